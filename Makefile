@@ -1,0 +1,144 @@
+# mqkv: `make help` lists the targets. Nothing here needs more than GNU make, gcc and pkg-config;
+# `make deps` installs the Debian packages that the build, the tests and the plots use.
+
+VERSION := 0.1.0
+PREFIX ?= /usr/local
+DESTDIR ?=
+CC ?= gcc
+PKG_CONFIG ?= pkg-config
+
+# VARIANT: release (the default), asan, tsan, coverage-free debug. Each builds into its own folder.
+VARIANT ?= release
+OUT := build$(if $(filter-out release,$(VARIANT)),/$(VARIANT))
+
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+	-Wold-style-definition -Wpointer-arith -Wcast-qual -Wwrite-strings -Wvla -Wformat=2 \
+	-Wundef -Wnull-dereference -Wimplicit-fallthrough
+OPTIMISE_release := -O2
+OPTIMISE_debug := -O0
+OPTIMISE_asan := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+OPTIMISE_tsan := -O1 -fsanitize=thread -fno-omit-frame-pointer
+HARDEN := -fstack-protector-strong -D_FORTIFY_SOURCE=2
+CFLAGS ?= -g $(OPTIMISE_$(VARIANT)) $(if $(filter release,$(VARIANT)),$(HARDEN))
+BASE_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -fPIC -fvisibility=hidden -pthread -MMD -MP $(WARNINGS) \
+	-DMQKV_VERSION='"$(VERSION)"' $(if $(filter asan tsan,$(VARIANT)),-DMQKV_SANITIZER='"$(VARIANT)"')
+LDFLAGS ?=
+BASE_LDFLAGS = -pthread $(filter -fsanitize=%,$(OPTIMISE_$(VARIANT)))
+
+# The rooms. A room is a folder; its .c files are its modules; what may call what is in ARCHITECTURE.md
+# and checked by tests/lint/includes.
+ROOMS := common kvstore wire serverk clientk
+objects = $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard $(1)/*.c))
+
+COMMON_OBJ := $(call objects,common)
+KVSTORE_OBJ := $(call objects,kvstore)
+WIRE_OBJ := $(call objects,wire)
+SERVERK_OBJ := $(call objects,serverk)
+CLIENTK_OBJ := $(call objects,clientk)
+CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program)
+KVCHECK_OBJ := $(call objects,kvstore/kvcheck)
+
+LIBS := $(OUT)/libkvstore.a $(OUT)/libclientk.a
+PROGRAMS := $(OUT)/serverk $(OUT)/clientk $(OUT)/kvcheck
+
+.PHONY: all
+all: $(PROGRAMS) $(LIBS) $(OUT)/libclientk.so
+
+$(OUT)/obj/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(BASE_CFLAGS) $(CFLAGS) -c -o $@ $<
+
+$(OUT)/libkvstore.a: $(KVSTORE_OBJ) $(COMMON_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(OUT)/libclientk.a: $(CLIENTK_OBJ) $(WIRE_OBJ) $(COMMON_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+SO_MAJOR := $(firstword $(subst ., ,$(VERSION)))
+$(OUT)/libclientk.so.$(VERSION): $(CLIENTK_OBJ) $(WIRE_OBJ) $(COMMON_OBJ) clientk/libclientk.map
+	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -shared -Wl,-soname,libclientk.so.$(SO_MAJOR) \
+	  -Wl,--version-script=clientk/libclientk.map -o $@ $(filter %.o,$^) -lm
+$(OUT)/libclientk.so: $(OUT)/libclientk.so.$(VERSION)
+	ln -sf $(<F) $(OUT)/libclientk.so.$(SO_MAJOR)
+	ln -sf $(<F) $@
+
+$(OUT)/serverk: $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a
+	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a -lxxhash -lm
+
+$(OUT)/clientk: $(CLIENTK_PROGRAM_OBJ) $(OUT)/libclientk.a
+	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -ledit -lxxhash -lm
+
+$(OUT)/kvcheck: $(KVCHECK_OBJ) $(OUT)/libkvstore.a
+	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lxxhash
+
+-include $(shell find $(OUT)/obj $(OUT)/tests -name '*.d' 2>/dev/null)
+
+include tests/tests.mk
+include experiments/experiments.mk
+
+# Set-up ------------------------------------------------------------------------------------------
+
+.PHONY: deps
+deps:
+	@tests/deps
+
+# Installing --------------------------------------------------------------------------------------
+
+# What is installed of an archive defines the public names only: internal ones ("log_error") must not
+# meet those of the programs that link with it. What both archives have (kv_*) is weak, so that a program
+# may link with both.
+OBJCOPY ?= objcopy
+$(OUT)/installed/%.a: $(OUT)/%.a
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(LD) -r --whole-archive -o $(@:.a=.o) $<
+	$(OBJCOPY) --localize-hidden --wildcard --weaken-symbol='kv_*' $(@:.a=.o)
+	$(AR) rcs $@ $(@:.a=.o)
+
+INSTALL ?= install
+bindir = $(DESTDIR)$(PREFIX)/bin
+libdir = $(DESTDIR)$(PREFIX)/lib
+includedir = $(DESTDIR)$(PREFIX)/include/mqkv
+mandir = $(DESTDIR)$(PREFIX)/share/man
+completiondir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+PUBLIC_HEADERS := clientk/clientk.h kvstore/kvstore.h common/status.h common/slice.h common/error.h
+
+.PHONY: install uninstall
+install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
+	$(INSTALL) -d $(bindir) $(libdir)/pkgconfig $(mandir)/man1 $(mandir)/man3 $(completiondir)
+	$(INSTALL) -m 755 $(PROGRAMS) $(bindir)
+	$(INSTALL) -m 644 $(LIBS:$(OUT)/%=$(OUT)/installed/%) $(libdir)
+	$(INSTALL) -m 755 $(OUT)/libclientk.so.$(VERSION) $(libdir)
+	ln -sf libclientk.so.$(VERSION) $(libdir)/libclientk.so.$(SO_MAJOR)
+	ln -sf libclientk.so.$(VERSION) $(libdir)/libclientk.so
+	for header in $(PUBLIC_HEADERS); do \
+	  $(INSTALL) -d $(includedir)/$$(dirname $$header) && \
+	  $(INSTALL) -m 644 $$header $(includedir)/$$header || exit 1; done
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' clientk/libclientk.pc.in \
+	  > $(libdir)/pkgconfig/libclientk.pc
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' kvstore/libkvstore.pc.in \
+	  > $(libdir)/pkgconfig/libkvstore.pc
+	$(INSTALL) -m 644 docs/*.1 $(mandir)/man1
+	$(INSTALL) -m 644 docs/*.3 $(mandir)/man3
+	$(INSTALL) -m 644 clientk/clientk.bash-completion $(completiondir)/clientk
+
+uninstall:
+	rm -f $(addprefix $(bindir)/,serverk clientk kvcheck) $(libdir)/libclientk.* $(libdir)/libkvstore.a \
+	  $(libdir)/pkgconfig/libclientk.pc $(libdir)/pkgconfig/libkvstore.pc \
+	  $(addprefix $(mandir)/man1/,serverk.1 clientk.1 kvcheck.1) $(mandir)/man3/clientk.3 \
+	  $(completiondir)/clientk
+	rm -rf $(includedir)
+
+.PHONY: clean help
+clean:
+	rm -rf build
+
+help:
+	@sed -n 's/^#? //p' Makefile tests/tests.mk experiments/experiments.mk
+
+#? make               build everything into build/
+#? make deps          install what build, tests and plots need (Debian packages)
+#? make install       install under PREFIX (default /usr/local), honours DESTDIR
+#? make clean         remove build/

@@ -1,0 +1,57 @@
+/*
+ * batch: builds one message out of operations, within what the message, the reply and the segment
+ * can hold.
+ */
+#ifndef MQKV_CLIENTK_BATCH_H
+#define MQKV_CLIENTK_BATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clientk/connection.h"
+#include "common/cursor.h"
+#include "wire/message.h"
+
+enum batch_verdict {
+    BATCH_ADDED,
+    BATCH_FULL,       /* send this message first */
+    BATCH_NEEDS_ROOM, /* the batch is empty and its region smaller than needed_bytes: grow the room */
+    BATCH_NO_MEMORY
+};
+
+/* Start from {0}; the memory is kept from message to message. */
+struct batch {
+    uint8_t *message; /* header and operations */
+    size_t capacity;
+    struct write_cursor cursor;
+    uint32_t count;
+    bool in_pieces; /* holds one operation that is too big for a message */
+    size_t message_limit_bytes;
+    size_t reply_left_bytes; /* of what is surely or probably needed in the reply */
+    struct room *room;
+    uint64_t region_used, region_end; /* of the segment: this message may use it up to the end */
+    uint64_t region_promised;         /* of it, for the values of reads */
+    uint64_t needed_bytes;
+};
+
+/* An empty message for this connection, which may use the segment from region_start to region_end. */
+bool batch_begin(struct batch *batch, struct connection *connection, uint64_t region_start,
+                 uint64_t region_end);
+
+/* Adds the operation. value_bytes: size of the value that it reads, where that is known (then there
+ * will be room for it, or the verdict is another), else 0. A value that is written is copied. */
+enum batch_verdict batch_add(struct batch *batch, const struct wire_operation *operation,
+                             uint64_t value_bytes);
+
+/* Writes the header; returns the size of the message. *request_id tells the id. */
+size_t batch_finish(struct batch *batch, struct connection *connection, uint64_t deadline_ms,
+                    uint64_t *request_id);
+
+/* Whether an operation of the message that was refused for want of room could fare otherwise when
+ * sent again: not if it had the message to itself, and all the room for so many bytes. */
+bool batch_lacked_room(const struct batch *batch, uint64_t value_bytes);
+
+void batch_free(struct batch *batch);
+
+#endif

@@ -1,0 +1,159 @@
+/* The calls of clientk.h that are one operation each, and execute. */
+#include "clientk/clientk.h"
+
+#include "clientk/client.h"
+#include "clientk/last_error.h"
+#include "clientk/translate.h"
+#include "common/clock.h"
+
+static enum kv_status missing(const char *what)
+{
+    return kv_error_set(last_error_of_thread(), KV_USAGE, "NULL was given as the %s", what);
+}
+
+/* Executes the operation with *value as the result's value. */
+static enum kv_status execute_into(struct clientk *client,
+                                   const struct clientk_operation *operation,
+                                   struct clientk_value *value, bool *found)
+{
+    if (!value)
+        return missing("value");
+    struct clientk_result result = {.value = *value};
+    enum kv_status status = client_execute_one(client, operation, &result);
+    *value = result.value;
+    if (found)
+        *found = result.found;
+    return status;
+}
+
+enum kv_status clientk_get(struct clientk *client, struct kv_slice key, struct clientk_value *value)
+{
+    struct clientk_operation operation = {.opcode = CLIENTK_GET, .key = key};
+    return execute_into(client, &operation, value, NULL);
+}
+
+enum kv_status clientk_exists(struct clientk *client, struct kv_slice key,
+                              struct clientk_value *value)
+{
+    struct clientk_operation operation = {.opcode = CLIENTK_EXISTS, .key = key};
+    struct clientk_value unused = {.size = 0};
+    return execute_into(client, &operation, value ? value : &unused, NULL);
+}
+
+static void set_put_options(struct clientk_operation *operation,
+                            const struct clientk_put_options *options)
+{
+    if (options)
+        operation->put = *options;
+}
+
+enum kv_status clientk_put(struct clientk *client, struct kv_slice key, struct kv_slice value,
+                           const struct clientk_put_options *options, uint64_t *version)
+{
+    struct clientk_operation operation = {.opcode = CLIENTK_PUT, .key = key, .value = value};
+    set_put_options(&operation, options);
+    struct clientk_result result = {.status = KV_OK};
+    enum kv_status status = client_execute_one(client, &operation, &result);
+    if (version)
+        *version = result.value.version;
+    return status;
+}
+
+enum kv_status clientk_delete(struct clientk *client, struct kv_slice key, uint64_t if_version)
+{
+    struct clientk_operation operation = {
+        .opcode = CLIENTK_DELETE, .key = key, .put = {.if_version = if_version}};
+    struct clientk_result result = {.status = KV_OK};
+    return client_execute_one(client, &operation, &result);
+}
+
+enum kv_status clientk_add(struct clientk *client, struct kv_slice key, int64_t delta,
+                           const struct clientk_add_options *options, int64_t *sum)
+{
+    struct clientk_operation operation = {.opcode = CLIENTK_ADD,
+                                          .key = key,
+                                          .delta = delta,
+                                          .add = options ? *options : CLIENTK_ADD_DEFAULTS};
+    struct clientk_result result = {.status = KV_OK};
+    enum kv_status status = client_execute_one(client, &operation, &result);
+    if (sum)
+        *sum = result.number;
+    return status;
+}
+
+enum kv_status clientk_append(struct clientk *client, struct kv_slice key, struct kv_slice suffix,
+                              uint64_t *value_bytes)
+{
+    struct clientk_operation operation = {.opcode = CLIENTK_APPEND, .key = key, .value = suffix};
+    struct clientk_result result = {.status = KV_OK};
+    enum kv_status status = client_execute_one(client, &operation, &result);
+    if (value_bytes)
+        *value_bytes = (uint64_t)result.number;
+    return status;
+}
+
+enum kv_status clientk_exchange(struct clientk *client, struct kv_slice key, struct kv_slice value,
+                                const struct clientk_put_options *options,
+                                struct clientk_value *old, bool *found)
+{
+    struct clientk_operation operation = {.opcode = CLIENTK_EXCHANGE, .key = key, .value = value};
+    set_put_options(&operation, options);
+    return execute_into(client, &operation, old, found);
+}
+
+enum kv_status clientk_touch(struct clientk *client, struct kv_slice key, uint64_t expiry_ms)
+{
+    struct clientk_operation operation = {
+        .opcode = CLIENTK_TOUCH, .key = key, .put = {.expiry_ms = expiry_ms}};
+    struct clientk_result result = {.status = KV_OK};
+    return client_execute_one(client, &operation, &result);
+}
+
+enum kv_status clientk_stats(struct clientk *client, const char *section,
+                             struct clientk_value *json)
+{
+    if (!json)
+        return missing("value");
+    struct wire_operation operation = {.opcode = WIRE_OP_STATS,
+                                       .key = kv_slice_from_string(section ? section : "")};
+    struct clientk_result result = {.value = *json};
+    enum kv_status status = client_execute_special(client, &operation, &result);
+    *json = result.value;
+    return status;
+}
+
+/* An operation without key, value or result. */
+static enum kv_status execute_bare(struct clientk *client, enum wire_opcode opcode)
+{
+    struct wire_operation operation = {.opcode = opcode};
+    struct clientk_result result = {.status = KV_OK};
+    enum kv_status status = client_execute_special(client, &operation, &result);
+    clientk_value_free(&result.value);
+    return status;
+}
+
+enum kv_status clientk_ping(struct clientk *client, uint64_t *round_trip_ns)
+{
+    uint64_t start_ns = clock_monotonic_ns();
+    enum kv_status status = execute_bare(client, WIRE_OP_PING);
+    if (round_trip_ns)
+        *round_trip_ns = clock_monotonic_ns() - start_ns;
+    return status;
+}
+
+enum kv_status clientk_sync(struct clientk *client)
+{
+    return execute_bare(client, WIRE_OP_SYNC);
+}
+
+enum kv_status clientk_execute(struct clientk *client, const struct clientk_operation *operations,
+                               size_t count, struct clientk_result *results)
+{
+    enum kv_status status = client_check(client);
+    if (status != KV_OK)
+        return status;
+    if (count > 0 && (!operations || !results))
+        return missing(operations ? "results" : "operations");
+    struct request request = {.operations = operations, .count = count, .results = results};
+    return client_execute(client, &request);
+}

@@ -1,0 +1,356 @@
+#include "clientk/channel.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+
+/* Where a request stands that is not led by its own thread. */
+enum request_turn {
+    TURN_WAITING,  /* its thread looks at this word now and then */
+    TURN_SLEEPING, /* its thread sleeps on this word */
+    TURN_FINISHED,
+    TURN_TO_LEAD /* its thread is the leader now */
+};
+
+void channel_init(struct channel *channel, const struct settings *settings)
+{
+    *channel = (struct channel){.settings = settings};
+    connection_init(&channel->connection, settings, wire_reply_ladder);
+    pthread_mutex_init(&channel->facts_lock, NULL);
+}
+
+void channel_free(struct channel *channel, bool say_goodbye)
+{
+    connection_close(&channel->connection, say_goodbye);
+    round_free(&channel->round);
+    pthread_mutex_destroy(&channel->facts_lock);
+}
+
+/* Only the leader writes them. */
+static void count(_Atomic uint64_t *counter, uint64_t more)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
+                          memory_order_relaxed);
+}
+
+/* Connecting -------------------------------------------------------------------------------- */
+
+static void disconnect(struct channel *channel, bool say_goodbye)
+{
+    connection_close(&channel->connection, say_goodbye);
+    atomic_store_explicit(&channel->connected, false, memory_order_relaxed);
+}
+
+/* Notes for clientk_info what the new session is like. */
+static void publish_facts(struct channel *channel)
+{
+    const struct connection *connection = &channel->connection;
+    const struct wire_welcome *welcome = &connection->welcome;
+    pthread_mutex_lock(&channel->facts_lock);
+    channel->facts = (struct clientk_info){.server_pid = welcome->server_pid,
+                                           .max_value_bytes = welcome->max_value_bytes,
+                                           .reply_depth = connection->reply_geometry.depth,
+                                           .reply_bytes = connection->reply_geometry.message_bytes,
+                                           .lane_bytes = welcome->lane_bytes,
+                                           .bulk_bytes = welcome->bulk_bytes};
+    pthread_mutex_unlock(&channel->facts_lock);
+    atomic_store_explicit(&channel->connected, true, memory_order_relaxed);
+    atomic_store_explicit(&channel->reconnects, connection->handshakes - 1u, memory_order_relaxed);
+}
+
+enum kv_status channel_connect(struct channel *channel, uint64_t deadline_ms,
+                               struct kv_error *error)
+{
+    uint32_t handshakes = channel->connection.handshakes;
+    enum kv_status status = connection_ensure(&channel->connection, deadline_ms, error);
+    if (channel->connection.handshakes != handshakes)
+        publish_facts(channel);
+    else if (status != KV_OK)
+        disconnect(channel, false);
+    return status;
+}
+
+static uint64_t relaxed(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+void channel_add_info(struct channel *channel, struct clientk_info *info)
+{
+    info->messages += relaxed(&channel->messages);
+    info->operations += relaxed(&channel->operations);
+    info->reconnects += relaxed(&channel->reconnects);
+    info->sessions += atomic_load_explicit(&channel->connected, memory_order_relaxed);
+    pthread_mutex_lock(&channel->facts_lock);
+    if (info->reply_depth == 0) {
+        info->server_pid = channel->facts.server_pid;
+        info->max_value_bytes = channel->facts.max_value_bytes;
+        info->reply_depth = channel->facts.reply_depth;
+        info->reply_bytes = channel->facts.reply_bytes;
+        info->lane_bytes = channel->facts.lane_bytes;
+        info->bulk_bytes = channel->facts.bulk_bytes;
+    }
+    pthread_mutex_unlock(&channel->facts_lock);
+}
+
+/* Leading ----------------------------------------------------------------------------------- */
+
+static bool try_lead(struct channel *channel)
+{
+    uint32_t nobody = 0;
+    return atomic_load_explicit(&channel->led, memory_order_relaxed) == 0 &&
+           atomic_compare_exchange_strong(&channel->led, &nobody, 1);
+}
+
+static void enqueue(struct channel *channel, struct request *request)
+{
+    request->following = NULL;
+    if (channel->last)
+        channel->last->following = request;
+    else
+        channel->first = request;
+    channel->last = request;
+}
+
+/* Moves the arrivals to the leader's list, in the order in which they came. */
+static void collect_arrivals(struct channel *channel)
+{
+    if (!atomic_load_explicit(&channel->arrivals, memory_order_relaxed))
+        return;
+    struct request *stack = atomic_exchange(&channel->arrivals, NULL);
+    struct request *in_order = NULL;
+    while (stack) {
+        struct request *below = stack->following;
+        stack->following = in_order;
+        in_order = stack;
+        stack = below;
+    }
+    while (in_order) {
+        struct request *following = in_order->following;
+        enqueue(channel, in_order);
+        in_order = following;
+    }
+}
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* The request belongs to its thread again: it must not be touched afterwards. */
+static void give_turn(struct request *request, enum request_turn turn)
+{
+    _Atomic uint32_t *word = &request->turn;
+    if (atomic_exchange(word, turn) == TURN_SLEEPING)
+        futex_wake(word); /* of a word that may be gone: then it wakes nobody, or one too early */
+}
+
+/* Takes finished requests off the list and lets their threads go. */
+static void dismiss_finished(struct channel *channel, const struct request *own)
+{
+    struct request *request = channel->first;
+    channel->first = NULL;
+    channel->last = NULL;
+    while (request) {
+        struct request *following = request->following;
+        if (!request->finished)
+            enqueue(channel, request);
+        else if (request != own)
+            give_turn(request, TURN_FINISHED);
+        request = following;
+    }
+}
+
+static uint64_t earliest_deadline_ms(const struct channel *channel)
+{
+    uint64_t earliest_ms = UINT64_MAX;
+    for (const struct request *request = channel->first; request; request = request->following)
+        if (request->deadline_ms < earliest_ms)
+            earliest_ms = request->deadline_ms;
+    return earliest_ms;
+}
+
+/* Stops the requests whose time is over. */
+static void expire(struct channel *channel)
+{
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    for (struct request *request = channel->first; request; request = request->following)
+        if (request->deadline_ms <= now_ms)
+            round_expire(&channel->round, &channel->connection, request);
+}
+
+/* Stops all requests, of which nothing is on its way. */
+static void stop_all(struct channel *channel, enum kv_status status, const struct kv_error *error)
+{
+    for (struct request *request = channel->first; request; request = request->following) {
+        if (request->finished)
+            continue;
+        *request->error = *error;
+        request_stop(request, status, status);
+    }
+}
+
+/* The connection can not be had: the requests whose time is over, or all, are stopped. */
+static void no_connection(struct channel *channel, enum kv_status status,
+                          const struct kv_error *error)
+{
+    bool may_come = status == KV_NO_SERVER && !channel->settings->fail_fast;
+    if (!may_come && status != KV_TIMEOUT) {
+        stop_all(channel, status, error);
+        return;
+    }
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    for (struct request *request = channel->first; request; request = request->following) {
+        if (request->deadline_ms > now_ms)
+            continue;
+        *request->error = *error;
+        request_stop(request, status, status == KV_TIMEOUT ? KV_DEADLINE : status);
+    }
+}
+
+/* What stopped the message that was on its way, or that was to be packed. */
+static void message_failed(struct channel *channel, enum kv_status status)
+{
+    if (status == KV_TIMEOUT) {
+        expire(channel);
+        return;
+    }
+    round_lost(&channel->round, channel->settings->repeat_writes);
+    disconnect(channel, status != KV_NO_SERVER);
+    if (status != KV_NO_SERVER && status != KV_NO_SESSION) {
+        struct kv_error error;
+        kv_error_set(&error, status, "the conversation with the server of %s failed: %s",
+                     channel->settings->queue, kv_status_text(status));
+        stop_all(channel, status, &error);
+    }
+}
+
+/* Packs a message if none is on its way. round->in_flight then tells whether there was one to pack. */
+static enum kv_status prepare_message(struct channel *channel, uint64_t deadline_ms)
+{
+    struct round *round = &channel->round;
+    if (round->in_flight)
+        return KV_OK;
+    enum kv_status status = round_pack(round, &channel->connection, channel->first, deadline_ms);
+    if (status != KV_OK)
+        return status;
+    if (round->in_flight) {
+        count(&channel->messages, 1);
+        count(&channel->operations, round->batch.count);
+    } else {
+        for (struct request *request = channel->first; request; request = request->following)
+            request_finish_if_done(request);
+    }
+    return KV_OK;
+}
+
+/* Puts the first request behind the others: it had its share of a message, and must not have the next
+ * ones all for itself if it is a long one. */
+static void rotate(struct channel *channel)
+{
+    struct request *first = channel->first;
+    if (!first->following)
+        return;
+    channel->first = first->following;
+    enqueue(channel, first);
+}
+
+/* Packs a message, if none is on its way, and sees it through, until the earliest deadline. */
+static void advance(struct channel *channel)
+{
+    uint64_t deadline_ms = earliest_deadline_ms(channel);
+    struct kv_error error;
+    enum kv_status status =
+        channel->round.in_flight ? KV_OK : channel_connect(channel, deadline_ms, &error);
+    if (status != KV_OK) {
+        no_connection(channel, status, &error);
+        return;
+    }
+    status = prepare_message(channel, deadline_ms);
+    if (status == KV_OK && channel->round.in_flight)
+        status = round_complete(&channel->round, &channel->connection, deadline_ms);
+    if (status == KV_OK)
+        rotate(channel);
+    else
+        message_failed(channel, status);
+}
+
+/* Passes the lead to the next in the list, or to whoever comes. */
+static void pass_lead(struct channel *channel)
+{
+    do {
+        collect_arrivals(channel);
+        if (channel->first) {
+            give_turn(channel->first, TURN_TO_LEAD);
+            return;
+        }
+        atomic_store(&channel->led, 0);
+        /* Who came between the two steps above found the channel led, and waits to be seen. */
+    } while (atomic_load(&channel->arrivals) && try_lead(channel));
+}
+
+static void lead(struct channel *channel, struct request *own)
+{
+    while (!own->finished) {
+        collect_arrivals(channel);
+        advance(channel);
+        dismiss_finished(channel, own);
+    }
+    pass_lead(channel);
+}
+
+/* Following --------------------------------------------------------------------------------- */
+
+static void arrive(struct channel *channel, struct request *request)
+{
+    struct request *top = atomic_load_explicit(&channel->arrivals, memory_order_relaxed);
+    do
+        request->following = top;
+    while (!atomic_compare_exchange_weak(&channel->arrivals, &top, request));
+}
+
+/* A wire_attempt: 1 once the leader has said something. */
+static ssize_t look_at_turn(void *context)
+{
+    struct request *request = context;
+    return atomic_load_explicit(&request->turn, memory_order_acquire) != TURN_WAITING;
+}
+
+/* Waits until the leader has finished the request, or made its thread the leader. */
+static enum request_turn await_turn(struct request *request, struct wire_waiter *waiter)
+{
+    if (wire_wait(waiter, look_at_turn, request) == 0) {
+        uint32_t turn = TURN_WAITING;
+        if (atomic_compare_exchange_strong(&request->turn, &turn, TURN_SLEEPING))
+            while (atomic_load(&request->turn) == TURN_SLEEPING)
+                syscall(SYS_futex, &request->turn, FUTEX_WAIT_PRIVATE, TURN_SLEEPING, NULL, NULL,
+                        0);
+    }
+    return (enum request_turn)atomic_load(&request->turn);
+}
+
+enum kv_status channel_execute(struct channel *channel, struct request *request,
+                               struct wire_waiter *waiter)
+{
+    atomic_init(&request->turn, TURN_WAITING);
+    if (try_lead(channel)) {
+        enqueue(channel, request);
+        lead(channel, request);
+        return request->status;
+    }
+    arrive(channel, request);
+    if (try_lead(channel) || await_turn(request, waiter) == TURN_TO_LEAD)
+        lead(channel, request);
+    return request->status;
+}
+
+void channel_retire(struct channel *channel)
+{
+    if (!try_lead(channel))
+        return;
+    if (channel->connection.open && !channel->first)
+        disconnect(channel, true);
+    pass_lead(channel);
+}

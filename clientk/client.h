@@ -1,0 +1,54 @@
+/*
+ * client: the inside of a handle: its settings, its channels, its threads, its pipelines.
+ */
+#ifndef MQKV_CLIENTK_CLIENT_H
+#define MQKV_CLIENTK_CLIENT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "clientk/channel.h"
+#include "clientk/clientk.h"
+#include "clientk/request.h"
+#include "clientk/settings.h"
+
+struct attachment;
+
+struct clientk {
+    struct settings settings; /* constant */
+    unsigned fork_generation; /* constant: of the process that opened it (threads.h) */
+    struct channel *channels; /* channel_count of them; each synchronises itself */
+    unsigned channel_count;
+
+    /* Threads and channels (threads.c); all guarded by handles_lock but for the epoch, which threads
+     * read to see whether their channel may have changed. */
+    _Atomic uint32_t layout_epoch;
+    bool shared; /* more threads than combine_above: all share the groups */
+    unsigned thread_count;
+    unsigned next_number;
+    struct attachment **slot_owners; /* of channel i as a thread's own; NULL: nobody */
+    struct attachment *attachments;
+
+    /* Pipelines; guarded by handles_lock. */
+    struct clientk_pipeline *pipelines;
+    struct clientk_info past; /* counters of those that were closed */
+};
+
+/* KV_OK; KV_USAGE and the sentence why, if client is NULL or the handle of a parent process. */
+enum kv_status client_check(const struct clientk *client);
+
+/* When a call that begins now must be over, in milliseconds of CLOCK_MONOTONIC. */
+uint64_t client_deadline_ms(const struct clientk *client);
+
+/* Executes the request (its operations, count and results are filled in) in the channel of the
+ * calling thread. Returns its status. */
+enum kv_status client_execute(struct clientk *client, struct request *request);
+
+/* Executes one operation: its result's status. */
+enum kv_status client_execute_one(struct clientk *client, const struct clientk_operation *operation,
+                                  struct clientk_result *result);
+enum kv_status client_execute_special(struct clientk *client,
+                                      const struct wire_operation *operation,
+                                      struct clientk_result *result);
+
+#endif

@@ -1,0 +1,256 @@
+/*
+ * clientk: the client library of mqkv, the key-value store over POSIX message queues.
+ *
+ *     struct clientk *client;
+ *     struct kv_error error = {0};
+ *     if (clientk_open(NULL, &client, &error) != KV_OK) errx(3, "%s", error.text);
+ *     clientk_put(client, kv_slice_from_string("name"), kv_slice_from_string("Ada"), NULL, NULL);
+ *     struct clientk_value value = {0};
+ *     if (clientk_get(client, kv_slice_from_string("name"), &value) == KV_OK)
+ *         fwrite(value.data, 1, value.size, stdout);
+ *     clientk_value_free(&value);
+ *     clientk_close(client);
+ *
+ * Threads: one handle serves any number of threads. The first threads get a session (a reply queue)
+ * each; when there are more, they share sessions and their operations travel together.
+ *
+ * Failure: every call returns within its timeout. When the server is gone the library reconnects by
+ * itself, with backoff, until the timeout: a restart of the server is a pause, not an error. What was
+ * in flight then: reads are repeated; a write gives KV_OUTCOME_UNKNOWN, unless repeat_writes allows
+ * repeating it (put and delete without condition may then be applied twice, which for them is the same).
+ * How a call ended without an answer: KV_TIMEOUT and KV_OUTCOME_UNKNOWN, the operation
+ * may or may not have been executed; KV_DEADLINE and KV_NO_SERVER, it surely was not.
+ *
+ * Signals and fork: the library installs no signal handler and starts no thread. After fork() the
+ * child must not use the parent's handle but to call clientk_abandon. A process that ends, even by
+ * kill -9, leaves no queue and no segment behind once the server has answered its handshake. A thread
+ * must not be cancelled while it is in a call: it may be working for others.
+ */
+#ifndef MQKV_CLIENTK_CLIENTK_H
+#define MQKV_CLIENTK_CLIENTK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/slice.h"
+#include "common/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default) /* exported by libclientk.so */
+
+#define CLIENTK_DEFAULT_QUEUE      "/serverk"
+#define CLIENTK_DEFAULT_TIMEOUT_MS 5000u
+
+struct clientk;
+
+/* Start from {0}: every zero means its default. */
+struct clientk_options {
+    const char *queue;       /* NAME of serverk -m; default: $MQKV_QUEUE, else /serverk */
+    uint32_t timeout_ms;     /* of a call, reconnecting included; default 5000 */
+    bool repeat_writes;      /* repeat writes whose fate is unknown, where that is harmless */
+    bool fail_fast;          /* KV_NO_SERVER at once instead of waiting for a server to come */
+    bool fail_fast_open;     /* likewise, but in clientk_open only: later calls sit out a restart */
+    const char *spin;        /* "auto" (default), "off", microseconds */
+    uint32_t combine_above;  /* threads with a session each; above, all share; default 8 */
+    uint32_t combine_groups; /* sessions that they share then; default 2 */
+    uint8_t priority;        /* of this handle's messages, 0..31; higher is received first */
+};
+
+/* Connects (one handshake) and returns the handle. KV_NO_SERVER, KV_DENIED, KV_LIMIT, KV_UNSUPPORTED
+ * (protocol version), KV_USAGE, KV_TIMEOUT, KV_NO_MEMORY, each with a sentence. options may be NULL. */
+enum kv_status clientk_open(const struct clientk_options *options, struct clientk **client,
+                            struct kv_error *error);
+
+/* Says goodbye and frees. No other thread may be in a call. NULL is harmless. */
+void clientk_close(struct clientk *client);
+
+/* In a forked child: frees the handle's memory and descriptors without a word to the server. */
+void clientk_abandon(struct clientk *client);
+
+/* The sentence about the last failure in this thread ("server refused: ..."); never NULL. */
+const char *clientk_last_error(void);
+
+/* A value as the library hands it out: start from {0}, reuse for as many calls as you like (the
+ * memory grows as needed and is reused), free at the end. */
+struct clientk_value {
+    void *data; /* followed by a NUL that size does not count */
+    size_t size;
+    size_t capacity;
+    uint64_t version;
+    uint64_t expiry_ms; /* milliseconds since 1970, 0: never */
+};
+void clientk_value_free(struct clientk_value *value);
+
+/* How safe a write must be before the call returns; the default is what the server is set to. */
+enum clientk_durability { CLIENTK_SERVER_DEFAULT, CLIENTK_SYNC_INTERVAL, CLIENTK_SYNC_ALWAYS };
+
+/* For put and exchange; start from {0}. At most one of the three conditions. */
+struct clientk_put_options {
+    bool if_absent;      /* else KV_EXISTS */
+    bool if_present;     /* else KV_NOT_FOUND */
+    uint64_t if_version; /* if not 0, else KV_NOT_FOUND, KV_VERSION_MISMATCH */
+    uint64_t expiry_ms;  /* since 1970; 0: never */
+    bool keep_expiry;    /* of the entry that is replaced */
+    enum clientk_durability durability;
+};
+
+/* Calls, one operation each. Statuses beside those named: KV_BAD_KEY, KV_VALUE_TOO_BIG, KV_NO_SPACE,
+ * KV_READ_ONLY, KV_NOT_DURABLE, KV_IO, KV_CORRUPT, KV_OVERLOADED, KV_DENIED; KV_TIMEOUT, KV_DEADLINE,
+ * KV_NO_SERVER, KV_OUTCOME_UNKNOWN, KV_LIMIT, KV_NO_MEMORY; KV_USAGE for impossible arguments. */
+
+enum kv_status clientk_get(struct clientk *client, struct kv_slice key,
+                           struct clientk_value *value);
+
+/* Fills version, expiry_ms and size, without the value. KV_NOT_FOUND. */
+enum kv_status clientk_exists(struct clientk *client, struct kv_slice key,
+                              struct clientk_value *value);
+
+enum kv_status clientk_put(struct clientk *client, struct kv_slice key, struct kv_slice value,
+                           const struct clientk_put_options *options, uint64_t *version);
+
+/* if_version 0: whatever the version. KV_NOT_FOUND, KV_VERSION_MISMATCH. */
+enum kv_status clientk_delete(struct clientk *client, struct kv_slice key, uint64_t if_version);
+
+/* For add; start from CLIENTK_ADD_DEFAULTS: no bounds, an absent key counts as 0. */
+struct clientk_add_options {
+    int64_t min, max; /* the sum must lie within, else KV_OUT_OF_BOUNDS and nothing changes */
+    bool create;      /* else KV_NOT_FOUND for an absent key */
+    int64_t initial;
+    uint64_t expiry_ms; /* of a key that is created */
+    enum clientk_durability durability;
+};
+#define CLIENTK_ADD_DEFAULTS \
+    ((struct clientk_add_options){.min = INT64_MIN, .max = INT64_MAX, .create = true})
+
+/* options NULL: the defaults. *sum may be NULL. KV_NOT_A_NUMBER. */
+enum kv_status clientk_add(struct clientk *client, struct kv_slice key, int64_t delta,
+                           const struct clientk_add_options *options, int64_t *sum);
+
+enum kv_status clientk_append(struct clientk *client, struct kv_slice key, struct kv_slice suffix,
+                              uint64_t *value_bytes);
+
+/* Puts `value` and gives the old one; *found false if there was none. */
+enum kv_status clientk_exchange(struct clientk *client, struct kv_slice key, struct kv_slice value,
+                                const struct clientk_put_options *options,
+                                struct clientk_value *old, bool *found);
+
+/* expiry_ms since 1970; 0: never (persist). */
+enum kv_status clientk_touch(struct clientk *client, struct kv_slice key, uint64_t expiry_ms);
+
+/* One entry of a scan; the slices live until the visitor returns. Return false to stop. */
+struct clientk_entry {
+    struct kv_slice key;
+    struct kv_slice value;
+    uint64_t version;
+    uint64_t expiry_ms;
+};
+typedef bool (*clientk_visit)(void *context, const struct clientk_entry *entry);
+
+/* Visits entries whose key begins with prefix, page by page, from *cursor (0: start; may be NULL:
+ * all from the start) until the end, `limit` entries (0: no limit) or the visitor's word; *cursor: where
+ * to go on, 0: done. An entry that is there all the while is visited exactly once. A visitor that stops
+ * leaves *cursor at the beginning of its page, some of which may then be visited again: who wants to
+ * go on later gives a limit instead. */
+enum kv_status clientk_scan(struct clientk *client, struct kv_slice prefix, bool keys_only,
+                            uint64_t *cursor, uint64_t limit, clientk_visit visit, void *context);
+
+/* The server's statistics as JSON text. section NULL: all. */
+enum kv_status clientk_stats(struct clientk *client, const char *section,
+                             struct clientk_value *json);
+
+/* One empty round trip; *round_trip_ns may be NULL. */
+enum kv_status clientk_ping(struct clientk *client, uint64_t *round_trip_ns);
+
+/* Everything written before is on disk when it returns KV_OK. */
+enum kv_status clientk_sync(struct clientk *client);
+
+/* Batches: many operations in few messages ------------------------------------------------------ */
+
+enum clientk_opcode {
+    CLIENTK_GET = 1,
+    CLIENTK_EXISTS,
+    CLIENTK_PUT,
+    CLIENTK_DELETE,
+    CLIENTK_ADD,
+    CLIENTK_APPEND,
+    CLIENTK_EXCHANGE,
+    CLIENTK_TOUCH
+};
+
+/* One operation; start from {0} or a designated initialiser. Key and value are borrowed until the
+ * call returns. */
+struct clientk_operation {
+    enum clientk_opcode opcode;
+    struct kv_slice key;
+    struct kv_slice value;
+    struct clientk_put_options
+        put;       /* PUT, EXCHANGE; if_version also for DELETE; expiry_ms also for TOUCH;
+                                       durability for every write */
+    int64_t delta; /* ADD */
+    struct clientk_add_options add; /* ADD; use CLIENTK_ADD_DEFAULTS */
+};
+
+struct clientk_result {
+    enum kv_status status;
+    bool found;                 /* EXCHANGE */
+    int64_t number;             /* ADD: the sum; APPEND: the new size */
+    struct clientk_value value; /* version of writes too; memory as said at clientk_value */
+};
+
+/* Executes the operations in order, in as few messages as they fit in; each result gets its status.
+ * Returns KV_OK if all were executed (whatever their statuses), else the status that stopped the
+ * journey: then those that were on their way hold KV_TIMEOUT or KV_OUTCOME_UNKNOWN, and those that
+ * surely were not executed KV_DEADLINE, KV_NO_SERVER, or what else stopped it. Not atomic as a whole. */
+enum kv_status clientk_execute(struct clientk *client, const struct clientk_operation *operations,
+                               size_t count, struct clientk_result *results);
+
+/* Pipelines: several messages in flight --------------------------------------------------------- */
+
+struct clientk_pipeline;
+
+/* Called once for each operation that was submitted, from within clientk_pipeline_* calls, in the
+ * thread that makes them; it must not use the pipeline (KV_USAGE). result->value lives until it returns. */
+typedef void (*clientk_complete)(void *context, void *tag, const struct clientk_result *result);
+
+/* A pipeline is a session of its own, for one thread at a time; it may outlive the handle. window: messages in flight (1..the
+ * credits that the server grants; 0: as many); batch: operations a message at most (0: as fit). */
+enum kv_status clientk_pipeline_open(struct clientk *client, uint32_t window, uint32_t batch,
+                                     clientk_complete complete, void *context,
+                                     struct clientk_pipeline **pipeline, struct kv_error *error);
+
+/* Adds one operation (copied, key and value too); sends when a message is full; waits for room in
+ * the window. Operations on one key take effect in the order of submission. Other statuses than KV_OK:
+ * it was not added, and will not be completed. */
+enum kv_status clientk_pipeline_submit(struct clientk_pipeline *pipeline,
+                                       const struct clientk_operation *operation, void *tag);
+
+/* Sends what is pending and waits until everything is complete. KV_OK (whatever the statuses of the
+ * operations), or the first status since the last flush that stopped a message. */
+enum kv_status clientk_pipeline_flush(struct clientk_pipeline *pipeline);
+
+/* Flushes and frees. NULL is harmless. */
+void clientk_pipeline_close(struct clientk_pipeline *pipeline);
+
+/* Facts ------------------------------------------------------------------------------------------ */
+
+struct clientk_info {
+    uint32_t server_pid;
+    uint64_t max_value_bytes;
+    uint32_t sessions;                 /* of this handle */
+    uint32_t reply_depth, reply_bytes; /* of its first reply queue, as granted */
+    uint32_t lane_bytes, bulk_bytes;   /* messages that the server takes */
+    uint64_t messages;                 /* sent by this handle */
+    uint64_t operations;               /* in them */
+    uint64_t reconnects;
+};
+void clientk_info(struct clientk *client, struct clientk_info *info);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,226 @@
+#include "clientk/connection.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "clientk/handshake.h"
+#include "common/clock.h"
+
+/* How long to wait at most before looking whether the server is there still: with a pidfd the wait
+ * itself ends when it dies, so this is for what a pidfd does not tell. */
+#define LOOK_AFTER_MS            100u
+#define LOOK_AFTER_WITH_PIDFD_MS 1000u
+#define SEND_SLICE_MS            100u
+
+/* Pauses between attempts to connect. */
+#define FIRST_BACKOFF_MS 1u
+#define MAX_BACKOFF_MS   100u
+
+/* Whether the server's process has ended, or, where that can not be seen, its lane is nobody's. */
+static bool server_ended(const struct connection *connection)
+{
+    if (connection->pidfd < 0)
+        return wire_queue_unlinked(connection->lane) || wire_lane_server(connection->lane) == 0;
+    struct pollfd ended = {.fd = connection->pidfd, .events = POLLIN};
+    return poll(&ended, 1, 0) > 0;
+}
+
+size_t connection_message_bytes(const struct connection *connection)
+{
+    const struct wire_welcome *welcome = &connection->welcome;
+    return welcome->bulk_bytes > welcome->lane_bytes ? welcome->bulk_bytes : welcome->lane_bytes;
+}
+
+enum kv_status connection_send(struct connection *connection, const void *message, size_t size,
+                               uint64_t deadline_ms)
+{
+    mqd_t lane = size <= connection->welcome.lane_bytes ? connection->lane : connection->bulk_lane;
+    for (;;) {
+        uint64_t now_ms = clock_monotonic_coarse_ms();
+        uint64_t left_ms = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
+        if (wire_send(lane, message, size, connection->settings->priority,
+                      left_ms < SEND_SLICE_MS ? left_ms : SEND_SLICE_MS) == 0)
+            return KV_OK;
+        if (errno != ETIMEDOUT)
+            return KV_IO;
+        if (server_ended(connection) || wire_queue_unlinked(lane))
+            return KV_NO_SERVER;
+        if (left_ms <= SEND_SLICE_MS)
+            return KV_TIMEOUT;
+    }
+}
+
+/* A wire_attempt: the next message into connection->received. */
+static ssize_t receive_now(void *context)
+{
+    struct connection *connection = context;
+    ssize_t got;
+    do
+        got = mq_receive(connection->reply_queue, (char *)connection->received,
+                         connection->reply_geometry.message_bytes, NULL);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return errno == EAGAIN ? 0 : -1;
+    connection->received_bytes = (size_t)got;
+    return got > 0 ? got : 1; /* an empty message is a message, and will be dropped as such */
+}
+
+/* Sleeps until a message may be there. KV_OK: look again; KV_TIMEOUT; KV_NO_SERVER: it has died,
+ * but may have answered before. */
+static enum kv_status sleep_for_message(struct connection *connection, uint64_t deadline_ms)
+{
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    if (now_ms >= deadline_ms)
+        return KV_TIMEOUT;
+    uint64_t slice_ms = connection->pidfd >= 0 ? LOOK_AFTER_WITH_PIDFD_MS : LOOK_AFTER_MS;
+    if (slice_ms > deadline_ms - now_ms)
+        slice_ms = deadline_ms - now_ms;
+    struct pollfd events[] = {{.fd = (int)connection->reply_queue, .events = POLLIN},
+                              {.fd = connection->pidfd, .events = POLLIN}};
+    int ready = poll(events, connection->pidfd >= 0 ? 2 : 1, (int)slice_ms);
+    if (ready > 0 && events[0].revents == 0)
+        return KV_NO_SERVER;
+    if (ready == 0 && connection->pidfd < 0 && server_ended(connection))
+        return KV_NO_SERVER;
+    return KV_OK;
+}
+
+/* Waits for bytes in connection->received. */
+static enum kv_status receive_bytes(struct connection *connection, uint64_t deadline_ms)
+{
+    for (;;) {
+        ssize_t got = wire_wait(&connection->waiter, receive_now, connection);
+        if (got > 0)
+            return KV_OK;
+        if (got < 0)
+            return KV_IO;
+        enum kv_status status = sleep_for_message(connection, deadline_ms);
+        if (status == KV_NO_SERVER && receive_now(connection) > 0)
+            return KV_OK;
+        if (status != KV_OK)
+            return status;
+    }
+}
+
+enum kv_status connection_receive(struct connection *connection, uint64_t deadline_ms,
+                                  struct wire_header *header, struct read_cursor *body)
+{
+    for (;;) {
+        enum kv_status status = receive_bytes(connection, deadline_ms);
+        if (status != KV_OK)
+            return status;
+        *body = read_cursor(connection->received, connection->received_bytes);
+        bool understood = wire_get_header(body, header) == KV_OK;
+        uint64_t now_ms = clock_monotonic_coarse_ms();
+        if (understood && header->secret == connection->nonce) {
+            connection->heard_ms = now_ms;
+            if (connection->unanswered > 0)
+                connection->unanswered--;
+            return KV_OK;
+        }
+        if (now_ms >= deadline_ms)
+            return KV_TIMEOUT;
+    }
+}
+
+void connection_init(struct connection *connection, const struct settings *settings,
+                     const struct wire_geometry *ladder)
+{
+    *connection = (struct connection){.settings = settings,
+                                      .reply_ladder = ladder,
+                                      .reply_queue = (mqd_t)-1,
+                                      .lane = (mqd_t)-1,
+                                      .bulk_lane = (mqd_t)-1,
+                                      .pidfd = -1};
+    wire_waiter_init(&connection->waiter, settings->spin);
+}
+
+static void say_bye(struct connection *connection)
+{
+    uint8_t message[WIRE_HEADER_BYTES];
+    struct write_cursor cursor = write_cursor(message, sizeof message);
+    struct wire_header header = {.kind = WIRE_BYE,
+                                 .session = connection->session,
+                                 .request_id = connection->next_request_id++,
+                                 .secret = connection->welcome.cookie};
+    wire_put_header(&cursor, &header);
+    wire_send(connection->lane, message, sizeof message, connection->settings->priority, 0);
+}
+
+void connection_close_queue(mqd_t *queue)
+{
+    if (*queue != (mqd_t)-1)
+        close((int)*queue);
+    *queue = (mqd_t)-1;
+}
+
+void connection_close(struct connection *connection, bool say_goodbye)
+{
+    if (connection->open && say_goodbye)
+        say_bye(connection);
+    if (connection->bulk_lane == connection->lane)
+        connection->bulk_lane = (mqd_t)-1;
+    connection_close_queue(&connection->bulk_lane);
+    connection_close_queue(&connection->lane);
+    connection_close_queue(&connection->reply_queue);
+    if (connection->pidfd >= 0)
+        close(connection->pidfd);
+    connection->pidfd = -1;
+    room_close(&connection->room);
+    free(connection->received);
+    connection->received = NULL;
+    connection->unanswered = 0;
+    connection->open = false;
+    connection->suspect = false;
+}
+
+static bool server_gone(const struct connection *connection)
+{
+    if (connection->heard_ms == clock_monotonic_coarse_ms())
+        return false;
+    return wire_queue_unlinked(connection->lane) || server_ended(connection);
+}
+
+bool connection_usable(const struct connection *connection)
+{
+    return connection->open && !connection->suspect && !server_gone(connection);
+}
+
+/* Sleeps before the next attempt, longer each time. False: the deadline has come. */
+static bool back_off(struct connection *connection, uint64_t deadline_ms)
+{
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    if (now_ms >= deadline_ms)
+        return false;
+    uint32_t backoff_ms = connection->backoff_ms ? connection->backoff_ms * 2 : FIRST_BACKOFF_MS;
+    connection->backoff_ms = backoff_ms < MAX_BACKOFF_MS ? backoff_ms : MAX_BACKOFF_MS;
+    uint64_t left_ms = deadline_ms - now_ms;
+    clock_sleep_ms(connection->backoff_ms < left_ms ? connection->backoff_ms : left_ms);
+    return true;
+}
+
+enum kv_status connection_ensure(struct connection *connection, uint64_t deadline_ms,
+                                 struct kv_error *error)
+{
+    if (connection->open) {
+        bool gone = server_gone(connection);
+        if (!gone && !connection->suspect)
+            return KV_OK;
+        connection_close(connection, !gone);
+    }
+    for (;;) {
+        enum kv_status status = handshake(connection, deadline_ms, error);
+        if (status == KV_OK) {
+            connection->open = true;
+            connection->backoff_ms = 0;
+            connection->handshakes++;
+            return KV_OK;
+        }
+        connection_close(connection, false);
+        bool may_come = status == KV_NO_SERVER && !connection->settings->fail_fast;
+        if (!may_come || !back_off(connection, deadline_ms))
+            return status;
+    }
+}

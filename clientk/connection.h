@@ -1,0 +1,82 @@
+/*
+ * connection: one session with the server: the reply queue, the lanes, the handshake, and the proof
+ * that the server is alive. It moves messages; what they mean is the business of exchange.h.
+ *
+ * Used by one thread at a time. It never waits longer than the deadline it is given, in
+ * milliseconds of CLOCK_MONOTONIC.
+ */
+#ifndef MQKV_CLIENTK_CONNECTION_H
+#define MQKV_CLIENTK_CONNECTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "clientk/room.h"
+#include "clientk/settings.h"
+#include "common/cursor.h"
+#include "wire/message.h"
+#include "wire/queue.h"
+#include "wire/wait.h"
+
+struct connection {
+    const struct settings *settings;
+    bool open;
+    bool suspect; /* an answer stayed out: whether the session lives, and what it holds, is not
+                     known. To be closed before it is used again */
+    mqd_t reply_queue, lane, bulk_lane; /* bulk_lane may be the same as lane */
+    int pidfd;                          /* of the server; -1: could not be had */
+    const struct wire_geometry *reply_ladder;
+    struct wire_geometry reply_geometry; /* granted */
+    struct wire_welcome welcome;
+    uint32_t session;
+    uint64_t nonce;
+    uint64_t next_request_id;
+    uint32_t unanswered; /* messages whose answer has not come; at most welcome.credits */
+    uint64_t heard_ms;   /* when the last message came */
+    struct wire_waiter waiter;
+    uint8_t *received; /* reply_geometry.message_bytes */
+    size_t received_bytes;
+    struct room room;    /* the session's segment */
+    uint32_t backoff_ms; /* before the next attempt to connect; 0: the last one succeeded */
+    uint32_t handshakes; /* that succeeded */
+};
+
+/* A connection that is closed. ladder: of its reply queue (wire/queue.h). */
+void connection_init(struct connection *connection, const struct settings *settings,
+                     const struct wire_geometry *ladder);
+
+/* Makes sure that the connection can be used, as far as can be known without sending: closes one whose
+ * server has gone, and connects, again and again until the deadline while there is no server (once, if
+ * the settings say fail_fast). Nothing may be in flight. KV_NO_SERVER: nobody serves the queue;
+ * KV_TIMEOUT: somebody does, but gave no answer; KV_DENIED, KV_LIMIT, KV_UNSUPPORTED, KV_OVERLOADED, ...:
+ * with the sentence why. */
+enum kv_status connection_ensure(struct connection *connection, uint64_t deadline_ms,
+                                 struct kv_error *error);
+
+/* False: it is closed or suspect, or messages sent now would reach nobody. A guess, without a system
+ * call while the server was heard within this clock tick. */
+bool connection_usable(const struct connection *connection);
+
+/* Closes everything; say_goodbye tells the server, if it is there to hear it. Harmless if closed. */
+void connection_close(struct connection *connection, bool say_goodbye);
+
+/* Closes the queue, if it is open. A queue is a descriptor (Linux), and closed as one: the thread
+ * sanitizer does not see mq_close, and would mistake the next user of the number for this one. */
+void connection_close_queue(mqd_t *queue);
+
+/* The largest message that may be sent whole. */
+size_t connection_message_bytes(const struct connection *connection);
+
+/* Sends to the lane that fits the size. KV_OK; KV_TIMEOUT: no room until the deadline, not sent;
+ * KV_NO_SERVER: dead, not sent; KV_IO. */
+enum kv_status connection_send(struct connection *connection, const void *message, size_t size,
+                               uint64_t deadline_ms);
+
+/* The next message of the server: its header, and the body in `body` (borrowed until the next call).
+ * What is not from this server is dropped. KV_OK, KV_TIMEOUT, KV_NO_SERVER (dead, and nothing left
+ * to receive), KV_IO. */
+enum kv_status connection_receive(struct connection *connection, uint64_t deadline_ms,
+                                  struct wire_header *header, struct read_cursor *body);
+
+#endif

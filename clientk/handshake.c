@@ -1,0 +1,204 @@
+#include "clientk/handshake.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "clientk/connection.h"
+#include "clientk/names.h"
+#include "common/clock.h"
+#include "common/random.h"
+
+/* How long one HELLO may go unanswered before a look at whether its queue is the server's still. */
+#define LOOK_AFTER_MS 100u
+/* Names tried for the reply queue; one is taken only if a namesake of this pid died in its handshake. */
+#define NAME_ATTEMPTS 64u
+
+static bool server_is_another_user(const struct connection *connection)
+{
+    return wire_queue_uid(connection->lane) != geteuid();
+}
+
+/* Creates the reply queue and writes its name to `name`. */
+static enum kv_status make_reply_queue(struct connection *connection,
+                                       char name[WIRE_QUEUE_NAME_BYTES], struct kv_error *error)
+{
+    /* The server must be able to write, and nobody but this process to read. */
+    mode_t mode = server_is_another_user(connection) ? 0622 : 0600;
+    enum kv_status status = KV_EXISTS;
+    for (unsigned i = 0; i < NAME_ATTEMPTS && status == KV_EXISTS; i++) {
+        name_of_own(name, connection->settings->queue, WIRE_REPLY_QUEUE);
+        status =
+            wire_queue_create_ladder(name, connection->reply_ladder, mode, true,
+                                     &connection->reply_queue, &connection->reply_geometry, error);
+    }
+    if (status == KV_EXISTS)
+        return kv_error_set(error, KV_LIMIT,
+                            "%u names of reply queues up to %s are taken: remove what dead "
+                            "processes left (ls -l /dev/mqueue)",
+                            NAME_ATTEMPTS, name);
+    if (status != KV_OK)
+        return status;
+    connection->received = malloc(connection->reply_geometry.message_bytes);
+    if (connection->received && wire_lock_queue(connection->reply_queue, NULL) == 0)
+        return KV_OK;
+    status = connection->received
+                 ? kv_error_set_errno(error, "cannot lock the reply queue %s", name)
+                 : kv_error_set(error, KV_NO_MEMORY, "no memory for a session");
+    mq_unlink(name);
+    return status;
+}
+
+static enum kv_status send_hello(struct connection *connection, const char *reply_queue,
+                                 uint64_t deadline_ms, struct kv_error *error)
+{
+    uint8_t message[WIRE_HEADER_BYTES + WIRE_QUEUE_NAME_BYTES + 64];
+    struct write_cursor cursor = write_cursor(message, sizeof message);
+    struct wire_header header = {.kind = WIRE_HELLO,
+                                 .request_id = connection->next_request_id++,
+                                 .deadline_ms = deadline_ms};
+    struct wire_hello hello = {.nonce = connection->nonce,
+                               .pid = (uint32_t)getpid(),
+                               .reply_depth = connection->reply_geometry.depth,
+                               .threads = 1,
+                               .reply_bytes = connection->reply_geometry.message_bytes,
+                               .reply_queue = kv_slice_from_string(reply_queue)};
+    wire_put_header(&cursor, &header);
+    wire_put_hello(&cursor, &hello);
+    enum kv_status status =
+        connection_send(connection, message, write_cursor_used(&cursor), deadline_ms);
+    if (status == KV_OK)
+        return KV_OK;
+    const char *queue = connection->settings->queue;
+    if (status == KV_TIMEOUT)
+        return kv_error_set(error, status,
+                            "the queue %s is full and its server (pid %ld) takes nothing from it",
+                            queue, (long)connection->welcome.server_pid);
+    if (status == KV_NO_SERVER)
+        return kv_error_set(error, status, "the server of %s has just ended", queue);
+    return kv_error_set_errno(error, "cannot send to the message queue %s", queue);
+}
+
+static enum kv_status read_refusal(const struct wire_header *header, struct read_cursor *body,
+                                   const char *queue, struct kv_error *error)
+{
+    enum kv_status status = header->status != KV_OK ? header->status : KV_DENIED;
+    size_t size = read_cursor_left(body);
+    const uint8_t *sentence = read_bytes(body, size);
+    return kv_error_set(error, status, "the server of %s refused: %.*s", queue, (int)size,
+                        sentence ? (const char *)sentence : "");
+}
+
+/* Takes in the answer to HELLO. */
+static enum kv_status read_answer(struct connection *connection, const struct wire_header *header,
+                                  struct read_cursor *body, struct kv_error *error)
+{
+    const char *queue = connection->settings->queue;
+    if (header->kind == WIRE_REFUSED)
+        return read_refusal(header, body, queue, error);
+    struct wire_welcome *welcome = &connection->welcome;
+    if (header->kind != WIRE_WELCOME || wire_get_welcome(body, welcome) != KV_OK ||
+        welcome->credits == 0 || welcome->lane_bytes <= WIRE_HEADER_BYTES)
+        return kv_error_set(error, KV_UNSUPPORTED,
+                            "the server of %s answered the handshake with something that this "
+                            "version of libclientk (%s) does not understand",
+                            queue, MQKV_VERSION);
+    connection->session = header->session;
+    if (welcome->credits > connection->reply_geometry.depth)
+        welcome->credits = connection->reply_geometry.depth;
+    return KV_OK;
+}
+
+/* Waits for the answer, for as long as the queue that HELLO went to is the server's. */
+static enum kv_status await_answer(struct connection *connection, uint64_t deadline_ms,
+                                   struct kv_error *error)
+{
+    const char *queue = connection->settings->queue;
+    for (;;) {
+        uint64_t look_ms = clock_monotonic_coarse_ms() + LOOK_AFTER_MS;
+        struct wire_header header;
+        struct read_cursor body;
+        enum kv_status status = connection_receive(
+            connection, look_ms < deadline_ms ? look_ms : deadline_ms, &header, &body);
+        if (status == KV_OK)
+            return read_answer(connection, &header, &body, error);
+        if (status == KV_NO_SERVER || wire_queue_unlinked(connection->lane))
+            return kv_error_set(error, KV_NO_SERVER, "the server of %s ended during the handshake",
+                                queue);
+        if (status != KV_TIMEOUT)
+            return kv_error_set_errno(error, "cannot receive from the reply queue");
+        if (look_ms >= deadline_ms)
+            return kv_error_set(error, KV_TIMEOUT,
+                                "the server of %s (pid %ld) did not answer the handshake in time: "
+                                "it is stopped, or has too much to do",
+                                queue, (long)connection->welcome.server_pid);
+    }
+}
+
+/* Opens lane 0 and finds out who serves it. */
+static enum kv_status find_server(struct connection *connection, struct kv_error *error)
+{
+    const char *queue = connection->settings->queue;
+    struct wire_geometry lane_geometry;
+    enum kv_status status = wire_queue_open(queue, true, &connection->lane, &lane_geometry, error);
+    if (status != KV_OK)
+        return status;
+    connection->bulk_lane = connection->lane;
+    connection->welcome = (struct wire_welcome){.lane_bytes = lane_geometry.message_bytes};
+    pid_t server = 0;
+    connection->pidfd = wire_queue_owner_pidfd(connection->lane, &server);
+    connection->welcome.server_pid = (uint32_t)server;
+    if (connection->pidfd < 0 && wire_lane_server(connection->lane) == 0)
+        return kv_error_set(
+            error, KV_NO_SERVER,
+            "the message queue %s exists, but its server has ended without removing "
+            "it: start serverk -m %s",
+            queue, queue);
+    return KV_OK;
+}
+
+/* Opens the session's lanes, in place of lane 0. */
+static enum kv_status open_lanes(struct connection *connection, struct kv_error *error)
+{
+    const struct wire_welcome *welcome = &connection->welcome;
+    const char *base = connection->settings->queue;
+    char name[WIRE_QUEUE_NAME_BYTES];
+    if (welcome->lane != 0) {
+        wire_queue_name(name, base, WIRE_LANE, 0, welcome->lane);
+        mqd_t lane;
+        enum kv_status status = wire_queue_open(name, true, &lane, NULL, error);
+        if (status != KV_OK)
+            return status;
+        connection_close_queue(&connection->lane);
+        connection->lane = lane;
+        connection->bulk_lane = lane;
+    }
+    if (welcome->bulk_bytes <= welcome->lane_bytes)
+        return KV_OK;
+    wire_queue_name(name, base, WIRE_BULK_LANE, 0, welcome->bulk_lane);
+    return wire_queue_open(name, true, &connection->bulk_lane, NULL, error);
+}
+
+enum kv_status handshake(struct connection *connection, uint64_t deadline_ms,
+                         struct kv_error *error)
+{
+    enum kv_status status = find_server(connection, error);
+    if (status != KV_OK)
+        return status;
+    char name[WIRE_QUEUE_NAME_BYTES];
+    status = make_reply_queue(connection, name, error);
+    if (status != KV_OK)
+        return status;
+    connection->nonce = random_secret();
+    connection->next_request_id = 1;
+    status = send_hello(connection, name, deadline_ms, error);
+    if (status == KV_OK)
+        status = await_answer(connection, deadline_ms, error);
+    mq_unlink(name);
+    if (status == KV_OK)
+        status = open_lanes(connection, error);
+    return status;
+}

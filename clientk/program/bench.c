@@ -1,0 +1,137 @@
+#include "clientk/program/bench.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clientk/program/bench_crew.h"
+#include "clientk/program/bench_report.h"
+#include "clientk/program/interrupt.h"
+#include "clientk/program/progress.h"
+
+struct preload {
+    uint64_t done;
+    enum kv_status failure;
+    struct progress progress;
+};
+
+static void complete(void *context, void *tag, const struct clientk_result *result)
+{
+    (void)tag;
+    struct preload *preload = context;
+    if (result->status != KV_OK && preload->failure == KV_OK)
+        preload->failure = result->status;
+    progress_show(&preload->progress, ++preload->done, 0);
+}
+
+static enum kv_status submit_all(const struct bench_plan *plan, struct preload *preload,
+                                 struct clientk_pipeline *pipeline)
+{
+    const struct bench_options *options = &plan->options;
+    struct random_state random;
+    char key[WORKLOAD_MAX_KEY_BYTES];
+    enum kv_status status = KV_OK;
+    random_seed(&random, ~options->seed);
+    for (uint64_t i = 0;
+         i < options->keys && status == KV_OK && preload->failure == KV_OK && !interrupt_pending();
+         i++) {
+        workload_key(key, (size_t)options->key_bytes, WORKLOAD_PUT, i);
+        size_t size = workload_sizes_draw(&plan->sizes, &random);
+        struct clientk_operation put = {.opcode = CLIENTK_PUT,
+                                        .key = kv_slice(key, (size_t)options->key_bytes),
+                                        .value = workload_value(plan->values, i, size)};
+        status = clientk_pipeline_submit(pipeline, &put, NULL);
+    }
+    return status;
+}
+
+/* Puts every key once. */
+static enum kv_status preload_keys(const struct context *context, const struct bench_plan *plan,
+                                   struct kv_error *error)
+{
+    struct clientk *client;
+    struct clientk_pipeline *pipeline = NULL;
+    struct preload preload = {0};
+    enum kv_status status = context_open_client(context, true, &client, error);
+    if (status != KV_OK)
+        return status;
+    status = clientk_pipeline_open(client, 0, 0, complete, &preload, &pipeline, error);
+    if (status == KV_OK) {
+        progress_start(&preload.progress, "keys preloaded", false);
+        status = submit_all(plan, &preload, pipeline);
+        enum kv_status flushed = clientk_pipeline_flush(pipeline);
+        if (status == KV_OK)
+            status = preload.failure != KV_OK ? preload.failure : flushed;
+        if (status != KV_OK)
+            kv_error_set(error, status, "preloading: %s", kv_status_text(status));
+        clientk_pipeline_close(pipeline);
+        progress_end(&preload.progress);
+    }
+    clientk_close(client);
+    return status;
+}
+
+static enum kv_status write_histogram(const char *path, const struct histogram *histogram,
+                                      struct kv_error *error)
+{
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return kv_error_set_errno(error, "cannot write %.200s", path);
+    bench_report_print_distribution(file, histogram);
+    bool good = !ferror(file);
+    if (fclose(file) != 0 || !good)
+        return kv_error_set_errno(error, "writing %.200s", path);
+    return KV_OK;
+}
+
+static enum kv_status report(struct context *context, const struct bench_plan *plan,
+                             const struct bench_crew *crew, int *code, struct kv_error *error)
+{
+    enum kv_status status = KV_OK;
+    struct bench_report *made = bench_report_make(plan, crew);
+    if (!made)
+        return kv_error_set(error, KV_NO_MEMORY, "no memory for the report");
+    bench_report_print(&context->output, made);
+    if (plan->options.histogram_path)
+        status = write_histogram(plan->options.histogram_path, &made->all, error);
+    if (made->errors > 0 || made->mismatches > 0)
+        *code = EXIT_REFUSED;
+    free(made);
+    return status;
+}
+
+static enum kv_status run_plan(struct context *context, const struct bench_plan *plan, int *code,
+                               struct kv_error *error)
+{
+    struct bench_crew *crew = NULL;
+    enum kv_status status = KV_OK;
+    if (plan->options.preload)
+        status = preload_keys(context, plan, error);
+    if (status == KV_OK && !interrupt_pending())
+        status = bench_crew_create(plan, &crew, error);
+    if (status == KV_OK && crew)
+        status = bench_crew_run(crew, context, error);
+    if (status == KV_OK && crew)
+        status = report(context, plan, crew, code, error);
+    bench_crew_free(crew);
+    return status;
+}
+
+int bench_run(struct context *context, const void *options, const struct word *operands,
+              size_t count)
+{
+    (void)operands, (void)count;
+    struct bench_plan plan;
+    struct kv_error error = {0};
+    int code = EXIT_DONE;
+    interrupt_catch();
+    enum kv_status status = bench_plan_make(&plan, options, &error);
+    if (status == KV_OK)
+        status = run_plan(context, &plan, &code, &error);
+    bench_plan_free(&plan);
+    if (status != KV_OK)
+        return output_failure(&context->output, "bench", status, error.text);
+    return code;
+}

@@ -1,0 +1,51 @@
+#include "clientk/program/command.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "clientk/program/nearest.h"
+#include "common/escape.h"
+
+static const struct command *find_anywhere(const char *name)
+{
+    for (size_t i = 0; i < command_count; i++)
+        if (strcasecmp(commands[i].name, name) == 0 ||
+            (commands[i].alias && strcasecmp(commands[i].alias, name) == 0))
+            return &commands[i];
+    return NULL;
+}
+
+static void fail_unknown(const char *name, unsigned place, struct kv_error *error)
+{
+    struct nearest nearest = NEAREST_NONE;
+    const char *help = place == COMMAND_SHELL ? "clientk help" : "help";
+    for (size_t i = 0; i < command_count; i++)
+        if (commands[i].places & place)
+            nearest_consider(&nearest, name, commands[i].name);
+    if (nearest.name)
+        kv_error_set(error, KV_USAGE, "unknown command \"%.40s\"; did you mean %s?", name,
+                     nearest.name);
+    else
+        kv_error_set(error, KV_USAGE, "unknown command \"%.40s\"; %s lists all", name, help);
+}
+
+const struct command *command_find(const struct word *name, unsigned place, struct kv_error *error)
+{
+    struct kv_slice bytes = kv_slice(name->data, name->size);
+    if (strlen(name->data) != name->size || !escape_is_printable(bytes, false)) {
+        kv_error_set(error, KV_USAGE, "a line begins with a command, not with binary bytes");
+        return NULL;
+    }
+    const struct command *command = find_anywhere(name->data);
+    if (command && (command->places & place))
+        return command;
+    if (!command)
+        fail_unknown(name->data, place, error);
+    else if (place == COMMAND_SHELL)
+        kv_error_set(error, KV_USAGE, "%s works at the prompt only: run clientk without a command",
+                     command->name);
+    else
+        kv_error_set(error, KV_USAGE, "%s works from the shell only: clientk %s ...", command->name,
+                     command->name);
+    return NULL;
+}

@@ -1,0 +1,52 @@
+#include "clientk/program/context.h"
+
+#include <string.h>
+
+#include "common/status.h"
+
+enum kv_status context_open_client(const struct context *context, bool patient,
+                                   struct clientk **client, struct kv_error *error)
+{
+    struct clientk_options options = {.queue = context->settings.queue,
+                                      .timeout_ms = (uint32_t)context->settings.timeout_ms,
+                                      .fail_fast_open = !context->settings.wait,
+                                      .fail_fast = !context->settings.wait && !patient,
+                                      .repeat_writes = true,
+                                      .spin = context->settings.spin,
+                                      .priority = (uint8_t)context->settings.priority};
+    enum kv_status status = clientk_open(&options, client, error);
+    if (status == KV_NO_SERVER)
+        return kv_error_set(error, status,
+                            "no server at queue %s; start one: serverk -m %s -f DIRECTORY "
+                            "(clientk doctor looks closer)",
+                            context->settings.queue, context->settings.queue);
+    return status;
+}
+
+enum kv_status context_connect(struct context *context, struct kv_error *error)
+{
+    if (context->client)
+        return KV_OK;
+    return context_open_client(context, context->patient, &context->client, error);
+}
+
+int context_connect_for(struct context *context, const char *command)
+{
+    struct kv_error error = {0};
+    enum kv_status status = context_connect(context, &error);
+    if (status == KV_OK)
+        return EXIT_DONE;
+    return output_failure(&context->output, command, status, error.text);
+}
+
+void context_close(struct context *context)
+{
+    clientk_close(context->client);
+    context->client = NULL;
+}
+
+const char *context_sentence(enum kv_status status)
+{
+    const char *sentence = clientk_last_error();
+    return *sentence ? sentence : kv_status_text(status);
+}

@@ -1,0 +1,23 @@
+/*
+ * interrupt: Ctrl-C ends the command under way, not the program, and lets it sum up.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_INTERRUPT_H
+#define MQKV_CLIENTK_PROGRAM_INTERRUPT_H
+
+#include <stdbool.h>
+
+/* From now on SIGINT and SIGTERM are only noted; system calls that wait give EINTR. */
+void interrupt_catch(void);
+
+/* Sleeps until the descriptor can be read; false if a signal came before, also one that came
+ * before the call. */
+bool interrupt_wait_readable(int fd);
+
+/* True since a signal came, until it is cleared. */
+bool interrupt_pending(void);
+void interrupt_clear(void);
+
+/* If one is pending, ends the process by that very signal, so that a calling shell knows. */
+void interrupt_obey(void);
+
+#endif

@@ -1,0 +1,124 @@
+/*
+ * clientk: the client program: a prompt, one command, or a batch, by what its arguments say.
+ */
+#include <locale.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clientk/program/batch.h"
+#include "clientk/program/command.h"
+#include "clientk/program/context.h"
+#include "clientk/program/execute.h"
+#include "clientk/program/help.h"
+#include "clientk/program/interactive.h"
+#include "clientk/program/interrupt.h"
+
+static void print_version(void)
+{
+#ifdef MQKV_SANITIZER
+    printf("clientk %s (%s)\n", MQKV_VERSION, MQKV_SANITIZER);
+#else
+    printf("clientk %s\n", MQKV_VERSION);
+#endif
+}
+
+static int run_prompt(struct context *context)
+{
+    if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+        return interactive_run(context);
+    context->output.one_shot = false;
+    return batch_run_stdin(context);
+}
+
+/* One command of the shell; its words begin with its name. */
+static int run_command(struct context *context, struct word *words, size_t count)
+{
+    struct prepared prepared;
+    struct kv_error error = {0};
+    int code = EXIT_DONE;
+    enum kv_status status =
+        prepare(&prepared, words, count, COMMAND_SHELL, &context->settings, &error);
+    context->output.format = (enum output_format)context->settings.format;
+    const char *name = prepared.command ? prepared.command->name : NULL;
+    if (status != KV_OK)
+        code = output_failure(&context->output, name, status, error.text);
+    else if (context->settings.help)
+        help_print_command(stdout, prepared.command);
+    else
+        code = execute_prepared(context, &prepared);
+    prepared_free(&prepared);
+    return code;
+}
+
+static int run(struct context *context, struct line *words)
+{
+    const struct option_set sets[] = {{settings_options, &context->settings}, {NULL, NULL}};
+    struct kv_error error = {0};
+    enum kv_status status = arguments_take_options(sets, words->words, &words->count, true, &error);
+    context->output.format = (enum output_format)context->settings.format;
+    if (status != KV_OK)
+        return output_failure(&context->output, NULL, status, error.text);
+    if (context->settings.version) {
+        print_version();
+        return EXIT_DONE;
+    }
+    if (context->settings.help && words->count == 0) {
+        help_print_usage(stdout);
+        return EXIT_DONE;
+    }
+    return words->count > 0 ? run_command(context, words->words, words->count)
+                            : run_prompt(context);
+}
+
+/* Nobody reads standard output any more. */
+static bool reader_left(void)
+{
+    struct pollfd output = {STDOUT_FILENO, POLLOUT, 0};
+    return poll(&output, 1, 0) == 1 && (output.revents & POLLERR);
+}
+
+/* Answers that never reached their reader are a failure; a reader that left needs no word. */
+static int check_output(int code)
+{
+    if (!ferror(stdout) && fflush(stdout) == 0)
+        return code;
+    if (!reader_left())
+        fprintf(stderr, "clientk: standard output could not be written\n");
+    return EXIT_REFUSED;
+}
+
+/* -e is looked for first: it says how the words that follow are to be read. */
+static bool wants_escapes(char *const *arguments, size_t count)
+{
+    for (size_t i = 0; i < count && strcmp(arguments[i], "--") != 0; i++)
+        if (strcmp(arguments[i], "-e") == 0 || strcmp(arguments[i], "--escapes") == 0)
+            return true;
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    struct context context = {
+        .settings = settings_defaults(),
+        .output = {.stream = stdout, .one_shot = true, .terminal = isatty(STDOUT_FILENO) == 1}};
+    struct line words = {0};
+    struct line_error wrong;
+    size_t count = argc > 1 ? (size_t)argc - 1 : 0;
+    int code;
+    setlocale(LC_CTYPE, "");
+    signal(SIGPIPE, SIG_IGN);
+    if (line_from_arguments(&words, argv + 1, count, wants_escapes(argv + 1, count), &wrong)) {
+        code = run(&context, &words);
+    } else {
+        fprintf(stderr, "clientk: argument %zu: %s\n", wrong.column, wrong.message);
+        code = EXIT_USAGE;
+    }
+    context_close(&context);
+    line_free(&words);
+    code = check_output(code);
+    interrupt_obey();
+    return code;
+}

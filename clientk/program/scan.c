@@ -1,0 +1,67 @@
+#include "clientk/program/scan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "clientk/program/interrupt.h"
+
+const struct option_row scan_option_rows[] = {
+    {.name = "limit",
+     .kind = OPTION_NUMBER,
+     .argument = "N",
+     .help = "stop after N entries",
+     .offset = offsetof(struct scan_options, limit),
+     .min = 1,
+     .max = UINT64_MAX},
+    {.name = "keys",
+     .kind = OPTION_FLAG,
+     .help = "print keys only",
+     .offset = offsetof(struct scan_options, keys_only)},
+    {.name = "count",
+     .kind = OPTION_FLAG,
+     .help = "print only how many there are",
+     .offset = offsetof(struct scan_options, count_only)},
+    {.name = NULL},
+};
+const struct scan_options scan_option_defaults = {0};
+
+struct scan {
+    struct output *output;
+    const struct scan_options *options;
+    int64_t found;
+};
+
+static bool visit(void *context, const struct clientk_entry *entry)
+{
+    struct scan *scan = context;
+    scan->found++;
+    if (!scan->options->count_only)
+        output_entry(scan->output, entry->key,
+                     scan->options->keys_only
+                         ? kv_slice(NULL, 0)
+                         : kv_slice(entry->value.data ? entry->value.data : "", entry->value.size),
+                     entry->version, entry->expiry_ms);
+    return !interrupt_pending() && !ferror(scan->output->stream);
+}
+
+int scan_run(struct context *context, const void *options_given, const struct word *operands,
+             size_t count)
+{
+    const struct scan_options *options = options_given;
+    int code = context_connect_for(context, "scan");
+    if (code != EXIT_DONE)
+        return code;
+    interrupt_catch();
+    struct scan scan = {&context->output, options, 0};
+    struct kv_slice prefix = count > 0 ? word_slice(&operands[0]) : kv_slice(NULL, 0);
+    enum kv_status status =
+        clientk_scan(context->client, prefix, options->keys_only || options->count_only, NULL,
+                     options->limit, visit, &scan);
+    if (status != KV_OK)
+        return output_failure(&context->output, "scan", status, context_sentence(status));
+    if (options->count_only) {
+        struct answer answer = {.command = "scan", .has_number = true, .number = scan.found};
+        return output_answer(&context->output, &answer);
+    }
+    return EXIT_DONE;
+}

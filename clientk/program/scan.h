@@ -1,0 +1,25 @@
+/*
+ * scan: the command that lists entries.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_SCAN_H
+#define MQKV_CLIENTK_PROGRAM_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clientk/program/arguments.h"
+#include "clientk/program/context.h"
+
+struct scan_options {
+    uint64_t limit; /* 0: none */
+    bool keys_only;
+    bool count_only;
+};
+extern const struct option_row scan_option_rows[];
+extern const struct scan_options scan_option_defaults;
+
+int scan_run(struct context *context, const void *options, const struct word *operands,
+             size_t count);
+
+#endif

@@ -1,0 +1,73 @@
+#include "clientk/settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_COMBINE_ABOVE  8u
+#define DEFAULT_COMBINE_GROUPS 2u
+#define MAX_SESSIONS           128u /* there are 256 queues in all, by default */
+#define MAX_PRIORITY           31u
+
+static const char *environment(const char *name)
+{
+    const char *text = getenv(name);
+    return text && *text ? text : NULL;
+}
+
+static const char *queue_name(const struct clientk_options *options)
+{
+    if (options->queue)
+        return options->queue;
+    const char *name = environment("MQKV_QUEUE");
+    return name ? name : CLIENTK_DEFAULT_QUEUE;
+}
+
+static enum kv_status read_session_counts(struct settings *settings,
+                                          const struct clientk_options *options,
+                                          struct kv_error *error)
+{
+    settings->combine_above =
+        options->combine_above ? options->combine_above : DEFAULT_COMBINE_ABOVE;
+    settings->combine_groups =
+        options->combine_groups ? options->combine_groups : DEFAULT_COMBINE_GROUPS;
+    if (settings->combine_above > MAX_SESSIONS || settings->combine_groups > MAX_SESSIONS)
+        return kv_error_set(error, KV_USAGE,
+                            "combine_above %u and combine_groups %u: each must be at most %u",
+                            settings->combine_above, settings->combine_groups, MAX_SESSIONS);
+    return KV_OK;
+}
+
+enum kv_status settings_read(struct settings *settings, const struct clientk_options *options,
+                             struct kv_error *error)
+{
+    static const struct clientk_options defaults;
+    if (!options)
+        options = &defaults;
+    *settings = (struct settings){.timeout_ms = options->timeout_ms ? options->timeout_ms
+                                                                    : CLIENTK_DEFAULT_TIMEOUT_MS,
+                                  .priority = options->priority,
+                                  .repeat_writes = options->repeat_writes,
+                                  .fail_fast = options->fail_fast,
+                                  .fail_fast_open = options->fail_fast_open};
+
+    const char *queue = queue_name(options);
+    if (!wire_name_valid(queue))
+        return kv_error_set(error, KV_USAGE,
+                            "queue name \"%.80s\": it must be one '/' and then 1 to 64 of "
+                            "letters, digits, '.', '_', '-'",
+                            queue);
+    snprintf(settings->queue, sizeof settings->queue, "%s", queue);
+
+    const char *spin = options->spin ? options->spin : "auto";
+    if (!wire_spin_parse(spin, &settings->spin))
+        return kv_error_set(error, KV_USAGE,
+                            "spin \"%.40s\": it must be auto, off or 1 to 100000 (microseconds)",
+                            spin);
+    if (settings->priority > MAX_PRIORITY)
+        return kv_error_set(error, KV_USAGE, "priority %u: it must be 0 to %u", settings->priority,
+                            MAX_PRIORITY);
+    const char *no_segment = environment("MQKV_NO_SEGMENT");
+    settings->no_segment = no_segment && strcmp(no_segment, "0") != 0;
+    return read_session_counts(settings, options, error);
+}

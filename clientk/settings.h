@@ -1,0 +1,32 @@
+/*
+ * settings: the options of a handle, checked and with their defaults filled in. Constant once
+ * clientk_open is through.
+ */
+#ifndef MQKV_CLIENTK_SETTINGS_H
+#define MQKV_CLIENTK_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "clientk/clientk.h"
+#include "common/error.h"
+#include "wire/queue.h"
+#include "wire/wait.h"
+
+struct settings {
+    char queue[WIRE_QUEUE_NAME_BYTES];
+    uint32_t timeout_ms;
+    struct wire_spin spin;
+    uint32_t combine_above;
+    uint32_t combine_groups;
+    unsigned priority;
+    bool repeat_writes;
+    bool fail_fast, fail_fast_open;
+    bool no_segment; /* MQKV_NO_SEGMENT=1: big values go in pieces */
+};
+
+/* options may be NULL. KV_OK or KV_USAGE. */
+enum kv_status settings_read(struct settings *settings, const struct clientk_options *options,
+                             struct kv_error *error);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * threads: which thread uses which channel of a handle. As long as there are at most combine_above
+ * threads, each has one for itself; when there are more, all of them share combine_groups. They go
+ * back to channels of their own when half of combine_above is left, so that a pool of threads that
+ * breathes does not reconnect all the time.
+ *
+ * A thread is attached to a handle by its first call, and detached when it ends or the handle is
+ * closed.
+ */
+#ifndef MQKV_CLIENTK_THREADS_H
+#define MQKV_CLIENTK_THREADS_H
+
+#include <stdbool.h>
+
+#include "clientk/channel.h"
+#include "wire/wait.h"
+
+struct clientk;
+struct attachment;
+
+/* Guards what belongs to which handle, of all handles: attachments, who owns which channel, pipelines.
+ * Taken when a thread or a pipeline comes or goes, never by a call that finds its channel. Held while
+ * a channel is closed, and over a fork. */
+void handles_lock(void);
+void handles_unlock(void);
+
+/* Prepares this module and forks; harmless when repeated. */
+void threads_setup(void);
+
+/* Counts forks: in a child it is another number than in the parent. */
+unsigned threads_fork_generation(void);
+
+/* The calling thread's; made at its first call. NULL: no memory. */
+struct attachment *thread_attachment(struct clientk *client);
+
+/* The channel that the thread is to use now. */
+struct channel *thread_channel(struct attachment *attachment);
+
+/* The thread could not get a session of its own: it uses the first channel from now on. False: it
+ * did that already. */
+bool thread_share_first_channel(struct attachment *attachment);
+
+struct wire_waiter *thread_waiter(struct attachment *attachment);
+
+/* Detaches all threads from a handle that is about to be freed. */
+void threads_detach_all(struct clientk *client);
+
+#endif

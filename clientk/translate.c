@@ -1,0 +1,198 @@
+#include "clientk/translate.h"
+
+#include <string.h>
+
+#include "clientk/value.h"
+
+static unsigned durability_flags(enum clientk_durability durability)
+{
+    switch (durability) {
+    case CLIENTK_SYNC_INTERVAL:
+        return WIRE_SYNC_INTERVAL;
+    case CLIENTK_SYNC_ALWAYS:
+        return WIRE_SYNC_ALWAYS;
+    case CLIENTK_SERVER_DEFAULT:
+        break;
+    }
+    return 0;
+}
+
+static enum kv_status translate_put(const struct clientk_put_options *options,
+                                    struct wire_operation *to)
+{
+    if (options->if_absent + options->if_present + (options->if_version != 0) > 1)
+        return KV_USAGE;
+    if (options->keep_expiry && options->expiry_ms != 0)
+        return KV_USAGE;
+    to->flags = (uint16_t)((options->if_absent ? WIRE_IF_ABSENT : 0u) |
+                           (options->if_present ? WIRE_IF_PRESENT : 0u) |
+                           (options->if_version ? WIRE_HAS_VERSION : 0u) |
+                           (options->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
+                           (options->keep_expiry ? WIRE_KEEP_EXPIRY : 0u) |
+                           durability_flags(options->durability));
+    to->version = options->if_version;
+    to->expiry_ms = options->expiry_ms;
+    return KV_OK;
+}
+
+static enum kv_status translate_add(const struct clientk_add_options *options, int64_t delta,
+                                    struct wire_operation *to)
+{
+    if (options->min > options->max)
+        return KV_USAGE;
+    bool bounded = options->min != INT64_MIN || options->max != INT64_MAX;
+    to->flags = (uint16_t)((bounded ? WIRE_HAS_BOUNDS : 0u) | (options->create ? WIRE_CREATE : 0u) |
+                           (options->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
+                           durability_flags(options->durability));
+    to->delta = delta;
+    to->min = options->min;
+    to->max = options->max;
+    to->initial = options->initial;
+    to->expiry_ms = options->expiry_ms;
+    return KV_OK;
+}
+
+enum kv_status translate_operation(const struct clientk_operation *from, struct wire_operation *to)
+{
+    to->opcode = (enum wire_opcode)from->opcode; /* the numbers are the same */
+    to->flags = 0;
+    to->key = from->key;
+    to->value = kv_slice(NULL, 0);
+    switch (from->opcode) {
+    case CLIENTK_GET:
+    case CLIENTK_EXISTS:
+        return KV_OK;
+    case CLIENTK_PUT:
+    case CLIENTK_EXCHANGE:
+        to->value = from->value;
+        return translate_put(&from->put, to);
+    case CLIENTK_DELETE:
+        to->version = from->put.if_version;
+        to->flags = (uint16_t)((to->version ? WIRE_HAS_VERSION : 0u) |
+                               durability_flags(from->put.durability));
+        return KV_OK;
+    case CLIENTK_ADD:
+        return translate_add(&from->add, from->delta, to);
+    case CLIENTK_APPEND:
+        to->value = from->value;
+        to->flags = (uint16_t)durability_flags(from->put.durability);
+        return KV_OK;
+    case CLIENTK_TOUCH:
+        to->expiry_ms = from->put.expiry_ms;
+        to->flags = (uint16_t)((to->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
+                               durability_flags(from->put.durability));
+        return KV_OK;
+    }
+    return KV_USAGE;
+}
+
+static bool key_optional(enum wire_opcode opcode)
+{
+    return opcode >= WIRE_OP_SCAN;
+}
+
+enum kv_status translate_check(const struct wire_operation *operation, uint64_t max_value_bytes)
+{
+    if (operation->key.size > WIRE_MAX_KEY_BYTES ||
+        (operation->key.size == 0 && !key_optional(operation->opcode)))
+        return KV_BAD_KEY;
+    if (operation->value.size > max_value_bytes || operation->value.size > WIRE_MAX_VALUE_BYTES)
+        return KV_VALUE_TOO_BIG;
+    return KV_OK;
+}
+
+void result_clear(struct clientk_result *result, enum kv_status status)
+{
+    result->status = status;
+    result->found = false;
+    result->number = 0;
+    result->value.size = 0;
+    result->value.version = 0;
+    result->value.expiry_ms = 0;
+}
+
+/* Copies the value that is there. */
+static enum kv_status copy_value(const struct wire_result *from, const struct room *room,
+                                 struct clientk_value *to)
+{
+    size_t size = from->value.size;
+    if (!value_reserve(to, size))
+        return KV_NO_MEMORY;
+    if (from->flags & WIRE_RESULT_IN_SEGMENT) {
+        if (!room->segment || !wire_segment_read(room->segment, from->value_offset, to->data, size))
+            return KV_IO;
+    } else if (size > 0) {
+        memcpy(to->data, from->value.data, size);
+    }
+    value_end(to, size);
+    return KV_OK;
+}
+
+void translate_result(const struct wire_result *from, const struct room *room, bool gives_value,
+                      struct clientk_result *to)
+{
+    result_clear(to, from->status);
+    to->found = from->flags & WIRE_RESULT_FOUND;
+    to->number = from->number;
+    to->value.version = from->version;
+    to->value.expiry_ms = from->expiry_ms;
+    if (from->flags & WIRE_RESULT_NO_VALUE) {
+        to->value.size = from->value.size;
+        return;
+    }
+    if (!gives_value || from->status != KV_OK)
+        return;
+    enum kv_status status = copy_value(from, room, &to->value);
+    if (status != KV_OK)
+        to->status = status;
+}
+
+bool operation_writes(const struct wire_operation *operation)
+{
+    switch (operation->opcode) {
+    case WIRE_OP_PUT:
+    case WIRE_OP_DELETE:
+    case WIRE_OP_ADD:
+    case WIRE_OP_APPEND:
+    case WIRE_OP_EXCHANGE:
+    case WIRE_OP_TOUCH:
+        return true;
+    case WIRE_OP_GET:
+    case WIRE_OP_EXISTS:
+    case WIRE_OP_SCAN:
+    case WIRE_OP_STATS:
+    case WIRE_OP_PING:
+    case WIRE_OP_SYNC:
+        break;
+    }
+    return false;
+}
+
+bool operation_gives_value(enum wire_opcode opcode)
+{
+    switch (opcode) {
+    case WIRE_OP_GET:
+    case WIRE_OP_EXCHANGE:
+    case WIRE_OP_SCAN:
+    case WIRE_OP_STATS:
+    case WIRE_OP_PING:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool operation_reads_entry(enum wire_opcode opcode)
+{
+    return opcode == WIRE_OP_GET || opcode == WIRE_OP_EXCHANGE;
+}
+
+bool operation_repeatable(const struct wire_operation *operation, bool repeat_writes)
+{
+    if (!operation_writes(operation))
+        return true;
+    bool conditional = operation->flags & (WIRE_HAS_VERSION | WIRE_IF_ABSENT | WIRE_IF_PRESENT);
+    bool settable = operation->opcode == WIRE_OP_PUT || operation->opcode == WIRE_OP_DELETE ||
+                    operation->opcode == WIRE_OP_TOUCH;
+    return repeat_writes && settable && !conditional;
+}

@@ -1,0 +1,37 @@
+/*
+ * clock: the three clocks of mqkv. All are cheap (vDSO or a register), none can fail.
+ */
+#ifndef MQKV_COMMON_CLOCK_H
+#define MQKV_COMMON_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* Nanoseconds of CLOCK_MONOTONIC: durations, deadlines. */
+static inline uint64_t clock_monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Milliseconds of CLOCK_MONOTONIC_COARSE: a tick old at worst (4 ms), a few ns to read. */
+static inline uint64_t clock_monotonic_coarse_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+/* Milliseconds since 1970 (CLOCK_REALTIME): expiry times, which outlive a reboot. */
+static inline uint64_t clock_realtime_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+/* Sleeps for so long; a signal does not cut it short. */
+void clock_sleep_ms(uint64_t ms);
+
+#endif

@@ -1,0 +1,79 @@
+#include "common/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char CUT_MARK[] = "...";
+
+/* Built beside error->text and copied, so that a caller may put the old text into the new one. */
+struct sentence {
+    char text[KV_ERROR_TEXT_BYTES];
+    size_t used;
+    bool cut;
+};
+
+static void __attribute__((format(printf, 2, 0)))
+sentence_add(struct sentence *sentence, const char *format, va_list arguments)
+{
+    size_t room = sizeof sentence->text - sentence->used;
+    int length = vsnprintf(sentence->text + sentence->used, room, format, arguments);
+    if (length < 0)
+        return;
+    sentence->cut = (size_t)length >= room;
+    sentence->used += sentence->cut ? room - 1 : (size_t)length;
+}
+
+static void __attribute__((format(printf, 2, 3)))
+sentence_append(struct sentence *sentence, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    sentence_add(sentence, format, arguments);
+    va_end(arguments);
+}
+
+static void sentence_give(struct sentence *sentence, enum kv_status status, struct kv_error *error)
+{
+    if (sentence->cut)
+        memcpy(sentence->text + sizeof sentence->text - sizeof CUT_MARK, CUT_MARK, sizeof CUT_MARK);
+    error->status = status;
+    memcpy(error->text, sentence->text, sentence->used + 1);
+}
+
+enum kv_status kv_error_set(struct kv_error *error, enum kv_status status, const char *format, ...)
+{
+    if (!error)
+        return status;
+    int saved_errno = errno;
+    struct sentence sentence = {.used = 0};
+    va_list arguments;
+    va_start(arguments, format);
+    sentence_add(&sentence, format, arguments);
+    va_end(arguments);
+    sentence_give(&sentence, status, error);
+    errno = saved_errno;
+    return status;
+}
+
+enum kv_status kv_error_set_errno(struct kv_error *error, const char *format, ...)
+{
+    int saved_errno = errno;
+    enum kv_status status = kv_status_from_errno(saved_errno);
+    if (!error)
+        return status;
+    struct sentence sentence = {.used = 0};
+    va_list arguments;
+    va_start(arguments, format);
+    sentence_add(&sentence, format, arguments);
+    va_end(arguments);
+    if (!sentence.cut) {
+        char reason[128];
+        sentence_append(&sentence, ": %s", strerror_r(saved_errno, reason, sizeof reason));
+    }
+    sentence_give(&sentence, status, error);
+    errno = saved_errno;
+    return status;
+}

@@ -1,0 +1,185 @@
+#include "common/escape.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/* The bytes with a C escape of one letter, and those letters. */
+static const char escaped_bytes[] = {'\\', '"', '\n', '\r', '\t', '\0'};
+static const char escape_letters[] = {'\\', '"', 'n', 'r', 't', '0'};
+
+static bool is_printable(uint8_t byte)
+{
+    return byte >= 0x20 && byte < 0x7f;
+}
+
+static void print_byte(FILE *stream, uint8_t byte)
+{
+    const char *found = memchr(escaped_bytes, byte, sizeof escaped_bytes);
+    if (found)
+        fprintf(stream, "\\%c", escape_letters[found - escaped_bytes]);
+    else if (is_printable(byte))
+        fputc(byte, stream);
+    else
+        fprintf(stream, "\\x%02x", byte);
+}
+
+void escape_print(FILE *stream, struct kv_slice bytes)
+{
+    const uint8_t *data = bytes.data;
+    for (size_t i = 0; i < bytes.size; i++)
+        print_byte(stream, data[i]);
+}
+
+static bool is_word_byte(uint8_t byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+           (byte != '\0' && strchr("0123456789-_./:@%+=", byte));
+}
+
+static bool is_bare_word(struct kv_slice bytes)
+{
+    const uint8_t *data = bytes.data;
+    for (size_t i = 0; i < bytes.size; i++) {
+        if (!is_word_byte(data[i]))
+            return false;
+    }
+    return bytes.size > 0;
+}
+
+void escape_print_word(FILE *stream, struct kv_slice bytes)
+{
+    const char *quote = is_bare_word(bytes) ? "" : "\"";
+    fputs(quote, stream);
+    escape_print(stream, bytes);
+    fputs(quote, stream);
+}
+
+/* The length of the well-formed UTF-8 sequence at data (Unicode 15, table 3-7), 0 if there is none. */
+static size_t utf8_length(const uint8_t *data, size_t size)
+{
+    uint8_t lead = data[0];
+    if (lead < 0x80)
+        return 1;
+    size_t length = lead >= 0xc2 && lead <= 0xdf   ? 2
+                    : lead >= 0xe0 && lead <= 0xef ? 3
+                    : lead >= 0xf0 && lead <= 0xf4 ? 4
+                                                   : 0;
+    if (length == 0 || length > size)
+        return 0;
+    /* The second byte rules out overlong forms, surrogates, and what is above U+10FFFF. */
+    uint8_t lowest = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+    uint8_t highest = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+    if (data[1] < lowest || data[1] > highest)
+        return 0;
+    for (size_t i = 2; i < length; i++) {
+        if ((data[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    return length;
+}
+
+/* Prints one character that begins at data; returns the bytes it took. */
+static size_t print_json_character(FILE *stream, const uint8_t *data, size_t size)
+{
+    size_t length = utf8_length(data, size);
+    if (length == 0 || data[0] < 0x20) {
+        fprintf(stream, "\\u%04x", data[0]);
+        return 1;
+    }
+    if (data[0] == '"' || data[0] == '\\')
+        fputc('\\', stream);
+    fwrite(data, 1, length, stream);
+    return length;
+}
+
+void escape_print_json(FILE *stream, struct kv_slice bytes)
+{
+    const uint8_t *data = bytes.data;
+    fputc('"', stream);
+    for (size_t i = 0; i < bytes.size;)
+        i += print_json_character(stream, data + i, bytes.size - i);
+    fputc('"', stream);
+}
+
+bool escape_is_utf8(struct kv_slice bytes)
+{
+    const uint8_t *data = bytes.data;
+    for (size_t i = 0; i < bytes.size;) {
+        size_t length = utf8_length(data + i, bytes.size - i);
+        if (length == 0)
+            return false;
+        i += length;
+    }
+    return true;
+}
+
+/* A control character of ISO 6429: C0, DEL, or C1 (U+0080..U+009F) in UTF-8. */
+static bool is_control(const uint8_t *data, size_t length)
+{
+    return data[0] < 0x20 || data[0] == 0x7f || (length == 2 && data[0] == 0xc2 && data[1] < 0xa0);
+}
+
+bool escape_is_printable(struct kv_slice bytes, bool lines)
+{
+    const uint8_t *data = bytes.data;
+    for (size_t i = 0; i < bytes.size;) {
+        size_t length = utf8_length(data + i, bytes.size - i);
+        bool blank = lines && (data[i] == '\n' || data[i] == '\t');
+        if (length == 0 || (is_control(data + i, length) && !blank))
+            return false;
+        i += length;
+    }
+    return true;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* Decodes the escape whose backslash was at text[-1]. Returns the bytes of text it took, 0 if it is
+ * malformed. */
+static size_t decode_escape(const char *text, size_t size, char *byte)
+{
+    if (size == 0)
+        return 0;
+    if (text[0] == 'x') {
+        int high = size >= 3 ? hex_digit(text[1]) : -1;
+        int low = size >= 3 ? hex_digit(text[2]) : -1;
+        if (high < 0 || low < 0)
+            return 0;
+        *byte = (char)(high * 16 + low);
+        return 3;
+    }
+    const char *found = memchr(escape_letters, text[0], sizeof escape_letters);
+    if (!found)
+        return 0;
+    *byte = escaped_bytes[found - escape_letters];
+    return 1;
+}
+
+long unescape(const char *text, size_t size, char *out, size_t *error_at)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] != '\\') {
+            out[used++] = text[i];
+            continue;
+        }
+        size_t taken = decode_escape(text + i + 1, size - i - 1, &out[used]);
+        if (taken == 0) {
+            if (error_at)
+                *error_at = i;
+            return -1;
+        }
+        used++;
+        i += taken;
+    }
+    return (long)used;
+}

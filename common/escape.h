@@ -1,0 +1,38 @@
+/*
+ * escape: bytes as printable text and back. Printable ASCII stands for itself; backslash, double
+ * quote, \n, \r, \t, \0 have their C escapes; every other byte is \xHH. What escape_* writes,
+ * unescape reads back to the same bytes.
+ */
+#ifndef MQKV_COMMON_ESCAPE_H
+#define MQKV_COMMON_ESCAPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "common/slice.h"
+
+/* Writes the escaped bytes to the stream, without quotes. */
+void escape_print(FILE *stream, struct kv_slice bytes);
+
+/* Writes them in double quotes if they hold anything but letters, digits and -_./:@%+=, or are
+ * empty; else bare: a form that the batch-line parser takes as one word. */
+void escape_print_word(FILE *stream, struct kv_slice bytes);
+
+/* Writes bytes as a JSON string, quotes included. Valid UTF-8 is kept, a byte that is not part of
+ * valid UTF-8 becomes \u00HH. */
+void escape_print_json(FILE *stream, struct kv_slice bytes);
+
+/* True if the bytes are well-formed UTF-8. */
+bool escape_is_utf8(struct kv_slice bytes);
+
+/* True if they are well-formed UTF-8 without control characters, so that a terminal may show them
+ * as they are; with `lines` newlines and tabs are allowed. */
+bool escape_is_printable(struct kv_slice bytes, bool lines);
+
+/* Decodes the escapes of text (without quotes) in place of nothing: into out, which has at least
+ * size bytes. Returns the number of bytes, or -1 if an escape is malformed (*error_at then is its
+ * offset, where wanted). */
+long unescape(const char *text, size_t size, char *out, size_t *error_at);
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * histogram: durations in nanoseconds counted in log-linear buckets (the idea of HdrHistogram,
+ * Gil Tene): 64 linear buckets a power of two, so a reported value is at most 1/64 (1.6 %) above
+ * the true one, over 1 ns .. 2^40 ns (18 minutes); longer ones count in the last bucket, and the
+ * exact maximum is kept beside. A histogram has one writer at a time; readers may merge or copy
+ * it while it is written and then see each count either before or after (atomics).
+ */
+#ifndef MQKV_COMMON_HISTOGRAM_H
+#define MQKV_COMMON_HISTOGRAM_H
+
+#include <stdint.h>
+
+#define HISTOGRAM_LINEAR_BITS 6
+#define HISTOGRAM_MAX_BITS    40
+#define HISTOGRAM_BUCKETS \
+    ((HISTOGRAM_MAX_BITS - HISTOGRAM_LINEAR_BITS + 1) << HISTOGRAM_LINEAR_BITS)
+
+/* About 18 KiB; start from {0}. */
+struct histogram {
+    uint64_t total_count;
+    uint64_t total_ns;
+    uint64_t min_ns; /* valid if total_count > 0 */
+    uint64_t max_ns;
+    uint64_t counts[HISTOGRAM_BUCKETS];
+};
+
+void histogram_record(struct histogram *histogram, uint64_t value_ns);
+
+/* Adds the counts of `from` to `into`. `from` may be written meanwhile; `into` must not be. */
+void histogram_merge(struct histogram *into, const struct histogram *from);
+
+/* Takes `earlier` (an older copy of the same histogram) away from `into`: what came since.
+ * min and max stay those of the later copy. */
+void histogram_subtract(struct histogram *into, const struct histogram *earlier);
+
+/* The smallest value that at least `fraction` (0..1) of the recorded values do not exceed, rounded
+ * up to the top of its bucket, but never above max_ns. 0 if nothing was recorded. */
+uint64_t histogram_quantile_ns(const struct histogram *histogram, double fraction);
+
+double histogram_mean_ns(const struct histogram *histogram);
+
+/* The highest value of bucket i, for those who print the distribution. */
+uint64_t histogram_bucket_top_ns(unsigned bucket);
+
+#endif

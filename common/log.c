@@ -1,0 +1,99 @@
+#include "common/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+
+#define LINE_BYTES  1024
+#define STAMP_BYTES 64
+
+static const char CUT_MARK[] = "...";
+static const char *const level_names[] = {"ERROR", "WARN", "INFO", "DEBUG"};
+static atomic_int highest_level = LOG_LEVEL_INFO;
+
+void log_set_level(enum log_level level)
+{
+    atomic_store_explicit(&highest_level, (int)level, memory_order_relaxed);
+}
+
+/* Days since 1970-01-01 as a date of the Gregorian calendar (Howard Hinnant, "chrono-compatible
+ * low-level date algorithms", civil_from_days, for days >= 0). Not gmtime_r: that takes glibc's
+ * time-zone lock, which a process forked from a thread pool may inherit locked. */
+static void civil_date(uint64_t days, unsigned *year, unsigned *month, unsigned *day)
+{
+    uint64_t shifted = days + 719468; /* since 0000-03-01: the leap day ends the year */
+    uint64_t era = shifted / 146097;  /* of 400 years */
+    uint64_t day_of_era = shifted % 146097;
+    uint64_t year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+    uint64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    uint64_t month_from_march = (5 * day_of_year + 2) / 153;
+    *day = (unsigned)(day_of_year - (153 * month_from_march + 2) / 5 + 1);
+    *month = (unsigned)(month_from_march < 10 ? month_from_march + 3 : month_from_march - 9);
+    *year = (unsigned)(year_of_era + era * 400) + (*month <= 2);
+}
+
+static size_t put_stamp(char *line, enum log_level level)
+{
+    uint64_t now_ms = clock_realtime_ms();
+    unsigned second = (unsigned)(now_ms / 1000 % 86400);
+    unsigned year, month, day;
+    civil_date(now_ms / 86400000, &year, &month, &day);
+    int length = snprintf(line, STAMP_BYTES, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ %s ", year, month,
+                          day, second / 3600, second / 60 % 60, second % 60,
+                          (unsigned)(now_ms % 1000), level_names[level]);
+    return length > 0 ? (size_t)length : 0;
+}
+
+/* What others send may be part of a message: it can neither begin a line nor steer a terminal. */
+static void blank_control_bytes(char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+            text[i] = '?';
+    }
+}
+
+static void __attribute__((format(printf, 2, 0)))
+log_line(enum log_level level, const char *format, va_list arguments)
+{
+    if ((int)level > atomic_load_explicit(&highest_level, memory_order_relaxed))
+        return;
+    int saved_errno = errno;
+    char line[LINE_BYTES];
+    size_t stamp = put_stamp(line, level);
+    size_t room = sizeof line - stamp;
+    int length = vsnprintf(line + stamp, room, format, arguments);
+    size_t used = length < 0 ? 0 : (size_t)length;
+    if (used >= room) {
+        used = room - 1;
+        memcpy(line + stamp + used - strlen(CUT_MARK), CUT_MARK, strlen(CUT_MARK));
+    }
+    blank_control_bytes(line + stamp, used);
+    line[stamp + used] = '\n';
+    /* Nobody is left to be told when stderr itself fails. */
+    ssize_t written = write(STDERR_FILENO, line, stamp + used + 1);
+    (void)written;
+    errno = saved_errno;
+}
+
+#define LOG_FUNCTION(name, level)           \
+    void name(const char *format, ...)      \
+    {                                       \
+        va_list arguments;                  \
+        va_start(arguments, format);        \
+        log_line(level, format, arguments); \
+        va_end(arguments);                  \
+    }
+
+LOG_FUNCTION(log_error, LOG_LEVEL_ERROR)
+LOG_FUNCTION(log_warn, LOG_LEVEL_WARN)
+LOG_FUNCTION(log_info, LOG_LEVEL_INFO)
+LOG_FUNCTION(log_debug, LOG_LEVEL_DEBUG)

@@ -1,0 +1,18 @@
+/*
+ * log: one line an event on stderr: "2026-11-20T11:12:13.456Z LEVEL message". Thread-safe: one
+ * write(2) a line. Every function keeps errno.
+ */
+#ifndef MQKV_COMMON_LOG_H
+#define MQKV_COMMON_LOG_H
+
+enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+
+/* Lines above this level are dropped. The default is LOG_LEVEL_INFO. */
+void log_set_level(enum log_level level);
+
+void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * parse: numbers as people type them on command lines. All reject empty text, trailing garbage,
+ * signs where none belongs, and overflow; *value is left alone on failure.
+ */
+#ifndef MQKV_COMMON_PARSE_H
+#define MQKV_COMMON_PARSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Decimal, min <= value <= max. */
+bool parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *value);
+bool parse_i64(const char *text, int64_t min, int64_t max, int64_t *value);
+
+/* As parse_i64 over bytes that need not end in NUL (a stored value): canonical enough for a
+ * counter: optional '-', then 1..19 digits, nothing else. */
+bool parse_i64_bytes(const void *data, uint64_t size, int64_t *value);
+
+/* Bytes: "4096", "64k", "1M", "2G" (powers of 1024; k, K, KiB, M, MiB, G, GiB). */
+bool parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *bytes);
+
+/* Time: "250" and "250ms" are milliseconds, "2s", "5m", "1h", "7d". */
+bool parse_duration_ms(const char *text, uint64_t min, uint64_t max, uint64_t *ms);
+
+/* A decimal fraction, min <= value <= max, C locale, finite. */
+bool parse_double(const char *text, double min, double max, double *value);
+
+/* Formats bytes as "1.5 MiB" / durations as "12.3 us" for people; buffer of at least 32 bytes,
+ * which is returned. */
+char *format_size(uint64_t bytes, char buffer[32]);
+char *format_duration_ns(uint64_t ns, char buffer[32]);
+
+/* "1 worker", "2 workers", for a noun of up to 9 letters that takes an s; as above. */
+char *format_count(uint64_t count, const char *noun, char buffer[32]);
+
+#endif

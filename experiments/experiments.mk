@@ -1,0 +1,36 @@
+# Experiments: see experiments/README.md.
+
+#? make experiments   run the studies; PROFILE=quick (default: 2 minutes) or full (the published minute a
+#?                    point); STUDIES="NAME..." for some only
+#? make bench         mqkv beside Redis, memcached, LMDB, RocksDB, LevelDB and a bare echo: which goals are
+#?                    met; PROFILE=full for the published figures, CASES="get-*" for some works only
+#? make scaling       throughput and latency over clients, workers, batch, window, sizes, keys, offered load
+#? make plots         draw the pictures again, from the summary CSV alone
+#? make demo          everything at a glance, on real data, in less than five minutes
+
+STUDIES ?= $(patsubst experiments/%/study.conf,%,$(wildcard experiments/*/study.conf))
+PROFILE ?= quick
+
+.PHONY: experiments plots demo
+experiments: $(OUT)/serverk $(OUT)/clientk
+	@experiments/run --build $(OUT) --profile $(PROFILE) $(STUDIES)
+
+plots:
+	@plots/draw
+
+demo:
+	@demo/run
+
+# The judge: mqkv beside other servers and engines. CASES="PATTERN..." for some works only.
+include experiments/peers/peers.mk
+
+.PHONY: bench bench-programs scaling
+bench:
+	@tests/deps bench
+	@$(MAKE) --no-print-directory -s $(PARALLEL) bench-programs
+	@experiments/bench --build $(OUT) --profile $(PROFILE) $(CASES)
+
+bench-programs: $(PROGRAMS) $(PEER_PROGRAMS)
+
+scaling: $(OUT)/serverk $(OUT)/clientk
+	@experiments/run --build $(OUT) --profile $(PROFILE) $(wildcard experiments/scaling/*)

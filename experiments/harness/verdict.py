@@ -1,0 +1,196 @@
+"""Whether a published claim holds here, in words made from the numbers.
+
+A claim says for a metric which shape it has over the published values of the knob. Two points
+differ *clearly* if their 95 % intervals do not overlap. A clear difference that is less than
+WEAK_SHARE of the published one (on a logarithmic scale: halving and doubling are equally large) is
+called weak. Where intervals overlap but are so wide that a step like the published one may hide in
+them, nothing is decided.
+"""
+
+import math
+from dataclasses import dataclass
+
+from harness.summary import NAMES
+
+WEAK_SHARE = 0.25
+HEADLINES = {
+    "holds": "the published conclusion holds",
+    "part": "the published conclusion holds in part",
+    "fails": "the published conclusion does not hold",
+    "open": "these runs do not decide whether the published conclusion holds",
+}
+REMARKS = {  # on a step from one point to another, in the direction that the claim expects
+    "clear": "intervals apart",
+    "weak": "intervals apart, but a much smaller step",
+    "opposite": "intervals apart, in the other direction",
+    "overlap": "intervals overlap",
+    "undecided": "intervals overlap, and are too wide to decide",
+}
+
+
+@dataclass
+class Finding:
+    """What one metric says."""
+
+    outcome: str  # a key of HEADLINES
+    text: str
+
+
+@dataclass
+class Verdict:
+    outcome: str  # a key of HEADLINES
+    headline: str  # a sentence
+    findings: list  # of sentences
+
+
+@dataclass
+class Step:
+    kind: str  # a key of REMARKS
+    text: str  # "×1.80 that of M = 1 (published ×1.50; intervals apart)"
+
+
+def judge(study, rows, series):
+    """The verdict on study.claim for one series."""
+    findings = []
+    for metric, shape in study.claim.shapes.items():
+        points = _Points(study, rows, series, metric)
+        judged = _turn if shape in ("peak", "valley") else _trend
+        findings.append(judged(points, shape))
+    outcome = _together({finding.outcome for finding in findings})
+    headline = f"With {series.label}, {HEADLINES[outcome]}."
+    return Verdict(outcome, headline, [_sentence(finding.text) for finding in findings])
+
+
+def evidence(study, rows, series):
+    """What a request cost at the two ends of the sweep: the numbers behind the reason."""
+    points = [row for row in rows if row.origin == "here" and row.series == series.name]
+    first, last = points[0], points[-1]
+    parts = []
+    for metric in ("server_cpu_us_per_op", "server_switches_per_op", "client_switches_per_op"):
+        if metric in study.metrics:
+            name, unit = NAMES[metric]
+            before, after = first.estimates[metric], last.estimates[metric]
+            parts.append(f"{name} {_short(before.mean)} → {_short(after.mean)} {unit}".strip())
+    sweep = f"From {study.symbol} = {first.value} to {last.value}: "
+    return sweep + ", ".join(parts) + "." if parts else ""
+
+
+class _Points:
+    """One metric of one series over the published values, beside the published ratios."""
+
+    def __init__(self, study, rows, series, metric):
+        self.study = study
+        self.metric = metric
+        self.name = NAMES.get(metric, (metric, ""))[0]
+        published = [row for row in rows if row.origin == "published"]
+        within = {row.value for row in published}
+        here = [row for row in rows if row.origin == "here" and row.series == series.name]
+        self.here = [row for row in here if not within or row.value in within]
+        self.beyond = here[-1] if here[-1].value != self.here[-1].value else None
+        self.published = {
+            row.value: row.ratios[metric].mean for row in published if metric in row.ratios
+        }
+
+    def mean(self, row):
+        return row.estimates[self.metric].mean
+
+    def at(self, row):
+        return f"{self.study.symbol} = {row.value}"
+
+    def overlap(self, one, other, factor=1):
+        """Whether other's interval overlaps that of one, times the factor."""
+        a, b = one.estimates[self.metric], other.estimates[self.metric]
+        return factor * a.low <= b.high and b.low <= factor * a.high
+
+    def published_best(self, sign):
+        return max(self.published, key=lambda value: sign * self.published[value], default=None)
+
+    def step(self, start, end, sign, published_start, published_end):
+        """sign 1: the metric should grow from start to end; -1: it should shrink."""
+        ratio = self.mean(end) / self.mean(start)
+        published = None
+        if published_start in self.published and published_end in self.published:
+            published = self.published[published_end] / self.published[published_start]
+        kind = self._kind(start, end, sign, published)
+        beside = f"published ×{published:.2f}; " if published else ""
+        text = f"×{ratio:.2f} that of {self.at(start)} ({beside}{REMARKS[kind]})"
+        return Step(kind, text)
+
+    def _kind(self, start, end, sign, published):
+        if self.overlap(start, end):
+            return "undecided" if published and self.overlap(start, end, published) else "overlap"
+        step = sign * math.log(self.mean(end) / self.mean(start))
+        if step < 0:
+            return "opposite"
+        enough = WEAK_SHARE * abs(math.log(published)) if published else 0
+        return "weak" if step < enough else "clear"
+
+
+def _turn(points, shape):
+    """A best value within the sweep, clearly better than both ends."""
+    sign = 1 if shape == "peak" else -1
+    best = max(points.here, key=lambda row: sign * points.mean(row))
+    first, last = points.here[0], points.here[-1]
+    published_best = points.published_best(sign)
+    steps = [
+        points.step(end, best, sign, end.value, published_best)
+        for end in (first, last)
+        if end is not best
+    ]
+    clear = sum(step.kind == "clear" for step in steps)
+    some = sum(step.kind in ("clear", "weak") for step in steps)
+    if clear == 2:
+        outcome = "holds"
+    elif some > 0 and len(steps) == 2:
+        outcome = "part"
+    else:
+        outcome = "open" if any(step.kind == "undecided" for step in steps) else "fails"
+
+    most = "highest" if sign > 0 else "lowest"
+    text = f"{points.name} is {most} at {points.at(best)}"
+    if published_best is not None:
+        text += f" (published: {published_best})"
+    text += ", " + " and ".join(step.text for step in steps)
+    alike = [row.value for row in points.here if row is not best and points.overlap(row, best)]
+    if alike:
+        text += f"; not to be told apart from it: {points.study.symbol} = {', '.join(alike)}"
+    return Finding(outcome, text)
+
+
+def _trend(points, shape):
+    """Clearly more (or less) at the end than at the start, and no clear step backwards between."""
+    sign = 1 if shape == "rising" else -1
+    first, last = points.here[0], points.here[-1]
+    whole = points.step(first, last, sign, first.value, last.value)
+    backwards = [
+        after
+        for before, after in zip(points.here, points.here[1:])
+        if not points.overlap(before, after)
+        and sign * (points.mean(after) - points.mean(before)) < 0
+    ]
+    outcome = {"clear": "holds", "weak": "part", "undecided": "open"}.get(whole.kind, "fails")
+    if outcome == "holds" and backwards:
+        outcome = "part"
+
+    text = f"{points.name} at {points.at(last)} is {whole.text}"
+    if backwards:
+        text += ", with a step backwards to " + " and ".join(points.at(row) for row in backwards)
+    if points.beyond:
+        beyond = points.step(last, points.beyond, sign, None, None)
+        text += f"; beyond the published range, at {points.at(points.beyond)}, it is {beyond.text}"
+    return Finding(outcome, text)
+
+
+def _together(outcomes):
+    """Of several metrics."""
+    if len(outcomes) == 1:
+        return next(iter(outcomes))
+    return "open" if outcomes == {"open", "fails"} else "part"
+
+
+def _sentence(text):
+    return text[0].upper() + text[1:] + "."
+
+
+def _short(number):
+    return f"{number:.3g}"

@@ -1,0 +1,16 @@
+"""The judge: mqkv beside its peers, in alternation in one run (`make bench`).
+
+Standard library only, on top of the experiment harness. The modules, from what is measured to what
+is written:
+  systems     the servers that are compared: how each is started, loaded, filled, crashed
+  cases       the works: what is measured of whom, and the goals
+  rows        one row a run: its columns, and the runs of a profile in their order
+  loads       throughput and latency under a load
+  population  many keys: filling, memory, starting again
+  idle        what connected clients cost that ask for nothing
+  stalls      latency of writes while the index grows and while compaction runs
+  engines     the engines alone, in process
+  verdicts    medians, ratios, goals met or not
+  table       what a person sees on the terminal
+  page        docs/PERFORMANCE.md
+"""

@@ -1,0 +1,267 @@
+"""The works: what is measured of whom, and the goals.
+
+A goal compares mqkv with another system (or with itself in another case) by one column: the
+advantage is how many times better mqkv is, in the column's own sense of better, and has to reach a
+factor. A factor below 1 allows to be that much worse.
+"""
+
+from dataclasses import dataclass, field
+
+LOWER_IS_BETTER = (
+    "mean_us p50_us p90_us p99_us p999_us max_us fill_s clean_start_s crash_start_s stop_s"
+    " memory_bytes_per_key idle_cpu_us_per_s"
+).split()
+
+SERVERS = ("mqkv", "redis", "memcached")
+THREADS = (1, 5, 50)
+
+
+@dataclass(frozen=True)
+class Goal:
+    column: str
+    against: str  # a system, or "CASE" of mqkv itself written as "mqkv:CASE"
+    factor: float
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Not a comparison: the column of mqkv must stay below."""
+
+    column: str
+    most: float
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    title: str
+    kind: str  # which module measures it: loads, population, idle, stalls, engines
+    section: str  # of the tables
+    systems: tuple
+    column: str  # the figure of the tables
+    goals: tuple = ()
+    load: str = ""  # options of the load program
+    environment: str = ""  # cases of one environment share servers and keys
+    echo: tuple = (64, 256)  # bytes of a value, bytes of the echo's messages
+    options: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Servers that stay up, filled, while a group of load cases is measured."""
+
+    sync: str
+    value_bytes: int
+    keys: dict  # profile -> number
+
+
+ENVIRONMENTS = {
+    "small": Environment("none", 64, {"quick": 1_000_000, "full": 1_000_000}),
+    "interval": Environment("interval", 64, {"quick": 100_000, "full": 1_000_000}),
+    "always": Environment("always", 64, {"quick": 100_000, "full": 1_000_000}),
+    "4k": Environment("none", 4096, {"quick": 16384, "full": 65536}),
+    "64k": Environment("none", 65536, {"quick": 1024, "full": 4096}),
+    "1m": Environment("none", 1 << 20, {"quick": 64, "full": 256}),
+}
+
+FACTORS = {1: 10, 5: 3, 50: 3}
+BATCH_FACTORS = {1: 5, 5: 5, 50: 2.5}
+CEILING = Goal("ops_per_s", "echo", 0.85)
+
+
+def all_cases():
+    return [
+        *_single_cases(),
+        *_batch_cases(),
+        *_value_cases(),
+        *_durable_cases(),
+        *_idle_cases(),
+        *_population_cases(),
+        *_engine_cases(),
+        *_stall_cases(),
+    ]
+
+
+def _clients(threads, processes=1):
+    if processes > 1:
+        return f"{processes} processes"
+    return f"{threads} client{'' if threads == 1 else 's'}"
+
+
+def _single_cases():
+    mixes = (("get", "GET", "get=1"), ("mix", "GET and PUT, half each", "get=50,put=50"))
+    for name, title, mix in mixes:
+        for threads, processes in ((1, 1), (5, 1), (50, 1), (50, 50)):
+            factor = 1.5 if processes > 1 else FACTORS[threads]
+            goals = [Goal("ops_per_s", peer, factor) for peer in ("redis", "memcached")]
+            if threads == 1:
+                goals += [Goal("p99_us", peer, 1) for peer in ("redis", "memcached")]
+            yield Case(
+                f"{name}-{threads}{'p' if processes > 1 else ''}",
+                f"{title}, {_clients(threads, processes)}",
+                "loads",
+                "One operation at a time",
+                (*SERVERS, "echo"),
+                "ops_per_s",
+                (*goals, CEILING),
+                f"-n {threads} --processes {processes} --mix {mix}",
+                "small",
+            )
+
+
+def _batch_cases():
+    for threads in THREADS:
+        yield Case(
+            f"batch16-{threads}",
+            f"16 GET and PUT in a message, {_clients(threads)}",
+            "loads",
+            "Batches of 16",
+            (*SERVERS, "echo"),
+            "ops_per_s",
+            (Goal("ops_per_s", "redis", BATCH_FACTORS[threads]), CEILING),
+            f"-n {threads} --batch 16 --mix get=50,put=50",
+            "small",
+            echo=(64, 2560),
+        )
+
+
+def _value_cases():
+    for environment, title in (("4k", "4 KiB"), ("64k", "64 KiB"), ("1m", "1 MiB")):
+        for threads in (1, 5):
+            fits = environment == "4k"  # larger values are not in the messages that an echo echoes
+            goals = [Goal("megabytes_per_s", "redis", 3)]
+            yield Case(
+                f"value-{environment}-{threads}",
+                f"values of {title}, GET and PUT, {_clients(threads)}",
+                "loads",
+                "Large values",
+                (*SERVERS, "echo") if fits else SERVERS,
+                "megabytes_per_s",
+                (*goals, CEILING) if fits else tuple(goals),
+                f"-n {threads} --mix get=50,put=50",
+                environment,
+                echo=(4096, 8192),
+            )
+
+
+def _durable_cases():
+    yield Case(
+        "always-50",
+        "PUT, each on disk before its answer, 50 clients",
+        "loads",
+        "Durable writes",
+        ("mqkv", "redis"),
+        "ops_per_s",
+        (Goal("ops_per_s", "redis", 2),),
+        "-n 50 --mix put=1",
+        "always",
+    )
+    yield Case(
+        "interval-50",
+        "PUT, on disk within a second, 50 clients",
+        "loads",
+        "Durable writes",
+        ("mqkv", "redis"),
+        "ops_per_s",
+        (),
+        "-n 50 --mix put=1",
+        "interval",
+    )
+    yield Case(
+        "engine-put-sync-50",
+        "engine alone: PUT, each on disk, 50 threads",
+        "engines",
+        "Durable writes",
+        ("mqkv", "lmdb", "rocksdb", "leveldb"),
+        "ops_per_s",
+        options={"threads": 50, "sync": True, "keys": {"quick": 10_000, "full": 50_000}},
+    )
+
+
+def _idle_cases():
+    yield Case(
+        "idle",
+        "CPU with idle clients connected, µs a second",
+        "idle",
+        "At rest",
+        SERVERS,
+        "idle_cpu_us_per_s",
+        (Limit("idle_cpu_us_per_s", 500),),
+        options={"clients": 50, "seconds": {"quick": 3, "full": 10}},
+    )
+
+
+POPULATION_COLUMNS = (
+    ("memory_bytes_per_key", "memory beyond the page cache, bytes a key"),
+    ("fill_s", "filling with batches, s"),
+    ("clean_start_s", "clean restart to the first answer, s"),
+    ("crash_start_s", "restart after kill -9 to the first answer, s"),
+)
+
+
+def _population_cases():
+    """One run gives all columns; each is a line of the table."""
+    goals = {
+        "memory_bytes_per_key": (Goal("memory_bytes_per_key", "redis", 4),),
+        "fill_s": (Goal("fill_s", "redis", 3),),
+        "clean_start_s": (Goal("clean_start_s", "redis", 10),),
+        "crash_start_s": (Goal("crash_start_s", "redis", 1),),
+    }
+    for column, title in POPULATION_COLUMNS:
+        systems = ["mqkv", "redis", "redis-aof", "memcached"]
+        if column.endswith("start_s"):
+            systems.remove("memcached")
+        if column == "clean_start_s":
+            systems.remove("redis-aof")
+        yield Case(
+            "population",
+            title,
+            "population",
+            "Many keys",
+            tuple(systems),
+            column,
+            goals[column],
+            options={"keys": {"quick": 1_000_000, "full": 10_000_000}},
+        )
+
+
+def _engine_cases():
+    for threads in (1, 2):
+        for phase in ("put", "get"):
+            yield Case(
+                f"engine-{phase}-{threads}",
+                f"engine alone: random {phase.upper()}, {threads} thread{'s' * (threads > 1)}",
+                "engines",
+                "Engines in process",
+                ("mqkv", "lmdb", "rocksdb", "leveldb"),
+                "ops_per_s",
+                tuple(Goal("ops_per_s", peer, 2) for peer in ("lmdb", "rocksdb", "leveldb")),
+                options={
+                    "threads": threads,
+                    "sync": False,
+                    "keys": {"quick": 500_000, "full": 5_000_000},
+                },
+            )
+
+
+def _stall_cases():
+    works = (
+        ("rest", "PUT at rest: p99.9, µs", ()),
+        ("growth", "PUT while the index grows: p99.9, µs", (Goal("p999_us", "mqkv:rest", 0.2),)),
+        (
+            "compaction",
+            "PUT while compaction runs: p99.9, µs",
+            (Goal("p999_us", "mqkv:rest", 0.2),),
+        ),
+    )
+    for name, title, goals in works:
+        yield Case(
+            name,
+            title,
+            "stalls",
+            "No stalls",
+            ("mqkv",),
+            "p999_us",
+            goals,
+            options={"keys": {"quick": 1_000_000, "full": 4_000_000}},
+        )

@@ -1,0 +1,91 @@
+"""Throughput and latency under a load: the servers of an environment stay up, filled with the same
+keys, and take turns."""
+
+import contextlib
+import time
+
+from harness import point, processes
+from judge.cases import ENVIRONMENTS
+from judge.rows import Workplace
+from judge.systems import KEY_BYTES, SYSTEMS, Server
+
+QUIET_WINDOW_S = 0.1
+QUIET_CPU_S = 0.02
+QUIET_TIMEOUT_S = 3
+
+
+def measure(cases, ledger):
+    for name in dict.fromkeys(case.environment for case in cases):
+        of_environment = [case for case in cases if case.environment == name]
+        todo = [
+            (case, system, repeat)
+            for repeat in ledger.repeats()
+            for case in ledger.shuffled(of_environment, name, repeat)
+            for system in ledger.shuffled(case.systems, name, repeat, case.name)
+            if ledger.missing(case, system, repeat)
+        ]
+        if todo:
+            _measure_environment(ENVIRONMENTS[name], todo, ledger)
+
+
+def _measure_environment(environment, todo, ledger):
+    keys = ledger.profile.choose(environment.keys)
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(Workplace(ledger.places.store_parent))
+        servers = {}
+        for name in dict.fromkeys(system for _, system, _ in todo if system != "echo"):
+            server = Server(
+                SYSTEMS[name], ledger.places, place.folder / name, place.queue(), environment.sync
+            )
+            servers[name] = stack.enter_context(server)
+            server.wait_until_it_answers()
+            server.fill(keys, environment.value_bytes, ledger.seed)
+        for case, system, repeat in todo:
+            _wait_until_quiet(servers.values())
+            options = (
+                f"{case.load} -L {environment.value_bytes} --keys {keys} --key-size {KEY_BYTES}"
+                f" --seed {ledger.load_seed(repeat)}"
+            )
+            ledger.run(
+                case,
+                system,
+                repeat,
+                lambda: _run(case, system, options, servers, place, ledger),
+                lambda row: f"{float(row['ops_per_s']):,.0f} ops/s, p99 {row['p99_us']} us",
+            )
+
+
+def _run(case, system, options, servers, place, ledger):
+    if system != "echo":
+        return _measure_one(servers[system], options, ledger.profile)
+    with Server(
+        SYSTEMS["echo"],
+        ledger.places,
+        place.folder / "echo",
+        place.queue(),
+        echo_shape=case.echo,
+    ) as server:
+        server.wait_until_it_answers()
+        return _measure_one(server, options, ledger.profile)
+
+
+def _measure_one(server, options, profile):
+    if profile.warmup_s > 0:
+        warm_up = server.load_command(f"{options} -t {profile.warmup_s:g}")
+        processes.run_load(warm_up, profile.warmup_s)
+    command = server.load_command(f"{options} -t {profile.measure_s:g}")
+    row = point.measured_load(command, profile.measure_s, server)
+    rate = float(row["ops_per_s"]) * float(row["value_bytes"]) / 1e6
+    return row | {"megabytes_per_s": f"{rate:.3f}"}
+
+
+def _wait_until_quiet(servers):
+    """What one server does after its load, like compaction, must not burden the next one's."""
+    deadline = time.monotonic() + QUIET_TIMEOUT_S
+    used_s = None
+    while time.monotonic() < deadline:
+        now_s = sum(server.cost().cpu_s for server in servers)
+        if used_s is not None and now_s - used_s < QUIET_CPU_S:
+            return
+        used_s = now_s
+        time.sleep(QUIET_WINDOW_S)

@@ -1,0 +1,91 @@
+"""docs/PERFORMANCE.md: the template's own words, with tables made from the rows."""
+
+import json
+import string
+
+from harness import report, summary
+from judge import table
+from judge.cases import all_cases
+from judge.verdicts import judge, label
+
+NOT_YET = "(Not measured in this run.)"
+MET = {True: "met", False: "**not met**"}
+
+
+def render(template, cases, figures, raw_rows, manifest, studies):
+    profile = manifest["profile"]
+    verdicts = [verdict for case in cases for verdict in judge(case, figures)]
+    measured = table.sections(cases)
+    fields = {
+        _field(section): _table(measured[section], figures) if section in measured else NOT_YET
+        for section in table.sections(all_cases())
+    }
+    return string.Template(template).substitute(
+        fields,
+        machine=report.machine_lines(manifest),
+        noise=_noise(raw_rows),
+        profile=profile["name"],
+        repeats=profile["repeats"],
+        measure_s=f"{profile['measure_s']:g}",
+        seed=manifest["seed"],
+        versions="\n".join(f"- {line}" for line in manifest["peer_versions"]),
+        met=sum(verdict.met for verdict in verdicts),
+        goals=len(verdicts),
+        verdicts=_verdicts(verdicts),
+        failures=_failures(figures),
+        scaling="\n\n".join(studies),
+    )
+
+
+def study_section(folder, study, picture):
+    """A scaling study as a section: question, figures, picture. None: it was not measured."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        raw_rows = summary.read_raw(folder / "raw.csv")
+    except (OSError, ValueError):
+        return None
+    rows = summary.summarise(study, raw_rows)
+    lines = [f"### {study.title}", study.question, f"![{study.title}]({picture})"]
+    body = [
+        [row.label, row.value]
+        + [table.number(row.estimates[m].mean) for m in ("ops_per_s", "mean_us", "p99_us")]
+        for row in rows
+    ]
+    header = ["", f"{study.symbol}", "operations/s", "mean, µs", "p99, µs"]
+    lines += [_markdown(header, body), f"{study.fixed}. {study.notes}".strip()]
+    lines += [f"Means of {manifest['profile']['repeats']} runs."]
+    return "\n\n".join(lines)
+
+
+def _noise(raw_rows):
+    watched = [row for row in raw_rows if row["steal_pct"]]  # the other kinds have no such columns
+    return report.noise(watched) if watched else ""
+
+
+def _field(section):
+    """The name of the template's field for a section of the tables."""
+    return "table_" + section.lower().replace(" ", "_")
+
+
+def _table(cases, figures):
+    systems = table.columns(cases)
+    header = ["", *map(label, systems)]
+    body = [
+        [case.title, *(table.cell(case, system, figures) for system in systems)] for case in cases
+    ]
+    return _markdown(header, body)
+
+
+def _verdicts(verdicts):
+    header = ["work", "goal", "reached", ""]
+    return _markdown(header, [[v.case.title, v.text, v.reached, MET[v.met]] for v in verdicts])
+
+
+def _failures(figures):
+    lines = [f"- {case} {label(system)}: {why}" for (case, system), why in figures.failures.items()]
+    return "\n".join(["Runs that failed:", "", *lines]) if lines else ""
+
+
+def _markdown(header, body):
+    alignment = [":---"] + ["---:"] * (len(header) - 1)
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, alignment, *body])

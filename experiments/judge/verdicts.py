@@ -1,0 +1,145 @@
+"""Medians over the repeats, how many times better mqkv is, and whether a goal is met."""
+
+import csv
+import statistics
+from dataclasses import dataclass
+
+from judge.cases import LOWER_IS_BETTER, Limit
+from judge.systems import SYSTEMS
+
+ENGINE_LABELS = {"lmdb": "LMDB", "rocksdb": "RocksDB", "leveldb": "LevelDB"}
+COLUMN_NAMES = {
+    "ops_per_s": "operations/s",
+    "megabytes_per_s": "MB/s",
+    "p99_us": "p99",
+    "p999_us": "p99.9",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One column of one system in one case."""
+
+    median: float
+    low: float
+    high: float
+    runs: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    case: object
+    text: str  # the goal in words
+    reached: str  # what was reached, in the goal's own terms
+    met: bool
+
+
+class Figures:
+    def __init__(self, raw_rows):
+        self.values = {}
+        self.failures = {}
+        for row in raw_rows:
+            if row["failure"]:
+                self.failures[row["case"], row["system"]] = row["failure"]
+                continue
+            for column, text in row.items():
+                if text and column not in ("case", "system", "started_utc", "mix"):
+                    key = row["case"], row["system"], column
+                    self.values.setdefault(key, []).append(float(text))
+
+    def get(self, case_name, system, column):
+        """None if there is no run that gave it."""
+        numbers = self.values.get((case_name, system, column))
+        if not numbers:
+            return None
+        return Figure(statistics.median(numbers), min(numbers), max(numbers), len(numbers))
+
+    def failure(self, case_name, system):
+        return self.failures.get((case_name, system))
+
+    def advantage(self, case_name, column, system):
+        """How many times better mqkv is than the system; None without figures."""
+        return _advantage(
+            self.get(case_name, "mqkv", column), self.get(case_name, system, column), column
+        )
+
+
+def judge(case, figures):
+    return [_judge_goal(case, goal, figures) for goal in case.goals]
+
+
+def label(system):
+    return SYSTEMS[system].label if system in SYSTEMS else ENGINE_LABELS.get(system, system)
+
+
+def write_summary(cases, figures, path):
+    """Everything that the plots draw: a line a case, column and system."""
+    header = "case,column,system,runs,median,low,high,advantage,label,title".split(",")
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        for case in cases:
+            for column in dict.fromkeys((case.column, "p99_us")):
+                for system in case.systems:
+                    figure = figures.get(case.name, system, column)
+                    if not figure:
+                        continue
+                    advantage = figures.advantage(case.name, column, system)
+                    writer.writerow(
+                        [case.name, column, system, figure.runs]
+                        + [_cell(n) for n in (figure.median, figure.low, figure.high, advantage)]
+                        + [label(system), case.title]
+                    )
+
+
+def _advantage(own, other, column):
+    if not own or not other:
+        return None
+    better, worse = (other, own) if column in LOWER_IS_BETTER else (own, other)
+    return better.median / worse.median if worse.median else None
+
+
+def _judge_goal(case, goal, figures):
+    own = figures.get(case.name, "mqkv", goal.column)
+    if isinstance(goal, Limit):
+        text = f"at most {goal.most:g}"
+        return Verdict(case, text, f"{own.median:g}" if own else "failed", _at_most(own, goal.most))
+    if goal.against.startswith("mqkv:"):
+        other_case, other_name = goal.against.split(":")[1], "itself at rest"
+        other = figures.get(other_case, "mqkv", goal.column)
+    else:
+        other_name = label(goal.against)
+        other = figures.get(case.name, goal.against, goal.column)
+    advantage = _advantage(own, other, goal.column)
+    reached = "no figure" if advantage is None else _times(advantage, goal)
+    met = advantage is not None and advantage >= goal.factor
+    return Verdict(case, _goal_text(goal, other_name), reached, met)
+
+
+def _at_most(own, most):
+    return own is not None and own.median <= most
+
+
+def _goal_text(goal, other_name):
+    lower = goal.column in LOWER_IS_BETTER
+    name = COLUMN_NAMES.get(goal.column, "")
+    if lower and goal.factor == 1:
+        return f"{name} not above {other_name}".lstrip()
+    if lower and goal.factor < 1:
+        return f"{name} within {1 / goal.factor:g} × {other_name}"
+    if lower:
+        return f"1/{goal.factor:g} of {other_name}"
+    if goal.factor < 1:
+        return f"{goal.factor:g} of the {other_name}"
+    return f"{goal.factor:g} × {other_name}"
+
+
+def _times(advantage, goal):
+    """In the sense of the goal's text: a share where it speaks of a share."""
+    if goal.column in LOWER_IS_BETTER:
+        return f"× {1 / advantage:.2f}" if goal.factor <= 1 else f"1/{advantage:.2f}"
+    return f"{advantage:.2f}" if goal.factor < 1 else f"× {advantage:.2f}"
+
+
+def _cell(number):
+    return "" if number is None else f"{number:.6g}"

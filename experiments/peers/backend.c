@@ -1,0 +1,137 @@
+#include "experiments/peers/backend.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct clientk {
+    char *address;
+    pthread_key_t connection; /* of each thread */
+};
+
+enum kv_status backend_set_value(struct clientk_value *value, const void *data, size_t size)
+{
+    if (size + 1 > value->capacity) {
+        void *grown = realloc(value->data, size + 1);
+        if (!grown)
+            return KV_NO_MEMORY;
+        value->data = grown;
+        value->capacity = size + 1;
+    }
+    memcpy(value->data, data, size);
+    ((char *)value->data)[size] = '\0';
+    value->size = size;
+    return KV_OK;
+}
+
+static void *own_connection(struct clientk *client, struct kv_error *error)
+{
+    void *connection = pthread_getspecific(client->connection);
+    if (!connection && (connection = backend_connect(client->address, error)) != NULL)
+        pthread_setspecific(client->connection, connection);
+    return connection;
+}
+
+enum kv_status clientk_open(const struct clientk_options *options, struct clientk **client,
+                            struct kv_error *error)
+{
+    struct clientk *opened = calloc(1, sizeof *opened);
+    if (!opened || !options || !options->queue || !(opened->address = strdup(options->queue)))
+        return kv_error_set(error, KV_USAGE, "name the peer's socket with -m");
+    if (pthread_key_create(&opened->connection, backend_disconnect) != 0)
+        return kv_error_set(error, KV_LIMIT, "no thread keys left");
+    if (!own_connection(opened, error))
+        return KV_NO_SERVER;
+    *client = opened;
+    return KV_OK;
+}
+
+void clientk_close(struct clientk *client)
+{
+    if (!client)
+        return;
+    void *connection = pthread_getspecific(client->connection);
+    if (connection)
+        backend_disconnect(connection);
+    pthread_key_delete(client->connection);
+    free(client->address);
+    free(client);
+}
+
+enum kv_status clientk_execute(struct clientk *client, const struct clientk_operation *operations,
+                               size_t count, struct clientk_result *results)
+{
+    struct kv_error error = {0};
+    void *connection = own_connection(client, &error);
+    enum kv_status status =
+        connection ? backend_execute(connection, operations, count, results) : KV_NO_SERVER;
+    for (size_t i = 0; status != KV_OK && i < count; i++)
+        results[i].status = status;
+    return status;
+}
+
+static enum kv_status execute_one(struct clientk *client, const struct clientk_operation *operation,
+                                  struct clientk_value *value)
+{
+    struct clientk_result result = {.value = *value};
+    enum kv_status status = clientk_execute(client, operation, 1, &result);
+    *value = result.value;
+    return status == KV_OK ? result.status : status;
+}
+
+enum kv_status clientk_get(struct clientk *client, struct kv_slice key, struct clientk_value *value)
+{
+    return execute_one(client, &(struct clientk_operation){.opcode = CLIENTK_GET, .key = key},
+                       value);
+}
+
+enum kv_status clientk_put(struct clientk *client, struct kv_slice key, struct kv_slice value,
+                           const struct clientk_put_options *options, uint64_t *version)
+{
+    struct clientk_value unused = {0};
+    (void)options;
+    if (version)
+        *version = 0;
+    return execute_one(
+        client, &(struct clientk_operation){.opcode = CLIENTK_PUT, .key = key, .value = value},
+        &unused);
+}
+
+void clientk_value_free(struct clientk_value *value)
+{
+    free(value->data);
+    *value = (struct clientk_value){0};
+}
+
+const char *clientk_last_error(void)
+{
+    return "the peer failed";
+}
+
+/* What the clientk program also links to, but a bench of a peer has no use for. */
+
+#define NOT_FOR_PEERS(name, ...)     \
+    enum kv_status name(__VA_ARGS__) \
+    {                                \
+        return KV_UNSUPPORTED;       \
+    }
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+NOT_FOR_PEERS(clientk_exists, struct clientk *c, struct kv_slice k, struct clientk_value *v)
+NOT_FOR_PEERS(clientk_delete, struct clientk *c, struct kv_slice k, uint64_t version)
+NOT_FOR_PEERS(clientk_add, struct clientk *c, struct kv_slice k, int64_t d,
+              const struct clientk_add_options *o, int64_t *s)
+NOT_FOR_PEERS(clientk_append, struct clientk *c, struct kv_slice k, struct kv_slice s, uint64_t *n)
+NOT_FOR_PEERS(clientk_exchange, struct clientk *c, struct kv_slice k, struct kv_slice v,
+              const struct clientk_put_options *o, struct clientk_value *old, bool *found)
+NOT_FOR_PEERS(clientk_touch, struct clientk *c, struct kv_slice k, uint64_t expiry_ms)
+NOT_FOR_PEERS(clientk_scan, struct clientk *c, struct kv_slice p, bool keys_only, uint64_t *cursor,
+              uint64_t limit, clientk_visit visit, void *context)
+NOT_FOR_PEERS(clientk_stats, struct clientk *c, const char *section, struct clientk_value *json)
+NOT_FOR_PEERS(clientk_ping, struct clientk *c, uint64_t *round_trip_ns)
+NOT_FOR_PEERS(clientk_sync, struct clientk *c)
+
+void clientk_info(struct clientk *client, struct clientk_info *info)
+{
+    *info = (struct clientk_info){.max_value_bytes = UINT32_MAX};
+}

@@ -1,0 +1,127 @@
+/*
+ * echo_server: the server of the ceiling (echo.h): one thread, several lanes, the wait rule of mqkv.
+ *
+ *     echo_server NAME LANES MESSAGE_BYTES
+ *
+ * Ends on SIGTERM or SIGINT and removes its lanes.
+ */
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <mqueue.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/cursor.h"
+#include "common/parse.h"
+#include "experiments/peers/echo.h"
+#include "wire/wait.h"
+
+struct server {
+    const char *name;
+    unsigned lanes;
+    size_t message_bytes;
+    mqd_t lane[ECHO_MAX_LANES];
+    unsigned turn;
+    mqd_t reply[ECHO_MAX_CLIENTS]; /* -1: not yet opened */
+    uint32_t client[ECHO_MAX_CLIENTS];
+    uint8_t *message;
+};
+
+static volatile sig_atomic_t stopping;
+
+static void stop(int signal_number)
+{
+    (void)signal_number;
+    stopping = 1;
+}
+
+static ssize_t receive(void *context)
+{
+    struct server *server = context;
+    for (unsigned i = 0; i < server->lanes; i++) {
+        server->turn = (server->turn + 1) % server->lanes;
+        ssize_t got = mq_receive(server->lane[server->turn], (char *)server->message,
+                                 server->message_bytes, NULL);
+        if (got >= 0 || errno != EAGAIN)
+            return got;
+    }
+    return 0;
+}
+
+static void open_reply_queue(struct server *server, uint32_t slot, uint32_t client)
+{
+    char name[ECHO_NAME_BYTES];
+    if (server->reply[slot] != (mqd_t)-1)
+        mq_close(server->reply[slot]);
+    echo_reply_name(name, server->name, slot);
+    server->reply[slot] = mq_open(name, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    server->client[slot] = client;
+}
+
+static void answer(struct server *server, size_t size)
+{
+    uint32_t slot = load_u32(server->message), reply_bytes = load_u32(server->message + 4);
+    uint32_t client = load_u32(server->message + 8);
+    if (size < ECHO_HEADER_BYTES || slot >= ECHO_MAX_CLIENTS || reply_bytes > server->message_bytes)
+        return;
+    if (server->reply[slot] == (mqd_t)-1 || server->client[slot] != client)
+        open_reply_queue(server, slot, client);
+    mq_send(server->reply[slot], (char *)server->message, reply_bytes, 0);
+}
+
+static void serve(struct server *server)
+{
+    struct wire_waiter waiter;
+    struct pollfd wanted[ECHO_MAX_LANES];
+    wire_waiter_init(&waiter, (struct wire_spin){.mode = WIRE_SPIN_AUTO});
+    for (unsigned i = 0; i < server->lanes; i++)
+        wanted[i] = (struct pollfd){.fd = server->lane[i], .events = POLLIN};
+    while (!stopping) {
+        ssize_t got = wire_wait(&waiter, receive, server);
+        if (got > 0) {
+            answer(server, (size_t)got);
+            wire_waiter_served(&waiter, clock_monotonic_ns());
+        } else if (got == 0) {
+            poll(wanted, server->lanes, -1);
+        } else if (errno != EINTR) {
+            err(4, "receive");
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct server server;
+    uint64_t lanes, message_bytes;
+    char name[ECHO_NAME_BYTES];
+
+    if (argc != 4 || !parse_u64(argv[2], 1, ECHO_MAX_LANES, &lanes) ||
+        !parse_u64(argv[3], ECHO_HEADER_BYTES, 1 << 20, &message_bytes))
+        errx(2, "usage: echo_server NAME LANES MESSAGE_BYTES");
+    server.name = argv[1];
+    server.message_bytes = message_bytes;
+    server.message = calloc(1, message_bytes);
+    for (unsigned i = 0; i < ECHO_MAX_CLIENTS; i++)
+        server.reply[i] = (mqd_t)-1;
+    for (; server.lanes < lanes; server.lanes++) {
+        struct mq_attr geometry = {.mq_maxmsg = ECHO_LANE_DEPTH, .mq_msgsize = (long)message_bytes};
+        echo_lane_name(name, server.name, server.lanes);
+        server.lane[server.lanes] =
+            mq_open(name, O_RDONLY | O_CREAT | O_EXCL | O_NONBLOCK | O_CLOEXEC, 0600, &geometry);
+        if (server.lane[server.lanes] == (mqd_t)-1)
+            err(4, "%s", name);
+    }
+    struct sigaction action = {.sa_handler = stop};
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    serve(&server);
+    for (unsigned i = 0; i < server.lanes; i++) {
+        echo_lane_name(name, server.name, i);
+        mq_unlink(name);
+    }
+    return 0;
+}

@@ -1,0 +1,125 @@
+#include "kvstore/copylog.h"
+
+#include "common/clock.h"
+
+/* What one lock hold copies at most, but for a single record that is larger. */
+#define COPY_RECORDS 32u
+#define COPY_BYTES   (UINT64_C(16) << 10)
+
+/* How much of the log one step reads at most, but for a single record that is larger: a compaction
+ * that is to be abandoned soon notices. */
+#define READ_BYTES (UINT64_C(1) << 20)
+
+void copylog_start(struct copylog *copy, struct kvstore *store, struct datafile *file,
+                   struct generation *next)
+{
+    copy->store = store;
+    copy->file = file;
+    copy->at = FILE_HEADER_BYTES;
+    copy->candidate_count = copy->candidate_next = 0;
+    lockset_write_lock(store->locks, file->number);
+    const struct generation *current = file->current;
+    copy->end = current->log.tail;
+    /* Deletes leave no trace in the new log; their versions must not be given again. */
+    next->max_version = current->max_version;
+    logfile_note_progress(&next->log, FILE_HEADER_BYTES, current->max_version);
+    file->next = next;
+    file->next_status = KV_OK;
+    lockset_write_unlock(store->locks, file->number);
+}
+
+bool copylog_is_done(const struct copylog *copy)
+{
+    return copy->at >= copy->end && copy->candidate_next == copy->candidate_count;
+}
+
+/* Reads and verifies the next records, without a lock: this part of the log does not change any
+ * more, and only the compactor puts another generation in its place. */
+static enum kv_status read_candidates(struct copylog *copy)
+{
+    const struct logfile *log = &copy->file->current->log;
+    uint64_t read_end = copy->at + READ_BYTES;
+    copy->candidate_count = copy->candidate_next = 0;
+    while (copy->at < copy->end && copy->at < read_end &&
+           copy->candidate_count < COPYLOG_BATCH_RECORDS) {
+        struct candidate *candidate = &copy->candidates[copy->candidate_count];
+        if (record_read(log->map + copy->at, copy->end - copy->at, log->identity.salt, copy->at,
+                        &candidate->record, &candidate->size_bytes) != RECORD_VALID)
+            return KV_CORRUPT;
+        candidate->offset = copy->at;
+        copy->at += candidate->size_bytes;
+        if (candidate->record.kind != RECORD_PUT)
+            continue;
+        candidate->hash = keyhash_index(keyhash(copy->store->seed, candidate->record.key));
+        copy->candidate_count++;
+    }
+    return KV_OK;
+}
+
+/* Does the index still point at the record? Then *lookup is as if its key had been looked up.
+ * Holds: the file's lock for writing. */
+static bool is_current(const struct generation *current, const struct candidate *candidate,
+                       struct lookup *lookup)
+{
+    index_probe_start(&lookup->probe, current->index, candidate->hash);
+    while (index_probe_next(&lookup->probe, &lookup->offset)) {
+        if (lookup->offset != candidate->offset)
+            continue;
+        lookup->found = true;
+        lookup->hash = candidate->hash;
+        lookup->record = candidate->record;
+        lookup->size_bytes = candidate->size_bytes;
+        return true;
+    }
+    return false;
+}
+
+/* Copies the record if it is alive, and adds to *copied_bytes if it does. Holds: the file's lock
+ * for writing. */
+static enum kv_status copy_candidate(struct copylog *copy, const struct candidate *candidate,
+                                     uint64_t now_ms, uint64_t *copied_bytes)
+{
+    struct datafile *file = copy->file;
+    struct lookup lookup;
+    if (!is_current(file->current, candidate, &lookup))
+        return KV_OK;
+    if (record_has_expired(&candidate->record, now_ms)) {
+        generation_forget(file->current, &lookup);
+        file->expired++;
+        return KV_OK;
+    }
+    *copied_bytes += candidate->size_bytes;
+    /* The key can not be in the next generation: a later write would have made this record dead. */
+    struct lookup absent = {.hash = candidate->hash};
+    return generation_append(file->next, &absent, &candidate->record, kv_slice(NULL, 0));
+}
+
+/* Holds: the file's lock for writing. */
+static enum kv_status copy_some(struct copylog *copy, uint64_t now_ms)
+{
+    enum kv_status status = copy->file->read_only ? KV_READ_ONLY : copy->file->next_status;
+    uint64_t copied_bytes = 0;
+    uint32_t copied_records = 0;
+    while (status == KV_OK && copy->candidate_next < copy->candidate_count &&
+           copied_records < COPY_RECORDS && copied_bytes < COPY_BYTES) {
+        uint64_t bytes_before = copied_bytes;
+        status =
+            copy_candidate(copy, &copy->candidates[copy->candidate_next++], now_ms, &copied_bytes);
+        copied_records += copied_bytes > bytes_before;
+    }
+    return status;
+}
+
+enum kv_status copylog_step(struct copylog *copy)
+{
+    enum kv_status status = KV_OK;
+    if (copy->candidate_next == copy->candidate_count)
+        status = read_candidates(copy);
+    if (status != KV_OK)
+        return status;
+    uint64_t now_ms = clock_realtime_ms();
+    lockset_write_lock(copy->store->locks, copy->file->number);
+    status = copy_some(copy, now_ms);
+    lockset_write_unlock(copy->store->locks, copy->file->number);
+    return status;
+}

@@ -1,0 +1,180 @@
+#include "kvstore/datafile.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "kvstore/checkpoint.h"
+#include "kvstore/compact.h"
+#include "kvstore/fileio.h"
+#include "kvstore/recovery.h"
+#include "kvstore/store.h"
+#include "kvstore/sweep.h"
+#include "kvstore/sync.h"
+
+/* Lines about damaged records, a file. */
+#define DAMAGE_LINES 10u
+
+static enum kv_status check_identity(const struct kvstore *store, uint32_t number,
+                                     const struct file_identity *identity, const char *name,
+                                     struct kv_error *error)
+{
+    if (identity->datafiles != store->datafiles)
+        return kv_error_set(
+            error, KV_MISMATCH,
+            "%s/%s: the file belongs to a store of %u data files, data.0000 says %u", store->dir,
+            name, identity->datafiles, store->datafiles);
+    if (identity->number != number)
+        return kv_error_set(error, KV_CORRUPT,
+                            "%s/%s: the file says that it is data file %u; was it renamed?",
+                            store->dir, name, identity->number);
+    if (identity->store_seed != store->seed)
+        return kv_error_set(error, KV_CORRUPT,
+                            "%s/%s: the file belongs to another store than data.0000", store->dir,
+                            name);
+    return KV_OK;
+}
+
+enum kv_status datafile_open(const struct kvstore *store, uint32_t number, struct kv_error *error)
+{
+    struct datafile *file = &store->files[number];
+    struct file_name name = file_name(number, FILE_LOG);
+    file->number = number;
+    file->read_only = store->options.read_only;
+
+    struct logfile log;
+    enum kv_status status =
+        logfile_open(&log, store->dir_fd, name.text, !store->options.read_only, error);
+    if (status == KV_NOT_FOUND)
+        return kv_error_set(error, KV_CORRUPT,
+                            "%s/%s: the file is missing; the store has %u data files", store->dir,
+                            name.text, store->datafiles);
+    if (status != KV_OK)
+        return recovery_explain(store->dir, status, error);
+    status = check_identity(store, number, &log.identity, name.text, error);
+    if (status != KV_OK) {
+        logfile_close(&log);
+        return status;
+    }
+    struct generation *generation;
+    status = generation_create(log, &generation);
+    if (status != KV_OK)
+        return kv_error_set(error, status, "%s/%s: no memory", store->dir, name.text);
+
+    struct recovery recovery = {0};
+    if (!store->is_new)
+        status = recovery_run(generation, store->dir_fd, store->dir, &recovery, error);
+    if (status != KV_OK) {
+        generation_free(generation);
+        return status;
+    }
+    file->recovered_bytes_cut = recovery.cut_bytes;
+    file->from_checkpoint = recovery.from_checkpoint;
+    file->current = generation;
+    return KV_OK;
+}
+
+static enum kv_status finish(const struct kvstore *store, struct datafile *file,
+                             struct kv_error *error)
+{
+    struct generation *generation = file->current;
+    struct logfile *log = &generation->log;
+    struct file_name name = file_name(file->number, FILE_LOG);
+    if (file->read_only)
+        return kv_error_set(error, KV_NOT_DURABLE,
+                            "%s/%s: a sync of the file has failed; its last writes may be lost",
+                            store->dir, name.text);
+    if (logfile_sync(log) != 0)
+        return kv_error_set(error, KV_NOT_DURABLE, "%s/%s: can not sync the file: %s", store->dir,
+                            name.text, strerror(errno));
+    logfile_note_progress(log, log->tail, generation->max_version);
+    return checkpoint_write(generation, store->dir_fd, error);
+}
+
+enum kv_status datafile_close(const struct kvstore *store, uint32_t number, struct kv_error *error)
+{
+    struct datafile *file = &store->files[number];
+    enum kv_status status = KV_OK;
+    if (!store->options.read_only)
+        status = finish(store, file, error);
+    generation_free(file->current);
+    file->current = NULL;
+    return status;
+}
+
+/* Repeats the record at `offset` of the current log in the next generation, from the log's bytes:
+ * those of the caller may have changed meanwhile. */
+static void mirror(struct datafile *file, uint32_t hash, uint64_t offset)
+{
+    struct record record;
+    struct lookup lookup;
+    uint64_t size_bytes;
+    if (logfile_parse(&file->current->log, offset, &record, &size_bytes) != RECORD_VALID) {
+        file->next_status = KV_CORRUPT;
+        return;
+    }
+    generation_find(file->next, hash, record.key, &lookup);
+    file->next_status = generation_append(file->next, &lookup, &record, kv_slice(NULL, 0));
+}
+
+static void tell_background(struct kvstore *store, struct datafile *file,
+                            const struct record *record)
+{
+    if (store->options.durability != KVSTORE_SYNC_NONE && !file->sync_timer_armed) {
+        file->sync_timer_armed = true;
+        sync_within_interval(store->sync, file->number);
+    }
+    if (record->expiry_ms != 0)
+        sweeper_note_expiry(store->sweeper);
+    datafile_consider_compaction(store, file);
+}
+
+enum kv_status datafile_append(struct kvstore *store, struct datafile *file, struct lookup *lookup,
+                               struct record *record, struct kv_slice value_tail,
+                               struct kvstore_written *written)
+{
+    struct generation *current = file->current;
+    uint64_t offset = current->log.tail;
+    record->version = current->max_version + 1;
+    enum kv_status status = generation_append(current, lookup, record, value_tail);
+    if (status != KV_OK)
+        return status;
+    if (file->next && file->next_status == KV_OK)
+        mirror(file, lookup->hash, offset);
+
+    uint64_t appended = atomic_load_explicit(&file->appended_bytes, memory_order_relaxed) +
+                        (current->log.tail - offset);
+    atomic_store_explicit(&file->appended_bytes, appended, memory_order_release);
+    if (written) {
+        written->version = record->version;
+        written->ticket = (struct kvstore_ticket){file->number, appended};
+    }
+    tell_background(store, file, record);
+    return KV_OK;
+}
+
+enum kv_status datafile_tell_damage(const struct kvstore *store, struct datafile *file,
+                                    uint64_t offset)
+{
+    unsigned told = atomic_fetch_add_explicit(&file->damage_told, 1, memory_order_relaxed);
+    if (told < DAMAGE_LINES)
+        log_error("%s/%s: the record at offset %" PRIu64
+                  " is damaged: its checksum does not hold; to "
+                  "save what is intact, stop the store, then: kvcheck --salvage OUT %s%s",
+                  store->dir, file_name(file->number, FILE_LOG).text, offset, store->dir,
+                  told + 1 == DAMAGE_LINES ? " (further damage in this file is not told)" : "");
+    return KV_CORRUPT;
+}
+
+void datafile_consider_compaction(struct kvstore *store, struct datafile *file)
+{
+    uint64_t percent = store->options.compact_dead_percent;
+    uint64_t log_bytes = file->current->log.tail - FILE_HEADER_BYTES;
+    if (file->compaction_wanted || percent >= 100 || file->read_only ||
+        log_bytes < store->options.compact_min_bytes ||
+        generation_dead_bytes(file->current) * 100 < log_bytes * percent)
+        return;
+    file->compaction_wanted = true;
+    compactor_want(store->compactor, file->number);
+}

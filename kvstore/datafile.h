@@ -1,0 +1,62 @@
+/*
+ * datafile: one of the D data files of a store: the generation in use, perhaps the next one, and
+ * what belongs to the file whichever generation it is.
+ *
+ * How one is recovered at open: recovery.h. How its next generation comes about: compact.h.
+ */
+#ifndef MQKV_KVSTORE_DATAFILE_H
+#define MQKV_KVSTORE_DATAFILE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kvstore/generation.h"
+#include "kvstore/kvstore.h"
+
+/* Fields are covered by the file's lock unless they say otherwise. Alone on its cache lines:
+ * workers at two files share nothing. */
+struct datafile {
+    _Alignas(64) uint32_t number; /* constant */
+    struct generation *current;
+    struct generation *next; /* a compaction is filling it: every append goes there too. Or NULL */
+    enum kv_status next_status; /* not KV_OK: `next` missed an append and is of no use any more */
+    bool read_only;             /* takes no writes, for good */
+    bool sync_timer_armed;      /* a sync within the interval will cover all writes there are;
+                                   cleared by the holder of the sync slot for each sync, under the
+                                   shared lock, and by the compactor, whose sync takes its place */
+    bool compaction_wanted;     /* the compactor has been told */
+    atomic_uint_fast64_t appended_bytes; /* since open; written under the lock, read by anybody */
+    uint64_t expired;
+    uint64_t compactions;
+    uint64_t compaction_failures;
+    uint64_t recovered_bytes_cut; /* constant */
+    bool from_checkpoint;         /* constant */
+    atomic_uint damage_told;      /* lines in the log; any thread */
+};
+
+/* Opens and recovers data file `number` of the store. On failure file->current stays NULL. */
+enum kv_status datafile_open(const struct kvstore *store, uint32_t number, struct kv_error *error);
+
+/* Syncs the file and writes its checkpoint, if it is in a state to, and frees its generation. No
+ * thread of the engine runs any more. */
+enum kv_status datafile_close(const struct kvstore *store, uint32_t number, struct kv_error *error);
+
+/* Appends a record, whose version is set here, to the data file and, while a compaction runs, to
+ * its next generation, and tells the background threads what they should know. `lookup` is of the
+ * current generation. written may be NULL. On failure nothing has changed. Holds: the file's lock
+ * for writing. */
+enum kv_status datafile_append(struct kvstore *store, struct datafile *file, struct lookup *lookup,
+                               struct record *record, struct kv_slice value_tail,
+                               struct kvstore_written *written);
+
+/* Says in the log that the record at the offset is damaged, and what to do; only of the first few, so
+ * that readers of a damaged file do not fill the log. Returns KV_CORRUPT. Holds: the file's lock,
+ * shared or not. */
+enum kv_status datafile_tell_damage(const struct kvstore *store, struct datafile *file,
+                                    uint64_t offset);
+
+/* Tells the compactor if enough of the file's log is dead. Holds: the file's lock for writing. */
+void datafile_consider_compaction(struct kvstore *store, struct datafile *file);
+
+#endif

@@ -1,0 +1,103 @@
+#include "kvstore/fileheader.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "common/cursor.h"
+
+#define MAGIC_BYTES            8
+#define IDENTITY_CHECKED_BYTES 40u
+#define IDENTITY_BYTES         (IDENTITY_CHECKED_BYTES + 8u)
+#define PROGRESS_CHECKED_BYTES 24u
+#define PROGRESS_BYTES         (PROGRESS_CHECKED_BYTES + 8u)
+#define PROGRESS_SLOTS         2u
+#define SECTOR_BYTES           512u
+
+static const char magic[MAGIC_BYTES + 1] = "mqkvdata";
+
+struct file_name file_name(uint32_t number, enum file_role role)
+{
+    static const char *const endings[FILE_ROLE_COUNT] = {
+        [FILE_LOG] = "",
+        [FILE_LOG_NEW] = ".new",
+        [FILE_CHECKPOINT] = ".index",
+        [FILE_CHECKPOINT_NEW] = ".index.tmp",
+    };
+    struct file_name name;
+    snprintf(name.text, sizeof name.text, "data.%04u%s", (unsigned)(number % 10000u),
+             endings[role]);
+    return name;
+}
+
+void fileheader_write_identity(uint8_t *page, const struct file_identity *identity)
+{
+    struct write_cursor cursor = write_cursor(page, IDENTITY_BYTES);
+    write_bytes(&cursor, magic, MAGIC_BYTES);
+    write_u32(&cursor, identity->format_version);
+    write_u32(&cursor, identity->datafiles);
+    write_u32(&cursor, identity->number);
+    write_u32(&cursor, 0);
+    write_u64(&cursor, identity->store_seed);
+    write_u64(&cursor, identity->salt);
+    write_u64(&cursor, XXH3_64bits(page, IDENTITY_CHECKED_BYTES));
+}
+
+enum fileheader_verdict fileheader_read_identity(const uint8_t *page,
+                                                 struct file_identity *identity)
+{
+    memset(identity, 0, sizeof *identity);
+    struct read_cursor cursor = read_cursor(page, IDENTITY_BYTES);
+    if (memcmp(read_bytes(&cursor, MAGIC_BYTES), magic, MAGIC_BYTES) != 0)
+        return FILEHEADER_FOREIGN;
+    /* Before the checksum: another format may keep it elsewhere. */
+    identity->format_version = read_u32(&cursor);
+    if (identity->format_version != FILE_FORMAT_VERSION)
+        return FILEHEADER_OTHER_FORMAT;
+    identity->datafiles = read_u32(&cursor);
+    identity->number = read_u32(&cursor);
+    read_u32(&cursor);
+    identity->store_seed = read_u64(&cursor);
+    identity->salt = read_u64(&cursor);
+    if (read_u64(&cursor) != XXH3_64bits(page, IDENTITY_CHECKED_BYTES))
+        return FILEHEADER_DAMAGED;
+    return FILEHEADER_VALID;
+}
+
+static uint32_t slot_offset(uint64_t slot)
+{
+    return (uint32_t)(SECTOR_BYTES * (1 + slot));
+}
+
+void fileheader_write_progress(uint8_t *page, uint64_t salt, const struct file_progress *progress)
+{
+    uint8_t *slot = page + slot_offset(progress->sequence % PROGRESS_SLOTS);
+    struct write_cursor cursor = write_cursor(slot, PROGRESS_BYTES);
+    write_u64(&cursor, progress->sequence);
+    write_u64(&cursor, progress->synced_offset);
+    write_u64(&cursor, progress->version_floor);
+    write_u64(&cursor, XXH3_64bits_withSeed(slot, PROGRESS_CHECKED_BYTES, salt));
+}
+
+static bool read_slot(const uint8_t *slot, uint64_t salt, struct file_progress *progress)
+{
+    struct read_cursor cursor = read_cursor(slot, PROGRESS_BYTES);
+    progress->sequence = read_u64(&cursor);
+    progress->synced_offset = read_u64(&cursor);
+    progress->version_floor = read_u64(&cursor);
+    return read_u64(&cursor) == XXH3_64bits_withSeed(slot, PROGRESS_CHECKED_BYTES, salt);
+}
+
+bool fileheader_read_progress(const uint8_t *page, uint64_t salt, struct file_progress *progress)
+{
+    bool found = false;
+    for (uint32_t slot = 0; slot < PROGRESS_SLOTS; slot++) {
+        struct file_progress candidate;
+        if (!read_slot(page + slot_offset(slot), salt, &candidate))
+            continue;
+        if (!found || candidate.sequence > progress->sequence)
+            *progress = candidate;
+        found = true;
+    }
+    return found;
+}

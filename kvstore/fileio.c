@@ -1,0 +1,128 @@
+#include "kvstore/fileio.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* O_NONBLOCK: a FIFO of the name would else keep the caller waiting for its other end. */
+static int system_open_at(int dir_fd, const char *name, int flags, mode_t mode)
+{
+    int fd;
+    do {
+        fd = openat(dir_fd, name, flags | O_CLOEXEC | O_NONBLOCK, mode);
+    } while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+static int system_truncate(int fd, off_t size)
+{
+    int result;
+    do {
+        result = ftruncate(fd, size);
+    } while (result != 0 && errno == EINTR);
+    return result;
+}
+
+static ssize_t system_read_at(int fd, void *data, size_t size, off_t offset)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t got = pread(fd, (char *)data + done, size - done, offset + (off_t)done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        if (got == 0)
+            break;
+        done += (size_t)got;
+    }
+    return (ssize_t)done;
+}
+
+static ssize_t system_write_at(int fd, const void *data, size_t size, off_t offset)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t put = pwrite(fd, (const char *)data + done, size - done, offset + (off_t)done);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return -1;
+        if (put == 0) { /* no progress and no reason: do not spin */
+            errno = EIO;
+            return -1;
+        }
+        done += (size_t)put;
+    }
+    return (ssize_t)done;
+}
+
+static int append_zeros(int fd, off_t end)
+{
+    static const char zeros[65536];
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return -1;
+    for (off_t at = status.st_size; at < end;) {
+        size_t piece = sizeof zeros;
+        if ((off_t)piece > end - at)
+            piece = (size_t)(end - at);
+        if (system_write_at(fd, zeros, piece, at) < 0)
+            return -1;
+        at += (off_t)piece;
+    }
+    return 0;
+}
+
+static int system_allocate(int fd, off_t offset, off_t size)
+{
+    int result;
+    do {
+        result = fallocate(fd, 0, offset, size);
+    } while (result != 0 && errno == EINTR);
+    if (result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
+        return append_zeros(fd, offset + size);
+    return result;
+}
+
+static int system_rename_at(int dir_fd, const char *from, const char *to)
+{
+    return renameat(dir_fd, from, dir_fd, to);
+}
+
+static int system_unlink_at(int dir_fd, const char *name)
+{
+    return unlinkat(dir_fd, name, 0);
+}
+
+static void *system_map(size_t size, int protection, int fd)
+{
+    return mmap(NULL, size, protection, MAP_SHARED, fd, 0);
+}
+
+static void system_forget(int fd, void *at, size_t size, off_t offset)
+{
+    /* All of the mapping: the kernel maps more pages around one that is touched. */
+    madvise(at, size, MADV_DONTNEED);
+    posix_fadvise(fd, offset, 0, POSIX_FADV_DONTNEED);
+}
+
+const struct fileio fileio_system = {
+    .open_at = system_open_at,
+    .allocate = system_allocate,
+    .truncate = system_truncate,
+    .read_at = system_read_at,
+    .write_at = system_write_at,
+    .sync_data = fdatasync,
+    .sync_dir = fsync,
+    .rename_at = system_rename_at,
+    .unlink_at = system_unlink_at,
+    .map = system_map,
+    .unmap = munmap,
+    .forget = system_forget,
+};
+
+const struct fileio *fileio = &fileio_system;

@@ -1,0 +1,31 @@
+/*
+ * layout: what the data files of a store have in common, found out even if some are damaged or gone.
+ */
+#ifndef MQKV_KVSTORE_KVCHECK_LAYOUT_H
+#define MQKV_KVSTORE_KVCHECK_LAYOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "kvstore/kvcheck/source.h"
+
+struct layout {
+    uint32_t datafiles; /* D, at least 1 */
+    uint64_t seed;
+    bool sound; /* from a header that is; else D is a count of files, and the seed is unknown */
+};
+
+/* Takes it from data.0000 as the engine does, or else from the first file with a sound header.
+ * KV_NOT_FOUND: there is no data file. */
+enum kv_status layout_find(struct layout *layout, int dir_fd, const char *dir,
+                           struct kv_error *error);
+
+/* What is wrong with a file's header for number `number` of this store; NULL if nothing is. */
+const char *layout_complaint(const struct layout *layout, const struct source *source,
+                             uint32_t number);
+
+/* True if the file's sound header says that it is of another store. */
+bool layout_is_foreign(const struct layout *layout, const struct source *source);
+
+#endif

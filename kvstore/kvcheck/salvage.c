@@ -1,0 +1,254 @@
+#include "kvstore/kvcheck/salvage.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/parse.h"
+#include "common/random.h"
+#include "kvstore/fileio.h"
+#include "kvstore/keyhash.h"
+#include "kvstore/kvcheck/survey.h"
+#include "kvstore/logfile.h"
+
+struct salvage {
+    struct report *report;
+    const char *out;
+    int out_fd;
+    uint32_t datafiles;
+    uint64_t seed;
+    struct logfile *logs; /* of the new store; map NULL: not there */
+    uint64_t max_version;
+    uint64_t keys;
+    uint64_t lost_bytes;
+    uint64_t after_damage;
+};
+
+/* The new store -------------------------------------------------------------------------------- */
+
+static enum kv_status open_empty_directory(struct salvage *salvage, struct kv_error *error)
+{
+    if (mkdir(salvage->out, 0700) != 0 && errno != EEXIST)
+        return kv_error_set_errno(error, "%s: can not create the directory", salvage->out);
+    DIR *listing = opendir(salvage->out);
+    if (!listing)
+        return kv_error_set_errno(error, "%s: can not open the directory", salvage->out);
+    bool empty = true;
+    for (const struct dirent *entry; empty && (entry = readdir(listing));)
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    closedir(listing);
+    if (!empty)
+        return kv_error_set(error, KV_USAGE,
+                            "%s: the directory is not empty; give the name of a new one",
+                            salvage->out);
+    salvage->out_fd = open(salvage->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (salvage->out_fd < 0)
+        return kv_error_set_errno(error, "%s: can not open the directory", salvage->out);
+    return KV_OK;
+}
+
+/* Under the names of unfinished files until all is there. */
+static enum kv_status create_logs(struct salvage *salvage, struct kv_error *error)
+{
+    salvage->logs = calloc(salvage->datafiles, sizeof *salvage->logs);
+    if (!salvage->logs)
+        return kv_error_set(error, KV_NO_MEMORY, "no memory for %" PRIu32 " data files",
+                            salvage->datafiles);
+    for (uint32_t number = 0; number < salvage->datafiles; number++) {
+        struct file_identity identity = {.format_version = FILE_FORMAT_VERSION,
+                                         .datafiles = salvage->datafiles,
+                                         .number = number,
+                                         .store_seed = salvage->seed,
+                                         .salt = random_secret()};
+        enum kv_status status =
+            logfile_create(&salvage->logs[number], salvage->out_fd,
+                           file_name(number, FILE_LOG_NEW).text, &identity, 0, 0, error);
+        if (status != KV_OK)
+            return status;
+    }
+    return KV_OK;
+}
+
+static enum kv_status finish_log(struct salvage *salvage, uint32_t number, struct kv_error *error)
+{
+    struct logfile *log = &salvage->logs[number];
+    struct file_name unfinished = file_name(number, FILE_LOG_NEW);
+    if (logfile_sync(log) != 0)
+        return kv_error_set_errno(error, "%s/%s: can not sync the file", salvage->out,
+                                  unfinished.text);
+    logfile_note_progress(log, log->tail, salvage->max_version);
+    if (logfile_sync(log) != 0 ||
+        fileio->rename_at(salvage->out_fd, unfinished.text, file_name(number, FILE_LOG).text) != 0)
+        return kv_error_set_errno(error, "%s/%s: can not finish the file", salvage->out,
+                                  unfinished.text);
+    return KV_OK;
+}
+
+/* data.0000 comes last: a directory without it is no store. */
+static enum kv_status finish_store(struct salvage *salvage, struct kv_error *error)
+{
+    for (uint32_t number = salvage->datafiles; number-- > 0;) {
+        enum kv_status status = finish_log(salvage, number, error);
+        if (status != KV_OK)
+            return status;
+    }
+    if (fileio->sync_dir(salvage->out_fd) != 0)
+        return kv_error_set_errno(error, "%s: can not sync the directory", salvage->out);
+    return KV_OK;
+}
+
+static void close_store(struct salvage *salvage, bool keep)
+{
+    for (uint32_t number = 0; salvage->logs && number < salvage->datafiles; number++) {
+        if (!salvage->logs[number].map)
+            continue;
+        logfile_close(&salvage->logs[number]);
+        if (!keep) {
+            fileio->unlink_at(salvage->out_fd, file_name(number, FILE_LOG_NEW).text);
+            fileio->unlink_at(salvage->out_fd, file_name(number, FILE_LOG).text);
+        }
+    }
+    free(salvage->logs);
+    if (salvage->out_fd >= 0)
+        close(salvage->out_fd);
+}
+
+/* Copying --------------------------------------------------------------------------------------- */
+
+static enum kv_status copy_record(struct salvage *salvage, const struct record *record,
+                                  struct kv_error *error)
+{
+    uint32_t number = keyhash_file(keyhash(salvage->seed, record->key), salvage->datafiles);
+    struct logfile *log = &salvage->logs[number];
+    enum kv_status status = logfile_ensure_room(
+        log, record_size(record->key.size, record->value.size, record->expiry_ms != 0));
+    if (status != KV_OK)
+        return kv_error_set(error, status, "%s/%s: no room for another record: %s", salvage->out,
+                            file_name(number, FILE_LOG).text, kv_status_text(status));
+    logfile_append(log, record, kv_slice(NULL, 0));
+    salvage->keys++;
+    return KV_OK;
+}
+
+static enum kv_status copy_live_records(struct salvage *salvage, const struct survey *survey,
+                                        struct kv_error *error)
+{
+    struct walk walk;
+    struct walk_step step;
+    enum kv_status status = KV_OK;
+    walk_start(&walk, survey->source);
+    while (status == KV_OK && walk_next(&walk, &step))
+        if (survey_is_live(survey, &step))
+            status = copy_record(salvage, &step.record, error);
+    return status;
+}
+
+struct gap_report {
+    struct salvage *salvage;
+    const char *file;
+};
+
+static void report_gap(void *context, const struct walk_step *step)
+{
+    const struct gap_report *gap = context;
+    if (step->kind == WALK_RECORD)
+        return; /* of another file: it goes where it belongs */
+    fprintf(gap->salvage->report->stream,
+            "lost: %s/%s: offset %" PRIu64 " to %" PRIu64 ": %" PRIu64 " bytes%s\n",
+            gap->salvage->report->dir, gap->file, step->offset, step->offset + step->size_bytes,
+            step->size_bytes,
+            step->kind == WALK_TORN ? " of a torn tail, never acknowledged as on disk" : "");
+    if (step->kind == WALK_DAMAGE)
+        gap->salvage->report->damages++;
+    gap->salvage->lost_bytes += step->size_bytes;
+}
+
+static void report_lost_file(struct salvage *salvage, const char *file, const char *why)
+{
+    fprintf(salvage->report->stream, "lost: %s/%s: all of it: %s\n", salvage->report->dir, file,
+            why);
+    salvage->report->damages++;
+}
+
+static enum kv_status salvage_source(struct salvage *salvage, const struct layout *layout,
+                                     const struct source *source, uint32_t number,
+                                     struct kv_error *error)
+{
+    const char *file = source->name.text;
+    const char *complaint = layout_complaint(layout, source, number);
+    if (source->header == SOURCE_HEADER_LOST || layout_is_foreign(layout, source)) {
+        report_lost_file(salvage, file, complaint);
+        return KV_OK;
+    }
+    if (complaint) {
+        fprintf(salvage->report->stream, "saved: %s/%s: %s, but its records can be read\n",
+                salvage->report->dir, file, complaint);
+        salvage->report->damages++;
+    }
+    struct survey survey;
+    struct gap_report gap = {salvage, file};
+    enum kv_status status = survey_run(&survey, source, layout, report_gap, &gap);
+    if (status != KV_OK)
+        status = kv_error_set(error, status, "%s: no memory for an index of its keys", file);
+    else
+        status = copy_live_records(salvage, &survey, error);
+    if (survey.skipped > 0)
+        fprintf(salvage->report->stream,
+                "lost: %s/%s: perhaps more: %" PRIu64 " places in gaps look like the start of a "
+                "record too big to be tried\n",
+                salvage->report->dir, file, survey.skipped);
+    if (survey.max_version > salvage->max_version)
+        salvage->max_version = survey.max_version;
+    if (source->progress.version_floor > salvage->max_version)
+        salvage->max_version = source->progress.version_floor;
+    salvage->after_damage += survey.after_damage;
+    survey_free(&survey);
+    return status;
+}
+
+static enum kv_status salvage_file(struct salvage *salvage, int dir_fd, const struct layout *layout,
+                                   uint32_t number, struct kv_error *error)
+{
+    struct source source;
+    enum kv_status status = source_open(&source, dir_fd, number, error);
+    if (status == KV_NOT_FOUND) {
+        report_lost_file(salvage, source.name.text, "the file is missing");
+        return KV_OK;
+    }
+    if (status != KV_OK)
+        return status;
+    status = salvage_source(salvage, layout, &source, number, error);
+    source_close(&source);
+    return status;
+}
+
+enum kv_status salvage_store(int dir_fd, const struct layout *layout, const char *out,
+                             struct report *report, struct kv_error *error)
+{
+    struct salvage salvage = {.report = report,
+                              .out = out,
+                              .out_fd = -1,
+                              .datafiles = layout->datafiles,
+                              .seed = layout->sound ? layout->seed : random_secret()};
+    enum kv_status status = open_empty_directory(&salvage, error);
+    if (status == KV_OK)
+        status = create_logs(&salvage, error);
+    for (uint32_t number = 0; number < layout->datafiles && status == KV_OK; number++)
+        status = salvage_file(&salvage, dir_fd, layout, number, error);
+    if (status == KV_OK)
+        status = finish_store(&salvage, error);
+    close_store(&salvage, status == KV_OK);
+    if (status == KV_OK) {
+        char size[32];
+        fprintf(report->stream,
+                "%s: %" PRIu64 " keys saved; %s lost; %" PRIu64
+                " records found behind damaged places\n",
+                out, salvage.keys, format_size(salvage.lost_bytes, size), salvage.after_damage);
+    }
+    return status;
+}

@@ -1,0 +1,180 @@
+#include "kvstore/kvcheck/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cursor.h"
+#include "kvstore/fileio.h"
+#include "kvstore/kvcheck/walk.h"
+#include "kvstore/logfile.h"
+
+/* Where fields of fileheader.h and checkpoint.h lie that are tried as a salt. */
+#define IDENTITY_BYTES          48u
+#define IDENTITY_SALT_AT        32u
+#define CHECKPOINT_SALT_AT      16u
+#define CHECKPOINT_HEADER_BYTES 72u
+
+static void end_on_disk_error(int signal_number)
+{
+    (void)signal_number;
+    static const char text[] =
+        "kvcheck: the disk failed to deliver a page of a data file, or the file was cut while it "
+        "was read; copy the store to a sound disk first (ddrescue goes on after errors)\n";
+    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)ignored;
+    _exit(4);
+}
+
+static uint64_t find_used_bytes(const struct source *source)
+{
+    static const uint8_t zeros[4096];
+    uint64_t end = source->size_bytes;
+    while (end >= sizeof zeros &&
+           memcmp(source->map + end - sizeof zeros, zeros, sizeof zeros) == 0)
+        end -= sizeof zeros;
+    while (end > 0 && source->map[end - 1] == 0)
+        end--;
+    return end;
+}
+
+/* A salt is right if some record is valid with it: one in 2^32 wrong ones passes a record. */
+static bool salt_fits(struct source *source, uint64_t salt)
+{
+    source->identity.salt = salt;
+    struct walk walk;
+    struct walk_step step;
+    walk_start(&walk, source);
+    while (walk_next(&walk, &step))
+        if (step.kind == WALK_RECORD)
+            return true;
+    return false;
+}
+
+/* One damaged byte can be put right: there is one value that makes the checksum hold. */
+static bool repair_one_byte(struct source *source)
+{
+    uint8_t page[FILE_HEADER_BYTES];
+    memcpy(page, source->map, sizeof page);
+    for (uint32_t at = 0; at < IDENTITY_BYTES; at++) {
+        uint8_t found = page[at];
+        for (unsigned value = 0; value <= UINT8_MAX; value++) {
+            page[at] = (uint8_t)value;
+            if (fileheader_read_identity(page, &source->identity) == FILEHEADER_VALID)
+                return true;
+        }
+        page[at] = found;
+    }
+    return false;
+}
+
+/* The checkpoint of the index, if there is one, names the salt of its log. */
+static bool take_salt_from_checkpoint(struct source *source, int dir_fd, uint32_t number)
+{
+    uint8_t header[CHECKPOINT_HEADER_BYTES];
+    int fd =
+        fileio->open_at(dir_fd, file_name(number, FILE_CHECKPOINT).text, O_RDONLY | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return false;
+    ssize_t got = fileio->read_at(fd, header, sizeof header, 0);
+    close(fd);
+    return got == (ssize_t)sizeof header &&
+           salt_fits(source, load_u64(header + CHECKPOINT_SALT_AT));
+}
+
+static enum kv_status read_identity(struct source *source, int dir_fd, uint32_t number,
+                                    struct kv_error *error)
+{
+    if (source->size_bytes < FILE_HEADER_BYTES)
+        return KV_OK;
+    enum fileheader_verdict verdict = fileheader_read_identity(source->map, &source->identity);
+    uint32_t format_version = source->identity.format_version;
+    if (verdict == FILEHEADER_VALID) {
+        source->header = SOURCE_HEADER_SOUND;
+        return KV_OK;
+    }
+    source->header = SOURCE_HEADER_REPAIRED;
+    if (repair_one_byte(source))
+        return KV_OK;
+    source->identity = (struct file_identity){.format_version = FILE_FORMAT_VERSION};
+    if (salt_fits(source, load_u64(source->map + IDENTITY_SALT_AT)) ||
+        take_salt_from_checkpoint(source, dir_fd, number))
+        return KV_OK;
+    source->header = SOURCE_HEADER_LOST;
+    if (verdict == FILEHEADER_OTHER_FORMAT)
+        return kv_error_set(error, KV_MISMATCH,
+                            "%s: the file is of format version %" PRIu32
+                            ", this program reads version %u",
+                            source->name.text, format_version, FILE_FORMAT_VERSION);
+    return KV_OK;
+}
+
+static void read_progress(struct source *source)
+{
+    struct file_progress progress;
+    source->progress_sound =
+        source->header != SOURCE_HEADER_LOST &&
+        fileheader_read_progress(source->map, source->identity.salt, &progress) &&
+        progress.synced_offset <= LOGFILE_MAX_BYTES &&
+        progress.synced_offset % RECORD_ALIGNMENT == 0;
+    source->progress = source->progress_sound
+                           ? progress
+                           : (struct file_progress){.synced_offset = FILE_HEADER_BYTES};
+}
+
+static enum kv_status map_file(struct source *source, int fd, struct kv_error *error)
+{
+    struct stat facts;
+    if (fstat(fd, &facts) != 0)
+        return kv_error_set_errno(error, "%s: can not read the file's size", source->name.text);
+    if (!S_ISREG(facts.st_mode))
+        return kv_error_set(error, KV_IO, "%s: not a regular file", source->name.text);
+    source->size_bytes = (uint64_t)facts.st_size;
+    if (source->size_bytes > LOGFILE_MAX_BYTES)
+        return kv_error_set(
+            error, KV_IO, "%s: %" PRIu64 " bytes are more than a data file can have (%" PRIu64 ")",
+            source->name.text, source->size_bytes, LOGFILE_MAX_BYTES);
+    if (source->size_bytes == 0)
+        return KV_OK;
+    void *map = fileio->map(source->size_bytes, PROT_READ, fd);
+    if (map == MAP_FAILED)
+        return kv_error_set_errno(error, "%s: can not map the file", source->name.text);
+    source->map = map;
+    signal(SIGBUS, end_on_disk_error);
+    return KV_OK;
+}
+
+enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
+                           struct kv_error *error)
+{
+    *source = (struct source){.name = file_name(number, FILE_LOG), .header = SOURCE_HEADER_LOST};
+    int fd = fileio->open_at(dir_fd, source->name.text, O_RDONLY | O_NOFOLLOW, 0);
+    if (fd < 0 && errno == ENOENT)
+        return kv_error_set(error, KV_NOT_FOUND, "%s: no such file", source->name.text);
+    if (fd < 0)
+        return kv_error_set_errno(error, "%s: can not open the file", source->name.text);
+    enum kv_status status = map_file(source, fd, error);
+    close(fd);
+    if (status != KV_OK)
+        return status;
+
+    source->used_bytes = find_used_bytes(source);
+    source->progress.synced_offset = FILE_HEADER_BYTES;
+    status = read_identity(source, dir_fd, number, error);
+    read_progress(source);
+    if (status != KV_OK)
+        source_close(source);
+    return status;
+}
+
+void source_close(struct source *source)
+{
+    if (source->map)
+        fileio->unmap((void *)(uintptr_t)source->map, source->size_bytes);
+    source->map = NULL;
+}

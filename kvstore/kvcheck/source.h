@@ -1,0 +1,38 @@
+/*
+ * source: one data file as kvcheck looks at it: mapped for reading, with what its header says, or
+ * what can be found out in place of a damaged header. Unlike the engine it opens anything.
+ */
+#ifndef MQKV_KVSTORE_KVCHECK_SOURCE_H
+#define MQKV_KVSTORE_KVCHECK_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "kvstore/fileheader.h"
+
+enum source_header {
+    SOURCE_HEADER_SOUND,
+    SOURCE_HEADER_REPAIRED, /* damaged, but the salt is known: identity is usable */
+    SOURCE_HEADER_LOST      /* no record can be verified */
+};
+
+struct source {
+    struct file_name name;
+    const uint8_t *map; /* NULL if the file is empty */
+    uint64_t size_bytes;
+    enum source_header header;
+    struct file_identity identity;
+    bool progress_sound;
+    struct file_progress progress; /* synced_offset is FILE_HEADER_BYTES if not sound */
+    uint64_t used_bytes;           /* where the zeros begin that last to the end of the file */
+};
+
+/* Opens data file `number`. KV_NOT_FOUND: it is not there; KV_MISMATCH: of another format version;
+ * KV_IO, KV_DENIED ...: it can not be read. Damage is no failure. Should the disk fail to deliver a
+ * page later on, the process ends with exit status 4 and a message. */
+enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
+                           struct kv_error *error);
+void source_close(struct source *source);
+
+#endif

@@ -1,0 +1,122 @@
+#include "kvstore/kvcheck/survey.h"
+
+#include "common/clock.h"
+#include "kvstore/generation.h"
+#include "kvstore/keyhash.h"
+
+/* Where the index points for a key. */
+struct newest {
+    bool found;
+    struct index_probe probe;
+    uint64_t offset;
+    struct record record;
+    uint64_t size_bytes;
+};
+
+static uint32_t hash_of(const struct survey *survey, const struct record *record)
+{
+    return keyhash_index(keyhash(survey->seed, record->key));
+}
+
+static void find_newest(const struct survey *survey, struct kv_slice key, uint32_t hash,
+                        struct newest *newest)
+{
+    const struct source *source = survey->source;
+    newest->found = false;
+    index_probe_start(&newest->probe, survey->newest, hash);
+    while (!newest->found && index_probe_next(&newest->probe, &newest->offset))
+        newest->found =
+            record_parse(source->map + newest->offset, source->size_bytes - newest->offset,
+                         &newest->record, &newest->size_bytes) == RECORD_VALID &&
+            kv_slice_equal(newest->record.key, key);
+}
+
+static void count_key(struct survey *survey, const struct record *record, uint64_t size_bytes,
+                      uint64_t one)
+{
+    if (record->kind != RECORD_PUT)
+        return;
+    survey->keys += one;
+    survey->live_bytes += one * size_bytes;
+    survey->expiring_keys += record->expiry_ms != 0 ? one : 0;
+    survey->expired_keys += record_has_expired(record, clock_realtime_ms()) ? one : 0;
+}
+
+/* A later record of an equal version wins, as in a recovery. */
+static enum kv_status take_record(struct survey *survey, const struct walk_step *step)
+{
+    survey->records++;
+    survey->record_bytes += step->size_bytes;
+    if (step->record.version > survey->max_version)
+        survey->max_version = step->record.version;
+
+    struct newest newest;
+    uint32_t hash = hash_of(survey, &step->record);
+    find_newest(survey, step->record.key, hash, &newest);
+    if (!newest.found) {
+        if (!index_reserve(survey->newest, hash))
+            return KV_NO_MEMORY;
+        index_insert(survey->newest, hash, step->offset);
+    } else {
+        if (newest.record.version > step->record.version)
+            return KV_OK;
+        index_probe_replace(&newest.probe, step->offset);
+        count_key(survey, &newest.record, newest.size_bytes, UINT64_MAX); /* one less */
+    }
+    count_key(survey, &step->record, step->size_bytes, 1);
+    return KV_OK;
+}
+
+static bool is_misplaced(const struct layout *layout, const struct source *source,
+                         const struct record *record)
+{
+    return layout->sound && source->header == SOURCE_HEADER_SOUND &&
+           keyhash_file(keyhash(layout->seed, record->key), layout->datafiles) !=
+               source->identity.number;
+}
+
+enum kv_status survey_run(struct survey *survey, const struct source *source,
+                          const struct layout *layout, survey_observer observer, void *context)
+{
+    *survey = (struct survey){.source = source, .seed = layout->seed, .newest = index_create()};
+    if (!survey->newest)
+        return KV_NO_MEMORY;
+    if (source->header == SOURCE_HEADER_LOST)
+        return KV_OK;
+
+    struct walk walk;
+    struct walk_step step;
+    walk_start(&walk, source);
+    while (walk_next(&walk, &step)) {
+        bool misplaced = step.kind == WALK_RECORD && is_misplaced(layout, source, &step.record);
+        if (step.kind == WALK_RECORD) {
+            survey->after_damage += survey->damaged_bytes + survey->torn_bytes > 0;
+            if (take_record(survey, &step) != KV_OK)
+                return KV_NO_MEMORY;
+        } else if (step.kind == WALK_DAMAGE) {
+            survey->damaged_bytes += step.size_bytes;
+        } else {
+            survey->torn_bytes += step.size_bytes;
+        }
+        survey->misplaced += misplaced;
+        if (observer && (misplaced || step.kind != WALK_RECORD))
+            observer(context, &step);
+    }
+    survey->skipped = walk.skipped;
+    return KV_OK;
+}
+
+void survey_free(struct survey *survey)
+{
+    index_free(survey->newest);
+    survey->newest = NULL;
+}
+
+bool survey_is_live(const struct survey *survey, const struct walk_step *step)
+{
+    if (step->kind != WALK_RECORD || step->record.kind != RECORD_PUT)
+        return false;
+    struct newest newest;
+    find_newest(survey, step->record.key, hash_of(survey, &step->record), &newest);
+    return newest.found && newest.offset == step->offset;
+}

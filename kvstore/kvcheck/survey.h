@@ -1,0 +1,46 @@
+/*
+ * survey: all that a data file holds, record by record: counts, gaps, and which record of a key is
+ * its newest. What the engine would take for the content after a recovery, but for records that lie
+ * behind damage, which the survey finds and the engine would not.
+ */
+#ifndef MQKV_KVSTORE_KVCHECK_SURVEY_H
+#define MQKV_KVSTORE_KVCHECK_SURVEY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "kvstore/index.h"
+#include "kvstore/kvcheck/layout.h"
+#include "kvstore/kvcheck/walk.h"
+
+struct survey {
+    const struct source *source;
+    uint64_t seed;
+    struct index *newest; /* of each key the newest record, be it a deletion */
+    uint64_t records;
+    uint64_t keys;          /* whose newest record is a put */
+    uint64_t expiring_keys; /* of those, with an expiry */
+    uint64_t expired_keys;  /* of those, passed by now */
+    uint64_t live_bytes;    /* of the records of keys */
+    uint64_t record_bytes;  /* of all */
+    uint64_t max_version;
+    uint64_t damaged_bytes;
+    uint64_t torn_bytes;
+    uint64_t after_damage; /* records found behind the first gap of any kind */
+    uint64_t misplaced;    /* keys that belong in another data file */
+    uint64_t skipped;      /* struct walk */
+};
+
+/* Called for every gap and every misplaced record. */
+typedef void (*survey_observer)(void *context, const struct walk_step *step);
+
+/* The source must stay open as long as the survey. KV_NO_MEMORY. observer may be NULL. */
+enum kv_status survey_run(struct survey *survey, const struct source *source,
+                          const struct layout *layout, survey_observer observer, void *context);
+void survey_free(struct survey *survey);
+
+/* True if the record is what the key holds: its newest, and a put. */
+bool survey_is_live(const struct survey *survey, const struct walk_step *step);
+
+#endif

@@ -1,0 +1,184 @@
+#include "kvstore/kvcheck/verify.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "kvstore/checkpoint.h"
+#include "kvstore/generation.h"
+#include "kvstore/kvcheck/survey.h"
+
+/* What the table says of a file. */
+struct row {
+    struct file_name name;
+    bool missing;
+    bool damaged;
+    const char *checkpoint;
+    uint64_t file_bytes;
+    uint64_t synced_bytes;
+    struct survey survey; /* its counts; what it points at is gone */
+};
+
+struct file_check {
+    struct report *report;
+    const struct source *source;
+};
+
+static void report_step(void *context, const struct walk_step *step)
+{
+    struct file_check *check = context;
+    const char *name = check->source->name.text;
+    if (step->kind == WALK_RECORD)
+        report_finding(check->report, REMEDY_SALVAGE, name, step->offset,
+                       "the record's key belongs in another data file");
+    else if (step->kind == WALK_TORN)
+        report_finding(check->report, REMEDY_NONE, name, step->offset,
+                       "torn tail: %" PRIu64 " bytes written after the last sync are no valid "
+                       "record; the next open cuts the file here",
+                       step->size_bytes);
+    else
+        report_finding(check->report, REMEDY_SALVAGE, name, step->offset,
+                       "%" PRIu64 " bytes hold %s", step->size_bytes,
+                       step->all_zero ? "only zeros where records should be" : "no valid record");
+}
+
+/* "none", "ok" or "stale", or damage: it matches its log and yet says something else. */
+static const char *check_checkpoint(int dir_fd, uint32_t number, const struct survey *survey,
+                                    struct report *report)
+{
+    struct file_name name = file_name(number, FILE_CHECKPOINT);
+    struct logfile log;
+    struct generation *generation;
+    if (faccessat(dir_fd, name.text, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+        return "none";
+    if (logfile_open(&log, dir_fd, survey->source->name.text, false, NULL) != KV_OK ||
+        generation_create(log, &generation) != KV_OK)
+        return "?";
+    const char *verdict = "stale";
+    if (checkpoint_load(generation, dir_fd)) {
+        /* Expired entries are taken out of an index without a trace in the log, and a damaged log
+         * has lost keys that the checkpoint still knows. */
+        uint64_t keys = index_count(generation->index);
+        bool agrees = survey->damaged_bytes > 0 ||
+                      (keys <= survey->keys && keys >= survey->keys - survey->expired_keys);
+        verdict = agrees ? "ok" : "wrong";
+        if (!agrees)
+            report_finding(report, REMEDY_REMOVE_CHECKPOINT, name.text, 0,
+                           "the checkpoint has %" PRIu64 " keys, its data file %" PRIu64, keys,
+                           survey->keys);
+    }
+    generation_free(generation);
+    return verdict;
+}
+
+static void check_header(const struct layout *layout, const struct source *source, uint32_t number,
+                         struct report *report)
+{
+    const char *complaint = layout_complaint(layout, source, number);
+    if (complaint)
+        report_finding(report,
+                       layout_is_foreign(layout, source) ? REMEDY_RESTORE_FILE : REMEDY_SALVAGE,
+                       source->name.text, 0, "%s", complaint);
+    else if (!source->progress_sound)
+        report_finding(report, REMEDY_SALVAGE, source->name.text, 512,
+                       "both copies of the synced offset are damaged");
+}
+
+static enum kv_status check_file(int dir_fd, const struct layout *layout, uint32_t number,
+                                 struct report *report, struct row *row, struct kv_error *error)
+{
+    uint64_t damages_before = report->damages;
+    struct source source;
+    *row = (struct row){.name = file_name(number, FILE_LOG), .checkpoint = "-"};
+    enum kv_status status = source_open(&source, dir_fd, number, error);
+    if (status == KV_NOT_FOUND) {
+        row->missing = true;
+        report_finding(report, REMEDY_RESTORE_FILE, row->name.text, 0,
+                       "the file is missing; the store has %" PRIu32 " data files",
+                       layout->datafiles);
+        return KV_OK;
+    }
+    if (status != KV_OK)
+        return status;
+
+    check_header(layout, &source, number, report);
+    struct file_check check = {report, &source};
+    status = survey_run(&row->survey, &source, layout, report_step, &check);
+    if (status != KV_OK)
+        status =
+            kv_error_set(error, status, "%s: no memory for an index of its keys", row->name.text);
+    if (status == KV_OK && source.header == SOURCE_HEADER_SOUND && source.progress_sound)
+        row->checkpoint = check_checkpoint(dir_fd, number, &row->survey, report);
+    if (row->survey.torn_bytes > 0 && row->survey.after_damage > 0)
+        report_finding(report, REMEDY_NONE, row->name.text, source.progress.synced_offset,
+                       "%" PRIu64 " intact records lie behind a damaged place; only --salvage "
+                       "keeps them",
+                       row->survey.after_damage);
+    row->file_bytes = source.size_bytes;
+    row->synced_bytes = source.progress.synced_offset;
+    row->damaged = report->damages > damages_before;
+    survey_free(&row->survey);
+    source_close(&source);
+    return status;
+}
+
+static void print_row(FILE *stream, const struct row *row)
+{
+    const struct survey *survey = &row->survey;
+    uint64_t dead_bytes = survey->record_bytes - survey->live_bytes;
+    fprintf(stream,
+            "%-10s %12" PRIu64 " %12" PRIu64 " %10" PRIu64 " %10" PRIu64 " %9" PRIu64 " %12" PRIu64
+            " %12" PRIu64 " %9" PRIu64 " %9" PRIu64 " %-10s %s\n",
+            row->name.text, row->file_bytes, row->synced_bytes, survey->records, survey->keys,
+            survey->expiring_keys, survey->live_bytes, dead_bytes, survey->torn_bytes,
+            survey->damaged_bytes, row->checkpoint,
+            row->missing   ? "MISSING"
+            : row->damaged ? "DAMAGED"
+                           : "sound");
+}
+
+static void print_head(FILE *stream)
+{
+    fprintf(stream, "%-10s %12s %12s %10s %10s %9s %12s %12s %9s %9s %-10s %s\n", "file",
+            "file_bytes", "synced_bytes", "records", "keys", "expiring", "live_bytes", "dead_bytes",
+            "torn", "damaged", "checkpoint", "state");
+}
+
+static void add_up(struct row *total, const struct row *row)
+{
+    total->damaged |= row->damaged || row->missing;
+    total->file_bytes += row->file_bytes;
+    total->synced_bytes += row->synced_bytes;
+    total->survey.records += row->survey.records;
+    total->survey.keys += row->survey.keys;
+    total->survey.expiring_keys += row->survey.expiring_keys;
+    total->survey.live_bytes += row->survey.live_bytes;
+    total->survey.record_bytes += row->survey.record_bytes;
+    total->survey.torn_bytes += row->survey.torn_bytes;
+    total->survey.damaged_bytes += row->survey.damaged_bytes;
+}
+
+enum kv_status verify_store(int dir_fd, const struct layout *layout, struct report *report,
+                            struct kv_error *error)
+{
+    struct row *rows = calloc(layout->datafiles, sizeof *rows);
+    if (!rows)
+        return kv_error_set(error, KV_NO_MEMORY, "no memory for %" PRIu32 " data files",
+                            layout->datafiles);
+    enum kv_status status = KV_OK;
+    for (uint32_t number = 0; number < layout->datafiles && status == KV_OK; number++)
+        status = check_file(dir_fd, layout, number, report, &rows[number], error);
+    if (status == KV_OK) {
+        struct row total = {.name = {"total"}, .checkpoint = "-"};
+        print_head(report->stream);
+        for (uint32_t number = 0; number < layout->datafiles; number++) {
+            print_row(report->stream, &rows[number]);
+            add_up(&total, &rows[number]);
+        }
+        if (layout->datafiles > 1)
+            print_row(report->stream, &total);
+    }
+    free(rows);
+    return status;
+}

@@ -1,0 +1,42 @@
+/*
+ * walk: the records of a data file from start to end, and the gaps between them. After a place that
+ * holds no valid record it looks for the next one in steps of RECORD_ALIGNMENT: since the checksum
+ * covers the record's offset and the file's salt, what it finds is a record of this file in its
+ * place, and not, say, a copy of one in somebody's value.
+ */
+#ifndef MQKV_KVSTORE_KVCHECK_WALK_H
+#define MQKV_KVSTORE_KVCHECK_WALK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kvstore/kvcheck/source.h"
+#include "kvstore/record.h"
+
+enum walk_kind {
+    WALK_RECORD,
+    WALK_DAMAGE, /* before the synced offset: something that was on disk is gone */
+    WALK_TORN    /* after it: remains of writes that nobody was promised */
+};
+
+struct walk_step {
+    enum walk_kind kind;
+    uint64_t offset;
+    uint64_t size_bytes;
+    bool all_zero;        /* of a gap: that is all there is */
+    struct record record; /* of a record */
+};
+
+struct walk {
+    const struct source *source;
+    uint64_t offset;
+    uint64_t credit_bytes;
+    uint64_t skipped; /* candidates in gaps that would have cost too much to verify */
+};
+
+void walk_start(struct walk *walk, const struct source *source);
+
+/* False at the end of the log. A gap never crosses the synced offset. */
+bool walk_next(struct walk *walk, struct walk_step *step);
+
+#endif

@@ -1,0 +1,275 @@
+/*
+ * kvstore: the storage engine as a library: byte-string keys and values hashed over D append-only
+ * data files, safe for any number of threads. It knows files and locks, nothing of queues.
+ *
+ * Keys are 1..65,535 bytes. Values are 0..max_value_bytes. Every entry has a version: 1 or more,
+ * growing with each write of its data file, never used twice for one key, so that an equal version
+ * means an unchanged entry. (After a crash versions go on 2^32 higher: above any that was given to
+ * a write that the crash may have undone.) An entry may have an expiry (milliseconds since 1970);
+ * from then on it is not there for any call, and a background thread takes it out of the index.
+ *
+ * Locks: each call takes the lock of the one data file its key hashes to (or the store's, as the
+ * locking strategy has it), readers shared, writers exclusive, and holds none when it returns or
+ * while it calls anything of the caller's, but for kvstore_scan's visitor, which says so.
+ */
+#ifndef MQKV_KVSTORE_KVSTORE_H
+#define MQKV_KVSTORE_KVSTORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/slice.h"
+#include "common/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default) /* public in the installed libkvstore.a */
+
+struct kvstore;
+
+#define KVSTORE_MAX_DATAFILES           4096u
+#define KVSTORE_DEFAULT_DATAFILES       4u
+#define KVSTORE_MAX_KEY_BYTES           65535u
+#define KVSTORE_DEFAULT_MAX_VALUE_BYTES (1u << 20)
+#define KVSTORE_MAX_VALUE_BYTES         (64u << 20)
+
+/* When a write is on disk. NONE: when the kernel writes it (kill -9 loses nothing, a power cut
+ * may). INTERVAL: at most sync_interval_ms later, by a background thread. ALWAYS: before
+ * kvstore_wait_durable returns / the sync listener is told; no call but these waits for the disk,
+ * and a write that nobody asks about is synced as with INTERVAL. */
+enum kvstore_durability { KVSTORE_SYNC_NONE, KVSTORE_SYNC_INTERVAL, KVSTORE_SYNC_ALWAYS };
+
+enum kvstore_locking {
+    KVSTORE_FILE_RWLOCK, /* one reader-writer lock a data file: the default */
+    KVSTORE_FILE_MUTEX,
+    KVSTORE_GLOBAL_RWLOCK,
+    KVSTORE_GLOBAL_MUTEX,
+    KVSTORE_LOCKING_COUNT
+};
+
+/* "file-rwlock" ...; NULL if out of range. */
+const char *kvstore_locking_name(enum kvstore_locking locking);
+
+/* Start from {0}: every zero means its default. */
+struct kvstore_options {
+    uint32_t datafiles; /* D; 0: the store's own, KVSTORE_DEFAULT_DATAFILES for a new one */
+    bool create;        /* make a new store in dir if it holds none (dir itself must exist) */
+    bool read_only;     /* no file is changed: no recovery cut, no background work */
+    enum kvstore_locking locking;
+    enum kvstore_durability durability; /* of the store; a write may ask for more, never for less */
+    uint32_t sync_interval_ms;          /* for INTERVAL; default 1000 */
+    uint32_t max_value_bytes;           /* default KVSTORE_DEFAULT_MAX_VALUE_BYTES */
+    uint32_t compact_dead_percent;      /* compact a file when so much of its log is dead; default
+                                           50; 100: never */
+    uint64_t compact_min_bytes; /* ... and its log has at least so many bytes; default 4 MiB */
+    uint32_t sweep_interval_ms; /* how often expired entries are looked for; default 1000 */
+    bool no_read_verify;        /* reads do not check the record's checksum */
+};
+
+/* Opens the store in `dir`, recovering each data file (kvstore/recovery.h). One process at a time:
+ * an exclusive lock on dir/lock, whose text is the owner's pid. The store runs its own background
+ * threads (sync, compaction, sweep), with all signals blocked.
+ *
+ * Errors, each with a sentence in *error: KV_USAGE (dir is no directory, no store there and
+ * !create, option out of range), KV_BUSY (owner's pid), KV_MISMATCH (D or format: both numbers),
+ * KV_CORRUPT (file, offset and the kvcheck command that salvages), KV_NO_SPACE, KV_DENIED,
+ * KV_LIMIT, KV_NO_MEMORY, KV_IO. On error nothing is left open and no file is changed, but that a
+ * torn tail may be cut. */
+enum kv_status kvstore_open(const char *dir, const struct kvstore_options *options,
+                            struct kvstore **store, struct kv_error *error);
+
+/* Ends the background threads, syncs every file, writes the index checkpoints and frees the store;
+ * no call may be under way. NULL is harmless. Returns the first failure (the store is closed all
+ * the same). A store that is not closed loses nothing but the checkpoint: it is recovered at the
+ * next open. */
+enum kv_status kvstore_close(struct kvstore *store, struct kv_error *error);
+
+/* Where a write stands in the log of its data file. position 0: there is nothing to wait for. */
+struct kvstore_ticket {
+    uint32_t file;
+    uint64_t
+        position; /* bytes appended to the file since open; grows for ever, also over compaction */
+};
+
+/* What a read tells beside the value. */
+struct kvstore_entry {
+    uint64_t version;
+    uint64_t expiry_ms; /* 0: never */
+    uint32_t value_bytes;
+};
+
+/* What a write tells. */
+struct kvstore_written {
+    uint64_t version; /* the entry's new version; of a delete: of the deletion */
+    struct kvstore_ticket ticket;
+};
+
+enum kvstore_condition {
+    KVSTORE_ALWAYS,
+    KVSTORE_IF_ABSENT,  /* else KV_EXISTS */
+    KVSTORE_IF_PRESENT, /* else KV_NOT_FOUND */
+    KVSTORE_IF_VERSION  /* else KV_NOT_FOUND or KV_VERSION_MISMATCH */
+};
+
+/* Start from {0}: unconditional, no expiry. */
+struct kvstore_put_options {
+    enum kvstore_condition condition;
+    uint64_t version;   /* for IF_VERSION */
+    uint64_t expiry_ms; /* since 1970; 0: never; one that has passed: the key is gone at once */
+    bool keep_expiry;   /* keep the expiry of the entry that is replaced, if there is one */
+};
+
+/* Common to all operations below: KV_BAD_KEY for a key of a bad size; KV_CORRUPT where a record
+ * that is needed is damaged (a put or delete without a condition needs none, and so replaces or
+ * removes it; keep_expiry is a condition here); KV_IO. All
+ * writes may also give KV_VALUE_TOO_BIG, KV_NO_SPACE (nothing changed; deletes still work, from a
+ * reserve), KV_READ_ONLY, KV_NO_MEMORY. Keys and values are copied; a value may lie in memory that
+ * another process changes meanwhile (then the bytes stored are some bytes that were there, and the
+ * record is sound all the same). */
+
+/* Copies the value to `buffer`, which has `capacity` bytes. KV_NOT_FOUND; KV_BUFFER_TOO_SMALL
+ * (with *entry filled in, nothing copied). entry may be NULL. With buffer NULL and capacity 0 it
+ * only fills *entry (exists, ttl): then a value of any size is KV_OK, and it is not verified. */
+enum kv_status kvstore_get(struct kvstore *store, struct kv_slice key, void *buffer,
+                           size_t capacity, struct kvstore_entry *entry);
+
+/* written may be NULL in all of these; options too where they are a pointer. */
+enum kv_status kvstore_put(struct kvstore *store, struct kv_slice key, struct kv_slice value,
+                           const struct kvstore_put_options *options,
+                           struct kvstore_written *written);
+
+/* if_version 0: whatever the version. KV_NOT_FOUND, KV_VERSION_MISMATCH. */
+enum kv_status kvstore_delete(struct kvstore *store, struct kv_slice key, uint64_t if_version,
+                              struct kvstore_written *written);
+
+/* Start from {.min = INT64_MIN, .max = INT64_MAX}. */
+struct kvstore_add_options {
+    int64_t min, max; /* the sum must lie within, else KV_OUT_OF_BOUNDS and nothing changes */
+    bool create;      /* an absent key counts as `initial` before adding; else KV_NOT_FOUND */
+    int64_t initial;
+    uint64_t expiry_ms; /* for a key that is created; an existing one keeps its own */
+};
+
+/* Adds to a value that is a decimal int64 ("-17"); stores the sum in the same form and in *sum
+ * (on KV_OUT_OF_BOUNDS *sum is the value found, unchanged). Keeps the expiry. KV_NOT_A_NUMBER. */
+enum kv_status kvstore_add(struct kvstore *store, struct kv_slice key, int64_t delta,
+                           const struct kvstore_add_options *options, int64_t *sum,
+                           struct kvstore_written *written);
+
+/* Appends to the value; an absent key counts as empty. Keeps the expiry. *value_bytes (may be
+ * NULL): the new size. KV_VALUE_TOO_BIG if the whole would be. */
+enum kv_status kvstore_append(struct kvstore *store, struct kv_slice key, struct kv_slice suffix,
+                              uint32_t *value_bytes, struct kvstore_written *written);
+
+/* Puts the new value and gives the old one, in one step. An absent key is created and *found false.
+ * KV_BUFFER_TOO_SMALL (with *entry of the old value): nothing changed. Conditions as in put. */
+enum kv_status kvstore_exchange(struct kvstore *store, struct kv_slice key, struct kv_slice value,
+                                const struct kvstore_put_options *options, void *buffer,
+                                size_t capacity, bool *found, struct kvstore_entry *entry,
+                                struct kvstore_written *written);
+
+/* Sets the expiry of an entry (0: persist, it never expires; one that has passed: gone at once).
+ * The version changes, as with every write. KV_NOT_FOUND. */
+enum kv_status kvstore_touch(struct kvstore *store, struct kv_slice key, uint64_t expiry_ms,
+                             struct kvstore_written *written);
+
+/* One entry of a scan; slices point into the data file and live only during the visit. */
+struct kvstore_scanned {
+    struct kv_slice key;
+    struct kv_slice value;
+    uint64_t version;
+    uint64_t expiry_ms;
+};
+
+/* Called under the file's reader lock: copy what you need and return; never call the store.
+ * Return false to refuse the entry (no room): the scan then stops before it. */
+typedef bool (*kvstore_visit)(void *context, const struct kvstore_scanned *entry);
+
+/* Visits the entries whose key begins with `prefix` (empty: all), from *cursor on (0: from the
+ * start), and stops after about `max_entries` visits, or 64 times as many entries looked at, or
+ * when the visitor refuses. *cursor is then where to go on; 0: all were visited. A lock is held for
+ * a few dozen entries at a time.
+ *
+ * Guarantee: the order is that of the hash, which no write changes. An entry that is there from the
+ * first call to the last is visited exactly once (if its value changes meanwhile: with some value
+ * it had); one that is put or deleted meanwhile is visited once or not at all. The cursor is valid
+ * for ever, also over growth, compaction and a restart. A refusal at the very first entry of a call
+ * leaves *cursor unchanged; the caller then needs more room. Entries whose hashes collide in all 52
+ * bits of the cursor are visited in one call (the visitor may then see more than max_entries; if it
+ * refuses one in their middle, it is shown the earlier ones again). KV_CORRUPT: the checksum of an
+ * entry does not hold; those before it were visited, *cursor is past it. KV_BAD_REQUEST if *cursor
+ * is none that a scan of this store gives. */
+enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
+                            uint32_t max_entries, kvstore_visit visit, void *context);
+
+/* Durability ----------------------------------------------------------------------------------- */
+
+/* Sleeps until the write of the ticket is on disk. KV_OK, or KV_NOT_DURABLE if its sync failed. */
+enum kv_status kvstore_wait_durable(struct kvstore *store, struct kvstore_ticket ticket);
+
+/* Asks for the sync without waiting. Cheap; any thread. The listener is called at least once after
+ * each request, with a position that covers the ticket's or with the failure: also if the write was
+ * durable before, so that whoever asks late does not wait for ever. (Not for position 0.) */
+void kvstore_request_sync(struct kvstore *store, struct kvstore_ticket ticket);
+
+/* True once the ticket's write is on disk; never true after a failed sync. */
+bool kvstore_is_durable(const struct kvstore *store, struct kvstore_ticket ticket);
+
+/* Called by a background thread, no lock held, after each sync of a file: all of its writes up to
+ * `position` are on disk (KV_OK), or the sync failed (KV_NOT_DURABLE, position UINT64_MAX: nothing
+ * that was not reported durable before will ever be). One listener a store; set before use. */
+typedef void (*kvstore_sync_listener)(void *context, uint32_t file, uint64_t position,
+                                      enum kv_status status);
+void kvstore_set_sync_listener(struct kvstore *store, kvstore_sync_listener listener,
+                               void *context);
+
+/* Syncs every file and waits. */
+enum kv_status kvstore_sync(struct kvstore *store);
+
+/* Compacts one file now, whatever its share of dead bytes, and waits. For tests, tools and the
+ * curious. On failure (KV_NO_SPACE, KV_IO, ...) the file is as it was. */
+enum kv_status kvstore_compact(struct kvstore *store, uint32_t file, struct kv_error *error);
+
+/* Facts ---------------------------------------------------------------------------------------- */
+
+uint32_t kvstore_datafiles(const struct kvstore *store);
+uint32_t kvstore_max_value_bytes(const struct kvstore *store);
+
+/* The data file a key hashes to. */
+uint32_t kvstore_file_of(const struct kvstore *store, struct kv_slice key);
+
+struct kvstore_file_statistics {
+    uint64_t keys;
+    uint64_t expiring_keys;  /* entries that have an expiry */
+    uint64_t live_bytes;     /* log bytes of records that a get would find */
+    uint64_t dead_bytes;     /* log bytes of replaced, deleted and expired records */
+    uint64_t file_bytes;     /* allocated to the file, its tail included */
+    uint64_t index_bytes;    /* memory */
+    uint64_t appended_bytes; /* since open */
+    uint64_t synced_bytes;   /* of those, known to be on disk */
+    uint64_t syncs;
+    uint64_t sync_failures;
+    uint64_t compactions;
+    uint64_t compaction_failures;
+    uint64_t expired;             /* entries taken out by expiry, since open */
+    uint64_t recovered_bytes_cut; /* torn tail found at open */
+    bool from_checkpoint;         /* the index was loaded, not rebuilt */
+    bool read_only;               /* stopped taking writes; why is in the log */
+};
+
+/* Takes the file's lock for a moment. */
+void kvstore_file_statistics(struct kvstore *store, uint32_t file,
+                             struct kvstore_file_statistics *statistics);
+
+/* Nanoseconds this thread has waited for kvstore locks since its last call of this function, and
+ * zero again. A lock that is free costs no clock read: a try comes first. */
+uint64_t kvstore_take_lock_wait_ns(void);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,35 @@
+/*
+ * lock: the locking strategies of a store behind one interface. A strategy decides how many locks
+ * there are (one, or one a data file) and of which kind; callers name the data file and whether they
+ * read or write. One table holds the strategies (lock.c); `optimistic` readers get their row with
+ * their issue.
+ *
+ * Lock order of the engine, whole:  file lock (this)  ->  one of the mutexes in sync.c, compact.c and
+ * sweep.c  ->  nothing. The sync slot of a file (sync.h) is taken before its file lock.
+ * No thread holds two file locks; with a global strategy all files share one lock.
+ */
+#ifndef MQKV_KVSTORE_LOCK_H
+#define MQKV_KVSTORE_LOCK_H
+
+#include <stdint.h>
+
+#include "kvstore/kvstore.h"
+
+struct lockset;
+
+/* Locks for `datafiles` files. NULL: out of memory. */
+struct lockset *lockset_create(enum kvstore_locking strategy, uint32_t datafiles);
+void lockset_free(struct lockset *locks);
+
+void lockset_read_lock(struct lockset *locks, uint32_t file);
+void lockset_read_unlock(struct lockset *locks, uint32_t file);
+void lockset_write_lock(struct lockset *locks, uint32_t file);
+void lockset_write_unlock(struct lockset *locks, uint32_t file);
+
+/* Memory of the locks, for the study of lock granularity. */
+uint64_t lockset_memory_bytes(const struct lockset *locks);
+
+/* See kvstore_take_lock_wait_ns. */
+uint64_t lockset_take_wait_ns(void);
+
+#endif

@@ -1,0 +1,264 @@
+#include "kvstore/logfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kvstore/fileio.h"
+
+#define PAGE_BYTES UINT64_C(4096)
+
+/* The file grows by about 1/8 at a time. */
+#define GROWTH_SHARE     8u
+#define GROWTH_MIN_BYTES (UINT64_C(64) << 10)
+#define GROWTH_MAX_BYTES (UINT64_C(64) << 20)
+
+/* Address space for the mappings of all data files of a store; x86-64 and arm64 have 128 TiB. The
+ * sanitizers keep shadow memory of it and leave less. */
+#ifdef MQKV_SANITIZER
+#define ADDRESS_SPACE_BYTES (UINT64_C(512) << 30)
+#else
+#define ADDRESS_SPACE_BYTES (UINT64_C(16) << 40)
+#endif
+
+static uint64_t round_up(uint64_t bytes, uint64_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+static uint64_t at_most(uint64_t value, uint64_t limit)
+{
+    return value < limit ? value : limit;
+}
+
+static uint64_t at_least(uint64_t value, uint64_t limit)
+{
+    return value > limit ? value : limit;
+}
+
+/* Maps the file's share of the address space, or half of it, a quarter ... where there is less,
+ * but no less than twice what the file has. */
+static enum kv_status map_file(struct logfile *log, uint32_t datafiles, const char *name,
+                               struct kv_error *error)
+{
+    uint64_t needed = at_most(round_up(2 * log->allocated_bytes, PAGE_BYTES), LOGFILE_MAX_BYTES);
+    uint64_t wanted = at_most(ADDRESS_SPACE_BYTES / at_least(datafiles, 1), LOGFILE_MAX_BYTES);
+    int protection = log->writable ? PROT_READ | PROT_WRITE : PROT_READ;
+    for (uint64_t bytes = at_least(wanted, needed); bytes >= needed; bytes /= 2) {
+        log->map = fileio->map(bytes, protection, log->fd);
+        log->map_bytes = bytes;
+        if (log->map != MAP_FAILED)
+            return KV_OK;
+        if (errno != ENOMEM)
+            break;
+    }
+    log->map = NULL;
+    return kv_error_set_errno(
+        error,
+        "%s: can not map %" PRIu64
+        " bytes into memory (is there a limit on the address space, ulimit -v?)",
+        name, needed);
+}
+
+static enum kv_status fill_new_file(struct logfile *log, const char *name,
+                                    const struct file_identity *identity, uint64_t version_floor,
+                                    uint64_t room_bytes, struct kv_error *error)
+{
+    uint64_t size =
+        at_most(round_up(FILE_HEADER_BYTES + room_bytes, GROWTH_MIN_BYTES), LOGFILE_MAX_BYTES);
+    if (fileio->allocate(log->fd, 0, (off_t)size) != 0)
+        return kv_error_set_errno(error, "%s: can not allocate %" PRIu64 " bytes on disk", name,
+                                  size);
+    log->allocated_bytes = size;
+    enum kv_status status = map_file(log, identity->datafiles, name, error);
+    if (status != KV_OK)
+        return status;
+    log->identity = *identity;
+    log->tail = FILE_HEADER_BYTES;
+    fileheader_write_identity(log->map, identity);
+    logfile_note_progress(log, FILE_HEADER_BYTES, version_floor);
+    return KV_OK;
+}
+
+enum kv_status logfile_create(struct logfile *log, int dir_fd, const char *name,
+                              const struct file_identity *identity, uint64_t version_floor,
+                              uint64_t room_bytes, struct kv_error *error)
+{
+    *log = (struct logfile){.fd = -1, .writable = true};
+    log->fd = fileio->open_at(dir_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+    if (log->fd < 0)
+        return kv_error_set_errno(error, "%s: can not create the file", name);
+    enum kv_status status = fill_new_file(log, name, identity, version_floor, room_bytes, error);
+    if (status != KV_OK) {
+        logfile_close(log);
+        fileio->unlink_at(dir_fd, name);
+    }
+    return status;
+}
+
+static enum kv_status check_header(struct logfile *log, const char *name, struct kv_error *error)
+{
+    switch (fileheader_read_identity(log->map, &log->identity)) {
+    case FILEHEADER_VALID:
+        break;
+    case FILEHEADER_FOREIGN:
+        return kv_error_set(error, KV_CORRUPT,
+                            "%s: not a data file of mqkv, or its first bytes are damaged", name);
+    case FILEHEADER_OTHER_FORMAT:
+        return kv_error_set(error, KV_MISMATCH,
+                            "%s: the file is of format version %u, this program reads version %u",
+                            name, log->identity.format_version, FILE_FORMAT_VERSION);
+    case FILEHEADER_DAMAGED:
+        return kv_error_set(error, KV_CORRUPT, "%s: the header is damaged (offset 0)", name);
+    }
+    if (!fileheader_read_progress(log->map, log->identity.salt, &log->progress))
+        return kv_error_set(error, KV_CORRUPT,
+                            "%s: both copies of the synced offset are damaged (offset 512, 1024)",
+                            name);
+    return KV_OK;
+}
+
+static enum kv_status read_existing_file(struct logfile *log, const char *name,
+                                         struct kv_error *error)
+{
+    struct stat facts;
+    if (fstat(log->fd, &facts) != 0)
+        return kv_error_set_errno(error, "%s: can not read the file's size", name);
+    uint64_t size = (uint64_t)facts.st_size;
+    if (!S_ISREG(facts.st_mode) || size < FILE_HEADER_BYTES)
+        return kv_error_set(error, KV_CORRUPT,
+                            "%s: %" PRIu64 " bytes are too few for a data file's header", name,
+                            size);
+    if (size > LOGFILE_MAX_BYTES)
+        return kv_error_set(error, KV_CORRUPT,
+                            "%s: %" PRIu64 " bytes are more than a data file can have (%" PRIu64
+                            ")",
+                            name, size, LOGFILE_MAX_BYTES);
+    log->allocated_bytes = size;
+
+    /* The header says among how many files the address space is shared. */
+    struct file_identity identity;
+    uint8_t page[FILE_HEADER_BYTES];
+    if (fileio->read_at(log->fd, page, sizeof page, 0) != (ssize_t)sizeof page)
+        return kv_error_set_errno(error, "%s: can not read the header", name);
+    fileheader_read_identity(page, &identity);
+    enum kv_status status = map_file(log, identity.datafiles, name, error);
+    if (status == KV_OK)
+        status = check_header(log, name, error);
+    log->tail = FILE_HEADER_BYTES;
+    return status;
+}
+
+enum kv_status logfile_open(struct logfile *log, int dir_fd, const char *name, bool writable,
+                            struct kv_error *error)
+{
+    *log = (struct logfile){.fd = -1, .writable = writable};
+    log->fd = fileio->open_at(dir_fd, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW, 0);
+    if (log->fd < 0 && errno == ENOENT)
+        return kv_error_set(error, KV_NOT_FOUND, "%s: no such file", name);
+    if (log->fd < 0)
+        return kv_error_set_errno(error, "%s: can not open the file", name);
+    enum kv_status status = read_existing_file(log, name, error);
+    if (status != KV_OK)
+        logfile_close(log);
+    return status;
+}
+
+void logfile_close(struct logfile *log)
+{
+    if (log->map)
+        fileio->unmap(log->map, log->map_bytes);
+    if (log->fd >= 0)
+        close(log->fd);
+    log->map = NULL;
+    log->fd = -1;
+}
+
+static enum kv_status grow_to(struct logfile *log, uint64_t bytes)
+{
+    if (fileio->allocate(log->fd, (off_t)log->allocated_bytes,
+                         (off_t)(bytes - log->allocated_bytes)) != 0)
+        return kv_status_from_errno(errno);
+    log->allocated_bytes = bytes;
+    return KV_OK;
+}
+
+enum kv_status logfile_ensure_room(struct logfile *log, uint64_t bytes)
+{
+    if (bytes <= log->allocated_bytes - log->tail)
+        return KV_OK;
+    if (bytes > log->map_bytes - log->tail)
+        return KV_NO_SPACE;
+    uint64_t needed = log->tail + bytes;
+    uint64_t step =
+        at_least(at_most(log->allocated_bytes / GROWTH_SHARE, GROWTH_MAX_BYTES), GROWTH_MIN_BYTES);
+    uint64_t generous = at_most(round_up(needed + step, GROWTH_MIN_BYTES), log->map_bytes);
+    if (grow_to(log, generous) == KV_OK)
+        return KV_OK;
+    /* The last blocks of a disk are as good as others. */
+    return grow_to(log, at_most(round_up(needed, PAGE_BYTES), log->map_bytes));
+}
+
+uint64_t logfile_append(struct logfile *log, const struct record *record,
+                        struct kv_slice value_tail)
+{
+    uint64_t offset = log->tail;
+    log->tail += record_write(log->map + offset, record, value_tail, log->identity.salt, offset);
+    return offset;
+}
+
+enum record_verdict logfile_read(const struct logfile *log, uint64_t offset, struct record *record,
+                                 uint64_t *size_bytes)
+{
+    return record_read(log->map + offset, log->tail - offset, log->identity.salt, offset, record,
+                       size_bytes);
+}
+
+enum record_verdict logfile_parse(const struct logfile *log, uint64_t offset, struct record *record,
+                                  uint64_t *size_bytes)
+{
+    return record_parse(log->map + offset, log->tail - offset, record, size_bytes);
+}
+
+enum kv_status logfile_cut(struct logfile *log, uint64_t tail)
+{
+    if (fileio->truncate(log->fd, (off_t)tail) != 0)
+        return kv_status_from_errno(errno);
+    log->tail = tail;
+    log->allocated_bytes = tail;
+    return KV_OK;
+}
+
+void logfile_claim_room(struct logfile *log)
+{
+    uint64_t from = log->tail / PAGE_BYTES * PAGE_BYTES;
+    if (fileio->allocate(log->fd, (off_t)from, (off_t)(log->allocated_bytes - from)) != 0)
+        log->allocated_bytes = log->tail;
+}
+
+int logfile_flush_and_forget(const struct logfile *log)
+{
+    if (logfile_sync(log) != 0)
+        return -1;
+    uint64_t from = log->progress.synced_offset / PAGE_BYTES * PAGE_BYTES;
+    if (from < log->allocated_bytes)
+        fileio->forget(log->fd, log->map, log->allocated_bytes, (off_t)from);
+    return 0;
+}
+
+int logfile_sync(const struct logfile *log)
+{
+    return fileio->sync_data(log->fd);
+}
+
+void logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t version_floor)
+{
+    log->progress.sequence++;
+    log->progress.synced_offset = synced_offset;
+    log->progress.version_floor = version_floor;
+    fileheader_write_progress(log->map, log->identity.salt, &log->progress);
+}

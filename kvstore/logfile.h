@@ -1,0 +1,84 @@
+/*
+ * logfile: one physical log file: a header page (fileheader.h) and the records after it, mapped
+ * into memory for reading and appending.
+ *
+ * The mapping covers all that the file may ever grow to and never moves; the file is allocated in
+ * steps ahead of its tail, and nothing is touched beyond what is allocated, so that a full disk is
+ * an error of the allocation and never a SIGBUS in the middle of a record.
+ *
+ * Threads: none of its own. The fields are covered by the data file's lock, but for `progress`,
+ * which belongs to whoever syncs the file (one at a time: sync.h), and for logfile_sync, which
+ * needs none.
+ */
+#ifndef MQKV_KVSTORE_LOGFILE_H
+#define MQKV_KVSTORE_LOGFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "kvstore/fileheader.h"
+#include "kvstore/record.h"
+
+/* Offsets in the index are 32 bits in units of 8 bytes. */
+#define LOGFILE_MAX_BYTES (UINT64_C(1) << 35)
+
+struct logfile {
+    int fd;
+    bool writable;
+    uint8_t *map;
+    uint64_t map_bytes;       /* address space; the file can not grow beyond */
+    uint64_t allocated_bytes; /* <= map_bytes; may be touched */
+    uint64_t tail;            /* where the next record goes, <= allocated_bytes */
+    struct file_identity identity;
+    struct file_progress progress;
+};
+
+/* Creates `name` (replacing what is there) with a header page and room for `room_bytes` of records.
+ * Not synced, nor its directory. On failure nothing is left behind. */
+enum kv_status logfile_create(struct logfile *log, int dir_fd, const char *name,
+                              const struct file_identity *identity, uint64_t version_floor,
+                              uint64_t room_bytes, struct kv_error *error);
+
+/* Opens `name`, which must hold a valid header of this format: KV_MISMATCH, KV_CORRUPT. Its tail
+ * is still to be found: it is set to FILE_HEADER_BYTES. KV_NOT_FOUND if there is no such file. */
+enum kv_status logfile_open(struct logfile *log, int dir_fd, const char *name, bool writable,
+                            struct kv_error *error);
+
+/* Unmaps and closes, without a sync. */
+void logfile_close(struct logfile *log);
+
+/* Makes sure that `bytes` after the tail are allocated: KV_OK or KV_NO_SPACE, KV_IO, ... */
+enum kv_status logfile_ensure_room(struct logfile *log, uint64_t bytes);
+
+/* Appends; the caller has ensured the room. Returns the record's offset. */
+uint64_t logfile_append(struct logfile *log, const struct record *record,
+                        struct kv_slice value_tail);
+
+/* The record at an offset below the tail, verified or only parsed. */
+enum record_verdict logfile_read(const struct logfile *log, uint64_t offset, struct record *record,
+                                 uint64_t *size_bytes);
+enum record_verdict logfile_parse(const struct logfile *log, uint64_t offset, struct record *record,
+                                  uint64_t *size_bytes);
+
+/* Gives up everything from `tail` on, for good: what is allocated there again reads as zeros. */
+enum kv_status logfile_cut(struct logfile *log, uint64_t tail);
+
+/* After an open whose log is sound: makes sure that what the file has after its tail are disk
+ * blocks and not holes (a copied file may have some), or else is not used. */
+void logfile_claim_room(struct logfile *log);
+
+/* Before an existing log is read to be written to: what is dirty in memory is synced (-1 and errno:
+ * that failed), and what was not synced before then is forgotten, so that it is read from the disk.
+ * For after a failed sync the kernel may keep pages as clean that never got there: a log that was
+ * read from these would be called durable, and every record after them be lost with them. */
+int logfile_flush_and_forget(const struct logfile *log);
+
+/* fdatasync; -1 and errno. */
+int logfile_sync(const struct logfile *log);
+
+/* Notes in the header that everything before synced_offset is on disk. The note itself gets there
+ * with a later sync, so never before what it speaks of. */
+void logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t version_floor);
+
+#endif

@@ -1,0 +1,23 @@
+/*
+ * newstore: making the data files of a new store, and telling whether a directory holds one.
+ */
+#ifndef MQKV_KVSTORE_NEWSTORE_H
+#define MQKV_KVSTORE_NEWSTORE_H
+
+#include <stdint.h>
+
+#include "common/error.h"
+#include "kvstore/fileheader.h"
+
+/* Reads the header of data.0000, which is made last and so is there if and only if the store is
+ * complete. KV_NOT_FOUND: there is no store; KV_MISMATCH, KV_CORRUPT, KV_IO ... */
+enum kv_status newstore_identify(int dir_fd, const char *dir, struct file_identity *identity,
+                                 struct kv_error *error);
+
+/* Makes an empty store in a directory without data.0000, durably. Remains of an earlier attempt are
+ * replaced; KV_CORRUPT if there are data files with records in them. On failure no data file is
+ * left behind. */
+enum kv_status newstore_create(int dir_fd, const char *dir, uint32_t datafiles,
+                               struct file_identity *identity, struct kv_error *error);
+
+#endif

@@ -1,0 +1,192 @@
+#include "kvstore/operations.h"
+
+#include <string.h>
+
+#include "common/clock.h"
+
+static const struct kvstore_put_options no_put_options;
+
+bool record_is_live(const struct record *record)
+{
+    return record->expiry_ms == 0 || !record_has_expired(record, clock_realtime_ms());
+}
+
+static bool key_is_valid(struct kv_slice key)
+{
+    return key.size >= 1 && key.size <= KVSTORE_MAX_KEY_BYTES;
+}
+
+enum kv_status verify_found(const struct kvstore *store, struct datafile *file,
+                            const struct lookup *lookup)
+{
+    if (store->options.no_read_verify)
+        return KV_OK;
+    struct record record;
+    uint64_t size_bytes;
+    return logfile_read(&file->current->log, lookup->offset, &record, &size_bytes) == RECORD_VALID
+               ? KV_OK
+               : datafile_tell_damage(store, file, lookup->offset);
+}
+
+static void describe(const struct record *record, struct kvstore_entry *entry)
+{
+    if (!entry)
+        return;
+    entry->version = record->version;
+    entry->expiry_ms = record->expiry_ms;
+    entry->value_bytes = (uint32_t)record->value.size;
+}
+
+enum kv_status copy_found(const struct record *record, void *buffer, size_t capacity,
+                          struct kvstore_entry *entry)
+{
+    describe(record, entry);
+    if (record->value.size > capacity)
+        return KV_BUFFER_TOO_SMALL;
+    if (buffer && record->value.size > 0)
+        memcpy(buffer, record->value.data, record->value.size);
+    return KV_OK;
+}
+
+/* Holds: the file's lock. */
+static enum kv_status read_found(const struct kvstore *store, struct datafile *file,
+                                 const struct lookup *lookup, void *buffer, size_t capacity,
+                                 struct kvstore_entry *entry)
+{
+    if (!lookup->found)
+        return lookup->damaged ? datafile_tell_damage(store, file, lookup->offset) : KV_NOT_FOUND;
+    bool live = record_is_live(&lookup->record);
+    if (live && !buffer && capacity == 0) {
+        describe(&lookup->record, entry);
+        return KV_OK;
+    }
+    enum kv_status status = verify_found(store, file, lookup);
+    if (status != KV_OK)
+        return status;
+    return live ? copy_found(&lookup->record, buffer, capacity, entry) : KV_NOT_FOUND;
+}
+
+enum kv_status kvstore_get(struct kvstore *store, struct kv_slice key, void *buffer,
+                           size_t capacity, struct kvstore_entry *entry)
+{
+    if (!key_is_valid(key))
+        return KV_BAD_KEY;
+    struct place place = place_of(store, key);
+    uint32_t number = place.file->number;
+    struct lookup lookup;
+    lockset_read_lock(store->locks, number);
+    generation_find(place.file->current, keyhash_index(place.hash), key, &lookup);
+    enum kv_status status = read_found(store, place.file, &lookup, buffer, capacity, entry);
+    lockset_read_unlock(store->locks, number);
+    return status;
+}
+
+/* Writing -------------------------------------------------------------------------------------- */
+
+/* Holds: the file's lock. */
+static bool is_damaged(const struct write *write)
+{
+    const struct lookup *lookup = &write->lookup;
+    if (lookup->damaged)
+        datafile_tell_damage(write->store, write->file, lookup->offset);
+    return lookup->damaged ||
+           (lookup->found && verify_found(write->store, write->file, lookup) != KV_OK);
+}
+
+enum kv_status write_begin(struct kvstore *store, struct kv_slice key, bool blind,
+                           struct write *write)
+{
+    if (!key_is_valid(key))
+        return KV_BAD_KEY;
+    struct place place = place_of(store, key);
+    write->store = store;
+    write->file = place.file;
+    lockset_write_lock(store->locks, place.file->number);
+    if (place.file->read_only)
+        return write_end(write, KV_READ_ONLY);
+    generation_find(place.file->current, keyhash_index(place.hash), key, &write->lookup);
+    if (!blind && is_damaged(write))
+        return write_end(write, KV_CORRUPT);
+    write->live = write->lookup.found && record_is_live(&write->lookup.record);
+    write->record = (struct record){.kind = RECORD_PUT, .key = key};
+    return KV_OK;
+}
+
+enum kv_status write_end(struct write *write, enum kv_status status)
+{
+    lockset_write_unlock(write->store->locks, write->file->number);
+    return status;
+}
+
+enum kv_status write_append(struct write *write, struct kv_slice value_tail,
+                            struct kvstore_written *written)
+{
+    uint64_t max_bytes = write->store->options.max_value_bytes;
+    if (value_tail.size > max_bytes || write->record.value.size > max_bytes - value_tail.size)
+        return KV_VALUE_TOO_BIG;
+    return datafile_append(write->store, write->file, &write->lookup, &write->record, value_tail,
+                           written);
+}
+
+enum kv_status write_check(const struct write *write, const struct kvstore_put_options *options)
+{
+    switch (options->condition) {
+    case KVSTORE_ALWAYS:
+        return KV_OK;
+    case KVSTORE_IF_ABSENT:
+        return write->live ? KV_EXISTS : KV_OK;
+    case KVSTORE_IF_PRESENT:
+        return write->live ? KV_OK : KV_NOT_FOUND;
+    case KVSTORE_IF_VERSION:
+        if (!write->live)
+            return KV_NOT_FOUND;
+        return write->lookup.record.version == options->version ? KV_OK : KV_VERSION_MISMATCH;
+    }
+    return KV_BAD_REQUEST;
+}
+
+uint64_t write_expiry(const struct write *write, const struct kvstore_put_options *options)
+{
+    if (options->keep_expiry && write->live)
+        return write->lookup.record.expiry_ms;
+    return options->expiry_ms;
+}
+
+enum kv_status kvstore_put(struct kvstore *store, struct kv_slice key, struct kv_slice value,
+                           const struct kvstore_put_options *options,
+                           struct kvstore_written *written)
+{
+    if (!options)
+        options = &no_put_options;
+    struct write write;
+    bool blind = options->condition == KVSTORE_ALWAYS && !options->keep_expiry;
+    enum kv_status status = write_begin(store, key, blind, &write);
+    if (status != KV_OK)
+        return status;
+    status = write_check(&write, options);
+    if (status == KV_OK) {
+        write.record.value = value;
+        write.record.expiry_ms = write_expiry(&write, options);
+        status = write_append(&write, kv_slice(NULL, 0), written);
+    }
+    return write_end(&write, status);
+}
+
+enum kv_status kvstore_delete(struct kvstore *store, struct kv_slice key, uint64_t if_version,
+                              struct kvstore_written *written)
+{
+    struct write write;
+    bool blind = if_version == 0;
+    enum kv_status status = write_begin(store, key, blind, &write);
+    if (status != KV_OK)
+        return status;
+    if (!write.live && !(blind && is_damaged(&write))) {
+        status = KV_NOT_FOUND;
+    } else if (if_version != 0 && write.lookup.record.version != if_version) {
+        status = KV_VERSION_MISMATCH;
+    } else {
+        write.record.kind = RECORD_DELETE;
+        status = write_append(&write, kv_slice(NULL, 0), written);
+    }
+    return write_end(&write, status);
+}

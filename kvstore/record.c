@@ -1,0 +1,159 @@
+#include "kvstore/record.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* Inlined, the checksum of 88 bytes takes 6.4 ns, as a call into libxxhash 11.5; of 4 KiB 259 and
+ * 298 (gcc 12 -O2, 2.3 GHz Xeon). */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "common/cursor.h"
+
+enum {
+    CHECKSUM_AT = 0,
+    VALUE_BYTES_AT = 4,
+    VERSION_AT = 8,
+    KEY_BYTES_AT = 16,
+    KIND_AT = 18,
+    FLAGS_AT = 19,
+    EXPIRY_AT = RECORD_HEADER_BYTES
+};
+
+#define CHECKSUM_BYTES 4u
+#define EXPIRY_BYTES   8u
+#define FLAG_EXPIRY    0x01u
+
+/* Where the parts of a record lie, all counted from its start. 64 bits: no sum of the fields, at
+ * most 4 GiB + 64 KiB, can overflow. */
+struct layout {
+    uint64_t key_at;
+    uint64_t value_at;
+    uint64_t content_end; /* what the checksum covers ends here */
+    uint64_t end;         /* with padding */
+};
+
+static struct layout layout_of(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry)
+{
+    struct layout layout;
+    layout.key_at = RECORD_HEADER_BYTES + (has_expiry ? EXPIRY_BYTES : 0);
+    layout.value_at = layout.key_at + key_bytes;
+    layout.content_end = layout.value_at + value_bytes;
+    layout.end = (layout.content_end + RECORD_ALIGNMENT - 1) & ~(uint64_t)(RECORD_ALIGNMENT - 1);
+    return layout;
+}
+
+static uint32_t checksum(const uint8_t *at, const struct layout *layout, uint64_t salt,
+                         uint64_t offset)
+{
+    return (uint32_t)XXH3_64bits_withSeed(at + CHECKSUM_BYTES, layout->content_end - CHECKSUM_BYTES,
+                                          salt ^ offset);
+}
+
+static void copy(uint8_t *to, struct kv_slice from)
+{
+    if (from.size > 0)
+        memcpy(to, from.data, from.size);
+}
+
+static bool all_zero(const uint8_t *at, uint64_t size)
+{
+    for (uint64_t i = 0; i < size; i++)
+        if (at[i] != 0)
+            return false;
+    return true;
+}
+
+uint64_t record_size(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry)
+{
+    return layout_of(key_bytes, value_bytes, has_expiry).end;
+}
+
+uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice value_tail,
+                      uint64_t salt, uint64_t offset)
+{
+    bool has_expiry = record->expiry_ms != 0;
+    uint64_t value_bytes = record->value.size + value_tail.size;
+    struct layout layout = layout_of(record->key.size, value_bytes, has_expiry);
+
+    store_u32(at + VALUE_BYTES_AT, (uint32_t)value_bytes);
+    store_u64(at + VERSION_AT, record->version);
+    store_u16(at + KEY_BYTES_AT, (uint16_t)record->key.size);
+    at[KIND_AT] = (uint8_t)record->kind;
+    at[FLAGS_AT] = has_expiry ? FLAG_EXPIRY : 0;
+    if (has_expiry)
+        store_u64(at + EXPIRY_AT, record->expiry_ms);
+    copy(at + layout.key_at, record->key);
+    copy(at + layout.value_at, record->value);
+    copy(at + layout.value_at + record->value.size, value_tail);
+    memset(at + layout.content_end, 0, layout.end - layout.content_end);
+    store_u32(at + CHECKSUM_AT, checksum(at, &layout, salt, offset));
+    return layout.end;
+}
+
+static bool header_is_sound(const uint8_t *at)
+{
+    uint8_t kind = at[KIND_AT];
+    uint64_t version = load_u64(at + VERSION_AT);
+    return (kind == RECORD_PUT || (kind == RECORD_DELETE && load_u32(at + VALUE_BYTES_AT) == 0)) &&
+           (at[FLAGS_AT] & ~FLAG_EXPIRY) == 0 && load_u16(at + KEY_BYTES_AT) > 0 && version > 0 &&
+           version < RECORD_VERSION_LIMIT;
+}
+
+static enum record_verdict parse(const uint8_t *at, uint64_t available, struct record *record,
+                                 struct layout *layout)
+{
+    if (available < RECORD_HEADER_BYTES)
+        return all_zero(at, available) ? RECORD_END : RECORD_INVALID;
+    if (!header_is_sound(at))
+        return all_zero(at, RECORD_HEADER_BYTES) ? RECORD_END : RECORD_INVALID;
+
+    uint32_t value_bytes = load_u32(at + VALUE_BYTES_AT);
+    uint16_t key_bytes = load_u16(at + KEY_BYTES_AT);
+    bool has_expiry = (at[FLAGS_AT] & FLAG_EXPIRY) != 0;
+    *layout = layout_of(key_bytes, value_bytes, has_expiry);
+    if (layout->end > available)
+        return RECORD_INVALID;
+
+    record->kind = at[KIND_AT];
+    record->version = load_u64(at + VERSION_AT);
+    record->expiry_ms = has_expiry ? load_u64(at + EXPIRY_AT) : 0;
+    if (has_expiry && record->expiry_ms == 0)
+        return RECORD_INVALID;
+    record->key = kv_slice(at + layout->key_at, key_bytes);
+    record->value = kv_slice(at + layout->value_at, value_bytes);
+    return RECORD_VALID;
+}
+
+enum record_verdict record_parse(const uint8_t *at, uint64_t available, struct record *record,
+                                 uint64_t *size_bytes)
+{
+    struct layout layout;
+    enum record_verdict verdict = parse(at, available, record, &layout);
+    if (verdict == RECORD_VALID)
+        *size_bytes = layout.end;
+    return verdict;
+}
+
+enum record_verdict record_read(const uint8_t *at, uint64_t available, uint64_t salt,
+                                uint64_t offset, struct record *record, uint64_t *size_bytes)
+{
+    struct layout layout;
+    enum record_verdict verdict = parse(at, available, record, &layout);
+    if (verdict != RECORD_VALID)
+        return verdict;
+    if (checksum(at, &layout, salt, offset) != load_u32(at + CHECKSUM_AT) ||
+        !all_zero(at + layout.content_end, layout.end - layout.content_end))
+        return RECORD_INVALID;
+    *size_bytes = layout.end;
+    return RECORD_VALID;
+}
+
+struct kv_slice record_peek_key(const uint8_t *at, uint64_t available)
+{
+    struct record record;
+    struct layout layout;
+    if (parse(at, available, &record, &layout) != RECORD_VALID)
+        return kv_slice(NULL, 0);
+    return record.key;
+}

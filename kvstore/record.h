@@ -1,0 +1,77 @@
+/*
+ * record: one entry of a data file's log, as bytes. docs/FORMAT.md is the contract with other
+ * programs; this is the one place that builds and parses it.
+ *
+ *   offset size field (little-endian)
+ *        0    4 checksum: low 32 bits of XXH3_64 over bytes 4 .. end of value, seeded with
+ *                         salt ^ offset of the record in its file
+ *        4    4 value_bytes
+ *        8    8 version
+ *       16    2 key_bytes
+ *       18    1 kind: 1 put, 2 delete
+ *       19    1 flags: bit 0: an expiry follows
+ *       20    8 expiry_ms, only with the flag
+ *        .    . key, value, zero bytes up to a multiple of 8
+ *
+ * A record is valid if its checksum holds, its kind and flags are known, key_bytes and version are
+ * not 0, the version is below 2^63, value_bytes of a deletion and the padding are 0, an expiry that follows is not 0, and it
+ * ends within the file. A log position whose first RECORD_HEADER_BYTES are all zero is its end. Seeding with salt and
+ * offset makes a record valid only in its own file and place: remains of an older file or of a cut
+ * tail never look like records.
+ */
+#ifndef MQKV_KVSTORE_RECORD_H
+#define MQKV_KVSTORE_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/slice.h"
+
+#define RECORD_HEADER_BYTES 20u
+#define RECORD_ALIGNMENT    8u
+
+/* Versions are below. Far beyond what a store reaches, low enough that adding to one never
+ * overflows. */
+#define RECORD_VERSION_LIMIT (UINT64_C(1) << 63)
+
+enum record_kind { RECORD_PUT = 1, RECORD_DELETE = 2 };
+
+/* A record in the clear. Slices borrow. */
+struct record {
+    enum record_kind kind;
+    uint64_t version;
+    uint64_t expiry_ms; /* 0: none */
+    struct kv_slice key;
+    struct kv_slice value;
+};
+
+enum record_verdict {
+    RECORD_VALID,
+    RECORD_END,    /* zeros: nothing was ever written here */
+    RECORD_INVALID /* neither */
+};
+
+/* Bytes in the log, padding included, a multiple of RECORD_ALIGNMENT. */
+uint64_t record_size(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry);
+
+/* Writes the record at `at`, which has record_size() bytes; the checksum is taken over what was
+ * written, not over the source, which may change meanwhile. Key and value sizes are the caller's
+ * duty. Returns record_size(). The value may be given in two pieces (append): value, then value_tail. */
+uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice value_tail,
+                      uint64_t salt, uint64_t offset);
+
+/* Parses and verifies what is at `at`, where `available` bytes may be read. On RECORD_VALID fills
+ * *record (slices into `at`) and *size_bytes. */
+enum record_verdict record_read(const uint8_t *at, uint64_t available, uint64_t salt,
+                                uint64_t offset, struct record *record, uint64_t *size_bytes);
+
+/* As record_read without the checksum: bounds, kind and flags only. For records that this process
+ * wrote or verified itself. */
+enum record_verdict record_parse(const uint8_t *at, uint64_t available, struct record *record,
+                                 uint64_t *size_bytes);
+
+/* The key's bytes only, if the header is within bounds; an empty slice if not. For the comparison
+ * behind an index probe. */
+struct kv_slice record_peek_key(const uint8_t *at, uint64_t available);
+
+#endif

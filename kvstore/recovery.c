@@ -1,0 +1,159 @@
+#include "kvstore/recovery.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "kvstore/checkpoint.h"
+#include "kvstore/fileio.h"
+#include "kvstore/keyhash.h"
+
+/* Writes that were not synced may be lost in a crash together with the versions that their callers
+ * were told; these must not be given again. A file of 32 GiB has room for fewer than 2^32 records
+ * of 24 bytes or more, so no more versions than that can have been lost since the last sync. */
+#define VERSION_LEAP (UINT64_C(1) << 32)
+
+/* Brings the index up to date with one record of the log. */
+static enum kv_status adopt(struct generation *generation, const struct record *record,
+                            uint64_t offset, uint64_t size_bytes, uint64_t now_ms)
+{
+    uint32_t hash = keyhash_index(keyhash(generation->log.identity.store_seed, record->key));
+    struct lookup lookup;
+    generation_find(generation, hash, record->key, &lookup);
+    if (!record_has_expired(record, now_ms))
+        return generation_adopt(generation, &lookup, record, offset, size_bytes);
+    /* Gone, as if it had been deleted. */
+    struct record gone = *record;
+    gone.kind = RECORD_DELETE;
+    return generation_adopt(generation, &lookup, &gone, offset, size_bytes);
+}
+
+/* Reads the log to its end, which becomes its tail. `*verdict` is what was found there. */
+static enum kv_status read_log(struct generation *generation, enum record_verdict *verdict)
+{
+    struct logfile *log = &generation->log;
+    uint64_t now_ms = clock_realtime_ms();
+    uint64_t offset = FILE_HEADER_BYTES;
+    log->tail = log->allocated_bytes;
+    for (;;) {
+        struct record record;
+        uint64_t size_bytes;
+        *verdict = logfile_read(log, offset, &record, &size_bytes);
+        if (*verdict != RECORD_VALID)
+            break;
+        enum kv_status status = adopt(generation, &record, offset, size_bytes, now_ms);
+        if (status != KV_OK)
+            return status;
+        offset += size_bytes;
+    }
+    log->tail = offset;
+    return KV_OK;
+}
+
+/* The end of the last byte after the tail that is not zero; the tail if there is none. */
+static uint64_t end_of_remains(const struct logfile *log)
+{
+    uint64_t end = log->allocated_bytes;
+    static const uint8_t zeros[FILE_HEADER_BYTES];
+    while (end - log->tail >= sizeof zeros &&
+           memcmp(log->map + end - sizeof zeros, zeros, sizeof zeros) == 0)
+        end -= sizeof zeros;
+    while (end > log->tail && log->map[end - 1] == 0)
+        end--;
+    return end;
+}
+
+enum kv_status recovery_explain(const char *dir, enum kv_status status, struct kv_error *error)
+{
+    if (!error)
+        return status;
+    const struct kv_error bare = *error;
+    if (status == KV_CORRUPT)
+        return kv_error_set(error, status,
+                            "%s/%s; to save what is intact: kvcheck --salvage OUT %s", dir,
+                            bare.text, dir);
+    return kv_error_set(error, status, "%s/%s", dir, bare.text);
+}
+
+static enum kv_status report_damage(const struct logfile *log, const char *name,
+                                    enum record_verdict verdict, struct kv_error *error)
+{
+    return kv_error_set(
+        error, KV_CORRUPT,
+        "%s: damaged at offset %" PRIu64 ": %s, but the file was synced up to offset %" PRIu64,
+        name, log->tail,
+        verdict == RECORD_END ? "zeros where a record should be" : "no valid record",
+        log->progress.synced_offset);
+}
+
+/* Makes the log writable from its tail on, with nothing left behind it that could ever be taken for
+ * a record, and what was recovered durable. */
+static enum kv_status settle(struct generation *generation, const char *name,
+                             struct kv_error *error)
+{
+    struct logfile *log = &generation->log;
+    if (generation->max_version >= RECORD_VERSION_LIMIT - VERSION_LEAP)
+        return kv_error_set(error, KV_CORRUPT,
+                            "%s: impossible version %" PRIu64 ", too high to go on from", name,
+                            generation->max_version);
+    generation->max_version += VERSION_LEAP;
+    logfile_note_progress(log, log->progress.synced_offset, generation->max_version);
+    if (logfile_cut(log, log->tail) != KV_OK)
+        return kv_error_set_errno(error, "%s: can not cut the file to %" PRIu64 " bytes", name,
+                                  log->tail);
+    if (logfile_ensure_room(log, generation->reserve_bytes + 1) != KV_OK)
+        log_warn("%s: no disk space to write to (%s); reading goes on", name, strerror(errno));
+    if (logfile_sync(log) != 0)
+        return kv_error_set_errno(error, "%s: can not sync the recovered file", name);
+    logfile_note_progress(log, log->tail, generation->max_version);
+    return KV_OK;
+}
+
+static enum kv_status recover_by_reading(struct generation *generation, const char *dir,
+                                         struct recovery *recovery, struct kv_error *error)
+{
+    struct logfile *log = &generation->log;
+    struct file_name name = file_name(log->identity.number, FILE_LOG);
+    if (log->writable && logfile_flush_and_forget(log) != 0)
+        return kv_error_set_errno(error, "%s: can not sync the file", name.text);
+    enum record_verdict verdict;
+    enum kv_status status = read_log(generation, &verdict);
+    if (status != KV_OK)
+        return kv_error_set(error, status, "%s: no memory for the index of %" PRIu64 " keys",
+                            name.text, index_count(generation->index));
+    if (log->tail < log->progress.synced_offset)
+        return report_damage(log, name.text, verdict, error);
+
+    recovery->cut_bytes = end_of_remains(log) - log->tail;
+    if (recovery->cut_bytes > 0)
+        log_warn("%s/%s: torn tail at offset %" PRIu64 ": %" PRIu64 " bytes %s", dir, name.text,
+                 log->tail, recovery->cut_bytes, log->writable ? "cut off" : "ignored");
+    return log->writable ? settle(generation, name.text, error) : KV_OK;
+}
+
+/* The checkpoint, if it can be used, else what the log says. */
+static enum kv_status recover(struct generation *generation, int dir_fd, const char *dir,
+                              struct recovery *recovery, struct kv_error *error)
+{
+    struct logfile *log = &generation->log;
+    if (log->progress.version_floor >= RECORD_VERSION_LIMIT)
+        return kv_error_set(error, KV_CORRUPT, "%s: impossible version floor %" PRIu64,
+                            file_name(log->identity.number, FILE_LOG).text,
+                            log->progress.version_floor);
+    recovery->from_checkpoint = checkpoint_load(generation, dir_fd);
+    if (!recovery->from_checkpoint)
+        return recover_by_reading(generation, dir, recovery, error);
+    if (log->writable)
+        logfile_claim_room(log);
+    return KV_OK;
+}
+
+enum kv_status recovery_run(struct generation *generation, int dir_fd, const char *dir,
+                            struct recovery *recovery, struct kv_error *error)
+{
+    *recovery = (struct recovery){0};
+    enum kv_status status = recover(generation, dir_fd, dir, recovery, error);
+    return status == KV_OK ? KV_OK : recovery_explain(dir, status, error);
+}

@@ -1,0 +1,204 @@
+/*
+ * The scan. Entries are ordered by data file, then by the 32 bits of hash that the index knows,
+ * then, for the few that share these, by the lowest bits of the hash (TIE_BITS). A cursor is the
+ * place in that order to go on from:
+ *
+ *   63 .. 52 data file | 51 .. 20 hash of the index | 19 .. 0 tie
+ *
+ * Nothing in it depends on where records lie, so writes, growth and compaction do not disturb it.
+ */
+#include "kvstore/store.h"
+
+#define TIE_BITS  20u
+#define HASH_BITS 32u
+
+/* Entries looked at under one lock hold, about. */
+#define ENTRIES_A_HOLD 48u
+
+/* So many entries may be looked at for each that is asked for, if the prefix does not match. */
+#define LOOKS_A_VISIT 64u
+
+_Static_assert(KVSTORE_MAX_DATAFILES <= UINT64_C(1) << (64 - HASH_BITS - TIE_BITS),
+               "a data file's number fits");
+
+/* One kvstore_scan call. */
+struct scan {
+    struct kvstore *store;
+    struct kv_slice prefix;
+    kvstore_visit visit;
+    void *context;
+    uint64_t position; /* everything before was visited, a cursor */
+    uint64_t visits_left;
+    uint64_t looks_left;
+    bool visited; /* the visitor has taken an entry */
+    bool refused;
+    enum kv_status status; /* KV_CORRUPT: met a record that is */
+};
+
+static uint64_t position_of(uint64_t file, uint64_t hash, uint64_t tie)
+{
+    return file << (HASH_BITS + TIE_BITS) | hash << TIE_BITS | tie;
+}
+
+static uint32_t position_file(uint64_t position)
+{
+    return (uint32_t)(position >> (HASH_BITS + TIE_BITS));
+}
+
+static uint32_t position_hash(uint64_t position)
+{
+    return (uint32_t)(position >> TIE_BITS);
+}
+
+/* After the last place of file 4095 comes 0. */
+static bool is_past_end(const struct scan *scan)
+{
+    return scan->position == 0 || position_file(scan->position) >= scan->store->datafiles;
+}
+
+/* An entry about to be visited. */
+struct stop {
+    uint64_t position; /* its own, or one before it with no other entry in between */
+    uint64_t next;     /* where to go on after it */
+    uint64_t offset;
+};
+
+/* Holds: the file's lock. */
+static uint64_t tie_of(const struct scan *scan, const struct logfile *log, uint64_t offset)
+{
+    struct kv_slice key = record_peek_key(log->map + offset, log->tail - offset);
+    return keyhash(scan->store->seed, key) & ((UINT64_C(1) << TIE_BITS) - 1);
+}
+
+static bool scan_is_over(const struct scan *scan)
+{
+    return scan->refused || scan->status != KV_OK || scan->visits_left == 0 ||
+           scan->looks_left == 0;
+}
+
+/* Shows the entry to the visitor if it is to be seen; false if the visitor refused it. Holds: the
+ * file's lock. */
+static bool show(struct scan *scan, const struct logfile *log, uint64_t offset)
+{
+    struct record record;
+    uint64_t size_bytes;
+    bool verify = !scan->store->options.no_read_verify;
+    enum record_verdict verdict = verify ? logfile_read(log, offset, &record, &size_bytes)
+                                         : logfile_parse(log, offset, &record, &size_bytes);
+    if (verdict != RECORD_VALID) {
+        struct datafile *file = &scan->store->files[position_file(scan->position)];
+        scan->status = datafile_tell_damage(scan->store, file, offset);
+        return true;
+    }
+    if (!kv_slice_has_prefix(record.key, scan->prefix) || !record_is_live(&record))
+        return true;
+    struct kvstore_scanned entry = {record.key, record.value, record.version, record.expiry_ms};
+    if (!scan->visit(scan->context, &entry))
+        return false;
+    scan->visited = true;
+    if (scan->visits_left > 0)
+        scan->visits_left--;
+    return true;
+}
+
+/* Visits entries that are in order and begin at scan->position or later; those that share a
+ * position are not torn apart by a limit. Holds: the file's lock. */
+static void visit_stops(struct scan *scan, const struct logfile *log, const struct stop *stops,
+                        size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool shares_position = i > 0 && stops[i].position == stops[i - 1].position;
+        if (scan_is_over(scan) && !(shares_position && !scan->refused))
+            return;
+        scan->position = stops[i].position;
+        if (!show(scan, log, stops[i].offset)) {
+            scan->refused = true;
+            return;
+        }
+        scan->position = stops[i].next;
+        if (scan->looks_left > 0)
+            scan->looks_left--;
+    }
+}
+
+/* By insertion: there are hardly ever more than two. */
+static void sort_stops(struct stop *stops, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        struct stop stop = stops[i];
+        size_t at = i;
+        for (; at > 0 && stops[at - 1].position > stop.position; at--)
+            stops[at] = stops[at - 1];
+        stops[at] = stop;
+    }
+}
+
+/* Visits `count` items of one hash. The tie is worked out only where it decides. Holds: the file's
+ * lock. */
+static void visit_equal_hashes(struct scan *scan, const struct datafile *file,
+                               const struct index_item *items, size_t count)
+{
+    const struct logfile *log = &file->current->log;
+    struct stop stops[INDEX_SEGMENT_SLOTS];
+    size_t found = 0;
+    uint64_t start = position_of(file->number, items[0].hash, 0);
+    uint64_t next_hash = start + (UINT64_C(1) << TIE_BITS);
+    if (count == 1 && scan->position <= start) {
+        stops[found++] = (struct stop){start, next_hash, items[0].offset_bytes};
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            uint64_t position = start + tie_of(scan, log, items[i].offset_bytes);
+            if (position >= scan->position)
+                stops[found++] = (struct stop){position, position + 1, items[i].offset_bytes};
+        }
+        sort_stops(stops, found);
+    }
+    visit_stops(scan, log, stops, found);
+    if (!scan_is_over(scan))
+        scan->position = next_hash;
+}
+
+/* Goes on from scan->position for a while, within one data file and one segment of its index.
+ * Holds: the file's lock. */
+static void scan_a_while(struct scan *scan, const struct datafile *file)
+{
+    struct index_item items[INDEX_SEGMENT_SLOTS];
+    uint64_t next_hash;
+    size_t count = index_collect(file->current->index, position_hash(scan->position), items,
+                                 INDEX_SEGMENT_SLOTS, &next_hash);
+    size_t begin = 0;
+    while (begin < count && begin < ENTRIES_A_HOLD && !scan_is_over(scan)) {
+        size_t end = begin + 1;
+        while (end < count && items[end].hash == items[begin].hash)
+            end++;
+        visit_equal_hashes(scan, file, items + begin, end - begin);
+        begin = end;
+    }
+    if (begin == count && !scan_is_over(scan))
+        scan->position = position_of(file->number, 0, 0) + (next_hash << TIE_BITS);
+}
+
+enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
+                            uint32_t max_entries, kvstore_visit visit, void *context)
+{
+    if (position_file(*cursor) >= store->datafiles)
+        return KV_BAD_REQUEST;
+    uint64_t visits = max_entries > 0 ? max_entries : 1;
+    struct scan scan = {.store = store,
+                        .prefix = prefix,
+                        .visit = visit,
+                        .context = context,
+                        .position = *cursor,
+                        .visits_left = visits,
+                        .looks_left = visits * LOOKS_A_VISIT};
+    do {
+        uint32_t number = position_file(scan.position);
+        lockset_read_lock(store->locks, number);
+        scan_a_while(&scan, &store->files[number]);
+        lockset_read_unlock(store->locks, number);
+    } while (!is_past_end(&scan) && !scan_is_over(&scan));
+    if (scan.refused && !scan.visited)
+        return KV_OK;
+    *cursor = is_past_end(&scan) ? 0 : scan.position;
+    return scan.status;
+}

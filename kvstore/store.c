@@ -1,0 +1,306 @@
+#include "kvstore/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kvstore/compact.h"
+#include "kvstore/fileio.h"
+#include "kvstore/lockfile.h"
+#include "kvstore/newstore.h"
+#include "kvstore/sweep.h"
+#include "kvstore/sync.h"
+#include "kvstore/thread.h"
+
+#define DEFAULT_SYNC_INTERVAL_MS     1000u
+#define DEFAULT_SWEEP_INTERVAL_MS    1000u
+#define DEFAULT_COMPACT_DEAD_PERCENT 50u
+#define DEFAULT_COMPACT_MIN_BYTES    (UINT64_C(4) << 20)
+
+/* Options -------------------------------------------------------------------------------------- */
+
+static enum kv_status check_options(const struct kvstore_options *options, struct kv_error *error)
+{
+    if (options->datafiles > KVSTORE_MAX_DATAFILES)
+        return kv_error_set(error, KV_USAGE, "%u data files: a store can have 1 to %u",
+                            options->datafiles, KVSTORE_MAX_DATAFILES);
+    if (options->max_value_bytes > KVSTORE_MAX_VALUE_BYTES)
+        return kv_error_set(error, KV_USAGE, "max_value_bytes %u: the most is %u",
+                            options->max_value_bytes, KVSTORE_MAX_VALUE_BYTES);
+    if (options->compact_dead_percent > 100)
+        return kv_error_set(error, KV_USAGE, "compact_dead_percent %u: the most is 100",
+                            options->compact_dead_percent);
+    if (!kvstore_locking_name(options->locking))
+        return kv_error_set(error, KV_USAGE, "unknown locking strategy %u",
+                            (unsigned)options->locking);
+    if ((unsigned)options->durability > KVSTORE_SYNC_ALWAYS)
+        return kv_error_set(error, KV_USAGE, "unknown durability %u",
+                            (unsigned)options->durability);
+    if (options->read_only && options->create)
+        return kv_error_set(error, KV_USAGE, "a store can not be created read-only");
+    return KV_OK;
+}
+
+static void fill_in_defaults(struct kvstore_options *options)
+{
+    if (options->sync_interval_ms == 0)
+        options->sync_interval_ms = DEFAULT_SYNC_INTERVAL_MS;
+    if (options->max_value_bytes == 0)
+        options->max_value_bytes = KVSTORE_DEFAULT_MAX_VALUE_BYTES;
+    if (options->compact_dead_percent == 0)
+        options->compact_dead_percent = DEFAULT_COMPACT_DEAD_PERCENT;
+    if (options->compact_min_bytes == 0)
+        options->compact_min_bytes = DEFAULT_COMPACT_MIN_BYTES;
+    if (options->sweep_interval_ms == 0)
+        options->sweep_interval_ms = DEFAULT_SWEEP_INTERVAL_MS;
+}
+
+/* Opening -------------------------------------------------------------------------------------- */
+
+static enum kv_status open_directory(struct kvstore *store, struct kv_error *error)
+{
+    store->dir_fd = fileio->open_at(AT_FDCWD, store->dir, O_RDONLY | O_DIRECTORY, 0);
+    if (store->dir_fd >= 0)
+        return KV_OK;
+    if (errno == ENOENT)
+        return kv_error_set(error, KV_USAGE, "%s: there is no such directory; make it first",
+                            store->dir);
+    if (errno == ENOTDIR)
+        return kv_error_set(error, KV_USAGE, "%s is no directory, which a store needs", store->dir);
+    return kv_error_set_errno(error, "%s: can not open the directory as uid %u", store->dir,
+                              (unsigned)geteuid());
+}
+
+/* Finds the store's D and seed, or makes the store. */
+static enum kv_status find_store(struct kvstore *store, struct kv_error *error)
+{
+    const struct kvstore_options *options = &store->options;
+    struct file_identity identity;
+    enum kv_status status = newstore_identify(store->dir_fd, store->dir, &identity, error);
+    if (status == KV_NOT_FOUND && !options->create)
+        return kv_error_set(error, KV_USAGE, "%s: there is no store in this directory", store->dir);
+    if (status == KV_NOT_FOUND) {
+        uint32_t datafiles = options->datafiles ? options->datafiles : KVSTORE_DEFAULT_DATAFILES;
+        status = newstore_create(store->dir_fd, store->dir, datafiles, &identity, error);
+        store->is_new = true;
+    }
+    if (status != KV_OK)
+        return status;
+    if (options->datafiles != 0 && options->datafiles != identity.datafiles)
+        return kv_error_set(error, KV_MISMATCH,
+                            "%s: the store has %u data files, not %u; the number is fixed when a "
+                            "store is made",
+                            store->dir, identity.datafiles, options->datafiles);
+    store->seed = identity.store_seed;
+    store->datafiles = identity.datafiles;
+    return KV_OK;
+}
+
+static enum kv_status allocate_files(struct kvstore *store, struct kv_error *error)
+{
+    size_t size = store->datafiles * sizeof *store->files;
+    store->files = aligned_alloc(_Alignof(struct datafile), size);
+    store->locks = lockset_create(store->options.locking, store->datafiles);
+    if (store->files)
+        memset(store->files, 0, size);
+    if (!store->files || !store->locks)
+        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory for %u data files", store->dir,
+                            store->datafiles);
+    return KV_OK;
+}
+
+static enum kv_status open_file(void *store, uint32_t number, struct kv_error *error)
+{
+    return datafile_open(store, number, error);
+}
+
+static enum kv_status close_file(void *store, uint32_t number, struct kv_error *error)
+{
+    return datafile_close(store, number, error);
+}
+
+static enum kv_status open_files(struct kvstore *store, struct kv_error *error)
+{
+    enum kv_status status = thread_run_parallel(store->datafiles, open_file, store, error);
+    if (status == KV_LIMIT)
+        return kv_error_set(
+            error, KV_LIMIT,
+            "%s: too many open files: the store has %u data files and needs as many "
+            "descriptors; raise the limit (ulimit -n)",
+            store->dir, store->datafiles);
+    return status;
+}
+
+/* What unfinished compactions and checkpoints have left, and the checkpoints themselves: they are
+ * outdated by the first write. */
+static enum kv_status remove_leftovers(struct kvstore *store, struct kv_error *error)
+{
+    static const enum file_role roles[] = {FILE_LOG_NEW, FILE_CHECKPOINT, FILE_CHECKPOINT_NEW};
+    for (uint32_t number = 0; number < store->datafiles; number++) {
+        for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
+            struct file_name name = file_name(number, roles[i]);
+            if (fileio->unlink_at(store->dir_fd, name.text) != 0 && errno != ENOENT)
+                return kv_error_set_errno(error, "%s/%s: can not remove the file", store->dir,
+                                          name.text);
+        }
+    }
+    if (fileio->sync_dir(store->dir_fd) != 0)
+        return kv_error_set_errno(error, "%s: can not sync the directory", store->dir);
+    return KV_OK;
+}
+
+static enum kv_status start_background(struct kvstore *store, struct kv_error *error)
+{
+    enum kv_status status = sync_create(store, &store->sync, error);
+    if (status == KV_OK)
+        status = compactor_create(store, &store->compactor, error);
+    if (status == KV_OK) /* last: it tells the compactor what it finds */
+        status = sweeper_create(store, &store->sweeper, error);
+    if (status != KV_OK)
+        return status;
+    for (uint32_t number = 0; number < store->datafiles; number++) {
+        lockset_write_lock(store->locks, number);
+        datafile_consider_compaction(store, &store->files[number]);
+        lockset_write_unlock(store->locks, number);
+    }
+    return KV_OK;
+}
+
+static void stop_background(struct kvstore *store)
+{
+    sweeper_free(store->sweeper);
+    compactor_free(store->compactor);
+    sync_free(store->sync);
+}
+
+/* The files are closed already, or are to be left as they are. */
+static void free_store(struct kvstore *store)
+{
+    for (uint32_t number = 0; store->files && number < store->datafiles; number++)
+        generation_free(store->files[number].current);
+    free(store->files);
+    lockset_free(store->locks);
+    lockfile_release(store->lockfile);
+    if (store->dir_fd >= 0)
+        close(store->dir_fd);
+    free(store->dir);
+    free(store);
+}
+
+static enum kv_status open_store(struct kvstore *store, struct kv_error *error)
+{
+    bool read_only = store->options.read_only;
+    enum kv_status status = open_directory(store, error);
+    if (status == KV_OK)
+        status = lockfile_acquire(store->dir, store->dir_fd, read_only, &store->lockfile, error);
+    if (status == KV_OK)
+        status = find_store(store, error);
+    if (status == KV_OK)
+        status = allocate_files(store, error);
+    if (status == KV_OK)
+        status = open_files(store, error);
+    if (status == KV_OK && !read_only)
+        status = remove_leftovers(store, error);
+    if (status == KV_OK && !read_only)
+        status = start_background(store, error);
+    return status;
+}
+
+enum kv_status kvstore_open(const char *dir, const struct kvstore_options *options,
+                            struct kvstore **store, struct kv_error *error)
+{
+    static const struct kvstore_options no_options;
+    *store = NULL;
+    if (!options)
+        options = &no_options;
+    enum kv_status status = check_options(options, error);
+    if (status != KV_OK)
+        return status;
+
+    struct kvstore *created = calloc(1, sizeof *created);
+    char *dir_copy = strdup(dir);
+    if (!created || !dir_copy) {
+        free(created);
+        free(dir_copy);
+        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", dir);
+    }
+    created->dir = dir_copy;
+    created->dir_fd = -1;
+    created->options = *options;
+    fill_in_defaults(&created->options);
+    status = open_store(created, error);
+    if (status == KV_OK) {
+        if (error)
+            *error = (struct kv_error){0}; /* what was missing has been created */
+        *store = created;
+    } else {
+        stop_background(created);
+        free_store(created);
+    }
+    return status;
+}
+
+enum kv_status kvstore_close(struct kvstore *store, struct kv_error *error)
+{
+    if (!store)
+        return KV_OK;
+    stop_background(store);
+    enum kv_status status = thread_run_parallel(store->datafiles, close_file, store, error);
+    if (!store->options.read_only && fileio->sync_dir(store->dir_fd) != 0 && status == KV_OK)
+        status = kv_error_set_errno(error, "%s: can not sync the directory", store->dir);
+    free_store(store);
+    return status;
+}
+
+/* Facts ---------------------------------------------------------------------------------------- */
+
+uint32_t kvstore_datafiles(const struct kvstore *store)
+{
+    return store->datafiles;
+}
+
+uint32_t kvstore_max_value_bytes(const struct kvstore *store)
+{
+    return store->options.max_value_bytes;
+}
+
+uint32_t kvstore_file_of(const struct kvstore *store, struct kv_slice key)
+{
+    return keyhash_file(keyhash(store->seed, key), store->datafiles);
+}
+
+void kvstore_file_statistics(struct kvstore *store, uint32_t number,
+                             struct kvstore_file_statistics *statistics)
+{
+    const struct datafile *file = &store->files[number];
+    *statistics = (struct kvstore_file_statistics){0};
+    lockset_read_lock(store->locks, number);
+    const struct generation *generation = file->current;
+    statistics->keys = index_count(generation->index);
+    statistics->expiring_keys = generation->expiring_keys;
+    statistics->live_bytes = generation->live_bytes;
+    statistics->dead_bytes = generation_dead_bytes(generation);
+    statistics->file_bytes = generation->log.allocated_bytes;
+    statistics->index_bytes = index_memory_bytes(generation->index);
+    statistics->appended_bytes = atomic_load(&file->appended_bytes);
+    statistics->compactions = file->compactions;
+    statistics->compaction_failures = file->compaction_failures;
+    statistics->expired = file->expired;
+    statistics->recovered_bytes_cut = file->recovered_bytes_cut;
+    statistics->from_checkpoint = file->from_checkpoint;
+    statistics->read_only = file->read_only;
+    lockset_read_unlock(store->locks, number);
+    if (!store->sync)
+        return;
+    struct sync_counts counts = sync_counts(store->sync, number);
+    statistics->synced_bytes = counts.synced_bytes;
+    statistics->syncs = counts.syncs;
+    statistics->sync_failures = counts.failures;
+}
+
+uint64_t kvstore_take_lock_wait_ns(void)
+{
+    return lockset_take_wait_ns();
+}

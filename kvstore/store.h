@@ -1,0 +1,57 @@
+/*
+ * store: the inside of a store, for the modules of the engine only.
+ *
+ * Threads: those of the caller, the sync threads (sync.h), the compactor (compact.h) and the
+ * sweeper (sweep.h). Lock order: kvstore/lock.h.
+ */
+#ifndef MQKV_KVSTORE_STORE_H
+#define MQKV_KVSTORE_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kvstore/datafile.h"
+#include "kvstore/generation.h"
+#include "kvstore/keyhash.h"
+#include "kvstore/kvstore.h"
+#include "kvstore/lock.h"
+
+struct sync;
+struct compactor;
+struct sweeper;
+struct lockfile;
+
+struct kvstore {
+    /* Constant after open. */
+    struct kvstore_options options; /* defaults filled in */
+    char *dir;
+    int dir_fd;
+    struct lockfile *lockfile;
+    uint64_t seed;
+    uint32_t datafiles;
+    bool is_new; /* made by this open: its files are empty */
+    struct lockset *locks;
+    struct datafile *files;
+    /* Synchronised by themselves; NULL if the store is read-only. */
+    struct sync *sync;
+    struct compactor *compactor;
+    struct sweeper *sweeper;
+};
+
+/* Where a key belongs. */
+struct place {
+    struct datafile *file;
+    uint64_t hash; /* all 64 bits */
+};
+
+static inline struct place place_of(const struct kvstore *store, struct kv_slice key)
+{
+    uint64_t hash = keyhash(store->seed, key);
+    struct place place = {&store->files[keyhash_file(hash, store->datafiles)], hash};
+    return place;
+}
+
+/* The clock is read only where there is something to compare it with. */
+bool record_is_live(const struct record *record);
+
+#endif

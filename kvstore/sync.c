@@ -1,0 +1,464 @@
+#include "kvstore/sync.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "kvstore/thread.h"
+
+#define MAX_THREADS 8u
+
+/* What sync knows of one data file. Covered by sync.mutex. */
+struct sync_file {
+    bool queued;                          /* in the ready queue */
+    bool busy;                            /* somebody has the slot */
+    bool again;                           /* to be queued when the slot is free */
+    bool timed;                           /* in the timed queue */
+    bool failed;                          /* for good */
+    uint64_t due_ns;                      /* while timed */
+    uint64_t covered_position;            /* of the last snapshot that a sync was started for */
+    atomic_uint_fast64_t synced_position; /* written under the mutex, read by anybody */
+    uint64_t syncs;
+    uint64_t failures;
+    pthread_cond_t changed; /* synced, failed, or the slot is free */
+};
+
+/* File numbers, first in, first out; a file is in a queue at most once. */
+struct queue {
+    uint32_t *numbers; /* a ring with room for every file */
+    uint32_t head;
+    uint32_t count;
+};
+
+struct sync {
+    struct kvstore *store;
+    pthread_mutex_t mutex;
+    pthread_cond_t work;
+    struct queue ready;
+    struct queue timed; /* by due time, since all wait equally long */
+    struct sync_file *files;
+    pthread_t threads[MAX_THREADS];
+    uint32_t max_threads;
+    uint32_t thread_count;
+    uint32_t idle_count;
+    bool timer_watched; /* an idle thread will wake up for the first of the timed */
+    bool stop;
+    kvstore_sync_listener listener;
+    void *listener_context;
+};
+
+static void queue_push(struct queue *queue, uint32_t capacity, uint32_t number)
+{
+    queue->numbers[(queue->head + queue->count) % capacity] = number;
+    queue->count++;
+}
+
+static uint32_t queue_pop(struct queue *queue, uint32_t capacity)
+{
+    uint32_t number = queue->numbers[queue->head];
+    queue->head = (queue->head + 1) % capacity;
+    queue->count--;
+    return number;
+}
+
+static void *sync_thread(void *argument);
+
+/* Starts one more thread if there is more to do than threads that wait for work. One thread is
+ * enough to go on; the first was started at open. Holds: mutex. */
+static void wake_or_start_thread(struct sync *sync)
+{
+    if (sync->ready.count > sync->idle_count && sync->thread_count < sync->max_threads &&
+        !sync->stop &&
+        thread_start(&sync->threads[sync->thread_count], "kv-sync", sync_thread, sync) == 0)
+        sync->thread_count++;
+    pthread_cond_signal(&sync->work);
+}
+
+/* Holds: mutex. */
+static void enqueue(struct sync *sync, uint32_t number)
+{
+    struct sync_file *file = &sync->files[number];
+    if (file->busy) {
+        file->again = true;
+    } else if (!file->queued) {
+        file->queued = true;
+        queue_push(&sync->ready, sync->store->datafiles, number);
+        wake_or_start_thread(sync);
+    }
+}
+
+/* Holds: mutex. */
+static bool is_dirty(const struct sync *sync, uint32_t number)
+{
+    return atomic_load(&sync->store->files[number].appended_bytes) >
+           atomic_load(&sync->files[number].synced_position);
+}
+
+/* Moves the files whose time has come to the ready queue. Holds: mutex. */
+static void take_due(struct sync *sync)
+{
+    while (sync->timed.count > 0) {
+        uint32_t number = sync->timed.numbers[sync->timed.head];
+        if (sync->files[number].due_ns > clock_monotonic_ns())
+            break;
+        queue_pop(&sync->timed, sync->store->datafiles);
+        sync->files[number].timed = false;
+        if (is_dirty(sync, number))
+            enqueue(sync, number);
+    }
+}
+
+/* Sleeps until there may be work. One idle thread at most keeps an eye on the time. Holds:
+ * mutex. */
+static void wait_for_work(struct sync *sync)
+{
+    sync->idle_count++;
+    if (sync->timed.count > 0 && !sync->timer_watched) {
+        uint64_t due_ns = sync->files[sync->timed.numbers[sync->timed.head]].due_ns;
+        sync->timer_watched = true;
+        thread_wait_until(&sync->work, &sync->mutex, due_ns);
+        sync->timer_watched = false;
+    } else {
+        pthread_cond_wait(&sync->work, &sync->mutex);
+    }
+    sync->idle_count--;
+}
+
+/* What a sync is about to make durable. */
+struct snapshot {
+    struct generation *generation; /* stays while the slot is held */
+    uint64_t position;
+    uint64_t tail;
+    uint64_t max_version;
+    bool failed;
+};
+
+/* Holds: the slot. */
+static struct snapshot take_snapshot(struct sync *sync, uint32_t number)
+{
+    struct kvstore *store = sync->store;
+    struct datafile *file = &store->files[number];
+    struct snapshot snapshot;
+    lockset_read_lock(store->locks, number);
+    snapshot.generation = file->current;
+    snapshot.position = atomic_load(&file->appended_bytes);
+    snapshot.tail = file->current->log.tail;
+    snapshot.max_version = file->current->max_version;
+    snapshot.failed = file->read_only;
+    file->sync_timer_armed = false; /* whoever writes after this has to see to a later sync */
+    lockset_read_unlock(store->locks, number);
+    return snapshot;
+}
+
+static bool announce(struct sync *sync, uint32_t number, uint64_t position)
+{
+    struct sync_file *file = &sync->files[number];
+    pthread_mutex_lock(&sync->mutex);
+    bool needed = position > atomic_load(&file->synced_position);
+    file->covered_position = position;
+    pthread_mutex_unlock(&sync->mutex);
+    return needed;
+}
+
+/* Holds: the slot. */
+static void sync_file(struct sync *sync, uint32_t number)
+{
+    struct snapshot snapshot = take_snapshot(sync, number);
+    if (snapshot.failed) {
+        sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
+        return;
+    }
+    if (announce(sync, number, snapshot.position)) {
+        struct logfile *log = &snapshot.generation->log;
+        if (logfile_sync(log) != 0) {
+            sync_give_up(sync, number, errno);
+            return;
+        }
+        logfile_note_progress(log, snapshot.tail, snapshot.max_version);
+    }
+    sync_publish(sync, number, snapshot.position, KV_OK);
+}
+
+/* Holds: mutex, released meanwhile. */
+static void work_on_ready(struct sync *sync)
+{
+    uint32_t number = queue_pop(&sync->ready, sync->store->datafiles);
+    struct sync_file *file = &sync->files[number];
+    file->queued = false;
+    if (file->busy) {
+        file->again = true;
+        return;
+    }
+    file->busy = true;
+    if (sync->timed.count > 0 && !sync->timer_watched)
+        pthread_cond_signal(&sync->work); /* let another one watch the time */
+    pthread_mutex_unlock(&sync->mutex);
+    sync_file(sync, number);
+    sync_release_slot(sync, number);
+    pthread_mutex_lock(&sync->mutex);
+}
+
+static void *sync_thread(void *argument)
+{
+    struct sync *sync = argument;
+    pthread_mutex_lock(&sync->mutex);
+    for (;;) {
+        take_due(sync);
+        if (sync->ready.count > 0)
+            work_on_ready(sync);
+        else if (sync->stop)
+            break;
+        else
+            wait_for_work(sync);
+    }
+    pthread_mutex_unlock(&sync->mutex);
+    return NULL;
+}
+
+/* For the compactor ---------------------------------------------------------------------------- */
+
+void sync_take_slot(struct sync *sync, uint32_t number)
+{
+    struct sync_file *file = &sync->files[number];
+    pthread_mutex_lock(&sync->mutex);
+    while (file->busy)
+        pthread_cond_wait(&file->changed, &sync->mutex);
+    file->busy = true;
+    pthread_mutex_unlock(&sync->mutex);
+}
+
+void sync_release_slot(struct sync *sync, uint32_t number)
+{
+    struct sync_file *file = &sync->files[number];
+    pthread_mutex_lock(&sync->mutex);
+    file->busy = false;
+    if (file->again) {
+        file->again = false;
+        enqueue(sync, number);
+    }
+    pthread_cond_broadcast(&file->changed);
+    pthread_mutex_unlock(&sync->mutex);
+}
+
+void sync_publish(struct sync *sync, uint32_t number, uint64_t position, enum kv_status status)
+{
+    struct sync_file *file = &sync->files[number];
+    pthread_mutex_lock(&sync->mutex);
+    if (status != KV_OK) {
+        file->failed = true;
+    } else if (position > atomic_load(&file->synced_position)) {
+        atomic_store(&file->synced_position, position);
+        file->syncs++;
+    }
+    pthread_cond_broadcast(&file->changed);
+    kvstore_sync_listener listener = sync->listener;
+    void *context = sync->listener_context;
+    pthread_mutex_unlock(&sync->mutex);
+    if (listener)
+        listener(context, number, position, status);
+}
+
+void sync_give_up(struct sync *sync, uint32_t number, int error_number)
+{
+    struct kvstore *store = sync->store;
+    lockset_write_lock(store->locks, number);
+    store->files[number].read_only = true;
+    lockset_write_unlock(store->locks, number);
+
+    pthread_mutex_lock(&sync->mutex);
+    sync->files[number].failures++;
+    pthread_mutex_unlock(&sync->mutex);
+    log_error(
+        "%s/%s: the sync of the file failed (%s): it takes no more writes; check the disk, then "
+        "open the store again",
+        store->dir, file_name(number, FILE_LOG).text, strerror(error_number));
+    sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
+}
+
+/* Making and ending ---------------------------------------------------------------------------- */
+
+static bool allocate(struct sync *sync, uint32_t datafiles)
+{
+    sync->files = calloc(datafiles, sizeof *sync->files);
+    sync->ready.numbers = calloc(datafiles, sizeof *sync->ready.numbers);
+    sync->timed.numbers = calloc(datafiles, sizeof *sync->timed.numbers);
+    if (!sync->files || !sync->ready.numbers || !sync->timed.numbers)
+        return false;
+    for (uint32_t number = 0; number < datafiles; number++)
+        pthread_cond_init(&sync->files[number].changed, NULL);
+    return true;
+}
+
+static void deallocate(struct sync *sync)
+{
+    for (uint32_t number = 0; sync->files && number < sync->store->datafiles; number++)
+        pthread_cond_destroy(&sync->files[number].changed);
+    free(sync->files);
+    free(sync->ready.numbers);
+    free(sync->timed.numbers);
+    pthread_cond_destroy(&sync->work);
+    pthread_mutex_destroy(&sync->mutex);
+    free(sync);
+}
+
+enum kv_status sync_create(struct kvstore *store, struct sync **sync, struct kv_error *error)
+{
+    struct sync *created = calloc(1, sizeof *created);
+    if (!created)
+        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", store->dir);
+    created->store = store;
+    created->max_threads = store->datafiles < MAX_THREADS ? store->datafiles : MAX_THREADS;
+    pthread_mutex_init(&created->mutex, NULL);
+    thread_condition_init(&created->work);
+    if (!allocate(created, store->datafiles)) {
+        deallocate(created);
+        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", store->dir);
+    }
+    int result = thread_start(&created->threads[0], "kv-sync", sync_thread, created);
+    if (result != 0) {
+        deallocate(created);
+        return kv_error_set(error, KV_LIMIT, "%s: can not start the sync thread: %s", store->dir,
+                            strerror(result));
+    }
+    created->thread_count = 1;
+    *sync = created;
+    return KV_OK;
+}
+
+void sync_free(struct sync *sync)
+{
+    if (!sync)
+        return;
+    pthread_mutex_lock(&sync->mutex);
+    sync->stop = true;
+    uint32_t thread_count = sync->thread_count; /* none is started any more */
+    pthread_cond_broadcast(&sync->work);
+    pthread_mutex_unlock(&sync->mutex);
+    for (uint32_t i = 0; i < thread_count; i++)
+        pthread_join(sync->threads[i], NULL);
+    deallocate(sync);
+}
+
+/* For writers ---------------------------------------------------------------------------------- */
+
+void sync_within_interval(struct sync *sync, uint32_t number)
+{
+    struct sync_file *file = &sync->files[number];
+    uint64_t due_ns =
+        clock_monotonic_ns() + (uint64_t)sync->store->options.sync_interval_ms * 1000000u;
+    pthread_mutex_lock(&sync->mutex);
+    if (!file->timed && !file->failed) {
+        file->timed = true;
+        file->due_ns = due_ns;
+        queue_push(&sync->timed, sync->store->datafiles, number);
+        if (!sync->timer_watched)
+            pthread_cond_signal(&sync->work);
+    }
+    pthread_mutex_unlock(&sync->mutex);
+}
+
+static bool is_durable(const struct sync_file *file, uint64_t position)
+{
+    return position <= atomic_load_explicit(&file->synced_position, memory_order_acquire);
+}
+
+/* Queues the file, unless the sync that is under way will do. A position that is durable already is
+ * queued too: the listener is told again, without a sync. Holds: mutex. */
+static void want_sync(struct sync *sync, uint32_t number, uint64_t position)
+{
+    const struct sync_file *file = &sync->files[number];
+    bool under_way = file->busy && !file->failed && !is_durable(file, position) &&
+                     position <= file->covered_position;
+    if (!under_way)
+        enqueue(sync, number);
+}
+
+/* No ticket lies behind the end of the log. */
+static uint64_t bounded_position(const struct kvstore *store, struct kvstore_ticket ticket)
+{
+    uint64_t appended = atomic_load(&store->files[ticket.file].appended_bytes);
+    return ticket.position < appended ? ticket.position : appended;
+}
+
+void kvstore_request_sync(struct kvstore *store, struct kvstore_ticket ticket)
+{
+    struct sync *sync = store->sync;
+    if (!sync || ticket.position == 0 || ticket.file >= store->datafiles)
+        return;
+    pthread_mutex_lock(&sync->mutex);
+    want_sync(sync, ticket.file, bounded_position(store, ticket));
+    pthread_mutex_unlock(&sync->mutex);
+}
+
+bool kvstore_is_durable(const struct kvstore *store, struct kvstore_ticket ticket)
+{
+    if (!store->sync || ticket.position == 0)
+        return true;
+    return ticket.file < store->datafiles &&
+           is_durable(&store->sync->files[ticket.file], ticket.position);
+}
+
+enum kv_status kvstore_wait_durable(struct kvstore *store, struct kvstore_ticket ticket)
+{
+    struct sync *sync = store->sync;
+    if (kvstore_is_durable(store, ticket))
+        return KV_OK;
+    if (ticket.file >= store->datafiles)
+        return KV_BAD_REQUEST;
+    struct sync_file *file = &sync->files[ticket.file];
+    uint64_t position = bounded_position(store, ticket);
+    pthread_mutex_lock(&sync->mutex);
+    while (!is_durable(file, position) && !file->failed) {
+        want_sync(sync, ticket.file, position);
+        pthread_cond_wait(&file->changed, &sync->mutex);
+    }
+    enum kv_status status = is_durable(file, position) ? KV_OK : KV_NOT_DURABLE;
+    pthread_mutex_unlock(&sync->mutex);
+    return status;
+}
+
+static struct kvstore_ticket latest_ticket(const struct kvstore *store, uint32_t number)
+{
+    struct kvstore_ticket ticket = {number, atomic_load(&store->files[number].appended_bytes)};
+    return ticket;
+}
+
+enum kv_status kvstore_sync(struct kvstore *store)
+{
+    if (!store->sync)
+        return KV_OK;
+    /* All are asked for first, so that they run in parallel. */
+    for (uint32_t number = 0; number < store->datafiles; number++)
+        if (!kvstore_is_durable(store, latest_ticket(store, number)))
+            kvstore_request_sync(store, latest_ticket(store, number));
+    enum kv_status first_failure = KV_OK;
+    for (uint32_t number = 0; number < store->datafiles; number++) {
+        enum kv_status status = kvstore_wait_durable(store, latest_ticket(store, number));
+        if (first_failure == KV_OK)
+            first_failure = status;
+    }
+    return first_failure;
+}
+
+void kvstore_set_sync_listener(struct kvstore *store, kvstore_sync_listener listener, void *context)
+{
+    if (!store->sync)
+        return;
+    pthread_mutex_lock(&store->sync->mutex);
+    store->sync->listener = listener;
+    store->sync->listener_context = context;
+    pthread_mutex_unlock(&store->sync->mutex);
+}
+
+struct sync_counts sync_counts(struct sync *sync, uint32_t number)
+{
+    const struct sync_file *file = &sync->files[number];
+    pthread_mutex_lock(&sync->mutex);
+    struct sync_counts counts = {atomic_load(&file->synced_position), file->syncs, file->failures};
+    pthread_mutex_unlock(&sync->mutex);
+    return counts;
+}

@@ -1,0 +1,128 @@
+#include "serverk/control.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "serverk/leftovers.h"
+
+/* data.u64 of the signalfd; sessions have their ids, which are 32 bits. */
+#define SIGNAL_TAG UINT64_MAX
+
+#define EVENTS_AT_ONCE 64
+
+/* Signals to stop that come so soon after the first are part of the same request: timeout(1) and
+ * service managers signal the process and its group, people type kill twice. */
+#define SAME_REQUEST_NS (1000u * 1000 * 1000)
+
+struct control {
+    int epoll;
+    int signals;
+};
+
+static void handled_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+}
+
+enum kv_status control_create(struct control **result, struct kv_error *error)
+{
+    struct control *control = calloc(1, sizeof *control);
+    if (!control)
+        return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    sigset_t set;
+    handled_signals(&set);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    control->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    control->epoll = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = SIGNAL_TAG}};
+    if (control->signals < 0 || control->epoll < 0 ||
+        epoll_ctl(control->epoll, EPOLL_CTL_ADD, control->signals, &event) != 0) {
+        enum kv_status status = kv_error_set_errno(error, "cannot wait for signals");
+        control_free(control);
+        return status;
+    }
+    *result = control;
+    return KV_OK;
+}
+
+/* The signal to stop, or 0. A terminal that hangs up is not the daemon's concern. */
+static int read_signal(const struct control *control)
+{
+    struct signalfd_siginfo info;
+    while (read(control->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo != SIGHUP)
+            return (int)info.ssi_signo;
+        log_info("SIGHUP ignored: there is nothing to reload");
+    }
+    return 0;
+}
+
+void control_free(struct control *control)
+{
+    if (!control)
+        return;
+    if (control->signals >= 0)
+        close(control->signals);
+    if (control->epoll >= 0)
+        close(control->epoll);
+    free(control);
+}
+
+static uint64_t stopping_since_ns; /* written before the handler is set */
+
+/* Only calls what signal-safety(7) allows. */
+static void end_if_impatient(int signal_number)
+{
+    if (clock_monotonic_ns() - stopping_since_ns < SAME_REQUEST_NS)
+        return;
+    signal(signal_number, SIG_DFL);
+    raise(signal_number); /* pending until this handler returns */
+}
+
+void control_expect_impatience(const struct control *control)
+{
+    struct sigaction action = {.sa_handler = end_if_impatient, .sa_flags = SA_RESTART};
+    sigset_t set;
+    stopping_since_ns = clock_monotonic_ns();
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    read_signal(control); /* says of a SIGHUP that it is ignored */
+    handled_signals(&set);
+    sigdelset(&set, SIGHUP);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+int control_epoll(const struct control *control)
+{
+    return control->epoll;
+}
+
+int control_run(struct control *control, struct session_table *sessions, const char *queue_name)
+{
+    for (;;) {
+        struct epoll_event events[EVENTS_AT_ONCE];
+        int count = epoll_wait(control->epoll, events, EVENTS_AT_ONCE, -1);
+        bool client_died = false;
+        for (int i = 0; i < count; i++) {
+            if (events[i].data.u64 == SIGNAL_TAG) {
+                int signal_number = read_signal(control);
+                if (signal_number != 0)
+                    return signal_number;
+            } else {
+                session_end_id(sessions, (uint32_t)events[i].data.u64, SESSION_DIED);
+                client_died = true;
+            }
+        }
+        if (client_died)
+            leftovers_remove(queue_name);
+    }
+}

@@ -1,0 +1,30 @@
+/*
+ * control: what the main thread does while the workers serve: it sleeps until a signal asks the
+ * daemon to stop, or a client's process ends, whose sessions it then ends. It uses no timer.
+ */
+#ifndef MQKV_SERVERK_CONTROL_H
+#define MQKV_SERVERK_CONTROL_H
+
+#include "common/error.h"
+#include "serverk/session.h"
+
+struct control;
+
+/* Blocks SIGTERM, SIGINT and SIGHUP in this thread, and so in all that it starts, and takes them by
+ * signalfd. */
+enum kv_status control_create(struct control **control, struct kv_error *error);
+
+/* The daemon is stopping: a SIGTERM or SIGINT that comes more than a second from now ends the process
+ * at once. Call it once. */
+void control_expect_impatience(const struct control *control);
+
+/* NULL is harmless. */
+void control_free(struct control *control);
+
+/* The epoll set for the pidfds of sessions (session_table_create). */
+int control_epoll(const struct control *control);
+
+/* Serves until a signal to stop comes, whose number it returns. */
+int control_run(struct control *control, struct session_table *sessions, const char *queue_name);
+
+#endif

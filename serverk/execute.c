@@ -1,0 +1,478 @@
+#include "serverk/execute.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "serverk/report.h"
+
+/* Operations that copy so much are worth waking another worker for (10 us and more; a wake is 20). */
+#define LONG_VALUE_BYTES (256u << 10)
+
+/* A scan looks at up to 64 entries for each that it may give (kvstore.h): the limit bounds how long one
+ * request keeps a worker. */
+#define LONG_SCAN_LIMIT    256u
+#define DEFAULT_SCAN_LIMIT 1000u
+#define MAX_SCAN_LIMIT     4096u
+
+struct execution {
+    struct worker *worker;
+    struct kvstore *store;
+    struct session *session;
+    struct reply *reply;
+    const struct wire_operation *operation;
+    struct kv_slice value; /* of the operation, wherever it lies */
+    struct wire_result result;
+    struct kvstore_written written;
+    bool found; /* EXCHANGE */
+};
+
+/* Fields ------------------------------------------------------------------------------------------- */
+
+static void tell_version(struct wire_result *result, uint64_t version)
+{
+    result->flags |= WIRE_RESULT_HAS_VERSION;
+    result->version = version;
+}
+
+static void tell_number(struct wire_result *result, int64_t number)
+{
+    result->flags |= WIRE_RESULT_HAS_NUMBER;
+    result->number = number;
+}
+
+static void tell_entry(struct wire_result *result, const struct kvstore_entry *entry)
+{
+    tell_version(result, entry->version);
+    if (entry->expiry_ms) {
+        result->flags |= WIRE_RESULT_HAS_EXPIRY;
+        result->expiry_ms = entry->expiry_ms;
+    }
+}
+
+static void tell_size_only(struct wire_result *result, size_t value_bytes)
+{
+    result->flags |= WIRE_RESULT_NO_VALUE;
+    result->value = kv_slice(NULL, value_bytes);
+}
+
+/* Adds the result if it has no value in the reply yet. */
+static void add_plain(struct execution *execution)
+{
+    reply_add(execution->reply, &execution->result);
+}
+
+/* Values ------------------------------------------------------------------------------------------- */
+
+/* Finds the operation's value: in the message, in the mapped segment, or read out of it. */
+static enum kv_status take_value(struct execution *execution)
+{
+    const struct wire_operation *operation = execution->operation;
+    size_t size = operation->value.size;
+    execution->value = operation->value;
+    if (size > kvstore_max_value_bytes(execution->store))
+        return KV_VALUE_TOO_BIG;
+    if (size >= LONG_VALUE_BYTES)
+        worker_expect_long(execution->worker);
+    if (!(operation->flags & WIRE_VALUE_IN_SEGMENT))
+        return KV_OK;
+    const struct wire_segment *segment = atomic_load(&execution->session->segment);
+    if (!segment)
+        return KV_BAD_REQUEST;
+    statistics_add(&execution->worker->statistics->bytes_in, size); /* those of messages are in */
+    execution->value.data = wire_segment_at(segment, operation->value_offset, size);
+    if (execution->value.data)
+        return KV_OK;
+    execution->value.data = execution->worker->incoming;
+    return wire_segment_read(segment, operation->value_offset, execution->worker->incoming, size)
+               ? KV_OK
+               : KV_BAD_REQUEST;
+}
+
+/* Reads a value into a buffer; KV_BUFFER_TOO_SMALL with entry->value_bytes if it does not fit. */
+typedef enum kv_status (*value_reader)(struct execution *execution, void *buffer, size_t capacity,
+                                       struct kvstore_entry *entry);
+
+/* Reads a value into the reply: where there is room at first, and if it is larger, where one of its
+ * size fits (again, should it grow meanwhile). On KV_OK *place has it. */
+static enum kv_status read_into_reply(struct execution *execution, value_reader reader,
+                                      struct kvstore_entry *entry, struct reply_place *place)
+{
+    *place = reply_place(execution->reply, 0);
+    enum kv_status status = reader(execution, place->at, place->capacity, entry);
+    for (int growths = 0; status == KV_BUFFER_TOO_SMALL && growths < 3; growths++) {
+        *place = reply_place(execution->reply, entry->value_bytes);
+        if (place->kind == PLACE_NONE)
+            break;
+        if (entry->value_bytes >= LONG_VALUE_BYTES)
+            worker_expect_long(execution->worker);
+        status = reader(execution, place->at, place->capacity, entry);
+    }
+    return status;
+}
+
+/* Copies bytes that are at hand into the reply as the result's value. */
+static void add_copy(struct execution *execution, struct kv_slice bytes)
+{
+    struct wire_result *result = &execution->result;
+    struct reply_place place = reply_place(execution->reply, bytes.size);
+    if (place.kind != PLACE_NONE) {
+        if (bytes.size > 0)
+            memcpy(place.at, bytes.data, bytes.size);
+        result->value = kv_slice(NULL, bytes.size);
+        if (reply_add_placed(execution->reply, result, &place))
+            return;
+    }
+    result->status = KV_BUFFER_TOO_SMALL;
+    tell_size_only(result, bytes.size);
+    add_plain(execution);
+}
+
+/* Reads ---------------------------------------------------------------------------------------------- */
+
+static void count_lookup(struct execution *execution)
+{
+    struct worker_statistics *statistics = execution->worker->statistics;
+    if (execution->result.status == KV_NOT_FOUND)
+        statistics_add(&statistics->misses, 1);
+    else
+        statistics_add(&statistics->hits, 1);
+}
+
+static enum kv_status get_reader(struct execution *execution, void *buffer, size_t capacity,
+                                 struct kvstore_entry *entry)
+{
+    return kvstore_get(execution->store, execution->operation->key, buffer, capacity, entry);
+}
+
+static void run_get(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    struct kvstore_entry entry;
+    struct reply_place place;
+    result->status = read_into_reply(execution, get_reader, &entry, &place);
+    count_lookup(execution);
+    if (result->status == KV_OK) {
+        tell_entry(result, &entry);
+        result->value = kv_slice(NULL, entry.value_bytes);
+        if (reply_add_placed(execution->reply, result, &place))
+            return;
+        result->status = KV_BUFFER_TOO_SMALL; /* its segment is gone */
+        tell_size_only(result, entry.value_bytes);
+    } else if (result->status == KV_BUFFER_TOO_SMALL) {
+        tell_entry(result, &entry);
+        tell_size_only(result, entry.value_bytes);
+    }
+    add_plain(execution);
+}
+
+static void run_exists(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    struct kvstore_entry entry;
+    result->status = kvstore_get(execution->store, execution->operation->key, NULL, 0, &entry);
+    count_lookup(execution);
+    if (result->status == KV_OK) {
+        tell_entry(result, &entry);
+        tell_size_only(result, entry.value_bytes);
+    }
+    add_plain(execution);
+}
+
+/* Writes ------------------------------------------------------------------------------------------- */
+
+/* The write was applied: its result tells the version, and its durability is seen to. */
+static void tell_written(struct execution *execution)
+{
+    const struct worker *worker = execution->worker;
+    tell_version(&execution->result, execution->written.version);
+    enum kvstore_durability durability = worker->service->options->durability;
+    unsigned flags = execution->operation->flags;
+    if (durability == KVSTORE_SYNC_ALWAYS || (flags & WIRE_SYNC_ALWAYS))
+        commit_waits_add(&execution->worker->waits, execution->written.ticket);
+    else if (durability == KVSTORE_SYNC_NONE && (flags & WIRE_SYNC_INTERVAL))
+        kvstore_request_sync(execution->store, execution->written.ticket); /* sooner than asked */
+}
+
+static struct kvstore_put_options put_options(const struct wire_operation *operation)
+{
+    return (struct kvstore_put_options){
+        .condition = operation->flags & WIRE_IF_ABSENT     ? KVSTORE_IF_ABSENT
+                     : operation->flags & WIRE_IF_PRESENT  ? KVSTORE_IF_PRESENT
+                     : operation->flags & WIRE_HAS_VERSION ? KVSTORE_IF_VERSION
+                                                           : KVSTORE_ALWAYS,
+        .version = operation->version,
+        .expiry_ms = operation->expiry_ms,
+        .keep_expiry = operation->flags & WIRE_KEEP_EXPIRY};
+}
+
+static void run_put(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    struct kvstore_put_options options = put_options(execution->operation);
+    result->status = take_value(execution);
+    if (result->status == KV_OK)
+        result->status = kvstore_put(execution->store, execution->operation->key, execution->value,
+                                     &options, &execution->written);
+    if (result->status == KV_OK)
+        tell_written(execution);
+    add_plain(execution);
+}
+
+static void run_delete(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    result->status = kvstore_delete(execution->store, execution->operation->key,
+                                    execution->operation->version, &execution->written);
+    if (result->status == KV_OK)
+        tell_written(execution);
+    add_plain(execution);
+}
+
+static void run_add(struct execution *execution)
+{
+    const struct wire_operation *operation = execution->operation;
+    struct kvstore_add_options options = {.min = operation->min,
+                                          .max = operation->max,
+                                          .create = operation->flags & WIRE_CREATE,
+                                          .initial = operation->initial,
+                                          .expiry_ms = operation->expiry_ms};
+    struct wire_result *result = &execution->result;
+    int64_t sum = 0;
+    result->status = kvstore_add(execution->store, operation->key, operation->delta, &options, &sum,
+                                 &execution->written);
+    if (result->status == KV_OK)
+        tell_written(execution);
+    if (result->status == KV_OK || result->status == KV_OUT_OF_BOUNDS)
+        tell_number(result, sum);
+    add_plain(execution);
+}
+
+static void run_append(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    uint32_t value_bytes = 0;
+    result->status = take_value(execution);
+    if (result->status == KV_OK)
+        result->status = kvstore_append(execution->store, execution->operation->key,
+                                        execution->value, &value_bytes, &execution->written);
+    if (result->status == KV_OK) {
+        tell_written(execution);
+        tell_number(result, value_bytes);
+    }
+    add_plain(execution);
+}
+
+static enum kv_status exchange_reader(struct execution *execution, void *buffer, size_t capacity,
+                                      struct kvstore_entry *entry)
+{
+    struct kvstore_put_options options = put_options(execution->operation);
+    *entry = (struct kvstore_entry){0};
+    return kvstore_exchange(execution->store, execution->operation->key, execution->value, &options,
+                            buffer, capacity, &execution->found, entry, &execution->written);
+}
+
+/* The version told is the new one; the old value comes without its own. */
+static void run_exchange(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    struct kvstore_entry old = {0};
+    struct reply_place place = {.kind = PLACE_NONE};
+    result->status = take_value(execution);
+    if (result->status == KV_OK)
+        result->status = read_into_reply(execution, exchange_reader, &old, &place);
+    if (result->status == KV_BUFFER_TOO_SMALL) {
+        tell_size_only(result, old.value_bytes);
+    } else if (result->status == KV_OK) {
+        tell_written(execution);
+        result->flags |= execution->found ? WIRE_RESULT_FOUND : 0;
+        result->value = kv_slice(NULL, execution->found ? old.value_bytes : 0);
+        if (reply_add_placed(execution->reply, result, &place))
+            return;
+        result->status = KV_IO; /* exchanged, but the client took its segment away */
+        tell_size_only(result, old.value_bytes);
+    }
+    add_plain(execution);
+}
+
+static void run_touch(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    result->status = kvstore_touch(execution->store, execution->operation->key,
+                                   execution->operation->expiry_ms, &execution->written);
+    if (result->status == KV_OK)
+        tell_written(execution);
+    add_plain(execution);
+}
+
+/* Scan --------------------------------------------------------------------------------------------- */
+
+struct scan_page {
+    struct write_cursor cursor;
+    bool keys_only;
+    size_t refused_bytes; /* of the entry that found no room; 0: none */
+};
+
+static bool add_scanned(void *context, const struct kvstore_scanned *scanned)
+{
+    struct scan_page *page = context;
+    struct wire_scan_entry entry = {.key = scanned->key,
+                                    .value = page->keys_only ? kv_slice(NULL, 0) : scanned->value,
+                                    .version = scanned->version,
+                                    .expiry_ms = scanned->expiry_ms};
+    if (wire_put_scan_entry(&page->cursor, &entry))
+        return true;
+    page->refused_bytes = wire_scan_entry_size(&entry);
+    return false;
+}
+
+static uint32_t scan_limit(const struct wire_operation *operation)
+{
+    if (operation->limit == 0)
+        return DEFAULT_SCAN_LIMIT;
+    return operation->limit < MAX_SCAN_LIMIT ? operation->limit : MAX_SCAN_LIMIT;
+}
+
+/* Fills the place with a page of entries, from *position on. */
+static enum kv_status scan_into(struct execution *execution, const struct reply_place *place,
+                                struct scan_page *page, uint64_t *position)
+{
+    const struct wire_operation *operation = execution->operation;
+    *page = (struct scan_page){.cursor = write_cursor(place->at, place->capacity),
+                               .keys_only = operation->flags & WIRE_KEYS_ONLY};
+    *position = operation->cursor;
+    return kvstore_scan(execution->store, position, operation->key, scan_limit(operation),
+                        add_scanned, page);
+}
+
+static void run_scan(struct execution *execution)
+{
+    const struct wire_operation *operation = execution->operation;
+    struct wire_result *result = &execution->result;
+    struct scan_page page;
+    uint64_t position;
+    if (scan_limit(operation) > LONG_SCAN_LIMIT || operation->key.size > 0)
+        worker_expect_long(execution->worker);
+    struct reply_place place = reply_largest_place(execution->reply);
+    result->status = scan_into(execution, &place, &page, &position);
+    if (result->status == KV_OK && page.refused_bytes && write_cursor_used(&page.cursor) == 0) {
+        place = reply_place(execution->reply, page.refused_bytes);
+        if (place.kind != PLACE_NONE)
+            result->status = scan_into(execution, &place, &page, &position);
+    }
+    size_t used = write_cursor_used(&page.cursor);
+    if (result->status == KV_OK && page.refused_bytes && used == 0) {
+        result->status = KV_BUFFER_TOO_SMALL;
+        tell_size_only(result, page.refused_bytes);
+    } else if (result->status == KV_OK) {
+        tell_number(result, (int64_t)position);
+        result->value = kv_slice(NULL, used);
+        if (reply_add_placed(execution->reply, result, &place))
+            return;
+        *result = (struct wire_result){.status = KV_BUFFER_TOO_SMALL}; /* its segment is gone */
+        tell_size_only(result, used);
+    }
+    add_plain(execution);
+}
+
+/* The rest ----------------------------------------------------------------------------------------- */
+
+static void run_stats(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    char *text = NULL;
+    size_t size = 0;
+    worker_expect_long(execution->worker);
+    result->status =
+        report_json(execution->worker->service, execution->operation->key, &text, &size);
+    if (result->status == KV_OK)
+        add_copy(execution, kv_slice(text, size));
+    else
+        add_plain(execution);
+    free(text);
+}
+
+static void run_ping(struct execution *execution)
+{
+    execution->result.status = take_value(execution);
+    if (execution->result.status == KV_OK)
+        add_copy(execution, execution->value);
+    else
+        add_plain(execution);
+}
+
+/* The reply waits for everything that was appended before now. */
+static void run_sync(struct execution *execution)
+{
+    for (uint32_t file = 0; file < kvstore_datafiles(execution->store); file++) {
+        struct kvstore_file_statistics statistics;
+        kvstore_file_statistics(execution->store, file, &statistics);
+        struct kvstore_ticket ticket = {file, statistics.appended_bytes};
+        if (statistics.synced_bytes < statistics.appended_bytes)
+            commit_waits_add(&execution->worker->waits, ticket);
+    }
+    add_plain(execution);
+}
+
+static void (*const runners[])(struct execution *) = {
+    [WIRE_OP_GET] = run_get,           [WIRE_OP_EXISTS] = run_exists, [WIRE_OP_PUT] = run_put,
+    [WIRE_OP_DELETE] = run_delete,     [WIRE_OP_ADD] = run_add,       [WIRE_OP_APPEND] = run_append,
+    [WIRE_OP_EXCHANGE] = run_exchange, [WIRE_OP_TOUCH] = run_touch,   [WIRE_OP_SCAN] = run_scan,
+    [WIRE_OP_STATS] = run_stats,       [WIRE_OP_PING] = run_ping,     [WIRE_OP_SYNC] = run_sync,
+};
+
+_Static_assert(sizeof runners / sizeof runners[0] == STATISTICS_OPCODES,
+               "an opcode is not counted");
+
+static void run_operation(struct execution *execution, const struct wire_operation *operation)
+{
+    execution->operation = operation;
+    execution->result = (struct wire_result){.status = KV_OK};
+    runners[operation->opcode](execution);
+    struct worker_statistics *statistics = execution->worker->statistics;
+    statistics_add(&statistics->operations[operation->opcode], 1);
+    statistics_add(&statistics->statuses[execution->result.status], 1);
+}
+
+/* Results for operations that were not executed. */
+static void fill_with_status(struct execution *execution, enum kv_status status)
+{
+    struct wire_result result = {.status = status};
+    while (execution->reply->results_to_come > 0) {
+        reply_add(execution->reply, &result);
+        statistics_add(&execution->worker->statistics->statuses[status], 1);
+    }
+}
+
+enum kv_status execute_request(struct worker *worker, struct session *session,
+                               const struct wire_header *request, struct read_cursor *operations,
+                               struct reply *reply, const char **sentence)
+{
+    const struct service *service = worker->service;
+    struct execution execution = {
+        .worker = worker, .store = service->store, .session = session, .reply = reply};
+    enum kv_status status =
+        reply_start(reply, session, service->budget, request, worker->reply, worker->buffer_bytes,
+                    worker->outgoing, worker->buffer_bytes);
+    if (status != KV_OK) {
+        *sentence = "too many large replies are waiting: fetch those first";
+        return status;
+    }
+    for (unsigned i = 0; i < request->count; i++) {
+        struct wire_operation operation;
+        status = wire_get_operation(operations, &operation);
+        if (status == KV_OK) {
+            run_operation(&execution, &operation);
+            continue;
+        }
+        if (i == 0) {
+            reply_abandon(reply);
+            *sentence = status == KV_UNSUPPORTED
+                            ? "the first operation or one of its flags is unknown"
+                            : "the first operation is malformed";
+            return status;
+        }
+        fill_with_status(&execution, status);
+        break;
+    }
+    return KV_OK;
+}

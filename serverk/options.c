@@ -1,0 +1,343 @@
+#include "serverk/options.h"
+
+#include <getopt.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/parse.h"
+#include "wire/queue_name.h"
+
+static const char *const lanes_names[] = {
+    [LANES_AUTO] = "auto", [LANES_WORKER] = "worker", [LANES_SHARED] = "shared"};
+
+static const char *const durability_names[] = {[KVSTORE_SYNC_NONE] = "none",
+                                               [KVSTORE_SYNC_INTERVAL] = "interval",
+                                               [KVSTORE_SYNC_ALWAYS] = "always"};
+
+const char *lanes_mode_name(enum lanes_mode mode)
+{
+    return lanes_names[mode];
+}
+
+const char *durability_name(enum kvstore_durability durability)
+{
+    return durability_names[durability];
+}
+
+/* Parsers of one argument each: false if it is none of those that the row's `expects` names. ------ */
+
+static bool parse_u32(const char *text, uint64_t min, uint64_t max, uint32_t *number)
+{
+    uint64_t wide;
+    if (!parse_u64(text, min, max, &wide))
+        return false;
+    *number = (uint32_t)wide;
+    return true;
+}
+
+static bool parse_datafiles(const char *text, struct server_options *options)
+{
+    return parse_u32(text, 1, KVSTORE_MAX_DATAFILES, &options->datafiles);
+}
+
+static bool parse_workers(const char *text, struct server_options *options)
+{
+    return parse_u32(text, 1, OPTIONS_MAX_WORKERS, &options->workers);
+}
+
+static bool parse_dir(const char *text, struct server_options *options)
+{
+    options->dir = text;
+    return text[0] != '\0';
+}
+
+static bool parse_queue(const char *text, struct server_options *options)
+{
+    options->queue = text;
+    return wire_name_valid(text);
+}
+
+static bool parse_sync(const char *text, struct server_options *options)
+{
+    const char *colon = strchr(text, ':');
+    size_t word_bytes = colon ? (size_t)(colon - text) : strlen(text);
+    for (int i = 0; i <= KVSTORE_SYNC_ALWAYS; i++) {
+        if (strlen(durability_names[i]) != word_bytes ||
+            strncmp(text, durability_names[i], word_bytes) != 0)
+            continue;
+        options->durability = (enum kvstore_durability)i;
+        if (!colon)
+            return true;
+        uint64_t interval_ms;
+        if (i != KVSTORE_SYNC_INTERVAL || !parse_duration_ms(colon + 1, 1, 3600000, &interval_ms))
+            return false;
+        options->sync_interval_ms = (uint32_t)interval_ms;
+        return true;
+    }
+    return false;
+}
+
+static bool parse_locking(const char *text, struct server_options *options)
+{
+    for (int i = 0; i < KVSTORE_LOCKING_COUNT; i++) {
+        options->locking = (enum kvstore_locking)i;
+        if (strcmp(text, kvstore_locking_name(options->locking)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool parse_dispatch(const char *text, struct server_options *options)
+{
+    (void)options; /* one value so far: it is what runs */
+    return strcmp(text, "pool") == 0;
+}
+
+static bool parse_lanes(const char *text, struct server_options *options)
+{
+    for (size_t i = 0; i < sizeof lanes_names / sizeof lanes_names[0]; i++) {
+        options->lanes = (enum lanes_mode)i;
+        if (strcmp(text, lanes_names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool parse_spin(const char *text, struct server_options *options)
+{
+    return wire_spin_parse(text, &options->spin);
+}
+
+static bool parse_max_value(const char *text, struct server_options *options)
+{
+    uint64_t bytes;
+    if (!parse_size(text, 1, KVSTORE_MAX_VALUE_BYTES, &bytes))
+        return false;
+    options->max_value_bytes = (uint32_t)bytes;
+    return true;
+}
+
+/* The owner must read and write; others may only write: a reader of a request queue could take other
+ * people's requests away. */
+static bool parse_mode(const char *text, struct server_options *options)
+{
+    char *end;
+    unsigned long mode = strtoul(text, &end, 8);
+    if (text[0] < '0' || text[0] > '7' || *end != '\0')
+        return false;
+    options->mode = (mode_t)mode;
+    return mode == 0600 || mode == 0620 || mode == 0622;
+}
+
+static bool parse_group(const char *text, struct server_options *options)
+{
+    const struct group *group = getgrnam(text);
+    if (group) {
+        options->group = group->gr_gid;
+        return true;
+    }
+    uint32_t number;
+    if (!parse_u32(text, 0, UINT32_MAX - 1, &number))
+        return false;
+    options->group = (gid_t)number;
+    return true;
+}
+
+static bool parse_pidfile(const char *text, struct server_options *options)
+{
+    options->pidfile = text;
+    return text[0] != '\0';
+}
+
+static bool set_daemon(const char *text, struct server_options *options)
+{
+    (void)text;
+    return options->daemon = true;
+}
+
+static bool set_check(const char *text, struct server_options *options)
+{
+    (void)text;
+    return options->check = true;
+}
+
+static bool set_verbose(const char *text, struct server_options *options)
+{
+    (void)text;
+    return options->verbose = true;
+}
+
+/* The table ---------------------------------------------------------------------------------- */
+
+struct option_row {
+    const char *name;
+    int letter;                                                      /* 0: only the long form */
+    const char *argument;                                            /* NULL: takes none */
+    bool (*parse)(const char *text, struct server_options *options); /* NULL: help, version */
+    const char *expects;                                             /* what is right, for errors */
+    const char *help;
+};
+
+static const struct option_row rows[] = {
+    {"datafiles", 'd', "D", parse_datafiles, "a number of data files, 1..4096",
+     "data files (default: the store's own, 4 for a new one)"},
+    {"workers", 'w', "M", parse_workers, "a number of worker threads, 1..256",
+     "worker threads (default: the number of CPUs)"},
+    {"dir", 'f', "DIR", parse_dir, "a directory", "data directory (default ./datafiles)"},
+    {"mq", 'm', "NAME", parse_queue, "'/' and then 1..64 of letters, digits, '.', '_', '-'",
+     "request queue (default " WIRE_DEFAULT_QUEUE_NAME ")"},
+    {"sync", 0, "WHEN", parse_sync, "none, interval, interval:MS (1..3600000) or always",
+     "none|interval[:MS]|always (default interval:1000)"},
+    {"locking", 0, "STRATEGY", parse_locking,
+     "file-rwlock, file-mutex, global-rwlock or global-mutex",
+     "file-rwlock|file-mutex|global-rwlock|global-mutex (default file-rwlock)"},
+    {"dispatch", 0, "MODEL", parse_dispatch, "pool (the one model that there is)",
+     "pool (the default, and all that there is)"},
+    {"lanes", 0, "MODE", parse_lanes, "auto, worker or shared",
+     "auto|worker|shared: how requests reach the workers (default auto)"},
+    {"spin", 0, "HOW", parse_spin, "auto, off or microseconds, 1..100000",
+     "auto|off|USEC: polling before a worker sleeps (default auto)"},
+    {"max-value", 0, "SIZE", parse_max_value, "a size from 1 to 64M (4096, 64k, 1M)",
+     "largest value (default 1M, at most 64M)"},
+    {"mode", 0, "OCTAL", parse_mode,
+     "0600, 0620 or 0622 (whoever can read a request queue can steal requests)",
+     "of the request queues: 0600, 0620, 0622 (default 0600)"},
+    {"group", 0, "GROUP", parse_group, "a group's name or number",
+     "group of the request queues, for --mode 0620"},
+    {"daemon", 0, NULL, set_daemon, NULL, "go to the background once ready"},
+    {"pidfile", 0, "FILE", parse_pidfile, "a file", "write the pid there; removed at the end"},
+    {"check", 0, NULL, set_check, NULL, "check options, limits and store, then exit"},
+    {"verbose", 'v', NULL, set_verbose, NULL, "log sessions too"},
+    {"version", 'V', NULL, NULL, NULL, "print the version"},
+    {"help", 'h', NULL, NULL, NULL, "print this"},
+};
+
+#define ROW_COUNT (sizeof rows / sizeof rows[0])
+
+/* getopt_long returns this for row i; above every letter. */
+#define ROW_CODE(i) (256 + (int)(i))
+
+static void print_help(void)
+{
+    printf("usage: serverk [-d D] [-w M] [-f DIR] [-m NAME] [options]\n"
+           "The daemon of mqkv, a key-value store over POSIX message queues.\n\n");
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        char form[40];
+        snprintf(form, sizeof form, "--%s%s%s", rows[i].name, rows[i].argument ? " " : "",
+                 rows[i].argument ? rows[i].argument : "");
+        if (rows[i].letter)
+            printf("  -%c, %-20s %s\n", rows[i].letter, form, rows[i].help);
+        else
+            printf("      %-20s %s\n", form, rows[i].help);
+    }
+    printf("\nSIGTERM and SIGINT stop it cleanly. Manual: serverk(1).\n");
+}
+
+static void print_version(void)
+{
+#ifdef MQKV_SANITIZER
+    printf("serverk " MQKV_VERSION " (built with " MQKV_SANITIZER ")\n");
+#else
+    printf("serverk " MQKV_VERSION "\n");
+#endif
+}
+
+static const struct option_row *row_of(int code)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++)
+        if (code == ROW_CODE(i) || (rows[i].letter && code == rows[i].letter))
+            return &rows[i];
+    return NULL;
+}
+
+/* letters: ':' first (so that getopt tells a missing argument from an unknown option), then "d:...". */
+static void build_getopt_tables(struct option *longs, char *letters)
+{
+    *letters++ = ':';
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        int has_argument = rows[i].argument ? required_argument : no_argument;
+        longs[i] = (struct option){rows[i].name, has_argument, NULL, ROW_CODE(i)};
+        if (rows[i].letter) {
+            *letters++ = (char)rows[i].letter;
+            if (rows[i].argument)
+                *letters++ = ':';
+        }
+    }
+    longs[ROW_COUNT] = (struct option){NULL, 0, NULL, 0};
+    *letters = '\0';
+}
+
+/* getopt_long returned ':' or '?'. */
+static enum options_outcome explain_bad_option(int code, char **argv, struct kv_error *error)
+{
+    const struct option_row *known = row_of(optopt);
+    if (code == ':' && known)
+        kv_error_set(error, KV_USAGE, "option --%s needs an argument: %s", known->name,
+                     known->expects);
+    else if (known)
+        kv_error_set(error, KV_USAGE, "option --%s takes no argument", known->name);
+    else if (optopt)
+        kv_error_set(error, KV_USAGE, "unknown option '-%c': serverk -h lists the options", optopt);
+    else
+        kv_error_set(error, KV_USAGE,
+                     "unknown or ambiguous option '%s': serverk -h lists the options",
+                     argv[optind - 1]);
+    return OPTIONS_BAD;
+}
+
+static void set_defaults(struct server_options *options)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    *options = (struct server_options){
+        .dir = "./datafiles",
+        .queue = WIRE_DEFAULT_QUEUE_NAME,
+        .workers = cpus < 1                     ? 1
+                   : cpus > OPTIONS_MAX_WORKERS ? OPTIONS_MAX_WORKERS
+                                                : (uint32_t)cpus,
+        .durability = KVSTORE_SYNC_INTERVAL,
+        .sync_interval_ms = 1000,
+        .locking = KVSTORE_FILE_RWLOCK,
+        .lanes = LANES_AUTO,
+        .spin = {.mode = WIRE_SPIN_AUTO},
+        .max_value_bytes = KVSTORE_DEFAULT_MAX_VALUE_BYTES,
+        .mode = 0600,
+        .group = (gid_t)-1,
+    };
+}
+
+enum options_outcome options_parse(int argc, char **argv, struct server_options *options,
+                                   struct kv_error *error)
+{
+    struct option longs[ROW_COUNT + 1];
+    char letters[2 * ROW_COUNT + 2];
+    build_getopt_tables(longs, letters);
+    set_defaults(options);
+    opterr = 0;
+    optind = 0; /* glibc: start anew */
+    int code;
+    while ((code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        const struct option_row *row = row_of(code);
+        if (!row)
+            return explain_bad_option(code, argv, error);
+        if (!row->parse) {
+            if (row->letter == 'h')
+                print_help();
+            else
+                print_version();
+            return OPTIONS_DONE;
+        }
+        if (!row->parse(optarg, options)) {
+            kv_error_set(error, KV_USAGE, "--%s: '%s' is not %s", row->name, optarg, row->expects);
+            return OPTIONS_BAD;
+        }
+    }
+    if (optind < argc) {
+        kv_error_set(error, KV_USAGE, "argument '%s' is too much: serverk takes only options",
+                     argv[optind]);
+        return OPTIONS_BAD;
+    }
+    return OPTIONS_RUN;
+}

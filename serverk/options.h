@@ -1,0 +1,59 @@
+/*
+ * options: the command line of serverk, checked, with its defaults filled in.
+ */
+#ifndef MQKV_SERVERK_OPTIONS_H
+#define MQKV_SERVERK_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/error.h"
+#include "kvstore/kvstore.h"
+#include "wire/wait.h"
+
+#define OPTIONS_MAX_WORKERS 256u
+
+/* How requests reach the workers. */
+enum lanes_mode {
+    LANES_AUTO,   /* every awake worker polls all lanes; as many are awake as the load needs */
+    LANES_WORKER, /* each worker has lanes of its own */
+    LANES_SHARED  /* one request queue that all workers receive from */
+};
+
+struct server_options {
+    const char *dir;
+    const char *queue;
+    uint32_t datafiles; /* 0: the store's own */
+    uint32_t workers;
+    enum kvstore_durability durability;
+    uint32_t sync_interval_ms;
+    enum kvstore_locking locking;
+    enum lanes_mode lanes;
+    struct wire_spin spin;
+    uint32_t max_value_bytes;
+    mode_t mode; /* of the request queues */
+    gid_t group; /* of the request queues; (gid_t)-1: as created */
+    bool daemon;
+    const char *pidfile; /* NULL: none */
+    bool check;
+    bool verbose;
+};
+
+enum options_outcome {
+    OPTIONS_RUN,
+    OPTIONS_DONE, /* help or version was printed */
+    OPTIONS_BAD   /* *error says which argument, its value, and what would be right */
+};
+
+/* Strings in *options borrow from argv. Not reentrant (getopt). */
+enum options_outcome options_parse(int argc, char **argv, struct server_options *options,
+                                   struct kv_error *error);
+
+/* "auto", "worker", "shared". */
+const char *lanes_mode_name(enum lanes_mode mode);
+
+/* "none", "interval", "always". */
+const char *durability_name(enum kvstore_durability durability);
+
+#endif

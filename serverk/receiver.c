@@ -1,0 +1,114 @@
+#include "serverk/receiver.h"
+
+#include <errno.h>
+#include <mqueue.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+
+/* A queue is cold if it gave none of the last COLD_AFTER messages; then it is polled in every
+ * COLD_ROUNDS-th round. */
+#define COLD_AFTER  64u
+#define COLD_ROUNDS 8u
+
+/* True if the receiver serves the queue and clients may be sending to it. */
+static bool serves(const struct receiver *receiver, unsigned queue, unsigned lanes_used)
+{
+    unsigned lane_count = lanes_plan(receiver->lanes)->lanes;
+    return (receiver->queues >> queue & 1) && (queue < lanes_used || queue >= lane_count);
+}
+
+/* One attempt at one queue: > 0 the size of a message, 0 nothing (left) there, -1 errno. */
+static ssize_t receive_from(struct receiver *receiver, unsigned queue)
+{
+    ssize_t size = mq_receive(lanes_queue(receiver->lanes, queue), (char *)receiver->buffer,
+                              receiver->buffer_bytes, NULL);
+    if (size == 0) /* an empty message is none of ours, and would look like "nothing there" */
+        statistics_add(&receiver->statistics->dropped[DROPPED_MALFORMED], 1);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    return size;
+}
+
+/* A wire_attempt: each of the queues once, beginning behind the one that gave the last message. */
+static ssize_t poll_round(void *context)
+{
+    struct receiver *receiver = context;
+    unsigned count = lanes_queue_count(receiver->lanes);
+    unsigned used = lanes_in_use(receiver->lanes);
+    bool cold_too = ++receiver->round % COLD_ROUNDS == 0;
+    for (unsigned i = 1; i <= count; i++) {
+        unsigned queue = (receiver->current + i) % count;
+        if (!serves(receiver, queue, used))
+            continue;
+        if (!cold_too && receiver->taken - receiver->last_taken[queue] > COLD_AFTER)
+            continue;
+        ssize_t size = receive_from(receiver, queue);
+        if (size != 0) {
+            receiver->last_taken[queue] = ++receiver->taken;
+            receiver->current = queue;
+            return size;
+        }
+    }
+    receiver->found_empty = true;
+    return 0;
+}
+
+/* Sleeps until a queue has something, or the pool stops. The next round looks at cold queues too. */
+static void sleep_on_queues(struct receiver *receiver)
+{
+    struct epoll_event event;
+    statistics_add(&receiver->statistics->sleeps, 1);
+    epoll_wait(receiver->sleep_epoll, &event, 1, -1);
+    receiver->round = COLD_ROUNDS - 1;
+}
+
+static ssize_t take_polling(struct receiver *receiver)
+{
+    while (!atomic_load_explicit(receiver->stopping, memory_order_relaxed)) {
+        ssize_t size = wire_wait(&receiver->waiter, poll_round, receiver);
+        if (size != 0)
+            return size;
+        if (!receiver->crew || !crew_rest(receiver->crew))
+            sleep_on_queues(receiver);
+    }
+    return 0;
+}
+
+static ssize_t take_blocking(struct receiver *receiver)
+{
+    while (!atomic_load_explicit(receiver->stopping, memory_order_relaxed)) {
+        ssize_t size = receive_from(receiver, receiver->current);
+        receiver->taken++;
+        if (size != 0)
+            return size;
+    }
+    return 0;
+}
+
+ssize_t receiver_take(struct receiver *receiver)
+{
+    return receiver->blocking ? take_blocking(receiver) : take_polling(receiver);
+}
+
+static unsigned queue_backlog(const struct receiver *receiver, unsigned queue)
+{
+    struct mq_attr attributes;
+    if (mq_getattr(lanes_queue(receiver->lanes, queue), &attributes) != 0)
+        return 0;
+    return (unsigned)attributes.mq_curmsgs;
+}
+
+unsigned receiver_backlog(const struct receiver *receiver)
+{
+    unsigned used = lanes_in_use(receiver->lanes);
+    unsigned waiting = 0;
+    for (unsigned queue = 0; queue < lanes_queue_count(receiver->lanes); queue++)
+        if (serves(receiver, queue, used))
+            waiting += queue_backlog(receiver, queue);
+    return waiting;
+}
+
+unsigned receiver_backlog_behind(const struct receiver *receiver)
+{
+    return queue_backlog(receiver, receiver->current);
+}

@@ -1,0 +1,52 @@
+/*
+ * receiver: one worker's way of receiving: the queues it serves, polled round and round by rule Z
+ * (wire/wait.h) and slept on when they stay empty; or, where several workers serve one queue, a
+ * blocking receive, because a poller loses every message to a blocked receiver (TRANSPORT section 2).
+ *
+ * A queue that gave none of the last messages is polled only every few rounds: each poll is a system
+ * call, and lanes of idle sessions should not slow down the busy ones.
+ */
+#ifndef MQKV_SERVERK_RECEIVER_H
+#define MQKV_SERVERK_RECEIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "serverk/crew.h"
+#include "serverk/lanes.h"
+#include "serverk/statistics.h"
+#include "wire/wait.h"
+
+/* Private to receiver.c but for buffer, waiter and found_empty. */
+struct receiver {
+    struct lanes *lanes;
+    struct worker_statistics *statistics;
+    uint8_t *buffer; /* the message received; of lanes_message_bytes */
+    size_t buffer_bytes;
+    struct wire_waiter waiter;
+    bool found_empty; /* a round found nothing since this was last set to false */
+
+    uint32_t queues;  /* bit i: serves queue i */
+    bool blocking;    /* then it is one queue */
+    unsigned current; /* queue of the last message */
+    unsigned round;
+    uint64_t taken;                            /* messages so far */
+    uint64_t last_taken[LANE_PLAN_MAX_QUEUES]; /* `taken` when the queue gave its last message */
+    int sleep_epoll;   /* its queues (or all of them in use) and the stop event */
+    struct crew *crew; /* NULL: it does not share its queues */
+    const _Atomic bool *stopping;
+};
+
+/* Polls at once or waits as long as it takes for a message: its size, or 0: the pool is stopping, or
+ * -1 and errno: a queue failed. */
+ssize_t receiver_take(struct receiver *receiver);
+
+/* Messages that wait in the receiver's queues now. */
+unsigned receiver_backlog(const struct receiver *receiver);
+
+/* Messages waiting behind the last one in its queue. */
+unsigned receiver_backlog_behind(const struct receiver *receiver);
+
+#endif

@@ -1,0 +1,323 @@
+#include "serverk/report.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/escape.h"
+#include "wire/operation.h"
+
+/* Files that are listed one by one; above, the sums must do. */
+#define MAX_FILES_LISTED 256u
+
+static const char *const opcode_names[STATISTICS_OPCODES] = {
+    [WIRE_OP_GET] = "get",           [WIRE_OP_EXISTS] = "exists", [WIRE_OP_PUT] = "put",
+    [WIRE_OP_DELETE] = "delete",     [WIRE_OP_ADD] = "add",       [WIRE_OP_APPEND] = "append",
+    [WIRE_OP_EXCHANGE] = "exchange", [WIRE_OP_TOUCH] = "touch",   [WIRE_OP_SCAN] = "scan",
+    [WIRE_OP_STATS] = "stats",       [WIRE_OP_PING] = "ping",     [WIRE_OP_SYNC] = "sync",
+};
+
+/* JSON --------------------------------------------------------------------------------------------- */
+
+/* A stream with the commas set right: each member or element is begun by one of the calls below. */
+struct json {
+    FILE *stream;
+    bool first; /* in the innermost object or array */
+};
+
+static void begin_element(struct json *json)
+{
+    if (!json->first)
+        fputc(',', json->stream);
+    json->first = false;
+}
+
+static void begin_member(struct json *json, const char *name)
+{
+    begin_element(json);
+    fprintf(json->stream, "\"%s\":", name);
+}
+
+static void open_object(struct json *json)
+{
+    fputc('{', json->stream);
+    json->first = true;
+}
+
+static void close_object(struct json *json)
+{
+    fputc('}', json->stream);
+    json->first = false;
+}
+
+static void put_number(struct json *json, const char *name, uint64_t number)
+{
+    begin_member(json, name);
+    fprintf(json->stream, "%" PRIu64, number);
+}
+
+static void put_us(struct json *json, const char *name, double ns)
+{
+    begin_member(json, name);
+    fprintf(json->stream, "%.3f", ns / 1000);
+}
+
+static void put_text(struct json *json, const char *name, const char *text)
+{
+    begin_member(json, name);
+    escape_print_json(json->stream, kv_slice_from_string(text));
+}
+
+static void put_flag(struct json *json, const char *name, bool flag)
+{
+    begin_member(json, name);
+    fputs(flag ? "true" : "false", json->stream);
+}
+
+/* Sections ----------------------------------------------------------------------------------------- */
+
+static void sum_statistics(const struct service *service, struct worker_statistics *sum)
+{
+    statistics_sum(sum, service->statistics, service->options->workers);
+    commit_statistics(service->commit, sum);
+}
+
+static void put_queues(const struct service *service, struct json *json)
+{
+    const struct lane_plan *plan = lanes_plan(service->lanes);
+    begin_member(json, "lanes");
+    open_object(json);
+    put_text(json, "mode", lanes_mode_name(service->options->lanes));
+    put_number(json, "lanes", plan->lanes);
+    put_number(json, "lanes_in_use", lanes_in_use(service->lanes));
+    put_number(json, "lane_depth", plan->lane.depth);
+    put_number(json, "lane_message_bytes", plan->lane.message_bytes);
+    put_number(json, "bulk_lanes", plan->bulk_lanes);
+    put_number(json, "bulk_depth", plan->bulk.depth);
+    put_number(json, "bulk_message_bytes", plan->bulk.message_bytes);
+    close_object(json);
+}
+
+static void put_workers(const struct service *service, struct json *json)
+{
+    put_number(json, "workers", service->options->workers);
+    if (!service->crew)
+        return;
+    struct crew_counts counts = crew_counts(service->crew);
+    put_number(json, "workers_awake", counts.on_duty + counts.away);
+}
+
+static void put_server(const struct service *service, struct json *json)
+{
+    const struct server_options *options = service->options;
+    char instance[17];
+    snprintf(instance, sizeof instance, "%016" PRIx64, service->instance);
+    put_text(json, "version", MQKV_VERSION);
+    put_number(json, "pid", (uint64_t)getpid());
+    put_text(json, "instance", instance);
+    put_number(json, "uptime_ms", (clock_monotonic_ns() - service->started_ns) / 1000000);
+    put_text(json, "queue", options->queue);
+    put_text(json, "dir", options->dir);
+    put_number(json, "datafiles", kvstore_datafiles(service->store));
+    put_workers(service, json);
+    put_text(json, "dispatch", "pool");
+    put_queues(service, json);
+    put_text(json, "locking", kvstore_locking_name(options->locking));
+    put_text(json, "sync", durability_name(options->durability));
+    if (options->durability == KVSTORE_SYNC_INTERVAL)
+        put_number(json, "sync_interval_ms", options->sync_interval_ms);
+    put_number(json, "max_value_bytes", kvstore_max_value_bytes(service->store));
+    put_number(json, "replies_waiting_for_sync", commit_waiting(service->commit));
+    put_number(json, "large_message_bytes", atomic_load(&service->budget->used_bytes));
+}
+
+static void put_operations(const struct service *service, struct json *json)
+{
+    struct worker_statistics *sum = statistics_create(1);
+    if (!sum)
+        return;
+    sum_statistics(service, sum);
+    uint64_t total = 0;
+    for (unsigned opcode = 1; opcode < STATISTICS_OPCODES; opcode++)
+        total += sum->operations[opcode];
+    put_number(json, "messages", sum->messages);
+    put_number(json, "total", total);
+    for (unsigned opcode = 1; opcode < STATISTICS_OPCODES; opcode++)
+        put_number(json, opcode_names[opcode], sum->operations[opcode]);
+    put_number(json, "hits", sum->hits);
+    put_number(json, "misses", sum->misses);
+    put_number(json, "bytes_in", sum->bytes_in);
+    put_number(json, "bytes_out", sum->bytes_out);
+    put_number(json, "sleeps", sum->sleeps);
+    begin_member(json, "errors");
+    open_object(json);
+    for (unsigned status = KV_OK + 1; status < KV_STATUS_COUNT; status++)
+        if (sum->statuses[status] > 0)
+            put_number(json, kv_status_name((enum kv_status)status), sum->statuses[status]);
+    close_object(json);
+    begin_member(json, "dropped");
+    open_object(json);
+    for (unsigned reason = 0; reason < DROPPED_REASONS; reason++)
+        put_number(json, dropped_reason_name((enum dropped_reason)reason), sum->dropped[reason]);
+    close_object(json);
+    free(sum);
+}
+
+static void put_latency(const struct service *service, struct json *json)
+{
+    struct worker_statistics *sum = statistics_create(1);
+    if (!sum)
+        return;
+    sum_statistics(service, sum);
+    for (unsigned stage = 0; stage < STAGES; stage++) {
+        const struct histogram *histogram = &sum->stages[stage];
+        begin_member(json, latency_stage_name((enum latency_stage)stage));
+        open_object(json);
+        put_number(json, "count", histogram->total_count);
+        put_us(json, "mean_us", histogram_mean_ns(histogram));
+        put_us(json, "p50_us", (double)histogram_quantile_ns(histogram, 0.5));
+        put_us(json, "p90_us", (double)histogram_quantile_ns(histogram, 0.9));
+        put_us(json, "p99_us", (double)histogram_quantile_ns(histogram, 0.99));
+        put_us(json, "p999_us", (double)histogram_quantile_ns(histogram, 0.999));
+        put_us(json, "max_us", (double)histogram->max_ns);
+        close_object(json);
+    }
+    free(sum);
+}
+
+/* The numbers of a data file, which add up over files. */
+#define FILE_FIELD(name)                                      \
+    {                                                         \
+#name, offsetof(struct kvstore_file_statistics, name) \
+    }
+static const struct {
+    const char *name;
+    size_t offset;
+} file_fields[] = {
+    FILE_FIELD(keys),           FILE_FIELD(expiring_keys),       FILE_FIELD(live_bytes),
+    FILE_FIELD(dead_bytes),     FILE_FIELD(file_bytes),          FILE_FIELD(index_bytes),
+    FILE_FIELD(appended_bytes), FILE_FIELD(synced_bytes),        FILE_FIELD(syncs),
+    FILE_FIELD(sync_failures),  FILE_FIELD(compactions),         FILE_FIELD(compaction_failures),
+    FILE_FIELD(expired),        FILE_FIELD(recovered_bytes_cut),
+};
+#define FILE_FIELD_COUNT (sizeof file_fields / sizeof file_fields[0])
+
+static void put_file(struct json *json, const uint64_t numbers[FILE_FIELD_COUNT])
+{
+    for (size_t i = 0; i < FILE_FIELD_COUNT; i++)
+        put_number(json, file_fields[i].name, numbers[i]);
+}
+
+/* The file's numbers, and added to the sums. */
+static void read_file_numbers(const struct kvstore_file_statistics *file,
+                              uint64_t numbers[FILE_FIELD_COUNT], uint64_t sums[FILE_FIELD_COUNT])
+{
+    for (size_t i = 0; i < FILE_FIELD_COUNT; i++) {
+        memcpy(&numbers[i], (const char *)file + file_fields[i].offset, sizeof numbers[i]);
+        sums[i] += numbers[i];
+    }
+}
+
+static void put_files(const struct service *service, struct json *json)
+{
+    uint64_t numbers[FILE_FIELD_COUNT], sums[FILE_FIELD_COUNT] = {0};
+    uint32_t count = kvstore_datafiles(service->store);
+    begin_member(json, "each");
+    fputc('[', json->stream);
+    json->first = true;
+    for (uint32_t i = 0; i < count; i++) {
+        struct kvstore_file_statistics file;
+        kvstore_file_statistics(service->store, i, &file);
+        read_file_numbers(&file, numbers, sums);
+        if (i >= MAX_FILES_LISTED)
+            continue;
+        begin_element(json);
+        open_object(json);
+        put_number(json, "file", i);
+        put_file(json, numbers);
+        put_flag(json, "from_checkpoint", file.from_checkpoint);
+        put_flag(json, "read_only", file.read_only);
+        close_object(json);
+    }
+    fputc(']', json->stream);
+    json->first = false;
+    begin_member(json, "sum");
+    open_object(json);
+    put_number(json, "files", count);
+    put_file(json, sums);
+    close_object(json);
+}
+
+static bool put_session(void *context, struct session *session)
+{
+    struct json *json = context;
+    begin_element(json);
+    open_object(json);
+    put_number(json, "session", session->id);
+    put_number(json, "pid", (uint64_t)session->pid);
+    put_number(json, "uid", session->uid);
+    put_number(json, "threads", session->threads);
+    put_number(json, "lane", session->assignment.lane);
+    put_number(json, "credits", session->assignment.credits);
+    put_number(json, "reply_bytes", session->reply_bytes);
+    const struct wire_segment *segment = atomic_load(&session->segment);
+    put_number(json, "segment_bytes", segment ? wire_segment_bytes(segment) : 0);
+    close_object(json);
+    return true;
+}
+
+static void put_sessions(const struct service *service, struct json *json)
+{
+    struct session_counts counts;
+    session_counts(service->sessions, &counts);
+    put_number(json, "live", counts.live);
+    put_number(json, "opened", counts.opened);
+    begin_member(json, "ended");
+    open_object(json);
+    for (unsigned reason = 0; reason < SESSION_END_REASONS; reason++)
+        put_number(json, session_end_reason_name((enum session_end_reason)reason),
+                   counts.ended[reason]);
+    close_object(json);
+    begin_member(json, "each");
+    fputc('[', json->stream);
+    json->first = true;
+    session_each(service->sessions, put_session, json);
+    fputc(']', json->stream);
+    json->first = false;
+}
+
+static const struct {
+    const char *name;
+    void (*put)(const struct service *service, struct json *json);
+} sections[] = {
+    {"server", put_server}, {"operations", put_operations}, {"latency", put_latency},
+    {"files", put_files},   {"sessions", put_sessions},
+};
+
+enum kv_status report_json(const struct service *service, struct kv_slice section, char **text,
+                           size_t *size)
+{
+    struct json json = {.stream = open_memstream(text, size)};
+    if (!json.stream)
+        return KV_NO_MEMORY;
+    bool known = section.size == 0;
+    open_object(&json);
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
+        bool asked = kv_slice_equal(section, kv_slice_from_string(sections[i].name));
+        known |= asked;
+        if (section.size > 0 && !asked)
+            continue;
+        begin_member(&json, sections[i].name);
+        open_object(&json);
+        sections[i].put(service, &json);
+        close_object(&json);
+    }
+    close_object(&json);
+    if (fclose(json.stream) != 0)
+        return KV_NO_MEMORY;
+    return known ? KV_OK : KV_NOT_FOUND;
+}

@@ -1,0 +1,19 @@
+/*
+ * report: the statistics of the daemon as JSON text, for WIRE_OP_STATS (documented in serverk(1)).
+ */
+#ifndef MQKV_SERVERK_REPORT_H
+#define MQKV_SERVERK_REPORT_H
+
+#include <stddef.h>
+
+#include "common/slice.h"
+#include "common/status.h"
+#include "serverk/service.h"
+
+/* One object with the named section ("server", "operations", "latency", "files", "sessions") as its
+ * member, or with all if `section` is empty. KV_NOT_FOUND: there is no such section; KV_NO_MEMORY.
+ * *text is to be freed. */
+enum kv_status report_json(const struct service *service, struct kv_slice section, char **text,
+                           size_t *size);
+
+#endif

@@ -1,0 +1,266 @@
+#include "serverk/server.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/parse.h"
+#include "common/random.h"
+#include "serverk/control.h"
+#include "serverk/daemonize.h"
+#include "serverk/leftovers.h"
+#include "serverk/pool.h"
+#include "wire/queue.h"
+
+#define MAX_SESSIONS 4096u
+
+/* Descriptors of a session: reply queue, pidfd, segment. */
+#define SESSION_DESCRIPTORS 3u
+
+/* Descriptors of the daemon itself: files, queues, epolls. */
+#define OWN_DESCRIPTORS 64u
+
+/* All sessions' large messages together: room for so many of the largest size, and at least so many
+ * bytes. */
+#define LARGE_MESSAGES      8u
+#define LARGE_MESSAGE_BYTES (256ull << 20)
+
+struct server {
+    struct service service;
+    struct transfer_budget budget;
+    struct control *control;
+    struct pool *pool;
+    bool pidfile_written;
+};
+
+/* Start -------------------------------------------------------------------------------------------- */
+
+static struct kvstore_options store_options(const struct server_options *options)
+{
+    return (struct kvstore_options){.datafiles = options->datafiles,
+                                    .create = true,
+                                    .locking = options->locking,
+                                    .durability = options->durability,
+                                    .sync_interval_ms = options->sync_interval_ms,
+                                    .max_value_bytes = options->max_value_bytes};
+}
+
+static struct lanes_options lanes_options(const struct server_options *options)
+{
+    return (struct lanes_options){.name = options->queue,
+                                  .mode = options->lanes,
+                                  .workers = options->workers,
+                                  .queue_mode = options->mode,
+                                  .group = options->group};
+}
+
+/* Raises the soft limit on descriptors to the hard one, and says how many sessions fit. */
+static unsigned session_capacity(uint32_t datafiles)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 64;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    uint64_t own = OWN_DESCRIPTORS + 2ull * datafiles;
+    uint64_t sessions = limit.rlim_cur > own ? (limit.rlim_cur - own) / SESSION_DESCRIPTORS : 1;
+    return sessions < 1 ? 1 : sessions > MAX_SESSIONS ? MAX_SESSIONS : (unsigned)sessions;
+}
+
+static void set_budget(struct transfer_budget *budget, uint32_t max_value_bytes)
+{
+    budget->message_max_bytes = (size_t)max_value_bytes + SERVICE_MESSAGE_EXTRA_BYTES;
+    budget->max_bytes = LARGE_MESSAGES * (uint64_t)budget->message_max_bytes;
+    if (budget->max_bytes < LARGE_MESSAGE_BYTES)
+        budget->max_bytes = LARGE_MESSAGE_BYTES;
+}
+
+/* The parts that need nothing but memory. */
+static enum kv_status create_parts(struct server *server, struct kv_error *error)
+{
+    struct service *service = &server->service;
+    const struct server_options *options = service->options;
+    set_budget(&server->budget, kvstore_max_value_bytes(service->store));
+    service->budget = &server->budget;
+    service->instance = random_secret();
+    service->started_ns = clock_monotonic_ns();
+    service->statistics = statistics_create(options->workers);
+    service->sessions =
+        session_table_create(session_capacity(kvstore_datafiles(service->store)), service->lanes,
+                             control_epoll(server->control), service->budget);
+    if (service->sessions)
+        service->commit = commit_create(service->store, service->sessions, service->budget);
+    if (options->lanes == LANES_AUTO) {
+        long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+        service->crew = crew_create(options->workers, cpus < 1 ? 1 : (unsigned)cpus);
+    }
+    if (!service->statistics || !service->sessions || !service->commit ||
+        (options->lanes == LANES_AUTO && !service->crew))
+        return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    return KV_OK;
+}
+
+static void log_start(const struct service *service)
+{
+    const struct server_options *options = service->options;
+    char datafiles[32], workers[32], lanes[LANE_PLAN_TEXT_BYTES], interval[16] = "";
+    if (lanes_shortfall(service->lanes))
+        log_warn("%s", lanes_shortfall(service->lanes));
+    if (options->durability == KVSTORE_SYNC_INTERVAL)
+        snprintf(interval, sizeof interval, ":%u", options->sync_interval_ms);
+    log_info("serverk " MQKV_VERSION
+             " ready: pid %ld, queue %s, dir %s, %s, %s, %s (%s), sync %s%s",
+             (long)getpid(), options->queue, options->dir,
+             format_count(kvstore_datafiles(service->store), "data file", datafiles),
+             format_count(options->workers, "worker", workers),
+             lane_plan_describe(lanes_plan(service->lanes), lanes), lanes_mode_name(options->lanes),
+             durability_name(options->durability), interval);
+}
+
+static enum kv_status release(struct server *server, struct kv_error *error);
+
+/* The queues come before the store: without them no new store is made in vain, and clients that come
+ * during a long recovery wait for their WELCOME instead of finding no server. */
+enum kv_status server_start(const struct server_options *options, struct server **result,
+                            struct kv_error *error)
+{
+    struct server *server = calloc(1, sizeof *server);
+    if (!server)
+        return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    struct service *service = &server->service;
+    service->options = options;
+    struct kvstore_options store = store_options(options);
+    struct lanes_options lanes = lanes_options(options);
+
+    enum kv_status status = control_create(&server->control, error);
+    if (status == KV_OK)
+        status = lanes_open(&lanes, &service->lanes, error);
+    if (status == KV_OK)
+        status = kvstore_open(options->dir, &store, &service->store, error);
+    if (status == KV_OK)
+        status = create_parts(server, error);
+    if (status == KV_OK && options->pidfile) {
+        status = pidfile_write(options->pidfile, error);
+        server->pidfile_written = status == KV_OK;
+    }
+    if (status == KV_OK) {
+        leftovers_remove(options->queue);
+        status = pool_start(service, &server->pool, error);
+    }
+    if (status != KV_OK) {
+        release(server, NULL);
+        return status;
+    }
+    log_start(service);
+    *result = server;
+    return KV_OK;
+}
+
+/* Stop --------------------------------------------------------------------------------------------- */
+
+/* Answers what clients had sent by now. */
+static void finish_received(struct server *server)
+{
+    pool_drain(server->pool);
+    commit_drain(server->service.commit);
+}
+
+/* Undoes server_start as far as it came. The names go before the store is closed, which takes time:
+ * clients then know that they must wait for another daemon. What they sent until they could know is
+ * still answered. */
+static enum kv_status release(struct server *server, struct kv_error *error)
+{
+    struct service *service = &server->service;
+    if (server->pool) {
+        pool_stop(server->pool);
+        finish_received(server);
+        lanes_unlink(service->lanes);
+        finish_received(server);
+        pool_free(server->pool);
+    }
+    session_table_free(service->sessions);
+    enum kv_status status = kvstore_close(service->store, error);
+    commit_free(service->commit);
+    crew_free(service->crew);
+    free(service->statistics);
+    if (server->pidfile_written)
+        unlink(service->options->pidfile);
+    lanes_close(service->lanes);
+    control_free(server->control);
+    free(server);
+    return status;
+}
+
+enum kv_status server_run(struct server *server, struct kv_error *error)
+{
+    const struct server_options *options = server->service.options;
+    int signal_number = control_run(server->control, server->service.sessions, options->queue);
+    log_info("signal %d (%s): stopping", signal_number, strsignal(signal_number));
+    control_expect_impatience(server->control);
+    bool failed = pool_failed(server->pool);
+    enum kv_status status = release(server, error);
+    if (status == KV_OK && failed)
+        status = kv_error_set(error, KV_IO, "a request queue failed");
+    if (status == KV_OK)
+        log_info("serverk stopped: queue %s, dir %s", options->queue, options->dir);
+    return status;
+}
+
+/* Check -------------------------------------------------------------------------------------------- */
+
+static bool directory_empty(const char *dir)
+{
+    DIR *listing = opendir(dir);
+    if (!listing)
+        return false;
+    unsigned entries = 0;
+    while (readdir(listing))
+        entries++;
+    closedir(listing);
+    return entries <= 2; /* . and .. */
+}
+
+static enum kv_status check_store(const struct server_options *options, struct kv_error *error)
+{
+    if (directory_empty(options->dir)) {
+        uint32_t datafiles =
+            options->datafiles ? options->datafiles : (uint32_t)KVSTORE_DEFAULT_DATAFILES;
+        char count[32];
+        printf("store %s: none yet; %s would be created\n", options->dir,
+               format_count(datafiles, "data file", count));
+        return KV_OK;
+    }
+    struct kvstore_options store_opening = store_options(options);
+    store_opening.create = false;
+    store_opening.read_only = true;
+    struct kvstore *store;
+    enum kv_status status = kvstore_open(options->dir, &store_opening, &store, error);
+    if (status != KV_OK)
+        return status;
+    char count[32];
+    printf("store %s: %s\n", options->dir,
+           format_count(kvstore_datafiles(store), "data file", count));
+    return kvstore_close(store, error);
+}
+
+enum kv_status server_check(const struct server_options *options, struct kv_error *error)
+{
+    enum kv_status status = check_store(options, error);
+    if (status != KV_OK)
+        return status;
+    struct wire_limits limits;
+    wire_limits_read(&limits);
+    struct lane_plan plan = lane_plan_first(options->lanes, options->workers, &limits);
+    char lanes[LANE_PLAN_TEXT_BYTES], need[32], have[32];
+    printf("queue %s: %s: %s of the %s that ulimit -q allows this user\n", options->queue,
+           lane_plan_describe(&plan, lanes), format_size(lane_plan_charge(&plan), need),
+           format_size(limits.msgqueue_bytes, have));
+    return KV_OK;
+}

@@ -1,0 +1,36 @@
+/*
+ * service: what all workers of the daemon share. Filled in by server.c before the first worker
+ * starts and constant from then on; each module pointed to says what its threads may do.
+ */
+#ifndef MQKV_SERVERK_SERVICE_H
+#define MQKV_SERVERK_SERVICE_H
+
+#include <stdint.h>
+
+#include "kvstore/kvstore.h"
+#include "serverk/commit.h"
+#include "serverk/crew.h"
+#include "serverk/lanes.h"
+#include "serverk/options.h"
+#include "serverk/session.h"
+#include "serverk/statistics.h"
+#include "serverk/transfer.h"
+
+/* A whole request or reply may be so much larger than the largest value: room for the longest key
+ * and every other field. */
+#define SERVICE_MESSAGE_EXTRA_BYTES (128u << 10)
+
+struct service {
+    const struct server_options *options;
+    struct kvstore *store;
+    struct lanes *lanes;
+    struct session_table *sessions;
+    struct transfer_budget *budget;
+    struct commit *commit;
+    struct crew *crew;                    /* NULL unless --lanes auto */
+    struct worker_statistics *statistics; /* a block for each worker */
+    uint64_t instance;                    /* random: this start of the daemon */
+    uint64_t started_ns;
+};
+
+#endif

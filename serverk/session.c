@@ -1,0 +1,344 @@
+#include "serverk/session.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/random.h"
+#include "wire/queue.h"
+
+/* An id is the slot in its low bits and the generation above: SLOT_BITS + GENERATION_BITS = 32. */
+#define SLOT_BITS       12u
+#define GENERATION_BITS 20u
+#define MAX_CAPACITY    (1u << SLOT_BITS)
+
+/* A state is, from the top: generation, phase (32 bits together), holds (32 bits). A thread that
+ * looks for a session adds a hold before it knows what the slot is, and takes it away again if it is
+ * not the session it wants; so holds may flicker in any phase, and phases are changed by adding a
+ * difference above the holds. The table itself has one hold of a LIVE session. */
+enum phase { FREE = 0, LIVE = 1, CLOSING = 2, DISPOSING = 3 };
+#define PHASE_BITS 2u
+#define HOLDS_MASK 0xffffffffu
+
+static uint64_t tag(uint32_t generation, enum phase phase)
+{
+    return (uint64_t)((generation << PHASE_BITS) | phase) << 32;
+}
+
+static enum phase phase_of(uint64_t state)
+{
+    return (enum phase)((state >> 32) & ((1u << PHASE_BITS) - 1));
+}
+
+static uint32_t generation_of(uint64_t state)
+{
+    return (uint32_t)(state >> (32 + PHASE_BITS));
+}
+
+struct session_table {
+    struct session *slots;
+    unsigned capacity;
+    struct lanes *lanes;
+    int watch_epoll;
+    struct transfer_budget *budget;
+
+    pthread_mutex_t lock; /* free_slots */
+    uint16_t free_slots[MAX_CAPACITY];
+    unsigned free_count;
+
+    _Atomic uint64_t last_fault_ms; /* when one was last logged as a warning */
+    _Atomic uint64_t opened;
+    _Atomic uint64_t ended[SESSION_END_REASONS];
+};
+
+struct session_table *session_table_create(unsigned capacity, struct lanes *lanes, int watch_epoll,
+                                           struct transfer_budget *budget)
+{
+    if (capacity > MAX_CAPACITY)
+        capacity = MAX_CAPACITY;
+    struct session_table *table = calloc(1, sizeof *table);
+    struct session *slots =
+        aligned_alloc(_Alignof(struct session), capacity * sizeof(struct session));
+    if (!table || !slots) {
+        free(table);
+        free(slots);
+        return NULL;
+    }
+    memset(slots, 0, capacity * sizeof *slots);
+    table->slots = slots;
+    table->capacity = capacity;
+    table->lanes = lanes;
+    table->watch_epoll = watch_epoll;
+    table->budget = budget;
+    pthread_mutex_init(&table->lock, NULL);
+    for (unsigned slot = capacity; slot-- > 0;) {
+        atomic_init(&slots[slot].state, tag(1, FREE));
+        table->free_slots[table->free_count++] = (uint16_t)slot;
+    }
+    return table;
+}
+
+static bool end_for_shutdown(void *table, struct session *session)
+{
+    session_end(table, session, SESSION_SHUTDOWN);
+    return true;
+}
+
+void session_table_free(struct session_table *table)
+{
+    if (!table)
+        return;
+    session_each(table, end_for_shutdown, table);
+    pthread_mutex_destroy(&table->lock);
+    free(table->slots);
+    free(table);
+}
+
+static int take_free_slot(struct session_table *table)
+{
+    pthread_mutex_lock(&table->lock);
+    int slot = table->free_count > 0 ? table->free_slots[--table->free_count] : -1;
+    pthread_mutex_unlock(&table->lock);
+    return slot;
+}
+
+static void return_slot(struct session_table *table, const struct session *session)
+{
+    pthread_mutex_lock(&table->lock);
+    table->free_slots[table->free_count++] = (uint16_t)(session - table->slots);
+    pthread_mutex_unlock(&table->lock);
+}
+
+struct session *session_open(struct session_table *table, const struct session_start *start)
+{
+    int slot = take_free_slot(table);
+    if (slot < 0) {
+        errno = EAGAIN;
+        return NULL;
+    }
+    struct session *session = &table->slots[slot];
+    uint32_t generation = generation_of(atomic_load(&session->state));
+    uint32_t id = (generation << SLOT_BITS) | (uint32_t)slot;
+    struct epoll_event watch = {.events = EPOLLIN, .data = {.u64 = id}};
+    if (epoll_ctl(table->watch_epoll, EPOLL_CTL_ADD, start->pidfd, &watch) != 0) {
+        int error_number = errno;
+        return_slot(table, session);
+        errno = error_number;
+        return NULL;
+    }
+    session->id = id;
+    session->reply_bytes = start->reply_bytes;
+    session->cookie = random_secret();
+    session->nonce = start->nonce;
+    session->reply_queue = start->reply_queue;
+    session->pid = start->pid;
+    session->uid = start->uid;
+    session->threads = start->threads;
+    session->assignment = lanes_assign(table->lanes, start->reply_depth);
+    atomic_store(&session->segment, NULL);
+    transfers_init(&session->transfers);
+    session->pidfd = start->pidfd;
+    strcpy(session->reply_name, start->reply_name);
+    session->client_died = false;
+    session->segment_count = 0;
+    session->segment_name[0] = '\0';
+    atomic_fetch_add(&table->opened, 1);
+    /* Two holds: the table's and the caller's. */
+    atomic_fetch_add(&session->state, tag(generation, LIVE) - tag(generation, FREE) + 2);
+    return session;
+}
+
+struct session *session_acquire(struct session_table *table, uint32_t id, uint64_t cookie)
+{
+    uint32_t slot = id & (MAX_CAPACITY - 1);
+    if (slot >= table->capacity)
+        return NULL;
+    struct session *session = &table->slots[slot];
+    uint64_t state = atomic_fetch_add_explicit(&session->state, 1, memory_order_acquire);
+    if ((state & ~(uint64_t)HOLDS_MASK) == tag(id >> SLOT_BITS, LIVE) && session->cookie == cookie)
+        return session;
+    session_release(table, session);
+    return NULL;
+}
+
+void session_hold(struct session *session)
+{
+    atomic_fetch_add_explicit(&session->state, 1, memory_order_relaxed);
+}
+
+/* Removes what the dead client did not come to unlink. The names hold its pid, so they are nobody
+ * else's; and a reply queue that is still linked is the one that the name means. */
+static void unlink_leftovers(const struct session *session)
+{
+    if (!wire_queue_unlinked(session->reply_queue))
+        mq_unlink(session->reply_name);
+    if (session->segment_name[0])
+        shm_unlink(session->segment_name);
+}
+
+void session_close_queue(mqd_t reply_queue)
+{
+    close((int)reply_queue);
+}
+
+/* Nobody holds the session, and nobody can find it. */
+static void dispose(struct session_table *table, struct session *session)
+{
+    if (session->client_died)
+        unlink_leftovers(session);
+    lanes_give_back(table->lanes, &session->assignment);
+    session_close_queue(session->reply_queue);
+    close(session->pidfd);
+    for (unsigned i = 0; i < session->segment_count; i++)
+        wire_segment_close(session->segments[i]);
+    transfers_clear(&session->transfers, table->budget);
+
+    uint32_t generation = generation_of(atomic_load(&session->state));
+    uint32_t next = (generation + 1) & ((1u << GENERATION_BITS) - 1);
+    if (next == 0)
+        next = 1; /* id 0 means: no session */
+    atomic_fetch_add(&session->state, tag(next, FREE) - tag(generation, DISPOSING));
+    return_slot(table, session);
+}
+
+void session_release(struct session_table *table, struct session *session)
+{
+    uint64_t before = atomic_fetch_sub_explicit(&session->state, 1, memory_order_acq_rel);
+    if ((before & HOLDS_MASK) != 1 || phase_of(before) != CLOSING)
+        return;
+    /* If a hold flickers in between, its owner comes here too and does it. */
+    uint64_t idle = before - 1;
+    uint64_t disposing = tag(generation_of(before), DISPOSING);
+    if (atomic_compare_exchange_strong(&session->state, &idle, disposing))
+        dispose(table, session);
+}
+
+/* A client that faults again and again does not fill the log: a warning a second. */
+static bool fault_is_news(struct session_table *table)
+{
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    uint64_t last_ms = atomic_load(&table->last_fault_ms);
+    return now_ms - last_ms >= 1000 &&
+           atomic_compare_exchange_strong(&table->last_fault_ms, &last_ms, now_ms);
+}
+
+void session_end(struct session_table *table, struct session *session,
+                 enum session_end_reason reason)
+{
+    uint64_t state = atomic_load(&session->state);
+    do {
+        if (phase_of(state) != LIVE)
+            return;
+    } while (!atomic_compare_exchange_weak(&session->state, &state,
+                                           state + tag(generation_of(state), CLOSING) -
+                                               tag(generation_of(state), LIVE)));
+    session->client_died = reason == SESSION_DIED; /* read by the last to let go */
+    atomic_fetch_add(&table->ended[reason], 1);
+    if (reason == SESSION_FAULT && fault_is_news(table))
+        log_warn("session %u of process %ld ended: it has no room for its replies", session->id,
+                 (long)session->pid);
+    else
+        log_debug("session %u of process %ld ended: %s", session->id, (long)session->pid,
+                  session_end_reason_name(reason));
+    session_release(table, session); /* the table's hold */
+}
+
+/* Holds the slot's session if it is live. */
+static bool hold_if_live(struct session_table *table, struct session *session)
+{
+    uint64_t state = atomic_fetch_add_explicit(&session->state, 1, memory_order_acquire);
+    if (phase_of(state) == LIVE)
+        return true;
+    session_release(table, session);
+    return false;
+}
+
+void session_each(struct session_table *table,
+                  bool (*visit)(void *context, struct session *session), void *context)
+{
+    bool go_on = true;
+    for (unsigned slot = 0; slot < table->capacity && go_on; slot++) {
+        struct session *session = &table->slots[slot];
+        if (!hold_if_live(table, session))
+            continue;
+        go_on = visit(context, session);
+        session_release(table, session);
+    }
+}
+
+void session_end_id(struct session_table *table, uint32_t id, enum session_end_reason reason)
+{
+    struct session *session = &table->slots[id & (MAX_CAPACITY - 1)];
+    if (!hold_if_live(table, session))
+        return;
+    if (session->id == id)
+        session_end(table, session, reason);
+    session_release(table, session);
+}
+
+struct abandoned_search {
+    struct session_table *table;
+    pid_t pid;
+};
+
+static bool end_if_abandoned(void *context, struct session *session)
+{
+    const struct abandoned_search *search = context;
+    if ((search->pid == 0 || search->pid == session->pid) &&
+        wire_queue_owner(session->reply_queue) == 0)
+        session_end(search->table, session, SESSION_ABANDONED);
+    return true;
+}
+
+void session_end_abandoned(struct session_table *table, pid_t pid)
+{
+    struct abandoned_search search = {table, pid};
+    session_each(table, end_if_abandoned, &search);
+}
+
+bool session_send(struct session_table *table, struct session *session, const void *message,
+                  size_t size)
+{
+    if (wire_send(session->reply_queue, message, size, 0, 0) == 0)
+        return true;
+    session_end(table, session, SESSION_FAULT);
+    return false;
+}
+
+bool session_add_segment(struct session *session, struct wire_segment *segment, const char *name)
+{
+    pthread_mutex_lock(&session->transfers.lock);
+    bool taken = session->segment_count < SESSION_MAX_SEGMENTS;
+    if (taken) {
+        session->segments[session->segment_count++] = segment;
+        strcpy(session->segment_name, name);
+        atomic_store(&session->segment, segment);
+    }
+    pthread_mutex_unlock(&session->transfers.lock);
+    return taken;
+}
+
+void session_counts(const struct session_table *table, struct session_counts *counts)
+{
+    counts->opened = atomic_load(&table->opened);
+    uint64_t ended = 0;
+    for (unsigned reason = 0; reason < SESSION_END_REASONS; reason++)
+        ended += counts->ended[reason] = atomic_load(&table->ended[reason]);
+    counts->live = counts->opened - ended;
+}
+
+const char *session_end_reason_name(enum session_end_reason reason)
+{
+    static const char *const names[] = {[SESSION_BYE] = "bye",
+                                        [SESSION_DIED] = "died",
+                                        [SESSION_FAULT] = "fault",
+                                        [SESSION_ABANDONED] = "abandoned",
+                                        [SESSION_SHUTDOWN] = "shutdown"};
+    return names[reason];
+}

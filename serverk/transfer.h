@@ -1,0 +1,73 @@
+/*
+ * transfer: messages of one session that are larger than its queues take: requests that arrive in
+ * PARTs, and replies that go out in REPLY_PARTs, each fetched with MORE. A session has at most one
+ * request being assembled and TRANSFER_MAX_STORED replies waiting; all sessions together take no
+ * more memory for them than the budget they share.
+ */
+#ifndef MQKV_SERVERK_TRANSFER_H
+#define MQKV_SERVERK_TRANSFER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/status.h"
+#include "wire/message.h"
+
+#define TRANSFER_MAX_STORED 2u
+
+struct transfer_budget {
+    _Atomic uint64_t used_bytes;
+    uint64_t max_bytes;
+    size_t message_max_bytes; /* of one request or reply as a whole */
+};
+
+/* A whole message, on the heap. */
+struct transfer_message {
+    uint8_t *data; /* NULL: none */
+    size_t size;
+    size_t done; /* received, or sent */
+    uint64_t request_id;
+};
+
+/* Of one session. */
+struct transfers {
+    pthread_mutex_t lock;
+    struct transfer_message assembly;
+    struct transfer_message stored[TRANSFER_MAX_STORED];
+    unsigned reserved; /* replies that may still be stored, beside those that are */
+};
+
+void transfers_init(struct transfers *transfers);
+
+/* Frees what is under way. */
+void transfers_clear(struct transfers *transfers, struct transfer_budget *budget);
+
+/* Takes the next part of a request. KV_OK: taken, and if it was the last, *whole is the message (free
+ * with transfer_free); else whole->data is NULL. KV_VALUE_TOO_BIG, KV_OVERLOADED (budget),
+ * KV_NO_MEMORY; KV_BAD_REQUEST: not the part that comes next (the assembly is given up). A part with
+ * offset 0 starts anew. */
+enum kv_status transfer_take_part(struct transfers *transfers, struct transfer_budget *budget,
+                                  uint64_t request_id, const struct wire_part *part,
+                                  struct transfer_message *whole);
+
+/* Sets aside the right to store one reply, before operations are executed whose results may not fit
+ * a message. False: too many wait already. */
+bool transfer_reserve(struct transfers *transfers, struct transfer_budget *budget);
+void transfer_cancel(struct transfers *transfers, struct transfer_budget *budget);
+
+/* Stores a copy of the reply under a reservation, which is used up. False: out of memory. */
+bool transfer_store(struct transfers *transfers, struct transfer_budget *budget,
+                    uint64_t request_id, const void *data, size_t size);
+
+/* Writes the piece from `offset` on of the stored reply to header->request_id, as much as the cursor
+ * has room for, as a REPLY_PART under that header; frees the reply after its last piece. False: no
+ * such reply is stored, or this is not the piece that comes next. */
+bool transfer_next_piece(struct transfers *transfers, struct transfer_budget *budget,
+                         const struct wire_header *header, uint32_t offset,
+                         struct write_cursor *cursor);
+
+void transfer_free(struct transfer_message *message, struct transfer_budget *budget);
+
+#endif

@@ -1,0 +1,274 @@
+#include "serverk/worker.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "common/clock.h"
+#include "serverk/deliver.h"
+#include "serverk/execute.h"
+#include "serverk/handshake.h"
+#include "wire/message.h"
+
+/* After a message that needed more than so much of a buffer, the memory goes back to the kernel. */
+#define KEEP_BYTES (1u << 20)
+
+/* Every so many messages the backlog is looked at, for the estimate of the queue wait. */
+#define ESTIMATE_EVERY 64u
+
+static uint8_t *reserve_buffer(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+bool worker_init(struct worker *worker, const struct service *service,
+                 struct worker_statistics *statistics)
+{
+    *worker = (struct worker){.service = service,
+                              .statistics = statistics,
+                              .receivers = 1,
+                              .receiver = {.sleep_epoll = -1},
+                              .buffer_bytes = service->budget->message_max_bytes};
+    worker->reply = reserve_buffer(worker->buffer_bytes);
+    worker->incoming = reserve_buffer(worker->buffer_bytes);
+    worker->outgoing = reserve_buffer(worker->buffer_bytes);
+    if (worker->reply && worker->incoming && worker->outgoing &&
+        commit_waits_init(&worker->waits, kvstore_datafiles(service->store)))
+        return true;
+    worker_free(worker);
+    return false;
+}
+
+void worker_free(struct worker *worker)
+{
+    uint8_t *buffers[] = {worker->reply, worker->incoming, worker->outgoing};
+    for (unsigned i = 0; i < 3; i++)
+        if (buffers[i])
+            munmap(buffers[i], worker->buffer_bytes);
+    commit_waits_free(&worker->waits);
+}
+
+void worker_expect_long(struct worker *worker)
+{
+    if (worker->away || !worker->service->crew)
+        return;
+    crew_leave(worker->service->crew);
+    worker->away = true;
+}
+
+static void come_back(struct worker *worker)
+{
+    if (worker->away)
+        crew_return(worker->service->crew);
+    worker->away = false;
+}
+
+static void drop(struct worker *worker, enum dropped_reason reason)
+{
+    statistics_add(&worker->statistics->dropped[reason], 1);
+}
+
+/* For a message that fails as a whole, whatever its kind. */
+static void fail(struct worker *worker, struct session *session, const struct wire_header *header,
+                 enum kv_status status, const char *sentence)
+{
+    size_t sent =
+        deliver_failure(worker->service->sessions, session, header->request_id, status, sentence);
+    statistics_add(&worker->statistics->statuses[status], 1);
+    statistics_add(&worker->statistics->bytes_out, sent);
+}
+
+/* Operations --------------------------------------------------------------------------------------- */
+
+static void give_back_memory(const struct worker *worker, size_t reply_bytes)
+{
+    if (reply_bytes > KEEP_BYTES)
+        madvise(worker->reply, worker->buffer_bytes, MADV_DONTNEED);
+}
+
+/* Sends the reply, or leaves it to the commit queue. */
+static void send_reply(struct worker *worker, struct session *session, struct reply *reply)
+{
+    const struct service *service = worker->service;
+    struct kv_slice message = reply_finish(reply);
+    if (worker->waits.count > 0) {
+        commit_hold(service->commit, session, message, reply->extended, &worker->waits);
+        commit_waits_clear(&worker->waits);
+    } else {
+        size_t sent =
+            deliver_reply(service->sessions, service->budget, session, message, reply->extended);
+        statistics_add(&worker->statistics->bytes_out, sent);
+    }
+    give_back_memory(worker, message.size);
+}
+
+static bool deadline_passed(const struct wire_header *request)
+{
+    return request->deadline_ms != 0 && clock_monotonic_coarse_ms() >= request->deadline_ms;
+}
+
+/* A request, in one message or put together from parts. */
+static void run_request(struct worker *worker, struct session *session,
+                        const struct wire_header *request, struct read_cursor *operations,
+                        uint64_t received_ns)
+{
+    struct worker_statistics *statistics = worker->statistics;
+    statistics_add(&statistics->messages, 1);
+    if (deadline_passed(request)) {
+        fail(worker, session, request, KV_DEADLINE, "the deadline passed before it was executed");
+        return;
+    }
+    struct reply reply;
+    const char *sentence = "";
+    enum kv_status status =
+        execute_request(worker, session, request, operations, &reply, &sentence);
+    if (status != KV_OK) {
+        fail(worker, session, request, status, sentence);
+        return;
+    }
+    uint64_t worked_ns = clock_monotonic_ns();
+    uint64_t lock_wait_ns = kvstore_take_lock_wait_ns();
+    send_reply(worker, session, &reply);
+    uint64_t sent_ns = worker->done_ns = clock_monotonic_ns();
+    uint64_t work_ns = worked_ns - received_ns;
+    histogram_record(&statistics->stages[STAGE_LOCK_WAIT], lock_wait_ns);
+    histogram_record(&statistics->stages[STAGE_WORK],
+                     work_ns > lock_wait_ns ? work_ns - lock_wait_ns : 0);
+    histogram_record(&statistics->stages[STAGE_REPLY], sent_ns - worked_ns);
+}
+
+/* A piece of a request; the last one completes it. */
+static void take_part(struct worker *worker, struct session *session,
+                      const struct wire_header *header, struct read_cursor *body,
+                      uint64_t received_ns)
+{
+    const struct service *service = worker->service;
+    struct wire_part part;
+    struct transfer_message whole = {0};
+    enum kv_status status = wire_get_part(body, &part);
+    if (status == KV_OK)
+        status = transfer_take_part(&session->transfers, service->budget, header->request_id, &part,
+                                    &whole);
+    if (status != KV_OK) {
+        fail(worker, session, header, status, "this piece of a request can not be taken");
+        return;
+    }
+    if (!whole.data) {
+        deliver_failure(service->sessions, session, header->request_id, KV_OK, ""); /* go on */
+        return;
+    }
+    worker_expect_long(worker);
+    struct read_cursor cursor = read_cursor(whole.data, whole.size);
+    struct wire_header request = {0};
+    status = wire_get_header(&cursor, &request);
+    if (status == KV_OK &&
+        (request.kind != WIRE_REQUEST || request.session != header->session ||
+         request.secret != header->secret || request.request_id != header->request_id))
+        status = KV_BAD_REQUEST;
+    if (status == KV_OK)
+        run_request(worker, session, &request, &cursor, received_ns);
+    else
+        fail(worker, session, header, status, "what the pieces make up is not their request");
+    transfer_free(&whole, service->budget);
+}
+
+static void send_more(struct worker *worker, struct session *session,
+                      const struct wire_header *header, struct read_cursor *body)
+{
+    struct wire_part part;
+    if (wire_get_part(body, &part) != KV_OK) {
+        fail(worker, session, header, KV_BAD_REQUEST, "malformed MORE message");
+        return;
+    }
+    size_t sent = deliver_piece(worker->service->sessions, worker->service->budget, session,
+                                header->request_id, part.offset);
+    statistics_add(&worker->statistics->bytes_out, sent);
+}
+
+/* Messages ----------------------------------------------------------------------------------------- */
+
+static void handle_kind(struct worker *worker, struct session *session,
+                        const struct wire_header *header, struct read_cursor *body,
+                        uint64_t received_ns)
+{
+    switch (header->kind) {
+    case WIRE_REQUEST:
+        run_request(worker, session, header, body, received_ns);
+        return;
+    case WIRE_PART:
+        take_part(worker, session, header, body, received_ns);
+        return;
+    case WIRE_MORE:
+        send_more(worker, session, header, body);
+        return;
+    case WIRE_SEGMENT:
+        handshake_segment(worker, session, header, body);
+        return;
+    case WIRE_BYE:
+        session_end(worker->service->sessions, session, SESSION_BYE);
+        return;
+    case WIRE_HELLO:
+    case WIRE_WELCOME:
+    case WIRE_REFUSED:
+    case WIRE_REPLY:
+    case WIRE_REPLY_PART:
+        break;
+    }
+    fail(worker, session, header, KV_UNSUPPORTED, "clients send no messages of this kind");
+}
+
+static void handle_message(struct worker *worker, size_t size, uint64_t received_ns)
+{
+    struct read_cursor cursor = read_cursor(worker->receiver.buffer, size);
+    struct wire_header header = {0};
+    enum kv_status status = wire_get_header(&cursor, &header);
+    if (header.kind == WIRE_HELLO && header.session == 0) {
+        handshake_hello(worker, &header, status, &cursor);
+        return;
+    }
+    if (header.session == 0) {
+        drop(worker, DROPPED_MALFORMED);
+        return;
+    }
+    struct session_table *sessions = worker->service->sessions;
+    struct session *session = session_acquire(sessions, header.session, header.secret);
+    if (!session) {
+        if (header.kind != WIRE_BYE) /* the end of the process was noticed before its last word */
+            drop(worker, DROPPED_UNKNOWN_SESSION);
+        return;
+    }
+    if (status == KV_OK)
+        handle_kind(worker, session, &header, &cursor, received_ns);
+    else
+        fail(worker, session, &header, status, "the header is malformed or of an unknown kind");
+    session_release(sessions, session);
+}
+
+/* Messages carry no time of sending. So the wait of a message that came now is estimated by what is
+ * before it: messages waiting in this queue, times the mean time one takes, over the workers that
+ * take from it. */
+static void estimate_queue_wait(struct worker *worker, uint64_t service_ns)
+{
+    int64_t change = ((int64_t)service_ns - (int64_t)worker->mean_service_ns) / 16;
+    worker->mean_service_ns += (uint64_t)change;
+    if (worker->receiver.taken % ESTIMATE_EVERY != 0)
+        return;
+    const struct receiver *receiver = &worker->receiver;
+    uint64_t waiting = receiver_backlog_behind(receiver);
+    unsigned takers = receiver->crew ? crew_counts(receiver->crew).on_duty : worker->receivers;
+    histogram_record(&worker->statistics->stages[STAGE_QUEUE_WAIT],
+                     waiting * worker->mean_service_ns / (takers > 0 ? takers : 1));
+}
+
+uint64_t worker_handle(struct worker *worker, size_t size)
+{
+    uint64_t received_ns = clock_monotonic_ns();
+    statistics_add(&worker->statistics->bytes_in, size);
+    handle_message(worker, size, received_ns);
+    come_back(worker);
+    if (worker->done_ns < received_ns)
+        worker->done_ns = clock_monotonic_ns();
+    estimate_queue_wait(worker, worker->done_ns - received_ns);
+    return worker->done_ns;
+}

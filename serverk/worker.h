@@ -1,0 +1,46 @@
+/*
+ * worker: what one worker does with one message: find the session, execute or manage, reply. How
+ * messages come to it is pool.h's business.
+ */
+#ifndef MQKV_SERVERK_WORKER_H
+#define MQKV_SERVERK_WORKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "serverk/receiver.h"
+#include "serverk/service.h"
+
+/* Used by one thread. */
+struct worker {
+    const struct service *service;
+    struct worker_statistics *statistics;
+    struct receiver receiver;
+    unsigned receivers; /* workers that serve the same queues, this one included */
+
+    uint8_t *reply;      /* replies are built here; of buffer_bytes */
+    uint8_t *incoming;   /* values read out of segments that are not mapped; likewise */
+    uint8_t *outgoing;   /* values on their way into such segments; likewise */
+    size_t buffer_bytes; /* address space: memory is taken as far as it is used */
+
+    struct commit_waits waits; /* of the message being executed */
+    bool away;                 /* crew_leave was called for it */
+
+    uint64_t done_ns;         /* end of the last message */
+    uint64_t mean_service_ns; /* of a message, moving average */
+};
+
+/* False: out of memory. The receiver is set up by the caller. */
+bool worker_init(struct worker *worker, const struct service *service,
+                 struct worker_statistics *statistics);
+void worker_free(struct worker *worker);
+
+/* Deals with the message of `size` bytes in the receiver's buffer. Returns the time (monotonic ns) it
+ * was done. */
+uint64_t worker_handle(struct worker *worker, size_t size);
+
+/* Called before an operation that takes long: another worker takes over the lanes meanwhile. */
+void worker_expect_long(struct worker *worker);
+
+#endif

@@ -1,0 +1,216 @@
+/*
+ * The record decoder and the opening of a data file under libFuzzer.
+ *
+ * Each input is read as a record at its start, and then taken for the log of a store of one file:
+ *
+ *   byte 0     bit 0: make the checksums of what parses as records, and of the checkpoint, hold, so
+ *              that the input gets past them; bit 1: the input is the whole file, header page
+ *              included; bit 2: its second half is the checkpoint
+ *   byte 1, 2  the synced offset, in 8 bytes after the header page
+ *   the rest   the log, or the file
+ *
+ * Whatever it is: the store opens or says what is wrong; if it opens, all that a scan gives can be
+ * got, a put can be read back, and so it can after another open. Syncs are left out: they would take
+ * nine tenths of the time.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "common/cursor.h"
+#include "common/log.h"
+#include "kvstore/fileheader.h"
+#include "kvstore/fileio.h"
+#include "kvstore/kvstore.h"
+#include "kvstore/record.h"
+
+#define SALT            UINT64_C(0x5a17)
+#define SEED            UINT64_C(0x5eed)
+#define CONTROL_BYTES   3u
+#define MAX_INPUT_BYTES 65536u
+
+enum { FIX_CHECKSUMS = 1, WHOLE_FILE = 2, WITH_CHECKPOINT = 4 };
+
+static char dir[] = "/tmp/mqkv-fuzz-record-XXXXXX";
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+static int in_dir(const char *name, int flags)
+{
+    char path[sizeof dir + 32];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return open(path, flags | O_CLOEXEC, 0600);
+}
+
+static void remove_dir(void)
+{
+    static const char *const names[] = {"data.0000", "data.0000.index", "data.0000.new",
+                                        "data.0000.index.tmp", "lock"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[sizeof dir + 32];
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        unlink(path);
+    }
+    rmdir(dir);
+}
+
+static void write_file(const char *name, const uint8_t *first, size_t first_bytes,
+                       const uint8_t *second, size_t second_bytes)
+{
+    int fd = in_dir(name, O_WRONLY | O_CREAT | O_TRUNC);
+    require(fd >= 0);
+    require(write(fd, first, first_bytes) == (ssize_t)first_bytes);
+    require(second_bytes == 0 || write(fd, second, second_bytes) == (ssize_t)second_bytes);
+    close(fd);
+}
+
+static void write_header(uint8_t *page, uint64_t synced_offset)
+{
+    struct file_identity identity = {FILE_FORMAT_VERSION, 1, 0, SEED, SALT};
+    struct file_progress progress = {1, synced_offset, 7};
+    memset(page, 0, FILE_HEADER_BYTES);
+    fileheader_write_identity(page, &identity);
+    fileheader_write_progress(page, SALT, &progress);
+}
+
+static void fix_checksums(uint8_t *log, size_t size)
+{
+    struct record record;
+    uint64_t size_bytes;
+    for (size_t at = 0; at < size; at += size_bytes) {
+        if (record_parse(log + at, size - at, &record, &size_bytes) != RECORD_VALID)
+            break;
+        uint8_t *copy = malloc(size_bytes);
+        require(copy != NULL);
+        record_write(copy, &record, kv_slice(NULL, 0), SALT, FILE_HEADER_BYTES + at);
+        memcpy(log + at, copy, size_bytes);
+        free(copy);
+    }
+}
+
+static void fix_checkpoint(uint8_t *checkpoint, size_t size)
+{
+    const size_t checksum_bytes = 8;
+    if (size >= checksum_bytes)
+        store_u64(checkpoint + size - checksum_bytes,
+                  XXH3_64bits_withSeed(checkpoint, size - checksum_bytes, SALT));
+}
+
+/* A record that reads as valid is written to the same bytes. */
+static void try_record(const uint8_t *data, size_t size)
+{
+    struct record record;
+    uint64_t size_bytes;
+    record_peek_key(data, size);
+    if (record_parse(data, size, &record, &size_bytes) != RECORD_VALID)
+        return;
+    require(size_bytes <= size && size_bytes % RECORD_ALIGNMENT == 0);
+    require(kv_slice_equal(record_peek_key(data, size), record.key));
+    if (record_read(data, size, SALT, 0, &record, &size_bytes) != RECORD_VALID)
+        return;
+    uint8_t *copy = malloc(size_bytes);
+    require(copy != NULL);
+    require(record_write(copy, &record, kv_slice(NULL, 0), SALT, 0) == size_bytes);
+    require(memcmp(copy, data, size_bytes) == 0);
+    free(copy);
+}
+
+static bool visit(void *context, const struct kvstore_scanned *entry)
+{
+    uint64_t *visits = context;
+    ++*visits;
+    return entry->key.size > 0 && entry->key.size <= KVSTORE_MAX_KEY_BYTES;
+}
+
+static void scan_all(struct kvstore *store)
+{
+    uint64_t cursor = 0;
+    uint64_t visits = 0;
+    do {
+        enum kv_status status =
+            kvstore_scan(store, &cursor, kv_slice(NULL, 0), 1000, visit, &visits);
+        if (status == KV_CORRUPT)
+            return;
+        require(status == KV_OK);
+    } while (cursor != 0);
+    require(visits <= MAX_INPUT_BYTES);
+}
+
+static void try_store(void)
+{
+    static const struct kvstore_options options = {.max_value_bytes = KVSTORE_MAX_VALUE_BYTES,
+                                                   .compact_dead_percent = 100};
+    struct kv_slice key = kv_slice("fuzz", 4);
+    for (int round = 0; round < 2; round++) {
+        struct kvstore *store;
+        struct kv_error error = {0};
+        char value[8];
+        if (kvstore_open(dir, &options, &store, &error) != KV_OK) {
+            require(error.text[0] != '\0');
+            return;
+        }
+        scan_all(store);
+        if (kvstore_put(store, key, kv_slice("value", 5), NULL, NULL) == KV_OK)
+            require(kvstore_get(store, key, value, sizeof value, NULL) == KV_OK &&
+                    memcmp(value, "value", 5) == 0);
+        require(kvstore_close(store, &error) == KV_OK);
+    }
+}
+
+static int no_sync(int fd)
+{
+    (void)fd;
+    return 0;
+}
+
+static void get_ready(void)
+{
+    static struct fileio without_syncs;
+    if (fileio == &without_syncs)
+        return;
+    without_syncs = fileio_system;
+    without_syncs.sync_data = no_sync;
+    without_syncs.sync_dir = no_sync;
+    fileio = &without_syncs;
+    log_set_level(LOG_LEVEL_ERROR);
+    require(mkdtemp(dir) != NULL);
+    atexit(remove_dir);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    get_ready();
+    try_record(data, size);
+    if (size < CONTROL_BYTES || size > MAX_INPUT_BYTES)
+        return 0;
+
+    uint8_t control = data[0];
+    uint64_t synced_offset = FILE_HEADER_BYTES + UINT64_C(8) * load_u16(data + 1);
+    size_t content_bytes = size - CONTROL_BYTES;
+    size_t log_bytes = control & WITH_CHECKPOINT ? content_bytes / 2 : content_bytes;
+    uint8_t *log = malloc(content_bytes + 1);
+    require(log != NULL);
+    memcpy(log, data + CONTROL_BYTES, content_bytes);
+    if (control & FIX_CHECKSUMS && !(control & WHOLE_FILE))
+        fix_checksums(log, log_bytes);
+
+    uint8_t page[FILE_HEADER_BYTES];
+    write_header(page, synced_offset);
+    write_file("data.0000", page, control & WHOLE_FILE ? 0 : sizeof page, log, log_bytes);
+    if (control & FIX_CHECKSUMS && control & WITH_CHECKPOINT)
+        fix_checkpoint(log + log_bytes, content_bytes - log_bytes);
+    if (control & WITH_CHECKPOINT)
+        write_file("data.0000.index", log + log_bytes, content_bytes - log_bytes, NULL, 0);
+    free(log);
+    try_store();
+    return 0;
+}

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# clientk_bench: bench measures what it was asked to, in all formats, and finds what is wrong.
+. "$(dirname "$0")/lib.sh"
+
+start_server
+cd "$MQKV_TEST_DIR" || exit 2
+
+# column NAME: of the CSV in $output.
+column() {
+    printf '%s\n' "$output" | python3 -c '
+import csv, sys
+header, row = list(csv.reader(sys.stdin))
+print(row[header.index(sys.argv[1])])' "$1"
+}
+
+check_status 0 'CSV' client --format csv bench -c 2000 -n 3 --preload --verify --keys 500
+check_equal 2 "$(wc -l <<<"$output")" 'is a header and a row'
+check_match 'ops,seconds,ops_per_s,mean_us,p50_us,p90_us,p99_us,p999_us,max_us,errors' \
+    "$(head -n 1 <<<"$output")" 'with the promised columns'
+check_equal 2000 "$(column ops)" '-c counts operations over all threads'
+check_equal 0 "$(column errors)" 'no errors'
+check_equal 0 "$(column wrong_values)" 'every value read is right'
+
+check_status 0 'a seed' client --format csv bench -c 2000 --keys 500 --seed 5 --preload
+misses=$(column not_found)
+check_status 0 'the same seed again' client --format csv bench -c 2000 --keys 500 --seed 5 --preload
+check_equal "$misses" "$(column not_found)" 'does the same, to the last miss'
+
+check_status 0 'JSON' client --format json bench -t 0.3 --mix put=1,get=2,scan=1,add=1,getset=1 -L 1-300
+printf '%s\n' "$output" | python3 -c '
+import json, sys
+report = json.load(sys.stdin)
+assert report["ops"] == sum(kind["ops"] for kind in report["operations"].values()), report
+assert set(report["operations"]) == {"put", "get", "scan", "add", "getset"}, report
+assert report["errors"] == 0 and 0.2 < report["seconds"], report' 2>python.log
+check_equal 0 $? 'adds up per operation'
+
+check_status 0 'processes' client --format csv bench -c 1001 -n 5 --processes 2
+check_equal 1001 "$(column ops)" 'count together'
+check_status 0 'batches and a window' client --format csv bench -c 5003 --batch 16 --window 4 -n 2 --preload --verify
+check_equal 5003 "$(column ops)" 'lose nothing'
+check_equal 0 "$(column wrong_values)" 'and read what was written'
+check_status 0 'an open loop' client --format csv bench -t 1 --rate 500 -n 2
+check_equal 500 "$(column ops)" 'keeps its rate'
+for distribution in uniform zipfian latest sequential; do
+    check_status 0 "$distribution" client bench -c 300 --dist $distribution
+done
+
+check_status 0 'a histogram' client bench -c 1000 --histogram histogram
+check_match '1.000000000000 +1000$' "$(cat histogram)" 'ends with all of them'
+check_match 'all +1000 ' "$output" 'and the table counts them'
+
+# Values that another seed wrote are not what this one expects.
+check_status 4 'wrong values are found' client --format csv bench -c 500 --mix get --keys 100 --seed 99 --verify
+check_match '^[1-9]' "$(column wrong_values)" 'and counted'
+check_status 4 'values the server does not take are errors' client --format csv bench -c 10 --mix put -L 2M
+check_equal 10 "$(column errors)" 'each of them'
+
+check_status 2 'nonsense is refused' client bench --mix gte=1
+check_match 'did you mean get' "$errors" 'kindly'
+check_status 2 'too many keys for their size' client bench --keys 1000 --key-size 3
+check_status 4 'a histogram that cannot be written' client bench -c 1 --histogram /nowhere/x
+
+# Ctrl-C ends the run, and the report comes all the same.
+"$MQKV_BUILD/clientk" -m "$server_queue" bench -t 600 >interrupted 2>&1 &
+bench=$!
+has_started() { client stats 2>/dev/null | grep -qE '^ +put +[1-9]'; }
+wait_until 20 has_started
+sleep 0.5
+kill -INT "$bench"
+wait "$bench"
+check_equal 130 $? 'an interrupted bench ends by the signal'
+check_match 'operations in' "$(cat interrupted)" 'after its report'

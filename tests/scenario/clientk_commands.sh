@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# clientk_commands: each command of the shell has the answer and the exit code that clientk(1) says.
+. "$(dirname "$0")/lib.sh"
+
+start_server --max-value 65536
+
+# answers STATUS EXPECTED ARGUMENT...: what it prints to stdout and how it exits.
+answers() {
+    local status=$1 expected=$2
+    shift 2
+    check_status "$status" "clientk $* exits $status" client "$@"
+    check_equal "$expected" "$output" "clientk $* prints \"$expected\""
+}
+
+# complains STATUS PATTERN ARGUMENT...: nothing on stdout, the pattern on stderr.
+complains() {
+    local status=$1 pattern=$2
+    shift 2
+    check_status "$status" "clientk $* exits $status" client "$@"
+    check_equal "" "$output" "clientk $* prints nothing"
+    check_match "$pattern" "$errors" "clientk $* says why"
+}
+
+answers 0 OK put name Ada
+answers 0 Ada get name
+answers 0 OK exists name
+complains 1 'get nobody: NOT FOUND' get nobody
+complains 1 'NOT FOUND' exists nobody
+complains 1 'NOT FOUND' del nobody
+answers 0 OK del name
+complains 1 'NOT FOUND' get name
+
+answers 0 OK put words one two three
+answers 0 'one two three' get words
+answers 0 OK put empty ''
+answers 0 '' get empty
+answers 0 OK put dash -- -
+answers 0 - get dash
+answers 0 OK set -- -k -v
+answers 0 -v get -- -k
+answers 0 OK put number -5
+
+complains 1 'exists' put words x --if-absent
+complains 1 'NOT FOUND' put nobody x --if-present
+answers 0 OK put words four --if-present
+version=$(client --format json get words | sed 's/.*"version":\([0-9]*\).*/\1/')
+complains 1 'version' put words x --if-version $((version + 1))
+answers 0 OK put words five --if-version "$version"
+answers 0 five get words
+check_match '^version [0-9]+, 4 bytes, expires never' "$(client get --meta words)" 'get --meta shows all'
+
+answers 0 1 incr counter
+answers 0 6 incr counter 5
+answers 0 4 decr counter 2
+answers 0 -6 add counter -10
+complains 1 'bounds' incr counter 100 --max 10
+complains 1 'bounds' decr counter --min -6
+answers 0 -6 get counter
+complains 1 'NOT FOUND' add nobody 1 --no-create
+answers 0 11 add fresh 1 --initial 10
+complains 1 'decimal' incr words
+
+answers 0 8 append words ' six'
+answers 0 'five six' get words
+answers 0 'five six' getset words seven
+complains 1 'no old value' getset newcomer first
+answers 0 first get newcomer
+
+answers 0 never ttl words
+answers 0 OK touch words 1h
+check_match '^3[0-9]{6} ms$' "$(client ttl words)" 'ttl tells the milliseconds left'
+answers 0 OK persist words
+answers 0 never ttl words
+answers 0 OK put brief x --ttl 1ms
+sleep 0.05
+complains 1 'NOT FOUND' get brief
+
+answers 0 OK sync
+check_match '^OK [0-9.]+ [nmu]?s$' "$(client ping)" 'ping tells the time'
+check_match '^100 round trips: min .* max ' "$(client ping -c 100)" 'ping -c sums up'
+check_match 'operations' "$(client stats)" 'stats has a section of operations'
+check_equal 2 "$(client top -c 2 -i 100 | grep -c 'per second')" 'top looks twice'
+
+answers 0 words scan words --keys
+answers 0 'words seven' scan words
+answers 0 1 scan words --count
+answers 0 '' scan nothing-like-it
+
+# What is wrong with a command is said before anything is sent: exit 2.
+complains 2 'did you mean get\?' gte name
+complains 2 'usage: put KEY VALUE' put name
+complains 2 'too many' get a b
+complains 2 'key has 0 bytes' put '' x
+complains 2 'key has 65536 bytes' get "$(head -c 65536 /dev/zero | tr '\0' k)"
+complains 2 'unknown option --if-absend; did you mean --if-absent' put a b --if-absend
+complains 2 'prompt only' quit
+complains 2 'is not one of text, raw, json, csv' --format xml get a
+complains 2 'exclude each other' put a b --ttl 5s --keep-ttl
+complains 2 'queue name' -m noslash get a
+complains 4 '65536 bytes' put big "$(head -c 70000 /dev/zero | tr '\0' v)"
+
+# Binary, through arguments and pipes.
+head -c 60000 /dev/urandom >"$MQKV_TEST_DIR/random"
+check_status 0 'a value comes from stdin' client put random - <"$MQKV_TEST_DIR/random"
+check_equal "$(sha256sum <"$MQKV_TEST_DIR/random")" "$(client get random | sha256sum)" \
+    'and goes to stdout byte for byte'
+answers 0 OK -e put 'k\0\xff' 'v\n\0'
+check_equal '76 0a 00' "$(client -e get 'k\0\xff' | od -An -tx1 | xargs)" '-e decodes escapes'
+check_status 2 'a bad escape is refused' client -e put 'k\q' v
+check_equal '"k\0\xff" "v\n\0"' "$(client -e scan 'k\0')" 'binary is printed escaped'
+
+# A reader that leaves, and a full disk.
+client scan | head -n 1 >/dev/null
+check_equal 0 "${PIPESTATUS[1]}" 'a reader may leave early'
+client get words >/dev/full 2>"$MQKV_TEST_DIR/errors"
+check_equal 4 $? 'an answer that cannot be written is a failure'
+
+check_status 0 '-h shows help' client -h
+check_match 'doctor' "$output" 'which lists the commands'
+check_status 0 'help COMMAND shows options' client help put
+check_match '--if-absent' "$output" 'all of them'
+check_status 0 'put --help does too' client put --help
+check_match '--if-absent' "$output" 'all of them'
+check_match '^clientk [0-9]' "$(client -V)" '-V shows the version'
+check_equal "seven" "$(MQKV_QUEUE=$server_queue "$MQKV_BUILD/clientk" get words)" 'MQKV_QUEUE names the queue'
+
+check_status 0 'doctor finds all well' client doctor
+check_match "served by process $server_pid" "$output" 'and the server'

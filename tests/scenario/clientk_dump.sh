@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# clientk_dump: dump and load bring every entry back byte for byte, and see a damaged dump.
+. "$(dirname "$0")/lib.sh"
+
+start_server
+cd "$MQKV_TEST_DIR" || exit 2
+
+# Enough for several pages of a scan, binary of all kinds, a big value, an expiry.
+seq 1 5000 | sed 's/.*/PUT key& "value &"/' >puts
+python3 - >>puts <<'END'
+import random
+random.seed(1)
+for i in range(300):
+    def escaped(size):
+        return "".join("\\x%02x" % random.randrange(256) for _ in range(size))
+    print('PUT "%s%d" "%s"' % (escaped(random.randrange(20)), i, escaped(random.randrange(200))))
+END
+client batch -q puts
+check_equal 0 $? 'the store is filled'
+head -c 500000 /dev/urandom >big.value
+client put big - <big.value >/dev/null
+client put brief x --expires-at 4102444800000 >/dev/null
+client put empty '' >/dev/null
+
+check_status 0 'dump' client dump first
+check_match '^clientk: 5303 entries dumped$' "$errors" 'counts the entries'
+check_equal 5303 "$(grep '^PUT ' first | cut -d'"' -f2 | sort -u | wc -l)" 'each key stands there once'
+check_match '^# mqkv dump 1, queue ' "$(head -n 1 first)" 'a header'
+check_match '^# mqkv dump end: 5303 entries, checksum [0-9a-f]{16}$' "$(tail -n 1 first)" 'a trailer'
+check_match '^PUT "brief" "x" --expires-at 4102444800000$' "$(grep '"brief"' first)" 'an expiry'
+check_equal 600 "$(stat -c %a first)" 'the file is private'
+check_status 2 'no file is overwritten' client dump first
+check_status 0 'unless --force' client dump first --force
+check_equal "$(sort first | grep '^PUT' | md5sum)" "$(client dump - 2>/dev/null | sort | grep '^PUT' | md5sum)" \
+    'dump - writes to stdout'
+check_equal 1 "$(client dump - --prefix brief 2>/dev/null | grep -c '^PUT')" '--prefix picks'
+
+# Into a fresh store.
+stop_server
+server_dir=$MQKV_TEST_DIR/data2
+start_server
+check_status 0 'load' client load first
+check_match '^clientk: 5303 entries loaded, 0 failed$' "$errors" 'counts the entries'
+check_status 0 'dump again' client dump second
+check_equal "$(grep '^PUT' first | sort | md5sum)" "$(grep '^PUT' second | sort | md5sum)" \
+    'both dumps hold the same'
+client get big | cmp -s - big.value
+check_equal 0 $? 'a big value came through'
+check_match '[0-9]+ ms' "$(client ttl brief)" 'an expiry too'
+
+check_status 0 'load - reads stdin' client load - <first
+check_status 0 '--if-absent leaves keys alone' client load --if-absent first
+check_match '0 entries loaded, 5303 left alone' "$errors" 'all of them'
+check_status 0 'a dump is a batch, too' client batch -q first
+
+# Damage.
+head -n 100 first >short
+check_status 4 'a cut dump is refused' client load short
+check_match 'cut off after 99 entries; nothing was loaded' "$errors" 'says why'
+check_status 0 'unless --force' client load --force short
+check_status 4 'a cut stream is reported' client load - <short
+sed 's/"key77"/"key78"/' first >changed
+check_status 4 'a changed byte is seen' client load changed
+check_match 'checksum' "$errors" 'by the checksum'
+printf 'PUT good 1\nGET good\nPUT bad "\nPUT last 2\n' >lines
+check_status 2 'lines that are no records fail' client load lines
+check_match '^clientk: load: lines:2: load takes PUT lines only' "$errors" 'with their place'
+check_match '^clientk: load: lines:3: column 9: this quote is never closed' "$errors" 'each of them'
+check_match '2 entries loaded, 2 failed' "$errors" 'the others are loaded'
+check_equal 2 "$(client get last)" 'to the last'
+check_status 4 'a full disk is reported' client dump /dev/full --force

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# clientk_no_server: without a server clientk says so at once, names the queue and what to do, exits 3.
+. "$(dirname "$0")/lib.sh"
+
+for command in 'get x' 'put x y' 'scan' 'ping' 'stats' 'sync' 'top -c 1' 'bench -c 1' 'dump -'; do
+    # shellcheck disable=SC2086  # the command is several words
+    check_status 3 "$command exits 3" client $command
+    check_match "no server at queue $server_queue; start one: serverk -m $server_queue" "$errors" \
+        "$command says how to start one"
+done
+printf 'GET x\n' >"$MQKV_TEST_DIR/batch"
+check_status 3 'batch exits 3' client batch "$MQKV_TEST_DIR/batch"
+check_status 3 'load exits 3' client load "$MQKV_TEST_DIR/batch" # no dump, so it is not judged
+check_status 3 'a pipe of commands exits 3' client <"$MQKV_TEST_DIR/batch"
+
+check_status 3 'doctor exits 3' client doctor
+check_match "there is no queue $server_queue in this IPC namespace" "$output" 'and says what is missing'
+check_match 'ulimit -q' "$output" 'and how limits are changed'
+check_match 'sessions of 2 x 4352 bytes cost 8896' "$output" 'and what the limits allow'
+
+check_status 3 '--wait waits as long as --timeout' client --wait --timeout 200 get x
+client --wait --timeout 30000 put x y >"$MQKV_TEST_DIR/waited" &
+waiting=$!
+start_server
+wait "$waiting"
+check_equal '0 OK' "$? $(cat "$MQKV_TEST_DIR/waited")" '--wait waits for a server to come'
+
+kill_server
+check_status 3 'a server killed and not started again: 3' client --timeout 300 get x
+check_status 3 'doctor sees the dead server' client doctor
+check_match 'nobody serves it|there is no queue' "$output" 'and says so'

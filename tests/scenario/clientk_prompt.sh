@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# clientk_prompt: at a terminal: editing, completion, history, Ctrl-C, Ctrl-D, failures and formats.
+. "$(dirname "$0")/lib.sh"
+
+start_server
+cd "$MQKV_TEST_DIR" || exit 2
+export HOME=$MQKV_TEST_DIR
+
+cat >session.py <<'END'
+"""Plays a session at a pseudo-terminal: sends keys, waits for what must appear, prints each check."""
+import os
+import pty
+import re
+import select
+import sys
+import time
+
+def start(arguments):
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "vt100"
+        os.execv(arguments[0], arguments)
+    return pid, terminal
+
+class Session:
+    def __init__(self, arguments):
+        self.pid, self.terminal = start(arguments)
+        self.seen = ""
+
+    def expect(self, pattern, text, seconds=20):
+        end = time.monotonic() + seconds
+        while not re.search(pattern, self.seen):
+            readable = select.select([self.terminal], [], [], max(0, end - time.monotonic()))[0]
+            try:
+                data = os.read(self.terminal, 4096) if readable else b""
+            except OSError:
+                data = b""
+            if not data:
+                sys.exit("not ok - " + text + "\n    seen: " + repr(self.seen))
+            self.seen += data.decode(errors="replace")
+        self.seen = self.seen[re.search(pattern, self.seen).end():]
+        print("ok - " + text)
+
+    def keys(self, text):
+        os.write(self.terminal, text.encode())
+
+    def line(self, text, pattern, what):
+        self.keys(text + "\r")
+        self.expect(pattern + r".*\r\n", what)
+        self.expect("> ", "the prompt comes back")
+
+    def leave(self, keys, seconds=20):
+        """Types the keys until the program has ended: typed in the moment between the prompt and
+        the terminal's change of mode, a Ctrl-D is lost. The exit status; None if it stays."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.keys(keys)
+            for _ in range(20):
+                time.sleep(0.05)
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                if pid:
+                    return os.waitstatus_to_exitcode(status)
+        os.kill(self.pid, 9)
+        return None
+
+def check_equal(expected, got, text):
+    if expected != got:
+        sys.exit(f"not ok - {text}\n    expected {expected}, got {got}")
+    print("ok - " + text)
+
+clientk, queue = sys.argv[1], sys.argv[2]
+session = Session([clientk, "-m", queue])
+session.expect(r"Connected to " + queue, "the greeting names the queue")
+session.expect("> ", "a prompt")
+session.line("PUT city Paris", "\nOK", "a command is executed")
+session.line("get city", "\nParis", "letter case does not matter")
+session.line("get nobody", "\nNOT FOUND", "a miss is an answer")
+session.line("gte city", r"did you mean get\?", "a typo is helped")
+session.line('put "a', "column 5: this quote is never closed", "a bad line names its column")
+session.line('put bin "\\x00\\x1b[31m"', "\nOK", "binary can be typed")
+session.line("get bin", r'\n"\\0\\x1b\[31m"', "and is printed safely")
+session.line("bench", "from the shell only", "what does not work here says so")
+session.keys("persi\tci\t\r")
+session.expect("\nOK\r\n", "TAB completes a command and a key")
+session.expect("> ", "the prompt comes back")
+session.keys("put half a line\x03")
+session.expect(r"\^C", "Ctrl-C cancels the line")
+session.expect("> ", "the prompt comes back")
+session.line("get put", "\nNOT FOUND", "and nothing of it was executed")
+session.keys("\x1b[A\x1b[A\r")
+session.expect("OK|Paris|NOT FOUND", "history is at the arrow keys")
+session.expect("> ", "the prompt comes back")
+session.line("timing on", r"\non", "timing can be switched on")
+session.line("get city", r"\nParis\r\n\([0-9.]+ [mun]?s\)", "and tells how long it took")
+session.line("format json", "", "another format")
+session.line("get city", r'"value":"Paris"', "is used")
+session.line("help touch", "DURATION", "help of a command")
+check_equal(0, session.leave("\x04"), "Ctrl-D leaves with 0")
+
+mode = os.stat(os.environ["HOME"] + "/.mqkv_history").st_mode & 0o777
+check_equal("0o600", oct(mode), "the history is private")
+again = Session([clientk, "-m", queue])
+again.expect("> ", "a second session")
+again.keys("\x1b[A\r")
+again.expect("touch", "remembers the first")
+check_equal(0, again.leave("quit\r"), "quit leaves with 0")
+
+lonely = Session([clientk, "-m", queue + ".none"])
+lonely.expect("no server at queue", "without a server the prompt says so")
+lonely.expect("> ", "and is there")
+lonely.line("get x", "ERROR no_server: .*", "commands say so too")
+check_equal(0, lonely.leave("\x04"), "and one can leave")
+END
+# libedit 3.1 never frees the two names of a function that was added to it (el_set, EL_ADDFN).
+echo leak:wcsdup >suppressions
+export LSAN_OPTIONS=suppressions=$PWD/suppressions:print_suppressions=0
+
+python3 session.py "$MQKV_BUILD/clientk" "$server_queue"
+check_equal 0 $? 'the session ran to its end'

@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# experiments_analysis: means, intervals, ratios, verdicts and plots come out of raw rows as by hand
+. "$(dirname "$0")/lib.sh"
+
+scenario=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$scenario/../.." && pwd)
+golden=$scenario/experiments_golden
+results=$MQKV_TEST_DIR/golden/rows
+
+# fresh_rows: the golden rows in a folder of our own.
+fresh_rows() {
+    rm -rf "$results"
+    mkdir -p "$(dirname "$results")"
+    cp -r "$golden/rows" "$results"
+}
+
+# analyse [STUDY]
+analyse() {
+    "$root/experiments/analyse" --study "${1:-$golden/study}" --plots "$MQKV_TEST_DIR" "$results"
+}
+
+# draw FOLDER: the plot of its summary.csv.
+draw() {
+    "$root/plots/draw" -o "$MQKV_TEST_DIR" "$1/summary.csv"
+}
+
+# cells ORIGIN VALUE METRIC: its mean, low and high in summary.csv.
+cells() {
+    python3 - "$results/summary.csv" "$@" <<'PYTHON'
+import csv, sys
+path, origin, value, metric = sys.argv[1:]
+for row in csv.DictReader(open(path, newline="")):
+    if (row["origin"], row["threads"]) == (origin, value):
+        print(row[metric], row[metric + "_low"], row[metric + "_high"])
+PYTHON
+}
+
+# harness EXPRESSION: the value of a Python expression over harness.summary.
+harness() {
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/experiments python3 -c \
+        "from harness.summary import *; print($1)"
+}
+
+# conclusion: that section of the report, in one line.
+conclusion() {
+    sed -n '/^## Conclusion/,/^!/p' "$results/REPORT.md" | tr '\n' ' '
+}
+
+# Statistics. The middle of 1, 2, 3, 4 lies halfway; 0.9 of the way from 10 to 50 is 46.
+check_equal 2.5 "$(harness 'quantile([4, 1, 3, 2], 0.5)')" 'a quantile lies between its neighbours'
+check_equal 46.0 "$(harness 'quantile([10, 20, 30, 40, 50], 0.9)')" 'and is linear between them'
+check_equal 7.0 "$(harness 'quantile([7], 0.99)')" 'a quantile of one number is the number'
+# Draws from 0,0,0,0,10: the mean is 2k with k binomial(5, 0.2);
+# P(k=0) = 0.33, P(k<=2) = 0.942, P(k<=3) = 0.993.
+check_equal '(0.0, 6.0)' "$(harness 'interval(resampled_means([0, 0, 0, 0, 10], "a"))')" \
+    'a bootstrap interval is that of the binomial it must be'
+draws='resampled_means([1, 2, 3], "a")[:9]'
+check_equal "$(harness "$draws")" "$(harness "$draws")" 'the same rows give the same interval'
+
+# The golden rows. Of 10, 20, 30 each end is drawn three times in a row with P = 1/27 > 2.5 %.
+fresh_rows
+check_status 0 'golden rows are analysed' analyse
+check_equal '20 10 30' "$(cells here 1 ops_per_s)" 'mean and interval of spread rows'
+check_equal '5 5 5' "$(cells here 1 mean_us)" 'equal rows have an interval of no width'
+check_equal '8 7 9' "$(cells here 1 p99_us)" 'a percentile is the mean of the runs'
+check_equal '1 1 1' "$(cells here 1 ops_per_s_ratio)" 'the base has ratio 1'
+check_equal '3 2 6' "$(cells here 2 ops_per_s_ratio)" 'a ratio takes the spread of the base'
+check_equal '0.4 0.4 0.4' "$(cells here 2 mean_us_ratio)" 'a ratio of exact rows is exact'
+check_equal '1.8 1.8 1.8' "$(cells published 2 ops_per_s_ratio)" 'published figures become ratios'
+check_equal '  ' "$(cells published 2 ops_per_s)" 'published figures have no absolute cells'
+
+# The verdict: 60 is apart from [10, 30] and [30, 50].
+check_match 'conclusion holds\. .*highest at T = 2 .*×3.00 that of T = 1 \(published ×1.80; .*apart' \
+    "$(conclusion)" 'a clear peak holds, with its numbers'
+check_match 'Because the rows were made so' "$(conclusion)" 'the reason of that outcome is given'
+check_match '1 of 9 runs saw more than 5 %' "$(cat "$results/REPORT.md")" 'noisy runs are counted'
+check_match '^\| 2 \| 180 \| 1.80 \| 60 \| 3.00 \[2.00, 6.00\] \|$' "$(cat "$results/REPORT.md")" \
+    'published and own figures stand side by side'
+sed -i 's/,60,2,9,/,22,2,9,/' "$results/raw.csv"
+analyse
+check_match 'holds in part\. .*Throughput is highest at T = 4.*×2.00 that of T = 1 .*overlap' \
+    "$(conclusion)" 'a peak that went away holds in part only, for the response time'
+
+# Trends, by another definition of the same rows.
+mkdir "$MQKV_TEST_DIR/trend"
+cp "$golden/study/published.csv" "$MQKV_TEST_DIR/trend"
+fresh_rows
+sed 's/^shapes.*/shapes = mean_us:falling/' "$golden/study/study.conf" \
+    >"$MQKV_TEST_DIR/trend/study.conf"
+analyse "$MQKV_TEST_DIR/trend"
+check_match 'holds in part\. .*×0.80 that of T = 1 .*step backwards to T = 4' "$(conclusion)" \
+    'a trend with a step backwards holds in part'
+sed -i 's/^shapes.*/shapes = mean_us:rising/' "$MQKV_TEST_DIR/trend/study.conf"
+analyse "$MQKV_TEST_DIR/trend"
+check_match 'does not hold\. .*in the other direction' "$(conclusion)" 'a trend the other way fails'
+sed -i 's/^shapes.*/shapes = ops_per_s:rising/' "$MQKV_TEST_DIR/trend/study.conf"
+analyse "$MQKV_TEST_DIR/trend"
+check_match 'do not decide .*too wide' "$(conclusion)" 'wide intervals decide nothing'
+sed -i 's/,10,5,7,/,19,5,7,/; s/,30,5,9,/,21,5,9,/; s/,[345]0,4,5,/,20,4,5,/' "$results/raw.csv"
+analyse "$MQKV_TEST_DIR/trend"
+check_match 'does not hold\. .*\(published ×1.60; intervals overlap\)' "$(conclusion)" \
+    'narrow intervals that overlap show that there is no trend'
+
+# Errors name what is wrong.
+sed -i 's/^shapes.*/shapes = ops_per_s:wavy/' "$MQKV_TEST_DIR/trend/study.conf"
+check_status 1 'an unknown shape is refused' analyse "$MQKV_TEST_DIR/trend"
+check_match "study.conf: \[claim\] shapes: 'ops_per_s:wavy'" "$errors" 'with file, section and value'
+sed -i 's/,60,2,9,/,,2,9,/' "$results/raw.csv"
+check_status 1 'a cell without a number is refused' analyse
+check_match "column 'ops_per_s'" "$errors" 'with the name of its column'
+fresh_rows
+rm "$results/raw.csv"
+check_status 1 'no rows: refused' analyse
+
+# Plots.
+if command -v gnuplot >/dev/null && command -v rsvg-convert >/dev/null; then
+    fresh_rows
+    analyse
+    check_status 0 'a plot is drawn from summary.csv' draw "$results"
+    check_equal '' "$errors" 'gnuplot has nothing to complain about'
+    check_match '<svg' "$(head -c 300 "$MQKV_TEST_DIR/golden-rows.svg")" 'as SVG'
+    check_match 'the only series, with a comma' "$(cat "$MQKV_TEST_DIR/golden-rows.svg")" \
+        'with the series in its key'
+    check_equal 'PNG' "$(head -c 4 "$MQKV_TEST_DIR/golden-rows.png" | tail -c 3)" 'as PNG'
+    for script in workers valuesize; do
+        knob=$(sed -n 's/^name *= *//p' "$root/experiments/$script/study.conf")
+        mkdir -p "$MQKV_TEST_DIR/$script/rows"
+        sed "s/,threads,/,$knob,/" "$results/summary.csv" >"$MQKV_TEST_DIR/$script/rows/summary.csv"
+        check_status 0 "$script.gp draws" draw "$MQKV_TEST_DIR/$script/rows"
+        check_equal '' "$errors" 'and gnuplot has nothing to complain about'
+    done
+else
+    skip 'no gnuplot or rsvg-convert: plots not drawn'
+fi

@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# experiments_runner: a study's runs are complete, resumable, never mixed, and leave nothing behind
+. "$(dirname "$0")/lib.sh"
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+study=$MQKV_TEST_DIR/knobs
+out=$MQKV_TEST_DIR/results
+rows=$out/knobs/short/raw.csv
+calls=$MQKV_TEST_DIR/calls
+
+mkdir "$study"
+# A load without a daemon: tells that it was called, and prints a row.
+cat >"$study/load" <<'LOAD'
+#!/bin/sh
+echo "$1 $2" >>"$3"
+[ "$1" != "$(cat "$3.fail" 2>/dev/null)" ] || { echo "no luck with $1" >&2; exit 4; }
+exec sleep "$2" &
+wait
+echo ops,seconds,ops_per_s,mean_us,errors
+echo "$1,1,$1,$1,0"
+LOAD
+chmod +x "$study/load"
+cat >"$study/study.conf" <<CONF
+[study]
+title    = Knobs
+question = Does the runner run?
+metrics  = ops_per_s mean_us
+[knob]
+name   = knob
+values = 1 2
+[series one]
+[series two]
+[load]
+command = $study/load {knob} {seconds} $calls
+[profile short]
+repeats   = 3
+warmup_s  = 0
+measure_s = 0.01
+[profile long]
+repeats   = 1
+warmup_s  = 0
+measure_s = 30
+CONF
+
+common=(--out "$out" --plots "$MQKV_TEST_DIR" --store "$MQKV_TEST_DIR" --build "$MQKV_BUILD"
+    --queue "$MQKV_TEST_QUEUE")
+run() {
+    "$root/experiments/run" "${common[@]}" "$@"
+}
+run_short() {
+    run --profile short "$@" "$study"
+}
+lines_of() {
+    wc -l <"$1"
+}
+points() {
+    cut -d, -f1-3 "$rows" | tail -n +2
+}
+
+check_status 0 'a study runs' run_short
+check_equal 13 "$(lines_of "$rows")" 'every point has its rows, below one header'
+check_equal 12 "$(points | sort -u | wc -l)" 'no point is measured twice'
+check_match '12/12 .* left' "$errors" 'progress is told in plain lines where there is no terminal'
+check_match '"program_hash"' "$(cat "$out/knobs/short/manifest.json")" 'a manifest is kept'
+check_match "\"measure\": \"$study/load [12] 0.01 $calls\"" \
+    "$(cat "$out/knobs/short/manifest.json")" 'with full command lines'
+first_order=$(points)
+check_equal 1,1,1,1,2,2,2,2,3,3,3,3, "$(cut -d, -f3 <<<"$first_order" | tr '\n' ,)" \
+    'each repeat is one pass over all points'
+
+run_short --fresh 2>/dev/null >&2
+check_equal "$first_order" "$(points)" 'the same seed gives the same order'
+check_status 0 '--fresh sets earlier rows aside' test -f "$out/knobs/short.earlier/raw.csv"
+run_short --seed 2 2>/dev/null >&2
+check_status 1 'another seed gives another order' test "$first_order" = "$(points)"
+
+# Interrupted: the last rows are missing, and one is torn.
+run_short 2>/dev/null >&2
+head -n 9 "$rows" >"$rows.kept"
+{
+    cat "$rows.kept"
+    printf 'two,2,3,2026-'
+} >"$rows"
+: >"$calls"
+check_status 0 'an interrupted run goes on' run_short
+check_equal 4 "$(lines_of "$calls")" 'only what is missing is run'
+check_equal "$(cat "$rows.kept")" "$(head -n 9 "$rows")" 'rows that were there stay'
+check_equal "$first_order" "$(points)" 'the order is that of a run without interruption'
+: >"$calls"
+run_short 2>/dev/null >&2
+check_equal 0 "$(lines_of "$calls")" 'a complete study is not run again'
+sed -i 's/^title.*/title = Other knobs/' "$study/study.conf"
+run_short 2>/dev/null >&2
+check_equal 12 "$(lines_of "$calls")" 'rows of another definition are not kept'
+
+# Failure and signals.
+echo 2 >"$calls.fail"
+check_status 1 'a load that fails ends the run' run_short --fresh
+check_match 'status 4 .*knobs/load 2' "$errors" 'with its status and command'
+check_match 'no luck with 2' "$errors" 'and what it said'
+rm "$calls.fail"
+check_status 1 'an unknown profile is refused' run --profile tiny "$study"
+check_match "no profile 'tiny'.*short, long" "$errors" 'and the known ones are named'
+
+: >"$calls"
+"$root/experiments/run" "${common[@]}" --profile long "$study" >/dev/null 2>&1 &
+runner=$!
+wait_until 10 test -s "$calls"
+kill -TERM $runner
+status=0
+wait $runner || status=$?
+check_equal 130 "$status" 'a signal ends the run'
+check_equal '' "$(pgrep -f "$study/load" || true)" 'and its load'
+check_equal '' "$(find "$MQKV_TEST_DIR" -maxdepth 1 -name 'mqkv-study-*')" 'no store is left'
+
+# A real daemon.
+check_daemon() {
+    local mini=$MQKV_TEST_DIR/mini
+    mkdir "$mini"
+    cp "$root/experiments/workers/published.csv" "$mini"
+    sed 's/^measure_s.*/measure_s = 0.1/; s/^repeats.*/repeats = 1/; s/--keys 10000/--keys 100/' \
+        "$root/experiments/workers/study.conf" >"$mini/study.conf"
+    check_status 0 'a study with daemons runs' run "$mini"
+    check_equal 11 "$(lines_of "$out/mini/quick/raw.csv")" 'every point has its row'
+    check_equal '' "$("$root/tests/leftovers" "$MQKV_TEST_QUEUE")" 'no queue is left'
+    check_equal '' "$(find "$MQKV_TEST_DIR" -maxdepth 1 -name 'mqkv-study-*')" 'no store is left'
+
+    "$root/experiments/run" "${common[@]}" --profile full "$mini" >"$MQKV_TEST_DIR/mini.log" 2>&1 &
+    runner=$!
+    wait_until 10 eval "ls -d '$MQKV_TEST_DIR'/mqkv-study-*/store >/dev/null 2>&1"
+    sleep 0.3
+    kill -INT $runner
+    kill -TERM $runner
+    wait $runner
+    check_equal '' "$("$root/tests/leftovers" "$MQKV_TEST_QUEUE")" 'no queue is left after a signal'
+    check_equal '' "$(pgrep -f "serverk.*$MQKV_TEST_DIR" || true)" 'and no daemon'
+}
+if [ -x "$MQKV_BUILD/serverk" ] && [ -x "$MQKV_BUILD/clientk" ]; then
+    check_daemon
+else
+    skip "no serverk and clientk in $MQKV_BUILD"
+fi

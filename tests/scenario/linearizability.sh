@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# linearizability: what concurrent clients see of a key is explained by one order of the operations,
+# with every way of feeding the workers, every locking, and across a kill -9
+. "$(dirname "$0")/lib.sh"
+
+threads=6
+keys=40
+operations=6000
+
+judge() { # TEXT SEED
+    check_status 0 "$1" "$MQKV_BUILD/tests/history_load" "$server_queue" $threads $keys $operations "$2"
+    echo "# $output"
+}
+
+seed=$(date +%s)
+for lanes in auto worker shared; do
+    server_dir=$MQKV_TEST_DIR/$lanes
+    start_server -w 3 --lanes "$lanes"
+    judge "linearizable with --lanes $lanes" "$seed"
+    stop_server
+done
+for locking in file-mutex global-rwlock global-mutex; do
+    server_dir=$MQKV_TEST_DIR/$locking
+    start_server -w 2 --locking "$locking"
+    judge "linearizable with --locking $locking" "$seed"
+    stop_server
+done
+
+server_dir=$MQKV_TEST_DIR/killed
+start_server -w 2
+"$MQKV_BUILD/tests/history_load" "$server_queue" $threads 400 60000 "$seed" >"$MQKV_TEST_DIR/judged" &
+load=$!
+for _ in 1 2 3; do
+    sleep 0.1
+    kill_server
+    start_server -w 2
+done
+if wait "$load"; then
+    ok "linearizable across three kills of the daemon"
+else
+    not_ok "linearizable across three kills of the daemon" "$(tail -n 40 "$MQKV_TEST_DIR/judged")"
+fi
+echo "# $(tail -n 1 "$MQKV_TEST_DIR/judged")"

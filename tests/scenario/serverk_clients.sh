@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# serverk_clients: dead clients are found and cleaned up after, deaf ones disturb nobody, and an idle
+# daemon sleeps
+. "$(dirname "$0")/lib.sh"
+
+session_facts() {
+    client --format json stats sessions | tr -d ' \n' | grep -oE "\"$1\":[0-9]+" | head -n 1 | tr -dc '0-9'
+}
+
+# Queues can be listed by root alone (tests/leftovers), segments by everybody.
+names_of_one=1
+[ "$(id -u)" != 0 ] || names_of_one=2
+client_names() {
+    "$library_dir/../leftovers" "$server_queue" | grep -cE "/${server_queue#/}\.[cs][0-9]"
+}
+
+start_server
+
+# Dead clients
+"$MQKV_BUILD/tests/held_session" "$server_queue" >"$MQKV_TEST_DIR/held.out" &
+held=$!
+wait_until 20 grep -q ready "$MQKV_TEST_DIR/held.out"
+check_equal $names_of_one "$(client_names)" "a client that lives has a queue and a segment"
+check_equal 2 "$(session_facts live)" "and a session"
+{ kill -9 "$held" && wait "$held"; } 2>/dev/null
+nothing_left() {
+    [ "$(client_names)" = 0 ]
+}
+wait_until 20 nothing_left
+check_equal 0 "$(client_names)" "after kill -9 both are removed"
+check_equal 1 "$(session_facts live)" "and the session has ended"
+
+# Deaf clients
+check_status 0 "clients that never read their replies do not disturb a polite one" \
+    "$MQKV_BUILD/tests/deaf_client" "$server_queue" 50
+check_match '^[1-9]' "$(session_facts fault)" "their sessions were ended"
+
+# Idle. The store's own threads look after expiry and syncs about once a second; a worker that polled
+# would take 300 ticks, and one with a timer of 10 ms switch 300 times.
+ticks() {
+    awk '{print $14 + $15}' "/proc/$server_pid/stat"
+}
+switches() {
+    cat "/proc/$server_pid"/task/*/status | awk '/ctxt_switches/ {sum += $2} END {print sum}'
+}
+sleep 0.5
+ticks_before=$(ticks) switches_before=$(switches)
+sleep 3
+used=$(($(ticks) - ticks_before)) switched=$(($(switches) - switches_before))
+check_equal yes "$([ $used -le 10 ] && echo yes || echo "$used ticks in 3 s")" \
+    "an idle daemon uses no CPU time"
+check_equal yes "$([ $switched -lt 100 ] && echo yes || echo "$switched switches in 3 s")" \
+    "and wakes up next to never"

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# serverk_damage: damage that a checkpoint hides at the start is found when it is read, and told with
+# its place and what to do; the rest of the store goes on
+. "$(dirname "$0")/lib.sh"
+
+start_server -d 1
+client put sound one >/dev/null
+client put hurt RECOGNISABLE-VALUE >/dev/null
+stop_server
+file=$server_dir/data.0000
+at=$(grep -abo RECOGNISABLE "$file" | head -n 1 | cut -d : -f 1)
+printf X | dd of="$file" bs=1 seek="$at" conv=notrunc status=none
+
+start_server
+check_status 4 "a damaged value is not given out" client get hurt
+check_match "a checksum does not hold" "$errors" "and the client is told why"
+check_match "ERROR .*data\.0000: the record at offset [0-9]+ is damaged.*kvcheck --salvage" \
+    "$(cat "$server_log")" "the log names the place and what to do"
+check_status 0 "other values are" client get sound
+check_equal one "$output" "and are right"
+for _ in {1..30}; do client get hurt; done >/dev/null 2>&1
+check_equal 10 "$(grep -c 'is damaged' "$server_log")" "readers of a damaged file do not fill the log"
+check_status 0 "the damaged entry can be replaced" client put hurt new
+check_status 0 "and is sound then" client get hurt
+check_equal new "$output" "with its new value"
+stop_server

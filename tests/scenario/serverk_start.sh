@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# serverk_start: whatever keeps the daemon from starting is said with its cause, its value and a remedy
+# Two daemons at a time need most of the queues:
+# exclusive
+. "$(dirname "$0")/lib.sh"
+
+other_uid=54321
+other_queue=${server_queue}y
+mkdir -p "$server_dir" "$MQKV_TEST_DIR/first"
+
+# refused STATUS PATTERN TEXT COMMAND...: the command fails with the status, says the pattern in one
+# line of stderr, and leaves no queue.
+refused() {
+    local status=$1 pattern=$2 text=$3
+    shift 3
+    check_status "$status" "$text: exit status $status" timeout 20 "$@"
+    check_match "$pattern" "$errors" "$text: the error says so"
+    check_equal 1 "$(grep -c . <<<"$errors")" "$text: in one line"
+}
+
+serverk() {
+    refused "$1" "$2" "$3" "$server_program" -m "$other_queue" "${@:4}"
+}
+
+# Arguments
+serverk 2 "unknown.*--cache" "an option of a later version" --cache 1M
+serverk 2 "--workers: '0'.*1\.\.256" "no workers" -w 0
+serverk 2 "--dispatch: 'event'.*pool" "another dispatch" --dispatch event
+serverk 2 "'surplus'" "a surplus argument" surplus
+
+# Directories
+serverk 4 "$MQKV_TEST_DIR/nowhere" "a directory that is not there" -f "$MQKV_TEST_DIR/nowhere"
+touch "$MQKV_TEST_DIR/file"
+serverk 4 "$MQKV_TEST_DIR/file" "a directory that is a file" -f "$MQKV_TEST_DIR/file"
+serverk 4 "$MQKV_TEST_DIR/none/pid" "a pid file that can not be written" \
+    -f "$MQKV_TEST_DIR/first" --pidfile "$MQKV_TEST_DIR/none/pid"
+check_equal "" "$("$library_dir/../leftovers" "$other_queue")" "and its queues are removed again"
+
+# Limits
+check_limit() {
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    refused 4 "ulimit -q" "too few bytes for queues" bash -c 'ulimit -q 500 && exec "$@"' - \
+        "$server_program" -m "$other_queue" -f "$server_dir"
+}
+check_limit
+
+# Another daemon
+start_server -d 3
+serverk 4 "$server_dir.*$server_pid|$server_pid.*$server_dir" "a directory that is in use" -f "$server_dir"
+mkdir "$MQKV_TEST_DIR/second"
+refused 4 "$server_queue.*$server_pid" "a queue that is in use" \
+    "$server_program" -m "$server_queue" -f "$MQKV_TEST_DIR/second"
+check_status 0 "the first daemon is not disturbed" client ping
+
+# Other users
+if [ "$(id -u)" = 0 ] && setpriv --reuid $other_uid --clear-groups true 2>/dev/null; then
+    as_other=(setpriv --reuid "$other_uid" --regid "$other_uid" --clear-groups)
+    chmod 711 "$MQKV_TEST_DIR"
+    mkdir -m 777 "$MQKV_TEST_DIR/others"
+    refused 4 "another user" "a queue that belongs to another user" \
+        "${as_other[@]}" "$server_program" -m "$server_queue" -f "$MQKV_TEST_DIR/others"
+    chmod 700 "$server_dir"
+    refused 4 "$server_dir.*[Pp]ermission|[Pp]ermission.*$server_dir" "a directory without permission" \
+        "${as_other[@]}" "$server_program" -m "$other_queue" -f "$server_dir"
+else
+    skip "other users: only root can be one"
+fi
+stop_server
+
+# Stores
+serverk 4 "5.*3|3.*5" "a store of another number of data files" -f "$server_dir" -d 5
+check_status 0 "--check of a good store" "$server_program" -m "$other_queue" -f "$server_dir" --check
+check_match "3 data files" "$output" "and it tells the number of data files"
+serverk 4 "5.*3|3.*5" "--check with another number" -f "$server_dir" -d 5 --check
+mkdir "$MQKV_TEST_DIR/empty"
+check_status 0 "--check of an empty directory" "$server_program" -f "$MQKV_TEST_DIR/empty" --check
+check_equal "" "$(ls -A "$MQKV_TEST_DIR/empty")" "and it creates nothing"
+
+# A full disk
+full=$MQKV_TEST_DIR/full
+mkdir "$full"
+if [ "$(id -u)" = 0 ] && unshare -m mount -t tmpfs -o size=16k none "$full" 2>/dev/null; then
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    refused 4 "[Nn]o space|full" "a full disk" unshare -m sh -c \
+        'mount -t tmpfs -o size=16k none "$1" && exec "$2" -m "$3" -f "$1"' - \
+        "$full" "$server_program" "$other_queue"
+else
+    skip "a full disk: only root can mount one"
+fi

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# serverk_stop: SIGTERM finishes what was received and leaves a checkpoint; --daemon and --pidfile; a
+# restart is a pause for clients, also after kill -9
+. "$(dirname "$0")/lib.sh"
+
+file_facts() {
+    client --format json stats files | tr ',' '\n' | grep -c "$1"
+}
+
+# Clean stop
+start_server -d 2 --sync always
+check_status 0 "a value is stored" client put name Ada
+check_equal 2 "$(file_facts '"from_checkpoint": *false')" "a new store has no checkpoint"
+kill -HUP "$server_pid"
+check_status 0 "SIGHUP changes nothing" client ping
+stop_server
+check_equal 0 $? "SIGTERM: exit status 0"
+check_equal "" "$("$library_dir/../leftovers" "$server_queue")" "no queue is left"
+start_server
+check_equal 2 "$(file_facts '"from_checkpoint": *true')" "the index is loaded from the checkpoint"
+check_equal Ada "$(client get name)" "and the value is there"
+
+# Stop under load: what was in the queues is answered, so no client reports a failure.
+exec_client bench -n 4 -t 60 --mix put=50,get=50 >"$MQKV_TEST_DIR/bench.out" 2>&1 &
+bench=$!
+sleep 1
+kill -INT "$server_pid"
+kill -INT "$server_pid" # as timeout(1) does
+wait "$server_pid"
+check_equal 0 $? "SIGINT, twice, under load: exit status 0"
+kill "$bench" 2>/dev/null
+wait "$bench" 2>/dev/null
+check_match "serverk stopped" "$(cat "$server_log")" "the log says that it stopped"
+
+# kill -9 and restart while a client waits, in the middle of its session
+start_server
+mkfifo "$MQKV_TEST_DIR/commands"
+client --timeout 30000 <"$MQKV_TEST_DIR/commands" >"$MQKV_TEST_DIR/waiting.out" 2>&1 &
+waiting=$!
+exec {commands}>"$MQKV_TEST_DIR/commands"
+echo PUT before 1 >&"$commands"
+answered() {
+    [ "$(grep -c OK "$MQKV_TEST_DIR/waiting.out")" = "$1" ]
+}
+wait_until 20 answered 1
+kill_server
+echo PUT waited yes >&"$commands"
+sleep 0.5
+start_server {commands}>&- # it must not hold the pipe open
+wait_until 40 answered 2
+exec {commands}>&-
+wait "$waiting"
+check_equal "OK OK" "$(paste -sd ' ' "$MQKV_TEST_DIR/waiting.out")" \
+    "a client that waits is served by the next daemon"
+check_equal yes "$(client get waited)" "and its write is there"
+check_equal 1 "$(grep -cE "removed [0-9]+ queues? of $server_queue, left" "$server_log")" \
+    "one line of the log tells of the queues that the killed daemon left"
+stop_server
+
+# In the background
+pidfile=$MQKV_TEST_DIR/serverk.pid
+check_status 0 "--daemon returns when it is ready" timeout 20 "$server_program" -m "$server_queue" \
+    -f "$server_dir" --daemon --pidfile "$pidfile"
+server_pid=$(cat "$pidfile")
+check_status 0 "and serves at once" client ping
+check_equal "$server_pid" "$(ps -o sid= -p "$server_pid" | tr -d ' ')" "in a session of its own"
+check_status 4 "--daemon hands on a failure" timeout 20 "$server_program" -m "$server_queue" \
+    -f "$MQKV_TEST_DIR/nowhere" --daemon --pidfile "$MQKV_TEST_DIR/other.pid"
+check_match "serverk: .*$MQKV_TEST_DIR/nowhere|serverk: .*$server_queue" "$errors" "with its error"
+check_equal no "$([ -e "$MQKV_TEST_DIR/other.pid" ] && echo yes || echo no)" "and leaves no pid file"
+kill "$server_pid"
+wait_until 30 server_is_gone
+check_equal no "$([ -e "$pidfile" ] && echo yes || echo no)" "the pid file goes with the daemon"
+server_pid=

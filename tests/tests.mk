@@ -1,0 +1,188 @@
+# Tests, checks and fuzzing: see tests/README.md. Everything is found by its name, nothing is listed:
+#   tests/unit/main_<room>.c with tests/unit/test_<room>_*.c   the binary build/tests/unit_<room>
+#   tests/<folder>/<name>.c that has a main function           the program build/tests/<name>
+#   every other tests/<folder>/*.c                             the helpers that both may call
+#   tests/scenario/*.sh, executable                            a scenario with real daemons
+#   tests/fuzz/fuzz_<name>.c                                   the fuzzer build/fuzz/tests/fuzz_<name>
+
+CHECK_LIBS = $(shell $(PKG_CONFIG) --libs check)
+
+sources_with_main = $(if $(strip $(1)),$(shell grep -lE '^int main\b' $(1)))
+objects_of = $(patsubst %.c,$(OUT)/obj/%.o,$(1))
+without_main = $(filter-out $(call objects_of,$(call sources_with_main,$(patsubst \
+	$(OUT)/obj/%.o,%.c,$(1)))),$(1))
+
+# Helpers and programs ----------------------------------------------------------------------------
+
+SUPPORT_SRC := $(filter-out tests/unit/% tests/fuzz/%,$(wildcard tests/*/*.c))
+TEST_PROGRAM_SRC := $(call sources_with_main,$(SUPPORT_SRC))
+TEST_PROGRAMS := $(addprefix $(OUT)/tests/,$(basename $(notdir $(TEST_PROGRAM_SRC))))
+LIBSUPPORT := $(OUT)/tests/libsupport.a
+
+$(LIBSUPPORT): $(call objects_of,$(filter-out $(TEST_PROGRAM_SRC),$(SUPPORT_SRC)))
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+define test_program_rule
+$(OUT)/tests/$(basename $(notdir $(1))): $(call objects_of,$(1)) $(LIBSUPPORT) $(LIBS)
+	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ -lxxhash -lm
+endef
+$(foreach source,$(TEST_PROGRAM_SRC),$(eval $(call test_program_rule,$(source))))
+
+# Unit binaries: what a room may call is what its tests are linked with ----------------------------
+
+UNIT_ROOMS := $(patsubst tests/unit/main_%.c,%,$(wildcard tests/unit/main_*.c))
+UNIT_BINARIES := $(addprefix $(OUT)/tests/unit_,$(UNIT_ROOMS))
+
+UNIT_NEEDS_common := $(COMMON_OBJ)
+UNIT_NEEDS_kvstore := $(OUT)/libkvstore.a
+UNIT_NEEDS_wire := $(WIRE_OBJ) $(COMMON_OBJ)
+UNIT_NEEDS_serverk := $(call without_main,$(SERVERK_OBJ)) $(WIRE_OBJ) $(OUT)/libkvstore.a
+UNIT_NEEDS_program := $(call without_main,$(CLIENTK_PROGRAM_OBJ)) $(OUT)/libclientk.a
+UNIT_NEEDS_clientk := $(call without_main,$(CLIENTK_PROGRAM_OBJ)) $(OUT)/libclientk.a
+
+define unit_binary_rule
+$(OUT)/tests/unit_$(1): $(call objects_of,tests/unit/main_$(1).c $(wildcard tests/unit/test_$(1)_*.c)) \
+		$(LIBSUPPORT) $(UNIT_NEEDS_$(1))
+	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $$(CHECK_LIBS) -lxxhash -lm \
+	  $(if $(filter clientk program,$(1)),-ledit)
+.PHONY: unit-$(1)
+unit-$(1): $(OUT)/tests/unit_$(1) $(if $(filter clientk serverk,$(1)),$(PROGRAMS))
+	@MQKV_BUILD=$(OUT) MQKV_VARIANT=$(VARIANT) tests/run $$<
+endef
+$(foreach room,$(UNIT_ROOMS),$(eval $(call unit_binary_rule,$(room))))
+
+# Recursive makes use every CPU, unless whoever called make said otherwise.
+PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+
+# Running -----------------------------------------------------------------------------------------
+
+QUEUE_FREE := $(filter %_common %_kvstore %_history %_program,$(UNIT_BINARIES))
+QUEUE_USERS := $(filter-out $(QUEUE_FREE),$(UNIT_BINARIES))
+SCENARIOS = $(sort $(filter-out tests/scenario/lib.sh,$(wildcard tests/scenario/*.sh)))
+
+.PHONY: test check-asan check-tsan test-binaries test-run
+test-binaries: all $(TEST_PROGRAMS) $(UNIT_BINARIES)
+
+test:
+	@tests/deps
+	@$(MAKE) --no-print-directory test-run
+
+# The sanitizers' code makes gcc guess more: there its warnings are no errors.
+test-run: TEST_CFLAGS = $(CFLAGS) $(if $(filter release,$(VARIANT)),-Werror)
+test-run:
+	@mkdir -p $(OUT)
+	@echo 'building into $(OUT)'
+	@$(MAKE) --no-print-directory -s $(PARALLEL) CFLAGS='$(TEST_CFLAGS)' test-binaries \
+	  >$(OUT)/test-build.log 2>&1 || { cat $(OUT)/test-build.log; echo 'the build failed'; echo '0 passed, 1 failed'; exit 1; }
+	@MQKV_BUILD=$(OUT) MQKV_VARIANT=$(VARIANT) tests/run \
+	  $(QUEUE_FREE) -- $(QUEUE_USERS) $(SCENARIOS)
+
+check-asan check-tsan: check-%:
+	@tests/deps
+	@$(MAKE) --no-print-directory VARIANT=$* OUT=$(OUT)/$* test-run
+
+.PHONY: crash-test
+CRASH_ROUNDS ?= 50
+crash-test: all $(TEST_PROGRAMS)
+	MQKV_BUILD=$(OUT) CRASH_ROUNDS=$(CRASH_ROUNDS) tests/crash/crash-loop
+
+# Fuzzing -----------------------------------------------------------------------------------------
+
+FUZZ_SECONDS ?= 30
+FUZZ_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_ROOMS := $(OUT)/tests/librooms.a
+
+.PHONY: fuzz fuzz-binaries
+fuzz:
+	@tests/deps
+	@$(MAKE) --no-print-directory -s $(PARALLEL) OUT=$(OUT)/fuzz CC=clang VARIANT=release \
+	  CFLAGS='-g -O1 -fsanitize=fuzzer-no-link $(FUZZ_FLAGS)' fuzz-binaries
+	@MQKV_BUILD=$(OUT)/fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run
+
+fuzz-binaries: $(FUZZERS)
+
+$(FUZZ_ROOMS): $(COMMON_OBJ) $(KVSTORE_OBJ) $(WIRE_OBJ) $(CLIENTK_OBJ) \
+		$(call without_main,$(SERVERK_OBJ) $(CLIENTK_PROGRAM_OBJ))
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(OUT)/tests/fuzz_%: $(OUT)/obj/tests/fuzz/fuzz_%.o $(LIBSUPPORT) $(FUZZ_ROOMS)
+	$(CC) $(BASE_LDFLAGS) -fsanitize=fuzzer $(FUZZ_FLAGS) -o $@ $^ -lxxhash -ledit -lm
+
+# Linting: each check is a target of its own ------------------------------------------------------
+
+LINT_OUT = $(OUT)/lint
+C_FILES := $(sort $(wildcard $(addsuffix /*.c,$(ROOMS) clientk/program kvstore/kvcheck) tests/*/*.c))
+H_FILES := $(sort $(wildcard $(addsuffix /*.h,$(ROOMS) clientk/program kvstore/kvcheck) tests/*/*.h))
+SHELL_FILES = $(shell find . \( -path ./.git -o -path ./build -o -path ./datafiles \
+	-o -path ./tests/fuzz/corpus -o -path ./experiments/runs \) -prune \
+	-o -type f -not -name '*.[ch]' -not -name '*.md' -print | xargs grep -lE -m 1 '^\#!.*\b(ba)?sh\b')
+MAN_FILES = $(wildcard docs/*.[13])
+
+LINTS := lint-format lint-includes lint-headers lint-gcc lint-clang lint-cppcheck lint-tidy \
+	lint-shell lint-man
+.PHONY: lint $(LINTS)
+lint:
+	@tests/deps
+	@$(MAKE) --no-print-directory -k -Otarget $(PARALLEL) $(LINTS)
+	@echo 'lint: nothing to complain about'
+
+lint-format:
+	@clang-format --dry-run -Werror $(C_FILES) $(H_FILES)
+	@echo 'lint: format is right'
+
+lint-includes:
+	@tests/lint/includes
+
+# Each header alone, as C; the public ones also as C++.
+lint-headers:
+	@for header in $(H_FILES); do \
+	  echo "#include \"$$header\"" | $(CC) $(BASE_CFLAGS) -MF /dev/null -Werror -fsyntax-only -xc - \
+	    || exit 1; done
+	@for header in $(PUBLIC_HEADERS); do \
+	  echo "#include \"$$header\"" | clang -I. -Wall -Wextra -Werror -fsyntax-only -xc++ - \
+	    || exit 1; done
+	@echo 'lint: every header compiles alone'
+
+lint-gcc lint-clang: lint-%:
+	@$(MAKE) --no-print-directory -s OUT=$(LINT_OUT)/$* CC=$* CFLAGS='-O2 -g -Werror' lint-objects
+	@echo 'lint: no warnings from $*'
+
+.PHONY: lint-objects
+lint-objects: $(call objects_of,$(C_FILES))
+
+lint-cppcheck:
+	@mkdir -p $(LINT_OUT)/cppcheck
+	@cppcheck --quiet --std=c11 --language=c -I. --error-exitcode=1 --inline-suppr \
+	  --enable=warning,performance,portability --suppressions-list=tests/lint/cppcheck.txt \
+	  --cppcheck-build-dir=$(LINT_OUT)/cppcheck -D_GNU_SOURCE -DMQKV_VERSION='""' $(C_FILES)
+	@echo 'lint: nothing from cppcheck'
+
+# One stamp a file: only what changed is looked at again.
+lint-tidy: $(patsubst %.c,$(LINT_OUT)/tidy/%.ok,$(C_FILES))
+	@echo 'lint: nothing from clang-tidy'
+
+$(LINT_OUT)/tidy/%.ok: %.c $(H_FILES) .clang-tidy
+	@mkdir -p $(@D)
+	@clang-tidy --quiet $< -- -std=gnu11 -D_GNU_SOURCE -I. -DMQKV_VERSION='""' 2>/dev/null
+	@touch $@
+
+lint-shell:
+	@shellcheck -x $(SHELL_FILES)
+	@echo 'lint: nothing from shellcheck'
+
+lint-man:
+	@$(if $(MAN_FILES),mandoc -T lint -W warning $(MAN_FILES))
+	@echo 'lint: manual pages are right'
+
+#?
+#? make test          every test; the last line is "N passed, N failed" (make unit-kvstore: one room)
+#? make check-asan    the same tests with the address and undefined-behaviour sanitizers
+#? make check-tsan    the same tests with the thread sanitizer
+#? make lint          formatting, static analysis, includes, scripts, man pages
+#? make fuzz          each fuzzer for FUZZ_SECONDS (default 30)
+#? make crash-test    kill -9 under load, CRASH_ROUNDS (default 50) times a durability level

@@ -1,0 +1,16 @@
+#include <stddef.h>
+
+#include "tests/support/run_suites.h"
+#include "tests/unit/suites.h"
+
+int main(void)
+{
+    static const suite_maker makers[] = {
+        suite_serverk_options,  suite_serverk_lanes,
+        suite_serverk_crew,     suite_serverk_session,
+        suite_serverk_transfer, suite_serverk_worker,
+        suite_serverk_large,    suite_serverk_commit,
+        suite_serverk_report,   NULL,
+    };
+    return run_suites(makers);
+}

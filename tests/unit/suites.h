@@ -1,0 +1,82 @@
+/*
+ * suites: every unit suite there is, one declaration per tests/unit/test_<room>_<noun>.c. The
+ * runner of the room, tests/unit/main_<room>.c, lists those of its room.
+ */
+#ifndef MQKV_TESTS_UNIT_SUITES_H
+#define MQKV_TESTS_UNIT_SUITES_H
+
+#include <check.h>
+
+/* common */
+Suite *suite_common_clock(void);
+Suite *suite_common_cursor(void);
+Suite *suite_common_error(void);
+Suite *suite_common_escape(void);
+Suite *suite_common_histogram(void);
+Suite *suite_common_log(void);
+Suite *suite_common_parse(void);
+Suite *suite_common_random(void);
+Suite *suite_common_slice(void);
+Suite *suite_common_status(void);
+
+/* kvstore */
+Suite *suite_kvstore_checkpoint(void);
+Suite *suite_kvstore_compact(void);
+Suite *suite_kvstore_concurrency(void);
+Suite *suite_kvstore_damage(void);
+Suite *suite_kvstore_faults(void);
+Suite *suite_kvstore_fileio(void);
+Suite *suite_kvstore_format(void);
+Suite *suite_kvstore_index(void);
+Suite *suite_kvstore_kvcheck(void);
+Suite *suite_kvstore_lock(void);
+Suite *suite_kvstore_open(void);
+Suite *suite_kvstore_powercut(void);
+Suite *suite_kvstore_record(void);
+Suite *suite_kvstore_recovery(void);
+Suite *suite_kvstore_scan(void);
+Suite *suite_kvstore_store(void);
+Suite *suite_kvstore_sync(void);
+
+/* history (tests/history, the linearizability checker) */
+Suite *suite_history_check(void);
+
+/* serverk */
+Suite *suite_serverk_commit(void);
+Suite *suite_serverk_crew(void);
+Suite *suite_serverk_lanes(void);
+Suite *suite_serverk_large(void);
+Suite *suite_serverk_options(void);
+Suite *suite_serverk_report(void);
+Suite *suite_serverk_session(void);
+Suite *suite_serverk_transfer(void);
+Suite *suite_serverk_worker(void);
+
+/* wire */
+Suite *suite_wire_identity(void);
+Suite *suite_wire_message(void);
+Suite *suite_wire_operation(void);
+Suite *suite_wire_queue(void);
+Suite *suite_wire_queue_name(void);
+Suite *suite_wire_segment(void);
+Suite *suite_wire_wait(void);
+
+/* program (clientk/program) */
+Suite *suite_program_arguments(void);
+Suite *suite_program_command(void);
+Suite *suite_program_dump(void);
+Suite *suite_program_json(void);
+Suite *suite_program_line(void);
+Suite *suite_program_output(void);
+Suite *suite_program_workload(void);
+
+/* clientk */
+Suite *suite_clientk_batch(void);
+Suite *suite_clientk_calls(void);
+Suite *suite_clientk_failures(void);
+Suite *suite_clientk_key_set(void);
+Suite *suite_clientk_pipeline(void);
+Suite *suite_clientk_threads(void);
+Suite *suite_clientk_values(void);
+
+#endif

@@ -1,0 +1,151 @@
+/* clientk_execute: many operations in few messages. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clientk/clientk.h"
+#include "tests/support/client_calls.h"
+#include "tests/support/live_server.h"
+#include "tests/unit/suites.h"
+
+#define TEXT(text) kv_slice_from_string(text)
+#define COUNT      5000
+
+static struct live_server server;
+static struct clientk *client;
+static struct clientk_operation operations[COUNT];
+static struct clientk_result results[COUNT];
+static char keys[COUNT][16];
+
+static void start_server(void)
+{
+    live_server_start(&server, NULL, NULL);
+}
+
+static void remove_server(void)
+{
+    live_server_remove(&server);
+}
+
+static void open_client(void)
+{
+    client = must_connect(server.queue);
+    memset(operations, 0, sizeof operations);
+    for (unsigned i = 0; i < COUNT; i++)
+        snprintf(keys[i], sizeof keys[i], "key%u", i);
+}
+
+static void close_client(void)
+{
+    for (unsigned i = 0; i < COUNT; i++)
+        clientk_value_free(&results[i].value);
+    clientk_close(client);
+}
+
+static void set_all(enum clientk_opcode opcode)
+{
+    for (unsigned i = 0; i < COUNT; i++)
+        operations[i] = (struct clientk_operation){
+            .opcode = opcode, .key = TEXT(keys[i]), .value = TEXT(keys[COUNT - 1 - i])};
+}
+
+START_TEST(thousands_of_operations_take_few_messages)
+{
+    struct clientk_info before;
+    struct clientk_info after;
+    clientk_info(client, &before);
+    set_all(CLIENTK_PUT);
+    assert_status(clientk_execute(client, operations, COUNT, results), KV_OK);
+    set_all(CLIENTK_GET);
+    assert_status(clientk_execute(client, operations, COUNT, results), KV_OK);
+    clientk_info(client, &after);
+    for (unsigned i = 0; i < COUNT; i++) {
+        ck_assert_int_eq(results[i].status, KV_OK);
+        ck_assert_str_eq(results[i].value.data, keys[COUNT - 1 - i]);
+    }
+    ck_assert_uint_eq(after.operations - before.operations, 2 * COUNT);
+    /* 36 bytes of a reply are set aside for each result, beside its value. */
+    ck_assert_uint_lt(after.messages - before.messages, 2 * COUNT / (after.reply_bytes / 100));
+}
+END_TEST
+
+START_TEST(operations_on_one_key_take_effect_in_order)
+{
+    for (unsigned i = 0; i < COUNT; i++)
+        operations[i] = (struct clientk_operation){
+            .opcode = CLIENTK_ADD, .key = TEXT("counter"), .delta = 1, .add = CLIENTK_ADD_DEFAULTS};
+    for (unsigned i = 9; i < COUNT; i += 10)
+        operations[i] = (struct clientk_operation){.opcode = CLIENTK_GET, .key = TEXT("counter")};
+    assert_status(clientk_execute(client, operations, COUNT, results), KV_OK);
+    int64_t expected = 0;
+    for (unsigned i = 0; i < COUNT; i++) {
+        if (operations[i].opcode == CLIENTK_ADD)
+            ck_assert_int_eq(results[i].number, ++expected);
+        else
+            ck_assert_int_eq(atoll(results[i].value.data), expected);
+    }
+}
+END_TEST
+
+START_TEST(a_failing_operation_does_not_stop_the_others)
+{
+    struct clientk_operation mixed[] = {
+        {.opcode = CLIENTK_PUT, .key = TEXT("m1"), .value = TEXT("one")},
+        {.opcode = CLIENTK_GET, .key = kv_slice("", 0)},
+        {.opcode = CLIENTK_GET, .key = TEXT("m none")},
+        {.opcode = (enum clientk_opcode)99, .key = TEXT("m1")},
+        {.opcode = CLIENTK_PUT, .key = TEXT("m1"), .put = {.if_absent = true, .if_present = true}},
+        {.opcode = CLIENTK_PUT, .key = TEXT("m1"), .put = {.if_absent = true}},
+        {.opcode = CLIENTK_APPEND, .key = TEXT("m1"), .value = TEXT(" two")},
+        {.opcode = CLIENTK_EXISTS, .key = TEXT("m1")},
+        {.opcode = CLIENTK_EXCHANGE, .key = TEXT("m1"), .value = TEXT("three")},
+        {.opcode = CLIENTK_GET, .key = TEXT("m1")},
+        {.opcode = CLIENTK_TOUCH, .key = TEXT("m1")},
+        {.opcode = CLIENTK_DELETE, .key = TEXT("m1")},
+        {.opcode = CLIENTK_DELETE, .key = TEXT("m1")},
+    };
+    static const enum kv_status expected[] = {
+        KV_OK, KV_BAD_KEY, KV_NOT_FOUND, KV_USAGE, KV_USAGE, KV_EXISTS,   KV_OK,
+        KV_OK, KV_OK,      KV_OK,        KV_OK,    KV_OK,    KV_NOT_FOUND};
+    enum { MIXED = sizeof mixed / sizeof *mixed };
+    assert_status(clientk_execute(client, mixed, MIXED, results), KV_OK);
+    for (unsigned i = 0; i < MIXED; i++)
+        ck_assert_msg(results[i].status == expected[i], "operation %u: %s", i,
+                      kv_status_name(results[i].status));
+    ck_assert_int_eq(results[6].number, 7);
+    ck_assert_uint_eq(results[7].value.size, 7);
+    ck_assert(results[8].found);
+    ck_assert_str_eq(results[8].value.data, "one two");
+    ck_assert_str_eq(results[9].value.data, "three");
+}
+END_TEST
+
+START_TEST(batch_of_impossible_operations_sends_nothing)
+{
+    struct clientk_info before;
+    struct clientk_info after;
+    clientk_info(client, &before);
+    struct clientk_operation none[3] = {{.opcode = CLIENTK_GET}, {.opcode = CLIENTK_PUT}};
+    assert_status(clientk_execute(client, none, 3, results), KV_OK);
+    ck_assert_int_eq(results[0].status, KV_BAD_KEY);
+    ck_assert_int_eq(results[1].status, KV_BAD_KEY);
+    ck_assert_int_eq(results[2].status, KV_USAGE);
+    clientk_info(client, &after);
+    ck_assert_uint_eq(after.messages, before.messages);
+}
+END_TEST
+
+Suite *suite_clientk_batch(void)
+{
+    Suite *suite = suite_create("clientk_batch");
+    TCase *tcase = tcase_create("batch");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_unchecked_fixture(tcase, start_server, remove_server);
+    tcase_add_checked_fixture(tcase, open_client, close_client);
+    tcase_add_test(tcase, thousands_of_operations_take_few_messages);
+    tcase_add_test(tcase, operations_on_one_key_take_effect_in_order);
+    tcase_add_test(tcase, a_failing_operation_does_not_stop_the_others);
+    tcase_add_test(tcase, batch_of_impossible_operations_sends_nothing);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}

@@ -1,0 +1,494 @@
+/* Every operation against a real server, with its conditions and its failures. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clientk/clientk.h"
+#include "common/clock.h"
+#include "tests/support/client_calls.h"
+#include "tests/support/live_server.h"
+#include "tests/unit/suites.h"
+
+static struct live_server server;
+static struct clientk *client;
+
+#define TEXT(text) kv_slice_from_string(text)
+
+static void start_server(void)
+{
+    live_server_start(&server, NULL, NULL);
+}
+
+static void remove_server(void)
+{
+    live_server_remove(&server);
+}
+
+static void open_client(void)
+{
+    client = must_connect(server.queue);
+}
+
+static void close_client(void)
+{
+    clientk_close(client);
+}
+
+START_TEST(put_then_get_gives_value_and_version)
+{
+    uint64_t version = 0;
+    assert_status(clientk_put(client, TEXT("name"), TEXT("Ada"), NULL, &version), KV_OK);
+    struct clientk_value value = {.size = 0};
+    assert_status(clientk_get(client, TEXT("name"), &value), KV_OK);
+    ck_assert_str_eq(value.data, "Ada");
+    ck_assert_uint_eq(value.size, 3);
+    ck_assert_uint_eq(value.version, version);
+    ck_assert_uint_eq(value.expiry_ms, 0);
+
+    uint64_t second_version = 0;
+    assert_status(clientk_put(client, TEXT("name"), TEXT("Grace"), NULL, &second_version), KV_OK);
+    ck_assert_uint_gt(second_version, version);
+    assert_text(client, "name", "Grace");
+    clientk_value_free(&value);
+}
+END_TEST
+
+START_TEST(get_of_an_absent_key_empties_the_value)
+{
+    must_put_text(client, "there", "something");
+    struct clientk_value value = {.size = 0};
+    assert_status(clientk_get(client, TEXT("there"), &value), KV_OK);
+    assert_status(clientk_get(client, TEXT("not there"), &value), KV_NOT_FOUND);
+    ck_assert_uint_eq(value.size, 0);
+    ck_assert_uint_eq(value.version, 0);
+    clientk_value_free(&value);
+}
+END_TEST
+
+START_TEST(empty_value_is_a_value)
+{
+    must_put_text(client, "empty", "");
+    struct clientk_value value = {.size = 99};
+    assert_status(clientk_get(client, TEXT("empty"), &value), KV_OK);
+    ck_assert_uint_eq(value.size, 0);
+    ck_assert_str_eq(value.data, "");
+    clientk_value_free(&value);
+}
+END_TEST
+
+START_TEST(keys_and_values_are_bytes)
+{
+    char bytes[256];
+    for (int i = 0; i < 256; i++)
+        bytes[i] = (char)i;
+    struct kv_slice all = kv_slice(bytes, sizeof bytes);
+    assert_status(clientk_put(client, all, all, NULL, NULL), KV_OK);
+    struct clientk_value value = {.size = 0};
+    assert_status(clientk_get(client, all, &value), KV_OK);
+    ck_assert(kv_slice_equal(kv_slice(value.data, value.size), all));
+    assert_status(clientk_get(client, kv_slice(bytes, 255), &value), KV_NOT_FOUND);
+    clientk_value_free(&value);
+}
+END_TEST
+
+START_TEST(keys_of_impossible_size_are_refused)
+{
+    char *key = patterned_bytes(65536, 1);
+    assert_status(clientk_put(client, kv_slice(key, 0), TEXT("v"), NULL, NULL), KV_BAD_KEY);
+    assert_status(clientk_put(client, kv_slice(key, 65536), TEXT("v"), NULL, NULL), KV_BAD_KEY);
+    assert_status(clientk_put(client, kv_slice(key, 65535), TEXT("v"), NULL, NULL), KV_OK);
+    struct clientk_value value = {.size = 0};
+    assert_status(clientk_get(client, kv_slice(key, 65535), &value), KV_OK);
+    ck_assert_str_eq(value.data, "v");
+    clientk_value_free(&value);
+    free(key);
+}
+END_TEST
+
+START_TEST(put_conditions_hold)
+{
+    struct clientk_put_options absent = {.if_absent = true};
+    struct clientk_put_options present = {.if_present = true};
+    assert_status(clientk_put(client, TEXT("cond"), TEXT("0"), &present, NULL), KV_NOT_FOUND);
+    uint64_t version = 0;
+    assert_status(clientk_put(client, TEXT("cond"), TEXT("1"), &absent, &version), KV_OK);
+    assert_status(clientk_put(client, TEXT("cond"), TEXT("2"), &absent, NULL), KV_EXISTS);
+    struct clientk_put_options expected = {.if_version = version};
+    assert_status(clientk_put(client, TEXT("cond"), TEXT("3"), &expected, NULL), KV_OK);
+    assert_status(clientk_put(client, TEXT("cond"), TEXT("4"), &expected, NULL),
+                  KV_VERSION_MISMATCH);
+    assert_text(client, "cond", "3");
+    struct clientk_put_options two = {.if_absent = true, .if_present = true};
+    assert_status(clientk_put(client, TEXT("cond"), TEXT("5"), &two, NULL), KV_USAGE);
+    assert_text(client, "cond", "3");
+}
+END_TEST
+
+START_TEST(exists_tells_all_but_the_value)
+{
+    uint64_t expiry_ms = clock_realtime_ms() + 1000000;
+    struct clientk_put_options options = {.expiry_ms = expiry_ms};
+    uint64_t version = 0;
+    assert_status(clientk_put(client, TEXT("e"), TEXT("12345"), &options, &version), KV_OK);
+    struct clientk_value value = {.size = 0};
+    assert_status(clientk_exists(client, TEXT("e"), &value), KV_OK);
+    ck_assert_uint_eq(value.size, 5);
+    ck_assert_uint_eq(value.version, version);
+    ck_assert_uint_eq(value.expiry_ms, expiry_ms);
+    ck_assert_ptr_null(value.data);
+    assert_status(clientk_exists(client, TEXT("no e"), NULL), KV_NOT_FOUND);
+}
+END_TEST
+
+START_TEST(delete_removes_only_the_version_it_names)
+{
+    uint64_t version = 0;
+    assert_status(clientk_put(client, TEXT("d"), TEXT("1"), NULL, &version), KV_OK);
+    assert_status(clientk_delete(client, TEXT("d"), version + 1), KV_VERSION_MISMATCH);
+    assert_text(client, "d", "1");
+    assert_status(clientk_delete(client, TEXT("d"), version), KV_OK);
+    assert_status(clientk_delete(client, TEXT("d"), 0), KV_NOT_FOUND);
+}
+END_TEST
+
+START_TEST(add_counts_within_its_bounds)
+{
+    int64_t sum = 0;
+    assert_status(clientk_add(client, TEXT("n"), 5, NULL, &sum), KV_OK);
+    ck_assert_int_eq(sum, 5);
+    assert_status(clientk_add(client, TEXT("n"), -7, NULL, &sum), KV_OK);
+    ck_assert_int_eq(sum, -2);
+    assert_text(client, "n", "-2");
+    struct clientk_add_options bounded = CLIENTK_ADD_DEFAULTS;
+    bounded.min = -2;
+    bounded.max = 3;
+    assert_status(clientk_add(client, TEXT("n"), -1, &bounded, &sum), KV_OUT_OF_BOUNDS);
+    assert_text(client, "n", "-2");
+    assert_status(clientk_add(client, TEXT("n"), 5, &bounded, &sum), KV_OK);
+    struct clientk_add_options existing = CLIENTK_ADD_DEFAULTS;
+    existing.create = false;
+    assert_status(clientk_add(client, TEXT("m"), 1, &existing, &sum), KV_NOT_FOUND);
+    struct clientk_add_options from_hundred = CLIENTK_ADD_DEFAULTS;
+    from_hundred.initial = 100;
+    assert_status(clientk_add(client, TEXT("m"), 1, &from_hundred, &sum), KV_OK);
+    ck_assert_int_eq(sum, 101);
+    must_put_text(client, "word", "abc");
+    assert_status(clientk_add(client, TEXT("word"), 1, NULL, &sum), KV_NOT_A_NUMBER);
+}
+END_TEST
+
+START_TEST(append_grows_the_value)
+{
+    uint64_t size = 0;
+    assert_status(clientk_append(client, TEXT("log"), TEXT("one "), &size), KV_OK);
+    ck_assert_uint_eq(size, 4);
+    assert_status(clientk_append(client, TEXT("log"), TEXT("two"), &size), KV_OK);
+    ck_assert_uint_eq(size, 7);
+    assert_text(client, "log", "one two");
+}
+END_TEST
+
+START_TEST(exchange_gives_the_old_value)
+{
+    struct clientk_value old = {.size = 0};
+    bool found = true;
+    assert_status(clientk_exchange(client, TEXT("x"), TEXT("first"), NULL, &old, &found), KV_OK);
+    ck_assert(!found);
+    ck_assert_uint_eq(old.size, 0);
+    assert_status(clientk_exchange(client, TEXT("x"), TEXT("second"), NULL, &old, &found), KV_OK);
+    ck_assert(found);
+    ck_assert_str_eq(old.data, "first");
+    assert_text(client, "x", "second");
+    clientk_value_free(&old);
+}
+END_TEST
+
+START_TEST(touch_sets_and_takes_away_the_expiry)
+{
+    must_put_text(client, "t", "v");
+    uint64_t expiry_ms = clock_realtime_ms() + 500000;
+    assert_status(clientk_touch(client, TEXT("t"), expiry_ms), KV_OK);
+    struct clientk_value value = {.size = 0};
+    assert_status(clientk_exists(client, TEXT("t"), &value), KV_OK);
+    ck_assert_uint_eq(value.expiry_ms, expiry_ms);
+    struct clientk_put_options keep = {.keep_expiry = true};
+    assert_status(clientk_put(client, TEXT("t"), TEXT("w"), &keep, NULL), KV_OK);
+    assert_status(clientk_exists(client, TEXT("t"), &value), KV_OK);
+    ck_assert_uint_eq(value.expiry_ms, expiry_ms);
+    assert_status(clientk_touch(client, TEXT("t"), 0), KV_OK);
+    assert_status(clientk_exists(client, TEXT("t"), &value), KV_OK);
+    ck_assert_uint_eq(value.expiry_ms, 0);
+    assert_status(clientk_touch(client, TEXT("t"), 1), KV_OK); /* long ago */
+    assert_status(clientk_exists(client, TEXT("t"), &value), KV_NOT_FOUND);
+    assert_status(clientk_touch(client, TEXT("t"), 0), KV_NOT_FOUND);
+}
+END_TEST
+
+START_TEST(durable_writes_and_sync_are_acknowledged)
+{
+    struct clientk_put_options always = {.durability = CLIENTK_SYNC_ALWAYS};
+    struct clientk_put_options interval = {.durability = CLIENTK_SYNC_INTERVAL};
+    assert_status(clientk_put(client, TEXT("s"), TEXT("1"), &always, NULL), KV_OK);
+    assert_status(clientk_put(client, TEXT("s"), TEXT("2"), &interval, NULL), KV_OK);
+    assert_status(clientk_sync(client), KV_OK);
+    assert_text(client, "s", "2");
+}
+END_TEST
+
+START_TEST(stats_and_ping_answer)
+{
+    struct clientk_value json = {.size = 0};
+    assert_status(clientk_stats(client, NULL, &json), KV_OK);
+    ck_assert_ptr_nonnull(strchr(json.data, '{'));
+    assert_status(clientk_stats(client, "no such section", &json), KV_NOT_FOUND);
+    uint64_t round_trip_ns = 0;
+    assert_status(clientk_ping(client, &round_trip_ns), KV_OK);
+    ck_assert_uint_gt(round_trip_ns, 0);
+    clientk_value_free(&json);
+}
+END_TEST
+
+START_TEST(info_counts_messages_and_operations)
+{
+    struct clientk_info before;
+    struct clientk_info after;
+    clientk_info(client, &before);
+    assert_text((must_put_text(client, "i", "1"), client), "i", "1");
+    clientk_info(client, &after);
+    ck_assert_uint_eq(after.messages - before.messages, 2);
+    ck_assert_uint_eq(after.operations - before.operations, 2);
+    ck_assert_uint_eq(after.sessions, 1);
+    ck_assert_uint_eq(after.server_pid, (uint32_t)server.pid);
+    ck_assert_uint_gt(after.max_value_bytes, 0);
+    ck_assert_uint_gt(after.reply_depth, 0);
+}
+END_TEST
+
+START_TEST(misuse_is_refused_with_a_sentence)
+{
+    struct clientk_value value = {.size = 0};
+    assert_status(clientk_get(NULL, TEXT("k"), &value), KV_USAGE);
+    ck_assert_ptr_nonnull(strstr(clientk_last_error(), "NULL"));
+    assert_status(clientk_get(client, TEXT("k"), NULL), KV_USAGE);
+    assert_status(clientk_execute(client, NULL, 1, NULL), KV_USAGE);
+    assert_status(clientk_execute(client, NULL, 0, NULL), KV_OK);
+    clientk_close(NULL);
+    clientk_abandon(NULL);
+    clientk_value_free(NULL);
+    clientk_pipeline_close(NULL);
+}
+END_TEST
+
+START_TEST(open_refuses_impossible_options)
+{
+    static const struct clientk_options impossible[] = {
+        {.queue = "no slash"}, {.queue = "/a/b"},       {.queue = "/"},
+        {.spin = "sometimes"}, {.combine_above = 1000}, {.priority = 32},
+    };
+    for (size_t i = 0; i < sizeof impossible / sizeof *impossible; i++) {
+        struct clientk *none = NULL;
+        struct kv_error error = {.status = KV_OK};
+        ck_assert_int_eq(clientk_open(&impossible[i], &none, &error), KV_USAGE);
+        ck_assert_ptr_null(none);
+        ck_assert_int_eq(error.status, KV_USAGE);
+        ck_assert_str_ne(error.text, "");
+        ck_assert_str_eq(clientk_last_error(), error.text);
+    }
+}
+END_TEST
+
+START_TEST(open_without_server_says_so)
+{
+    struct clientk *none = NULL;
+    struct kv_error error = {.status = KV_OK};
+    struct clientk_options at_once = {.queue = "/tck.nobody", .fail_fast = true};
+    ck_assert_int_eq(clientk_open(&at_once, &none, &error), KV_NO_SERVER);
+    ck_assert_ptr_nonnull(strstr(error.text, "/tck.nobody"));
+    struct clientk_options patient = {.queue = "/tck.nobody", .timeout_ms = 50};
+    uint64_t start_ms = clock_monotonic_coarse_ms();
+    ck_assert_int_eq(clientk_open(&patient, &none, NULL), KV_NO_SERVER);
+    ck_assert_uint_ge(clock_monotonic_coarse_ms() - start_ms, 40);
+}
+END_TEST
+
+START_TEST(queue_name_comes_from_the_environment)
+{
+    setenv("MQKV_QUEUE", server.queue, 1);
+    struct clientk *other = must_connect_with(NULL);
+    assert_status(clientk_ping(other, NULL), KV_OK);
+    clientk_close(other);
+}
+END_TEST
+
+/* Scans --------------------------------------------------------------------------------------- */
+
+#define SCAN_KEYS 2500
+
+struct visits {
+    unsigned seen[SCAN_KEYS];
+    unsigned total;
+    unsigned stop_after;
+    bool with_values;
+};
+
+static bool count_visit(void *context, const struct clientk_entry *entry)
+{
+    struct visits *visits = context;
+    char text[32];
+    ck_assert_uint_lt(entry->key.size, sizeof text);
+    memcpy(text, entry->key.data, entry->key.size);
+    text[entry->key.size] = '\0';
+    ck_assert_int_eq(strncmp(text, "scan.", 5), 0);
+    int number = atoi(text + 5);
+    ck_assert_int_lt(number, SCAN_KEYS);
+    visits->seen[number]++;
+    visits->total++;
+    if (visits->with_values)
+        ck_assert(kv_slice_equal(entry->value, kv_slice_from_string(text + 5)));
+    else
+        ck_assert_uint_eq(entry->value.size, 0);
+    ck_assert_uint_gt(entry->version, 0);
+    return visits->total != visits->stop_after;
+}
+
+static void assert_each_seen_once(const struct visits *visits)
+{
+    for (int i = 0; i < SCAN_KEYS; i++)
+        ck_assert_uint_eq(visits->seen[i], 1);
+    ck_assert_uint_eq(visits->total, SCAN_KEYS);
+}
+
+static void put_scan_keys(void)
+{
+    static char keys[SCAN_KEYS][20];
+    static struct clientk_operation operations[SCAN_KEYS];
+    static struct clientk_result results[SCAN_KEYS];
+    for (int i = 0; i < SCAN_KEYS; i++) {
+        snprintf(keys[i], sizeof keys[i], "scan.%d", i);
+        operations[i] = (struct clientk_operation){
+            .opcode = CLIENTK_PUT, .key = TEXT(keys[i]), .value = TEXT(keys[i] + 5)};
+    }
+    assert_status(clientk_execute(client, operations, SCAN_KEYS, results), KV_OK);
+}
+
+START_TEST(scan_visits_each_entry_of_the_prefix_once)
+{
+    put_scan_keys();
+    must_put_text(client, "other", "not to be seen");
+    static struct visits visits = {.with_values = true};
+    assert_status(clientk_scan(client, TEXT("scan."), false, NULL, 0, count_visit, &visits), KV_OK);
+    assert_each_seen_once(&visits);
+    static struct visits keys_only;
+    assert_status(clientk_scan(client, TEXT("scan."), true, NULL, 0, count_visit, &keys_only),
+                  KV_OK);
+    assert_each_seen_once(&keys_only);
+}
+END_TEST
+
+START_TEST(scan_goes_on_from_its_cursor)
+{
+    put_scan_keys();
+    static struct visits visits = {.with_values = true};
+    uint64_t cursor = 0;
+    unsigned calls = 0;
+    do {
+        unsigned before = visits.total;
+        assert_status(
+            clientk_scan(client, TEXT("scan."), false, &cursor, 300, count_visit, &visits), KV_OK);
+        ck_assert(cursor == 0 || visits.total - before == 300);
+        calls++;
+    } while (cursor != 0);
+    ck_assert_uint_ge(calls, SCAN_KEYS / 300);
+    assert_each_seen_once(&visits);
+}
+END_TEST
+
+START_TEST(scan_stops_when_the_visitor_says_so)
+{
+    put_scan_keys();
+    static struct visits visits = {.with_values = true, .stop_after = 10};
+    uint64_t cursor = 0;
+    assert_status(clientk_scan(client, TEXT("scan."), false, &cursor, 0, count_visit, &visits),
+                  KV_OK);
+    ck_assert_uint_eq(visits.total, 10);
+    assert_status(clientk_scan(client, TEXT("scan."), false, NULL, 0, NULL, NULL), KV_USAGE);
+}
+END_TEST
+
+#define BIG_BYTES 300000
+
+static bool big_visit(void *context, const struct clientk_entry *entry)
+{
+    unsigned *visited = context;
+    char *expected = patterned_bytes(BIG_BYTES, 3);
+    ck_assert(kv_slice_equal(entry->value, kv_slice(expected, BIG_BYTES)));
+    free(expected);
+    (*visited)++;
+    return true;
+}
+
+START_TEST(scan_carries_big_values)
+{
+    char *bytes = patterned_bytes(BIG_BYTES, 3);
+    for (int i = 0; i < 6; i++) {
+        char key[24];
+        snprintf(key, sizeof key, "big.%d", i);
+        assert_status(clientk_put(client, TEXT(key), kv_slice(bytes, BIG_BYTES), NULL, NULL),
+                      KV_OK);
+    }
+    unsigned visited = 0;
+    assert_status(clientk_scan(client, TEXT("big."), false, NULL, 0, big_visit, &visited), KV_OK);
+    ck_assert_uint_eq(visited, 6);
+    free(bytes);
+}
+END_TEST
+
+static void add_operations(TCase *tcase)
+{
+    tcase_add_test(tcase, put_then_get_gives_value_and_version);
+    tcase_add_test(tcase, get_of_an_absent_key_empties_the_value);
+    tcase_add_test(tcase, empty_value_is_a_value);
+    tcase_add_test(tcase, keys_and_values_are_bytes);
+    tcase_add_test(tcase, keys_of_impossible_size_are_refused);
+    tcase_add_test(tcase, put_conditions_hold);
+    tcase_add_test(tcase, exists_tells_all_but_the_value);
+    tcase_add_test(tcase, delete_removes_only_the_version_it_names);
+    tcase_add_test(tcase, add_counts_within_its_bounds);
+    tcase_add_test(tcase, append_grows_the_value);
+    tcase_add_test(tcase, exchange_gives_the_old_value);
+    tcase_add_test(tcase, touch_sets_and_takes_away_the_expiry);
+    tcase_add_test(tcase, durable_writes_and_sync_are_acknowledged);
+    tcase_add_test(tcase, stats_and_ping_answer);
+    tcase_add_test(tcase, info_counts_messages_and_operations);
+    tcase_add_test(tcase, misuse_is_refused_with_a_sentence);
+}
+
+static void add_scans(TCase *tcase)
+{
+    tcase_add_test(tcase, scan_visits_each_entry_of_the_prefix_once);
+    tcase_add_test(tcase, scan_goes_on_from_its_cursor);
+    tcase_add_test(tcase, scan_stops_when_the_visitor_says_so);
+    tcase_add_test(tcase, scan_carries_big_values);
+}
+
+Suite *suite_clientk_calls(void)
+{
+    Suite *suite = suite_create("clientk_calls");
+    TCase *tcase = tcase_create("calls");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_unchecked_fixture(tcase, start_server, remove_server);
+    tcase_add_checked_fixture(tcase, open_client, close_client);
+    add_operations(tcase);
+    add_scans(tcase);
+    suite_add_tcase(suite, tcase);
+
+    TCase *opening = tcase_create("opening");
+    tcase_set_timeout(opening, 120);
+    tcase_add_unchecked_fixture(opening, start_server, remove_server);
+    tcase_add_test(opening, open_refuses_impossible_options);
+    tcase_add_test(opening, open_without_server_says_so);
+    tcase_add_test(opening, queue_name_comes_from_the_environment);
+    suite_add_tcase(suite, opening);
+    return suite;
+}

@@ -1,0 +1,300 @@
+/* Pipelines: several messages in flight, the order of each key kept. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clientk/clientk.h"
+#include "common/random.h"
+#include "tests/support/client_calls.h"
+#include "tests/support/live_server.h"
+#include "tests/unit/suites.h"
+
+#define TEXT(text) kv_slice_from_string(text)
+#define KEYS       20
+#define STEPS      20000
+
+static struct live_server server;
+static struct clientk *client;
+
+static void start_server(void)
+{
+    live_server_start(&server, NULL, NULL);
+}
+
+static void remove_server(void)
+{
+    live_server_remove(&server);
+}
+
+static void open_client(void)
+{
+    client = must_connect(server.queue);
+}
+
+static void open_client_without_segment(void)
+{
+    setenv("MQKV_NO_SEGMENT", "1", 1);
+    client = must_connect(server.queue);
+}
+
+static void close_client(void)
+{
+    clientk_close(client);
+}
+
+static struct clientk_pipeline *must_open(uint32_t window, uint32_t batch,
+                                          clientk_complete complete, void *context)
+{
+    struct clientk_pipeline *pipeline = NULL;
+    struct kv_error error = {.status = KV_OK};
+    enum kv_status status =
+        clientk_pipeline_open(client, window, batch, complete, context, &pipeline, &error);
+    ck_assert_msg(status == KV_OK, "%s", error.text);
+    return pipeline;
+}
+
+/* Order ------------------------------------------------------------------------------------- */
+
+/* What the results must be if the operations on each key took effect in the order of submission. */
+struct ledger {
+    int64_t submitted[KEYS]; /* the counter of the key after all that was submitted */
+    unsigned completed;
+};
+
+/* One step on its way. */
+struct step {
+    struct ledger *ledger;
+    enum clientk_opcode opcode;
+    int64_t expected;
+};
+
+static void check_step(void *context, void *tag, const struct clientk_result *result)
+{
+    struct ledger *ledger = context;
+    const struct step *step = tag;
+    ck_assert_int_eq(result->status, KV_OK);
+    if (step->opcode == CLIENTK_ADD)
+        ck_assert_int_eq(result->number, step->expected);
+    else
+        ck_assert_int_eq(atoll(result->value.data), step->expected);
+    ledger->completed++;
+}
+
+static void run_ordered_steps(uint32_t window, uint32_t batch)
+{
+    static struct ledger ledger;
+    static struct step steps[STEPS];
+    struct clientk_pipeline *pipeline = must_open(window, batch, check_step, &ledger);
+    struct random_state random;
+    random_seed(&random, 7);
+    for (unsigned i = 0; i < STEPS; i++) {
+        unsigned number = (unsigned)random_below(&random, KEYS);
+        char key[24];
+        snprintf(key, sizeof key, "p%u.%u.%u", window, batch, number);
+        bool reads = ledger.submitted[number] > 0 && random_below(&random, 2) == 0;
+        if (!reads)
+            ledger.submitted[number]++;
+        steps[i] = (struct step){.ledger = &ledger,
+                                 .opcode = reads ? CLIENTK_GET : CLIENTK_ADD,
+                                 .expected = ledger.submitted[number]};
+        struct clientk_operation operation = {
+            .opcode = steps[i].opcode, .key = TEXT(key), .delta = 1, .add = CLIENTK_ADD_DEFAULTS};
+        assert_status(clientk_pipeline_submit(pipeline, &operation, &steps[i]), KV_OK);
+        memset(key, 'z', sizeof key); /* it was copied */
+    }
+    assert_status(clientk_pipeline_flush(pipeline), KV_OK);
+    ck_assert_uint_eq(ledger.completed, STEPS);
+    clientk_pipeline_close(pipeline);
+}
+
+START_TEST(order_of_each_key_is_kept)
+{
+    run_ordered_steps(0, 0);
+}
+END_TEST
+
+START_TEST(order_of_each_key_is_kept_in_small_messages)
+{
+    run_ordered_steps(4, 1);
+}
+END_TEST
+
+START_TEST(order_of_each_key_is_kept_with_one_message_in_flight)
+{
+    run_ordered_steps(1, 7);
+}
+END_TEST
+
+/* Values ------------------------------------------------------------------------------------ */
+
+#define BIG_COUNT 40
+
+static size_t big_size(unsigned i)
+{
+    return i % 4 == 0 ? 10 : 3000 + 5000 * (size_t)i;
+}
+
+struct big {
+    unsigned index;
+    unsigned completed;
+    bool reads;
+};
+
+static void check_big(void *context, void *tag, const struct clientk_result *result)
+{
+    struct big *all = context;
+    struct big *one = tag;
+    ck_assert_int_eq(result->status, KV_OK);
+    if (one->reads) {
+        char *expected = patterned_bytes(big_size(one->index), one->index);
+        ck_assert_uint_eq(result->value.size, big_size(one->index));
+        ck_assert_int_eq(memcmp(result->value.data, expected, result->value.size), 0);
+        free(expected);
+    }
+    all->completed++;
+}
+
+START_TEST(big_values_travel_in_a_pipeline)
+{
+    static struct big total;
+    static struct big tags[4 * BIG_COUNT];
+    struct clientk_pipeline *pipeline = must_open(0, 0, check_big, &total);
+    for (unsigned i = 0; i < 4 * BIG_COUNT; i++) {
+        tags[i] = (struct big){.index = i % BIG_COUNT, .reads = i / BIG_COUNT % 2 == 1};
+        char key[24];
+        snprintf(key, sizeof key, "big%u", tags[i].index);
+        char *bytes = patterned_bytes(big_size(tags[i].index), tags[i].index);
+        struct clientk_operation operation = {
+            .opcode = tags[i].reads ? CLIENTK_GET : CLIENTK_PUT,
+            .key = TEXT(key),
+            .value = kv_slice(bytes, tags[i].reads ? 0 : big_size(tags[i].index))};
+        assert_status(clientk_pipeline_submit(pipeline, &operation, &tags[i]), KV_OK);
+        free(bytes);
+    }
+    assert_status(clientk_pipeline_flush(pipeline), KV_OK);
+    ck_assert_uint_eq(total.completed, 4 * BIG_COUNT);
+    clientk_pipeline_close(pipeline);
+}
+END_TEST
+
+/* Use and misuse ---------------------------------------------------------------------------- */
+
+struct reentrance {
+    struct clientk_pipeline *pipeline;
+    unsigned refused;
+};
+
+static void reenter(void *context, void *tag, const struct clientk_result *result)
+{
+    (void)tag;
+    (void)result;
+    struct reentrance *reentrance = context;
+    struct clientk_operation operation = {.opcode = CLIENTK_GET, .key = TEXT("k")};
+    if (clientk_pipeline_submit(reentrance->pipeline, &operation, NULL) == KV_USAGE &&
+        clientk_pipeline_flush(reentrance->pipeline) == KV_USAGE)
+        reentrance->refused++;
+}
+
+START_TEST(completion_function_may_not_use_its_pipeline)
+{
+    struct reentrance reentrance = {.refused = 0};
+    reentrance.pipeline = must_open(0, 0, reenter, &reentrance);
+    struct clientk_operation operation = {.opcode = CLIENTK_GET, .key = TEXT("k")};
+    assert_status(clientk_pipeline_submit(reentrance.pipeline, &operation, NULL), KV_OK);
+    assert_status(clientk_pipeline_flush(reentrance.pipeline), KV_OK);
+    ck_assert_uint_eq(reentrance.refused, 1);
+    clientk_pipeline_close(reentrance.pipeline);
+}
+END_TEST
+
+static void count_completion(void *context, void *tag, const struct clientk_result *result)
+{
+    (void)tag;
+    (void)result;
+    (*(unsigned *)context)++;
+}
+
+START_TEST(impossible_operations_are_not_taken)
+{
+    unsigned completed = 0;
+    struct clientk_pipeline *pipeline = must_open(0, 0, count_completion, &completed);
+    struct clientk_operation no_key = {.opcode = CLIENTK_GET};
+    assert_status(clientk_pipeline_submit(pipeline, &no_key, NULL), KV_BAD_KEY);
+    struct clientk_operation no_opcode = {.key = TEXT("k")};
+    assert_status(clientk_pipeline_submit(pipeline, &no_opcode, NULL), KV_USAGE);
+    char *bytes = patterned_bytes(2 << 20, 1);
+    struct clientk_operation too_big = {
+        .opcode = CLIENTK_PUT, .key = TEXT("k"), .value = kv_slice(bytes, 2 << 20)};
+    assert_status(clientk_pipeline_submit(pipeline, &too_big, NULL), KV_VALUE_TOO_BIG);
+    assert_status(clientk_pipeline_flush(pipeline), KV_OK);
+    ck_assert_uint_eq(completed, 0);
+    clientk_pipeline_close(pipeline);
+    free(bytes);
+}
+END_TEST
+
+START_TEST(close_completes_what_is_pending_also_after_the_handle)
+{
+    unsigned completed = 0;
+    struct clientk *own = must_connect(server.queue);
+    struct clientk_pipeline *pipeline = NULL;
+    assert_status(clientk_pipeline_open(own, 0, 0, count_completion, &completed, &pipeline, NULL),
+                  KV_OK);
+    struct clientk_operation operation = {
+        .opcode = CLIENTK_PUT, .key = TEXT("late"), .value = TEXT("1")};
+    assert_status(clientk_pipeline_submit(pipeline, &operation, NULL), KV_OK);
+    clientk_close(own);
+    clientk_pipeline_close(pipeline);
+    ck_assert_uint_eq(completed, 1);
+    assert_text(client, "late", "1");
+}
+END_TEST
+
+START_TEST(info_counts_open_and_closed_pipelines)
+{
+    struct clientk_info info;
+    unsigned completed = 0;
+    struct clientk_pipeline *pipeline = must_open(0, 0, count_completion, &completed);
+    struct clientk_operation operation = {.opcode = CLIENTK_GET, .key = TEXT("late")};
+    for (int i = 0; i < 10; i++)
+        assert_status(clientk_pipeline_submit(pipeline, &operation, NULL), KV_OK);
+    assert_status(clientk_pipeline_flush(pipeline), KV_OK);
+    clientk_info(client, &info);
+    ck_assert_uint_eq(info.operations, 10);
+    ck_assert_uint_eq(info.sessions, 2);
+    clientk_pipeline_close(pipeline);
+    clientk_info(client, &info);
+    ck_assert_uint_eq(info.operations, 10);
+    ck_assert_uint_eq(info.messages, 1);
+    ck_assert_uint_eq(info.sessions, 1);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_set_timeout(tcase, 200);
+    tcase_add_unchecked_fixture(tcase, start_server, remove_server);
+    tcase_add_test(tcase, order_of_each_key_is_kept);
+    tcase_add_test(tcase, big_values_travel_in_a_pipeline);
+}
+
+Suite *suite_clientk_pipeline(void)
+{
+    Suite *suite = suite_create("clientk_pipeline");
+    TCase *segment = tcase_create("segment");
+    tcase_add_checked_fixture(segment, open_client, close_client);
+    add_tests(segment);
+    tcase_add_test(segment, order_of_each_key_is_kept_in_small_messages);
+    tcase_add_test(segment, order_of_each_key_is_kept_with_one_message_in_flight);
+    tcase_add_test(segment, completion_function_may_not_use_its_pipeline);
+    tcase_add_test(segment, impossible_operations_are_not_taken);
+    tcase_add_test(segment, close_completes_what_is_pending_also_after_the_handle);
+    tcase_add_test(segment, info_counts_open_and_closed_pipelines);
+    suite_add_tcase(suite, segment);
+    TCase *pieces = tcase_create("pieces");
+    tcase_add_checked_fixture(pieces, open_client_without_segment, close_client);
+    add_tests(pieces);
+    suite_add_tcase(suite, pieces);
+    return suite;
+}

@@ -1,0 +1,140 @@
+/*
+ * The worked example of docs/FORMAT.md, taken from that page: the code must read these bytes as the
+ * page says for as long as there is a format version 1, and write the same ones again.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "kvstore/fileheader.h"
+#include "kvstore/kvstore.h"
+#include "kvstore/record.h"
+#include "tests/support/store_files.h"
+#include "tests/unit/suites.h"
+
+#define EXAMPLE_BYTES 0x10000u
+#define RECORD_AT     0x1000u
+#define RECORD_END_AT 0x1020u
+#define SEED          UINT64_C(0x39f1f9088bb4f263)
+#define SALT          UINT64_C(0xcdb570057c3e66f9)
+#define VERSION       UINT64_C(1)
+
+static char dir[STORE_DIR_BYTES];
+static uint8_t *example;
+
+/* Takes one line of a hex dump; others are none. */
+static unsigned take_dump_line(const char *line)
+{
+    unsigned long at;
+    int used;
+    if (sscanf(line, "    %8lx %n", &at, &used) != 1 || !strchr(line, '|') ||
+        at + 16 > EXAMPLE_BYTES)
+        return 0;
+    for (unsigned i = 0; i < 16; i++) {
+        unsigned byte;
+        int more;
+        if (sscanf(line + used, "%2x%n", &byte, &more) != 1)
+            return 0;
+        used += more;
+        example[at + i] = (uint8_t)byte;
+    }
+    return 1;
+}
+
+static void set_up(void)
+{
+    log_set_level(LOG_LEVEL_ERROR);
+    example = calloc(1, EXAMPLE_BYTES);
+    FILE *page = fopen("docs/FORMAT.md", "r");
+    ck_assert_msg(page != NULL, "docs/FORMAT.md: run the tests from the root of the tree");
+    unsigned lines = 0;
+    for (char line[256]; fgets(line, sizeof line, page);)
+        lines += take_dump_line(line);
+    fclose(page);
+    ck_assert_uint_eq(lines, 13);
+    store_dir_make(dir);
+}
+
+static void tear_down(void)
+{
+    free(example);
+    store_dir_remove(dir);
+}
+
+START_TEST(header_says_what_the_page_says)
+{
+    struct file_identity identity;
+    struct file_progress progress;
+    ck_assert_int_eq(fileheader_read_identity(example, &identity), FILEHEADER_VALID);
+    ck_assert_uint_eq(identity.format_version, 1);
+    ck_assert_uint_eq(identity.datafiles, 1);
+    ck_assert_uint_eq(identity.number, 0);
+    ck_assert_uint_eq(identity.store_seed, SEED);
+    ck_assert_uint_eq(identity.salt, SALT);
+    ck_assert(fileheader_read_progress(example, SALT, &progress));
+    ck_assert_uint_eq(progress.sequence, 2);
+    ck_assert_uint_eq(progress.synced_offset, RECORD_END_AT);
+    ck_assert_uint_eq(progress.version_floor, VERSION);
+}
+END_TEST
+
+START_TEST(header_is_written_so)
+{
+    static uint8_t page[FILE_HEADER_BYTES];
+    struct file_identity identity = {1, 1, 0, SEED, SALT};
+    fileheader_write_identity(page, &identity);
+    fileheader_write_progress(page, SALT, &(struct file_progress){1, 0x1000, 0});
+    fileheader_write_progress(page, SALT, &(struct file_progress){2, RECORD_END_AT, VERSION});
+    ck_assert_mem_eq(page, example, FILE_HEADER_BYTES);
+}
+END_TEST
+
+START_TEST(record_is_written_so)
+{
+    uint8_t bytes[RECORD_END_AT - RECORD_AT];
+    struct record record = {.kind = RECORD_PUT,
+                            .version = VERSION,
+                            .key = kv_slice_from_string("city"),
+                            .value = kv_slice_from_string("Geneva")};
+    ck_assert_uint_eq(record_write(bytes, &record, kv_slice(NULL, 0), SALT, RECORD_AT),
+                      sizeof bytes);
+    ck_assert_mem_eq(bytes, example + RECORD_AT, sizeof bytes);
+}
+END_TEST
+
+START_TEST(store_of_these_bytes_opens)
+{
+    struct image image = {.count = 1};
+    strcpy(image.files[0].name, "data.0000");
+    image.files[0].bytes = example;
+    image.files[0].size = EXAMPLE_BYTES;
+    image_put(&image, dir);
+
+    struct kvstore *store;
+    struct kv_error error;
+    struct kvstore_entry entry;
+    char value[16];
+    struct kvstore_options options = {.read_only = true};
+    ck_assert_msg(kvstore_open(dir, &options, &store, &error) == KV_OK, "%s", error.text);
+    ck_assert_int_eq(kvstore_get(store, kv_slice_from_string("city"), value, sizeof value, &entry),
+                     KV_OK);
+    ck_assert(kv_slice_equal(kv_slice(value, entry.value_bytes), kv_slice_from_string("Geneva")));
+    ck_assert_uint_eq(entry.version, VERSION);
+    ck_assert_int_eq(kvstore_close(store, NULL), KV_OK);
+}
+END_TEST
+
+Suite *suite_kvstore_format(void)
+{
+    Suite *suite = suite_create("kvstore format");
+    TCase *tests = tcase_create("format");
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, header_says_what_the_page_says);
+    tcase_add_test(tests, header_is_written_so);
+    tcase_add_test(tests, record_is_written_so);
+    tcase_add_test(tests, store_of_these_bytes_opens);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,238 @@
+#include "kvstore/record.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/random.h"
+#include "tests/unit/suites.h"
+
+#define SALT       UINT64_C(0x1122334455667788)
+#define OFFSET     UINT64_C(4096)
+#define ROOM_BYTES 8192
+
+static uint8_t room[ROOM_BYTES];
+static uint8_t source[ROOM_BYTES];
+
+/* A record of random content and small random sizes, now and then without value or with expiry. */
+static struct record random_record(struct random_state *random)
+{
+    for (size_t i = 0; i < sizeof source; i++)
+        source[i] = (uint8_t)random_next(random);
+    struct record record = {
+        .kind = random_below(random, 4) == 0 ? RECORD_DELETE : RECORD_PUT,
+        .version = 1 + random_below(random, RECORD_VERSION_LIMIT - 1),
+        .expiry_ms = random_below(random, 2) ? 1 + random_below(random, UINT64_MAX - 1) : 0,
+        .key = kv_slice(source, 1 + random_below(random, 40)),
+    };
+    if (record.kind == RECORD_PUT)
+        record.value = kv_slice(source + 100, random_below(random, 300));
+    return record;
+}
+
+static uint64_t write_record(const struct record *record)
+{
+    memset(room, 0xEE, sizeof room);
+    return record_write(room, record, kv_slice(NULL, 0), SALT, OFFSET);
+}
+
+static enum record_verdict verdict_of(const uint8_t *at, uint64_t available)
+{
+    struct record read;
+    uint64_t size_bytes;
+    return record_read(at, available, SALT, OFFSET, &read, &size_bytes);
+}
+
+static void assert_same(const struct record *expected, const struct record *read)
+{
+    ck_assert_int_eq(read->kind, expected->kind);
+    ck_assert_uint_eq(read->version, expected->version);
+    ck_assert_uint_eq(read->expiry_ms, expected->expiry_ms);
+    ck_assert(kv_slice_equal(read->key, expected->key));
+    ck_assert(kv_slice_equal(read->value, expected->value));
+}
+
+START_TEST(what_is_written_is_read)
+{
+    struct random_state random;
+    random_seed(&random, (uint64_t)_i + 1);
+    for (int round = 0; round < 500; round++) {
+        struct record record = random_record(&random);
+        uint64_t written_bytes = write_record(&record);
+        ck_assert_uint_eq(written_bytes,
+                          record_size(record.key.size, record.value.size, record.expiry_ms != 0));
+        ck_assert_uint_eq(written_bytes % RECORD_ALIGNMENT, 0);
+        ck_assert_uint_eq(room[written_bytes], 0xEE);
+
+        struct record read;
+        uint64_t size_bytes;
+        ck_assert_int_eq(record_read(room, sizeof room, SALT, OFFSET, &read, &size_bytes),
+                         RECORD_VALID);
+        ck_assert_uint_eq(size_bytes, written_bytes);
+        assert_same(&record, &read);
+        ck_assert_int_eq(record_parse(room, written_bytes, &read, &size_bytes), RECORD_VALID);
+        assert_same(&record, &read);
+        ck_assert(kv_slice_equal(record_peek_key(room, written_bytes), record.key));
+    }
+}
+END_TEST
+
+START_TEST(value_in_two_pieces_is_one_value)
+{
+    struct record record = {.kind = RECORD_PUT, .version = 7, .key = kv_slice("key", 3)};
+    record.value = kv_slice("head", 4);
+    uint64_t size_bytes = record_write(room, &record, kv_slice("tail", 4), SALT, OFFSET);
+    ck_assert_uint_eq(size_bytes, record_size(3, 8, false));
+
+    struct record read;
+    ck_assert_int_eq(record_read(room, size_bytes, SALT, OFFSET, &read, &size_bytes), RECORD_VALID);
+    ck_assert(kv_slice_equal(read.value, kv_slice("headtail", 8)));
+}
+END_TEST
+
+START_TEST(largest_key_and_empty_value)
+{
+    static uint8_t key[65535];
+    static uint8_t big[70000];
+    memset(key, 'k', sizeof key);
+    struct record record = {.kind = RECORD_PUT, .version = 1, .key = kv_slice(key, sizeof key)};
+    uint64_t size_bytes = record_write(big, &record, kv_slice(NULL, 0), SALT, OFFSET);
+
+    struct record read;
+    ck_assert_int_eq(record_read(big, size_bytes, SALT, OFFSET, &read, &size_bytes), RECORD_VALID);
+    assert_same(&record, &read);
+}
+END_TEST
+
+START_TEST(every_flipped_bit_is_detected)
+{
+    struct random_state random;
+    random_seed(&random, 100 + (uint64_t)_i);
+    struct record record = random_record(&random);
+    uint64_t size_bytes = write_record(&record);
+    for (uint64_t bit = 0; bit < size_bytes * 8; bit++) {
+        room[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        ck_assert_msg(verdict_of(room, sizeof room) == RECORD_INVALID, "bit %lu of %lu bytes",
+                      (unsigned long)bit, (unsigned long)size_bytes);
+        room[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    ck_assert_int_eq(verdict_of(room, size_bytes), RECORD_VALID);
+}
+END_TEST
+
+/* Each length is given to record_read in memory of just that size, so that the address sanitizer
+ * sees a read past it. */
+START_TEST(every_truncation_is_detected)
+{
+    struct random_state random;
+    random_seed(&random, 200 + (uint64_t)_i);
+    struct record record = random_record(&random);
+    uint64_t size_bytes = write_record(&record);
+    for (uint64_t available = 0; available < size_bytes; available++) {
+        uint8_t *exact = malloc(available ? available : 1);
+        memcpy(exact, room, available);
+        ck_assert_int_ne(verdict_of(exact, available), RECORD_VALID);
+        ck_assert_uint_eq(record_peek_key(exact, available).size, 0);
+        free(exact);
+    }
+}
+END_TEST
+
+START_TEST(torn_write_is_detected)
+{
+    struct random_state random;
+    random_seed(&random, 300 + (uint64_t)_i);
+    struct record record = random_record(&random);
+    uint64_t size_bytes = write_record(&record);
+    uint64_t content_end = size_bytes;
+    while (room[content_end - 1] == 0)
+        content_end--;
+    for (uint64_t kept = 0; kept < content_end; kept++) {
+        uint8_t torn[ROOM_BYTES] = {0};
+        memcpy(torn, room, kept);
+        ck_assert_int_ne(verdict_of(torn, sizeof torn), RECORD_VALID);
+    }
+}
+END_TEST
+
+START_TEST(valid_only_at_its_offset_and_with_its_salt)
+{
+    struct record record = {.kind = RECORD_PUT, .version = 1, .key = kv_slice("key", 3)};
+    uint64_t size_bytes = write_record(&record);
+    struct record read;
+    ck_assert_int_eq(record_read(room, size_bytes, SALT, OFFSET + 8, &read, &size_bytes),
+                     RECORD_INVALID);
+    ck_assert_int_eq(record_read(room, size_bytes, SALT + 1, OFFSET, &read, &size_bytes),
+                     RECORD_INVALID);
+}
+END_TEST
+
+START_TEST(zeros_are_the_end)
+{
+    memset(room, 0, sizeof room);
+    for (uint64_t available = 0; available <= 64; available++)
+        ck_assert_int_eq(verdict_of(room, available), RECORD_END);
+    room[RECORD_HEADER_BYTES - 1] = 1;
+    ck_assert_int_eq(verdict_of(room, 64), RECORD_INVALID);
+    ck_assert_int_eq(verdict_of(room, RECORD_HEADER_BYTES - 1), RECORD_END);
+}
+END_TEST
+
+/* The checksum may hold and the record still be none that record_write makes. */
+START_TEST(unwritable_records_are_invalid)
+{
+    struct record sound = {
+        .kind = RECORD_PUT, .version = 1, .key = kv_slice("k", 1), .value = kv_slice("v", 1)};
+    struct record cases[] = {sound, sound, sound, sound, sound};
+    cases[0].kind = 3;
+    cases[1].version = 0;
+    cases[2].key.size = 0;
+    cases[3].kind = RECORD_DELETE;
+    cases[4].version = RECORD_VERSION_LIMIT;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t size_bytes = write_record(&cases[i]);
+        ck_assert_int_eq(verdict_of(room, size_bytes), RECORD_INVALID);
+    }
+}
+END_TEST
+
+START_TEST(random_bytes_are_never_valid_and_never_read_past_the_end)
+{
+    struct random_state random;
+    random_seed(&random, 400 + (uint64_t)_i);
+    for (int round = 0; round < 20000; round++) {
+        size_t size = random_below(&random, 80);
+        uint8_t *bytes = malloc(size ? size : 1);
+        for (size_t i = 0; i < size; i++)
+            bytes[i] = (uint8_t)random_next(&random);
+        if (size > RECORD_HEADER_BYTES) { /* make most of them get as far as the checksum */
+            memset(bytes + 5, 0, 3);
+            bytes[17] = 0;
+            bytes[18] = RECORD_PUT;
+            bytes[19] &= 1;
+        }
+        ck_assert_int_ne(verdict_of(bytes, size), RECORD_VALID);
+        struct kv_slice key = record_peek_key(bytes, size);
+        ck_assert_uint_le(key.size, size);
+        free(bytes);
+    }
+}
+END_TEST
+
+Suite *suite_kvstore_record(void)
+{
+    Suite *suite = suite_create("kvstore record");
+    TCase *tests = tcase_create("record");
+    tcase_add_loop_test(tests, what_is_written_is_read, 0, 4);
+    tcase_add_test(tests, value_in_two_pieces_is_one_value);
+    tcase_add_test(tests, largest_key_and_empty_value);
+    tcase_add_loop_test(tests, every_flipped_bit_is_detected, 0, 20);
+    tcase_add_loop_test(tests, every_truncation_is_detected, 0, 20);
+    tcase_add_loop_test(tests, torn_write_is_detected, 0, 20);
+    tcase_add_test(tests, valid_only_at_its_offset_and_with_its_salt);
+    tcase_add_test(tests, zeros_are_the_end);
+    tcase_add_test(tests, unwritable_records_are_invalid);
+    tcase_add_loop_test(tests, random_bytes_are_never_valid_and_never_read_past_the_end, 0, 4);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

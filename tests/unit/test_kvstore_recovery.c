@@ -1,0 +1,502 @@
+#include "kvstore/recovery.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/random.h"
+#include "kvstore/fileio.h"
+#include "kvstore/kvstore.h"
+#include "tests/support/store_calls.h"
+#include "tests/support/store_files.h"
+#include "tests/unit/suites.h"
+
+#define KEY(text) kv_slice_from_string(text)
+
+/* One data file: the tests know where the records are. Compaction would move them. */
+static const struct kvstore_options one_file = {
+    .create = true, .datafiles = 1, .compact_dead_percent = 100};
+
+static char dir[STORE_DIR_BYTES];
+static char copy_dir[STORE_DIR_BYTES];
+static struct kvstore *store;
+
+static void set_up(void)
+{
+    store_dir_make(dir);
+    store_dir_make(copy_dir);
+    store = must_open(dir, &one_file);
+}
+
+static void tear_down(void)
+{
+    if (store)
+        must_close(store);
+    store_dir_remove(dir);
+    store_dir_remove(copy_dir);
+}
+
+/* The files as a kill -9 at this moment would leave them, in another directory. */
+static struct kvstore *open_copy(void)
+{
+    struct image image;
+    image_take(&image, dir);
+    image_put(&image, copy_dir);
+    image_free(&image);
+    return must_open(copy_dir, NULL);
+}
+
+START_TEST(a_killed_store_has_all_that_was_written)
+{
+    must_put_numbers(store, 0, 2000);
+    must_put_numbers(store, 500, 700);
+    for (int i = 100; i < 200; i++)
+        ck_assert_int_eq(kvstore_delete(store, KEY(numbered("key", i)), 0, NULL), KV_OK);
+    struct kvstore *copy = open_copy();
+    struct kvstore_file_statistics mine = total_statistics(store);
+    struct kvstore_file_statistics theirs = total_statistics(copy);
+    ck_assert(!theirs.from_checkpoint);
+    ck_assert_uint_eq(theirs.keys, 1900);
+    ck_assert_uint_eq(theirs.live_bytes, mine.live_bytes);
+    ck_assert_uint_eq(theirs.dead_bytes, mine.dead_bytes);
+    ck_assert_uint_eq(theirs.recovered_bytes_cut, 0);
+    check_numbers(copy, 0, 100);
+    check_numbers(copy, 200, 2000);
+    ck_assert_ptr_null(get_text(copy, numbered("key", 150)));
+    must_close(copy);
+}
+END_TEST
+
+START_TEST(a_crash_never_gives_a_version_again)
+{
+    uint64_t version = must_put(store, "key", "value");
+    for (int crash = 0; crash < 3; crash++) {
+        struct kvstore *copy = open_copy();
+        struct kvstore_entry entry;
+        ck_assert_int_eq(get_entry(copy, "key", &entry), KV_OK);
+        ck_assert_uint_eq(entry.version, version);
+        /* Whatever a lost tail had: less than 2^32 versions. */
+        ck_assert_uint_gt(must_put(copy, "other", "value"), version + UINT32_MAX);
+        struct image image;
+        image_take(&image, copy_dir);
+        must_close(copy);
+        must_close(store);
+        image_put(&image, dir);
+        image_free(&image);
+        store = must_open(dir, NULL);
+        version = must_put(store, "key", "value");
+    }
+}
+END_TEST
+
+START_TEST(a_clean_restart_goes_on_with_the_next_version)
+{
+    uint64_t version = must_put(store, "key", "value");
+    struct kvstore_written written;
+    ck_assert_int_eq(kvstore_delete(store, KEY("key"), 0, &written), KV_OK);
+    must_close(store);
+    store = must_open(dir, NULL);
+    ck_assert_uint_eq(must_put(store, "key", "value"), version + 2);
+}
+END_TEST
+
+START_TEST(expired_entries_are_left_out)
+{
+    struct kvstore_put_options past = {.expiry_ms = 1};
+    struct kvstore_put_options future = {.expiry_ms = clock_realtime_ms() + 3600000};
+    must_put(store, "gone", "older value, without an expiry");
+    ck_assert_int_eq(kvstore_put(store, KEY("gone"), KEY("v"), &past, NULL), KV_OK);
+    ck_assert_int_eq(kvstore_put(store, KEY("there"), KEY("v"), &future, NULL), KV_OK);
+    struct kvstore *copy = open_copy();
+    struct kvstore_file_statistics total = total_statistics(copy);
+    ck_assert_uint_eq(total.keys, 1);
+    ck_assert_uint_eq(total.expiring_keys, 1);
+    ck_assert_ptr_null(get_text(copy, "gone"));
+    ck_assert_str_eq(get_text(copy, "there"), "v");
+    must_close(copy);
+}
+END_TEST
+
+/* Torn tails ----------------------------------------------------------------------------------- */
+
+/* Images of a store whose log is not synced at all: header, records, zeros. */
+static struct image take_unsynced(uint64_t *tail)
+{
+    struct image image;
+    struct kvstore_file_statistics total = total_statistics(store);
+    ck_assert_uint_eq(total.synced_bytes, 0);
+    *tail = FILE_HEADER_BYTES + total.live_bytes + total.dead_bytes;
+    image_take(&image, dir);
+    return image;
+}
+
+START_TEST(a_torn_tail_is_cut_and_counted)
+{
+    uint64_t tail;
+    must_put_numbers(store, 0, 10);
+    struct image image = take_unsynced(&tail);
+    memset(image_find(&image, "data.0000")->bytes + tail, 0xa5, 777);
+    image_put(&image, copy_dir);
+    image_free(&image);
+    struct kvstore *copy = must_open(copy_dir, NULL);
+    ck_assert_uint_eq(total_statistics(copy).recovered_bytes_cut, 777);
+    check_numbers(copy, 0, 10);
+    must_put(copy, "new", "after the cut");
+    image_take(&image, copy_dir);
+    must_close(copy);
+    image_put(&image, copy_dir);
+    image_free(&image);
+    copy = must_open(copy_dir, NULL);
+    ck_assert_uint_eq(total_statistics(copy).recovered_bytes_cut, 0);
+    ck_assert_uint_eq(total_statistics(copy).keys, 11);
+    must_close(copy);
+}
+END_TEST
+
+/* A power cut may lose a page and keep the next. What lies behind the gap must not come back when
+ * later records fill the gap exactly. */
+START_TEST(a_record_behind_a_gap_does_not_rise_again)
+{
+    uint64_t gap_start, tail;
+    must_put_numbers(store, 0, 10);
+    struct kvstore_file_statistics total = total_statistics(store);
+    gap_start = FILE_HEADER_BYTES + total.live_bytes;
+    must_put(store, "lost", "12345678");
+    total = total_statistics(store);
+    uint64_t gap_end = FILE_HEADER_BYTES + total.live_bytes;
+    must_put(store, "zombie", "boo");
+    struct image image = take_unsynced(&tail);
+    memset(image_find(&image, "data.0000")->bytes + gap_start, 0, gap_end - gap_start);
+    image_put(&image, copy_dir);
+    image_free(&image);
+
+    struct kvstore *copy = must_open(copy_dir, NULL);
+    ck_assert_uint_gt(total_statistics(copy).recovered_bytes_cut, 0);
+    ck_assert_ptr_null(get_text(copy, "zombie"));
+    must_put(copy, "good", "12345678");
+    image_take(&image, copy_dir);
+    must_close(copy);
+    image_put(&image, copy_dir);
+    image_free(&image);
+    copy = must_open(copy_dir, NULL);
+    ck_assert_str_eq(get_text(copy, "good"), "12345678");
+    ck_assert_ptr_null(get_text(copy, "zombie"));
+    must_close(copy);
+}
+END_TEST
+
+START_TEST(read_only_reads_up_to_a_torn_tail)
+{
+    const struct kvstore_options reader = {.read_only = true};
+    uint64_t tail;
+    must_put_numbers(store, 0, 10);
+    struct image image = take_unsynced(&tail);
+    memset(image_find(&image, "data.0000")->bytes + tail, 0xa5, 100);
+    image_put(&image, copy_dir);
+    struct kvstore *copy = must_open(copy_dir, &reader);
+    check_numbers(copy, 0, 10);
+    ck_assert_uint_eq(total_statistics(copy).recovered_bytes_cut, 100);
+    must_close(copy);
+    struct image after;
+    image_take(&after, copy_dir);
+    ck_assert_mem_eq(image_find(&after, "data.0000")->bytes, image_find(&image, "data.0000")->bytes,
+                     image_find(&image, "data.0000")->size);
+    image_free(&after);
+    image_free(&image);
+}
+END_TEST
+
+/* Damage --------------------------------------------------------------------------------------- */
+
+static void expect_corrupt(const struct image *image, const char *offset_text)
+{
+    struct kv_error error = {0};
+    struct kvstore *none;
+    image_put(image, copy_dir);
+    ck_assert_int_eq(kvstore_open(copy_dir, NULL, &none, &error), KV_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(error.text, "data.0000"));
+    ck_assert_ptr_nonnull(strstr(error.text, "kvcheck --salvage OUT"));
+    ck_assert_ptr_nonnull(strstr(error.text, copy_dir));
+    ck_assert_msg(strstr(error.text, offset_text) != NULL, "%s", error.text);
+}
+
+START_TEST(damage_before_the_synced_offset_is_refused)
+{
+    must_put_numbers(store, 0, 10);
+    uint64_t damaged_at = FILE_HEADER_BYTES + total_statistics(store).live_bytes;
+    char offset_text[32];
+    snprintf(offset_text, sizeof offset_text, "offset %llu", (unsigned long long)damaged_at);
+    must_put_numbers(store, 10, 20);
+    must_close(store);
+    store = NULL;
+    struct image image;
+    image_take(&image, dir);
+    image_find(&image, "data.0000.index")->name[0] = 'x';
+    struct image_file *log = image_find(&image, "data.0000");
+    log->bytes[damaged_at + 9] ^= 1;
+    expect_corrupt(&image, offset_text);
+    memset(log->bytes + damaged_at, 0, 40);
+    expect_corrupt(&image, offset_text);
+    log->size = damaged_at;
+    expect_corrupt(&image, offset_text);
+    image_free(&image);
+}
+END_TEST
+
+START_TEST(a_damaged_header_is_refused)
+{
+    must_put(store, "key", "value");
+    must_close(store);
+    store = NULL;
+    struct image image;
+    image_take(&image, dir);
+    image_find(&image, "data.0000")->bytes[17] ^= 4;
+    expect_corrupt(&image, "offset 0");
+    image_find(&image, "data.0000")->bytes[17] ^= 4;
+    image_find(&image, "data.0000")->size = 100;
+    expect_corrupt(&image, "100 bytes");
+    image_free(&image);
+}
+END_TEST
+
+START_TEST(one_of_the_two_progress_slots_may_be_damaged)
+{
+    must_put_numbers(store, 0, 10);
+    must_close(store);
+    store = NULL;
+    struct image image;
+    image_take(&image, dir);
+    image_find(&image, "data.0000")->bytes[_i == 0 ? 520 : 1030] ^= 0x10;
+    image_put(&image, copy_dir);
+    struct kvstore *copy = must_open(copy_dir, NULL);
+    check_numbers(copy, 0, 10);
+    must_close(copy);
+    image_find(&image, "data.0000")->bytes[_i == 0 ? 1030 : 520] ^= 0x10;
+    expect_corrupt(&image, "offset 512");
+    image_free(&image);
+}
+END_TEST
+
+/* Valid, but no store gets so far, and no version above could be given. */
+START_TEST(a_version_that_nothing_can_follow_is_refused)
+{
+    uint64_t tail;
+    struct image image = take_unsynced(&tail);
+    struct image_file *log = image_find(&image, "data.0000");
+    struct file_identity identity;
+    ck_assert_int_eq(fileheader_read_identity(log->bytes, &identity), FILEHEADER_VALID);
+    const struct record record = {
+        .kind = RECORD_PUT, .version = RECORD_VERSION_LIMIT - 1, .key = KEY("k")};
+    record_write(log->bytes + tail, &record, kv_slice(NULL, 0), identity.salt, tail);
+    expect_corrupt(&image, "impossible version");
+    struct image after;
+    image_take(&after, copy_dir);
+    ck_assert_mem_eq(image_find(&after, "data.0000")->bytes, log->bytes, log->size);
+    image_free(&after);
+    image_free(&image);
+}
+END_TEST
+
+/* After a failed sync -------------------------------------------------------------------------- */
+
+static uint64_t durable_end;
+static bool synced;
+static bool forgotten;
+
+static int note_sync(int fd)
+{
+    synced = true;
+    return fileio_system.sync_data(fd);
+}
+
+/* What the kernel does where the pages after the durable ones are clean, but never got to the
+ * disk. */
+static void forget_lost_bytes(int fd, void *at, size_t size, off_t offset)
+{
+    static const char zeros[1 << 20];
+    ck_assert(synced); /* or the bytes a killed process left dirty would be lost */
+    ck_assert_uint_le((uint64_t)offset, durable_end);
+    ck_assert_uint_le(size - durable_end, sizeof zeros);
+    fileio_system.forget(fd, at, size, offset);
+    size_t lost_bytes = size - durable_end;
+    ck_assert_int_eq(fileio_system.write_at(fd, zeros, lost_bytes, (off_t)durable_end), lost_bytes);
+    forgotten = true;
+}
+
+/* Only the cache had what was written since the last sync: it must not be taken for durable, or
+ * what is written after it would be lost together with it. */
+START_TEST(what_only_the_cache_has_is_not_recovered)
+{
+    struct fileio table = fileio_system;
+    table.sync_data = note_sync;
+    table.forget = forget_lost_bytes;
+    must_put_numbers(store, 0, 300);
+    ck_assert_int_eq(kvstore_sync(store), KV_OK);
+    durable_end = FILE_HEADER_BYTES + total_statistics(store).live_bytes;
+    must_put_numbers(store, 300, 600);
+
+    synced = forgotten = false;
+    fileio = &table;
+    struct kvstore *copy = open_copy();
+    fileio = &fileio_system;
+    ck_assert(forgotten);
+    ck_assert_uint_eq(total_statistics(copy).keys, 300);
+    check_numbers(copy, 0, 300);
+    struct kvstore_ticket ticket = must_put_for_ticket(copy, "new", "value");
+    ck_assert_int_eq(kvstore_wait_durable(copy, ticket), KV_OK);
+    must_close(copy);
+}
+END_TEST
+
+/* Killed processes ----------------------------------------------------------------------------- */
+
+/* Writes number after number, tells each through the pipe once it is written, until it is
+ * killed. */
+static void write_until_killed(int told_fd)
+{
+    struct kvstore_options options = {
+        .create = true, .compact_min_bytes = 16384, .compact_dead_percent = 20};
+    struct kvstore *mine = must_open(copy_dir, &options);
+    char key[32], value[32];
+    for (int i = 0;; i++) {
+        snprintf(key, sizeof key, "key %d", i % 1000);
+        snprintf(value, sizeof value, "value %d", i);
+        must_put(mine, key, value);
+        if (write(told_fd, &i, sizeof i) != (ssize_t)sizeof i)
+            _exit(1);
+    }
+}
+
+/* Returns the last number that the child told of before it was killed. */
+static int run_and_kill(int numbers_before_kill)
+{
+    int told[2], last = -1, number, result;
+    ck_assert_int_eq(pipe(told), 0);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        close(told[0]);
+        write_until_killed(told[1]);
+    }
+    close(told[1]);
+    while (last + 1 < numbers_before_kill && read(told[0], &number, sizeof number) > 0)
+        last = number;
+    kill(child, SIGKILL);
+    while (read(told[0], &number, sizeof number) > 0)
+        last = number;
+    close(told[0]);
+    ck_assert_int_eq(waitpid(child, &result, 0), child);
+    ck_assert(WIFSIGNALED(result));
+    return last;
+}
+
+/* Each key has the last value that was told, or the one whose telling the kill cut off. */
+static void check_after_kill(struct kvstore *opened, int last)
+{
+    char value[32], next[32];
+    for (int key = 0; key < 1000 && key <= last; key++) {
+        int newest = last - (last - key) % 1000;
+        snprintf(value, sizeof value, "value %d", newest);
+        snprintf(next, sizeof next, "value %d", newest + 1000);
+        const char *found = get_text(opened, numbered("key", key));
+        ck_assert_ptr_nonnull(found);
+        bool in_flight = newest + 1000 == last + 1 && strcmp(found, next) == 0;
+        ck_assert_msg(strcmp(found, value) == 0 || in_flight, "%s is not %s", found, value);
+    }
+}
+
+START_TEST(kill_9_loses_nothing_that_was_written)
+{
+    must_close(store); /* its threads, which a fork would not take along */
+    store = NULL;
+    for (int round = 0; round < 5; round++) {
+        int last = run_and_kill(500 + round * 3000);
+        struct kvstore *copy = must_open(copy_dir, NULL);
+        check_after_kill(copy, last);
+        must_close(copy);
+        store_dir_remove(copy_dir);
+        store_dir_make(copy_dir);
+    }
+}
+END_TEST
+
+/* A model -------------------------------------------------------------------------------------- */
+
+#define MODEL_KEYS 60
+
+static void random_write(struct random_state *random, int model[MODEL_KEYS])
+{
+    int key = (int)random_below(random, MODEL_KEYS);
+    int value = (int)random_below(random, 1000000);
+    char text[32];
+    snprintf(text, sizeof text, "%d", value);
+    if (random_below(random, 4) == 0) {
+        enum kv_status expected = model[key] < 0 ? KV_NOT_FOUND : KV_OK;
+        ck_assert_int_eq(kvstore_delete(store, KEY(numbered("k", key)), 0, NULL), expected);
+        model[key] = -1;
+    } else {
+        must_put(store, numbered("k", key), text);
+        model[key] = value;
+    }
+}
+
+static void check_model(struct kvstore *opened, const int model[MODEL_KEYS])
+{
+    for (int key = 0; key < MODEL_KEYS; key++) {
+        const char *found = get_text(opened, numbered("k", key));
+        ck_assert_int_eq(found ? atoi(found) : -1, model[key]);
+    }
+}
+
+START_TEST(any_history_of_writes_stops_and_crashes_ends_in_the_same_entries)
+{
+    struct random_state random;
+    int model[MODEL_KEYS];
+    memset(model, 0xff, sizeof model);
+    random_seed(&random, 20261120 + (uint64_t)_i);
+    for (int round = 0; round < 12; round++) {
+        for (uint64_t writes = random_below(&random, 300); writes > 0; writes--)
+            random_write(&random, model);
+        if (random_below(&random, 3) == 0)
+            ck_assert_int_eq(kvstore_compact(store, 0, NULL), KV_OK);
+        struct kvstore *copy = open_copy();
+        check_model(copy, model);
+        must_close(copy);
+        if (random_below(&random, 3) == 0) {
+            must_close(store);
+            store = must_open(dir, NULL);
+        }
+        check_model(store, model);
+    }
+}
+END_TEST
+
+Suite *suite_kvstore_recovery(void)
+{
+    Suite *suite = suite_create("kvstore_recovery");
+    TCase *tests = tcase_create("recovery");
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, a_killed_store_has_all_that_was_written);
+    tcase_add_test(tests, a_crash_never_gives_a_version_again);
+    tcase_add_test(tests, a_clean_restart_goes_on_with_the_next_version);
+    tcase_add_test(tests, expired_entries_are_left_out);
+    tcase_add_test(tests, a_torn_tail_is_cut_and_counted);
+    tcase_add_test(tests, a_record_behind_a_gap_does_not_rise_again);
+    tcase_add_test(tests, read_only_reads_up_to_a_torn_tail);
+    tcase_add_test(tests, damage_before_the_synced_offset_is_refused);
+    tcase_add_test(tests, a_damaged_header_is_refused);
+    tcase_add_loop_test(tests, one_of_the_two_progress_slots_may_be_damaged, 0, 2);
+    tcase_add_test(tests, a_version_that_nothing_can_follow_is_refused);
+    tcase_add_test(tests, what_only_the_cache_has_is_not_recovered);
+    tcase_add_test(tests, kill_9_loses_nothing_that_was_written);
+    tcase_add_loop_test(tests, any_history_of_writes_stops_and_crashes_ends_in_the_same_entries, 0,
+                        4);
+    tcase_set_timeout(tests, 120);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

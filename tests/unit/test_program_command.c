@@ -1,0 +1,204 @@
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clientk/program/command.h"
+#include "clientk/program/completion.h"
+#include "clientk/program/execute.h"
+#include "clientk/program/help.h"
+#include "tests/unit/suites.h"
+
+static struct line line;
+static struct prepared prepared;
+static struct kv_error error;
+
+static void release(void)
+{
+    prepared_free(&prepared);
+    line_free(&line);
+}
+
+static enum kv_status prepare_text(const char *text)
+{
+    struct line_error wrong;
+    prepared_free(&prepared);
+    error = (struct kv_error){0};
+    ck_assert(line_parse(&line, text, strlen(text), &wrong));
+    return prepare(&prepared, line.words, line.count, COMMAND_BATCH, NULL, &error);
+}
+
+static const struct clientk_operation *operation_of(const char *text)
+{
+    ck_assert_msg(prepare_text(text) == KV_OK, "%s: %s", text, error.text);
+    return &prepared.key_command.operation;
+}
+
+static bool is_bytes(struct kv_slice slice, const char *text)
+{
+    return kv_slice_equal(slice, kv_slice_from_string(text));
+}
+
+START_TEST(commands_become_operations)
+{
+    const struct clientk_operation *operation = operation_of("put k  some  words --if-absent");
+    ck_assert_int_eq(operation->opcode, CLIENTK_PUT);
+    ck_assert(is_bytes(operation->key, "k"));
+    ck_assert(is_bytes(operation->value, "some words"));
+    ck_assert(operation->put.if_absent);
+    operation = operation_of("DELETE k --if-version 7 --sync always");
+    ck_assert_int_eq(operation->opcode, CLIENTK_DELETE);
+    ck_assert_uint_eq(operation->put.if_version, 7);
+    ck_assert_int_eq(operation->put.durability, CLIENTK_SYNC_ALWAYS);
+    operation = operation_of("decr k 5 --min 0 --no-create");
+    ck_assert_int_eq(operation->opcode, CLIENTK_ADD);
+    ck_assert_int_eq(operation->delta, -5);
+    ck_assert_int_eq(operation->add.min, 0);
+    ck_assert_int_eq(operation->add.max, INT64_MAX);
+    ck_assert(!operation->add.create);
+    operation = operation_of("incr k");
+    ck_assert_int_eq(operation->delta, 1);
+    ck_assert(operation->add.create);
+    operation = operation_of("expire k 1h");
+    ck_assert_int_eq(operation->opcode, CLIENTK_TOUCH);
+    ck_assert_uint_gt(operation->put.expiry_ms, 3600000);
+    operation = operation_of("persist k");
+    ck_assert_uint_eq(operation->put.expiry_ms, 0);
+    operation = operation_of("put k v --expires-at 123");
+    ck_assert_uint_eq(operation->put.expiry_ms, 123);
+}
+END_TEST
+
+START_TEST(a_dash_is_a_dash_in_a_line)
+{
+    ck_assert(is_bytes(operation_of("put k -")->value, "-"));
+}
+END_TEST
+
+START_TEST(empty_lines_are_no_commands)
+{
+    ck_assert_int_eq(prepare_text("  # nothing"), KV_OK);
+    ck_assert_ptr_null(prepared.command);
+}
+END_TEST
+
+START_TEST(bad_commands_are_refused_with_a_sentence)
+{
+    static const struct {
+        const char *text, *said;
+    } bad[] = {
+        {"gte k", "did you mean get?"},
+        {"get", "usage: get KEY"},
+        {"get a b", "too many"},
+        {"put k", "usage: put KEY VALUE..."},
+        {"put k v --if-absent --if-present", "exclude each other"},
+        {"put k v --ttl 5s --keep-ttl", "exclude each other"},
+        {"add k x", "\"x\""},
+        {"decr k -9223372036854775808", "cannot be subtracted"},
+        {"add k 1 --min 5 --max 2", "above"},
+        {"touch k 0", "\"0\""},
+        {"bench", "from the shell only"},
+        {"quit", "works"},
+        {"get --ttl 5s k", "unknown option --ttl"},
+        {"\"\\xff\" k", "binary"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        ck_assert_int_eq(prepare_text(bad[i].text), KV_USAGE);
+        ck_assert_msg(strstr(error.text, bad[i].said), "%s: %s", bad[i].text, error.text);
+    }
+    ck_assert_int_eq(prepare_text("get \"\""), KV_BAD_KEY);
+}
+END_TEST
+
+START_TEST(every_command_is_complete_in_the_table)
+{
+    for (size_t i = 0; i < command_count; i++) {
+        const struct command *command = &commands[i];
+        ck_assert_ptr_nonnull(command->summary);
+        ck_assert_ptr_nonnull(command->arguments);
+        ck_assert_uint_ne(command->places, 0);
+        ck_assert_msg(!command->key_kind != !command->run, "%s: one of both", command->name);
+        ck_assert(!command->option_defaults == (command->option_bytes == 0));
+        ck_assert(command->min_operands <= command->max_operands);
+        for (size_t j = 0; j < i; j++)
+            ck_assert_str_ne(commands[j].name, command->name);
+    }
+}
+END_TEST
+
+START_TEST(help_names_every_command_and_option)
+{
+    char *text = NULL;
+    size_t size = 0;
+    struct context context = {.output.stream = open_memstream(&text, &size)};
+    const struct word none = {(char[]){""}, 0, false};
+    ck_assert_int_eq(help_run(&context, NULL, &none, 0), EXIT_DONE);
+    fclose(context.output.stream);
+    for (size_t i = 0; i < command_count; i++) {
+        if (!(commands[i].places & COMMAND_SHELL))
+            continue;
+        ck_assert_ptr_nonnull(strstr(text, commands[i].summary));
+        for (const struct option_row *row = commands[i].options; row && row->name; row++)
+            ck_assert_ptr_nonnull(strstr(text, row->help));
+    }
+    free(text);
+}
+END_TEST
+
+static void check_completion(const char *text, size_t expected_count, const char *first)
+{
+    struct completion completion;
+    struct context context = {.client = NULL};
+    completion_find(&completion, &context, text, strlen(text));
+    ck_assert_msg(completion.count == expected_count, "%s: %zu candidates", text, completion.count);
+    if (first)
+        ck_assert_str_eq(completion.candidates[0], first);
+    completion_free(&completion);
+}
+
+START_TEST(words_are_completed_by_their_place)
+{
+    check_completion("pu", 1, "put");
+    check_completion("GETS", 1, "getset");
+    check_completion("get", 2, "get");
+    check_completion("put k v --keep", 1, "--keep-ttl");
+    check_completion("help pers", 1, "persist");
+    check_completion("nope --x", 0, NULL);
+    check_completion("get k", 0, NULL); /* no connection, no keys */
+    check_completion("get \"unclosed", 0, NULL);
+    check_completion("batc", 0, NULL); /* not at the prompt */
+}
+END_TEST
+
+START_TEST(candidates_share_their_beginning)
+{
+    struct completion completion;
+    struct context context = {.client = NULL};
+    completion_find(&completion, &context, "put k v --i", 11);
+    ck_assert_uint_eq(completion.count, 3);
+    ck_assert_uint_eq(completion.typed, 3);
+    ck_assert_uint_eq(completion_common_bytes(&completion), strlen("--if-"));
+    completion_free(&completion);
+}
+END_TEST
+
+Suite *suite_program_command(void)
+{
+    Suite *suite = suite_create("program_command");
+    TCase *words = tcase_create("words");
+    tcase_add_checked_fixture(words, NULL, release);
+    tcase_add_test(words, commands_become_operations);
+    tcase_add_test(words, a_dash_is_a_dash_in_a_line);
+    tcase_add_test(words, empty_lines_are_no_commands);
+    tcase_add_test(words, bad_commands_are_refused_with_a_sentence);
+    suite_add_tcase(suite, words);
+    TCase *table = tcase_create("table");
+    tcase_add_test(table, every_command_is_complete_in_the_table);
+    tcase_add_test(table, help_names_every_command_and_option);
+    suite_add_tcase(suite, table);
+    TCase *completion = tcase_create("completion");
+    tcase_add_test(completion, words_are_completed_by_their_place);
+    tcase_add_test(completion, candidates_share_their_beginning);
+    suite_add_tcase(suite, completion);
+    return suite;
+}

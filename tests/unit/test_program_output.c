@@ -1,0 +1,254 @@
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clientk/program/output.h"
+#include "tests/unit/suites.h"
+
+static struct output output;
+static char *printed;
+static size_t printed_bytes;
+
+static void open_output(void)
+{
+    output = (struct output){.stream = open_memstream(&printed, &printed_bytes)};
+    ck_assert_ptr_nonnull(output.stream);
+}
+
+static void close_output(void)
+{
+    fclose(output.stream);
+    free(printed);
+}
+
+#define VALUE(bytes) kv_slice(bytes, sizeof(bytes) - 1)
+
+static struct answer value_answer(struct kv_slice value)
+{
+    return (struct answer){.command = "get",
+                           .key = VALUE("key"),
+                           .has_value = true,
+                           .value = value,
+                           .has_entry = true,
+                           .version = 7,
+                           .expiry_ms = 0};
+}
+
+/* What was printed since the last look. */
+static void check_printed(const char *expected, size_t size)
+{
+    fflush(output.stream);
+    ck_assert_msg(printed_bytes == size && memcmp(printed, expected, size) == 0,
+                  "expected: %s\ngot:      %.*s", expected, (int)printed_bytes, printed);
+    rewind(output.stream);
+}
+#define PRINTED(text) check_printed(text, sizeof(text) - 1)
+
+static int answer_value(struct kv_slice value)
+{
+    struct answer answer = value_answer(value);
+    return output_answer(&output, &answer);
+}
+
+START_TEST(a_line_shows_any_value_in_one_line)
+{
+    ck_assert_int_eq(answer_value(VALUE("Ada Lovelace")), EXIT_DONE);
+    PRINTED("Ada Lovelace\n");
+    answer_value(VALUE("caf\xc3\xa9"));
+    PRINTED("caf\xc3\xa9\n");
+    answer_value(VALUE("two\nlines"));
+    PRINTED("\"two\\nlines\"\n");
+    answer_value(VALUE("\x1b[31m"));
+    PRINTED("\"\\x1b[31m\"\n");
+    answer_value(VALUE("\xc2\x9b"));
+    PRINTED("\"\\xc2\\x9b\"\n");
+    answer_value(VALUE("\xff\0"));
+    PRINTED("\"\\xff\\0\"\n");
+}
+END_TEST
+
+START_TEST(no_value_looks_like_another)
+{
+    answer_value(VALUE("\"quoted\""));
+    PRINTED("\"\\\"quoted\\\"\"\n");
+    answer_value(VALUE(""));
+    PRINTED("\"\"\n");
+}
+END_TEST
+
+START_TEST(one_shot_to_a_pipe_prints_the_bytes_alone)
+{
+    output.one_shot = true;
+    answer_value(VALUE("\xff\0 \n"));
+    PRINTED("\xff\0 \n");
+    output.terminal = true;
+    answer_value(VALUE("two\nlines"));
+    PRINTED("two\nlines\n");
+    answer_value(VALUE("\xff"));
+    PRINTED("\"\\xff\"\n");
+}
+END_TEST
+
+START_TEST(answers_have_their_words)
+{
+    struct answer answer = {.command = "put", .key = VALUE("k")};
+    ck_assert_int_eq(output_answer(&output, &answer), EXIT_DONE);
+    PRINTED("OK\n");
+    answer.status = KV_NOT_FOUND;
+    ck_assert_int_eq(output_answer(&output, &answer), EXIT_NOT_FOUND);
+    PRINTED("NOT FOUND\n");
+    answer.status = KV_VALUE_TOO_BIG;
+    answer.sentence = "too big";
+    ck_assert_int_eq(output_answer(&output, &answer), EXIT_REFUSED);
+    PRINTED("ERROR value_too_big: too big\n");
+    answer = (struct answer){.command = "add", .has_number = true, .number = -3};
+    output_answer(&output, &answer);
+    PRINTED("-3\n");
+}
+END_TEST
+
+START_TEST(raw_prints_the_bytes)
+{
+    output.format = OUTPUT_RAW;
+    answer_value(VALUE("\"\xff"));
+    PRINTED("\"\xff\n");
+    output.one_shot = true;
+    answer_value(VALUE("\"\xff"));
+    PRINTED("\"\xff");
+    struct answer ok = {.command = "put"};
+    output_answer(&output, &ok);
+    PRINTED("");
+}
+END_TEST
+
+START_TEST(json_is_one_object_a_line)
+{
+    output.format = OUTPUT_JSON;
+    answer_value(VALUE("a\"b\\\n\xc3\xa9"));
+    PRINTED(
+        "{\"command\":\"get\",\"key\":\"key\",\"status\":\"ok\",\"value\":\"a\\\"b\\\\\\u000a\xc3\xa9\","
+        "\"version\":7,\"expiry_ms\":0}\n");
+}
+END_TEST
+
+START_TEST(json_has_base64_where_there_is_no_text)
+{
+    output.format = OUTPUT_JSON;
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *base64; /* by coreutils base64 */
+    } samples[] = {{"\xff", 1, "/w=="},
+                   {"\xff\xfe", 2, "//4="},
+                   {"\xff\xfe\xfd", 3, "//79"},
+                   {"\x80\0\x01\x02", 4, "gAABAg=="}};
+    for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++) {
+        char expected[64];
+        output_json_bytes(output.stream, "v", kv_slice(samples[i].bytes, samples[i].size));
+        int size = snprintf(expected, sizeof expected, "\"v_base64\":\"%s\"", samples[i].base64);
+        check_printed(expected, (size_t)size);
+    }
+}
+END_TEST
+
+START_TEST(json_tells_failures)
+{
+    output.format = OUTPUT_JSON;
+    output_failure(&output, "get", KV_TIMEOUT, "say \"when\"");
+    PRINTED("{\"command\":\"get\",\"status\":\"timeout\",\"error\":\"say \\\"when\\\"\"}\n");
+}
+END_TEST
+
+START_TEST(csv_has_one_header_and_quotes_what_needs_it)
+{
+    output.format = OUTPUT_CSV;
+    answer_value(VALUE("a,b\"c\n"));
+    PRINTED("command,key,status,value,number,version,expiry_ms,error\n"
+            "get,key,ok,\"a,b\"\"c\\n\",,7,0,\n");
+    answer_value(VALUE("x"));
+    PRINTED("get,key,ok,x,,7,0,\n");
+    output_failure(&output, "get", KV_NOT_FOUND, NULL);
+    PRINTED("get,,not_found,,,,,key not found\n");
+}
+END_TEST
+
+START_TEST(entries_are_lines_that_could_be_typed)
+{
+    output_entry(&output, VALUE("k 1"), VALUE("v\0"), 3, 0);
+    PRINTED("\"k 1\" \"v\\0\"\n");
+    output_entry(&output, VALUE("k1"), kv_slice(NULL, 0), 3, 0);
+    PRINTED("k1\n");
+    output.format = OUTPUT_JSON;
+    output_entry(&output, VALUE("k"), VALUE(""), 3, 9);
+    PRINTED("{\"key\":\"k\",\"value\":\"\",\"version\":3,\"expiry_ms\":9}\n");
+    output.format = OUTPUT_CSV;
+    output_entry(&output, VALUE("k"), VALUE("v"), 3, 9);
+    PRINTED("key,value,version,expiry_ms\nk,v,3,9\n");
+    struct answer answer = {.command = "put", .key = VALUE("k")};
+    output_answer(&output, &answer);
+    PRINTED("command,key,status,value,number,version,expiry_ms,error\nput,k,ok,,,,,\n");
+}
+END_TEST
+
+START_TEST(batches_report_failures_with_their_place)
+{
+    char *reports = NULL;
+    size_t reports_bytes = 0;
+    output.reports = open_memstream(&reports, &reports_bytes);
+    output.place = "file:3";
+    struct answer answer = {.command = "incr", .key = VALUE("k k"), .status = KV_NOT_A_NUMBER};
+    ck_assert_int_eq(output_answer(&output, &answer), EXIT_NOT_FOUND);
+    PRINTED("ERROR not_a_number: the value is not a decimal integer\n");
+    output_failure(&output, NULL, KV_USAGE, "what?");
+    PRINTED("ERROR usage: what?\n");
+    output_failure(&output, "get", KV_NOT_FOUND, NULL); /* an answer, no failure */
+    PRINTED("NOT FOUND\n");
+    output.terminal = true; /* both would stand on one screen */
+    output_failure(&output, NULL, KV_USAGE, "again");
+    PRINTED("");
+    fclose(output.reports);
+    ck_assert_str_eq(reports, "clientk: file:3: incr \"k k\": the value is not a decimal integer\n"
+                              "clientk: file:3: what?\n"
+                              "clientk: file:3: again\n");
+    free(reports);
+}
+END_TEST
+
+START_TEST(every_status_has_an_exit_code)
+{
+    for (int status = 0; status < KV_STATUS_COUNT; status++) {
+        int code = exit_code_of((enum kv_status)status);
+        ck_assert_int_ge(code, EXIT_DONE);
+        ck_assert_int_le(code, EXIT_REFUSED);
+        ck_assert((code == EXIT_DONE) == (status == KV_OK));
+    }
+    ck_assert_int_eq(exit_code_of(KV_NOT_FOUND), EXIT_NOT_FOUND);
+    ck_assert_int_eq(exit_code_of(KV_OUT_OF_BOUNDS), EXIT_NOT_FOUND);
+    ck_assert_int_eq(exit_code_of(KV_USAGE), EXIT_USAGE);
+    ck_assert_int_eq(exit_code_of(KV_NO_SERVER), EXIT_NO_SERVER);
+    ck_assert_int_eq(exit_code_of(KV_TIMEOUT), EXIT_NO_SERVER);
+    ck_assert_int_eq(exit_code_of(KV_DENIED), EXIT_REFUSED);
+}
+END_TEST
+
+Suite *suite_program_output(void)
+{
+    Suite *suite = suite_create("program_output");
+    TCase *answers = tcase_create("answers");
+    tcase_add_checked_fixture(answers, open_output, close_output);
+    tcase_add_test(answers, a_line_shows_any_value_in_one_line);
+    tcase_add_test(answers, no_value_looks_like_another);
+    tcase_add_test(answers, one_shot_to_a_pipe_prints_the_bytes_alone);
+    tcase_add_test(answers, answers_have_their_words);
+    tcase_add_test(answers, raw_prints_the_bytes);
+    tcase_add_test(answers, json_is_one_object_a_line);
+    tcase_add_test(answers, json_has_base64_where_there_is_no_text);
+    tcase_add_test(answers, json_tells_failures);
+    tcase_add_test(answers, csv_has_one_header_and_quotes_what_needs_it);
+    tcase_add_test(answers, entries_are_lines_that_could_be_typed);
+    tcase_add_test(answers, batches_report_failures_with_their_place);
+    tcase_add_test(answers, every_status_has_an_exit_code);
+    suite_add_tcase(suite, answers);
+    return suite;
+}

@@ -1,0 +1,161 @@
+/* commit: replies wait for the sync of their writes, and tell if it failed. */
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/support/fault.h"
+#include "tests/support/worker_fixture.h"
+#include "tests/unit/suites.h"
+
+static struct worker_fixture fixture;
+static struct fixture_client client;
+
+static void set_up(void)
+{
+    fixture_open(&fixture, KVSTORE_SYNC_ALWAYS, 65536);
+    fixture_connect(&fixture, &client, (struct wire_geometry){4, 1024});
+}
+
+static void tear_down(void)
+{
+    fixture_disconnect(&fixture, &client);
+    fixture_close(&fixture);
+}
+
+static const struct wire_operation put = {
+    .opcode = WIRE_OP_PUT, .key = {"key", 3}, .value = {"value", 5}};
+
+/* The durable position of the file that the key is in. */
+static uint64_t unsynced_bytes(void)
+{
+    struct kvstore_file_statistics file;
+    kvstore_file_statistics(fixture.service.store, kvstore_file_of(fixture.service.store, put.key),
+                            &file);
+    return file.appended_bytes - file.synced_bytes;
+}
+
+START_TEST(the_reply_comes_after_the_sync)
+{
+    for (int i = 0; i < 20; i++) {
+        ck_assert_int_eq(fixture_call(&fixture, &client, put).status, KV_OK);
+        ck_assert_uint_eq(unsynced_bytes(), 0);
+    }
+    struct worker_statistics *sum = statistics_create(1);
+    commit_drain(fixture.service.commit);
+    commit_statistics(fixture.service.commit, sum);
+    ck_assert_uint_eq(sum->stages[STAGE_COMMIT].total_count, 20);
+    ck_assert_uint_gt(sum->bytes_out, 20 * WIRE_HEADER_BYTES);
+    free(sum);
+}
+END_TEST
+
+START_TEST(reads_do_not_wait)
+{
+    struct wire_operation get = {.opcode = WIRE_OP_GET, .key = put.key};
+    fixture_call(&fixture, &client, put);
+    struct wire_header request = fixture_header(&client, WIRE_REQUEST, 1), reply;
+    struct read_cursor cursor;
+    fixture_request(&fixture, &request, &get);
+    ck_assert(fixture_reply(&client, 0, &reply, &cursor));
+}
+END_TEST
+
+START_TEST(a_batch_over_several_files_waits_for_all)
+{
+    char keys[40][8];
+    struct wire_operation batch[40];
+    for (int i = 0; i < 40; i++) {
+        batch[i] = put;
+        batch[i].key = kv_slice(keys[i], (size_t)snprintf(keys[i], sizeof keys[i], "key%d", i));
+    }
+    struct wire_header request = fixture_header(&client, WIRE_REQUEST, 40), reply;
+    struct read_cursor cursor;
+    fixture_request(&fixture, &request, batch);
+    ck_assert(fixture_reply(&client, 5000, &reply, &cursor));
+    ck_assert_uint_eq(reply.count, 40);
+    for (uint32_t i = 0; i < kvstore_datafiles(fixture.service.store); i++) {
+        struct kvstore_file_statistics file;
+        kvstore_file_statistics(fixture.service.store, i, &file);
+        ck_assert_uint_gt(file.appended_bytes, 0);
+        ck_assert_uint_eq(file.appended_bytes, file.synced_bytes);
+    }
+}
+END_TEST
+
+START_TEST(a_failed_sync_is_told)
+{
+    fixture_call(&fixture, &client, put);
+    const struct fault_plan plan = {.call = FAULT_SYNC_DATA, .nth = 1, .error = EIO};
+    fault_install(&plan);
+    struct wire_header request = fixture_header(&client, WIRE_REQUEST, 1), reply;
+    struct read_cursor cursor;
+    fixture_request(&fixture, &request, &put);
+    ck_assert(fixture_reply(&client, 5000, &reply, &cursor));
+    ck_assert_int_eq(reply.status, KV_NOT_DURABLE);
+    ck_assert_uint_eq(reply.count, 0);
+    ck_assert_uint_gt(read_cursor_left(&cursor), 0);
+    fault_clear();
+    ck_assert_int_eq(fixture_call(&fixture, &client, put).status, KV_READ_ONLY);
+    struct wire_operation get = {.opcode = WIRE_OP_GET, .key = put.key};
+    ck_assert_int_eq(fixture_call(&fixture, &client, get).status, KV_OK);
+}
+END_TEST
+
+START_TEST(many_in_flight_are_released_together)
+{
+    struct wire_header reply;
+    struct read_cursor cursor;
+    for (int round = 0; round < 50; round++) {
+        for (int i = 0; i < 4; i++) {
+            struct wire_header request = fixture_header(&client, WIRE_REQUEST, 1);
+            fixture_request(&fixture, &request, &put);
+        }
+        for (int i = 0; i < 4; i++) {
+            ck_assert(fixture_reply(&client, 5000, &reply, &cursor));
+            ck_assert_int_eq(reply.status, KV_OK);
+        }
+    }
+    commit_drain(fixture.service.commit); /* a reply counts until its sender has come back */
+    ck_assert_uint_eq(commit_waiting(fixture.service.commit), 0);
+}
+END_TEST
+
+START_TEST(a_session_that_ends_is_held_until_its_reply_is_gone)
+{
+    struct fixture_client leaving;
+    fixture_connect(&fixture, &leaving, (struct wire_geometry){1, 256});
+    for (int i = 0; i < 3; i++) {
+        struct wire_header request = fixture_header(&leaving, WIRE_REQUEST, 1);
+        fixture_request(&fixture, &request, &put);
+    }
+    fixture_disconnect(&fixture, &leaving);
+    commit_drain(fixture.service.commit);
+    ck_assert_int_eq(fixture_call(&fixture, &client, put).status, KV_OK);
+}
+END_TEST
+
+START_TEST(sync_waits_for_all_files)
+{
+    struct wire_operation sync = {.opcode = WIRE_OP_SYNC};
+    ck_assert_int_eq(kvstore_put(fixture.service.store, put.key, put.value, NULL, NULL), KV_OK);
+    ck_assert_int_eq(fixture_call(&fixture, &client, sync).status, KV_OK);
+    ck_assert_uint_eq(unsynced_bytes(), 0);
+}
+END_TEST
+
+Suite *suite_serverk_commit(void)
+{
+    Suite *suite = suite_create("serverk commit");
+    TCase *cases = tcase_create("commit");
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, the_reply_comes_after_the_sync);
+    tcase_add_test(cases, reads_do_not_wait);
+    tcase_add_test(cases, a_batch_over_several_files_waits_for_all);
+    tcase_add_test(cases, a_failed_sync_is_told);
+    tcase_add_test(cases, many_in_flight_are_released_together);
+    tcase_add_test(cases, a_session_that_ends_is_held_until_its_reply_is_gone);
+    tcase_add_test(cases, sync_waits_for_all_files);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

@@ -1,0 +1,304 @@
+/* lane_plan and lanes: queues within the kernel's limits, the claim to a name, and who gets which lane. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "serverk/lanes.h"
+#include "tests/unit/suites.h"
+#include "wire/queue.h"
+
+static char base[WIRE_QUEUE_NAME_BYTES];
+static pid_t test_process;
+
+static void remove_queues(void)
+{
+    char name[WIRE_QUEUE_NAME_BYTES];
+    if (getpid() != test_process)
+        return;
+    for (unsigned j = 0; j < LANE_PLAN_MAX_LANES; j++) {
+        wire_queue_name(name, base, WIRE_LANE, 0, j);
+        mq_unlink(name);
+        wire_queue_name(name, base, WIRE_BULK_LANE, 0, j);
+        mq_unlink(name);
+    }
+    wire_queue_name(name, base, WIRE_LOCK, 0, 0);
+    mq_unlink(name);
+}
+
+static void name_queues(void)
+{
+    test_process = getpid();
+    snprintf(base, sizeof base, "/tskl%d", (int)getpid());
+    atexit(remove_queues);
+}
+
+static const struct wire_limits kernel_defaults = {
+    .msg_max = 10, .msgsize_max = 8192, .queues_max = 256, .msgqueue_bytes = 819200};
+
+START_TEST(plans_at_kernel_defaults)
+{
+    struct lane_plan plan = lane_plan_first(LANES_AUTO, 4, &kernel_defaults);
+    ck_assert_uint_eq(plan.lanes, 8);
+    ck_assert_uint_eq(plan.lane.depth, 10);
+    ck_assert_uint_eq(plan.lane.message_bytes, 1024);
+    ck_assert_uint_eq(plan.bulk_lanes, 2);
+    ck_assert_uint_eq(plan.bulk.message_bytes, 8192);
+    ck_assert_uint_eq(lane_plan_charge(&plan), 8 * 11200 + 2 * 82880);
+
+    plan = lane_plan_first(LANES_SHARED, 4, &kernel_defaults);
+    ck_assert_uint_eq(plan.lanes, 1);
+    ck_assert_uint_eq(plan.bulk_lanes, 0);
+    ck_assert_uint_eq(plan.lane.message_bytes, 8192);
+
+    plan = lane_plan_first(LANES_WORKER, 3, &kernel_defaults);
+    ck_assert_uint_eq(plan.lanes, 3);
+    plan = lane_plan_first(LANES_WORKER, 200, &kernel_defaults);
+    ck_assert_uint_le(plan.lanes, LANE_PLAN_MAX_LANES);
+}
+END_TEST
+
+START_TEST(plans_leave_room_for_clients)
+{
+    struct wire_limits limits = kernel_defaults;
+    for (limits.msgqueue_bytes = 6000; limits.msgqueue_bytes < 2000000;
+         limits.msgqueue_bytes += 10007) {
+        struct lane_plan plan = lane_plan_first((enum lanes_mode)_i, 16, &limits);
+        bool smallest = !lane_plan_degrade(
+            &(struct lane_plan){plan.lanes, plan.bulk_lanes, plan.lane, plan.bulk});
+        ck_assert(smallest || lane_plan_charge(&plan) <= limits.msgqueue_bytes / 3);
+        ck_assert_uint_ge(plan.lanes, 1);
+        ck_assert_uint_ge(plan.lane.depth, 1);
+    }
+}
+END_TEST
+
+START_TEST(plans_shrink_to_an_end)
+{
+    struct lane_plan plan = lane_plan_first((enum lanes_mode)_i, 16, &kernel_defaults);
+    uint64_t charge = lane_plan_charge(&plan);
+    while (lane_plan_degrade(&plan)) {
+        ck_assert_uint_lt(lane_plan_charge(&plan), charge);
+        charge = lane_plan_charge(&plan);
+    }
+    ck_assert_uint_eq(plan.lanes, 1);
+    ck_assert_uint_eq(plan.lane.depth, 1);
+}
+END_TEST
+
+START_TEST(plans_are_told_in_words)
+{
+    char text[LANE_PLAN_TEXT_BYTES];
+    struct lane_plan plan = lane_plan_first(LANES_AUTO, 4, &kernel_defaults);
+    ck_assert_str_eq(lane_plan_describe(&plan, text),
+                     "8 lanes of 10 x 1024 bytes, 2 bulk lanes of 10 x 8192 bytes");
+    plan = lane_plan_first(LANES_SHARED, 4, &kernel_defaults);
+    ck_assert_str_eq(lane_plan_describe(&plan, text), "1 lane of 10 x 8192 bytes");
+}
+END_TEST
+
+START_TEST(plans_obey_smaller_messages)
+{
+    struct wire_limits limits = kernel_defaults;
+    limits.msg_max = 3;
+    limits.msgsize_max = 512;
+    struct lane_plan plan = lane_plan_first(LANES_AUTO, 4, &limits);
+    ck_assert_uint_eq(plan.lane.message_bytes, 512);
+    ck_assert_uint_eq(plan.bulk.message_bytes, 512);
+    ck_assert_uint_eq(plan.lane.depth, 3);
+}
+END_TEST
+
+static struct lanes_options with_mode(enum lanes_mode mode)
+{
+    return (struct lanes_options){
+        .name = base, .mode = mode, .workers = 2, .queue_mode = 0622, .group = (gid_t)-1};
+}
+
+static struct lanes *must_open_lanes(enum lanes_mode mode)
+{
+    struct lanes_options options = with_mode(mode);
+    struct lanes *lanes;
+    struct kv_error error = {0};
+    ck_assert_msg(lanes_open(&options, &lanes, &error) == KV_OK, "%s", error.text);
+    return lanes;
+}
+
+START_TEST(queues_exist_while_open)
+{
+    struct lanes *lanes = must_open_lanes(LANES_SHARED);
+    mqd_t queue;
+    struct wire_geometry geometry;
+    ck_assert_int_eq(wire_queue_open(base, true, &queue, &geometry, NULL), KV_OK);
+    ck_assert_uint_eq(geometry.message_bytes, lanes_message_bytes(lanes));
+    struct stat facts;
+    ck_assert_int_eq(fstat((int)queue, &facts), 0);
+    ck_assert_uint_eq(facts.st_mode & 0777, 0622);
+    lanes_unlink(lanes);
+    ck_assert(wire_queue_unlinked(queue));
+    lanes_close(lanes);
+    mq_close(queue);
+    ck_assert_int_eq(wire_queue_open(base, true, &queue, NULL, NULL), KV_NO_SERVER);
+}
+END_TEST
+
+/* In another process: POSIX locks do not conflict within one. Exits with the status of lanes_open; the
+ * error's text goes to the pipe. */
+static int open_in_child(int text_pipe)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        struct lanes_options options = with_mode(LANES_SHARED);
+        struct lanes *lanes;
+        struct kv_error error = {0};
+        enum kv_status status = lanes_open(&options, &lanes, &error);
+        ssize_t written = write(text_pipe, error.text, strlen(error.text));
+        (void)written;
+        if (status == KV_OK)
+            lanes_close(lanes);
+        _exit((int)status);
+    }
+    int status = 0;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    return WEXITSTATUS(status);
+}
+
+START_TEST(second_claim_is_refused_with_pid)
+{
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    struct lanes *lanes = must_open_lanes(LANES_SHARED);
+    ck_assert_int_eq(open_in_child(ends[1]), KV_BUSY);
+    char text[KV_ERROR_TEXT_BYTES] = "", pid[16];
+    ck_assert_int_gt(read(ends[0], text, sizeof text - 1), 0);
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    ck_assert_ptr_nonnull(strstr(text, pid));
+    ck_assert_ptr_nonnull(strstr(text, base));
+    lanes_close(lanes);
+    ck_assert_int_eq(open_in_child(ends[1]), KV_OK);
+}
+END_TEST
+
+START_TEST(lanes_of_a_dead_daemon_are_replaced)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        must_open_lanes(LANES_SHARED);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    mqd_t stale;
+    ck_assert_int_eq(wire_queue_open(base, true, &stale, NULL, NULL), KV_OK);
+    ck_assert_int_eq(wire_send(stale, "stale", 5, 0, 0), 0);
+    struct lanes *lanes = must_open_lanes(LANES_SHARED);
+    ck_assert(wire_queue_unlinked(stale));
+    struct mq_attr attributes;
+    ck_assert_int_eq(mq_getattr(lanes_queue(lanes, 0), &attributes), 0);
+    ck_assert_int_eq(attributes.mq_curmsgs, 0);
+    mq_close(stale);
+    lanes_close(lanes);
+}
+END_TEST
+
+START_TEST(low_limits_give_smaller_queues)
+{
+    struct rlimit limit = {.rlim_cur = 20000, .rlim_max = 20000};
+    ck_assert_int_eq(setrlimit(RLIMIT_MSGQUEUE, &limit), 0);
+    struct lanes_options options = with_mode(LANES_AUTO);
+    struct lanes *lanes;
+    struct kv_error error = {0};
+    enum kv_status status = lanes_open(&options, &lanes, &error);
+    if (status == KV_OK) { /* unless others of this user have taken more than that already */
+        ck_assert_uint_le(lane_plan_charge(lanes_plan(lanes)), 20000);
+        ck_assert_ptr_nonnull(lanes_shortfall(lanes));
+        ck_assert_ptr_nonnull(strstr(lanes_shortfall(lanes), "ulimit -q 766080"));
+        lanes_close(lanes);
+    } else {
+        ck_assert_int_eq(status, KV_LIMIT);
+    }
+}
+END_TEST
+
+START_TEST(no_room_at_all_names_the_limit)
+{
+    struct rlimit limit = {.rlim_cur = 300, .rlim_max = 300};
+    ck_assert_int_eq(setrlimit(RLIMIT_MSGQUEUE, &limit), 0);
+    struct lanes_options options = with_mode(LANES_AUTO);
+    struct lanes *lanes;
+    struct kv_error error = {0};
+    ck_assert_int_eq(lanes_open(&options, &lanes, &error), KV_LIMIT);
+    ck_assert_ptr_nonnull(strstr(error.text, "ulimit -q"));
+    mqd_t queue;
+    ck_assert_int_eq(wire_queue_open(base, true, &queue, NULL, NULL), KV_NO_SERVER);
+}
+END_TEST
+
+static void note_lane(void *context, unsigned queue)
+{
+    *(unsigned *)context = queue;
+}
+
+START_TEST(automatic_lanes_fill_one_after_the_other)
+{
+    struct lanes *lanes = must_open_lanes(LANES_AUTO);
+    if (lanes_plan(lanes)->lanes < 2) {
+        lanes_close(lanes); /* others have the budget */
+        return;
+    }
+    unsigned told = 0;
+    lanes_set_watcher(lanes, note_lane, &told);
+    ck_assert_uint_eq(lanes_in_use(lanes), 1);
+    struct lane_assignment assignments[64];
+    unsigned count = 0;
+    do {
+        ck_assert_uint_eq(lanes_in_use(lanes), 1);
+        assignments[count++] = lanes_assign(lanes, 4);
+    } while (assignments[count - 1].lane == 0 && count < 64);
+    ck_assert_uint_eq(assignments[count - 1].lane, 1);
+    ck_assert_uint_eq(told, 1);
+    ck_assert_uint_eq(lanes_in_use(lanes), 2);
+    ck_assert_uint_eq(assignments[0].credits, 4);
+    lanes_give_back(lanes, &assignments[0]);
+    ck_assert_uint_eq(lanes_assign(lanes, 4).lane, 0);
+    lanes_close(lanes);
+}
+END_TEST
+
+START_TEST(worker_lanes_go_round)
+{
+    struct lanes *lanes = must_open_lanes(LANES_WORKER);
+    unsigned count = lanes_plan(lanes)->lanes;
+    for (unsigned i = 0; i < 6; i++)
+        ck_assert_uint_eq(lanes_assign(lanes, 2).lane, i % count);
+    ck_assert_uint_eq(lanes_assign(lanes, 2).credits, 2);
+    ck_assert_uint_le(lanes_assign(lanes, 1000).credits, 8);
+    lanes_close(lanes);
+}
+END_TEST
+
+Suite *suite_serverk_lanes(void)
+{
+    Suite *suite = suite_create("serverk lanes");
+    TCase *plan = tcase_create("plan");
+    tcase_add_test(plan, plans_at_kernel_defaults);
+    tcase_add_loop_test(plan, plans_leave_room_for_clients, LANES_AUTO, LANES_SHARED + 1);
+    tcase_add_loop_test(plan, plans_shrink_to_an_end, LANES_AUTO, LANES_SHARED + 1);
+    tcase_add_test(plan, plans_are_told_in_words);
+    tcase_add_test(plan, plans_obey_smaller_messages);
+    suite_add_tcase(suite, plan);
+    TCase *cases = tcase_create("lanes");
+    tcase_add_checked_fixture(cases, name_queues, NULL);
+    tcase_add_test(cases, queues_exist_while_open);
+    tcase_add_test(cases, second_claim_is_refused_with_pid);
+    tcase_add_test(cases, lanes_of_a_dead_daemon_are_replaced);
+    tcase_add_test(cases, low_limits_give_smaller_queues);
+    tcase_add_test(cases, no_room_at_all_names_the_limit);
+    tcase_add_test(cases, automatic_lanes_fill_one_after_the_other);
+    tcase_add_test(cases, worker_lanes_go_round);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

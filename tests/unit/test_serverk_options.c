@@ -1,0 +1,135 @@
+/* options: what the command line of serverk takes, refuses, and says about it. */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "serverk/options.h"
+#include "tests/unit/suites.h"
+
+static struct server_options options;
+static struct kv_error error;
+
+/* Parses a command line of words separated by blanks. */
+static enum options_outcome parse(const char *line)
+{
+    static char words[512];
+    char *argv[32] = {(char[]){"serverk"}};
+    int argc = 1;
+    snprintf(words, sizeof words, "%s", line);
+    for (char *word = strtok(words, " "); word; word = strtok(NULL, " "))
+        argv[argc++] = word;
+    error = (struct kv_error){0};
+    return options_parse(argc, argv, &options, &error);
+}
+
+START_TEST(defaults)
+{
+    ck_assert_int_eq(parse(""), OPTIONS_RUN);
+    ck_assert_str_eq(options.dir, "./datafiles");
+    ck_assert_str_eq(options.queue, "/serverk");
+    ck_assert_uint_eq(options.datafiles, 0);
+    ck_assert_uint_ge(options.workers, 1);
+    ck_assert_int_eq(options.durability, KVSTORE_SYNC_INTERVAL);
+    ck_assert_uint_eq(options.sync_interval_ms, 1000);
+    ck_assert_int_eq(options.lanes, LANES_AUTO);
+    ck_assert_uint_eq(options.max_value_bytes, 1u << 20);
+    ck_assert_uint_eq(options.mode, 0600);
+    ck_assert(!options.daemon && !options.check && !options.verbose && !options.pidfile);
+}
+END_TEST
+
+START_TEST(everything_given)
+{
+    ck_assert_int_eq(parse("-d 7 -w 3 -f /data -m /kv --sync interval:250 --locking global-mutex "
+                           "--dispatch pool --lanes worker --spin 20 --max-value 64k --mode 0622 "
+                           "--group 42 --daemon --pidfile /run/kv.pid --check -v"),
+                     OPTIONS_RUN);
+    ck_assert_uint_eq(options.datafiles, 7);
+    ck_assert_uint_eq(options.workers, 3);
+    ck_assert_str_eq(options.dir, "/data");
+    ck_assert_str_eq(options.queue, "/kv");
+    ck_assert_int_eq(options.durability, KVSTORE_SYNC_INTERVAL);
+    ck_assert_uint_eq(options.sync_interval_ms, 250);
+    ck_assert_int_eq(options.locking, KVSTORE_GLOBAL_MUTEX);
+    ck_assert_int_eq(options.lanes, LANES_WORKER);
+    ck_assert_int_eq(options.spin.mode, WIRE_SPIN_FIXED);
+    ck_assert_uint_eq(options.spin.fixed_us, 20);
+    ck_assert_uint_eq(options.max_value_bytes, 65536);
+    ck_assert_uint_eq(options.mode, 0622);
+    ck_assert_uint_eq(options.group, 42);
+    ck_assert_str_eq(options.pidfile, "/run/kv.pid");
+    ck_assert(options.daemon && options.check && options.verbose);
+}
+END_TEST
+
+START_TEST(long_forms_with_equals_sign)
+{
+    ck_assert_int_eq(parse("--workers=2 --mq=/a.b-c --sync=always --locking=file-mutex"),
+                     OPTIONS_RUN);
+    ck_assert_uint_eq(options.workers, 2);
+    ck_assert_int_eq(options.durability, KVSTORE_SYNC_ALWAYS);
+    ck_assert_int_eq(options.locking, KVSTORE_FILE_MUTEX);
+}
+END_TEST
+
+/* The command line, and what the error must name: the option and the value. */
+static const char *const refused[][3] = {
+    {"-d 0", "--datafiles", "'0'"},
+    {"-d 4097", "--datafiles", "'4097'"},
+    {"-w 257", "--workers", "'257'"},
+    {"-w 2x", "--workers", "'2x'"},
+    {"-w -1", "--workers", "'-1'"},
+    {"-m serverk", "--mq", "'serverk'"},
+    {"-m /a/b", "--mq", "'/a/b'"},
+    {"--sync sometimes", "--sync", "'sometimes'"},
+    {"--sync interval:", "--sync", "'interval:'"},
+    {"--sync interval:0", "--sync", "'interval:0'"},
+    {"--sync always:5", "--sync", "'always:5'"},
+    {"--sync inter", "--sync", "'inter'"},
+    {"--locking optimistic", "--locking", "'optimistic'"},
+    {"--dispatch event", "--dispatch", "'event'"},
+    {"--lanes many", "--lanes", "'many'"},
+    {"--spin 0", "--spin", "'0'"},
+    {"--max-value 65M", "--max-value", "'65M'"},
+    {"--max-value 0", "--max-value", "'0'"},
+    {"--mode 0666", "--mode", "steal"},
+    {"--mode 622x", "--mode", "'622x'"},
+    {"--mode -1", "--mode", "'-1'"},
+    {"--group nosuchgroup", "--group", "'nosuchgroup'"},
+    {"--cache 1M", "--cache", "serverk -h"},
+    {"--rwlock prefer-reader", "--rwlock", "serverk -h"},
+    {"-x", "'-x'", "serverk -h"},
+    {"-d", "--datafiles", "argument"},
+    {"--daemon=yes", "--daemon", "no argument"},
+    {"surplus", "'surplus'", "options"},
+};
+
+START_TEST(refused_with_option_and_value)
+{
+    ck_assert_int_eq(parse(refused[_i][0]), OPTIONS_BAD);
+    ck_assert_int_eq(error.status, KV_USAGE);
+    ck_assert_ptr_nonnull(strstr(error.text, refused[_i][1]));
+    ck_assert_ptr_nonnull(strstr(error.text, refused[_i][2]));
+}
+END_TEST
+
+START_TEST(help_and_version_end_it)
+{
+    ck_assert_int_eq(parse("-h"), OPTIONS_DONE);
+    ck_assert_int_eq(parse("--version"), OPTIONS_DONE);
+}
+END_TEST
+
+Suite *suite_serverk_options(void)
+{
+    Suite *suite = suite_create("serverk options");
+    TCase *cases = tcase_create("options");
+    tcase_add_test(cases, defaults);
+    tcase_add_test(cases, everything_given);
+    tcase_add_test(cases, long_forms_with_equals_sign);
+    tcase_add_loop_test(cases, refused_with_option_and_value, 0,
+                        (int)(sizeof refused / sizeof refused[0]));
+    tcase_add_test(cases, help_and_version_end_it);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

@@ -1,0 +1,302 @@
+/* worker and execute: requests against a real store, as bytes in and bytes out. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "tests/support/worker_fixture.h"
+#include "tests/unit/suites.h"
+
+#define MAX_VALUE_BYTES 100000u
+
+static struct worker_fixture fixture;
+static struct fixture_client client;
+
+static void set_up(void)
+{
+    fixture_open(&fixture, KVSTORE_SYNC_NONE, MAX_VALUE_BYTES);
+    fixture_connect(&fixture, &client, (struct wire_geometry){4, 1024});
+}
+
+static void tear_down(void)
+{
+    fixture_disconnect(&fixture, &client);
+    ck_assert_uint_eq(fixture.budget.used_bytes, 0);
+    fixture_close(&fixture);
+}
+
+static struct wire_result call(struct wire_operation asked)
+{
+    return fixture_call(&fixture, &client, asked);
+}
+
+static struct wire_result put(const char *key, const char *value)
+{
+    return call(fixture_operation(WIRE_OP_PUT, key, value));
+}
+
+static void assert_value(struct wire_result result, const char *value)
+{
+    ck_assert_int_eq(result.status, KV_OK);
+    ck_assert_uint_eq(result.value.size, strlen(value));
+    ck_assert_mem_eq(result.value.data, value, strlen(value));
+}
+
+START_TEST(put_get_delete)
+{
+    struct wire_result written = put("name", "Ada");
+    ck_assert_int_eq(written.status, KV_OK);
+    ck_assert_uint_ge(written.version, 1);
+    struct wire_result got = call(fixture_operation(WIRE_OP_GET, "name", ""));
+    assert_value(got, "Ada");
+    ck_assert_uint_eq(got.version, written.version);
+    ck_assert(!(got.flags & WIRE_RESULT_HAS_EXPIRY));
+    ck_assert_int_eq(call(fixture_operation(WIRE_OP_DELETE, "name", "")).status, KV_OK);
+    ck_assert_int_eq(call(fixture_operation(WIRE_OP_GET, "name", "")).status, KV_NOT_FOUND);
+    ck_assert_int_eq(call(fixture_operation(WIRE_OP_DELETE, "name", "")).status, KV_NOT_FOUND);
+}
+END_TEST
+
+START_TEST(conditions)
+{
+    struct wire_operation absent = fixture_operation(WIRE_OP_PUT, "k", "1");
+    absent.flags = WIRE_IF_ABSENT;
+    uint64_t version = call(absent).version;
+    ck_assert_int_eq(call(absent).status, KV_EXISTS);
+    struct wire_operation swap = fixture_operation(WIRE_OP_PUT, "k", "2");
+    swap.flags = WIRE_HAS_VERSION;
+    swap.version = version;
+    ck_assert_int_eq(call(swap).status, KV_OK);
+    ck_assert_int_eq(call(swap).status, KV_VERSION_MISMATCH);
+    struct wire_operation present = fixture_operation(WIRE_OP_PUT, "none", "1");
+    present.flags = WIRE_IF_PRESENT;
+    ck_assert_int_eq(call(present).status, KV_NOT_FOUND);
+    struct wire_operation delete = fixture_operation(WIRE_OP_DELETE, "k", "");
+    delete.flags = WIRE_HAS_VERSION;
+    delete.version = version;
+    ck_assert_int_eq(call(delete).status, KV_VERSION_MISMATCH);
+}
+END_TEST
+
+START_TEST(expiry_exists_and_touch)
+{
+    uint64_t later_ms = clock_realtime_ms() + 3600000;
+    struct wire_operation lasting = fixture_operation(WIRE_OP_PUT, "k", "value");
+    lasting.flags = WIRE_HAS_EXPIRY;
+    lasting.expiry_ms = later_ms;
+    call(lasting);
+    struct wire_result got = call(fixture_operation(WIRE_OP_GET, "k", ""));
+    assert_value(got, "value");
+    ck_assert_uint_eq(got.expiry_ms, later_ms);
+    ck_assert_int_eq(call(fixture_operation(WIRE_OP_TOUCH, "k", "")).status, KV_OK);
+    struct wire_result facts = call(fixture_operation(WIRE_OP_EXISTS, "k", ""));
+    ck_assert_int_eq(facts.status, KV_OK);
+    ck_assert_uint_eq(facts.expiry_ms, 0);
+    ck_assert_uint_eq(facts.value.size, 5);
+    ck_assert(facts.flags & WIRE_RESULT_NO_VALUE);
+    struct wire_operation gone = fixture_operation(WIRE_OP_TOUCH, "k", "");
+    gone.flags = WIRE_HAS_EXPIRY;
+    gone.expiry_ms = 1;
+    call(gone);
+    ck_assert_int_eq(call(fixture_operation(WIRE_OP_EXISTS, "k", "")).status, KV_NOT_FOUND);
+}
+END_TEST
+
+START_TEST(add_append_exchange)
+{
+    struct wire_operation add = fixture_operation(WIRE_OP_ADD, "n", "");
+    add.delta = 5;
+    ck_assert_int_eq(call(add).status, KV_NOT_FOUND);
+    add.flags = WIRE_CREATE | WIRE_HAS_BOUNDS;
+    add.initial = 10;
+    add.min = 0;
+    add.max = 16;
+    ck_assert_int_eq(call(add).number, 15);
+    struct wire_result refused = call(add);
+    ck_assert_int_eq(refused.status, KV_OUT_OF_BOUNDS);
+    ck_assert_int_eq(refused.number, 15);
+
+    ck_assert_int_eq(call(fixture_operation(WIRE_OP_APPEND, "n", "0")).number, 3);
+    struct wire_result old = call(fixture_operation(WIRE_OP_EXCHANGE, "n", "text"));
+    assert_value(old, "150");
+    ck_assert(old.flags & WIRE_RESULT_FOUND);
+    add.flags = 0;
+    add.min = INT64_MIN;
+    add.max = INT64_MAX;
+    ck_assert_int_eq(call(add).status, KV_NOT_A_NUMBER);
+    struct wire_result first = call(fixture_operation(WIRE_OP_EXCHANGE, "new", "value"));
+    assert_value(first, "");
+    ck_assert(!(first.flags & WIRE_RESULT_FOUND));
+}
+END_TEST
+
+START_TEST(scan_page_by_page)
+{
+    char key[16];
+    for (int i = 0; i < 200; i++) {
+        snprintf(key, sizeof key, "scan%03d", i);
+        put(key, "0123456789");
+    }
+    put("other", "x");
+    bool seen[200] = {false};
+    int count = 0, pages = 0;
+    struct wire_operation scan = fixture_operation(WIRE_OP_SCAN, "scan", "");
+    do {
+        struct wire_result page = call(scan);
+        ck_assert_int_eq(page.status, KV_OK);
+        struct read_cursor entries = read_cursor(page.value.data, page.value.size);
+        while (read_cursor_left(&entries) > 0) {
+            struct wire_scan_entry entry;
+            ck_assert_int_eq(wire_get_scan_entry(&entries, &entry), KV_OK);
+            ck_assert_uint_eq(entry.value.size, 10);
+            ck_assert_uint_eq(entry.key.size, 7);
+            char digits[4] = "";
+            memcpy(digits, (const char *)entry.key.data + 4, 3);
+            int number = atoi(digits);
+            ck_assert(!seen[number]);
+            seen[number] = true;
+            count++;
+        }
+        scan.cursor = (uint64_t)page.number;
+        pages++;
+    } while (scan.cursor != 0);
+    ck_assert_int_eq(count, 200);
+    ck_assert_int_gt(pages, 3); /* messages of 1024 bytes */
+    scan.cursor = 0;
+    scan.flags = WIRE_KEYS_ONLY;
+    struct wire_result keys = call(scan);
+    struct read_cursor entries = read_cursor(keys.value.data, keys.value.size);
+    struct wire_scan_entry entry;
+    ck_assert_int_eq(wire_get_scan_entry(&entries, &entry), KV_OK);
+    ck_assert_uint_eq(entry.value.size, 0);
+}
+END_TEST
+
+START_TEST(ping_echoes)
+{
+    assert_value(call(fixture_operation(WIRE_OP_PING, "", "echo")), "echo");
+    assert_value(call(fixture_operation(WIRE_OP_PING, "", "")), "");
+}
+END_TEST
+
+/* Batches and bad operations ------------------------------------------------------------------- */
+
+START_TEST(a_batch_answers_each_in_order)
+{
+    struct wire_operation batch[] = {
+        fixture_operation(WIRE_OP_PUT, "a", "1"), fixture_operation(WIRE_OP_GET, "a", ""),
+        fixture_operation(WIRE_OP_GET, "b", ""), fixture_operation(WIRE_OP_DELETE, "a", "")};
+    const enum kv_status expected[] = {KV_OK, KV_OK, KV_NOT_FOUND, KV_OK};
+    struct wire_header request = fixture_header(&client, WIRE_REQUEST, 4), reply;
+    struct read_cursor cursor;
+    fixture_request(&fixture, &request, batch);
+    ck_assert(fixture_reply(&client, 0, &reply, &cursor));
+    ck_assert_uint_eq(reply.count, 4);
+    for (int i = 0; i < 4; i++) {
+        struct wire_result result;
+        ck_assert_int_eq(wire_get_result(&cursor, &result), KV_OK);
+        ck_assert_int_eq(result.status, expected[i]);
+    }
+}
+END_TEST
+
+/* Handles a request whose count is one more than the operations in it. */
+static struct wire_header request_cut_short(uint16_t operations, struct read_cursor *cursor)
+{
+    uint8_t message[FIXTURE_MESSAGE_BYTES];
+    struct write_cursor write = write_cursor(message, sizeof message);
+    struct wire_header header = fixture_header(&client, WIRE_REQUEST, operations + 1), reply;
+    wire_put_header(&write, &header);
+    struct wire_operation first = fixture_operation(WIRE_OP_PUT, "kept", "1");
+    for (unsigned i = 0; i < operations; i++)
+        wire_put_operation(&write, &first);
+    fixture_handle(&fixture, message, write_cursor_used(&write));
+    ck_assert(fixture_reply(&client, 0, &reply, cursor));
+    return reply;
+}
+
+START_TEST(a_malformed_first_operation_fails_the_message)
+{
+    struct read_cursor cursor;
+    struct wire_header reply = request_cut_short(0, &cursor);
+    ck_assert_int_eq(reply.status, KV_BAD_REQUEST);
+    ck_assert_uint_eq(reply.count, 0);
+    ck_assert_uint_gt(read_cursor_left(&cursor), 10);
+}
+END_TEST
+
+START_TEST(a_malformed_later_operation_fails_alone)
+{
+    struct read_cursor cursor;
+    struct wire_result result;
+    struct wire_header reply = request_cut_short(2, &cursor);
+    ck_assert_int_eq(reply.status, KV_OK);
+    ck_assert_uint_eq(reply.count, 3);
+    ck_assert_int_eq(wire_get_result(&cursor, &result), KV_OK);
+    ck_assert_int_eq(result.status, KV_OK);
+    ck_assert_int_eq(wire_get_result(&cursor, &result), KV_OK);
+    ck_assert_int_eq(wire_get_result(&cursor, &result), KV_OK);
+    ck_assert_int_eq(result.status, KV_BAD_REQUEST);
+    assert_value(call(fixture_operation(WIRE_OP_GET, "kept", "")), "1");
+}
+END_TEST
+
+START_TEST(a_deadline_in_the_past_executes_nothing)
+{
+    struct wire_operation write = fixture_operation(WIRE_OP_PUT, "late", "1");
+    struct wire_header request = fixture_header(&client, WIRE_REQUEST, 1), reply;
+    struct read_cursor cursor;
+    request.deadline_ms = clock_monotonic_coarse_ms() - 1;
+    fixture_request(&fixture, &request, &write);
+    ck_assert(fixture_reply(&client, 0, &reply, &cursor));
+    ck_assert_int_eq(reply.status, KV_DEADLINE);
+    ck_assert_int_eq(call(fixture_operation(WIRE_OP_GET, "late", "")).status, KV_NOT_FOUND);
+    request = fixture_header(&client, WIRE_REQUEST, 1);
+    request.deadline_ms = clock_monotonic_coarse_ms() + 60000;
+    fixture_request(&fixture, &request, &write);
+    ck_assert(fixture_reply(&client, 0, &reply, &cursor));
+    ck_assert_int_eq(reply.status, KV_OK);
+}
+END_TEST
+
+START_TEST(strangers_get_no_answer)
+{
+    struct wire_operation ping = fixture_operation(WIRE_OP_PING, "", "");
+    struct wire_header request = fixture_header(&client, WIRE_REQUEST, 1), reply;
+    struct read_cursor cursor;
+    request.secret++;
+    fixture_request(&fixture, &request, &ping);
+    request.secret--;
+    request.session += 1u << 12;
+    fixture_request(&fixture, &request, &ping);
+    fixture_handle(&fixture, "noise", 5);
+    fixture_handle(&fixture, NULL, 0);
+    ck_assert(!fixture_reply(&client, 0, &reply, &cursor));
+    ck_assert_uint_eq(fixture.worker.statistics->dropped[DROPPED_UNKNOWN_SESSION], 2);
+    ck_assert_uint_eq(fixture.worker.statistics->dropped[DROPPED_MALFORMED], 2);
+}
+END_TEST
+
+Suite *suite_serverk_worker(void)
+{
+    Suite *suite = suite_create("serverk worker");
+    TCase *cases = tcase_create("operations");
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, put_get_delete);
+    tcase_add_test(cases, conditions);
+    tcase_add_test(cases, expiry_exists_and_touch);
+    tcase_add_test(cases, add_append_exchange);
+    tcase_add_test(cases, scan_page_by_page);
+    tcase_add_test(cases, ping_echoes);
+    suite_add_tcase(suite, cases);
+    TCase *messages = tcase_create("messages");
+    tcase_add_checked_fixture(messages, set_up, tear_down);
+    tcase_add_test(messages, a_batch_answers_each_in_order);
+    tcase_add_test(messages, a_malformed_first_operation_fails_the_message);
+    tcase_add_test(messages, a_malformed_later_operation_fails_alone);
+    tcase_add_test(messages, a_deadline_in_the_past_executes_nothing);
+    tcase_add_test(messages, strangers_get_no_answer);
+    suite_add_tcase(suite, messages);
+    return suite;
+}

@@ -1,0 +1,471 @@
+/* operation: round trips, what is refused and why, and the golden bytes of docs/PROTOCOL.md. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/support/wire_samples.h"
+#include "tests/unit/suites.h"
+#include "wire/message.h"
+
+#define SEED   20261120
+#define ROUNDS 500
+
+static void assert_same_operation(const struct wire_operation *in, const struct wire_operation *out)
+{
+    ck_assert_uint_eq(out->opcode, in->opcode);
+    ck_assert_uint_eq(out->flags, in->flags);
+    ck_assert(kv_slice_equal(out->key, in->key));
+    if (in->flags & WIRE_VALUE_IN_SEGMENT) {
+        ck_assert_ptr_null(out->value.data);
+        ck_assert_uint_eq(out->value.size, in->value.size);
+    } else {
+        ck_assert(kv_slice_equal(out->value, in->value));
+    }
+    ck_assert_uint_eq(out->value_offset, in->value_offset);
+    ck_assert_uint_eq(out->expiry_ms, in->expiry_ms);
+    ck_assert_uint_eq(out->version, in->version);
+    ck_assert_int_eq(out->delta, in->delta);
+    ck_assert_int_eq(out->min, in->min);
+    ck_assert_int_eq(out->max, in->max);
+    ck_assert_int_eq(out->initial, in->initial);
+    ck_assert_uint_eq(out->cursor, in->cursor);
+    ck_assert_uint_eq(out->limit, in->limit);
+}
+
+START_TEST(operations_round_trip)
+{
+    struct random_state random;
+    random_seed(&random, SEED + (unsigned)_i);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct wire_sample_bytes bytes;
+        struct wire_operation in = wire_sample_operation(&random, (enum wire_opcode)_i, &bytes);
+        struct wire_operation out;
+        uint8_t message[256];
+        struct write_cursor writer = write_cursor(message, sizeof message);
+        ck_assert(wire_put_operation(&writer, &in));
+        ck_assert_uint_eq(write_cursor_used(&writer), wire_operation_size(&in));
+        struct read_cursor reader = read_cursor(message, write_cursor_used(&writer));
+        ck_assert_int_eq(wire_get_operation(&reader, &out), KV_OK);
+        ck_assert_uint_eq(read_cursor_left(&reader), 0);
+        assert_same_operation(&in, &out);
+    }
+}
+END_TEST
+
+START_TEST(operation_that_does_not_fit_writes_nothing)
+{
+    struct wire_operation put = {.opcode = WIRE_OP_PUT,
+                                 .key = kv_slice_from_string("key"),
+                                 .value = kv_slice_from_string("value")};
+    uint8_t message[64] = {0};
+    for (size_t room = 0; room < wire_operation_size(&put); room++) {
+        struct write_cursor writer = write_cursor(message, room);
+        ck_assert(!wire_put_operation(&writer, &put));
+        ck_assert_uint_eq(write_cursor_used(&writer), 0);
+        ck_assert(!writer.failed); /* a smaller one may still fit */
+    }
+}
+END_TEST
+
+START_TEST(sizes_beyond_the_protocol_are_not_encoded)
+{
+    uint8_t message[64];
+    struct write_cursor writer = write_cursor(message, sizeof message);
+    struct wire_operation put = {.opcode = WIRE_OP_PUT,
+                                 .flags = WIRE_VALUE_IN_SEGMENT,
+                                 .key = kv_slice_from_string("key"),
+                                 .value = kv_slice(NULL, WIRE_MAX_VALUE_BYTES + 1u)};
+    ck_assert(!wire_put_operation(&writer, &put));
+    put.value.size = WIRE_MAX_VALUE_BYTES;
+    put.key = kv_slice(message, WIRE_MAX_KEY_BYTES + 1u);
+    ck_assert(!wire_put_operation(&writer, &put));
+    put.key.size = 1;
+    ck_assert(wire_put_operation(&writer, &put));
+}
+END_TEST
+
+/* Encodes what wire_put_operation lets pass and gives the decoder's verdict. */
+static enum kv_status verdict(struct wire_operation operation)
+{
+    uint8_t message[128];
+    struct write_cursor writer = write_cursor(message, sizeof message);
+    ck_assert(wire_put_operation(&writer, &operation));
+    struct read_cursor reader = read_cursor(message, write_cursor_used(&writer));
+    struct wire_operation out;
+    return wire_get_operation(&reader, &out);
+}
+
+#define KEY   kv_slice_from_string("k")
+#define VALUE kv_slice_from_string("v")
+
+START_TEST(key_is_there_exactly_where_it_belongs)
+{
+    for (unsigned opcode = WIRE_OP_GET; opcode <= WIRE_OP_SYNC; opcode++) {
+        bool optional = opcode == WIRE_OP_SCAN || opcode == WIRE_OP_STATS;
+        bool none = opcode == WIRE_OP_PING || opcode == WIRE_OP_SYNC;
+        struct wire_operation operation = {.opcode = (enum wire_opcode)opcode};
+        ck_assert_int_eq(verdict(operation), optional || none ? KV_OK : KV_BAD_REQUEST);
+        operation.key = KEY;
+        ck_assert_int_eq(verdict(operation), none ? KV_BAD_REQUEST : KV_OK);
+    }
+}
+END_TEST
+
+START_TEST(value_is_there_only_where_it_belongs)
+{
+    for (unsigned opcode = WIRE_OP_GET; opcode <= WIRE_OP_SYNC; opcode++) {
+        bool takes_value = opcode == WIRE_OP_PUT || opcode == WIRE_OP_APPEND ||
+                           opcode == WIRE_OP_EXCHANGE || opcode == WIRE_OP_PING;
+        struct wire_operation operation = {.opcode = (enum wire_opcode)opcode, .value = VALUE};
+        if (opcode != WIRE_OP_PING && opcode != WIRE_OP_SYNC)
+            operation.key = KEY;
+        ck_assert_int_eq(verdict(operation), takes_value ? KV_OK : KV_BAD_REQUEST);
+    }
+}
+END_TEST
+
+START_TEST(each_operation_takes_its_own_flags_only)
+{
+    struct {
+        enum wire_opcode opcode;
+        unsigned flags;
+    } allowed[] = {
+        {WIRE_OP_GET, 0},
+        {WIRE_OP_EXISTS, 0},
+        {WIRE_OP_PUT, WIRE_HAS_EXPIRY | WIRE_HAS_VERSION | WIRE_IF_ABSENT | WIRE_IF_PRESENT |
+                          WIRE_KEEP_EXPIRY | WIRE_VALUE_IN_SEGMENT | WIRE_SYNC_INTERVAL |
+                          WIRE_SYNC_ALWAYS},
+        {WIRE_OP_DELETE, WIRE_HAS_VERSION | WIRE_SYNC_INTERVAL | WIRE_SYNC_ALWAYS},
+        {WIRE_OP_ADD,
+         WIRE_HAS_EXPIRY | WIRE_HAS_BOUNDS | WIRE_CREATE | WIRE_SYNC_INTERVAL | WIRE_SYNC_ALWAYS},
+        {WIRE_OP_APPEND, WIRE_VALUE_IN_SEGMENT | WIRE_SYNC_INTERVAL | WIRE_SYNC_ALWAYS},
+        {WIRE_OP_EXCHANGE, WIRE_HAS_EXPIRY | WIRE_HAS_VERSION | WIRE_IF_ABSENT | WIRE_IF_PRESENT |
+                               WIRE_KEEP_EXPIRY | WIRE_VALUE_IN_SEGMENT | WIRE_SYNC_INTERVAL |
+                               WIRE_SYNC_ALWAYS},
+        {WIRE_OP_TOUCH, WIRE_HAS_EXPIRY | WIRE_SYNC_INTERVAL | WIRE_SYNC_ALWAYS},
+        {WIRE_OP_SCAN, WIRE_KEYS_ONLY},
+        {WIRE_OP_STATS, 0},
+        {WIRE_OP_PING, WIRE_VALUE_IN_SEGMENT},
+        {WIRE_OP_SYNC, 0},
+    };
+    for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; i++) {
+        for (unsigned bit = 0; bit < 16; bit++) {
+            struct wire_operation operation = {.opcode = allowed[i].opcode,
+                                               .flags = (uint16_t)(1u << bit),
+                                               .version = 1,
+                                               .max = 1};
+            if (operation.opcode != WIRE_OP_PING && operation.opcode != WIRE_OP_SYNC)
+                operation.key = KEY;
+            bool good = allowed[i].flags & (1u << bit);
+            ck_assert_msg(verdict(operation) == (good ? KV_OK : KV_UNSUPPORTED),
+                          "opcode %u flag %u", allowed[i].opcode, bit);
+        }
+    }
+}
+END_TEST
+
+START_TEST(contradictions_are_refused)
+{
+    static const unsigned pairs[] = {
+        WIRE_IF_ABSENT | WIRE_IF_PRESENT,      WIRE_IF_ABSENT | WIRE_HAS_VERSION,
+        WIRE_IF_PRESENT | WIRE_HAS_VERSION,    WIRE_HAS_EXPIRY | WIRE_KEEP_EXPIRY,
+        WIRE_SYNC_INTERVAL | WIRE_SYNC_ALWAYS,
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        struct wire_operation put = {.opcode = WIRE_OP_PUT,
+                                     .flags = (uint16_t)pairs[i],
+                                     .key = KEY,
+                                     .value = VALUE,
+                                     .version = 1};
+        ck_assert_msg(verdict(put) == KV_BAD_REQUEST, "flags 0x%x", pairs[i]);
+    }
+    /* if-version 0 would mean "whatever the version": the opposite of a condition. */
+    struct wire_operation delete = {
+        .opcode = WIRE_OP_DELETE, .flags = WIRE_HAS_VERSION, .key = KEY};
+    ck_assert_int_eq(verdict(delete), KV_BAD_REQUEST);
+    struct wire_operation add = {
+        .opcode = WIRE_OP_ADD, .flags = WIRE_HAS_BOUNDS, .key = KEY, .min = 2, .max = 1};
+    ck_assert_int_eq(verdict(add), KV_BAD_REQUEST);
+    add.max = 2;
+    ck_assert_int_eq(verdict(add), KV_OK);
+}
+END_TEST
+
+START_TEST(reserved_bytes_and_unknown_opcodes_are_unsupported)
+{
+    uint8_t message[16];
+    struct wire_operation ping = {.opcode = WIRE_OP_PING}, out;
+    const size_t reserved[] = {1, 6, 7};
+    for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
+        struct write_cursor writer = write_cursor(message, sizeof message);
+        ck_assert(wire_put_operation(&writer, &ping));
+        message[reserved[i]] = 1;
+        struct read_cursor reader = read_cursor(message, write_cursor_used(&writer));
+        ck_assert_int_eq(wire_get_operation(&reader, &out), KV_UNSUPPORTED);
+    }
+    for (unsigned opcode = WIRE_OP_SYNC + 1; opcode <= 256; opcode++) {
+        struct write_cursor writer = write_cursor(message, sizeof message);
+        ck_assert(wire_put_operation(&writer, &ping));
+        message[0] = (uint8_t)opcode; /* 256: 0 */
+        struct read_cursor reader = read_cursor(message, write_cursor_used(&writer));
+        ck_assert_int_eq(wire_get_operation(&reader, &out), KV_UNSUPPORTED);
+    }
+}
+END_TEST
+
+START_TEST(results_round_trip)
+{
+    struct random_state random;
+    random_seed(&random, SEED);
+    for (unsigned round = 0; round < ROUNDS * 4; round++) {
+        struct wire_sample_bytes bytes;
+        struct wire_result in = wire_sample_result(&random, &bytes), out;
+        uint8_t message[128];
+        struct write_cursor writer = write_cursor(message, sizeof message);
+        ck_assert(wire_put_result(&writer, &in));
+        ck_assert_uint_eq(write_cursor_used(&writer), wire_result_size(&in));
+        struct read_cursor reader = read_cursor(message, write_cursor_used(&writer));
+        ck_assert_int_eq(wire_get_result(&reader, &out), KV_OK);
+        ck_assert_uint_eq(read_cursor_left(&reader), 0);
+        ck_assert_uint_eq(out.status, in.status);
+        ck_assert_uint_eq(out.flags, in.flags);
+        ck_assert_uint_eq(out.version, in.version);
+        ck_assert_uint_eq(out.expiry_ms, in.expiry_ms);
+        ck_assert_int_eq(out.number, in.number);
+        ck_assert_uint_eq(out.value_offset, in.value_offset);
+        ck_assert_uint_eq(out.value.size, in.value.size);
+        if (in.value.data)
+            ck_assert(kv_slice_equal(out.value, in.value));
+    }
+}
+END_TEST
+
+START_TEST(result_fields_leave_room_for_the_value)
+{
+    uint8_t whole[64], pieces[64];
+    struct wire_result result = {.status = KV_OK,
+                                 .flags = WIRE_RESULT_HAS_VERSION | WIRE_RESULT_HAS_EXPIRY |
+                                          WIRE_RESULT_HAS_NUMBER,
+                                 .version = 3,
+                                 .expiry_ms = 4,
+                                 .number = -5,
+                                 .value = VALUE};
+    struct write_cursor writer = write_cursor(whole, sizeof whole);
+    ck_assert(wire_put_result(&writer, &result));
+    size_t size = write_cursor_used(&writer);
+    writer = write_cursor(pieces, sizeof pieces);
+    ck_assert(wire_put_result_fields(&writer, &result));
+    ck_assert_uint_eq(write_cursor_used(&writer), WIRE_RESULT_MAX_FIELD_BYTES);
+    memcpy(write_room(&writer, result.value.size), result.value.data, result.value.size);
+    ck_assert_uint_eq(write_cursor_used(&writer), size);
+    ck_assert_mem_eq(whole, pieces, size);
+
+    writer = write_cursor(pieces, WIRE_RESULT_MAX_FIELD_BYTES - 1);
+    ck_assert(!wire_put_result_fields(&writer, &result));
+    ck_assert_uint_eq(write_cursor_used(&writer), 0);
+}
+END_TEST
+
+START_TEST(impossible_results_are_refused)
+{
+    uint8_t message[16] = {0};
+    struct wire_result out;
+    store_u16(message + 2, WIRE_RESULT_IN_SEGMENT | WIRE_RESULT_NO_VALUE);
+    struct read_cursor reader = read_cursor(message, sizeof message);
+    ck_assert_int_eq(wire_get_result(&reader, &out), KV_BAD_REQUEST);
+    store_u16(message + 2, 0x8000);
+    reader = read_cursor(message, sizeof message);
+    ck_assert_int_eq(wire_get_result(&reader, &out), KV_UNSUPPORTED);
+    store_u16(message + 2, 0);
+    store_u32(message + 4, UINT32_MAX);
+    reader = read_cursor(message, sizeof message);
+    ck_assert_int_eq(wire_get_result(&reader, &out), KV_BAD_REQUEST);
+}
+END_TEST
+
+START_TEST(scan_entries_round_trip)
+{
+    struct random_state random;
+    random_seed(&random, SEED);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct wire_sample_bytes bytes;
+        struct wire_scan_entry in = wire_sample_entry(&random, &bytes), out;
+        uint8_t message[128];
+        struct write_cursor writer = write_cursor(message, sizeof message);
+        ck_assert(wire_put_scan_entry(&writer, &in));
+        ck_assert_uint_eq(write_cursor_used(&writer), wire_scan_entry_size(&in));
+        struct write_cursor tight = write_cursor(message + 64, wire_scan_entry_size(&in) - 1);
+        if (wire_scan_entry_size(&in) <= 64)
+            ck_assert(!wire_put_scan_entry(&tight, &in));
+        struct read_cursor reader = read_cursor(message, write_cursor_used(&writer));
+        ck_assert_int_eq(wire_get_scan_entry(&reader, &out), KV_OK);
+        ck_assert_uint_eq(read_cursor_left(&reader), 0);
+        ck_assert(kv_slice_equal(out.key, in.key));
+        ck_assert(kv_slice_equal(out.value, in.value));
+        ck_assert_uint_eq(out.version, in.version);
+        ck_assert_uint_eq(out.expiry_ms, in.expiry_ms);
+    }
+}
+END_TEST
+
+/* clang-format off */
+/* The worked examples of docs/PROTOCOL.md ---------------------------------------------------- */
+
+/* Written by hand from the tables of PROTOCOL.md: a row of the header or a field a line. */
+#define GOLDEN_PUT_REQUEST                                                                         \
+    "4d514b56" "01" "04" "0000" "05000000" "0100" "0000"                                           \
+    "0100000000000000" "efcdab8967452301" "005c260500000000" "00000000" "00000000"                 \
+    "03" "00" "0100" "0400" "0000" "03000000"                                                      \
+    "00505c18a3010000"                                                                             \
+    "6e616d65"                                                                                     \
+    "416461"
+#define GOLDEN_PUT_REPLY                                                                           \
+    "4d514b56" "01" "05" "0000" "05000000" "0100" "0000"                                           \
+    "0100000000000000" "1032547698badcfe" "0000000000000000" "00000000" "00000000"                 \
+    "0000" "0100" "00000000"                                                                       \
+    "2a00000000000000"
+#define GOLDEN_GET_REQUEST                                                                         \
+    "4d514b56" "01" "04" "0000" "05000000" "0100" "0000"                                           \
+    "0200000000000000" "efcdab8967452301" "005c260500000000" "00000000" "00000000"                 \
+    "01" "00" "0000" "0400" "0000" "00000000"                                                      \
+    "6e616d65"
+#define GOLDEN_GET_REPLY                                                                           \
+    "4d514b56" "01" "05" "0000" "05000000" "0100" "0000"                                           \
+    "0200000000000000" "1032547698badcfe" "0000000000000000" "00000000" "00000000"                 \
+    "0000" "0300" "03000000"                                                                       \
+    "2a00000000000000" "00505c18a3010000"                                                          \
+    "416461"
+/* clang-format on */
+
+static void assert_golden(const uint8_t *message, size_t size, const char *golden)
+{
+    char text[512];
+    ck_assert_uint_lt(size * 2, sizeof text);
+    for (size_t i = 0; i < size; i++)
+        snprintf(text + 2 * i, 3, "%02x", message[i]);
+    ck_assert_str_eq(text, golden);
+}
+
+static size_t one_operation(uint8_t *message, size_t capacity, uint64_t request_id,
+                            const struct wire_operation *operation)
+{
+    struct wire_header header = {.kind = WIRE_REQUEST,
+                                 .session = 5,
+                                 .count = 1,
+                                 .request_id = request_id,
+                                 .secret = 0x0123456789abcdef,
+                                 .deadline_ms = 86400000};
+    struct write_cursor writer = write_cursor(message, capacity);
+    wire_put_header(&writer, &header);
+    ck_assert(wire_put_operation(&writer, operation));
+    return write_cursor_used(&writer);
+}
+
+static size_t one_result(uint8_t *message, size_t capacity, uint64_t request_id,
+                         const struct wire_result *result)
+{
+    struct wire_header header = {.kind = WIRE_REPLY,
+                                 .session = 5,
+                                 .count = 1,
+                                 .request_id = request_id,
+                                 .secret = 0xfedcba9876543210};
+    struct write_cursor writer = write_cursor(message, capacity);
+    wire_put_header(&writer, &header);
+    ck_assert(wire_put_result(&writer, result));
+    return write_cursor_used(&writer);
+}
+
+START_TEST(put_and_get_have_their_golden_bytes)
+{
+    uint8_t message[128];
+    struct wire_operation put = {.opcode = WIRE_OP_PUT,
+                                 .flags = WIRE_HAS_EXPIRY,
+                                 .key = kv_slice_from_string("name"),
+                                 .value = kv_slice_from_string("Ada"),
+                                 .expiry_ms = 1800000000000};
+    size_t size = one_operation(message, sizeof message, 1, &put);
+    assert_golden(message, size, GOLDEN_PUT_REQUEST);
+    struct wire_result written = {.flags = WIRE_RESULT_HAS_VERSION, .version = 42};
+    size = one_result(message, sizeof message, 1, &written);
+    assert_golden(message, size, GOLDEN_PUT_REPLY);
+
+    struct wire_operation get = {.opcode = WIRE_OP_GET, .key = kv_slice_from_string("name")};
+    size = one_operation(message, sizeof message, 2, &get);
+    assert_golden(message, size, GOLDEN_GET_REQUEST);
+    struct wire_result found = {.flags = WIRE_RESULT_HAS_VERSION | WIRE_RESULT_HAS_EXPIRY,
+                                .version = 42,
+                                .expiry_ms = 1800000000000,
+                                .value = kv_slice_from_string("Ada")};
+    size = one_result(message, sizeof message, 2, &found);
+    assert_golden(message, size, GOLDEN_GET_REPLY);
+}
+END_TEST
+
+/* Appends the hex digits of an indented line of PROTOCOL.md; what is behind three spaces is
+ * remarks. */
+static void take_hex(const char *line, char *hex, size_t capacity)
+{
+    const char *end = strstr(line, "   ");
+    for (const char *at = line; *at && *at != '\n' && at != end; at++) {
+        size_t used = strlen(hex);
+        ck_assert_uint_lt(used + 1, capacity);
+        if (*at != ' ') {
+            hex[used] = *at;
+            hex[used + 1] = '\0';
+        }
+    }
+}
+
+/* The page is read where the sources are: tests are run in the root of the repository. */
+START_TEST(the_protocol_page_shows_the_golden_bytes)
+{
+    static const char *const golden[] = {GOLDEN_PUT_REQUEST, GOLDEN_PUT_REPLY, GOLDEN_GET_REQUEST,
+                                         GOLDEN_GET_REPLY};
+    FILE *page = fopen("docs/PROTOCOL.md", "re");
+    ck_assert_msg(page != NULL, "docs/PROTOCOL.md is not here");
+    char line[512], hex[512] = "";
+    bool examples = false;
+    size_t shown = 0;
+    while (fgets(line, sizeof line, page)) {
+        if (strncmp(line, "## ", 3) == 0)
+            examples = strstr(line, "Worked examples") != NULL;
+        if (!examples)
+            continue;
+        if (strncmp(line, "    ", 4) == 0) {
+            take_hex(line + 4, hex, sizeof hex);
+        } else if (hex[0]) {
+            ck_assert_uint_lt(shown, sizeof golden / sizeof golden[0]);
+            ck_assert_str_eq(hex, golden[shown++]);
+            hex[0] = '\0';
+        }
+    }
+    fclose(page);
+    ck_assert_uint_eq(shown, sizeof golden / sizeof golden[0]);
+}
+END_TEST
+
+Suite *suite_wire_operation(void)
+{
+    Suite *suite = suite_create("wire_operation");
+    TCase *operations = tcase_create("operations");
+    tcase_add_loop_test(operations, operations_round_trip, WIRE_OP_GET, WIRE_OP_SYNC + 1);
+    tcase_add_test(operations, operation_that_does_not_fit_writes_nothing);
+    tcase_add_test(operations, sizes_beyond_the_protocol_are_not_encoded);
+    tcase_add_test(operations, key_is_there_exactly_where_it_belongs);
+    tcase_add_test(operations, value_is_there_only_where_it_belongs);
+    tcase_add_test(operations, each_operation_takes_its_own_flags_only);
+    tcase_add_test(operations, contradictions_are_refused);
+    tcase_add_test(operations, reserved_bytes_and_unknown_opcodes_are_unsupported);
+    suite_add_tcase(suite, operations);
+    TCase *results = tcase_create("results");
+    tcase_add_test(results, results_round_trip);
+    tcase_add_test(results, result_fields_leave_room_for_the_value);
+    tcase_add_test(results, impossible_results_are_refused);
+    tcase_add_test(results, scan_entries_round_trip);
+    suite_add_tcase(suite, results);
+    TCase *golden = tcase_create("golden bytes");
+    tcase_add_test(golden, put_and_get_have_their_golden_bytes);
+    tcase_add_test(golden, the_protocol_page_shows_the_golden_bytes);
+    suite_add_tcase(suite, golden);
+    return suite;
+}

@@ -1,0 +1,255 @@
+/* queue and limits: creating, opening, sending, and what is said when a limit is in the way. */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "tests/support/test_names.h"
+#include "tests/unit/suites.h"
+#include "wire/queue.h"
+
+static char name[WIRE_QUEUE_NAME_BYTES];
+
+static void remove_queue(void)
+{
+    mq_unlink(name);
+}
+
+/* A test that fails ends without its teardown, but not without atexit. */
+static void name_queue(void)
+{
+    test_queue_name(name, sizeof name);
+    atexit(remove_queue);
+}
+
+static mqd_t create(struct wire_geometry geometry)
+{
+    mqd_t queue;
+    struct kv_error error = {0};
+    ck_assert_msg(wire_queue_create(name, geometry, 0600, true, &queue, &error) == KV_OK, "%s",
+                  error.text);
+    return queue;
+}
+
+static void set_soft_limit(int resource, rlim_t soft)
+{
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit((__rlimit_resource_t)resource, &limit), 0);
+    limit.rlim_cur = soft;
+    ck_assert_int_eq(setrlimit((__rlimit_resource_t)resource, &limit), 0);
+}
+
+START_TEST(created_as_asked)
+{
+    umask(0777);
+    mqd_t queue;
+    struct kv_error error = {0};
+    struct wire_geometry geometry = {3, 200};
+    ck_assert_int_eq(wire_queue_create(name, geometry, 0622, true, &queue, &error), KV_OK);
+    struct mq_attr attributes;
+    struct stat facts;
+    ck_assert_int_eq(mq_getattr(queue, &attributes), 0);
+    ck_assert_int_eq(attributes.mq_maxmsg, 3);
+    ck_assert_int_eq(attributes.mq_msgsize, 200);
+    ck_assert_int_eq(attributes.mq_flags, O_NONBLOCK);
+    ck_assert_int_eq(fstat((int)queue, &facts), 0);
+    ck_assert_uint_eq(facts.st_mode & 07777, 0622);
+    ck_assert(fcntl((int)queue, F_GETFD) & FD_CLOEXEC);
+
+    ck_assert_int_eq(wire_queue_create(name, geometry, 0600, true, &queue, &error), KV_EXISTS);
+    ck_assert_ptr_nonnull(strstr(error.text, name));
+    mq_close(queue);
+}
+END_TEST
+
+START_TEST(bytes_limit_is_explained)
+{
+    struct wire_geometry geometry = {4, 8192};
+    ck_assert_uint_eq(wire_geometry_charge(geometry), 33152);
+    set_soft_limit(RLIMIT_MSGQUEUE, 20000);
+    mqd_t queue;
+    struct kv_error error = {0};
+    ck_assert_int_eq(wire_queue_create(name, geometry, 0600, true, &queue, &error), KV_LIMIT);
+    ck_assert_ptr_nonnull(strstr(error.text, "33152 bytes of the 20000"));
+    ck_assert_ptr_nonnull(strstr(error.text, "ulimit -q 852352"));
+    ck_assert_ptr_nonnull(strstr(error.text, "LimitMSGQUEUE=852352"));
+    ck_assert_ptr_null(strstr(error.text, "...")); /* not cut off */
+}
+END_TEST
+
+START_TEST(descriptor_limit_is_told_from_bytes_limit)
+{
+    mqd_t queue;
+    struct kv_error error = {0};
+    struct wire_geometry geometry = {1, 100};
+    struct rlimit before;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    set_soft_limit(RLIMIT_NOFILE, 3);
+    ck_assert_int_eq(wire_queue_create(name, geometry, 0600, true, &queue, &error), KV_LIMIT);
+    set_soft_limit(RLIMIT_NOFILE, before.rlim_cur); /* the sanitizers want some at exit */
+    ck_assert_ptr_nonnull(strstr(error.text, "RLIMIT_NOFILE"));
+    ck_assert_ptr_null(strstr(error.text, "MSGQUEUE"));
+}
+END_TEST
+
+/* With CAP_SYS_RESOURCE the kernel does not look at the sysctls, so as another user. */
+START_TEST(depth_and_size_limits_are_explained)
+{
+    struct wire_limits limits;
+    wire_limits_read(&limits);
+    ck_assert_uint_gt(limits.msgqueue_bytes, 0);
+    if (geteuid() == 0)
+        ck_assert_int_eq(setuid(65534), 0);
+    mqd_t queue;
+    struct kv_error error = {0};
+    struct wire_geometry deep = {(uint16_t)(limits.msg_max + 1), 64};
+    ck_assert_int_eq(wire_queue_create(name, deep, 0600, true, &queue, &error), KV_LIMIT);
+    ck_assert_ptr_nonnull(strstr(error.text, "fs.mqueue.msg_max="));
+    struct wire_geometry wide = {1, (uint32_t)limits.msgsize_max + 1};
+    ck_assert_int_eq(wire_queue_create(name, wide, 0600, true, &queue, &error), KV_LIMIT);
+    ck_assert_ptr_nonnull(strstr(error.text, "fs.mqueue.msgsize_max="));
+}
+END_TEST
+
+START_TEST(other_failures_are_explained)
+{
+    struct wire_geometry geometry = {1, 64};
+    struct kv_error error = {0};
+    ck_assert_int_eq(wire_limits_explain("/q", geometry, ENOSPC, &error), KV_LIMIT);
+    ck_assert_ptr_nonnull(strstr(error.text, "fs.mqueue.queues_max="));
+    ck_assert_int_eq(wire_limits_explain("/q", geometry, EACCES, &error), KV_DENIED);
+    ck_assert_int_eq(wire_limits_explain("/q", geometry, ENOMEM, &error), KV_NO_MEMORY);
+    ck_assert_int_eq(wire_limits_explain("/q", geometry, EINVAL, &error), KV_IO);
+    ck_assert_int_eq(wire_limits_explain("/q", geometry, EINVAL, NULL), KV_IO);
+}
+END_TEST
+
+/* Bytes are counted per user over all of its processes: a uid of our own has them for itself. */
+static bool become_nobody_else(void)
+{
+    return geteuid() == 0 && setuid(1000000u + (uid_t)getpid()) == 0;
+}
+
+START_TEST(ladder_takes_what_is_left)
+{
+    bool alone = become_nobody_else();
+    mqd_t queue;
+    struct kv_error error = {0};
+    struct wire_geometry granted;
+    for (const struct wire_geometry *step = wire_reply_ladder; step->depth > 0; step++) {
+        set_soft_limit(RLIMIT_MSGQUEUE, wire_geometry_charge(*step));
+        ck_assert_msg(wire_queue_create_ladder(name, wire_reply_ladder, 0600, true, &queue,
+                                               &granted, &error) == KV_OK,
+                      "%s", error.text);
+        ck_assert_uint_le(wire_geometry_charge(granted), wire_geometry_charge(*step));
+        if (alone) {
+            ck_assert_uint_eq(granted.depth, step->depth);
+            ck_assert_uint_eq(granted.message_bytes, step->message_bytes);
+        }
+        mq_unlink(name);
+        mq_close(queue);
+    }
+    set_soft_limit(RLIMIT_MSGQUEUE, 100);
+    ck_assert_int_eq(
+        wire_queue_create_ladder(name, wire_reply_ladder, 0600, true, &queue, &granted, &error),
+        KV_LIMIT);
+    ck_assert_ptr_nonnull(strstr(error.text, "2 messages of 512 bytes"));
+}
+END_TEST
+
+START_TEST(ladder_stops_at_other_failures)
+{
+    mqd_t first = create((struct wire_geometry){1, 64}), queue;
+    struct kv_error error = {0};
+    ck_assert_int_eq(
+        wire_queue_create_ladder(name, wire_reply_ladder, 0600, true, &queue, NULL, &error),
+        KV_EXISTS);
+    mq_close(first);
+}
+END_TEST
+
+START_TEST(open_tells_geometry_and_absence)
+{
+    mqd_t queue;
+    struct kv_error error = {0};
+    struct wire_geometry geometry;
+    ck_assert_int_eq(wire_queue_open(name, true, &queue, &geometry, &error), KV_NO_SERVER);
+    ck_assert_ptr_nonnull(strstr(error.text, name));
+    ck_assert_ptr_nonnull(strstr(error.text, "IPC namespace"));
+
+    mqd_t receiver = create((struct wire_geometry){3, 200});
+    ck_assert_int_eq(wire_queue_open(name, true, &queue, &geometry, &error), KV_OK);
+    ck_assert_uint_eq(geometry.depth, 3);
+    ck_assert_uint_eq(geometry.message_bytes, 200);
+    mq_close(queue);
+
+    if (geteuid() == 0) {
+        ck_assert_int_eq(seteuid(65534), 0);
+        ck_assert_int_eq(wire_queue_open(name, true, &queue, NULL, &error), KV_DENIED);
+        ck_assert_ptr_nonnull(strstr(error.text, "uid 65534"));
+        ck_assert_int_eq(seteuid(0), 0);
+    }
+    mq_close(receiver);
+}
+END_TEST
+
+START_TEST(send_waits_for_room_no_longer_than_told)
+{
+    mqd_t receiver = create((struct wire_geometry){1, 16}), sender;
+    ck_assert_int_eq(wire_queue_open(name, true, &sender, NULL, NULL), KV_OK);
+    ck_assert_int_eq(wire_send(sender, "abc", 3, 0, 0), 0);
+    ck_assert_int_eq(wire_send(sender, "def", 3, 0, 0), -1);
+    ck_assert_int_eq(errno, ETIMEDOUT);
+    uint64_t before_ns = clock_monotonic_ns();
+    ck_assert_int_eq(wire_send(sender, "def", 3, 0, 30), -1);
+    ck_assert_int_eq(errno, ETIMEDOUT);
+    ck_assert_uint_ge(clock_monotonic_ns() - before_ns, 30000000);
+    char big[17] = {0};
+    ck_assert_int_eq(wire_send(sender, big, sizeof big, 0, 1000), -1);
+    ck_assert_int_eq(errno, EMSGSIZE);
+
+    pid_t child = fork();
+    if (child == 0) {
+        char message[16];
+        clock_sleep_ms(50);
+        _exit(mq_receive(receiver, message, sizeof message, NULL) == 3 ? 0 : 1);
+    }
+    ck_assert_int_eq(wire_send(sender, "ghi", 3, 0, 10000), 0);
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    mq_close(sender);
+    ck_assert_int_eq(wire_send(sender, "abc", 3, 0, 0), -1);
+    ck_assert_int_eq(errno, EBADF);
+    mq_close(receiver);
+}
+END_TEST
+
+Suite *suite_wire_queue(void)
+{
+    Suite *suite = suite_create("wire_queue");
+    TCase *queues = tcase_create("queues");
+    tcase_add_checked_fixture(queues, name_queue, remove_queue);
+    tcase_add_test(queues, created_as_asked);
+    tcase_add_test(queues, open_tells_geometry_and_absence);
+    tcase_add_test(queues, send_waits_for_room_no_longer_than_told);
+    suite_add_tcase(suite, queues);
+    TCase *limits = tcase_create("limits");
+    tcase_add_checked_fixture(limits, name_queue, remove_queue);
+    tcase_add_test(limits, bytes_limit_is_explained);
+    tcase_add_test(limits, descriptor_limit_is_told_from_bytes_limit);
+    tcase_add_test(limits, depth_and_size_limits_are_explained);
+    tcase_add_test(limits, other_failures_are_explained);
+    tcase_add_test(limits, ladder_takes_what_is_left);
+    tcase_add_test(limits, ladder_stops_at_other_failures);
+    suite_add_tcase(suite, limits);
+    return suite;
+}

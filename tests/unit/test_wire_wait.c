@@ -1,0 +1,232 @@
+/* wait: when it polls, when it gives up polling, and when yielding is muted. */
+#include <check.h>
+#include <errno.h>
+
+#include "common/clock.h"
+#include "tests/unit/suites.h"
+#include "wire/wait.h"
+
+#define MS 1000000u
+
+/* An attempt that fails until call number `succeeds_at` (0: for ever), and then gives `result`. */
+struct script {
+    unsigned long succeeds_at;
+    ssize_t result;
+    unsigned long calls;
+};
+
+static ssize_t attempt(void *context)
+{
+    struct script *script = context;
+    return ++script->calls == script->succeeds_at ? script->result : 0;
+}
+
+static struct wire_waiter new_waiter(enum wire_spin_mode mode, uint32_t fixed_us)
+{
+    struct wire_waiter waiter;
+    wire_waiter_init(&waiter, (struct wire_spin){mode, fixed_us});
+    return waiter;
+}
+
+static ssize_t wait_in_vain(struct wire_waiter *waiter, unsigned long *calls)
+{
+    struct script never = {0};
+    ssize_t got = wire_wait(waiter, attempt, &never);
+    if (calls)
+        *calls = never.calls;
+    return got;
+}
+
+START_TEST(spin_is_parsed)
+{
+    struct wire_spin spin;
+    ck_assert(wire_spin_parse("auto", &spin) && spin.mode == WIRE_SPIN_AUTO);
+    ck_assert(wire_spin_parse("off", &spin) && spin.mode == WIRE_SPIN_OFF);
+    ck_assert(wire_spin_parse("50", &spin) && spin.mode == WIRE_SPIN_FIXED && spin.fixed_us == 50);
+    ck_assert(wire_spin_parse("100000", &spin) && spin.fixed_us == 100000);
+    static const char *const bad[] = {"", "0", "100001", "-1", "5us", "Auto", "auto ", "1e3"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(!wire_spin_parse(bad[i], &spin), "\"%s\"", bad[i]);
+    ck_assert_uint_eq(spin.fixed_us, 100000); /* left alone */
+}
+END_TEST
+
+START_TEST(what_is_there_costs_one_attempt)
+{
+    for (unsigned mode = WIRE_SPIN_AUTO; mode <= WIRE_SPIN_FIXED; mode++) {
+        struct wire_waiter waiter = new_waiter((enum wire_spin_mode)mode, 50);
+        struct script at_once = {.succeeds_at = 1, .result = 64};
+        ck_assert_int_eq(wire_wait(&waiter, attempt, &at_once), 64);
+        ck_assert_uint_eq(at_once.calls, 1);
+        ck_assert_uint_eq(waiter.waits, 0);
+    }
+}
+END_TEST
+
+START_TEST(failures_are_passed_on)
+{
+    struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
+    for (unsigned long call = 1; call < 20; call++) {
+        struct script broken = {.succeeds_at = call, .result = -1};
+        ck_assert_int_eq(wire_wait(&waiter, attempt, &broken), -1);
+    }
+}
+END_TEST
+
+START_TEST(off_never_polls)
+{
+    struct wire_waiter waiter = new_waiter(WIRE_SPIN_OFF, 0);
+    unsigned long calls;
+    ck_assert_int_eq(wait_in_vain(&waiter, &calls), 0);
+    ck_assert_uint_eq(calls, 1);
+    ck_assert_uint_eq(waiter.sleeps, 1);
+    ck_assert_uint_eq(waiter.hits, 0);
+}
+END_TEST
+
+START_TEST(fixed_polls_its_time_out)
+{
+    struct wire_waiter waiter = new_waiter(WIRE_SPIN_FIXED, 2000);
+    unsigned long calls;
+    uint64_t before_ns = clock_monotonic_ns();
+    ck_assert_int_eq(wait_in_vain(&waiter, &calls), 0);
+    ck_assert_uint_ge(clock_monotonic_ns() - before_ns, 2 * MS);
+    ck_assert_uint_gt(calls, 1);
+    struct script later = {.succeeds_at = 2, .result = 5};
+    ck_assert_int_eq(wire_wait(&waiter, attempt, &later), 5);
+    ck_assert_uint_eq(waiter.waits, 2);
+    ck_assert_uint_eq(waiter.hits, 1);
+    ck_assert_uint_eq(waiter.sleeps, 1);
+}
+END_TEST
+
+START_TEST(hits_raise_the_score_misses_lower_it)
+{
+    struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
+    uint32_t before = waiter.yield_score;
+    struct script soon = {.succeeds_at = 3, .result = 1};
+    ck_assert_int_eq(wire_wait(&waiter, attempt, &soon), 1);
+    ck_assert_uint_eq(soon.calls, 3);
+    ck_assert_uint_gt(waiter.yield_score, before);
+    before = waiter.yield_score;
+    ck_assert_int_eq(wait_in_vain(&waiter, NULL), 0);
+    ck_assert_uint_lt(waiter.yield_score, before);
+    for (unsigned i = 0; i < 1000; i++) {
+        struct script hit = {.succeeds_at = 2, .result = 1};
+        wire_wait(&waiter, attempt, &hit);
+    }
+    ck_assert_uint_le(waiter.yield_score, 1024);
+    ck_assert_uint_gt(waiter.yield_score, 900);
+}
+END_TEST
+
+START_TEST(polling_that_never_pays_stops_but_for_a_probe)
+{
+    struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
+    unsigned long calls, polled = 0;
+    for (unsigned i = 1; i <= 128; i++)
+        wait_in_vain(&waiter, NULL);
+    for (unsigned i = 129; i <= 128 + 512; i++) { /* two probes: waits 256 and 512 */
+        wait_in_vain(&waiter, &calls);
+        if (calls > 1) {
+            polled++;
+            ck_assert_uint_eq(i % 256, 0);
+        }
+    }
+    ck_assert_uint_eq(polled, 2);
+    ck_assert_uint_eq(waiter.waits, 640);
+    ck_assert_uint_eq(waiter.sleeps, 640);
+}
+END_TEST
+
+/* Tells the waiter that its last yield took so long. */
+static void lose(struct wire_waiter *waiter, uint64_t ms)
+{
+    waiter->last_yield_ns = 0;
+    wire_waiter_served(waiter, clock_monotonic_ns() - ms * MS);
+}
+
+/* Muted, a waiter polls without yielding: the other score moves. */
+static bool yielding_is_muted(void)
+{
+    struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
+    struct wire_waiter fresh = waiter;
+    wait_in_vain(&waiter, NULL);
+    return waiter.yield_score == fresh.yield_score && waiter.pause_score != fresh.pause_score;
+}
+
+START_TEST(lost_time_mutes_the_whole_process)
+{
+    struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
+    ck_assert(!yielding_is_muted());
+    lose(&waiter, 4); /* one time slice is forgiven */
+    ck_assert(!yielding_is_muted());
+    lose(&waiter, 30);
+    ck_assert(yielding_is_muted());
+    clock_sleep_ms(300);
+    ck_assert(!yielding_is_muted());
+}
+END_TEST
+
+START_TEST(mutes_grow_when_they_follow_each_other)
+{
+    struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
+    lose(&waiter, 30);
+    clock_sleep_ms(300);
+    ck_assert(!yielding_is_muted());
+    uint64_t before_ns = clock_monotonic_ns();
+    lose(&waiter, 30);
+    clock_sleep_ms(300); /* the first would be over */
+    bool muted = yielding_is_muted();
+    if (clock_monotonic_ns() - before_ns < 1000 * (uint64_t)MS)
+        ck_assert(muted);
+}
+END_TEST
+
+START_TEST(off_and_fixed_never_yield_for_others)
+{
+    for (unsigned mode = WIRE_SPIN_OFF; mode <= WIRE_SPIN_FIXED; mode++) {
+        struct wire_waiter waiter = new_waiter((enum wire_spin_mode)mode, 50);
+        lose(&waiter, 1000);
+        ck_assert_uint_eq(waiter.last_yield_ns, 0);
+        ck_assert(!yielding_is_muted());
+    }
+}
+END_TEST
+
+START_TEST(served_yields_now_and_then)
+{
+    struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
+    uint64_t now_ns = clock_monotonic_ns();
+    wire_waiter_served(&waiter, now_ns);
+    uint64_t yielded_ns = waiter.last_yield_ns;
+    ck_assert_uint_ge(yielded_ns, now_ns);
+    wire_waiter_served(&waiter, yielded_ns + 199000);
+    ck_assert_uint_eq(waiter.last_yield_ns, yielded_ns);
+    wire_waiter_served(&waiter, yielded_ns + 200000);
+    ck_assert_uint_ne(waiter.last_yield_ns, yielded_ns);
+}
+END_TEST
+
+Suite *suite_wire_wait(void)
+{
+    Suite *suite = suite_create("wire_wait");
+    TCase *rule = tcase_create("rule");
+    tcase_set_timeout(rule, 30);
+    tcase_add_test(rule, spin_is_parsed);
+    tcase_add_test(rule, what_is_there_costs_one_attempt);
+    tcase_add_test(rule, failures_are_passed_on);
+    tcase_add_test(rule, off_never_polls);
+    tcase_add_test(rule, fixed_polls_its_time_out);
+    tcase_add_test(rule, hits_raise_the_score_misses_lower_it);
+    tcase_add_test(rule, polling_that_never_pays_stops_but_for_a_probe);
+    suite_add_tcase(suite, rule);
+    TCase *muting = tcase_create("muting");
+    tcase_set_timeout(muting, 30);
+    tcase_add_test(muting, lost_time_mutes_the_whole_process);
+    tcase_add_test(muting, mutes_grow_when_they_follow_each_other);
+    tcase_add_test(muting, off_and_fixed_never_yield_for_others);
+    tcase_add_test(muting, served_yields_now_and_then);
+    suite_add_tcase(suite, muting);
+    return suite;
+}

@@ -1,0 +1,108 @@
+#include "wire/identity.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int lock_whole(mqd_t queue, short type)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0};
+    int result;
+    do
+        result = fcntl((int)queue, F_SETLK, &lock);
+    while (result < 0 && errno == EINTR);
+    return result;
+}
+
+/* The lock that would stand in the way of a write lock, which is every lock. */
+static int conflicting_lock(mqd_t queue, struct flock *lock)
+{
+    *lock = (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0};
+    return fcntl((int)queue, F_GETLK, lock);
+}
+
+/* l_pid is 0 for a process outside of this pid namespace, -1 for a lock that no process owns. */
+static pid_t lock_pid(const struct flock *lock)
+{
+    if (lock->l_type == F_UNLCK)
+        return 0;
+    if (lock->l_pid > 0)
+        return lock->l_pid;
+    errno = ESRCH;
+    return -1;
+}
+
+int wire_lock_queue(mqd_t queue, pid_t *owner)
+{
+    if (lock_whole(queue, F_WRLCK) == 0)
+        return 0;
+    int error_number = errno;
+    if (owner) {
+        pid_t pid = wire_queue_owner(queue);
+        *owner = pid > 0 ? pid : 0;
+    }
+    errno = error_number;
+    return -1;
+}
+
+int wire_lock_lane(mqd_t lane)
+{
+    return lock_whole(lane, F_RDLCK);
+}
+
+pid_t wire_queue_owner(mqd_t queue)
+{
+    struct flock lock;
+    return conflicting_lock(queue, &lock) == 0 ? lock_pid(&lock) : -1;
+}
+
+pid_t wire_lane_server(mqd_t lane)
+{
+    struct flock lock;
+    if (conflicting_lock(lane, &lock) != 0)
+        return -1;
+    return lock.l_type == F_RDLCK ? lock_pid(&lock) : 0;
+}
+
+uid_t wire_queue_uid(mqd_t queue)
+{
+    struct stat facts;
+    return fstat((int)queue, &facts) == 0 ? facts.st_uid : (uid_t)-1;
+}
+
+bool wire_queue_unlinked(mqd_t queue)
+{
+    struct stat facts;
+    return fstat((int)queue, &facts) != 0 || facts.st_nlink == 0;
+}
+
+/* The system call itself: the C libraries of older systems have no wrapper. */
+static int open_pidfd(pid_t pid)
+{
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+int wire_queue_owner_pidfd(mqd_t queue, pid_t *pid)
+{
+    pid_t owner = wire_queue_owner(queue);
+    if (owner <= 0) {
+        if (owner == 0)
+            errno = ESRCH;
+        return -1;
+    }
+    int pidfd = open_pidfd(owner);
+    if (pidfd < 0)
+        return -1;
+    /* Between the two calls the owner may have died and its pid been given away. If it holds the
+     * lock still, it lived when the pidfd was opened. */
+    if (wire_queue_owner(queue) != owner) {
+        close(pidfd);
+        errno = ESRCH;
+        return -1;
+    }
+    if (pid)
+        *pid = owner;
+    return pidfd;
+}

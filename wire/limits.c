@@ -1,0 +1,158 @@
+#include "wire/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* ipc/mqueue.c, mqueue_get_inode: a struct msg_msg (48 bytes) and a struct posix_msg_tree_node (48)
+ * for each message beside its bytes. */
+#define KERNEL_BYTES_PER_MESSAGE 96u
+
+/* include/linux/ipc_namespace.h: DFLT_MSGMAX, DFLT_MSGSIZEMAX, DFLT_QUEUESMAX; MQ_BYTES_MAX. */
+#define DEFAULT_MSG_MAX        10u
+#define DEFAULT_MSGSIZE_MAX    8192u
+#define DEFAULT_QUEUES_MAX     256u
+#define DEFAULT_MSGQUEUE_BYTES 819200u
+
+uint64_t wire_geometry_charge(struct wire_geometry geometry)
+{
+    return geometry.depth * ((uint64_t)geometry.message_bytes + KERNEL_BYTES_PER_MESSAGE);
+}
+
+static uint64_t read_limit(const char *path, uint64_t otherwise)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return otherwise;
+    unsigned long long value;
+    int fields = fscanf(file, "%llu", &value);
+    fclose(file);
+    return fields == 1 ? value : otherwise;
+}
+
+void wire_limits_read(struct wire_limits *limits)
+{
+    limits->msg_max = read_limit("/proc/sys/fs/mqueue/msg_max", DEFAULT_MSG_MAX);
+    limits->msgsize_max = read_limit("/proc/sys/fs/mqueue/msgsize_max", DEFAULT_MSGSIZE_MAX);
+    limits->queues_max = read_limit("/proc/sys/fs/mqueue/queues_max", DEFAULT_QUEUES_MAX);
+    struct rlimit limit;
+    limits->msgqueue_bytes =
+        getrlimit(RLIMIT_MSGQUEUE, &limit) == 0 ? limit.rlim_cur : DEFAULT_MSGQUEUE_BYTES;
+}
+
+/* mq_open says EMFILE for two limits: descriptors of the process, bytes of the user. */
+static bool out_of_descriptors(void)
+{
+    int probe = open("/", O_PATH | O_CLOEXEC);
+    if (probe < 0)
+        return errno == EMFILE;
+    close(probe);
+    return false;
+}
+
+static enum kv_status explain_descriptors(const char *name, struct kv_error *error)
+{
+    struct rlimit limit = {0};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return kv_error_set(error, KV_LIMIT,
+                        "cannot create the message queue %s: this process has all of the %llu "
+                        "descriptors open that it may have (RLIMIT_NOFILE). Raise it: `ulimit -n "
+                        "%llu` in the shell, or LimitNOFILE=%llu in a systemd unit",
+                        name, (unsigned long long)limit.rlim_cur,
+                        (unsigned long long)limit.rlim_cur * 2,
+                        (unsigned long long)limit.rlim_cur * 2);
+}
+
+/* What the kernel allows a user unless told otherwise (include/linux/ipc_namespace.h). */
+#define DEFAULT_MSGQUEUE_BYTES 819200u
+
+/* What the user's other queues take can not be read (unlinked ones are not listed anywhere), but it
+ * is at most the limit of the processes that made them: mostly the default, where this one has less.
+ * That plus this queue is enough for it. */
+static enum kv_status explain_bytes(const char *name, struct wire_geometry geometry,
+                                    struct kv_error *error)
+{
+    struct rlimit limit = {0};
+    getrlimit(RLIMIT_MSGQUEUE, &limit);
+    unsigned long long need = wire_geometry_charge(geometry);
+    unsigned long long have = limit.rlim_cur;
+    unsigned long long others = have > DEFAULT_MSGQUEUE_BYTES ? have : DEFAULT_MSGQUEUE_BYTES;
+    unsigned long long enough = others + need;
+    return kv_error_set(
+        error, KV_LIMIT,
+        "cannot create the message queue %s: its %u messages of %u bytes take %llu bytes of the "
+        "%llu that uid %u may have in message queues (RLIMIT_MSGQUEUE), and less than that is "
+        "left. Raise it: `ulimit -q %llu` in the shell that starts this program (as root, if that "
+        "is above the hard limit), or LimitMSGQUEUE=%llu in a systemd unit, or `USER - msgqueue "
+        "%llu` in /etc/security/limits.conf; or remove queues that nobody uses (ls -l /dev/mqueue)",
+        name, geometry.depth, geometry.message_bytes, need, have, (unsigned)getuid(), enough,
+        enough, enough);
+}
+
+static enum kv_status explain_geometry(const char *name, struct wire_geometry geometry,
+                                       struct kv_error *error)
+{
+    struct wire_limits limits;
+    wire_limits_read(&limits);
+    if (geometry.depth > limits.msg_max)
+        return kv_error_set(error, KV_LIMIT,
+                            "cannot create the message queue %s: %u messages deep, the kernel "
+                            "allows %llu. Raise it: `sysctl fs.mqueue.msg_max=%u`",
+                            name, geometry.depth, (unsigned long long)limits.msg_max,
+                            geometry.depth);
+    if (geometry.message_bytes > limits.msgsize_max)
+        return kv_error_set(error, KV_LIMIT,
+                            "cannot create the message queue %s: messages of %u bytes, the kernel "
+                            "allows %llu. Raise it: `sysctl fs.mqueue.msgsize_max=%u`",
+                            name, geometry.message_bytes, (unsigned long long)limits.msgsize_max,
+                            geometry.message_bytes);
+    return kv_error_set(error, KV_IO,
+                        "cannot create the message queue %s of %u messages of %u bytes: the kernel "
+                        "takes the name or the geometry for invalid",
+                        name, geometry.depth, geometry.message_bytes);
+}
+
+enum kv_status wire_limits_explain(const char *name, struct wire_geometry geometry,
+                                   int error_number, struct kv_error *error)
+{
+    struct wire_limits limits;
+    switch (error_number) {
+    case EMFILE:
+        return out_of_descriptors() ? explain_descriptors(name, error)
+                                    : explain_bytes(name, geometry, error);
+    case ENOSPC:
+        wire_limits_read(&limits);
+        return kv_error_set(error, KV_LIMIT,
+                            "cannot create the message queue %s: there are as many queues as the "
+                            "kernel allows, %llu (fs.mqueue.queues_max). Raise it: `sysctl "
+                            "fs.mqueue.queues_max=%llu`; or remove queues that nobody uses (ls -l "
+                            "/dev/mqueue)",
+                            name, (unsigned long long)limits.queues_max,
+                            (unsigned long long)limits.queues_max * 2);
+    case EINVAL:
+    case EOVERFLOW:
+        return explain_geometry(name, geometry, error);
+    case EEXIST:
+        return kv_error_set(error, KV_EXISTS,
+                            "cannot create the message queue %s: there is one of that name already "
+                            "(ls -l /dev/mqueue%s)",
+                            name, name);
+    case EACCES:
+        return kv_error_set(error, KV_DENIED,
+                            "cannot create the message queue %s: the kernel does not allow it to "
+                            "uid %u (a security module or the permissions of /dev/mqueue)",
+                            name, (unsigned)getuid());
+    case ENOSYS:
+        return kv_error_set(error, KV_IO,
+                            "cannot create the message queue %s: this kernel has no POSIX message "
+                            "queues (CONFIG_POSIX_MQUEUE)",
+                            name);
+    default:
+        errno = error_number;
+        return kv_error_set_errno(error, "cannot create the message queue %s", name);
+    }
+}

@@ -1,0 +1,183 @@
+#include "wire/message.h"
+
+/* Offsets in the header; the table of message.h in numbers. */
+enum {
+    AT_MAGIC = 0,
+    AT_VERSION = 4,
+    AT_KIND = 5,
+    AT_STATUS = 6,
+    AT_SESSION = 8,
+    AT_COUNT = 12,
+    AT_FLAGS = 14,
+    AT_REQUEST_ID = 16,
+    AT_SECRET = 24,
+    AT_DEADLINE_MS = 32,
+    AT_WINDOW_OFFSET = 40,
+    AT_WINDOW_BYTES = 44
+};
+
+/* The kernel's pids stay below 2^22 (PID_MAX_LIMIT); pid_t is a positive int. */
+#define MAX_PID INT32_MAX
+
+/* Header ------------------------------------------------------------------------------------ */
+
+void wire_put_header(struct write_cursor *cursor, const struct wire_header *header)
+{
+    uint8_t *bytes = write_room(cursor, WIRE_HEADER_BYTES);
+    if (!bytes)
+        return;
+    store_u32(bytes + AT_MAGIC, WIRE_MAGIC);
+    bytes[AT_VERSION] = WIRE_VERSION;
+    bytes[AT_KIND] = (uint8_t)header->kind;
+    store_u16(bytes + AT_STATUS, (uint16_t)header->status);
+    store_u32(bytes + AT_SESSION, header->session);
+    store_u16(bytes + AT_COUNT, header->count);
+    store_u16(bytes + AT_FLAGS, 0);
+    store_u64(bytes + AT_REQUEST_ID, header->request_id);
+    store_u64(bytes + AT_SECRET, header->secret);
+    store_u64(bytes + AT_DEADLINE_MS, header->deadline_ms);
+    store_u32(bytes + AT_WINDOW_OFFSET, header->window_offset);
+    store_u32(bytes + AT_WINDOW_BYTES, header->window_bytes);
+}
+
+enum kv_status wire_get_header(struct read_cursor *cursor, struct wire_header *header)
+{
+    const uint8_t *bytes = read_bytes(cursor, WIRE_HEADER_BYTES);
+    if (!bytes || load_u32(bytes + AT_MAGIC) != WIRE_MAGIC)
+        return KV_BAD_REQUEST;
+    header->kind = (enum wire_kind)bytes[AT_KIND];
+    header->status = (enum kv_status)load_u16(bytes + AT_STATUS);
+    header->session = load_u32(bytes + AT_SESSION);
+    header->count = load_u16(bytes + AT_COUNT);
+    header->request_id = load_u64(bytes + AT_REQUEST_ID);
+    header->secret = load_u64(bytes + AT_SECRET);
+    header->deadline_ms = load_u64(bytes + AT_DEADLINE_MS);
+    header->window_offset = load_u32(bytes + AT_WINDOW_OFFSET);
+    header->window_bytes = load_u32(bytes + AT_WINDOW_BYTES);
+    if (bytes[AT_VERSION] != WIRE_VERSION || load_u16(bytes + AT_FLAGS) != 0 ||
+        header->kind < WIRE_HELLO || header->kind > WIRE_MORE)
+        return KV_UNSUPPORTED;
+    return header->count <= WIRE_MAX_OPERATIONS ? KV_OK : KV_BAD_REQUEST;
+}
+
+void wire_patch_count(uint8_t *message, uint16_t count)
+{
+    store_u16(message + AT_COUNT, count);
+}
+
+void wire_patch_status(uint8_t *message, enum kv_status status)
+{
+    store_u16(message + AT_STATUS, (uint16_t)status);
+}
+
+/* Session messages -------------------------------------------------------------------------- */
+
+/* u16 size and the bytes. False if the name is none that a queue or segment can have. */
+static bool put_name(struct write_cursor *cursor, struct kv_slice name)
+{
+    if (name.size == 0 || name.size > WIRE_NAME_MAX_BYTES)
+        return false;
+    write_u16(cursor, (uint16_t)name.size);
+    write_bytes(cursor, name.data, name.size);
+    return !cursor->failed;
+}
+
+/* False if it is cut short, empty, too long, or holds a NUL, where the system calls would end. */
+static bool get_name(struct read_cursor *cursor, struct kv_slice *name)
+{
+    *name = read_slice(cursor, read_u16(cursor));
+    return !cursor->failed && name->size > 0 && name->size <= WIRE_NAME_MAX_BYTES &&
+           !memchr(name->data, '\0', name->size);
+}
+
+bool wire_put_hello(struct write_cursor *cursor, const struct wire_hello *hello)
+{
+    write_u64(cursor, hello->nonce);
+    write_u32(cursor, hello->pid);
+    write_u16(cursor, hello->reply_depth);
+    write_u16(cursor, hello->threads);
+    write_u32(cursor, hello->reply_bytes);
+    return put_name(cursor, hello->reply_queue);
+}
+
+enum kv_status wire_get_hello(struct read_cursor *cursor, struct wire_hello *hello)
+{
+    hello->nonce = read_u64(cursor);
+    hello->pid = read_u32(cursor);
+    hello->reply_depth = read_u16(cursor);
+    hello->threads = read_u16(cursor);
+    hello->reply_bytes = read_u32(cursor);
+    if (!get_name(cursor, &hello->reply_queue))
+        return KV_BAD_REQUEST;
+    bool valid = hello->pid >= 1 && hello->pid <= MAX_PID && hello->reply_depth >= 1 &&
+                 hello->reply_bytes >= WIRE_MIN_REPLY_BYTES;
+    return valid ? KV_OK : KV_BAD_REQUEST;
+}
+
+bool wire_put_welcome(struct write_cursor *cursor, const struct wire_welcome *welcome)
+{
+    write_u64(cursor, welcome->cookie);
+    write_u64(cursor, welcome->instance);
+    write_u64(cursor, welcome->max_value_bytes);
+    write_u32(cursor, welcome->server_pid);
+    write_u16(cursor, welcome->credits);
+    write_u16(cursor, welcome->lane);
+    write_u16(cursor, welcome->bulk_lane);
+    write_u16(cursor, 0);
+    write_u32(cursor, welcome->lane_bytes);
+    write_u32(cursor, welcome->bulk_bytes);
+    return !cursor->failed;
+}
+
+enum kv_status wire_get_welcome(struct read_cursor *cursor, struct wire_welcome *welcome)
+{
+    welcome->cookie = read_u64(cursor);
+    welcome->instance = read_u64(cursor);
+    welcome->max_value_bytes = read_u64(cursor);
+    welcome->server_pid = read_u32(cursor);
+    welcome->credits = read_u16(cursor);
+    welcome->lane = read_u16(cursor);
+    welcome->bulk_lane = read_u16(cursor);
+    read_u16(cursor); /* reserved */
+    welcome->lane_bytes = read_u32(cursor);
+    welcome->bulk_bytes = read_u32(cursor);
+    bool valid = !cursor->failed && welcome->credits >= 1 &&
+                 welcome->max_value_bytes <= WIRE_MAX_VALUE_BYTES &&
+                 welcome->lane_bytes > WIRE_HEADER_BYTES && welcome->bulk_bytes > WIRE_HEADER_BYTES;
+    return valid ? KV_OK : KV_BAD_REQUEST;
+}
+
+bool wire_put_segment_offer(struct write_cursor *cursor, const struct wire_segment_offer *offer)
+{
+    write_u64(cursor, offer->bytes);
+    return put_name(cursor, offer->name);
+}
+
+enum kv_status wire_get_segment_offer(struct read_cursor *cursor, struct wire_segment_offer *offer)
+{
+    offer->bytes = read_u64(cursor);
+    return get_name(cursor, &offer->name) && offer->bytes > 0 ? KV_OK : KV_BAD_REQUEST;
+}
+
+bool wire_put_part(struct write_cursor *cursor, const struct wire_part *part)
+{
+    write_u32(cursor, part->total_bytes);
+    write_u32(cursor, part->offset);
+    write_bytes(cursor, part->bytes.data, part->bytes.size);
+    return !cursor->failed;
+}
+
+enum kv_status wire_get_part(struct read_cursor *cursor, struct wire_part *part)
+{
+    part->total_bytes = read_u32(cursor);
+    part->offset = read_u32(cursor);
+    part->bytes = read_slice(cursor, read_cursor_left(cursor));
+    if (cursor->failed)
+        return KV_BAD_REQUEST;
+    if (part->total_bytes == 0)
+        return part->bytes.size == 0 ? KV_OK : KV_BAD_REQUEST;
+    uint64_t end = (uint64_t)part->offset + part->bytes.size;
+    bool valid =
+        part->bytes.size > 0 && end <= part->total_bytes && part->total_bytes > WIRE_HEADER_BYTES;
+    return valid ? KV_OK : KV_BAD_REQUEST;
+}

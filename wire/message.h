@@ -1,0 +1,139 @@
+/*
+ * message: the codec of messages: their header and, for those that manage a session, their body;
+ * operation.h has what REQUEST and REPLY carry. docs/PROTOCOL.md is the contract
+ * with clients in other languages; this is the one place that builds and parses it. No function
+ * here allocates, blocks, or reads a byte outside what it was given; any byte string decodes to a
+ * message or to a named error.
+ *
+ * Header, WIRE_HEADER_BYTES, little-endian:
+ *   offset size field
+ *        0    4 magic "MQKV" (0x564b514d)
+ *        4    1 protocol version (WIRE_VERSION)
+ *        5    1 kind (enum wire_kind)
+ *        6    2 status (enum kv_status; in REPLY, REFUSED; else 0)
+ *        8    4 session
+ *       12    2 count: operations or results that follow
+ *       14    2 flags (0; unknown flags are KV_UNSUPPORTED)
+ *       16    8 request_id: chosen by the client, echoed in the reply
+ *       24    8 secret: to the server the session's cookie, to the client the client's nonce
+ *       32    8 deadline_ms of CLOCK_MONOTONIC, 0: none (in replies 0)
+ *       40    4 window_offset, 4 window_bytes: where in the session's segment the server may put
+ *               values of the reply (0 bytes: nowhere)
+ */
+#ifndef MQKV_WIRE_MESSAGE_H
+#define MQKV_WIRE_MESSAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/cursor.h"
+#include "common/slice.h"
+#include "common/status.h"
+#include "wire/operation.h"
+
+#define WIRE_MAGIC          0x564b514du
+#define WIRE_VERSION        1u
+#define WIRE_HEADER_BYTES   48u
+#define WIRE_MAX_OPERATIONS 4096u /* in one message */
+
+enum wire_kind {
+    WIRE_HELLO = 1,   /* client: open a session */
+    WIRE_WELCOME = 2, /* server: here it is */
+    WIRE_REFUSED = 3, /* server: no; status, and the sentence why as body */
+    WIRE_REQUEST = 4, /* client: operations */
+    WIRE_REPLY = 5,   /* server: as many results; or status != 0, count 0 and a sentence as body */
+    WIRE_BYE = 6,     /* client: close the session (no reply) */
+    WIRE_SEGMENT = 7, /* client: use this shared-memory segment from now on; answered by a REPLY */
+    WIRE_PART = 8,    /* client: a piece of a request that is too big for a message; answered by an
+                         empty REPLY, the last piece by the reply to the whole */
+    WIRE_REPLY_PART = 9, /* server: a piece of a reply that is too big for a message */
+    WIRE_MORE = 10       /* client: send the next piece of that reply */
+};
+
+struct wire_header {
+    enum wire_kind kind;
+    enum kv_status status;
+    uint32_t session;
+    uint16_t count;
+    uint64_t request_id;
+    uint64_t secret;
+    uint64_t deadline_ms;
+    uint32_t window_offset;
+    uint32_t window_bytes;
+};
+
+/* Writes the header at the cursor (which fails if there is no room). */
+void wire_put_header(struct write_cursor *cursor, const struct wire_header *header);
+
+/* KV_OK; KV_BAD_REQUEST (too short, magic, count); KV_UNSUPPORTED (version, kind, flags: then kind,
+ * session, request_id and secret are filled in all the same where they could be read). */
+enum kv_status wire_get_header(struct read_cursor *cursor, struct wire_header *header);
+
+/* Sets the count (and status) of a header that was written at `message` before its operations. */
+void wire_patch_count(uint8_t *message, uint16_t count);
+void wire_patch_status(uint8_t *message, enum kv_status status);
+
+/* Session messages -------------------------------------------------------------------------- */
+
+#define WIRE_NAME_MAX_BYTES 255u /* NAME_MAX of a queue or segment */
+
+/* All wire_put_* below: false (and the cursor failed, or the name impossible) if it does not fit.
+ * All wire_get_*: KV_OK or KV_BAD_REQUEST; what follows a body that was understood is left unread,
+ * so that later versions can add fields. */
+
+/* The smallest reply message a client may offer: header, one result's fields, a short sentence. */
+#define WIRE_MIN_REPLY_BYTES 128u
+
+/* Body of HELLO: u64 nonce, u32 pid, u16 reply_depth, u16 threads, u32 reply_bytes, u16 name_bytes,
+ * name. nonce is the header's secret of every message to this client; threads how many threads of
+ * the client share the session (for statistics). */
+struct wire_hello {
+    uint64_t nonce;
+    uint32_t pid;
+    uint16_t reply_depth;
+    uint16_t threads;
+    uint32_t reply_bytes;
+    struct kv_slice reply_queue;
+};
+bool wire_put_hello(struct write_cursor *cursor, const struct wire_hello *hello);
+enum kv_status wire_get_hello(struct read_cursor *cursor, struct wire_hello *hello);
+
+/* Body of WELCOME: u64 cookie, u64 instance (random, a new one each start of the daemon), u64
+ * max_value_bytes, u32 server_pid, u16 credits, u16 lane (where this session's small requests go),
+ * u16 bulk_lane (where its larger ones go), u16 0, u32 lane_bytes, u32 bulk_bytes (their message
+ * sizes). */
+struct wire_welcome {
+    uint64_t cookie;
+    uint64_t instance;
+    uint64_t max_value_bytes;
+    uint32_t server_pid;
+    uint16_t credits;
+    uint16_t lane;
+    uint16_t bulk_lane;
+    uint32_t lane_bytes;
+    uint32_t bulk_bytes;
+};
+bool wire_put_welcome(struct write_cursor *cursor, const struct wire_welcome *welcome);
+enum kv_status wire_get_welcome(struct read_cursor *cursor, struct wire_welcome *welcome);
+
+/* Body of SEGMENT: u64 bytes, u16 name_bytes, name (as for shm_open). */
+struct wire_segment_offer {
+    uint64_t bytes;
+    struct kv_slice name;
+};
+bool wire_put_segment_offer(struct write_cursor *cursor, const struct wire_segment_offer *offer);
+enum kv_status wire_get_segment_offer(struct read_cursor *cursor, struct wire_segment_offer *offer);
+
+/* Body of PART, REPLY_PART and MORE: u32 total_bytes of the whole message (header included; 0 in
+ * MORE), u32 offset, then (not in MORE) the bytes. The whole is a REQUEST or REPLY message.
+ * Decoding KV_OK promises offset + bytes.size <= total_bytes and bytes.size > 0, or the form of
+ * MORE: both 0; which of the two belongs to the kind is for the caller to check. */
+struct wire_part {
+    uint32_t total_bytes;
+    uint32_t offset;
+    struct kv_slice bytes;
+};
+bool wire_put_part(struct write_cursor *cursor, const struct wire_part *part);
+enum kv_status wire_get_part(struct read_cursor *cursor, struct wire_part *part);
+
+#endif

@@ -1,0 +1,98 @@
+#include "wire/queue_name.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Letters and digits of ASCII, whatever the locale. */
+static bool name_char_valid(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+}
+
+bool wire_name_valid(const char *name)
+{
+    if (name[0] != '/' || strcmp(name, "/.") == 0 || strcmp(name, "/..") == 0)
+        return false;
+    size_t chars = 0;
+    for (const char *at = name + 1; *at; at++)
+        if (!name_char_valid(*at) || ++chars > WIRE_BASE_NAME_MAX_CHARS)
+            return false;
+    return chars > 0;
+}
+
+void wire_queue_name(char out[WIRE_QUEUE_NAME_BYTES], const char *base, enum wire_queue_role role,
+                     pid_t pid, unsigned number)
+{
+    switch (role) {
+    case WIRE_LANE:
+        if (number == 0)
+            snprintf(out, WIRE_QUEUE_NAME_BYTES, "%s", base);
+        else
+            snprintf(out, WIRE_QUEUE_NAME_BYTES, "%s.l%u", base, number);
+        break;
+    case WIRE_BULK_LANE:
+        snprintf(out, WIRE_QUEUE_NAME_BYTES, "%s.b%u", base, number);
+        break;
+    case WIRE_LOCK:
+        snprintf(out, WIRE_QUEUE_NAME_BYTES, "%s.lock", base);
+        break;
+    case WIRE_REPLY_QUEUE:
+        snprintf(out, WIRE_QUEUE_NAME_BYTES, "%s.c%d.%u", base, (int)pid, number);
+        break;
+    case WIRE_REPLY_SEGMENT:
+        snprintf(out, WIRE_QUEUE_NAME_BYTES, "%s.s%d.%u", base, (int)pid, number);
+        break;
+    }
+}
+
+/* Reads the digits at *at, short of end, as a number up to max. False if there are none, or it is
+ * too big. How it was written (leading zeros) is not judged. */
+static bool take_number(const char **at, const char *end, uint64_t max, uint64_t *number)
+{
+    const char *start = *at;
+    uint64_t sum = 0;
+    while (*at < end && **at >= '0' && **at <= '9') {
+        sum = sum * 10 + (uint64_t)(**at - '0');
+        if (sum > max)
+            return false;
+        ++*at;
+    }
+    *number = sum;
+    return *at > start;
+}
+
+/* Finds pid and number in the part of the name behind ".<letter>", as far as they are there. */
+static void scan_numbers(const char *at, const char *end, bool with_pid, uint64_t *pid,
+                         uint64_t *number)
+{
+    if (with_pid && (!take_number(&at, end, INT32_MAX, pid) || at >= end || *at++ != '.'))
+        return;
+    take_number(&at, end, UINT32_MAX, number);
+}
+
+bool wire_queue_name_parse(const char *name, size_t name_bytes, const char *base,
+                           enum wire_queue_role role, pid_t *pid)
+{
+    size_t base_bytes = strlen(base);
+    if (name_bytes >= WIRE_QUEUE_NAME_BYTES || name_bytes < base_bytes)
+        return false;
+    uint64_t found_pid = 0;
+    uint64_t number = 0;
+    bool with_pid = role == WIRE_REPLY_QUEUE || role == WIRE_REPLY_SEGMENT;
+    if (role != WIRE_LOCK && name_bytes > base_bytes + 2)
+        scan_numbers(name + base_bytes + 2, name + name_bytes, with_pid, &found_pid, &number);
+
+    /* Only what would be formed from the numbers found is well-formed: no leading zeros, nothing
+     * in front or behind. */
+    char formed[WIRE_QUEUE_NAME_BYTES];
+    wire_queue_name(formed, base, role, (pid_t)found_pid, (unsigned)number);
+    if (strlen(formed) != name_bytes || memcmp(formed, name, name_bytes) != 0)
+        return false;
+    if (with_pid && found_pid == 0)
+        return false;
+    if (pid)
+        *pid = (pid_t)found_pid;
+    return true;
+}

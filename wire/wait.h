@@ -1,0 +1,51 @@
+/*
+ * wait: how both ends wait for a message: poll for some microseconds while that pays, then sleep.
+ * This is rule Z of shared/TRANSPORT.md (section 2), restated with its constants in wait.c and in
+ * docs/PERFORMANCE.md. It never sleeps itself: it says when to.
+ */
+#ifndef MQKV_WIRE_WAIT_H
+#define MQKV_WIRE_WAIT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum wire_spin_mode { WIRE_SPIN_AUTO, WIRE_SPIN_OFF, WIRE_SPIN_FIXED };
+
+struct wire_spin {
+    enum wire_spin_mode mode;
+    uint32_t fixed_us; /* for FIXED */
+};
+
+/* "auto", "off" or microseconds (1..100000). */
+bool wire_spin_parse(const char *text, struct wire_spin *spin);
+
+/* State of one waiting thread; wire_waiter_init fills it. Not shared, but for the counters, which
+ * others may read for statistics. */
+struct wire_waiter {
+    struct wire_spin spin;
+    uint32_t yield_score;              /* how often polling with yields paid lately, 0..1024 */
+    uint32_t pause_score;              /* the same for polling without */
+    bool contended;                    /* the last yield gave the CPU to somebody */
+    atomic_uint_fast64_t waits;        /* that did not find a message at once */
+    atomic_uint_fast64_t hits;         /* of those, ended by polling */
+    atomic_uint_fast64_t sleeps;       /* of those, told to sleep */
+    uint64_t last_yield_ns;            /* of wire_waiter_served */
+    uint64_t window_start_ns, lost_ns; /* time given away by long yields, in this window */
+};
+void wire_waiter_init(struct wire_waiter *waiter, struct wire_spin spin);
+
+/* One non-blocking attempt: > 0 got something, 0 nothing there, < 0 failed (errno). */
+typedef ssize_t (*wire_attempt)(void *context);
+
+/* Tries at once, then as the rule says. Returns what the attempt returned (> 0 or < 0), or 0: the
+ * caller should now sleep until there may be something, and call again. */
+ssize_t wire_wait(struct wire_waiter *waiter, wire_attempt attempt, void *context);
+
+/* A server thread calls this after each request it has answered, so that clients that share its CPU
+ * get a turn (TRANSPORT: the yield every 200 us). now_ns: CLOCK_MONOTONIC, from a read that the
+ * caller needed anyway. */
+void wire_waiter_served(struct wire_waiter *waiter, uint64_t now_ns);
+
+#endif
