@@ -36,7 +36,9 @@ static char *prompt_text(EditLine *editor)
 }
 
 /* Reads one character for libedit, which alone would miss a Ctrl-C that comes before it sleeps. 1,
- * or 0 at the end of input, or -1. */
+ * or 0 at the end of input, or -1. A Ctrl-D typed while a command runs is taken by the terminal,
+ * not by libedit, and read as a NUL afterwards (termios(3), EOF); libedit would insert it unseen,
+ * and on a line that is not empty Ctrl-D does not leave. */
 static int read_character(EditLine *editor, wchar_t *character)
 {
     mbstate_t state = {0};
@@ -48,6 +50,8 @@ static int read_character(EditLine *editor, wchar_t *character)
         ssize_t got = read(STDIN_FILENO, &byte, 1);
         if (got != 1)
             return (int)got;
+        if (byte == '\0')
+            continue;
         size_t taken = mbrtowc(character, &byte, 1, &state);
         if (taken == (size_t)-1) /* no character of this locale: that byte, alone */
             *character = (unsigned char)byte;

@@ -109,6 +109,7 @@ lonely = Session([clientk, "-m", queue + ".none"])
 lonely.expect("no server at queue", "without a server the prompt says so")
 lonely.expect("> ", "and is there")
 lonely.line("get x", "ERROR no_server: .*", "commands say so too")
+lonely.keys("\x00") # as a Ctrl-D typed while a command runs arrives
 check_equal(0, lonely.leave("\x04"), "and one can leave")
 END
 # libedit 3.1 never frees the two names of a function that was added to it (el_set, EL_ADDFN).
