@@ -165,6 +165,11 @@ void index_probe_start(struct index_probe *probe, const struct index *index, uin
     probe->distance = 0;
 }
 
+void index_prefetch(const struct index *index, uint32_t hash)
+{
+    __builtin_prefetch(&segment_of(index, hash)->slots[hash & HOME_MASK]);
+}
+
 bool index_probe_next(struct index_probe *probe, uint64_t *offset_bytes)
 {
     const slot *slots = probe->segment->slots;

@@ -52,6 +52,9 @@ void index_probe_start(struct index_probe *probe, const struct index *index, uin
 /* The offset (bytes, a multiple of 8, never 0) of the next candidate; false when there is none. */
 bool index_probe_next(struct index_probe *probe, uint64_t *offset_bytes);
 
+/* Asks for the first slot that a probe with this hash looks at, without waiting for it. */
+void index_prefetch(const struct index *index, uint32_t hash);
+
 /* Change the slot that index_probe_next gave last. After a removal the walk may go on. */
 void index_probe_replace(struct index_probe *probe, uint64_t offset_bytes);
 void index_probe_remove(struct index_probe *probe);

@@ -130,6 +130,12 @@ struct kvstore_put_options {
  * another process changes meanwhile (then the bytes stored are some bytes that were there, and the
  * record is sound all the same). */
 
+/* Before calls for several keys: what the calls will read of index and files is asked from memory
+ * for all of them together, so that they do not wait for it one after the other. A hint: changes
+ * nothing, and is worth its time for keys that are not in the CPU's caches. Takes the lock of each
+ * file concerned for reading. */
+void kvstore_prefetch(struct kvstore *store, const struct kv_slice *keys, size_t count);
+
 /* Copies the value to `buffer`, which has `capacity` bytes. KV_NOT_FOUND; KV_BUFFER_TOO_SMALL
  * (with *entry filled in, nothing copied). entry may be NULL. With buffer NULL and capacity 0 it
  * only fills *entry (exists, ttl): then a value of any size is KV_OK, and it is not verified. */

@@ -61,6 +61,9 @@ enum record_verdict logfile_read(const struct logfile *log, uint64_t offset, str
 enum record_verdict logfile_parse(const struct logfile *log, uint64_t offset, struct record *record,
                                   uint64_t *size_bytes);
 
+/* Asks for the head of the record at an offset below the tail, without waiting for it. */
+void logfile_prefetch(const struct logfile *log, uint64_t offset);
+
 /* Gives up everything from `tail` on, for good: what is allocated there again reads as zeros. */
 enum kv_status logfile_cut(struct logfile *log, uint64_t tail);
 

@@ -433,6 +433,40 @@ static void run_operation(struct execution *execution, const struct wire_operati
     statistics_add(&statistics->statuses[execution->result.status], 1);
 }
 
+/* Operations of a message that are decoded together, so that the engine knows which keys come. */
+#define ROUND_OPERATIONS 16u
+
+struct round {
+    unsigned count;
+    struct wire_operation operations[ROUND_OPERATIONS];
+};
+
+/* Decodes the next operations, `left` of them at most. Not KV_OK: what follows those of the round is
+ * malformed or unknown. */
+static enum kv_status round_read(struct round *round, struct read_cursor *operations, unsigned left)
+{
+    unsigned limit = left < ROUND_OPERATIONS ? left : ROUND_OPERATIONS;
+    enum kv_status status = KV_OK;
+    for (round->count = 0; round->count < limit; round->count++) {
+        status = wire_get_operation(operations, &round->operations[round->count]);
+        if (status != KV_OK)
+            break;
+    }
+    return status;
+}
+
+static void round_run(struct execution *execution, const struct round *round)
+{
+    if (round->count > 1) {
+        struct kv_slice keys[ROUND_OPERATIONS];
+        for (unsigned i = 0; i < round->count; i++)
+            keys[i] = round->operations[i].key;
+        kvstore_prefetch(execution->store, keys, round->count);
+    }
+    for (unsigned i = 0; i < round->count; i++)
+        run_operation(execution, &round->operations[i]);
+}
+
 /* Results for operations that were not executed. */
 static void fill_with_status(struct execution *execution, enum kv_status status)
 {
@@ -457,14 +491,14 @@ enum kv_status execute_request(struct worker *worker, struct session *session,
         *sentence = "too many large replies are waiting: fetch those first";
         return status;
     }
-    for (unsigned i = 0; i < request->count; i++) {
-        struct wire_operation operation;
-        status = wire_get_operation(operations, &operation);
-        if (status == KV_OK) {
-            run_operation(&execution, &operation);
+    for (unsigned done = 0; done < request->count;) {
+        struct round round;
+        status = round_read(&round, operations, request->count - done);
+        round_run(&execution, &round);
+        done += round.count;
+        if (status == KV_OK)
             continue;
-        }
-        if (i == 0) {
+        if (done == 0) {
             reply_abandon(reply);
             *sentence = status == KV_UNSUPPORTED
                             ? "the first operation or one of its flags is unknown"

@@ -32,6 +32,7 @@ Suite *suite_kvstore_kvcheck(void);
 Suite *suite_kvstore_lock(void);
 Suite *suite_kvstore_open(void);
 Suite *suite_kvstore_powercut(void);
+Suite *suite_kvstore_prefetch(void);
 Suite *suite_kvstore_record(void);
 Suite *suite_kvstore_recovery(void);
 Suite *suite_kvstore_scan(void);
