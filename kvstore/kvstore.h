@@ -53,12 +53,28 @@ enum kvstore_locking {
 /* "file-rwlock" ...; NULL if out of range. */
 const char *kvstore_locking_name(enum kvstore_locking locking);
 
+/* Who goes first at a reader-writer lock that is held by readers while a writer waits. A steady
+ * stream of reads that overlap keeps a writer out for ever with PREFER_READER; a steady stream of
+ * waiting writers keeps readers out with PREFER_WRITER. */
+enum kvstore_rwlock {
+    KVSTORE_PREFER_WRITER, /* readers that come later wait behind it: the default */
+    KVSTORE_PREFER_READER, /* readers that come later pass it */
+    KVSTORE_RWLOCK_COUNT
+};
+
+/* "prefer-writer", "prefer-reader"; NULL if out of range. */
+const char *kvstore_rwlock_name(enum kvstore_rwlock rwlock);
+
+/* Are the locks of the strategy reader-writer locks, which have a preference? */
+bool kvstore_locking_has_rwlocks(enum kvstore_locking locking);
+
 /* Start from {0}: every zero means its default. */
 struct kvstore_options {
     uint32_t datafiles; /* D; 0: the store's own, KVSTORE_DEFAULT_DATAFILES for a new one */
     bool create;        /* make a new store in dir if it holds none (dir itself must exist) */
     bool read_only;     /* no file is changed: no recovery cut, no background work */
     enum kvstore_locking locking;
+    enum kvstore_rwlock rwlock;         /* PREFER_READER is refused with the mutex strategies */
     enum kvstore_durability durability; /* of the store; a write may ask for more, never for less */
     uint32_t sync_interval_ms;          /* for INTERVAL; default 1000 */
     uint32_t max_value_bytes;           /* default KVSTORE_DEFAULT_MAX_VALUE_BYTES */
@@ -269,6 +285,9 @@ struct kvstore_file_statistics {
 /* Takes the file's lock for a moment. */
 void kvstore_file_statistics(struct kvstore *store, uint32_t file,
                              struct kvstore_file_statistics *statistics);
+
+/* Memory of the store's locks. */
+uint64_t kvstore_lock_memory_bytes(const struct kvstore *store);
 
 /* Nanoseconds this thread has waited for kvstore locks since its last call of this function, and
  * zero again. A lock that is free costs no clock read: a try comes first. */

@@ -64,21 +64,29 @@ static const struct lock_kind mutex_kind = {
     .unlock = mutex_unlock,
 };
 
-/* glibc's default lets new readers pass a waiting writer, and a steady stream of gets would then
- * keep a put out for ever. The price of the preference is that no thread may take a read lock
- * twice, which the lock order of the engine forbids anyway. */
-static int rwlock_init(union lock *lock)
+static int rwlock_init(union lock *lock, int preference)
 {
     pthread_rwlockattr_t attributes;
     int result = pthread_rwlockattr_init(&attributes);
     if (result != 0)
         return result;
-    result =
-        pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    result = pthread_rwlockattr_setkind_np(&attributes, preference);
     if (result == 0)
         result = pthread_rwlock_init(&lock->rwlock, &attributes);
     pthread_rwlockattr_destroy(&attributes);
     return result;
+}
+
+/* The price of this preference is that no thread may take a read lock twice, which the lock order of
+ * the engine forbids anyway. */
+static int writer_rwlock_init(union lock *lock)
+{
+    return rwlock_init(lock, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+}
+
+static int reader_rwlock_init(union lock *lock)
+{
+    return rwlock_init(lock, PTHREAD_RWLOCK_PREFER_READER_NP);
 }
 
 static int rwlock_destroy(union lock *lock)
@@ -112,7 +120,7 @@ static int rwlock_unlock(union lock *lock)
 }
 
 static const struct lock_kind rwlock_kind = {
-    .init = rwlock_init,
+    .init = writer_rwlock_init,
     .destroy = rwlock_destroy,
     .try_read = rwlock_try_read,
     .read = rwlock_read,
@@ -132,6 +140,9 @@ static const struct strategy {
     [KVSTORE_GLOBAL_MUTEX] = {"global-mutex", &mutex_kind, false},
 };
 
+static const char *const preference_names[KVSTORE_RWLOCK_COUNT] = {
+    [KVSTORE_PREFER_WRITER] = "prefer-writer", [KVSTORE_PREFER_READER] = "prefer-reader"};
+
 struct lockset {
     struct lock_kind kind;
     uint32_t lock_count;
@@ -146,7 +157,18 @@ const char *kvstore_locking_name(enum kvstore_locking locking)
     return (unsigned)locking < KVSTORE_LOCKING_COUNT ? strategies[locking].name : NULL;
 }
 
-struct lockset *lockset_create(enum kvstore_locking strategy, uint32_t datafiles)
+bool kvstore_locking_has_rwlocks(enum kvstore_locking locking)
+{
+    return strategies[locking].kind == &rwlock_kind;
+}
+
+const char *kvstore_rwlock_name(enum kvstore_rwlock rwlock)
+{
+    return (unsigned)rwlock < KVSTORE_RWLOCK_COUNT ? preference_names[rwlock] : NULL;
+}
+
+struct lockset *lockset_create(enum kvstore_locking strategy, enum kvstore_rwlock preference,
+                               uint32_t datafiles)
 {
     const struct strategy *chosen = &strategies[strategy];
     uint32_t lock_count = chosen->lock_per_file ? datafiles : 1;
@@ -155,6 +177,8 @@ struct lockset *lockset_create(enum kvstore_locking strategy, uint32_t datafiles
     if (!locks)
         return NULL;
     locks->kind = *chosen->kind;
+    if (chosen->kind == &rwlock_kind && preference == KVSTORE_PREFER_READER)
+        locks->kind.init = reader_rwlock_init;
     locks->file_mask = chosen->lock_per_file ? UINT32_MAX : 0;
     for (locks->lock_count = 0; locks->lock_count < lock_count; locks->lock_count++) {
         if (locks->kind.init(&locks->locks[locks->lock_count]) != 0) {

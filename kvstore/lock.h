@@ -17,8 +17,9 @@
 
 struct lockset;
 
-/* Locks for `datafiles` files. NULL: out of memory. */
-struct lockset *lockset_create(enum kvstore_locking strategy, uint32_t datafiles);
+/* Locks for `datafiles` files; mutexes have no preference. NULL: out of memory. */
+struct lockset *lockset_create(enum kvstore_locking strategy, enum kvstore_rwlock preference,
+                               uint32_t datafiles);
 void lockset_free(struct lockset *locks);
 
 void lockset_read_lock(struct lockset *locks, uint32_t file);
@@ -26,7 +27,7 @@ void lockset_read_unlock(struct lockset *locks, uint32_t file);
 void lockset_write_lock(struct lockset *locks, uint32_t file);
 void lockset_write_unlock(struct lockset *locks, uint32_t file);
 
-/* Memory of the locks, for the study of lock granularity. */
+/* Memory of the locks. */
 uint64_t lockset_memory_bytes(const struct lockset *locks);
 
 /* See kvstore_take_lock_wait_ns. */

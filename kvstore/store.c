@@ -35,6 +35,13 @@ static enum kv_status check_options(const struct kvstore_options *options, struc
     if (!kvstore_locking_name(options->locking))
         return kv_error_set(error, KV_USAGE, "unknown locking strategy %u",
                             (unsigned)options->locking);
+    if (!kvstore_rwlock_name(options->rwlock))
+        return kv_error_set(error, KV_USAGE, "unknown preference of reader-writer locks %u",
+                            (unsigned)options->rwlock);
+    if (options->rwlock != KVSTORE_PREFER_WRITER && !kvstore_locking_has_rwlocks(options->locking))
+        return kv_error_set(error, KV_USAGE, "%s: the locks of %s are mutexes and prefer nobody",
+                            kvstore_rwlock_name(options->rwlock),
+                            kvstore_locking_name(options->locking));
     if ((unsigned)options->durability > KVSTORE_SYNC_ALWAYS)
         return kv_error_set(error, KV_USAGE, "unknown durability %u",
                             (unsigned)options->durability);
@@ -102,7 +109,7 @@ static enum kv_status allocate_files(struct kvstore *store, struct kv_error *err
 {
     size_t size = store->datafiles * sizeof *store->files;
     store->files = aligned_alloc(_Alignof(struct datafile), size);
-    store->locks = lockset_create(store->options.locking, store->datafiles);
+    store->locks = lockset_create(store->options.locking, store->options.rwlock, store->datafiles);
     if (store->files)
         memset(store->files, 0, size);
     if (!store->files || !store->locks)
@@ -298,6 +305,11 @@ void kvstore_file_statistics(struct kvstore *store, uint32_t number,
     statistics->synced_bytes = counts.synced_bytes;
     statistics->syncs = counts.syncs;
     statistics->sync_failures = counts.failures;
+}
+
+uint64_t kvstore_lock_memory_bytes(const struct kvstore *store)
+{
+    return lockset_memory_bytes(store->locks);
 }
 
 uint64_t kvstore_take_lock_wait_ns(void)

@@ -90,6 +90,17 @@ static bool parse_locking(const char *text, struct server_options *options)
     return false;
 }
 
+static bool parse_rwlock(const char *text, struct server_options *options)
+{
+    options->rwlock_given = true;
+    for (int i = 0; i < KVSTORE_RWLOCK_COUNT; i++) {
+        options->rwlock = (enum kvstore_rwlock)i;
+        if (strcmp(text, kvstore_rwlock_name(options->rwlock)) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool parse_dispatch(const char *text, struct server_options *options)
 {
     (void)options; /* one value so far: it is what runs */
@@ -194,6 +205,8 @@ static const struct option_row rows[] = {
     {"locking", 0, "STRATEGY", parse_locking,
      "file-rwlock, file-mutex, global-rwlock or global-mutex",
      "file-rwlock|file-mutex|global-rwlock|global-mutex (default file-rwlock)"},
+    {"rwlock", 0, "PREFERENCE", parse_rwlock, "prefer-writer or prefer-reader",
+     "prefer-writer|prefer-reader: who goes first at a lock (default prefer-writer)"},
     {"dispatch", 0, "MODEL", parse_dispatch, "pool (the one model that there is)",
      "pool (the default, and all that there is)"},
     {"lanes", 0, "MODE", parse_lanes, "auto, worker or shared",
@@ -308,6 +321,19 @@ static void set_defaults(struct server_options *options)
     };
 }
 
+/* What each option alone can not tell. */
+static enum options_outcome check_together(const struct server_options *options,
+                                           struct kv_error *error)
+{
+    if (!options->rwlock_given || kvstore_locking_has_rwlocks(options->locking))
+        return OPTIONS_RUN;
+    kv_error_set(error, KV_USAGE,
+                 "--rwlock: '%s' has no meaning with --locking %s, whose locks are mutexes; leave "
+                 "out one of the two",
+                 kvstore_rwlock_name(options->rwlock), kvstore_locking_name(options->locking));
+    return OPTIONS_BAD;
+}
+
 enum options_outcome options_parse(int argc, char **argv, struct server_options *options,
                                    struct kv_error *error)
 {
@@ -339,5 +365,5 @@ enum options_outcome options_parse(int argc, char **argv, struct server_options 
                      argv[optind]);
         return OPTIONS_BAD;
     }
-    return OPTIONS_RUN;
+    return check_together(options, error);
 }

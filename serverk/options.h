@@ -29,6 +29,8 @@ struct server_options {
     enum kvstore_durability durability;
     uint32_t sync_interval_ms;
     enum kvstore_locking locking;
+    enum kvstore_rwlock rwlock;
+    bool rwlock_given; /* it is refused with a strategy that has no reader-writer locks */
     enum lanes_mode lanes;
     struct wire_spin spin;
     uint32_t max_value_bytes;

@@ -25,6 +25,12 @@ for locking in file-mutex global-rwlock global-mutex; do
     judge "linearizable with --locking $locking" "$seed"
     stop_server
 done
+for rwlock in prefer-reader prefer-writer; do
+    server_dir=$MQKV_TEST_DIR/$rwlock
+    start_server -w 2 --rwlock "$rwlock"
+    judge "linearizable with --rwlock $rwlock" "$seed"
+    stop_server
+done
 
 server_dir=$MQKV_TEST_DIR/killed
 start_server -w 2

@@ -12,6 +12,20 @@
 
 #define FILES 3
 
+/* Tests that every kind of lock must pass run over each strategy with each preference. */
+#define VARIANTS (KVSTORE_LOCKING_COUNT * KVSTORE_RWLOCK_COUNT)
+
+static enum kvstore_locking strategy_of(int variant)
+{
+    return (enum kvstore_locking)(variant % KVSTORE_LOCKING_COUNT);
+}
+
+static struct lockset *create(int variant)
+{
+    enum kvstore_rwlock preference = (enum kvstore_rwlock)(variant / KVSTORE_LOCKING_COUNT);
+    return lockset_create(strategy_of(variant), preference, FILES);
+}
+
 static bool is_global(enum kvstore_locking strategy)
 {
     return strategy == KVSTORE_GLOBAL_RWLOCK || strategy == KVSTORE_GLOBAL_MUTEX;
@@ -30,13 +44,17 @@ START_TEST(names_are_those_of_the_option)
     ck_assert_str_eq(kvstore_locking_name(KVSTORE_GLOBAL_MUTEX), "global-mutex");
     ck_assert_ptr_null(kvstore_locking_name(KVSTORE_LOCKING_COUNT));
     ck_assert_ptr_null(kvstore_locking_name((enum kvstore_locking) - 1));
+    ck_assert_str_eq(kvstore_rwlock_name(KVSTORE_PREFER_WRITER), "prefer-writer");
+    ck_assert_str_eq(kvstore_rwlock_name(KVSTORE_PREFER_READER), "prefer-reader");
+    ck_assert_ptr_null(kvstore_rwlock_name(KVSTORE_RWLOCK_COUNT));
+    ck_assert_ptr_null(kvstore_rwlock_name((enum kvstore_rwlock) - 1));
 }
 END_TEST
 
 START_TEST(locks_are_one_cache_line_each)
 {
-    struct lockset *one = lockset_create((enum kvstore_locking)_i, 1);
-    struct lockset *many = lockset_create((enum kvstore_locking)_i, 101);
+    struct lockset *one = lockset_create((enum kvstore_locking)_i, KVSTORE_PREFER_WRITER, 1);
+    struct lockset *many = lockset_create((enum kvstore_locking)_i, KVSTORE_PREFER_WRITER, 101);
     uint64_t grown_bytes = lockset_memory_bytes(many) - lockset_memory_bytes(one);
     ck_assert_uint_eq(grown_bytes, is_global((enum kvstore_locking)_i) ? 0 : 100 * 64);
     lockset_free(one);
@@ -92,10 +110,10 @@ static void wait_for_rival(struct rival *rival)
 }
 
 /* Whether the rival is kept out of `file` while this thread holds file 0. */
-static void assert_excludes(enum kvstore_locking strategy, bool holder_writes, bool rival_writes,
-                            uint32_t file, bool expected)
+static void assert_excludes(int variant, bool holder_writes, bool rival_writes, uint32_t file,
+                            bool expected)
 {
-    struct rival rival = {lockset_create(strategy, FILES), file, rival_writes, 0, false, 0};
+    struct rival rival = {create(variant), file, rival_writes, 0, false, 0};
     pthread_t thread;
     if (holder_writes)
         lockset_write_lock(rival.locks, 0);
@@ -119,13 +137,13 @@ static void assert_excludes(enum kvstore_locking strategy, bool holder_writes, b
 
 START_TEST(exclusion_is_that_of_the_strategy)
 {
-    enum kvstore_locking strategy = (enum kvstore_locking)_i;
+    enum kvstore_locking strategy = strategy_of(_i);
     for (uint32_t file = 0; file < FILES; file++) {
         bool same_lock = file == 0 || is_global(strategy);
-        assert_excludes(strategy, true, true, file, same_lock);
-        assert_excludes(strategy, true, false, file, same_lock);
-        assert_excludes(strategy, false, true, file, same_lock);
-        assert_excludes(strategy, false, false, file, same_lock && !shares_readers(strategy));
+        assert_excludes(_i, true, true, file, same_lock);
+        assert_excludes(_i, true, false, file, same_lock);
+        assert_excludes(_i, false, true, file, same_lock);
+        assert_excludes(_i, false, false, file, same_lock && !shares_readers(strategy));
     }
 }
 END_TEST
@@ -164,7 +182,7 @@ static void *read_counter(void *context)
 
 START_TEST(no_addition_is_lost_and_none_is_seen_half)
 {
-    struct counter counter = {lockset_create((enum kvstore_locking)_i, FILES), 0, 0};
+    struct counter counter = {create(_i), 0, 0};
     pthread_t writers[3];
     pthread_t readers[3];
     for (int i = 0; i < 3; i++) {
@@ -207,7 +225,7 @@ static void *read_without_a_gap(void *context)
 
 START_TEST(readers_do_not_starve_a_writer)
 {
-    struct crowd crowd = {lockset_create((enum kvstore_locking)_i, FILES), false, 0};
+    struct crowd crowd = {create(_i), false, 0};
     pthread_t readers[4];
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(pthread_create(&readers[i], NULL, read_without_a_gap, &crowd), 0);
@@ -224,9 +242,44 @@ START_TEST(readers_do_not_starve_a_writer)
 }
 END_TEST
 
+/* A reader holds the lock and a writer sleeps for it: does a second reader get in? */
+static void assert_second_reader_passes(enum kvstore_locking strategy,
+                                        enum kvstore_rwlock preference, bool expected)
+{
+    struct lockset *locks = lockset_create(strategy, preference, FILES);
+    struct rival writer = {locks, 0, true, 0, false, 0};
+    struct rival reader = {locks, 0, false, 0, false, 0};
+    pthread_t writer_thread, reader_thread;
+    lockset_read_lock(locks, 0);
+    ck_assert_int_eq(pthread_create(&writer_thread, NULL, rival_enters, &writer), 0);
+    wait_for_rival(&writer);
+    ck_assert_int_eq(pthread_create(&reader_thread, NULL, rival_enters, &reader), 0);
+    if (expected)
+        pthread_join(reader_thread, NULL); /* Check's timeout is the judge */
+    else
+        wait_for_rival(&reader);
+    ck_assert_int_eq(atomic_load(&reader.entered), expected);
+    ck_assert(!atomic_load(&writer.entered));
+    lockset_read_unlock(locks, 0);
+    if (!expected)
+        pthread_join(reader_thread, NULL);
+    pthread_join(writer_thread, NULL);
+    lockset_free(locks);
+}
+
+START_TEST(a_reader_passes_a_waiting_writer_if_readers_are_preferred)
+{
+    enum kvstore_locking strategy = (enum kvstore_locking)_i;
+    if (!kvstore_locking_has_rwlocks(strategy))
+        return;
+    assert_second_reader_passes(strategy, KVSTORE_PREFER_WRITER, false);
+    assert_second_reader_passes(strategy, KVSTORE_PREFER_READER, true);
+}
+END_TEST
+
 START_TEST(a_free_lock_counts_no_waiting)
 {
-    struct lockset *locks = lockset_create((enum kvstore_locking)_i, FILES);
+    struct lockset *locks = create(_i);
     lockset_take_wait_ns();
     for (int i = 0; i < 1000; i++) {
         lockset_write_lock(locks, 2);
@@ -246,10 +299,12 @@ Suite *suite_kvstore_lock(void)
     tcase_set_timeout(tests, 30);
     tcase_add_test(tests, names_are_those_of_the_option);
     tcase_add_loop_test(tests, locks_are_one_cache_line_each, 0, KVSTORE_LOCKING_COUNT);
-    tcase_add_loop_test(tests, exclusion_is_that_of_the_strategy, 0, KVSTORE_LOCKING_COUNT);
-    tcase_add_loop_test(tests, no_addition_is_lost_and_none_is_seen_half, 0, KVSTORE_LOCKING_COUNT);
+    tcase_add_loop_test(tests, exclusion_is_that_of_the_strategy, 0, VARIANTS);
+    tcase_add_loop_test(tests, no_addition_is_lost_and_none_is_seen_half, 0, VARIANTS);
     tcase_add_loop_test(tests, readers_do_not_starve_a_writer, 0, KVSTORE_LOCKING_COUNT);
-    tcase_add_loop_test(tests, a_free_lock_counts_no_waiting, 0, KVSTORE_LOCKING_COUNT);
+    tcase_add_loop_test(tests, a_reader_passes_a_waiting_writer_if_readers_are_preferred, 0,
+                        KVSTORE_LOCKING_COUNT);
+    tcase_add_loop_test(tests, a_free_lock_counts_no_waiting, 0, VARIANTS);
     suite_add_tcase(suite, tests);
     return suite;
 }

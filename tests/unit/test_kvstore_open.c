@@ -65,6 +65,9 @@ START_TEST(options_out_of_range_are_refused)
     static const struct kvstore_options wrong[] = {
         {.create = true, .datafiles = KVSTORE_MAX_DATAFILES + 1},
         {.create = true, .locking = KVSTORE_LOCKING_COUNT},
+        {.create = true, .rwlock = KVSTORE_RWLOCK_COUNT},
+        {.create = true, .rwlock = KVSTORE_PREFER_READER, .locking = KVSTORE_FILE_MUTEX},
+        {.create = true, .rwlock = KVSTORE_PREFER_READER, .locking = KVSTORE_GLOBAL_MUTEX},
         {.create = true, .durability = 17},
         {.create = true, .max_value_bytes = KVSTORE_MAX_VALUE_BYTES + 1},
         {.create = true, .compact_dead_percent = 101},

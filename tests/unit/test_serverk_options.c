@@ -69,6 +69,10 @@ START_TEST(long_forms_with_equals_sign)
     ck_assert_uint_eq(options.workers, 2);
     ck_assert_int_eq(options.durability, KVSTORE_SYNC_ALWAYS);
     ck_assert_int_eq(options.locking, KVSTORE_FILE_MUTEX);
+    ck_assert_int_eq(parse("--rwlock=prefer-reader --locking=global-rwlock"), OPTIONS_RUN);
+    ck_assert_int_eq(options.rwlock, KVSTORE_PREFER_READER);
+    ck_assert_int_eq(parse("--rwlock prefer-writer"), OPTIONS_RUN);
+    ck_assert_int_eq(options.rwlock, KVSTORE_PREFER_WRITER);
 }
 END_TEST
 
@@ -97,7 +101,9 @@ static const char *const refused[][3] = {
     {"--mode -1", "--mode", "'-1'"},
     {"--group nosuchgroup", "--group", "'nosuchgroup'"},
     {"--cache 1M", "--cache", "serverk -h"},
-    {"--rwlock prefer-reader", "--rwlock", "serverk -h"},
+    {"--rwlock fair", "--rwlock", "'fair'"},
+    {"--rwlock prefer-reader --locking file-mutex", "--rwlock", "file-mutex"},
+    {"--locking global-mutex --rwlock prefer-writer", "--rwlock", "global-mutex"},
     {"-x", "'-x'", "serverk -h"},
     {"-d", "--datafiles", "argument"},
     {"--daemon=yes", "--daemon", "no argument"},
