@@ -3,8 +3,11 @@
 #include "common/clock.h"
 
 /* What one lock hold copies at most, but for a single record that is larger. */
-#define COPY_RECORDS 32u
+#define COPY_RECORDS 64u
 #define COPY_BYTES   (UINT64_C(16) << 10)
+
+/* Candidates whose slots are asked for together: about as many as one lock hold gets through. */
+#define PREFETCH_RECORDS 64u
 
 /* How much of the log one step reads at most, but for a single record that is larger: a compaction
  * that is to be abandoned soon notices. */
@@ -94,12 +97,25 @@ static enum kv_status copy_candidate(struct copylog *copy, const struct candidat
     return generation_append(file->next, &absent, &candidate->record, kv_slice(NULL, 0));
 }
 
+/* Asks for the slots of the next candidates in both indexes, so that the copying does not wait for
+ * one cache miss after the other while it holds the lock. Holds: the file's lock for writing. */
+static void prefetch_slots(const struct copylog *copy)
+{
+    const struct datafile *file = copy->file;
+    uint32_t end = copy->candidate_next + PREFETCH_RECORDS;
+    for (uint32_t i = copy->candidate_next; i < end && i < copy->candidate_count; i++) {
+        index_prefetch(file->current->index, copy->candidates[i].hash);
+        index_prefetch(file->next->index, copy->candidates[i].hash);
+    }
+}
+
 /* Holds: the file's lock for writing. */
 static enum kv_status copy_some(struct copylog *copy, uint64_t now_ms)
 {
     enum kv_status status = copy->file->read_only ? KV_READ_ONLY : copy->file->next_status;
     uint64_t copied_bytes = 0;
     uint32_t copied_records = 0;
+    prefetch_slots(copy);
     while (status == KV_OK && copy->candidate_next < copy->candidate_count &&
            copied_records < COPY_RECORDS && copied_bytes < COPY_BYTES) {
         uint64_t bytes_before = copied_bytes;
