@@ -13,6 +13,7 @@
 #include "common/random.h"
 #include "kvstore/copylog.h"
 #include "kvstore/fileio.h"
+#include "kvstore/readers.h"
 #include "kvstore/recovery.h"
 #include "kvstore/sync.h"
 #include "kvstore/thread.h"
@@ -162,7 +163,7 @@ static enum kv_status swap(struct kvstore *store, struct datafile *file, struct 
                                     new_name.text);
     if (status == KV_OK) {
         *old = file->current;
-        file->current = file->next;
+        datafile_set_current(store, file, file->next);
         file->next = NULL;
         file->sync_timer_armed = false; /* its sync, or one that was asked for, may just have been
                                            made unnecessary: the next write arms a new one */
@@ -203,6 +204,8 @@ static enum kv_status complete(struct kvstore *store, struct datafile *file, str
         status = replace(store, file, &old, error);
         sync_release_slot(store->sync, file->number);
     }
+    if (old && store->readers)
+        readers_wait(store->readers);
     generation_free(old);
     return status;
 }

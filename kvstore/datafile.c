@@ -71,8 +71,16 @@ enum kv_status datafile_open(const struct kvstore *store, uint32_t number, struc
     }
     file->recovered_bytes_cut = recovery.cut_bytes;
     file->from_checkpoint = recovery.from_checkpoint;
-    file->current = generation;
+    datafile_set_current(store, file, generation);
     return KV_OK;
+}
+
+void datafile_set_current(const struct kvstore *store, struct datafile *file,
+                          struct generation *generation)
+{
+    if (store->readers)
+        index_keep_directories(generation->index);
+    __atomic_store_n(&file->current, generation, __ATOMIC_SEQ_CST);
 }
 
 static enum kv_status finish(const struct kvstore *store, struct datafile *file,

@@ -18,7 +18,7 @@
  * workers at two files share nothing. */
 struct datafile {
     _Alignas(64) uint32_t number; /* constant */
-    struct generation *current;
+    struct generation *current;   /* without the lock: datafile_current */
     struct generation *next; /* a compaction is filling it: every append goes there too. Or NULL */
     enum kv_status next_status; /* not KV_OK: `next` missed an append and is of no use any more */
     bool read_only;             /* takes no writes, for good */
@@ -30,10 +30,24 @@ struct datafile {
     uint64_t expired;
     uint64_t compactions;
     uint64_t compaction_failures;
-    uint64_t recovered_bytes_cut; /* constant */
-    bool from_checkpoint;         /* constant */
-    atomic_uint damage_told;      /* lines in the log; any thread */
+    uint64_t recovered_bytes_cut;      /* constant */
+    bool from_checkpoint;              /* constant */
+    atomic_uint damage_told;           /* lines in the log; any thread */
+    atomic_uint_fast64_t read_retries; /* any thread, as the next: see optimistic.h */
+    atomic_uint_fast64_t read_fallbacks;
 };
+
+/* The generation in use, for readers without the lock (readers.h): it is not freed before they have
+ * left. The order with readers_enter matters, hence the sequential consistency. */
+static inline const struct generation *datafile_current(const struct datafile *file)
+{
+    return __atomic_load_n(&file->current, __ATOMIC_SEQ_CST);
+}
+
+/* Puts the generation in the place of the one in use. Holds: the file's lock for writing, or nobody
+ * knows the file yet. */
+void datafile_set_current(const struct kvstore *store, struct datafile *file,
+                          struct generation *generation);
 
 /* Opens and recovers data file `number` of the store. On failure file->current stays NULL. */
 enum kv_status datafile_open(const struct kvstore *store, uint32_t number, struct kv_error *error);

@@ -63,15 +63,28 @@ struct index_segment {
 
 #define NO_EXPIRY UINT64_MAX
 
-/* Invariants: 1 << depth entries; a segment of depth d stands in the 1 << (depth - d) entries whose
- * top d bits are its own; every item is in the segment of its hash; in a segment no free slot lies
- * between an item and its home. */
-struct index {
-    struct index_segment **directory;
+/* 1 << depth entries. */
+struct directory {
+    struct directory *replaced; /* by this one, and kept; or NULL */
     uint32_t depth;
+    struct index_segment *entries[];
+};
+
+/* Invariants: a segment of depth d stands in the 1 << (depth - d) entries of the directory whose top
+ * d bits are its own; every item is in the segment of its hash; in a segment no free slot lies
+ * between an item and its home.
+ *
+ * What readers without the lock look at (index.h): `directory`, its entries and the slots are loaded
+ * with acquire and, once the index is shared, stored with release. `moves` is stored before the
+ * first of the stores that it announces; as each of them is a release, who has seen one of them sees
+ * that `moves` has changed. */
+struct index {
+    struct directory *directory;
+    uint64_t moves; /* odd while items are being moved */
     uint64_t count;
     uint64_t segments;
     uint64_t expiring_segments; /* those with a bound */
+    bool keeps_directories;
 };
 
 static slot slot_of(uint32_t hash, uint64_t offset_bytes)
@@ -95,14 +108,35 @@ static uint32_t slot_distance(slot item, uint32_t position)
     return (position - slot_hash(item)) & HOME_MASK;
 }
 
-static uint64_t directory_entry(const struct index *index, uint32_t hash)
+static slot load_slot(const slot *at)
 {
-    return (uint64_t)hash >> (HASH_BITS - index->depth);
+    return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+static void store_slot(slot *at, slot item)
+{
+    __atomic_store_n(at, item, __ATOMIC_RELEASE);
+}
+
+static void begin_moves(struct index *index)
+{
+    __atomic_store_n(&index->moves, index->moves + 1, __ATOMIC_RELAXED);
+}
+
+static void end_moves(struct index *index)
+{
+    __atomic_store_n(&index->moves, index->moves + 1, __ATOMIC_RELEASE);
+}
+
+static uint64_t directory_entry(const struct directory *directory, uint32_t hash)
+{
+    return (uint64_t)hash >> (HASH_BITS - directory->depth);
 }
 
 static struct index_segment *segment_of(const struct index *index, uint32_t hash)
 {
-    return index->directory[directory_entry(index, hash)];
+    const struct directory *directory = __atomic_load_n(&index->directory, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&directory->entries[directory_entry(directory, hash)], __ATOMIC_ACQUIRE);
 }
 
 /* The first hash past those of the segment that holds `hash`. */
@@ -122,12 +156,17 @@ static struct index_segment *segment_create(uint32_t depth)
     return segment;
 }
 
+static size_t directory_bytes(uint32_t depth)
+{
+    return sizeof(struct directory) + (sizeof(struct index_segment *) << depth);
+}
+
 struct index *index_create(void)
 {
     struct index *index = calloc(1, sizeof *index);
     if (!index)
         return NULL;
-    index->directory = malloc(sizeof(struct index_segment *));
+    index->directory = calloc(1, directory_bytes(0));
     struct index_segment *first = segment_create(0);
     if (!index->directory || !first) {
         free(index->directory);
@@ -135,7 +174,7 @@ struct index *index_create(void)
         free(index);
         return NULL;
     }
-    index->directory[0] = first;
+    index->directory->entries[0] = first;
     index->segments = 1;
     return index;
 }
@@ -144,14 +183,24 @@ void index_free(struct index *index)
 {
     if (!index)
         return;
-    uint64_t entries = UINT64_C(1) << index->depth;
+    struct directory *directory = index->directory;
+    uint64_t entries = UINT64_C(1) << directory->depth;
     for (uint64_t entry = 0; entry < entries;) {
-        struct index_segment *segment = index->directory[entry];
-        entry += UINT64_C(1) << (index->depth - segment->depth);
+        struct index_segment *segment = directory->entries[entry];
+        entry += UINT64_C(1) << (directory->depth - segment->depth);
         free(segment);
     }
-    free(index->directory);
+    while (directory) {
+        struct directory *replaced = directory->replaced;
+        free(directory);
+        directory = replaced;
+    }
     free(index);
+}
+
+void index_keep_directories(struct index *index)
+{
+    index->keeps_directories = true;
 }
 
 /* Lookup ---------------------------------------------------------------------------------------- */
@@ -174,7 +223,7 @@ bool index_probe_next(struct index_probe *probe, uint64_t *offset_bytes)
 {
     const slot *slots = probe->segment->slots;
     for (; probe->distance < INDEX_SEGMENT_SLOTS; probe->distance++) {
-        slot item = slots[probe->position];
+        slot item = load_slot(&slots[probe->position]);
         if (item == 0 || slot_distance(item, probe->position) < probe->distance)
             return false;
         probe->position = (probe->position + 1) & HOME_MASK;
@@ -187,6 +236,11 @@ bool index_probe_next(struct index_probe *probe, uint64_t *offset_bytes)
     return false;
 }
 
+uint64_t index_moves(const struct index *index)
+{
+    return __atomic_load_n(&index->moves, __ATOMIC_ACQUIRE);
+}
+
 static uint32_t last_candidate(const struct index_probe *probe)
 {
     return (probe->position - 1) & HOME_MASK;
@@ -194,21 +248,23 @@ static uint32_t last_candidate(const struct index_probe *probe)
 
 void index_probe_replace(struct index_probe *probe, uint64_t offset_bytes)
 {
-    probe->segment->slots[last_candidate(probe)] = slot_of(probe->hash, offset_bytes);
+    store_slot(&probe->segment->slots[last_candidate(probe)], slot_of(probe->hash, offset_bytes));
 }
 
 void index_probe_remove(struct index_probe *probe)
 {
     slot *slots = probe->segment->slots;
     uint32_t hole = last_candidate(probe);
+    begin_moves(probe->index);
     for (;;) {
         uint32_t next = (hole + 1) & HOME_MASK;
         if (slots[next] == 0 || slot_distance(slots[next], next) == 0)
             break;
-        slots[hole] = slots[next];
+        store_slot(&slots[hole], slots[next]);
         hole = next;
     }
-    slots[hole] = 0;
+    store_slot(&slots[hole], 0);
+    end_moves(probe->index);
     probe->segment->count--;
     probe->index->count--;
     /* What followed the removed item has moved into its slot. */
@@ -226,20 +282,21 @@ static void segment_insert(struct index_segment *segment, slot item)
         uint32_t resident_distance = slot_distance(slots[position], position);
         if (resident_distance < distance) {
             slot displaced = slots[position];
-            slots[position] = item;
+            store_slot(&slots[position], item);
             item = displaced;
             distance = resident_distance;
         }
         position = (position + 1) & HOME_MASK;
     }
-    slots[position] = item;
+    store_slot(&slots[position], item);
     segment->count++;
 }
 
 static bool directory_may_double(const struct index *index)
 {
-    uint64_t entries = UINT64_C(2) << index->depth;
-    return index->depth < HASH_BITS &&
+    uint32_t depth = index->directory->depth;
+    uint64_t entries = UINT64_C(2) << depth;
+    return depth < HASH_BITS &&
            (entries <= FREE_ENTRIES || entries <= index->segments * MAX_ENTRIES_PER_SEGMENT);
 }
 
@@ -247,46 +304,58 @@ static bool directory_double(struct index *index)
 {
     if (!directory_may_double(index))
         return false;
-    uint64_t entries = UINT64_C(1) << index->depth;
-    struct index_segment **directory =
-        realloc(index->directory, 2 * entries * sizeof(struct index_segment *));
-    if (!directory)
+    struct directory *old = index->directory;
+    struct directory *doubled = malloc(directory_bytes(old->depth + 1));
+    if (!doubled)
         return false;
-    for (uint64_t entry = entries; entry-- > 0;)
-        directory[2 * entry] = directory[2 * entry + 1] = directory[entry];
-    index->directory = directory;
-    index->depth++;
+    doubled->replaced = index->keeps_directories ? old : NULL;
+    doubled->depth = old->depth + 1;
+    for (uint64_t entry = UINT64_C(1) << old->depth; entry-- > 0;)
+        doubled->entries[2 * entry] = doubled->entries[2 * entry + 1] = old->entries[entry];
+    __atomic_store_n(&index->directory, doubled, __ATOMIC_RELEASE);
+    if (!index->keeps_directories)
+        free(old);
     return true;
+}
+
+/* Shares the items of `low` out between it and `high` by the last of the hash bits that they are of. */
+static void share_out(struct index_segment *low, struct index_segment *high)
+{
+    slot items[INDEX_SEGMENT_SLOTS];
+    memcpy(items, low->slots, sizeof items);
+    for (uint32_t i = 0; i < INDEX_SEGMENT_SLOTS; i++)
+        store_slot(&low->slots[i], 0);
+    low->count = 0;
+    uint32_t split_bit = UINT32_C(1) << (HASH_BITS - low->depth);
+    for (uint32_t i = 0; i < INDEX_SEGMENT_SLOTS; i++)
+        if (items[i] != 0)
+            segment_insert(slot_hash(items[i]) & split_bit ? high : low, items[i]);
 }
 
 /* Moves the items of the segment of `hash` whose next bit is 1 to a new segment. */
 static bool split(struct index *index, uint32_t hash)
 {
     struct index_segment *low = segment_of(index, hash);
-    if (low->depth == index->depth && !directory_double(index))
+    if (low->depth == index->directory->depth && !directory_double(index))
         return false;
     struct index_segment *high = segment_create(low->depth + 1);
     if (!high)
         return false;
 
-    slot items[INDEX_SEGMENT_SLOTS];
-    memcpy(items, low->slots, sizeof items);
-    memset(low->slots, 0, sizeof low->slots);
-    low->count = 0;
+    begin_moves(index);
     low->depth++;
-    uint32_t split_bit = UINT32_C(1) << (HASH_BITS - low->depth);
-    for (uint32_t i = 0; i < INDEX_SEGMENT_SLOTS; i++)
-        if (items[i] != 0)
-            segment_insert(slot_hash(items[i]) & split_bit ? high : low, items[i]);
-
+    share_out(low, high);
     high->expiry_bound_ms = low->expiry_bound_ms;
     index->expiring_segments += high->expiry_bound_ms != NO_EXPIRY;
     index->segments++;
 
-    uint64_t entries = UINT64_C(1) << (index->depth - low->depth);
-    uint64_t first = directory_entry(index, hash | split_bit) & ~(entries - 1);
+    struct directory *directory = index->directory;
+    uint64_t entries = UINT64_C(1) << (directory->depth - low->depth);
+    uint32_t split_bit = UINT32_C(1) << (HASH_BITS - low->depth);
+    uint64_t first = directory_entry(directory, hash | split_bit) & ~(entries - 1);
     for (uint64_t entry = first; entry < first + entries; entry++)
-        index->directory[entry] = high;
+        __atomic_store_n(&directory->entries[entry], high, __ATOMIC_RELEASE);
+    end_moves(index);
     return true;
 }
 
@@ -301,7 +370,9 @@ bool index_reserve(struct index *index, uint32_t hash)
 
 void index_insert(struct index *index, uint32_t hash, uint64_t offset_bytes)
 {
+    begin_moves(index);
     segment_insert(segment_of(index, hash), slot_of(hash, offset_bytes));
+    end_moves(index);
     index->count++;
 }
 
@@ -406,6 +477,9 @@ uint64_t index_count(const struct index *index)
 
 uint64_t index_memory_bytes(const struct index *index)
 {
-    return sizeof *index + (sizeof(struct index_segment *) << index->depth) +
-           index->segments * sizeof(struct index_segment);
+    uint64_t bytes = sizeof *index + index->segments * sizeof(struct index_segment);
+    for (const struct directory *directory = index->directory; directory;
+         directory = directory->replaced)
+        bytes += directory_bytes(directory->depth);
+    return bytes;
 }

@@ -15,7 +15,19 @@
  * distribution of hashes costs more memory than a few times that of a good one and 8 MiB.
  *
  * Threads: none of its own; callers hold the data file's lock, shared for find and collect,
- * exclusive for the rest.
+ * exclusive for the rest. But for this: a probe may also be made without the lock, as long as the
+ * index keeps its directories and is not freed. It ends after at most INDEX_SEGMENT_SLOTS slots,
+ * whatever others change meanwhile, and what it gives are offsets that an index_insert or
+ * index_probe_replace has been given, with all that these writers did before visible. What it did
+ * not find may have been moved out of its way, though, so its answer counts only if nothing was
+ * moved meanwhile:
+ *
+ *     moves = index_moves(index), which must be even;  probe;  index_moves(index) == moves
+ *
+ * This is a sequence lock as in Boehm, "Can seqlocks get along with programming language memory
+ * models?" (MSPC 2012), with data loads that acquire and data stores that release, which need no
+ * fence. Only what moves items counts; an index_probe_replace is one store of 8 bytes, and a probe
+ * sees the one offset or the other.
  */
 #ifndef MQKV_KVSTORE_INDEX_H
 #define MQKV_KVSTORE_INDEX_H
@@ -36,6 +48,10 @@ struct index_segment;
 struct index *index_create(void);
 void index_free(struct index *index);
 
+/* Before the index is shared with probes without the lock: from now on directories that are replaced
+ * are not freed before the index is. All of them together are smaller than the one in use. */
+void index_keep_directories(struct index *index);
+
 /* A walk over the slots whose 32 hash bits equal the wanted ones. Opaque to callers but for size;
  * valid until the next change of the index that is not made through it. */
 struct index_probe {
@@ -51,6 +67,9 @@ void index_probe_start(struct index_probe *probe, const struct index *index, uin
 
 /* The offset (bytes, a multiple of 8, never 0) of the next candidate; false when there is none. */
 bool index_probe_next(struct index_probe *probe, uint64_t *offset_bytes);
+
+/* Odd while items are being moved, else a number that each move changes. Any thread. */
+uint64_t index_moves(const struct index *index);
 
 /* Asks for the first slot that a probe with this hash looks at, without waiting for it. */
 void index_prefetch(const struct index *index, uint32_t hash);

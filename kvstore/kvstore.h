@@ -10,7 +10,8 @@
  *
  * Locks: each call takes the lock of the one data file its key hashes to (or the store's, as the
  * locking strategy has it), readers shared, writers exclusive, and holds none when it returns or
- * while it calls anything of the caller's, but for kvstore_scan's visitor, which says so.
+ * while it calls anything of the caller's, but for kvstore_scan's visitor, which says so. With
+ * KVSTORE_OPTIMISTIC kvstore_get and kvstore_prefetch take none (kvstore/optimistic.h).
  */
 #ifndef MQKV_KVSTORE_KVSTORE_H
 #define MQKV_KVSTORE_KVSTORE_H
@@ -47,6 +48,8 @@ enum kvstore_locking {
     KVSTORE_FILE_MUTEX,
     KVSTORE_GLOBAL_RWLOCK,
     KVSTORE_GLOBAL_MUTEX,
+    KVSTORE_OPTIMISTIC, /* as FILE_RWLOCK, but kvstore_get takes no lock: it looks, and looks again if
+                           a writer moved what it looked at; after a few times it takes the lock */
     KVSTORE_LOCKING_COUNT
 };
 
@@ -289,6 +292,8 @@ struct kvstore_file_statistics {
     uint64_t compactions;
     uint64_t compaction_failures;
     uint64_t expired;             /* entries taken out by expiry, since open */
+    uint64_t read_retries;        /* optimistic only: lookups repeated because of a writer, */
+    uint64_t read_fallbacks;      /* and reads that took the lock in the end; since open */
     uint64_t recovered_bytes_cut; /* torn tail found at open */
     bool from_checkpoint;         /* the index was loaded, not rebuilt */
     bool read_only;               /* stopped taking writes; why is in the log */

@@ -138,6 +138,7 @@ static const struct strategy {
     [KVSTORE_FILE_MUTEX] = {"file-mutex", &mutex_kind, true},
     [KVSTORE_GLOBAL_RWLOCK] = {"global-rwlock", &rwlock_kind, false},
     [KVSTORE_GLOBAL_MUTEX] = {"global-mutex", &mutex_kind, false},
+    [KVSTORE_OPTIMISTIC] = {"optimistic", &rwlock_kind, true},
 };
 
 static const char *const preference_names[KVSTORE_RWLOCK_COUNT] = {

@@ -1,8 +1,8 @@
 /*
  * lock: the locking strategies of a store behind one interface. A strategy decides how many locks
  * there are (one, or one a data file) and of which kind; callers name the data file and whether they
- * read or write. One table holds the strategies (lock.c); `optimistic` readers get their row with
- * their issue.
+ * read or write. One table holds the strategies (lock.c). With `optimistic` most reads take none of
+ * these locks (optimistic.h); whoever takes one finds those of file-rwlock.
  *
  * Lock order of the engine, whole:  file lock (this)  ->  one of the mutexes in sync.c, compact.c and
  * sweep.c  ->  nothing. The sync slot of a file (sync.h) is taken before its file lock.

@@ -208,21 +208,30 @@ uint64_t logfile_append(struct logfile *log, const struct record *record,
                         struct kv_slice value_tail)
 {
     uint64_t offset = log->tail;
-    log->tail += record_write(log->map + offset, record, value_tail, log->identity.salt, offset);
+    uint64_t size_bytes =
+        record_write(log->map + offset, record, value_tail, log->identity.salt, offset);
+    __atomic_store_n(&log->tail, offset + size_bytes, __ATOMIC_RELAXED);
     return offset;
+}
+
+/* Readers without the lock too (logfile.h). Who has an offset from the index sees a tail beyond the
+ * record there, since that was written first. */
+static uint64_t bytes_from(const struct logfile *log, uint64_t offset)
+{
+    return __atomic_load_n(&log->tail, __ATOMIC_RELAXED) - offset;
 }
 
 enum record_verdict logfile_read(const struct logfile *log, uint64_t offset, struct record *record,
                                  uint64_t *size_bytes)
 {
-    return record_read(log->map + offset, log->tail - offset, log->identity.salt, offset, record,
-                       size_bytes);
+    return record_read(log->map + offset, bytes_from(log, offset), log->identity.salt, offset,
+                       record, size_bytes);
 }
 
 enum record_verdict logfile_parse(const struct logfile *log, uint64_t offset, struct record *record,
                                   uint64_t *size_bytes)
 {
-    return record_parse(log->map + offset, log->tail - offset, record, size_bytes);
+    return record_parse(log->map + offset, bytes_from(log, offset), record, size_bytes);
 }
 
 void logfile_prefetch(const struct logfile *log, uint64_t offset)

@@ -8,7 +8,8 @@
  *
  * Threads: none of its own. The fields are covered by the data file's lock, but for `progress`,
  * which belongs to whoever syncs the file (one at a time: sync.h), and for logfile_sync, which
- * needs none.
+ * needs none. logfile_read and logfile_parse need none either for an offset that came out of the
+ * index, as long as the file is not closed: bytes below the tail never change.
  */
 #ifndef MQKV_KVSTORE_LOGFILE_H
 #define MQKV_KVSTORE_LOGFILE_H

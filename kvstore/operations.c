@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "kvstore/optimistic.h"
 
 static const struct kvstore_put_options no_put_options;
 
@@ -16,14 +17,19 @@ static bool key_is_valid(struct kv_slice key)
     return key.size >= 1 && key.size <= KVSTORE_MAX_KEY_BYTES;
 }
 
+static bool is_sound(const struct kvstore *store, const struct generation *generation,
+                     const struct lookup *lookup)
+{
+    struct record record;
+    uint64_t size_bytes;
+    return store->options.no_read_verify ||
+           logfile_read(&generation->log, lookup->offset, &record, &size_bytes) == RECORD_VALID;
+}
+
 enum kv_status verify_found(const struct kvstore *store, struct datafile *file,
                             const struct lookup *lookup)
 {
-    if (store->options.no_read_verify)
-        return KV_OK;
-    struct record record;
-    uint64_t size_bytes;
-    return logfile_read(&file->current->log, lookup->offset, &record, &size_bytes) == RECORD_VALID
+    return is_sound(store, file->current, lookup)
                ? KV_OK
                : datafile_tell_damage(store, file, lookup->offset);
 }
@@ -48,21 +54,19 @@ enum kv_status copy_found(const struct record *record, void *buffer, size_t capa
     return KV_OK;
 }
 
-/* Holds: the file's lock. */
-static enum kv_status read_found(const struct kvstore *store, struct datafile *file,
-                                 const struct lookup *lookup, void *buffer, size_t capacity,
-                                 struct kvstore_entry *entry)
+enum kv_status read_found(const struct kvstore *store, const struct generation *generation,
+                          const struct lookup *lookup, void *buffer, size_t capacity,
+                          struct kvstore_entry *entry)
 {
     if (!lookup->found)
-        return lookup->damaged ? datafile_tell_damage(store, file, lookup->offset) : KV_NOT_FOUND;
+        return lookup->damaged ? KV_CORRUPT : KV_NOT_FOUND;
     bool live = record_is_live(&lookup->record);
     if (live && !buffer && capacity == 0) {
         describe(&lookup->record, entry);
         return KV_OK;
     }
-    enum kv_status status = verify_found(store, file, lookup);
-    if (status != KV_OK)
-        return status;
+    if (!is_sound(store, generation, lookup))
+        return KV_CORRUPT;
     return live ? copy_found(&lookup->record, buffer, capacity, entry) : KV_NOT_FOUND;
 }
 
@@ -74,9 +78,14 @@ enum kv_status kvstore_get(struct kvstore *store, struct kv_slice key, void *buf
     struct place place = place_of(store, key);
     uint32_t number = place.file->number;
     struct lookup lookup;
+    enum kv_status status;
+    if (store->readers && optimistic_get(store, place, key, buffer, capacity, entry, &status))
+        return status;
     lockset_read_lock(store->locks, number);
     generation_find(place.file->current, keyhash_index(place.hash), key, &lookup);
-    enum kv_status status = read_found(store, place.file, &lookup, buffer, capacity, entry);
+    status = read_found(store, place.file->current, &lookup, buffer, capacity, entry);
+    if (status == KV_CORRUPT)
+        datafile_tell_damage(store, place.file, lookup.offset);
     lockset_read_unlock(store->locks, number);
     return status;
 }

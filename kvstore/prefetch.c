@@ -1,4 +1,5 @@
 #include "kvstore/kvstore.h"
+#include "kvstore/readers.h"
 #include "kvstore/store.h"
 
 /* Keys looked at together: as many memory accesses as a core keeps in flight, and more. */
@@ -11,8 +12,10 @@
 static void prefetch_file(struct kvstore *store, uint32_t file, const uint32_t *hashes,
                           size_t count)
 {
-    lockset_read_lock(store->locks, file);
-    const struct generation *generation = store->files[file].current;
+    struct reader *reader = store->readers ? readers_enter(store->readers) : NULL;
+    if (!reader)
+        lockset_read_lock(store->locks, file);
+    const struct generation *generation = datafile_current(&store->files[file]);
     for (size_t i = 0; i < count; i++)
         index_prefetch(generation->index, hashes[i]);
     for (size_t i = 0; i < count; i++) {
@@ -22,7 +25,10 @@ static void prefetch_file(struct kvstore *store, uint32_t file, const uint32_t *
         if (index_probe_next(&probe, &offset))
             logfile_prefetch(&generation->log, offset);
     }
-    lockset_read_unlock(store->locks, file);
+    if (reader)
+        readers_leave(reader);
+    else
+        lockset_read_unlock(store->locks, file);
 }
 
 static void prefetch_round(struct kvstore *store, const struct kv_slice *keys, size_t count)

@@ -10,6 +10,7 @@
 #include "kvstore/fileio.h"
 #include "kvstore/lockfile.h"
 #include "kvstore/newstore.h"
+#include "kvstore/readers.h"
 #include "kvstore/sweep.h"
 #include "kvstore/sync.h"
 #include "kvstore/thread.h"
@@ -110,9 +111,12 @@ static enum kv_status allocate_files(struct kvstore *store, struct kv_error *err
     size_t size = store->datafiles * sizeof *store->files;
     store->files = aligned_alloc(_Alignof(struct datafile), size);
     store->locks = lockset_create(store->options.locking, store->options.rwlock, store->datafiles);
+    bool optimistic = store->options.locking == KVSTORE_OPTIMISTIC;
+    if (optimistic)
+        store->readers = readers_create();
     if (store->files)
         memset(store->files, 0, size);
-    if (!store->files || !store->locks)
+    if (!store->files || !store->locks || (optimistic && !store->readers))
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory for %u data files", store->dir,
                             store->datafiles);
     return KV_OK;
@@ -189,6 +193,7 @@ static void free_store(struct kvstore *store)
         generation_free(store->files[number].current);
     free(store->files);
     lockset_free(store->locks);
+    readers_free(store->readers);
     lockfile_release(store->lockfile);
     if (store->dir_fd >= 0)
         close(store->dir_fd);
@@ -295,6 +300,8 @@ void kvstore_file_statistics(struct kvstore *store, uint32_t number,
     statistics->compactions = file->compactions;
     statistics->compaction_failures = file->compaction_failures;
     statistics->expired = file->expired;
+    statistics->read_retries = atomic_load_explicit(&file->read_retries, memory_order_relaxed);
+    statistics->read_fallbacks = atomic_load_explicit(&file->read_fallbacks, memory_order_relaxed);
     statistics->recovered_bytes_cut = file->recovered_bytes_cut;
     statistics->from_checkpoint = file->from_checkpoint;
     statistics->read_only = file->read_only;
@@ -309,7 +316,7 @@ void kvstore_file_statistics(struct kvstore *store, uint32_t number,
 
 uint64_t kvstore_lock_memory_bytes(const struct kvstore *store)
 {
-    return lockset_memory_bytes(store->locks);
+    return lockset_memory_bytes(store->locks) + (store->readers ? readers_memory_bytes() : 0);
 }
 
 uint64_t kvstore_take_lock_wait_ns(void)

@@ -20,6 +20,7 @@ struct sync;
 struct compactor;
 struct sweeper;
 struct lockfile;
+struct readers;
 
 struct kvstore {
     /* Constant after open. */
@@ -31,6 +32,7 @@ struct kvstore {
     uint32_t datafiles;
     bool is_new; /* made by this open: its files are empty */
     struct lockset *locks;
+    struct readers *readers; /* those without a lock; NULL unless locking is KVSTORE_OPTIMISTIC */
     struct datafile *files;
     /* Synchronised by themselves; NULL if the store is read-only. */
     struct sync *sync;

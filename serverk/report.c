@@ -201,11 +201,14 @@ static const struct {
     const char *name;
     size_t offset;
 } file_fields[] = {
-    FILE_FIELD(keys),           FILE_FIELD(expiring_keys),       FILE_FIELD(live_bytes),
-    FILE_FIELD(dead_bytes),     FILE_FIELD(file_bytes),          FILE_FIELD(index_bytes),
-    FILE_FIELD(appended_bytes), FILE_FIELD(synced_bytes),        FILE_FIELD(syncs),
-    FILE_FIELD(sync_failures),  FILE_FIELD(compactions),         FILE_FIELD(compaction_failures),
-    FILE_FIELD(expired),        FILE_FIELD(recovered_bytes_cut),
+    FILE_FIELD(keys),           FILE_FIELD(expiring_keys),
+    FILE_FIELD(live_bytes),     FILE_FIELD(dead_bytes),
+    FILE_FIELD(file_bytes),     FILE_FIELD(index_bytes),
+    FILE_FIELD(appended_bytes), FILE_FIELD(synced_bytes),
+    FILE_FIELD(syncs),          FILE_FIELD(sync_failures),
+    FILE_FIELD(compactions),    FILE_FIELD(compaction_failures),
+    FILE_FIELD(expired),        FILE_FIELD(read_retries),
+    FILE_FIELD(read_fallbacks), FILE_FIELD(recovered_bytes_cut),
 };
 #define FILE_FIELD_COUNT (sizeof file_fields / sizeof file_fields[0])
 

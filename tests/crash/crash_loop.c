@@ -2,7 +2,7 @@
  * crash_loop: kill -9 of the daemon under load, again and again, with an account of every
  * acknowledged write kept outside of it.
  *
- *     crash_loop SERVERK KVCHECK DIR QUEUE SYNC ROUNDS SEED
+ *     crash_loop SERVERK KVCHECK DIR QUEUE SYNC ROUNDS SEED [SERVERK-OPTION...]
  *
  * Each key has one writer, which writes the numbers 1, 2, 3 ... to it (a multiple of DELETE_EVERY
  * deletes it) and keeps two of them beside: the last attempted and the last acknowledged. After
@@ -30,6 +30,7 @@
 #include "common/parse.h"
 #include "common/random.h"
 
+#define MAX_OPTIONS   16 /* of serverk, on the command line */
 #define THREADS       6u
 #define KEYS_A_THREAD 64u
 #define DELETE_EVERY  7u
@@ -45,6 +46,8 @@ struct account {
 
 struct loop {
     const char *serverk, *kvcheck, *dir, *queue, *sync;
+    char **options; /* of serverk, beside these */
+    int option_count;
     uint64_t rounds;
     struct random_state random;
     pid_t daemon;
@@ -95,8 +98,11 @@ static void start_daemon(struct loop *loop)
         strcmp(loop->sync, "mixed") == 0 ? levels[random_below(&loop->random, 3)] : loop->sync;
     loop->daemon = fork_child();
     if (loop->daemon == 0) {
-        execl(loop->serverk, loop->serverk, "-m", loop->queue, "-f", loop->dir, "--sync", sync,
-              (char *)NULL);
+        const char *arguments[7 + MAX_OPTIONS + 1] = {loop->serverk, "-m",     loop->queue, "-f",
+                                                      loop->dir,     "--sync", sync};
+        for (int i = 0; i < loop->option_count; i++)
+            arguments[7 + i] = loop->options[i];
+        execv(loop->serverk, (char *const *)(uintptr_t)arguments);
         err(127, "%s", loop->serverk);
     }
 }
@@ -268,14 +274,16 @@ int main(int argc, char **argv)
     static struct loop loop;
     uint64_t seed;
 
-    if (argc != 8 || !parse_u64(argv[6], 1, 1000000, &loop.rounds) ||
+    if (argc < 8 || argc > 8 + MAX_OPTIONS || !parse_u64(argv[6], 1, 1000000, &loop.rounds) ||
         !parse_u64(argv[7], 0, UINT64_MAX, &seed))
-        errx(2, "usage: crash_loop SERVERK KVCHECK DIR QUEUE SYNC ROUNDS SEED");
+        errx(2, "usage: crash_loop SERVERK KVCHECK DIR QUEUE SYNC ROUNDS SEED [SERVERK-OPTION...]");
     loop.serverk = argv[1];
     loop.kvcheck = argv[2];
     loop.dir = argv[3];
     loop.queue = argv[4];
     loop.sync = argv[5];
+    loop.options = argv + 8;
+    loop.option_count = argc - 8;
     random_seed(&loop.random, seed);
     bool sound = run_rounds(&loop);
     printf("%" PRIu64 " kills at --sync %s: %" PRIu64 " writes acknowledged, %" PRIu64

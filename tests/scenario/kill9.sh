@@ -1,12 +1,25 @@
 #!/usr/bin/env bash
-# kill9: kill -9 of the daemon under load loses no acknowledged write, at any durability level
+# kill9: kill -9 of the daemon under load loses no acknowledged write, at any durability level, with any
+# locking
 . "$(dirname "$0")/lib.sh"
 
 rounds=${CRASH_ROUNDS:-4}
-for sync in none interval:20 always mixed; do
-    mkdir -p "$MQKV_TEST_DIR/$sync"
-    check_status 0 "--sync $sync: $rounds kills, nothing acknowledged is lost" \
+kill_rounds() { # TEXT SYNC [SERVERK-OPTION...]
+    local text=$1 sync=$2
+    shift 2
+    local dir=$MQKV_TEST_DIR/$sync$*
+    mkdir -p "${dir// /-}"
+    check_status 0 "$text: $rounds kills, nothing acknowledged is lost" \
         "$MQKV_BUILD/tests/crash_loop" "$MQKV_BUILD/serverk" "$MQKV_BUILD/kvcheck" \
-        "$MQKV_TEST_DIR/$sync" "$server_queue" "$sync" "$rounds" "$RANDOM"
+        "${dir// /-}" "$server_queue" "$sync" "$rounds" "$RANDOM" "$@"
     echo "# $output"
+}
+
+for sync in none interval:20 always mixed; do
+    kill_rounds "--sync $sync" "$sync"
 done
+rounds=${CRASH_ROUNDS:-1}
+for locking in file-mutex global-rwlock global-mutex optimistic; do
+    kill_rounds "--locking $locking" mixed --locking "$locking"
+done
+kill_rounds "--rwlock prefer-reader" mixed --rwlock prefer-reader

@@ -19,7 +19,7 @@ for lanes in auto worker shared; do
     judge "linearizable with --lanes $lanes" "$seed"
     stop_server
 done
-for locking in file-mutex global-rwlock global-mutex; do
+for locking in file-mutex global-rwlock global-mutex optimistic; do
     server_dir=$MQKV_TEST_DIR/$locking
     start_server -w 2 --locking "$locking"
     judge "linearizable with --locking $locking" "$seed"

@@ -36,6 +36,7 @@ Suite *suite_kvstore_index(void);
 Suite *suite_kvstore_kvcheck(void);
 Suite *suite_kvstore_lock(void);
 Suite *suite_kvstore_open(void);
+Suite *suite_kvstore_optimistic(void);
 Suite *suite_kvstore_powercut(void);
 Suite *suite_kvstore_prefetch(void);
 Suite *suite_kvstore_record(void);

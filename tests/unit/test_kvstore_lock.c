@@ -33,7 +33,8 @@ static bool is_global(enum kvstore_locking strategy)
 
 static bool shares_readers(enum kvstore_locking strategy)
 {
-    return strategy == KVSTORE_FILE_RWLOCK || strategy == KVSTORE_GLOBAL_RWLOCK;
+    return strategy == KVSTORE_FILE_RWLOCK || strategy == KVSTORE_GLOBAL_RWLOCK ||
+           strategy == KVSTORE_OPTIMISTIC;
 }
 
 START_TEST(names_are_those_of_the_option)
@@ -42,6 +43,7 @@ START_TEST(names_are_those_of_the_option)
     ck_assert_str_eq(kvstore_locking_name(KVSTORE_FILE_MUTEX), "file-mutex");
     ck_assert_str_eq(kvstore_locking_name(KVSTORE_GLOBAL_RWLOCK), "global-rwlock");
     ck_assert_str_eq(kvstore_locking_name(KVSTORE_GLOBAL_MUTEX), "global-mutex");
+    ck_assert_str_eq(kvstore_locking_name(KVSTORE_OPTIMISTIC), "optimistic");
     ck_assert_ptr_null(kvstore_locking_name(KVSTORE_LOCKING_COUNT));
     ck_assert_ptr_null(kvstore_locking_name((enum kvstore_locking) - 1));
     ck_assert_str_eq(kvstore_rwlock_name(KVSTORE_PREFER_WRITER), "prefer-writer");

@@ -71,7 +71,8 @@ START_TEST(long_forms_with_equals_sign)
     ck_assert_int_eq(options.locking, KVSTORE_FILE_MUTEX);
     ck_assert_int_eq(parse("--rwlock=prefer-reader --locking=global-rwlock"), OPTIONS_RUN);
     ck_assert_int_eq(options.rwlock, KVSTORE_PREFER_READER);
-    ck_assert_int_eq(parse("--rwlock prefer-writer"), OPTIONS_RUN);
+    ck_assert_int_eq(parse("--rwlock prefer-writer --locking optimistic"), OPTIONS_RUN);
+    ck_assert_int_eq(options.locking, KVSTORE_OPTIMISTIC);
     ck_assert_int_eq(options.rwlock, KVSTORE_PREFER_WRITER);
 }
 END_TEST
@@ -90,7 +91,7 @@ static const char *const refused[][3] = {
     {"--sync interval:0", "--sync", "'interval:0'"},
     {"--sync always:5", "--sync", "'always:5'"},
     {"--sync inter", "--sync", "'inter'"},
-    {"--locking optimistic", "--locking", "'optimistic'"},
+    {"--locking pessimistic", "--locking", "'pessimistic'"},
     {"--dispatch event", "--dispatch", "'event'"},
     {"--lanes many", "--lanes", "'many'"},
     {"--spin 0", "--spin", "'0'"},

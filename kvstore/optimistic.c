@@ -1,0 +1,64 @@
+#include "kvstore/optimistic.h"
+
+#include "kvstore/operations.h"
+#include "kvstore/readers.h"
+
+/* Moving an item takes some ten nanoseconds, splitting a segment a microsecond or two: a lookup that
+ * has failed so often has met a writer that was preempted, or one writer after the other. */
+#define MAX_RETRIES 64u
+
+/* Between two of them, for the writer to come on. */
+static void pause_briefly(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Looks the key up where nothing is moved meanwhile. */
+static bool find_undisturbed(const struct generation *generation, uint32_t hash,
+                             struct kv_slice key, struct lookup *lookup)
+{
+    uint64_t moves = index_moves(generation->index);
+    if (moves % 2 != 0)
+        return false;
+    generation_find(generation, hash, key, lookup);
+    return index_moves(generation->index) == moves;
+}
+
+/* The generation that was looked at, NULL if no lookup was left alone by writers. */
+static const struct generation *find(struct datafile *file, uint32_t hash, struct kv_slice key,
+                                     struct lookup *lookup)
+{
+    const struct generation *generation = datafile_current(file);
+    unsigned retries = 0;
+    bool found;
+    while (!(found = find_undisturbed(generation, hash, key, lookup)) && retries < MAX_RETRIES) {
+        retries++;
+        pause_briefly();
+        generation = datafile_current(file);
+    }
+    if (retries > 0) /* once for all: writers use the same cache line */
+        atomic_fetch_add_explicit(&file->read_retries, retries, memory_order_relaxed);
+    return found ? generation : NULL;
+}
+
+bool optimistic_get(struct kvstore *store, struct place place, struct kv_slice key, void *buffer,
+                    size_t capacity, struct kvstore_entry *entry, enum kv_status *status)
+{
+    struct lookup lookup;
+    struct reader *reader = readers_enter(store->readers);
+    bool done = false;
+    if (reader) {
+        const struct generation *generation =
+            find(place.file, keyhash_index(place.hash), key, &lookup);
+        if (generation) {
+            *status = read_found(store, generation, &lookup, buffer, capacity, entry);
+            done = *status != KV_CORRUPT;
+        }
+        readers_leave(reader);
+    }
+    if (!done)
+        atomic_fetch_add_explicit(&place.file->read_fallbacks, 1, memory_order_relaxed);
+    return done;
+}

@@ -1,0 +1,31 @@
+/*
+ * optimistic: kvstore_get without a lock.
+ *
+ * 1. Register as a reader (readers.h): from then on the generation that is found in use stays.
+ * 2. Look the key up in its index, and again if items were moved meanwhile (index.h).
+ * 3. The lookup now holds: at one moment since the call began, what it says was true. The record it
+ *    found never changes, and is there until step 4, so that verifying and copying it, however
+ *    large, needs no second look.
+ * 4. Leave.
+ *
+ * That the generation was replaced meanwhile, by a compaction, does not matter: an index that is out
+ * of use does not change any more, and its last state was true when it was replaced, which is since
+ * the call began.
+ *
+ * Lookups are repeated a few times; then, and where anything is damaged (which is told to the log
+ * under the lock only), the lock is taken after all: no writer can keep a reader for ever.
+ */
+#ifndef MQKV_KVSTORE_OPTIMISTIC_H
+#define MQKV_KVSTORE_OPTIMISTIC_H
+
+#include <stdbool.h>
+
+#include "kvstore/store.h"
+
+/* Arguments as of kvstore_get, and the key's place. False: to be done under the lock; the outputs
+ * may have been written to all the same. Counts retries and fallbacks of the file. Only with
+ * store->readers. */
+bool optimistic_get(struct kvstore *store, struct place place, struct kv_slice key, void *buffer,
+                    size_t capacity, struct kvstore_entry *entry, enum kv_status *status);
+
+#endif
