@@ -248,6 +248,24 @@ void lockset_write_unlock(struct lockset *locks, uint32_t file)
     require(locks->kind.unlock(lock_of(locks, file)), "releasing a write lock");
 }
 
+void lockset_write_lock_all(struct lockset *locks)
+{
+    for (uint32_t i = 0; i < locks->lock_count; i++)
+        acquire(&locks->locks[i], locks->kind.try_write, locks->kind.write);
+}
+
+void lockset_write_unlock_all(struct lockset *locks)
+{
+    for (uint32_t i = 0; i < locks->lock_count; i++)
+        require(locks->kind.unlock(&locks->locks[i]), "releasing a write lock");
+}
+
+void lockset_renew(struct lockset *locks)
+{
+    for (uint32_t i = 0; i < locks->lock_count; i++)
+        require(locks->kind.init(&locks->locks[i]), "making a lock anew");
+}
+
 uint64_t lockset_memory_bytes(const struct lockset *locks)
 {
     return sizeof *locks + (uint64_t)locks->lock_count * sizeof(union lock);

@@ -6,7 +6,7 @@
  *
  * Lock order of the engine, whole:  file lock (this)  ->  one of the mutexes in sync.c, compact.c and
  * sweep.c  ->  nothing. The sync slot of a file (sync.h) is taken before its file lock.
- * No thread holds two file locks; with a global strategy all files share one lock.
+ * No thread holds two file locks, but around a fork; with a global strategy all files share one lock.
  */
 #ifndef MQKV_KVSTORE_LOCK_H
 #define MQKV_KVSTORE_LOCK_H
@@ -26,6 +26,14 @@ void lockset_read_lock(struct lockset *locks, uint32_t file);
 void lockset_read_unlock(struct lockset *locks, uint32_t file);
 void lockset_write_lock(struct lockset *locks, uint32_t file);
 void lockset_write_unlock(struct lockset *locks, uint32_t file);
+
+/* Every lock, in the order of the files: the one case in which a thread holds more than one. */
+void lockset_write_lock_all(struct lockset *locks);
+void lockset_write_unlock_all(struct lockset *locks);
+
+/* In a process just forked by a thread that held every lock: makes them anew, free. (Its copies say
+ * that they are held by a thread of the parent.) */
+void lockset_renew(struct lockset *locks);
 
 /* Memory of the locks. */
 uint64_t lockset_memory_bytes(const struct lockset *locks);

@@ -103,8 +103,7 @@ static bool parse_rwlock(const char *text, struct server_options *options)
 
 static bool parse_dispatch(const char *text, struct server_options *options)
 {
-    (void)options; /* one value so far: it is what runs */
-    return strcmp(text, "pool") == 0;
+    return dispatch_model_parse(text, &options->dispatch);
 }
 
 static bool parse_lanes(const char *text, struct server_options *options)
@@ -196,7 +195,7 @@ static const struct option_row rows[] = {
     {"datafiles", 'd', "D", parse_datafiles, "a number of data files, 1..4096",
      "data files (default: the store's own, 4 for a new one)"},
     {"workers", 'w', "M", parse_workers, "a number of worker threads, 1..256",
-     "worker threads (default: the number of CPUs)"},
+     "worker threads (default: the number of CPUs); see --dispatch in serverk(1)"},
     {"dir", 'f', "DIR", parse_dir, "a directory", "data directory (default ./datafiles)"},
     {"mq", 'm', "NAME", parse_queue, "'/' and then 1..64 of letters, digits, '.', '_', '-'",
      "request queue (default " WIRE_DEFAULT_QUEUE_NAME ")"},
@@ -207,8 +206,8 @@ static const struct option_row rows[] = {
      "file-rwlock|file-mutex|global-rwlock|global-mutex|optimistic (default file-rwlock)"},
     {"rwlock", 0, "PREFERENCE", parse_rwlock, "prefer-writer or prefer-reader",
      "prefer-writer|prefer-reader: who goes first at a lock (default prefer-writer)"},
-    {"dispatch", 0, "MODEL", parse_dispatch, "pool (the one model that there is)",
-     "pool (the default, and all that there is)"},
+    {"dispatch", 0, "MODEL", parse_dispatch, "pool, event, thread or process",
+     "pool|event|thread|process: who executes requests (default pool)"},
     {"lanes", 0, "MODE", parse_lanes, "auto, worker or shared",
      "auto|worker|shared: how requests reach the workers (default auto)"},
     {"spin", 0, "HOW", parse_spin, "auto, off or microseconds, 1..100000",
@@ -303,13 +302,10 @@ static enum options_outcome explain_bad_option(int code, char **argv, struct kv_
 
 static void set_defaults(struct server_options *options)
 {
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     *options = (struct server_options){
         .dir = "./datafiles",
         .queue = WIRE_DEFAULT_QUEUE_NAME,
-        .workers = cpus < 1                     ? 1
-                   : cpus > OPTIONS_MAX_WORKERS ? OPTIONS_MAX_WORKERS
-                                                : (uint32_t)cpus,
+        .dispatch = DISPATCH_POOL,
         .durability = KVSTORE_SYNC_INTERVAL,
         .sync_interval_ms = 1000,
         .locking = KVSTORE_FILE_RWLOCK,
@@ -321,9 +317,8 @@ static void set_defaults(struct server_options *options)
     };
 }
 
-/* What each option alone can not tell. */
-static enum options_outcome check_together(const struct server_options *options,
-                                           struct kv_error *error)
+static enum options_outcome check_rwlock(const struct server_options *options,
+                                         struct kv_error *error)
 {
     if (!options->rwlock_given || kvstore_locking_has_rwlocks(options->locking))
         return OPTIONS_RUN;
@@ -332,6 +327,27 @@ static enum options_outcome check_together(const struct server_options *options,
                  "out one of the two",
                  kvstore_rwlock_name(options->rwlock), kvstore_locking_name(options->locking));
     return OPTIONS_BAD;
+}
+
+/* Fills in the default of -w, which depends on --dispatch. */
+static enum options_outcome settle_workers(struct server_options *options, struct kv_error *error)
+{
+    if (options->workers == 0)
+        options->workers = dispatch_model_default_workers(options->dispatch);
+    if (options->dispatch != DISPATCH_EVENT || options->workers == 1)
+        return OPTIONS_RUN;
+    kv_error_set(error, KV_USAGE,
+                 "--workers: '%u' has no meaning with --dispatch event, where one thread does "
+                 "everything; leave out one of the two",
+                 options->workers);
+    return OPTIONS_BAD;
+}
+
+/* What each option alone can not tell. */
+static enum options_outcome check_together(struct server_options *options, struct kv_error *error)
+{
+    enum options_outcome outcome = check_rwlock(options, error);
+    return outcome == OPTIONS_RUN ? settle_workers(options, error) : outcome;
 }
 
 enum options_outcome options_parse(int argc, char **argv, struct server_options *options,

@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "kvstore/kvstore.h"
+#include "serverk/dispatch_model.h"
 #include "wire/wait.h"
 
 #define OPTIONS_MAX_WORKERS 256u
@@ -25,7 +26,8 @@ struct server_options {
     const char *dir;
     const char *queue;
     uint32_t datafiles; /* 0: the store's own */
-    uint32_t workers;
+    uint32_t workers;   /* what it counts depends on dispatch (dispatch_model.h) */
+    enum dispatch_model dispatch;
     enum kvstore_durability durability;
     uint32_t sync_interval_ms;
     enum kvstore_locking locking;

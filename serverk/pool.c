@@ -33,6 +33,7 @@ struct pool_worker {
 
 struct pool {
     const struct service *service;
+    struct pool_feed feed;
     unsigned count;
     int stop_event;
     int shared_epoll; /* LANES_AUTO: all lanes in use; else -1 */
@@ -61,8 +62,10 @@ static void receive_loop(struct pool_worker *self)
     struct receiver *receiver = &self->worker.receiver;
     uint64_t busy_since_ns = 0;
     ssize_t size;
+    const struct pool_feed *feed = &self->pool->feed;
     while ((size = receiver_take(receiver)) > 0) {
-        uint64_t now_ns = worker_handle(&self->worker, (size_t)size);
+        uint64_t now_ns = feed->handle ? feed->handle(feed->context, &self->worker, (size_t)size)
+                                       : worker_handle(&self->worker, (size_t)size);
         if (receiver->crew)
             watch_backlog(receiver, &busy_since_ns, now_ns);
         if (!receiver->blocking)
@@ -85,6 +88,8 @@ static void *worker_main(void *argument)
         pthread_sigmask(SIG_UNBLOCK, &wake, NULL);
     }
     receive_loop(self);
+    if (self->pool->feed.finish)
+        self->pool->feed.finish(self->pool->feed.context);
     atomic_store(&self->ended, true);
     return NULL;
 }
@@ -241,14 +246,19 @@ static enum kv_status set_up_workers(struct pool *pool, struct kv_error *error)
     return KV_OK;
 }
 
-enum kv_status pool_start(const struct service *service, struct pool **result,
-                          struct kv_error *error)
+enum kv_status pool_start(const struct service *service, const struct pool_feed *feed,
+                          struct pool **result, struct kv_error *error)
 {
-    unsigned count = service->options->workers;
+    const struct server_options *options = service->options;
+    unsigned count = dispatch_model_receivers(options->dispatch, options->workers);
     struct pool *pool = calloc(1, sizeof *pool + count * sizeof pool->workers[0]);
-    if (!pool)
+    if (!pool) {
+        if (feed->free)
+            feed->free(feed->context);
         return kv_error_set(error, KV_NO_MEMORY, "out of memory for %u workers (-w)", count);
+    }
     pool->service = service;
+    pool->feed = *feed;
     pool->count = count;
     pool->shared_epoll = -1;
     for (unsigned i = 0; i < count; i++)
@@ -338,5 +348,7 @@ void pool_free(struct pool *pool)
     if (pool->stop_event >= 0)
         close(pool->stop_event);
     lanes_set_watcher(pool->service->lanes, NULL, NULL);
+    if (pool->feed.free)
+        pool->feed.free(pool->feed.context);
     free(pool);
 }

@@ -1,5 +1,6 @@
 /*
- * pool: --dispatch pool: M worker threads, fed as --lanes says; the kernel is the run queue.
+ * pool: --dispatch pool: M worker threads, fed as --lanes says; the kernel is the run queue. The other
+ * models are pools of one, whose worker may hand messages on (dispatch.h).
  *
  *   shared  one queue; all workers block in its receive (a single one polls it by rule Z)
  *   worker  queue q is served by the workers w with w mod queues = q, or, if there are fewer workers
@@ -11,16 +12,30 @@
 #define MQKV_SERVERK_POOL_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "common/error.h"
 #include "serverk/service.h"
 
 struct pool;
+struct worker;
 
-/* Starts service->options->workers threads, all signals blocked. service->statistics has as many
- * blocks. */
-enum kv_status pool_start(const struct service *service, struct pool **pool,
-                          struct kv_error *error);
+/* What the workers of a pool do with messages if they do not handle them themselves. */
+struct pool_feed {
+    void *context;
+    /* In place of worker_handle (worker.h). NULL: that. */
+    uint64_t (*handle)(void *context, struct worker *worker, size_t size);
+    /* Called by a worker before it ends. NULL: nothing. */
+    void (*finish)(void *context);
+    /* Frees the context, after pool_stop. NULL: nothing. */
+    void (*free)(void *context);
+};
+
+/* Starts as many threads as the dispatch model has receivers, all signals blocked; theirs are the
+ * first blocks of service->statistics. The feed is the pool's from here on, also on failure. */
+enum kv_status pool_start(const struct service *service, const struct pool_feed *feed,
+                          struct pool **pool, struct kv_error *error);
 
 /* Each worker finishes its message and ends; returns when all have. */
 void pool_stop(struct pool *pool);

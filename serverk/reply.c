@@ -28,8 +28,10 @@ static bool extend(struct reply *reply)
 {
     if (reply->extended)
         return true;
-    if (!transfer_reserve(&reply->session->transfers, reply->budget))
+    if (!reply->budget || !transfer_reserve(&reply->session->transfers, reply->budget)) {
+        reply->too_large = true;
         return false;
+    }
     reply->extended = true;
     reply->cursor.end = reply->cursor.start + reply->buffer_bytes;
     return true;

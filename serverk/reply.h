@@ -23,6 +23,7 @@ struct reply {
     struct write_cursor cursor; /* its end is the limit for now */
     size_t buffer_bytes;        /* the limit once it is extended */
     bool extended;              /* may be larger than a message: a transfer is reserved */
+    bool too_large;             /* it wanted to be, and could not */
     uint16_t results;
     uint16_t results_to_come;
 
@@ -42,7 +43,8 @@ struct reply_place {
     size_t capacity;
 };
 
-/* buffer and scratch stay the caller's. KV_OVERLOADED: see above. */
+/* buffer and scratch stay the caller's. budget NULL: it must not become larger than a message.
+ * KV_OVERLOADED: see above. */
 enum kv_status reply_start(struct reply *reply, struct session *session,
                            struct transfer_budget *budget, const struct wire_header *request,
                            uint8_t *buffer, size_t buffer_bytes, uint8_t *scratch,

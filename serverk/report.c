@@ -82,7 +82,9 @@ static void put_flag(struct json *json, const char *name, bool flag)
 
 static void sum_statistics(const struct service *service, struct worker_statistics *sum)
 {
-    statistics_sum(sum, service->statistics, service->options->workers);
+    const struct server_options *options = service->options;
+    unsigned blocks = dispatch_model_writers(options->dispatch, options->workers);
+    statistics_sum(sum, service->statistics, blocks);
     commit_statistics(service->commit, sum);
 }
 
@@ -111,6 +113,24 @@ static void put_workers(const struct service *service, struct json *json)
     put_number(json, "workers_awake", counts.on_duty + counts.away);
 }
 
+/* Of the models in which each request has a thread or process of its own. */
+static void put_requests_alive(const struct service *service, struct json *json)
+{
+    if (!service->vacancies)
+        return;
+    struct vacancy_counts counts = vacancies_counts(service->vacancies);
+    begin_member(json, "alive");
+    open_object(json);
+    put_number(json, "now", counts.live);
+    put_number(json, "most", counts.live_max);
+    put_number(json, "limit", counts.places);
+    put_number(json, "started", counts.started);
+    put_number(json, "limit_waits", counts.waits);
+    put_number(json, "died", counts.died);
+    put_number(json, "taken_back", counts.taken_back);
+    close_object(json);
+}
+
 static void put_server(const struct service *service, struct json *json)
 {
     const struct server_options *options = service->options;
@@ -124,7 +144,8 @@ static void put_server(const struct service *service, struct json *json)
     put_text(json, "dir", options->dir);
     put_number(json, "datafiles", kvstore_datafiles(service->store));
     put_workers(service, json);
-    put_text(json, "dispatch", "pool");
+    put_text(json, "dispatch", dispatch_model_name(options->dispatch));
+    put_requests_alive(service, json);
     put_queues(service, json);
     put_text(json, "locking", kvstore_locking_name(options->locking));
     if (kvstore_locking_has_rwlocks(options->locking))

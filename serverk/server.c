@@ -14,8 +14,8 @@
 #include "common/random.h"
 #include "serverk/control.h"
 #include "serverk/daemonize.h"
+#include "serverk/dispatch.h"
 #include "serverk/leftovers.h"
-#include "serverk/pool.h"
 #include "wire/queue.h"
 
 #define MAX_SESSIONS 4096u
@@ -56,7 +56,8 @@ static struct lanes_options lanes_options(const struct server_options *options)
 {
     return (struct lanes_options){.name = options->queue,
                                   .mode = options->lanes,
-                                  .workers = options->workers,
+                                  .workers =
+                                      dispatch_model_receivers(options->dispatch, options->workers),
                                   .queue_mode = options->mode,
                                   .group = options->group};
 }
@@ -83,6 +84,17 @@ static void set_budget(struct transfer_budget *budget, uint32_t max_value_bytes)
         budget->max_bytes = LARGE_MESSAGE_BYTES;
 }
 
+static unsigned statistics_blocks(const struct server_options *options)
+{
+    return dispatch_model_writers(options->dispatch, options->workers);
+}
+
+/* Only a pool has a crew: elsewhere one thread receives. */
+static bool wants_crew(const struct server_options *options)
+{
+    return options->dispatch == DISPATCH_POOL && options->lanes == LANES_AUTO;
+}
+
 /* The parts that need nothing but memory. */
 static enum kv_status create_parts(struct server *server, struct kv_error *error)
 {
@@ -92,37 +104,53 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
     service->budget = &server->budget;
     service->instance = random_secret();
     service->started_ns = clock_monotonic_ns();
-    service->statistics = statistics_create(options->workers);
+    service->statistics = statistics_create_shared(statistics_blocks(options));
     service->sessions =
         session_table_create(session_capacity(kvstore_datafiles(service->store)), service->lanes,
                              control_epoll(server->control), service->budget);
     if (service->sessions)
         service->commit = commit_create(service->store, service->sessions, service->budget);
-    if (options->lanes == LANES_AUTO) {
+    if (dispatch_model_counts(options->dispatch))
+        service->vacancies = vacancies_create(options->workers);
+    if (wants_crew(options)) {
         long cpus = sysconf(_SC_NPROCESSORS_ONLN);
         service->crew = crew_create(options->workers, cpus < 1 ? 1 : (unsigned)cpus);
     }
     if (!service->statistics || !service->sessions || !service->commit ||
-        (options->lanes == LANES_AUTO && !service->crew))
+        (dispatch_model_counts(options->dispatch) && !service->vacancies) ||
+        (wants_crew(options) && !service->crew))
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
     return KV_OK;
+}
+
+/* Who executes requests. */
+static const char *describe_workers(const struct server_options *options, char text[64])
+{
+    char count[32];
+    if (options->dispatch == DISPATCH_EVENT)
+        return "one thread (event)";
+    if (options->dispatch == DISPATCH_POOL)
+        return format_count(options->workers, "worker", text);
+    snprintf(text, 64, "up to %s at once (a %s each)",
+             format_count(options->workers, "request", count),
+             dispatch_model_name(options->dispatch));
+    return text;
 }
 
 static void log_start(const struct service *service)
 {
     const struct server_options *options = service->options;
-    char datafiles[32], workers[32], lanes[LANE_PLAN_TEXT_BYTES], interval[16] = "";
+    char datafiles[32], workers[64], lanes[LANE_PLAN_TEXT_BYTES], interval[16] = "";
     if (lanes_shortfall(service->lanes))
         log_warn("%s", lanes_shortfall(service->lanes));
     if (options->durability == KVSTORE_SYNC_INTERVAL)
         snprintf(interval, sizeof interval, ":%u", options->sync_interval_ms);
-    log_info("serverk " MQKV_VERSION
-             " ready: pid %ld, queue %s, dir %s, %s, %s, %s (%s), sync %s%s",
-             (long)getpid(), options->queue, options->dir,
-             format_count(kvstore_datafiles(service->store), "data file", datafiles),
-             format_count(options->workers, "worker", workers),
-             lane_plan_describe(lanes_plan(service->lanes), lanes), lanes_mode_name(options->lanes),
-             durability_name(options->durability), interval);
+    log_info(
+        "serverk " MQKV_VERSION " ready: pid %ld, queue %s, dir %s, %s, %s, %s (%s), sync %s%s",
+        (long)getpid(), options->queue, options->dir,
+        format_count(kvstore_datafiles(service->store), "data file", datafiles),
+        describe_workers(options, workers), lane_plan_describe(lanes_plan(service->lanes), lanes),
+        lanes_mode_name(options->lanes), durability_name(options->durability), interval);
 }
 
 static enum kv_status release(struct server *server, struct kv_error *error);
@@ -153,7 +181,7 @@ enum kv_status server_start(const struct server_options *options, struct server 
     }
     if (status == KV_OK) {
         leftovers_remove(options->queue);
-        status = pool_start(service, &server->pool, error);
+        status = dispatch_start(service, &server->pool, error);
     }
     if (status != KV_OK) {
         release(server, NULL);
@@ -190,7 +218,8 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     enum kv_status status = kvstore_close(service->store, error);
     commit_free(service->commit);
     crew_free(service->crew);
-    free(service->statistics);
+    vacancies_free(service->vacancies);
+    statistics_free_shared(service->statistics, statistics_blocks(service->options));
     if (server->pidfile_written)
         unlink(service->options->pidfile);
     lanes_close(service->lanes);
@@ -258,7 +287,8 @@ enum kv_status server_check(const struct server_options *options, struct kv_erro
         return status;
     struct wire_limits limits;
     wire_limits_read(&limits);
-    struct lane_plan plan = lane_plan_first(options->lanes, options->workers, &limits);
+    unsigned receivers = dispatch_model_receivers(options->dispatch, options->workers);
+    struct lane_plan plan = lane_plan_first(options->lanes, receivers, &limits);
     char lanes[LANE_PLAN_TEXT_BYTES], need[32], have[32];
     printf("queue %s: %s: %s of the %s that ulimit -q allows this user\n", options->queue,
            lane_plan_describe(&plan, lanes), format_size(lane_plan_charge(&plan), need),

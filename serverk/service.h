@@ -15,6 +15,7 @@
 #include "serverk/session.h"
 #include "serverk/statistics.h"
 #include "serverk/transfer.h"
+#include "serverk/vacancies.h"
 
 /* A whole request or reply may be so much larger than the largest value: room for the longest key
  * and every other field. */
@@ -27,8 +28,9 @@ struct service {
     struct session_table *sessions;
     struct transfer_budget *budget;
     struct commit *commit;
-    struct crew *crew;                    /* NULL unless --lanes auto */
-    struct worker_statistics *statistics; /* a block for each worker */
+    struct crew *crew;                    /* NULL unless --dispatch pool and --lanes auto */
+    struct vacancies *vacancies;          /* NULL unless --dispatch thread or process */
+    struct worker_statistics *statistics; /* dispatch_model_writers blocks */
     uint64_t instance;                    /* random: this start of the daemon */
     uint64_t started_ns;
 };

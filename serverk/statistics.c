@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct worker_statistics *statistics_create(unsigned count)
 {
@@ -10,6 +11,19 @@ struct worker_statistics *statistics_create(unsigned count)
     if (blocks)
         memset(blocks, 0, bytes);
     return blocks;
+}
+
+struct worker_statistics *statistics_create_shared(unsigned count)
+{
+    void *blocks = mmap(NULL, count * sizeof(struct worker_statistics), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return blocks == MAP_FAILED ? NULL : blocks;
+}
+
+void statistics_free_shared(struct worker_statistics *blocks, unsigned count)
+{
+    if (blocks)
+        munmap(blocks, count * sizeof *blocks);
 }
 
 /* Adds n counters of a block that may be written meanwhile. */

@@ -54,6 +54,11 @@ static inline void statistics_add(uint64_t *counter, uint64_t count)
 /* Blocks for `count` writers, zeroed; NULL: out of memory. Free with free(). */
 struct worker_statistics *statistics_create(unsigned count);
 
+/* The same in memory that processes forked later share with this one; NULL: out of memory. Free with
+ * statistics_free_shared, which takes NULL. */
+struct worker_statistics *statistics_create_shared(unsigned count);
+void statistics_free_shared(struct worker_statistics *blocks, unsigned count);
+
 /* Adds `count` blocks into *sum, which starts from {0}. */
 void statistics_sum(struct worker_statistics *sum, const struct worker_statistics *blocks,
                     unsigned count);

@@ -7,7 +7,6 @@
 #include "serverk/deliver.h"
 #include "serverk/execute.h"
 #include "serverk/handshake.h"
-#include "wire/message.h"
 
 /* After a message that needed more than so much of a buffer, the memory goes back to the kernel. */
 #define KEEP_BYTES (1u << 20)
@@ -47,6 +46,25 @@ void worker_free(struct worker *worker)
         if (buffers[i])
             munmap(buffers[i], worker->buffer_bytes);
     commit_waits_free(&worker->waits);
+}
+
+bool worker_init_buffer(struct worker *worker)
+{
+    struct lanes *lanes = worker->service->lanes;
+    worker->receiver = (struct receiver){.lanes = lanes,
+                                         .statistics = worker->statistics,
+                                         .buffer_bytes = lanes_message_bytes(lanes),
+                                         .sleep_epoll = -1,
+                                         .taken = 1}; /* no estimates: it does not receive */
+    worker->receiver.buffer = malloc(worker->receiver.buffer_bytes);
+    return worker->receiver.buffer != NULL;
+}
+
+void worker_take_message(struct worker *worker, struct worker *from)
+{
+    uint8_t *buffer = worker->receiver.buffer;
+    worker->receiver.buffer = from->receiver.buffer;
+    from->receiver.buffer = buffer;
 }
 
 void worker_expect_long(struct worker *worker)
@@ -103,7 +121,7 @@ static void send_reply(struct worker *worker, struct session *session, struct re
     give_back_memory(worker, message.size);
 }
 
-static bool deadline_passed(const struct wire_header *request)
+bool deadline_passed(const struct wire_header *request)
 {
     return request->deadline_ms != 0 && clock_monotonic_coarse_ms() >= request->deadline_ms;
 }

@@ -11,6 +11,7 @@
 
 #include "serverk/receiver.h"
 #include "serverk/service.h"
+#include "wire/message.h"
 
 /* Used by one thread. */
 struct worker {
@@ -35,6 +36,16 @@ struct worker {
 bool worker_init(struct worker *worker, const struct service *service,
                  struct worker_statistics *statistics);
 void worker_free(struct worker *worker);
+
+/* For a worker that gets its messages from another: sets up its receiver to hold one. False: out of
+ * memory; the buffer is freed by whoever calls worker_free. */
+bool worker_init_buffer(struct worker *worker);
+
+/* Takes over the message that `from` has received, by exchanging the buffers. */
+void worker_take_message(struct worker *worker, struct worker *from);
+
+/* True if the time has passed until which the client wanted its request executed. */
+bool deadline_passed(const struct wire_header *request);
 
 /* Deals with the message of `size` bytes in the receiver's buffer. Returns the time (monotonic ns) it
  * was done. */

@@ -62,6 +62,28 @@ START_TEST(everything_given)
 }
 END_TEST
 
+START_TEST(workers_depend_on_dispatch)
+{
+    for (unsigned i = 0; i < DISPATCH_MODELS; i++) {
+        char line[64];
+        enum dispatch_model model = (enum dispatch_model)i;
+        snprintf(line, sizeof line, "--dispatch %s", dispatch_model_name(model));
+        ck_assert_int_eq(parse(line), OPTIONS_RUN);
+        ck_assert_int_eq(options.dispatch, model);
+        ck_assert_uint_eq(options.workers, dispatch_model_default_workers(model));
+        ck_assert_uint_ge(options.workers, 1);
+    }
+    ck_assert_int_eq(parse("-w 1 --dispatch event"), OPTIONS_RUN);
+    ck_assert_int_eq(parse("-w 7 --dispatch thread"), OPTIONS_RUN);
+    ck_assert_uint_eq(options.workers, 7);
+    ck_assert_uint_eq(dispatch_model_receivers(DISPATCH_POOL, 7), 7);
+    ck_assert_uint_eq(dispatch_model_receivers(DISPATCH_PROCESS, 7), 1);
+    ck_assert_uint_eq(dispatch_model_writers(DISPATCH_EVENT, 1), 1);
+    ck_assert_uint_eq(dispatch_model_writers(DISPATCH_THREAD, 7), 8);
+    ck_assert_uint_eq(dispatch_model_writers(DISPATCH_PROCESS, 7), 9);
+}
+END_TEST
+
 START_TEST(long_forms_with_equals_sign)
 {
     ck_assert_int_eq(parse("--workers=2 --mq=/a.b-c --sync=always --locking=file-mutex"),
@@ -92,7 +114,9 @@ static const char *const refused[][3] = {
     {"--sync always:5", "--sync", "'always:5'"},
     {"--sync inter", "--sync", "'inter'"},
     {"--locking pessimistic", "--locking", "'pessimistic'"},
-    {"--dispatch event", "--dispatch", "'event'"},
+    {"--dispatch fork", "--dispatch", "'fork'"},
+    {"--dispatch event -w 2", "--workers", "one thread"},
+    {"-w 256 --dispatch event", "--workers", "'256'"},
     {"--lanes many", "--lanes", "'many'"},
     {"--spin 0", "--spin", "'0'"},
     {"--max-value 65M", "--max-value", "'65M'"},
@@ -133,6 +157,7 @@ Suite *suite_serverk_options(void)
     TCase *cases = tcase_create("options");
     tcase_add_test(cases, defaults);
     tcase_add_test(cases, everything_given);
+    tcase_add_test(cases, workers_depend_on_dispatch);
     tcase_add_test(cases, long_forms_with_equals_sign);
     tcase_add_loop_test(cases, refused_with_option_and_value, 0,
                         (int)(sizeof refused / sizeof refused[0]));

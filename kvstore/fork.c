@@ -1,0 +1,16 @@
+#include "kvstore/store.h"
+
+void kvstore_fork_begin(struct kvstore *store)
+{
+    lockset_write_lock_all(store->locks);
+}
+
+void kvstore_fork_end(struct kvstore *store)
+{
+    lockset_write_unlock_all(store->locks);
+}
+
+void kvstore_fork_in_child(struct kvstore *store)
+{
+    lockset_renew(store->locks);
+}
