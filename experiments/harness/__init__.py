@@ -1,15 +1,22 @@
 """The experiment harness: reads studies, runs their points, keeps raw rows, analyses, reports.
 
 Standard library only. The modules, from what is read to what is written:
-  study      a study's definition file (study.conf, published.csv)
+  sections   a definition file, with errors that name section and key
+  study      a study's definition (study.conf, published.csv)
+  claim      what the source concludes, in a form that can be judged
   machine    facts about this machine and build, and how busy it is
   processes  the daemon and the load program: start, count, end
   point      one run: fresh daemon, warm-up, measurement, one row
   results    raw rows and manifest on disk, so that a run can be resumed
+  noise      which runs were disturbed, and are repeated
   progress   what a person sees meanwhile
+  formula    columns computed from columns
   summary    means, bootstrap intervals and ratios from raw rows
   verdict    whether a published claim holds, in words made from the numbers
+  comparison the same for one comparison of points
+  content    all that a report says, as data
   report     REPORT.md
+  figure     what the plots need beside the summary
 """
 
 

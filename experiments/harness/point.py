@@ -27,6 +27,7 @@ class Commands:
 
     server: str
     ping: str
+    fill: str
     warmup: str
     measure: str
     collect: str
@@ -42,15 +43,19 @@ def commands(study, profile, point, places, queue, store, seed):
         "queue": queue,
         "store": store,
         "seed": seed,
-        "series_options": series.options,
         study.knob: point.value,
     }
+    nested = {}  # these may hold fields themselves
+    section = study.value_sections.get(point.value)
+    for given in (study.fields, profile.fields, section.fields if section else {}, series.fields):
+        nested |= given
 
     def fill(template, **more):
         try:
-            return " ".join(template.format(**fields, **more).split())
+            own = {name: text.format(**fields, **more) for name, text in nested.items()}
+            return " ".join(template.format(**(fields | more | own)).split())
         except (KeyError, IndexError, ValueError) as error:
-            known = ", ".join("{%s}" % name for name in [*fields, *more])
+            known = ", ".join("{%s}" % name for name in [*fields, *nested, *more])
             raise HarnessError(
                 f"{study.name}: study.conf: {error} in a command; known fields: {known}"
             ) from error
@@ -58,6 +63,7 @@ def commands(study, profile, point, places, queue, store, seed):
     return Commands(
         server=fill(study.server_command),
         ping=f"{places.build / 'clientk'} -m {queue} --wait --timeout 10000 ping",
+        fill=fill(study.fill_command),
         warmup=fill(
             study.load_command, seconds=_plain(profile.warmup_s), prepare=study.prepare_options
         ),
@@ -78,28 +84,33 @@ def run(study, profile, point, places, seed):
         started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         if lines.server:
             with processes.Daemon(lines.server, queue, folder / "log") as daemon:
-                measured = _measure(profile, lines, daemon)
-                measured.update(_collect(study, lines))
+                measured = _measure(study, profile, lines, daemon)
         else:
-            measured = _measure(profile, lines, None)
+            measured = _measure(study, profile, lines, None)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     row = {"series": point.series, study.knob: point.value, "repeat": point.repeat}
     row |= {"started_utc": started, "seed": seed}
     row |= {("load_" + name if name in row else name): text for name, text in measured.items()}
-    missing = [name for name in study.metrics if name not in row]
+    missing = [m for m in study.metrics if m not in row and m not in study.computed]
     if missing:
         raise HarnessError(f"{study.name}: the load printed no column {', '.join(missing)}")
     return row, lines
 
 
-def _measure(profile, lines, daemon):
-    """Warm-up, then the measured load between two readings of every counter."""
+def _measure(study, profile, lines, daemon):
+    """Filling, warm-up, then the measured load between two readings of every counter."""
     if daemon:
         daemon.wait_until_ready(lines.ping)
+    if lines.fill:
+        processes.run_load(lines.fill, profile.warmup_s)
     if profile.warmup_s > 0:
         processes.run_load(lines.warmup, profile.warmup_s)
-    return measured_load(lines.measure, profile.measure_s, daemon)
+    if not (daemon and lines.collect):
+        return measured_load(lines.measure, profile.measure_s, daemon)
+    before = _statistics(lines)
+    row = measured_load(lines.measure, profile.measure_s, daemon)
+    return row | _collect(study, before, _statistics(lines))
 
 
 def measured_load(command, expected_s, daemon):
@@ -145,23 +156,37 @@ def _parse_row(output, command):
     return rows[0]
 
 
-def _collect(study, lines):
-    """Columns that the study takes from the daemon's statistics after the measurement."""
-    if not lines.collect:
-        return {}
+def _statistics(lines):
+    """What [collect] command prints: the daemon's own account."""
     output, _ = processes.run_load(lines.collect, 10)
+    try:
+        return json.loads(output)
+    except ValueError as error:
+        raise HarnessError(f"no JSON from: {lines.collect}: {error}") from error
+
+
+def _collect(study, before, after):
+    """Columns that the study takes from the daemon's statistics: what stands there after the
+    measurement, or (`increase PATH`) by how much it grew meanwhile."""
     columns = {}
     for column, path in study.collected.items():
-        node = json.loads(output)
-        for step in path.split("."):
-            try:
-                node = node[int(step)] if isinstance(node, list) else node[step]
-            except (KeyError, IndexError, ValueError, TypeError) as error:
-                raise HarnessError(
-                    f"{study.name}: [collect] {column} = {path}: nothing at '{step}'"
-                ) from error
-        columns[column] = node
+        kind, _, rest = path.partition(" ")
+        try:
+            if kind == "increase":
+                columns[column] = round(_at(after, rest) - _at(before, rest), 6)
+            else:
+                columns[column] = _at(after, path)
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            raise HarnessError(
+                f"{study.name}: [collect] {column} = {path}: nothing at {error}"
+            ) from error
     return columns
+
+
+def _at(node, path):
+    for step in path.split("."):
+        node = node[int(step)] if isinstance(node, list) else node[step]
+    return node
 
 
 def _plain(seconds):

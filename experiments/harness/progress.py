@@ -6,8 +6,10 @@ import time
 
 
 class Progress:
-    def __init__(self, title, runs):
+    def __init__(self, title, runs, afterwards_s=0):
+        """afterwards_s: what the studies after this one will take."""
         self.title = title
+        self.afterwards_s = afterwards_s
         self.runs = runs
         self.done = 0
         self.started = time.monotonic()
@@ -18,13 +20,21 @@ class Progress:
         self.done += 1
         self._show(f"{self.title} {self.done:3d}/{self.runs}  {text}  {self._time_left()}")
 
+    def one_more(self):
+        """A run beyond those announced."""
+        self.runs += 1
+
     def end(self):
         if self.terminal:
             sys.stderr.write("\n")
 
     def _time_left(self):
         per_run_s = (time.monotonic() - self.started) / max(self.done, 1)
-        return f"{duration(per_run_s * (self.runs - self.done))} left"
+        left_s = per_run_s * (self.runs - self.done)
+        text = f"{duration(left_s)} left"
+        if self.afterwards_s:
+            text += f" ({duration(left_s + self.afterwards_s)} with the studies after it)"
+        return text
 
     def _show(self, line):
         if self.terminal:

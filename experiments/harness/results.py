@@ -22,7 +22,14 @@ class Results:
         self.manifest_path = folder / "manifest.json"
 
     def points_done(self):
-        return {Point(row["series"], row[self.knob], int(row["repeat"])) for row in self._rows()}
+        return set(map(self.point_of, self.rows()))
+
+    def point_of(self, row):
+        return Point(row["series"], row[self.knob], int(row["repeat"]))
+
+    def rows(self):
+        """The complete rows on disk, in the order in which they were measured."""
+        return list(csv.DictReader(self._complete_rows().decode().splitlines()))
 
     def fingerprint(self):
         """Of the rows that are there; None if there are none."""
@@ -64,9 +71,6 @@ class Results:
         shutil.rmtree(earlier, ignore_errors=True)
         self.folder.rename(earlier)
         return earlier
-
-    def _rows(self):
-        return list(csv.DictReader(self._complete_rows().decode().splitlines()))
 
     def _complete_rows(self):
         """A kill in the middle of a write leaves a row without its newline: it does not count."""

@@ -3,19 +3,32 @@
 study.conf is an INI file; experiments/README.md explains every key with examples.
 """
 
-import configparser
 import csv
 import hashlib
 import pathlib
 from dataclasses import dataclass
 
-from harness import HarnessError
+from harness import HarnessError, claim, figure
+from harness.sections import Sections
 
 DEFAULT_METRICS = (
     "ops_per_s mean_us p50_us p90_us p99_us p999_us "
     "server_cpu_us_per_op server_switches_per_op client_cpu_us_per_op client_switches_per_op"
 )
-SHAPES = ("peak", "valley", "rising", "falling")
+EXPERIMENTS = pathlib.Path(__file__).resolve().parent.parent
+NAMES = {  # metric -> (what it is called, unit)
+    "ops_per_s": ("throughput", "requests/s"),
+    "mean_us": ("mean response time", "µs"),
+    "p50_us": ("median response time", "µs"),
+    "p90_us": ("90th percentile", "µs"),
+    "p99_us": ("99th percentile", "µs"),
+    "p999_us": ("99.9th percentile", "µs"),
+    "server_cpu_us_per_op": ("CPU of the daemon per request", "µs"),
+    "server_switches_per_op": ("context switches of the daemon per request", ""),
+    "server_peak_memory_kib": ("peak memory of the daemon", "KiB"),
+    "client_cpu_us_per_op": ("CPU of the clients per request", "µs"),
+    "client_switches_per_op": ("context switches of the clients per request", ""),
+}
 
 
 @dataclass
@@ -24,7 +37,7 @@ class Series:
 
     name: str
     label: str
-    options: str
+    fields: dict  # what its section gives to commands: {series_options} and fields of its own
 
 
 @dataclass
@@ -35,25 +48,28 @@ class Profile:
     repeats: int
     warmup_s: float
     measure_s: float
+    fields: dict  # further keys of its section, for commands
 
 
 @dataclass
-class Claim:
-    """What the source concludes: a text, and for each metric the shape that it implies."""
+class Value:
+    """One value of the knob that has a section of its own."""
 
-    text: str
-    shapes: dict  # metric -> one of SHAPES
-    why_holds: str  # the mechanism, in words
-    why_else: str  # the same if it holds in part or not
+    label: str
+    fields: dict  # further keys, for commands
 
 
 @dataclass
 class Published:
     """The source's own figures. Units are the source's; only ratios are compared with ours."""
 
-    series: str  # of ours, the one that repeats the published set-up
     column_of: dict  # our metric -> the column that corresponds to it
-    rows: list  # of dicts, as in published.csv
+    rows: list  # of dicts, as in published.csv, each with its series
+
+    def find(self, study, series, value):
+        """The row of a point, or None."""
+        found = (r for r in self.rows if r["series"] == series and r[study.knob] == value)
+        return next(found, None)
 
 
 @dataclass
@@ -70,19 +86,45 @@ class Study:
     symbol: str
     values: list  # of str: as they appear on command lines and in CSV
     base: str  # the value that ratios are relative to
+    base_series: str  # if not empty, ratios are relative to this series at the same value instead
     series: list
+    value_sections: dict  # value -> Value, where study.conf says more of it
+    fields: dict  # of commands, with what they are where neither series, value nor profile says it
     server_command: str
     load_command: str
     prepare_options: str
+    fill_command: str  # once before the warm-up
     collect_command: str
     collected: dict  # column of the raw row -> path in the JSON that collect_command prints
+    computed: dict  # column of the raw row -> formula over other columns
+    names: dict  # metric -> (what it is called, unit), beside NAMES
     profiles: dict
-    claim: Claim | None
+    claim: claim.Claim | None
     published: Published | None
+    plot: figure.Plot
 
     def definition_hash(self):
-        """Changes when the definition does: rows of different definitions are never mixed."""
-        return hashlib.sha256((self.folder / "study.conf").read_bytes()).hexdigest()[:16]
+        """Changes when what is measured does: rows of different definitions are never mixed. What is
+        only told of them (titles, claim, plot, formulas) may change."""
+        measured = (self.knob, self.values, self.fields, self.server_command, self.load_command)
+        measured += (self.prepare_options, self.fill_command, self.collect_command, self.collected)
+        measured += ([(one.name, one.fields) for one in self.series],)
+        measured += ([(name, one.fields) for name, one in self.value_sections.items()],)
+        return hashlib.sha256(repr(measured).encode()).hexdigest()[:16]
+
+    def name_of(self, metric):
+        """What a metric is called, and its unit."""
+        return self.names.get(metric) or NAMES.get(metric) or (metric, "")
+
+    def label_of(self, value):
+        section = self.value_sections.get(value)
+        return section.label if section else value
+
+    def base_text(self):
+        """What ratios are relative to."""
+        if self.base_series:
+            return next(s.label for s in self.series if s.name == self.base_series)
+        return f"{self.symbol} = {self.label_of(self.base)}"
 
     def profile(self, name):
         if name not in self.profiles:
@@ -91,147 +133,128 @@ class Study:
         return self.profiles[name]
 
 
+def find(name):
+    """The folder of a study: NAME of experiments/ or of a folder in there, else a path."""
+    for folder in (EXPERIMENTS / name, EXPERIMENTS / "scaling" / name):
+        if (folder / "study.conf").exists():
+            return folder
+    return pathlib.Path(name)
+
+
 def read(folder):
     """Reads the study in `folder`; raises HarnessError naming file, section and key."""
     folder = pathlib.Path(folder)
     path = folder / "study.conf"
-    parser = configparser.ConfigParser(
-        interpolation=None, delimiters=("=",), inline_comment_prefixes=("#",)
-    )
-    try:
-        with open(path, encoding="utf-8") as file:
-            parser.read_file(file)
-    except OSError as error:
-        raise HarnessError(f"cannot read the study: {error}") from error
-    except configparser.Error as error:
-        raise HarnessError(f"{path}: {error}") from error
-    reader = _Sections(path, parser)
+    sections = Sections(path)
 
-    knob = reader.need("knob", "name")
-    values = reader.need("knob", "values").split()
-    base = reader.get("knob", "base", values[0] if values else "")
+    knob = sections.need("knob", "name")
+    values = sections.need("knob", "values").split()
+    base = sections.get("knob", "base", values[0])
     if base not in values:
         raise HarnessError(f"{path}: [knob] base = {base} is not among its values")
+    series = _series(sections)
+    names = [one.name for one in series]
+    base_series = sections.get("study", "base_series", "")
+    if base_series and base_series not in names:
+        raise HarnessError(f"{path}: [study] base_series = {base_series} is no series")
+    metrics = sections.get("study", "metrics", DEFAULT_METRICS).split()
     return Study(
         folder=folder,
         name=folder.resolve().name,
-        title=reader.need("study", "title"),
-        question=reader.need("study", "question"),
-        source=reader.get("study", "source", ""),
-        fixed=reader.get("study", "fixed", ""),
-        notes=reader.get("study", "notes", ""),
-        metrics=reader.get("study", "metrics", DEFAULT_METRICS).split(),
+        title=sections.need("study", "title"),
+        question=sections.need("study", "question"),
+        source=sections.get("study", "source", ""),
+        fixed=sections.get("study", "fixed", ""),
+        notes=sections.get("study", "notes", ""),
+        metrics=" ".join(DEFAULT_METRICS if m == "default" else m for m in metrics).split(),
         knob=knob,
-        symbol=reader.get("knob", "symbol", knob),
+        symbol=sections.get("knob", "symbol", knob),
         values=values,
         base=base,
-        series=_series(reader),
-        server_command=reader.get("server", "command", ""),
-        load_command=reader.need("load", "command"),
-        prepare_options=reader.get("load", "prepare", ""),
-        collect_command=reader.get("collect", "command", ""),
-        collected={k: v for k, v in reader.items("collect") if k != "command"},
-        profiles=_profiles(reader),
-        claim=_claim(reader),
-        published=_published(reader, folder, knob, values, base),
+        base_series=base_series,
+        series=series,
+        value_sections={
+            name: Value(
+                sections.get(section, "label", name), sections.items(section, but=("label",))
+            )
+            for name, section in sections.named("value")
+        },
+        fields=sections.items("fields"),
+        server_command=sections.get("server", "command", ""),
+        load_command=sections.need("load", "command"),
+        prepare_options=sections.get("load", "prepare", ""),
+        fill_command=sections.get("load", "fill", ""),
+        collect_command=sections.get("collect", "command", ""),
+        collected=sections.items("collect", but=("command",)),
+        computed=sections.items("compute"),
+        names={
+            metric: tuple(part.strip() for part in (text + ",").split(",", 2)[:2])
+            for metric, text in sections.items("names").items()
+        },
+        profiles=_profiles(sections),
+        claim=claim.read(sections, names, values),
+        published=_published(sections, folder, knob, values, names),
+        plot=figure.read(sections, values),
     )
 
 
-class _Sections:
-    """The parsed file, with errors that name it."""
-
-    def __init__(self, path, parser):
-        self.path = path
-        self.parser = parser
-
-    def get(self, section, key, default):
-        text = self.parser.get(section, key, fallback=default)
-        return " ".join(text.split())  # a value may be folded over several lines
-
-    def need(self, section, key):
-        text = self.get(section, key, "")
-        if not text:
-            raise HarnessError(f"{self.path}: [{section}] needs '{key} = ...'")
-        return text
-
-    def number(self, section, key, kind, least):
-        text = self.need(section, key)
-        try:
-            number = kind(text)
-        except ValueError:
-            number = least - 1
-        if number < least:
-            raise HarnessError(
-                f"{self.path}: [{section}] {key} = {text}: a number >= {least} is needed"
-            )
-        return number
-
-    def items(self, section):
-        return self.parser.items(section) if self.parser.has_section(section) else []
-
-    def named(self, kind):
-        """Sections "[kind NAME]" as (NAME, section)."""
-        prefix = kind + " "
-        return [
-            (s[len(prefix) :].strip(), s) for s in self.parser.sections() if s.startswith(prefix)
-        ]
-
-
-def _series(reader):
+def _series(sections):
     series = [
-        Series(name, reader.get(section, "label", name), reader.get(section, "options", ""))
-        for name, section in reader.named("series")
+        Series(
+            name,
+            sections.get(section, "label", name),
+            {"series_options": sections.get(section, "options", "")}
+            | sections.items(section, but=("label", "options")),
+        )
+        for name, section in sections.named("series")
     ]
-    return series or [Series("mqkv", "mqkv", "")]
+    return series or [Series("mqkv", "mqkv", {"series_options": ""})]
 
 
-def _profiles(reader):
+def _profiles(sections):
     profiles = {}
-    for name, section in reader.named("profile"):
+    for name, section in sections.named("profile"):
         profiles[name] = Profile(
             name,
-            repeats=reader.number(section, "repeats", int, 1),
-            warmup_s=reader.number(section, "warmup_s", float, 0),
-            measure_s=reader.number(section, "measure_s", float, 0.01),
+            repeats=sections.number(section, "repeats", int, 1),
+            warmup_s=sections.number(section, "warmup_s", float, 0),
+            measure_s=sections.number(section, "measure_s", float, 0.01),
+            fields=sections.items(section, but=("repeats", "warmup_s", "measure_s")),
         )
     return profiles
 
 
-def _claim(reader):
-    if not reader.parser.has_section("claim"):
-        return None
-    shapes = {}
-    for pair in reader.need("claim", "shapes").split():
-        metric, _, shape = pair.partition(":")
-        if shape not in SHAPES:
-            raise HarnessError(
-                f"{reader.path}: [claim] shapes: '{pair}' is not METRIC:SHAPE with SHAPE one of "
-                + ", ".join(SHAPES)
-            )
-        shapes[metric] = shape
-    return Claim(
-        text=reader.need("claim", "text"),
-        shapes=shapes,
-        why_holds=reader.get("claim", "why_holds", ""),
-        why_else=reader.get("claim", "why_else", ""),
-    )
-
-
-def _published(reader, folder, knob, values, base):
-    if not reader.parser.has_section("published"):
+def _published(sections, folder, knob, values, series):
+    """The figures, each row with its series: that of a column `series`, else [published] series."""
+    if not sections.has("published"):
         return None
     path = folder / "published.csv"
     try:
         with open(path, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
     except OSError as error:
-        raise HarnessError(f"{reader.path}: [published] needs the figures: {error}") from error
-    column_of = {key: column for key, column in reader.items("published") if key != "series"}
+        raise HarnessError(f"{sections.path}: [published] needs the figures: {error}") from error
+    column_of = sections.items("published", but=("series",))
     for column in [knob, *column_of.values()]:
         if not rows or column not in rows[0]:
             raise HarnessError(f"{path}: no column '{column}'")
-    if not any(row[knob] == base for row in rows) or any(row[knob] not in values for row in rows):
-        raise HarnessError(
-            f"{path}: its {knob} must be among the study's values and include {base}"
-        )
-    return Published(reader.need("published", "series"), column_of, rows)
+    if "series" not in rows[0]:
+        only = sections.need("published", "series")
+        rows = [row | {"series": only} for row in rows]
+    for row in rows:
+        if row[knob] not in values or row["series"] not in series:
+            raise HarnessError(
+                f"{path}: {row['series']}, {knob} {row[knob]}: not a point of the study"
+            )
+        for column in column_of.values():
+            _check_number(path, column, row[column])
+    return Published(column_of, rows)
+
+
+def _check_number(path, column, text):
+    """A cell may be empty: the source does not give that figure."""
+    try:
+        if text and float(text) <= 0:
+            raise ValueError("not above 0")
+    except (TypeError, ValueError) as error:
+        raise HarnessError(f"{path}: {column} = {text}: {error}") from error

@@ -9,26 +9,12 @@ little too narrow (five repeats: it covers the true mean in about 80 to 85 % of 
 
 import csv
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from harness import HarnessError
+from harness import HarnessError, formula, noise
 
 RESAMPLES = 2000
 TAIL = 0.025  # on each side of a 95 % interval
-
-NAMES = {  # metric -> (what it is called, unit)
-    "ops_per_s": ("throughput", "requests/s"),
-    "mean_us": ("mean response time", "µs"),
-    "p50_us": ("median response time", "µs"),
-    "p90_us": ("90th percentile", "µs"),
-    "p99_us": ("99th percentile", "µs"),
-    "p999_us": ("99.9th percentile", "µs"),
-    "server_cpu_us_per_op": ("CPU of the daemon per request", "µs"),
-    "server_switches_per_op": ("context switches of the daemon per request", ""),
-    "client_cpu_us_per_op": ("CPU of the clients per request", "µs"),
-    "client_switches_per_op": ("context switches of the clients per request", ""),
-}
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -48,19 +34,42 @@ class Row:
     runs: int
     seconds_per_run: float
     estimates: dict  # metric -> Estimate
-    ratios: dict  # metric -> Estimate, relative to the study's base value in the same series
+    ratios: dict  # metric -> Estimate, relative to the study's base (study.base_text())
+    means: dict = field(default_factory=dict)  # metric -> the means of the runs drawn again
+
+
+def find(rows, series, value):
+    """Our row of a point, or None."""
+    found = (r for r in rows if (r.origin, r.series, r.value) == ("here", series, value))
+    return next(found, None)
+
+
+def ratio(one, other, metric):
+    """Estimate of one point's mean relative to another's; both sides are resampled. None if there
+    is nothing to divide by."""
+    if one is other:
+        return Estimate(1.0, 1.0, 1.0)
+    pairs = [own / base for own, base in zip(one.means[metric], other.means[metric]) if base]
+    base_mean = other.estimates[metric].mean
+    if not base_mean or not pairs:
+        return None
+    return Estimate(one.estimates[metric].mean / base_mean, *interval(pairs))
 
 
 def summarise(study, raw_rows):
-    """Rows of every series in the order of the study, then the published ones."""
+    """Rows of every series in the order of the study, then the published ones. Of a run that was
+    repeated the quietest attempt counts."""
+    kept = noise.quietest(raw_rows, study.knob)
+    kept = [row | _computed(study, row) for row in kept]
     rows = []
     for series in study.series:
-        of_series = [row for row in raw_rows if row["series"] == series.name]
-        runs = {v: [row for row in of_series if row[study.knob] == v] for v in study.values}
-        runs = {value: found for value, found in runs.items() if found}
-        if runs and study.base not in runs:
-            raise HarnessError(f"{series.name}: no run yet of {study.knob} = {study.base}")
-        rows += _series_rows(study, series, runs)
+        for value in study.values:
+            runs = [r for r in kept if (r["series"], r[study.knob]) == (series.name, value)]
+            if runs:
+                rows.append(_row(study, series, value, runs))
+    for row in rows:
+        base = _base_of(study, rows, row.series, row.value)
+        row.ratios = {m: ratio(row, base, m) if base else None for m in study.metrics}
     return rows + _published_rows(study)
 
 
@@ -107,49 +116,35 @@ def write(study, rows, path):
         writer.writerow(header)
         for row in rows:
             fields = [row.origin, row.series, row.value, row.runs, f"{row.seconds_per_run:g}"]
-            fields += [study.base, row.label]
+            fields += [study.base_series or study.base, row.label]
             for metric in study.metrics:
                 fields += _cells(row.estimates.get(metric)) + _cells(row.ratios.get(metric))
             writer.writerow(fields)
 
 
-def _series_rows(study, series, runs):
-    """runs: value of the knob -> raw rows."""
-    samples = {
-        (value, metric): _Sample(
-            _column(found, metric), f"{study.name}/{series.name}/{value}/{metric}"
-        )
-        for value, found in runs.items()
-        for metric in study.metrics
-    }
-    rows = []
-    for value, found in runs.items():
-        seconds = round(mean(_column(found, "seconds")), 1)
-        row = Row("here", series.name, series.label, value, len(found), seconds, {}, {})
-        for metric in study.metrics:
-            sample = samples[value, metric]
-            row.estimates[metric] = Estimate(sample.mean, *interval(sample.means))
-            row.ratios[metric] = _ratio(sample, samples[study.base, metric])
-        rows.append(row)
-    return rows
+def _row(study, series, value, runs):
+    seconds = round(mean(_column(runs, "seconds")), 1)
+    row = Row("here", series.name, series.label, value, len(runs), seconds, {}, {})
+    for metric in study.metrics:
+        numbers = _column(runs, metric)
+        means = resampled_means(numbers, f"{study.name}/{series.name}/{value}/{metric}")
+        row.means[metric] = means
+        row.estimates[metric] = Estimate(mean(numbers), *interval(means))
+    return row
 
 
-class _Sample:
-    """One metric over the repeats of a point, and the means of the repeats drawn again."""
-
-    def __init__(self, numbers, seed):
-        self.mean = mean(numbers)
-        self.means = resampled_means(numbers, seed)
+def _computed(study, row):
+    return {column: formula.evaluate(text, row) for column, text in study.computed.items()}
 
 
-def _ratio(sample, base):
-    """Of the means; both sides are resampled. None if the base is nothing."""
-    if sample is base:
-        return Estimate(1.0, 1.0, 1.0)
-    pairs = [own / other for own, other in zip(sample.means, base.means) if other]
-    if not base.mean or not pairs:
-        return None
-    return Estimate(sample.mean / base.mean, *interval(pairs))
+def _base_of(study, rows, series, value):
+    """The point that another is relative to; None if it was not measured."""
+    if study.base_series:
+        return find(rows, study.base_series, value)
+    base = find(rows, series, study.base)
+    if base is None:
+        raise HarnessError(f"{series}: no run yet of {study.knob} = {study.base}")
+    return base
 
 
 def _column(rows, metric):
@@ -162,17 +157,20 @@ def _column(rows, metric):
 
 
 def _published_rows(study):
-    if not study.published:
-        return []
-    base = next(row for row in study.published.rows if row[study.knob] == study.base)
     rows = []
-    for row in study.published.rows:
+    for source in study.published.rows if study.published else []:
+        series, value = source["series"], source[study.knob]
+        base = study.published.find(
+            study,
+            study.base_series or series,
+            value if study.base_series else study.base,
+        )
         ratios = {}
         for metric, column in study.published.column_of.items():
-            ratio = float(row[column]) / float(base[column])
-            ratios[metric] = Estimate(ratio, ratio, ratio)
-        series = study.published.series
-        rows.append(Row("published", series, "published", row[study.knob], 1, 60, {}, ratios))
+            if base and source[column] and base[column]:
+                own = float(source[column]) / float(base[column])
+                ratios[metric] = Estimate(own, own, own)
+        rows.append(Row("published", series, "published", value, 1, 60, {}, ratios))
     return rows
 
 

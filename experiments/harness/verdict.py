@@ -1,16 +1,17 @@
 """Whether a published claim holds here, in words made from the numbers.
 
-A claim says for a metric which shape it has over the published values of the knob. Two points
+Shapes: a claim says for a metric which shape it has over the published values of the knob. Two points
 differ *clearly* if their 95 % intervals do not overlap. A clear difference that is less than
 WEAK_SHARE of the published one (on a logarithmic scale: halving and doubling are equally large) is
 called weak. Where intervals overlap but are so wide that a step like the published one may hide in
-them, nothing is decided.
+them, nothing is decided. Comparisons of points are judged in harness.comparison.
 """
 
 import math
 from dataclasses import dataclass
 
-from harness.summary import NAMES
+from harness import comparison
+from harness.comparison import Finding, sentence
 
 WEAK_SHARE = 0.25
 HEADLINES = {
@@ -29,17 +30,10 @@ REMARKS = {  # on a step from one point to another, in the direction that the cl
 
 
 @dataclass
-class Finding:
-    """What one metric says."""
-
-    outcome: str  # a key of HEADLINES
-    text: str
-
-
-@dataclass
 class Verdict:
     outcome: str  # a key of HEADLINES
     headline: str  # a sentence
+    why: str  # the mechanism, in the study's words; may be empty
     findings: list  # of sentences
 
 
@@ -49,16 +43,41 @@ class Step:
     text: str  # "×1.80 that of M = 1 (published ×1.50; intervals apart)"
 
 
+def verdicts(study, rows):
+    """All verdicts on study.claim: one a series on the shapes, one on the comparisons."""
+    if not study.claim:
+        return []
+    found = []
+    if study.claim.shapes:
+        measured = {row.series for row in rows if row.origin == "here"}
+        found += [judge(study, rows, s) for s in study.series if s.name in measured]
+    if study.claim.comparisons:
+        findings = [comparison.judge(study, rows, one) for one in study.claim.comparisons]
+        found.append(_verdict(study, findings, ""))
+    return found
+
+
 def judge(study, rows, series):
-    """The verdict on study.claim for one series."""
+    """The verdict on the claim's shapes for one series."""
     findings = []
     for metric, shape in study.claim.shapes.items():
         points = _Points(study, rows, series, metric)
         judged = _turn if shape in ("peak", "valley") else _trend
         findings.append(judged(points, shape))
-    outcome = _together({finding.outcome for finding in findings})
-    headline = f"With {series.label}, {HEADLINES[outcome]}."
-    return Verdict(outcome, headline, [_sentence(finding.text) for finding in findings])
+    found = _verdict(study, findings, f"With {series.label}, ")
+    found.findings.append(evidence(study, rows, series))
+    return found
+
+
+def _verdict(study, findings, beginning):
+    outcome = together({finding.outcome for finding in findings})
+    headline = beginning + HEADLINES[outcome] + "."
+    return Verdict(
+        outcome,
+        headline[0].upper() + headline[1:],
+        study.claim.why[outcome],
+        [sentence(finding.text) for finding in findings],
+    )
 
 
 def evidence(study, rows, series):
@@ -68,7 +87,7 @@ def evidence(study, rows, series):
     parts = []
     for metric in ("server_cpu_us_per_op", "server_switches_per_op", "client_switches_per_op"):
         if metric in study.metrics:
-            name, unit = NAMES[metric]
+            name, unit = study.name_of(metric)
             before, after = first.estimates[metric], last.estimates[metric]
             parts.append(f"{name} {_short(before.mean)} → {_short(after.mean)} {unit}".strip())
     sweep = f"From {study.symbol} = {first.value} to {last.value}: "
@@ -81,8 +100,9 @@ class _Points:
     def __init__(self, study, rows, series, metric):
         self.study = study
         self.metric = metric
-        self.name = NAMES.get(metric, (metric, ""))[0]
+        self.name = study.name_of(metric)[0]
         published = [row for row in rows if row.origin == "published"]
+        published = [r for r in published if r.series == series.name] or published
         within = {row.value for row in published}
         here = [row for row in rows if row.origin == "here" and row.series == series.name]
         self.here = [row for row in here if not within or row.value in within]
@@ -181,15 +201,11 @@ def _trend(points, shape):
     return Finding(outcome, text)
 
 
-def _together(outcomes):
-    """Of several metrics."""
+def together(outcomes):
+    """Of several findings or verdicts (a set of outcomes that is not empty)."""
     if len(outcomes) == 1:
         return next(iter(outcomes))
     return "open" if outcomes == {"open", "fails"} else "part"
-
-
-def _sentence(text):
-    return text[0].upper() + text[1:] + "."
 
 
 def _short(number):

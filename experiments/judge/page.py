@@ -3,7 +3,7 @@
 import json
 import string
 
-from harness import report, summary
+from harness import content, report, summary
 from judge import table
 from judge.cases import all_cases
 from judge.verdicts import judge, label
@@ -59,7 +59,7 @@ def study_section(folder, study, picture):
 
 def _noise(raw_rows):
     watched = [row for row in raw_rows if row["steal_pct"]]  # the other kinds have no such columns
-    return report.noise(watched) if watched else ""
+    return content.noise_text(watched) if watched else ""
 
 
 def _field(section):

@@ -122,13 +122,6 @@ if command -v gnuplot >/dev/null && command -v rsvg-convert >/dev/null; then
     check_match 'the only series, with a comma' "$(cat "$MQKV_TEST_DIR/golden-rows.svg")" \
         'with the series in its key'
     check_equal 'PNG' "$(head -c 4 "$MQKV_TEST_DIR/golden-rows.png" | tail -c 3)" 'as PNG'
-    for script in workers valuesize; do
-        knob=$(sed -n 's/^name *= *//p' "$root/experiments/$script/study.conf")
-        mkdir -p "$MQKV_TEST_DIR/$script/rows"
-        sed "s/,threads,/,$knob,/" "$results/summary.csv" >"$MQKV_TEST_DIR/$script/rows/summary.csv"
-        check_status 0 "$script.gp draws" draw "$MQKV_TEST_DIR/$script/rows"
-        check_equal '' "$errors" 'and gnuplot has nothing to complain about'
-    done
 else
     skip 'no gnuplot or rsvg-convert: plots not drawn'
 fi

@@ -32,6 +32,7 @@ values = 1 2
 [series two]
 [load]
 command = $study/load {knob} {seconds} $calls
+prepare = none
 [profile short]
 repeats   = 3
 warmup_s  = 0
@@ -43,7 +44,7 @@ measure_s = 30
 CONF
 
 common=(--out "$out" --plots "$MQKV_TEST_DIR" --store "$MQKV_TEST_DIR" --build "$MQKV_BUILD"
-    --queue "$MQKV_TEST_QUEUE")
+    --queue "$MQKV_TEST_QUEUE" --noise-limit 100)
 run() {
     "$root/experiments/run" "${common[@]}" "$@"
 }
@@ -89,7 +90,10 @@ check_equal "$first_order" "$(points)" 'the order is that of a run without inter
 : >"$calls"
 run_short 2>/dev/null >&2
 check_equal 0 "$(lines_of "$calls")" 'a complete study is not run again'
-sed -i 's/^title.*/title = Other knobs/' "$study/study.conf"
+sed -i 's/^title.*/title = Other words/' "$study/study.conf"
+run_short 2>/dev/null >&2
+check_equal 0 "$(lines_of "$calls")" 'what is only told of it may change'
+sed -i 's/^prepare.*/prepare = other/' "$study/study.conf"
 run_short 2>/dev/null >&2
 check_equal 12 "$(lines_of "$calls")" 'rows of another definition are not kept'
 

@@ -1,0 +1,253 @@
+"""What the report of one study says, as data: report.py makes Markdown of it, others what they like.
+
+    study, rows, raw_rows, manifest = content.load(folder)
+    content.of(study, rows, raw_rows, manifest)
+"""
+
+import json
+from dataclasses import dataclass
+
+from harness import HarnessError, noise, study as studies, summary, verdict
+
+NOISY_SHARE = 0.2  # of the runs that count noisy: then the conclusion says so
+RESPONSES = ("mean_us", "p50_us", "p90_us", "p99_us", "p999_us")
+COSTS = (
+    "server_cpu_us_per_op",
+    "server_switches_per_op",
+    "client_cpu_us_per_op",
+    "client_switches_per_op",
+)
+
+
+@dataclass
+class Table:
+    title: str
+    header: list  # of str
+    body: list  # of lists of str
+
+
+@dataclass
+class Content:
+    title: str
+    question: str
+    source: str  # may be empty, like claim and notes
+    claim: str
+    verdicts: list  # of verdict.Verdict
+    outcome: str  # of all verdicts together: a key of verdict.HEADLINES; "" without a claim
+    busy: str  # empty, or that the machine was too busy to trust the conclusion
+    notes: str
+    comparing: str  # what ratios are relative to
+    comparisons: list  # of Table: published and ours side by side
+    evidence: Table | None  # what explains the conclusion: lock wait, queue depth, memory, ...
+    responses: Table | None
+    costs: Table | None
+    fixed: str
+    noise: str  # how many runs were disturbed, repeated, and remained so
+    machine: list  # of str
+
+
+def load(folder, study_folder=None):
+    """(study, summary rows, raw rows, manifest) of results in `folder`. study_folder: of the
+    definition; by default the manifest says it."""
+    path = folder / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise HarnessError(f"{path}: {error}") from error
+    if study_folder is None:
+        study_folder = studies.find(manifest.get("definition_folder") or manifest["study"])
+    found = studies.read(study_folder)
+    raw_rows = summary.read_raw(folder / "raw.csv")
+    return found, summary.summarise(found, raw_rows), raw_rows, manifest
+
+
+def of(study, rows, raw_rows, manifest):
+    here = [row for row in rows if row.origin == "here"]
+    verdicts = verdict.verdicts(study, rows)
+    told = {one for table in (RESPONSES, COSTS) for one in table} | {"ops_per_s"}
+    return Content(
+        title=study.title,
+        question=study.question,
+        source=study.source,
+        claim=study.claim.text if study.claim else "",
+        verdicts=verdicts,
+        outcome=verdict.together({one.outcome for one in verdicts}) if verdicts else "",
+        busy=_busy(study, raw_rows) if study.claim else "",
+        notes=study.notes,
+        comparing=_comparing(study),
+        comparisons=_comparisons(study, rows),
+        evidence=_metrics_table(
+            study, here, "Evidence", [m for m in study.metrics if m not in told]
+        ),
+        responses=_metrics_table(study, here, "Response times", RESPONSES),
+        costs=_metrics_table(study, here, "What a request costs", COSTS),
+        fixed=study.fixed,
+        noise=noise_text(raw_rows, study.knob),
+        machine=machine_lines(manifest),
+    )
+
+
+def heading(study, metric):
+    name, unit = study.name_of(metric)
+    return f"{name}, {unit}" if unit else name
+
+
+def noise_text(raw_rows, *keys):
+    """keys: the columns that, with the repeat, tell one run from another, beside the series."""
+    kept = noise.quietest(raw_rows, *keys) if keys else raw_rows
+    disturbed = [noise.disturbance_pct(row) or 0.0 for row in kept]
+    noisy = sum(noise.is_noisy(row) for row in kept)
+    text = (
+        f"{noisy} of {len(kept)} runs saw more than {noise.NOISY_PCT:g} % of the"
+        " machine's CPU stolen by the hypervisor or used by other programs"
+        f" (median {summary.quantile(disturbed, 0.5):.1f} %, worst {max(disturbed):.1f} %)."
+    )
+    again = len(raw_rows) - len(kept)
+    if again:
+        text += (
+            f" {again} more attempts were made at runs that did at first; the quietest attempt counts,"
+            " raw.csv has all."
+        )
+    errors = sum(float(row.get("errors") or 0) for row in raw_rows)
+    return text + (
+        f" **{errors:.0f} requests ended in an error.**"
+        if errors
+        else " No request ended in an error."
+    )
+
+
+def machine_lines(manifest):
+    dirty = {True: ", with uncommitted changes", False: ""}.get(manifest["dirty"], "")
+    return [
+        f"{manifest['cpus']} CPUs: {manifest['cpu']}; virtualisation: {manifest['virtualisation']}",
+        f"{manifest['kernel']}; {manifest['distribution']}; {manifest['libc']}",
+        f"queues of {manifest['mqueue_msg_max']} messages of {manifest['mqueue_msgsize_max']}"
+        f" bytes, {manifest['mqueue_queues_max']} queues, ulimit -q {manifest['ulimit_q_bytes']}",
+        f"stores under {manifest['store']}",
+        f"commit {manifest['commit']}{dirty}",
+        f"{manifest['compiler']}: {manifest['built_with']}",
+        f"measured {manifest['started_utc']} to {manifest.get('finished_utc', '(interrupted)')}",
+    ]
+
+
+def number(value):
+    """Three or four figures that matter: 1234567 -> 1,235,000; 0.01234 -> 0.0123."""
+    if abs(value) >= 1000:
+        digits = len(str(int(abs(value)))) - 4
+        return f"{round(value, -digits):,.0f}"
+    return f"{value:.3g}"
+
+
+def _busy(study, raw_rows):
+    kept = noise.quietest(raw_rows, study.knob)
+    if sum(map(noise.is_noisy, kept)) <= len(kept) * NOISY_SHARE:
+        return ""
+    return noise_text(raw_rows, study.knob)
+
+
+def _comparing(study):
+    if not study.published:
+        return f"Ratios are relative to {study.base_text()}."
+    return (
+        "The published machine is unknown, so absolute figures are not compared: the ratios to"
+        f" {study.base_text()} are."
+    )
+
+
+def _comparisons(study, rows):
+    """Published and ours side by side: absolute figures, then both as ratios to the base."""
+    metrics = list(study.published.column_of) if study.published else ["mean_us", "ops_per_s"]
+    metrics = [m for m in metrics if m in study.metrics] or study.metrics[:1]
+    with_series = [s for s in study.series if any(r.series == s.name for r in rows)]
+    if len(with_series) > 2:
+        return [_long_comparison(study, rows, with_series, metric) for metric in metrics]
+    return [_wide_comparison(study, rows, with_series, metric) for metric in metrics]
+
+
+def _wide_comparison(study, rows, series, metric):
+    """A line for each value of the knob, columns for each series."""
+    header = [study.symbol]
+    for one in series:
+        if _is_published(study, one, metric):
+            column = study.published.column_of[metric]
+            of = f"{one.name}, " if len(series) > 1 else ""
+            header += [f"{of}published, {column}", "published ratio"]
+        header += [f"{one.name}, {heading(study, metric)} [95 %]", "ratio [95 %]"]
+    body = []
+    for value in study.values:
+        cells = [study.label_of(value)]
+        for one in series:
+            if _is_published(study, one, metric):
+                cells += _published_cells(study, rows, one.name, value, metric)
+            cells += _our_cells(rows, one.name, value, metric)
+        body.append(cells)
+    return Table(study.name_of(metric)[0].capitalize(), header, body)
+
+
+def _long_comparison(study, rows, series, metric):
+    """A line for each point: for more series than fit side by side."""
+    is_published = any(_is_published(study, one, metric) for one in series)
+    header = ["series", study.symbol]
+    if is_published:
+        header += [f"published, {study.published.column_of[metric]}", "published ratio"]
+    header += [f"{heading(study, metric)} [95 %]", "ratio [95 %]"]
+    body = []
+    for one in series:
+        for value in study.values:
+            ours = _our_cells(rows, one.name, value, metric)
+            cells = [one.name, study.label_of(value)]
+            if is_published:
+                cells += _published_cells(study, rows, one.name, value, metric)
+            if any(cell != "–" for cell in cells[2:] + ours):
+                body.append(cells + ours)
+    return Table(study.name_of(metric)[0].capitalize(), header, body)
+
+
+def _is_published(study, series, metric):
+    published = study.published
+    return bool(published) and any(
+        row["series"] == series.name and row[published.column_of[metric]] for row in published.rows
+    )
+
+
+def _published_cells(study, rows, series, value, metric):
+    source = study.published.find(study, series, value)
+    text = source[study.published.column_of[metric]] if source else ""
+    ratios = [
+        row.ratios[metric].mean
+        for row in rows
+        if (row.origin, row.series, row.value) == ("published", series, value)
+        and metric in row.ratios
+    ]
+    return [text or "–", f"{ratios[0]:.2f}" if ratios else "–"]
+
+
+def _our_cells(rows, series, value, metric):
+    row = summary.find(rows, series, value)
+    if row is None:
+        return ["–", "–"]
+    return [
+        _with_interval(row.estimates[metric], number),
+        _with_interval(row.ratios[metric], "{:.2f}".format),
+    ]
+
+
+def _metrics_table(study, here, title, metrics):
+    metrics = [metric for metric in metrics if metric in study.metrics]
+    if not metrics:
+        return None
+    header = ["series", study.symbol, *(heading(study, metric) for metric in metrics)]
+    body = [
+        [row.series, study.label_of(row.value)]
+        + [number(row.estimates[metric].mean) for metric in metrics]
+        for row in here
+    ]
+    return Table(title, header, body)
+
+
+def _with_interval(estimate, written):
+    if estimate is None:
+        return "–"
+    if estimate.low == estimate.high:
+        return written(estimate.mean)
+    return f"{written(estimate.mean)} [{written(estimate.low)}, {written(estimate.high)}]"

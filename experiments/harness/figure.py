@@ -1,0 +1,182 @@
+"""The picture of a study: [plot] of study.conf, and plot.gp, which tells plots/panels.gp what to draw
+from summary.csv. Words come from the study, axes from the rows, all points from summary.csv."""
+
+import math
+import textwrap
+from dataclasses import dataclass
+
+from harness import HarnessError
+
+DEFAULT_PANELS = "ops_per_s ops_per_s:ratio mean_us+p99_us mean_us:ratio"
+RATIO = ":ratio"
+PANELS_MAX = 6
+KINDS = ("lines", "bars")
+TIC_COLUMNS = 72  # characters that the tics of one panel's x axis may take together
+
+
+@dataclass
+class Plot:
+    kind: str  # one of KINDS
+    x: str  # what the x axis of bars is: "knob" or "series"; the other is the bars side by side
+    x_label: str
+    panels: list  # of METRIC, METRIC+METRIC (drawn thinner) or METRIC:ratio
+    log_x: bool
+    log_y: list | None  # panels with a logarithmic axis; None: where it is usual
+
+
+def read(sections, values):
+    numeric = all(_is_number(value) for value in values)
+    kind = sections.choice("plot", "kind", KINDS, "lines" if numeric else "bars")
+    if kind == "lines" and not numeric:
+        raise sections.error("plot", "kind", "lines need a knob with numbers; use bars")
+    panels = sections.get("plot", "metrics", "").split()
+    if len(panels) > PANELS_MAX:
+        raise sections.error("plot", "metrics", f"more than {PANELS_MAX} panels")
+    log_y = sections.get("plot", "log_y", "").split()
+    return Plot(
+        kind=kind,
+        x=sections.choice("plot", "x", ("knob", "series"), "knob"),
+        x_label=sections.get("plot", "x_label", ""),
+        panels=panels,
+        log_x=sections.choice("plot", "log_x", ("yes", "no"), "no") == "yes",
+        log_y=None if not log_y else [] if log_y == ["none"] else log_y,
+    )
+
+
+def write(study, rows, path):
+    """plot.gp: assignments for gnuplot."""
+    here = [row for row in rows if row.origin == "here"]
+    series = [one for one in study.series if any(row.series == one.name for row in here)]
+    values = [value for value in study.values if any(row.value == value for row in here)]
+    published = [s.name for s in series if any(_is_published(row, s.name) for row in rows)]
+    panels = _panels(study)
+    axes = [_Axis(study, rows, panel) for panel in panels]
+    x_is_series = study.plot.kind == "bars" and study.plot.x == "series"
+    names = [one.name for one in series]
+    labels = [one.label for one in series]
+    value_labels = [study.label_of(value) for value in values]
+    of_bars = [f"{study.symbol} = {text}" for text in value_labels]
+    lines = [
+        f"# What plots/panels.gp draws of {study.name}; written by experiments/analyse.",
+        _text("kind", study.plot.kind),
+        _text("heading", study.title),
+        _text("load_text", study.fixed),
+        _text("x_label", study.plot.x_label or ("" if x_is_series else study.symbol)),
+        _text("base_text", study.base_text()),
+        _text("knob", study.knob),
+        f"x_is_series = {x_is_series:d}",
+        f"log_x = {study.plot.log_x:d}",
+        _text("runs", str(min(row.runs for row in here))),
+        _text("seconds", f"{here[0].seconds_per_run:g}"),
+        _texts("series", names),
+        _texts("series_label", labels),
+        _texts("value", values),
+        _texts("value_label", value_labels),
+        _texts("tic_label", _wrapped(labels if x_is_series else value_labels)),
+        _texts("bar_label", of_bars if x_is_series else labels),
+        _texts("published", published),
+        _texts("panel_metric", [axis.metrics[0] + axis.ending for axis in axes]),
+        _texts("panel_second", [axis.second for axis in axes]),
+        _texts("panel_label", [axis.label for axis in axes]),
+        _numbers("panel_scale", [axis.scale for axis in axes]),
+        _numbers("panel_log", [int(axis.log) for axis in axes]),
+        _numbers("panel_low", [axis.low for axis in axes]),
+        _numbers("panel_high", [axis.high for axis in axes]),
+        _numbers("panel_ratio", [int(bool(axis.ending)) for axis in axes]),
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _panels(study):
+    if not study.plot.panels:
+        wanted = [_Axis.split(panel) for panel in DEFAULT_PANELS.split()]
+        known = [("+".join(m for m in ms if m in study.metrics), end) for ms, end in wanted]
+        found = [metrics + end for metrics, end in known if metrics]
+        return found or study.metrics[:PANELS_MAX]
+    for panel in study.plot.panels:
+        unknown = [m for m in _Axis.split(panel)[0] if m not in study.metrics]
+        if unknown:
+            raise HarnessError(
+                f"{study.name}: [plot] metrics: {panel}: not among the study's metrics"
+                f" ({' '.join(study.metrics)})"
+            )
+    return study.plot.panels
+
+
+class _Axis:
+    """The y axis of one panel."""
+
+    def __init__(self, study, rows, panel):
+        self.metrics, ending = self.split(panel)
+        self.ending = "_ratio" if ending else ""
+        self.second = self.metrics[1] if len(self.metrics) > 1 else ""
+        name, unit = study.name_of(self.metrics[0])
+        estimates = [
+            (row.ratios if ending else row.estimates).get(metric)
+            for row in rows
+            for metric in self.metrics
+        ]
+        reached = [e for e in estimates if e is not None]
+        highest = max((e.high for e in reached), default=1.0)
+        lowest = min((e.low for e in reached if e.low > 0), default=1.0)
+        self.scale = 1.0
+        if not ending and unit and highest >= 10000:
+            self.scale = 1e-3
+            unit = "ms" if unit == "µs" else f"1,000 {unit}"
+        if ending:
+            self.label = f"{name}, ratio to {study.base_text()}"
+        else:
+            self.label = f"{name}, {unit}" if unit else name
+        if self.second:
+            self.label += f" (thin: {study.name_of(self.second)[0]})"
+        usual = unit in ("µs", "ms") if not ending else study.plot.log_x
+        usual = usual and study.plot.kind == "lines"
+        self.log = usual if study.plot.log_y is None else panel in study.plot.log_y
+        self.low = self._below(lowest) if self.log else 0.0
+        self.high = highest * self.scale * (1.6 if self.log else 1.06)
+
+    @staticmethod
+    def split(panel):
+        ending = RATIO if panel.endswith(RATIO) else ""
+        return panel.removesuffix(RATIO).split("+", 1), ending
+
+    def _below(self, number):
+        """1, 2 or 5 times a power of ten, below the lowest figure, so that a bar has a height."""
+        number *= self.scale / 1.4
+        power = 10.0 ** math.floor(math.log10(number))
+        return max(digit * power for digit in (1, 2, 5) if digit * power <= number)
+
+
+def _wrapped(labels):
+    width = max(TIC_COLUMNS // max(len(labels), 1), 6)
+    return ["\n".join(textwrap.wrap(label, width)) or label for label in labels]
+
+
+def _is_published(row, series):
+    return row.origin == "published" and row.series == series
+
+
+def _is_number(text):
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _quoted(text):
+    """In single quotes, where gnuplot expands nothing; line ends stand between."""
+    return '."\\n".'.join("'" + line.replace("'", "''") + "'" for line in text.split("\n"))
+
+
+def _text(name, text):
+    return f"{name} = {_quoted(text)}"
+
+
+def _texts(name, texts):
+    """gnuplot knows no empty array: the count stands beside."""
+    elements = ", ".join(map(_quoted, texts or [""]))
+    return f"array {name}[{max(len(texts), 1)}] = [{elements}]\n{name}_count = {len(texts)}"
+
+
+def _numbers(name, numbers):
+    return f"array {name}[{len(numbers)}] = [{', '.join(f'{n:.6g}' for n in numbers)}]"
