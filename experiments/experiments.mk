@@ -6,17 +6,21 @@
 #?                    met; PROFILE=full for the published figures, CASES="get-*" for some works only
 #? make scaling       throughput and latency over clients, workers, batch, window, sizes, keys, offered load
 #? make plots         draw the pictures again, from the summary CSV alone
+#? make report        one self-contained HTML page of all results: experiments/results/report.html
 #? make demo          everything at a glance, on real data, in less than five minutes
 
 STUDIES ?= $(patsubst experiments/%/study.conf,%,$(wildcard experiments/*/study.conf))
 PROFILE ?= quick
 
-.PHONY: experiments plots demo
+.PHONY: experiments plots report demo
 experiments: $(OUT)/serverk $(OUT)/clientk
 	@experiments/run --build $(OUT) --profile $(PROFILE) $(STUDIES)
 
 plots:
 	@plots/draw
+
+report:
+	@experiments/report
 
 demo:
 	@demo/run

@@ -1,0 +1,36 @@
+"""The whole page."""
+
+import pathlib
+
+from webpage import opening, peers, study
+from webpage.markup import Markup, join, tag
+
+STYLE = pathlib.Path(__file__).with_name("style.css")
+
+
+def render(learned, published, scaling, bench):
+    """The HTML, a text. Arguments as opening.section."""
+    sections = [opening.section(learned, published, scaling, bench)]
+    sections += [study.section(one) for one in [*published, *scaling]]
+    if bench:
+        sections.append(bench.section())
+    head = join(
+        [
+            Markup('<meta charset="utf-8"/>'),
+            Markup('<meta name="viewport" content="width=device-width, initial-scale=1"/>'),
+            Markup('<meta name="color-scheme" content="light dark"/>'),
+            tag("title", opening.TITLE),
+            Markup(f"<style>\n{STYLE.read_text(encoding='utf-8')}</style>"),
+        ],
+        "\n",
+    )
+    body = tag("body", _contents(published, scaling, bench), tag("main", *sections))
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n{body}\n</html>\n'
+
+
+def _contents(published, scaling, bench):
+    links = [("opening", "Overview")]
+    links += [(study.anchor(one), one.name) for one in [*published, *scaling]]
+    links += [(peers.ANCHOR, "peers")] if bench else []
+    items = [tag("a", name, href=f"#{anchor}") for anchor, name in links]
+    return tag("nav", join(items, " "), aria_label="Contents")

@@ -1,0 +1,72 @@
+"""The first page: what was learned, on what machine and when, and all studies at a glance."""
+
+from webpage import markdown, peers, study
+from webpage.markup import join, single, tag
+from webpage.table import table
+
+TITLE = "mqkv: the studies"
+FACTS = (
+    ("processor", lambda m: f"{m.get('cpus', '?')} CPUs: {m.get('cpu', '?')}"),
+    ("virtualisation", lambda m: m.get("virtualisation", "?")),
+    ("system", lambda m: f"{m.get('kernel', '?')}; {m.get('distribution', '?')}"),
+    ("compiler", lambda m: f"{m.get('compiler', '?')}: {m.get('built_with', '?')}"),
+    ("commit", lambda m: m.get("commit", "?")),
+)
+
+
+def section(learned, published, scaling, bench):
+    """learned: Markdown, '' if nobody wrote it. published, scaling: lists of Measured. bench: Peers
+    or None."""
+    parts = [tag("h1", TITLE)]
+    if learned:
+        parts.append(markdown.render(learned, 1, None, "learned-"))
+    manifests = [one.manifest for one in [*published, *scaling, *([bench] if bench else [])]]
+    if published:
+        parts += [tag("h2", "The studies at a glance", id="glance"), _glance(published)]
+    if scaling:
+        parts += [tag("h2", "How it scales", id="scaling"), _scaling(scaling)]
+    if bench:
+        link = tag("a", peers.TITLE, href=f"#{peers.ANCHOR}")
+        parts.append(tag("p", link, f": {bench.goals_met()}."))
+    parts += [tag("h2", "Machine and date", id="machine"), _machine(manifests)]
+    return tag("section", *parts, id="opening")
+
+
+def _link(measured):
+    return tag("a", measured.name, href=f"#{study.anchor(measured)}")
+
+
+def _glance(studies):
+    body = [
+        [
+            join([tag("strong", _link(one)), single("br"), one.question]),
+            one.claim or "–",
+            study.verdict_badges(one),
+            study.key_ratio(one) or "–",
+        ]
+        for one in studies
+    ]
+    return table(["study", "published claim", "here", "largest step"], body, "cards")
+
+
+def _scaling(studies):
+    body = [
+        [join([tag("strong", _link(one)), single("br"), one.question]), study.key_ratio(one) or "–"]
+        for one in studies
+    ]
+    return table(["study", "largest step"], body, "cards")
+
+
+def _machine(manifests):
+    """One line for what is the same everywhere; all values of what is not."""
+    body = []
+    for name, tell in FACTS:
+        told = dict.fromkeys(str(tell(manifest)) for manifest in manifests)
+        body.append([name, "; ".join(told)])
+    begun = [str(m["started_utc"]) for m in manifests if m.get("started_utc")]
+    ended = [str(m["finished_utc"]) for m in manifests if m.get("finished_utc")]
+    if begun:
+        body.append(["measured", f"{min(begun)} to {max(ended + begun)}"])
+    profiles = dict.fromkeys(str((m.get("profile") or {}).get("name", "?")) for m in manifests)
+    body.append(["profile", ", ".join(profiles)])
+    return table(["", ""], body, "facts")

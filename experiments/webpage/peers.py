@@ -1,0 +1,108 @@
+"""The comparison with other servers and engines: results/peers/PROFILE, as experiments/bench wrote it."""
+
+from harness import HarnessError, summary
+from judge import table as bench_table
+from judge.cases import all_cases
+from judge.verdicts import Figures, judge, label
+from webpage import chart
+from webpage.markup import Markup, join, tag
+from webpage.measured import read_manifest
+from webpage.table import table
+
+NAME = "peers"
+ANCHOR = "peers"
+TITLE = "Beside other servers and engines"
+
+
+class Peers:
+    """HarnessError if the rows can not be read."""
+
+    def __init__(self, folder):
+        self.manifest = read_manifest(folder)
+        raw_rows = summary.read_raw(folder / "raw.csv")
+        try:
+            self.figures = Figures(raw_rows)
+            present = {row["case"] for row in raw_rows}
+        except (KeyError, ValueError) as error:
+            raise HarnessError(f"{folder / 'raw.csv'}: {error}") from error
+        self.cases = [case for case in all_cases() if case.name in present]
+        self.verdicts = [verdict for case in self.cases for verdict in judge(case, self.figures)]
+
+    def goals_met(self):
+        return f"{sum(verdict.met for verdict in self.verdicts)} of {len(self.verdicts)} goals met"
+
+    def section(self):
+        parts = [tag("h2", TITLE), tag("p", self._method()), tag("h3", "Goals"), self._goals()]
+        for name, cases in bench_table.sections(self.cases).items():
+            parts += [tag("h3", name), self._picture(cases), self._table(cases)]
+        parts.append(self._failures())
+        return tag("section", *parts, id=ANCHOR, class_="study")
+
+    def _method(self):
+        versions = ", ".join(self.manifest.get("peer_versions") or []) or "versions not recorded"
+        profile = self.manifest.get("profile") or {}
+        return (
+            f"All systems in alternation in one run (profile {profile.get('name', '?')}),"
+            f" medians of {profile.get('repeats', '?')} runs; {versions}. ×N: how many times better"
+            " mqkv is."
+        )
+
+    def _goals(self):
+        body = [
+            [
+                verdict.case.title,
+                verdict.text,
+                verdict.reached,
+                tag(
+                    "span",
+                    "met" if verdict.met else "not met",
+                    class_="verdict " + ("holds" if verdict.met else "fails"),
+                ),
+            ]
+            for verdict in self.verdicts
+        ]
+        return table(["work", "goal", "reached", ""], body)
+
+    def _table(self, cases):
+        systems = bench_table.columns(cases)
+        body = [
+            [f"{i}. {case.title}", *(self._cell(case, system) for system in systems)]
+            for i, case in enumerate(cases, 1)
+        ]
+        return table(["", *map(label, systems)], body)
+
+    def _cell(self, case, system):
+        return bench_table.cell(case, system, self.figures).replace("(x", "(×")
+
+    def _picture(self, cases):
+        """Bars: how the systems do in each work, as a share of the best of them."""
+        if len({case.column for case in cases}) > 1:
+            return Markup("")
+        lines = []
+        for system in bench_table.columns(cases):
+            points = {}
+            for i, case in enumerate(cases, 1):
+                one = self.figures.get(case.name, system, case.column)
+                if one:
+                    best = max(
+                        found.median
+                        for name in case.systems
+                        if (found := self.figures.get(case.name, name, case.column))
+                    )
+                    if best > 0:
+                        share = (one.median / best, one.low / best, one.high / best)
+                        points[str(i)] = chart.Point(*share)
+            if points:
+                lines.append(chart.Line(label(system), points))
+        if len(lines) < 2:
+            return Markup("")
+        numbers = [str(i) for i in range(1, len(cases) + 1)]
+        panel = chart.Panel("relative to the largest", "row of the table", numbers, lines, True)
+        return tag("figure", tag("div", chart.draw(panel), class_="panels"), chart.legend(lines))
+
+    def _failures(self):
+        failed = self.figures.failures.items()
+        if not failed:
+            return None
+        items = [tag("li", f"{case} {label(system)}: {why}") for (case, system), why in failed]
+        return join([tag("h3", "Runs that failed"), tag("ul", *items)])
