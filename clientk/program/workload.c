@@ -135,10 +135,10 @@ bool workload_keys_fit(uint64_t keys, size_t key_bytes)
 void workload_key(char *out, size_t key_bytes, enum workload_kind kind, uint64_t number)
 {
     out[0] = kind == WORKLOAD_ADD ? 'n' : kind == WORKLOAD_APPEND ? 'a' : 'k';
-    for (size_t at = key_bytes - 1; at > 0; at--) {
-        out[at] = (char)('0' + number % 10);
-        number /= 10;
-    }
+    size_t at = key_bytes;
+    for (; number > 0 && at > 1; number /= 10)
+        out[--at] = (char)('0' + number % 10);
+    memset(out + 1, '0', at - 1);
 }
 
 struct workload_values {
