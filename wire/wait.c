@@ -241,3 +241,8 @@ void wire_waiter_served(struct wire_waiter *waiter, uint64_t now_ns)
     waiter->last_yield_ns = after_ns;
     account_yield(waiter, after_ns - now_ns, after_ns);
 }
+
+bool wire_yielding_is_muted(void)
+{
+    return muted(clock_monotonic_ns());
+}

@@ -48,4 +48,8 @@ ssize_t wire_wait(struct wire_waiter *waiter, wire_attempt attempt, void *contex
  * caller needed anyway. */
 void wire_waiter_served(struct wire_waiter *waiter, uint64_t now_ns);
 
+/* Whether waiters of this process poll without yielding now, because too much time was lost to other
+ * programs of the machine. Any thread. */
+bool wire_yielding_is_muted(void);
+
 #endif
