@@ -158,6 +158,17 @@ typedef bool (*clientk_visit)(void *context, const struct clientk_entry *entry);
 enum kv_status clientk_scan(struct clientk *client, struct kv_slice prefix, bool keys_only,
                             uint64_t *cursor, uint64_t limit, clientk_visit visit, void *context);
 
+/* Visits all entries whose key begins with prefix, each data file as it was at one moment: the server
+ * reads a file under one hold of its reader lock (serverk --locking). Between two files others may
+ * write; a store of one data file is seen whole. KV_BUFFER_TOO_SMALL: a file's entries are more than
+ * the largest answer holds (max_value_bytes, about); KV_LIMIT: or more than a lock is held for. */
+enum kv_status clientk_scan_atomic(struct clientk *client, struct kv_slice prefix, bool keys_only,
+                                   clientk_visit visit, void *context);
+
+/* Visits the entries of a CLIENTK_SCAN's result. KV_IO: it is malformed. */
+enum kv_status clientk_read_page(const struct clientk_value *page, clientk_visit visit,
+                                 void *context);
+
 /* The server's statistics as JSON text. section NULL: all. */
 enum kv_status clientk_stats(struct clientk *client, const char *section,
                              struct clientk_value *json);
@@ -178,7 +189,16 @@ enum clientk_opcode {
     CLIENTK_ADD,
     CLIENTK_APPEND,
     CLIENTK_EXCHANGE,
-    CLIENTK_TOUCH
+    CLIENTK_TOUCH,
+    CLIENTK_SCAN /* one page; key: the prefix, may be empty */
+};
+
+/* Of one page of a scan; start from {0}. */
+struct clientk_scan_options {
+    bool keys_only;
+    bool atomic;     /* whole data files, each seen at one moment: see clientk_scan_atomic */
+    uint32_t limit;  /* entries, about; 0: as many as the server likes */
+    uint64_t cursor; /* 0: from the start; else the number that the last page gave */
 };
 
 /* One operation; start from {0} or a designated initialiser. Key and value are borrowed until the
@@ -191,14 +211,16 @@ struct clientk_operation {
         put;       /* PUT, EXCHANGE; if_version also for DELETE; expiry_ms also for TOUCH;
                                        durability for every write */
     int64_t delta; /* ADD */
-    struct clientk_add_options add; /* ADD; use CLIENTK_ADD_DEFAULTS */
+    struct clientk_add_options add;   /* ADD; use CLIENTK_ADD_DEFAULTS */
+    struct clientk_scan_options scan; /* SCAN */
 };
 
 struct clientk_result {
     enum kv_status status;
-    bool found;                 /* EXCHANGE */
-    int64_t number;             /* ADD: the sum; APPEND: the new size */
-    struct clientk_value value; /* version of writes too; memory as said at clientk_value */
+    bool found;     /* EXCHANGE */
+    int64_t number; /* ADD: the sum; APPEND: the new size; SCAN: the next cursor, 0: done */
+    struct clientk_value value; /* version of writes too; memory as said at clientk_value. SCAN: for
+                                   clientk_read_page */
 };
 
 /* Executes the operations in order, in as few messages as they fit in; each result gets its status.

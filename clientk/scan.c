@@ -23,26 +23,53 @@ static uint32_t page_limit(const struct scan *scan)
     return left < PAGE_ENTRIES ? (uint32_t)left : PAGE_ENTRIES;
 }
 
-static enum kv_status visit_page(struct scan *scan, const struct clientk_value *page)
+static bool visit_counted(void *context, const struct clientk_entry *entry)
 {
+    struct scan *scan = context;
+    scan->visited++;
+    scan->stopped = !scan->visit(scan->context, entry);
+    return !scan->stopped;
+}
+
+enum kv_status clientk_read_page(const struct clientk_value *page, clientk_visit visit,
+                                 void *context)
+{
+    if (!page || !visit)
+        return kv_error_set(last_error_of_thread(), KV_USAGE, "NULL was given as the %s",
+                            page ? "visitor" : "page");
     struct read_cursor cursor = read_cursor(page->data, page->size);
     while (read_cursor_left(&cursor) > 0) {
         struct wire_scan_entry from;
-        enum kv_status status = wire_get_scan_entry(&cursor, &from);
-        if (status != KV_OK)
+        if (wire_get_scan_entry(&cursor, &from) != KV_OK)
             return kv_error_set(last_error_of_thread(), KV_IO,
                                 "the server's page of scan entries is malformed");
         struct clientk_entry entry = {.key = from.key,
                                       .value = from.value,
                                       .version = from.version,
                                       .expiry_ms = from.expiry_ms};
-        scan->visited++;
-        if (!scan->visit(scan->context, &entry)) {
-            scan->stopped = true;
+        if (!visit(context, &entry))
             return KV_OK;
-        }
     }
     return KV_OK;
+}
+
+/* Page by page from operation->cursor on, where that then is where to go on. */
+static enum kv_status scan_pages(struct clientk *client, struct clientk_operation *operation,
+                                 struct scan *scan)
+{
+    struct clientk_result result = {.status = KV_OK};
+    enum kv_status status;
+    do {
+        operation->scan.limit = page_limit(scan);
+        status = client_execute_one(client, operation, &result);
+        if (status == KV_OK)
+            status = clientk_read_page(&result.value, visit_counted, scan);
+        if (status != KV_OK || scan->stopped)
+            break;
+        operation->scan.cursor = (uint64_t)result.number;
+    } while (operation->scan.cursor != 0 && (scan->limit == 0 || scan->visited < scan->limit));
+    clientk_value_free(&result.value);
+    return status;
 }
 
 enum kv_status clientk_scan(struct clientk *client, struct kv_slice prefix, bool keys_only,
@@ -51,23 +78,23 @@ enum kv_status clientk_scan(struct clientk *client, struct kv_slice prefix, bool
     if (!visit)
         return kv_error_set(last_error_of_thread(), KV_USAGE, "NULL was given as the visitor");
     struct scan scan = {.visit = visit, .context = context, .limit = limit};
-    struct wire_operation operation = {.opcode = WIRE_OP_SCAN,
-                                       .flags = keys_only ? WIRE_KEYS_ONLY : 0,
-                                       .key = prefix,
-                                       .cursor = cursor ? *cursor : 0};
-    struct clientk_result result = {.status = KV_OK};
-    enum kv_status status;
-    do {
-        operation.limit = page_limit(&scan);
-        status = client_execute_special(client, &operation, &result);
-        if (status == KV_OK)
-            status = visit_page(&scan, &result.value);
-        if (status != KV_OK || scan.stopped)
-            break;
-        operation.cursor = (uint64_t)result.number;
-    } while (operation.cursor != 0 && (limit == 0 || scan.visited < limit));
+    struct clientk_operation operation = {
+        .opcode = CLIENTK_SCAN,
+        .key = prefix,
+        .scan = {.keys_only = keys_only, .cursor = cursor ? *cursor : 0}};
+    enum kv_status status = scan_pages(client, &operation, &scan);
     if (cursor)
-        *cursor = operation.cursor;
-    clientk_value_free(&result.value);
+        *cursor = operation.scan.cursor;
     return status;
+}
+
+enum kv_status clientk_scan_atomic(struct clientk *client, struct kv_slice prefix, bool keys_only,
+                                   clientk_visit visit, void *context)
+{
+    if (!visit)
+        return kv_error_set(last_error_of_thread(), KV_USAGE, "NULL was given as the visitor");
+    struct scan scan = {.visit = visit, .context = context};
+    struct clientk_operation operation = {
+        .opcode = CLIENTK_SCAN, .key = prefix, .scan = {.keys_only = keys_only, .atomic = true}};
+    return scan_pages(client, &operation, &scan);
 }

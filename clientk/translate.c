@@ -35,6 +35,16 @@ static enum kv_status translate_put(const struct clientk_put_options *options,
     return KV_OK;
 }
 
+static enum kv_status translate_scan(const struct clientk_scan_options *options,
+                                     struct wire_operation *to)
+{
+    to->flags = (uint16_t)((options->keys_only ? WIRE_KEYS_ONLY : 0u) |
+                           (options->atomic ? WIRE_ATOMIC : 0u));
+    to->cursor = options->cursor;
+    to->limit = options->limit;
+    return KV_OK;
+}
+
 static enum kv_status translate_add(const struct clientk_add_options *options, int64_t delta,
                                     struct wire_operation *to)
 {
@@ -82,6 +92,8 @@ enum kv_status translate_operation(const struct clientk_operation *from, struct 
         to->flags = (uint16_t)((to->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
                                durability_flags(from->put.durability));
         return KV_OK;
+    case CLIENTK_SCAN:
+        return translate_scan(&from->scan, to);
     }
     return KV_USAGE;
 }

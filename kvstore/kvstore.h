@@ -230,6 +230,18 @@ typedef bool (*kvstore_visit)(void *context, const struct kvstore_scanned *entry
 enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
                             uint32_t max_entries, kvstore_visit visit, void *context);
 
+/* So many entries of a data file, about, kvstore_scan_file looks at: some milliseconds of lock. */
+#define KVSTORE_SCAN_FILE_ENTRIES 65536u
+
+/* Visits the entries of one data file whose key begins with `prefix`, all under one hold of its
+ * reader lock: they are what the file held at one moment. *cursor is 0 for the first file, then what
+ * the last call gave; 0 again: that was the last file. Between two files others may write. A refusal
+ * ends the visit and leaves *cursor. KV_LIMIT: the file holds more than KVSTORE_SCAN_FILE_ENTRIES
+ * entries, which nobody shall wait for; some of them were visited, *cursor is left. KV_CORRUPT
+ * likewise. KV_BAD_REQUEST if *cursor is not the beginning of a file. */
+enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
+                                 kvstore_visit visit, void *context);
+
 /* Durability ----------------------------------------------------------------------------------- */
 
 /* Sleeps until the write of the ticket is on disk. KV_OK, or KV_NOT_DURABLE if its sync failed. */

@@ -178,6 +178,34 @@ static void scan_a_while(struct scan *scan, const struct datafile *file)
         scan->position = position_of(file->number, 0, 0) + (next_hash << TIE_BITS);
 }
 
+enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
+                                 kvstore_visit visit, void *context)
+{
+    uint32_t number = position_file(*cursor);
+    if (number >= store->datafiles || *cursor != position_of(number, 0, 0))
+        return KV_BAD_REQUEST;
+    struct scan scan = {.store = store,
+                        .prefix = prefix,
+                        .visit = visit,
+                        .context = context,
+                        .position = *cursor,
+                        .visits_left = UINT64_MAX,
+                        .looks_left = KVSTORE_SCAN_FILE_ENTRIES};
+    bool file_left;
+    lockset_read_lock(store->locks, number);
+    do {
+        scan_a_while(&scan, &store->files[number]);
+        file_left = is_past_end(&scan) || position_file(scan.position) != number;
+    } while (!file_left && !scan_is_over(&scan));
+    lockset_read_unlock(store->locks, number);
+    if (scan.status != KV_OK || scan.refused)
+        return scan.status;
+    if (!file_left)
+        return KV_LIMIT;
+    *cursor = is_past_end(&scan) ? 0 : scan.position;
+    return KV_OK;
+}
+
 enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
                             uint32_t max_entries, kvstore_visit visit, void *context)
 {

@@ -4,15 +4,14 @@
 #include <string.h>
 
 #include "serverk/report.h"
+#include "serverk/scan_page.h"
 
 /* Operations that copy so much are worth waking another worker for (10 us and more; a wake is 20). */
 #define LONG_VALUE_BYTES (256u << 10)
 
-/* A scan looks at up to 64 entries for each that it may give (kvstore.h): the limit bounds how long one
- * request keeps a worker. */
-#define LONG_SCAN_LIMIT    256u
-#define DEFAULT_SCAN_LIMIT 1000u
-#define MAX_SCAN_LIMIT     4096u
+/* What was too big for the largest place gets another that is large enough; writers may make it grow
+ * in between. */
+#define SCAN_TRIES 3u
 
 struct execution {
     struct worker *worker;
@@ -306,65 +305,27 @@ static void run_touch(struct execution *execution)
 
 /* Scan --------------------------------------------------------------------------------------------- */
 
-struct scan_page {
-    struct write_cursor cursor;
-    bool keys_only;
-    size_t refused_bytes; /* of the entry that found no room; 0: none */
-};
-
-static bool add_scanned(void *context, const struct kvstore_scanned *scanned)
-{
-    struct scan_page *page = context;
-    struct wire_scan_entry entry = {.key = scanned->key,
-                                    .value = page->keys_only ? kv_slice(NULL, 0) : scanned->value,
-                                    .version = scanned->version,
-                                    .expiry_ms = scanned->expiry_ms};
-    if (wire_put_scan_entry(&page->cursor, &entry))
-        return true;
-    page->refused_bytes = wire_scan_entry_size(&entry);
-    return false;
-}
-
-static uint32_t scan_limit(const struct wire_operation *operation)
-{
-    if (operation->limit == 0)
-        return DEFAULT_SCAN_LIMIT;
-    return operation->limit < MAX_SCAN_LIMIT ? operation->limit : MAX_SCAN_LIMIT;
-}
-
-/* Fills the place with a page of entries, from *position on. */
-static enum kv_status scan_into(struct execution *execution, const struct reply_place *place,
-                                struct scan_page *page, uint64_t *position)
-{
-    const struct wire_operation *operation = execution->operation;
-    *page = (struct scan_page){.cursor = write_cursor(place->at, place->capacity),
-                               .keys_only = operation->flags & WIRE_KEYS_ONLY};
-    *position = operation->cursor;
-    return kvstore_scan(execution->store, position, operation->key, scan_limit(operation),
-                        add_scanned, page);
-}
-
 static void run_scan(struct execution *execution)
 {
     const struct wire_operation *operation = execution->operation;
     struct wire_result *result = &execution->result;
     struct scan_page page;
-    uint64_t position;
-    if (scan_limit(operation) > LONG_SCAN_LIMIT || operation->key.size > 0)
+    if (scan_page_takes_long(operation))
         worker_expect_long(execution->worker);
     struct reply_place place = reply_largest_place(execution->reply);
-    result->status = scan_into(execution, &place, &page, &position);
-    if (result->status == KV_OK && page.refused_bytes && write_cursor_used(&page.cursor) == 0) {
+    result->status = scan_page_fill(&page, execution->store, operation, place.at, place.capacity);
+    for (unsigned i = 0; i < SCAN_TRIES && result->status == KV_BUFFER_TOO_SMALL; i++) {
         place = reply_place(execution->reply, page.refused_bytes);
-        if (place.kind != PLACE_NONE)
-            result->status = scan_into(execution, &place, &page, &position);
+        if (place.kind == PLACE_NONE)
+            break;
+        result->status =
+            scan_page_fill(&page, execution->store, operation, place.at, place.capacity);
     }
     size_t used = write_cursor_used(&page.cursor);
-    if (result->status == KV_OK && page.refused_bytes && used == 0) {
-        result->status = KV_BUFFER_TOO_SMALL;
+    if (result->status == KV_BUFFER_TOO_SMALL) {
         tell_size_only(result, page.refused_bytes);
     } else if (result->status == KV_OK) {
-        tell_number(result, (int64_t)position);
+        tell_number(result, (int64_t)page.next);
         result->value = kv_slice(NULL, used);
         if (reply_add_placed(execution->reply, result, &place))
             return;

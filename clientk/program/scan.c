@@ -21,6 +21,10 @@ const struct option_row scan_option_rows[] = {
      .kind = OPTION_FLAG,
      .help = "print only how many there are",
      .offset = offsetof(struct scan_options, count_only)},
+    {.name = "atomic",
+     .kind = OPTION_FLAG,
+     .help = "see each data file at one moment, under its reader lock",
+     .offset = offsetof(struct scan_options, atomic)},
     {.name = NULL},
 };
 const struct scan_options scan_option_defaults = {0};
@@ -44,19 +48,33 @@ static bool visit(void *context, const struct clientk_entry *entry)
     return !interrupt_pending() && !ferror(scan->output->stream);
 }
 
+static enum kv_status visit_all(struct clientk *client, struct kv_slice prefix, struct scan *scan)
+{
+    const struct scan_options *options = scan->options;
+    bool keys_only = options->keys_only || options->count_only;
+    if (options->atomic)
+        return clientk_scan_atomic(client, prefix, keys_only, visit, scan);
+    return clientk_scan(client, prefix, keys_only, NULL, options->limit, visit, scan);
+}
+
 int scan_run(struct context *context, const void *options_given, const struct word *operands,
              size_t count)
 {
     const struct scan_options *options = options_given;
+    if (options->atomic && options->limit > 0)
+        return output_failure(&context->output, "scan", KV_USAGE,
+                              "--atomic lists everything: leave --limit out");
     int code = context_connect_for(context, "scan");
     if (code != EXIT_DONE)
         return code;
     interrupt_catch();
     struct scan scan = {&context->output, options, 0};
     struct kv_slice prefix = count > 0 ? word_slice(&operands[0]) : kv_slice(NULL, 0);
-    enum kv_status status =
-        clientk_scan(context->client, prefix, options->keys_only || options->count_only, NULL,
-                     options->limit, visit, &scan);
+    enum kv_status status = visit_all(context->client, prefix, &scan);
+    if (status == KV_LIMIT && options->atomic)
+        return output_failure(&context->output, "scan", status,
+                              "a data file holds more entries than are read under one lock; leave "
+                              "--atomic out, or make the store with more data files (serverk -d)");
     if (status != KV_OK)
         return output_failure(&context->output, "scan", status, context_sentence(status));
     if (options->count_only) {

@@ -15,6 +15,7 @@ struct scan_options {
     uint64_t limit; /* 0: none */
     bool keys_only;
     bool count_only;
+    bool atomic; /* each data file seen at one moment */
 };
 extern const struct option_row scan_option_rows[];
 extern const struct scan_options scan_option_defaults;

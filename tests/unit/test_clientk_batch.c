@@ -120,6 +120,52 @@ START_TEST(a_failing_operation_does_not_stop_the_others)
 }
 END_TEST
 
+static bool add_up(void *context, const struct clientk_entry *entry)
+{
+    char text[24] = "";
+    ck_assert_uint_lt(entry->value.size, sizeof text);
+    memcpy(text, entry->value.data, entry->value.size);
+    *(int64_t *)context += atoll(text);
+    return true;
+}
+
+START_TEST(a_scan_in_a_batch_sees_what_came_before_it)
+{
+    struct clientk_operation trade[] = {
+        {.opcode = CLIENTK_PUT, .key = TEXT("stock 1"), .value = TEXT("10")},
+        {.opcode = CLIENTK_PUT, .key = TEXT("stock 2"), .value = TEXT("20")},
+        {.opcode = CLIENTK_SCAN, .key = TEXT("stock "), .scan = {.atomic = true}},
+        {.opcode = CLIENTK_ADD,
+         .key = TEXT("stock 1"),
+         .delta = -4,
+         .add = {.min = 0, .max = INT64_MAX}},
+        {.opcode = CLIENTK_ADD,
+         .key = TEXT("stock 1"),
+         .delta = -7,
+         .add = {.min = 0, .max = INT64_MAX}},
+        {.opcode = CLIENTK_SCAN, .key = TEXT("stock ")},
+        {.opcode = CLIENTK_SCAN, .scan = {.cursor = UINT64_MAX}},
+    };
+    enum { TRADE = sizeof trade / sizeof *trade };
+    assert_status(clientk_execute(client, trade, TRADE, results), KV_OK);
+    ck_assert_int_eq(results[3].number, 6);
+    ck_assert_int_eq(results[4].status, KV_OUT_OF_BOUNDS);
+    ck_assert_int_eq(results[6].status, KV_BAD_REQUEST);
+    static const int64_t sums[] = {[2] = 30, [5] = 26};
+    for (unsigned i = 2; i <= 5; i += 3) {
+        int64_t sum = 0;
+        ck_assert_int_eq(results[i].status, KV_OK);
+        ck_assert_int_eq(results[i].number, 0);
+        assert_status(clientk_read_page(&results[i].value, add_up, &sum), KV_OK);
+        ck_assert_int_eq(sum, sums[i]);
+    }
+    assert_status(clientk_read_page(NULL, add_up, NULL), KV_USAGE);
+    struct clientk_value torn = {.data = results[5].value.data, .size = results[5].value.size - 1};
+    int64_t sum = 0;
+    assert_status(clientk_read_page(&torn, add_up, &sum), KV_IO);
+}
+END_TEST
+
 START_TEST(batch_of_impossible_operations_sends_nothing)
 {
     struct clientk_info before;
@@ -145,6 +191,7 @@ Suite *suite_clientk_batch(void)
     tcase_add_test(tcase, thousands_of_operations_take_few_messages);
     tcase_add_test(tcase, operations_on_one_key_take_effect_in_order);
     tcase_add_test(tcase, a_failing_operation_does_not_stop_the_others);
+    tcase_add_test(tcase, a_scan_in_a_batch_sees_what_came_before_it);
     tcase_add_test(tcase, batch_of_impossible_operations_sends_nothing);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -416,6 +416,23 @@ START_TEST(scan_stops_when_the_visitor_says_so)
 }
 END_TEST
 
+START_TEST(an_atomic_scan_visits_each_entry_once)
+{
+    put_scan_keys();
+    must_put_text(client, "other", "not to be seen");
+    static struct visits visits = {.with_values = true};
+    assert_status(clientk_scan_atomic(client, TEXT("scan."), false, count_visit, &visits), KV_OK);
+    assert_each_seen_once(&visits);
+    static struct visits keys_only;
+    assert_status(clientk_scan_atomic(client, TEXT("scan."), true, count_visit, &keys_only), KV_OK);
+    assert_each_seen_once(&keys_only);
+    static struct visits stopped = {.with_values = true, .stop_after = 10};
+    assert_status(clientk_scan_atomic(client, TEXT("scan."), false, count_visit, &stopped), KV_OK);
+    ck_assert_uint_eq(stopped.total, 10);
+    assert_status(clientk_scan_atomic(client, TEXT(""), false, NULL, NULL), KV_USAGE);
+}
+END_TEST
+
 #define BIG_BYTES 300000
 
 static bool big_visit(void *context, const struct clientk_entry *entry)
@@ -439,6 +456,9 @@ START_TEST(scan_carries_big_values)
     }
     unsigned visited = 0;
     assert_status(clientk_scan(client, TEXT("big."), false, NULL, 0, big_visit, &visited), KV_OK);
+    ck_assert_uint_eq(visited, 6);
+    visited = 0;
+    assert_status(clientk_scan_atomic(client, TEXT("big."), false, big_visit, &visited), KV_OK);
     ck_assert_uint_eq(visited, 6);
     free(bytes);
 }
@@ -469,6 +489,7 @@ static void add_scans(TCase *tcase)
     tcase_add_test(tcase, scan_visits_each_entry_of_the_prefix_once);
     tcase_add_test(tcase, scan_goes_on_from_its_cursor);
     tcase_add_test(tcase, scan_stops_when_the_visitor_says_so);
+    tcase_add_test(tcase, an_atomic_scan_visits_each_entry_once);
     tcase_add_test(tcase, scan_carries_big_values);
 }
 

@@ -345,6 +345,127 @@ START_TEST(what_stays_is_visited_once_whatever_else_happens)
 }
 END_TEST
 
+/* Whole files ----------------------------------------------------------------------------------- */
+
+static void scan_files(struct visits *visits, const char *prefix, uint32_t files)
+{
+    uint64_t cursor = 0;
+    uint32_t calls = 0;
+    do {
+        visits->room = UINT32_MAX;
+        ck_assert_int_eq(kvstore_scan_file(store, &cursor, KEY(prefix), count_visit, visits),
+                         KV_OK);
+        calls++;
+    } while (cursor != 0);
+    ck_assert_uint_eq(calls, files);
+}
+
+START_TEST(a_call_visits_a_whole_file)
+{
+    put_stable(STABLE);
+    must_put(store, "other", "x");
+    struct visits visits = {.others = 0};
+    scan_files(&visits, "", KVSTORE_DEFAULT_DATAFILES);
+    check_each_once(&visits, STABLE);
+    ck_assert_uint_eq(visits.others, 1);
+    struct visits narrowed = {.others = 0};
+    scan_files(&narrowed, "s", KVSTORE_DEFAULT_DATAFILES);
+    check_each_once(&narrowed, STABLE);
+    ck_assert_uint_eq(narrowed.others, 0);
+}
+END_TEST
+
+START_TEST(a_refusal_or_a_foreign_cursor_leaves_the_cursor_of_files)
+{
+    put_stable(STABLE);
+    struct visits visits = {.room = 3};
+    uint64_t cursor = UINT64_C(1) << 52;
+    ck_assert_int_eq(kvstore_scan_file(store, &cursor, KEY(""), count_visit, &visits), KV_OK);
+    ck_assert_uint_eq(visits.refused, 1);
+    ck_assert_uint_eq(cursor, UINT64_C(1) << 52);
+    cursor++;
+    ck_assert_int_eq(kvstore_scan_file(store, &cursor, KEY(""), count_visit, &visits),
+                     KV_BAD_REQUEST);
+    cursor = (uint64_t)KVSTORE_DEFAULT_DATAFILES << 52;
+    ck_assert_int_eq(kvstore_scan_file(store, &cursor, KEY(""), count_visit, &visits),
+                     KV_BAD_REQUEST);
+}
+END_TEST
+
+#define ROUND_KEYS 500
+
+/* A store of one data file, in which a writer sets key 0, 1, 2 and so on to the number of the round. */
+static void *write_rounds(void *nothing)
+{
+    (void)nothing;
+    char key[16], round[16];
+    for (int i = 1; atomic_load(&scanning); i++) {
+        snprintf(round, sizeof round, "%d", i);
+        for (int k = 0; k < ROUND_KEYS; k++) {
+            snprintf(key, sizeof key, "%d", k);
+            must_put(store, key, round);
+        }
+    }
+    return NULL;
+}
+
+static bool collect_round(void *context, const struct kvstore_scanned *entry)
+{
+    int *rounds = context;
+    char key[16] = "", value[16] = "";
+    memcpy(key, entry->key.data, entry->key.size);
+    memcpy(value, entry->value.data, entry->value.size);
+    rounds[atoi(key)] = atoi(value);
+    return true;
+}
+
+START_TEST(a_file_is_seen_at_one_moment)
+{
+    must_close(store);
+    store_dir_remove(dir);
+    struct kvstore_options options = {.create = true, .datafiles = 1};
+    store_dir_make(dir);
+    store = must_open(dir, &options);
+    char key[16];
+    for (int k = 0; k < ROUND_KEYS; k++) {
+        snprintf(key, sizeof key, "%d", k);
+        must_put(store, key, "0");
+    }
+    pthread_t writer;
+    atomic_store(&scanning, true);
+    ck_assert_int_eq(pthread_create(&writer, NULL, write_rounds, NULL), 0);
+    for (int i = 0, last = 0; i < 300 || last == 0; i++) {
+        int rounds[ROUND_KEYS] = {0};
+        uint64_t cursor = 0;
+        ck_assert_int_eq(kvstore_scan_file(store, &cursor, KEY(""), collect_round, rounds), KV_OK);
+        ck_assert_uint_eq(cursor, 0);
+        for (int k = 1; k < ROUND_KEYS; k++)
+            ck_assert_msg(rounds[k] == rounds[k - 1] || rounds[k] == rounds[0] - 1,
+                          "key %d is of round %d, key %d of %d", k - 1, rounds[k - 1], k,
+                          rounds[k]);
+        last = rounds[0];
+    }
+    atomic_store(&scanning, false);
+    pthread_join(writer, NULL);
+}
+END_TEST
+
+START_TEST(a_file_of_too_many_entries_is_refused)
+{
+    must_close(store);
+    store_dir_remove(dir);
+    struct kvstore_options options = {.create = true, .datafiles = 1};
+    store_dir_make(dir);
+    store = must_open(dir, &options);
+    must_put_numbers(store, 0, KVSTORE_SCAN_FILE_ENTRIES + 1000);
+    struct visits visits = {.room = UINT32_MAX};
+    uint64_t cursor = 0;
+    ck_assert_int_eq(kvstore_scan_file(store, &cursor, KEY("none"), count_visit, &visits),
+                     KV_LIMIT);
+    ck_assert_uint_eq(cursor, 0);
+}
+END_TEST
+
 Suite *suite_kvstore_scan(void)
 {
     Suite *suite = suite_create("kvstore_scan");
@@ -360,6 +481,10 @@ Suite *suite_kvstore_scan(void)
     tcase_add_test(tests, a_cursor_outlives_a_restart);
     tcase_add_test(tests, keys_of_one_hash_are_told_apart);
     tcase_add_test(tests, what_stays_is_visited_once_whatever_else_happens);
+    tcase_add_test(tests, a_call_visits_a_whole_file);
+    tcase_add_test(tests, a_refusal_or_a_foreign_cursor_leaves_the_cursor_of_files);
+    tcase_add_test(tests, a_file_is_seen_at_one_moment);
+    tcase_add_test(tests, a_file_of_too_many_entries_is_refused);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
     return suite;

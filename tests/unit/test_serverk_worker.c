@@ -173,6 +173,41 @@ START_TEST(scan_page_by_page)
 }
 END_TEST
 
+static unsigned count_entries(struct wire_result page)
+{
+    struct read_cursor entries = read_cursor(page.value.data, page.value.size);
+    struct wire_scan_entry entry;
+    unsigned count = 0;
+    for (; read_cursor_left(&entries) > 0; count++)
+        ck_assert_int_eq(wire_get_scan_entry(&entries, &entry), KV_OK);
+    return count;
+}
+
+START_TEST(an_atomic_page_ends_between_data_files)
+{
+    char key[16];
+    for (int i = 0; i < 60; i++) { /* about 15 a file, of which a message holds 30 */
+        snprintf(key, sizeof key, "scan%03d", i);
+        put(key, "0123456789");
+    }
+    struct wire_operation scan = fixture_operation(WIRE_OP_SCAN, "scan", "");
+    scan.flags = WIRE_ATOMIC;
+    unsigned count = 0, pages = 0;
+    do {
+        struct wire_result page = call(scan);
+        ck_assert_int_eq(page.status, KV_OK);
+        count += count_entries(page);
+        pages++;
+        scan.cursor = (uint64_t)page.number;
+        ck_assert_uint_eq(scan.cursor << 12, 0);
+    } while (scan.cursor != 0);
+    ck_assert_uint_eq(count, 60);
+    ck_assert_uint_gt(pages, 1);
+    scan.cursor = 1;
+    ck_assert_int_eq(call(scan).status, KV_BAD_REQUEST);
+}
+END_TEST
+
 START_TEST(ping_echoes)
 {
     assert_value(call(fixture_operation(WIRE_OP_PING, "", "echo")), "echo");
@@ -288,6 +323,7 @@ Suite *suite_serverk_worker(void)
     tcase_add_test(cases, expiry_exists_and_touch);
     tcase_add_test(cases, add_append_exchange);
     tcase_add_test(cases, scan_page_by_page);
+    tcase_add_test(cases, an_atomic_page_ends_between_data_files);
     tcase_add_test(cases, ping_echoes);
     suite_add_tcase(suite, cases);
     TCase *messages = tcase_create("messages");

@@ -143,7 +143,7 @@ START_TEST(each_operation_takes_its_own_flags_only)
                                WIRE_KEEP_EXPIRY | WIRE_VALUE_IN_SEGMENT | WIRE_SYNC_INTERVAL |
                                WIRE_SYNC_ALWAYS},
         {WIRE_OP_TOUCH, WIRE_HAS_EXPIRY | WIRE_SYNC_INTERVAL | WIRE_SYNC_ALWAYS},
-        {WIRE_OP_SCAN, WIRE_KEYS_ONLY},
+        {WIRE_OP_SCAN, WIRE_KEYS_ONLY | WIRE_ATOMIC},
         {WIRE_OP_STATS, 0},
         {WIRE_OP_PING, WIRE_VALUE_IN_SEGMENT},
         {WIRE_OP_SYNC, 0},

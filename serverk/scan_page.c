@@ -1,0 +1,100 @@
+#include "serverk/scan_page.h"
+
+/* A scan looks at up to 64 entries for each that it may give (kvstore.h): the limit bounds how long one
+ * request keeps a worker. */
+#define LONG_LIMIT    256u
+#define DEFAULT_LIMIT 1000u
+#define MAX_LIMIT     4096u
+
+static uint32_t limit_of(const struct wire_operation *operation)
+{
+    if (operation->limit == 0)
+        return DEFAULT_LIMIT;
+    return operation->limit < MAX_LIMIT ? operation->limit : MAX_LIMIT;
+}
+
+bool scan_page_takes_long(const struct wire_operation *operation)
+{
+    return limit_of(operation) > LONG_LIMIT || operation->key.size > 0 ||
+           operation->flags & WIRE_ATOMIC;
+}
+
+static struct wire_scan_entry page_entry(const struct scan_page *page,
+                                         const struct kvstore_scanned *scanned)
+{
+    return (struct wire_scan_entry){.key = scanned->key,
+                                    .value = page->keys_only ? kv_slice(NULL, 0) : scanned->value,
+                                    .version = scanned->version,
+                                    .expiry_ms = scanned->expiry_ms};
+}
+
+/* Adds the entry; refuses what has no room. */
+static bool add(void *context, const struct kvstore_scanned *scanned)
+{
+    struct scan_page *page = context;
+    struct wire_scan_entry entry = page_entry(page, scanned);
+    if (wire_put_scan_entry(&page->cursor, &entry)) {
+        page->entries++;
+        return true;
+    }
+    page->refused_bytes = wire_scan_entry_size(&entry);
+    return false;
+}
+
+/* The same, but goes on where there is no room any more, to find out how much is missing. */
+static bool add_or_measure(void *context, const struct kvstore_scanned *scanned)
+{
+    struct scan_page *page = context;
+    if (page->refused_bytes == 0) {
+        add(context, scanned);
+    } else {
+        struct wire_scan_entry entry = page_entry(page, scanned);
+        page->refused_bytes += wire_scan_entry_size(&entry);
+    }
+    return true;
+}
+
+static bool is_empty(const struct scan_page *page)
+{
+    return write_cursor_used(&page->cursor) == 0;
+}
+
+/* Adds one whole data file, or nothing of it. */
+static enum kv_status add_file(struct scan_page *page, struct kvstore *store,
+                               struct kv_slice prefix)
+{
+    struct scan_page before = *page;
+    enum kv_status status = kvstore_scan_file(store, &page->next, prefix, add_or_measure, page);
+    if (status == KV_OK && page->refused_bytes == 0)
+        return KV_OK;
+    size_t refused_bytes = page->refused_bytes + (size_t)(page->cursor.at - before.cursor.at);
+    *page = before;
+    page->refused_bytes = refused_bytes;
+    return status == KV_OK ? KV_BUFFER_TOO_SMALL : status;
+}
+
+static enum kv_status add_files(struct scan_page *page, struct kvstore *store,
+                                const struct wire_operation *operation)
+{
+    do {
+        enum kv_status status = add_file(page, store, operation->key);
+        if (status != KV_OK)
+            return is_empty(page) ? status : KV_OK;
+    } while (page->next != 0 && page->entries < limit_of(operation));
+    return KV_OK;
+}
+
+enum kv_status scan_page_fill(struct scan_page *page, struct kvstore *store,
+                              const struct wire_operation *operation, uint8_t *at, size_t capacity)
+{
+    *page = (struct scan_page){.cursor = write_cursor(at, capacity),
+                               .keys_only = operation->flags & WIRE_KEYS_ONLY,
+                               .next = operation->cursor};
+    if (operation->flags & WIRE_ATOMIC)
+        return add_files(page, store, operation);
+    enum kv_status status =
+        kvstore_scan(store, &page->next, operation->key, limit_of(operation), add, page);
+    if (status == KV_OK && page->refused_bytes > 0 && is_empty(page))
+        return KV_BUFFER_TOO_SMALL;
+    return status;
+}
