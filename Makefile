@@ -31,14 +31,15 @@ ROOMS := common kvstore wire serverk clientk
 objects = $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard $(1)/*.c))
 
 COMMON_OBJ := $(call objects,common)
-KVSTORE_OBJ := $(call objects,kvstore)
+ALLOCATOR_OBJ := $(call objects,kvstore/allocator)
+KVSTORE_OBJ := $(call objects,kvstore) $(ALLOCATOR_OBJ)
 WIRE_OBJ := $(call objects,wire)
 SERVERK_OBJ := $(call objects,serverk)
 CLIENTK_OBJ := $(call objects,clientk)
 CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program)
 KVCHECK_OBJ := $(call objects,kvstore/kvcheck)
 
-LIBS := $(OUT)/libkvstore.a $(OUT)/libclientk.a
+LIBS := $(OUT)/libkvstore.a $(OUT)/libclientk.a $(OUT)/liballocator.a
 PROGRAMS := $(OUT)/serverk $(OUT)/clientk $(OUT)/kvcheck
 
 .PHONY: all
@@ -49,6 +50,10 @@ $(OUT)/obj/%.o: %.c Makefile
 	$(CC) $(BASE_CFLAGS) $(CFLAGS) -c -o $@ $<
 
 $(OUT)/libkvstore.a: $(KVSTORE_OBJ) $(COMMON_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(OUT)/liballocator.a: $(ALLOCATOR_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
@@ -103,7 +108,8 @@ libdir = $(DESTDIR)$(PREFIX)/lib
 includedir = $(DESTDIR)$(PREFIX)/include/mqkv
 mandir = $(DESTDIR)$(PREFIX)/share/man
 completiondir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-PUBLIC_HEADERS := clientk/clientk.h kvstore/kvstore.h common/status.h common/slice.h common/error.h
+PUBLIC_HEADERS := clientk/clientk.h kvstore/kvstore.h kvstore/allocator/allocator.h \
+	common/status.h common/slice.h common/error.h
 
 .PHONY: install uninstall
 install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
@@ -126,6 +132,7 @@ install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 
 uninstall:
 	rm -f $(addprefix $(bindir)/,serverk clientk kvcheck) $(libdir)/libclientk.* $(libdir)/libkvstore.a \
+	  $(libdir)/liballocator.a \
 	  $(libdir)/pkgconfig/libclientk.pc $(libdir)/pkgconfig/libkvstore.pc \
 	  $(addprefix $(mandir)/man1/,serverk.1 clientk.1 kvcheck.1) $(mandir)/man3/clientk.3 \
 	  $(completiondir)/clientk

@@ -36,6 +36,7 @@ UNIT_ROOMS := $(patsubst tests/unit/main_%.c,%,$(wildcard tests/unit/main_*.c))
 UNIT_BINARIES := $(addprefix $(OUT)/tests/unit_,$(UNIT_ROOMS))
 
 UNIT_NEEDS_common := $(COMMON_OBJ)
+UNIT_NEEDS_allocator := $(OUT)/liballocator.a
 UNIT_NEEDS_kvstore := $(OUT)/libkvstore.a
 UNIT_NEEDS_wire := $(WIRE_OBJ) $(COMMON_OBJ)
 UNIT_NEEDS_serverk := $(call without_main,$(SERVERK_OBJ)) $(WIRE_OBJ) $(OUT)/libkvstore.a
@@ -58,7 +59,7 @@ PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
 # Running -----------------------------------------------------------------------------------------
 
-QUEUE_FREE := $(filter %_common %_kvstore %_history %_program,$(UNIT_BINARIES))
+QUEUE_FREE := $(filter %_common %_allocator %_kvstore %_history %_program,$(UNIT_BINARIES))
 QUEUE_USERS := $(filter-out $(QUEUE_FREE),$(UNIT_BINARIES))
 SCENARIOS = $(sort $(filter-out tests/scenario/lib.sh,$(wildcard tests/scenario/*.sh)))
 
@@ -116,8 +117,8 @@ $(OUT)/tests/fuzz_%: $(OUT)/obj/tests/fuzz/fuzz_%.o $(LIBSUPPORT) $(FUZZ_ROOMS)
 # Linting: each check is a target of its own ------------------------------------------------------
 
 LINT_OUT = $(OUT)/lint
-C_FILES := $(sort $(wildcard $(addsuffix /*.c,$(ROOMS) clientk/program kvstore/kvcheck) tests/*/*.c))
-H_FILES := $(sort $(wildcard $(addsuffix /*.h,$(ROOMS) clientk/program kvstore/kvcheck) tests/*/*.h))
+C_FILES := $(sort $(wildcard $(addsuffix /*.c,$(ROOMS) clientk/program kvstore/allocator kvstore/kvcheck) tests/*/*.c))
+H_FILES := $(sort $(wildcard $(addsuffix /*.h,$(ROOMS) clientk/program kvstore/allocator kvstore/kvcheck) tests/*/*.h))
 SHELL_FILES = $(shell find . \( -path ./.git -o -path ./build -o -path ./datafiles \
 	-o -path ./tests/fuzz/corpus -o -path ./experiments/runs \) -prune \
 	-o -type f -not -name '*.[ch]' -not -name '*.md' -print | xargs grep -lE -m 1 '^\#!.*\b(ba)?sh\b')

@@ -19,6 +19,11 @@ Suite *suite_common_random(void);
 Suite *suite_common_slice(void);
 Suite *suite_common_status(void);
 
+/* allocator (kvstore/allocator) */
+Suite *suite_allocator_calls(void);
+Suite *suite_allocator_freelist(void);
+Suite *suite_allocator_threads(void);
+
 /* kvstore */
 Suite *suite_kvstore_checkpoint(void);
 Suite *suite_kvstore_compact(void);
