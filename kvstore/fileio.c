@@ -103,6 +103,15 @@ static void *system_map(size_t size, int protection, int fd)
     return mmap(NULL, size, protection, MAP_SHARED, fd, 0);
 }
 
+static int system_populate(void *at, size_t size)
+{
+    int result;
+    do {
+        result = madvise(at, size, MADV_POPULATE_WRITE);
+    } while (result != 0 && errno == EINTR);
+    return result;
+}
+
 static void system_forget(int fd, void *at, size_t size, off_t offset)
 {
     /* All of the mapping: the kernel maps more pages around one that is touched. */
@@ -122,6 +131,7 @@ const struct fileio fileio_system = {
     .unlink_at = system_unlink_at,
     .map = system_map,
     .unmap = munmap,
+    .populate = system_populate,
     .forget = system_forget,
 };
 

@@ -40,6 +40,11 @@ struct fileio {
     void *(*map)(size_t size, int protection, int fd);
     int (*unmap)(void *at, size_t size);
 
+    /* Brings the pages of a writable mapping in, as if each were written to, in one go: a third of
+     * the time that faults take one by one. -1 and errno, then some may be there: EINVAL where the
+     * kernel does not know it (Linux before 5.14). Contents stay. */
+    int (*populate)(void *at, size_t size);
+
     /* Drops from memory what is there of the file from offset on (a multiple of the page size) and
      * not dirty, so that it is read from the disk when it is needed next. `at` is the file's one
      * mapping, of which `size` bytes may have been touched: mapped pages would stay. As far as the

@@ -18,6 +18,13 @@
 #define GROWTH_MIN_BYTES (UINT64_C(64) << 10)
 #define GROWTH_MAX_BYTES (UINT64_C(64) << 20)
 
+/* Pages are brought in ahead of the tail, so many bytes at most and no more than a share of what the
+ * log has, in steps: a fault for each page costs up to three times as much. And the first sync
+ * after a step writes all of its pages: the others before the next step then meet disk blocks that
+ * were written already, and the file system has nothing to note about the file. */
+#define POPULATE_SHARE     8u
+#define POPULATE_MAX_BYTES (UINT64_C(64) << 10)
+
 /* Address space for the mappings of all data files of a store; x86-64 and arm64 have 128 TiB. The
  * sanitizers keep shadow memory of it and leave less. */
 #ifdef MQKV_SANITIZER
@@ -204,13 +211,32 @@ enum kv_status logfile_ensure_room(struct logfile *log, uint64_t bytes)
     return grow_to(log, at_most(round_up(needed, PAGE_BYTES), log->map_bytes));
 }
 
+/* Populates to the end of the record that is to come, and some way on; not beyond what is
+ * allocated. */
+static void populate_ahead(struct logfile *log, uint64_t record_end)
+{
+    uint64_t from = at_least(log->populated_bytes, log->tail / PAGE_BYTES * PAGE_BYTES);
+    uint64_t ahead = at_most(log->tail / POPULATE_SHARE, POPULATE_MAX_BYTES);
+    uint64_t end = at_most(round_up(record_end + ahead, PAGE_BYTES),
+                           log->allocated_bytes / PAGE_BYTES * PAGE_BYTES);
+    if (end <= from)
+        return;
+    /* After a failure the pages come with the stores to them. Disk blocks they have. */
+    if (fileio->populate(log->map + from, end - from) != 0 && errno == EINVAL)
+        end = UINT64_MAX;
+    log->populated_bytes = end;
+}
+
 uint64_t logfile_append(struct logfile *log, const struct record *record,
                         struct kv_slice value_tail)
 {
     uint64_t offset = log->tail;
-    uint64_t size_bytes =
-        record_write(log->map + offset, record, value_tail, log->identity.salt, offset);
-    __atomic_store_n(&log->tail, offset + size_bytes, __ATOMIC_RELAXED);
+    uint64_t end = offset + record_size(record->key.size, record->value.size + value_tail.size,
+                                        record->expiry_ms != 0);
+    if (end > log->populated_bytes)
+        populate_ahead(log, end);
+    record_write(log->map + offset, record, value_tail, log->identity.salt, offset);
+    __atomic_store_n(&log->tail, end, __ATOMIC_RELAXED);
     return offset;
 }
 
@@ -247,6 +273,7 @@ enum kv_status logfile_cut(struct logfile *log, uint64_t tail)
         return kv_status_from_errno(errno);
     log->tail = tail;
     log->allocated_bytes = tail;
+    log->populated_bytes = at_most(log->populated_bytes, tail / PAGE_BYTES * PAGE_BYTES);
     return KV_OK;
 }
 

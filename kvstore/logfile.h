@@ -31,6 +31,7 @@ struct logfile {
     uint64_t map_bytes;       /* address space; the file can not grow beyond */
     uint64_t allocated_bytes; /* <= map_bytes; may be touched */
     uint64_t tail;            /* where the next record goes, <= allocated_bytes */
+    uint64_t populated_bytes; /* pages before are not worth populating (again) */
     struct file_identity identity;
     struct file_progress progress;
 };

@@ -101,6 +101,11 @@ static int fault_unmap(void *at, size_t size)
     return fails(FAULT_UNMAP) ? -1 : fileio_system.unmap(at, size);
 }
 
+static int fault_populate(void *at, size_t size)
+{
+    return fails(FAULT_POPULATE) ? -1 : fileio_system.populate(at, size);
+}
+
 /* Has no way to fail. */
 static void fault_forget(int fd, void *at, size_t size, off_t offset)
 {
@@ -119,6 +124,7 @@ static const struct fileio fault_table = {
     .unlink_at = fault_unlink_at,
     .map = fault_map,
     .unmap = fault_unmap,
+    .populate = fault_populate,
     .forget = fault_forget,
 };
 
@@ -130,7 +136,8 @@ const char *fault_call_name(enum fault_call call)
         [FAULT_WRITE] = "write",       [FAULT_SYNC_DATA] = "sync_data",
         [FAULT_SYNC_DIR] = "sync_dir", [FAULT_RENAME] = "rename",
         [FAULT_UNLINK] = "unlink",     [FAULT_MAP] = "map",
-        [FAULT_UNMAP] = "unmap",       [FAULT_ANY] = "any call",
+        [FAULT_UNMAP] = "unmap",       [FAULT_POPULATE] = "populate",
+        [FAULT_ANY] = "any call",
     };
     return names[call];
 }

@@ -21,6 +21,7 @@ enum fault_call {
     FAULT_UNLINK,
     FAULT_MAP,
     FAULT_UNMAP,
+    FAULT_POPULATE,
     FAULT_CALL_COUNT,
     FAULT_ANY = FAULT_CALL_COUNT /* in a plan: whatever the kind */
 };

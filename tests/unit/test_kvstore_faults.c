@@ -181,7 +181,7 @@ static void fail_every_call(enum fault_call call, unsigned long length, int erro
 
 static const enum fault_call kinds[] = {FAULT_OPEN,   FAULT_ALLOCATE,  FAULT_TRUNCATE, FAULT_READ,
                                         FAULT_WRITE,  FAULT_SYNC_DATA, FAULT_SYNC_DIR, FAULT_RENAME,
-                                        FAULT_UNLINK, FAULT_MAP};
+                                        FAULT_UNLINK, FAULT_MAP,       FAULT_POPULATE};
 #define KIND_COUNT ((int)(sizeof kinds / sizeof *kinds))
 
 static int error_for(enum fault_call call)
@@ -270,6 +270,23 @@ START_TEST(full_disk_at_open_does_not_prevent_reads)
 }
 END_TEST
 
+/* A kernel that can not populate a mapping is asked once a file, and not at each write. */
+START_TEST(populating_is_given_up_where_the_kernel_has_it_not)
+{
+    make_store();
+    struct kvstore *store = must_open(dir, &options);
+    fault_install(&(struct fault_plan){.call = FAULT_POPULATE, .nth = 1, .error = EINVAL});
+    for (unsigned i = 0; i < KEYS; i++)
+        try_put(store, i, 500 + i);
+    ck_assert_uint_eq(fault_calls(FAULT_POPULATE), 1);
+    assert_holds_expected(store, "without populating");
+    fault_clear();
+    must_close(store);
+    assert_opens_with_expected("after a life without populating");
+    store_dir_remove(dir);
+}
+END_TEST
+
 /* After a failed sync nothing is called durable that was not before. */
 START_TEST(failed_sync_stops_writes_and_is_never_taken_back)
 {
@@ -318,6 +335,7 @@ Suite *suite_kvstore_faults(void)
     tcase_add_loop_test(tests, all_calls_from_one_on_fail, 0, KIND_COUNT);
     tcase_add_test(tests, full_disk_does_not_prevent_deletes);
     tcase_add_test(tests, full_disk_at_open_does_not_prevent_reads);
+    tcase_add_test(tests, populating_is_given_up_where_the_kernel_has_it_not);
     tcase_add_test(tests, failed_sync_stops_writes_and_is_never_taken_back);
     suite_add_tcase(suite, tests);
     return suite;

@@ -203,6 +203,9 @@ START_TEST(fault_reaches_every_entry)
         case FAULT_UNMAP:
             ck_assert_int_eq(fileio->unmap(data, 1), -1);
             break;
+        case FAULT_POPULATE:
+            ck_assert_int_eq(fileio->populate(data, 1), -1);
+            break;
         case FAULT_ANY:
             break;
         }
