@@ -3,6 +3,7 @@ error bars. Values stand side by side at equal distances, whatever numbers they 
 read on a phone. Colours are classes of the style sheet, for light, dark and paper."""
 
 import math
+import textwrap
 from dataclasses import dataclass
 
 from judge.table import number
@@ -11,6 +12,7 @@ from webpage.markup import Markup, join, single, tag
 WIDTH, HEIGHT = 360, 240
 LEFT, RIGHT, TOP, BOTTOM = 52, 8, 24, 40
 COLOURS = 6
+LABEL_LINES, LINE_HEIGHT = 4, 12  # of words below the x axis
 WIDE_RANGE = 25  # largest by smallest figure from which the axis is logarithmic
 
 
@@ -26,6 +28,7 @@ class Line:
     label: str
     points: dict  # x (text) -> Point
     published: bool = False
+    colour: int | None = None  # of a published line that has one of ours beside it: that one's number
 
 
 @dataclass
@@ -44,18 +47,19 @@ def draw(panel):
     if not points or not panel.xs:
         return None
     axis = _Axis(points, panel.bars)
-    shapes = [_grid(axis), _x_axis(panel)]
+    words, extra = _x_axis(panel)
+    shapes = [_grid(axis), words]
     drawn = _bars if panel.bars else _line
     for i, line in enumerate(panel.lines):
         shapes.append(drawn(panel, axis, line, i))
-    words = ", ".join(line.label for line in panel.lines)
+    names = ", ".join(line.label for line in panel.lines)
     return tag(
         "svg",
-        tag("title", f"{panel.title} by {panel.x_label}: {words}"),
+        tag("title", f"{panel.title}: {names}"),
         tag("text", panel.title, x=4, y=13, class_="title"),
         *shapes,
         xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        viewBox=f"0 0 {WIDTH} {HEIGHT + extra}",
         role="img",
     )
 
@@ -145,24 +149,34 @@ def _x(panel, value):
 
 
 def _x_axis(panel):
-    """Tics that do not fit side by side are thinned out, or cut if they are words."""
+    """(the tics and the name of the axis, height that they need beyond the usual). Numbers that do not
+    fit side by side are thinned out, words are broken into lines."""
     slot = (WIDTH - LEFT - RIGHT) / len(panel.xs)
     longest = max(len(value) for value in panel.xs)
     every = 1 if panel.bars else max(1, math.ceil(longest * 6.5 / slot))
-    most = max(3, int(slot * every / 6))
-    texts = []
+    columns = max(3, int(slot * every / 5.6))
+    texts, deepest = [], 1
     for value in panel.xs[::every]:
-        shown = value if len(value) <= most else value[: most - 1] + "…"
-        texts.append(
-            tag("text", shown, x=round(_x(panel, value), 1), y=HEIGHT - 24, class_="tic x")
-        )
+        lines = textwrap.wrap(value, columns, max_lines=LABEL_LINES, placeholder="…") or [""]
+        deepest = max(deepest, len(lines))
+        x, y = round(_x(panel, value), 1), HEIGHT - 24
+        spans = [tag("tspan", line, x=x, y=y + i * LINE_HEIGHT) for i, line in enumerate(lines)]
+        texts.append(tag("text", *spans, class_="tic x"))
+    extra = (deepest - 1) * LINE_HEIGHT
     middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
-    texts.append(tag("text", panel.x_label, x=middle, y=HEIGHT - 6, class_="tic x label"))
-    return join(texts)
+    texts.append(tag("text", panel.x_label, x=middle, y=HEIGHT - 6 + extra, class_="tic x label"))
+    return join(texts), extra
 
 
 def _stroke(line, i):
-    return "line published" if line.published else f"line c{i % COLOURS}"
+    return _style("line", line, i)
+
+
+def _style(kind, line, i):
+    """The classes of what is drawn of the i-th line."""
+    number_of_colour = line.colour if line.published else i
+    colour = "" if number_of_colour is None else f" c{number_of_colour % COLOURS}"
+    return kind + (" published" if line.published else "") + colour
 
 
 def _line(panel, axis, line, i):
@@ -196,7 +210,7 @@ def _bars(panel, axis, line, i):
                 y=f"{y:.1f}",
                 width=f"{max(width - 1, 1):.1f}",
                 height=f"{max(axis.y(0) - y, 0.5):.1f}",
-                class_="bar published" if line.published else f"bar c{i % COLOURS}",
+                class_=_style("bar", line, i),
             )
         )
         shapes.append(_error_bar(axis, round(left + width / 2, 1), p, "whisker"))
@@ -219,7 +233,7 @@ def _error_bar(axis, x, point, style):
 
 def _mark(line, i, x, y, told=None):
     """A shape of its own for each series, so that colour is not all."""
-    style = "mark published" if line.published else f"mark c{i % COLOURS}"
+    style = _style("mark", line, i)
     title = tag("title", told) if told else None
     kind = 0 if line.published else i % 4
     if kind == 0:

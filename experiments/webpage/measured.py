@@ -7,7 +7,7 @@ import pathlib
 import re
 from dataclasses import dataclass
 
-from harness import HarnessError, summary, verdict
+from harness import HarnessError, verdict
 from harness import study as studies
 
 PROFILES = ("full", "quick")  # which one is shown, if there are several
@@ -63,23 +63,21 @@ class Measured:
 
     def base(self):
         """What ratios are relative to, in words."""
-        if hasattr(self.study, "base_text"):
+        if self.study:
             return self.study.base_text()
         return f"{self.symbol} = {self.rows[0]['base']}" if self.rows else ""
 
     def label_of(self, value):
-        return self.study.label_of(value) if hasattr(self.study, "label_of") else value
+        return self.study.label_of(value) if self.study else value
 
     def name_of(self, metric):
         """(what it is called, unit)"""
-        if hasattr(self.study, "name_of"):
-            return self.study.name_of(metric)
-        return getattr(summary, "NAMES", {}).get(metric, (metric, ""))
+        return self.study.name_of(metric) if self.study else (metric, "")
 
     @property
     def plot(self):
         """What the study says about its picture, or None."""
-        return getattr(self.study, "plot", None)
+        return self.study.plot if self.study else None
 
     def outcomes(self):
         """Keys of verdict.HEADLINES, as the report's conclusion has them."""

@@ -11,8 +11,8 @@ from webpage.measured import figure
 from webpage.table import table
 
 PICTURE_FILES = re.compile(r"^\(\[PNG\].*$", re.MULTILINE)  # they are not with the page
-PANELS = ("ops_per_s", "mean_us", "p99_us")
 RATIO = ":ratio"
+PANELS = ("ops_per_s", "mean_us", "p99_us", "ops_per_s:ratio", "mean_us:ratio")
 PANELS_MAX = 8
 VERDICTS = {
     "holds": "holds",
@@ -68,7 +68,8 @@ def _step_text(measured, metric, ratio, row):
 def _panels(measured):
     plot = measured.plot
     names = [name for panel in plot.panels for name in panel.split("+")] if plot else []
-    names = names or [*PANELS, *(metric + RATIO for metric in PANELS[:2])]
+    usual = [name for name in PANELS if name.removesuffix(RATIO) in measured.metrics]
+    names = names or usual or measured.metrics
     drawn, lines = [], []
     for name in dict.fromkeys(names):
         panel = _panel(measured, name, plot)
@@ -92,23 +93,31 @@ def _panel(measured, name, plot):
     if metric not in measured.metrics:
         return None
     by_series = plot is not None and plot.kind == "bars" and plot.x == "series"
+    labels = {row["series"]: row["label"] for row in measured.rows if row["origin"] == "here"}
     lines, xs = {}, []
     for row in measured.rows:
         point = _point(row, column)
-        if point is None:
+        if point is None or row["series"] not in labels:
             continue
-        value, series = measured.label_of(row[measured.knob]), _series_label(measured, row)
-        x, label = (series, value) if by_series else (value, series)
-        if row["origin"] == "published":
-            x, label = (row["series"], f"{value}, published") if by_series else (value, series)
+        value, series = measured.label_of(row[measured.knob]), labels[row["series"]]
+        x, label = (series, f"{measured.symbol} = {value}") if by_series else (value, series)
+        is_published = row["origin"] == "published"
         xs.append(x)
-        line = lines.setdefault(label, chart.Line(label, {}, row["origin"] == "published"))
+        line = lines.setdefault((label, is_published), chart.Line(label, {}, is_published))
         line.points[x] = point
+    of_published = [line for line in lines.values() if line.published]
+    own = [line.label for line in lines.values() if not line.published]
+    for line in of_published:
+        if len(of_published) > 1 and line.label in own:
+            line.colour = own.index(line.label)
+            line.label = f"{line.label}, published"
+        else:
+            line.label = "published"
     title, unit = measured.name_of(metric)
     title = title + ", relative" if is_ratio else ", ".join(filter(None, (title, unit)))
     in_order = [measured.label_of(value) for value in measured.values]
     xs = list(dict.fromkeys(xs)) if by_series else [x for x in in_order if x in xs]
-    label = "" if by_series else measured.symbol
+    label = plot.x_label if plot and plot.x_label else "" if by_series else measured.symbol
     is_bars = plot is not None and plot.kind == "bars"
     return chart.Panel(title, label, xs, list(lines.values()), is_bars)
 
@@ -116,13 +125,6 @@ def _panel(measured, name, plot):
 def _point(row, column):
     found = [figure(row, column + end) for end in ("", "_low", "_high")]
     return None if None in found else chart.Point(*found)
-
-
-def _series_label(measured, row):
-    if row["origin"] != "published":
-        return row["label"]
-    several = len({r["series"] for r in measured.rows if r["origin"] == "published"}) > 1
-    return f"{row['series']}, published" if several else "published"
 
 
 def _further(measured):

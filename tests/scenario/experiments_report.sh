@@ -86,6 +86,13 @@ check_equal True "$(page '"throughput ×3 (T = 2; relative to T = 1), published 
     'with the largest step beside the published one'
 check_equal True "$(page '"goals met" in words and "Redis" in words')" 'so is the comparison'
 
+# Bars.
+printf '[plot]\nkind = bars\nx = series\nmetrics = ops_per_s\n' >>"$studies/golden/study.conf"
+check_status 0 'a study may ask for bars' report
+check_equal '3 0 1' "$(page '" ".join(str(sum(1 for e in s.iter(SVG + kind))) for s in tree.iter("section")
+    if s.get("id") == "study-golden" for kind in ("rect", "polyline", "tspan"))')" \
+    'and has one a value, over the name of the series'
+
 # Alone.
 check_equal '[]' "$(page '[t for t in tags if t[0] in ("script", "link", "img", "iframe", "object",
     "embed", "base", "form", "image", "use", "foreignobject")]')" 'it loads and runs nothing'
