@@ -3,7 +3,7 @@
  * mix of both, with 1 and with T threads, and gets while a data file is compacted. The figures go to
  * docs/PERFORMANCE.md.
  *
- *   bench_engine [KEYS [VALUE_BYTES [SECONDS [THREADS]]]]     default 1000000 64 3 2
+ *   bench_engine [KEYS [VALUE_BYTES [SECONDS [THREADS [LOCKING]]]]]   default 1000000 64 3 2 file-rwlock
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,7 +31,8 @@ static struct {
     uint64_t value_bytes;
     uint64_t seconds;
     uint64_t threads;
-} settings = {1000000, 64, 3, 2};
+    enum kvstore_locking locking;
+} settings = {1000000, 64, 3, 2, KVSTORE_FILE_RWLOCK};
 
 static struct kvstore *store;
 static atomic_bool running;
@@ -178,25 +179,32 @@ static bool read_settings(int count, char **texts)
     uint64_t *const values[] = {&settings.keys, &settings.value_bytes, &settings.seconds,
                                 &settings.threads};
     static const uint64_t limits[] = {1000000000, MAX_VALUE_BYTES, 3600, MAX_THREADS};
-    for (int i = 0; i < count; i++)
-        if (i >= 4 || !parse_u64(texts[i], 1, limits[i], values[i]))
+    for (int i = 0; i < count && i < 4; i++)
+        if (!parse_u64(texts[i], 1, limits[i], values[i]))
             return false;
-    return true;
+    if (count < 5)
+        return true;
+    while (settings.locking < KVSTORE_LOCKING_COUNT &&
+           strcmp(texts[4], kvstore_locking_name(settings.locking)) != 0)
+        settings.locking++;
+    return count == 5 && settings.locking < KVSTORE_LOCKING_COUNT;
 }
 
 int main(int argc, char **argv)
 {
     if (!read_settings(argc - 1, argv + 1)) {
-        fprintf(stderr, "usage: bench_engine [KEYS [VALUE_BYTES [SECONDS [THREADS]]]]\n");
+        fprintf(stderr, "usage: bench_engine [KEYS [VALUE_BYTES [SECONDS [THREADS [LOCKING]]]]]\n");
         return 2;
     }
     char dir[STORE_DIR_BYTES];
     store_dir_make(dir);
-    struct kvstore_options options = {.create = true};
+    struct kvstore_options options = {.create = true, .locking = settings.locking};
     store = must_open(dir, &options);
     fill();
     measure("get", 1, 0);
     measure("get", settings.threads, 0);
+    measure("95 % gets, 5 % puts", 1, 5);
+    measure("95 % gets, 5 % puts", settings.threads, 5);
     measure("put", 1, 100);
     measure("put", settings.threads, 100);
     measure("half puts, half gets", settings.threads, 50);
