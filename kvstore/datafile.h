@@ -65,8 +65,7 @@ enum kv_status datafile_append(struct kvstore *store, struct datafile *file, str
                                struct kvstore_written *written);
 
 /* Says in the log that the record at the offset is damaged, and what to do; only of the first few, so
- * that readers of a damaged file do not fill the log. Returns KV_CORRUPT. Holds: the file's lock,
- * shared or not. */
+ * that readers of a damaged file do not fill the log. Returns KV_CORRUPT. Any thread. */
 enum kv_status datafile_tell_damage(const struct kvstore *store, struct datafile *file,
                                     uint64_t offset);
 

@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "kvstore/optimistic.h"
+#include "kvstore/readers.h"
 
 static const struct kvstore_put_options no_put_options;
 
@@ -17,21 +18,22 @@ static bool key_is_valid(struct kv_slice key)
     return key.size >= 1 && key.size <= KVSTORE_MAX_KEY_BYTES;
 }
 
-static bool is_sound(const struct kvstore *store, const struct generation *generation,
-                     const struct lookup *lookup)
+static enum kv_status verify_in(const struct kvstore *store, struct datafile *file,
+                                const struct generation *generation, const struct lookup *lookup)
 {
+    if (store->options.no_read_verify)
+        return KV_OK;
     struct record record;
     uint64_t size_bytes;
-    return store->options.no_read_verify ||
-           logfile_read(&generation->log, lookup->offset, &record, &size_bytes) == RECORD_VALID;
+    return logfile_read(&generation->log, lookup->offset, &record, &size_bytes) == RECORD_VALID
+               ? KV_OK
+               : datafile_tell_damage(store, file, lookup->offset);
 }
 
 enum kv_status verify_found(const struct kvstore *store, struct datafile *file,
                             const struct lookup *lookup)
 {
-    return is_sound(store, file->current, lookup)
-               ? KV_OK
-               : datafile_tell_damage(store, file, lookup->offset);
+    return verify_in(store, file, file->current, lookup);
 }
 
 static void describe(const struct record *record, struct kvstore_entry *entry)
@@ -54,20 +56,38 @@ enum kv_status copy_found(const struct record *record, void *buffer, size_t capa
     return KV_OK;
 }
 
-enum kv_status read_found(const struct kvstore *store, const struct generation *generation,
-                          const struct lookup *lookup, void *buffer, size_t capacity,
-                          struct kvstore_entry *entry)
+/* Holds: the file's lock, or a place among the readers without one. */
+__attribute__((always_inline)) static inline enum kv_status
+read_found(const struct kvstore *store, struct datafile *file, const struct generation *generation,
+           const struct lookup *lookup, void *buffer, size_t capacity, struct kvstore_entry *entry)
 {
     if (!lookup->found)
-        return lookup->damaged ? KV_CORRUPT : KV_NOT_FOUND;
+        return lookup->damaged ? datafile_tell_damage(store, file, lookup->offset) : KV_NOT_FOUND;
     bool live = record_is_live(&lookup->record);
     if (live && !buffer && capacity == 0) {
         describe(&lookup->record, entry);
         return KV_OK;
     }
-    if (!is_sound(store, generation, lookup))
-        return KV_CORRUPT;
+    enum kv_status status = verify_in(store, file, generation, lookup);
+    if (status != KV_OK)
+        return status;
     return live ? copy_found(&lookup->record, buffer, capacity, entry) : KV_NOT_FOUND;
+}
+
+/* False: to be done with the lock. Kept out of kvstore_get, which is to cost nothing more for it. */
+__attribute__((noinline)) static bool get_without_lock(struct kvstore *store, struct place place,
+                                                       struct kv_slice key, void *buffer,
+                                                       size_t capacity, struct kvstore_entry *entry,
+                                                       enum kv_status *status)
+{
+    const struct generation *generation;
+    struct lookup lookup;
+    struct reader *reader = optimistic_find(store, place, key, &generation, &lookup);
+    if (!reader)
+        return false;
+    *status = read_found(store, place.file, generation, &lookup, buffer, capacity, entry);
+    readers_leave(reader);
+    return true;
 }
 
 enum kv_status kvstore_get(struct kvstore *store, struct kv_slice key, void *buffer,
@@ -76,16 +96,18 @@ enum kv_status kvstore_get(struct kvstore *store, struct kv_slice key, void *buf
     if (!key_is_valid(key))
         return KV_BAD_KEY;
     struct place place = place_of(store, key);
-    uint32_t number = place.file->number;
+    if (store->readers) {
+        enum kv_status unlocked;
+        if (get_without_lock(store, place, key, buffer, capacity, entry, &unlocked))
+            return unlocked;
+    }
     struct lookup lookup;
-    enum kv_status status;
-    if (store->readers && optimistic_get(store, place, key, buffer, capacity, entry, &status))
-        return status;
+    uint32_t number = place.file->number;
     lockset_read_lock(store->locks, number);
-    generation_find(place.file->current, keyhash_index(place.hash), key, &lookup);
-    status = read_found(store, place.file->current, &lookup, buffer, capacity, entry);
-    if (status == KV_CORRUPT)
-        datafile_tell_damage(store, place.file, lookup.offset);
+    const struct generation *generation = place.file->current;
+    generation_find(generation, keyhash_index(place.hash), key, &lookup);
+    enum kv_status status =
+        read_found(store, place.file, generation, &lookup, buffer, capacity, entry);
     lockset_read_unlock(store->locks, number);
     return status;
 }

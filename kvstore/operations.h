@@ -42,13 +42,6 @@ uint64_t write_expiry(const struct write *write, const struct kvstore_put_option
 enum kv_status verify_found(const struct kvstore *store, struct datafile *file,
                             const struct lookup *lookup);
 
-/* What kvstore_get answers for a lookup in the generation; KV_CORRUPT: the record at lookup->offset
- * is damaged, which nobody has been told yet. Holds: the file's lock, shared or not, or a place
- * among the readers without one (readers.h). */
-enum kv_status read_found(const struct kvstore *store, const struct generation *generation,
-                          const struct lookup *lookup, void *buffer, size_t capacity,
-                          struct kvstore_entry *entry);
-
 /* Copies the value that was found and tells about it: KV_OK or KV_BUFFER_TOO_SMALL (nothing
  * copied). entry may be NULL. */
 enum kv_status copy_found(const struct record *record, void *buffer, size_t capacity,

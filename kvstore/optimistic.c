@@ -1,6 +1,5 @@
 #include "kvstore/optimistic.h"
 
-#include "kvstore/operations.h"
 #include "kvstore/readers.h"
 
 /* Moving an item takes some ten nanoseconds, splitting a segment a microsecond or two: a lookup that
@@ -43,22 +42,16 @@ static const struct generation *find(struct datafile *file, uint32_t hash, struc
     return found ? generation : NULL;
 }
 
-bool optimistic_get(struct kvstore *store, struct place place, struct kv_slice key, void *buffer,
-                    size_t capacity, struct kvstore_entry *entry, enum kv_status *status)
+struct reader *optimistic_find(struct kvstore *store, struct place place, struct kv_slice key,
+                               const struct generation **generation, struct lookup *lookup)
 {
-    struct lookup lookup;
     struct reader *reader = readers_enter(store->readers);
-    bool done = false;
     if (reader) {
-        const struct generation *generation =
-            find(place.file, keyhash_index(place.hash), key, &lookup);
-        if (generation) {
-            *status = read_found(store, generation, &lookup, buffer, capacity, entry);
-            done = *status != KV_CORRUPT;
-        }
+        *generation = find(place.file, keyhash_index(place.hash), key, lookup);
+        if (*generation)
+            return reader;
         readers_leave(reader);
     }
-    if (!done)
-        atomic_fetch_add_explicit(&place.file->read_fallbacks, 1, memory_order_relaxed);
-    return done;
+    atomic_fetch_add_explicit(&place.file->read_fallbacks, 1, memory_order_relaxed);
+    return NULL;
 }

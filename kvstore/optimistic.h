@@ -12,20 +12,18 @@
  * of use does not change any more, and its last state was true when it was replaced, which is since
  * the call began.
  *
- * Lookups are repeated a few times; then, and where anything is damaged (which is told to the log
- * under the lock only), the lock is taken after all: no writer can keep a reader for ever.
+ * Lookups are repeated a few times; then the lock is taken after all: no writer can keep a reader for
+ * ever.
  */
 #ifndef MQKV_KVSTORE_OPTIMISTIC_H
 #define MQKV_KVSTORE_OPTIMISTIC_H
 
-#include <stdbool.h>
-
 #include "kvstore/store.h"
 
-/* Arguments as of kvstore_get, and the key's place. False: to be done under the lock; the outputs
- * may have been written to all the same. Counts retries and fallbacks of the file. Only with
- * store->readers. */
-bool optimistic_get(struct kvstore *store, struct place place, struct kv_slice key, void *buffer,
-                    size_t capacity, struct kvstore_entry *entry, enum kv_status *status);
+/* Steps 1 and 2: the lookup in the generation that was in use. The caller ends with readers_leave;
+ * until then both are valid. NULL: to be done under the lock. Counts retries and fallbacks of the
+ * file. Only with store->readers. */
+struct reader *optimistic_find(struct kvstore *store, struct place place, struct kv_slice key,
+                               const struct generation **generation, struct lookup *lookup);
 
 #endif

@@ -90,6 +90,8 @@ struct kvstore_file_statistics total_statistics(struct kvstore *store)
         total.compactions += one.compactions;
         total.compaction_failures += one.compaction_failures;
         total.expired += one.expired;
+        total.read_retries += one.read_retries;
+        total.read_fallbacks += one.read_fallbacks;
         total.recovered_bytes_cut += one.recovered_bytes_cut;
         total.from_checkpoint = total.from_checkpoint && one.from_checkpoint;
         total.read_only = total.read_only || one.read_only;
