@@ -23,3 +23,6 @@ for locking in file-mutex global-rwlock global-mutex optimistic; do
     kill_rounds "--locking $locking" mixed --locking "$locking"
 done
 kill_rounds "--rwlock prefer-reader" mixed --rwlock prefer-reader
+for dispatch in event thread process; do
+    kill_rounds "--dispatch $dispatch" mixed --dispatch "$dispatch"
+done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # linearizability: what concurrent clients see of a key is explained by one order of the operations,
-# with every way of feeding the workers, every locking, and across a kill -9
+# with every way of feeding the workers, every dispatch and locking, and across a kill -9
 . "$(dirname "$0")/lib.sh"
 
 threads=6
@@ -29,6 +29,12 @@ for rwlock in prefer-reader prefer-writer; do
     server_dir=$MQKV_TEST_DIR/$rwlock
     start_server -w 2 --rwlock "$rwlock"
     judge "linearizable with --rwlock $rwlock" "$seed"
+    stop_server
+done
+for dispatch in event thread process; do
+    server_dir=$MQKV_TEST_DIR/$dispatch
+    start_server --dispatch "$dispatch"
+    judge "linearizable with --dispatch $dispatch" "$seed"
     stop_server
 done
 

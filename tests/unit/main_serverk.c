@@ -6,11 +6,17 @@
 int main(void)
 {
     static const suite_maker makers[] = {
-        suite_serverk_options,  suite_serverk_lanes,
-        suite_serverk_crew,     suite_serverk_session,
-        suite_serverk_transfer, suite_serverk_worker,
-        suite_serverk_large,    suite_serverk_commit,
-        suite_serverk_report,   NULL,
+        suite_serverk_options,
+        suite_serverk_lanes,
+        suite_serverk_crew,
+        suite_serverk_session,
+        suite_serverk_transfer,
+        suite_serverk_worker,
+        suite_serverk_large,
+        suite_serverk_commit,
+        suite_serverk_report,
+        suite_serverk_vacancies,
+        NULL,
     };
     return run_suites(makers);
 }

@@ -31,6 +31,7 @@ Suite *suite_kvstore_concurrency(void);
 Suite *suite_kvstore_damage(void);
 Suite *suite_kvstore_faults(void);
 Suite *suite_kvstore_fileio(void);
+Suite *suite_kvstore_fork(void);
 Suite *suite_kvstore_format(void);
 Suite *suite_kvstore_index(void);
 Suite *suite_kvstore_kvcheck(void);
@@ -57,6 +58,7 @@ Suite *suite_serverk_options(void);
 Suite *suite_serverk_report(void);
 Suite *suite_serverk_session(void);
 Suite *suite_serverk_transfer(void);
+Suite *suite_serverk_vacancies(void);
 Suite *suite_serverk_worker(void);
 
 /* wire */

@@ -1,0 +1,147 @@
+/* fork: a process forked while others write sees the store as it was at one moment, and goes on doing so
+ * while they write on and files are compacted. */
+#include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "tests/support/store_calls.h"
+#include "tests/support/store_files.h"
+#include "tests/unit/suites.h"
+
+#define KEYS      200
+#define FORKS     3
+#define DATAFILES 3
+
+static char dir[STORE_DIR_BYTES];
+static struct kvstore *store;
+static atomic_int rounds;
+static atomic_bool stop;
+
+/* Writes the number of the round to all keys, one after the other: at any moment the keys up to some
+ * one hold a number, and the rest the number before it. */
+static void *write_rounds(void *unused)
+{
+    for (int round = 1; !atomic_load(&stop); round++) {
+        char text[32];
+        snprintf(text, sizeof text, "%d", round);
+        for (int i = 0; i < KEYS; i++)
+            must_put(store, numbered("key", i), text);
+        atomic_store(&rounds, round);
+    }
+    return unused;
+}
+
+/* By the child: 0 if what it reads is of one moment. */
+static int judge_snapshot(void)
+{
+    char value[32] = "";
+    int last = 0;
+    for (int i = 0; i < KEYS; i++) {
+        struct kvstore_entry entry;
+        if (kvstore_get(store, kv_slice_from_string(numbered("key", i)), value, sizeof value - 1,
+                        &entry) != KV_OK)
+            return 1;
+        value[entry.value_bytes] = '\0';
+        int number = atoi(value);
+        if (i > 0 && number != last && number != last - 1)
+            return 2;
+        if (i > 1 && number > last)
+            return 3;
+        last = number;
+    }
+    return 0;
+}
+
+static bool count_visit(void *context, const struct kvstore_scanned *entry)
+{
+    (void)entry;
+    ++*(int *)context;
+    return true;
+}
+
+/* And 0 if a scan shows every entry. */
+static int judge_scan(void)
+{
+    uint64_t cursor = 0;
+    int entries = 0;
+    do
+        if (kvstore_scan(store, &cursor, kv_slice(NULL, 0), 100, count_visit, &entries) != KV_OK)
+            return 4;
+    while (cursor != 0);
+    return entries == KEYS ? 0 : 5;
+}
+
+/* Forks a child that reads when told to; the pipe's end for telling it is *go. */
+static pid_t fork_reader(int *go)
+{
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    kvstore_fork_begin(store);
+    pid_t pid = fork();
+    if (pid == 0) {
+        char told;
+        kvstore_fork_in_child(store);
+        close(ends[1]);
+        if (read(ends[0], &told, 1) != 1)
+            _exit(6);
+        int verdict = judge_snapshot();
+        _exit(verdict != 0 ? verdict : judge_scan());
+    }
+    kvstore_fork_end(store);
+    close(ends[0]);
+    *go = ends[1];
+    return pid;
+}
+
+START_TEST(a_child_sees_one_moment)
+{
+    struct kvstore_options options = {.create = true,
+                                      .datafiles = DATAFILES,
+                                      .locking = (enum kvstore_locking)_i,
+                                      .sweep_interval_ms = 1,
+                                      .compact_dead_percent = 100};
+    pthread_t writer;
+    store_dir_make(dir);
+    store = must_open(dir, &options);
+    atomic_store(&stop, false);
+    atomic_store(&rounds, 0);
+    ck_assert_int_eq(pthread_create(&writer, NULL, write_rounds, NULL), 0);
+    for (int i = 0; i < FORKS; i++) {
+        int go, status;
+        while (atomic_load(&rounds) <= i)
+            clock_sleep_ms(1);
+        pid_t child = fork_reader(&go);
+        ck_assert_int_gt(child, 0);
+        int forked_at = atomic_load(&rounds);
+        while (atomic_load(&rounds) < forked_at + 2)
+            clock_sleep_ms(1);
+        for (uint32_t file = 0; file < DATAFILES; file++)
+            ck_assert_int_eq(kvstore_compact(store, file, NULL), KV_OK);
+        ck_assert_int_eq(write(go, "x", 1), 1);
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "wait status %d", status);
+        close(go);
+    }
+    atomic_store(&stop, true);
+    pthread_join(writer, NULL);
+    must_close(store);
+    store_dir_remove(dir);
+}
+END_TEST
+
+Suite *suite_kvstore_fork(void)
+{
+    Suite *suite = suite_create("kvstore fork");
+    TCase *cases = tcase_create("fork");
+    tcase_set_timeout(cases, 120);
+    tcase_add_loop_test(cases, a_child_sees_one_moment, 0, KVSTORE_LOCKING_COUNT);
+    suite_add_tcase(suite, cases);
+    return suite;
+}
