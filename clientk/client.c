@@ -89,6 +89,7 @@ static struct clientk *new_client(const struct settings *settings)
     if (!client)
         return NULL;
     client->settings = *settings;
+    atomic_init(&client->priority, settings->priority);
     client->fork_generation = threads_fork_generation();
     unsigned count = settings->combine_above > settings->combine_groups ? settings->combine_above
                                                                         : settings->combine_groups;
@@ -153,6 +154,19 @@ void clientk_abandon(struct clientk *client)
         return;
     pipelines_orphan(client);
     free_client(client, false);
+}
+
+enum kv_status clientk_set_priority(struct clientk *client, unsigned priority)
+{
+    enum kv_status status = client_check(client);
+    if (status == KV_OK)
+        status = settings_check_priority(priority, last_error_of_thread());
+    if (status != KV_OK)
+        return status;
+    atomic_store(&client->priority, priority);
+    for (unsigned i = 0; i < client->channel_count; i++)
+        atomic_store(&client->channels[i].connection.priority, priority);
+    return KV_OK;
 }
 
 void clientk_info(struct clientk *client, struct clientk_info *info)

@@ -15,9 +15,10 @@
 struct attachment;
 
 struct clientk {
-    struct settings settings; /* constant */
-    unsigned fork_generation; /* constant: of the process that opened it (threads.h) */
-    struct channel *channels; /* channel_count of them; each synchronises itself */
+    struct settings settings;  /* constant */
+    _Atomic unsigned priority; /* of connections that are yet to be made */
+    unsigned fork_generation;  /* constant: of the process that opened it (threads.h) */
+    struct channel *channels;  /* channel_count of them; each synchronises itself */
     unsigned channel_count;
 
     /* Threads and channels (threads.c); all guarded by handles_lock but for the epoch, which threads

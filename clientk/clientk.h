@@ -57,7 +57,7 @@ struct clientk_options {
     const char *spin;        /* "auto" (default), "off", microseconds */
     uint32_t combine_above;  /* threads with a session each; above, all share; default 8 */
     uint32_t combine_groups; /* sessions that they share then; default 2 */
-    uint8_t priority;        /* of this handle's messages, 0..31; higher is received first */
+    uint8_t priority;        /* of this handle's messages, 0..31: clientk_set_priority */
 };
 
 /* Connects (one handshake) and returns the handle. KV_NO_SERVER, KV_DENIED, KV_LIMIT, KV_UNSUPPORTED
@@ -67,6 +67,12 @@ enum kv_status clientk_open(const struct clientk_options *options, struct client
 
 /* Says goodbye and frees. No other thread may be in a call. NULL is harmless. */
 void clientk_close(struct clientk *client);
+
+/* The priority, 0 (the default) to 31, of this handle's messages from now on, those of all its threads;
+ * pipelines that are open keep theirs. A server that was started with --sched priority or cost deals
+ * with higher ones sooner; to another they are not told. KV_USAGE. */
+#define CLIENTK_MAX_PRIORITY 31u
+enum kv_status clientk_set_priority(struct clientk *client, unsigned priority);
 
 /* In a forked child: frees the handle's memory and descriptors without a word to the server. */
 void clientk_abandon(struct clientk *client);
@@ -249,6 +255,11 @@ enum kv_status clientk_pipeline_open(struct clientk *client, uint32_t window, ui
  * it was not added, and will not be completed. */
 enum kv_status clientk_pipeline_submit(struct clientk_pipeline *pipeline,
                                        const struct clientk_operation *operation, void *tag);
+
+/* The priority of operations submitted from now on; at first that of the handle. Those before are sent
+ * with what they had, and messages of different priority may be in flight together; an operation still
+ * waits for those before it on the same key. KV_USAGE. */
+enum kv_status clientk_pipeline_set_priority(struct clientk_pipeline *pipeline, unsigned priority);
 
 /* Sends what is pending and waits until everything is complete. KV_OK (whatever the statuses of the
  * operations), or the first status since the last flush that stopped a message. */

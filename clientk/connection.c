@@ -33,6 +33,15 @@ size_t connection_message_bytes(const struct connection *connection)
     return welcome->bulk_bytes > welcome->lane_bytes ? welcome->bulk_bytes : welcome->lane_bytes;
 }
 
+/* The kernel orders a queue by priority in any case: where the server is to be fair to all, they are
+ * left out. */
+static unsigned priority_to_send(const struct connection *connection)
+{
+    if (!(connection->welcome.flags & WIRE_WELCOME_PRIORITY))
+        return 0;
+    return atomic_load_explicit(&connection->priority, memory_order_relaxed);
+}
+
 enum kv_status connection_send(struct connection *connection, const void *message, size_t size,
                                uint64_t deadline_ms)
 {
@@ -40,7 +49,7 @@ enum kv_status connection_send(struct connection *connection, const void *messag
     for (;;) {
         uint64_t now_ms = clock_monotonic_coarse_ms();
         uint64_t left_ms = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
-        if (wire_send(lane, message, size, connection->settings->priority,
+        if (wire_send(lane, message, size, priority_to_send(connection),
                       left_ms < SEND_SLICE_MS ? left_ms : SEND_SLICE_MS) == 0)
             return KV_OK;
         if (errno != ETIMEDOUT)
@@ -129,6 +138,7 @@ void connection_init(struct connection *connection, const struct settings *setti
                      const struct wire_geometry *ladder)
 {
     *connection = (struct connection){.settings = settings,
+                                      .priority = settings->priority,
                                       .reply_ladder = ladder,
                                       .reply_queue = (mqd_t)-1,
                                       .lane = (mqd_t)-1,
@@ -146,7 +156,7 @@ static void say_bye(struct connection *connection)
                                  .request_id = connection->next_request_id++,
                                  .secret = connection->welcome.cookie};
     wire_put_header(&cursor, &header);
-    wire_send(connection->lane, message, sizeof message, connection->settings->priority, 0);
+    wire_send(connection->lane, message, sizeof message, priority_to_send(connection), 0);
 }
 
 void connection_close_queue(mqd_t *queue)

@@ -8,6 +8,7 @@
 #ifndef MQKV_CLIENTK_CONNECTION_H
 #define MQKV_CLIENTK_CONNECTION_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -21,6 +22,7 @@
 
 struct connection {
     const struct settings *settings;
+    _Atomic unsigned priority; /* of its messages; any thread may set it */
     bool open;
     bool suspect; /* an answer stayed out: whether the session lives, and what it holds, is not
                      known. To be closed before it is used again */

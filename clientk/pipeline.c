@@ -84,6 +84,7 @@ static enum kv_status new_pipeline(struct clientk *client, uint32_t window, stru
     if (!created)
         return kv_error_set(error, KV_NO_MEMORY, "no memory for a pipeline");
     created->settings = client->settings;
+    created->settings.priority = atomic_load(&client->priority);
     created->fork_generation = client->fork_generation;
     created->traffic = traffic;
     enum kv_status status = traffic_open(&created->traffic, &created->settings, window,
@@ -156,6 +157,16 @@ enum kv_status clientk_pipeline_flush(struct clientk_pipeline *pipeline)
     struct kv_error *error = last_error_of_thread();
     error->status = KV_OK;
     return last_error_explain(error, traffic_finish(&pipeline->traffic, deadline_ms(pipeline)));
+}
+
+enum kv_status clientk_pipeline_set_priority(struct clientk_pipeline *pipeline, unsigned priority)
+{
+    enum kv_status status = check_use(pipeline);
+    if (status == KV_OK)
+        status = settings_check_priority(priority, last_error_of_thread());
+    if (status == KV_OK)
+        traffic_set_priority(&pipeline->traffic, priority, deadline_ms(pipeline));
+    return status;
 }
 
 void clientk_pipeline_close(struct clientk_pipeline *pipeline)

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/message.h"
+
 #define DEFAULT_COMBINE_ABOVE  8u
 #define DEFAULT_COMBINE_GROUPS 2u
 #define MAX_SESSIONS           128u /* there are 256 queues in all, by default */
-#define MAX_PRIORITY           31u
 
 static const char *environment(const char *name)
 {
@@ -38,6 +39,14 @@ static enum kv_status read_session_counts(struct settings *settings,
     return KV_OK;
 }
 
+enum kv_status settings_check_priority(unsigned priority, struct kv_error *error)
+{
+    if (priority <= WIRE_MAX_PRIORITY)
+        return KV_OK;
+    return kv_error_set(error, KV_USAGE, "priority %u: it must be 0 to %u", priority,
+                        WIRE_MAX_PRIORITY);
+}
+
 enum kv_status settings_read(struct settings *settings, const struct clientk_options *options,
                              struct kv_error *error)
 {
@@ -64,9 +73,8 @@ enum kv_status settings_read(struct settings *settings, const struct clientk_opt
         return kv_error_set(error, KV_USAGE,
                             "spin \"%.40s\": it must be auto, off or 1 to 100000 (microseconds)",
                             spin);
-    if (settings->priority > MAX_PRIORITY)
-        return kv_error_set(error, KV_USAGE, "priority %u: it must be 0 to %u", settings->priority,
-                            MAX_PRIORITY);
+    if (settings_check_priority(settings->priority, error) != KV_OK)
+        return KV_USAGE;
     const char *no_segment = environment("MQKV_NO_SEGMENT");
     settings->no_segment = no_segment && strcmp(no_segment, "0") != 0;
     return read_session_counts(settings, options, error);

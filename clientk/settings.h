@@ -19,11 +19,14 @@ struct settings {
     struct wire_spin spin;
     uint32_t combine_above;
     uint32_t combine_groups;
-    unsigned priority;
+    unsigned priority; /* at first; clientk_set_priority changes that of connections */
     bool repeat_writes;
     bool fail_fast, fail_fast_open;
     bool no_segment; /* MQKV_NO_SEGMENT=1: big values go in pieces */
 };
+
+/* KV_OK, or KV_USAGE and the sentence if it is above the highest. */
+enum kv_status settings_check_priority(unsigned priority, struct kv_error *error);
 
 /* options may be NULL. KV_OK or KV_USAGE. */
 enum kv_status settings_read(struct settings *settings, const struct clientk_options *options,

@@ -378,6 +378,12 @@ enum kv_status traffic_add(struct traffic *traffic, const struct wire_operation 
     return KV_OK;
 }
 
+void traffic_set_priority(struct traffic *traffic, unsigned priority, uint64_t deadline_ms)
+{
+    send_filling(traffic, deadline_ms);
+    atomic_store_explicit(&traffic->connection.priority, priority, memory_order_relaxed);
+}
+
 enum kv_status traffic_finish(struct traffic *traffic, uint64_t deadline_ms)
 {
     send_filling(traffic, deadline_ms);

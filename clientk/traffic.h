@@ -47,6 +47,10 @@ void traffic_close(struct traffic *traffic, bool say_goodbye);
 enum kv_status traffic_add(struct traffic *traffic, const struct wire_operation *operation,
                            void *tag, uint64_t deadline_ms, struct kv_error *error);
 
+/* Of the operations added from now on; those added before are sent with the one they had. What is sent
+ * again has the priority of that time. Order on a key is kept, whatever the priorities. */
+void traffic_set_priority(struct traffic *traffic, unsigned priority, uint64_t deadline_ms);
+
 /* Completes everything. KV_OK, or the first status that stopped a message since the last call. */
 enum kv_status traffic_finish(struct traffic *traffic, uint64_t deadline_ms);
 

@@ -114,15 +114,17 @@ static void send_welcome(const struct service *service, struct session *session,
 {
     const struct lane_plan *plan = lanes_plan(service->lanes);
     uint32_t bulk_bytes = plan->bulk_lanes ? plan->bulk.message_bytes : plan->lane.message_bytes;
-    struct wire_welcome welcome = {.cookie = session->cookie,
-                                   .instance = service->instance,
-                                   .max_value_bytes = kvstore_max_value_bytes(service->store),
-                                   .server_pid = (uint32_t)getpid(),
-                                   .credits = session->assignment.credits,
-                                   .lane = session->assignment.lane,
-                                   .bulk_lane = session->assignment.bulk_lane,
-                                   .lane_bytes = plan->lane.message_bytes,
-                                   .bulk_bytes = bulk_bytes};
+    struct wire_welcome welcome = {
+        .cookie = session->cookie,
+        .instance = service->instance,
+        .max_value_bytes = kvstore_max_value_bytes(service->store),
+        .server_pid = (uint32_t)getpid(),
+        .credits = session->assignment.credits,
+        .lane = session->assignment.lane,
+        .bulk_lane = session->assignment.bulk_lane,
+        .flags = service->options->sched == ORDER_FIFO ? 0 : WIRE_WELCOME_PRIORITY,
+        .lane_bytes = plan->lane.message_bytes,
+        .bulk_bytes = bulk_bytes};
     uint8_t message[WIRE_MIN_REPLY_BYTES];
     size_t size = build_answer(message, sizeof message, WIRE_WELCOME, request, session->id,
                                session->nonce, KV_OK, &welcome, "");

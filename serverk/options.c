@@ -13,6 +13,9 @@
 static const char *const lanes_names[] = {
     [LANES_AUTO] = "auto", [LANES_WORKER] = "worker", [LANES_SHARED] = "shared"};
 
+static const char *const sched_names[] = {
+    [ORDER_FIFO] = "fifo", [ORDER_PRIORITY] = "priority", [ORDER_COST] = "cost"};
+
 static const char *const durability_names[] = {[KVSTORE_SYNC_NONE] = "none",
                                                [KVSTORE_SYNC_INTERVAL] = "interval",
                                                [KVSTORE_SYNC_ALWAYS] = "always"};
@@ -20,6 +23,11 @@ static const char *const durability_names[] = {[KVSTORE_SYNC_NONE] = "none",
 const char *lanes_mode_name(enum lanes_mode mode)
 {
     return lanes_names[mode];
+}
+
+const char *sched_name(enum request_order order)
+{
+    return sched_names[order];
 }
 
 const char *durability_name(enum kvstore_durability durability)
@@ -116,6 +124,27 @@ static bool parse_lanes(const char *text, struct server_options *options)
     return false;
 }
 
+static bool parse_sched(const char *text, struct server_options *options)
+{
+    for (size_t i = 0; i < sizeof sched_names / sizeof sched_names[0]; i++) {
+        options->sched = (enum request_order)i;
+        if (strcmp(text, sched_names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool parse_sched_queue(const char *text, struct server_options *options)
+{
+    return parse_u32(text, 1, OPTIONS_MAX_SCHED_QUEUE, &options->sched_queue);
+}
+
+static bool set_nice(const char *text, struct server_options *options)
+{
+    (void)text;
+    return options->nice = true;
+}
+
 static bool parse_spin(const char *text, struct server_options *options)
 {
     return wire_spin_parse(text, &options->spin);
@@ -210,6 +239,11 @@ static const struct option_row rows[] = {
      "pool|event|thread|process: who executes requests (default pool)"},
     {"lanes", 0, "MODE", parse_lanes, "auto, worker or shared",
      "auto|worker|shared: how requests reach the workers (default auto)"},
+    {"sched", 0, "ORDER", parse_sched, "fifo, priority or cost",
+     "fifo|priority|cost: which request comes first (default fifo)"},
+    {"sched-queue", 0, "N", parse_sched_queue, "a number of messages, 1..65536",
+     "of --sched cost: messages that wait in the daemon (default 4096)"},
+    {"nice", 0, NULL, set_nice, NULL, "a request's priority sets its worker's nice value"},
     {"spin", 0, "HOW", parse_spin, "auto, off or microseconds, 1..100000",
      "auto|off|USEC: polling before a worker sleeps (default auto)"},
     {"max-value", 0, "SIZE", parse_max_value, "a size from 1 to 64M (4096, 64k, 1M)",
@@ -310,6 +344,8 @@ static void set_defaults(struct server_options *options)
         .sync_interval_ms = 1000,
         .locking = KVSTORE_FILE_RWLOCK,
         .lanes = LANES_AUTO,
+        .sched = ORDER_FIFO,
+        .sched_queue = 4096,
         .spin = {.mode = WIRE_SPIN_AUTO},
         .max_value_bytes = KVSTORE_DEFAULT_MAX_VALUE_BYTES,
         .mode = 0600,
@@ -326,6 +362,27 @@ static enum options_outcome check_rwlock(const struct server_options *options,
                  "--rwlock: '%s' has no meaning with --locking %s, whose locks are mutexes; leave "
                  "out one of the two",
                  kvstore_rwlock_name(options->rwlock), kvstore_locking_name(options->locking));
+    return OPTIONS_BAD;
+}
+
+static enum options_outcome check_sched(const struct server_options *options,
+                                        struct kv_error *error)
+{
+    if (options->sched == ORDER_COST && options->lanes != LANES_AUTO)
+        kv_error_set(error, KV_USAGE,
+                     "--sched cost needs --lanes auto, where every worker serves every lane; it is "
+                     "--lanes %s",
+                     lanes_mode_name(options->lanes));
+    else if (options->nice && options->sched == ORDER_FIFO)
+        kv_error_set(error, KV_USAGE,
+                     "--nice: with --sched fifo requests bring no priority along; add --sched "
+                     "priority or --sched cost");
+    else if (options->nice && options->dispatch == DISPATCH_PROCESS)
+        kv_error_set(error, KV_USAGE,
+                     "--nice is for threads: it has no meaning with --dispatch process; leave out "
+                     "one of the two");
+    else
+        return OPTIONS_RUN;
     return OPTIONS_BAD;
 }
 
@@ -347,6 +404,8 @@ static enum options_outcome settle_workers(struct server_options *options, struc
 static enum options_outcome check_together(struct server_options *options, struct kv_error *error)
 {
     enum options_outcome outcome = check_rwlock(options, error);
+    if (outcome == OPTIONS_RUN)
+        outcome = check_sched(options, error);
     return outcome == OPTIONS_RUN ? settle_workers(options, error) : outcome;
 }
 

@@ -22,6 +22,15 @@ enum lanes_mode {
     LANES_SHARED  /* one request queue that all workers receive from */
 };
 
+/* Which of the waiting requests comes first. */
+enum request_order {
+    ORDER_FIFO,     /* the one sent first (within a lane) */
+    ORDER_PRIORITY, /* the one of the highest priority (within a lane: the kernel sees to it) */
+    ORDER_COST      /* of all lanes, by work, priority and age (schedule.h) */
+};
+
+#define OPTIONS_MAX_SCHED_QUEUE 65536u
+
 struct server_options {
     const char *dir;
     const char *queue;
@@ -34,6 +43,9 @@ struct server_options {
     enum kvstore_rwlock rwlock;
     bool rwlock_given; /* it is refused with a strategy that has no reader-writer locks */
     enum lanes_mode lanes;
+    enum request_order sched;
+    uint32_t sched_queue; /* messages that may wait in the daemon, ORDER_COST */
+    bool nice;            /* workers take their nice value from the request's priority */
     struct wire_spin spin;
     uint32_t max_value_bytes;
     mode_t mode; /* of the request queues */
@@ -53,6 +65,9 @@ enum options_outcome {
 /* Strings in *options borrow from argv. Not reentrant (getopt). */
 enum options_outcome options_parse(int argc, char **argv, struct server_options *options,
                                    struct kv_error *error);
+
+/* "fifo", "priority", "cost". */
+const char *sched_name(enum request_order order);
 
 /* "auto", "worker", "shared". */
 const char *lanes_mode_name(enum lanes_mode mode);

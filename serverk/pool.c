@@ -211,8 +211,12 @@ static enum kv_status set_up_receiver(struct pool *pool, unsigned number, struct
                                   .blocking = !automatic && worker->receivers > 1,
                                   .sleep_epoll = -1,
                                   .crew = service->crew,
+                                  .schedule = service->schedule,
+                                  .wants_priority = service->schedule || service->options->nice,
                                   .stopping = &pool->stopping};
     wire_waiter_init(&receiver->waiter, service->options->spin);
+    if (service->options->nice)
+        nice_init(&worker->nice);
     receiver->buffer = malloc(receiver->buffer_bytes);
     if (!receiver->buffer)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory for %u workers", pool->count);
@@ -312,6 +316,10 @@ void pool_drain(struct pool *pool)
 {
     struct lanes *lanes = pool->service->lanes;
     struct worker *worker = &pool->workers[0].worker;
+    size_t taken;
+    worker->nice.on = false; /* it is that of the worker's thread, not of this one */
+    while (worker->receiver.schedule && (taken = receiver_take_scheduled(&worker->receiver)) > 0)
+        worker_handle(worker, taken);
     for (unsigned queue = 0; queue < lanes_queue_count(lanes); queue++) {
         lanes_set_blocking(lanes, queue, false);
         struct mq_attr attributes;

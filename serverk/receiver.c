@@ -5,10 +5,18 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 
+#include "common/clock.h"
+#include "serverk/work.h"
+
 /* A queue is cold if it gave none of the last COLD_AFTER messages; then it is polled in every
  * COLD_ROUNDS-th round. */
 #define COLD_AFTER  64u
 #define COLD_ROUNDS 8u
+
+/* While messages wait in the schedule, the queues are looked at so often: each look costs a system call
+ * a queue. At most so many are received at once, lest a worker be kept from working. */
+#define COLLECT_EVERY_NS 20000u
+#define COLLECT_MESSAGES 64u
 
 /* True if the receiver serves the queue and clients may be sending to it. */
 static bool serves(const struct receiver *receiver, unsigned queue, unsigned lanes_used)
@@ -20,8 +28,9 @@ static bool serves(const struct receiver *receiver, unsigned queue, unsigned lan
 /* One attempt at one queue: > 0 the size of a message, 0 nothing (left) there, -1 errno. */
 static ssize_t receive_from(struct receiver *receiver, unsigned queue)
 {
-    ssize_t size = mq_receive(lanes_queue(receiver->lanes, queue), (char *)receiver->buffer,
-                              receiver->buffer_bytes, NULL);
+    ssize_t size =
+        mq_receive(lanes_queue(receiver->lanes, queue), (char *)receiver->buffer,
+                   receiver->buffer_bytes, receiver->wants_priority ? &receiver->priority : NULL);
     if (size == 0) /* an empty message is none of ours, and would look like "nothing there" */
         statistics_add(&receiver->statistics->dropped[DROPPED_MALFORMED], 1);
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
@@ -53,6 +62,47 @@ static ssize_t poll_round(void *context)
     return 0;
 }
 
+/* Receives what has come into the schedule. -1: errno. */
+static ssize_t collect(struct receiver *receiver, uint64_t now_ns)
+{
+    receiver->collected_ns = now_ns;
+    ssize_t size = 0;
+    for (unsigned i = 0; i < COLLECT_MESSAGES && !schedule_full(receiver->schedule); i++) {
+        size = poll_round(receiver);
+        if (size <= 0)
+            break;
+        struct kv_slice message = kv_slice(receiver->buffer, (size_t)size);
+        schedule_add(receiver->schedule, message, receiver->priority, work_expected_ns(message),
+                     clock_monotonic_ns());
+    }
+    return size < 0 ? -1 : 0;
+}
+
+size_t receiver_take_scheduled(struct receiver *receiver)
+{
+    uint64_t waited_ns;
+    size_t size = schedule_take(receiver->schedule, receiver->buffer, &receiver->priority,
+                                clock_monotonic_ns(), &waited_ns);
+    if (size > 0)
+        histogram_record(&receiver->statistics->stages[STAGE_QUEUE_WAIT], waited_ns);
+    return size;
+}
+
+/* A wire_attempt: what is due first, of all that has come. */
+static ssize_t scheduled_round(void *context)
+{
+    struct receiver *receiver = context;
+    uint64_t now_ns = clock_monotonic_ns();
+    if (schedule_waiting(receiver->schedule) == 0 ||
+        now_ns - receiver->collected_ns > COLLECT_EVERY_NS)
+        if (collect(receiver, now_ns) < 0)
+            return -1;
+    size_t size = receiver_take_scheduled(receiver);
+    if (size > 0 && schedule_waiting(receiver->schedule) > 0)
+        receiver->found_empty = false;
+    return (ssize_t)size;
+}
+
 /* Sleeps until a queue has something, or the pool stops. The next round looks at cold queues too. */
 static void sleep_on_queues(struct receiver *receiver)
 {
@@ -64,8 +114,9 @@ static void sleep_on_queues(struct receiver *receiver)
 
 static ssize_t take_polling(struct receiver *receiver)
 {
+    wire_attempt attempt = receiver->schedule ? scheduled_round : poll_round;
     while (!atomic_load_explicit(receiver->stopping, memory_order_relaxed)) {
-        ssize_t size = wire_wait(&receiver->waiter, poll_round, receiver);
+        ssize_t size = wire_wait(&receiver->waiter, attempt, receiver);
         if (size != 0)
             return size;
         if (!receiver->crew || !crew_rest(receiver->crew))
@@ -101,7 +152,7 @@ static unsigned queue_backlog(const struct receiver *receiver, unsigned queue)
 unsigned receiver_backlog(const struct receiver *receiver)
 {
     unsigned used = lanes_in_use(receiver->lanes);
-    unsigned waiting = 0;
+    unsigned waiting = receiver->schedule ? schedule_waiting(receiver->schedule) : 0;
     for (unsigned queue = 0; queue < lanes_queue_count(receiver->lanes); queue++)
         if (serves(receiver, queue, used))
             waiting += queue_backlog(receiver, queue);

@@ -3,6 +3,9 @@
  * (wire/wait.h) and slept on when they stay empty; or, where several workers serve one queue, a
  * blocking receive, because a poller loses every message to a blocked receiver (TRANSPORT section 2).
  *
+ * With --sched cost the queues are emptied into the schedule, time and again, and messages are taken
+ * from there. While the schedule is full they stay in their queues, and then with their senders.
+ *
  * A queue that gave none of the last messages is polled only every few rounds: each poll is a system
  * call, and lanes of idle sessions should not slow down the busy ones.
  */
@@ -16,10 +19,11 @@
 
 #include "serverk/crew.h"
 #include "serverk/lanes.h"
+#include "serverk/schedule.h"
 #include "serverk/statistics.h"
 #include "wire/wait.h"
 
-/* Private to receiver.c but for buffer, waiter and found_empty. */
+/* Private to receiver.c but for buffer, priority, waiter and found_empty. */
 struct receiver {
     struct lanes *lanes;
     struct worker_statistics *statistics;
@@ -27,6 +31,11 @@ struct receiver {
     size_t buffer_bytes;
     struct wire_waiter waiter;
     bool found_empty; /* a round found nothing since this was last set to false */
+
+    struct schedule *schedule; /* --sched cost, of all workers; else NULL */
+    unsigned priority;         /* of the message received, if wants_priority */
+    bool wants_priority;
+    uint64_t collected_ns; /* when the queues were last emptied into the schedule */
 
     uint32_t queues;  /* bit i: serves queue i */
     bool blocking;    /* then it is one queue */
@@ -43,7 +52,10 @@ struct receiver {
  * -1 and errno: a queue failed. */
 ssize_t receiver_take(struct receiver *receiver);
 
-/* Messages that wait in the receiver's queues now. */
+/* The next message that waits in the schedule, without a look at the queues; 0: none. */
+size_t receiver_take_scheduled(struct receiver *receiver);
+
+/* Messages that wait for the receiver now, in its queues and in the schedule. */
 unsigned receiver_backlog(const struct receiver *receiver);
 
 /* Messages waiting behind the last one in its queue. */

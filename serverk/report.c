@@ -191,26 +191,60 @@ static void put_operations(const struct service *service, struct json *json)
     free(sum);
 }
 
+static void put_histogram(struct json *json, const char *name, const struct histogram *histogram)
+{
+    begin_member(json, name);
+    open_object(json);
+    put_number(json, "count", histogram->total_count);
+    put_us(json, "mean_us", histogram_mean_ns(histogram));
+    put_us(json, "p50_us", (double)histogram_quantile_ns(histogram, 0.5));
+    put_us(json, "p90_us", (double)histogram_quantile_ns(histogram, 0.9));
+    put_us(json, "p99_us", (double)histogram_quantile_ns(histogram, 0.99));
+    put_us(json, "p999_us", (double)histogram_quantile_ns(histogram, 0.999));
+    put_us(json, "max_us", (double)histogram->max_ns);
+    close_object(json);
+}
+
 static void put_latency(const struct service *service, struct json *json)
 {
     struct worker_statistics *sum = statistics_create(1);
     if (!sum)
         return;
     sum_statistics(service, sum);
-    for (unsigned stage = 0; stage < STAGES; stage++) {
-        const struct histogram *histogram = &sum->stages[stage];
-        begin_member(json, latency_stage_name((enum latency_stage)stage));
-        open_object(json);
-        put_number(json, "count", histogram->total_count);
-        put_us(json, "mean_us", histogram_mean_ns(histogram));
-        put_us(json, "p50_us", (double)histogram_quantile_ns(histogram, 0.5));
-        put_us(json, "p90_us", (double)histogram_quantile_ns(histogram, 0.9));
-        put_us(json, "p99_us", (double)histogram_quantile_ns(histogram, 0.99));
-        put_us(json, "p999_us", (double)histogram_quantile_ns(histogram, 0.999));
-        put_us(json, "max_us", (double)histogram->max_ns);
-        close_object(json);
-    }
+    for (unsigned stage = 0; stage < STAGES; stage++)
+        put_histogram(json, latency_stage_name((enum latency_stage)stage), &sum->stages[stage]);
     free(sum);
+}
+
+static void put_waits(struct json *json, const struct schedule_statistics *statistics)
+{
+    static const char *const names[SCHEDULE_CLASSES] = {"0-7", "8-15", "16-23", "24-31"};
+    begin_member(json, "waits_by_priority");
+    open_object(json);
+    for (unsigned i = 0; i < SCHEDULE_CLASSES; i++)
+        put_histogram(json, names[i], &statistics->waits[i]);
+    close_object(json);
+}
+
+static void put_schedule(const struct service *service, struct json *json)
+{
+    put_text(json, "sched", sched_name(service->options->sched));
+    put_flag(json, "nice", service->options->nice);
+    if (!service->schedule)
+        return;
+    struct schedule_statistics *statistics = malloc(sizeof *statistics);
+    if (!statistics)
+        return;
+    schedule_statistics(service->schedule, statistics);
+    put_number(json, "capacity", statistics->capacity);
+    put_number(json, "received", statistics->received);
+    put_number(json, "waiting", statistics->waiting);
+    put_number(json, "waiting_max", statistics->waiting_max);
+    begin_member(json, "waiting_mean");
+    fprintf(json->stream, "%.3f", statistics->waiting_mean);
+    put_number(json, "full", statistics->full);
+    put_waits(json, statistics);
+    free(statistics);
 }
 
 /* The numbers of a data file, which add up over files. */
@@ -321,8 +355,8 @@ static const struct {
     const char *name;
     void (*put)(const struct service *service, struct json *json);
 } sections[] = {
-    {"server", put_server}, {"operations", put_operations}, {"latency", put_latency},
-    {"files", put_files},   {"sessions", put_sessions},
+    {"server", put_server},     {"operations", put_operations}, {"latency", put_latency},
+    {"schedule", put_schedule}, {"files", put_files},           {"sessions", put_sessions},
 };
 
 enum kv_status report_json(const struct service *service, struct kv_slice section, char **text,

@@ -53,6 +53,7 @@ static uint64_t start_thread(void *context, struct worker *front, size_t message
     place->joinable = pthread_create(&place->thread, &threads->attributes, serve, place) == 0;
     if (!place->joinable) {
         vacancies_count_taken_back(threads->vacancies);
+        place->worker.nice.on = false; /* there would be no way back for threads to come */
         serve(place);
     }
     return clock_monotonic_ns();

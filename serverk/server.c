@@ -16,6 +16,7 @@
 #include "serverk/daemonize.h"
 #include "serverk/dispatch.h"
 #include "serverk/leftovers.h"
+#include "serverk/nice.h"
 #include "wire/queue.h"
 
 #define MAX_SESSIONS 4096u
@@ -116,8 +117,12 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
         long cpus = sysconf(_SC_NPROCESSORS_ONLN);
         service->crew = crew_create(options->workers, cpus < 1 ? 1 : (unsigned)cpus);
     }
+    if (options->sched == ORDER_COST)
+        service->schedule = schedule_create(options->sched_queue,
+                                            lanes_message_bytes(service->lanes), options->workers);
     if (!service->statistics || !service->sessions || !service->commit ||
         (dispatch_model_counts(options->dispatch) && !service->vacancies) ||
+        (options->sched == ORDER_COST && !service->schedule) ||
         (wants_crew(options) && !service->crew))
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
     return KV_OK;
@@ -168,7 +173,9 @@ enum kv_status server_start(const struct server_options *options, struct server 
     struct kvstore_options store = store_options(options);
     struct lanes_options lanes = lanes_options(options);
 
-    enum kv_status status = control_create(&server->control, error);
+    enum kv_status status = options->nice ? nice_permitted(error) : KV_OK;
+    if (status == KV_OK)
+        status = control_create(&server->control, error);
     if (status == KV_OK)
         status = lanes_open(&lanes, &service->lanes, error);
     if (status == KV_OK)
@@ -218,6 +225,7 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     enum kv_status status = kvstore_close(service->store, error);
     commit_free(service->commit);
     crew_free(service->crew);
+    schedule_free(service->schedule);
     vacancies_free(service->vacancies);
     statistics_free_shared(service->statistics, statistics_blocks(service->options));
     if (server->pidfile_written)
@@ -282,7 +290,9 @@ static enum kv_status check_store(const struct server_options *options, struct k
 
 enum kv_status server_check(const struct server_options *options, struct kv_error *error)
 {
-    enum kv_status status = check_store(options, error);
+    enum kv_status status = options->nice ? nice_permitted(error) : KV_OK;
+    if (status == KV_OK)
+        status = check_store(options, error);
     if (status != KV_OK)
         return status;
     struct wire_limits limits;

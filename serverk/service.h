@@ -12,6 +12,7 @@
 #include "serverk/crew.h"
 #include "serverk/lanes.h"
 #include "serverk/options.h"
+#include "serverk/schedule.h"
 #include "serverk/session.h"
 #include "serverk/statistics.h"
 #include "serverk/transfer.h"
@@ -30,6 +31,7 @@ struct service {
     struct commit *commit;
     struct crew *crew;                    /* NULL unless --dispatch pool and --lanes auto */
     struct vacancies *vacancies;          /* NULL unless --dispatch thread or process */
+    struct schedule *schedule;            /* NULL unless --sched cost */
     struct worker_statistics *statistics; /* dispatch_model_writers blocks */
     uint64_t instance;                    /* random: this start of the daemon */
     uint64_t started_ns;

@@ -65,6 +65,8 @@ void worker_take_message(struct worker *worker, struct worker *from)
     uint8_t *buffer = worker->receiver.buffer;
     worker->receiver.buffer = from->receiver.buffer;
     from->receiver.buffer = buffer;
+    worker->receiver.priority = from->receiver.priority;
+    worker->nice = from->nice; /* a thread that it starts has its nice value */
 }
 
 void worker_expect_long(struct worker *worker)
@@ -265,12 +267,12 @@ static void handle_message(struct worker *worker, size_t size, uint64_t received
 
 /* Messages carry no time of sending. So the wait of a message that came now is estimated by what is
  * before it: messages waiting in this queue, times the mean time one takes, over the workers that
- * take from it. */
+ * take from it. (The schedule measures it.) */
 static void estimate_queue_wait(struct worker *worker, uint64_t service_ns)
 {
     int64_t change = ((int64_t)service_ns - (int64_t)worker->mean_service_ns) / 16;
     worker->mean_service_ns += (uint64_t)change;
-    if (worker->receiver.taken % ESTIMATE_EVERY != 0)
+    if (worker->receiver.schedule || worker->receiver.taken % ESTIMATE_EVERY != 0)
         return;
     const struct receiver *receiver = &worker->receiver;
     uint64_t waiting = receiver_backlog_behind(receiver);
@@ -282,6 +284,8 @@ static void estimate_queue_wait(struct worker *worker, uint64_t service_ns)
 uint64_t worker_handle(struct worker *worker, size_t size)
 {
     uint64_t received_ns = clock_monotonic_ns();
+    if (worker->nice.on)
+        nice_follow(&worker->nice, worker->receiver.priority);
     statistics_add(&worker->statistics->bytes_in, size);
     handle_message(worker, size, received_ns);
     come_back(worker);

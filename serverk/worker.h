@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "serverk/nice.h"
 #include "serverk/receiver.h"
 #include "serverk/service.h"
 #include "wire/message.h"
@@ -24,6 +25,8 @@ struct worker {
     uint8_t *incoming;   /* values read out of segments that are not mapped; likewise */
     uint8_t *outgoing;   /* values on their way into such segments; likewise */
     size_t buffer_bytes; /* address space: memory is taken as far as it is used */
+
+    struct nice nice; /* of its thread */
 
     struct commit_waits waits; /* of the message being executed */
     bool away;                 /* crew_leave was called for it */

@@ -123,7 +123,7 @@ bool wire_put_welcome(struct write_cursor *cursor, const struct wire_welcome *we
     write_u16(cursor, welcome->credits);
     write_u16(cursor, welcome->lane);
     write_u16(cursor, welcome->bulk_lane);
-    write_u16(cursor, 0);
+    write_u16(cursor, welcome->flags);
     write_u32(cursor, welcome->lane_bytes);
     write_u32(cursor, welcome->bulk_bytes);
     return !cursor->failed;
@@ -138,7 +138,7 @@ enum kv_status wire_get_welcome(struct read_cursor *cursor, struct wire_welcome 
     welcome->credits = read_u16(cursor);
     welcome->lane = read_u16(cursor);
     welcome->bulk_lane = read_u16(cursor);
-    read_u16(cursor); /* reserved */
+    welcome->flags = read_u16(cursor);
     welcome->lane_bytes = read_u32(cursor);
     welcome->bulk_bytes = read_u32(cursor);
     bool valid = !cursor->failed && welcome->credits >= 1 &&

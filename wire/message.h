@@ -100,8 +100,11 @@ enum kv_status wire_get_hello(struct read_cursor *cursor, struct wire_hello *hel
 
 /* Body of WELCOME: u64 cookie, u64 instance (random, a new one each start of the daemon), u64
  * max_value_bytes, u32 server_pid, u16 credits, u16 lane (where this session's small requests go),
- * u16 bulk_lane (where its larger ones go), u16 0, u32 lane_bytes, u32 bulk_bytes (their message
- * sizes). */
+ * u16 bulk_lane (where its larger ones go), u16 flags, u32 lane_bytes, u32 bulk_bytes (their message
+ * sizes). Flags that a reader does not know mean nothing to it. */
+enum {
+    WIRE_WELCOME_PRIORITY = 1 << 0 /* the server wants priorities; without it send with 0 */
+};
 struct wire_welcome {
     uint64_t cookie;
     uint64_t instance;
@@ -110,11 +113,15 @@ struct wire_welcome {
     uint16_t credits;
     uint16_t lane;
     uint16_t bulk_lane;
+    uint16_t flags;
     uint32_t lane_bytes;
     uint32_t bulk_bytes;
 };
 bool wire_put_welcome(struct write_cursor *cursor, const struct wire_welcome *welcome);
 enum kv_status wire_get_welcome(struct read_cursor *cursor, struct wire_welcome *welcome);
+
+/* Message priorities that mean something: 0 .. WIRE_MAX_PRIORITY; a higher one counts as the highest. */
+#define WIRE_MAX_PRIORITY 31u
 
 /* Body of SEGMENT: u64 bytes, u16 name_bytes, name (as for shm_open). */
 struct wire_segment_offer {

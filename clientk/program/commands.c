@@ -8,6 +8,7 @@
 #include "clientk/program/help.h"
 #include "clientk/program/interactive.h"
 #include "clientk/program/ping.h"
+#include "clientk/program/priority.h"
 #include "clientk/program/scan.h"
 #include "clientk/program/stats.h"
 #include "clientk/program/top.h"
@@ -215,6 +216,14 @@ const struct command commands[] = {
      .max_operands = 1,
      .takes_key = true,
      RUNS(scan_run, scan_option_rows, scan_option_defaults)},
+    {.name = "priority",
+     .arguments = "[0..31]",
+     .summary = "show or set the priority of what follows",
+     .details = "Higher is served first by a server with --sched priority or cost; others take no "
+                "notice.\nThe threads of a batch have one priority.",
+     .places = COMMAND_LINE,
+     .max_operands = 1,
+     .run = priority_run},
     {.name = "sync",
      .arguments = "",
      .summary = "wait until everything written is on disk",

@@ -1,7 +1,8 @@
 /*
  * history_load: several threads work on few keys of a running serverk at once, note when each call
  * began and ended and what it answered, and then have every key's history judged. The daemon may be
- * killed and started again meanwhile: writes of unknown fate are judged as such.
+ * killed and started again meanwhile: writes of unknown fate are judged as such. Now and then a thread
+ * changes the priority of all.
  *
  *     history_load QUEUE THREADS KEYS OPERATIONS SEED
  *
@@ -138,6 +139,9 @@ static void *work(void *argument)
         if (atomic_fetch_add(&load->used[key], 1) >= OPERATIONS_A_KEY)
             continue;
         key_name(name, load, key);
+        if (random_below(&random, 16) == 0)
+            clientk_set_priority(load->client,
+                                 (unsigned)random_below(&random, CLIENTK_MAX_PRIORITY + 1));
         operation.start_ns = clock_monotonic_ns();
         enum kv_status status =
             perform(load->client, kv_slice_from_string(name), &operation, &value);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # kill9: kill -9 of the daemon under load loses no acknowledged write, at any durability level, with any
-# locking
+# locking and any order of requests
 . "$(dirname "$0")/lib.sh"
 
 rounds=${CRASH_ROUNDS:-4}
@@ -25,4 +25,7 @@ done
 kill_rounds "--rwlock prefer-reader" mixed --rwlock prefer-reader
 for dispatch in event thread process; do
     kill_rounds "--dispatch $dispatch" mixed --dispatch "$dispatch"
+done
+for sched in priority cost; do
+    kill_rounds "--sched $sched" mixed --sched "$sched"
 done

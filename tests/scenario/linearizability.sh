@@ -38,6 +38,13 @@ for dispatch in event thread process; do
     stop_server
 done
 
+for sched in priority cost; do
+    server_dir=$MQKV_TEST_DIR/$sched
+    start_server -w 2 --sched "$sched"
+    judge "linearizable with --sched $sched" "$seed"
+    stop_server
+done
+
 server_dir=$MQKV_TEST_DIR/killed
 start_server -w 2
 "$MQKV_BUILD/tests/history_load" "$server_queue" $threads 400 60000 "$seed" >"$MQKV_TEST_DIR/judged" &

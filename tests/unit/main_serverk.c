@@ -9,6 +9,7 @@ int main(void)
         suite_serverk_options,
         suite_serverk_lanes,
         suite_serverk_crew,
+        suite_serverk_schedule,
         suite_serverk_session,
         suite_serverk_transfer,
         suite_serverk_worker,
@@ -16,6 +17,7 @@ int main(void)
         suite_serverk_commit,
         suite_serverk_report,
         suite_serverk_vacancies,
+        suite_serverk_work,
         NULL,
     };
     return run_suites(makers);

@@ -56,9 +56,11 @@ Suite *suite_serverk_lanes(void);
 Suite *suite_serverk_large(void);
 Suite *suite_serverk_options(void);
 Suite *suite_serverk_report(void);
+Suite *suite_serverk_schedule(void);
 Suite *suite_serverk_session(void);
 Suite *suite_serverk_transfer(void);
 Suite *suite_serverk_vacancies(void);
+Suite *suite_serverk_work(void);
 Suite *suite_serverk_worker(void);
 
 /* wire */

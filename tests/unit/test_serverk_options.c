@@ -32,6 +32,9 @@ START_TEST(defaults)
     ck_assert_int_eq(options.durability, KVSTORE_SYNC_INTERVAL);
     ck_assert_uint_eq(options.sync_interval_ms, 1000);
     ck_assert_int_eq(options.lanes, LANES_AUTO);
+    ck_assert_int_eq(options.sched, ORDER_FIFO);
+    ck_assert_uint_eq(options.sched_queue, 4096);
+    ck_assert(!options.nice);
     ck_assert_uint_eq(options.max_value_bytes, 1u << 20);
     ck_assert_uint_eq(options.mode, 0600);
     ck_assert(!options.daemon && !options.check && !options.verbose && !options.pidfile);
@@ -84,6 +87,17 @@ START_TEST(workers_depend_on_dispatch)
 }
 END_TEST
 
+START_TEST(scheduling)
+{
+    ck_assert_int_eq(parse("--sched cost --sched-queue 16 --nice"), OPTIONS_RUN);
+    ck_assert_int_eq(options.sched, ORDER_COST);
+    ck_assert_uint_eq(options.sched_queue, 16);
+    ck_assert(options.nice);
+    ck_assert_int_eq(parse("--sched priority --lanes shared --nice"), OPTIONS_RUN);
+    ck_assert_int_eq(options.sched, ORDER_PRIORITY);
+}
+END_TEST
+
 START_TEST(long_forms_with_equals_sign)
 {
     ck_assert_int_eq(parse("--workers=2 --mq=/a.b-c --sync=always --locking=file-mutex"),
@@ -118,6 +132,13 @@ static const char *const refused[][3] = {
     {"--dispatch event -w 2", "--workers", "one thread"},
     {"-w 256 --dispatch event", "--workers", "'256'"},
     {"--lanes many", "--lanes", "'many'"},
+    {"--sched lottery", "--sched", "'lottery'"},
+    {"--sched-queue 0", "--sched-queue", "'0'"},
+    {"--sched-queue 65537", "--sched-queue", "'65537'"},
+    {"--sched cost --lanes shared", "--sched cost", "--lanes shared"},
+    {"--nice", "--nice", "--sched priority"},
+    {"--nice --sched cost --dispatch process", "--nice", "--dispatch process"},
+    {"--nice=5", "--nice", "no argument"},
     {"--spin 0", "--spin", "'0'"},
     {"--max-value 65M", "--max-value", "'65M'"},
     {"--max-value 0", "--max-value", "'0'"},
@@ -158,6 +179,7 @@ Suite *suite_serverk_options(void)
     tcase_add_test(cases, defaults);
     tcase_add_test(cases, everything_given);
     tcase_add_test(cases, workers_depend_on_dispatch);
+    tcase_add_test(cases, scheduling);
     tcase_add_test(cases, long_forms_with_equals_sign);
     tcase_add_loop_test(cases, refused_with_option_and_value, 0,
                         (int)(sizeof refused / sizeof refused[0]));

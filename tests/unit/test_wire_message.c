@@ -172,6 +172,7 @@ START_TEST(welcome_round_trips)
                               .credits = 4,
                               .lane = 3,
                               .bulk_lane = 1,
+                              .flags = WIRE_WELCOME_PRIORITY,
                               .lane_bytes = 1024,
                               .bulk_bytes = 8192};
     struct wire_welcome out;
@@ -187,6 +188,7 @@ START_TEST(welcome_round_trips)
     ck_assert_uint_eq(out.credits, in.credits);
     ck_assert_uint_eq(out.lane, in.lane);
     ck_assert_uint_eq(out.bulk_lane, in.bulk_lane);
+    ck_assert_uint_eq(out.flags, in.flags);
     ck_assert_uint_eq(out.lane_bytes, in.lane_bytes);
     ck_assert_uint_eq(out.bulk_bytes, in.bulk_bytes);
 }
