@@ -12,8 +12,19 @@
 STUDIES ?= $(patsubst experiments/%/study.conf,%,$(wildcard experiments/*/study.conf))
 PROFILE ?= quick
 
+# Load programs of studies that need no daemon: experiments/<study>/<study>_load.c.
+STUDY_SRC := $(filter-out experiments/peers/%,$(wildcard experiments/*/*_load.c))
+STUDY_PROGRAMS := $(addprefix $(OUT)/experiments/,$(basename $(notdir $(STUDY_SRC))))
+
+define study_program_rule
+$(OUT)/experiments/$(basename $(notdir $(1))): $(OUT)/obj/$(1:.c=.o) $(OUT)/libkvstore.a
+	@mkdir -p $$(@D)
+	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ -lxxhash -lm
+endef
+$(foreach source,$(STUDY_SRC),$(eval $(call study_program_rule,$(source))))
+
 .PHONY: experiments plots report demo
-experiments: $(OUT)/serverk $(OUT)/clientk
+experiments: $(OUT)/serverk $(OUT)/clientk $(STUDY_PROGRAMS)
 	@experiments/run --build $(OUT) --profile $(PROFILE) $(STUDIES)
 
 plots:

@@ -24,8 +24,11 @@ $(LIBSUPPORT): $(call objects_of,$(filter-out $(TEST_PROGRAM_SRC),$(SUPPORT_SRC)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
+# What one needs beside the libraries: the parts of serverk that microbench measures.
+PROGRAM_NEEDS_microbench := $(call without_main,$(SERVERK_OBJ))
+
 define test_program_rule
-$(OUT)/tests/$(basename $(notdir $(1))): $(call objects_of,$(1)) $(LIBSUPPORT) $(LIBS)
+$(OUT)/tests/$(basename $(notdir $(1))): $(call objects_of,$(1)) $(LIBSUPPORT) $(PROGRAM_NEEDS_$(basename $(notdir $(1)))) $(LIBS)
 	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ -lxxhash -lm
 endef
 $(foreach source,$(TEST_PROGRAM_SRC),$(eval $(call test_program_rule,$(source))))
@@ -117,7 +120,8 @@ $(OUT)/tests/fuzz_%: $(OUT)/obj/tests/fuzz/fuzz_%.o $(LIBSUPPORT) $(FUZZ_ROOMS)
 # Linting: each check is a target of its own ------------------------------------------------------
 
 LINT_OUT = $(OUT)/lint
-C_FILES := $(sort $(wildcard $(addsuffix /*.c,$(ROOMS) clientk/program kvstore/allocator kvstore/kvcheck) tests/*/*.c))
+C_FILES := $(sort $(wildcard $(addsuffix /*.c,$(ROOMS) clientk/program kvstore/allocator kvstore/kvcheck) tests/*/*.c) \
+	$(filter-out experiments/peers/%,$(wildcard experiments/*/*.c)))
 H_FILES := $(sort $(wildcard $(addsuffix /*.h,$(ROOMS) clientk/program kvstore/allocator kvstore/kvcheck) tests/*/*.h))
 SHELL_FILES = $(shell find . \( -path ./.git -o -path ./build -o -path ./datafiles \
 	-o -path ./tests/fuzz/corpus -o -path ./experiments/runs \) -prune \

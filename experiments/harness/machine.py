@@ -35,10 +35,10 @@ def facts(repository, build, store_parent):
     }
 
 
-def program_hash(build):
+def program_hash(build, more=()):
     """Identifies the programs measured: rows of different programs are never mixed."""
     digest = hashlib.sha256()
-    for name in ("serverk", "clientk"):
+    for name in ("serverk", "clientk", *more):
         try:
             digest.update((build / name).read_bytes())
         except OSError:

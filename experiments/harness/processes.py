@@ -95,6 +95,14 @@ class Daemon:
         return f" (status {status}); its last log lines:\n  " + "\n  ".join(lines or ["(none)"])
 
 
+def succeeds(command):
+    """Whether a short command that only looks at something can be run and ends with status 0."""
+    try:
+        return subprocess.run(shlex.split(command), capture_output=True, timeout=30).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False
+
+
 def run_load(command, expected_s):
     """Runs a load program to its end: (its standard output, Cost)."""
     before = _children_cost()

@@ -6,6 +6,7 @@ study.conf is an INI file; experiments/README.md explains every key with example
 import csv
 import hashlib
 import pathlib
+import re
 from dataclasses import dataclass
 
 from harness import HarnessError, claim, figure
@@ -37,6 +38,7 @@ class Series:
 
     name: str
     label: str
+    only_if: str  # if not empty, the series is measured only where this command succeeds
     fields: dict  # what its section gives to commands: {series_options} and fields of its own
 
 
@@ -111,6 +113,10 @@ class Study:
         measured += ([(one.name, one.fields) for one in self.series],)
         measured += ([(name, one.fields) for name, one in self.value_sections.items()],)
         return hashlib.sha256(repr(measured).encode()).hexdigest()[:16]
+
+    def programs(self):
+        """What of {build} the load is, beside serverk and clientk."""
+        return re.findall(r"\{build\}/(\S+)", self.load_command)
 
     def name_of(self, metric):
         """What a metric is called, and its unit."""
@@ -203,12 +209,13 @@ def _series(sections):
         Series(
             name,
             sections.get(section, "label", name),
+            sections.get(section, "only_if", ""),
             {"series_options": sections.get(section, "options", "")}
-            | sections.items(section, but=("label", "options")),
+            | sections.items(section, but=("label", "options", "only_if")),
         )
         for name, section in sections.named("series")
     ]
-    return series or [Series("mqkv", "mqkv", {"series_options": ""})]
+    return series or [Series("mqkv", "mqkv", "", {"series_options": ""})]
 
 
 def _profiles(sections):
