@@ -217,10 +217,7 @@ static bool log_ends_at(const struct logfile *log, uint64_t tail)
     if (tail != log->progress.synced_offset || tail < FILE_HEADER_BYTES ||
         tail > log->allocated_bytes)
         return false;
-    uint64_t left = log->allocated_bytes - tail;
-    struct record record;
-    uint64_t size_bytes;
-    return record_parse(log->map + tail, left, &record, &size_bytes) == RECORD_END;
+    return logfile_is_end(log, tail);
 }
 
 /* Could records before the tail have these? Their bytes bound everything, and the shortest has 24. */

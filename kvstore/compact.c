@@ -96,8 +96,8 @@ static enum kv_status create_next(struct kvstore *store, struct datafile *file,
                             file_name(file->number, FILE_LOG).text);
     identity.salt = random_secret();
     struct logfile log;
-    enum kv_status status =
-        logfile_create(&log, store->dir_fd, name.text, &identity, 0, room_bytes, error);
+    enum kv_status status = logfile_create(&log, store->options.io, store->dir_fd, name.text,
+                                           &identity, 0, room_bytes, error);
     if (status != KV_OK)
         return recovery_explain(store->dir, status, error);
     status = generation_create(log, next);
@@ -142,7 +142,8 @@ static enum kv_status sync_next(struct kvstore *store, struct datafile *file, ui
                             kv_status_text(status));
     if (logfile_sync(log) != 0)
         return kv_error_set_errno(error, "%s/%s: can not sync the file", store->dir, name.text);
-    logfile_note_progress(log, tail, max_version);
+    if (logfile_note_progress(log, tail, max_version) != 0)
+        return kv_error_set_errno(error, "%s/%s: can not write the header", store->dir, name.text);
     return KV_OK;
 }
 

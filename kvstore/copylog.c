@@ -1,5 +1,7 @@
 #include "kvstore/copylog.h"
 
+#include <errno.h>
+
 #include "common/clock.h"
 
 /* What one lock hold copies at most, but for a single record that is larger. */
@@ -25,9 +27,9 @@ void copylog_start(struct copylog *copy, struct kvstore *store, struct datafile 
     copy->end = current->log.tail;
     /* Deletes leave no trace in the new log; their versions must not be given again. */
     next->max_version = current->max_version;
-    logfile_note_progress(&next->log, FILE_HEADER_BYTES, current->max_version);
+    int noted = logfile_note_progress(&next->log, FILE_HEADER_BYTES, current->max_version);
     file->next = next;
-    file->next_status = KV_OK;
+    file->next_status = noted == 0 ? KV_OK : KV_IO;
     lockset_write_unlock(store->locks, file->number);
 }
 
@@ -43,12 +45,16 @@ static enum kv_status read_candidates(struct copylog *copy)
     const struct logfile *log = &copy->file->current->log;
     uint64_t read_end = copy->at + READ_BYTES;
     copy->candidate_count = copy->candidate_next = 0;
+    logfile_begin(log, WINDOW_WALK);
     while (copy->at < copy->end && copy->at < read_end &&
            copy->candidate_count < COPYLOG_BATCH_RECORDS) {
         struct candidate *candidate = &copy->candidates[copy->candidate_count];
-        if (record_read(log->map + copy->at, copy->end - copy->at, log->identity.salt, copy->at,
-                        &candidate->record, &candidate->size_bytes) != RECORD_VALID)
-            return KV_CORRUPT;
+        if (copy->candidate_count > 0 && !logfile_holds(log, WINDOW_WALK, copy->at))
+            break; /* to read on would take the candidates' bytes away */
+        enum record_verdict verdict = logfile_read_before(
+            log, WINDOW_WALK, copy->at, copy->end, &candidate->record, &candidate->size_bytes);
+        if (verdict != RECORD_VALID)
+            return verdict == RECORD_UNREADABLE ? kv_status_from_errno(errno) : KV_CORRUPT;
         candidate->offset = copy->at;
         copy->at += candidate->size_bytes;
         if (candidate->record.kind != RECORD_PUT)

@@ -44,8 +44,8 @@ enum kv_status datafile_open(const struct kvstore *store, uint32_t number, struc
     file->read_only = store->options.read_only;
 
     struct logfile log;
-    enum kv_status status =
-        logfile_open(&log, store->dir_fd, name.text, !store->options.read_only, error);
+    enum kv_status status = logfile_open(&log, store->options.io, store->dir_fd, name.text,
+                                         !store->options.read_only, error);
     if (status == KV_NOT_FOUND)
         return kv_error_set(error, KV_CORRUPT,
                             "%s/%s: the file is missing; the store has %u data files", store->dir,
@@ -96,7 +96,8 @@ static enum kv_status finish(const struct kvstore *store, struct datafile *file,
     if (logfile_sync(log) != 0)
         return kv_error_set(error, KV_NOT_DURABLE, "%s/%s: can not sync the file: %s", store->dir,
                             name.text, strerror(errno));
-    logfile_note_progress(log, log->tail, generation->max_version);
+    if (logfile_note_progress(log, log->tail, generation->max_version) != 0)
+        return kv_error_set_errno(error, "%s/%s: can not write the header", store->dir, name.text);
     return checkpoint_write(generation, store->dir_fd, error);
 }
 
@@ -118,11 +119,15 @@ static void mirror(struct datafile *file, uint32_t hash, uint64_t offset)
     struct record record;
     struct lookup lookup;
     uint64_t size_bytes;
-    if (logfile_parse(&file->current->log, offset, &record, &size_bytes) != RECORD_VALID) {
-        file->next_status = KV_CORRUPT;
+    const struct logfile *log = &file->current->log;
+    logfile_begin(log, WINDOW_MIRROR);
+    enum record_verdict verdict = logfile_load(log, WINDOW_MIRROR, offset, &record, &size_bytes);
+    if (verdict == RECORD_VALID)
+        generation_find(file->next, hash, record.key, &lookup);
+    if (verdict != RECORD_VALID || lookup.error != 0) {
+        file->next_status = verdict == RECORD_INVALID ? KV_CORRUPT : KV_IO;
         return;
     }
-    generation_find(file->next, hash, record.key, &lookup);
     file->next_status = generation_append(file->next, &lookup, &record, kv_slice(NULL, 0));
 }
 
@@ -162,6 +167,11 @@ enum kv_status datafile_append(struct kvstore *store, struct datafile *file, str
     return KV_OK;
 }
 
+static const char *last_line(unsigned told)
+{
+    return told + 1 == DAMAGE_LINES ? " (further damage in this file is not told)" : "";
+}
+
 enum kv_status datafile_tell_damage(const struct kvstore *store, struct datafile *file,
                                     uint64_t offset)
 {
@@ -171,8 +181,23 @@ enum kv_status datafile_tell_damage(const struct kvstore *store, struct datafile
                   " is damaged: its checksum does not hold; to "
                   "save what is intact, stop the store, then: kvcheck --salvage OUT %s%s",
                   store->dir, file_name(file->number, FILE_LOG).text, offset, store->dir,
-                  told + 1 == DAMAGE_LINES ? " (further damage in this file is not told)" : "");
+                  last_line(told));
     return KV_CORRUPT;
+}
+
+enum kv_status datafile_tell_unreadable(const struct kvstore *store, struct datafile *file,
+                                        uint64_t offset, int error_number)
+{
+    if (error_number == ENOMEM)
+        return KV_NO_MEMORY;
+    unsigned told = atomic_fetch_add_explicit(&file->damage_told, 1, memory_order_relaxed);
+    if (told < DAMAGE_LINES)
+        log_error("%s/%s: the record at offset %" PRIu64 " can not be read: %s; check the disk%s",
+                  store->dir, file_name(file->number, FILE_LOG).text, offset,
+                  error_number == ENODATA ? "the file is shorter than it was"
+                                          : strerror(error_number),
+                  last_line(told));
+    return KV_IO;
 }
 
 void datafile_consider_compaction(struct kvstore *store, struct datafile *file)

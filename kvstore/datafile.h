@@ -69,6 +69,11 @@ enum kv_status datafile_append(struct kvstore *store, struct datafile *file, str
 enum kv_status datafile_tell_damage(const struct kvstore *store, struct datafile *file,
                                     uint64_t offset);
 
+/* The same of one that can not be read, with the reason. Returns KV_IO; KV_NO_MEMORY, of which nothing
+ * is said, if that was the reason. */
+enum kv_status datafile_tell_unreadable(const struct kvstore *store, struct datafile *file,
+                                        uint64_t offset, int error_number);
+
 /* Tells the compactor if enough of the file's log is dead. Holds: the file's lock for writing. */
 void datafile_consider_compaction(struct kvstore *store, struct datafile *file);
 

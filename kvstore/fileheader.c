@@ -10,7 +10,6 @@
 #define IDENTITY_CHECKED_BYTES 40u
 #define IDENTITY_BYTES         (IDENTITY_CHECKED_BYTES + 8u)
 #define PROGRESS_CHECKED_BYTES 24u
-#define PROGRESS_BYTES         (PROGRESS_CHECKED_BYTES + 8u)
 #define PROGRESS_SLOTS         2u
 #define SECTOR_BYTES           512u
 
@@ -69,10 +68,15 @@ static uint32_t slot_offset(uint64_t slot)
     return (uint32_t)(SECTOR_BYTES * (1 + slot));
 }
 
+uint32_t fileheader_progress_offset(const struct file_progress *progress)
+{
+    return slot_offset(progress->sequence % PROGRESS_SLOTS);
+}
+
 void fileheader_write_progress(uint8_t *page, uint64_t salt, const struct file_progress *progress)
 {
-    uint8_t *slot = page + slot_offset(progress->sequence % PROGRESS_SLOTS);
-    struct write_cursor cursor = write_cursor(slot, PROGRESS_BYTES);
+    uint8_t *slot = page + fileheader_progress_offset(progress);
+    struct write_cursor cursor = write_cursor(slot, FILE_PROGRESS_BYTES);
     write_u64(&cursor, progress->sequence);
     write_u64(&cursor, progress->synced_offset);
     write_u64(&cursor, progress->version_floor);
@@ -81,7 +85,7 @@ void fileheader_write_progress(uint8_t *page, uint64_t salt, const struct file_p
 
 static bool read_slot(const uint8_t *slot, uint64_t salt, struct file_progress *progress)
 {
-    struct read_cursor cursor = read_cursor(slot, PROGRESS_BYTES);
+    struct read_cursor cursor = read_cursor(slot, FILE_PROGRESS_BYTES);
     progress->sequence = read_u64(&cursor);
     progress->synced_offset = read_u64(&cursor);
     progress->version_floor = read_u64(&cursor);

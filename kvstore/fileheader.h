@@ -81,6 +81,10 @@ enum fileheader_verdict fileheader_read_identity(const uint8_t *page,
 /* Writes the slot that the sequence picks; the other keeps what it had. */
 void fileheader_write_progress(uint8_t *page, uint64_t salt, const struct file_progress *progress);
 
+/* Where that slot is in the page, which is all that it changes. */
+#define FILE_PROGRESS_BYTES 32u
+uint32_t fileheader_progress_offset(const struct file_progress *progress);
+
 /* The newer valid slot; false if there is none. */
 bool fileheader_read_progress(const uint8_t *page, uint64_t salt, struct file_progress *progress);
 

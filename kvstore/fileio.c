@@ -115,7 +115,8 @@ static int system_populate(void *at, size_t size)
 static void system_forget(int fd, void *at, size_t size, off_t offset)
 {
     /* All of the mapping: the kernel maps more pages around one that is touched. */
-    madvise(at, size, MADV_DONTNEED);
+    if (at)
+        madvise(at, size, MADV_DONTNEED);
     posix_fadvise(fd, offset, 0, POSIX_FADV_DONTNEED);
 }
 

@@ -47,7 +47,7 @@ struct fileio {
 
     /* Drops from memory what is there of the file from offset on (a multiple of the page size) and
      * not dirty, so that it is read from the disk when it is needed next. `at` is the file's one
-     * mapping, of which `size` bytes may have been touched: mapped pages would stay. As far as the
+     * mapping (NULL: it has none), of which `size` bytes may have been touched: mapped pages would stay. As far as the
      * file system plays along (one without a disk does not). */
     void (*forget)(int fd, void *at, size_t size, off_t offset);
 };

@@ -1,5 +1,6 @@
 #include "kvstore/generation.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 enum kv_status generation_create(struct logfile log, struct generation **generation)
@@ -37,17 +38,25 @@ void generation_find(const struct generation *generation, uint32_t hash, struct 
     bool damaged = false;
     lookup->hash = hash;
     lookup->found = lookup->damaged = false;
+    lookup->error = 0;
+    logfile_begin(log, WINDOW_LOOKUP);
     index_probe_start(&lookup->probe, generation->index, hash);
     while (index_probe_next(&lookup->probe, &lookup->offset)) {
-        lookup->found = logfile_parse(log, lookup->offset, &lookup->record, &lookup->size_bytes) ==
-                            RECORD_VALID &&
-                        kv_slice_equal(lookup->record.key, key);
+        enum record_verdict verdict =
+            logfile_parse(log, WINDOW_LOOKUP, lookup->offset, &lookup->record, &lookup->size_bytes);
+        lookup->found = verdict == RECORD_VALID && kv_slice_equal(lookup->record.key, key);
         if (lookup->found)
             return;
         /* Another key of the same 32 bits is so rare that verifying the record costs nothing;
          * mostly it is the key itself, damaged, and must not be taken for absent. */
-        if (logfile_read(log, lookup->offset, &lookup->record, &lookup->size_bytes) !=
-            RECORD_VALID) {
+        if (verdict != RECORD_UNREADABLE)
+            verdict = logfile_read(log, WINDOW_LOOKUP, lookup->offset, &lookup->record,
+                                   &lookup->size_bytes);
+        if (verdict == RECORD_UNREADABLE) {
+            lookup->error = errno;
+            return;
+        }
+        if (verdict != RECORD_VALID) {
             damaged_probe = lookup->probe;
             damaged_offset = lookup->offset;
             damaged = true;
@@ -141,7 +150,10 @@ enum kv_status generation_append(struct generation *generation, struct lookup *l
         return status;
     if (!reserve_slot(generation, lookup, record))
         return KV_NO_MEMORY;
-    uint64_t offset = logfile_append(&generation->log, record, value_tail);
+    uint64_t offset = generation->log.tail;
+    status = logfile_append(&generation->log, record, value_tail);
+    if (status != KV_OK)
+        return status;
     enter(generation, lookup, record, offset, size_bytes);
     return KV_OK;
 }

@@ -37,13 +37,16 @@ struct lookup {
     bool found;   /* also if it has expired */
     bool damaged; /* not found, but a record that was the key's, or (hardly ever) another's of the
                      same hash, is damaged: a write takes its place in the index */
-    uint64_t offset; /* of what was found, or is damaged */
+    int error;    /* not 0: neither: a record at the hash could not be read, errno */
+    uint64_t offset; /* of what was found, is damaged or could not be read */
     uint64_t size_bytes;
-    struct record record;     /* found: parsed, not verified; slices into the mapping */
+    struct record record;     /* found: parsed, not verified; slices into the mapping, or else into
+                                 WINDOW_LOOKUP, the value not loaded (lookup_complete) */
     struct index_probe probe; /* at what was found, or is damaged */
 };
 
-/* Valid until the next change of the generation. */
+/* Valid until the next change of the generation; the bytes, if they are in the window, until the
+ * thread's next lookup. */
 void generation_find(const struct generation *generation, uint32_t hash, struct kv_slice key,
                      struct lookup *lookup);
 

@@ -71,6 +71,17 @@ const char *kvstore_rwlock_name(enum kvstore_rwlock rwlock);
 /* Are the locks of the strategy reader-writer locks, which have a preference? */
 bool kvstore_locking_has_rwlocks(enum kvstore_locking locking);
 
+/* How the data files are read and written while the store is open. MMAP: through a mapping; an I/O
+ * error of the disk is then a SIGBUS, which ends the process. PREAD: by system calls, one or two for
+ * each record that is looked at, and nothing is mapped; an I/O error is KV_IO of the call that met
+ * it, with the file and the offset in the log. All of the store follows: recovery, reads, writes,
+ * scans, expiry, compaction. The files are the same. Each thread keeps up to 320 KiB (window.h), and
+ * during a call as much as the records that it works on. */
+enum kvstore_io { KVSTORE_IO_MMAP, KVSTORE_IO_PREAD, KVSTORE_IO_COUNT };
+
+/* "mmap", "pread"; NULL if out of range. */
+const char *kvstore_io_name(enum kvstore_io io);
+
 /* Start from {0}: every zero means its default. */
 struct kvstore_options {
     uint32_t datafiles; /* D; 0: the store's own, KVSTORE_DEFAULT_DATAFILES for a new one */
@@ -85,7 +96,8 @@ struct kvstore_options {
                                            50; 100: never */
     uint64_t compact_min_bytes; /* ... and its log has at least so many bytes; default 4 MiB */
     uint32_t sweep_interval_ms; /* how often expired entries are looked for; default 1000 */
-    bool no_read_verify;        /* reads do not check the record's checksum */
+    enum kvstore_io io;
+    bool no_read_verify; /* reads do not check the record's checksum */
 };
 
 /* Opens the store in `dir`, recovering each data file (kvstore/recovery.h). One process at a time:
@@ -143,7 +155,8 @@ struct kvstore_put_options {
 
 /* Common to all operations below: KV_BAD_KEY for a key of a bad size; KV_CORRUPT where a record
  * that is needed is damaged (a put or delete without a condition needs none, and so replaces or
- * removes it; keep_expiry is a condition here); KV_IO. All
+ * removes it; keep_expiry is a condition here); KV_IO, where a record
+ * can not be read (KVSTORE_IO_PREAD): then nothing has changed. All
  * writes may also give KV_VALUE_TOO_BIG, KV_NO_SPACE (nothing changed; deletes still work, from a
  * reserve), KV_READ_ONLY, KV_NO_MEMORY. Keys and values are copied; a value may lie in memory that
  * another process changes meanwhile (then the bytes stored are some bytes that were there, and the
@@ -225,7 +238,8 @@ typedef bool (*kvstore_visit)(void *context, const struct kvstore_scanned *entry
  * leaves *cursor unchanged; the caller then needs more room. Entries whose hashes collide in all 52
  * bits of the cursor are visited in one call (the visitor may then see more than max_entries; if it
  * refuses one in their middle, it is shown the earlier ones again). KV_CORRUPT: the checksum of an
- * entry does not hold; those before it were visited, *cursor is past it. KV_BAD_REQUEST if *cursor
+ * entry does not hold; those before it were visited, *cursor is past it. KV_IO: an entry can not be
+ * read; likewise. KV_BAD_REQUEST if *cursor
  * is none that a scan of this store gives. */
 enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
                             uint32_t max_entries, kvstore_visit visit, void *context);

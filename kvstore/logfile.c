@@ -72,7 +72,38 @@ static enum kv_status map_file(struct logfile *log, uint32_t datafiles, const ch
         name, needed);
 }
 
-static enum kv_status fill_new_file(struct logfile *log, const char *name,
+/* Without a mapping the file may grow to what its format allows. */
+static enum kv_status make_accessible(struct logfile *log, enum kvstore_io io, uint32_t datafiles,
+                                      const char *name, struct kv_error *error)
+{
+    if (io == KVSTORE_IO_MMAP)
+        return map_file(log, datafiles, name, error);
+    log->map_bytes = LOGFILE_MAX_BYTES;
+    return KV_OK;
+}
+
+/* Makes bytes part of the file that belong at the offset. With a mapping they are there already. */
+static int put_bytes(const struct logfile *log, const uint8_t *bytes, uint64_t size,
+                     uint64_t offset)
+{
+    if (log->map)
+        return 0;
+    return fileio->write_at(log->fd, bytes, size, (off_t)offset) < 0 ? -1 : 0;
+}
+
+static enum kv_status write_header(struct logfile *log, const char *name, uint64_t version_floor,
+                                   struct kv_error *error)
+{
+    uint8_t page[FILE_HEADER_BYTES] = {0};
+    uint8_t *header = log->map ? log->map : page;
+    fileheader_write_identity(header, &log->identity);
+    if (put_bytes(log, header, FILE_HEADER_BYTES, 0) != 0 ||
+        logfile_note_progress(log, FILE_HEADER_BYTES, version_floor) != 0)
+        return kv_error_set_errno(error, "%s: can not write the header", name);
+    return KV_OK;
+}
+
+static enum kv_status fill_new_file(struct logfile *log, enum kvstore_io io, const char *name,
                                     const struct file_identity *identity, uint64_t version_floor,
                                     uint64_t room_bytes, struct kv_error *error)
 {
@@ -82,17 +113,15 @@ static enum kv_status fill_new_file(struct logfile *log, const char *name,
         return kv_error_set_errno(error, "%s: can not allocate %" PRIu64 " bytes on disk", name,
                                   size);
     log->allocated_bytes = size;
-    enum kv_status status = map_file(log, identity->datafiles, name, error);
+    enum kv_status status = make_accessible(log, io, identity->datafiles, name, error);
     if (status != KV_OK)
         return status;
     log->identity = *identity;
     log->tail = FILE_HEADER_BYTES;
-    fileheader_write_identity(log->map, identity);
-    logfile_note_progress(log, FILE_HEADER_BYTES, version_floor);
-    return KV_OK;
+    return write_header(log, name, version_floor, error);
 }
 
-enum kv_status logfile_create(struct logfile *log, int dir_fd, const char *name,
+enum kv_status logfile_create(struct logfile *log, enum kvstore_io io, int dir_fd, const char *name,
                               const struct file_identity *identity, uint64_t version_floor,
                               uint64_t room_bytes, struct kv_error *error)
 {
@@ -100,7 +129,8 @@ enum kv_status logfile_create(struct logfile *log, int dir_fd, const char *name,
     log->fd = fileio->open_at(dir_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
     if (log->fd < 0)
         return kv_error_set_errno(error, "%s: can not create the file", name);
-    enum kv_status status = fill_new_file(log, name, identity, version_floor, room_bytes, error);
+    enum kv_status status =
+        fill_new_file(log, io, name, identity, version_floor, room_bytes, error);
     if (status != KV_OK) {
         logfile_close(log);
         fileio->unlink_at(dir_fd, name);
@@ -108,9 +138,10 @@ enum kv_status logfile_create(struct logfile *log, int dir_fd, const char *name,
     return status;
 }
 
-static enum kv_status check_header(struct logfile *log, const char *name, struct kv_error *error)
+static enum kv_status check_header(struct logfile *log, const uint8_t *page, const char *name,
+                                   struct kv_error *error)
 {
-    switch (fileheader_read_identity(log->map, &log->identity)) {
+    switch (fileheader_read_identity(page, &log->identity)) {
     case FILEHEADER_VALID:
         break;
     case FILEHEADER_FOREIGN:
@@ -123,14 +154,14 @@ static enum kv_status check_header(struct logfile *log, const char *name, struct
     case FILEHEADER_DAMAGED:
         return kv_error_set(error, KV_CORRUPT, "%s: the header is damaged (offset 0)", name);
     }
-    if (!fileheader_read_progress(log->map, log->identity.salt, &log->progress))
+    if (!fileheader_read_progress(page, log->identity.salt, &log->progress))
         return kv_error_set(error, KV_CORRUPT,
                             "%s: both copies of the synced offset are damaged (offset 512, 1024)",
                             name);
     return KV_OK;
 }
 
-static enum kv_status read_existing_file(struct logfile *log, const char *name,
+static enum kv_status read_existing_file(struct logfile *log, enum kvstore_io io, const char *name,
                                          struct kv_error *error)
 {
     struct stat facts;
@@ -148,21 +179,18 @@ static enum kv_status read_existing_file(struct logfile *log, const char *name,
                             name, size, LOGFILE_MAX_BYTES);
     log->allocated_bytes = size;
 
-    /* The header says among how many files the address space is shared. */
-    struct file_identity identity;
     uint8_t page[FILE_HEADER_BYTES];
     if (fileio->read_at(log->fd, page, sizeof page, 0) != (ssize_t)sizeof page)
         return kv_error_set_errno(error, "%s: can not read the header", name);
-    fileheader_read_identity(page, &identity);
-    enum kv_status status = map_file(log, identity.datafiles, name, error);
-    if (status == KV_OK)
-        status = check_header(log, name, error);
     log->tail = FILE_HEADER_BYTES;
+    enum kv_status status = check_header(log, page, name, error);
+    if (status == KV_OK) /* the header says among how many files the address space is shared */
+        status = make_accessible(log, io, log->identity.datafiles, name, error);
     return status;
 }
 
-enum kv_status logfile_open(struct logfile *log, int dir_fd, const char *name, bool writable,
-                            struct kv_error *error)
+enum kv_status logfile_open(struct logfile *log, enum kvstore_io io, int dir_fd, const char *name,
+                            bool writable, struct kv_error *error)
 {
     *log = (struct logfile){.fd = -1, .writable = writable};
     log->fd = fileio->open_at(dir_fd, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW, 0);
@@ -170,7 +198,7 @@ enum kv_status logfile_open(struct logfile *log, int dir_fd, const char *name, b
         return kv_error_set(error, KV_NOT_FOUND, "%s: no such file", name);
     if (log->fd < 0)
         return kv_error_set_errno(error, "%s: can not open the file", name);
-    enum kv_status status = read_existing_file(log, name, error);
+    enum kv_status status = read_existing_file(log, io, name, error);
     if (status != KV_OK)
         logfile_close(log);
     return status;
@@ -227,9 +255,46 @@ static void populate_ahead(struct logfile *log, uint64_t record_end)
     log->populated_bytes = end;
 }
 
-uint64_t logfile_append(struct logfile *log, const struct record *record,
-                        struct kv_slice value_tail)
+/* Any bytes of the file, in the mapping or the window. */
+static const uint8_t *bytes_at(const struct logfile *log, enum window window, uint64_t offset,
+                               uint64_t size)
 {
+    return log->map ? log->map + offset
+                    : window_read(window, log->fd, offset, size, log->allocated_bytes);
+}
+
+/* After a write that failed half-way, so that nobody takes what it left for a torn tail. */
+static void erase(const struct logfile *log, uint64_t offset, uint64_t size)
+{
+    static const uint8_t zeros[PAGE_BYTES];
+    for (uint64_t done = 0; done < size; done += PAGE_BYTES)
+        if (put_bytes(log, zeros, at_most(size - done, PAGE_BYTES), offset + done) != 0)
+            return;
+}
+
+static enum kv_status append_by_call(struct logfile *log, const struct record *record,
+                                     struct kv_slice value_tail)
+{
+    uint64_t size =
+        record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
+    uint8_t *room = window_room(WINDOW_APPEND, size);
+    if (!room)
+        return KV_NO_MEMORY;
+    record_write(room, record, value_tail, log->identity.salt, log->tail);
+    if (put_bytes(log, room, size, log->tail) != 0) {
+        enum kv_status status = kv_status_from_errno(errno);
+        erase(log, log->tail, size);
+        return status;
+    }
+    __atomic_store_n(&log->tail, log->tail + size, __ATOMIC_RELAXED);
+    return KV_OK;
+}
+
+enum kv_status logfile_append(struct logfile *log, const struct record *record,
+                              struct kv_slice value_tail)
+{
+    if (!log->map)
+        return append_by_call(log, record, value_tail);
     uint64_t offset = log->tail;
     uint64_t end = offset + record_size(record->key.size, record->value.size + value_tail.size,
                                         record->expiry_ms != 0);
@@ -237,31 +302,135 @@ uint64_t logfile_append(struct logfile *log, const struct record *record,
         populate_ahead(log, end);
     record_write(log->map + offset, record, value_tail, log->identity.salt, offset);
     __atomic_store_n(&log->tail, end, __ATOMIC_RELAXED);
-    return offset;
+    return KV_OK;
 }
 
 /* Readers without the lock too (logfile.h). Who has an offset from the index sees a tail beyond the
  * record there, since that was written first. */
-static uint64_t bytes_from(const struct logfile *log, uint64_t offset)
+static uint64_t end_of(const struct logfile *log)
 {
-    return __atomic_load_n(&log->tail, __ATOMIC_RELAXED) - offset;
+    return __atomic_load_n(&log->tail, __ATOMIC_RELAXED);
 }
 
-enum record_verdict logfile_read(const struct logfile *log, uint64_t offset, struct record *record,
-                                 uint64_t *size_bytes)
+/* How much of a record is needed. */
+enum extent { UP_TO_KEY, WHOLE };
+
+static uint64_t end_of_key(const uint8_t *at, const struct record *record)
 {
-    return record_read(log->map + offset, bytes_from(log, offset), log->identity.salt, offset,
-                       record, size_bytes);
+    return (uint64_t)((const uint8_t *)record->key.data - at) + record->key.size;
 }
 
-enum record_verdict logfile_parse(const struct logfile *log, uint64_t offset, struct record *record,
-                                  uint64_t *size_bytes)
+/* Reads and parses by turns until what the bytes in the window ask for is there too: also if a read
+ * that is repeated gives other bytes, nothing outside of them is looked at. */
+static enum record_verdict parse_by_call(const struct logfile *log, enum window window,
+                                         enum extent extent, uint64_t offset, uint64_t end,
+                                         struct record *record, uint64_t *size_bytes)
 {
-    return record_parse(log->map + offset, bytes_from(log, offset), record, size_bytes);
+    uint64_t there = at_most(RECORD_MAX_HEADER_BYTES, end - offset);
+    for (;;) {
+        const uint8_t *at = window_read(window, log->fd, offset, there, end);
+        if (!at)
+            return RECORD_UNREADABLE;
+        enum record_verdict verdict = record_parse(at, end - offset, record, size_bytes);
+        if (verdict != RECORD_VALID)
+            return verdict;
+        uint64_t needed = extent == WHOLE ? *size_bytes : end_of_key(at, record);
+        if (needed <= there)
+            return verdict;
+        there = needed;
+    }
+}
+
+enum record_verdict logfile_parse(const struct logfile *log, enum window window, uint64_t offset,
+                                  struct record *record, uint64_t *size_bytes)
+{
+    if (!log->map)
+        return parse_by_call(log, window, UP_TO_KEY, offset, end_of(log), record, size_bytes);
+    return record_parse(log->map + offset, end_of(log) - offset, record, size_bytes);
+}
+
+enum record_verdict logfile_load(const struct logfile *log, enum window window, uint64_t offset,
+                                 struct record *record, uint64_t *size_bytes)
+{
+    if (!log->map)
+        return parse_by_call(log, window, WHOLE, offset, end_of(log), record, size_bytes);
+    return record_parse(log->map + offset, end_of(log) - offset, record, size_bytes);
+}
+
+enum record_verdict logfile_read_before(const struct logfile *log, enum window window,
+                                        uint64_t offset, uint64_t end, struct record *record,
+                                        uint64_t *size_bytes)
+{
+    if (log->map)
+        return record_read(log->map + offset, end - offset, log->identity.salt, offset, record,
+                           size_bytes);
+    enum record_verdict verdict =
+        parse_by_call(log, window, WHOLE, offset, end, record, size_bytes);
+    if (verdict != RECORD_VALID)
+        return verdict;
+    const uint8_t *at = window_read(window, log->fd, offset, *size_bytes, end);
+    return record_read(at, *size_bytes, log->identity.salt, offset, record, size_bytes);
+}
+
+enum record_verdict logfile_read(const struct logfile *log, enum window window, uint64_t offset,
+                                 struct record *record, uint64_t *size_bytes)
+{
+    return logfile_read_before(log, window, offset, end_of(log), record, size_bytes);
+}
+
+bool logfile_holds(const struct logfile *log, enum window window, uint64_t offset)
+{
+    if (log->map)
+        return true;
+    if (!window_holds(window, offset, RECORD_MAX_HEADER_BYTES))
+        return false;
+    struct record record;
+    uint64_t size_bytes;
+    const uint8_t *at =
+        window_read(window, log->fd, offset, RECORD_MAX_HEADER_BYTES, log->allocated_bytes);
+    return record_parse(at, LOGFILE_MAX_BYTES, &record, &size_bytes) != RECORD_VALID ||
+           window_holds(window, offset, size_bytes);
+}
+
+bool logfile_is_end(const struct logfile *log, uint64_t offset)
+{
+    uint64_t left = log->allocated_bytes - offset;
+    uint64_t size = at_most(RECORD_HEADER_BYTES, left);
+    struct record record;
+    uint64_t size_bytes;
+    logfile_begin(log, WINDOW_VISIT);
+    const uint8_t *at = bytes_at(log, WINDOW_VISIT, offset, size);
+    return at && record_parse(at, left, &record, &size_bytes) == RECORD_END;
+}
+
+static bool is_zero(const uint8_t *bytes, uint64_t size)
+{
+    return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
+}
+
+enum kv_status logfile_find_remains(const struct logfile *log, uint64_t *end)
+{
+    *end = log->tail;
+    logfile_begin(log, WINDOW_WALK);
+    for (uint64_t at = log->tail; at < log->allocated_bytes;) {
+        uint64_t size = at_most(log->allocated_bytes - at, PAGE_BYTES);
+        const uint8_t *bytes = bytes_at(log, WINDOW_WALK, at, size);
+        if (!bytes)
+            return kv_status_from_errno(errno);
+        uint64_t used = is_zero(bytes, size) ? 0 : size;
+        while (used > 0 && bytes[used - 1] == 0)
+            used--;
+        if (used > 0)
+            *end = at + used;
+        at += size;
+    }
+    return KV_OK;
 }
 
 void logfile_prefetch(const struct logfile *log, uint64_t offset)
 {
+    if (!log->map)
+        return;
     /* Two lines: a header of 32 bytes, a short key and a short value, wherever they begin. */
     __builtin_prefetch(log->map + offset);
     __builtin_prefetch(log->map + offset + CACHE_LINE_BYTES);
@@ -299,10 +468,18 @@ int logfile_sync(const struct logfile *log)
     return fileio->sync_data(log->fd);
 }
 
-void logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t version_floor)
+int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t version_floor)
 {
+    uint8_t page[FILE_HEADER_BYTES];
     log->progress.sequence++;
     log->progress.synced_offset = synced_offset;
     log->progress.version_floor = version_floor;
-    fileheader_write_progress(log->map, log->identity.salt, &log->progress);
+    uint8_t *header = log->map ? log->map : page;
+    fileheader_write_progress(header, log->identity.salt, &log->progress);
+    uint32_t at = fileheader_progress_offset(&log->progress);
+    if (put_bytes(log, header + at, FILE_PROGRESS_BYTES, at) == 0)
+        return 0;
+    log->progress
+        .sequence--; /* what is now in this slot nobody knows: the next note goes there too */
+    return -1;
 }

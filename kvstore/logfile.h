@@ -1,6 +1,9 @@
 /*
  * logfile: one physical log file: a header page (fileheader.h) and the records after it, mapped
- * into memory for reading and appending.
+ * into memory for reading and appending, or read and written with system calls (enum kvstore_io).
+ * Callers see no difference, but for where a record's bytes lie, how long they stay, and that
+ * reading can fail: with a mapping they lie in it and stay as long as it; without, in the window
+ * that the caller names (window.h), until that is used again.
  *
  * The mapping covers all that the file may ever grow to and never moves; the file is allocated in
  * steps ahead of its tail, and nothing is touched beyond what is allocated, so that a full disk is
@@ -19,7 +22,9 @@
 
 #include "common/error.h"
 #include "kvstore/fileheader.h"
+#include "kvstore/kvstore.h"
 #include "kvstore/record.h"
+#include "kvstore/window.h"
 
 /* Offsets in the index are 32 bits in units of 8 bytes. */
 #define LOGFILE_MAX_BYTES (UINT64_C(1) << 35)
@@ -27,7 +32,7 @@
 struct logfile {
     int fd;
     bool writable;
-    uint8_t *map;
+    uint8_t *map;             /* NULL: system calls */
     uint64_t map_bytes;       /* address space; the file can not grow beyond */
     uint64_t allocated_bytes; /* <= map_bytes; may be touched */
     uint64_t tail;            /* where the next record goes, <= allocated_bytes */
@@ -38,14 +43,14 @@ struct logfile {
 
 /* Creates `name` (replacing what is there) with a header page and room for `room_bytes` of records.
  * Not synced, nor its directory. On failure nothing is left behind. */
-enum kv_status logfile_create(struct logfile *log, int dir_fd, const char *name,
+enum kv_status logfile_create(struct logfile *log, enum kvstore_io io, int dir_fd, const char *name,
                               const struct file_identity *identity, uint64_t version_floor,
                               uint64_t room_bytes, struct kv_error *error);
 
 /* Opens `name`, which must hold a valid header of this format: KV_MISMATCH, KV_CORRUPT. Its tail
  * is still to be found: it is set to FILE_HEADER_BYTES. KV_NOT_FOUND if there is no such file. */
-enum kv_status logfile_open(struct logfile *log, int dir_fd, const char *name, bool writable,
-                            struct kv_error *error);
+enum kv_status logfile_open(struct logfile *log, enum kvstore_io io, int dir_fd, const char *name,
+                            bool writable, struct kv_error *error);
 
 /* Unmaps and closes, without a sync. */
 void logfile_close(struct logfile *log);
@@ -53,15 +58,43 @@ void logfile_close(struct logfile *log);
 /* Makes sure that `bytes` after the tail are allocated: KV_OK or KV_NO_SPACE, KV_IO, ... */
 enum kv_status logfile_ensure_room(struct logfile *log, uint64_t bytes);
 
-/* Appends; the caller has ensured the room. Returns the record's offset. */
-uint64_t logfile_append(struct logfile *log, const struct record *record,
-                        struct kv_slice value_tail);
+/* Appends at the tail; the caller has ensured the room. With a mapping it can not fail; else KV_IO,
+ * KV_NO_SPACE, KV_NO_MEMORY: the tail is where it was, and so, as far as the disk takes it, are the
+ * zeros behind it. */
+enum kv_status logfile_append(struct logfile *log, const struct record *record,
+                              struct kv_slice value_tail);
 
-/* The record at an offset below the tail, verified or only parsed. */
-enum record_verdict logfile_read(const struct logfile *log, uint64_t offset, struct record *record,
-                                 uint64_t *size_bytes);
-enum record_verdict logfile_parse(const struct logfile *log, uint64_t offset, struct record *record,
-                                  uint64_t *size_bytes);
+/* Before the reads of an operation: what an earlier one left in the window is forgotten. */
+static inline void logfile_begin(const struct logfile *log, enum window window)
+{
+    if (!log->map)
+        window_forget(window);
+}
+
+/* The record at an offset below the tail: parsed, so that its key may be used and its value not
+ * (logfile_parse); whole (logfile_load); whole and verified (logfile_read). RECORD_UNREADABLE, with
+ * errno: it could not be read. */
+enum record_verdict logfile_parse(const struct logfile *log, enum window window, uint64_t offset,
+                                  struct record *record, uint64_t *size_bytes);
+enum record_verdict logfile_load(const struct logfile *log, enum window window, uint64_t offset,
+                                 struct record *record, uint64_t *size_bytes);
+enum record_verdict logfile_read(const struct logfile *log, enum window window, uint64_t offset,
+                                 struct record *record, uint64_t *size_bytes);
+
+/* As logfile_read with another end of the log than its tail: no lock is needed for what lies before
+ * an offset that was the tail once. */
+enum record_verdict logfile_read_before(const struct logfile *log, enum window window,
+                                        uint64_t offset, uint64_t end, struct record *record,
+                                        uint64_t *size_bytes);
+
+/* Does reading the record at the offset leave the window as it is? Always with a mapping. */
+bool logfile_holds(const struct logfile *log, enum window window, uint64_t offset);
+
+/* Is there nothing, zeros, at the offset, which is not beyond what is allocated? */
+bool logfile_is_end(const struct logfile *log, uint64_t offset);
+
+/* The end of the last byte after the tail that is not zero; the tail if there is none. KV_IO ... */
+enum kv_status logfile_find_remains(const struct logfile *log, uint64_t *end);
 
 /* Asks for the head of the record at an offset below the tail, without waiting for it. */
 void logfile_prefetch(const struct logfile *log, uint64_t offset);
@@ -83,7 +116,8 @@ int logfile_flush_and_forget(const struct logfile *log);
 int logfile_sync(const struct logfile *log);
 
 /* Notes in the header that everything before synced_offset is on disk. The note itself gets there
- * with a later sync, so never before what it speaks of. */
-void logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t version_floor);
+ * with a later sync, so never before what it speaks of. -1 and errno: it could not be written (never
+ * with a mapping); log->progress has it all the same, and the next note repeats it. */
+int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t version_floor);
 
 #endif

@@ -17,7 +17,7 @@ enum kv_status newstore_identify(int dir_fd, const char *dir, struct file_identi
 {
     struct file_name name = file_name(0, FILE_LOG);
     struct logfile log;
-    enum kv_status status = logfile_open(&log, dir_fd, name.text, false, error);
+    enum kv_status status = logfile_open(&log, KVSTORE_IO_PREAD, dir_fd, name.text, false, error);
     if (status != KV_OK)
         return recovery_explain(dir, status, error);
     *identity = log.identity;
@@ -73,8 +73,8 @@ static enum kv_status create_file(const struct creation *creation, uint32_t numb
     identity.number = number;
     identity.salt = random_secret();
     struct logfile log;
-    enum kv_status status =
-        logfile_create(&log, creation->dir_fd, unfinished.text, &identity, 0, 0, error);
+    enum kv_status status = logfile_create(&log, KVSTORE_IO_PREAD, creation->dir_fd,
+                                           unfinished.text, &identity, 0, 0, error);
     if (status != KV_OK)
         return recovery_explain(creation->dir, status, error);
     if (logfile_sync(&log) != 0 ||

@@ -1,5 +1,6 @@
 #include "kvstore/operations.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -18,22 +19,28 @@ static bool key_is_valid(struct kv_slice key)
     return key.size >= 1 && key.size <= KVSTORE_MAX_KEY_BYTES;
 }
 
+/* Brings the whole record of a lookup that found one, sound. Holds: the file's lock, or a place among
+ * the readers without one. */
 static enum kv_status verify_in(const struct kvstore *store, struct datafile *file,
-                                const struct generation *generation, const struct lookup *lookup)
+                                const struct generation *generation, enum window window,
+                                struct lookup *lookup)
 {
-    if (store->options.no_read_verify)
+    const struct logfile *log = &generation->log;
+    enum record_verdict verdict =
+        store->options.no_read_verify
+            ? logfile_load(log, window, lookup->offset, &lookup->record, &lookup->size_bytes)
+            : logfile_read(log, window, lookup->offset, &lookup->record, &lookup->size_bytes);
+    if (verdict == RECORD_VALID)
         return KV_OK;
-    struct record record;
-    uint64_t size_bytes;
-    return logfile_read(&generation->log, lookup->offset, &record, &size_bytes) == RECORD_VALID
-               ? KV_OK
+    return verdict == RECORD_UNREADABLE
+               ? datafile_tell_unreadable(store, file, lookup->offset, errno)
                : datafile_tell_damage(store, file, lookup->offset);
 }
 
-enum kv_status verify_found(const struct kvstore *store, struct datafile *file,
-                            const struct lookup *lookup)
+enum kv_status verify_found(const struct kvstore *store, struct datafile *file, enum window window,
+                            struct lookup *lookup)
 {
-    return verify_in(store, file, file->current, lookup);
+    return verify_in(store, file, file->current, window, lookup);
 }
 
 static void describe(const struct record *record, struct kvstore_entry *entry)
@@ -56,19 +63,29 @@ enum kv_status copy_found(const struct record *record, void *buffer, size_t capa
     return KV_OK;
 }
 
+/* Can be relied on that the lookup found nothing? KV_NOT_FOUND if so, else KV_CORRUPT, KV_IO. Holds:
+ * as verify_in. */
+static enum kv_status explain_absence(const struct kvstore *store, struct datafile *file,
+                                      const struct lookup *lookup)
+{
+    if (lookup->error != 0)
+        return datafile_tell_unreadable(store, file, lookup->offset, lookup->error);
+    return lookup->damaged ? datafile_tell_damage(store, file, lookup->offset) : KV_NOT_FOUND;
+}
+
 /* Holds: the file's lock, or a place among the readers without one. */
 __attribute__((always_inline)) static inline enum kv_status
 read_found(const struct kvstore *store, struct datafile *file, const struct generation *generation,
-           const struct lookup *lookup, void *buffer, size_t capacity, struct kvstore_entry *entry)
+           struct lookup *lookup, void *buffer, size_t capacity, struct kvstore_entry *entry)
 {
     if (!lookup->found)
-        return lookup->damaged ? datafile_tell_damage(store, file, lookup->offset) : KV_NOT_FOUND;
+        return explain_absence(store, file, lookup);
     bool live = record_is_live(&lookup->record);
     if (live && !buffer && capacity == 0) {
         describe(&lookup->record, entry);
         return KV_OK;
     }
-    enum kv_status status = verify_in(store, file, generation, lookup);
+    enum kv_status status = verify_in(store, file, generation, WINDOW_LOOKUP, lookup);
     if (status != KV_OK)
         return status;
     return live ? copy_found(&lookup->record, buffer, capacity, entry) : KV_NOT_FOUND;
@@ -114,14 +131,14 @@ enum kv_status kvstore_get(struct kvstore *store, struct kv_slice key, void *buf
 
 /* Writing -------------------------------------------------------------------------------------- */
 
-/* Holds: the file's lock. */
-static bool is_damaged(const struct write *write)
+/* Can what was found, or that nothing was, be relied on? KV_OK, KV_CORRUPT, KV_IO. Holds: the file's
+ * lock. */
+static enum kv_status verify_write(struct write *write)
 {
-    const struct lookup *lookup = &write->lookup;
-    if (lookup->damaged)
-        datafile_tell_damage(write->store, write->file, lookup->offset);
-    return lookup->damaged ||
-           (lookup->found && verify_found(write->store, write->file, lookup) != KV_OK);
+    if (write->lookup.found)
+        return verify_found(write->store, write->file, WINDOW_LOOKUP, &write->lookup);
+    enum kv_status status = explain_absence(write->store, write->file, &write->lookup);
+    return status == KV_NOT_FOUND ? KV_OK : status;
 }
 
 enum kv_status write_begin(struct kvstore *store, struct kv_slice key, bool blind,
@@ -136,8 +153,11 @@ enum kv_status write_begin(struct kvstore *store, struct kv_slice key, bool blin
     if (place.file->read_only)
         return write_end(write, KV_READ_ONLY);
     generation_find(place.file->current, keyhash_index(place.hash), key, &write->lookup);
-    if (!blind && is_damaged(write))
-        return write_end(write, KV_CORRUPT);
+    if (!blind || write->lookup.error != 0) {
+        enum kv_status status = verify_write(write);
+        if (status != KV_OK)
+            return write_end(write, status);
+    }
     write->live = write->lookup.found && record_is_live(&write->lookup.record);
     write->record = (struct record){.kind = RECORD_PUT, .key = key};
     return KV_OK;
@@ -211,8 +231,9 @@ enum kv_status kvstore_delete(struct kvstore *store, struct kv_slice key, uint64
     enum kv_status status = write_begin(store, key, blind, &write);
     if (status != KV_OK)
         return status;
-    if (!write.live && !(blind && is_damaged(&write))) {
-        status = KV_NOT_FOUND;
+    enum kv_status found = write.live ? KV_OK : blind ? verify_write(&write) : KV_NOT_FOUND;
+    if (!write.live && found != KV_CORRUPT) { /* a damaged entry is removed */
+        status = found == KV_OK ? KV_NOT_FOUND : found;
     } else if (if_version != 0 && write.lookup.record.version != if_version) {
         status = KV_VERSION_MISMATCH;
     } else {

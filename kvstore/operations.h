@@ -21,7 +21,7 @@ struct write {
 };
 
 /* KV_OK: the lock is held until write_end, which gives back the status it is given. Otherwise
- * (KV_BAD_KEY, KV_READ_ONLY, KV_CORRUPT) nothing is held. blind: what was there does not matter,
+ * (KV_BAD_KEY, KV_READ_ONLY, KV_CORRUPT, KV_IO) nothing is held. blind: what was there does not matter,
  * even if it is damaged. */
 enum kv_status write_begin(struct kvstore *store, struct kv_slice key, bool blind,
                            struct write *write);
@@ -37,10 +37,11 @@ enum kv_status write_check(const struct write *write, const struct kvstore_put_o
 /* The expiry that a put gives the entry. */
 uint64_t write_expiry(const struct write *write, const struct kvstore_put_options *options);
 
-/* Verifies the entry that was found, of which anything but its being there is about to be used:
- * KV_OK or KV_CORRUPT. Holds: the file's lock, shared or not. */
-enum kv_status verify_found(const struct kvstore *store, struct datafile *file,
-                            const struct lookup *lookup);
+/* Loads and verifies the entry that was found, of which anything but its being there is about to be
+ * used: KV_OK, KV_CORRUPT or KV_IO. lookup->record is as before, but for where its bytes may lie: in
+ * `window` if not in the mapping. Holds: the file's lock, shared or not. */
+enum kv_status verify_found(const struct kvstore *store, struct datafile *file, enum window window,
+                            struct lookup *lookup);
 
 /* Copies the value that was found and tells about it: KV_OK or KV_BUFFER_TOO_SMALL (nothing
  * copied). entry may be NULL. */

@@ -53,6 +53,8 @@ static void prefetch_round(struct kvstore *store, const struct kv_slice *keys, s
 
 void kvstore_prefetch(struct kvstore *store, const struct kv_slice *keys, size_t count)
 {
+    if (store->options.io != KVSTORE_IO_MMAP)
+        return;
     for (size_t done = 0; done < count; done += ROUND_KEYS)
         prefetch_round(store, keys + done, count - done < ROUND_KEYS ? count - done : ROUND_KEYS);
 }

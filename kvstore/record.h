@@ -27,8 +27,9 @@
 
 #include "common/slice.h"
 
-#define RECORD_HEADER_BYTES 20u
-#define RECORD_ALIGNMENT    8u
+#define RECORD_HEADER_BYTES     20u
+#define RECORD_MAX_HEADER_BYTES 28u /* with an expiry */
+#define RECORD_ALIGNMENT        8u
 
 /* Versions are below. Far beyond what a store reaches, low enough that adding to one never
  * overflows. */
@@ -47,8 +48,9 @@ struct record {
 
 enum record_verdict {
     RECORD_VALID,
-    RECORD_END,    /* zeros: nothing was ever written here */
-    RECORD_INVALID /* neither */
+    RECORD_END,       /* zeros: nothing was ever written here */
+    RECORD_INVALID,   /* neither */
+    RECORD_UNREADABLE /* given by logfile.h only: the bytes could not be read; errno */
 };
 
 /* Bytes in the log, padding included, a multiple of RECORD_ALIGNMENT. */

@@ -22,6 +22,8 @@ static enum kv_status adopt(struct generation *generation, const struct record *
     uint32_t hash = keyhash_index(keyhash(generation->log.identity.store_seed, record->key));
     struct lookup lookup;
     generation_find(generation, hash, record->key, &lookup);
+    if (lookup.error != 0)
+        return kv_status_from_errno(lookup.error);
     if (!record_has_expired(record, now_ms))
         return generation_adopt(generation, &lookup, record, offset, size_bytes);
     /* Gone, as if it had been deleted. */
@@ -37,10 +39,15 @@ static enum kv_status read_log(struct generation *generation, enum record_verdic
     uint64_t now_ms = clock_realtime_ms();
     uint64_t offset = FILE_HEADER_BYTES;
     log->tail = log->allocated_bytes;
+    logfile_begin(log, WINDOW_WALK);
     for (;;) {
         struct record record;
         uint64_t size_bytes;
-        *verdict = logfile_read(log, offset, &record, &size_bytes);
+        *verdict = logfile_read(log, WINDOW_WALK, offset, &record, &size_bytes);
+        if (*verdict == RECORD_UNREADABLE) {
+            log->tail = offset;
+            return kv_status_from_errno(errno);
+        }
         if (*verdict != RECORD_VALID)
             break;
         enum kv_status status = adopt(generation, &record, offset, size_bytes, now_ms);
@@ -50,19 +57,6 @@ static enum kv_status read_log(struct generation *generation, enum record_verdic
     }
     log->tail = offset;
     return KV_OK;
-}
-
-/* The end of the last byte after the tail that is not zero; the tail if there is none. */
-static uint64_t end_of_remains(const struct logfile *log)
-{
-    uint64_t end = log->allocated_bytes;
-    static const uint8_t zeros[FILE_HEADER_BYTES];
-    while (end - log->tail >= sizeof zeros &&
-           memcmp(log->map + end - sizeof zeros, zeros, sizeof zeros) == 0)
-        end -= sizeof zeros;
-    while (end > log->tail && log->map[end - 1] == 0)
-        end--;
-    return end;
 }
 
 enum kv_status recovery_explain(const char *dir, enum kv_status status, struct kv_error *error)
@@ -99,7 +93,8 @@ static enum kv_status settle(struct generation *generation, const char *name,
                             "%s: impossible version %" PRIu64 ", too high to go on from", name,
                             generation->max_version);
     generation->max_version += VERSION_LEAP;
-    logfile_note_progress(log, log->progress.synced_offset, generation->max_version);
+    if (logfile_note_progress(log, log->progress.synced_offset, generation->max_version) != 0)
+        return kv_error_set_errno(error, "%s: can not write the header", name);
     if (logfile_cut(log, log->tail) != KV_OK)
         return kv_error_set_errno(error, "%s: can not cut the file to %" PRIu64 " bytes", name,
                                   log->tail);
@@ -107,7 +102,8 @@ static enum kv_status settle(struct generation *generation, const char *name,
         log_warn("%s: no disk space to write to (%s); reading goes on", name, strerror(errno));
     if (logfile_sync(log) != 0)
         return kv_error_set_errno(error, "%s: can not sync the recovered file", name);
-    logfile_note_progress(log, log->tail, generation->max_version);
+    if (logfile_note_progress(log, log->tail, generation->max_version) != 0)
+        return kv_error_set_errno(error, "%s: can not write the header", name);
     return KV_OK;
 }
 
@@ -120,13 +116,22 @@ static enum kv_status recover_by_reading(struct generation *generation, const ch
         return kv_error_set_errno(error, "%s: can not sync the file", name.text);
     enum record_verdict verdict;
     enum kv_status status = read_log(generation, &verdict);
-    if (status != KV_OK)
+    if (status == KV_NO_MEMORY)
         return kv_error_set(error, status, "%s: no memory for the index of %" PRIu64 " keys",
                             name.text, index_count(generation->index));
+    if (status != KV_OK)
+        return kv_error_set(error, status,
+                            "%s: the log can not be read, at or before offset %" PRIu64, name.text,
+                            log->tail);
     if (log->tail < log->progress.synced_offset)
         return report_damage(log, name.text, verdict, error);
 
-    recovery->cut_bytes = end_of_remains(log) - log->tail;
+    uint64_t end_of_remains;
+    status = logfile_find_remains(log, &end_of_remains);
+    if (status != KV_OK)
+        return kv_error_set(error, status, "%s: the log can not be read after offset %" PRIu64,
+                            name.text, log->tail);
+    recovery->cut_bytes = end_of_remains - log->tail;
     if (recovery->cut_bytes > 0)
         log_warn("%s/%s: torn tail at offset %" PRIu64 ": %" PRIu64 " bytes %s", dir, name.text,
                  log->tail, recovery->cut_bytes, log->writable ? "cut off" : "ignored");

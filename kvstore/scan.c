@@ -7,6 +7,8 @@
  *
  * Nothing in it depends on where records lie, so writes, growth and compaction do not disturb it.
  */
+#include <errno.h>
+
 #include "kvstore/store.h"
 
 #define TIE_BITS  20u
@@ -32,7 +34,7 @@ struct scan {
     uint64_t looks_left;
     bool visited; /* the visitor has taken an entry */
     bool refused;
-    enum kv_status status; /* KV_CORRUPT: met a record that is */
+    enum kv_status status; /* KV_CORRUPT, KV_IO: met a record that is damaged or can not be read */
 };
 
 static uint64_t position_of(uint64_t file, uint64_t hash, uint64_t tie)
@@ -64,9 +66,28 @@ struct stop {
 };
 
 /* Holds: the file's lock. */
-static uint64_t tie_of(const struct scan *scan, const struct logfile *log, uint64_t offset)
+static void tell_unreadable(struct scan *scan, uint64_t offset)
 {
-    struct kv_slice key = record_peek_key(log->map + offset, log->tail - offset);
+    struct datafile *file = &scan->store->files[position_file(scan->position)];
+    scan->status = datafile_tell_unreadable(scan->store, file, offset, errno);
+}
+
+/* Holds: the file's lock. */
+static uint64_t tie_of(struct scan *scan, const struct logfile *log, uint64_t offset)
+{
+    struct record record;
+    uint64_t size_bytes;
+    struct kv_slice key = {NULL, 0};
+    switch (logfile_parse(log, WINDOW_VISIT, offset, &record, &size_bytes)) {
+    case RECORD_VALID:
+        key = record.key;
+        break;
+    case RECORD_UNREADABLE: /* its place is not known: to go on could leave it out */
+        tell_unreadable(scan, offset);
+        break;
+    default:
+        break;
+    }
     return keyhash(scan->store->seed, key) & ((UINT64_C(1) << TIE_BITS) - 1);
 }
 
@@ -83,8 +104,13 @@ static bool show(struct scan *scan, const struct logfile *log, uint64_t offset)
     struct record record;
     uint64_t size_bytes;
     bool verify = !scan->store->options.no_read_verify;
-    enum record_verdict verdict = verify ? logfile_read(log, offset, &record, &size_bytes)
-                                         : logfile_parse(log, offset, &record, &size_bytes);
+    enum record_verdict verdict =
+        verify ? logfile_read(log, WINDOW_VISIT, offset, &record, &size_bytes)
+               : logfile_load(log, WINDOW_VISIT, offset, &record, &size_bytes);
+    if (verdict == RECORD_UNREADABLE) {
+        tell_unreadable(scan, offset);
+        return true;
+    }
     if (verdict != RECORD_VALID) {
         struct datafile *file = &scan->store->files[position_file(scan->position)];
         scan->status = datafile_tell_damage(scan->store, file, offset);
@@ -164,6 +190,7 @@ static void scan_a_while(struct scan *scan, const struct datafile *file)
 {
     struct index_item items[INDEX_SEGMENT_SLOTS];
     uint64_t next_hash;
+    logfile_begin(&file->current->log, WINDOW_VISIT);
     size_t count = index_collect(file->current->index, position_hash(scan->position), items,
                                  INDEX_SEGMENT_SLOTS, &next_hash);
     size_t begin = 0;

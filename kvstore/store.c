@@ -22,6 +22,13 @@
 
 /* Options -------------------------------------------------------------------------------------- */
 
+const char *kvstore_io_name(enum kvstore_io io)
+{
+    static const char *const names[KVSTORE_IO_COUNT] = {
+        [KVSTORE_IO_MMAP] = "mmap", [KVSTORE_IO_PREAD] = "pread"};
+    return (unsigned)io < KVSTORE_IO_COUNT ? names[io] : NULL;
+}
+
 static enum kv_status check_options(const struct kvstore_options *options, struct kv_error *error)
 {
     if (options->datafiles > KVSTORE_MAX_DATAFILES)
@@ -43,6 +50,9 @@ static enum kv_status check_options(const struct kvstore_options *options, struc
         return kv_error_set(error, KV_USAGE, "%s: the locks of %s are mutexes and prefer nobody",
                             kvstore_rwlock_name(options->rwlock),
                             kvstore_locking_name(options->locking));
+    if (!kvstore_io_name(options->io))
+        return kv_error_set(error, KV_USAGE, "unknown way of reading files %u",
+                            (unsigned)options->io);
     if ((unsigned)options->durability > KVSTORE_SYNC_ALWAYS)
         return kv_error_set(error, KV_USAGE, "unknown durability %u",
                             (unsigned)options->durability);

@@ -24,23 +24,23 @@ struct sweeper {
     atomic_bool dormant; /* the thread sleeps, or is about to, until it is told */
 };
 
-/* Takes the entry of the item out if it has expired, else lowers the bound to its expiry. A damaged
- * one stays, for reads to tell of it. Returns the bytes of the record it took out. Holds: the
+/* Takes the entry of the item out if it has expired, else lowers the bound to its expiry. One that
+ * is damaged or can not be read stays, for reads to tell of it. Returns the bytes of the record it took out. Holds: the
  * file's lock for writing. */
 static uint64_t sweep_item(const struct kvstore *store, struct datafile *file,
                            const struct index_item *item, uint64_t now_ms, uint64_t *bound_ms)
 {
     struct generation *generation = file->current;
     struct lookup lookup = {.hash = item->hash, .found = true, .offset = item->offset_bytes};
-    if (logfile_parse(&generation->log, lookup.offset, &lookup.record, &lookup.size_bytes) !=
-        RECORD_VALID)
+    if (logfile_parse(&generation->log, WINDOW_VISIT, lookup.offset, &lookup.record,
+                      &lookup.size_bytes) != RECORD_VALID)
         return 0;
     if (!record_has_expired(&lookup.record, now_ms)) {
         if (lookup.record.expiry_ms != 0 && lookup.record.expiry_ms < *bound_ms)
             *bound_ms = lookup.record.expiry_ms;
         return 0;
     }
-    if (verify_found(store, file, &lookup) != KV_OK)
+    if (verify_found(store, file, WINDOW_VISIT, &lookup) != KV_OK)
         return 0;
     uint64_t offset;
     index_probe_start(&lookup.probe, generation->index, lookup.hash);
@@ -69,6 +69,7 @@ static void sweep_segment(struct kvstore *store, struct datafile *file, struct s
     lockset_write_lock(store->locks, file->number);
     if (sweep->compactions != file->compactions)
         *sweep = (struct sweep){0, file->compactions};
+    logfile_begin(&file->current->log, WINDOW_VISIT);
     struct index *index = file->current->index;
     uint64_t start = index_next_expiring(index, sweep->hash, now_ms);
     sweep->hash = start;

@@ -109,6 +109,16 @@ static bool parse_rwlock(const char *text, struct server_options *options)
     return false;
 }
 
+static bool parse_io(const char *text, struct server_options *options)
+{
+    for (int i = 0; i < KVSTORE_IO_COUNT; i++) {
+        options->io = (enum kvstore_io)i;
+        if (strcmp(text, kvstore_io_name(options->io)) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool parse_dispatch(const char *text, struct server_options *options)
 {
     return dispatch_model_parse(text, &options->dispatch);
@@ -237,6 +247,8 @@ static const struct option_row rows[] = {
      "prefer-writer|prefer-reader: who goes first at a lock (default prefer-writer)"},
     {"dispatch", 0, "MODEL", parse_dispatch, "pool, event, thread or process",
      "pool|event|thread|process: who executes requests (default pool)"},
+    {"io", 0, "HOW", parse_io, "mmap or pread",
+     "mmap|pread: files mapped, or system calls (default mmap)"},
     {"lanes", 0, "MODE", parse_lanes, "auto, worker or shared",
      "auto|worker|shared: how requests reach the workers (default auto)"},
     {"sched", 0, "ORDER", parse_sched, "fifo, priority or cost",
@@ -343,6 +355,7 @@ static void set_defaults(struct server_options *options)
         .durability = KVSTORE_SYNC_INTERVAL,
         .sync_interval_ms = 1000,
         .locking = KVSTORE_FILE_RWLOCK,
+        .io = KVSTORE_IO_MMAP,
         .lanes = LANES_AUTO,
         .sched = ORDER_FIFO,
         .sched_queue = 4096,

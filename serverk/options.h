@@ -42,6 +42,7 @@ struct server_options {
     enum kvstore_locking locking;
     enum kvstore_rwlock rwlock;
     bool rwlock_given; /* it is refused with a strategy that has no reader-writer locks */
+    enum kvstore_io io;
     enum lanes_mode lanes;
     enum request_order sched;
     uint32_t sched_queue; /* messages that may wait in the daemon, ORDER_COST */

@@ -151,6 +151,7 @@ static void put_server(const struct service *service, struct json *json)
     if (kvstore_locking_has_rwlocks(options->locking))
         put_text(json, "rwlock", kvstore_rwlock_name(options->rwlock));
     put_number(json, "lock_memory_bytes", kvstore_lock_memory_bytes(service->store));
+    put_text(json, "io", kvstore_io_name(options->io));
     put_text(json, "sync", durability_name(options->durability));
     if (options->durability == KVSTORE_SYNC_INTERVAL)
         put_number(json, "sync_interval_ms", options->sync_interval_ms);

@@ -47,6 +47,7 @@ static struct kvstore_options store_options(const struct server_options *options
     return (struct kvstore_options){.datafiles = options->datafiles,
                                     .create = true,
                                     .locking = options->locking,
+                                    .io = options->io,
                                     .rwlock = options->rwlock,
                                     .durability = options->durability,
                                     .sync_interval_ms = options->sync_interval_ms,

@@ -66,7 +66,7 @@ static enum kv_status create_logs(struct salvage *salvage, struct kv_error *erro
                                          .store_seed = salvage->seed,
                                          .salt = random_secret()};
         enum kv_status status =
-            logfile_create(&salvage->logs[number], salvage->out_fd,
+            logfile_create(&salvage->logs[number], KVSTORE_IO_MMAP, salvage->out_fd,
                            file_name(number, FILE_LOG_NEW).text, &identity, 0, 0, error);
         if (status != KV_OK)
             return status;
@@ -81,8 +81,8 @@ static enum kv_status finish_log(struct salvage *salvage, uint32_t number, struc
     if (logfile_sync(log) != 0)
         return kv_error_set_errno(error, "%s/%s: can not sync the file", salvage->out,
                                   unfinished.text);
-    logfile_note_progress(log, log->tail, salvage->max_version);
-    if (logfile_sync(log) != 0 ||
+    if (logfile_note_progress(log, log->tail, salvage->max_version) != 0 ||
+        logfile_sync(log) != 0 ||
         fileio->rename_at(salvage->out_fd, unfinished.text, file_name(number, FILE_LOG).text) != 0)
         return kv_error_set_errno(error, "%s/%s: can not finish the file", salvage->out,
                                   unfinished.text);
@@ -127,10 +127,11 @@ static enum kv_status copy_record(struct salvage *salvage, const struct record *
     struct logfile *log = &salvage->logs[number];
     enum kv_status status = logfile_ensure_room(
         log, record_size(record->key.size, record->value.size, record->expiry_ms != 0));
+    if (status == KV_OK)
+        status = logfile_append(log, record, kv_slice(NULL, 0));
     if (status != KV_OK)
         return kv_error_set(error, status, "%s/%s: no room for another record: %s", salvage->out,
                             file_name(number, FILE_LOG).text, kv_status_text(status));
-    logfile_append(log, record, kv_slice(NULL, 0));
     salvage->keys++;
     return KV_OK;
 }

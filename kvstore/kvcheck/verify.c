@@ -52,7 +52,8 @@ static const char *check_checkpoint(int dir_fd, uint32_t number, const struct su
     struct generation *generation;
     if (faccessat(dir_fd, name.text, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
         return "none";
-    if (logfile_open(&log, dir_fd, survey->source->name.text, false, NULL) != KV_OK ||
+    if (logfile_open(&log, KVSTORE_IO_MMAP, dir_fd, survey->source->name.text, false, NULL) !=
+            KV_OK ||
         generation_create(log, &generation) != KV_OK)
         return "?";
     const char *verdict = "stale";

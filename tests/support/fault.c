@@ -56,7 +56,18 @@ static int fault_truncate(int fd, off_t size)
 
 static ssize_t fault_read_at(int fd, void *data, size_t size, off_t offset)
 {
-    return fails(FAULT_READ) ? -1 : fileio_system.read_at(fd, data, size, offset);
+    if (!fails(FAULT_READ))
+        return fileio_system.read_at(fd, data, size, offset);
+    struct fault_plan plan = plan_now();
+    if (plan.effect == FAULT_FAILS)
+        return -1;
+    ssize_t got = fileio_system.read_at(fd, data, size, offset);
+    if (got <= (ssize_t)plan.read_bytes)
+        return got;
+    if (plan.effect == FAULT_SHORTENS)
+        return (ssize_t)plan.read_bytes;
+    ((unsigned char *)data)[plan.read_bytes] ^= 1;
+    return got;
 }
 
 static ssize_t fault_write_at(int fd, const void *data, size_t size, off_t offset)

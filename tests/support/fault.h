@@ -26,12 +26,18 @@ enum fault_call {
     FAULT_ANY = FAULT_CALL_COUNT /* in a plan: whatever the kind */
 };
 
+/* What becomes of a read: an error; fewer bytes than there are; all, with one bit wrong. Other calls
+ * always fail. */
+enum fault_effect { FAULT_FAILS, FAULT_SHORTENS, FAULT_FLIPS };
+
 struct fault_plan {
     enum fault_call call;
     unsigned long nth;    /* the first call that fails, counted from 1; 0: none, only count */
     unsigned long length; /* how many calls fail from there on; 0: all (the disk stays full) */
     int error;            /* errno of the failure */
     size_t written_bytes; /* a write that fails has written so many bytes of its data before */
+    enum fault_effect effect;
+    size_t read_bytes; /* SHORTENS: so many are given; FLIPS: the byte after so many is wrong */
 };
 
 /* "write" ...: for messages. */

@@ -179,7 +179,9 @@ static struct generation *empty_generation(int dir_fd, uint64_t room_bytes)
         .format_version = FILE_FORMAT_VERSION, .datafiles = 1, .salt = 17};
     struct logfile log;
     struct generation *generation;
-    ck_assert_int_eq(logfile_create(&log, dir_fd, "log", &identity, 0, room_bytes, NULL), KV_OK);
+    ck_assert_int_eq(
+        logfile_create(&log, KVSTORE_IO_MMAP, dir_fd, "log", &identity, 0, room_bytes, NULL),
+        KV_OK);
     ck_assert_int_eq(generation_create(log, &generation), KV_OK);
     return generation;
 }
@@ -206,7 +208,7 @@ START_TEST(a_checkpoint_of_many_keys_is_used)
 
     struct logfile log;
     struct generation *loaded;
-    ck_assert_int_eq(logfile_open(&log, dir_fd, "log", true, NULL), KV_OK);
+    ck_assert_int_eq(logfile_open(&log, KVSTORE_IO_MMAP, dir_fd, "log", true, NULL), KV_OK);
     ck_assert_int_eq(generation_create(log, &loaded), KV_OK);
     ck_assert(checkpoint_load(loaded, dir_fd));
     ck_assert_uint_eq(index_count(loaded->index), MANY_KEYS);

@@ -21,7 +21,7 @@
 #define VALUE_BYTES 6000 /* so that the file has to grow every few writes */
 
 static char dir[STORE_DIR_BYTES];
-static const struct kvstore_options options = {
+static struct kvstore_options options = {
     .create = true, .datafiles = 1, .compact_dead_percent = 100};
 
 /* What each key holds: value number n is VALUE_BYTES bytes made from n; 0: the key is not there. */
@@ -200,6 +200,16 @@ static int error_for(enum fault_call call)
     }
 }
 
+/* Also where the records are written by calls, that fail here too. What a read that fails does there
+ * is in test_kvstore_pread.c. */
+START_TEST(one_call_fails_by_call)
+{
+    options.io = KVSTORE_IO_PREAD;
+    if (kinds[_i] != FAULT_READ)
+        fail_every_call(kinds[_i], 1, error_for(kinds[_i]));
+}
+END_TEST
+
 START_TEST(one_call_fails)
 {
     fail_every_call(kinds[_i], 1, error_for(kinds[_i]));
@@ -332,6 +342,7 @@ Suite *suite_kvstore_faults(void)
     tcase_add_checked_fixture(tests, NULL, clear_fault);
     tcase_set_timeout(tests, 300);
     tcase_add_loop_test(tests, one_call_fails, 0, KIND_COUNT);
+    tcase_add_loop_test(tests, one_call_fails_by_call, 0, KIND_COUNT);
     tcase_add_loop_test(tests, all_calls_from_one_on_fail, 0, KIND_COUNT);
     tcase_add_test(tests, full_disk_does_not_prevent_deletes);
     tcase_add_test(tests, full_disk_at_open_does_not_prevent_reads);

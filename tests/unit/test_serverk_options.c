@@ -105,6 +105,9 @@ START_TEST(long_forms_with_equals_sign)
     ck_assert_uint_eq(options.workers, 2);
     ck_assert_int_eq(options.durability, KVSTORE_SYNC_ALWAYS);
     ck_assert_int_eq(options.locking, KVSTORE_FILE_MUTEX);
+    ck_assert_int_eq(options.io, KVSTORE_IO_MMAP);
+    ck_assert_int_eq(parse("--io pread"), OPTIONS_RUN);
+    ck_assert_int_eq(options.io, KVSTORE_IO_PREAD);
     ck_assert_int_eq(parse("--rwlock=prefer-reader --locking=global-rwlock"), OPTIONS_RUN);
     ck_assert_int_eq(options.rwlock, KVSTORE_PREFER_READER);
     ck_assert_int_eq(parse("--rwlock prefer-writer --locking optimistic"), OPTIONS_RUN);
@@ -131,6 +134,7 @@ static const char *const refused[][3] = {
     {"--dispatch fork", "--dispatch", "'fork'"},
     {"--dispatch event -w 2", "--workers", "one thread"},
     {"-w 256 --dispatch event", "--workers", "'256'"},
+    {"--io direct", "--io", "mmap or pread"},
     {"--lanes many", "--lanes", "'many'"},
     {"--sched lottery", "--sched", "'lottery'"},
     {"--sched-queue 0", "--sched-queue", "'0'"},

@@ -1,0 +1,45 @@
+/*
+ * window: stretches of a log file that a thread has read with system calls, where the store does that
+ * instead of mapping its files (KVSTORE_IO_PREAD). Each thread has one window for each use below, so
+ * that what it looked up stays while it reads something else; memory is allocated at the first use
+ * and freed with the thread. Between operations a thread keeps at most WINDOW_KEPT_BYTES a window;
+ * during one, a window is as large as the largest record that is read (kvstore_options).
+ *
+ * A window says nothing about whose bytes it holds: an operation forgets what an earlier one left
+ * before it reads. Within one operation, under the file's lock, bytes before the tail do not change.
+ *
+ * Threads: a window is its thread's own. Bytes stay until the next call for the same window.
+ */
+#ifndef MQKV_KVSTORE_WINDOW_H
+#define MQKV_KVSTORE_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum window {
+    WINDOW_LOOKUP, /* the record of a key that is looked up */
+    WINDOW_MIRROR, /* one that goes to the next generation too */
+    WINDOW_VISIT,  /* one of many, here and there: scan, sweep */
+    WINDOW_WALK,   /* one after the other: recovery, compaction */
+    WINDOW_APPEND, /* not read: a record that is to be written */
+    WINDOW_COUNT
+};
+
+#define WINDOW_KEPT_BYTES (UINT64_C(64) << 10)
+
+/* Makes the window empty. */
+void window_forget(enum window window);
+
+/* `size` bytes of the file from `offset` on; what is missing is read, and something beyond, but not
+ * past `end`: 4 KiB in all, for WINDOW_WALK 1 MiB. NULL and errno: an error of the read, ENODATA if
+ * the file has fewer bytes, ENOMEM; the window is then empty. */
+const uint8_t *window_read(enum window window, int fd, uint64_t offset, uint64_t size,
+                           uint64_t end);
+
+/* Would window_read give these bytes without reading? */
+bool window_holds(enum window window, uint64_t offset, uint64_t size);
+
+/* Room for `size` bytes, which have no contents yet. NULL: out of memory. */
+uint8_t *window_room(enum window window, uint64_t size);
+
+#endif
