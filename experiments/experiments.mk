@@ -1,7 +1,7 @@
 # Experiments: see experiments/README.md.
 
-#? make experiments   run the studies; PROFILE=quick (default: 2 minutes) or full (the published minute a
-#?                    point); STUDIES="NAME..." for some only
+#? make experiments   run the studies; PROFILE=quick (default: a minute each) or full (the published minute
+#?                    a point); STUDIES="NAME..." for some only
 #? make bench         mqkv beside Redis, memcached, LMDB, RocksDB, LevelDB and a bare echo: which goals are
 #?                    met; PROFILE=full for the published figures, CASES="get-*" for some works only
 #? make scaling       throughput and latency over clients, workers, batch, window, sizes, keys, offered load

@@ -26,8 +26,8 @@ high(metric, scale) = cell(metric."_high", scale)
 of(origin, i) = strcol("origin") eq origin && strcol("series") eq series[i]
 
 # Lines: series stand side by side, so that their error bars do not hide each other.
-first_x = value[1] + 0.0
-last_x = value[|value|] + 0.0
+first_x = kind eq "lines" ? value[1] + 0.0 : 0
+last_x = kind eq "lines" ? value[|value|] + 0.0 : 0
 place(i) = 0.012 * (i - (series_count + 1) / 2.0)
 aside(x, i) = log_x ? x * (last_x / first_x) ** place(i) : x + (last_x - first_x) * place(i)
 line_x(i) = of("here", i) ? aside(column(knob), i) : NaN
@@ -105,7 +105,7 @@ do for [p = 1:panels] {
         plot for [j = 1:bars] summary using (ours_x(j)):(cell(m, s)):(low(m, s)):(high(m, s)):(BAR * 0.94) \
             with boxerrorbars fillstyle pattern PATTERN[pick(j)] linecolor rgb SHADE[pick(j)] linewidth 1 notitle, \
             for [j = 1:bars] NaN with boxes fillstyle pattern PATTERN[pick(j)] linecolor rgb SHADE[pick(j)] title bar_label[j], \
-            for [j = 1:theirs > 0] summary using (theirs_x(0)):(cell(m, s)):(BAR * 0.5) \
+            for [j = 1:theirs > 0] summary using (theirs_x(0)):(cell(m, s)):(BAR * 0.42) \
             with xerrorbars linestyle PUBLISHED_STYLE dashtype solid pointsize 0.5 notitle, \
             for [j = 1:published_count > 0] NaN with points linestyle PUBLISHED_STYLE title "published ratio (another machine)"
     } else {

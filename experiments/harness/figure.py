@@ -149,7 +149,7 @@ class _Axis:
 
 def _wrapped(labels):
     width = max(TIC_COLUMNS // max(len(labels), 1), 6)
-    return ["\n".join(textwrap.wrap(label, width)) or label for label in labels]
+    return ["\n".join(textwrap.wrap(label, width, break_on_hyphens=False)) or label for label in labels]
 
 
 def _is_published(row, series):

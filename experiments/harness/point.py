@@ -167,7 +167,8 @@ def _statistics(lines):
 
 def _collect(study, before, after):
     """Columns that the study takes from the daemon's statistics: what stands there after the
-    measurement, or (`increase PATH`) by how much it grew meanwhile."""
+    measurement, (`before PATH`) what stood there before it, or (`increase PATH`) by how much it grew
+    meanwhile."""
     columns = {}
     for column, path in study.collected.items():
         kind, _, rest = path.partition(" ")
@@ -175,7 +176,7 @@ def _collect(study, before, after):
             if kind == "increase":
                 columns[column] = round(_at(after, rest) - _at(before, rest), 6)
             else:
-                columns[column] = _at(after, path)
+                columns[column] = _at(before, rest) if kind == "before" else _at(after, path)
         except (KeyError, IndexError, ValueError, TypeError) as error:
             raise HarnessError(
                 f"{study.name}: [collect] {column} = {path}: nothing at {error}"

@@ -1,6 +1,6 @@
 """A study: one question, as defined by study.conf and published.csv in a folder of its own.
 
-study.conf is an INI file; experiments/README.md explains every key with examples.
+study.conf is an INI file; docs/STUDIES.md explains every key with examples.
 """
 
 import csv

@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# experiments_claims: comparisons are judged as by hand, disturbed runs give way, bars are drawn
+. "$(dirname "$0")/lib.sh"
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+study=$MQKV_TEST_DIR/study
+results=$MQKV_TEST_DIR/locks/rows
+export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/experiments
+
+mkdir -p "$study" "$results"
+cat >"$study/study.conf" <<'CONF'
+[study]
+title    = Locks by hand
+question = Which lock?
+fixed    = made up
+metrics  = wait_us both_us
+base_series = one
+[knob]
+name   = files
+symbol = n
+values = 10 100
+[value 100]
+label = a hundred
+[series one]
+label = one lock
+[series many]
+label = a lock a file
+[load]
+command = true
+[compute]
+both_us = 2 * (wait_us + extra) ** 1 / min(2, 5)
+[names]
+wait_us = time waited, µs
+both_us = both, µs
+[plot]
+kind    = bars
+x       = series
+metrics = wait_us wait_us:ratio
+log_y   = wait_us
+[profile rows]
+repeats   = 2
+warmup_s  = 0
+measure_s = 1
+[published]
+wait_us = wait_ms
+[claim]
+text    = Many locks help.
+compare = wait_us: one > many
+why_holds = Reason one.
+why_else  = Reason two.
+CONF
+cat >"$study/published.csv" <<'CSV'
+series,files,wait_ms
+one,10,8
+many,10,2
+one,100,8
+many,100,
+CSV
+cat >"$results/raw.csv" <<'CSV'
+series,files,repeat,seconds,wait_us,extra,errors,steal_pct,foreign_cpu_pct,attempt,noisy
+one,10,1,1,40,1,0,0,0,1,0
+one,10,2,1,40,1,0,0,0,1,0
+many,10,1,1,900,1,0,30,9,1,1
+many,10,1,1,10,1,0,0,0,2,0
+many,10,2,1,500,1,0,0,20,1,1
+many,10,2,1,10,1,0,0,8,2,1
+many,10,2,1,700,1,0,0,9,3,1
+one,100,1,1,40,1,0,0,0,1,0
+one,100,2,1,42,1,0,0,0,1,0
+many,100,1,1,30,1,0,0,0,1,0
+many,100,2,1,50,1,0,0,0,1,0
+CSV
+sed 's/"golden"/"locks"/' "$(dirname "$0")/experiments_golden/rows/manifest.json" \
+    >"$results/manifest.json"
+
+# judge COMPARISON: the finding on it.
+judge() {
+    python3 - "$study" "$results" "$1" <<'PYTHON'
+import pathlib, sys
+from harness import claim, comparison, study, summary
+folder, results, line = sys.argv[1:]
+found = study.read(folder)
+rows = summary.summarise(found, summary.read_raw(pathlib.Path(results) / "raw.csv"))
+one = claim.comparison(line, [series.name for series in found.series], found.values)
+print(comparison.judge(found, rows, one).text)
+PYTHON
+}
+
+# analyse COMPARISON [COMPARISON]: with these lines as the claim's; the conclusion of the report.
+analyse() {
+    printf '%s\n' "$@" | sed '2,$s/^/          /' >"$MQKV_TEST_DIR/lines"
+    sed -e '/^compare/d' -e "/^why_holds/i compare = $(sed 's/$/\\/; $s/\\$//' "$MQKV_TEST_DIR/lines")" \
+        "$definition" >"$study/study.conf"
+    "$root/experiments/analyse" --study "$study" --plots "$MQKV_TEST_DIR" "$results" || return
+    sed -n '/^## Conclusion/,/^!/p' "$results/REPORT.md"
+}
+definition=$MQKV_TEST_DIR/definition
+cp "$study/study.conf" "$definition"
+
+# Of the attempts at a run the quietest counts: 10 and 10, so 40 / 10 = 4 exactly.
+found=$(analyse 'wait_us: one > many at 10')
+check_match "^- Time waited: 'one > many at 10' holds: at n = 10 one is ×4 many \(published ×4\)\." \
+    "$found" 'a clear difference holds, beside the published ratio'
+check_match '^The published conclusion holds\. Reason one\.' "$found" 'with the reason for that'
+check_match '1 of 8 runs saw .* 3 more attempts were made' "$(cat "$results/REPORT.md")" \
+    'repeated runs and those that remained noisy are counted'
+
+# At 100: 41 against 30 to 50: the ratio lies between 0.8 and 1.4.
+check_match 'many at 100. cannot be told here: at n = a hundred one is ×1.02 \[0.8, 1.4\] many, und' \
+    "$(judge 'wait_us: one > many at 100')" 'an interval around 1 does not tell'
+check_match 'many at 100. cannot be told here' "$(judge 'wait_us: one = many at 100')" 'nor that there is no difference'
+check_match 'many. holds in part: at n = 10 .*×4 .*hundred' "$(judge 'wait_us: one > many')" \
+    'without places every value is compared'
+check_match 'does not hold: at n = 10 one is ×4 many .*, not so' "$(judge 'wait_us: one < many at 10')" \
+    'the other direction fails'
+check_match 'by 301 % at 10. does not hold' "$(judge 'wait_us: one > many by 301 % at 10')" \
+    'a difference smaller than claimed fails'
+check_match 'holds: ' "$(judge 'wait_us: one > many by 299 % at 10')" 'one larger than that holds'
+check_match 'within 20 %. holds: one at n = 10 is ×0.976 ' \
+    "$(judge 'wait_us: one@10 = one@100 within 20 %')" 'no difference within a tolerance holds'
+check_match 'many / one ~ 0.26 at 10. holds' "$(judge 'wait_us: many / one ~ 0.26 at 10')" \
+    'a ratio within its tolerance holds'
+check_match '~ 0.5 at 10. holds in part' "$(judge 'wait_us: many / one ~ 0.5 at 10')" \
+    'a larger one to the same side holds in part'
+check_match '~ 3 at 10. does not hold' "$(judge 'wait_us: many / one ~ 3 at 10')" \
+    'one to the other side does not'
+check_match 'holds in part\. Reason two' \
+    "$(analyse 'wait_us: one > many at 10' 'wait_us: one < many at 10')" 'several lines are put together'
+check_match "'100 > 10' holds in part: with one n = a hundred is ×1.02 .*, not so; with many n = a" \
+    "$(judge 'wait_us: 100 > 10')" 'values are compared within each series'
+check_match '10 \| 8 \| 1.00 \| 40 \| 1.00 \| 2 \| 0.25 \| 10 \| 0.25 ' "$(cat "$results/REPORT.md")" \
+    'published and own figures of several series stand side by side'
+
+# Columns made of columns.
+check_equal '41,41,41' "$(sed -n 2p "$results/summary.csv" | grep -o '41,41,41')" 'a formula is computed'
+formula() {
+    python3 -c "from harness.formula import evaluate; print(evaluate('$1', {'a': '3', 'b': 2}))"
+}
+check_equal 7.0 "$(formula 'a * b + max(1, -a)')" 'with the usual precedence'
+check_equal 0.0 "$(formula 'a / (b - 2)')" 'nothing divided by nothing is nothing'
+check_status 1 'a formula can not call what it likes' formula '__import__("os")'
+check_match 'only columns' "$errors" 'and says what it can'
+
+# Errors name the line.
+for wrong in 'wait_us: one > none' 'wait_us: one > 10' 'wait_us: one = many by 5 %' 'one > many' \
+    'wait_us: one / many ~ -2' 'wait_us: one > many at 7' 'wait_us: one > many < one'; do
+    check_status 1 "refused: $wrong" analyse "$wrong"
+    check_match "\[claim\] compare: '$wrong': " "$errors" 'with section, key and line'
+done
+
+# The picture: a bar for each point, the published ratios, the words.
+if command -v gnuplot >/dev/null && command -v rsvg-convert >/dev/null; then
+    analyse 'wait_us: one > many' >"$MQKV_TEST_DIR/conclusion"
+    check_status 0 'bars are drawn' "$root/plots/draw" -o "$MQKV_TEST_DIR" "$results/summary.csv"
+    check_equal '' "$errors" 'and gnuplot has nothing to complain about'
+    svg=$MQKV_TEST_DIR/locks-rows.svg
+    for text in 'Locks by hand' 'time waited, µs' 'time waited, ratio to one lock' 'n = a hundred' \
+        'a lock a file' 'published ratio'; do
+        check_match ">$text" "$(cat "$svg")" "the picture says: $text"
+    done
+    # Two panels of two series by two values, and a key of two.
+    check_equal 10 "$(grep -c "<polygon *fill = 'url(#gpPat" "$svg")" \
+        'a bar for each point'
+else
+    skip 'no gnuplot or rsvg-convert: bars not drawn'
+fi
+
+# Repetitions end, whatever the machine does. again PCT...: runs repeated when every attempt, first
+# those of ten runs, then repetitions, is disturbed like this (the last goes on for ever).
+again() {
+    python3 - "$@" <<'PYTHON'
+import sys
+from harness.noise import Again
+shares = [float(text) for text in sys.argv[1:]]
+share = lambda i: shares[min(i, len(shares) - 1)]
+row = lambda run, attempt, i: {
+    "run": run, "attempt": str(attempt), "steal_pct": share(i), "foreign_cpu_pct": "0"}
+rows = [row(run, 1, run) for run in range(10)]
+again = Again(rows, 10, 5.0)
+order = []
+while len(order) < 99 and (repeated := again.next(lambda row: row["run"])):
+    order.append("%d/%d" % repeated)
+    again.add(row(*repeated, 9 + len(order)))
+print(*order)
+PYTHON
+}
+check_equal '' "$(again 0)" 'a quiet machine repeats nothing'
+check_equal '0/2 1/2' "$(again 9 9 0)" 'a disturbed run is repeated once, if that is quiet'
+check_equal '0/2 0/3' "$(again 9 0 0 0 0 0 0 0 0 0 9)" 'no more than three attempts are made'
+check_equal '0/2 1/2 2/2 3/2 4/2' "$(again 9)" 'and half as many repetitions as runs'

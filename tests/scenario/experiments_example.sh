@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# experiments_example: the study in examples/ that users copy runs, and tells what it promises
+. "$(dirname "$0")/lib.sh"
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+out=$MQKV_TEST_DIR/results/study/smoke
+
+if ! command -v gnuplot >/dev/null || ! command -v rsvg-convert >/dev/null; then
+    skip 'no gnuplot or rsvg-convert: a study ends with its picture'
+    exit 0
+fi
+check_status 0 'the example runs' "$root/experiments/run" --build "$MQKV_BUILD" \
+    --out "$MQKV_TEST_DIR/results" --plots "$MQKV_TEST_DIR" --store "$MQKV_TEST_DIR" \
+    --queue "$MQKV_TEST_QUEUE" --noise-limit 100 --profile smoke "$root/examples/study"
+check_equal 7 "$(wc -l <"$out/raw.csv")" 'a row for each of its points'
+check_match ',puts,syncs,attempt,noisy$' "$(head -n 1 "$out/raw.csv")" 'with what was collected'
+check_match 'puts_per_sync_ratio_high$' "$(head -n 1 "$out/summary.csv")" 'and computed'
+check_match "^- Throughput: 'none > always by 100 %'.*with one sync = left to the kernel is ×" \
+    "$(cat "$out/REPORT.md")" 'its claims are judged'
+picture=$(cat "$MQKV_TEST_DIR/study-smoke.svg")
+for text in 'What does a safe write cost' '10 clients' 'throughput, ratio to sync = left to the kernel'
+do
+    check_match ">$text" "$picture" "the picture says: $text"
+done
+check_equal '' "$("$root/tests/leftovers" "$MQKV_TEST_QUEUE")" 'no queue is left'
