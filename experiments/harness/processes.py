@@ -16,6 +16,7 @@ PING_S = 10
 LOAD_GRACE_S = 60  # beyond the stated time of a load, before it is taken for hung
 QUEUES_MAX = 256  # of an IPC namespace at the kernel's default
 PR_SET_PDEATHSIG = 1
+ENDING_SIGNALS = {signal.SIGINT, signal.SIGTERM}
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -106,13 +107,18 @@ def succeeds(command):
 def run_load(command, expected_s):
     """Runs a load program to its end: (its standard output, Cost)."""
     before = _children_cost()
-    process = _start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    # A signal that came while the program starts would end the harness before it knows of the program.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+    process = None
     try:
+        process = _start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         output, errors = process.communicate(timeout=expected_s + LOAD_GRACE_S)
     except subprocess.TimeoutExpired as error:
         raise HarnessError(f"no end after {expected_s + LOAD_GRACE_S:.0f} s: {command}") from error
     finally:
-        if process.poll() is None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if process and process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)  # it leads a session; its children too
             process.wait()
     if process.returncode != 0:
@@ -139,12 +145,17 @@ def _start(command, stdout, stderr):
             stdout=stdout,
             stderr=stderr,
             start_new_session=True,
-            preexec_fn=lambda: _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
+            preexec_fn=_prepare_child,
         )
     except OSError as error:
         raise HarnessError(
             f"cannot start {arguments[0]}: {error.strerror}; was it built?"
         ) from error
+
+
+def _prepare_child():
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
 
 
 def _children_cost():

@@ -65,7 +65,7 @@ check_status 4 'a histogram that cannot be written' client bench -c 1 --histogra
 "$MQKV_BUILD/clientk" -m "$server_queue" bench -t 600 >interrupted 2>&1 &
 bench=$!
 has_started() { client stats 2>/dev/null | grep -qE '^ +put +[1-9]'; }
-wait_until 20 has_started
+wait_until 60 has_started
 sleep 0.5
 kill -INT "$bench"
 wait "$bench"

@@ -109,7 +109,7 @@ check_match "no profile 'tiny'.*short, long" "$errors" 'and the known ones are n
 : >"$calls"
 "$root/experiments/run" "${common[@]}" --profile long "$study" >/dev/null 2>&1 &
 runner=$!
-wait_until 10 test -s "$calls"
+wait_until 60 test -s "$calls"
 kill -TERM $runner
 status=0
 wait $runner || status=$?
@@ -131,7 +131,7 @@ check_daemon() {
 
     "$root/experiments/run" "${common[@]}" --profile full "$mini" >"$MQKV_TEST_DIR/mini.log" 2>&1 &
     runner=$!
-    wait_until 10 eval "ls -d '$MQKV_TEST_DIR'/mqkv-study-*/store >/dev/null 2>&1"
+    wait_until 60 eval "ls -d '$MQKV_TEST_DIR'/mqkv-study-*/store >/dev/null 2>&1"
     sleep 0.3
     kill -INT $runner
     kill -TERM $runner

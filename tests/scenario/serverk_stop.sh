@@ -42,12 +42,12 @@ echo PUT before 1 >&"$commands"
 answered() {
     [ "$(grep -c OK "$MQKV_TEST_DIR/waiting.out")" = "$1" ]
 }
-wait_until 20 answered 1
+wait_until 60 answered 1
 kill_server
 echo PUT waited yes >&"$commands"
 sleep 0.5
 start_server {commands}>&- # it must not hold the pipe open
-wait_until 40 answered 2
+wait_until 60 answered 2
 exec {commands}>&-
 wait "$waiting"
 check_equal "OK OK" "$(paste -sd ' ' "$MQKV_TEST_DIR/waiting.out")" \
@@ -69,6 +69,6 @@ check_status 4 "--daemon hands on a failure" timeout 20 "$server_program" -m "$s
 check_match "serverk: .*$MQKV_TEST_DIR/nowhere|serverk: .*$server_queue" "$errors" "with its error"
 check_equal no "$([ -e "$MQKV_TEST_DIR/other.pid" ] && echo yes || echo no)" "and leaves no pid file"
 kill "$server_pid"
-wait_until 30 server_is_gone
+wait_until 60 server_is_gone
 check_equal no "$([ -e "$pidfile" ] && echo yes || echo no)" "the pid file goes with the daemon"
 server_pid=
