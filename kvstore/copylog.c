@@ -93,8 +93,7 @@ static enum kv_status copy_candidate(struct copylog *copy, const struct candidat
     if (!is_current(file->current, candidate, &lookup))
         return KV_OK;
     if (record_has_expired(&candidate->record, now_ms)) {
-        generation_forget(file->current, &lookup);
-        file->expired++;
+        datafile_expire(copy->store, file, &lookup);
         return KV_OK;
     }
     *copied_bytes += candidate->size_bytes;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "kvstore/cache.h"
 #include "kvstore/checkpoint.h"
 #include "kvstore/compact.h"
 #include "kvstore/fileio.h"
@@ -153,6 +154,8 @@ enum kv_status datafile_append(struct kvstore *store, struct datafile *file, str
     enum kv_status status = generation_append(current, lookup, record, value_tail);
     if (status != KV_OK)
         return status;
+    if (store->cache)
+        cache_remove(store->cache, file->number, lookup->hash, record->key);
     if (file->next && file->next_status == KV_OK)
         mirror(file, lookup->hash, offset);
 
@@ -165,6 +168,15 @@ enum kv_status datafile_append(struct kvstore *store, struct datafile *file, str
     }
     tell_background(store, file, record);
     return KV_OK;
+}
+
+void datafile_expire(struct kvstore *store, struct datafile *file, struct lookup *lookup)
+{
+    /* It would not be given out, unless the clock is set back. */
+    if (store->cache)
+        cache_remove(store->cache, file->number, lookup->hash, lookup->record.key);
+    generation_forget(file->current, lookup);
+    file->expired++;
 }
 
 static const char *last_line(unsigned told)

@@ -74,6 +74,10 @@ enum kv_status datafile_tell_damage(const struct kvstore *store, struct datafile
 enum kv_status datafile_tell_unreadable(const struct kvstore *store, struct datafile *file,
                                         uint64_t offset, int error_number);
 
+/* Takes the entry of a lookup that found one, which has expired, out of the current generation: the
+ * index, the cache, the counts. Holds: the file's lock for writing. */
+void datafile_expire(struct kvstore *store, struct datafile *file, struct lookup *lookup);
+
 /* Tells the compactor if enough of the file's log is dead. Holds: the file's lock for writing. */
 void datafile_consider_compaction(struct kvstore *store, struct datafile *file);
 

@@ -13,4 +13,5 @@ void kvstore_fork_end(struct kvstore *store)
 void kvstore_fork_in_child(struct kvstore *store)
 {
     lockset_renew(store->locks);
+    store->cache = NULL; /* stays as it is: another thread may have been at work in it */
 }

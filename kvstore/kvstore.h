@@ -71,6 +71,8 @@ const char *kvstore_rwlock_name(enum kvstore_rwlock rwlock);
 /* Are the locks of the strategy reader-writer locks, which have a preference? */
 bool kvstore_locking_has_rwlocks(enum kvstore_locking locking);
 
+#define KVSTORE_MIN_CACHE_BYTES (UINT64_C(64) << 10)
+
 /* How the data files are read and written while the store is open. MMAP: through a mapping; an I/O
  * error of the disk is then a SIGBUS, which ends the process. PREAD: by system calls, one or two for
  * each record that is looked at, and nothing is mapped; an I/O error is KV_IO of the call that met
@@ -97,7 +99,10 @@ struct kvstore_options {
     uint64_t compact_min_bytes; /* ... and its log has at least so many bytes; default 4 MiB */
     uint32_t sweep_interval_ms; /* how often expired entries are looked for; default 1000 */
     enum kvstore_io io;
-    bool no_read_verify; /* reads do not check the record's checksum */
+    uint64_t cache_bytes; /* memory for values that were read; 0: none; else at least
+                                   KVSTORE_MIN_CACHE_BYTES. What counts, and which values are too
+                                   large for it: cache.h */
+    bool no_read_verify;  /* reads do not check the record's checksum */
 };
 
 /* Opens the store in `dir`, recovering each data file (kvstore/recovery.h). One process at a time:
@@ -292,7 +297,8 @@ void kvstore_fork_end(struct kvstore *store); /* in the parent */
 
 /* In the child, which then may call kvstore_get, kvstore_scan and kvstore_prefetch, and nothing else: it
  * sees the entries as they were at the fork, whatever the parent does since (its index is a copy, and
- * records stay where they are in a mapped log). None of these allocates. End it with _exit(2). */
+ * records stay where they are in the log, mapped or open). It has no cache, and with a mapping none
+ * of these allocates. End it with _exit(2). */
 void kvstore_fork_in_child(struct kvstore *store);
 
 /* Facts ---------------------------------------------------------------------------------------- */
@@ -327,6 +333,18 @@ struct kvstore_file_statistics {
 /* Takes the file's lock for a moment. */
 void kvstore_file_statistics(struct kvstore *store, uint32_t file,
                              struct kvstore_file_statistics *statistics);
+
+/* All 0 without a cache. */
+struct kvstore_cache_statistics {
+    uint64_t max_bytes;  /* options.cache_bytes */
+    uint64_t used_bytes; /* its tables, and its entries with keys, values and bookkeeping */
+    uint64_t entries;
+    uint64_t hits;      /* gets that found their key in it, since open */
+    uint64_t misses;    /* and those that had to look in the file */
+    uint64_t evictions; /* entries taken out to make room */
+};
+
+void kvstore_cache_statistics(struct kvstore *store, struct kvstore_cache_statistics *statistics);
 
 /* Memory of the store's locks. */
 uint64_t kvstore_lock_memory_bytes(const struct kvstore *store);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "kvstore/cache.h"
 #include "kvstore/optimistic.h"
 #include "kvstore/readers.h"
 
@@ -107,12 +108,38 @@ __attribute__((noinline)) static bool get_without_lock(struct kvstore *store, st
     return true;
 }
 
+/* kvstore_get with a cache. What it does not know is read under the lock, so that it may be kept,
+ * also where reads take none else. */
+__attribute__((noinline)) static enum kv_status get_cached(struct kvstore *store,
+                                                           struct place place, struct kv_slice key,
+                                                           void *buffer, size_t capacity,
+                                                           struct kvstore_entry *entry)
+{
+    uint32_t number = place.file->number;
+    uint32_t hash = keyhash_index(place.hash);
+    enum kv_status status;
+    if (cache_get(store->cache, number, hash, key, buffer, capacity, entry, &status))
+        return status;
+    struct lookup lookup;
+    lockset_read_lock(store->locks, number);
+    const struct generation *generation = place.file->current;
+    generation_find(generation, hash, key, &lookup);
+    status = read_found(store, place.file, generation, &lookup, buffer, capacity, entry);
+    bool value_is_wanted = buffer || capacity > 0;
+    if ((status == KV_OK && value_is_wanted) || status == KV_BUFFER_TOO_SMALL)
+        cache_put(store->cache, number, hash, &lookup.record);
+    lockset_read_unlock(store->locks, number);
+    return status;
+}
+
 enum kv_status kvstore_get(struct kvstore *store, struct kv_slice key, void *buffer,
                            size_t capacity, struct kvstore_entry *entry)
 {
     if (!key_is_valid(key))
         return KV_BAD_KEY;
     struct place place = place_of(store, key);
+    if (store->cache)
+        return get_cached(store, place, key, buffer, capacity, entry);
     if (store->readers) {
         enum kv_status unlocked;
         if (get_without_lock(store, place, key, buffer, capacity, entry, &unlocked))

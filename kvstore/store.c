@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "kvstore/cache.h"
 #include "kvstore/compact.h"
 #include "kvstore/fileio.h"
 #include "kvstore/lockfile.h"
@@ -50,6 +52,10 @@ static enum kv_status check_options(const struct kvstore_options *options, struc
         return kv_error_set(error, KV_USAGE, "%s: the locks of %s are mutexes and prefer nobody",
                             kvstore_rwlock_name(options->rwlock),
                             kvstore_locking_name(options->locking));
+    if (options->cache_bytes != 0 && options->cache_bytes < KVSTORE_MIN_CACHE_BYTES)
+        return kv_error_set(error, KV_USAGE,
+                            "cache_bytes %" PRIu64 ": the least is %" PRIu64 ", or 0 for no cache",
+                            options->cache_bytes, KVSTORE_MIN_CACHE_BYTES);
     if (!kvstore_io_name(options->io))
         return kv_error_set(error, KV_USAGE, "unknown way of reading files %u",
                             (unsigned)options->io);
@@ -124,9 +130,13 @@ static enum kv_status allocate_files(struct kvstore *store, struct kv_error *err
     bool optimistic = store->options.locking == KVSTORE_OPTIMISTIC;
     if (optimistic)
         store->readers = readers_create();
+    bool cached = store->options.cache_bytes > 0;
+    if (cached)
+        store->cache = cache_create(store->options.cache_bytes, store->datafiles);
     if (store->files)
         memset(store->files, 0, size);
-    if (!store->files || !store->locks || (optimistic && !store->readers))
+    if (!store->files || !store->locks || (optimistic && !store->readers) ||
+        (cached && !store->cache))
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory for %u data files", store->dir,
                             store->datafiles);
     return KV_OK;
@@ -204,6 +214,7 @@ static void free_store(struct kvstore *store)
     free(store->files);
     lockset_free(store->locks);
     readers_free(store->readers);
+    cache_free(store->cache);
     lockfile_release(store->lockfile);
     if (store->dir_fd >= 0)
         close(store->dir_fd);
@@ -322,6 +333,13 @@ void kvstore_file_statistics(struct kvstore *store, uint32_t number,
     statistics->synced_bytes = counts.synced_bytes;
     statistics->syncs = counts.syncs;
     statistics->sync_failures = counts.failures;
+}
+
+void kvstore_cache_statistics(struct kvstore *store, struct kvstore_cache_statistics *statistics)
+{
+    *statistics = (struct kvstore_cache_statistics){0};
+    if (store->cache)
+        cache_statistics(store->cache, statistics);
 }
 
 uint64_t kvstore_lock_memory_bytes(const struct kvstore *store)

@@ -21,6 +21,7 @@ struct compactor;
 struct sweeper;
 struct lockfile;
 struct readers;
+struct cache;
 
 struct kvstore {
     /* Constant after open. */
@@ -34,6 +35,7 @@ struct kvstore {
     struct lockset *locks;
     struct readers *readers; /* those without a lock; NULL unless locking is KVSTORE_OPTIMISTIC */
     struct datafile *files;
+    struct cache *cache; /* NULL: none */
     /* Synchronised by themselves; NULL if the store is read-only. */
     struct sync *sync;
     struct compactor *compactor;

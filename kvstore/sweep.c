@@ -27,7 +27,7 @@ struct sweeper {
 /* Takes the entry of the item out if it has expired, else lowers the bound to its expiry. One that
  * is damaged or can not be read stays, for reads to tell of it. Returns the bytes of the record it took out. Holds: the
  * file's lock for writing. */
-static uint64_t sweep_item(const struct kvstore *store, struct datafile *file,
+static uint64_t sweep_item(struct kvstore *store, struct datafile *file,
                            const struct index_item *item, uint64_t now_ms, uint64_t *bound_ms)
 {
     struct generation *generation = file->current;
@@ -46,8 +46,7 @@ static uint64_t sweep_item(const struct kvstore *store, struct datafile *file,
     index_probe_start(&lookup.probe, generation->index, lookup.hash);
     while (index_probe_next(&lookup.probe, &offset)) {
         if (offset == lookup.offset) {
-            generation_forget(generation, &lookup);
-            file->expired++;
+            datafile_expire(store, file, &lookup);
             return lookup.size_bytes;
         }
     }

@@ -119,6 +119,12 @@ static bool parse_io(const char *text, struct server_options *options)
     return false;
 }
 
+static bool parse_cache(const char *text, struct server_options *options)
+{
+    return parse_size(text, 0, OPTIONS_MAX_CACHE_BYTES, &options->cache_bytes) &&
+           (options->cache_bytes == 0 || options->cache_bytes >= KVSTORE_MIN_CACHE_BYTES);
+}
+
 static bool parse_dispatch(const char *text, struct server_options *options)
 {
     return dispatch_model_parse(text, &options->dispatch);
@@ -245,6 +251,8 @@ static const struct option_row rows[] = {
      "file-rwlock|file-mutex|global-rwlock|global-mutex|optimistic (default file-rwlock)"},
     {"rwlock", 0, "PREFERENCE", parse_rwlock, "prefer-writer or prefer-reader",
      "prefer-writer|prefer-reader: who goes first at a lock (default prefer-writer)"},
+    {"cache", 0, "SIZE", parse_cache, "0 or a size from 64k to 1024G (16M, 1G)",
+     "memory for values that were read (default 0: none)"},
     {"dispatch", 0, "MODEL", parse_dispatch, "pool, event, thread or process",
      "pool|event|thread|process: who executes requests (default pool)"},
     {"io", 0, "HOW", parse_io, "mmap or pread",

@@ -13,7 +13,8 @@
 #include "serverk/dispatch_model.h"
 #include "wire/wait.h"
 
-#define OPTIONS_MAX_WORKERS 256u
+#define OPTIONS_MAX_WORKERS     256u
+#define OPTIONS_MAX_CACHE_BYTES (UINT64_C(1) << 40)
 
 /* How requests reach the workers. */
 enum lanes_mode {
@@ -43,6 +44,7 @@ struct server_options {
     enum kvstore_rwlock rwlock;
     bool rwlock_given; /* it is refused with a strategy that has no reader-writer locks */
     enum kvstore_io io;
+    uint64_t cache_bytes; /* 0: none */
     enum lanes_mode lanes;
     enum request_order sched;
     uint32_t sched_queue; /* messages that may wait in the daemon, ORDER_COST */

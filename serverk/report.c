@@ -314,6 +314,18 @@ static void put_files(const struct service *service, struct json *json)
     close_object(json);
 }
 
+static void put_cache(const struct service *service, struct json *json)
+{
+    struct kvstore_cache_statistics cache;
+    kvstore_cache_statistics(service->store, &cache);
+    put_number(json, "max_bytes", cache.max_bytes);
+    put_number(json, "used_bytes", cache.used_bytes);
+    put_number(json, "entries", cache.entries);
+    put_number(json, "hits", cache.hits);
+    put_number(json, "misses", cache.misses);
+    put_number(json, "evictions", cache.evictions);
+}
+
 static bool put_session(void *context, struct session *session)
 {
     struct json *json = context;
@@ -357,7 +369,8 @@ static const struct {
     void (*put)(const struct service *service, struct json *json);
 } sections[] = {
     {"server", put_server},     {"operations", put_operations}, {"latency", put_latency},
-    {"schedule", put_schedule}, {"files", put_files},           {"sessions", put_sessions},
+    {"schedule", put_schedule}, {"files", put_files},           {"cache", put_cache},
+    {"sessions", put_sessions},
 };
 
 enum kv_status report_json(const struct service *service, struct kv_slice section, char **text,

@@ -48,6 +48,7 @@ static struct kvstore_options store_options(const struct server_options *options
                                     .create = true,
                                     .locking = options->locking,
                                     .io = options->io,
+                                    .cache_bytes = options->cache_bytes,
                                     .rwlock = options->rwlock,
                                     .durability = options->durability,
                                     .sync_interval_ms = options->sync_interval_ms,

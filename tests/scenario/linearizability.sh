@@ -45,6 +45,14 @@ for sched in priority cost; do
     stop_server
 done
 
+for options in "--io pread" "--cache 64k" "--io pread --cache 1M --locking optimistic"; do
+    server_dir=$MQKV_TEST_DIR/${options//[ -]/}
+    # shellcheck disable=SC2086
+    start_server -w 2 $options
+    judge "linearizable with $options" "$seed"
+    stop_server
+done
+
 server_dir=$MQKV_TEST_DIR/killed
 start_server -w 2
 "$MQKV_BUILD/tests/history_load" "$server_queue" $threads 400 60000 "$seed" >"$MQKV_TEST_DIR/judged" &

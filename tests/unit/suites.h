@@ -25,6 +25,7 @@ Suite *suite_allocator_freelist(void);
 Suite *suite_allocator_threads(void);
 
 /* kvstore */
+Suite *suite_kvstore_cache(void);
 Suite *suite_kvstore_checkpoint(void);
 Suite *suite_kvstore_compact(void);
 Suite *suite_kvstore_concurrency(void);

@@ -108,6 +108,10 @@ START_TEST(long_forms_with_equals_sign)
     ck_assert_int_eq(options.io, KVSTORE_IO_MMAP);
     ck_assert_int_eq(parse("--io pread"), OPTIONS_RUN);
     ck_assert_int_eq(options.io, KVSTORE_IO_PREAD);
+    ck_assert_uint_eq(options.cache_bytes, 0);
+    ck_assert_int_eq(parse("--cache 16M"), OPTIONS_RUN);
+    ck_assert_uint_eq(options.cache_bytes, 16u << 20);
+    ck_assert_int_eq(parse("--cache 0"), OPTIONS_RUN);
     ck_assert_int_eq(parse("--rwlock=prefer-reader --locking=global-rwlock"), OPTIONS_RUN);
     ck_assert_int_eq(options.rwlock, KVSTORE_PREFER_READER);
     ck_assert_int_eq(parse("--rwlock prefer-writer --locking optimistic"), OPTIONS_RUN);
@@ -134,6 +138,8 @@ static const char *const refused[][3] = {
     {"--dispatch fork", "--dispatch", "'fork'"},
     {"--dispatch event -w 2", "--workers", "one thread"},
     {"-w 256 --dispatch event", "--workers", "'256'"},
+    {"--cache 63k", "--cache", "64k"},
+    {"--cache lots", "--cache", "64k"},
     {"--io direct", "--io", "mmap or pread"},
     {"--lanes many", "--lanes", "'many'"},
     {"--sched lottery", "--sched", "'lottery'"},

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# serverk_io: with --io pread a data file that ends early is an error of the request, not the end of the
+# daemon; what the cache knows is still given; kills lose nothing with either
+. "$(dirname "$0")/lib.sh"
+
+cache_field() { # NAME
+    client --format json stats cache | grep -o "\"$1\":[0-9]*" | cut -d : -f 2
+}
+
+start_server -d 1 --io pread --cache 64k
+client put hot warm >/dev/null
+client put cold ice >/dev/null
+client get hot >/dev/null
+client get hot >/dev/null
+check_equal 1 "$(cache_field hits)" "the second get is a hit"
+check_equal 1 "$(cache_field misses)" "the first was a miss"
+check_equal 1 "$(cache_field entries)" "one entry is cached"
+check_match "max_bytes +65536" "$(client stats cache)" "and in words"
+client put hot hotter >/dev/null
+check_equal hotter "$(client get hot)" "a write is seen at once"
+
+truncate -s 4096 "$server_dir/data.0000"
+check_status 4 "a record that is not there is an error" client get cold
+check_match "ERROR .*data\.0000: the record at offset [0-9]+ can not be read: the file is shorter" \
+    "$(cat "$server_log")" "the log names the place"
+check_status 0 "the daemon goes on" client ping
+check_equal hotter "$(client get hot)" "and gives what it has in memory"
+kill_server
+
+rounds=${CRASH_ROUNDS:-2}
+mkdir -p "$MQKV_TEST_DIR/killed"
+printf '#!/bin/sh\nexec "%s" "$@" --io pread --cache 256k\n' "$MQKV_BUILD/serverk" >"$MQKV_TEST_DIR/serverk"
+chmod +x "$MQKV_TEST_DIR/serverk"
+check_status 0 "$rounds kills with pread and cache, nothing acknowledged is lost" \
+    "$MQKV_BUILD/tests/crash_loop" "$MQKV_TEST_DIR/serverk" "$MQKV_BUILD/kvcheck" \
+    "$MQKV_TEST_DIR/killed" "$server_queue" mixed "$rounds" "$RANDOM"
