@@ -320,11 +320,12 @@ static uint64_t end_of_key(const uint8_t *at, const struct record *record)
     return (uint64_t)((const uint8_t *)record->key.data - at) + record->key.size;
 }
 
-/* Reads and parses by turns until what the bytes in the window ask for is there too: also if a read
+/* The calls below are kept out of the functions that a mapping uses, which are to cost nothing more.
+ * This one reads and parses by turns until what the bytes in the window ask for is there too: also if a read
  * that is repeated gives other bytes, nothing outside of them is looked at. */
-static enum record_verdict parse_by_call(const struct logfile *log, enum window window,
-                                         enum extent extent, uint64_t offset, uint64_t end,
-                                         struct record *record, uint64_t *size_bytes)
+__attribute__((noinline)) static enum record_verdict
+parse_by_call(const struct logfile *log, enum window window, enum extent extent, uint64_t offset,
+              uint64_t end, struct record *record, uint64_t *size_bytes)
 {
     uint64_t there = at_most(RECORD_MAX_HEADER_BYTES, end - offset);
     for (;;) {
@@ -357,19 +358,26 @@ enum record_verdict logfile_load(const struct logfile *log, enum window window, 
     return record_parse(log->map + offset, end_of(log) - offset, record, size_bytes);
 }
 
-enum record_verdict logfile_read_before(const struct logfile *log, enum window window,
-                                        uint64_t offset, uint64_t end, struct record *record,
-                                        uint64_t *size_bytes)
+__attribute__((noinline)) static enum record_verdict
+read_by_call(const struct logfile *log, enum window window, uint64_t offset, uint64_t end,
+             struct record *record, uint64_t *size_bytes)
 {
-    if (log->map)
-        return record_read(log->map + offset, end - offset, log->identity.salt, offset, record,
-                           size_bytes);
     enum record_verdict verdict =
         parse_by_call(log, window, WHOLE, offset, end, record, size_bytes);
     if (verdict != RECORD_VALID)
         return verdict;
     const uint8_t *at = window_read(window, log->fd, offset, *size_bytes, end);
     return record_read(at, *size_bytes, log->identity.salt, offset, record, size_bytes);
+}
+
+enum record_verdict logfile_read_before(const struct logfile *log, enum window window,
+                                        uint64_t offset, uint64_t end, struct record *record,
+                                        uint64_t *size_bytes)
+{
+    if (!log->map)
+        return read_by_call(log, window, offset, end, record, size_bytes);
+    return record_read(log->map + offset, end - offset, log->identity.salt, offset, record,
+                       size_bytes);
 }
 
 enum record_verdict logfile_read(const struct logfile *log, enum window window, uint64_t offset,

@@ -156,7 +156,7 @@ static const char *const refused[][3] = {
     {"--mode 622x", "--mode", "'622x'"},
     {"--mode -1", "--mode", "'-1'"},
     {"--group nosuchgroup", "--group", "'nosuchgroup'"},
-    {"--cache 1M", "--cache", "serverk -h"},
+    {"--replicas 2", "--replicas", "serverk -h"},
     {"--rwlock fair", "--rwlock", "'fair'"},
     {"--rwlock prefer-reader --locking file-mutex", "--rwlock", "file-mutex"},
     {"--locking global-mutex --rwlock prefer-writer", "--rwlock", "global-mutex"},
