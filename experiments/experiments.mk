@@ -4,6 +4,8 @@
 #?                    a point); STUDIES="NAME..." for some only
 #? make bench         mqkv beside Redis, memcached, LMDB, RocksDB, LevelDB and a bare echo: which goals are
 #?                    met; PROFILE=full for the published figures, CASES="get-*" for some works only
+#? make microbench    instructions and CPU time of each layer's calls; KEEP=1 writes the rows that
+#?                    docs/PERFORMANCE.md shows
 #? make scaling       throughput and latency over clients, workers, batch, window, sizes, keys, offered load
 #? make plots         draw the pictures again, from the summary CSV alone
 #? make report        one self-contained HTML page of all results: experiments/results/report.html
@@ -38,6 +40,13 @@ demo:
 
 # The judge: mqkv beside other servers and engines. CASES="PATTERN..." for some works only.
 include experiments/peers/peers.mk
+
+# Pieces of each layer, counted: KEEP=1 keeps the rows.
+.PHONY: microbench
+microbench:
+	@tests/deps
+	@$(MAKE) --no-print-directory -s $(PARALLEL) $(OUT)/tests/microbench
+	@experiments/microbench --build $(OUT) $(if $(KEEP),--keep)
 
 .PHONY: bench bench-programs scaling
 bench:

@@ -12,5 +12,6 @@ is written:
   engines     the engines alone, in process
   verdicts    medians, ratios, goals met or not
   table       what a person sees on the terminal
+  microbench  the rows of experiments/microbench, instructions of each layer's calls
   page        docs/PERFORMANCE.md
 """

@@ -12,7 +12,7 @@ NOT_YET = "(Not measured in this run.)"
 MET = {True: "met", False: "**not met**"}
 
 
-def render(template, cases, figures, raw_rows, manifest, studies):
+def render(template, cases, figures, raw_rows, manifest, studies, microbench):
     profile = manifest["profile"]
     verdicts = [verdict for case in cases for verdict in judge(case, figures)]
     measured = table.sections(cases)
@@ -34,6 +34,7 @@ def render(template, cases, figures, raw_rows, manifest, studies):
         verdicts=_verdicts(verdicts),
         failures=_failures(figures),
         scaling="\n\n".join(studies),
+        microbench=microbench,
     )
 
 
