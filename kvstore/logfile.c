@@ -286,7 +286,7 @@ static enum kv_status append_by_call(struct logfile *log, const struct record *r
         erase(log, log->tail, size);
         return status;
     }
-    __atomic_store_n(&log->tail, log->tail + size, __ATOMIC_RELAXED);
+    __atomic_store_n(&log->tail, log->tail + size, __ATOMIC_RELEASE);
     return KV_OK;
 }
 
@@ -301,15 +301,16 @@ enum kv_status logfile_append(struct logfile *log, const struct record *record,
     if (end > log->populated_bytes)
         populate_ahead(log, end);
     record_write(log->map + offset, record, value_tail, log->identity.salt, offset);
-    __atomic_store_n(&log->tail, end, __ATOMIC_RELAXED);
+    __atomic_store_n(&log->tail, end, __ATOMIC_RELEASE);
     return KV_OK;
 }
 
 /* Readers without the lock too (logfile.h). Who has an offset from the index sees a tail beyond the
- * record there, since that was written first. */
+ * record there, since that was written first; and what lies before a tail that was seen is there, as
+ * a window that reads ahead needs it. */
 static uint64_t end_of(const struct logfile *log)
 {
-    return __atomic_load_n(&log->tail, __ATOMIC_RELAXED);
+    return __atomic_load_n(&log->tail, __ATOMIC_ACQUIRE);
 }
 
 /* How much of a record is needed. */

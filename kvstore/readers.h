@@ -17,6 +17,9 @@
  * - the mapping: never moves while the log grows (logfile.h);
  * - everything else of a store: constant until kvstore_close, which no call may outlast.
  *
+ * In a process that was forked (kvstore_fork_in_child) nothing is replaced, so nobody waits for
+ * readers that were inside at the fork and will never leave.
+ *
  * A thread keeps its number in the process until it ends; with more than READERS_MAX threads at a
  * time the rest get no place, and take the lock.
  */

@@ -6,7 +6,8 @@
  * during one, a window is as large as the largest record that is read (kvstore_options).
  *
  * A window says nothing about whose bytes it holds: an operation forgets what an earlier one left
- * before it reads. Within one operation, under the file's lock, bytes before the tail do not change.
+ * before it reads. Within one operation, under the file's lock or as a reader without one (readers.h),
+ * bytes before the tail do not change.
  *
  * Threads: a window is its thread's own. Bytes stay until the next call for the same window.
  */

@@ -23,9 +23,14 @@ static struct kvstore *store;
 static void set_up(void)
 {
     store_dir_make(dir);
+}
+
+static void open_store(enum kvstore_io io)
+{
     struct kvstore_options options = {.create = true,
                                       .datafiles = 2,
                                       .locking = KVSTORE_OPTIMISTIC,
+                                      .io = io,
                                       .sweep_interval_ms = 1,
                                       .compact_min_bytes = 8192,
                                       .compact_dead_percent = 10};
@@ -168,6 +173,7 @@ START_TEST(every_value_read_is_one_that_was_written)
 {
     pthread_t threads[WRITERS + READERS];
     int numbers[WRITERS + READERS];
+    open_store((enum kvstore_io)_i);
     put_permanent_keys();
     atomic_store(&writers_left, WRITERS);
     for (int i = 0; i < WRITERS + READERS; i++) {
@@ -192,6 +198,7 @@ END_TEST
 
 START_TEST(a_get_takes_no_lock)
 {
+    open_store(KVSTORE_IO_MMAP);
     char value[16];
     struct kvstore_entry entry;
     uint64_t version = must_put(store, "key", "value");
@@ -218,6 +225,7 @@ END_TEST
 
 START_TEST(a_damaged_record_is_told)
 {
+    open_store(KVSTORE_IO_MMAP);
     char value[16], path[STORE_DIR_BYTES + 16];
     must_put(store, "key", "value");
     uint32_t file = kvstore_file_of(store, kv_slice_from_string("key"));
@@ -287,6 +295,7 @@ static void *enter_and_get(void *unused)
  * none reads with the lock. */
 START_TEST(a_thread_without_a_place_takes_the_lock)
 {
+    open_store(KVSTORE_IO_MMAP);
     static pthread_t threads[CROWD];
     pthread_attr_t small;
     pthread_attr_init(&small);
@@ -316,7 +325,7 @@ Suite *suite_kvstore_optimistic(void)
     Suite *suite = suite_create("kvstore_optimistic");
     TCase *reads = tcase_create("reads");
     tcase_add_checked_fixture(reads, set_up, tear_down);
-    tcase_add_test(reads, every_value_read_is_one_that_was_written);
+    tcase_add_loop_test(reads, every_value_read_is_one_that_was_written, 0, KVSTORE_IO_COUNT);
     tcase_add_test(reads, a_get_takes_no_lock);
     tcase_add_test(reads, a_damaged_record_is_told);
     tcase_add_test(reads, a_thread_without_a_place_takes_the_lock);
