@@ -14,12 +14,13 @@
 STUDIES ?= $(patsubst experiments/%/study.conf,%,$(wildcard experiments/*/study.conf))
 PROFILE ?= quick
 
-# Load programs of studies that need no daemon: experiments/<study>/<study>_load.c.
+# Load programs that `clientk bench` is no substitute for: experiments/<study>/<name>_load.c, on the store
+# alone or on the client library.
 STUDY_SRC := $(filter-out experiments/peers/%,$(wildcard experiments/*/*_load.c))
 STUDY_PROGRAMS := $(addprefix $(OUT)/experiments/,$(basename $(notdir $(STUDY_SRC))))
 
 define study_program_rule
-$(OUT)/experiments/$(basename $(notdir $(1))): $(OUT)/obj/$(1:.c=.o) $(OUT)/libkvstore.a
+$(OUT)/experiments/$(basename $(notdir $(1))): $(OUT)/obj/$(1:.c=.o) $(OUT)/libclientk.a $(OUT)/libkvstore.a
 	@mkdir -p $$(@D)
 	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ -lxxhash -lm
 endef

@@ -98,6 +98,12 @@ static bool wants_crew(const struct server_options *options)
     return options->dispatch == DISPATCH_POOL && options->lanes == LANES_AUTO;
 }
 
+/* A thread for each message never lowers its nice value: it begins with that of the daemon. */
+static enum kv_status check_nice(const struct server_options *options, struct kv_error *error)
+{
+    return options->nice && options->dispatch != DISPATCH_THREAD ? nice_permitted(error) : KV_OK;
+}
+
 /* The parts that need nothing but memory. */
 static enum kv_status create_parts(struct server *server, struct kv_error *error)
 {
@@ -175,7 +181,7 @@ enum kv_status server_start(const struct server_options *options, struct server 
     struct kvstore_options store = store_options(options);
     struct lanes_options lanes = lanes_options(options);
 
-    enum kv_status status = options->nice ? nice_permitted(error) : KV_OK;
+    enum kv_status status = check_nice(options, error);
     if (status == KV_OK)
         status = control_create(&server->control, error);
     if (status == KV_OK)
@@ -292,7 +298,7 @@ static enum kv_status check_store(const struct server_options *options, struct k
 
 enum kv_status server_check(const struct server_options *options, struct kv_error *error)
 {
-    enum kv_status status = options->nice ? nice_permitted(error) : KV_OK;
+    enum kv_status status = check_nice(options, error);
     if (status == KV_OK)
         status = check_store(options, error);
     if (status != KV_OK)

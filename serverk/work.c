@@ -1,5 +1,6 @@
 #include "serverk/work.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "wire/message.h"
@@ -14,7 +15,8 @@
 /* Copying values: so many bytes a nanosecond. */
 #define BYTES_PER_NS 4u
 
-/* A scan looks at so many entries where it says nothing, and with a prefix passes over others. */
+/* A scan looks at so many entries where it says nothing, and at more where a prefix passes over others
+ * or whole data files are seen. */
 #define ENTRY_NS          200u
 #define UNLIMITED_ENTRIES 1000u
 #define PREFIX_ENTRIES    5000u
@@ -32,7 +34,8 @@ static uint64_t one_operation_ns(const struct wire_operation *operation)
     if (operation->opcode != WIRE_OP_SCAN)
         return ns;
     uint64_t entries = operation->limit > 0 ? operation->limit : UNLIMITED_ENTRIES;
-    if (operation->key.size > 0 && entries < PREFIX_ENTRIES)
+    bool beyond_limit = operation->key.size > 0 || (operation->flags & WIRE_ATOMIC);
+    if (beyond_limit && entries < PREFIX_ENTRIES)
         entries = PREFIX_ENTRIES;
     return ns + entries * ENTRY_NS;
 }

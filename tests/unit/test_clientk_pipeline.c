@@ -22,6 +22,16 @@ static void start_server(void)
     live_server_start(&server, NULL, NULL);
 }
 
+static void start_server_by_priority(void)
+{
+    live_server_start(&server, "--sched", "priority");
+}
+
+static void start_server_by_cost(void)
+{
+    live_server_start(&server, "--sched", "cost");
+}
+
 static void remove_server(void)
 {
     live_server_remove(&server);
@@ -81,7 +91,8 @@ static void check_step(void *context, void *tag, const struct clientk_result *re
     ledger->completed++;
 }
 
-static void run_ordered_steps(uint32_t window, uint32_t batch)
+/* change_every: steps between changes of the priority; 0: none. */
+static void run_ordered_steps(uint32_t window, uint32_t batch, unsigned change_every)
 {
     static struct ledger ledger;
     static struct step steps[STEPS];
@@ -92,6 +103,10 @@ static void run_ordered_steps(uint32_t window, uint32_t batch)
         unsigned number = (unsigned)random_below(&random, KEYS);
         char key[24];
         snprintf(key, sizeof key, "p%u.%u.%u", window, batch, number);
+        if (change_every > 0 && i % change_every == 0)
+            assert_status(
+                clientk_pipeline_set_priority(pipeline, (unsigned)random_below(&random, 32)),
+                KV_OK);
         bool reads = ledger.submitted[number] > 0 && random_below(&random, 2) == 0;
         if (!reads)
             ledger.submitted[number]++;
@@ -110,19 +125,39 @@ static void run_ordered_steps(uint32_t window, uint32_t batch)
 
 START_TEST(order_of_each_key_is_kept)
 {
-    run_ordered_steps(0, 0);
+    run_ordered_steps(0, 0, 0);
 }
 END_TEST
 
 START_TEST(order_of_each_key_is_kept_in_small_messages)
 {
-    run_ordered_steps(4, 1);
+    run_ordered_steps(4, 1, 0);
 }
 END_TEST
 
 START_TEST(order_of_each_key_is_kept_with_one_message_in_flight)
 {
-    run_ordered_steps(1, 7);
+    run_ordered_steps(1, 7, 0);
+}
+END_TEST
+
+START_TEST(order_of_each_key_is_kept_between_priorities)
+{
+    run_ordered_steps(4, 3, 2);
+}
+END_TEST
+
+START_TEST(impossible_priorities_are_refused)
+{
+    struct ledger ledger;
+    struct clientk_pipeline *pipeline = must_open(2, 1, check_step, &ledger);
+    assert_status(clientk_pipeline_set_priority(pipeline, CLIENTK_MAX_PRIORITY), KV_OK);
+    assert_status(clientk_pipeline_set_priority(pipeline, CLIENTK_MAX_PRIORITY + 1), KV_USAGE);
+    ck_assert_ptr_nonnull(strstr(clientk_last_error(), "32"));
+    assert_status(clientk_pipeline_set_priority(NULL, 0), KV_USAGE);
+    assert_status(clientk_set_priority(client, CLIENTK_MAX_PRIORITY + 1), KV_USAGE);
+    assert_status(clientk_set_priority(NULL, 0), KV_USAGE);
+    clientk_pipeline_close(pipeline);
 }
 END_TEST
 
@@ -279,6 +314,16 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, big_values_travel_in_a_pipeline);
 }
 
+static TCase *order_case(const char *name, void (*start)(void))
+{
+    TCase *tcase = tcase_create(name);
+    tcase_set_timeout(tcase, 200);
+    tcase_add_unchecked_fixture(tcase, start, remove_server);
+    tcase_add_checked_fixture(tcase, open_client, close_client);
+    tcase_add_test(tcase, order_of_each_key_is_kept_between_priorities);
+    return tcase;
+}
+
 Suite *suite_clientk_pipeline(void)
 {
     Suite *suite = suite_create("clientk_pipeline");
@@ -290,11 +335,14 @@ Suite *suite_clientk_pipeline(void)
     tcase_add_test(segment, completion_function_may_not_use_its_pipeline);
     tcase_add_test(segment, impossible_operations_are_not_taken);
     tcase_add_test(segment, close_completes_what_is_pending_also_after_the_handle);
+    tcase_add_test(segment, impossible_priorities_are_refused);
     tcase_add_test(segment, info_counts_open_and_closed_pipelines);
     suite_add_tcase(suite, segment);
     TCase *pieces = tcase_create("pieces");
     tcase_add_checked_fixture(pieces, open_client_without_segment, close_client);
     add_tests(pieces);
     suite_add_tcase(suite, pieces);
+    suite_add_tcase(suite, order_case("priority", start_server_by_priority));
+    suite_add_tcase(suite, order_case("cost", start_server_by_cost));
     return suite;
 }
