@@ -26,8 +26,9 @@ static void complete(void *context, void *tag, const struct clientk_result *resu
     progress_show(&preload->progress, ++preload->done, 0);
 }
 
-static enum kv_status submit_all(const struct bench_plan *plan, struct preload *preload,
-                                 struct clientk_pipeline *pipeline)
+/* Puts every key of those that hold what operations of that kind work on. */
+static enum kv_status submit_keys(const struct bench_plan *plan, enum workload_kind kind,
+                                  struct preload *preload, struct clientk_pipeline *pipeline)
 {
     const struct bench_options *options = &plan->options;
     struct random_state random;
@@ -37,17 +38,33 @@ static enum kv_status submit_all(const struct bench_plan *plan, struct preload *
     for (uint64_t i = 0;
          i < options->keys && status == KV_OK && preload->failure == KV_OK && !interrupt_pending();
          i++) {
-        workload_key(key, (size_t)options->key_bytes, WORKLOAD_PUT, i);
+        workload_key(key, (size_t)options->key_bytes, kind, i);
         size_t size = workload_sizes_draw(&plan->sizes, &random);
         struct clientk_operation put = {.opcode = CLIENTK_PUT,
                                         .key = kv_slice(key, (size_t)options->key_bytes),
-                                        .value = workload_value(plan->values, i, size)};
+                                        .value = kind == WORKLOAD_ADD
+                                                     ? kv_slice_from_string("0")
+                                                     : workload_value(plan->values, i, size)};
         status = clientk_pipeline_submit(pipeline, &put, NULL);
     }
     return status;
 }
 
-/* Puts every key once. */
+/* The numbers if the mix adds; the other keys if it has more than adds and scans, or only scans. */
+static enum kv_status submit_all(const struct bench_plan *plan, struct preload *preload,
+                                 struct clientk_pipeline *pipeline)
+{
+    const uint32_t *weights = plan->mix.weights;
+    enum kv_status status = KV_OK;
+    if (weights[WORKLOAD_ADD] > 0)
+        status = submit_keys(plan, WORKLOAD_ADD, preload, pipeline);
+    bool others = plan->mix.total > weights[WORKLOAD_ADD] + weights[WORKLOAD_SCAN];
+    if (status == KV_OK && (others || weights[WORKLOAD_ADD] == 0))
+        status = submit_keys(plan, WORKLOAD_PUT, preload, pipeline);
+    return status;
+}
+
+/* Puts every key of the mix once. */
 static enum kv_status preload_keys(const struct context *context, const struct bench_plan *plan,
                                    struct kv_error *error)
 {

@@ -3,10 +3,13 @@
 #include <inttypes.h>
 #include <stddef.h>
 
+#include "common/parse.h"
+
 #define MAX_VALUE_BYTES (64u << 20)
 #define MAX_KEYS        UINT64_C(1000000000)
 #define MAX_SECONDS     1000000u
 #define MAX_RATE        1000000000u
+#define MAX_ADD         1000000000u
 
 #define FIELD(name) .offset = offsetof(struct bench_options, name)
 
@@ -105,6 +108,22 @@ const struct option_row bench_option_rows[] = {
      FIELD(scan_length),
      .min = 1,
      .max = 100000},
+    {.name = "scan-atomic",
+     .kind = OPTION_FLAG,
+     .help = "a scan lists all entries, each data file seen at one moment",
+     FIELD(scan_atomic)},
+    {.name = "add-most",
+     .kind = OPTION_NUMBER,
+     .argument = "N",
+     .help = "an add adds a random number from -N to N, but 0 (default: it adds 1)",
+     FIELD(add_most),
+     .min = 1,
+     .max = MAX_ADD},
+    {.name = "add-min",
+     .kind = OPTION_TEXT,
+     .argument = "MIN",
+     .help = "an add that would make the number smaller changes nothing (default: no bound)",
+     FIELD(add_min)},
     {.name = "warmup",
      .kind = OPTION_FRACTION,
      .argument = "SECONDS",
@@ -113,7 +132,7 @@ const struct option_row bench_option_rows[] = {
      .max = MAX_SECONDS},
     {.name = "preload",
      .kind = OPTION_FLAG,
-     .help = "put every key once before the run",
+     .help = "put every key of the mix once before the run (numbers for add: 0)",
      FIELD(preload)},
     {.name = "seed",
      .kind = OPTION_NUMBER,
@@ -166,6 +185,16 @@ static enum kv_status check(const struct bench_options *options, struct kv_error
     return KV_OK;
 }
 
+static enum kv_status take_bounds(struct bench_plan *plan, struct kv_error *error)
+{
+    const char *text = plan->options.add_min;
+    plan->add_min = INT64_MIN;
+    if (!text || parse_i64(text, INT64_MIN, INT64_MAX, &plan->add_min))
+        return KV_OK;
+    return kv_error_set(error, KV_USAGE, "--add-min: \"%.40s\" is not a whole number of 64 bits",
+                        text);
+}
+
 enum kv_status bench_plan_make(struct bench_plan *plan, const struct bench_options *options,
                                struct kv_error *error)
 {
@@ -175,6 +204,8 @@ enum kv_status bench_plan_make(struct bench_plan *plan, const struct bench_optio
         status = workload_mix_parse(options->mix, &plan->mix, error);
     if (status == KV_OK)
         status = workload_sizes_parse(options->value_size, MAX_VALUE_BYTES, &plan->sizes, error);
+    if (status == KV_OK)
+        status = take_bounds(plan, error);
     if (status != KV_OK)
         return status;
     distribution_init(&plan->distribution, (enum distribution_kind)options->distribution,

@@ -27,6 +27,9 @@ struct bench_options {
     int distribution; /* enum distribution_kind */
     double theta;
     uint64_t scan_length;
+    bool scan_atomic;    /* a scan lists everything, each data file at one moment */
+    uint64_t add_most;   /* adds add a number from -add_most to add_most but 0; 0: they add 1 */
+    const char *add_min; /* NULL: adds have no lower bound */
     double warmup_seconds;
     bool preload, verify;
     uint64_t seed;
@@ -42,6 +45,7 @@ struct bench_plan {
     struct workload_sizes sizes;
     struct distribution distribution;
     struct workload_values *values;
+    int64_t add_min; /* what a sum must not fall below */
 };
 
 /* KV_USAGE, KV_NO_MEMORY with a sentence. bench_plan_free is due in any case. */

@@ -21,7 +21,7 @@ static const struct quantile quantiles[] = {
 /* An answer that says "no" is no error of the store. */
 static bool is_error(enum kv_status status)
 {
-    return status != KV_OK && status != KV_NOT_FOUND;
+    return status != KV_OK && status != KV_NOT_FOUND && status != KV_OUT_OF_BOUNDS;
 }
 
 static void add_tally(struct bench_report *report, const struct bench_tally *tally)

@@ -97,8 +97,9 @@ static void draw(struct worker *worker, struct slot *slot, struct clientk_operat
         operation->value = workload_value(plan->values, slot->number,
                                           workload_sizes_draw(&plan->sizes, &worker->random));
     if (slot->kind == WORKLOAD_ADD) {
-        operation->delta = 1;
+        operation->delta = workload_delta(plan->options.add_most, &worker->random);
         operation->add = CLIENTK_ADD_DEFAULTS;
+        operation->add.min = plan->add_min;
     } else if (slot->kind == WORKLOAD_TOUCH) {
         operation->put.expiry_ms = clock_realtime_ms() + TOUCH_TTL_MS;
     }
@@ -111,13 +112,17 @@ static bool count_entry(void *context, const struct clientk_entry *entry)
     return true;
 }
 
-/* The next page of an endless round through the store. */
+/* The next page of an endless round through the store; or all of it. */
 static void run_scan(struct worker *worker, struct slot *slot)
 {
     uint64_t entries = 0;
+    const struct bench_options *options = &worker->plan->options;
+    struct kv_slice everything = kv_slice(NULL, 0);
     enum kv_status status =
-        clientk_scan(worker->thread->client, kv_slice(NULL, 0), false, &worker->scan_cursor,
-                     worker->plan->options.scan_length, count_entry, &entries);
+        options->scan_atomic
+            ? clientk_scan_atomic(worker->thread->client, everything, false, count_entry, &entries)
+            : clientk_scan(worker->thread->client, everything, false, &worker->scan_cursor,
+                           options->scan_length, count_entry, &entries);
     record(worker, slot, status, clock_monotonic_ns());
 }
 

@@ -141,6 +141,14 @@ void workload_key(char *out, size_t key_bytes, enum workload_kind kind, uint64_t
     memset(out + 1, '0', at - 1);
 }
 
+int64_t workload_delta(uint64_t most, struct random_state *random)
+{
+    if (most == 0)
+        return 1;
+    int64_t drawn = (int64_t)random_below(random, 2 * most);
+    return drawn < (int64_t)most ? drawn - (int64_t)most : drawn - (int64_t)most + 1;
+}
+
 struct workload_values {
     uint64_t seed;
     uint8_t bytes[];

@@ -61,6 +61,16 @@ for dispatch in pool event thread process; do
     check_equal 0 "$(daemon_processes)" "$dispatch: and nothing of it runs on"
 done
 
+# What the processes inherit is right with every way of reading.
+for reading in "--io pread" "--locking optimistic" "--locking global-mutex"; do
+    server_dir=$MQKV_TEST_DIR/${reading##* }
+    # shellcheck disable=SC2086
+    start_server --dispatch process --sync none $reading
+    check_status 0 "process $reading: reads and writes" client bench -n 8 --processes 4 -c 800 \
+        --keys 200 --preload --verify --mix get=60,put=20,exists=10,scan=10
+    stop_server
+done
+
 # A process that serves a request is killed: the client gets its answer all the same.
 server_dir=$MQKV_TEST_DIR/killed
 start_server --dispatch process -w 4

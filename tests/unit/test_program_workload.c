@@ -283,6 +283,26 @@ START_TEST(plans_that_make_no_sense_are_refused)
 }
 END_TEST
 
+START_TEST(deltas_are_all_drawn_but_zero)
+{
+    struct random_state random;
+    unsigned counts[21] = {0};
+    random_seed(&random, 5);
+    ck_assert_int_eq(workload_delta(0, &random), 1);
+    for (int i = 0; i < 20000; i++) {
+        int64_t delta = workload_delta(10, &random);
+        ck_assert(delta >= -10 && delta <= 10 && delta != 0);
+        counts[delta + 10]++;
+    }
+    for (int i = 0; i <= 20; i++)
+        ck_assert(i == 10 ? counts[i] == 0 : counts[i] > 800 && counts[i] < 1200);
+    for (int i = 0; i < 100; i++) {
+        int64_t delta = workload_delta(1, &random);
+        ck_assert(delta == 1 || delta == -1);
+    }
+}
+END_TEST
+
 Suite *suite_program_workload(void)
 {
     Suite *suite = suite_create("program_workload");
@@ -302,6 +322,7 @@ Suite *suite_program_workload(void)
     tcase_add_test(operations, keys_have_their_size_and_differ);
     tcase_add_test(operations, values_tell_key_size_and_seed);
     tcase_add_test(operations, plans_that_make_no_sense_are_refused);
+    tcase_add_test(operations, deltas_are_all_drawn_but_zero);
     suite_add_tcase(suite, operations);
     return suite;
 }
