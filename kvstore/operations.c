@@ -22,9 +22,9 @@ static bool key_is_valid(struct kv_slice key)
 
 /* Brings the whole record of a lookup that found one, sound. Holds: the file's lock, or a place among
  * the readers without one. */
-static enum kv_status verify_in(const struct kvstore *store, struct datafile *file,
-                                const struct generation *generation, enum window window,
-                                struct lookup *lookup)
+__attribute__((always_inline)) static inline enum kv_status
+verify_in(const struct kvstore *store, struct datafile *file, const struct generation *generation,
+          enum window window, struct lookup *lookup)
 {
     const struct logfile *log = &generation->log;
     enum record_verdict verdict =
