@@ -119,6 +119,7 @@ static void mirror(struct datafile *file, uint32_t hash, uint64_t offset)
 {
     struct record record;
     struct lookup lookup;
+    lookup.error = 0;
     uint64_t size_bytes;
     const struct logfile *log = &file->current->log;
     logfile_begin(log, WINDOW_MIRROR);

@@ -395,8 +395,8 @@ bool logfile_holds(const struct logfile *log, enum window window, uint64_t offse
         return false;
     struct record record;
     uint64_t size_bytes;
-    const uint8_t *at =
-        window_read(window, log->fd, offset, RECORD_MAX_HEADER_BYTES, log->allocated_bytes);
+    const uint8_t *at = window_read(window, log->fd, offset, RECORD_MAX_HEADER_BYTES,
+                                    offset + RECORD_MAX_HEADER_BYTES); /* without reading */
     return record_parse(at, LOGFILE_MAX_BYTES, &record, &size_bytes) != RECORD_VALID ||
            window_holds(window, offset, size_bytes);
 }
