@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvstore/allocator/allocator.h"
 #include "kvstore/lock.h"
 #include "kvstore/operations.h"
 
 /* One bucket of the hash table, and one fingerprint, for so many bytes of a shard. */
 #define BYTES_A_BUCKET 256u
 
-/* What the C library's malloc adds to a block, rounding included, on average. */
+/* What an allocator adds to a block, rounding included, on average. */
 #define ALLOCATION_BYTES 16u
 
 /* The small queue's part of a shard. */
@@ -48,6 +49,7 @@ struct ghost {
 
 /* Covered by the lock of its number. */
 struct shard {
+    const struct allocator *allocator; /* of the entries; the same in every shard */
     struct entry **buckets;
     struct ghost *ghosts;
     uint32_t bucket_mask; /* of both tables */
@@ -65,16 +67,15 @@ struct cache {
     struct shard shards[];
 };
 
-/* Values' memory comes from here alone. ----------------------------------------------------------- */
+static const struct allocator *const allocators[KVSTORE_ALLOCATOR_COUNT] = {
+    [KVSTORE_ALLOCATOR_SYSTEM] = &kv_allocator_system,
+    [KVSTORE_ALLOCATOR_LOCKED] = &kv_allocator_locked,
+    [KVSTORE_ALLOCATOR_THREAD_LOCAL] = &kv_allocator_thread_local,
+};
 
-static void *allocate(uint64_t bytes)
+const char *kvstore_allocator_name(enum kvstore_allocator allocator)
 {
-    return malloc(bytes);
-}
-
-static void release(void *block)
-{
-    free(block);
+    return (unsigned)allocator < KVSTORE_ALLOCATOR_COUNT ? allocators[allocator]->name : NULL;
 }
 
 /* Making and ending ------------------------------------------------------------------------------ */
@@ -98,7 +99,7 @@ static bool init_shard(struct shard *shard, uint64_t bytes)
     return shard->buckets && shard->ghosts;
 }
 
-struct cache *cache_create(uint64_t bytes, uint32_t datafiles)
+struct cache *cache_create(uint64_t bytes, uint32_t datafiles, enum kvstore_allocator allocator)
 {
     uint64_t shard_count = bytes / CACHE_SHARD_MIN_BYTES;
     if (shard_count > datafiles)
@@ -111,6 +112,7 @@ struct cache *cache_create(uint64_t bytes, uint32_t datafiles)
     bool made = cache->locks;
     while (made && cache->shard_count < shard_count) {
         struct shard *shard = &cache->shards[cache->shard_count++];
+        shard->allocator = allocators[allocator];
         made = init_shard(shard, bytes / shard_count);
         cache->table_bytes += bytes / shard_count - shard->max_bytes;
     }
@@ -129,7 +131,7 @@ void cache_free(struct cache *cache)
         for (int queue = 0; queue < QUEUES; queue++) {
             for (struct entry *entry = shard->queues[queue].oldest, *newer; entry; entry = newer) {
                 newer = entry->newer;
-                release(entry);
+                shard->allocator->release(entry);
             }
         }
         free(shard->buckets);
@@ -189,7 +191,7 @@ static void drop(struct shard *shard, struct entry **at)
     struct entry *entry = *at;
     *at = entry->next;
     dequeue(shard, entry);
-    release(entry);
+    shard->allocator->release(entry);
 }
 
 static void evict(struct shard *shard, struct entry *entry)
@@ -242,9 +244,10 @@ static void make_room(struct shard *shard, uint64_t bytes)
         advance(shard);
 }
 
-static struct entry *entry_of(uint32_t hash, const struct record *record)
+static struct entry *entry_of(const struct shard *shard, uint32_t hash, const struct record *record)
 {
-    struct entry *entry = allocate(sizeof *entry + record->key.size + record->value.size);
+    struct entry *entry =
+        shard->allocator->allocate(sizeof *entry + record->key.size + record->value.size);
     if (!entry)
         return NULL;
     entry->hash = hash;
@@ -306,12 +309,12 @@ void cache_put(struct cache *cache, uint32_t file, uint32_t hash, const struct r
     uint32_t number = file % cache->shard_count;
     if (cost > cache->shards[number].max_bytes / CACHE_ENTRY_SHARE)
         return;
-    struct entry *entry = entry_of(hash, record);
+    struct entry *entry = entry_of(&cache->shards[number], hash, record);
     if (!entry)
         return;
     struct shard *shard = lock_shard(cache, file, &number);
     if (*find(shard, hash, record->key)) { /* another reader was faster */
-        release(entry);
+        shard->allocator->release(entry);
     } else {
         bool comes_back = is_ghost(shard, hash);
         make_room(shard, cost);
@@ -349,4 +352,8 @@ void cache_statistics(struct cache *cache, struct kvstore_cache_statistics *stat
         }
         lockset_write_unlock(cache->locks, number);
     }
+    struct allocator_statistics memory;
+    cache->shards[0].allocator->statistics(&memory);
+    statistics->segment_bytes = memory.segment_bytes;
+    statistics->segment_free_bytes = memory.free_bytes;
 }

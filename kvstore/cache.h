@@ -48,7 +48,7 @@ struct cache;
 #define CACHE_ENTRY_SHARE     8u
 
 /* `bytes` in all, CACHE_SHARD_MIN_BYTES or more. NULL: out of memory. */
-struct cache *cache_create(uint64_t bytes, uint32_t datafiles);
+struct cache *cache_create(uint64_t bytes, uint32_t datafiles, enum kvstore_allocator allocator);
 void cache_free(struct cache *cache);
 
 /* As kvstore_get with the answer, KV_OK or KV_BUFFER_TOO_SMALL, in *status; false: the cache does not

@@ -84,6 +84,18 @@ enum kvstore_io { KVSTORE_IO_MMAP, KVSTORE_IO_PREAD, KVSTORE_IO_COUNT };
 /* "mmap", "pread"; NULL if out of range. */
 const char *kvstore_io_name(enum kvstore_io io);
 
+/* Where the memory of cached values comes from (kvstore/allocator/allocator.h). Without effect where
+ * nothing is cached. */
+enum kvstore_allocator {
+    KVSTORE_ALLOCATOR_SYSTEM,
+    KVSTORE_ALLOCATOR_LOCKED,
+    KVSTORE_ALLOCATOR_THREAD_LOCAL,
+    KVSTORE_ALLOCATOR_COUNT
+};
+
+/* "system" ...; NULL if out of range. */
+const char *kvstore_allocator_name(enum kvstore_allocator allocator);
+
 /* Start from {0}: every zero means its default. */
 struct kvstore_options {
     uint32_t datafiles; /* D; 0: the store's own, KVSTORE_DEFAULT_DATAFILES for a new one */
@@ -102,7 +114,8 @@ struct kvstore_options {
     uint64_t cache_bytes; /* memory for values that were read; 0: none; else at least
                                    KVSTORE_MIN_CACHE_BYTES. What counts, and which values are too
                                    large for it: cache.h */
-    bool no_read_verify;  /* reads do not check the record's checksum */
+    enum kvstore_allocator allocator;
+    bool no_read_verify; /* reads do not check the record's checksum */
 };
 
 /* Opens the store in `dir`, recovering each data file (kvstore/recovery.h). One process at a time:
@@ -339,9 +352,11 @@ struct kvstore_cache_statistics {
     uint64_t max_bytes;  /* options.cache_bytes */
     uint64_t used_bytes; /* its tables, and its entries with keys, values and bookkeeping */
     uint64_t entries;
-    uint64_t hits;      /* gets that found their key in it, since open */
-    uint64_t misses;    /* and those that had to look in the file */
-    uint64_t evictions; /* entries taken out to make room */
+    uint64_t hits;               /* gets that found their key in it, since open */
+    uint64_t misses;             /* and those that had to look in the file */
+    uint64_t evictions;          /* entries taken out to make room */
+    uint64_t segment_bytes;      /* that the allocator has of the system, for all of the process */
+    uint64_t segment_free_bytes; /* of those, free */
 };
 
 void kvstore_cache_statistics(struct kvstore *store, struct kvstore_cache_statistics *statistics);

@@ -56,6 +56,8 @@ static enum kv_status check_options(const struct kvstore_options *options, struc
         return kv_error_set(error, KV_USAGE,
                             "cache_bytes %" PRIu64 ": the least is %" PRIu64 ", or 0 for no cache",
                             options->cache_bytes, KVSTORE_MIN_CACHE_BYTES);
+    if (!kvstore_allocator_name(options->allocator))
+        return kv_error_set(error, KV_USAGE, "unknown allocator %u", (unsigned)options->allocator);
     if (!kvstore_io_name(options->io))
         return kv_error_set(error, KV_USAGE, "unknown way of reading files %u",
                             (unsigned)options->io);
@@ -132,7 +134,8 @@ static enum kv_status allocate_files(struct kvstore *store, struct kv_error *err
         store->readers = readers_create();
     bool cached = store->options.cache_bytes > 0;
     if (cached)
-        store->cache = cache_create(store->options.cache_bytes, store->datafiles);
+        store->cache =
+            cache_create(store->options.cache_bytes, store->datafiles, store->options.allocator);
     if (store->files)
         memset(store->files, 0, size);
     if (!store->files || !store->locks || (optimistic && !store->readers) ||

@@ -125,6 +125,16 @@ static bool parse_cache(const char *text, struct server_options *options)
            (options->cache_bytes == 0 || options->cache_bytes >= KVSTORE_MIN_CACHE_BYTES);
 }
 
+static bool parse_allocator(const char *text, struct server_options *options)
+{
+    for (int i = 0; i < KVSTORE_ALLOCATOR_COUNT; i++) {
+        options->allocator = (enum kvstore_allocator)i;
+        if (strcmp(text, kvstore_allocator_name(options->allocator)) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool parse_dispatch(const char *text, struct server_options *options)
 {
     return dispatch_model_parse(text, &options->dispatch);
@@ -253,6 +263,8 @@ static const struct option_row rows[] = {
      "prefer-writer|prefer-reader: who goes first at a lock (default prefer-writer)"},
     {"cache", 0, "SIZE", parse_cache, "0 or a size from 64k to 1024G (16M, 1G)",
      "memory for values that were read (default 0: none)"},
+    {"allocator", 0, "WHICH", parse_allocator, "system, locked or thread-local",
+     "system|locked|thread-local: memory of the cache (default system)"},
     {"dispatch", 0, "MODEL", parse_dispatch, "pool, event, thread or process",
      "pool|event|thread|process: who executes requests (default pool)"},
     {"io", 0, "HOW", parse_io, "mmap or pread",

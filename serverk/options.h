@@ -45,6 +45,7 @@ struct server_options {
     bool rwlock_given; /* it is refused with a strategy that has no reader-writer locks */
     enum kvstore_io io;
     uint64_t cache_bytes; /* 0: none */
+    enum kvstore_allocator allocator;
     enum lanes_mode lanes;
     enum request_order sched;
     uint32_t sched_queue; /* messages that may wait in the daemon, ORDER_COST */

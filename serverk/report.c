@@ -324,6 +324,9 @@ static void put_cache(const struct service *service, struct json *json)
     put_number(json, "hits", cache.hits);
     put_number(json, "misses", cache.misses);
     put_number(json, "evictions", cache.evictions);
+    put_text(json, "allocator", kvstore_allocator_name(service->options->allocator));
+    put_number(json, "segment_bytes", cache.segment_bytes);
+    put_number(json, "segment_free_bytes", cache.segment_free_bytes);
 }
 
 static bool put_session(void *context, struct session *session)

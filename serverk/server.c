@@ -49,6 +49,7 @@ static struct kvstore_options store_options(const struct server_options *options
                                     .locking = options->locking,
                                     .io = options->io,
                                     .cache_bytes = options->cache_bytes,
+                                    .allocator = options->allocator,
                                     .rwlock = options->rwlock,
                                     .durability = options->durability,
                                     .sync_interval_ms = options->sync_interval_ms,
@@ -156,6 +157,9 @@ static void log_start(const struct service *service)
     char datafiles[32], workers[64], lanes[LANE_PLAN_TEXT_BYTES], interval[16] = "";
     if (lanes_shortfall(service->lanes))
         log_warn("%s", lanes_shortfall(service->lanes));
+    if (options->allocator != KVSTORE_ALLOCATOR_SYSTEM && options->cache_bytes == 0)
+        log_warn("--allocator %s is without effect: there is no cache (--cache SIZE)",
+                 kvstore_allocator_name(options->allocator));
     if (options->durability == KVSTORE_SYNC_INTERVAL)
         snprintf(interval, sizeof interval, ":%u", options->sync_interval_ms);
     log_info(

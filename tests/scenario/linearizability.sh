@@ -45,7 +45,7 @@ for sched in priority cost; do
     stop_server
 done
 
-for options in "--io pread" "--cache 64k" "--io pread --cache 1M --locking optimistic"; do
+for options in "--io pread" "--cache 64k --allocator locked" "--cache 64k --allocator thread-local" "--io pread --cache 1M --locking optimistic"; do
     server_dir=$MQKV_TEST_DIR/${options//[ -]/}
     # shellcheck disable=SC2086
     start_server -w 2 $options

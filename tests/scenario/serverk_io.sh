@@ -7,7 +7,7 @@ cache_field() { # NAME
     client --format json stats cache | grep -o "\"$1\":[0-9]*" | cut -d : -f 2
 }
 
-start_server -d 1 --io pread --cache 64k
+start_server -d 1 --io pread --cache 64k --allocator locked
 client put hot warm >/dev/null
 client put cold ice >/dev/null
 client get hot >/dev/null
@@ -15,6 +15,8 @@ client get hot >/dev/null
 check_equal 1 "$(cache_field hits)" "the second get is a hit"
 check_equal 1 "$(cache_field misses)" "the first was a miss"
 check_equal 1 "$(cache_field entries)" "one entry is cached"
+check_equal 1 "$(($(cache_field segment_bytes) > $(cache_field segment_free_bytes)))" \
+    "it has its memory from the allocator"
 check_match "max_bytes +65536" "$(client stats cache)" "and in words"
 client put hot hotter >/dev/null
 check_equal hotter "$(client get hot)" "a write is seen at once"

@@ -69,7 +69,7 @@ START_TEST(the_bound_is_never_exceeded)
 {
     struct random_state random;
     random_seed(&random, 7);
-    struct cache *cache = cache_create(SMALL_CACHE_BYTES, 4);
+    struct cache *cache = cache_create(SMALL_CACHE_BYTES, 4, KVSTORE_ALLOCATOR_SYSTEM);
     for (unsigned i = 0; i < 20000; i++) {
         keep(cache, (unsigned)random_below(&random, 3000), 1, random_below(&random, 9000));
         struct kvstore_cache_statistics statistics = statistics_of(cache);
@@ -86,7 +86,7 @@ END_TEST
 
 START_TEST(a_value_beyond_its_share_is_not_kept)
 {
-    struct cache *cache = cache_create(SMALL_CACHE_BYTES, 1);
+    struct cache *cache = cache_create(SMALL_CACHE_BYTES, 1, KVSTORE_ALLOCATOR_SYSTEM);
     keep(cache, 1, 1, SMALL_CACHE_BYTES / CACHE_ENTRY_SHARE);
     ck_assert_uint_eq(statistics_of(cache).entries, 0);
     keep(cache, 1, 1, SMALL_CACHE_BYTES / CACHE_ENTRY_SHARE / 2);
@@ -100,7 +100,7 @@ END_TEST
 START_TEST(the_policy_on_a_trace_made_by_hand)
 {
     enum { HOT = 1, COMES_BACK = 2, PASSING = 1000, BYTES = 900 };
-    struct cache *cache = cache_create(SMALL_CACHE_BYTES, 1);
+    struct cache *cache = cache_create(SMALL_CACHE_BYTES, 1, KVSTORE_ALLOCATOR_SYSTEM);
     keep(cache, HOT, 1, BYTES);
     ck_assert(ask(cache, HOT, NULL));
     ck_assert(ask(cache, HOT, NULL));
@@ -120,7 +120,7 @@ END_TEST
 START_TEST(what_comes_back_soon_stays)
 {
     enum { GONE = 5, USED = 100, PASSING = 1000, LATER = 2000, BYTES = 900 };
-    struct cache *cache = cache_create(SMALL_CACHE_BYTES, 1);
+    struct cache *cache = cache_create(SMALL_CACHE_BYTES, 1, KVSTORE_ALLOCATOR_SYSTEM);
     for (unsigned i = 0; i < 40; i++) {
         keep(cache, USED + i, 1, BYTES);
         ck_assert(ask(cache, USED + i, NULL));
@@ -146,7 +146,7 @@ START_TEST(random_operations_against_a_model)
     static size_t sizes[KEYS];
     struct random_state random;
     random_seed(&random, (uint64_t)_i);
-    struct cache *cache = cache_create(SMALL_CACHE_BYTES, 3);
+    struct cache *cache = cache_create(SMALL_CACHE_BYTES, 3, KVSTORE_ALLOCATOR_SYSTEM);
     uint64_t hits = 0;
     memset(versions, 0, sizeof versions);
     for (uint64_t step = 1; step < 20000; step++) {

@@ -68,6 +68,7 @@ START_TEST(options_out_of_range_are_refused)
         {.create = true, .rwlock = KVSTORE_RWLOCK_COUNT},
         {.create = true, .rwlock = KVSTORE_PREFER_READER, .locking = KVSTORE_FILE_MUTEX},
         {.create = true, .rwlock = KVSTORE_PREFER_READER, .locking = KVSTORE_GLOBAL_MUTEX},
+        {.create = true, .allocator = KVSTORE_ALLOCATOR_COUNT},
         {.create = true, .durability = 17},
         {.create = true, .max_value_bytes = KVSTORE_MAX_VALUE_BYTES + 1},
         {.create = true, .compact_dead_percent = 101},
