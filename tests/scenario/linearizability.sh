@@ -53,6 +53,11 @@ for options in "--io pread" "--cache 64k --allocator locked" "--cache 64k --allo
     stop_server
 done
 
+server_dir=$MQKV_TEST_DIR/cost-thread
+start_server -w 4 --sched cost --dispatch thread
+judge "linearizable with --sched cost --dispatch thread" "$seed"
+stop_server
+
 server_dir=$MQKV_TEST_DIR/killed
 start_server -w 2
 "$MQKV_BUILD/tests/history_load" "$server_queue" $threads 400 60000 "$seed" >"$MQKV_TEST_DIR/judged" &
