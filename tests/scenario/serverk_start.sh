@@ -46,7 +46,9 @@ check_limit() {
 check_limit
 
 # Another daemon
-start_server -d 3
+start_server -d 3 --allocator locked
+check_match 'WARN --allocator locked is without effect' "$(cat "$server_log")" \
+    "an allocator without a cache is warned of"
 serverk 4 "$server_dir.*$server_pid|$server_pid.*$server_dir" "a directory that is in use" -f "$server_dir"
 mkdir "$MQKV_TEST_DIR/second"
 refused 4 "$server_queue.*$server_pid" "a queue that is in use" \
