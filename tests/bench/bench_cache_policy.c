@@ -239,7 +239,8 @@ static double hit_ratio(const struct policy *policy, enum trace trace, uint32_t 
         bool hit = policy->request(&cache, key_requested(trace, request, &random));
         hits += hit && request >= requests / 2;
     }
-    return (double)hits / (requests - requests / 2);
+    uint32_t counted = requests - requests / 2;
+    return (double)hits / counted;
 }
 
 int main(int argc, char **argv)
