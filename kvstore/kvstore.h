@@ -115,7 +115,10 @@ struct kvstore_options {
                                    KVSTORE_MIN_CACHE_BYTES. What counts, and which values are too
                                    large for it: cache.h */
     enum kvstore_allocator allocator;
-    bool no_read_verify; /* reads do not check the record's checksum */
+    bool no_read_verify;    /* reads do not check the record's checksum */
+    bool verify_every_read; /* also of records of 16 KiB and more that this process has written or
+                               verified already: else these are not checked again, until a sync
+                               fails */
 };
 
 /* Opens the store in `dir`, recovering each data file (kvstore/recovery.h). One process at a time:

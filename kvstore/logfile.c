@@ -59,8 +59,10 @@ static enum kv_status map_file(struct logfile *log, uint32_t datafiles, const ch
     for (uint64_t bytes = at_least(wanted, needed); bytes >= needed; bytes /= 2) {
         log->map = fileio->map(bytes, protection, log->fd);
         log->map_bytes = bytes;
-        if (log->map != MAP_FAILED)
+        if (log->map != MAP_FAILED) {
+            verified_init(&log->verified, bytes);
             return KV_OK;
+        }
         if (errno != ENOMEM)
             break;
     }
@@ -206,6 +208,7 @@ enum kv_status logfile_open(struct logfile *log, enum kvstore_io io, int dir_fd,
 
 void logfile_close(struct logfile *log)
 {
+    verified_free(&log->verified);
     if (log->map)
         fileio->unmap(log->map, log->map_bytes);
     if (log->fd >= 0)
@@ -302,6 +305,7 @@ enum kv_status logfile_append(struct logfile *log, const struct record *record,
         populate_ahead(log, end);
     record_write(log->map + offset, record, value_tail, log->identity.salt, offset);
     __atomic_store_n(&log->tail, end, __ATOMIC_RELEASE);
+    verified_note(&log->verified, offset, end - offset);
     return KV_OK;
 }
 
@@ -377,8 +381,16 @@ enum record_verdict logfile_read_before(const struct logfile *log, enum window w
 {
     if (!log->map)
         return read_by_call(log, window, offset, end, record, size_bytes);
-    return record_read(log->map + offset, end - offset, log->identity.salt, offset, record,
-                       size_bytes);
+    enum record_verdict verdict = record_read(log->map + offset, end - offset, log->identity.salt,
+                                              offset, record, size_bytes);
+    if (verdict == RECORD_VALID)
+        verified_note(&log->verified, offset, *size_bytes);
+    return verdict;
+}
+
+bool logfile_is_verified(const struct logfile *log, uint64_t offset, uint64_t size_bytes)
+{
+    return verified_has(&log->verified, offset, size_bytes);
 }
 
 enum record_verdict logfile_read(const struct logfile *log, enum window window, uint64_t offset,

@@ -24,6 +24,7 @@
 #include "kvstore/fileheader.h"
 #include "kvstore/kvstore.h"
 #include "kvstore/record.h"
+#include "kvstore/verified.h"
 #include "kvstore/window.h"
 
 /* Offsets in the index are 32 bits in units of 8 bytes. */
@@ -37,6 +38,7 @@ struct logfile {
     uint64_t allocated_bytes; /* <= map_bytes; may be touched */
     uint64_t tail;            /* where the next record goes, <= allocated_bytes */
     uint64_t populated_bytes; /* pages before are not worth populating (again) */
+    struct verified verified;
     struct file_identity identity;
     struct file_progress progress;
 };
@@ -95,6 +97,10 @@ bool logfile_is_end(const struct logfile *log, uint64_t offset);
 
 /* The end of the last byte after the tail that is not zero; the tail if there is none. KV_IO ... */
 enum kv_status logfile_find_remains(const struct logfile *log, uint64_t *end);
+
+/* Did this process write or verify the record itself? Only ever true of a large one (verified.h) in a
+ * mapping: what a call reads may come from the disk each time. */
+bool logfile_is_verified(const struct logfile *log, uint64_t offset, uint64_t size_bytes);
 
 /* Asks for the head of the record at an offset below the tail, without waiting for it. */
 void logfile_prefetch(const struct logfile *log, uint64_t offset);

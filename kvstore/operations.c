@@ -27,10 +27,12 @@ verify_in(const struct kvstore *store, struct datafile *file, const struct gener
           enum window window, struct lookup *lookup)
 {
     const struct logfile *log = &generation->log;
+    bool trusted = store->options.no_read_verify ||
+                   (!store->options.verify_every_read &&
+                    logfile_is_verified(log, lookup->offset, lookup->size_bytes));
     enum record_verdict verdict =
-        store->options.no_read_verify
-            ? logfile_load(log, window, lookup->offset, &lookup->record, &lookup->size_bytes)
-            : logfile_read(log, window, lookup->offset, &lookup->record, &lookup->size_bytes);
+        trusted ? logfile_load(log, window, lookup->offset, &lookup->record, &lookup->size_bytes)
+                : logfile_read(log, window, lookup->offset, &lookup->record, &lookup->size_bytes);
     if (verdict == RECORD_VALID)
         return KV_OK;
     return verdict == RECORD_UNREADABLE

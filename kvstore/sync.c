@@ -268,6 +268,7 @@ void sync_give_up(struct sync *sync, uint32_t number, int error_number)
     struct kvstore *store = sync->store;
     lockset_write_lock(store->locks, number);
     store->files[number].read_only = true;
+    verified_distrust(&store->files[number].current->log.verified);
     lockset_write_unlock(store->locks, number);
 
     pthread_mutex_lock(&sync->mutex);

@@ -135,6 +135,12 @@ static bool parse_allocator(const char *text, struct server_options *options)
     return false;
 }
 
+static bool parse_verify(const char *text, struct server_options *options)
+{
+    options->verify_every_read = strcmp(text, "every") == 0;
+    return options->verify_every_read || strcmp(text, "first") == 0;
+}
+
 static bool parse_dispatch(const char *text, struct server_options *options)
 {
     return dispatch_model_parse(text, &options->dispatch);
@@ -256,6 +262,8 @@ static const struct option_row rows[] = {
      "request queue (default " WIRE_DEFAULT_QUEUE_NAME ")"},
     {"sync", 0, "WHEN", parse_sync, "none, interval, interval:MS (1..3600000) or always",
      "none|interval[:MS]|always (default interval:1000)"},
+    {"verify", 0, "WHEN", parse_verify, "first or every",
+     "first|every: which reads of values from 16 KiB on are verified (default first)"},
     {"locking", 0, "STRATEGY", parse_locking,
      "file-rwlock, file-mutex, global-rwlock, global-mutex or optimistic",
      "file-rwlock|file-mutex|global-rwlock|global-mutex|optimistic (default file-rwlock)"},

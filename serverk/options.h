@@ -41,6 +41,7 @@ struct server_options {
     enum kvstore_durability durability;
     uint32_t sync_interval_ms;
     enum kvstore_locking locking;
+    bool verify_every_read;
     enum kvstore_rwlock rwlock;
     bool rwlock_given; /* it is refused with a strategy that has no reader-writer locks */
     enum kvstore_io io;

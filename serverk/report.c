@@ -152,6 +152,7 @@ static void put_server(const struct service *service, struct json *json)
         put_text(json, "rwlock", kvstore_rwlock_name(options->rwlock));
     put_number(json, "lock_memory_bytes", kvstore_lock_memory_bytes(service->store));
     put_text(json, "io", kvstore_io_name(options->io));
+    put_text(json, "verify", options->verify_every_read ? "every" : "first");
     put_text(json, "sync", durability_name(options->durability));
     if (options->durability == KVSTORE_SYNC_INTERVAL)
         put_number(json, "sync_interval_ms", options->sync_interval_ms);

@@ -53,7 +53,8 @@ static struct kvstore_options store_options(const struct server_options *options
                                     .rwlock = options->rwlock,
                                     .durability = options->durability,
                                     .sync_interval_ms = options->sync_interval_ms,
-                                    .max_value_bytes = options->max_value_bytes};
+                                    .max_value_bytes = options->max_value_bytes,
+                                    .verify_every_read = options->verify_every_read};
 }
 
 static struct lanes_options lanes_options(const struct server_options *options)

@@ -2,6 +2,7 @@
  * Damaged stores: whatever is flipped or cut off, what is read is right, or the damage is told.
  */
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,8 @@
 #include "kvstore/fileheader.h"
 #include "kvstore/kvstore.h"
 #include "kvstore/record.h"
+#include "kvstore/verified.h"
+#include "tests/support/fault.h"
 #include "tests/support/known_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/no_sync.h"
@@ -349,6 +352,89 @@ START_TEST(the_sweeper_leaves_a_damaged_record)
 }
 END_TEST
 
+/* Large records ---------------------------------------------------------------------------------- */
+
+#define SMALL_KEY        "small"
+#define LARGE_KEY        "large"
+#define LARGE_BYTES      (3 * VERIFIED_MIN_BYTES)
+#define SMALL_BYTES      (VERIFIED_MIN_BYTES - RECORD_HEADER_BYTES - sizeof SMALL_KEY - 7)
+#define SMALL_VALUE_AT   (FILE_HEADER_BYTES + 100)
+#define LARGE_VALUE_AT   (FILE_HEADER_BYTES + VERIFIED_MIN_BYTES + 100)
+#define LARGE_OTHER_PAGE (LARGE_VALUE_AT + 16384)
+
+static enum kv_status get_large(struct kvstore *store, const char *key)
+{
+    static char value[LARGE_BYTES];
+    return kvstore_get(store, KEY(key), value, sizeof value, NULL);
+}
+
+/* One record just below the size that is noted, and a large one behind it. */
+static struct kvstore *open_with_large(bool verify_every_read)
+{
+    static const char value[LARGE_BYTES];
+    const struct kvstore_options options = {
+        .create = true, .datafiles = 1, .verify_every_read = verify_every_read};
+    struct kvstore *store = must_open(dir, &options);
+    ck_assert_int_eq(kvstore_put(store, KEY(SMALL_KEY), kv_slice(value, SMALL_BYTES), NULL, NULL),
+                     KV_OK);
+    ck_assert_int_eq(kvstore_put(store, KEY(LARGE_KEY), kv_slice(value, sizeof value), NULL, NULL),
+                     KV_OK);
+    return store;
+}
+
+START_TEST(a_large_record_that_was_written_here_is_not_verified_again)
+{
+    struct kvstore *store = open_with_large(false);
+    flip_in_file(SMALL_VALUE_AT);
+    flip_in_file(LARGE_VALUE_AT);
+    ck_assert_int_eq(get_large(store, SMALL_KEY), KV_CORRUPT);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
+    must_close(store);
+}
+END_TEST
+
+START_TEST(every_read_verifies_if_asked_to)
+{
+    struct kvstore *store = open_with_large(true);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
+    flip_in_file(LARGE_VALUE_AT);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_CORRUPT);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_CORRUPT);
+    must_close(store);
+}
+END_TEST
+
+/* The checkpoint spares the open the reading. */
+START_TEST(a_large_record_is_verified_when_it_is_first_read)
+{
+    must_close(open_with_large(false));
+    flip_in_file(LARGE_VALUE_AT);
+    struct kvstore *store = must_open(dir, &(struct kvstore_options){0});
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_CORRUPT);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_CORRUPT); /* it is not noted for that */
+    flip_in_file(LARGE_VALUE_AT);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
+    flip_in_file(LARGE_OTHER_PAGE);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
+    must_close(store);
+}
+END_TEST
+
+/* The kernel may have dropped what it could not write. */
+START_TEST(after_a_failed_sync_every_read_verifies)
+{
+    struct kvstore *store = open_with_large(false);
+    log_set_level(LOG_LEVEL_ERROR - 1);
+    fault_install(
+        &(struct fault_plan){.call = FAULT_SYNC_DATA, .nth = 1, .length = 1, .error = EIO});
+    ck_assert_int_eq(kvstore_sync(store), KV_NOT_DURABLE);
+    fault_clear();
+    flip_in_file(LARGE_VALUE_AT);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_CORRUPT);
+    kvstore_close(store, NULL);
+}
+END_TEST
+
 Suite *suite_kvstore_damage(void)
 {
     Suite *suite = suite_create("kvstore damage");
@@ -364,6 +450,10 @@ Suite *suite_kvstore_damage(void)
     tcase_add_loop_test(tests, a_put_without_a_condition_replaces_a_damaged_record, 0, 4);
     tcase_add_loop_test(tests, a_delete_without_a_condition_removes_a_damaged_record, 0, 4);
     tcase_add_test(tests, the_sweeper_leaves_a_damaged_record);
+    tcase_add_test(tests, a_large_record_that_was_written_here_is_not_verified_again);
+    tcase_add_test(tests, every_read_verifies_if_asked_to);
+    tcase_add_test(tests, a_large_record_is_verified_when_it_is_first_read);
+    tcase_add_test(tests, after_a_failed_sync_every_read_verifies);
     suite_add_tcase(suite, tests);
     return suite;
 }

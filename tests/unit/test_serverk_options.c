@@ -117,6 +117,11 @@ START_TEST(long_forms_with_equals_sign)
     ck_assert_int_eq(parse("--rwlock prefer-writer --locking optimistic"), OPTIONS_RUN);
     ck_assert_int_eq(options.locking, KVSTORE_OPTIMISTIC);
     ck_assert_int_eq(options.rwlock, KVSTORE_PREFER_WRITER);
+    ck_assert(!options.verify_every_read);
+    ck_assert_int_eq(parse("--verify=every"), OPTIONS_RUN);
+    ck_assert(options.verify_every_read);
+    ck_assert_int_eq(parse("--verify every --verify first"), OPTIONS_RUN);
+    ck_assert(!options.verify_every_read);
 }
 END_TEST
 
@@ -157,6 +162,7 @@ static const char *const refused[][3] = {
     {"--mode -1", "--mode", "'-1'"},
     {"--group nosuchgroup", "--group", "'nosuchgroup'"},
     {"--replicas 2", "--replicas", "serverk -h"},
+    {"--verify never", "--verify", "'never'"},
     {"--rwlock fair", "--rwlock", "'fair'"},
     {"--rwlock prefer-reader --locking file-mutex", "--rwlock", "file-mutex"},
     {"--locking global-mutex --rwlock prefer-writer", "--rwlock", "global-mutex"},
