@@ -82,7 +82,7 @@ def of(study, rows, raw_rows, manifest):
         responses=_metrics_table(study, here, "Response times", RESPONSES),
         costs=_metrics_table(study, here, "What a request costs", COSTS),
         fixed=study.fixed,
-        noise=noise_text(raw_rows, study.knob),
+        noise=noise_text(raw_rows, "series", study.knob),
         machine=machine_lines(manifest),
     )
 
@@ -92,9 +92,9 @@ def heading(study, metric):
     return f"{name}, {unit}" if unit else name
 
 
-def noise_text(raw_rows, *keys):
-    """keys: the columns that, with the repeat, tell one run from another, beside the series."""
-    kept = noise.quietest(raw_rows, *keys) if keys else raw_rows
+def noise_text(raw_rows, *columns):
+    """columns: those that, with the repeat, tell one run from another."""
+    kept = noise.quietest(raw_rows, *columns)
     disturbed = [noise.disturbance_pct(row) or 0.0 for row in kept]
     noisy = sum(noise.is_noisy(row) for row in kept)
     text = (
@@ -105,7 +105,8 @@ def noise_text(raw_rows, *keys):
     again = len(raw_rows) - len(kept)
     if again:
         text += (
-            f" {again} more attempts were made at runs that did at first; the quietest attempt counts,"
+            f" {again} more {'attempt was' if again == 1 else 'attempts were'} made at runs that did at"
+            " first; the quietest attempt counts,"
             " raw.csv has all."
         )
     errors = sum(float(row.get("errors") or 0) for row in raw_rows)
@@ -139,10 +140,10 @@ def number(value):
 
 
 def _busy(study, raw_rows):
-    kept = noise.quietest(raw_rows, study.knob)
+    kept = noise.quietest(raw_rows, "series", study.knob)
     if sum(map(noise.is_noisy, kept)) <= len(kept) * NOISY_SHARE:
         return ""
-    return noise_text(raw_rows, study.knob)
+    return noise_text(raw_rows, "series", study.knob)
 
 
 def _comparing(study):

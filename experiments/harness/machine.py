@@ -75,6 +75,16 @@ class CpuWindow:
         return busy / TICKS_PER_SECOND, stolen / TICKS_PER_SECOND, total / TICKS_PER_SECOND
 
 
+def disturbance(ended, own_s):
+    """Columns of a row: what was stolen, and what others used. ended: of CpuWindow.end(); own_s: CPU
+    time used for the run meanwhile."""
+    busy_s, stolen_s, total_s = ended
+    return {
+        "steal_pct": f"{100 * stolen_s / max(total_s, 1e-9):.2f}",
+        "foreign_cpu_pct": f"{100 * max(busy_s - own_s, 0.0) / max(total_s, 1e-9):.2f}",
+    }
+
+
 def _cpu_ticks():
     with open("/proc/stat", encoding="ascii") as file:
         # user nice system idle iowait irq softirq steal: see proc(5)

@@ -18,15 +18,27 @@ def is_noisy(row, limit_pct=NOISY_PCT):
     return pct is not None and pct > limit_pct
 
 
+def add_option(parser):
+    parser.add_argument(
+        "--noise-limit",
+        type=float,
+        default=NOISY_PCT,
+        metavar="PCT",
+        help="runs are repeated, a few times at most, if more than so much of the machine's CPU was"
+        " stolen or used by others (default: %(default)g; 100: none are)",
+    )
+
+
 def attempt_of(row):
     return int(row.get("attempt") or 1)
 
 
-def quietest(raw_rows, *keys):
-    """One row for each run: of several attempts the one least disturbed, the earlier if equal."""
+def quietest(raw_rows, *columns):
+    """One row for each run: of several attempts the one least disturbed, the earlier if equal.
+    columns: those that, with the repeat, tell one run from another."""
     best = {}
     for row in raw_rows:
-        run = tuple(row[key] for key in ("series", *keys, "repeat"))
+        run = tuple(row[column] for column in (*columns, "repeat"))
         if run not in best or (disturbance_pct(row) or 0) < (disturbance_pct(best[run]) or 0):
             best[run] = row
     return list(best.values())
@@ -35,19 +47,23 @@ def quietest(raw_rows, *keys):
 class Again:
     """Decides which runs are repeated, so that it ends on any machine: a run has ATTEMPTS_MAX
     attempts, all repetitions together AGAIN_SHARE of the runs, and after GIVE_UP noisy ones in a row
-    there are no more. The rows on disk are all that it knows, so an interrupted study goes on."""
+    there are no more. The rows on disk are all that it knows, so an interrupted study goes on.
+    key_of(row): of the row's run; a run may have several rows."""
 
-    def __init__(self, raw_rows, runs, limit_pct):
+    def __init__(self, raw_rows, runs, limit_pct, key_of):
         self.limit_pct = limit_pct
+        self.key_of = key_of
         self.rows = list(raw_rows)
         self.most = int(runs * AGAIN_SHARE)
 
     def add(self, row):
         self.rows.append(row)
 
-    def next(self, key_of):
-        """(key, number of the next attempt) of a run to repeat, or None. key_of(row): of its run."""
-        repeated = [row for row in self.rows if attempt_of(row) > 1]
+    def next(self, among=None):
+        """(key, number of the next attempt) of a run to repeat, or None. among: the keys of the runs
+        that can be repeated now; None: all can."""
+        by_attempt = {(self.key_of(row), attempt_of(row)): row for row in self.rows}
+        repeated = [row for (_, attempt), row in by_attempt.items() if attempt > 1]
         last = repeated[-GIVE_UP:]
         if len(repeated) >= self.most or (
             len(last) == GIVE_UP and all(is_noisy(row, self.limit_pct) for row in last)
@@ -55,14 +71,14 @@ class Again:
             return None
         attempts = {}
         quiet = set()
-        for row in self.rows:
-            attempts[key_of(row)] = max(attempts.get(key_of(row), 0), attempt_of(row))
+        for (key, attempt), row in by_attempt.items():
+            attempts[key] = max(attempts.get(key, 0), attempt)
             if not is_noisy(row, self.limit_pct):
-                quiet.add(key_of(row))
+                quiet.add(key)
         open_runs = [
             (count, key)
             for key, count in attempts.items()
-            if key not in quiet and count < ATTEMPTS_MAX
+            if key not in quiet and count < ATTEMPTS_MAX and (among is None or key in among)
         ]
         if not open_runs:
             return None

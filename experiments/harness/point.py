@@ -122,7 +122,7 @@ def measured_load(command, expected_s, daemon):
 
     output, client = processes.run_load(command, expected_s)
 
-    busy_s, stolen_s, total_s = window.end()
+    ended = window.end()
     own_s = processes.own_cpu_s() - own_before_s
     memory_kib = 0
     after = before
@@ -133,14 +133,12 @@ def measured_load(command, expected_s, daemon):
     row = _parse_row(output, command)
     operations = max(float(row["ops"]), 1.0)
     server = processes.Cost(after.cpu_s - before.cpu_s, after.switches - before.switches)
-    foreign_s = max(busy_s - server.cpu_s - client.cpu_s - own_s, 0.0)
     row["server_cpu_us_per_op"] = f"{server.cpu_s * 1e6 / operations:.4f}"
     row["server_switches_per_op"] = f"{server.switches / operations:.4f}"
     row["server_peak_memory_kib"] = memory_kib
     row["client_cpu_us_per_op"] = f"{client.cpu_s * 1e6 / operations:.4f}"
     row["client_switches_per_op"] = f"{client.switches / operations:.4f}"
-    row["steal_pct"] = f"{100 * stolen_s / max(total_s, 1e-9):.2f}"
-    row["foreign_cpu_pct"] = f"{100 * foreign_s / max(total_s, 1e-9):.2f}"
+    row |= machine.disturbance(ended, server.cpu_s + client.cpu_s + own_s)
     row["load_average"] = f"{load_average:.2f}"
     return row
 

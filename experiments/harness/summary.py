@@ -59,7 +59,7 @@ def ratio(one, other, metric):
 def summarise(study, raw_rows):
     """Rows of every series in the order of the study, then the published ones. Of a run that was
     repeated the quietest attempt counts."""
-    kept = noise.quietest(raw_rows, study.knob)
+    kept = noise.quietest(raw_rows, "series", study.knob)
     kept = [row | _computed(study, row) for row in kept]
     rows = []
     for series in study.series:

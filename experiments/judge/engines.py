@@ -16,22 +16,22 @@ def measure(cases, ledger):
     units = {}
     for case in cases:
         units.setdefault((case.options["threads"], case.options["sync"]), []).append(case)
-    for repeat in ledger.repeats():
+    order = []
+    for repeat in ledger.repeats("engines"):
         for unit in ledger.shuffled(units, "engines", repeat):
-            case = units[unit][0]
-            for engine in ledger.shuffled(case.systems, "engines", repeat, unit):
-                if ledger.missing(case, engine, repeat):
-                    names = {other.name for other in units[unit]}
-                    ledger.run(
-                        case,
-                        engine,
-                        repeat,
-                        lambda: _run(case, names, engine, ledger, repeat),
-                        lambda row: f"{float(row['ops_per_s']):,.0f} puts/s",
-                    )
+            for engine in ledger.shuffled(units[unit][0].systems, "engines", repeat, unit):
+                missing = [case for case in units[unit] if ledger.missing(case, engine, repeat)]
+                order.append(((missing or units[unit])[0], engine, repeat))
+    names = {case.name for case in cases}
+    ledger.measure(
+        order,
+        lambda case, engine, repeat: _run(case, names, engine, ledger, repeat),
+        lambda row: f"{float(row['ops_per_s']):,.0f} {row['phase']}s/s",
+    )
 
 
 def _run(case, names, engine, ledger, repeat):
+    """names: of the cases whose rows are wanted."""
     threads, sync = case.options["threads"], case.options["sync"]
     keys = ledger.profile.choose(case.options["keys"])
     with Workplace(ledger.places.store_parent) as place:

@@ -15,16 +15,16 @@ CLIENTS_A_PROCESS = 5
 
 def measure(cases, ledger):
     for case in cases:
-        for repeat in ledger.repeats():
-            for system in ledger.shuffled(case.systems, "idle", repeat):
-                if ledger.missing(case, system, repeat):
-                    ledger.run(
-                        case,
-                        system,
-                        repeat,
-                        lambda: _run(case, system, ledger),
-                        lambda row: f"{row['idle_cpu_us_per_s']} us of CPU a second",
-                    )
+        order = [
+            (case, system, repeat)
+            for repeat in ledger.repeats("idle")
+            for system in ledger.shuffled(case.systems, "idle", repeat)
+        ]
+        ledger.measure(
+            order,
+            lambda case, system, repeat: _run(case, system, ledger),
+            lambda row: f"{row['idle_cpu_us_per_s']} us of CPU a second",
+        )
 
 
 def _run(case, system, ledger):

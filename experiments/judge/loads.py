@@ -17,42 +17,40 @@ QUIET_TIMEOUT_S = 3
 def measure(cases, ledger):
     for name in dict.fromkeys(case.environment for case in cases):
         of_environment = [case for case in cases if case.environment == name]
-        todo = [
+        order = [
             (case, system, repeat)
-            for repeat in ledger.repeats()
+            for repeat in ledger.repeats("loads")
             for case in ledger.shuffled(of_environment, name, repeat)
             for system in ledger.shuffled(case.systems, name, repeat, case.name)
-            if ledger.missing(case, system, repeat)
         ]
-        if todo:
-            _measure_environment(ENVIRONMENTS[name], todo, ledger)
+        if ledger.has_work(order):
+            _measure_environment(ENVIRONMENTS[name], order, ledger)
 
 
-def _measure_environment(environment, todo, ledger):
+def _measure_environment(environment, order, ledger):
     keys = ledger.profile.choose(environment.keys)
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(Workplace(ledger.places.store_parent))
         servers = {}
-        for name in dict.fromkeys(system for _, system, _ in todo if system != "echo"):
+        for name in dict.fromkeys(system for _, system, _ in order if system != "echo"):
             server = Server(
                 SYSTEMS[name], ledger.places, place.folder / name, place.queue(), environment.sync
             )
             servers[name] = stack.enter_context(server)
             server.wait_until_it_answers()
             server.fill(keys, environment.value_bytes, ledger.seed)
-        for case, system, repeat in todo:
+
+        def run(case, system, repeat):
             _wait_until_quiet(servers.values())
             options = (
                 f"{case.load} -L {environment.value_bytes} --keys {keys} --key-size {KEY_BYTES}"
                 f" --seed {ledger.load_seed(repeat)}"
             )
-            ledger.run(
-                case,
-                system,
-                repeat,
-                lambda: _run(case, system, options, servers, place, ledger),
-                lambda row: f"{float(row['ops_per_s']):,.0f} ops/s, p99 {row['p99_us']} us",
-            )
+            return _run(case, system, options, servers, place, ledger)
+
+        ledger.measure(
+            order, run, lambda row: f"{float(row['ops_per_s']):,.0f} ops/s, p99 {row['p99_us']} us"
+        )
 
 
 def _run(case, system, options, servers, place, ledger):

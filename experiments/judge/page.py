@@ -3,9 +3,10 @@
 import json
 import string
 
-from harness import content, report, summary
+from harness import content, noise, report, summary
 from judge import table
 from judge.cases import all_cases
+from judge.rows import key_of
 from judge.verdicts import judge, label
 
 NOT_YET = "(Not measured in this run.)"
@@ -26,6 +27,7 @@ def render(template, cases, figures, raw_rows, manifest, studies, microbench):
         noise=_noise(raw_rows),
         profile=profile["name"],
         repeats=profile["repeats"],
+        slow_repeats=profile["slow_repeats"],
         measure_s=f"{profile['measure_s']:g}",
         seed=manifest["seed"],
         versions="\n".join(f"- {line}" for line in manifest["peer_versions"]),
@@ -59,8 +61,11 @@ def study_section(folder, study, picture):
 
 
 def _noise(raw_rows):
-    watched = [row for row in raw_rows if row["steal_pct"]]  # the other kinds have no such columns
-    return content.noise_text(watched) if watched else ""
+    """Attempts count once, also those that have several rows."""
+    attempts = {
+        (key_of(row), noise.attempt_of(row)): row for row in raw_rows if not row["failure"]
+    }
+    return content.noise_text(list(attempts.values()), "case", "system") if attempts else ""
 
 
 def _field(section):

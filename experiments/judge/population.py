@@ -21,12 +21,14 @@ def measure(cases, ledger):
     systems = list(dict.fromkeys(system for case in cases for system in case.systems))
     case = cases[0]
     keys = ledger.profile.choose(case.options["keys"])
-    for repeat in ledger.repeats():
-        for system in ledger.shuffled(systems, "population", repeat):
-            if ledger.missing(case, system, repeat):
-                ledger.run(
-                    case, system, repeat, lambda: _run(system, keys, ledger, repeat), _headline
-                )
+    order = [
+        (case, system, repeat)
+        for repeat in ledger.repeats("population")
+        for system in ledger.shuffled(systems, "population", repeat)
+    ]
+    ledger.measure(
+        order, lambda case, system, repeat: _run(system, keys, ledger, repeat), _headline
+    )
 
 
 def _headline(row):

@@ -1,6 +1,5 @@
 """One row a run, in raw.csv; and the ledger that measures what is still missing there."""
 
-import csv
 import pathlib
 import random
 import shutil
@@ -8,10 +7,11 @@ import tempfile
 import time
 from dataclasses import dataclass
 
-from harness import HarnessError
+from harness import HarnessError, machine, noise, processes
+from harness.progress import Progress
 
 COLUMNS = (
-    "case,system,repeat,started_utc,seed,ops,seconds,ops_per_s,megabytes_per_s,"
+    "case,system,repeat,attempt,noisy,started_utc,seed,ops,seconds,ops_per_s,megabytes_per_s,"
     "mean_us,p50_us,p90_us,p99_us,p999_us,max_us,errors,not_found,"
     "threads,processes,mix,batch,value_bytes,keys,"
     "server_cpu_us_per_op,server_switches_per_op,client_cpu_us_per_op,client_switches_per_op,"
@@ -20,11 +20,14 @@ COLUMNS = (
     "steal_pct,foreign_cpu_pct,load_average,failure"
 ).split(",")
 
+SLOW_KINDS = ("population", "idle", "engines")  # of cases: a run takes many times measure_s
+
 
 @dataclass(frozen=True)
 class Profile:
     name: str
     repeats: int
+    slow_repeats: int  # of SLOW_KINDS
     warmup_s: float
     measure_s: float
 
@@ -38,30 +41,51 @@ class Profile:
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile("smoke", 1, 0, 0.1),
-        Profile("quick", 5, 0.2, 1),
-        Profile("full", 5, 1, 5),
+        Profile("smoke", 1, 1, 0, 0.1),
+        Profile("quick", 5, 3, 0.2, 0.8),
+        Profile("full", 5, 5, 1, 5),
     )
 }
 
 
-class Ledger:
-    """Runs what is not yet in the results, in a seeded order, and keeps a row of each."""
+def run_key(case_name, system, repeat):
+    """Of a run: cases that come out of one run have one key."""
+    return case_name.replace("engine-get-", "engine-put-"), system, int(repeat)
 
-    def __init__(self, results, profile, places, seed, progress):
+
+def key_of(row):
+    return run_key(row["case"], row["system"], row["repeat"])
+
+
+class Ledger:
+    """Runs what is not yet in the results, in a seeded order, and keeps a row of each. cases: those
+    that are to be measured."""
+
+    def __init__(self, cases, results, profile, places, seed, noise_limit_pct):
         self.results = results
         self.profile = profile
         self.places = places
         self.seed = seed
-        self.progress = progress
-        self.done = points_done(results.raw_path)
-        self.started = 0
+        self.noise_limit_pct = noise_limit_pct
+        runs = {
+            (case.name, system, repeat): run_key(case.name, system, repeat)
+            for case in cases
+            for system in case.systems
+            for repeat in self.repeats(case.kind)
+        }
+        keys = set(runs.values())
+        earlier = [row for row in results.rows() if key_of(row) in keys]
+        self.done = {(row["case"], row["system"], int(row["repeat"])) for row in earlier}
+        self.again = noise.Again(earlier, len(keys), noise_limit_pct, key_of)
+        missing = {key for run, key in runs.items() if run not in self.done}
+        self.progress = Progress("bench", len(missing))
 
     def missing(self, case, system, repeat):
         return (case.name, system, repeat) not in self.done
 
-    def repeats(self):
-        return range(1, self.profile.repeats + 1)
+    def repeats(self, kind):
+        slow = kind in SLOW_KINDS
+        return range(1, (self.profile.slow_repeats if slow else self.profile.repeats) + 1)
 
     def shuffled(self, things, *salt):
         """The same for the same seed and salt, so that a resumed run keeps its order."""
@@ -72,22 +96,47 @@ class Ledger:
     def load_seed(self, repeat):
         return self.seed * 1000 + repeat
 
-    def run(self, case, system, repeat, measure, headline):
-        """Calls `measure`, which gives a dict of columns, or several as {case name: columns}. A run
-        that fails becomes a row that says so: the others are measured all the same."""
+    def has_work(self, order):
+        return any(self.missing(*at) for at in order) or bool(self.again.next(_by_key(order)))
+
+    def measure(self, order, run, headline):
+        """Of `order`, each (case, system, repeat), what is missing; then what was disturbed once more,
+        as often as noise.Again allows. run(case, system, repeat) gives a dict of columns, or several
+        as {case name: columns}; headline(columns) what is told of it."""
+        for at in order:
+            if self.missing(*at):
+                self._attempt(at, 1, run, headline)
+        by_key = _by_key(order)
+        while repeated := self.again.next(by_key):
+            key, attempt = repeated
+            self.progress.one_more()
+            self._attempt(by_key[key], attempt, run, headline)
+
+    def _attempt(self, at, attempt, run, headline):
+        """A run that fails becomes a row that says so: the others are measured all the same."""
+        case, system, _ = at
         started = utc_now()
+        window = machine.CpuWindow()
+        own_before_s = processes.own_and_children_cpu_s()
         try:
-            measured = measure()
+            measured = run(*at)
         except HarnessError as error:
             measured = {"failure": " ".join(str(error).split())[:300]}
+        # Of the whole run; a load has taken it more closely, with servers that live on.
+        whole = machine.disturbance(window.end(), processes.own_and_children_cpu_s() - own_before_s)
         named = measured if all(isinstance(v, dict) for v in measured.values()) else None
         for name, figures in (named or {case.name: measured}).items():
-            self._add(name, system, repeat, started, figures)
+            row = self._add(name, at, attempt, started, whole | figures)
         shown = next(iter(named.values())) if named else measured
         text = shown.get("failure") or headline(shown)
-        self.progress.finished(f"{case.name} {system}: {text}")
+        again = f"again, attempt {attempt}: " if attempt > 1 else ""
+        noisy = " (noisy)" if row["noisy"] else ""
+        self.progress.finished(f"{again}{case.name} {system}: {text}{noisy}")
 
-    def _add(self, case_name, system, repeat, started, figures):
+    def _add(self, case_name, at, attempt, started, figures):
+        _, system, repeat = at
+        if "failure" in figures:  # without the columns of noise: it is not repeated
+            figures = {"failure": figures["failure"]}
         row = dict.fromkeys(COLUMNS, "") | {
             key: value for key, value in figures.items() if key in COLUMNS
         }
@@ -95,11 +144,22 @@ class Ledger:
             "case": case_name,
             "system": system,
             "repeat": repeat,
+            "attempt": attempt,
+            "noisy": int(noise.is_noisy(row, self.noise_limit_pct)),
             "started_utc": started,
             "seed": self.load_seed(repeat),
         }
         self.results.add(row)
         self.done.add((case_name, system, repeat))
+        self.again.add(row)
+        return row
+
+
+def _by_key(order):
+    return {
+        run_key(case.name, system, repeat): (case, system, repeat)
+        for case, system, repeat in order
+    }
 
 
 class Workplace:
@@ -119,13 +179,6 @@ class Workplace:
     def queue(self):
         Workplace._count += 1
         return f"/{self.folder.name}-{Workplace._count}"
-
-
-def points_done(path):
-    if not path.exists():
-        return set()
-    with open(path, newline="", encoding="utf-8") as file:
-        return {(row["case"], row["system"], int(row["repeat"])) for row in csv.DictReader(file)}
 
 
 def utc_now():

@@ -18,16 +18,16 @@ SECONDS = {"rest": 0.5, "growth": 1, "compaction": 2}  # times the profile's mea
 
 
 def measure(cases, ledger):
-    for repeat in ledger.repeats():
-        for case in ledger.shuffled(cases, "stalls", repeat):
-            if ledger.missing(case, "mqkv", repeat):
-                ledger.run(
-                    case,
-                    "mqkv",
-                    repeat,
-                    lambda: _run(case, ledger, repeat),
-                    lambda row: f"p99.9 {row['p999_us']} us, {row['compactions']} compactions",
-                )
+    order = [
+        (case, "mqkv", repeat)
+        for repeat in ledger.repeats("stalls")
+        for case in ledger.shuffled(cases, "stalls", repeat)
+    ]
+    ledger.measure(
+        order,
+        lambda case, system, repeat: _run(case, ledger, repeat),
+        lambda row: f"p99.9 {row['p999_us']} us, {row['compactions']} compactions",
+    )
 
 
 def _run(case, ledger, repeat):

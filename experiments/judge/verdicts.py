@@ -4,6 +4,7 @@ import csv
 import statistics
 from dataclasses import dataclass
 
+from harness import noise
 from judge.cases import LOWER_IS_BETTER, Limit
 from judge.systems import SYSTEMS
 
@@ -35,13 +36,15 @@ class Verdict:
 
 
 class Figures:
+    """Of the rows; of a run that was repeated the quietest attempt counts."""
+
     def __init__(self, raw_rows):
         self.values = {}
-        self.failures = {}
-        for row in raw_rows:
-            if row["failure"]:
-                self.failures[row["case"], row["system"]] = row["failure"]
-                continue
+        self.failures = {
+            (row["case"], row["system"]): row["failure"] for row in raw_rows if row["failure"]
+        }
+        measured = [row for row in raw_rows if not row["failure"]]
+        for row in noise.quietest(measured, "case", "system"):
             for column, text in row.items():
                 if text and column not in ("case", "system", "started_utc", "mix"):
                     key = row["case"], row["system"], column

@@ -22,7 +22,7 @@ line_with() {
     head -n 1 <<<"$line" | tr -s ' '
 }
 
-# Medians of 400, 420, 900; 20, 42, 41; 50, 40, 41; 500, 500, 400 thousand.
+# Medians of 400, 420, 900; 20, 42, 41 (a disturbed attempt at this one gave 900); 50, 40, 41; 500, 500, 400 thousand.
 check_equal 'GET, 1 client 420,000 41,000 (x10.24) 41,000 (x10.24) 500,000 (x0.84)' \
     "$(line_with 'GET, 1 client')" 'a line shows medians and how many times better mqkv is'
 check_equal 'GET, 1 client 10 × Redis × 10.24 met' "$(line_with 'GET, 1 client' '10 × Redis')" \
@@ -45,3 +45,48 @@ check_equal 'failed: get-50p mqkv: no queue left' "$(line_with 'failed: ')" 'a f
 check_equal 1 "$(grep -c '^| GET, 1 client | 420,000 | 41,000 (x10.24) |' "$page")" \
     'the page holds the same table'
 check_equal 0 "$(grep -c -F '$' "$page")" 'and no field of the template is left'
+check_match '^0 of 22 runs saw more than 5 %.* 1 more attempt was' "$(grep 'saw more' "$page")" \
+    'the page counts what was repeated, and what stayed noisy'
+
+# ledger WHEN CASE...: a ledger of profile quick measures the cases, and another goes on behind it; no
+# system is started: an attempt is disturbed if the Python expression WHEN over `attempt` and `system`
+# says so. Prints the attempts made, those beyond the first, and what the second ledger added.
+ledger() {
+    rm -rf "$MQKV_TEST_DIR/ledger"
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/experiments python3 - "$MQKV_TEST_DIR/ledger" "$@" <<'PYTHON' 2>/dev/null
+import collections, pathlib, sys
+from harness.results import Results
+from judge import rows
+from judge.cases import all_cases
+
+folder, when, *names = sys.argv[1:]
+cases = [case for case in all_cases() if case.name in names]
+made = collections.Counter()
+
+def run(case, system, repeat):
+    made[case.name, system, repeat] += 1
+    attempt = made[case.name, system, repeat]
+    row = {"ops_per_s": 1, "steal_pct": 0, "foreign_cpu_pct": 50 if eval(when) else 0}
+    return {name: row for name in names}
+
+def go_on():
+    ledger = rows.Ledger(cases, results, rows.PROFILES["quick"], None, 1, 5)
+    first = cases[0]
+    order = [(first, s, n) for n in ledger.repeats(first.kind) for s in first.systems]
+    ledger.measure(order, run, str)
+    return sum(made.values())
+
+results = Results(pathlib.Path(folder), "case")
+results.begin({"started_utc": "now"})
+total = go_on()
+print(total, sum(count - 1 for count in made.values()), go_on() - total)
+PYTHON
+}
+check_equal '20 0 0' "$(ledger 'False' get-1)" 'on a quiet machine each of 5 x 4 runs is made once'
+check_equal '25 5 0' "$(ledger 'system == "redis" and attempt == 1' get-1)" \
+    'a disturbed run is made again'
+check_equal '26 6 0' "$(ledger 'True' get-1)" 'six noisy ones in a row are enough'
+check_equal '30 10 0' "$(ledger 'attempt != 2 or system == "mqkv"' get-1)" \
+    'half as many again are the most'
+check_equal '18 6 0' "$(ledger 'True' engine-put-1 engine-get-1)" \
+    'and a run of two rows is one run'

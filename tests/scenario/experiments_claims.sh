@@ -176,9 +176,9 @@ share = lambda i: shares[min(i, len(shares) - 1)]
 row = lambda run, attempt, i: {
     "run": run, "attempt": str(attempt), "steal_pct": share(i), "foreign_cpu_pct": "0"}
 rows = [row(run, 1, run) for run in range(10)]
-again = Again(rows, 10, 5.0)
+again = Again(rows, 10, 5.0, lambda row: row["run"])
 order = []
-while len(order) < 99 and (repeated := again.next(lambda row: row["run"])):
+while len(order) < 99 and (repeated := again.next()):
     order.append("%d/%d" % repeated)
     again.add(row(*repeated, 9 + len(order)))
 print(*order)
