@@ -9,10 +9,10 @@ name(i) = word(SYSTEMS, i)
 title_of(i) = word("mqkv Redis memcached", i) eq "" ? "raw echo" : word("mqkv Redis memcached", i)
 
 # Patterns differ as well as grey values: a black-and-white print stays readable.
-set style line 11 linecolor rgb "#202020"
-set style line 12 linecolor rgb "#b03a2e"
-set style line 13 linecolor rgb "#1f5fbf"
-set style line 14 linecolor rgb "#7f7f7f"
+set style line 11 linecolor rgb "#202020" linewidth 1 dashtype solid
+set style line 12 linecolor rgb "#b03a2e" linewidth 1 dashtype solid
+set style line 13 linecolor rgb "#1f5fbf" linewidth 1 dashtype solid
+set style line 14 linecolor rgb "#7f7f7f" linewidth 1 dashtype solid
 pattern(i) = i == 1 ? 3 : i == 2 ? 1 : i == 3 ? 2 : 0
 
 # Cases of a panel, as the positions on its x axis.
