@@ -25,7 +25,7 @@ class Plot:
 
 
 def read(sections, values):
-    numeric = all(_is_number(value) for value in values)
+    numeric = all(is_number(value) for value in values)
     kind = sections.choice("plot", "kind", KINDS, "lines" if numeric else "bars")
     if kind == "lines" and not numeric:
         raise sections.error("plot", "kind", "lines need a knob with numbers; use bars")
@@ -156,7 +156,7 @@ def _is_published(row, series):
     return row.origin == "published" and row.series == series
 
 
-def _is_number(text):
+def is_number(text):
     try:
         return math.isfinite(float(text))
     except ValueError:

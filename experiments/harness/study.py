@@ -47,6 +47,7 @@ class Profile:
     """How long and how often each point is run."""
 
     name: str
+    values: list  # of the knob: those of [knob], or its own
     repeats: int
     warmup_s: float
     measure_s: float
@@ -86,7 +87,7 @@ class Study:
     metrics: list
     knob: str
     symbol: str
-    values: list  # of str: as they appear on command lines and in CSV
+    values: list  # of str, as on command lines and in CSV: all that any profile measures
     base: str  # the value that ratios are relative to
     base_series: str  # if not empty, ratios are relative to this series at the same value instead
     series: list
@@ -107,8 +108,8 @@ class Study:
 
     def definition_hash(self):
         """Changes when what is measured does: rows of different definitions are never mixed. What is
-        only told of them (titles, claim, plot, formulas) may change."""
-        measured = (self.knob, self.values, self.fields, self.server_command, self.load_command)
+        only told of them (titles, claim, plot, formulas) may change. The values are the profile's."""
+        measured = (self.knob, self.fields, self.server_command, self.load_command)
         measured += (self.prepare_options, self.fill_command, self.collect_command, self.collected)
         measured += ([(one.name, one.fields) for one in self.series],)
         measured += ([(name, one.fields) for name, one in self.value_sections.items()],)
@@ -156,8 +157,13 @@ def read(folder):
     knob = sections.need("knob", "name")
     values = sections.need("knob", "values").split()
     base = sections.get("knob", "base", values[0])
+    profiles = _profiles(sections, values)
     if base not in values:
         raise HarnessError(f"{path}: [knob] base = {base} is not among its values")
+    for profile in profiles.values():
+        if base not in profile.values:
+            raise sections.error(f"profile {profile.name}", "values", f"the base {base} is missing")
+    values = _all_values(values, profiles)
     series = _series(sections)
     names = [one.name for one in series]
     base_series = sections.get("study", "base_series", "")
@@ -197,7 +203,7 @@ def read(folder):
             metric: tuple(part.strip() for part in (text + ",").split(",", 2)[:2])
             for metric, text in sections.items("names").items()
         },
-        profiles=_profiles(sections),
+        profiles=profiles,
         claim=claim.read(sections, names, values),
         published=_published(sections, folder, knob, values, names),
         plot=figure.read(sections, values),
@@ -218,17 +224,26 @@ def _series(sections):
     return series or [Series("mqkv", "mqkv", "", {"series_options": ""})]
 
 
-def _profiles(sections):
+def _profiles(sections, values):
     profiles = {}
     for name, section in sections.named("profile"):
         profiles[name] = Profile(
             name,
+            values=sections.get(section, "values", "").split() or values,
             repeats=sections.number(section, "repeats", int, 1),
             warmup_s=sections.number(section, "warmup_s", float, 0),
             measure_s=sections.number(section, "measure_s", float, 0.01),
-            fields=sections.items(section, but=("repeats", "warmup_s", "measure_s")),
+            fields=sections.items(section, but=("values", "repeats", "warmup_s", "measure_s")),
         )
     return profiles
+
+
+def _all_values(values, profiles):
+    """Those of [knob], and what profiles have beyond them: numbers in their order."""
+    of_profiles = [value for profile in profiles.values() for value in profile.values]
+    more = [value for value in dict.fromkeys(of_profiles) if value not in values]
+    numeric = more and all(map(figure.is_number, values + more))
+    return sorted(values + more, key=float) if numeric else values + more
 
 
 def _published(sections, folder, knob, values, series):

@@ -41,6 +41,11 @@ measure_s = 0.01
 repeats   = 1
 warmup_s  = 0
 measure_s = 30
+[profile wide]
+values    = 1 2 4
+repeats   = 1
+warmup_s  = 0
+measure_s = 0.01
 CONF
 
 common=(--out "$out" --plots "$MQKV_TEST_DIR" --store "$MQKV_TEST_DIR" --build "$MQKV_BUILD"
@@ -75,6 +80,14 @@ check_status 0 '--fresh sets earlier rows aside' test -f "$out/knobs/short.earli
 run_short --seed 2 2>/dev/null >&2
 check_status 1 'another seed gives another order' test "$first_order" = "$(points)"
 
+check_status 0 'a profile has values of the knob of its own' run --profile wide "$study"
+check_equal 1,1,2,2,4,4, "$(tail -n +2 "$out/knobs/wide/raw.csv" | cut -d, -f2 | sort -n | tr '\n' ,)" \
+    'and measures those'
+check_match '^[|] 4 ' "$(cat "$out/knobs/wide/REPORT.md")" 'its report has them'
+sed 's/^values    = 1 2 4/values = 2 4/' "$study/study.conf" >"$MQKV_TEST_DIR/study.conf"
+check_status 1 'values without the base are refused' run --profile wide "$MQKV_TEST_DIR"
+check_match 'profile wide. values: the base 1 is missing' "$errors" 'by name'
+
 # Interrupted: the last rows are missing, and one is torn.
 run_short 2>/dev/null >&2
 head -n 9 "$rows" >"$rows.kept"
@@ -104,7 +117,7 @@ check_match 'status 4 .*knobs/load 2' "$errors" 'with its status and command'
 check_match 'no luck with 2' "$errors" 'and what it said'
 rm "$calls.fail"
 check_status 1 'an unknown profile is refused' run --profile tiny "$study"
-check_match "no profile 'tiny'.*short, long" "$errors" 'and the known ones are named'
+check_match "no profile 'tiny'.*short, long, wide" "$errors" 'and the known ones are named'
 
 : >"$calls"
 "$root/experiments/run" "${common[@]}" --profile long "$study" >/dev/null 2>&1 &
