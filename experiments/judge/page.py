@@ -35,7 +35,7 @@ def render(template, cases, figures, raw_rows, manifest, studies, microbench):
         goals=len(verdicts),
         verdicts=_verdicts(verdicts),
         failures=_failures(figures),
-        scaling="\n\n".join(studies),
+        scaling="\n\n".join(studies) or "(Not measured yet: `make scaling`.)",
         microbench=microbench,
     )
 
