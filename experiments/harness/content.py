@@ -117,6 +117,12 @@ def noise_text(raw_rows, *columns):
     )
 
 
+def is_busy(raw_rows, *columns):
+    """Whether so many runs were disturbed that what is concluded from them needs the warning."""
+    kept = noise.quietest(raw_rows, *columns)
+    return sum(map(noise.is_noisy, kept)) > len(kept) * NOISY_SHARE
+
+
 def machine_lines(manifest):
     dirty = {True: ", with uncommitted changes", False: ""}.get(manifest["dirty"], "")
     return [
@@ -140,8 +146,7 @@ def number(value):
 
 
 def _busy(study, raw_rows):
-    kept = noise.quietest(raw_rows, "series", study.knob)
-    if sum(map(noise.is_noisy, kept)) <= len(kept) * NOISY_SHARE:
+    if not is_busy(raw_rows, "series", study.knob):
         return ""
     return noise_text(raw_rows, "series", study.knob)
 

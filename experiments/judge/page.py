@@ -10,6 +10,10 @@ from judge.rows import key_of
 from judge.verdicts import judge, label
 
 NOT_YET = "(Not measured in this run.)"
+BUSY = (
+    "**The machine was busy with other work during many runs: no figure here is more than a hint; make"
+    " them again on a quiet machine.**"
+)
 MET = {True: "met", False: "**not met**"}
 
 
@@ -17,6 +21,7 @@ def render(template, cases, figures, raw_rows, manifest, studies, microbench):
     profile = manifest["profile"]
     verdicts = [verdict for case in cases for verdict in judge(case, figures)]
     measured = table.sections(cases)
+    attempts = _attempts(raw_rows)
     fields = {
         _field(section): _table(measured[section], figures) if section in measured else NOT_YET
         for section in table.sections(all_cases())
@@ -24,7 +29,8 @@ def render(template, cases, figures, raw_rows, manifest, studies, microbench):
     return string.Template(template).substitute(
         fields,
         machine=report.machine_lines(manifest),
-        noise=_noise(raw_rows),
+        noise=content.noise_text(attempts, "case", "system") if attempts else "",
+        busy=BUSY if content.is_busy(attempts, "case", "system") else "",
         profile=profile["name"],
         repeats=profile["repeats"],
         slow_repeats=profile["slow_repeats"],
@@ -60,12 +66,13 @@ def study_section(folder, study, picture):
     return "\n\n".join(lines)
 
 
-def _noise(raw_rows):
-    """Attempts count once, also those that have several rows."""
-    attempts = {
-        (key_of(row), noise.attempt_of(row)): row for row in raw_rows if not row["failure"]
-    }
-    return content.noise_text(list(attempts.values()), "case", "system") if attempts else ""
+def _attempts(raw_rows):
+    """A row of each attempt that gave figures, also of those that have several rows."""
+    return list(
+        {
+            (key_of(row), noise.attempt_of(row)): row for row in raw_rows if not row["failure"]
+        }.values()
+    )
 
 
 def _field(section):

@@ -47,6 +47,10 @@ check_equal 1 "$(grep -c '^| GET, 1 client | 420,000 | 41,000 (x10.24) |' "$page
 check_equal 0 "$(grep -c -F '$' "$page")" 'and no field of the template is left'
 check_match '^0 of 22 runs saw more than 5 %.* 1 more attempt was' "$(grep 'saw more' "$page")" \
     'the page counts what was repeated, and what stayed noisy'
+check_equal 0 "$(grep -c 'machine was busy' "$page")" 'a quiet machine is not called busy'
+sed -i 's/0\.00,1\.00/0.00,50.00/' "$results/peers/quick/raw.csv"
+"$root/experiments/bench" --report-only --out "$results" --plots "$MQKV_TEST_DIR" --page "$page" >"$table"
+check_equal 1 "$(grep -c 'machine was busy' "$page")" 'a busy one is, where the goals are counted'
 
 # ledger WHEN CASE...: a ledger of profile quick measures the cases, and another goes on behind it; no
 # system is started: an attempt is disturbed if the Python expression WHEN over `attempt` and `system`
