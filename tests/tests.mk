@@ -67,7 +67,8 @@ QUEUE_USERS := $(filter-out $(QUEUE_FREE),$(UNIT_BINARIES))
 SCENARIOS = $(sort $(filter-out tests/scenario/lib.sh,$(wildcard tests/scenario/*.sh)))
 
 .PHONY: test check-asan check-tsan test-binaries test-run
-test-binaries: all $(TEST_PROGRAMS) $(UNIT_BINARIES)
+# The echo's load program stands for those of all peers: they link with what clientk calls.
+test-binaries: all $(TEST_PROGRAMS) $(UNIT_BINARIES) $(OUT)/peers/peer_echo $(OUT)/peers/echo_server
 
 test:
 	@tests/deps

@@ -127,6 +127,9 @@ NOT_FOR_PEERS(clientk_exchange, struct clientk *c, struct kv_slice k, struct kv_
 NOT_FOR_PEERS(clientk_touch, struct clientk *c, struct kv_slice k, uint64_t expiry_ms)
 NOT_FOR_PEERS(clientk_scan, struct clientk *c, struct kv_slice p, bool keys_only, uint64_t *cursor,
               uint64_t limit, clientk_visit visit, void *context)
+NOT_FOR_PEERS(clientk_scan_atomic, struct clientk *c, struct kv_slice p, bool keys_only,
+              clientk_visit visit, void *context)
+NOT_FOR_PEERS(clientk_set_priority, struct clientk *c, unsigned priority)
 NOT_FOR_PEERS(clientk_stats, struct clientk *c, const char *section, struct clientk_value *json)
 NOT_FOR_PEERS(clientk_ping, struct clientk *c, uint64_t *round_trip_ns)
 NOT_FOR_PEERS(clientk_sync, struct clientk *c)
