@@ -53,12 +53,14 @@ class Environment:
     sync: str
     value_bytes: int
     keys: dict  # profile -> number
+    options: str = ""  # of serverk
 
 
 ENVIRONMENTS = {
     "small": Environment("none", 64, {"quick": 1_000_000, "full": 1_000_000}),
     "interval": Environment("interval", 64, {"quick": 100_000, "full": 1_000_000}),
     "always": Environment("always", 64, {"quick": 100_000, "full": 1_000_000}),
+    "always-1": Environment("always", 64, {"quick": 100_000, "full": 1_000_000}, "-d 1"),
     "4k": Environment("none", 4096, {"quick": 16384, "full": 65536}),
     "64k": Environment("none", 65536, {"quick": 1024, "full": 4096}),
     "1m": Environment("none", 1 << 20, {"quick": 64, "full": 256}),
@@ -145,17 +147,18 @@ def _value_cases():
 
 
 def _durable_cases():
-    yield Case(
-        "always-50",
-        "PUT, each on disk before its answer, 50 clients",
-        "loads",
-        "Durable writes",
-        ("mqkv", "redis"),
-        "ops_per_s",
-        (Goal("ops_per_s", "redis", 2),),
-        "-n 50 --mix put=1",
-        "always",
-    )
+    for environment, files in (("always", ""), ("always-1", ", one data file")):
+        yield Case(
+            environment.replace("always", "always-50"),
+            f"PUT, each on disk before its answer, 50 clients{files}",
+            "loads",
+            "Durable writes",
+            ("mqkv", "redis"),
+            "ops_per_s",
+            (Goal("ops_per_s", "redis", 2),),
+            "-n 50 --mix put=1",
+            environment,
+        )
     yield Case(
         "interval-50",
         "PUT, on disk within a second, 50 clients",

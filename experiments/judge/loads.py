@@ -34,7 +34,12 @@ def _measure_environment(environment, order, ledger):
         servers = {}
         for name in dict.fromkeys(system for _, system, _ in order if system != "echo"):
             server = Server(
-                SYSTEMS[name], ledger.places, place.folder / name, place.queue(), environment.sync
+                SYSTEMS[name],
+                ledger.places,
+                place.folder / name,
+                place.queue(),
+                environment.sync,
+                environment.options,
             )
             servers[name] = stack.enter_context(server)
             server.wait_until_it_answers()

@@ -44,7 +44,7 @@ SYSTEMS = {
             "mqkv",
             "clientk",
             "{queue}",
-            "{build}/serverk -m {queue} -f {data} --sync {sync}",
+            "{build}/serverk -m {queue} -f {data} --sync {sync} {options}",
         ),
         System("redis", "Redis", "peers/peer_redis", "{folder}/redis.sock", _REDIS),
         System("redis-aof", "Redis, AOF", "peers/peer_redis", "{folder}/redis.sock", _REDIS),
@@ -71,7 +71,7 @@ _APPEND_SYNC = {"none": "no", "interval": "everysec", "always": "always"}
 class Server(processes.Daemon):
     """A running server of any of the systems. A context manager, as its base."""
 
-    def __init__(self, system, places, folder, queue, sync="none", echo_shape=(64, 256)):
+    def __init__(self, system, places, folder, queue, sync="none", options="", echo_shape=(64, 256)):
         self.system = system
         self.folder = pathlib.Path(folder)
         data = self.folder / "data"
@@ -84,6 +84,7 @@ class Server(processes.Daemon):
             "data": data,
             "queue": queue,
             "sync": sync,
+            "options": options,
             "append_only": "yes" if persistent else "no",
             "append_sync": _APPEND_SYNC["interval" if sync == "none" and persistent else sync],
             "threads": SERVER_THREADS,
