@@ -1,0 +1,36 @@
+# What plots/panels.gp draws of clients; written by experiments/analyse.
+kind = 'lines'
+heading = 'Event-driven or threads, as clients grow?'
+load_text = '20 stocks as numbers; of the requests a third buys, a third sells 1 to 10 of a stock, never below 0, and a third lists all stocks; D = 4 data files, 2 workers in the pool'
+x_label = 'N, clients'
+base_text = 'event-driven (one thread)'
+knob = 'clients'
+x_is_series = 0
+log_x = 1
+runs = '3'
+seconds = '0.3'
+array series[4] = ['event', 'pool', 'thread', 'process']
+series_count = 4
+array series_label[4] = ['event-driven (one thread)', 'pool of threads', 'a thread a request', 'a process a request that reads']
+series_label_count = 4
+array value[6] = ['1', '5', '10', '20', '50', '100']
+value_count = 6
+array value_label[6] = ['1', '5', '10', '20', '50', '100']
+value_label_count = 6
+array tic_label[6] = ['1', '5', '10', '20', '50', '100']
+tic_label_count = 6
+array bar_label[4] = ['event-driven (one thread)', 'pool of threads', 'a thread a request', 'a process a request that reads']
+bar_label_count = 4
+array published[2] = ['event', 'pool']
+published_count = 2
+array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'server_switches_per_op']
+panel_metric_count = 4
+array panel_second[4] = ['', '', '', '']
+panel_second_count = 4
+array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to event-driven (one thread)', 'mean response time, ms', 'context switches of the daemon per request']
+panel_label_count = 4
+array panel_scale[4] = [0.001, 1, 0.001, 1]
+array panel_log[4] = [0, 1, 1, 0]
+array panel_low[4] = [0, 0.01, 0.002, 0]
+array panel_high[4] = [187.059, 2.1431, 17.868, 1.86708]
+array panel_ratio[4] = [0, 1, 0, 0]

@@ -1,0 +1,36 @@
+# What plots/panels.gp draws of scheduling; written by experiments/analyse.
+kind = 'bars'
+heading = 'FIFO, priority, or a cost function?'
+load_text = 'M = 2 workers; GETs, batches of 32 and scans of 250 entries (7:2:1), priorities 0, 7, 15, 31'
+x_label = 'N, clients'
+base_text = 'FIFO'
+knob = 'clients'
+x_is_series = 0
+log_x = 0
+runs = '4'
+seconds = '0.4'
+array series[5] = ['fifo', 'priority', 'cost', 'threads', 'threads_nice']
+series_count = 5
+array series_label[5] = ['FIFO', 'priority', 'cost', 'a thread a request, priority', 'the same, with nice']
+series_label_count = 5
+array value[3] = ['1', '8', '32']
+value_count = 3
+array value_label[3] = ['1', '8', '32']
+value_label_count = 3
+array tic_label[3] = ['1', '8', '32']
+tic_label_count = 3
+array bar_label[5] = ['FIFO', 'priority', 'cost', 'a thread a request, priority', 'the same, with nice']
+bar_label_count = 5
+array published[4] = ['fifo', 'cost', 'threads', 'threads_nice']
+published_count = 4
+array panel_metric[6] = ['weighted_us', 'weighted_us_ratio', 'highest_us', 'lowest_us', 'get_us', 'scan_us']
+panel_metric_count = 6
+array panel_second[6] = ['', '', '', '', '', '']
+panel_second_count = 6
+array panel_label[6] = ['weighted response time, µs', 'weighted response time, ratio to FIFO', 'response time at priority 31, µs', 'response time at priority 0, µs', 'response time of a GET, µs', 'response time of a scan, ms']
+panel_label_count = 6
+array panel_scale[6] = [1, 1, 1, 1, 1, 0.001]
+array panel_log[6] = [0, 0, 0, 0, 0, 0]
+array panel_low[6] = [0, 0, 0, 0, 0, 0]
+array panel_high[6] = [1480.87, 8.90123, 1226.16, 9013.79, 2239.24, 12.7]
+array panel_ratio[6] = [0, 1, 0, 0, 0, 0]

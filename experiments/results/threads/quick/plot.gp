@@ -1,0 +1,36 @@
+# What plots/panels.gp draws of threads; written by experiments/analyse.
+kind = 'bars'
+heading = 'A process, a thread, or a pool of threads for requests?'
+load_text = 'N = 20 clients with a session each, GET of 64 bytes from 10,000 keys, D = 4 data files'
+x_label = 'a process or thread for each request, or so many threads that stay'
+base_text = 'start = process'
+knob = 'start'
+x_is_series = 0
+log_x = 0
+runs = '4'
+seconds = '0.5'
+array series[1] = ['gets']
+series_count = 1
+array series_label[1] = ['20 clients that read']
+series_label_count = 1
+array value[8] = ['process', 'thread', 'pool-1', 'pool-2', 'pool-5', 'pool-10', 'pool-20', 'pool-50']
+value_count = 8
+array value_label[8] = ['process', 'thread', '1', '2', '5', '10', '20', '50']
+value_label_count = 8
+array tic_label[8] = ['process', 'thread', '1', '2', '5', '10', '20', '50']
+tic_label_count = 8
+array bar_label[1] = ['20 clients that read']
+bar_label_count = 1
+array published[1] = ['gets']
+published_count = 1
+array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'server_cpu_us_per_op', 'server_switches_per_op']
+panel_metric_count = 4
+array panel_second[4] = ['', '', '', '']
+panel_second_count = 4
+array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to start = process', 'CPU of the daemon per request, µs', 'context switches of the daemon per request']
+panel_label_count = 4
+array panel_scale[4] = [0.001, 1, 1, 1]
+array panel_log[4] = [1, 0, 1, 0]
+array panel_low[4] = [1, 0, 2, 0]
+array panel_high[4] = [246.4, 103, 1417.85, 4.18565]
+array panel_ratio[4] = [0, 1, 0, 0]

@@ -1,0 +1,36 @@
+# What plots/panels.gp draws of valuesize; written by experiments/analyse.
+kind = 'lines'
+heading = 'What does the size of a value cost?'
+load_text = 'N = 5 client threads, M = 3 workers, D = 3 data files, 40 % PUT, 50 % GET, 10 % DEL'
+x_label = 'L, size of a value, bytes'
+base_text = 'L = 32'
+knob = 'value_bytes'
+x_is_series = 0
+log_x = 1
+runs = '5'
+seconds = '1'
+array series[1] = ['shared']
+series_count = 1
+array series_label[1] = ['one shared request queue (as published)']
+series_label_count = 1
+array value[8] = ['32', '64', '128', '256', '512', '2048', '8192', '65536']
+value_count = 8
+array value_label[8] = ['32', '64', '128', '256', '512', '2048', '8192', '65536']
+value_label_count = 8
+array tic_label[8] = ['32', '64', '128', '256', '512', '2048', '8192', '65536']
+tic_label_count = 8
+array bar_label[1] = ['one shared request queue (as published)']
+bar_label_count = 1
+array published[1] = ['shared']
+published_count = 1
+array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'mean_us_ratio']
+panel_metric_count = 4
+array panel_second[4] = ['', '', 'p99_us', '']
+panel_second_count = 4
+array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to L = 32', 'mean response time, µs (thin: 99th percentile)', 'mean response time, ratio to L = 32']
+panel_label_count = 4
+array panel_scale[4] = [0.001, 1, 1, 1]
+array panel_log[4] = [0, 1, 1, 1]
+array panel_low[4] = [0, 0.1, 20, 0.5]
+array panel_high[4] = [101.24, 1.983, 5473.57, 8.59101]
+array panel_ratio[4] = [0, 1, 0, 1]

@@ -1,0 +1,36 @@
+# What plots/panels.gp draws of workers; written by experiments/analyse.
+kind = 'lines'
+heading = 'How many worker threads?'
+load_text = 'N = 5 client threads, D = 3 data files, L = 64 bytes, 40 % PUT, 50 % GET, 10 % DEL'
+x_label = 'M, worker threads'
+base_text = 'M = 1'
+knob = 'workers'
+x_is_series = 0
+log_x = 0
+runs = '5'
+seconds = '1'
+array series[2] = ['shared', 'auto']
+series_count = 2
+array series_label[2] = ['one shared request queue (as published)', 'mqkv''s default (lanes auto)']
+series_label_count = 2
+array value[5] = ['1', '2', '3', '4', '5']
+value_count = 5
+array value_label[5] = ['1', '2', '3', '4', '5']
+value_label_count = 5
+array tic_label[5] = ['1', '2', '3', '4', '5']
+tic_label_count = 5
+array bar_label[2] = ['one shared request queue (as published)', 'mqkv''s default (lanes auto)']
+bar_label_count = 2
+array published[1] = ['shared']
+published_count = 1
+array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'mean_us_ratio']
+panel_metric_count = 4
+array panel_second[4] = ['', '', 'p99_us', '']
+panel_second_count = 4
+array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to M = 1', 'mean response time, µs (thin: 99th percentile)', 'mean response time, ratio to M = 1']
+panel_label_count = 4
+array panel_scale[4] = [0.001, 1, 1, 1]
+array panel_log[4] = [0, 0, 1, 0]
+array panel_low[4] = [0, 0, 20, 0]
+array panel_high[4] = [174.433, 1.908, 576.06, 2.16924]
+array panel_ratio[4] = [0, 1, 0, 1]

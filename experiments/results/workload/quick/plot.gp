@@ -1,0 +1,36 @@
+# What plots/panels.gp draws of workload; written by experiments/analyse.
+kind = 'bars'
+heading = 'Only orders, only lists of everything, or both?'
+load_text = 'N = 20 clients with a session each, 20 stocks as numbers, orders of 1 to 10 of a stock, never below 0; D = 4 data files, 2 workers in the pool'
+x_label = 'load'
+base_text = 'event-driven (one thread)'
+knob = 'workload'
+x_is_series = 0
+log_x = 0
+runs = '4'
+seconds = '0.4'
+array series[4] = ['event', 'pool', 'thread', 'process']
+series_count = 4
+array series_label[4] = ['event-driven (one thread)', 'pool of threads', 'a thread a request', 'a process a request that reads']
+series_label_count = 4
+array value[3] = ['orders', 'show', 'all']
+value_count = 3
+array value_label[3] = ['only orders', 'only lists', 'both']
+value_label_count = 3
+array tic_label[3] = ['only orders', 'only lists', 'both']
+tic_label_count = 3
+array bar_label[4] = ['event-driven (one thread)', 'pool of threads', 'a thread a request', 'a process a request that reads']
+bar_label_count = 4
+array published[2] = ['event', 'pool']
+published_count = 2
+array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'server_cpu_us_per_op']
+panel_metric_count = 4
+array panel_second[4] = ['', '', '', '']
+panel_second_count = 4
+array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to event-driven (one thread)', 'mean response time, ms', 'CPU of the daemon per request, µs']
+panel_label_count = 4
+array panel_scale[4] = [0.001, 1, 0.001, 1]
+array panel_log[4] = [0, 0, 1, 0]
+array panel_low[4] = [0, 0, 0.05, 0]
+array panel_high[4] = [181.732, 1.44286, 20.0552, 1075.77]
+array panel_ratio[4] = [0, 1, 0, 0]
