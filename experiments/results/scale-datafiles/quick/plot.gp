@@ -1,0 +1,36 @@
+# What plots/panels.gp draws of scale-datafiles; written by experiments/analyse.
+kind = 'lines'
+heading = 'More data files'
+load_text = 'N = 5 client threads, M = 2 workers, values of 64 bytes, 100,000 keys, half GET, half PUT'
+x_label = 'D, data files'
+base_text = 'D = 1'
+knob = 'datafiles'
+x_is_series = 0
+log_x = 1
+runs = '3'
+seconds = '0.5'
+array series[1] = ['mqkv']
+series_count = 1
+array series_label[1] = ['mqkv']
+series_label_count = 1
+array value[5] = ['1', '2', '4', '16', '64']
+value_count = 5
+array value_label[5] = ['1', '2', '4', '16', '64']
+value_label_count = 5
+array tic_label[5] = ['1', '2', '4', '16', '64']
+tic_label_count = 5
+array bar_label[1] = ['mqkv']
+bar_label_count = 1
+array published[1] = ['']
+published_count = 0
+array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'mean_us_ratio']
+panel_metric_count = 4
+array panel_second[4] = ['', '', 'p99_us', '']
+panel_second_count = 4
+array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to D = 1', 'mean response time, µs (thin: 99th percentile)', 'mean response time, ratio to D = 1']
+panel_label_count = 4
+array panel_scale[4] = [0.001, 1, 1, 1]
+array panel_log[4] = [0, 1, 1, 1]
+array panel_low[4] = [0, 0.5, 10, 0.5]
+array panel_high[4] = [190.881, 1.97498, 268.696, 1.7894]
+array panel_ratio[4] = [0, 1, 0, 1]

@@ -1,0 +1,36 @@
+# What plots/panels.gp draws of scale-keys; written by experiments/analyse.
+kind = 'lines'
+heading = 'More keys'
+load_text = 'N = 5 client threads, 16 operations a message, values of 64 bytes'
+x_label = 'K, keys'
+base_text = 'K = 10000'
+knob = 'keys'
+x_is_series = 0
+log_x = 1
+runs = '3'
+seconds = '0.5'
+array series[2] = ['get', 'mix']
+series_count = 2
+array series_label[2] = ['GET only', 'half PUT']
+series_label_count = 2
+array value[4] = ['10000', '100000', '1000000', '10000000']
+value_count = 4
+array value_label[4] = ['10000', '100000', '1000000', '10000000']
+value_label_count = 4
+array tic_label[4] = ['10000', '100000', '1000000', '10000000']
+tic_label_count = 4
+array bar_label[2] = ['GET only', 'half PUT']
+bar_label_count = 2
+array published[1] = ['']
+published_count = 0
+array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'mean_us_ratio']
+panel_metric_count = 4
+array panel_second[4] = ['', '', 'p99_us', '']
+panel_second_count = 4
+array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to K = 10000', 'mean response time, µs (thin: 99th percentile)', 'mean response time, ratio to K = 10000']
+panel_label_count = 4
+array panel_scale[4] = [0.001, 1, 1, 1]
+array panel_log[4] = [0, 1, 1, 1]
+array panel_low[4] = [0, 0.5, 20, 0.5]
+array panel_high[4] = [2049.31, 1.98137, 1756.36, 2.22785]
+array panel_ratio[4] = [0, 1, 0, 1]

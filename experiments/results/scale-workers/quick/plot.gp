@@ -1,0 +1,36 @@
+# What plots/panels.gp draws of scale-workers; written by experiments/analyse.
+kind = 'lines'
+heading = 'More workers'
+load_text = 'N = 5 client threads, values of 64 bytes, 10,000 keys, half GET, half PUT'
+x_label = 'M, worker threads'
+base_text = 'M = 1'
+knob = 'workers'
+x_is_series = 0
+log_x = 1
+runs = '3'
+seconds = '0.5'
+array series[3] = ['auto', 'worker', 'shared']
+series_count = 3
+array series_label[3] = ['lanes auto', 'lanes of each worker', 'one shared queue']
+series_label_count = 3
+array value[5] = ['1', '2', '3', '4', '8']
+value_count = 5
+array value_label[5] = ['1', '2', '3', '4', '8']
+value_label_count = 5
+array tic_label[5] = ['1', '2', '3', '4', '8']
+tic_label_count = 5
+array bar_label[3] = ['lanes auto', 'lanes of each worker', 'one shared queue']
+bar_label_count = 3
+array published[1] = ['']
+published_count = 0
+array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'mean_us_ratio']
+panel_metric_count = 4
+array panel_second[4] = ['', '', 'p99_us', '']
+panel_second_count = 4
+array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to M = 1', 'mean response time, µs (thin: 99th percentile)', 'mean response time, ratio to M = 1']
+panel_label_count = 4
+array panel_scale[4] = [0.001, 1, 1, 1]
+array panel_log[4] = [0, 1, 1, 1]
+array panel_low[4] = [0, 0.2, 20, 0.5]
+array panel_high[4] = [176.523, 1.82092, 694.68, 3.24368]
+array panel_ratio[4] = [0, 1, 0, 1]
