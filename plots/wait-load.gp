@@ -3,12 +3,12 @@
 
 load plots."/style.gp"
 
-# The first five columns hold no commas (harness/summary.py): origin, series, knob, runs, seconds.
+# The first six columns hold no commas (harness/summary.py): origin, series, knob, runs, seconds, base.
 column_of(n) = sprintf("cut -d, -f%d '%s' | tail -n +2", n, summary)
 series = system(column_of(2)." | uniq")
 rates = system(column_of(3)." | sort -n -u")
 runs = system(column_of(4)." | head -n 1")
-label_in_row = "[^,]*,[^,]*,[^,]*,\\(\"[^\"]*\"\\|[^,]*\\),.*"
+label_in_row = "[^,]*,[^,]*,[^,]*,[^,]*,\\(\"[^\"]*\"\\|[^,]*\\),.*"
 label(name) = system("sed -n 's/^here,".name.",".label_in_row."/\\1/p' '".summary."' | head -n 1 | tr -d '\"'")
 
 x(name) = strcol("series") eq name ? column("rate_per_s") : NaN
@@ -20,7 +20,8 @@ set tmargin at screen 0.83
 set logscale xy 10
 set xtics () font ",11"
 do for [i = 1:words(rates)] { set xtics add (gprintf("%.0s%c", word(rates, i) + 0) word(rates, i)) }
-set offsets graph 0.05, graph 0.05, graph 0.08, 0
+set offsets graph 0.05, graph 0.05, 0, 0
+set format y "%.0s%c"
 set xlabel "operations offered a second" offset 0, 0.4
 
 set multiplot
