@@ -10,7 +10,9 @@ columns = panels > 1 ? 2 : 1
 rows = (panels + columns - 1) / columns
 keys = (kind eq "bars" ? |bar_label| : series_count + published_count)
 key_columns = 3
-key_rows = (keys + (published_count > 0 && kind eq "bars") + key_columns - 1) / key_columns
+entries = keys + (published_count > 0 && kind eq "bars")
+# Gnuplot leaves the first of three out of a row of three that is wider than a panel.
+key_rows = entries == 3 ? 2 : (entries + key_columns - 1) / key_columns
 
 # Heights in pixels: the title, the rows of panels, the key below all.
 TITLE = 96.0
