@@ -122,6 +122,13 @@ if command -v gnuplot >/dev/null && command -v rsvg-convert >/dev/null; then
     check_match 'the only series, with a comma' "$(cat "$MQKV_TEST_DIR/golden-rows.svg")" \
         'with the series in its key'
     check_equal 'PNG' "$(head -c 4 "$MQKV_TEST_DIR/golden-rows.png" | tail -c 3)" 'as PNG'
+    # Three lines, drawn by panels.gp and by a script of the study's own: each is named.
+    for study in wait-clients wait-load; do
+        check_status 0 "the plot of $study is drawn" draw "$root/experiments/results/$study/quick"
+        for label in 'sleep at once' 'poll for 50' 'the wait rule<'; do
+            check_match "$label" "$(cat "$MQKV_TEST_DIR/$study-quick.svg")" "with $label in its key"
+        done
+    done
 else
     skip 'no gnuplot or rsvg-convert: plots not drawn'
 fi
