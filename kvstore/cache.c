@@ -31,6 +31,7 @@ struct entry {
     uint16_t key_bytes;
     uint8_t queue;
     uint8_t uses; /* since it came into its queue or was last spared there; up to MAX_USES */
+    bool awaited; /* put for a reader who had no room: his next look is the end of a miss */
     uint8_t bytes[];
 };
 
@@ -255,6 +256,7 @@ static struct entry *entry_of(const struct shard *shard, uint32_t hash, const st
     entry->expiry_ms = record->expiry_ms;
     entry->key_bytes = (uint16_t)record->key.size;
     entry->value_bytes = (uint32_t)record->value.size;
+    entry->awaited = false;
     memcpy(entry->bytes, record->key.data, record->key.size);
     if (record->value.size > 0)
         memcpy(entry->bytes + record->key.size, record->value.data, record->value.size);
@@ -286,6 +288,21 @@ static bool give(const struct entry *cached, void *buffer, size_t capacity,
     return true;
 }
 
+/* A get whose reader had no room is counted when he comes back with more, and not as a use of what was
+ * put for him. */
+static void count_hit(struct shard *shard, struct entry *entry, enum kv_status status)
+{
+    if (status == KV_BUFFER_TOO_SMALL)
+        return;
+    if (entry->awaited) {
+        shard->misses++;
+    } else {
+        shard->hits++;
+        entry->uses += entry->uses < MAX_USES;
+    }
+    entry->awaited = false;
+}
+
 bool cache_get(struct cache *cache, uint32_t file, uint32_t hash, struct kv_slice key, void *buffer,
                size_t capacity, struct kvstore_entry *entry, enum kv_status *status)
 {
@@ -294,35 +311,46 @@ bool cache_get(struct cache *cache, uint32_t file, uint32_t hash, struct kv_slic
     struct entry **at = find(shard, hash, key);
     bool hit = *at && give(*at, buffer, capacity, entry, status);
     if (hit)
-        (*at)->uses += (*at)->uses < MAX_USES;
+        count_hit(shard, *at, *status);
     else if (*at)
         drop(shard, at);
-    shard->hits += hit;
     shard->misses += !hit;
     lockset_write_unlock(cache->locks, number);
     return hit;
 }
 
-void cache_put(struct cache *cache, uint32_t file, uint32_t hash, const struct record *record)
+/* Holds: the shard's lock. */
+static void put(struct shard *shard, struct entry *entry)
+{
+    struct kv_slice key = kv_slice(entry->bytes, entry->key_bytes);
+    if (*find(shard, entry->hash, key)) { /* another reader was faster */
+        shard->allocator->release(entry);
+        return;
+    }
+    bool comes_back = is_ghost(shard, entry->hash);
+    make_room(shard, entry_cost(entry));
+    struct entry **bucket = &shard->buckets[entry->hash & shard->bucket_mask];
+    entry->next = *bucket;
+    *bucket = entry;
+    enqueue(shard, entry, comes_back ? MAIN : SMALL);
+}
+
+void cache_put(struct cache *cache, uint32_t file, uint32_t hash, const struct record *record,
+               bool awaited)
 {
     uint64_t cost = cost_of(record->key.size, record->value.size);
     uint32_t number = file % cache->shard_count;
-    if (cost > cache->shards[number].max_bytes / CACHE_ENTRY_SHARE)
-        return;
-    struct entry *entry = entry_of(&cache->shards[number], hash, record);
-    if (!entry)
+    struct entry *entry = NULL;
+    if (cost <= cache->shards[number].max_bytes / CACHE_ENTRY_SHARE)
+        entry = entry_of(&cache->shards[number], hash, record);
+    if (!entry && !awaited)
         return;
     struct shard *shard = lock_shard(cache, file, &number);
-    if (*find(shard, hash, record->key)) { /* another reader was faster */
-        shard->allocator->release(entry);
-    } else {
-        bool comes_back = is_ghost(shard, hash);
-        make_room(shard, cost);
-        struct entry **bucket = &shard->buckets[hash & shard->bucket_mask];
-        entry->next = *bucket;
-        *bucket = entry;
-        enqueue(shard, entry, comes_back ? MAIN : SMALL);
+    if (entry) {
+        entry->awaited = awaited;
+        put(shard, entry);
     }
+    shard->misses -= awaited; /* he comes back, and is counted then */
     lockset_write_unlock(cache->locks, number);
 }
 

@@ -125,8 +125,8 @@ struct kvstore_options {
  * an exclusive lock on dir/lock, whose text is the owner's pid. The store runs its own background
  * threads (sync, compaction, sweep), with all signals blocked.
  *
- * Errors, each with a sentence in *error: KV_USAGE (dir is no directory, no store there and
- * !create, option out of range), KV_BUSY (owner's pid), KV_MISMATCH (D or format: both numbers),
+ * Errors, each with a sentence in *error: KV_USAGE (dir is no directory, option out of
+ * range), KV_NOT_FOUND (no store there and !create), KV_BUSY (owner's pid), KV_MISMATCH (D or format: both numbers),
  * KV_CORRUPT (file, offset and the kvcheck command that salvages), KV_NO_SPACE, KV_DENIED,
  * KV_LIMIT, KV_NO_MEMORY, KV_IO. On error nothing is left open and no file is changed, but that a
  * torn tail may be cut. */

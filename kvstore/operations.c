@@ -129,7 +129,7 @@ __attribute__((noinline)) static enum kv_status get_cached(struct kvstore *store
     status = read_found(store, place.file, generation, &lookup, buffer, capacity, entry);
     bool value_is_wanted = buffer || capacity > 0;
     if ((status == KV_OK && value_is_wanted) || status == KV_BUFFER_TOO_SMALL)
-        cache_put(store->cache, number, hash, &lookup.record);
+        cache_put(store->cache, number, hash, &lookup.record, status == KV_BUFFER_TOO_SMALL);
     lockset_read_unlock(store->locks, number);
     return status;
 }

@@ -106,7 +106,8 @@ static enum kv_status find_store(struct kvstore *store, struct kv_error *error)
     struct file_identity identity;
     enum kv_status status = newstore_identify(store->dir_fd, store->dir, &identity, error);
     if (status == KV_NOT_FOUND && !options->create)
-        return kv_error_set(error, KV_USAGE, "%s: there is no store in this directory", store->dir);
+        return kv_error_set(error, KV_NOT_FOUND, "%s: there is no store in this directory",
+                            store->dir);
     if (status == KV_NOT_FOUND) {
         uint32_t datafiles = options->datafiles ? options->datafiles : KVSTORE_DEFAULT_DATAFILES;
         status = newstore_create(store->dir_fd, store->dir, datafiles, &identity, error);
@@ -138,8 +139,12 @@ static enum kv_status allocate_files(struct kvstore *store, struct kv_error *err
             cache_create(store->options.cache_bytes, store->datafiles, store->options.allocator);
     if (store->files)
         memset(store->files, 0, size);
-    if (!store->files || !store->locks || (optimistic && !store->readers) ||
-        (cached && !store->cache))
+    if (cached && !store->cache)
+        return kv_error_set(error, KV_NO_MEMORY,
+                            "%s: no memory for the tables of a cache of %" PRIu64
+                            " bytes; take a smaller one",
+                            store->dir, store->options.cache_bytes);
+    if (!store->files || !store->locks || (optimistic && !store->readers))
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory for %u data files", store->dir,
                             store->datafiles);
     return KV_OK;

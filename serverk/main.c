@@ -1,6 +1,7 @@
 /*
  * serverk: the daemon of mqkv. See docs/serverk.1.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -38,6 +39,14 @@ static int serve(const struct server_options *options, struct daemonize *daemoni
     return EXIT_FAILED;
 }
 
+/* A file that would grow beyond ulimit -f is an error of that write, as on a full disk; a log whose
+ * reader has gone is no reason to end. */
+static void ignore_write_signals(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+}
+
 int main(int argc, char **argv)
 {
     struct server_options options;
@@ -51,6 +60,7 @@ int main(int argc, char **argv)
         log_set_level(LOG_LEVEL_DEBUG);
     if (options.check)
         return server_check(&options, &error) == KV_OK ? EXIT_DONE : fail(&error, EXIT_FAILED);
+    ignore_write_signals();
     struct daemonize *daemonize = NULL;
     if (options.daemon && daemonize_start(&daemonize, &error) != KV_OK)
         return fail(&error, EXIT_FAILED);

@@ -386,7 +386,7 @@ static void set_defaults(struct server_options *options)
         .io = KVSTORE_IO_MMAP,
         .lanes = LANES_AUTO,
         .sched = ORDER_FIFO,
-        .sched_queue = 4096,
+        .sched_queue = OPTIONS_DEFAULT_SCHED_QUEUE,
         .spin = {.mode = WIRE_SPIN_AUTO},
         .max_value_bytes = KVSTORE_DEFAULT_MAX_VALUE_BYTES,
         .mode = 0600,

@@ -30,7 +30,8 @@ enum request_order {
     ORDER_COST      /* of all lanes, by work, priority and age (schedule.h) */
 };
 
-#define OPTIONS_MAX_SCHED_QUEUE 65536u
+#define OPTIONS_MAX_SCHED_QUEUE     65536u
+#define OPTIONS_DEFAULT_SCHED_QUEUE 4096u
 
 struct server_options {
     const char *dir;

@@ -1,6 +1,7 @@
 #include "serverk/server.h"
 
-#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,6 +162,10 @@ static void log_start(const struct service *service)
     if (options->allocator != KVSTORE_ALLOCATOR_SYSTEM && options->cache_bytes == 0)
         log_warn("--allocator %s is without effect: there is no cache (--cache SIZE)",
                  kvstore_allocator_name(options->allocator));
+    if (options->sched != ORDER_COST && options->sched_queue != OPTIONS_DEFAULT_SCHED_QUEUE)
+        log_warn("--sched-queue %u is without effect: requests wait in the daemon with --sched "
+                 "cost only",
+                 options->sched_queue);
     if (options->durability == KVSTORE_SYNC_INTERVAL)
         snprintf(interval, sizeof interval, ":%u", options->sync_interval_ms);
     log_info(
@@ -266,39 +271,57 @@ enum kv_status server_run(struct server *server, struct kv_error *error)
 
 /* Check -------------------------------------------------------------------------------------------- */
 
-static bool directory_empty(const char *dir)
+/* What a start needs of the directory beyond what opening its store read-only needs. */
+static enum kv_status check_directory(const char *dir, struct kv_error *error)
 {
-    DIR *listing = opendir(dir);
-    if (!listing)
-        return false;
-    unsigned entries = 0;
-    while (readdir(listing))
-        entries++;
-    closedir(listing);
-    return entries <= 2; /* . and .. */
+    if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) == 0)
+        return KV_OK;
+    return kv_error_set_errno(error, "%s: uid %u can not make files in the directory", dir,
+                              (unsigned)geteuid());
 }
 
 static enum kv_status check_store(const struct server_options *options, struct kv_error *error)
 {
-    if (directory_empty(options->dir)) {
-        uint32_t datafiles =
-            options->datafiles ? options->datafiles : (uint32_t)KVSTORE_DEFAULT_DATAFILES;
-        char count[32];
-        printf("store %s: none yet; %s would be created\n", options->dir,
-               format_count(datafiles, "data file", count));
-        return KV_OK;
-    }
     struct kvstore_options store_opening = store_options(options);
     store_opening.create = false;
     store_opening.read_only = true;
     struct kvstore *store;
+    char count[32];
     enum kv_status status = kvstore_open(options->dir, &store_opening, &store, error);
+    if (status == KV_NOT_FOUND) {
+        uint32_t datafiles =
+            options->datafiles ? options->datafiles : (uint32_t)KVSTORE_DEFAULT_DATAFILES;
+        status = check_directory(options->dir, error);
+        if (status == KV_OK)
+            printf("store %s: none yet; %s would be created\n", options->dir,
+                   format_count(datafiles, "data file", count));
+        return status;
+    }
     if (status != KV_OK)
         return status;
-    char count[32];
-    printf("store %s: %s\n", options->dir,
-           format_count(kvstore_datafiles(store), "data file", count));
-    return kvstore_close(store, error);
+    format_count(kvstore_datafiles(store), "data file", count);
+    status = kvstore_close(store, error);
+    if (status == KV_OK)
+        status = check_directory(options->dir, error);
+    if (status == KV_OK)
+        printf("store %s: %s\n", options->dir, count);
+    return status;
+}
+
+static enum kv_status check_queues(const struct server_options *options, struct kv_error *error)
+{
+    struct wire_limits limits;
+    wire_limits_read(&limits);
+    unsigned receivers = dispatch_model_receivers(options->dispatch, options->workers);
+    struct lane_plan plan = lane_plan_first(options->lanes, receivers, &limits);
+    if (lane_plan_charge(&plan) > limits.msgqueue_bytes)
+        return wire_limits_explain(options->queue, plan.bulk_lanes ? plan.bulk : plan.lane, EMFILE,
+                                   error);
+    char lanes[LANE_PLAN_TEXT_BYTES], need[32], have[32];
+    printf("queue %s: %s: %s of the %s that ulimit -q allows this user\n", options->queue,
+           lane_plan_describe(&plan, lanes), format_size(lane_plan_charge(&plan), need),
+           format_size(limits.msgqueue_bytes, have));
+    return KV_OK;
 }
 
 enum kv_status server_check(const struct server_options *options, struct kv_error *error)
@@ -306,15 +329,5 @@ enum kv_status server_check(const struct server_options *options, struct kv_erro
     enum kv_status status = check_nice(options, error);
     if (status == KV_OK)
         status = check_store(options, error);
-    if (status != KV_OK)
-        return status;
-    struct wire_limits limits;
-    wire_limits_read(&limits);
-    unsigned receivers = dispatch_model_receivers(options->dispatch, options->workers);
-    struct lane_plan plan = lane_plan_first(options->lanes, receivers, &limits);
-    char lanes[LANE_PLAN_TEXT_BYTES], need[32], have[32];
-    printf("queue %s: %s: %s of the %s that ulimit -q allows this user\n", options->queue,
-           lane_plan_describe(&plan, lanes), format_size(lane_plan_charge(&plan), need),
-           format_size(limits.msgqueue_bytes, have));
-    return KV_OK;
+    return status == KV_OK ? check_queues(options, error) : status;
 }

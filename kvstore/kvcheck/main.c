@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -142,6 +143,7 @@ int main(int argc, char **argv)
     if (exit_status >= 0)
         return exit_status;
 
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond ulimit -f is an error of its write */
     log_set_level(LOG_LEVEL_ERROR);
     struct report report = {command.dump ? stderr : stdout, command.dir, 0};
     struct kv_error error = {0};

@@ -41,12 +41,14 @@ check_equal "" "$("$library_dir/../leftovers" "$other_queue")" "and its queues a
 check_limit() {
     # shellcheck disable=SC2016 # expanded by the inner shell
     refused 4 "ulimit -q" "too few bytes for queues" bash -c 'ulimit -q 500 && exec "$@"' - \
-        "$server_program" -m "$other_queue" -f "$server_dir"
+        "$server_program" -m "$other_queue" -f "$server_dir" "$@"
 }
 check_limit
 
 # Another daemon
-start_server -d 3 --allocator locked
+start_server -d 3 --allocator locked --sched-queue 5
+check_match 'WARN --sched-queue 5 is without effect' "$(cat "$server_log")" \
+    "a bound of a queue that is not there is warned of"
 check_match 'WARN --allocator locked is without effect' "$(cat "$server_log")" \
     "an allocator without a cache is warned of"
 serverk 4 "$server_dir.*$server_pid|$server_pid.*$server_dir" "a directory that is in use" -f "$server_dir"
@@ -78,6 +80,34 @@ serverk 4 "5.*3|3.*5" "--check with another number" -f "$server_dir" -d 5 --chec
 mkdir "$MQKV_TEST_DIR/empty"
 check_status 0 "--check of an empty directory" "$server_program" -f "$MQKV_TEST_DIR/empty" --check
 check_equal "" "$(ls -A "$MQKV_TEST_DIR/empty")" "and it creates nothing"
+touch "$MQKV_TEST_DIR/empty/notes"
+check_status 0 "--check of a directory with other files" \
+    "$server_program" -f "$MQKV_TEST_DIR/empty" --check
+check_match "none yet; 4 data files" "$output" "and a store would be made there, as a start does"
+check_limit --check
+mkdir -m 555 "$MQKV_TEST_DIR/fixed"
+if [ -w "$MQKV_TEST_DIR/fixed" ]; then
+    skip "--check of a directory without permission to write: this user may"
+else
+    serverk 4 "$MQKV_TEST_DIR/fixed.*Permission" "--check of a directory that can not be written to" \
+        -f "$MQKV_TEST_DIR/fixed" --check
+fi
+
+# A limit on the size of files is a full disk, not the end
+mkdir "$MQKV_TEST_DIR/limited"
+# shellcheck disable=SC2016 # expanded by the inner shell
+refused 4 "$MQKV_TEST_DIR/limited.*too large" "a limit on the size of files" bash -c \
+    'ulimit -f 10 && exec "$@"' - \
+    "$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/limited"
+
+# A log that nobody reads any more
+mkfifo "$MQKV_TEST_DIR/log"
+"$server_program" -v -m "$server_queue" -f "$MQKV_TEST_DIR/limited" >"$MQKV_TEST_DIR/log" 2>&1 &
+server_pid=$!
+head -n 1 "$MQKV_TEST_DIR/log" >/dev/null
+check_status 0 "a daemon whose log nobody reads answers" client ping
+check_status 0 "and goes on to" client ping
+check_status 0 "and stops like any other" stop_server
 
 # A full disk
 full=$MQKV_TEST_DIR/full

@@ -54,7 +54,7 @@ START_TEST(open_needs_a_directory_and_a_store)
     ck_assert_int_eq(kvstore_open("/tmp/mqkv/no/such/dir", &create, &none, &error), KV_USAGE);
     ck_assert_contains(error.text, "/tmp/mqkv/no/such/dir");
     ck_assert_int_eq(kvstore_open("/etc/passwd", &create, &none, &error), KV_USAGE);
-    ck_assert_int_eq(try_open(NULL, &error), KV_USAGE);
+    ck_assert_int_eq(try_open(NULL, &error), KV_NOT_FOUND);
     ck_assert_contains(error.text, dir);
     ck_assert_int_eq(try_open(&create, &error), KV_OK);
 }
