@@ -192,7 +192,10 @@ enum kv_status checkpoint_write(const struct generation *generation, int dir_fd,
         write_whole(generation, fd) && fileio->rename_at(dir_fd, unfinished.text, name.text) == 0;
     enum kv_status status = KV_OK;
     if (!written) {
-        status = kv_error_set_errno(error, "%s: can not write the index checkpoint", name.text);
+        status = kv_error_set(error, kv_status_from_errno(errno),
+                              "%s: can not write the index checkpoint: %s; the next start rebuilds "
+                              "the index from the data",
+                              name.text, strerror(errno));
         fileio->unlink_at(dir_fd, unfinished.text);
     }
     close(fd);
@@ -316,8 +319,10 @@ bool checkpoint_load(struct generation *generation, int dir_fd)
     if (valid) {
         use(generation, &loaded);
     } else {
-        log_info("%s: the checkpoint does not match its data file; the index is rebuilt",
-                 name.text);
+        log_info(
+            "%s: the checkpoint does not match its data file, or memory is short; the index is "
+            "rebuilt",
+            name.text);
         index_free(loaded.index);
     }
     return valid;
