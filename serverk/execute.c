@@ -310,7 +310,7 @@ static void run_scan(struct execution *execution)
     const struct wire_operation *operation = execution->operation;
     struct wire_result *result = &execution->result;
     struct scan_page page;
-    if (scan_page_takes_long(operation))
+    if (execution->worker->service->crew && scan_page_takes_long(execution->store, operation))
         worker_expect_long(execution->worker);
     struct reply_place place = reply_largest_place(execution->reply);
     result->status = scan_page_fill(&page, execution->store, operation, place.at, place.capacity);

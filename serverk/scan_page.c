@@ -1,8 +1,11 @@
 #include "serverk/scan_page.h"
 
 /* A scan looks at up to 64 entries for each that it may give (kvstore.h): the limit bounds how long one
- * request keeps a worker. */
-#define LONG_LIMIT    256u
+ * request keeps a worker. What looks at more than LONG_ENTRIES, at more bytes of records than LONG_BYTES or
+ * into more data files than LONG_FILES takes longer than it takes to wake another worker, 20 us or so. */
+#define LONG_ENTRIES  256u
+#define LONG_FILES    32u
+#define LONG_BYTES    (256u << 10)
 #define DEFAULT_LIMIT 1000u
 #define MAX_LIMIT     4096u
 
@@ -13,10 +16,27 @@ static uint32_t limit_of(const struct wire_operation *operation)
     return operation->limit < MAX_LIMIT ? operation->limit : MAX_LIMIT;
 }
 
-bool scan_page_takes_long(const struct wire_operation *operation)
+static bool is_small(struct kvstore *store)
 {
-    return limit_of(operation) > LONG_LIMIT || operation->key.size > 0 ||
-           operation->flags & WIRE_ATOMIC;
+    uint64_t entries = 0, bytes = 0;
+    uint32_t files = kvstore_datafiles(store);
+    if (files > LONG_FILES)
+        return false;
+    for (uint32_t file = 0; file < files && entries <= LONG_ENTRIES && bytes <= LONG_BYTES;
+         file++) {
+        struct kvstore_file_statistics statistics;
+        kvstore_file_statistics(store, file, &statistics);
+        entries += statistics.keys;
+        bytes += statistics.live_bytes;
+    }
+    return entries <= LONG_ENTRIES && bytes <= LONG_BYTES;
+}
+
+bool scan_page_takes_long(struct kvstore *store, const struct wire_operation *operation)
+{
+    bool may_go_far = limit_of(operation) > LONG_ENTRIES || operation->key.size > 0 ||
+                      operation->flags & WIRE_ATOMIC;
+    return may_go_far && !is_small(store);
 }
 
 static struct wire_scan_entry page_entry(const struct scan_page *page,

@@ -21,8 +21,8 @@ struct scan_page {
     uint64_t next;        /* the cursor to go on with; 0: all was visited */
 };
 
-/* Whether a page of this scan may keep its worker so long that another should be awake. */
-bool scan_page_takes_long(const struct wire_operation *operation);
+/* Whether a page of this scan of this store may keep its worker so long that another should be awake. */
+bool scan_page_takes_long(struct kvstore *store, const struct wire_operation *operation);
 
 /* Fills `capacity` bytes at `at` from operation->cursor on, with single entries, or with ATOMIC with
  * whole data files, each as it was at one moment. KV_BUFFER_TOO_SMALL: not even the first fits, it

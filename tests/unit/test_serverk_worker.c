@@ -1,10 +1,12 @@
 /* worker and execute: requests against a real store, as bytes in and bytes out. */
 #include <check.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
+#include "tests/support/store_calls.h"
 #include "tests/support/worker_fixture.h"
 #include "tests/unit/suites.h"
 
@@ -208,6 +210,69 @@ START_TEST(an_atomic_page_ends_between_data_files)
 }
 END_TEST
 
+static void *rest(void *crew)
+{
+    crew_rest(crew);
+    return NULL;
+}
+
+static bool one_is_parked(void *crew)
+{
+    return crew_counts(crew).parked == 1;
+}
+
+/* Whether a scan with these flags and this prefix calls the other worker of a crew of two. */
+static bool scan_calls_another(uint16_t flags, const char *prefix)
+{
+    struct crew *crew = crew_create(2, 2);
+    pthread_t other;
+    ck_assert_int_eq(pthread_create(&other, NULL, rest, crew), 0);
+    ck_assert(wait_until(one_is_parked, crew));
+    fixture.service.crew = crew;
+    struct wire_operation scan = fixture_operation(WIRE_OP_SCAN, prefix, "");
+    scan.flags = flags;
+    ck_assert_int_eq(call(scan).status, KV_OK);
+    bool called = crew_counts(crew).parked == 0;
+    fixture.service.crew = NULL;
+    crew_stop(crew);
+    pthread_join(other, NULL);
+    crew_free(crew);
+    return called;
+}
+
+static void put_many(int from, int to)
+{
+    char key[16];
+    for (int i = from; i < to; i++) {
+        snprintf(key, sizeof key, "k%d", i);
+        put(key, "");
+    }
+}
+
+START_TEST(a_scan_calls_another_worker_if_the_store_is_not_small)
+{
+    put_many(0, 20);
+    ck_assert(!scan_calls_another(WIRE_ATOMIC, ""));
+    ck_assert(!scan_calls_another(0, "k1"));
+    put_many(20, 300);
+    ck_assert(scan_calls_another(WIRE_KEYS_ONLY, ""));
+    ck_assert(scan_calls_another(WIRE_KEYS_ONLY, "k1"));
+}
+END_TEST
+
+START_TEST(a_scan_of_few_large_values_calls_another_worker)
+{
+    char value[MAX_VALUE_BYTES];
+    memset(value, 'v', sizeof value - 1);
+    value[sizeof value - 1] = '\0';
+    struct kv_slice large = kv_slice_from_string(value);
+    for (char key = 'a'; key <= 'c'; key++)
+        ck_assert_int_eq(kvstore_put(fixture.service.store, kv_slice(&key, 1), large, NULL, NULL),
+                         KV_OK);
+    ck_assert(scan_calls_another(WIRE_KEYS_ONLY, ""));
+}
+END_TEST
+
 START_TEST(ping_echoes)
 {
     assert_value(call(fixture_operation(WIRE_OP_PING, "", "echo")), "echo");
@@ -324,6 +389,8 @@ Suite *suite_serverk_worker(void)
     tcase_add_test(cases, add_append_exchange);
     tcase_add_test(cases, scan_page_by_page);
     tcase_add_test(cases, an_atomic_page_ends_between_data_files);
+    tcase_add_test(cases, a_scan_calls_another_worker_if_the_store_is_not_small);
+    tcase_add_test(cases, a_scan_of_few_large_values_calls_another_worker);
     tcase_add_test(cases, ping_echoes);
     suite_add_tcase(suite, cases);
     TCase *messages = tcase_create("messages");
