@@ -364,6 +364,26 @@ void cache_remove(struct cache *cache, uint32_t file, uint32_t hash, struct kv_s
     lockset_write_unlock(cache->locks, number);
 }
 
+size_t cache_leave_out(struct cache *cache, uint32_t file, uint32_t *hashes, size_t count)
+{
+    uint32_t number;
+    size_t left = 0;
+    const struct shard *shard = lock_shard(cache, file, &number);
+    for (size_t i = 0; i < count; i++)
+        __builtin_prefetch(&shard->buckets[hashes[i] & shard->bucket_mask]);
+    for (size_t i = 0; i < count; i++)
+        __builtin_prefetch(shard->buckets[hashes[i] & shard->bucket_mask]);
+    for (size_t i = 0; i < count; i++) {
+        const struct entry *entry = shard->buckets[hashes[i] & shard->bucket_mask];
+        while (entry && entry->hash != hashes[i])
+            entry = entry->next;
+        if (!entry)
+            hashes[left++] = hashes[i];
+    }
+    lockset_write_unlock(cache->locks, number);
+    return left;
+}
+
 void cache_statistics(struct cache *cache, struct kvstore_cache_statistics *statistics)
 {
     *statistics = (struct kvstore_cache_statistics){.max_bytes = cache->max_bytes,

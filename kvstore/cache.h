@@ -66,6 +66,11 @@ void cache_put(struct cache *cache, uint32_t file, uint32_t hash, const struct r
 /* Forgets the key. Holds: the file's lock for writing. */
 void cache_remove(struct cache *cache, uint32_t file, uint32_t hash, struct kv_slice key);
 
+/* Before lookups of keys in one data file: takes those out of `hashes` of which the cache has an entry
+ * (or of another key with the same hash: it is but a hint), keeps the order of the rest and returns
+ * how many these are. */
+size_t cache_leave_out(struct cache *cache, uint32_t file, uint32_t *hashes, size_t count);
+
 /* Adds up over the shards. */
 void cache_statistics(struct cache *cache, struct kvstore_cache_statistics *statistics);
 

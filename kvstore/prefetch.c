@@ -1,3 +1,4 @@
+#include "kvstore/cache.h"
 #include "kvstore/kvstore.h"
 #include "kvstore/readers.h"
 #include "kvstore/store.h"
@@ -5,7 +6,7 @@
 /* Keys looked at together: as many memory accesses as a core keeps in flight, and more. */
 #define ROUND_KEYS 32u
 
-/* What a lookup of each key will miss in the cache: its slot in the index, then its record. Both are
+/* What a lookup of each key will miss in the CPU's cache: its slot in the index, then its record. Both are
  * asked for all keys of a file before the first is needed, so that the misses overlap instead of
  * adding up (Chen, Ailamaki, Gibbons, Mowry, "Improving Hash Join Performance through Prefetching",
  * ICDE 2004). Only hints: what changes before the lookup costs that lookup its miss. */
@@ -46,7 +47,9 @@ static void prefetch_round(struct kvstore *store, const struct kv_slice *keys, s
             hashes[same++] = keyhash_index(places[j].hash);
             places[j].file = NULL;
         }
-        if (file)
+        if (file && store->cache)
+            same = cache_leave_out(store->cache, file->number, hashes, same);
+        if (same > 0)
             prefetch_file(store, file->number, hashes, same);
     }
 }

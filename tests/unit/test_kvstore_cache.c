@@ -139,6 +139,20 @@ START_TEST(what_comes_back_soon_stays)
 }
 END_TEST
 
+START_TEST(what_it_has_is_left_out)
+{
+    struct cache *cache = cache_create(SMALL_CACHE_BYTES, 1, KVSTORE_ALLOCATOR_SYSTEM);
+    uint32_t hashes[] = {hash_of(1), hash_of(2), hash_of(3), hash_of(4)};
+    ck_assert_uint_eq(cache_leave_out(cache, 0, hashes, 4), 4);
+    keep(cache, 1, 1, 10);
+    keep(cache, 3, 1, 10);
+    ck_assert_uint_eq(cache_leave_out(cache, 0, hashes, 4), 2);
+    ck_assert_uint_eq(hashes[0], hash_of(2));
+    ck_assert_uint_eq(hashes[1], hash_of(4));
+    cache_free(cache);
+}
+END_TEST
+
 START_TEST(random_operations_against_a_model)
 {
     enum { KEYS = 400 };
@@ -421,6 +435,7 @@ Suite *suite_kvstore_cache(void)
     tcase_add_test(alone, a_value_beyond_its_share_is_not_kept);
     tcase_add_test(alone, the_policy_on_a_trace_made_by_hand);
     tcase_add_test(alone, what_comes_back_soon_stays);
+    tcase_add_test(alone, what_it_has_is_left_out);
     tcase_add_loop_test(alone, random_operations_against_a_model, 0, 4);
     suite_add_tcase(suite, alone);
     TCase *in_store = tcase_create("in_store");
