@@ -1,11 +1,8 @@
 /* local: a free list a thread, and a common one of what threads that ended have left. */
 #include "kvstore/allocator/allocator.h"
 
-#include <pthread.h>
-
 #include "kvstore/allocator/blocks.h"
-#include "kvstore/allocator/freelist.h"
-#include "kvstore/allocator/segment.h"
+#include "kvstore/allocator/heap.h"
 
 /* What a thread has; known to the others, for the statistics alone, from its first call to its end. */
 struct local {
@@ -17,12 +14,9 @@ struct local {
 
 static _Thread_local struct local own;
 
-/* Covers the common list and who is known. Never held while the segment grows. */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct free_list common;
+/* Has the common list. Its mutex covers who is known, too, and is never held while the segment grows. */
+static struct heap heap = HEAP_INITIALIZER;
 static struct local *known;
-
-static struct segment segment = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static pthread_key_t end_of_thread;
 static bool can_see_ends;
@@ -32,8 +26,8 @@ static bool can_see_ends;
 static void leave(void *argument)
 {
     struct local *local = argument;
-    pthread_mutex_lock(&mutex);
-    free_list_merge(&common, &local->list);
+    pthread_mutex_lock(&heap.mutex);
+    free_list_merge(&heap.list, &local->list);
     if (local->previous_known)
         local->previous_known->next_known = local->next_known;
     else
@@ -41,7 +35,7 @@ static void leave(void *argument)
     if (local->next_known)
         local->next_known->previous_known = local->previous_known;
     local->is_known = false;
-    pthread_mutex_unlock(&mutex);
+    pthread_mutex_unlock(&heap.mutex);
 }
 
 static void become_known(void)
@@ -50,22 +44,22 @@ static void become_known(void)
      * it, and no one must know of it afterwards. */
     if (!can_see_ends || pthread_setspecific(end_of_thread, &own) != 0)
         return;
-    pthread_mutex_lock(&mutex);
+    pthread_mutex_lock(&heap.mutex);
     own.previous_known = NULL;
     own.next_known = known;
     if (known)
         known->previous_known = &own;
     known = &own;
     own.is_known = true;
-    pthread_mutex_unlock(&mutex);
+    pthread_mutex_unlock(&heap.mutex);
 }
 
 static bool take_over_common(void)
 {
-    pthread_mutex_lock(&mutex);
-    bool took = common.first != NULL;
-    free_list_merge(&own.list, &common);
-    pthread_mutex_unlock(&mutex);
+    pthread_mutex_lock(&heap.mutex);
+    bool took = heap.list.first != NULL;
+    free_list_merge(&own.list, &heap.list);
+    pthread_mutex_unlock(&heap.mutex);
     return took;
 }
 
@@ -81,7 +75,7 @@ void *kv_local_malloc(size_t bytes)
         payload = free_list_take(&own.list, block_bytes);
     if (payload)
         return payload;
-    void *memory = segment_grow(&segment, block_bytes);
+    void *memory = segment_grow(&heap.segment, block_bytes);
     return memory ? block_start(memory, block_bytes) : NULL;
 }
 
@@ -112,20 +106,17 @@ static void add_list(struct allocator_statistics *statistics, const struct free_
 
 static void statistics(struct allocator_statistics *statistics)
 {
-    *statistics = (struct allocator_statistics){.segment_bytes = segment_bytes(&segment)};
-    pthread_mutex_lock(&mutex);
-    add_list(statistics, &common);
+    *statistics = (struct allocator_statistics){.segment_bytes = segment_bytes(&heap.segment)};
+    pthread_mutex_lock(&heap.mutex);
+    add_list(statistics, &heap.list);
     for (const struct local *local = known; local; local = local->next_known)
         add_list(statistics, &local->list);
-    pthread_mutex_unlock(&mutex);
+    pthread_mutex_unlock(&heap.mutex);
 }
 
 static bool is_sound(void)
 {
-    pthread_mutex_lock(&mutex);
-    bool sound = free_list_is_sound(&common) && free_list_is_sound(&own.list);
-    pthread_mutex_unlock(&mutex);
-    return sound;
+    return heap_is_sound(&heap) && free_list_is_sound(&own.list);
 }
 
 const struct allocator kv_allocator_thread_local = {
@@ -136,28 +127,15 @@ const struct allocator kv_allocator_thread_local = {
     .is_sound = is_sound,
 };
 
-static void lock_for_fork(void)
-{
-    pthread_mutex_lock(&mutex);
-    pthread_mutex_lock(&segment.mutex);
-}
-
-static void unlock_after_fork(void)
-{
-    pthread_mutex_unlock(&segment.mutex);
-    pthread_mutex_unlock(&mutex);
-}
-
 /* Of the parent's threads the child has only the one that forked. */
 static void forget_other_threads(void)
 {
     own.previous_known = own.next_known = NULL;
     known = own.is_known ? &own : NULL;
-    unlock_after_fork();
 }
 
 __attribute__((constructor)) static void prepare(void)
 {
     can_see_ends = pthread_key_create(&end_of_thread, leave) == 0;
-    pthread_atfork(lock_for_fork, unlock_after_fork, forget_other_threads);
+    heap_watch_forks(&heap, forget_other_threads);
 }

@@ -1,29 +1,24 @@
 /* locked: one free list behind one mutex. */
 #include "kvstore/allocator/allocator.h"
 
-#include <pthread.h>
-
 #include "kvstore/allocator/blocks.h"
-#include "kvstore/allocator/freelist.h"
-#include "kvstore/allocator/segment.h"
+#include "kvstore/allocator/heap.h"
 
-/* Covers the list; held while the segment grows. */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct free_list list;
-static struct segment segment = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+/* Its mutex is held while the segment grows. */
+static struct heap heap = HEAP_INITIALIZER;
 
 void *kv_locked_malloc(size_t bytes)
 {
     size_t block_bytes = block_bytes_for(bytes);
     if (block_bytes == 0)
         return NULL;
-    pthread_mutex_lock(&mutex);
-    void *payload = free_list_take(&list, block_bytes);
+    pthread_mutex_lock(&heap.mutex);
+    void *payload = free_list_take(&heap.list, block_bytes);
     if (!payload) {
-        void *memory = segment_grow(&segment, block_bytes);
+        void *memory = segment_grow(&heap.segment, block_bytes);
         payload = memory ? block_start(memory, block_bytes) : NULL;
     }
-    pthread_mutex_unlock(&mutex);
+    pthread_mutex_unlock(&heap.mutex);
     return payload;
 }
 
@@ -31,9 +26,9 @@ void kv_locked_free(void *block)
 {
     if (!block)
         return;
-    pthread_mutex_lock(&mutex);
-    free_list_put(&list, block_of(block));
-    pthread_mutex_unlock(&mutex);
+    pthread_mutex_lock(&heap.mutex);
+    free_list_put(&heap.list, block_of(block));
+    pthread_mutex_unlock(&heap.mutex);
 }
 
 void *kv_locked_calloc(size_t count, size_t bytes)
@@ -48,19 +43,16 @@ void *kv_locked_realloc(void *block, size_t bytes)
 
 static void statistics(struct allocator_statistics *statistics)
 {
-    pthread_mutex_lock(&mutex);
-    statistics->segment_bytes = segment_bytes(&segment);
-    statistics->free_bytes = free_list_bytes(&list);
-    statistics->free_blocks = free_list_blocks(&list);
-    pthread_mutex_unlock(&mutex);
+    pthread_mutex_lock(&heap.mutex);
+    statistics->segment_bytes = segment_bytes(&heap.segment);
+    statistics->free_bytes = free_list_bytes(&heap.list);
+    statistics->free_blocks = free_list_blocks(&heap.list);
+    pthread_mutex_unlock(&heap.mutex);
 }
 
 static bool is_sound(void)
 {
-    pthread_mutex_lock(&mutex);
-    bool sound = free_list_is_sound(&list);
-    pthread_mutex_unlock(&mutex);
-    return sound;
+    return heap_is_sound(&heap);
 }
 
 const struct allocator kv_allocator_locked = {
@@ -71,19 +63,7 @@ const struct allocator kv_allocator_locked = {
     .is_sound = is_sound,
 };
 
-static void lock_for_fork(void)
+__attribute__((constructor)) static void prepare(void)
 {
-    pthread_mutex_lock(&mutex);
-    pthread_mutex_lock(&segment.mutex);
-}
-
-static void unlock_after_fork(void)
-{
-    pthread_mutex_unlock(&segment.mutex);
-    pthread_mutex_unlock(&mutex);
-}
-
-__attribute__((constructor)) static void watch_forks(void)
-{
-    pthread_atfork(lock_for_fork, unlock_after_fork, unlock_after_fork);
+    heap_watch_forks(&heap, NULL);
 }
