@@ -59,6 +59,11 @@ def cpu_model():
     return _field("/proc/cpuinfo", "model name").lstrip("\t: ") or "unknown"
 
 
+def available_bytes():
+    """Memory that programs can have without swapping."""
+    return int(_field("/proc/meminfo", "MemAvailable:").split()[0]) * 1024
+
+
 def load_average():
     return os.getloadavg()[0]
 

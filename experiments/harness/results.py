@@ -33,13 +33,25 @@ class Results:
 
     def fingerprint(self):
         """Of the rows that are there; None if there are none."""
-        return self._manifest().get("fingerprint")
+        return self.manifest().get("fingerprint")
+
+    def keep(self, is_kept):
+        """Removes the rows of which is_kept(row) is false."""
+        columns = self._columns()
+        if not columns:
+            return
+        temporary = self.raw_path.with_suffix(".tmp")
+        with open(temporary, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=columns, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(filter(is_kept, self.rows()))
+        temporary.replace(self.raw_path)
 
     def begin(self, manifest):
         """Before the first row of this run; of an interrupted run that goes on, what was true from
         its start is kept."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        earlier = self._manifest()
+        earlier = self.manifest()
         if earlier:
             resumed = earlier.get("resumed_utc", []) + [manifest["started_utc"]]
             manifest = manifest | {"started_utc": earlier["started_utc"], "resumed_utc": resumed}
@@ -60,10 +72,10 @@ class Results:
             os.fsync(file.fileno())
 
     def add_to_manifest(self, **facts):
-        self._write_manifest(self._manifest() | facts)
+        self._write_manifest(self.manifest() | facts)
 
     def add_commands(self, lines_of_point):
-        self.add_to_manifest(commands=self._manifest().get("commands", {}) | lines_of_point)
+        self.add_to_manifest(commands=self.manifest().get("commands", {}) | lines_of_point)
 
     def set_aside(self):
         """Moves what is there to a folder beside it, which holds one earlier generation."""
@@ -80,7 +92,8 @@ class Results:
             return b""
         return content[: content.rfind(b"\n") + 1]
 
-    def _manifest(self):
+    def manifest(self):
+        """What is there of it; {} if nothing is."""
         try:
             return json.loads(self.manifest_path.read_text(encoding="utf-8"))
         except (OSError, ValueError):

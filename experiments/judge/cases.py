@@ -52,18 +52,18 @@ class Environment:
 
     sync: str
     value_bytes: int
-    keys: dict  # profile -> number
+    keys: int
     options: str = ""  # of serverk
 
 
 ENVIRONMENTS = {
-    "small": Environment("none", 64, {"quick": 1_000_000, "full": 1_000_000}),
-    "interval": Environment("interval", 64, {"quick": 100_000, "full": 1_000_000}),
-    "always": Environment("always", 64, {"quick": 100_000, "full": 1_000_000}),
-    "always-1": Environment("always", 64, {"quick": 100_000, "full": 1_000_000}, "-d 1"),
-    "4k": Environment("none", 4096, {"quick": 16384, "full": 65536}),
-    "64k": Environment("none", 65536, {"quick": 1024, "full": 4096}),
-    "1m": Environment("none", 1 << 20, {"quick": 64, "full": 256}),
+    "small": Environment("none", 64, 1_000_000),
+    "interval": Environment("interval", 64, 1_000_000),
+    "always": Environment("always", 64, 1_000_000),
+    "always-1": Environment("always", 64, 1_000_000, "-d 1"),
+    "4k": Environment("none", 4096, 16384),  # 64 MiB of values, as of the larger ones
+    "64k": Environment("none", 65536, 1024),
+    "1m": Environment("none", 1 << 20, 64),
 }
 
 FACTORS = {1: 10, 5: 3, 50: 3}
@@ -177,7 +177,7 @@ def _durable_cases():
         "Durable writes",
         ("mqkv", "lmdb", "rocksdb", "leveldb"),
         "ops_per_s",
-        options={"threads": 50, "sync": True, "keys": {"quick": 10_000, "full": 50_000}},
+        options={"threads": 50, "sync": True, "keys": 10_000},
     )
 
 
@@ -190,7 +190,7 @@ def _idle_cases():
         SERVERS,
         "idle_cpu_us_per_s",
         (Limit("idle_cpu_us_per_s", 500),),
-        options={"clients": 50, "seconds": {"quick": 3, "full": 10}},
+        options={"clients": 50, "seconds": 3},
     )
 
 
@@ -224,7 +224,7 @@ def _population_cases():
             tuple(systems),
             column,
             goals[column],
-            options={"keys": {"quick": 1_000_000, "full": 10_000_000}},
+            options={"keys": 10_000_000},
         )
 
 
@@ -239,11 +239,7 @@ def _engine_cases():
                 ("mqkv", "lmdb", "rocksdb", "leveldb"),
                 "ops_per_s",
                 tuple(Goal("ops_per_s", peer, 2) for peer in ("lmdb", "rocksdb", "leveldb")),
-                options={
-                    "threads": threads,
-                    "sync": False,
-                    "keys": {"quick": 500_000, "full": 5_000_000},
-                },
+                options={"threads": threads, "sync": False, "keys": 5_000_000},
             )
 
 
@@ -266,5 +262,5 @@ def _stall_cases():
             ("mqkv",),
             "p999_us",
             goals,
-            options={"keys": {"quick": 1_000_000, "full": 4_000_000}},
+            options={"keys": 1_000_000},
         )

@@ -33,7 +33,7 @@ def measure(cases, ledger):
 def _run(case, names, engine, ledger, repeat):
     """names: of the cases whose rows are wanted."""
     threads, sync = case.options["threads"], case.options["sync"]
-    keys = ledger.profile.choose(case.options["keys"])
+    keys = ledger.profile.size(case.options["keys"])
     with Workplace(ledger.places.store_parent) as place:
         command = (
             f"{ledger.places.build}/peers/engine_load {engine} {place.folder} {keys} {VALUE_BYTES}"

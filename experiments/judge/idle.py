@@ -29,7 +29,7 @@ def measure(cases, ledger):
 
 def _run(case, system, ledger):
     clients = case.options["clients"]
-    seconds = ledger.profile.choose(case.options["seconds"])
+    seconds = ledger.profile.size(case.options["seconds"])
     with Workplace(ledger.places.store_parent) as place:
         folder = place.folder / system
         with Server(SYSTEMS[system], ledger.places, folder, place.queue()) as server:

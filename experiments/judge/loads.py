@@ -28,7 +28,7 @@ def measure(cases, ledger):
 
 
 def _measure_environment(environment, order, ledger):
-    keys = ledger.profile.choose(environment.keys)
+    keys = ledger.profile.size(environment.keys)
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(Workplace(ledger.places.store_parent))
         servers = {}

@@ -4,7 +4,7 @@ import json
 import string
 
 from harness import content, noise, report, summary
-from judge import table
+from judge import bounds, costs, provenance, table
 from judge.cases import all_cases
 from judge.rows import key_of
 from judge.verdicts import judge, label
@@ -20,6 +20,7 @@ MET = {True: "met", False: "**not met**"}
 def render(template, cases, figures, raw_rows, manifest, studies, microbench):
     profile = manifest["profile"]
     verdicts = [verdict for case in cases for verdict in judge(case, figures)]
+    bounded = bounds.bounds(verdicts, figures, manifest["cpus"])
     measured = table.sections(cases)
     attempts = _attempts(raw_rows)
     fields = {
@@ -39,7 +40,11 @@ def render(template, cases, figures, raw_rows, manifest, studies, microbench):
         versions="\n".join(f"- {line}" for line in manifest["peer_versions"]),
         met=sum(verdict.met for verdict in verdicts),
         goals=len(verdicts),
-        verdicts=_verdicts(verdicts),
+        missed=_missed(bounded),
+        verdicts=_verdicts(verdicts, bounded),
+        bounds=_bounds(bounded),
+        costs=_costs(cases, figures),
+        measured_apart=provenance.told(raw_rows),
         failures=_failures(figures),
         scaling="\n\n".join(studies) or "(Not measured yet: `make scaling`.)",
         microbench=microbench,
@@ -89,9 +94,40 @@ def _table(cases, figures):
     return _markdown(header, body)
 
 
-def _verdicts(verdicts):
-    header = ["work", "goal", "reached", ""]
-    return _markdown(header, [[v.case.title, v.text, v.reached, MET[v.met]] for v in verdicts])
+def _missed(bounded):
+    """'Of the others 12 are bounded by the kernel's queues, ...', or nothing."""
+    if not bounded:
+        return ""
+    counts = {}
+    for bound in bounded:
+        counts[bound.by] = counts.get(bound.by, 0) + len(bound.goals)
+    told = ", ".join(f"{count} by {by}" for by, count in counts.items())
+    return f"What bounds the others: {told}."
+
+
+def _verdicts(verdicts, bounded):
+    by = {(bound.case.title, text): bound.by for bound in bounded for text in bound.goals}
+    header = ["work", "goal", "reached", "", "bounded by"]
+    body = [
+        [v.case.title, v.text, v.reached, MET[v.met], by.get((v.case.title, v.text), "")]
+        for v in verdicts
+    ]
+    return _markdown(header, body)
+
+
+def _bounds(bounded):
+    if not bounded:
+        return "(Every goal is met.)"
+    lines = [
+        f"- {bound.case.title} ({'; '.join(bound.asked)}): **{bound.by}.** {bound.why}"
+        for bound in bounded
+    ]
+    return "\n".join(lines)
+
+
+def _costs(cases, figures):
+    body = costs.lines(cases, figures)
+    return _markdown(list(costs.HEADER), body) if body else NOT_YET
 
 
 def _failures(figures):

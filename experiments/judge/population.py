@@ -20,7 +20,7 @@ def measure(cases, ledger):
         return
     systems = list(dict.fromkeys(system for case in cases for system in case.systems))
     case = cases[0]
-    keys = ledger.profile.choose(case.options["keys"])
+    keys = ledger.profile.size(case.options["keys"])
     order = [
         (case, system, repeat)
         for repeat in ledger.repeats("population")

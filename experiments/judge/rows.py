@@ -17,7 +17,7 @@ COLUMNS = (
     "server_cpu_us_per_op,server_switches_per_op,client_cpu_us_per_op,client_switches_per_op,"
     "memory_bytes_per_key,anonymous_kib,fill_s,clean_start_s,crash_start_s,stop_s,"
     "idle_cpu_us_per_s,idle_switches_per_s,compactions,"
-    "steal_pct,foreign_cpu_pct,load_average,failure"
+    "steal_pct,foreign_cpu_pct,load_average,took_s,commit,programs,failure"
 ).split(",")
 
 SLOW_KINDS = ("population", "idle", "engines")  # of cases: a run takes many times measure_s
@@ -31,11 +31,13 @@ class Profile:
     warmup_s: float
     measure_s: float
 
-    def choose(self, by_profile):
-        """A number that depends on the profile; `smoke` only shows that everything works."""
-        if self.name == "full":
-            return by_profile["full"]
-        return by_profile["quick"] if self.name == "quick" else max(by_profile["quick"] // 100, 1)
+    def size(self, number):
+        """Of a work: the number itself, which is what it is judged by; of it a hundredth in the profile
+        that only shows that everything works."""
+        return max(number // 100, 1) if self.name == "smoke" else number
+
+    def repeats_of(self, kind):
+        return range(1, (self.slow_repeats if kind in SLOW_KINDS else self.repeats) + 1)
 
 
 PROFILES = {
@@ -59,10 +61,11 @@ def key_of(row):
 
 class Ledger:
     """Runs what is not yet in the results, in a seeded order, and keeps a row of each. cases: those
-    that are to be measured."""
+    that are to be measured; stamp: columns of all rows: the commit and the programs measured."""
 
-    def __init__(self, cases, results, profile, places, seed, noise_limit_pct):
+    def __init__(self, cases, results, profile, places, seed, noise_limit_pct, stamp):
         self.results = results
+        self.stamp = stamp
         self.profile = profile
         self.places = places
         self.seed = seed
@@ -71,7 +74,7 @@ class Ledger:
             (case.name, system, repeat): run_key(case.name, system, repeat)
             for case in cases
             for system in case.systems
-            for repeat in self.repeats(case.kind)
+            for repeat in profile.repeats_of(case.kind)
         }
         keys = set(runs.values())
         earlier = [row for row in results.rows() if key_of(row) in keys]
@@ -84,8 +87,7 @@ class Ledger:
         return (case.name, system, repeat) not in self.done
 
     def repeats(self, kind):
-        slow = kind in SLOW_KINDS
-        return range(1, (self.profile.slow_repeats if slow else self.profile.repeats) + 1)
+        return self.profile.repeats_of(kind)
 
     def shuffled(self, things, *salt):
         """The same for the same seed and salt, so that a resumed run keeps its order."""
@@ -116,6 +118,7 @@ class Ledger:
         """A run that fails becomes a row that says so: the others are measured all the same."""
         case, system, _ = at
         started = utc_now()
+        began_s = time.monotonic()
         window = machine.CpuWindow()
         own_before_s = processes.own_and_children_cpu_s()
         try:
@@ -124,6 +127,7 @@ class Ledger:
             measured = {"failure": " ".join(str(error).split())[:300]}
         # Of the whole run; a load has taken it more closely, with servers that live on.
         whole = machine.disturbance(window.end(), processes.own_and_children_cpu_s() - own_before_s)
+        whole["took_s"] = f"{time.monotonic() - began_s:.2f}"
         named = measured if all(isinstance(v, dict) for v in measured.values()) else None
         for name, figures in (named or {case.name: measured}).items():
             row = self._add(name, at, attempt, started, whole | figures)
@@ -148,6 +152,7 @@ class Ledger:
             "noisy": int(noise.is_noisy(row, self.noise_limit_pct)),
             "started_utc": started,
             "seed": self.load_seed(repeat),
+            **self.stamp,
         }
         self.results.add(row)
         self.done.add((case_name, system, repeat))

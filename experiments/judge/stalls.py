@@ -31,7 +31,7 @@ def measure(cases, ledger):
 
 
 def _run(case, ledger, repeat):
-    keys = ledger.profile.choose(case.options["keys"])
+    keys = ledger.profile.size(case.options["keys"])
     if case.name == "compaction":
         keys = max(keys // COMPACTED_SHARE, 1)
     seconds = ledger.profile.measure_s * SECONDS[case.name]

@@ -9,6 +9,7 @@ from judge.cases import LOWER_IS_BETTER, Limit
 from judge.systems import SYSTEMS
 
 ENGINE_LABELS = {"lmdb": "LMDB", "rocksdb": "RocksDB", "leveldb": "LevelDB"}
+NOT_NUMBERS = ("case", "system", "started_utc", "mix", "commit", "programs")
 COLUMN_NAMES = {
     "ops_per_s": "operations/s",
     "megabytes_per_s": "MB/s",
@@ -30,6 +31,7 @@ class Figure:
 @dataclass(frozen=True)
 class Verdict:
     case: object
+    goal: object
     text: str  # the goal in words
     reached: str  # what was reached, in the goal's own terms
     met: bool
@@ -46,7 +48,7 @@ class Figures:
         measured = [row for row in raw_rows if not row["failure"]]
         for row in noise.quietest(measured, "case", "system"):
             for column, text in row.items():
-                if text and column not in ("case", "system", "started_utc", "mix"):
+                if text and column not in NOT_NUMBERS:
                     key = row["case"], row["system"], column
                     self.values.setdefault(key, []).append(float(text))
 
@@ -106,7 +108,8 @@ def _judge_goal(case, goal, figures):
     own = figures.get(case.name, "mqkv", goal.column)
     if isinstance(goal, Limit):
         text = f"at most {goal.most:g}"
-        return Verdict(case, text, f"{own.median:g}" if own else "failed", _at_most(own, goal.most))
+        reached = f"{own.median:g}" if own else "failed"
+        return Verdict(case, goal, text, reached, _at_most(own, goal.most))
     if goal.against.startswith("mqkv:"):
         other_case, other_name = goal.against.split(":")[1], "itself at rest"
         other = figures.get(other_case, "mqkv", goal.column)
@@ -116,7 +119,7 @@ def _judge_goal(case, goal, figures):
     advantage = _advantage(own, other, goal.column)
     reached = "no figure" if advantage is None else _times(advantage, goal)
     met = advantage is not None and advantage >= goal.factor
-    return Verdict(case, _goal_text(goal, other_name), reached, met)
+    return Verdict(case, goal, _goal_text(goal, other_name), reached, met)
 
 
 def _at_most(own, most):

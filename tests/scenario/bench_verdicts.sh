@@ -74,7 +74,7 @@ def run(case, system, repeat):
     return {name: row for name in names}
 
 def go_on():
-    ledger = rows.Ledger(cases, results, rows.PROFILES["quick"], None, 1, 5)
+    ledger = rows.Ledger(cases, results, rows.PROFILES["quick"], None, 1, 5, {})
     first = cases[0]
     order = [(first, s, n) for n in ledger.repeats(first.kind) for s in first.systems]
     ledger.measure(order, run, str)

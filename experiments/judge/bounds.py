@@ -1,0 +1,158 @@
+"""What bounds a goal that is not met: the kernel's queues, or mqkv's own work.
+
+The rule: the bare echo moves the same messages and does nothing else. Where a goal asks for more than
+CEILING_SHARE of what the echo reaches itself, the queues are the bound: nothing over them could meet it
+without being nearer to the echo than the ceiling's own goal demands. Else what is missing is mqkv's, and
+the CPU time beyond the echo's says whether the server or the client spends it. Works without an echo have
+no message, or wait for the disk unless the CPUs are full.
+"""
+
+from dataclasses import dataclass
+
+from judge import costs
+from judge.cases import CEILING, ENVIRONMENTS, LOWER_IS_BETTER, Limit
+from judge.table import number
+from judge.verdicts import COLUMN_NAMES, label
+
+CEILING_SHARE = CEILING.factor
+FULL_SHARE = 0.9  # of the CPUs in use: called full
+
+QUEUES = "the kernel's queues"
+OWN = "mqkv's own work"
+WAITING = "waiting for the disk"
+
+# Of works that have no echo, by kind or by name.
+WORDS = {
+    "engine-get": (
+        OWN,
+        "In process, without queues: a lookup is a miss of the CPU's caches in the index and one in the"
+        " file, and the record's checksum is verified at each; LMDB compares keys in sorted pages, of"
+        " which it holds the upper ones in the caches, and verifies nothing.",
+    ),
+    "engines": (OWN, "In process, without queues: every microsecond is the engine's."),
+    "population": (OWN, "No queue is in the way: what is written and read is mqkv's own choice."),
+    "stalls": (
+        OWN,
+        "Growing tables and copying files use a CPU beside the server and the client that are measured.",
+    ),
+    "idle": (OWN, "Whoever wakes up without a message does it on its own account."),
+}
+
+
+@dataclass(frozen=True)
+class Bound:
+    case: object
+    goals: tuple  # the texts of the goals that it explains ...
+    asked: tuple  # ... and what they ask for in figures
+    by: str
+    why: str
+
+
+def bounds(verdicts, figures, cpus):
+    """One Bound for the goals of a work that have the same explanation, in their order."""
+    found = {}
+    for verdict in verdicts:
+        if not verdict.met:
+            by, why = explain(verdict, figures, cpus)
+            key = verdict.case.title, by, why
+            found.setdefault(key, []).append(verdict)
+    return [
+        Bound(
+            of_work[0].case,
+            tuple(verdict.text for verdict in of_work),
+            tuple(_asked_text(verdict, figures) for verdict in of_work),
+            by,
+            why,
+        )
+        for (_, by, why), of_work in found.items()
+    ]
+
+
+def explain(verdict, figures, cpus):
+    """(by, why) of a goal that is not met. cpus: how many the machine has."""
+    case, goal = verdict.case, verdict.goal
+    if figures.get(case.name, "mqkv", case.column) is None:
+        return "no figure", figures.failure(case.name, "mqkv") or "It was not measured."
+    asked = _asked(case, goal, figures)
+    if asked is None and _compares_systems(goal):
+        return "no figure", f"{label(goal.against)} was not measured."
+    own = costs.cost_of(figures, case.name, "mqkv")
+    if case.kind != "loads" or own is None:
+        return _words(case)
+    echo = costs.cost_of(figures, case.name, "echo")
+    if echo is None:
+        return _beside_peer(case, goal, own, figures, cpus)
+    shortfall = _shortfall(own, echo, cpus)
+    if goal.against == "echo":
+        return OWN, shortfall
+    reached = figures.get(case.name, "echo", goal.column).median
+    share = reached / asked if goal.column in LOWER_IS_BETTER else asked / reached
+    told = f"{number(reached)} {_unit(goal)}"
+    if share > CEILING_SHARE:
+        return QUEUES, f"The raw echo, which only moves the same messages, reaches {told}."
+    return OWN, f"The queues would allow it: the raw echo reaches {told}. {shortfall}"
+
+
+def _compares_systems(goal):
+    return not isinstance(goal, Limit) and ":" not in goal.against
+
+
+def _asked(case, goal, figures):
+    """The figure that meets the goal; None: it does not compare systems, or the other was not
+    measured."""
+    if not _compares_systems(goal):
+        return None
+    other = figures.get(case.name, goal.against, goal.column)
+    if other is None:
+        return None
+    lower = goal.column in LOWER_IS_BETTER
+    return other.median / goal.factor if lower else other.median * goal.factor
+
+
+def _asked_text(verdict, figures):
+    asked = _asked(verdict.case, verdict.goal, figures)
+    if asked is None:
+        return verdict.text
+    return f"{verdict.text}: {number(asked)} {_unit(verdict.goal)}".rstrip()
+
+
+def _unit(goal):
+    return "µs" if goal.column.endswith("_us") else COLUMN_NAMES.get(goal.column, "")
+
+
+def _shortfall(own, echo, cpus):
+    """What mqkv spends beyond the echo."""
+    text = (
+        f"Beyond the echo: {costs.signed(own.server_us - echo.server_us)} µs of CPU an operation in the"
+        f" server, {costs.signed(own.client_us - echo.client_us)} µs in the client"
+    )
+    if own.switches > 2 * echo.switches + 0.1:
+        text += f", and {number(own.switches)} switches of context against {number(echo.switches)}"
+    if own.cpus >= FULL_SHARE * cpus:
+        return text + "; the CPUs are full."
+    return text + f"; {own.cpus:.1f} of {cpus} CPUs are in use: sides wait for each other."
+
+
+def _beside_peer(case, goal, own, figures, cpus):
+    """Of a work without an echo."""
+    text = (
+        f"Server and client take {number(own.server_us)} + {number(own.client_us)} µs of CPU an"
+        f" operation and {number(own.switches)} switches of context"
+    )
+    other = costs.cost_of(figures, case.name, goal.against)
+    if other:
+        text += (
+            f", those of {label(goal.against)} {number(other.server_us)} + {number(other.client_us)} µs"
+            f" and {number(other.switches)}"
+        )
+    if own.cpus >= FULL_SHARE * cpus:
+        return OWN, text + "; the CPUs are full."
+    by = OWN if ENVIRONMENTS[case.environment].sync == "none" else WAITING
+    return by, text + f"; {own.cpus:.1f} of {cpus} CPUs are in use."
+
+
+def _words(case):
+    for name, words in WORDS.items():
+        if case.name.startswith(name) or case.kind == name:
+            return words
+    return OWN, "No message is in this work."
