@@ -32,6 +32,16 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class Echo:
+    """How the raw echo is to be like mqkv under the same load."""
+
+    value_bytes: int = 64
+    message_bytes: int = 256  # at the most
+    groups: int = 0  # of threads that share messages; 0: they do not
+    lanes: int = 1  # of ten clients each: an idle lane costs whoever polls it
+
+
+@dataclass(frozen=True)
 class Case:
     name: str
     title: str
@@ -42,7 +52,7 @@ class Case:
     goals: tuple = ()
     load: str = ""  # options of the load program
     environment: str = ""  # cases of one environment share servers and keys
-    echo: tuple = (64, 256)  # bytes of a value, bytes of the echo's messages
+    echo: Echo = Echo()
     options: dict = field(default_factory=dict)
 
 
@@ -66,6 +76,10 @@ ENVIRONMENTS = {
     "1m": Environment("none", 1 << 20, 64),
 }
 
+COMBINE_ABOVE = 8  # threads of a process: then mqkv's library has them share messages ...
+COMBINE_GROUPS = 2  # ... in so many groups
+LARGEST_MESSAGE = 8192
+
 FACTORS = {1: 10, 5: 3, 50: 3}
 BATCH_FACTORS = {1: 5, 5: 5, 50: 2.5}
 CEILING = Goal("ops_per_s", "echo", 0.85)
@@ -82,6 +96,13 @@ def all_cases():
         *_engine_cases(),
         *_stall_cases(),
     ]
+
+
+def _echo(threads, processes, message_bytes=256):
+    """As mqkv's library has it: a session a thread, or groups of threads that share one."""
+    if processes == 1 and threads > COMBINE_ABOVE:
+        return Echo(message_bytes=LARGEST_MESSAGE, groups=COMBINE_GROUPS)
+    return Echo(message_bytes=message_bytes, lanes=-(-threads // 10))
 
 
 def _clients(threads, processes=1):
@@ -108,6 +129,7 @@ def _single_cases():
                 (*goals, CEILING),
                 f"-n {threads} --processes {processes} --mix {mix}",
                 "small",
+                echo=_echo(threads, processes),
             )
 
 
@@ -123,26 +145,27 @@ def _batch_cases():
             (Goal("ops_per_s", "redis", BATCH_FACTORS[threads]), CEILING),
             f"-n {threads} --batch 16 --mix get=50,put=50",
             "small",
-            echo=(64, 2560),
+            echo=_echo(threads, 1, 2560),
         )
 
 
 def _value_cases():
     for environment, title in (("4k", "4 KiB"), ("64k", "64 KiB"), ("1m", "1 MiB")):
         for threads in (1, 5):
-            fits = environment == "4k"  # larger values are not in the messages that an echo echoes
-            goals = [Goal("megabytes_per_s", "redis", 3)]
+            # Up to 4 KiB values are in the messages, larger ones in shared memory.
+            value_bytes = ENVIRONMENTS[environment].value_bytes
+            message_bytes = LARGEST_MESSAGE if environment == "4k" else 256
             yield Case(
                 f"value-{environment}-{threads}",
                 f"values of {title}, GET and PUT, {_clients(threads)}",
                 "loads",
                 "Large values",
-                (*SERVERS, "echo") if fits else SERVERS,
+                (*SERVERS, "echo"),
                 "megabytes_per_s",
-                (*goals, CEILING) if fits else tuple(goals),
+                (Goal("megabytes_per_s", "redis", 3), CEILING),
                 f"-n {threads} --mix get=50,put=50",
                 environment,
-                echo=(4096, 8192),
+                echo=Echo(value_bytes, message_bytes),
             )
 
 

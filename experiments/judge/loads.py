@@ -66,7 +66,7 @@ def _run(case, system, options, servers, place, ledger):
         ledger.places,
         place.folder / "echo",
         place.queue(),
-        echo_shape=case.echo,
+        echo=case.echo,
     ) as server:
         server.wait_until_it_answers()
         return _measure_one(server, options, ledger.profile)

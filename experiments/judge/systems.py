@@ -18,7 +18,6 @@ FILL_TIMEOUT_S = 3600
 POLL_S = 0.001
 SERVER_THREADS = 2  # of memcached: as many as mqkv has workers by default on two CPUs
 MEMCACHED_MIB = 16384  # a limit, not a reservation: nothing may be evicted
-ECHO_LANES = 5
 KEY_BYTES = 16
 
 
@@ -59,8 +58,8 @@ SYSTEMS = {
             "echo",
             "raw echo",
             "peers/peer_echo",
-            "{queue}e:{value_bytes}",
-            "{build}/peers/echo_server {queue}e {lanes} {message_bytes}",
+            "{queue}e:{echo.value_bytes}:{echo.groups}",
+            "{build}/peers/echo_server {queue}e {echo.lanes} {echo.message_bytes}",
         ),
     )
 }
@@ -71,12 +70,11 @@ _APPEND_SYNC = {"none": "no", "interval": "everysec", "always": "always"}
 class Server(processes.Daemon):
     """A running server of any of the systems. A context manager, as its base."""
 
-    def __init__(self, system, places, folder, queue, sync="none", options="", echo_shape=(64, 256)):
+    def __init__(self, system, places, folder, queue, sync="none", options="", echo=None):
         self.system = system
         self.folder = pathlib.Path(folder)
         data = self.folder / "data"
         data.mkdir(parents=True, exist_ok=True)
-        value_bytes, message_bytes = echo_shape
         persistent = sync != "none" or system.name == "redis-aof"
         fields = {
             "build": places.build,
@@ -90,9 +88,7 @@ class Server(processes.Daemon):
             "threads": SERVER_THREADS,
             "memcached_mib": MEMCACHED_MIB,
             "as_user": "-u root" if os.geteuid() == 0 else "",
-            "value_bytes": value_bytes,
-            "message_bytes": message_bytes,
-            "lanes": ECHO_LANES,
+            "echo": echo,
         }
         self.command = system.server.format(**fields)
         self.address = system.address.format(**fields)

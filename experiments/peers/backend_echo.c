@@ -1,166 +1,187 @@
 /* The bare echo (echo.h): messages of the sizes that mqkv's would have, nothing done. The address is
- * NAME:VALUE_BYTES: an operation does not say how large the value is that a GET would find. */
+ * NAME:VALUE_BYTES:GROUPS. An operation does not say how large the value is that a GET would find; and
+ * threads share messages in so many groups, as those of mqkv's library do when there are many (0: each
+ * thread has its own). */
 #include "experiments/peers/backend.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <mqueue.h>
-#include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cursor.h"
+#include "clientk/room.h"
 #include "common/parse.h"
-#include "common/random.h"
 #include "experiments/peers/echo.h"
+#include "experiments/peers/echo_group.h"
+#include "experiments/peers/echo_link.h"
 #include "wire/message.h"
-#include "wire/wait.h"
 
-#define REPLY_TIMEOUT_MS 5000
+#define MAX_GROUPS 8u
 
 struct connection {
-    mqd_t lane, reply;
+    struct echo_link *link;   /* its own, or ... */
+    struct echo_group *group; /* ... NULL, and one that is shared */
     struct wire_waiter waiter;
-    char base[ECHO_NAME_BYTES];
     uint64_t value_bytes; /* that a GET finds */
-    uint32_t slot, client;
-    size_t message_bytes;
-    uint8_t *message, *answer;
 };
 
-/* Takes the first slot that nobody has: creating its queue says so. */
-static mqd_t create_reply_queue(const char *base, uint32_t *slot, size_t message_bytes)
+struct address {
+    char base[ECHO_NAME_BYTES];
+    uint64_t value_bytes, groups;
+};
+
+/* Of the process: the threads of a load are those of one client. */
+static struct {
+    pthread_mutex_t lock;
+    struct echo_group groups[MAX_GROUPS];
+    unsigned users, next;
+} shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool parse_address(const char *text, struct address *address)
 {
-    struct mq_attr geometry = {.mq_maxmsg = 1, .mq_msgsize = (long)message_bytes};
-    char name[ECHO_NAME_BYTES];
-    for (*slot = 0; *slot < ECHO_MAX_CLIENTS; ++*slot) {
-        echo_reply_name(name, base, *slot);
-        mqd_t queue =
-            mq_open(name, O_RDONLY | O_CREAT | O_EXCL | O_NONBLOCK | O_CLOEXEC, 0600, &geometry);
-        if (queue != (mqd_t)-1 || errno != EEXIST)
-            return queue;
+    char *fields = strdup(text), *rest = fields;
+    const char *base = fields ? strsep(&rest, ":") : NULL;
+    const char *value_bytes = fields ? strsep(&rest, ":") : NULL;
+    bool good = value_bytes && rest && strlen(base) < sizeof address->base &&
+                parse_u64(value_bytes, 0, UINT32_MAX, &address->value_bytes) &&
+                parse_u64(rest, 0, MAX_GROUPS, &address->groups);
+    if (good)
+        memcpy(address->base, base, strlen(base) + 1);
+    free(fields);
+    return good;
+}
+
+/* The group that the next thread belongs to, with its link; NULL: the sentence is in *error. */
+static struct echo_group *join_group(const struct address *address, struct kv_error *error)
+{
+    pthread_mutex_lock(&shared.lock);
+    struct echo_group *group = &shared.groups[shared.next++ % address->groups];
+    if (!group->link)
+        group->link = echo_link_open(address->base, 0, error);
+    bool joined = group->link != NULL;
+    shared.users += joined;
+    pthread_mutex_unlock(&shared.lock);
+    return joined ? group : NULL;
+}
+
+static void leave_group(void)
+{
+    pthread_mutex_lock(&shared.lock);
+    if (--shared.users == 0) {
+        for (unsigned i = 0; i < MAX_GROUPS; i++) {
+            if (shared.groups[i].link)
+                echo_link_close(shared.groups[i].link);
+            shared.groups[i].link = NULL;
+        }
     }
-    errno = ENOSPC;
-    return (mqd_t)-1;
+    pthread_mutex_unlock(&shared.lock);
 }
 
-static mqd_t open_lane(const char *base, unsigned lane)
+static bool goes_through_segment(uint64_t value_bytes)
 {
-    char name[ECHO_NAME_BYTES];
-    echo_lane_name(name, base, lane);
-    return mq_open(name, O_WRONLY | O_CLOEXEC);
+    return value_bytes > ROOM_INLINE_MAX_BYTES;
 }
 
-/* Lanes fill up in turn: ten clients each, as many as fit a lane. Past the last: the first again. */
-static mqd_t open_lane_of_slot(const char *base, uint32_t slot)
-{
-    unsigned lanes = 1;
-    for (mqd_t probe; lanes < ECHO_MAX_LANES; lanes++, mq_close(probe))
-        if ((probe = open_lane(base, lanes)) == (mqd_t)-1)
-            break;
-    return open_lane(base, slot / ECHO_LANE_DEPTH % lanes);
-}
-
-/* False: the address has no number after the colon. */
-static bool parse_address(struct connection *connection, const char *address)
-{
-    const char *colon = strchr(address, ':');
-    if (!colon || (size_t)(colon - address) >= sizeof connection->base)
-        return false;
-    memcpy(connection->base, address, (size_t)(colon - address));
-    return parse_u64(colon + 1, 0, UINT32_MAX, &connection->value_bytes);
-}
-
-void *backend_connect(const char *address, struct kv_error *error)
+void *backend_connect(const char *text, struct kv_error *error)
 {
     struct connection *connection = calloc(1, sizeof *connection);
-    struct mq_attr geometry = {0};
-
-    if (!connection)
+    struct address address = {0};
+    if (!connection || !parse_address(text, &address)) {
+        free(connection);
+        kv_error_set(error, KV_USAGE, "%s: NAME:VALUE_BYTES:GROUPS is expected", text);
         return NULL;
-    connection->reply = (mqd_t)-1;
-    connection->lane = (mqd_t)-1;
-    wire_waiter_init(&connection->waiter, (struct wire_spin){.mode = WIRE_SPIN_AUTO});
-    connection->client = (uint32_t)random_secret();
-    bool good = parse_address(connection, address);
-    mqd_t first = good ? open_lane(connection->base, 0) : (mqd_t)-1;
-    if (first != (mqd_t)-1 && mq_getattr(first, &geometry) == 0) {
-        connection->message_bytes = (size_t)geometry.mq_msgsize;
-        connection->message = calloc(2, connection->message_bytes);
-        connection->answer = connection->message + connection->message_bytes;
-        connection->reply =
-            create_reply_queue(connection->base, &connection->slot, connection->message_bytes);
-        connection->lane = open_lane_of_slot(connection->base, connection->slot);
-        mq_close(first);
     }
-    if (connection->message && connection->reply != (mqd_t)-1 && connection->lane != (mqd_t)-1)
+    connection->value_bytes = address.value_bytes;
+    wire_waiter_init(&connection->waiter, (struct wire_spin){.mode = WIRE_SPIN_AUTO});
+    uint32_t segment_bytes =
+        goes_through_segment(address.value_bytes) ? (uint32_t)address.value_bytes : 0;
+    if (address.groups > 0)
+        connection->group = join_group(&address, error);
+    else
+        connection->link = echo_link_open(address.base, segment_bytes, error);
+    if (connection->group || connection->link)
         return connection;
-    kv_error_set_errno(error, "no echo server at %s (NAME:VALUE_BYTES), or no queue left", address);
-    backend_disconnect(connection);
+    free(connection);
     return NULL;
 }
 
 void backend_disconnect(void *handle)
 {
     struct connection *connection = handle;
-    char name[ECHO_NAME_BYTES];
-    if (connection->reply != (mqd_t)-1) {
-        echo_reply_name(name, connection->base, connection->slot);
-        mq_unlink(name);
-        mq_close(connection->reply);
-    }
-    if (connection->lane != (mqd_t)-1)
-        mq_close(connection->lane);
-    free(connection->message);
+    if (connection->group)
+        leave_group();
+    else
+        echo_link_close(connection->link);
     free(connection);
 }
 
-static ssize_t receive(void *context)
+/* What the operation and its result take in mqkv's messages, and beside them. */
+static void add_sizes(const struct connection *connection,
+                      const struct clientk_operation *operation, struct echo_sizes *sizes)
 {
-    struct connection *connection = context;
-    ssize_t got =
-        mq_receive(connection->reply, (char *)connection->answer, connection->message_bytes, NULL);
-    return got < 0 && errno == EAGAIN ? 0 : got;
+    bool is_put = operation->opcode == CLIENTK_PUT;
+    bool takes = is_put && goes_through_segment(operation->value.size);
+    bool gives = !is_put && goes_through_segment(connection->value_bytes);
+    struct wire_operation request = {.opcode = is_put ? WIRE_OP_PUT : WIRE_OP_GET,
+                                     .flags = takes ? WIRE_VALUE_IN_SEGMENT : 0,
+                                     .key = operation->key,
+                                     .value = operation->value};
+    struct wire_result result = {.flags =
+                                     WIRE_RESULT_HAS_VERSION | (gives ? WIRE_RESULT_IN_SEGMENT : 0),
+                                 .value = kv_slice(NULL, is_put ? 0 : connection->value_bytes)};
+    sizes->request_bytes += wire_operation_size(&request);
+    sizes->reply_bytes += wire_result_size(&result);
+    sizes->taken_bytes += takes ? (uint32_t)operation->value.size : 0;
+    sizes->given_bytes += gives ? (uint32_t)connection->value_bytes : 0;
 }
 
-/* What mqkv's messages for these operations would take. */
-static void message_sizes(const struct connection *connection,
-                          const struct clientk_operation *operations, size_t count,
-                          size_t *request_bytes, size_t *reply_bytes)
+static enum kv_status execute_alone(const struct connection *connection,
+                                    const struct clientk_operation *operations,
+                                    struct echo_sizes *sizes, struct clientk_result *results)
 {
-    *request_bytes = *reply_bytes = WIRE_HEADER_BYTES;
-    for (size_t i = 0; i < count; i++) {
-        bool is_put = operations[i].opcode == CLIENTK_PUT;
-        struct wire_operation operation = {.opcode = is_put ? WIRE_OP_PUT : WIRE_OP_GET,
-                                           .key = operations[i].key,
-                                           .value = operations[i].value};
-        struct wire_result result = {.flags = WIRE_RESULT_HAS_VERSION,
-                                     .value = kv_slice(NULL, is_put ? 0 : connection->value_bytes)};
-        *request_bytes += wire_operation_size(&operation);
-        *reply_bytes += wire_result_size(&result);
-    }
+    struct wire_segment *segment = echo_link_segment(connection->link);
+    size_t most = echo_link_message_bytes(connection->link);
+    sizes->request_bytes += WIRE_HEADER_BYTES;
+    sizes->reply_bytes += WIRE_HEADER_BYTES;
+    if (sizes->request_bytes > most || sizes->reply_bytes > most)
+        return KV_BUFFER_TOO_SMALL;
+    /* A value that needs the segment has it for itself: what does not fit is refused here. */
+    if (sizes->taken_bytes > 0 &&
+        !(segment && wire_segment_write(segment, 0, operations->value.data, sizes->taken_bytes)))
+        return KV_BUFFER_TOO_SMALL;
+    enum kv_status status = echo_link_exchange(connection->link, sizes);
+    if (status != KV_OK || sizes->given_bytes == 0)
+        return status;
+    const void *value = segment ? wire_segment_at(segment, 0, sizes->given_bytes) : NULL;
+    return value ? backend_set_value(&results->value, value, sizes->given_bytes)
+                 : KV_BUFFER_TOO_SMALL;
+}
+
+static enum kv_status execute_together(struct connection *connection,
+                                       const struct echo_sizes *sizes)
+{
+    struct echo_group *group = connection->group;
+    size_t most = echo_link_message_bytes(group->link) - WIRE_HEADER_BYTES;
+    if (sizes->request_bytes > most || sizes->reply_bytes > most)
+        return KV_BUFFER_TOO_SMALL;
+    struct echo_call call = {.request_bytes = sizes->request_bytes,
+                             .reply_bytes = sizes->reply_bytes};
+    return echo_group_execute(group, &call, &connection->waiter);
 }
 
 enum kv_status backend_execute(void *handle, const struct clientk_operation *operations,
                                size_t count, struct clientk_result *results)
 {
     struct connection *connection = handle;
-    size_t request_bytes, reply_bytes;
-    ssize_t got;
-
-    message_sizes(connection, operations, count, &request_bytes, &reply_bytes);
-    if (request_bytes > connection->message_bytes || reply_bytes > connection->message_bytes)
-        return KV_BUFFER_TOO_SMALL;
-    store_u32(connection->message, connection->slot);
-    store_u32(connection->message + 4, (uint32_t)reply_bytes);
-    store_u32(connection->message + 8, connection->client);
-    if (mq_send(connection->lane, (char *)connection->message, request_bytes, 0) != 0)
-        return KV_IO;
-    while ((got = wire_wait(&connection->waiter, receive, connection)) == 0)
-        if (poll(&(struct pollfd){.fd = connection->reply, .events = POLLIN}, 1,
-                 REPLY_TIMEOUT_MS) == 0)
-            return KV_TIMEOUT;
+    struct echo_sizes sizes = {0};
     for (size_t i = 0; i < count; i++)
-        results[i].status = got < 0 ? KV_IO : KV_OK;
-    return got < 0 ? KV_IO : KV_OK;
+        add_sizes(connection, &operations[i], &sizes);
+    bool through_segment = sizes.taken_bytes > 0 || sizes.given_bytes > 0;
+    enum kv_status status = KV_UNSUPPORTED;
+    if (connection->group && !through_segment)
+        status = execute_together(connection, &sizes);
+    else if (connection->link && (count == 1 || !through_segment))
+        status = execute_alone(connection, operations, &sizes, results);
+    for (size_t i = 0; i < count; i++)
+        results[i].status = status;
+    return status;
 }

@@ -13,12 +13,23 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/cursor.h"
 #include "common/parse.h"
 #include "experiments/peers/echo.h"
+#include "wire/segment.h"
 #include "wire/wait.h"
+
+#define MAX_SEGMENT_BYTES ((uint32_t)64 << 20)
+
+/* What the server has of a client. */
+struct client {
+    mqd_t reply; /* -1: not yet opened */
+    uint32_t number;
+    struct wire_segment *segment; /* NULL: it has none */
+};
 
 struct server {
     const char *name;
@@ -26,9 +37,10 @@ struct server {
     size_t message_bytes;
     mqd_t lane[ECHO_MAX_LANES];
     unsigned turn;
-    mqd_t reply[ECHO_MAX_CLIENTS]; /* -1: not yet opened */
-    uint32_t client[ECHO_MAX_CLIENTS];
+    struct client clients[ECHO_MAX_CLIENTS];
     uint8_t *message;
+    uint8_t *value; /* where values out of segments go, and those into them come from */
+    uint32_t value_bytes;
 };
 
 static volatile sig_atomic_t stopping;
@@ -52,25 +64,58 @@ static ssize_t receive(void *context)
     return 0;
 }
 
-static void open_reply_queue(struct server *server, uint32_t slot, uint32_t client)
+static void meet_client(struct server *server, uint32_t slot, uint32_t number,
+                        uint32_t segment_bytes)
 {
+    struct client *client = &server->clients[slot];
     char name[ECHO_NAME_BYTES];
-    if (server->reply[slot] != (mqd_t)-1)
-        mq_close(server->reply[slot]);
+    if (client->reply != (mqd_t)-1)
+        mq_close(client->reply);
+    wire_segment_close(client->segment);
     echo_reply_name(name, server->name, slot);
-    server->reply[slot] = mq_open(name, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    server->client[slot] = client;
+    *client = (struct client){.reply = mq_open(name, O_WRONLY | O_NONBLOCK | O_CLOEXEC),
+                              .number = number};
+    if (segment_bytes == 0 || segment_bytes > MAX_SEGMENT_BYTES)
+        return;
+    struct kv_error error = {0};
+    echo_segment_name(name, server->name, slot);
+    if (wire_segment_open(name, segment_bytes, geteuid(), true, &client->segment, &error) != KV_OK)
+        warnx("%s", error.text);
 }
 
+/* Copies what a store would have to: the value of a PUT out of the segment, that of a GET into it. */
+static bool copy_values(struct server *server, const struct client *client, uint32_t taken_bytes,
+                        uint32_t given_bytes)
+{
+    uint32_t needed = taken_bytes > given_bytes ? taken_bytes : given_bytes;
+    if (needed == 0)
+        return true;
+    if (!client->segment || needed > wire_segment_bytes(client->segment))
+        return false;
+    if (needed > server->value_bytes) {
+        free(server->value);
+        server->value = calloc(1, needed);
+        server->value_bytes = server->value ? needed : 0;
+    }
+    return server->value && wire_segment_read(client->segment, 0, server->value, taken_bytes) &&
+           wire_segment_write(client->segment, 0, server->value, given_bytes);
+}
+
+/* A message that makes no sense gets no answer. */
 static void answer(struct server *server, size_t size)
 {
-    uint32_t slot = load_u32(server->message), reply_bytes = load_u32(server->message + 4);
-    uint32_t client = load_u32(server->message + 8);
-    if (size < ECHO_HEADER_BYTES || slot >= ECHO_MAX_CLIENTS || reply_bytes > server->message_bytes)
+    const uint8_t *message = server->message;
+    if (size < ECHO_HEADER_BYTES)
         return;
-    if (server->reply[slot] == (mqd_t)-1 || server->client[slot] != client)
-        open_reply_queue(server, slot, client);
-    mq_send(server->reply[slot], (char *)server->message, reply_bytes, 0);
+    uint32_t slot = load_u32(message), reply_bytes = load_u32(message + 4);
+    uint32_t number = load_u32(message + 8);
+    if (slot >= ECHO_MAX_CLIENTS || reply_bytes > server->message_bytes)
+        return;
+    const struct client *client = &server->clients[slot];
+    if (client->reply == (mqd_t)-1 || client->number != number)
+        meet_client(server, slot, number, load_u32(message + 12));
+    if (copy_values(server, client, load_u32(message + 16), load_u32(message + 20)))
+        mq_send(client->reply, (const char *)message, reply_bytes, 0);
 }
 
 static void serve(struct server *server)
@@ -106,7 +151,7 @@ int main(int argc, char **argv)
     server.message_bytes = message_bytes;
     server.message = calloc(1, message_bytes);
     for (unsigned i = 0; i < ECHO_MAX_CLIENTS; i++)
-        server.reply[i] = (mqd_t)-1;
+        server.clients[i].reply = (mqd_t)-1;
     for (; server.lanes < lanes; server.lanes++) {
         struct mq_attr geometry = {.mq_maxmsg = ECHO_LANE_DEPTH, .mq_msgsize = (long)message_bytes};
         echo_lane_name(name, server.name, server.lanes);

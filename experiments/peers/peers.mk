@@ -8,7 +8,7 @@ peer_object = $(OUT)/obj/experiments/peers/$(1).o
 peer_objects = $(CLIENTK_PROGRAM_OBJ) $(foreach part,backend backend_pipeline backend_$(1),\
 	$(call peer_object,$(part)))
 PEER_LIBS_redis := -lhiredis
-PEER_OBJ_echo := $(call peer_object,echo)
+PEER_OBJ_echo := $(foreach part,echo echo_link echo_group,$(call peer_object,$(part)))
 
 define peer_rule
 $(OUT)/peers/peer_$(1): $(call peer_objects,$(1)) $(PEER_OBJ_$(1)) $(WIRE_OBJ) $(COMMON_OBJ)
