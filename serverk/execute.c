@@ -81,8 +81,11 @@ static enum kv_status take_value(struct execution *execution)
     execution->value.data = wire_segment_at(segment, operation->value_offset, size);
     if (execution->value.data)
         return KV_OK;
-    execution->value.data = execution->worker->incoming;
-    return wire_segment_read(segment, operation->value_offset, execution->worker->incoming, size)
+    struct worker *worker = execution->worker;
+    execution->value.data = worker->incoming;
+    if (size > worker->incoming_used)
+        worker->incoming_used = size;
+    return wire_segment_read(segment, operation->value_offset, worker->incoming, size)
                ? KV_OK
                : KV_BAD_REQUEST;
 }

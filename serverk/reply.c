@@ -145,9 +145,12 @@ static bool add_in_window(struct reply *reply, struct wire_result *result,
                           const struct reply_place *place)
 {
     uint64_t at = window_next(reply);
-    if (place->at == reply->scratch &&
-        !wire_segment_write(reply->segment, at, place->at, result->value.size))
-        return false;
+    if (place->at == reply->scratch) {
+        if (result->value.size > reply->scratch_used)
+            reply->scratch_used = result->value.size;
+        if (!wire_segment_write(reply->segment, at, place->at, result->value.size))
+            return false;
+    }
     result->flags |= WIRE_RESULT_IN_SEGMENT;
     result->value_offset = (uint32_t)at;
     result->value.data = NULL;

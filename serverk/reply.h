@@ -32,6 +32,7 @@ struct reply {
     uint32_t window_end;
     uint8_t *scratch; /* for a segment that is not mapped; of scratch_bytes */
     size_t scratch_bytes;
+    size_t scratch_used; /* the most of it at a time */
 };
 
 /* Where a value may be put, and how much of it. */

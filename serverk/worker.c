@@ -101,10 +101,10 @@ static void fail(struct worker *worker, struct session *session, const struct wi
 
 /* Operations --------------------------------------------------------------------------------------- */
 
-static void give_back_memory(const struct worker *worker, size_t reply_bytes)
+static void give_back(const struct worker *worker, uint8_t *buffer, size_t used_bytes)
 {
-    if (reply_bytes > KEEP_BYTES)
-        madvise(worker->reply, worker->buffer_bytes, MADV_DONTNEED);
+    if (used_bytes > KEEP_BYTES)
+        madvise(buffer, worker->buffer_bytes, MADV_DONTNEED);
 }
 
 /* Sends the reply, or leaves it to the commit queue. */
@@ -120,7 +120,10 @@ static void send_reply(struct worker *worker, struct session *session, struct re
             deliver_reply(service->sessions, service->budget, session, message, reply->extended);
         statistics_add(&worker->statistics->bytes_out, sent);
     }
-    give_back_memory(worker, message.size);
+    give_back(worker, worker->reply, message.size);
+    give_back(worker, worker->outgoing, reply->scratch_used);
+    give_back(worker, worker->incoming, worker->incoming_used);
+    worker->incoming_used = 0;
 }
 
 bool deadline_passed(const struct wire_header *request)

@@ -28,6 +28,7 @@ struct worker {
 
     struct nice nice; /* of its thread */
 
+    size_t incoming_used;      /* by the message being executed */
     struct commit_waits waits; /* of the message being executed */
     bool away;                 /* crew_leave was called for it */
 
