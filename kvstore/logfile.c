@@ -25,6 +25,12 @@
 #define POPULATE_SHARE     8u
 #define POPULATE_MAX_BYTES (UINT64_C(64) << 10)
 
+/* Records of so many bytes and more are written with calls, also where there is a mapping: then the
+ * kernel need not fill the pages with zeros first, nor fault for each, nor, when they are synced, tell
+ * every CPU that they are clean. With 64 KiB that is half of the CPU time of a put; with 4 KiB the call
+ * costs as much as it saves. */
+#define CALL_MIN_BYTES (UINT64_C(16) << 10)
+
 /* Address space for the mappings of all data files of a store; x86-64 and arm64 have 128 TiB. The
  * sanitizers keep shadow memory of it and leave less. */
 #ifdef MQKV_SANITIZER
@@ -84,13 +90,18 @@ static enum kv_status make_accessible(struct logfile *log, enum kvstore_io io, u
     return KV_OK;
 }
 
-/* Makes bytes part of the file that belong at the offset. With a mapping they are there already. */
 static int put_bytes(const struct logfile *log, const uint8_t *bytes, uint64_t size,
                      uint64_t offset)
 {
-    if (log->map)
-        return 0;
     return fileio->write_at(log->fd, bytes, size, (off_t)offset) < 0 ? -1 : 0;
+}
+
+/* Makes bytes of the header part of the file that belong at the offset. With a mapping they are there
+ * already. */
+static int put_header(const struct logfile *log, const uint8_t *bytes, uint64_t size,
+                      uint64_t offset)
+{
+    return log->map ? 0 : put_bytes(log, bytes, size, offset);
 }
 
 static enum kv_status write_header(struct logfile *log, const char *name, uint64_t version_floor,
@@ -99,7 +110,7 @@ static enum kv_status write_header(struct logfile *log, const char *name, uint64
     uint8_t page[FILE_HEADER_BYTES] = {0};
     uint8_t *header = log->map ? log->map : page;
     fileheader_write_identity(header, &log->identity);
-    if (put_bytes(log, header, FILE_HEADER_BYTES, 0) != 0 ||
+    if (put_header(log, header, FILE_HEADER_BYTES, 0) != 0 ||
         logfile_note_progress(log, FILE_HEADER_BYTES, version_floor) != 0)
         return kv_error_set_errno(error, "%s: can not write the header", name);
     return KV_OK;
@@ -275,37 +286,47 @@ static void erase(const struct logfile *log, uint64_t offset, uint64_t size)
             return;
 }
 
-static enum kv_status append_by_call(struct logfile *log, const struct record *record,
-                                     struct kv_slice value_tail)
+static int put_piece(void *log, const uint8_t *bytes, uint64_t size, uint64_t at)
 {
-    uint64_t size =
-        record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
-    uint8_t *room = window_room(WINDOW_APPEND, size);
+    const struct logfile *to = log;
+    return put_bytes(to, bytes, size, to->tail + at);
+}
+
+__attribute__((noinline)) static enum kv_status append_by_call(struct logfile *log,
+                                                               const struct record *record,
+                                                               struct kv_slice value_tail,
+                                                               uint64_t size)
+{
+    uint64_t room_bytes = at_most(size, WINDOW_KEPT_BYTES);
+    uint8_t *room = window_room(WINDOW_APPEND, room_bytes);
     if (!room)
         return KV_NO_MEMORY;
-    record_write(room, record, value_tail, log->identity.salt, log->tail);
-    if (put_bytes(log, room, size, log->tail) != 0) {
+    if (record_write_pieces(record, value_tail, log->identity.salt, log->tail, room, room_bytes,
+                            put_piece, log) != 0) {
         enum kv_status status = kv_status_from_errno(errno);
         erase(log, log->tail, size);
         return status;
     }
-    __atomic_store_n(&log->tail, log->tail + size, __ATOMIC_RELEASE);
     return KV_OK;
 }
 
 enum kv_status logfile_append(struct logfile *log, const struct record *record,
                               struct kv_slice value_tail)
 {
-    if (!log->map)
-        return append_by_call(log, record, value_tail);
     uint64_t offset = log->tail;
-    uint64_t end = offset + record_size(record->key.size, record->value.size + value_tail.size,
-                                        record->expiry_ms != 0);
-    if (end > log->populated_bytes)
-        populate_ahead(log, end);
-    record_write(log->map + offset, record, value_tail, log->identity.salt, offset);
-    __atomic_store_n(&log->tail, end, __ATOMIC_RELEASE);
-    verified_note(&log->verified, offset, end - offset);
+    uint64_t size =
+        record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
+    if (!log->map || size >= CALL_MIN_BYTES) {
+        enum kv_status status = append_by_call(log, record, value_tail, size);
+        if (status != KV_OK)
+            return status;
+    } else {
+        if (offset + size > log->populated_bytes)
+            populate_ahead(log, offset + size);
+        record_write(log->map + offset, record, value_tail, log->identity.salt, offset);
+    }
+    __atomic_store_n(&log->tail, offset + size, __ATOMIC_RELEASE);
+    verified_note(&log->verified, offset, size);
     return KV_OK;
 }
 
@@ -498,7 +519,7 @@ int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t 
     uint8_t *header = log->map ? log->map : page;
     fileheader_write_progress(header, log->identity.salt, &log->progress);
     uint32_t at = fileheader_progress_offset(&log->progress);
-    if (put_bytes(log, header + at, FILE_PROGRESS_BYTES, at) == 0)
+    if (put_header(log, header + at, FILE_PROGRESS_BYTES, at) == 0)
         return 0;
     log->progress
         .sequence--; /* what is now in this slot nobody knows: the next note goes there too */

@@ -1,6 +1,7 @@
 /*
  * logfile: one physical log file: a header page (fileheader.h) and the records after it, mapped
  * into memory for reading and appending, or read and written with system calls (enum kvstore_io).
+ * Large records are always written with calls, which leave less to do for the kernel.
  * Callers see no difference, but for where a record's bytes lie, how long they stay, and that
  * reading can fail: with a mapping they lie in it and stay as long as it; without, in the window
  * that the caller names (window.h), until that is used again.
@@ -60,9 +61,9 @@ void logfile_close(struct logfile *log);
 /* Makes sure that `bytes` after the tail are allocated: KV_OK or KV_NO_SPACE, KV_IO, ... */
 enum kv_status logfile_ensure_room(struct logfile *log, uint64_t bytes);
 
-/* Appends at the tail; the caller has ensured the room. With a mapping it can not fail; else KV_IO,
- * KV_NO_SPACE, KV_NO_MEMORY: the tail is where it was, and so, as far as the disk takes it, are the
- * zeros behind it. */
+/* Appends at the tail; the caller has ensured the room. KV_IO, KV_NO_SPACE, KV_NO_MEMORY (never of a
+ * record below 16 KiB with a mapping): the tail is where it was, and so, as far as the disk takes it,
+ * are the zeros behind it. */
 enum kv_status logfile_append(struct logfile *log, const struct record *record,
                               struct kv_slice value_tail);
 

@@ -69,13 +69,10 @@ uint64_t record_size(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry)
     return layout_of(key_bytes, value_bytes, has_expiry).end;
 }
 
-uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice value_tail,
-                      uint64_t salt, uint64_t offset)
+/* All before the key but the checksum. */
+static void write_head(uint8_t *at, const struct record *record, uint64_t value_bytes)
 {
     bool has_expiry = record->expiry_ms != 0;
-    uint64_t value_bytes = record->value.size + value_tail.size;
-    struct layout layout = layout_of(record->key.size, value_bytes, has_expiry);
-
     store_u32(at + VALUE_BYTES_AT, (uint32_t)value_bytes);
     store_u64(at + VERSION_AT, record->version);
     store_u16(at + KEY_BYTES_AT, (uint16_t)record->key.size);
@@ -83,12 +80,67 @@ uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice 
     at[FLAGS_AT] = has_expiry ? FLAG_EXPIRY : 0;
     if (has_expiry)
         store_u64(at + EXPIRY_AT, record->expiry_ms);
+}
+
+uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice value_tail,
+                      uint64_t salt, uint64_t offset)
+{
+    uint64_t value_bytes = record->value.size + value_tail.size;
+    struct layout layout = layout_of(record->key.size, value_bytes, record->expiry_ms != 0);
+
+    write_head(at, record, value_bytes);
     copy(at + layout.key_at, record->key);
     copy(at + layout.value_at, record->value);
     copy(at + layout.value_at + record->value.size, value_tail);
     memset(at + layout.content_end, 0, layout.end - layout.content_end);
     store_u32(at + CHECKSUM_AT, checksum(at, &layout, salt, offset));
     return layout.end;
+}
+
+/* Moves as much of the first of `left`'s parts to `to` as there is and has place; empty ones are left
+ * out. */
+static uint64_t take(struct kv_slice left[], unsigned parts, uint8_t *to, uint64_t room_bytes)
+{
+    uint64_t taken = 0;
+    for (unsigned i = 0; i < parts && taken < room_bytes; i++) {
+        uint64_t size = left[i].size < room_bytes - taken ? left[i].size : room_bytes - taken;
+        copy(to + taken, kv_slice(left[i].data, size));
+        left[i] = kv_slice((const uint8_t *)left[i].data + size, left[i].size - size);
+        taken += size;
+    }
+    return taken;
+}
+
+int record_write_pieces(const struct record *record, struct kv_slice value_tail, uint64_t salt,
+                        uint64_t offset, uint8_t *room, uint64_t room_bytes, record_put *put,
+                        void *context)
+{
+    static const uint8_t padding[RECORD_ALIGNMENT];
+    uint64_t value_bytes = record->value.size + value_tail.size;
+    struct layout layout = layout_of(record->key.size, value_bytes, record->expiry_ms != 0);
+    if (layout.end <= room_bytes)
+        return put(context, room, record_write(room, record, value_tail, salt, offset), 0);
+
+    XXH3_state_t hashed = {0};
+    XXH3_64bits_reset_withSeed(&hashed, salt ^ offset);
+    struct kv_slice left[] = {record->key, record->value, value_tail,
+                              kv_slice(padding, layout.end - layout.content_end)};
+    store_u32(room + CHECKSUM_AT, 0);
+    write_head(room, record, value_bytes);
+    uint64_t filled = layout.key_at;
+    uint64_t unhashed_at = CHECKSUM_BYTES;
+    for (uint64_t done = 0; done < layout.end; done += filled, filled = unhashed_at = 0) {
+        filled += take(left, sizeof left / sizeof left[0], room + filled, room_bytes - filled);
+        uint64_t content_left = layout.content_end > done ? layout.content_end - done : 0;
+        uint64_t content = filled < content_left ? filled : content_left;
+        if (content > unhashed_at) /* not in a piece of padding only */
+            XXH3_64bits_update(&hashed, room + unhashed_at, content - unhashed_at);
+        int result = put(context, room, filled, done);
+        if (result != 0)
+            return result;
+    }
+    store_u32(room, (uint32_t)XXH3_64bits_digest(&hashed));
+    return put(context, room, CHECKSUM_BYTES, CHECKSUM_AT);
 }
 
 static bool header_is_sound(const uint8_t *at)

@@ -62,6 +62,15 @@ uint64_t record_size(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry);
 uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice value_tail,
                       uint64_t salt, uint64_t offset);
 
+/* The same piece by piece, for a record that is written with calls: `put` gets `size` bytes of it, laid
+ * out in `room`, that belong at `at` bytes from its start. If all of it has place in the room, it is
+ * put at once; else the checksum is put last, and what is there before is no record. 0, or what `put`
+ * gave back that was not 0: then nothing more was put. room_bytes: RECORD_MAX_HEADER_BYTES at least. */
+typedef int record_put(void *context, const uint8_t *bytes, uint64_t size, uint64_t at);
+int record_write_pieces(const struct record *record, struct kv_slice value_tail, uint64_t salt,
+                        uint64_t offset, uint8_t *room, uint64_t room_bytes, record_put *put,
+                        void *context);
+
 /* Parses and verifies what is at `at`, where `available` bytes may be read. On RECORD_VALID fills
  * *record (slices into `at`) and *size_bytes. */
 enum record_verdict record_read(const uint8_t *at, uint64_t available, uint64_t salt,

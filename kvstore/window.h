@@ -26,7 +26,7 @@ enum window {
     WINDOW_COUNT
 };
 
-#define WINDOW_KEPT_BYTES (UINT64_C(64) << 10)
+#define WINDOW_KEPT_BYTES (UINT64_C(128) << 10)
 
 /* Makes the window empty. */
 void window_forget(enum window window);

@@ -29,7 +29,7 @@
 #define WRITERS             3u
 #define MAX_OPERATIONS_LOG2 8u /* of a writer; few are as likely as many */
 #define DATAFILES           3u
-#define VALUE_MAX_BYTES     9000u
+#define VALUE_MAX_BYTES     20000u
 #define KEY_BYTES           16
 
 static char dir[STORE_DIR_BYTES];     /* of this life */
@@ -83,7 +83,8 @@ static struct kv_slice key_text(unsigned key, char text[KEY_BYTES])
  * old one did, whose remains may follow. An odd token is of a record with an expiry. */
 static struct kv_slice value_of(uint64_t token, uint8_t buffer[VALUE_MAX_BYTES])
 {
-    static const size_t sizes_in_words[] = {4, 4, 28, 28, 28, 28, 28, 124, VALUE_MAX_BYTES / 8};
+    static const size_t sizes_in_words[] = {4,  4,  28,  28,   28,
+                                            28, 28, 124, 1124, VALUE_MAX_BYTES / 8};
     struct random_state random;
     random_seed(&random, token);
     size_t words =

@@ -237,6 +237,33 @@ START_TEST(a_failing_write_changes_nothing)
 }
 END_TEST
 
+/* Large records are written with calls whatever the --io; some in several. */
+START_TEST(a_failing_write_of_a_large_value_changes_nothing)
+{
+    static char large[300000];
+    struct kvstore_options with_mapping = options;
+    with_mapping.io = KVSTORE_IO_MMAP;
+    struct kvstore *store = must_open(dir, &with_mapping);
+    must_put(store, "key", "41");
+    memset(large, 'x', sizeof large);
+    for (unsigned nth = 1; nth <= 3; nth++) {
+        fault_install(&(struct fault_plan){
+            .call = FAULT_WRITE, .nth = nth, .length = 1, .error = EIO, .written_bytes = 5000});
+        struct kv_slice value = kv_slice(large, nth == 1 ? 20000 : sizeof large);
+        ck_assert_int_eq(kvstore_put(store, kv_slice_from_string("key"), value, NULL, NULL), KV_IO);
+        ck_assert(fault_has_fired());
+        ck_assert_str_eq(get_text(store, "key"), "41");
+    }
+    fault_clear();
+    must_close(store);
+    remove_checkpoint();
+    store = must_open(dir, &with_mapping);
+    ck_assert_str_eq(get_text(store, "key"), "41");
+    ck_assert_uint_eq(total_statistics(store).recovered_bytes_cut, 0);
+    must_close(store);
+}
+END_TEST
+
 START_TEST(a_compaction_that_can_not_read_leaves_the_file_as_it_was)
 {
     struct kvstore *store = must_open(dir, &options);
@@ -294,6 +321,7 @@ Suite *suite_kvstore_pread(void)
     tcase_add_test(faults, a_flipped_bit_is_never_given_out);
     tcase_add_test(faults, a_failing_read_in_the_middle_of_a_large_value);
     tcase_add_test(faults, a_failing_write_changes_nothing);
+    tcase_add_test(faults, a_failing_write_of_a_large_value_changes_nothing);
     tcase_add_test(faults, a_compaction_that_can_not_read_leaves_the_file_as_it_was);
     tcase_add_test(faults, an_open_that_can_not_read_says_so);
     suite_add_tcase(suite, faults);

@@ -77,6 +77,71 @@ START_TEST(what_is_written_is_read)
 }
 END_TEST
 
+struct put_log {
+    uint8_t bytes[ROOM_BYTES];
+    uint64_t puts;
+    uint64_t fail_at; /* the put that fails, from 1; 0: none */
+};
+
+static int note_put(void *context, const uint8_t *bytes, uint64_t size, uint64_t at)
+{
+    struct put_log *log = context;
+    if (++log->puts == log->fail_at)
+        return -7;
+    ck_assert_uint_le(at + size, sizeof log->bytes);
+    memcpy(log->bytes + at, bytes, size);
+    return 0;
+}
+
+static int write_pieces(const struct record *record, struct kv_slice value_tail,
+                        uint64_t room_bytes, struct put_log *log)
+{
+    static uint8_t piece[ROOM_BYTES];
+    return record_write_pieces(record, value_tail, SALT, OFFSET, piece, room_bytes, note_put, log);
+}
+
+/* Also with a value in two pieces, and where one piece ends in the key, the padding, ... */
+START_TEST(pieces_of_any_size_make_the_same_record)
+{
+    struct random_state random;
+    static struct put_log log;
+    random_seed(&random, (uint64_t)_i + 1);
+    for (int round = 0; round < 300; round++) {
+        struct record record = random_record(&random);
+        uint64_t size = write_record(&record);
+        uint64_t split = random_below(&random, record.value.size + 1);
+        const uint8_t *value = record.value.data;
+        struct kv_slice tail = kv_slice(value + split, record.value.size - split);
+        record.value = kv_slice(value, split);
+        uint64_t room_bytes = RECORD_MAX_HEADER_BYTES + random_below(&random, size);
+        log = (struct put_log){0};
+        ck_assert_int_eq(write_pieces(&record, tail, room_bytes, &log), 0);
+        ck_assert_mem_eq(log.bytes, room, size);
+        if (room_bytes >= size)
+            ck_assert_uint_eq(log.puts, 1);
+        else
+            ck_assert_uint_eq(log.puts, (size + room_bytes - 1) / room_bytes + 1);
+    }
+}
+END_TEST
+
+START_TEST(a_record_with_a_piece_missing_is_none)
+{
+    struct random_state random;
+    static struct put_log log;
+    random_seed(&random, 1);
+    struct record record = random_record(&random);
+    record.kind = RECORD_PUT;
+    record.value = kv_slice(source + 100, 3000);
+    for (uint64_t fail_at = 1; fail_at <= 32; fail_at++) {
+        log = (struct put_log){.fail_at = fail_at};
+        ck_assert_int_eq(write_pieces(&record, kv_slice(NULL, 0), 100, &log), -7);
+        ck_assert_uint_eq(log.puts, fail_at);
+        ck_assert_int_ne(verdict_of(log.bytes, sizeof log.bytes), RECORD_VALID);
+    }
+}
+END_TEST
+
 START_TEST(value_in_two_pieces_is_one_value)
 {
     struct record record = {.kind = RECORD_PUT, .version = 7, .key = kv_slice("key", 3)};
@@ -224,6 +289,8 @@ Suite *suite_kvstore_record(void)
     Suite *suite = suite_create("kvstore record");
     TCase *tests = tcase_create("record");
     tcase_add_loop_test(tests, what_is_written_is_read, 0, 4);
+    tcase_add_loop_test(tests, pieces_of_any_size_make_the_same_record, 0, 4);
+    tcase_add_test(tests, a_record_with_a_piece_missing_is_none);
     tcase_add_test(tests, value_in_two_pieces_is_one_value);
     tcase_add_test(tests, largest_key_and_empty_value);
     tcase_add_loop_test(tests, every_flipped_bit_is_detected, 0, 20);
