@@ -279,7 +279,8 @@ enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct
 
 /* Durability ----------------------------------------------------------------------------------- */
 
-/* Sleeps until the write of the ticket is on disk. KV_OK, or KV_NOT_DURABLE if its sync failed. */
+/* Sleeps until the write of the ticket is on disk; syncs the file itself if nobody else is about to.
+ * KV_OK, or KV_NOT_DURABLE if its sync failed. */
 enum kv_status kvstore_wait_durable(struct kvstore *store, struct kvstore_ticket ticket);
 
 /* Asks for the sync without waiting. Cheap; any thread. The listener is called at least once after
@@ -290,7 +291,7 @@ void kvstore_request_sync(struct kvstore *store, struct kvstore_ticket ticket);
 /* True once the ticket's write is on disk; never true after a failed sync. */
 bool kvstore_is_durable(const struct kvstore *store, struct kvstore_ticket ticket);
 
-/* Called by a background thread, no lock held, after each sync of a file: all of its writes up to
+/* Called by a background thread, or one in kvstore_wait_durable, no lock held, after each sync of a file: all of its writes up to
  * `position` are on disk (KV_OK), or the sync failed (KV_NOT_DURABLE, position UINT64_MAX: nothing
  * that was not reported durable before will ever be). One listener a store; set before use. */
 typedef void (*kvstore_sync_listener)(void *context, uint32_t file, uint64_t position,

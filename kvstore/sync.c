@@ -9,22 +9,32 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "kvstore/thread.h"
+#include "kvstore/waitroom.h"
 
 #define MAX_THREADS 8u
 
-/* What sync knows of one data file. Covered by sync.mutex. */
+/* As long as another sync is to come, the note of what is on disk may lag so far behind: each note is
+ * one more page that has to be made writable, protected and written at the next sync. */
+#define NOTE_LAG_BYTES (UINT64_C(1) << 20)
+
+/* What sync knows of one data file. Covered by sync.mutex; what is atomic is written under it and read
+ * by anybody. */
 struct sync_file {
-    bool queued;                          /* in the ready queue */
-    bool busy;                            /* somebody has the slot */
-    bool again;                           /* to be queued when the slot is free */
-    bool timed;                           /* in the timed queue */
-    bool failed;                          /* for good */
-    uint64_t due_ns;                      /* while timed */
-    uint64_t covered_position;            /* of the last snapshot that a sync was started for */
-    atomic_uint_fast64_t synced_position; /* written under the mutex, read by anybody */
+    bool queued;               /* in the ready queue */
+    bool busy;                 /* somebody has the slot */
+    bool again;                /* to be queued when the slot is free */
+    bool note_lags;            /* the timed pass that is to come shall note what is on disk */
+    atomic_bool timed;         /* in the timed queue, or about to be; written by writers too */
+    atomic_bool failed;        /* for good */
+    uint64_t due_ns;           /* while timed */
+    uint64_t covered_position; /* of the last snapshot that a sync was started for */
+    uint32_t started;          /* syncs; the number of the one under way, or of the last */
+    uint32_t slot_waiters;
+    atomic_uint_fast64_t synced_position;
     uint64_t syncs;
     uint64_t failures;
-    pthread_cond_t changed; /* synced, failed, or the slot is free */
+    struct waitroom waiters; /* for a durable position; group: group_of the sync that will do */
+    pthread_cond_t slot_free;
 };
 
 /* File numbers, first in, first out; a file is in a queue at most once. */
@@ -106,8 +116,8 @@ static void take_due(struct sync *sync)
         if (sync->files[number].due_ns > clock_monotonic_ns())
             break;
         queue_pop(&sync->timed, sync->store->datafiles);
-        sync->files[number].timed = false;
-        if (is_dirty(sync, number))
+        atomic_exchange(&sync->files[number].timed, false); /* see sync_within_interval */
+        if (is_dirty(sync, number) || sync->files[number].note_lags)
             enqueue(sync, number);
     }
 }
@@ -154,14 +164,27 @@ static struct snapshot take_snapshot(struct sync *sync, uint32_t number)
     return snapshot;
 }
 
-static bool announce(struct sync *sync, uint32_t number, uint64_t position)
+/* True: something is to be synced, and this is the beginning of the next sync. */
+static bool announce(struct sync *sync, uint32_t number, uint64_t position, bool *note_may_lag)
 {
     struct sync_file *file = &sync->files[number];
     pthread_mutex_lock(&sync->mutex);
     bool needed = position > atomic_load(&file->synced_position);
     file->covered_position = position;
+    file->started += needed;
+    file->note_lags = *note_may_lag = atomic_load(&file->timed);
     pthread_mutex_unlock(&sync->mutex);
     return needed;
+}
+
+/* Nothing that was promised rests on the note: if it can not be written, the next one repeats it.
+ * Holds: the slot; all before the tail of the snapshot is on disk. */
+static void note_progress(const struct snapshot *snapshot, bool may_lag)
+{
+    struct logfile *log = &snapshot->generation->log;
+    uint64_t lag_bytes = snapshot->tail - log->progress.synced_offset;
+    if (lag_bytes > 0 && (!may_lag || lag_bytes >= NOTE_LAG_BYTES))
+        (void)logfile_note_progress(log, snapshot->tail, snapshot->max_version);
 }
 
 /* Holds: the slot. */
@@ -172,15 +195,13 @@ static void sync_file(struct sync *sync, uint32_t number)
         sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
         return;
     }
-    if (announce(sync, number, snapshot.position)) {
-        struct logfile *log = &snapshot.generation->log;
-        if (logfile_sync(log) != 0) {
-            sync_give_up(sync, number, errno);
-            return;
-        }
-        /* Nothing that was promised rests on the note: the next one repeats it. */
-        (void)logfile_note_progress(log, snapshot.tail, snapshot.max_version);
+    bool note_may_lag;
+    if (announce(sync, number, snapshot.position, &note_may_lag) &&
+        logfile_sync(&snapshot.generation->log) != 0) {
+        sync_give_up(sync, number, errno);
+        return;
     }
+    note_progress(&snapshot, note_may_lag);
     sync_publish(sync, number, snapshot.position, KV_OK);
 }
 
@@ -226,8 +247,10 @@ void sync_take_slot(struct sync *sync, uint32_t number)
 {
     struct sync_file *file = &sync->files[number];
     pthread_mutex_lock(&sync->mutex);
+    file->slot_waiters++;
     while (file->busy)
-        pthread_cond_wait(&file->changed, &sync->mutex);
+        pthread_cond_wait(&file->slot_free, &sync->mutex);
+    file->slot_waiters--;
     file->busy = true;
     pthread_mutex_unlock(&sync->mutex);
 }
@@ -241,24 +264,34 @@ void sync_release_slot(struct sync *sync, uint32_t number)
         file->again = false;
         enqueue(sync, number);
     }
-    pthread_cond_broadcast(&file->changed);
+    if (file->slot_waiters > 0)
+        pthread_cond_signal(&file->slot_free);
     pthread_mutex_unlock(&sync->mutex);
+}
+
+/* Waiters fall into two groups: those of the sync that is under way, and those of the next. */
+static uint32_t group_of(uint32_t sync_number)
+{
+    return 1u << sync_number % 2;
 }
 
 void sync_publish(struct sync *sync, uint32_t number, uint64_t position, enum kv_status status)
 {
     struct sync_file *file = &sync->files[number];
     pthread_mutex_lock(&sync->mutex);
+    uint32_t groups = WAITROOM_EVERY_GROUP;
     if (status != KV_OK) {
-        file->failed = true;
+        atomic_store(&file->failed, true);
     } else if (position > atomic_load(&file->synced_position)) {
+        if (position == file->covered_position)
+            groups = group_of(file->started);
         atomic_store(&file->synced_position, position);
         file->syncs++;
     }
-    pthread_cond_broadcast(&file->changed);
     kvstore_sync_listener listener = sync->listener;
     void *context = sync->listener_context;
     pthread_mutex_unlock(&sync->mutex);
+    waitroom_change(&file->waiters, groups);
     if (listener)
         listener(context, number, position, status);
 }
@@ -291,14 +324,14 @@ static bool allocate(struct sync *sync, uint32_t datafiles)
     if (!sync->files || !sync->ready.numbers || !sync->timed.numbers)
         return false;
     for (uint32_t number = 0; number < datafiles; number++)
-        pthread_cond_init(&sync->files[number].changed, NULL);
+        pthread_cond_init(&sync->files[number].slot_free, NULL);
     return true;
 }
 
 static void deallocate(struct sync *sync)
 {
     for (uint32_t number = 0; sync->files && number < sync->store->datafiles; number++)
-        pthread_cond_destroy(&sync->files[number].changed);
+        pthread_cond_destroy(&sync->files[number].slot_free);
     free(sync->files);
     free(sync->ready.numbers);
     free(sync->timed.numbers);
@@ -350,16 +383,17 @@ void sync_free(struct sync *sync)
 void sync_within_interval(struct sync *sync, uint32_t number)
 {
     struct sync_file *file = &sync->files[number];
+    /* The writer has appended before, and take_due looks for it after the same exchange: the file is
+     * either dirty to that look, or timed here. */
+    if (atomic_exchange(&file->timed, true))
+        return;
     uint64_t due_ns =
         clock_monotonic_ns() + (uint64_t)sync->store->options.sync_interval_ms * 1000000u;
     pthread_mutex_lock(&sync->mutex);
-    if (!file->timed && !file->failed) {
-        file->timed = true;
-        file->due_ns = due_ns;
-        queue_push(&sync->timed, sync->store->datafiles, number);
-        if (!sync->timer_watched)
-            pthread_cond_signal(&sync->work);
-    }
+    file->due_ns = due_ns;
+    queue_push(&sync->timed, sync->store->datafiles, number);
+    if (!sync->timer_watched)
+        pthread_cond_signal(&sync->work);
     pthread_mutex_unlock(&sync->mutex);
 }
 
@@ -369,14 +403,41 @@ static bool is_durable(const struct sync_file *file, uint64_t position)
 }
 
 /* Queues the file, unless the sync that is under way will do. A position that is durable already is
- * queued too: the listener is told again, without a sync. Holds: mutex. */
-static void want_sync(struct sync *sync, uint32_t number, uint64_t position)
+ * queued too: the listener is told again, without a sync. Returns the number of the sync that will do.
+ * Holds: mutex. */
+static uint32_t want_sync(struct sync *sync, uint32_t number, uint64_t position)
 {
     const struct sync_file *file = &sync->files[number];
-    bool under_way = file->busy && !file->failed && !is_durable(file, position) &&
+    bool under_way = file->busy && !atomic_load(&file->failed) && !is_durable(file, position) &&
                      position <= file->covered_position;
-    if (!under_way)
-        enqueue(sync, number);
+    if (under_way)
+        return file->started;
+    enqueue(sync, number);
+    return file->started + 1;
+}
+
+/* Who would wait for a sync that nobody does or is to do, does it: no thread has to be woken for it,
+ * and none then wakes this one. Holds: mutex; released. */
+static void sync_here(struct sync *sync, uint32_t number)
+{
+    sync->files[number].busy = true;
+    pthread_mutex_unlock(&sync->mutex);
+    sync_file(sync, number);
+    sync_release_slot(sync, number);
+}
+
+/* Holds: mutex; released. */
+static void sleep_until_synced(struct sync *sync, uint32_t number, uint64_t position)
+{
+    struct sync_file *file = &sync->files[number];
+    uint32_t group = group_of(want_sync(sync, number, position));
+    pthread_mutex_unlock(&sync->mutex);
+    for (;;) {
+        uint32_t changes = waitroom_changes(&file->waiters);
+        if (is_durable(file, position) || atomic_load(&file->failed))
+            return;
+        waitroom_sleep(&file->waiters, changes, group);
+    }
 }
 
 /* No ticket lies behind the end of the log. */
@@ -414,13 +475,13 @@ enum kv_status kvstore_wait_durable(struct kvstore *store, struct kvstore_ticket
     struct sync_file *file = &sync->files[ticket.file];
     uint64_t position = bounded_position(store, ticket);
     pthread_mutex_lock(&sync->mutex);
-    while (!is_durable(file, position) && !file->failed) {
-        want_sync(sync, ticket.file, position);
-        pthread_cond_wait(&file->changed, &sync->mutex);
-    }
-    enum kv_status status = is_durable(file, position) ? KV_OK : KV_NOT_DURABLE;
-    pthread_mutex_unlock(&sync->mutex);
-    return status;
+    if (is_durable(file, position) || atomic_load(&file->failed))
+        pthread_mutex_unlock(&sync->mutex);
+    else if (!file->busy && !file->queued)
+        sync_here(sync, ticket.file);
+    else
+        sleep_until_synced(sync, ticket.file, position);
+    return is_durable(file, position) ? KV_OK : KV_NOT_DURABLE;
 }
 
 static struct kvstore_ticket latest_ticket(const struct kvstore *store, uint32_t number)

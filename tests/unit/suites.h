@@ -47,6 +47,7 @@ Suite *suite_kvstore_recovery(void);
 Suite *suite_kvstore_scan(void);
 Suite *suite_kvstore_store(void);
 Suite *suite_kvstore_sync(void);
+Suite *suite_kvstore_waitroom(void);
 
 /* history (tests/history, the linearizability checker) */
 Suite *suite_history_check(void);

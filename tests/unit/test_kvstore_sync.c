@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "kvstore/fileheader.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
@@ -228,6 +229,91 @@ START_TEST(many_writers_share_a_sync)
 }
 END_TEST
 
+/* What the header says ------------------------------------------------------------------------- */
+
+#define HOUR_MS 3600000u
+
+static struct file_progress noted_progress(void)
+{
+    struct image image;
+    struct file_identity identity;
+    struct file_progress progress;
+    image_take(&image, dir);
+    const struct image_file *file = image_find(&image, "data.0000");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fileheader_read_identity(file->bytes, &identity), FILEHEADER_VALID);
+    ck_assert(fileheader_read_progress(file->bytes, identity.salt, &progress));
+    image_free(&image);
+    return progress;
+}
+
+static uint64_t tail_of_the_log(void)
+{
+    return FILE_HEADER_BYTES + total_statistics(store).appended_bytes;
+}
+
+static bool all_is_noted(void *context)
+{
+    (void)context;
+    return noted_progress().synced_offset == tail_of_the_log();
+}
+
+static void open_one_file(uint32_t sync_interval_ms)
+{
+    struct kvstore_options options = {.create = true,
+                                      .datafiles = 1,
+                                      .durability = KVSTORE_SYNC_ALWAYS,
+                                      .sync_interval_ms = sync_interval_ms};
+    store = must_open(dir, &options);
+}
+
+static void put_durably(const char *key, struct kv_slice value)
+{
+    struct kvstore_written written;
+    ck_assert_int_eq(kvstore_put(store, KEY(key), value, NULL, &written), KV_OK);
+    ck_assert_int_eq(kvstore_wait_durable(store, written.ticket), KV_OK);
+}
+
+START_TEST(what_is_on_disk_is_not_noted_at_each_sync)
+{
+    open_one_file(HOUR_MS);
+    put_durably("first", KEY("value"));
+    struct file_progress before = noted_progress();
+    for (int i = 0; i < 20; i++)
+        put_durably(numbered("key", i), KEY("value"));
+    ck_assert_uint_eq(total_statistics(store).syncs, 21);
+    ck_assert_uint_eq(noted_progress().sequence, before.sequence);
+    uint64_t tail = tail_of_the_log();
+    must_close(store);
+    store = NULL;
+    ck_assert_uint_eq(noted_progress().synced_offset, tail);
+}
+END_TEST
+
+START_TEST(what_is_on_disk_is_noted_within_the_interval)
+{
+    open_one_file(20);
+    for (int round = 0; round < 5; round++) {
+        for (int i = 0; i < 5; i++)
+            put_durably(numbered("key", i), KEY("value"));
+        ck_assert(wait_until(all_is_noted, NULL));
+    }
+}
+END_TEST
+
+/* Whatever the interval. */
+START_TEST(the_note_lags_by_a_megabyte_at_most)
+{
+    static char value[200000];
+    const uint64_t most_bytes = UINT64_C(1) << 20;
+    open_one_file(HOUR_MS);
+    for (int i = 0; i < 20; i++) {
+        put_durably(numbered("key", i), kv_slice(value, sizeof value));
+        ck_assert_uint_lt(tail_of_the_log() - noted_progress().synced_offset, most_bytes);
+    }
+}
+END_TEST
+
 /* Failures ------------------------------------------------------------------------------------- */
 
 static bool listener_knows_of_failure(void *context)
@@ -324,6 +410,9 @@ Suite *suite_kvstore_sync(void)
     tcase_add_loop_test(tests, the_interval_goes_on_after_a_compaction, 0, 2);
     tcase_add_test(tests, without_an_interval_nothing_is_synced);
     tcase_add_test(tests, many_writers_share_a_sync);
+    tcase_add_test(tests, what_is_on_disk_is_not_noted_at_each_sync);
+    tcase_add_test(tests, what_is_on_disk_is_noted_within_the_interval);
+    tcase_add_test(tests, the_note_lags_by_a_megabyte_at_most);
     tcase_add_test(tests, a_failed_sync_stops_the_file_for_good);
     tcase_add_test(tests, a_request_after_a_failure_is_answered);
     tcase_add_test(tests, other_files_go_on_after_a_failure);
