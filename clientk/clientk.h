@@ -160,7 +160,10 @@ typedef bool (*clientk_visit)(void *context, const struct clientk_entry *entry);
  * all from the start) until the end, `limit` entries (0: no limit) or the visitor's word; *cursor: where
  * to go on, 0: done. An entry that is there all the while is visited exactly once. A visitor that stops
  * leaves *cursor at the beginning of its page, some of which may then be visited again: who wants to
- * go on later gives a limit instead. */
+ * go on later gives a limit instead. KV_CORRUPT, KV_IO: a record is damaged, or can not be read;
+ * clientk_last_error names the data file and the offset. If *cursor has changed, the entries before
+ * it were visited and *cursor is behind it (0: nothing follows): call again, with what is left of the
+ * limit, for the rest. */
 enum kv_status clientk_scan(struct clientk *client, struct kv_slice prefix, bool keys_only,
                             uint64_t *cursor, uint64_t limit, clientk_visit visit, void *context);
 
@@ -226,7 +229,9 @@ struct clientk_result {
     bool found;     /* EXCHANGE */
     int64_t number; /* ADD: the sum; APPEND: the new size; SCAN: the next cursor, 0: done */
     struct clientk_value value; /* version of writes too; memory as said at clientk_value. SCAN: for
-                                   clientk_read_page */
+                                   clientk_read_page; with KV_CORRUPT or KV_IO and a version not 0
+                                   the page ends at a record that is damaged or can not be read,
+                                   number is the cursor behind it, the version its offset */
 };
 
 /* Executes the operations in order, in as few messages as they fit in; each result gets its status.

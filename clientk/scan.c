@@ -1,8 +1,12 @@
 /* clientk_scan: a scan page by page. */
 #include "clientk/clientk.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "clientk/client.h"
 #include "clientk/last_error.h"
+#include "clientk/translate.h"
 #include "common/cursor.h"
 #include "wire/operation.h"
 
@@ -53,6 +57,23 @@ enum kv_status clientk_read_page(const struct clientk_value *page, clientk_visit
     return KV_OK;
 }
 
+/* The number of the data file is in the upper bits of a cursor, also of the one just before `cursor`. */
+#define CURSOR_FILE_SHIFT 52
+
+/* Says which record it was. */
+static enum kv_status explain_cut(const struct clientk_result *result)
+{
+    char file[32] = "the last data file";
+    if (result->number != 0)
+        snprintf(file, sizeof file, "data.%04u",
+                 (unsigned)(((uint64_t)result->number - 1) >> CURSOR_FILE_SHIFT));
+    return kv_error_set(last_error_of_thread(), result->status,
+                        "%s: the record at offset %" PRIu64 " %s", file, result->value.version,
+                        result->status == KV_CORRUPT
+                            ? "is damaged: its checksum does not hold"
+                            : "can not be read; the server's log says why");
+}
+
 /* Page by page from operation->cursor on, where that then is where to go on. */
 static enum kv_status scan_pages(struct clientk *client, struct clientk_operation *operation,
                                  struct scan *scan)
@@ -62,12 +83,16 @@ static enum kv_status scan_pages(struct clientk *client, struct clientk_operatio
     do {
         operation->scan.limit = page_limit(scan);
         status = client_execute_one(client, operation, &result);
-        if (status == KV_OK)
+        bool cut_short = result_is_cut_short(&result);
+        if (status == KV_OK || cut_short)
             status = clientk_read_page(&result.value, visit_counted, scan);
         if (status != KV_OK || scan->stopped)
             break;
         operation->scan.cursor = (uint64_t)result.number;
-    } while (operation->scan.cursor != 0 && (scan->limit == 0 || scan->visited < scan->limit));
+        if (cut_short)
+            status = explain_cut(&result);
+    } while (status == KV_OK && operation->scan.cursor != 0 &&
+             (scan->limit == 0 || scan->visited < scan->limit));
     clientk_value_free(&result.value);
     return status;
 }

@@ -123,6 +123,11 @@ void result_clear(struct clientk_result *result, enum kv_status status)
     result->value.expiry_ms = 0;
 }
 
+bool result_is_cut_short(const struct clientk_result *result)
+{
+    return (result->status == KV_CORRUPT || result->status == KV_IO) && result->value.version != 0;
+}
+
 /* Copies the value that is there. */
 static enum kv_status copy_value(const struct wire_result *from, const struct room *room,
                                  struct clientk_value *to)
@@ -152,11 +157,11 @@ void translate_result(const struct wire_result *from, const struct room *room, b
         to->value.size = from->value.size;
         return;
     }
-    if (!gives_value || from->status != KV_OK)
+    if (!gives_value || !(from->status == KV_OK || result_is_cut_short(to)))
         return;
     enum kv_status status = copy_value(from, room, &to->value);
     if (status != KV_OK)
-        to->status = status;
+        result_clear(to, status);
 }
 
 bool operation_writes(const struct wire_operation *operation)

@@ -19,6 +19,10 @@ enum kv_status translate_operation(const struct clientk_operation *from, struct 
 /* KV_OK, or the status that a wire operation gets without being sent: KV_BAD_KEY, KV_VALUE_TOO_BIG. */
 enum kv_status translate_check(const struct wire_operation *operation, uint64_t max_value_bytes);
 
+/* Of SCAN: a record that is damaged or can not be read ended the page; the entries before it are there,
+ * number is the cursor behind it, and value.version its offset in the data file. */
+bool result_is_cut_short(const struct clientk_result *result);
+
 /* Copies the result; if the operation gives a value, also that, out of the message or the segment.
  * A value that is not there leaves to->value without data, but with the size that was told.
  * to->status is KV_IO if the result makes no sense, KV_NO_MEMORY if there is no memory. */

@@ -265,6 +265,10 @@ typedef bool (*kvstore_visit)(void *context, const struct kvstore_scanned *entry
 enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
                             uint32_t max_entries, kvstore_visit visit, void *context);
 
+/* After a kvstore_scan of this thread that gave KV_CORRUPT or KV_IO: where in the log of its data file the
+ * record is, in bytes; else 0. */
+uint64_t kvstore_scan_bad_offset(void);
+
 /* So many entries of a data file, about, kvstore_scan_file looks at: some milliseconds of lock. */
 #define KVSTORE_SCAN_FILE_ENTRIES 65536u
 

@@ -34,8 +34,12 @@ struct scan {
     uint64_t looks_left;
     bool visited; /* the visitor has taken an entry */
     bool refused;
-    enum kv_status status; /* KV_CORRUPT, KV_IO: met a record that is damaged or can not be read */
+    enum kv_status status; /* KV_CORRUPT, KV_IO: met a record that is damaged or can not be read, */
+    uint64_t bad_offset;   /* at this offset of the log */
 };
+
+/* Of the thread's last kvstore_scan. */
+static _Thread_local uint64_t last_bad_offset;
 
 static uint64_t position_of(uint64_t file, uint64_t hash, uint64_t tie)
 {
@@ -70,6 +74,7 @@ static void tell_unreadable(struct scan *scan, uint64_t offset)
 {
     struct datafile *file = &scan->store->files[position_file(scan->position)];
     scan->status = datafile_tell_unreadable(scan->store, file, offset, errno);
+    scan->bad_offset = offset;
 }
 
 /* Holds: the file's lock. */
@@ -114,6 +119,7 @@ static bool show(struct scan *scan, const struct logfile *log, uint64_t offset)
     if (verdict != RECORD_VALID) {
         struct datafile *file = &scan->store->files[position_file(scan->position)];
         scan->status = datafile_tell_damage(scan->store, file, offset);
+        scan->bad_offset = offset;
         return true;
     }
     if (!kv_slice_has_prefix(record.key, scan->prefix) || !record_is_live(&record))
@@ -246,6 +252,7 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
                         .position = *cursor,
                         .visits_left = visits,
                         .looks_left = visits * LOOKS_A_VISIT};
+    last_bad_offset = 0;
     do {
         uint32_t number = position_file(scan.position);
         lockset_read_lock(store->locks, number);
@@ -254,6 +261,12 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
     } while (!is_past_end(&scan) && !scan_is_over(&scan));
     if (scan.refused && !scan.visited)
         return KV_OK;
+    last_bad_offset = scan.bad_offset;
     *cursor = is_past_end(&scan) ? 0 : scan.position;
     return scan.status;
+}
+
+uint64_t kvstore_scan_bad_offset(void)
+{
+    return last_bad_offset;
 }

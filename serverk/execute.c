@@ -327,7 +327,9 @@ static void run_scan(struct execution *execution)
     size_t used = write_cursor_used(&page.cursor);
     if (result->status == KV_BUFFER_TOO_SMALL) {
         tell_size_only(result, page.refused_bytes);
-    } else if (result->status == KV_OK) {
+    } else if (result->status == KV_OK || page.bad_offset != 0) {
+        if (page.bad_offset != 0)
+            tell_version(result, page.bad_offset);
         tell_number(result, (int64_t)page.next);
         result->value = kv_slice(NULL, used);
         if (reply_add_placed(execution->reply, result, &place))

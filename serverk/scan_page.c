@@ -114,6 +114,7 @@ enum kv_status scan_page_fill(struct scan_page *page, struct kvstore *store,
         return add_files(page, store, operation);
     enum kv_status status =
         kvstore_scan(store, &page->next, operation->key, limit_of(operation), add, page);
+    page->bad_offset = status == KV_CORRUPT || status == KV_IO ? kvstore_scan_bad_offset() : 0;
     if (status == KV_OK && page->refused_bytes > 0 && is_empty(page))
         return KV_BUFFER_TOO_SMALL;
     return status;

@@ -19,6 +19,9 @@ struct scan_page {
     bool keys_only;
     size_t refused_bytes; /* of what found no room: an entry, or with ATOMIC a file; 0: nothing */
     uint64_t next;        /* the cursor to go on with; 0: all was visited */
+    uint64_t
+        bad_offset; /* of the record in its data file that ended the page: KV_CORRUPT, KV_IO; the
+                             entries before it are there, and next is past it. 0: there is none */
 };
 
 /* Whether a page of this scan of this store may keep its worker so long that another should be awake. */
@@ -26,7 +29,7 @@ bool scan_page_takes_long(struct kvstore *store, const struct wire_operation *op
 
 /* Fills `capacity` bytes at `at` from operation->cursor on, with single entries, or with ATOMIC with
  * whole data files, each as it was at one moment. KV_BUFFER_TOO_SMALL: not even the first fits, it
- * needs page->refused_bytes. Else as kvstore_scan and kvstore_scan_file; a file that these refuse
+ * needs page->refused_bytes. Else as kvstore_scan and kvstore_scan_file; a file that the latter refuses
  * ends the page before it. */
 enum kv_status scan_page_fill(struct scan_page *page, struct kvstore *store,
                               const struct wire_operation *operation, uint8_t *at, size_t capacity);

@@ -11,6 +11,7 @@
 #include "clientk/program/dump_format.h"
 #include "clientk/program/interrupt.h"
 #include "clientk/program/progress.h"
+#include "clientk/program/whole_scan.h"
 
 const struct option_row dump_option_rows[] = {
     {.name = "prefix",
@@ -29,6 +30,7 @@ const struct dump_options dump_option_defaults = {0};
 struct dump {
     FILE *stream;
     uint64_t entries;
+    uint64_t left_out; /* records that are damaged */
     uint64_t checksum;
     char *entry; /* the one being printed */
     size_t entry_size;
@@ -63,7 +65,8 @@ static enum kv_status write_dump(struct context *context, struct kv_slice prefix
     dump_print_header(dump->stream, context->settings.queue);
     progress_start(&dump->progress, "entries dumped",
                    dump->stream == stdout && context->output.terminal);
-    enum kv_status status = clientk_scan(context->client, prefix, false, NULL, 0, visit, dump);
+    struct whole_scan scan = {.command = "dump", .prefix = prefix, .visit = visit, .context = dump};
+    enum kv_status status = whole_scan_run(context, &scan, &dump->left_out);
     progress_end(&dump->progress);
     bool short_of_memory = ferror(dump->entry_stream);
     fclose(dump->entry_stream);
@@ -133,5 +136,5 @@ int dump_run(struct context *context, const void *options_given, const struct wo
     if (status != KV_OK)
         return output_failure(&context->output, "dump", status, error.text);
     fprintf(stderr, "clientk: %" PRIu64 " entries dumped\n", dump.entries);
-    return EXIT_DONE;
+    return dump.left_out > 0 ? EXIT_REFUSED : EXIT_DONE;
 }

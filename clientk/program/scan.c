@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "clientk/program/interrupt.h"
+#include "clientk/program/whole_scan.h"
 
 const struct option_row scan_option_rows[] = {
     {.name = "limit",
@@ -48,13 +49,21 @@ static bool visit(void *context, const struct clientk_entry *entry)
     return !interrupt_pending() && !ferror(scan->output->stream);
 }
 
-static enum kv_status visit_all(struct clientk *client, struct kv_slice prefix, struct scan *scan)
+static enum kv_status visit_all(struct context *context, struct kv_slice prefix, struct scan *scan,
+                                uint64_t *left_out)
 {
     const struct scan_options *options = scan->options;
     bool keys_only = options->keys_only || options->count_only;
+    *left_out = 0;
     if (options->atomic)
-        return clientk_scan_atomic(client, prefix, keys_only, visit, scan);
-    return clientk_scan(client, prefix, keys_only, NULL, options->limit, visit, scan);
+        return clientk_scan_atomic(context->client, prefix, keys_only, visit, scan);
+    struct whole_scan whole = {.command = "scan",
+                               .prefix = prefix,
+                               .keys_only = keys_only,
+                               .limit = options->limit,
+                               .visit = visit,
+                               .context = scan};
+    return whole_scan_run(context, &whole, left_out);
 }
 
 int scan_run(struct context *context, const void *options_given, const struct word *operands,
@@ -70,16 +79,21 @@ int scan_run(struct context *context, const void *options_given, const struct wo
     interrupt_catch();
     struct scan scan = {&context->output, options, 0};
     struct kv_slice prefix = count > 0 ? word_slice(&operands[0]) : kv_slice(NULL, 0);
-    enum kv_status status = visit_all(context->client, prefix, &scan);
+    uint64_t left_out;
+    enum kv_status status = visit_all(context, prefix, &scan, &left_out);
     if (status == KV_LIMIT && options->atomic)
         return output_failure(&context->output, "scan", status,
                               "a data file holds more entries than are read under one lock; leave "
                               "--atomic out, or make the store with more data files (serverk -d)");
+    if ((status == KV_CORRUPT || status == KV_IO) && options->atomic)
+        return output_failure(&context->output, "scan", status,
+                              "a record is damaged or can not be read; without --atomic all others "
+                              "are listed");
     if (status != KV_OK)
         return output_failure(&context->output, "scan", status, context_sentence(status));
     if (options->count_only) {
         struct answer answer = {.command = "scan", .has_number = true, .number = scan.found};
-        return output_answer(&context->output, &answer);
+        output_answer(&context->output, &answer);
     }
-    return EXIT_DONE;
+    return left_out > 0 ? EXIT_REFUSED : EXIT_DONE;
 }

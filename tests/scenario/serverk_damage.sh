@@ -5,6 +5,7 @@
 
 start_server -d 1
 client put sound one >/dev/null
+seq 1 50 | sed 's/.*/PUT k& &/' | client batch -q - 2>/dev/null
 client put hurt RECOGNISABLE-VALUE >/dev/null
 stop_server
 file=$server_dir/data.0000
@@ -20,6 +21,24 @@ check_status 0 "other values are" client get sound
 check_equal one "$output" "and are right"
 for _ in {1..30}; do client get hurt; done >/dev/null 2>&1
 check_equal 10 "$(grep -c 'is damaged' "$server_log")" "readers of a damaged file do not fill the log"
+
+damaged='data\.0000: the record at offset [0-9]+ is damaged'
+check_status 4 "a scan tells of it" client scan
+check_match "$damaged" "$errors" "with file and offset"
+check_match "1 damaged or unreadable record is left out" "$errors" "and how many there are"
+check_equal 50 "$(grep -c '^k' <<<"$output")" "and lists all others"
+check_match '^sound one' "$(grep sound <<<"$output")" "whole"
+check_status 4 "so does a count" client scan --count
+check_equal 51 "$output" "of all others"
+check_status 4 "a dump tells of it" client dump "$MQKV_TEST_DIR/rest"
+check_match "$damaged" "$errors" "with file and offset, too"
+check_match "51 entries dumped" "$errors" "and goes on"
+check_equal 51 "$(grep -c ^PUT "$MQKV_TEST_DIR/rest")" "to the end"
+check_status 0 "its dump can be loaded" client load "$MQKV_TEST_DIR/rest"
+check_status 4 "an atomic scan ends" client scan --atomic
+check_match "without --atomic" "$errors" "and says what to do"
+check_equal 50 "$(printf 'SCAN k --keys\nGET sound\n' | client batch - 2>/dev/null | grep -c '^k')" \
+    "scans in a batch, too, go on"
 check_status 0 "the damaged entry can be replaced" client put hurt new
 check_status 0 "and is sound then" client get hurt
 check_equal new "$output" "with its new value"

@@ -333,6 +333,39 @@ START_TEST(a_delete_without_a_condition_removes_a_damaged_record)
 }
 END_TEST
 
+static bool count_entry(void *context, const struct kvstore_scanned *entry)
+{
+    (void)entry;
+    ++*(unsigned *)context;
+    return true;
+}
+
+/* With all on one page, and with many pages. */
+START_TEST(a_scan_goes_on_behind_a_damaged_record)
+{
+    struct kvstore *store = open_with_damage(VALUE_AT, NULL);
+    char key[16];
+    for (unsigned i = 0; i < 100; i++) {
+        snprintf(key, sizeof key, "k%u", i);
+        must_put(store, key, "v");
+    }
+    unsigned damaged = 0, visited = 0;
+    uint64_t cursor = 0;
+    do {
+        uint64_t before = cursor;
+        enum kv_status status =
+            kvstore_scan(store, &cursor, KEY(""), _i == 0 ? 1000 : 3, count_entry, &visited);
+        ck_assert(status == KV_OK || status == KV_CORRUPT);
+        ck_assert_uint_ne(cursor, before);
+        ck_assert_uint_eq(kvstore_scan_bad_offset(), status == KV_OK ? 0 : FILE_HEADER_BYTES);
+        damaged += status == KV_CORRUPT;
+    } while (cursor != 0);
+    ck_assert_uint_eq(damaged, 1);
+    ck_assert_uint_eq(visited, 100);
+    kvstore_close(store, NULL);
+}
+END_TEST
+
 static bool one_has_expired(void *store)
 {
     return total_statistics(store).expired == 1;
@@ -449,6 +482,7 @@ Suite *suite_kvstore_damage(void)
     tcase_add_loop_test(tests, damage_is_told_by_every_call_that_relies_on_the_record, 0, 4);
     tcase_add_loop_test(tests, a_put_without_a_condition_replaces_a_damaged_record, 0, 4);
     tcase_add_loop_test(tests, a_delete_without_a_condition_removes_a_damaged_record, 0, 4);
+    tcase_add_loop_test(tests, a_scan_goes_on_behind_a_damaged_record, 0, 2);
     tcase_add_test(tests, the_sweeper_leaves_a_damaged_record);
     tcase_add_test(tests, a_large_record_that_was_written_here_is_not_verified_again);
     tcase_add_test(tests, every_read_verifies_if_asked_to);
