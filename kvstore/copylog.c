@@ -5,11 +5,11 @@
 #include "common/clock.h"
 
 /* What one lock hold copies at most, but for a single record that is larger. */
-#define COPY_RECORDS 64u
-#define COPY_BYTES   (UINT64_C(16) << 10)
+#define COPY_RECORDS 256u
+#define COPY_BYTES   (UINT64_C(64) << 10)
 
 /* Candidates whose slots are asked for together: about as many as one lock hold gets through. */
-#define PREFETCH_RECORDS 64u
+#define PREFETCH_RECORDS 256u
 
 /* How much of the log one step reads at most, but for a single record that is larger: a compaction
  * that is to be abandoned soon notices. */

@@ -13,7 +13,7 @@
 /* Records looked at under one lock hold at most. Most may be dead, and all that were appended while
  * the compaction before was running have to be looked at: this must go much faster than writers
  * append, or each compaction would take longer than the last. */
-#define COPYLOG_BATCH_RECORDS 128u
+#define COPYLOG_BATCH_RECORDS 512u
 
 /* A put that was read and verified, and may be alive. */
 struct candidate {
