@@ -107,6 +107,7 @@ __attribute__((noinline)) static bool get_without_lock(struct kvstore *store, st
         return false;
     *status = read_found(store, place.file, generation, &lookup, buffer, capacity, entry);
     readers_leave(reader);
+    store_end_operation(store);
     return true;
 }
 
@@ -131,6 +132,7 @@ __attribute__((noinline)) static enum kv_status get_cached(struct kvstore *store
     if ((status == KV_OK && value_is_wanted) || status == KV_BUFFER_TOO_SMALL)
         cache_put(store->cache, number, hash, &lookup.record, status == KV_BUFFER_TOO_SMALL);
     lockset_read_unlock(store->locks, number);
+    store_end_operation(store);
     return status;
 }
 
@@ -155,6 +157,7 @@ enum kv_status kvstore_get(struct kvstore *store, struct kv_slice key, void *buf
     enum kv_status status =
         read_found(store, place.file, generation, &lookup, buffer, capacity, entry);
     lockset_read_unlock(store->locks, number);
+    store_end_operation(store);
     return status;
 }
 
@@ -195,6 +198,7 @@ enum kv_status write_begin(struct kvstore *store, struct kv_slice key, bool blin
 enum kv_status write_end(struct write *write, enum kv_status status)
 {
     lockset_write_unlock(write->store->locks, write->file->number);
+    store_end_operation(write->store);
     return status;
 }
 

@@ -231,6 +231,7 @@ enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct
         file_left = is_past_end(&scan) || position_file(scan.position) != number;
     } while (!file_left && !scan_is_over(&scan));
     lockset_read_unlock(store->locks, number);
+    store_end_operation(store);
     if (scan.status != KV_OK || scan.refused)
         return scan.status;
     if (!file_left)
@@ -259,6 +260,7 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
         scan_a_while(&scan, &store->files[number]);
         lockset_read_unlock(store->locks, number);
     } while (!is_past_end(&scan) && !scan_is_over(&scan));
+    store_end_operation(store);
     if (scan.refused && !scan.visited)
         return KV_OK;
     last_bad_offset = scan.bad_offset;

@@ -15,6 +15,7 @@
 #include "kvstore/keyhash.h"
 #include "kvstore/kvstore.h"
 #include "kvstore/lock.h"
+#include "kvstore/window.h"
 
 struct sync;
 struct compactor;
@@ -53,6 +54,13 @@ static inline struct place place_of(const struct kvstore *store, struct kv_slice
     uint64_t hash = keyhash(store->seed, key);
     struct place place = {&store->files[keyhash_file(hash, store->datafiles)], hash};
     return place;
+}
+
+/* Ends each operation of a store: nothing of its logs is looked at any more. */
+static inline void store_end_operation(const struct kvstore *store)
+{
+    if (__builtin_expect(store->options.io == KVSTORE_IO_PREAD, 0))
+        window_end();
 }
 
 /* The clock is read only where there is something to compare it with. */

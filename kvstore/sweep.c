@@ -86,6 +86,7 @@ static void sweep_segment(struct kvstore *store, struct datafile *file, struct s
     }
     datafile_consider_compaction(store, file);
     lockset_write_unlock(store->locks, file->number);
+    store_end_operation(store);
 }
 
 static bool must_stop(struct sweeper *sweeper)

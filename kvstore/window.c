@@ -19,6 +19,7 @@ struct stretch {
 };
 
 static _Thread_local struct stretch stretches[WINDOW_COUNT];
+static _Thread_local bool has_large; /* one may have more than WINDOW_KEPT_BYTES */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t end_of_thread;
@@ -51,6 +52,7 @@ static bool ensure_capacity(struct stretch *stretch, uint64_t size)
     stretch->bytes = malloc(size);
     stretch->capacity = stretch->bytes ? size : 0;
     stretch->size = 0;
+    has_large = has_large || size > WINDOW_KEPT_BYTES;
     return stretch->bytes != NULL;
 }
 
@@ -62,6 +64,14 @@ void window_forget(enum window window)
         free(stretch->bytes);
         *stretch = (struct stretch){0};
     }
+}
+
+void window_end(void)
+{
+    for (int i = 0; has_large && i < WINDOW_COUNT; i++)
+        if (stretches[i].capacity > WINDOW_KEPT_BYTES)
+            window_forget((enum window)i);
+    has_large = false;
 }
 
 static bool holds(const struct stretch *stretch, uint64_t offset, uint64_t size)

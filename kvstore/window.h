@@ -2,8 +2,9 @@
  * window: stretches of a log file that a thread has read with system calls, where the store does that
  * instead of mapping its files (KVSTORE_IO_PREAD). Each thread has one window for each use below, so
  * that what it looked up stays while it reads something else; memory is allocated at the first use
- * and freed with the thread. Between operations a thread keeps at most WINDOW_KEPT_BYTES a window;
- * during one, a window is as large as the largest record that is read (kvstore_options).
+ * and freed with the thread. Between operations a thread keeps at most WINDOW_KEPT_BYTES a window
+ * (window_end; the compactor keeps that of its last walk); during one, a window is as large as the
+ * largest record that is read (kvstore_options).
  *
  * A window says nothing about whose bytes it holds: an operation forgets what an earlier one left
  * before it reads. Within one operation, under the file's lock or as a reader without one (readers.h),
@@ -30,6 +31,9 @@ enum window {
 
 /* Makes the window empty. */
 void window_forget(enum window window);
+
+/* After an operation: gives back what the thread's windows have beyond WINDOW_KEPT_BYTES. */
+void window_end(void);
 
 /* `size` bytes of the file from `offset` on; what is missing is read, and something beyond, but not
  * past `end`: 4 KiB in all, for WINDOW_WALK 1 MiB. NULL and errno: an error of the read, ENODATA if

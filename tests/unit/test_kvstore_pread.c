@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "kvstore/fileheader.h"
 #include "kvstore/kvstore.h"
+#include "kvstore/window.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
@@ -169,6 +171,39 @@ static void fail_call(struct kvstore *store, enum fault_effect effect, size_t re
                      "41"); /* the next read is sound, nothing has changed */
 }
 
+static bool count_entry(void *context, const struct kvstore_scanned *entry)
+{
+    (void)entry;
+    ++*(int *)context;
+    return true;
+}
+
+/* The records are the first of the log, one after the other. */
+START_TEST(a_large_record_is_kept_until_its_operation_ends)
+{
+    struct kvstore *store = must_open(dir, &options);
+    struct kv_slice small = kv_slice_from_string("small"), large = kv_slice_from_string("large");
+    struct kvstore_written written;
+    uint64_t cursor = 0;
+    int entries = 0;
+    ck_assert_int_eq(kvstore_put(store, small, kv_slice(buffer, 1000), NULL, &written), KV_OK);
+    uint64_t at = FILE_HEADER_BYTES + written.ticket.position;
+    ck_assert_int_eq(kvstore_put(store, large, kv_slice(buffer, BIGGEST_BYTES), NULL, NULL), KV_OK);
+
+    ck_assert_int_eq(kvstore_get(store, small, buffer, sizeof buffer, NULL), KV_OK);
+    ck_assert(window_holds(WINDOW_LOOKUP, FILE_HEADER_BYTES, 1000));
+    ck_assert_int_eq(kvstore_get(store, large, buffer, sizeof buffer, NULL), KV_OK);
+    ck_assert(!window_holds(WINDOW_LOOKUP, at, 1));
+    ck_assert_int_eq(kvstore_scan(store, &cursor, kv_slice(NULL, 0), 10, count_entry, &entries),
+                     KV_OK);
+    ck_assert_int_eq(entries, 2);
+    ck_assert(!window_holds(WINDOW_VISIT, at, 1));
+    ck_assert_int_eq(kvstore_touch(store, large, 0, NULL), KV_OK);
+    ck_assert(!window_holds(WINDOW_LOOKUP, at, 1));
+    must_close(store);
+}
+END_TEST
+
 START_TEST(a_read_that_fails_is_the_error_of_its_call)
 {
     struct kvstore *store = must_open(dir, &options);
@@ -313,6 +348,7 @@ Suite *suite_kvstore_pread(void)
     TCase *same = tcase_create("same");
     tcase_add_checked_fixture(same, set_up, tear_down);
     tcase_add_test(same, records_of_every_size_through_every_door);
+    tcase_add_test(same, a_large_record_is_kept_until_its_operation_ends);
     suite_add_tcase(suite, same);
     TCase *faults = tcase_create("faults");
     tcase_add_checked_fixture(faults, set_up, tear_down);
