@@ -8,8 +8,18 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/pause.h"
 
 #define CACHE_LINE_BYTES 64
+
+/* Most operations hold a lock for less than a microsecond, but a thread that sleeps for one costs two
+ * context switches and a wake-up: some 5 us, paid by who holds the lock, too. So a thread tries for as
+ * long at most before it sleeps, and for less the more often that was in vain lately: when holders
+ * are not running, or those who sleep already are served first. The least is what one short operation
+ * takes. A success moves the time by 1/4 of the way up, a failure by 1/8 down. */
+#define SPIN_MAX_NS    5000u
+#define SPIN_MIN_NS    300u
+#define PAUSES_PER_TRY 4u
 
 /* One lock, alone on its cache line: workers at two files share nothing. */
 union lock {
@@ -152,6 +162,7 @@ struct lockset {
 };
 
 static _Thread_local uint64_t waited_ns;
+static _Thread_local uint64_t spin_ns = SPIN_MAX_NS;
 
 const char *kvstore_locking_name(enum kvstore_locking locking)
 {
@@ -216,15 +227,38 @@ static void require(int result, const char *what)
     }
 }
 
+static bool is_taken(int result)
+{
+    return result == EBUSY || result == EAGAIN;
+}
+
+/* Tries again for a while. Returns what the last try did. */
+static int spin(union lock *lock, int (*try)(union lock *), uint64_t started_ns)
+{
+    int result;
+    do {
+        for (unsigned i = 0; i < PAUSES_PER_TRY; i++)
+            pause_cpu();
+        result = try(lock);
+    } while (is_taken(result) && clock_monotonic_ns() - started_ns < spin_ns);
+    if (!is_taken(result))
+        spin_ns += (SPIN_MAX_NS - spin_ns) / 4;
+    else if (spin_ns > SPIN_MIN_NS)
+        spin_ns -= spin_ns / 8;
+    return result;
+}
+
 static void acquire(union lock *lock, int (*try)(union lock *), int (*wait)(union lock *))
 {
     int result = try(lock);
     if (__builtin_expect(result == 0, 1))
         return;
-    if (result != EBUSY && result != EAGAIN)
-        require(result, "taking a lock");
     uint64_t started_ns = clock_monotonic_ns();
-    require(wait(lock), "waiting for a lock");
+    if (is_taken(result))
+        result = spin(lock, try, started_ns);
+    if (is_taken(result))
+        result = wait(lock);
+    require(result, "taking a lock");
     waited_ns += clock_monotonic_ns() - started_ns;
 }
 

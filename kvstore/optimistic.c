@@ -1,18 +1,11 @@
 #include "kvstore/optimistic.h"
 
+#include "common/pause.h"
 #include "kvstore/readers.h"
 
 /* Moving an item takes some ten nanoseconds, splitting a segment a microsecond or two: a lookup that
  * has failed so often has met a writer that was preempted, or one writer after the other. */
 #define MAX_RETRIES 64u
-
-/* Between two of them, for the writer to come on. */
-static void pause_briefly(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#endif
-}
 
 /* Looks the key up where nothing is moved meanwhile. */
 static bool find_undisturbed(const struct generation *generation, uint32_t hash,
@@ -34,7 +27,7 @@ static const struct generation *find(struct datafile *file, uint32_t hash, struc
     bool found;
     while (!(found = find_undisturbed(generation, hash, key, lookup)) && retries < MAX_RETRIES) {
         retries++;
-        pause_briefly();
+        pause_cpu();
         generation = datafile_current(file);
     }
     if (retries > 0) /* once for all: writers use the same cache line */

@@ -17,6 +17,7 @@
 
 #include "common/clock.h"
 #include "common/parse.h"
+#include "common/pause.h"
 
 #define US 1000u
 #define MS 1000000u
@@ -100,15 +101,6 @@ static void score_hit(uint32_t *score)
 static void score_miss(uint32_t *score)
 {
     *score -= *score >> SCORE_SHIFT;
-}
-
-static void pause_cpu(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__) || defined(__arm__)
-    __asm__ volatile("yield");
-#endif
 }
 
 static bool muted(uint64_t now_ns)
