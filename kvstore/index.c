@@ -30,6 +30,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvstore/segmentpool.h"
+
 #define HOME_MASK   (INDEX_SEGMENT_SLOTS - 1)
 #define HASH_BITS   32u
 #define OFFSET_UNIT 8u
@@ -60,6 +62,8 @@ struct index_segment {
     uint64_t expiry_bound_ms; /* no entry expires before; NO_EXPIRY: none has an expiry */
     slot slots[INDEX_SEGMENT_SLOTS];
 };
+
+_Static_assert(sizeof(struct index_segment) == SEGMENTPOOL_BLOCK_BYTES, "the pool's one size");
 
 #define NO_EXPIRY UINT64_MAX
 
@@ -148,7 +152,7 @@ static uint64_t segment_end(const struct index_segment *segment, uint32_t hash)
 
 static struct index_segment *segment_create(uint32_t depth)
 {
-    struct index_segment *segment = calloc(1, sizeof *segment);
+    struct index_segment *segment = segmentpool_take();
     if (segment) {
         segment->depth = depth;
         segment->expiry_bound_ms = NO_EXPIRY;
@@ -170,7 +174,7 @@ struct index *index_create(void)
     struct index_segment *first = segment_create(0);
     if (!index->directory || !first) {
         free(index->directory);
-        free(first);
+        segmentpool_give(first);
         free(index);
         return NULL;
     }
@@ -188,7 +192,7 @@ void index_free(struct index *index)
     for (uint64_t entry = 0; entry < entries;) {
         struct index_segment *segment = directory->entries[entry];
         entry += UINT64_C(1) << (directory->depth - segment->depth);
-        free(segment);
+        segmentpool_give(segment);
     }
     while (directory) {
         struct directory *replaced = directory->replaced;

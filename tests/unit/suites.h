@@ -45,6 +45,7 @@ Suite *suite_kvstore_prefetch(void);
 Suite *suite_kvstore_record(void);
 Suite *suite_kvstore_recovery(void);
 Suite *suite_kvstore_scan(void);
+Suite *suite_kvstore_segmentpool(void);
 Suite *suite_kvstore_store(void);
 Suite *suite_kvstore_sync(void);
 Suite *suite_kvstore_waitroom(void);
