@@ -41,6 +41,14 @@ static uint32_t generation_of(uint64_t state)
     return (uint32_t)(state >> (32 + PHASE_BITS));
 }
 
+/* Ends of processes that may be noticed before the BYEs that wait in the lanes; a few lanes full. */
+#define DIED_REMEMBERED 64u
+
+struct past_session {
+    uint32_t id; /* 0: none */
+    uint64_t cookie;
+};
+
 struct session_table {
     struct session *slots;
     unsigned capacity;
@@ -48,9 +56,11 @@ struct session_table {
     int watch_epoll;
     struct transfer_budget *budget;
 
-    pthread_mutex_t lock; /* free_slots */
+    pthread_mutex_t lock; /* free_slots, died */
     uint16_t free_slots[MAX_CAPACITY];
     unsigned free_count;
+    struct past_session died[DIED_REMEMBERED]; /* a ring of the latest */
+    unsigned died_next;
 
     _Atomic uint64_t last_fault_ms; /* when one was last logged as a warning */
     _Atomic uint64_t opened;
@@ -228,6 +238,28 @@ static bool fault_is_news(struct session_table *table)
            atomic_compare_exchange_strong(&table->last_fault_ms, &last_ms, now_ms);
 }
 
+static void remember_died(struct session_table *table, const struct session *session)
+{
+    pthread_mutex_lock(&table->lock);
+    table->died[table->died_next++ % DIED_REMEMBERED] =
+        (struct past_session){session->id, session->cookie};
+    pthread_mutex_unlock(&table->lock);
+}
+
+void session_said_bye(struct session_table *table, uint32_t id, uint64_t cookie)
+{
+    pthread_mutex_lock(&table->lock);
+    for (unsigned i = 0; i < DIED_REMEMBERED; i++) {
+        struct past_session *died = &table->died[i];
+        if (died->id != id || died->cookie != cookie)
+            continue;
+        *died = (struct past_session){0};
+        atomic_fetch_sub(&table->ended[SESSION_DIED], 1);
+        atomic_fetch_add(&table->ended[SESSION_BYE], 1);
+    }
+    pthread_mutex_unlock(&table->lock);
+}
+
 void session_end(struct session_table *table, struct session *session,
                  enum session_end_reason reason)
 {
@@ -240,6 +272,8 @@ void session_end(struct session_table *table, struct session *session,
                                                tag(generation_of(state), LIVE)));
     session->client_died = reason == SESSION_DIED; /* read by the last to let go */
     atomic_fetch_add(&table->ended[reason], 1);
+    if (reason == SESSION_DIED)
+        remember_died(table, session);
     if (reason == SESSION_FAULT && fault_is_news(table))
         log_warn("session %u of process %ld ended: it has no room for its replies", session->id,
                  (long)session->pid);

@@ -109,6 +109,11 @@ void session_end(struct session_table *table, struct session *session,
 /* For the watcher: as session_end by id, if it still lives. */
 void session_end_id(struct session_table *table, uint32_t id, enum session_end_reason reason);
 
+/* A BYE that came when there was no such session any more. If it ended lately because its process did,
+ * the client had left with a word, and counts so: the end of a process may be noticed before a
+ * worker takes its last message. */
+void session_said_bye(struct session_table *table, uint32_t id, uint64_t cookie);
+
 /* Ends sessions of process `pid` (0: of all) that has closed their reply queues without a word. */
 void session_end_abandoned(struct session_table *table, pid_t pid);
 

@@ -257,7 +257,9 @@ static void handle_message(struct worker *worker, size_t size, uint64_t received
     struct session_table *sessions = worker->service->sessions;
     struct session *session = session_acquire(sessions, header.session, header.secret);
     if (!session) {
-        if (header.kind != WIRE_BYE) /* the end of the process was noticed before its last word */
+        if (header.kind == WIRE_BYE)
+            session_said_bye(sessions, header.session, header.secret);
+        else
             drop(worker, DROPPED_UNKNOWN_SESSION);
         return;
     }

@@ -360,6 +360,33 @@ START_TEST(a_deadline_in_the_past_executes_nothing)
 }
 END_TEST
 
+static struct session_counts counts_of_sessions(void)
+{
+    struct session_counts counts;
+    session_counts(fixture.service.sessions, &counts);
+    return counts;
+}
+
+/* Its process ended, and that was seen before its BYE was taken from the lane. */
+START_TEST(a_bye_behind_its_process_is_a_bye)
+{
+    struct fixture_client late;
+    fixture_connect(&fixture, &late, (struct wire_geometry){4, 1024});
+    struct wire_header bye = fixture_header(&late, WIRE_BYE, 0), forged = bye;
+    forged.secret++;
+    session_end_id(fixture.service.sessions, late.session->id, SESSION_DIED);
+    ck_assert_uint_eq(counts_of_sessions().ended[SESSION_DIED], 1);
+    fixture_disconnect(&fixture, &late);
+    fixture_request(&fixture, &forged, NULL);
+    ck_assert_uint_eq(counts_of_sessions().ended[SESSION_DIED], 1);
+    for (int i = 0; i < 2; i++) { /* the second is nobody's */
+        fixture_request(&fixture, &bye, NULL);
+        ck_assert_uint_eq(counts_of_sessions().ended[SESSION_DIED], 0);
+        ck_assert_uint_eq(counts_of_sessions().ended[SESSION_BYE], 1);
+    }
+}
+END_TEST
+
 START_TEST(strangers_get_no_answer)
 {
     struct wire_operation ping = fixture_operation(WIRE_OP_PING, "", "");
@@ -399,6 +426,7 @@ Suite *suite_serverk_worker(void)
     tcase_add_test(messages, a_malformed_first_operation_fails_the_message);
     tcase_add_test(messages, a_malformed_later_operation_fails_alone);
     tcase_add_test(messages, a_deadline_in_the_past_executes_nothing);
+    tcase_add_test(messages, a_bye_behind_its_process_is_a_bye);
     tcase_add_test(messages, strangers_get_no_answer);
     suite_add_tcase(suite, messages);
     return suite;
