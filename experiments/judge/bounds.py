@@ -2,9 +2,9 @@
 
 The rule: the bare echo moves the same messages and does nothing else. Where a goal asks for more than
 CEILING_SHARE of what the echo reaches itself, the queues are the bound: nothing over them could meet it
-without being nearer to the echo than the ceiling's own goal demands. Else what is missing is mqkv's, and
-the CPU time beyond the echo's says whether the server or the client spends it. Works without an echo have
-no message, or wait for the disk unless the CPUs are full.
+without being nearer to the echo than the ceiling's own goal demands. Else what is missing is mqkv's,
+and the CPU time beyond the echo's says whether the server or the client spends it. Works without an
+echo have no message, or wait for the disk unless the CPUs are full.
 """
 
 from dataclasses import dataclass
