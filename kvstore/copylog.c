@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "common/clock.h"
+#include "kvstore/logtail.h"
 
 /* What one lock hold copies at most, but for a single record that is larger. */
 #define COPY_RECORDS 256u
@@ -121,6 +122,8 @@ static enum kv_status copy_some(struct copylog *copy, uint64_t now_ms)
     uint64_t copied_bytes = 0;
     uint32_t copied_records = 0;
     prefetch_slots(copy);
+    struct logfile *log = &copy->file->next->log;
+    logtail_open_bundle(log);
     while (status == KV_OK && copy->candidate_next < copy->candidate_count &&
            copied_records < COPY_RECORDS && copied_bytes < COPY_BYTES) {
         uint64_t bytes_before = copied_bytes;
@@ -128,7 +131,8 @@ static enum kv_status copy_some(struct copylog *copy, uint64_t now_ms)
             copy_candidate(copy, &copy->candidates[copy->candidate_next++], now_ms, &copied_bytes);
         copied_records += copied_bytes > bytes_before;
     }
-    return status;
+    enum kv_status closed = logtail_close_bundle(log);
+    return status == KV_OK ? closed : status;
 }
 
 enum kv_status copylog_step(struct copylog *copy)

@@ -1,4 +1,5 @@
 #include "kvstore/generation.h"
+#include "kvstore/logtail.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -101,9 +102,9 @@ static enum kv_status ensure_space(struct generation *generation, const struct l
                                    const struct record *record, uint64_t size_bytes)
 {
     if (record->kind == RECORD_DELETE)
-        return logfile_ensure_room(&generation->log, size_bytes);
+        return logtail_ensure_room(&generation->log, size_bytes);
     uint64_t later = generation->reserve_bytes + (lookup->found ? 0 : delete_size(record));
-    return logfile_ensure_room(&generation->log, size_bytes + later);
+    return logtail_ensure_room(&generation->log, size_bytes + later);
 }
 
 static bool has_slot(const struct lookup *lookup)
@@ -151,7 +152,7 @@ enum kv_status generation_append(struct generation *generation, struct lookup *l
     if (!reserve_slot(generation, lookup, record))
         return KV_NO_MEMORY;
     uint64_t offset = generation->log.tail;
-    status = logfile_append(&generation->log, record, value_tail);
+    status = logtail_append(&generation->log, record, value_tail);
     if (status != KV_OK)
         return status;
     enter(generation, lookup, record, offset, size_bytes);

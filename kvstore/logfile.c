@@ -9,27 +9,10 @@
 #include <unistd.h>
 
 #include "kvstore/fileio.h"
+#include "kvstore/logtail.h"
 
 #define PAGE_BYTES       UINT64_C(4096)
 #define CACHE_LINE_BYTES 64u
-
-/* The file grows by about 1/8 at a time. */
-#define GROWTH_SHARE     8u
-#define GROWTH_MIN_BYTES (UINT64_C(64) << 10)
-#define GROWTH_MAX_BYTES (UINT64_C(64) << 20)
-
-/* Pages are brought in ahead of the tail, so many bytes at most and no more than a share of what the
- * log has, in steps: a fault for each page costs up to three times as much. And the first sync
- * after a step writes all of its pages: the others before the next step then meet disk blocks that
- * were written already, and the file system has nothing to note about the file. */
-#define POPULATE_SHARE     8u
-#define POPULATE_MAX_BYTES (UINT64_C(64) << 10)
-
-/* Records of so many bytes and more are written with calls, also where there is a mapping: then the
- * kernel need not fill the pages with zeros first, nor fault for each, nor, when they are synced, tell
- * every CPU that they are clean. With 64 KiB that is half of the CPU time of a put; with 4 KiB the call
- * costs as much as it saves. */
-#define CALL_MIN_BYTES (UINT64_C(16) << 10)
 
 /* Address space for the mappings of all data files of a store; x86-64 and arm64 have 128 TiB. The
  * sanitizers keep shadow memory of it and leave less. */
@@ -90,18 +73,12 @@ static enum kv_status make_accessible(struct logfile *log, enum kvstore_io io, u
     return KV_OK;
 }
 
-static int put_bytes(const struct logfile *log, const uint8_t *bytes, uint64_t size,
-                     uint64_t offset)
-{
-    return fileio->write_at(log->fd, bytes, size, (off_t)offset) < 0 ? -1 : 0;
-}
-
 /* Makes bytes of the header part of the file that belong at the offset. With a mapping they are there
  * already. */
 static int put_header(const struct logfile *log, const uint8_t *bytes, uint64_t size,
                       uint64_t offset)
 {
-    return log->map ? 0 : put_bytes(log, bytes, size, offset);
+    return log->map || fileio->write_at(log->fd, bytes, size, (off_t)offset) >= 0 ? 0 : -1;
 }
 
 static enum kv_status write_header(struct logfile *log, const char *name, uint64_t version_floor,
@@ -121,7 +98,7 @@ static enum kv_status fill_new_file(struct logfile *log, enum kvstore_io io, con
                                     uint64_t room_bytes, struct kv_error *error)
 {
     uint64_t size =
-        at_most(round_up(FILE_HEADER_BYTES + room_bytes, GROWTH_MIN_BYTES), LOGFILE_MAX_BYTES);
+        at_most(round_up(FILE_HEADER_BYTES + room_bytes, LOGTAIL_UNIT_BYTES), LOGFILE_MAX_BYTES);
     if (fileio->allocate(log->fd, 0, (off_t)size) != 0)
         return kv_error_set_errno(error, "%s: can not allocate %" PRIu64 " bytes on disk", name,
                                   size);
@@ -228,106 +205,12 @@ void logfile_close(struct logfile *log)
     log->fd = -1;
 }
 
-static enum kv_status grow_to(struct logfile *log, uint64_t bytes)
-{
-    if (fileio->allocate(log->fd, (off_t)log->allocated_bytes,
-                         (off_t)(bytes - log->allocated_bytes)) != 0)
-        return kv_status_from_errno(errno);
-    log->allocated_bytes = bytes;
-    return KV_OK;
-}
-
-enum kv_status logfile_ensure_room(struct logfile *log, uint64_t bytes)
-{
-    if (bytes <= log->allocated_bytes - log->tail)
-        return KV_OK;
-    if (bytes > log->map_bytes - log->tail)
-        return KV_NO_SPACE;
-    uint64_t needed = log->tail + bytes;
-    uint64_t step =
-        at_least(at_most(log->allocated_bytes / GROWTH_SHARE, GROWTH_MAX_BYTES), GROWTH_MIN_BYTES);
-    uint64_t generous = at_most(round_up(needed + step, GROWTH_MIN_BYTES), log->map_bytes);
-    if (grow_to(log, generous) == KV_OK)
-        return KV_OK;
-    /* The last blocks of a disk are as good as others. */
-    return grow_to(log, at_most(round_up(needed, PAGE_BYTES), log->map_bytes));
-}
-
-/* Populates to the end of the record that is to come, and some way on; not beyond what is
- * allocated. */
-static void populate_ahead(struct logfile *log, uint64_t record_end)
-{
-    uint64_t from = at_least(log->populated_bytes, log->tail / PAGE_BYTES * PAGE_BYTES);
-    uint64_t ahead = at_most(log->tail / POPULATE_SHARE, POPULATE_MAX_BYTES);
-    uint64_t end = at_most(round_up(record_end + ahead, PAGE_BYTES),
-                           log->allocated_bytes / PAGE_BYTES * PAGE_BYTES);
-    if (end <= from)
-        return;
-    /* After a failure the pages come with the stores to them. Disk blocks they have. */
-    if (fileio->populate(log->map + from, end - from) != 0 && errno == EINVAL)
-        end = UINT64_MAX;
-    log->populated_bytes = end;
-}
-
 /* Any bytes of the file, in the mapping or the window. */
 static const uint8_t *bytes_at(const struct logfile *log, enum window window, uint64_t offset,
                                uint64_t size)
 {
     return log->map ? log->map + offset
                     : window_read(window, log->fd, offset, size, log->allocated_bytes);
-}
-
-/* After a write that failed half-way, so that nobody takes what it left for a torn tail. */
-static void erase(const struct logfile *log, uint64_t offset, uint64_t size)
-{
-    static const uint8_t zeros[PAGE_BYTES];
-    for (uint64_t done = 0; done < size; done += PAGE_BYTES)
-        if (put_bytes(log, zeros, at_most(size - done, PAGE_BYTES), offset + done) != 0)
-            return;
-}
-
-static int put_piece(void *log, const uint8_t *bytes, uint64_t size, uint64_t at)
-{
-    const struct logfile *to = log;
-    return put_bytes(to, bytes, size, to->tail + at);
-}
-
-__attribute__((noinline)) static enum kv_status append_by_call(struct logfile *log,
-                                                               const struct record *record,
-                                                               struct kv_slice value_tail,
-                                                               uint64_t size)
-{
-    uint64_t room_bytes = at_most(size, WINDOW_KEPT_BYTES);
-    uint8_t *room = window_room(WINDOW_APPEND, room_bytes);
-    if (!room)
-        return KV_NO_MEMORY;
-    if (record_write_pieces(record, value_tail, log->identity.salt, log->tail, room, room_bytes,
-                            put_piece, log) != 0) {
-        enum kv_status status = kv_status_from_errno(errno);
-        erase(log, log->tail, size);
-        return status;
-    }
-    return KV_OK;
-}
-
-enum kv_status logfile_append(struct logfile *log, const struct record *record,
-                              struct kv_slice value_tail)
-{
-    uint64_t offset = log->tail;
-    uint64_t size =
-        record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
-    if (!log->map || size >= CALL_MIN_BYTES) {
-        enum kv_status status = append_by_call(log, record, value_tail, size);
-        if (status != KV_OK)
-            return status;
-    } else {
-        if (offset + size > log->populated_bytes)
-            populate_ahead(log, offset + size);
-        record_write(log->map + offset, record, value_tail, log->identity.salt, offset);
-    }
-    __atomic_store_n(&log->tail, offset + size, __ATOMIC_RELEASE);
-    verified_note(&log->verified, offset, size);
-    return KV_OK;
 }
 
 /* Readers without the lock too (logfile.h). Who has an offset from the index sees a tail beyond the
@@ -476,23 +359,6 @@ void logfile_prefetch(const struct logfile *log, uint64_t offset)
     /* Two lines: a header of 32 bytes, a short key and a short value, wherever they begin. */
     __builtin_prefetch(log->map + offset);
     __builtin_prefetch(log->map + offset + CACHE_LINE_BYTES);
-}
-
-enum kv_status logfile_cut(struct logfile *log, uint64_t tail)
-{
-    if (fileio->truncate(log->fd, (off_t)tail) != 0)
-        return kv_status_from_errno(errno);
-    log->tail = tail;
-    log->allocated_bytes = tail;
-    log->populated_bytes = at_most(log->populated_bytes, tail / PAGE_BYTES * PAGE_BYTES);
-    return KV_OK;
-}
-
-void logfile_claim_room(struct logfile *log)
-{
-    uint64_t from = log->tail / PAGE_BYTES * PAGE_BYTES;
-    if (fileio->allocate(log->fd, (off_t)from, (off_t)(log->allocated_bytes - from)) != 0)
-        log->allocated_bytes = log->tail;
 }
 
 int logfile_flush_and_forget(const struct logfile *log)

@@ -39,6 +39,8 @@ struct logfile {
     uint64_t allocated_bytes; /* <= map_bytes; may be touched */
     uint64_t tail;            /* where the next record goes, <= allocated_bytes */
     uint64_t populated_bytes; /* pages before are not worth populating (again) */
+    uint8_t *bundle;          /* NULL: none is open (logtail.h) */
+    uint64_t bundle_from;     /* where what is in it belongs */
     struct verified verified;
     struct file_identity identity;
     struct file_progress progress;
@@ -57,15 +59,6 @@ enum kv_status logfile_open(struct logfile *log, enum kvstore_io io, int dir_fd,
 
 /* Unmaps and closes, without a sync. */
 void logfile_close(struct logfile *log);
-
-/* Makes sure that `bytes` after the tail are allocated: KV_OK or KV_NO_SPACE, KV_IO, ... */
-enum kv_status logfile_ensure_room(struct logfile *log, uint64_t bytes);
-
-/* Appends at the tail; the caller has ensured the room. KV_IO, KV_NO_SPACE, KV_NO_MEMORY (never of a
- * record below 16 KiB with a mapping): the tail is where it was, and so, as far as the disk takes it,
- * are the zeros behind it. */
-enum kv_status logfile_append(struct logfile *log, const struct record *record,
-                              struct kv_slice value_tail);
 
 /* Before the reads of an operation: what an earlier one left in the window is forgotten. */
 static inline void logfile_begin(const struct logfile *log, enum window window)
@@ -105,13 +98,6 @@ bool logfile_is_verified(const struct logfile *log, uint64_t offset, uint64_t si
 
 /* Asks for the head of the record at an offset below the tail, without waiting for it. */
 void logfile_prefetch(const struct logfile *log, uint64_t offset);
-
-/* Gives up everything from `tail` on, for good: what is allocated there again reads as zeros. */
-enum kv_status logfile_cut(struct logfile *log, uint64_t tail);
-
-/* After an open whose log is sound: makes sure that what the file has after its tail are disk
- * blocks and not holes (a copied file may have some), or else is not used. */
-void logfile_claim_room(struct logfile *log);
 
 /* Before an existing log is read to be written to: what is dirty in memory is synced (-1 and errno:
  * that failed), and what was not synced before then is forgotten, so that it is read from the disk.

@@ -9,6 +9,7 @@
 #include "kvstore/checkpoint.h"
 #include "kvstore/fileio.h"
 #include "kvstore/keyhash.h"
+#include "kvstore/logtail.h"
 
 /* Writes that were not synced may be lost in a crash together with the versions that their callers
  * were told; these must not be given again. A file of 32 GiB has room for fewer than 2^32 records
@@ -95,10 +96,10 @@ static enum kv_status settle(struct generation *generation, const char *name,
     generation->max_version += VERSION_LEAP;
     if (logfile_note_progress(log, log->progress.synced_offset, generation->max_version) != 0)
         return kv_error_set_errno(error, "%s: can not write the header", name);
-    if (logfile_cut(log, log->tail) != KV_OK)
+    if (logtail_cut(log, log->tail) != KV_OK)
         return kv_error_set_errno(error, "%s: can not cut the file to %" PRIu64 " bytes", name,
                                   log->tail);
-    if (logfile_ensure_room(log, generation->reserve_bytes + 1) != KV_OK)
+    if (logtail_ensure_room(log, generation->reserve_bytes + 1) != KV_OK)
         log_warn("%s: no disk space to write to (%s); reading goes on", name, strerror(errno));
     if (logfile_sync(log) != 0)
         return kv_error_set_errno(error, "%s: can not sync the recovered file", name);
@@ -151,7 +152,7 @@ static enum kv_status recover(struct generation *generation, int dir_fd, const c
     if (!recovery->from_checkpoint)
         return recover_by_reading(generation, dir, recovery, error);
     if (log->writable)
-        logfile_claim_room(log);
+        logtail_claim_room(log);
     return KV_OK;
 }
 

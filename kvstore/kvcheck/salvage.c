@@ -15,6 +15,7 @@
 #include "kvstore/keyhash.h"
 #include "kvstore/kvcheck/survey.h"
 #include "kvstore/logfile.h"
+#include "kvstore/logtail.h"
 
 struct salvage {
     struct report *report;
@@ -125,10 +126,10 @@ static enum kv_status copy_record(struct salvage *salvage, const struct record *
 {
     uint32_t number = keyhash_file(keyhash(salvage->seed, record->key), salvage->datafiles);
     struct logfile *log = &salvage->logs[number];
-    enum kv_status status = logfile_ensure_room(
+    enum kv_status status = logtail_ensure_room(
         log, record_size(record->key.size, record->value.size, record->expiry_ms != 0));
     if (status == KV_OK)
-        status = logfile_append(log, record, kv_slice(NULL, 0));
+        status = logtail_append(log, record, kv_slice(NULL, 0));
     if (status != KV_OK)
         return kv_error_set(error, status, "%s/%s: no room for another record: %s", salvage->out,
                             file_name(number, FILE_LOG).text, kv_status_text(status));

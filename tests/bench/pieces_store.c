@@ -8,6 +8,7 @@
 #include "kvstore/keyhash.h"
 #include "kvstore/kvstore.h"
 #include "kvstore/logfile.h"
+#include "kvstore/logtail.h"
 #include "tests/bench/pieces.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
@@ -138,9 +139,9 @@ static void append_records(uint64_t calls)
 {
     for (uint64_t i = 0; i < calls; i++) {
         struct record record = record_of(i);
-        if (logfile_ensure_room(&log_file, sizeof record_bytes) != KV_OK)
+        if (logtail_ensure_room(&log_file, sizeof record_bytes) != KV_OK)
             errx(4, "no room for the log");
-        piece_sink += logfile_append(&log_file, &record, kv_slice(NULL, 0));
+        piece_sink += logtail_append(&log_file, &record, kv_slice(NULL, 0));
     }
 }
 

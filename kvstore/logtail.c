@@ -1,0 +1,207 @@
+#include "kvstore/logtail.h"
+
+#include <errno.h>
+
+#include "kvstore/fileio.h"
+
+#define PAGE_BYTES UINT64_C(4096)
+
+/* The file grows by about 1/8 at a time. */
+#define GROWTH_SHARE     8u
+#define GROWTH_MIN_BYTES LOGTAIL_UNIT_BYTES
+#define GROWTH_MAX_BYTES (UINT64_C(64) << 20)
+
+/* Pages are brought in ahead of the tail, so many bytes at most and no more than a share of what the
+ * log has, in steps: a fault for each page costs up to three times as much. And the first sync
+ * after a step writes all of its pages: the others before the next step then meet disk blocks that
+ * were written already, and the file system has nothing to note about the file. */
+#define POPULATE_SHARE     8u
+#define POPULATE_MAX_BYTES (UINT64_C(64) << 10)
+
+/* Records of so many bytes and more are written with calls, also where there is a mapping: then the
+ * kernel need not fill the pages with zeros first, nor fault for each, nor, when they are synced, tell
+ * every CPU that they are clean. With 64 KiB that is half of the CPU time of a put; with 4 KiB the call
+ * costs as much as it saves. */
+#define CALL_MIN_BYTES (UINT64_C(16) << 10)
+
+static uint64_t round_up(uint64_t bytes, uint64_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+static uint64_t at_most(uint64_t value, uint64_t limit)
+{
+    return value < limit ? value : limit;
+}
+
+static uint64_t at_least(uint64_t value, uint64_t limit)
+{
+    return value > limit ? value : limit;
+}
+
+/* Room ----------------------------------------------------------------------------------------- */
+
+static enum kv_status grow_to(struct logfile *log, uint64_t bytes)
+{
+    if (fileio->allocate(log->fd, (off_t)log->allocated_bytes,
+                         (off_t)(bytes - log->allocated_bytes)) != 0)
+        return kv_status_from_errno(errno);
+    log->allocated_bytes = bytes;
+    return KV_OK;
+}
+
+enum kv_status logtail_ensure_room(struct logfile *log, uint64_t bytes)
+{
+    if (bytes <= log->allocated_bytes - log->tail)
+        return KV_OK;
+    if (bytes > log->map_bytes - log->tail)
+        return KV_NO_SPACE;
+    uint64_t needed = log->tail + bytes;
+    uint64_t step =
+        at_least(at_most(log->allocated_bytes / GROWTH_SHARE, GROWTH_MAX_BYTES), GROWTH_MIN_BYTES);
+    uint64_t generous = at_most(round_up(needed + step, GROWTH_MIN_BYTES), log->map_bytes);
+    if (grow_to(log, generous) == KV_OK)
+        return KV_OK;
+    /* The last blocks of a disk are as good as others. */
+    return grow_to(log, at_most(round_up(needed, PAGE_BYTES), log->map_bytes));
+}
+
+/* Populates to the end of the record that is to come, and some way on; not beyond what is
+ * allocated. */
+static void populate_ahead(struct logfile *log, uint64_t record_end)
+{
+    uint64_t from = at_least(log->populated_bytes, log->tail / PAGE_BYTES * PAGE_BYTES);
+    uint64_t ahead = at_most(log->tail / POPULATE_SHARE, POPULATE_MAX_BYTES);
+    uint64_t end = at_most(round_up(record_end + ahead, PAGE_BYTES),
+                           log->allocated_bytes / PAGE_BYTES * PAGE_BYTES);
+    if (end <= from)
+        return;
+    /* After a failure the pages come with the stores to them. Disk blocks they have. */
+    if (fileio->populate(log->map + from, end - from) != 0 && errno == EINVAL)
+        end = UINT64_MAX;
+    log->populated_bytes = end;
+}
+
+enum kv_status logtail_cut(struct logfile *log, uint64_t tail)
+{
+    if (fileio->truncate(log->fd, (off_t)tail) != 0)
+        return kv_status_from_errno(errno);
+    log->tail = tail;
+    log->allocated_bytes = tail;
+    log->populated_bytes = at_most(log->populated_bytes, tail / PAGE_BYTES * PAGE_BYTES);
+    return KV_OK;
+}
+
+void logtail_claim_room(struct logfile *log)
+{
+    uint64_t from = log->tail / PAGE_BYTES * PAGE_BYTES;
+    if (fileio->allocate(log->fd, (off_t)from, (off_t)(log->allocated_bytes - from)) != 0)
+        log->allocated_bytes = log->tail;
+}
+
+/* Appending ------------------------------------------------------------------------------------ */
+
+/* After a write that failed half-way, so that nobody takes what it left for a torn tail. */
+static void erase(const struct logfile *log, uint64_t offset, uint64_t size)
+{
+    static const uint8_t zeros[PAGE_BYTES];
+    for (uint64_t done = 0; done < size; done += PAGE_BYTES)
+        if (fileio->write_at(log->fd, zeros, at_most(size - done, PAGE_BYTES),
+                             (off_t)(offset + done)) < 0)
+            return;
+}
+
+static int put_piece(void *log, const uint8_t *bytes, uint64_t size, uint64_t at)
+{
+    const struct logfile *to = log;
+    return fileio->write_at(to->fd, bytes, size, (off_t)(to->tail + at)) < 0 ? -1 : 0;
+}
+
+__attribute__((noinline)) static enum kv_status append_by_call(struct logfile *log,
+                                                               const struct record *record,
+                                                               struct kv_slice value_tail,
+                                                               uint64_t size)
+{
+    uint64_t room_bytes = at_most(size, WINDOW_KEPT_BYTES);
+    uint8_t *room = window_room(WINDOW_APPEND, room_bytes);
+    if (!room)
+        return KV_NO_MEMORY;
+    if (record_write_pieces(record, value_tail, log->identity.salt, log->tail, room, room_bytes,
+                            put_piece, log) == 0)
+        return KV_OK;
+    enum kv_status status = kv_status_from_errno(errno);
+    erase(log, log->tail, size);
+    return status;
+}
+
+static void append_to_mapping(struct logfile *log, const struct record *record,
+                              struct kv_slice value_tail, uint64_t size)
+{
+    if (log->tail + size > log->populated_bytes)
+        populate_ahead(log, log->tail + size);
+    record_write(log->map + log->tail, record, value_tail, log->identity.salt, log->tail);
+}
+
+/* Writes what the bundle has; then it is open, and empty. */
+static enum kv_status write_bundle(struct logfile *log)
+{
+    uint64_t from = log->bundle_from;
+    uint64_t size = log->tail - from;
+    if (size > 0 && fileio->write_at(log->fd, log->bundle, size, (off_t)from) < 0) {
+        enum kv_status status = kv_status_from_errno(errno);
+        log->tail = from;
+        return status;
+    }
+    log->bundle_from = log->tail;
+    return KV_OK;
+}
+
+static enum kv_status append_to_bundle(struct logfile *log, const struct record *record,
+                                       uint64_t size)
+{
+    enum kv_status status = KV_OK;
+    if (size > WINDOW_KEPT_BYTES - (log->tail - log->bundle_from))
+        status = write_bundle(log);
+    if (status != KV_OK)
+        return status;
+    if (size > WINDOW_KEPT_BYTES) { /* it needs the room of the bundle */
+        log->bundle_from += size;
+        return append_by_call(log, record, kv_slice(NULL, 0), size);
+    }
+    record_write(log->bundle + (log->tail - log->bundle_from), record, kv_slice(NULL, 0),
+                 log->identity.salt, log->tail);
+    return KV_OK;
+}
+
+enum kv_status logtail_append(struct logfile *log, const struct record *record,
+                              struct kv_slice value_tail)
+{
+    uint64_t offset = log->tail;
+    uint64_t size =
+        record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
+    enum kv_status status = KV_OK;
+    if (log->bundle)
+        status = append_to_bundle(log, record, size);
+    else if (!log->map || size >= CALL_MIN_BYTES)
+        status = append_by_call(log, record, value_tail, size);
+    else
+        append_to_mapping(log, record, value_tail, size);
+    if (status != KV_OK)
+        return status;
+    __atomic_store_n(&log->tail, offset + size, __ATOMIC_RELEASE);
+    verified_note(&log->verified, offset, size);
+    return KV_OK;
+}
+
+void logtail_open_bundle(struct logfile *log)
+{
+    log->bundle = window_room(WINDOW_APPEND, WINDOW_KEPT_BYTES);
+    log->bundle_from = log->tail;
+}
+
+enum kv_status logtail_close_bundle(struct logfile *log)
+{
+    enum kv_status status = log->bundle ? write_bundle(log) : KV_OK;
+    log->bundle = NULL;
+    return status;
+}
