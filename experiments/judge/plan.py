@@ -25,8 +25,8 @@ IDLE_OVERHEAD_S = 1.9
 STALLS_OVERHEAD_S = {"rest": 1.2, "growth": 0.3, "compaction": 0.4}
 POPULATION_US_PER_KEY = {"mqkv": 1.3, "redis": 5.8, "redis-aof": 5.3, "memcached": 3.0}
 ENGINE_US_PER_KEY = {  # by threads: a put and a get of a key
-    1: {"mqkv": 1.6, "lmdb": 4, "rocksdb": 16, "leveldb": 10.5},
-    2: {"mqkv": 1.5, "lmdb": 3.8, "rocksdb": 12, "leveldb": 10.5},
+    1: {"mqkv": 1.6, "lmdb": 4, "rocksdb": 19, "leveldb": 10.5},
+    2: {"mqkv": 1.5, "lmdb": 3.8, "rocksdb": 14, "leveldb": 10.5},
 }
 SYNCED_US_PER_KEY = {"mqkv": 70, "lmdb": 370, "rocksdb": 40, "leveldb": 30}
 
