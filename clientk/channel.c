@@ -1,5 +1,6 @@
 #include "clientk/channel.h"
 
+#include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,7 +10,7 @@
 /* Where a request stands that is not led by its own thread. */
 enum request_turn {
     TURN_WAITING,  /* its thread looks at this word now and then */
-    TURN_SLEEPING, /* its thread sleeps on this word */
+    TURN_SLEEPING, /* its thread sleeps on a word of the channel */
     TURN_FINISHED,
     TURN_TO_LEAD /* its thread is the leader now */
 };
@@ -134,21 +135,47 @@ static void collect_arrivals(struct channel *channel)
     }
 }
 
-static void futex_wake(_Atomic uint32_t *word)
+/* Threads to wake: their bits in each of channel->wakes. Woken together, none of them can take the CPU
+ * from the leader before the last is. */
+struct wake_list {
+    uint32_t bits[CHANNEL_WAKE_WORDS];
+};
+
+static unsigned word_of(unsigned sleeper)
 {
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    return sleeper / 32 % CHANNEL_WAKE_WORDS;
 }
 
-/* The request belongs to its thread again: it must not be touched afterwards. */
-static void give_turn(struct request *request, enum request_turn turn)
+static uint32_t bit_of(unsigned sleeper)
 {
-    _Atomic uint32_t *word = &request->turn;
-    if (atomic_exchange(word, turn) == TURN_SLEEPING)
-        futex_wake(word); /* of a word that may be gone: then it wakes nobody, or one too early */
+    return UINT32_C(1) << sleeper % 32;
+}
+
+/* Empties the list. */
+static void wake(struct channel *channel, struct wake_list *list)
+{
+    for (unsigned i = 0; i < CHANNEL_WAKE_WORDS; i++) {
+        if (list->bits[i] == 0)
+            continue;
+        atomic_fetch_add(&channel->wakes[i], 1);
+        syscall(SYS_futex, &channel->wakes[i], FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL,
+                list->bits[i]);
+        list->bits[i] = 0;
+    }
+}
+
+/* The request belongs to its thread again, which must be woken if it comes on the list: it must not be
+ * touched afterwards. */
+static void give_turn(struct request *request, enum request_turn turn, struct wake_list *to_wake)
+{
+    unsigned sleeper = request->sleeper;
+    if (atomic_exchange(&request->turn, turn) == TURN_SLEEPING)
+        to_wake->bits[word_of(sleeper)] |= bit_of(sleeper);
 }
 
 /* Takes finished requests off the list and lets their threads go. */
-static void dismiss_finished(struct channel *channel, const struct request *own)
+static void dismiss_finished(struct channel *channel, const struct request *own,
+                             struct wake_list *to_wake)
 {
     struct request *request = channel->first;
     channel->first = NULL;
@@ -158,7 +185,7 @@ static void dismiss_finished(struct channel *channel, const struct request *own)
         if (!request->finished)
             enqueue(channel, request);
         else if (request != own)
-            give_turn(request, TURN_FINISHED);
+            give_turn(request, TURN_FINISHED, to_wake);
         request = following;
     }
 }
@@ -277,28 +304,31 @@ static void advance(struct channel *channel)
         message_failed(channel, status);
 }
 
-/* Passes the lead to the next in the list, or to whoever comes. */
-static void pass_lead(struct channel *channel)
+/* Passes the lead to the next in the list, or to whoever comes, and wakes those on the list. */
+static void pass_lead(struct channel *channel, struct wake_list *to_wake)
 {
     do {
         collect_arrivals(channel);
         if (channel->first) {
-            give_turn(channel->first, TURN_TO_LEAD);
-            return;
+            give_turn(channel->first, TURN_TO_LEAD, to_wake);
+            break;
         }
         atomic_store(&channel->led, 0);
         /* Who came between the two steps above found the channel led, and waits to be seen. */
     } while (atomic_load(&channel->arrivals) && try_lead(channel));
+    wake(channel, to_wake);
 }
 
 static void lead(struct channel *channel, struct request *own)
 {
+    struct wake_list to_wake = {{0}};
     while (!own->finished) {
+        wake(channel, &to_wake);
         collect_arrivals(channel);
         advance(channel);
-        dismiss_finished(channel, own);
+        dismiss_finished(channel, own, &to_wake);
     }
-    pass_lead(channel);
+    pass_lead(channel, &to_wake);
 }
 
 /* Following --------------------------------------------------------------------------------- */
@@ -318,16 +348,28 @@ static ssize_t look_at_turn(void *context)
     return atomic_load_explicit(&request->turn, memory_order_acquire) != TURN_WAITING;
 }
 
-/* Waits until the leader has finished the request, or made its thread the leader. */
-static enum request_turn await_turn(struct request *request, struct wire_waiter *waiter)
+/* Sleeps until the leader has said something. The word is read before the turn is looked at: when the
+ * leader changes the turn after that, it changes the word too, and the kernel sees it. */
+static void sleep_for_turn(struct channel *channel, struct request *request)
 {
-    if (wire_wait(waiter, look_at_turn, request) == 0) {
-        uint32_t turn = TURN_WAITING;
-        if (atomic_compare_exchange_strong(&request->turn, &turn, TURN_SLEEPING))
-            while (atomic_load(&request->turn) == TURN_SLEEPING)
-                syscall(SYS_futex, &request->turn, FUTEX_WAIT_PRIVATE, TURN_SLEEPING, NULL, NULL,
-                        0);
+    _Atomic uint32_t *wakes = &channel->wakes[word_of(request->sleeper)];
+    uint32_t seen = atomic_load(wakes);
+    uint32_t turn = TURN_WAITING;
+    if (!atomic_compare_exchange_strong(&request->turn, &turn, TURN_SLEEPING))
+        return;
+    while (atomic_load(&request->turn) == TURN_SLEEPING) {
+        syscall(SYS_futex, wakes, FUTEX_WAIT_BITSET_PRIVATE, seen, NULL, NULL,
+                bit_of(request->sleeper));
+        seen = atomic_load(wakes);
     }
+}
+
+/* Waits until the leader has finished the request, or made its thread the leader. */
+static enum request_turn await_turn(struct channel *channel, struct request *request,
+                                    struct wire_waiter *waiter)
+{
+    if (wire_wait(waiter, look_at_turn, request) == 0)
+        sleep_for_turn(channel, request);
     return (enum request_turn)atomic_load(&request->turn);
 }
 
@@ -341,7 +383,7 @@ enum kv_status channel_execute(struct channel *channel, struct request *request,
         return request->status;
     }
     arrive(channel, request);
-    if (try_lead(channel) || await_turn(request, waiter) == TURN_TO_LEAD)
+    if (try_lead(channel) || await_turn(channel, request, waiter) == TURN_TO_LEAD)
         lead(channel, request);
     return request->status;
 }
@@ -352,5 +394,6 @@ void channel_retire(struct channel *channel)
         return;
     if (channel->connection.open && !channel->first)
         disconnect(channel, true);
-    pass_lead(channel);
+    struct wake_list nobody = {{0}};
+    pass_lead(channel, &nobody);
 }

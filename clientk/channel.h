@@ -23,10 +23,17 @@
 
 #define CACHE_LINE_BYTES 64
 
+#define CHANNEL_WAKE_WORDS 4u
+
 struct channel {
     /* Of all threads. */
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t led; /* 1: some thread leads */
     _Atomic(struct request *) arrivals;              /* a stack: the last to come is on top */
+
+    /* What threads sleep on that wait for the leader; counters of wake-ups. On one word sleep 32, each
+     * known by a bit (futex(2), FUTEX_WAIT_BITSET): one call wakes all whose requests are finished. More
+     * than 32 * CHANNEL_WAKE_WORDS threads share bits, and are woken in vain now and then. */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t wakes[CHANNEL_WAKE_WORDS];
 
     /* Of the leader. */
     _Alignas(CACHE_LINE_BYTES) const struct settings *settings;
@@ -47,7 +54,8 @@ void channel_init(struct channel *channel, const struct settings *settings);
 void channel_free(struct channel *channel, bool say_goodbye);
 
 /* Executes the request. Returns its status; the results of single operations are in request->results.
- * waiter: of the calling thread. */
+ * waiter: of the calling thread, as is request->sleeper, which the caller sets: different numbers for
+ * different threads are best, but not needed. */
 enum kv_status channel_execute(struct channel *channel, struct request *request,
                                struct wire_waiter *waiter);
 

@@ -36,6 +36,7 @@ enum kv_status client_execute(struct clientk *client, struct request *request)
         return last_error_explain(request->error, KV_NO_MEMORY);
     }
     request->deadline_ms = client_deadline_ms(client);
+    request->sleeper = thread_number(attachment);
     for (;;) {
         enum kv_status status =
             channel_execute(thread_channel(attachment), request, thread_waiter(attachment));

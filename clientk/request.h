@@ -39,6 +39,7 @@ struct request {
     /* While it waits in a channel. */
     struct request *following;
     _Atomic uint32_t turn; /* enum request_turn */
+    unsigned sleeper;      /* number of its thread in the channel: says where it sleeps */
 };
 
 /* The operation of that index as it goes over the wire, or the status that it gets without. */

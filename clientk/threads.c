@@ -8,6 +8,10 @@
 
 #define NO_SLOT (-1)
 
+/* A thread waits for the leader of its channel, which waits for the server: another turn for all who
+ * wait costs more than the one wake-up for all of them. */
+#define FOLLOWER_TURNS_MAX 1u
+
 /* One thread's place in one handle. Freed by its thread; the handle can only orphan it. */
 struct attachment {
     struct clientk *_Atomic client; /* NULL: the handle was closed */
@@ -15,12 +19,12 @@ struct attachment {
     struct wire_waiter waiter;
     struct channel *channel; /* as of epoch */
     uint32_t epoch;
+    unsigned number; /* in the order of arrival: picks the group; constant */
 
     /* Guarded by the lock. */
     struct attachment *next_of_client, **link_of_client;
-    unsigned number; /* in the order of arrival: picks the group */
-    int slot;        /* the channel that is its own, or NO_SLOT */
-    bool no_own;     /* the kernel's limits did not allow for a session of its own */
+    int slot;    /* the channel that is its own, or NO_SLOT */
+    bool no_own; /* the kernel's limits did not allow for a session of its own */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -167,6 +171,7 @@ static struct attachment *attach(struct clientk *client)
         return NULL;
     atomic_init(&attachment->client, client);
     wire_waiter_init(&attachment->waiter, client->settings.spin);
+    wire_waiter_limit_turns(&attachment->waiter, FOLLOWER_TURNS_MAX);
     attachment->slot = NO_SLOT;
 
     handles_lock();
@@ -226,6 +231,12 @@ bool thread_share_first_channel(struct attachment *attachment)
 struct wire_waiter *thread_waiter(struct attachment *attachment)
 {
     return &attachment->waiter;
+}
+
+unsigned thread_number(const struct attachment *attachment)
+{
+    const struct clientk *client = atomic_load_explicit(&attachment->client, memory_order_relaxed);
+    return attachment->number / client->settings.combine_groups;
 }
 
 static bool is_of_this_thread(const struct attachment *attachment)

@@ -42,6 +42,10 @@ bool thread_share_first_channel(struct attachment *attachment);
 
 struct wire_waiter *thread_waiter(struct attachment *attachment);
 
+/* Its number among the threads that share a channel with it: 0, 1, ... in the order of their first
+ * calls, with gaps where threads have ended. */
+unsigned thread_number(const struct attachment *attachment);
+
 /* Detaches all threads from a handle that is about to be freed. */
 void threads_detach_all(struct clientk *client);
 

@@ -86,6 +86,11 @@ void wire_waiter_init(struct wire_waiter *waiter, struct wire_spin spin)
         (struct wire_waiter){.spin = spin, .yield_score = SCORE_START, .pause_score = SCORE_START};
 }
 
+void wire_waiter_limit_turns(struct wire_waiter *waiter, uint32_t turns_max)
+{
+    waiter->turns_max = turns_max;
+}
+
 /* Only the owner writes, so load and store do; no locked instruction. */
 static void count(atomic_uint_fast64_t *counter)
 {
@@ -147,6 +152,7 @@ static ssize_t poll_yielding(struct wire_waiter *waiter, wire_attempt attempt, v
 {
     ssize_t got;
     uint64_t spent_ns = 0;
+    uint32_t turns = 0;           /* yields in which others ran */
     uint64_t since_ns = start_ns; /* our own time runs since then */
     for (;;) {
         for (unsigned polls = 0; !waiter->contended && polls < POLLS_PER_YIELD; polls++) {
@@ -168,7 +174,9 @@ static ssize_t poll_yielding(struct wire_waiter *waiter, wire_attempt attempt, v
         spent_ns += before_ns - since_ns;
         spent_ns += took_ns < YIELD_CONTENDED_NS ? took_ns : YIELD_OWN_MAX_NS;
         since_ns = after_ns;
-        if (spent_ns >= POLL_BUDGET_NS) {
+        turns += waiter->contended;
+        bool out_of_turns = waiter->turns_max > 0 && turns >= waiter->turns_max;
+        if (spent_ns >= POLL_BUDGET_NS || out_of_turns) {
             score_miss(&waiter->yield_score);
             return 0;
         }
@@ -195,8 +203,12 @@ static ssize_t poll_auto(struct wire_waiter *waiter, wire_attempt attempt, void 
                          bool probe)
 {
     uint64_t start_ns = clock_monotonic_ns();
-    if (!muted(start_ns) && (waiter->yield_score >= SCORE_ENOUGH || probe))
-        return poll_yielding(waiter, attempt, context, start_ns);
+    if (!muted(start_ns)) {
+        if (waiter->yield_score >= SCORE_ENOUGH || probe)
+            return poll_yielding(waiter, attempt, context, start_ns);
+        if (waiter->turns_max > 0)
+            return 0; /* those whom it waits for may need this CPU */
+    }
     if (waiter->pause_score < SCORE_ENOUGH && !probe)
         return 0;
     ssize_t got = poll_pausing(attempt, context, start_ns, POLL_BUDGET_NS);

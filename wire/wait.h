@@ -27,6 +27,7 @@ struct wire_waiter {
     struct wire_spin spin;
     uint32_t yield_score;              /* how often polling with yields paid lately, 0..1024 */
     uint32_t pause_score;              /* the same for polling without */
+    uint32_t turns_max;                /* see wire_waiter_limit_turns; 0: no limit */
     bool contended;                    /* the last yield gave the CPU to somebody */
     atomic_uint_fast64_t waits;        /* that did not find a message at once */
     atomic_uint_fast64_t hits;         /* of those, ended by polling */
@@ -35,6 +36,11 @@ struct wire_waiter {
     uint64_t window_start_ns, lost_ns; /* time given away by long yields, in this window */
 };
 void wire_waiter_init(struct wire_waiter *waiter, struct wire_spin spin);
+
+/* For one of many threads of a process that wait for each other, where a wake-up is cheap: after so many
+ * yields (>= 1) in which others ran without bringing what it waits for, the thread is told to sleep. A
+ * thread that stays in the round makes each of the others wait for its turn. */
+void wire_waiter_limit_turns(struct wire_waiter *waiter, uint32_t turns_max);
 
 /* One non-blocking attempt: > 0 got something, 0 nothing there, < 0 failed (errno). */
 typedef ssize_t (*wire_attempt)(void *context);

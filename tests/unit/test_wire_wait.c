@@ -1,6 +1,10 @@
 /* wait: when it polls, when it gives up polling, and when yielding is muted. */
 #include <check.h>
 #include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 #include "common/clock.h"
 #include "tests/unit/suites.h"
@@ -171,6 +175,75 @@ static uint64_t lose(struct wire_waiter *waiter, uint64_t ms)
     return waiter->last_yield_ns != 0 ? waiter->last_yield_ns - since_ns : 0;
 }
 
+/* Thread: wants the CPU of the process, and gives it away again and again, until *stop is set. */
+static void *take_turns(void *stop)
+{
+    while (!atomic_load((atomic_bool *)stop))
+        sched_yield();
+    return NULL;
+}
+
+static void use_one_cpu(void)
+{
+    cpu_set_t all, one;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &one);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+struct attempts {
+    unsigned long fewest, most;
+};
+
+/* Of waiters that have just begun. */
+static struct attempts count_attempts(uint32_t turns_max)
+{
+    struct attempts attempts = {.fewest = ULONG_MAX};
+    for (int i = 0; i < 50; i++) {
+        struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
+        if (turns_max > 0)
+            wire_waiter_limit_turns(&waiter, turns_max);
+        unsigned long calls;
+        ck_assert_int_eq(wait_in_vain(&waiter, &calls), 0);
+        if (calls < attempts.fewest)
+            attempts.fewest = calls;
+        if (calls > attempts.most)
+            attempts.most = calls;
+    }
+    return attempts;
+}
+
+/* One attempt, seven polls and one at the end of the yield: that was its turn. */
+START_TEST(limited_waiter_lets_others_run_so_often_only)
+{
+    atomic_bool stop = false;
+    pthread_t other;
+    use_one_cpu();
+    ck_assert_int_eq(pthread_create(&other, NULL, take_turns, &stop), 0);
+    ck_assert_uint_le(count_attempts(1).fewest, 9);
+    ck_assert_uint_le(count_attempts(3).fewest, 11);
+    ck_assert_uint_gt(count_attempts(0).most, 11);
+    atomic_store(&stop, true);
+    pthread_join(other, NULL);
+}
+END_TEST
+
+/* Where others may need the CPU, polling that does not pay is not replaced by the other kind. */
+START_TEST(limited_waiter_does_not_pause)
+{
+    struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
+    wire_waiter_limit_turns(&waiter, 1);
+    waiter.yield_score = 0;
+    unsigned long calls;
+    ck_assert_int_eq(wait_in_vain(&waiter, &calls), 0);
+    ck_assert_uint_eq(calls, 1);
+    ck_assert_uint_eq(waiter.sleeps, 1);
+}
+END_TEST
+
 START_TEST(lost_time_mutes_the_whole_process)
 {
     struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
@@ -250,6 +323,8 @@ Suite *suite_wire_wait(void)
     tcase_add_test(rule, fixed_polls_its_time_out);
     tcase_add_test(rule, hits_raise_the_score_misses_lower_it);
     tcase_add_test(rule, polling_that_never_pays_stops_but_for_a_probe);
+    tcase_add_test(rule, limited_waiter_lets_others_run_so_often_only);
+    tcase_add_test(rule, limited_waiter_does_not_pause);
     suite_add_tcase(suite, rule);
     TCase *muting = tcase_create("muting");
     tcase_set_timeout(muting, 30);
