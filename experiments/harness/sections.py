@@ -14,6 +14,11 @@ class Sections:
         try:
             with open(path, encoding="utf-8") as file:
                 self.parser.read_file(file)
+        except FileNotFoundError as error:
+            raise HarnessError(
+                f"there is no study {path}: `experiments/run --list` lists those of experiments/; "
+                "another is the path of its folder"
+            ) from error
         except OSError as error:
             raise HarnessError(f"cannot read the study: {error}") from error
         except (configparser.Error, UnicodeDecodeError) as error:

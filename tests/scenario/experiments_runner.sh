@@ -118,6 +118,8 @@ check_match 'no luck with 2' "$errors" 'and what it said'
 rm "$calls.fail"
 check_status 1 'an unknown profile is refused' run --profile tiny "$study"
 check_match "no profile 'tiny'.*short, long, wide" "$errors" 'and the known ones are named'
+check_status 1 'a study that is not there is refused' run "$MQKV_TEST_DIR/nowhere"
+check_match 'no study .*nowhere.*--list' "$errors" 'and where the studies are is said'
 
 : >"$calls"
 "$root/experiments/run" "${common[@]}" --profile long "$study" >/dev/null 2>&1 &
