@@ -149,14 +149,15 @@ static unsigned queue_backlog(const struct receiver *receiver, unsigned queue)
     return (unsigned)attributes.mq_curmsgs;
 }
 
-unsigned receiver_backlog(const struct receiver *receiver)
+bool receiver_backlog_reaches(const struct receiver *receiver, unsigned messages)
 {
     unsigned used = lanes_in_use(receiver->lanes);
     unsigned waiting = receiver->schedule ? schedule_waiting(receiver->schedule) : 0;
-    for (unsigned queue = 0; queue < lanes_queue_count(receiver->lanes); queue++)
+    unsigned count = lanes_queue_count(receiver->lanes);
+    for (unsigned queue = 0; queue < count && waiting < messages; queue++)
         if (serves(receiver, queue, used))
             waiting += queue_backlog(receiver, queue);
-    return waiting;
+    return waiting >= messages;
 }
 
 unsigned receiver_backlog_behind(const struct receiver *receiver)
