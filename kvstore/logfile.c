@@ -292,11 +292,6 @@ enum record_verdict logfile_read_before(const struct logfile *log, enum window w
     return verdict;
 }
 
-bool logfile_is_verified(const struct logfile *log, uint64_t offset, uint64_t size_bytes)
-{
-    return verified_has(&log->verified, offset, size_bytes);
-}
-
 enum record_verdict logfile_read(const struct logfile *log, enum window window, uint64_t offset,
                                  struct record *record, uint64_t *size_bytes)
 {

@@ -92,10 +92,6 @@ bool logfile_is_end(const struct logfile *log, uint64_t offset);
 /* The end of the last byte after the tail that is not zero; the tail if there is none. KV_IO ... */
 enum kv_status logfile_find_remains(const struct logfile *log, uint64_t *end);
 
-/* Did this process write or verify the record itself? Only ever true of a large one (verified.h) in a
- * mapping: what a call reads may come from the disk each time. */
-bool logfile_is_verified(const struct logfile *log, uint64_t offset, uint64_t size_bytes);
-
 /* Asks for the head of the record at an offset below the tail, without waiting for it. */
 void logfile_prefetch(const struct logfile *log, uint64_t offset);
 

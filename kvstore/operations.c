@@ -20,6 +20,17 @@ static bool key_is_valid(struct kv_slice key)
     return key.size >= 1 && key.size <= KVSTORE_MAX_KEY_BYTES;
 }
 
+/* In the mapping all of the record is there, and its header has been looked at: what is left is the
+ * checksum. */
+static enum record_verdict verify_mapped(const struct logfile *log, const struct lookup *lookup)
+{
+    if (!record_is_sound(log->map + lookup->offset, &lookup->record, log->identity.salt,
+                         lookup->offset))
+        return RECORD_INVALID;
+    verified_note(&log->verified, lookup->offset, lookup->size_bytes);
+    return RECORD_VALID;
+}
+
 /* Brings the whole record of a lookup that found one, sound. Holds: the file's lock, or a place among
  * the readers without one. */
 __attribute__((always_inline)) static inline enum kv_status
@@ -27,11 +38,17 @@ verify_in(const struct kvstore *store, struct datafile *file, const struct gener
           enum window window, struct lookup *lookup)
 {
     const struct logfile *log = &generation->log;
+    /* Noted are records in a mapping only: what a call reads may come from the disk each time. */
     bool trusted = store->options.no_read_verify ||
                    (!store->options.verify_every_read &&
-                    logfile_is_verified(log, lookup->offset, lookup->size_bytes));
-    enum record_verdict verdict =
-        trusted ? logfile_load(log, window, lookup->offset, &lookup->record, &lookup->size_bytes)
+                    verified_has(&log->verified, lookup->offset, lookup->size_bytes));
+    enum record_verdict verdict;
+    if (log->map)
+        verdict = trusted ? RECORD_VALID : verify_mapped(log, lookup);
+    else
+        verdict =
+            trusted
+                ? logfile_load(log, window, lookup->offset, &lookup->record, &lookup->size_bytes)
                 : logfile_read(log, window, lookup->offset, &lookup->record, &lookup->size_bytes);
     if (verdict == RECORD_VALID)
         return KV_OK;

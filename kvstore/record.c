@@ -152,6 +152,20 @@ static bool header_is_sound(const uint8_t *at)
            version < RECORD_VERSION_LIMIT;
 }
 
+/* The padding is the last of the record's bytes, fewer than 8. */
+static bool padding_is_zero(const uint8_t *at, const struct layout *layout)
+{
+    uint64_t padding = layout->end - layout->content_end;
+    return padding == 0 || load_u64(at + layout->end - 8) >> (64 - 8 * padding) == 0;
+}
+
+static bool content_is_sound(const uint8_t *at, const struct layout *layout, uint64_t salt,
+                             uint64_t offset)
+{
+    return checksum(at, layout, salt, offset) == load_u32(at + CHECKSUM_AT) &&
+           padding_is_zero(at, layout);
+}
+
 static enum record_verdict parse(const uint8_t *at, uint64_t available, struct record *record,
                                  struct layout *layout)
 {
@@ -194,11 +208,16 @@ enum record_verdict record_read(const uint8_t *at, uint64_t available, uint64_t 
     enum record_verdict verdict = parse(at, available, record, &layout);
     if (verdict != RECORD_VALID)
         return verdict;
-    if (checksum(at, &layout, salt, offset) != load_u32(at + CHECKSUM_AT) ||
-        !all_zero(at + layout.content_end, layout.end - layout.content_end))
+    if (!content_is_sound(at, &layout, salt, offset))
         return RECORD_INVALID;
     *size_bytes = layout.end;
     return RECORD_VALID;
+}
+
+bool record_is_sound(const uint8_t *at, const struct record *record, uint64_t salt, uint64_t offset)
+{
+    struct layout layout = layout_of(record->key.size, record->value.size, record->expiry_ms != 0);
+    return content_is_sound(at, &layout, salt, offset);
 }
 
 struct kv_slice record_peek_key(const uint8_t *at, uint64_t available)

@@ -81,6 +81,11 @@ enum record_verdict record_read(const uint8_t *at, uint64_t available, uint64_t 
 enum record_verdict record_parse(const uint8_t *at, uint64_t available, struct record *record,
                                  uint64_t *size_bytes);
 
+/* What record_read does beyond record_parse: do checksum and padding hold of the record that
+ * record_parse gave from the bytes at `at`? */
+bool record_is_sound(const uint8_t *at, const struct record *record, uint64_t salt,
+                     uint64_t offset);
+
 /* The key's bytes only, if the header is within bounds; an empty slice if not. For the comparison
  * behind an index probe. */
 struct kv_slice record_peek_key(const uint8_t *at, uint64_t available);

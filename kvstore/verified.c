@@ -31,15 +31,15 @@ static uint64_t bit_of(uint64_t offset)
     return UINT64_C(1) << offset / VERIFIED_MIN_BYTES % WORD_BITS;
 }
 
-void verified_note(const struct verified *verified, uint64_t offset, uint64_t size_bytes)
+void verified_note_large(const struct verified *verified, uint64_t offset)
 {
-    if (size_bytes >= VERIFIED_MIN_BYTES && verified->words)
+    if (verified->words)
         atomic_fetch_or_explicit(word_of(verified, offset), bit_of(offset), memory_order_relaxed);
 }
 
-bool verified_has(const struct verified *verified, uint64_t offset, uint64_t size_bytes)
+bool verified_has_large(const struct verified *verified, uint64_t offset)
 {
-    return size_bytes >= VERIFIED_MIN_BYTES && verified->words &&
+    return verified->words &&
            (atomic_load_explicit(word_of(verified, offset), memory_order_relaxed) &
             bit_of(offset)) != 0 &&
            atomic_load_explicit(&verified->words[0], memory_order_relaxed) == 0;

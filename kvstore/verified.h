@@ -27,9 +27,23 @@ struct verified {
 void verified_init(struct verified *verified, uint64_t log_bytes);
 void verified_free(struct verified *verified);
 
-/* The record at offset has size_bytes; smaller ones than VERIFIED_MIN_BYTES are never noted. */
-void verified_note(const struct verified *verified, uint64_t offset, uint64_t size_bytes);
-bool verified_has(const struct verified *verified, uint64_t offset, uint64_t size_bytes);
+/* The record at offset has size_bytes; smaller ones than VERIFIED_MIN_BYTES are never noted (and are
+ * no business of the first two, which the others call). */
+void verified_note_large(const struct verified *verified, uint64_t offset);
+bool verified_has_large(const struct verified *verified, uint64_t offset);
+
+static inline void verified_note(const struct verified *verified, uint64_t offset,
+                                 uint64_t size_bytes)
+{
+    if (size_bytes >= VERIFIED_MIN_BYTES)
+        verified_note_large(verified, offset);
+}
+
+static inline bool verified_has(const struct verified *verified, uint64_t offset,
+                                uint64_t size_bytes)
+{
+    return size_bytes >= VERIFIED_MIN_BYTES && verified_has_large(verified, offset);
+}
 
 /* From now on nothing counts as verified: memory may have lost what was written. */
 void verified_distrust(const struct verified *verified);
