@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "tests/support/test_names.h"
 
 static void must(enum kv_status status, const struct kv_error *error)
 {
@@ -19,14 +20,13 @@ static void must(enum kv_status status, const struct kv_error *error)
 
 /* A test that fails ends without fixture_close, but not without atexit. */
 static char queue_to_remove[WIRE_QUEUE_NAME_BYTES];
-static char dir_to_remove[64];
+static char dir_to_remove[STORE_DIR_BYTES];
 
 static void remove_what_is_left(void)
 {
-    char lock[WIRE_QUEUE_NAME_BYTES], command[128];
-    snprintf(command, sizeof command, "rm -rf %s", dir_to_remove);
-    if (dir_to_remove[0] && system(command) != 0)
-        fprintf(stderr, "cannot remove %s\n", dir_to_remove);
+    char lock[WIRE_QUEUE_NAME_BYTES];
+    if (dir_to_remove[0])
+        store_dir_remove(dir_to_remove);
     wire_queue_name(lock, queue_to_remove, WIRE_LOCK, 0, 0);
     mq_unlink(queue_to_remove);
     mq_unlink(lock);
@@ -39,8 +39,7 @@ static void open_store(struct worker_fixture *fixture)
                                             .datafiles = 3,
                                             .durability = fixture->options.durability,
                                             .max_value_bytes = fixture->options.max_value_bytes};
-    strcpy(fixture->dir, "/tmp/mqkv-worker.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(fixture->dir));
+    store_dir_make(fixture->dir);
     strcpy(dir_to_remove, fixture->dir);
     must(kvstore_open(fixture->dir, &options, &fixture->service.store, &error), &error);
 }
@@ -50,7 +49,7 @@ void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durabi
 {
     struct kv_error error = {0};
     *fixture = (struct worker_fixture){0};
-    snprintf(fixture->name, sizeof fixture->name, "/tskw%d", (int)getpid());
+    test_queue_name(fixture->name, sizeof fixture->name);
     strcpy(queue_to_remove, fixture->name);
     atexit(remove_what_is_left);
     fixture->options = (struct server_options){.queue = fixture->name,

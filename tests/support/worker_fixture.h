@@ -10,13 +10,14 @@
 #include <stdbool.h>
 
 #include "serverk/worker.h"
+#include "tests/support/store_files.h"
 #include "wire/message.h"
 #include "wire/queue.h"
 
 #define FIXTURE_MESSAGE_BYTES 8192u
 
 struct worker_fixture {
-    char dir[64];
+    char dir[STORE_DIR_BYTES];
     char name[WIRE_QUEUE_NAME_BYTES];
     struct server_options options;
     struct service service;

@@ -30,6 +30,7 @@ Suite *suite_kvstore_checkpoint(void);
 Suite *suite_kvstore_compact(void);
 Suite *suite_kvstore_concurrency(void);
 Suite *suite_kvstore_damage(void);
+Suite *suite_kvstore_expiry(void);
 Suite *suite_kvstore_faults(void);
 Suite *suite_kvstore_fileio(void);
 Suite *suite_kvstore_fork(void);
@@ -48,6 +49,7 @@ Suite *suite_kvstore_scan(void);
 Suite *suite_kvstore_segmentpool(void);
 Suite *suite_kvstore_store(void);
 Suite *suite_kvstore_sync(void);
+Suite *suite_kvstore_torn(void);
 Suite *suite_kvstore_waitroom(void);
 
 /* history (tests/history, the linearizability checker) */
@@ -91,6 +93,7 @@ Suite *suite_clientk_calls(void);
 Suite *suite_clientk_failures(void);
 Suite *suite_clientk_key_set(void);
 Suite *suite_clientk_pipeline(void);
+Suite *suite_clientk_scan(void);
 Suite *suite_clientk_threads(void);
 Suite *suite_clientk_values(void);
 

@@ -11,34 +11,12 @@
 #include "common/cursor.h"
 #include "common/random.h"
 #include "kvstore/kvstore.h"
+#include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"
 
 #define KEY(text) kv_slice_from_string(text)
-
-/* One data file: the tests know where the records are. Compaction would move them. */
-static const struct kvstore_options one_file = {
-    .create = true, .datafiles = 1, .compact_dead_percent = 100};
-
-static char dir[STORE_DIR_BYTES];
-static char copy_dir[STORE_DIR_BYTES];
-static struct kvstore *store;
-
-static void set_up(void)
-{
-    store_dir_make(dir);
-    store_dir_make(copy_dir);
-    store = must_open(dir, &one_file);
-}
-
-static void tear_down(void)
-{
-    if (store)
-        must_close(store);
-    store_dir_remove(dir);
-    store_dir_remove(copy_dir);
-}
 
 START_TEST(a_checkpoint_is_used_once)
 {
@@ -266,7 +244,7 @@ Suite *suite_kvstore_checkpoint(void)
 {
     Suite *suite = suite_create("kvstore_checkpoint");
     TCase *tests = tcase_create("checkpoint");
-    tcase_add_checked_fixture(tests, set_up, tear_down);
+    one_file_case_add(tests);
     tcase_add_test(tests, a_checkpoint_is_used_once);
     tcase_add_test(tests, a_checkpoint_of_an_older_log_is_ignored);
     tcase_add_test(tests, a_damaged_checkpoint_is_ignored);

@@ -1,0 +1,22 @@
+/*
+ * served_client: a daemon for all tests of a case, and for each of them a client of it.
+ */
+#ifndef MQKV_TESTS_SUPPORT_SERVED_CLIENT_H
+#define MQKV_TESTS_SUPPORT_SERVED_CLIENT_H
+
+#include <check.h>
+
+#include "clientk/clientk.h"
+#include "tests/support/live_server.h"
+
+/* Of the case, and of the test. */
+extern struct live_server server;
+extern struct clientk *client;
+
+/* The case gets the daemon, with no options, and two minutes a test. */
+void served_case_add(TCase *tcase);
+
+/* The client, too. */
+void served_case_add_client(TCase *tcase);
+
+#endif
