@@ -185,8 +185,8 @@ struct kvstore_put_options {
 
 /* Before calls for several keys: what the calls will read of index and files is asked from memory
  * for all of them together, so that they do not wait for it one after the other. A hint: changes
- * nothing, and is worth its time for keys that are not in the CPU's caches. Takes the lock of each
- * file concerned for reading. */
+ * nothing, and is worth its time for keys that are not in the CPU's caches; those in the store's own
+ * cache are left out. Takes the lock of each file concerned for reading. */
 void kvstore_prefetch(struct kvstore *store, const struct kv_slice *keys, size_t count);
 
 /* Copies the value to `buffer`, which has `capacity` bytes. KV_NOT_FOUND; KV_BUFFER_TOO_SMALL
