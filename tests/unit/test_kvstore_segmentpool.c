@@ -88,7 +88,7 @@ static void *take_and_give(void *seed)
     uint8_t own = *(uint8_t *)seed;
     struct random_state random;
     random_seed(&random, own);
-    for (unsigned i = 0; i < 20000; i++) {
+    for (unsigned i = 0; i < 5000; i++) {
         uint8_t **at = &held[random_below(&random, HELD_BY_A_THREAD)];
         if (!*at) {
             *at = take_zeroed();
@@ -122,6 +122,7 @@ Suite *suite_kvstore_segmentpool(void)
 {
     Suite *suite = suite_create("kvstore segmentpool");
     TCase *tests = tcase_create("segmentpool");
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, blocks_are_zeroed_apart_and_given_back_whole);
     tcase_add_test(tests, what_is_given_back_is_taken_before_new_memory);
     tcase_add_test(tests, chunks_of_large_pages_are_like_the_others);
