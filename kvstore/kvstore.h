@@ -292,10 +292,6 @@ enum kv_status kvstore_wait_durable(struct kvstore *store, struct kvstore_ticket
  * durable before, so that whoever asks late does not wait for ever. (Not for position 0.) */
 void kvstore_request_sync(struct kvstore *store, struct kvstore_ticket ticket);
 
-/* The same for the tickets of several files: the syncs begin together. */
-void kvstore_request_syncs(struct kvstore *store, const struct kvstore_ticket tickets[],
-                           uint32_t count);
-
 /* True once the ticket's write is on disk; never true after a failed sync. */
 bool kvstore_is_durable(const struct kvstore *store, struct kvstore_ticket ticket);
 

@@ -79,27 +79,26 @@ static void *sync_thread(void *argument);
 
 /* Starts one more thread if there is more to do than threads that wait for work. One thread is
  * enough to go on; the first was started at open. Holds: mutex. */
-static void start_thread_if_short(struct sync *sync)
+static void wake_or_start_thread(struct sync *sync)
 {
     if (sync->ready.count > sync->idle_count && sync->thread_count < sync->max_threads &&
         !sync->stop &&
         thread_start(&sync->threads[sync->thread_count], "kv-sync", sync_thread, sync) == 0)
         sync->thread_count++;
+    pthread_cond_signal(&sync->work);
 }
 
-/* True: a sync thread is to be told (signal `work`), by a caller that is none of them best after it
- * has released the mutex, which the woken thread wants first of all. Holds: mutex. */
-static bool enqueue(struct sync *sync, uint32_t number)
+/* Holds: mutex. */
+static void enqueue(struct sync *sync, uint32_t number)
 {
     struct sync_file *file = &sync->files[number];
-    if (file->busy)
+    if (file->busy) {
         file->again = true;
-    if (file->busy || file->queued)
-        return false;
-    file->queued = true;
-    queue_push(&sync->ready, sync->store->datafiles, number);
-    start_thread_if_short(sync);
-    return true;
+    } else if (!file->queued) {
+        file->queued = true;
+        queue_push(&sync->ready, sync->store->datafiles, number);
+        wake_or_start_thread(sync);
+    }
 }
 
 /* Holds: mutex. */
@@ -118,8 +117,8 @@ static void take_due(struct sync *sync)
             break;
         queue_pop(&sync->timed, sync->store->datafiles);
         atomic_exchange(&sync->files[number].timed, false); /* see sync_within_interval */
-        if ((is_dirty(sync, number) || sync->files[number].note_lags) && enqueue(sync, number))
-            pthread_cond_signal(&sync->work);
+        if (is_dirty(sync, number) || sync->files[number].note_lags)
+            enqueue(sync, number);
     }
 }
 
@@ -206,19 +205,6 @@ static void sync_file(struct sync *sync, uint32_t number)
     sync_publish(sync, number, snapshot.position, KV_OK);
 }
 
-/* True: a sync thread is to be told, as by enqueue. Holds: mutex. */
-static bool release_slot(struct sync *sync, uint32_t number)
-{
-    struct sync_file *file = &sync->files[number];
-    file->busy = false;
-    if (file->slot_waiters > 0)
-        pthread_cond_signal(&file->slot_free);
-    if (!file->again)
-        return false;
-    file->again = false;
-    return enqueue(sync, number);
-}
-
 /* Holds: mutex, released meanwhile. */
 static void work_on_ready(struct sync *sync)
 {
@@ -234,8 +220,8 @@ static void work_on_ready(struct sync *sync)
         pthread_cond_signal(&sync->work); /* let another one watch the time */
     pthread_mutex_unlock(&sync->mutex);
     sync_file(sync, number);
+    sync_release_slot(sync, number);
     pthread_mutex_lock(&sync->mutex);
-    release_slot(sync, number); /* if it is queued again: this thread goes on with the queue */
 }
 
 static void *sync_thread(void *argument)
@@ -271,11 +257,16 @@ void sync_take_slot(struct sync *sync, uint32_t number)
 
 void sync_release_slot(struct sync *sync, uint32_t number)
 {
+    struct sync_file *file = &sync->files[number];
     pthread_mutex_lock(&sync->mutex);
-    bool tell = release_slot(sync, number);
+    file->busy = false;
+    if (file->again) {
+        file->again = false;
+        enqueue(sync, number);
+    }
+    if (file->slot_waiters > 0)
+        pthread_cond_signal(&file->slot_free);
     pthread_mutex_unlock(&sync->mutex);
-    if (tell)
-        pthread_cond_signal(&sync->work);
 }
 
 /* Waiters fall into two groups: those of the sync that is under way, and those of the next. */
@@ -401,10 +392,9 @@ void sync_within_interval(struct sync *sync, uint32_t number)
     pthread_mutex_lock(&sync->mutex);
     file->due_ns = due_ns;
     queue_push(&sync->timed, sync->store->datafiles, number);
-    bool tell = !sync->timer_watched;
-    pthread_mutex_unlock(&sync->mutex);
-    if (tell)
+    if (!sync->timer_watched)
         pthread_cond_signal(&sync->work);
+    pthread_mutex_unlock(&sync->mutex);
 }
 
 static bool is_durable(const struct sync_file *file, uint64_t position)
@@ -413,24 +403,17 @@ static bool is_durable(const struct sync_file *file, uint64_t position)
 }
 
 /* Queues the file, unless the sync that is under way will do. A position that is durable already is
- * queued too: the listener is told again, without a sync. *threads grows by one if one more sync thread
- * is to be told. Returns the number of the sync that will do. Holds: mutex. */
-static uint32_t want_sync(struct sync *sync, uint32_t number, uint64_t position, uint32_t *threads)
+ * queued too: the listener is told again, without a sync. Returns the number of the sync that will do.
+ * Holds: mutex. */
+static uint32_t want_sync(struct sync *sync, uint32_t number, uint64_t position)
 {
     const struct sync_file *file = &sync->files[number];
     bool under_way = file->busy && !atomic_load(&file->failed) && !is_durable(file, position) &&
                      position <= file->covered_position;
     if (under_way)
         return file->started;
-    *threads += enqueue(sync, number);
+    enqueue(sync, number);
     return file->started + 1;
-}
-
-/* Without the mutex, which the threads want first of all. */
-static void tell_threads(struct sync *sync, uint32_t threads)
-{
-    while (threads-- > 0)
-        pthread_cond_signal(&sync->work);
 }
 
 /* Who would wait for a sync that nobody does or is to do, does it: no thread has to be woken for it,
@@ -447,10 +430,8 @@ static void sync_here(struct sync *sync, uint32_t number)
 static void sleep_until_synced(struct sync *sync, uint32_t number, uint64_t position)
 {
     struct sync_file *file = &sync->files[number];
-    uint32_t threads = 0;
-    uint32_t group = group_of(want_sync(sync, number, position, &threads));
+    uint32_t group = group_of(want_sync(sync, number, position));
     pthread_mutex_unlock(&sync->mutex);
-    tell_threads(sync, threads);
     for (;;) {
         uint32_t changes = waitroom_changes(&file->waiters);
         if (is_durable(file, position) || atomic_load(&file->failed))
@@ -466,24 +447,14 @@ static uint64_t bounded_position(const struct kvstore *store, struct kvstore_tic
     return ticket.position < appended ? ticket.position : appended;
 }
 
-void kvstore_request_syncs(struct kvstore *store, const struct kvstore_ticket tickets[],
-                           uint32_t count)
-{
-    struct sync *sync = store->sync;
-    if (!sync)
-        return;
-    uint32_t threads = 0;
-    pthread_mutex_lock(&sync->mutex);
-    for (uint32_t i = 0; i < count; i++)
-        if (tickets[i].position > 0 && tickets[i].file < store->datafiles)
-            want_sync(sync, tickets[i].file, bounded_position(store, tickets[i]), &threads);
-    pthread_mutex_unlock(&sync->mutex);
-    tell_threads(sync, threads);
-}
-
 void kvstore_request_sync(struct kvstore *store, struct kvstore_ticket ticket)
 {
-    kvstore_request_syncs(store, &ticket, 1);
+    struct sync *sync = store->sync;
+    if (!sync || ticket.position == 0 || ticket.file >= store->datafiles)
+        return;
+    pthread_mutex_lock(&sync->mutex);
+    want_sync(sync, ticket.file, bounded_position(store, ticket));
+    pthread_mutex_unlock(&sync->mutex);
 }
 
 bool kvstore_is_durable(const struct kvstore *store, struct kvstore_ticket ticket)

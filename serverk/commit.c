@@ -45,9 +45,9 @@ struct commit {
 bool commit_waits_init(struct commit_waits *waits, uint32_t datafiles)
 {
     waits->count = 0;
-    waits->tickets = calloc(datafiles, sizeof *waits->tickets);
-    waits->places = calloc(datafiles, sizeof *waits->places);
-    if (waits->tickets && waits->places)
+    waits->positions = calloc(datafiles, sizeof *waits->positions);
+    waits->files = calloc(datafiles, sizeof *waits->files);
+    if (waits->positions && waits->files)
         return true;
     commit_waits_free(waits);
     return false;
@@ -55,8 +55,8 @@ bool commit_waits_init(struct commit_waits *waits, uint32_t datafiles)
 
 void commit_waits_free(struct commit_waits *waits)
 {
-    free(waits->tickets);
-    free(waits->places);
+    free(waits->positions);
+    free(waits->files);
     *waits = (struct commit_waits){0};
 }
 
@@ -64,19 +64,16 @@ void commit_waits_add(struct commit_waits *waits, struct kvstore_ticket ticket)
 {
     if (ticket.position == 0)
         return;
-    uint32_t *place = &waits->places[ticket.file];
-    if (*place == 0) {
-        waits->tickets[waits->count++] = ticket;
-        *place = waits->count;
-    } else if (waits->tickets[*place - 1].position < ticket.position) {
-        waits->tickets[*place - 1] = ticket;
-    }
+    if (waits->positions[ticket.file] == 0)
+        waits->files[waits->count++] = ticket.file;
+    if (waits->positions[ticket.file] < ticket.position)
+        waits->positions[ticket.file] = ticket.position;
 }
 
 void commit_waits_clear(struct commit_waits *waits)
 {
     for (uint32_t i = 0; i < waits->count; i++)
-        waits->places[waits->tickets[i].file] = 0;
+        waits->positions[waits->files[i]] = 0;
     waits->count = 0;
 }
 
@@ -202,13 +199,13 @@ static bool enlist(struct commit *commit, struct held *held, const struct commit
     pthread_mutex_lock(&commit->lock);
     commit->waiting++;
     for (uint32_t i = 0; i < waits->count; i++) {
-        uint32_t file = waits->tickets[i].file;
+        uint32_t file = waits->files[i];
         if (commit->sync_failed[file]) {
             held->failed = true;
             continue;
         }
         held->waits[i] = (struct wait){
-            .next = commit->of_file[file], .held = held, .position = waits->tickets[i].position};
+            .next = commit->of_file[file], .held = held, .position = waits->positions[file]};
         commit->of_file[file] = &held->waits[i];
         held->files_left++;
     }
@@ -222,8 +219,10 @@ static void wait_and_send(struct commit *commit, struct session *session, struct
                           bool extended, const struct commit_waits *waits)
 {
     enum kv_status status = KV_OK;
-    for (uint32_t i = 0; i < waits->count && status == KV_OK; i++)
-        status = kvstore_wait_durable(commit->store, waits->tickets[i]);
+    for (uint32_t i = 0; i < waits->count && status == KV_OK; i++) {
+        struct kvstore_ticket ticket = {waits->files[i], waits->positions[waits->files[i]]};
+        status = kvstore_wait_durable(commit->store, ticket);
+    }
     if (status == KV_OK)
         deliver_reply(commit->sessions, commit->budget, session, reply, extended);
     else
@@ -243,9 +242,9 @@ void commit_hold(struct commit *commit, struct session *session, struct kv_slice
         send_list(commit, held);
         return;
     }
-    kvstore_request_syncs(commit->store, waits->tickets, waits->count);
     for (uint32_t i = 0; i < waits->count; i++) {
-        struct kvstore_ticket ticket = waits->tickets[i];
+        struct kvstore_ticket ticket = {waits->files[i], waits->positions[waits->files[i]]};
+        kvstore_request_sync(commit->store, ticket);
         /* The sync may have come between the write and the enlisting. */
         if (kvstore_is_durable(commit->store, ticket))
             file_synced(commit, ticket.file, ticket.position, KV_OK);

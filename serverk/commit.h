@@ -22,8 +22,8 @@ struct commit;
 
 /* What one message waits for: the highest position of each data file that it wrote to. One worker's. */
 struct commit_waits {
-    struct kvstore_ticket *tickets; /* a file at most once */
-    uint32_t *places;               /* by file: in tickets, counted from 1; 0: not waited for */
+    uint64_t *positions; /* by file; 0: not waited for */
+    uint32_t *files;     /* those that are */
     uint32_t count;
 };
 
