@@ -36,15 +36,9 @@ void crew_free(struct crew *crew)
 }
 
 /* holds: lock. */
-static bool can_grow(const struct crew *crew)
-{
-    return crew->parked > 0 && crew->on_duty < crew->max_on_duty;
-}
-
-/* holds: lock. */
 static void call_one(struct crew *crew)
 {
-    if (!can_grow(crew))
+    if (crew->parked == 0 || crew->on_duty >= crew->max_on_duty)
         return;
     crew->parked--;
     crew->on_duty++;
@@ -73,14 +67,6 @@ void crew_call(struct crew *crew)
     pthread_mutex_lock(&crew->lock);
     call_one(crew);
     pthread_mutex_unlock(&crew->lock);
-}
-
-bool crew_can_grow(struct crew *crew)
-{
-    pthread_mutex_lock(&crew->lock);
-    bool can = can_grow(crew);
-    pthread_mutex_unlock(&crew->lock);
-    return can;
 }
 
 void crew_leave(struct crew *crew)

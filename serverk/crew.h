@@ -28,9 +28,6 @@ bool crew_rest(struct crew *crew);
  * maximum is not reached, comes on duty. */
 void crew_call(struct crew *crew);
 
-/* Whether crew_call would bring somebody on duty now. */
-bool crew_can_grow(struct crew *crew);
-
 /* Around something long: in between the worker does not count as on duty, and if it was the last,
  * another one takes over. */
 void crew_leave(struct crew *crew);

@@ -52,7 +52,7 @@ static void watch_backlog(struct receiver *receiver, uint64_t *busy_since_ns, ui
         *busy_since_ns = now_ns;
     } else if (now_ns - *busy_since_ns > BACKLOG_NS) {
         *busy_since_ns = now_ns;
-        if (crew_can_grow(receiver->crew) && receiver_backlog_reaches(receiver, BACKLOG_MESSAGES))
+        if (receiver_backlog(receiver) >= BACKLOG_MESSAGES)
             crew_call(receiver->crew);
     }
 }

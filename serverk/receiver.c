@@ -149,15 +149,14 @@ static unsigned queue_backlog(const struct receiver *receiver, unsigned queue)
     return (unsigned)attributes.mq_curmsgs;
 }
 
-bool receiver_backlog_reaches(const struct receiver *receiver, unsigned messages)
+unsigned receiver_backlog(const struct receiver *receiver)
 {
     unsigned used = lanes_in_use(receiver->lanes);
     unsigned waiting = receiver->schedule ? schedule_waiting(receiver->schedule) : 0;
-    unsigned count = lanes_queue_count(receiver->lanes);
-    for (unsigned queue = 0; queue < count && waiting < messages; queue++)
+    for (unsigned queue = 0; queue < lanes_queue_count(receiver->lanes); queue++)
         if (serves(receiver, queue, used))
             waiting += queue_backlog(receiver, queue);
-    return waiting >= messages;
+    return waiting;
 }
 
 unsigned receiver_backlog_behind(const struct receiver *receiver)

@@ -55,9 +55,8 @@ ssize_t receiver_take(struct receiver *receiver);
 /* The next message that waits in the schedule, without a look at the queues; 0: none. */
 size_t receiver_take_scheduled(struct receiver *receiver);
 
-/* Whether so many messages wait for the receiver now, in its queues and in the schedule. A system call
- * for each queue that is looked at: no more of them than needed. */
-bool receiver_backlog_reaches(const struct receiver *receiver, unsigned messages);
+/* Messages that wait for the receiver now, in its queues and in the schedule. */
+unsigned receiver_backlog(const struct receiver *receiver);
 
 /* Messages waiting behind the last one in its queue. */
 unsigned receiver_backlog_behind(const struct receiver *receiver);

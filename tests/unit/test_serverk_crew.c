@@ -84,25 +84,6 @@ START_TEST(who_leaves_is_replaced_only_if_last)
 }
 END_TEST
 
-START_TEST(it_grows_by_parked_ones_up_to_its_maximum)
-{
-    crew = crew_create(3, 2);
-    ck_assert(!crew_can_grow(crew)); /* nobody is parked */
-    pthread_t first = start_resting();
-    wait_parked(1);
-    ck_assert(!crew_can_grow(crew)); /* as many as may be are on duty */
-    pthread_t second = start_resting();
-    wait_parked(2);
-    ck_assert(crew_can_grow(crew));
-    crew_call(crew);
-    ck_assert(!crew_can_grow(crew));
-    crew_stop(crew);
-    pthread_join(first, NULL);
-    pthread_join(second, NULL);
-    crew_free(crew);
-}
-END_TEST
-
 START_TEST(nobody_rests_in_a_stopped_crew)
 {
     crew = crew_create(2, 2);
@@ -120,7 +101,6 @@ Suite *suite_serverk_crew(void)
     tcase_add_test(cases, the_last_on_duty_does_not_park);
     tcase_add_test(cases, others_park_until_called);
     tcase_add_test(cases, who_leaves_is_replaced_only_if_last);
-    tcase_add_test(cases, it_grows_by_parked_ones_up_to_its_maximum);
     tcase_add_test(cases, nobody_rests_in_a_stopped_crew);
     suite_add_tcase(suite, cases);
     return suite;
