@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "kvstore/filequeue.h"
 #include "kvstore/thread.h"
 #include "kvstore/waitroom.h"
 
@@ -37,19 +38,12 @@ struct sync_file {
     pthread_cond_t slot_free;
 };
 
-/* File numbers, first in, first out; a file is in a queue at most once. */
-struct queue {
-    uint32_t *numbers; /* a ring with room for every file */
-    uint32_t head;
-    uint32_t count;
-};
-
 struct sync {
     struct kvstore *store;
     pthread_mutex_t mutex;
     pthread_cond_t work;
-    struct queue ready;
-    struct queue timed; /* by due time, since all wait equally long */
+    struct filequeue ready;
+    struct filequeue timed; /* by due time, since all wait equally long */
     struct sync_file *files;
     pthread_t threads[MAX_THREADS];
     uint32_t max_threads;
@@ -60,20 +54,6 @@ struct sync {
     kvstore_sync_listener listener;
     void *listener_context;
 };
-
-static void queue_push(struct queue *queue, uint32_t capacity, uint32_t number)
-{
-    queue->numbers[(queue->head + queue->count) % capacity] = number;
-    queue->count++;
-}
-
-static uint32_t queue_pop(struct queue *queue, uint32_t capacity)
-{
-    uint32_t number = queue->numbers[queue->head];
-    queue->head = (queue->head + 1) % capacity;
-    queue->count--;
-    return number;
-}
 
 static void *sync_thread(void *argument);
 
@@ -96,7 +76,7 @@ static void enqueue(struct sync *sync, uint32_t number)
         file->again = true;
     } else if (!file->queued) {
         file->queued = true;
-        queue_push(&sync->ready, sync->store->datafiles, number);
+        filequeue_push(&sync->ready, number);
         wake_or_start_thread(sync);
     }
 }
@@ -112,10 +92,10 @@ static bool is_dirty(const struct sync *sync, uint32_t number)
 static void take_due(struct sync *sync)
 {
     while (sync->timed.count > 0) {
-        uint32_t number = sync->timed.numbers[sync->timed.head];
+        uint32_t number = filequeue_first(&sync->timed);
         if (sync->files[number].due_ns > clock_monotonic_ns())
             break;
-        queue_pop(&sync->timed, sync->store->datafiles);
+        filequeue_pop(&sync->timed);
         atomic_exchange(&sync->files[number].timed, false); /* see sync_within_interval */
         if (is_dirty(sync, number) || sync->files[number].note_lags)
             enqueue(sync, number);
@@ -128,7 +108,7 @@ static void wait_for_work(struct sync *sync)
 {
     sync->idle_count++;
     if (sync->timed.count > 0 && !sync->timer_watched) {
-        uint64_t due_ns = sync->files[sync->timed.numbers[sync->timed.head]].due_ns;
+        uint64_t due_ns = sync->files[filequeue_first(&sync->timed)].due_ns;
         sync->timer_watched = true;
         thread_wait_until(&sync->work, &sync->mutex, due_ns);
         sync->timer_watched = false;
@@ -208,7 +188,7 @@ static void sync_file(struct sync *sync, uint32_t number)
 /* Holds: mutex, released meanwhile. */
 static void work_on_ready(struct sync *sync)
 {
-    uint32_t number = queue_pop(&sync->ready, sync->store->datafiles);
+    uint32_t number = filequeue_pop(&sync->ready);
     struct sync_file *file = &sync->files[number];
     file->queued = false;
     if (file->busy) {
@@ -319,9 +299,9 @@ void sync_give_up(struct sync *sync, uint32_t number, int error_number)
 static bool allocate(struct sync *sync, uint32_t datafiles)
 {
     sync->files = calloc(datafiles, sizeof *sync->files);
-    sync->ready.numbers = calloc(datafiles, sizeof *sync->ready.numbers);
-    sync->timed.numbers = calloc(datafiles, sizeof *sync->timed.numbers);
-    if (!sync->files || !sync->ready.numbers || !sync->timed.numbers)
+    bool has_queues =
+        filequeue_init(&sync->ready, datafiles) && filequeue_init(&sync->timed, datafiles);
+    if (!sync->files || !has_queues)
         return false;
     for (uint32_t number = 0; number < datafiles; number++)
         pthread_cond_init(&sync->files[number].slot_free, NULL);
@@ -333,8 +313,8 @@ static void deallocate(struct sync *sync)
     for (uint32_t number = 0; sync->files && number < sync->store->datafiles; number++)
         pthread_cond_destroy(&sync->files[number].slot_free);
     free(sync->files);
-    free(sync->ready.numbers);
-    free(sync->timed.numbers);
+    filequeue_free(&sync->ready);
+    filequeue_free(&sync->timed);
     pthread_cond_destroy(&sync->work);
     pthread_mutex_destroy(&sync->mutex);
     free(sync);
@@ -391,7 +371,7 @@ void sync_within_interval(struct sync *sync, uint32_t number)
         clock_monotonic_ns() + (uint64_t)sync->store->options.sync_interval_ms * 1000000u;
     pthread_mutex_lock(&sync->mutex);
     file->due_ns = due_ns;
-    queue_push(&sync->timed, sync->store->datafiles, number);
+    filequeue_push(&sync->timed, number);
     if (!sync->timer_watched)
         pthread_cond_signal(&sync->work);
     pthread_mutex_unlock(&sync->mutex);
