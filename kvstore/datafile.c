@@ -9,6 +9,7 @@
 #include "kvstore/checkpoint.h"
 #include "kvstore/compact.h"
 #include "kvstore/fileio.h"
+#include "kvstore/logtail.h"
 #include "kvstore/recovery.h"
 #include "kvstore/store.h"
 #include "kvstore/sweep.h"
@@ -81,6 +82,8 @@ void datafile_set_current(const struct kvstore *store, struct datafile *file,
 {
     if (store->readers)
         index_keep_directories(generation->index);
+    if (store->options.durability == KVSTORE_SYNC_ALWAYS)
+        logtail_expect_syncs(&generation->log);
     __atomic_store_n(&file->current, generation, __ATOMIC_SEQ_CST);
 }
 

@@ -1,6 +1,7 @@
 #include "kvstore/logtail.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 
 #include "kvstore/fileio.h"
 
@@ -64,6 +65,13 @@ enum kv_status logtail_ensure_room(struct logfile *log, uint64_t bytes)
         return KV_OK;
     /* The last blocks of a disk are as good as others. */
     return grow_to(log, at_most(round_up(needed, PAGE_BYTES), log->map_bytes));
+}
+
+void logtail_expect_syncs(const struct logfile *log)
+{
+    uint64_t from = log->tail / PAGE_BYTES * PAGE_BYTES;
+    if (log->map && log->map_bytes > from)
+        madvise(log->map + from, log->map_bytes - from, MADV_RANDOM);
 }
 
 /* Populates to the end of the record that is to come, and some way on; not beyond what is
