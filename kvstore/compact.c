@@ -18,9 +18,11 @@
 #include "kvstore/sync.h"
 #include "kvstore/thread.h"
 
-/* Between two lock holds the compactor sleeps so long (and what the kernel needs to wake it): under
- * a mutex it would else have the lock back before a waiting thread is awake. */
-#define PAUSE_NS 5000
+/* Between two lock holds the compactor sleeps as long as the step before took, which is a share of the
+ * lock that leaves writers most of it, and so long at least and at most (and what the kernel needs to
+ * wake it): under a mutex it would else have the lock back before a waiting thread is awake. */
+#define PAUSE_MIN_NS UINT64_C(5000)
+#define PAUSE_MAX_NS UINT64_C(1000000)
 
 /* How much later than asked for the kernel may wake the compactor; its default is 50 us. */
 #define TIMER_SLACK_NS 1000
@@ -74,9 +76,12 @@ static bool must_stop(struct compactor *compactor)
     return stop;
 }
 
-static void pause_for_others(void)
+static void pause_for_others(uint64_t step_ns)
 {
-    struct timespec pause = {.tv_nsec = PAUSE_NS};
+    uint64_t pause_ns = step_ns < PAUSE_MIN_NS   ? PAUSE_MIN_NS
+                        : step_ns > PAUSE_MAX_NS ? PAUSE_MAX_NS
+                                                 : step_ns;
+    struct timespec pause = {.tv_nsec = (long)pause_ns};
     nanosleep(&pause, NULL);
 }
 
@@ -114,12 +119,13 @@ static enum kv_status copy_all(struct compactor *compactor, struct copylog *copy
     while (!copylog_is_done(copy)) {
         if (must_stop(compactor))
             return kv_error_set(error, KV_BUSY, "the store is being closed");
+        uint64_t began_ns = clock_monotonic_ns();
         enum kv_status status = copylog_step(copy);
         if (status != KV_OK)
             return kv_error_set(error, status, "%s/%s: compaction failed at offset %" PRIu64 ": %s",
                                 copy->store->dir, file_name(copy->file->number, FILE_LOG).text,
                                 copy->at, kv_status_text(status));
-        pause_for_others();
+        pause_for_others(clock_monotonic_ns() - began_ns);
     }
     return KV_OK;
 }

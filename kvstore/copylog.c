@@ -6,11 +6,11 @@
 #include "kvstore/logtail.h"
 
 /* What one lock hold copies at most, but for a single record that is larger. */
-#define COPY_RECORDS 256u
+#define COPY_RECORDS 128u
 #define COPY_BYTES   (UINT64_C(64) << 10)
 
 /* Candidates whose slots are asked for together: about as many as one lock hold gets through. */
-#define PREFETCH_RECORDS 256u
+#define PREFETCH_RECORDS 128u
 
 /* How much of the log one step reads at most, but for a single record that is larger: a compaction
  * that is to be abandoned soon notices. */
