@@ -266,8 +266,8 @@ START_TEST(a_scan_of_few_large_values_calls_another_worker)
     memset(value, 'v', sizeof value - 1);
     value[sizeof value - 1] = '\0';
     struct kv_slice large = kv_slice_from_string(value);
-    for (char key = 'a'; key <= 'c'; key++)
-        ck_assert_int_eq(kvstore_put(fixture.service.store, kv_slice(&key, 1), large, NULL, NULL),
+    for (const char *key = "abc"; *key != '\0'; key++)
+        ck_assert_int_eq(kvstore_put(fixture.service.store, kv_slice(key, 1), large, NULL, NULL),
                          KV_OK);
     ck_assert(scan_calls_another(WIRE_KEYS_ONLY, ""));
 }
