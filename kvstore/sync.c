@@ -406,18 +406,19 @@ static void sync_here(struct sync *sync, uint32_t number)
     sync_release_slot(sync, number);
 }
 
-/* Holds: mutex; released. */
+/* Which sync will do is asked again after each wake-up: one that had the slot but was not announced yet
+ * may turn out to have begun before the write, and then the next one will do. Holds: mutex; released. */
 static void sleep_until_synced(struct sync *sync, uint32_t number, uint64_t position)
 {
     struct sync_file *file = &sync->files[number];
-    uint32_t group = group_of(want_sync(sync, number, position));
-    pthread_mutex_unlock(&sync->mutex);
-    for (;;) {
+    while (!is_durable(file, position) && !atomic_load(&file->failed)) {
+        uint32_t group = group_of(want_sync(sync, number, position));
         uint32_t changes = waitroom_changes(&file->waiters);
-        if (is_durable(file, position) || atomic_load(&file->failed))
-            return;
+        pthread_mutex_unlock(&sync->mutex);
         waitroom_sleep(&file->waiters, changes, group);
+        pthread_mutex_lock(&sync->mutex);
     }
+    pthread_mutex_unlock(&sync->mutex);
 }
 
 /* No ticket lies behind the end of the log. */
@@ -455,9 +456,7 @@ enum kv_status kvstore_wait_durable(struct kvstore *store, struct kvstore_ticket
     struct sync_file *file = &sync->files[ticket.file];
     uint64_t position = bounded_position(store, ticket);
     pthread_mutex_lock(&sync->mutex);
-    if (is_durable(file, position) || atomic_load(&file->failed))
-        pthread_mutex_unlock(&sync->mutex);
-    else if (!file->busy && !file->queued)
+    if (!file->busy && !file->queued && !is_durable(file, position) && !atomic_load(&file->failed))
         sync_here(sync, ticket.file);
     else
         sleep_until_synced(sync, ticket.file, position);

@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "kvstore/fileheader.h"
 #include "tests/support/fault.h"
+#include "tests/support/no_sync.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"
@@ -229,6 +230,49 @@ START_TEST(many_writers_share_a_sync)
 }
 END_TEST
 
+#define ROUNDS        20000
+#define ROUND_WRITERS 3
+
+static pthread_barrier_t round_over;
+
+static void *commit_in_rounds(void *argument)
+{
+    char key[32];
+    void *failed = NULL;
+    for (int i = 0; i < ROUNDS; i++) {
+        snprintf(key, sizeof key, "%d", *(int *)argument);
+        struct kvstore_ticket ticket = must_put_for_ticket(store, key, "value");
+        if (kvstore_wait_durable(store, ticket) != KV_OK)
+            failed = argument;
+        pthread_barrier_wait(&round_over);
+    }
+    return failed;
+}
+
+/* With no interval, and nobody who writes before all are done, a writer that was forgotten sleeps for
+ * good: the test ends by its time limit. */
+START_TEST(no_writer_is_left_asleep)
+{
+    struct kvstore_options options = {.create = true, .datafiles = 1};
+    no_sync_install();
+    store = must_open(dir, &options);
+    pthread_t threads[ROUND_WRITERS];
+    int numbers[ROUND_WRITERS];
+    pthread_barrier_init(&round_over, NULL, ROUND_WRITERS);
+    for (int i = 0; i < ROUND_WRITERS; i++) {
+        numbers[i] = i;
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, commit_in_rounds, &numbers[i]), 0);
+    }
+    for (int i = 0; i < ROUND_WRITERS; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        ck_assert_ptr_null(failed);
+    }
+    pthread_barrier_destroy(&round_over);
+    no_sync_clear();
+}
+END_TEST
+
 /* What the header says ------------------------------------------------------------------------- */
 
 #define HOUR_MS 3600000u
@@ -410,6 +454,7 @@ Suite *suite_kvstore_sync(void)
     tcase_add_loop_test(tests, the_interval_goes_on_after_a_compaction, 0, 2);
     tcase_add_test(tests, without_an_interval_nothing_is_synced);
     tcase_add_test(tests, many_writers_share_a_sync);
+    tcase_add_test(tests, no_writer_is_left_asleep);
     tcase_add_test(tests, what_is_on_disk_is_not_noted_at_each_sync);
     tcase_add_test(tests, what_is_on_disk_is_noted_within_the_interval);
     tcase_add_test(tests, the_note_lags_by_a_megabyte_at_most);
