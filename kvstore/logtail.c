@@ -172,9 +172,11 @@ static enum kv_status append_to_bundle(struct logfile *log, const struct record 
         status = write_bundle(log);
     if (status != KV_OK)
         return status;
-    if (size > WINDOW_KEPT_BYTES) { /* it needs the room of the bundle */
-        log->bundle_from += size;
-        return append_by_call(log, record, kv_slice(NULL, 0), size);
+    if (size > WINDOW_KEPT_BYTES) { /* it needs the room of the bundle, which is empty now */
+        status = append_by_call(log, record, kv_slice(NULL, 0), size);
+        if (status == KV_OK)
+            log->bundle_from += size; /* as the tail, which is raised next */
+        return status;
     }
     record_write(log->bundle + (log->tail - log->bundle_from), record, kv_slice(NULL, 0),
                  log->identity.salt, log->tail);
