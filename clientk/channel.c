@@ -5,8 +5,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-
 /* Where a request stands that is not led by its own thread. */
 enum request_turn {
     TURN_WAITING,  /* its thread looks at this word now and then */
@@ -202,9 +200,8 @@ static uint64_t earliest_deadline_ms(const struct channel *channel)
 /* Stops the requests whose time is over. */
 static void expire(struct channel *channel)
 {
-    uint64_t now_ms = clock_monotonic_coarse_ms();
     for (struct request *request = channel->first; request; request = request->following)
-        if (request->deadline_ms <= now_ms)
+        if (settings_time_is_over(channel->settings, request->deadline_ms))
             round_expire(&channel->round, &channel->connection, request);
 }
 
@@ -228,9 +225,8 @@ static void no_connection(struct channel *channel, enum kv_status status,
         stop_all(channel, status, error);
         return;
     }
-    uint64_t now_ms = clock_monotonic_coarse_ms();
     for (struct request *request = channel->first; request; request = request->following) {
-        if (request->deadline_ms > now_ms)
+        if (!settings_time_is_over(channel->settings, request->deadline_ms))
             continue;
         *request->error = *error;
         request_stop(request, status, status == KV_TIMEOUT ? KV_DEADLINE : status);

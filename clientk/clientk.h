@@ -58,6 +58,8 @@ struct clientk_options {
     uint32_t combine_above;  /* threads with a session each; above, all share; default 8 */
     uint32_t combine_groups; /* sessions that they share then; default 2 */
     uint8_t priority;        /* of this handle's messages, 0..31: clientk_set_priority */
+    bool (*interrupted)(void); /* asked ten times a second by calls that wait, in their threads:
+                                  true ends the wait as the timeout would. NULL: never */
 };
 
 /* Connects (one handshake) and returns the handle. KV_NO_SERVER, KV_DENIED, KV_LIMIT, KV_UNSUPPORTED

@@ -9,7 +9,8 @@
 #include "common/clock.h"
 
 /* How long to wait at most before looking whether the server is there still: with a pidfd the wait
- * itself ends when it dies, so this is for what a pidfd does not tell. */
+ * itself ends when it dies, so this is for what a pidfd does not tell. A program that interrupts its
+ * calls is asked as often as without: who is answered within that time is never interrupted. */
 #define LOOK_AFTER_MS            100u
 #define LOOK_AFTER_WITH_PIDFD_MS 1000u
 #define SEND_SLICE_MS            100u
@@ -56,7 +57,7 @@ enum kv_status connection_send(struct connection *connection, const void *messag
             return KV_IO;
         if (server_ended(connection) || wire_queue_unlinked(lane))
             return KV_NO_SERVER;
-        if (left_ms <= SEND_SLICE_MS)
+        if (left_ms <= SEND_SLICE_MS || settings_interrupted(connection->settings))
             return KV_TIMEOUT;
     }
 }
@@ -76,14 +77,15 @@ static ssize_t receive_now(void *context)
     return got > 0 ? got : 1; /* an empty message is a message, and will be dropped as such */
 }
 
-/* Sleeps until a message may be there. KV_OK: look again; KV_TIMEOUT; KV_NO_SERVER: it has died,
- * but may have answered before. */
+/* Sleeps until a message may be there. KV_OK: look again; KV_TIMEOUT: or interrupted; KV_NO_SERVER: it
+ * has died, but may have answered before. */
 static enum kv_status sleep_for_message(struct connection *connection, uint64_t deadline_ms)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
     if (now_ms >= deadline_ms)
         return KV_TIMEOUT;
-    uint64_t slice_ms = connection->pidfd >= 0 ? LOOK_AFTER_WITH_PIDFD_MS : LOOK_AFTER_MS;
+    bool look_often = connection->pidfd < 0 || connection->settings->interrupted;
+    uint64_t slice_ms = look_often ? LOOK_AFTER_MS : LOOK_AFTER_WITH_PIDFD_MS;
     if (slice_ms > deadline_ms - now_ms)
         slice_ms = deadline_ms - now_ms;
     struct pollfd events[] = {{.fd = (int)connection->reply_queue, .events = POLLIN},
@@ -93,7 +95,7 @@ static enum kv_status sleep_for_message(struct connection *connection, uint64_t 
         return KV_NO_SERVER;
     if (ready == 0 && connection->pidfd < 0 && server_ended(connection))
         return KV_NO_SERVER;
-    return KV_OK;
+    return ready == 0 && settings_interrupted(connection->settings) ? KV_TIMEOUT : KV_OK;
 }
 
 /* Waits for bytes in connection->received. */
@@ -198,11 +200,11 @@ bool connection_usable(const struct connection *connection)
     return connection->open && !connection->suspect && !server_gone(connection);
 }
 
-/* Sleeps before the next attempt, longer each time. False: the deadline has come. */
+/* Sleeps before the next attempt, longer each time. False: the deadline has come, or an interruption. */
 static bool back_off(struct connection *connection, uint64_t deadline_ms)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
-    if (now_ms >= deadline_ms)
+    if (now_ms >= deadline_ms || settings_interrupted(connection->settings))
         return false;
     uint32_t backoff_ms = connection->backoff_ms ? connection->backoff_ms * 2 : FIRST_BACKOFF_MS;
     connection->backoff_ms = backoff_ms < MAX_BACKOFF_MS ? backoff_ms : MAX_BACKOFF_MS;

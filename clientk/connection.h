@@ -3,7 +3,8 @@
  * that the server is alive. It moves messages; what they mean is the business of exchange.h.
  *
  * Used by one thread at a time. It never waits longer than the deadline it is given, in
- * milliseconds of CLOCK_MONOTONIC.
+ * milliseconds of CLOCK_MONOTONIC; a wait that its program interrupts (settings.h) ends as if that had
+ * come.
  */
 #ifndef MQKV_CLIENTK_CONNECTION_H
 #define MQKV_CLIENTK_CONNECTION_H

@@ -130,9 +130,9 @@ static enum kv_status await_answer(struct connection *connection, uint64_t deadl
                                 queue);
         if (status != KV_TIMEOUT)
             return kv_error_set_errno(error, "cannot receive from the reply queue");
-        if (look_ms >= deadline_ms)
+        if (look_ms >= deadline_ms || settings_interrupted(connection->settings))
             return kv_error_set(error, KV_TIMEOUT,
-                                "the server of %s (pid %ld) did not answer the handshake in time: "
+                                "the server of %s (pid %ld) has not answered the handshake: "
                                 "it is stopped, or has too much to do",
                                 queue, (long)connection->welcome.server_pid);
     }

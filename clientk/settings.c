@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "wire/message.h"
 
 #define DEFAULT_COMBINE_ABOVE  8u
@@ -39,6 +40,16 @@ static enum kv_status read_session_counts(struct settings *settings,
     return KV_OK;
 }
 
+bool settings_interrupted(const struct settings *settings)
+{
+    return settings->interrupted && settings->interrupted();
+}
+
+bool settings_time_is_over(const struct settings *settings, uint64_t deadline_ms)
+{
+    return clock_monotonic_coarse_ms() >= deadline_ms || settings_interrupted(settings);
+}
+
 enum kv_status settings_check_priority(unsigned priority, struct kv_error *error)
 {
     if (priority <= WIRE_MAX_PRIORITY)
@@ -56,6 +67,7 @@ enum kv_status settings_read(struct settings *settings, const struct clientk_opt
     *settings = (struct settings){.timeout_ms = options->timeout_ms ? options->timeout_ms
                                                                     : CLIENTK_DEFAULT_TIMEOUT_MS,
                                   .priority = options->priority,
+                                  .interrupted = options->interrupted,
                                   .repeat_writes = options->repeat_writes,
                                   .fail_fast = options->fail_fast,
                                   .fail_fast_open = options->fail_fast_open};

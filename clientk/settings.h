@@ -22,8 +22,16 @@ struct settings {
     unsigned priority; /* at first; clientk_set_priority changes that of connections */
     bool repeat_writes;
     bool fail_fast, fail_fast_open;
-    bool no_segment; /* MQKV_NO_SEGMENT=1: big values go in pieces */
+    bool (*interrupted)(void); /* NULL: calls wait until their timeout */
+    bool no_segment;           /* MQKV_NO_SEGMENT=1: big values go in pieces */
 };
+
+/* Whether whoever uses the handle wants waits to end now. Not for each look at a queue: it is the
+ * program's own code. */
+bool settings_interrupted(const struct settings *settings);
+
+/* Whether a wait until deadline_ms (CLOCK_MONOTONIC) is over, by the clock or by interruption. */
+bool settings_time_is_over(const struct settings *settings, uint64_t deadline_ms);
 
 /* KV_OK, or KV_USAGE and the sentence if it is above the highest. */
 enum kv_status settings_check_priority(unsigned priority, struct kv_error *error);

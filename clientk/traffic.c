@@ -49,10 +49,10 @@ static void lose_connection(struct traffic *traffic, bool say_goodbye)
 /* Stops the flights whose time is over. */
 static void expire(struct traffic *traffic)
 {
-    uint64_t now_ms = clock_monotonic_coarse_ms();
     for (unsigned i = 0; i <= traffic->window; i++) {
         struct flight *flight = &traffic->flights[i];
-        if (!flight->in_flight || flight->deadline_ms > now_ms)
+        if (!flight->in_flight ||
+            !settings_time_is_over(traffic->connection.settings, flight->deadline_ms))
             continue;
         landing_stopped(traffic, flight, flight->exchange.delivered ? KV_TIMEOUT : KV_DEADLINE);
         traffic->connection.suspect |= flight->exchange.sent_bytes > 0;
@@ -266,7 +266,7 @@ static void repeat_once(struct traffic *traffic, uint64_t deadline_ms)
 static void repeat_parked(struct traffic *traffic, uint64_t deadline_ms)
 {
     while (traffic->parked.first) {
-        if (clock_monotonic_coarse_ms() >= deadline_ms) {
+        if (settings_time_is_over(traffic->connection.settings, deadline_ms)) {
             landing_parked_stopped(traffic, KV_DEADLINE);
             return;
         }

@@ -128,7 +128,7 @@ static bool is_key_command(const struct prepared *prepared)
 /* Executes lines first..end-1, which were all understood. */
 static void execute_lines(struct batch_thread *self, size_t first, size_t end)
 {
-    for (size_t i = first; i < end && !atomic_load(&self->batch->stop);) {
+    for (size_t i = first; i < end && !atomic_load(&self->batch->stop) && !interrupt_pending();) {
         size_t run_end = i;
         while (run_end < end && is_key_command(&self->prepared[run_end]))
             run_end++;
@@ -320,7 +320,6 @@ static int run_batch(struct context *context, const struct batch_options *option
     pthread_mutex_init(&batch.turn_lock, NULL);
     pthread_cond_init(&batch.turn_changed, NULL);
     uint64_t start_ns = clock_monotonic_ns();
-    interrupt_catch();
     if (!options->quiet)
         output_begin(&context->output);
     progress_start(&batch.progress, "lines", context->output.terminal && !options->quiet);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "clientk/program/interrupt.h"
 #include "common/status.h"
 
 enum kv_status context_open_client(const struct context *context, bool patient,
@@ -12,8 +13,10 @@ enum kv_status context_open_client(const struct context *context, bool patient,
                                       .fail_fast_open = !context->settings.wait,
                                       .fail_fast = !context->settings.wait && !patient,
                                       .repeat_writes = true,
+                                      .interrupted = interrupt_pending,
                                       .spin = context->settings.spin,
                                       .priority = (uint8_t)context->settings.priority};
+    interrupt_catch();
     enum kv_status status = clientk_open(&options, client, error);
     if (status == KV_NO_SERVER)
         return kv_error_set(error, status,
@@ -48,5 +51,11 @@ void context_close(struct context *context)
 const char *context_sentence(enum kv_status status)
 {
     const char *sentence = clientk_last_error();
+    if (interrupt_pending() && strcmp(sentence, kv_status_text(status)) == 0) {
+        if (status == KV_TIMEOUT)
+            return "interrupted before an answer came";
+        if (status == KV_DEADLINE)
+            return "interrupted, not executed";
+    }
     return *sentence ? sentence : kv_status_text(status);
 }

@@ -21,7 +21,8 @@ struct context {
     bool leave;       /* the prompt is to end */
 };
 
-/* Opens the connection if there is none. KV_OK, or the status with a sentence that says what to do.
+/* Opens the connection if there is none. From then on signals are noted (interrupt.h), and cut short
+ * what waits for the server. KV_OK, or the status with a sentence that says what to do.
  * No server is an error at once, unless --wait was given. */
 enum kv_status context_connect(struct context *context, struct kv_error *error);
 

@@ -123,7 +123,6 @@ int dump_run(struct context *context, const void *options_given, const struct wo
     struct dump dump = {.stream = stdout};
     if (!standard_output && !(dump.stream = create_file(path, options->force, &error)))
         return output_failure(&context->output, "dump", error.status, error.text);
-    interrupt_catch();
     struct kv_slice prefix =
         options->prefix ? kv_slice_from_string(options->prefix) : kv_slice(NULL, 0);
     enum kv_status status = write_dump(context, prefix, &dump, &error);

@@ -1,12 +1,14 @@
 /*
- * interrupt: Ctrl-C ends the command under way, not the program, and lets it sum up.
+ * interrupt: Ctrl-C ends the command under way, not the program, and lets it sum up. What waits for
+ * the server looks at interrupt_pending (clientk_options.interrupted).
  */
 #ifndef MQKV_CLIENTK_PROGRAM_INTERRUPT_H
 #define MQKV_CLIENTK_PROGRAM_INTERRUPT_H
 
 #include <stdbool.h>
 
-/* From now on SIGINT and SIGTERM are only noted; system calls that wait give EINTR. */
+/* From now on SIGINT and SIGTERM are only noted; system calls that wait give EINTR. May be
+ * called again. */
 void interrupt_catch(void);
 
 /* Sleeps until the descriptor can be read; false if a signal came before, also one that came

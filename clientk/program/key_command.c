@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clientk/program/context.h"
 #include "common/clock.h"
 
 #define MAX_KEY_BYTES   65535u
@@ -255,6 +256,12 @@ int key_command_answer(struct output *output, const struct key_command *self)
     return output_answer(output, &answer);
 }
 
+static bool writes(const struct key_command *self)
+{
+    enum clientk_opcode opcode = self->operation.opcode;
+    return opcode != CLIENTK_GET && opcode != CLIENTK_EXISTS;
+}
+
 /* What the status alone does not say. `journey`: what the call as a whole returned. */
 static void describe_failure(struct clientk *client, struct key_command *self,
                              enum kv_status journey)
@@ -272,7 +279,10 @@ static void describe_failure(struct clientk *client, struct key_command *self,
         snprintf(sentence, KEY_COMMAND_SENTENCE_BYTES,
                  "the sum would leave its bounds; nothing changed");
     } else if (status == journey) {
-        snprintf(sentence, KEY_COMMAND_SENTENCE_BYTES, "%s", clientk_last_error());
+        snprintf(sentence, KEY_COMMAND_SENTENCE_BYTES, "%s%s", context_sentence(status),
+                 status == KV_TIMEOUT && writes(self)
+                     ? "; it may have been executed, or be executed yet"
+                     : "");
     }
 }
 

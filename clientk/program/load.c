@@ -187,7 +187,6 @@ int load_run(struct context *context, const void *options_given, const struct wo
         return output_failure(&context->output, "load", status, error.text);
 
     context->patient = true;
-    interrupt_catch();
     status = context_connect(context, &error);
     if (status == KV_OK)
         status =

@@ -85,7 +85,7 @@ static int check_output(int code)
 {
     if (!ferror(stdout) && fflush(stdout) == 0)
         return code;
-    if (!reader_left())
+    if (!reader_left() && !interrupt_pending())
         fprintf(stderr, "clientk: standard output could not be written\n");
     return EXIT_REFUSED;
 }

@@ -104,7 +104,6 @@ int ping_run(struct context *context, const void *options_given, const struct wo
     struct histogram *round_trips = calloc(1, sizeof *round_trips);
     if (!round_trips)
         return output_failure(&context->output, "ping", KV_NO_MEMORY, NULL);
-    interrupt_catch();
     enum kv_status status = ping_often(context, options, round_trips);
     if (options->count > 1 && round_trips->total_count > 0)
         print_many(&context->output, round_trips);

@@ -76,7 +76,6 @@ int scan_run(struct context *context, const void *options_given, const struct wo
     int code = context_connect_for(context, "scan");
     if (code != EXIT_DONE)
         return code;
-    interrupt_catch();
     struct scan scan = {&context->output, options, 0};
     struct kv_slice prefix = count > 0 ? word_slice(&operands[0]) : kv_slice(NULL, 0);
     uint64_t left_out;

@@ -171,11 +171,11 @@ int top_run(struct context *context, const void *options, const struct word *ope
     struct look *looks = calloc(2, sizeof *looks);
     if (!looks)
         return output_failure(&context->output, "top", KV_NO_MEMORY, NULL);
-    interrupt_catch();
     enum kv_status status = watch(context, options, looks);
     free(looks);
-    interrupt_clear(); /* Ctrl-C is how it ends */
-    if (status != KV_OK)
+    bool interrupted = interrupt_pending(); /* Ctrl-C is how it ends */
+    interrupt_clear();
+    if (status != KV_OK && !interrupted)
         return output_failure(&context->output, "top", status, context_sentence(status));
     return EXIT_DONE;
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# clientk_no_server: without a server clientk says so at once, names the queue and what to do, exits 3.
+# clientk_no_server: without a server clientk says so at once, names the queue and what to do, exits 3;
+# while one stands still, a signal ends it.
 . "$(dirname "$0")/lib.sh"
 
 for command in 'get x' 'put x y' 'scan' 'ping' 'stats' 'sync' 'top -c 1' 'bench -c 1' 'dump -'; do
@@ -24,6 +25,27 @@ waiting=$!
 start_server
 wait "$waiting"
 check_equal '0 OK' "$? $(cat "$MQKV_TEST_DIR/waited")" '--wait waits for a server to come'
+
+# catches_signals PID: it has a handler for SIGTERM.
+catches_signals() {
+    local caught
+    caught=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status")
+    ((0x$caught & 0x4000))
+}
+
+kill -STOP "$server_pid"
+for command in 'get x' 'put x z' 'batch batch' 'ping' 'bench -t 1'; do
+    # shellcheck disable=SC2086  # the command is several words
+    (cd "$MQKV_TEST_DIR" && exec_client --timeout 1h $command) >"$MQKV_TEST_DIR/interrupted" 2>&1 &
+    interrupted=$!
+    wait_until 20 catches_signals "$interrupted"
+    kill -TERM "$interrupted"
+    wait "$interrupted"
+    check_equal 143 $? "$command of a server that stands still: SIGTERM ends it"
+done
+"$library_dir/../leftovers" "$server_queue" >"$MQKV_TEST_DIR/left"
+check_equal '' "$(grep -E '\.[cs][0-9]' "$MQKV_TEST_DIR/left")" 'no queue or segment of a client is left behind'
+kill -CONT "$server_pid"
 
 kill_server
 check_status 3 'a server killed and not started again: 3' client --timeout 300 get x

@@ -12,6 +12,7 @@ import os
 import pty
 import re
 import select
+import signal
 import sys
 import time
 
@@ -68,8 +69,21 @@ def check_equal(expected, got, text):
         sys.exit(f"not ok - {text}\n    expected {expected}, got {got}")
     print("ok - " + text)
 
-clientk, queue = sys.argv[1], sys.argv[2]
-session = Session([clientk, "-m", queue])
+clientk, queue, server_pid = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+def interrupted_wait(session, command, answer, what):
+    """Types the command while the server stands still, then Ctrl-C."""
+    os.kill(server_pid, signal.SIGSTOP)
+    try:
+        session.keys(command + "\r")
+        session.expect(command + "\r\n", what + " is sent")
+        session.keys("\x03")
+        session.expect(answer, "Ctrl-C ends the wait: " + what)
+        session.expect("> ", "the prompt comes back")
+    finally:
+        os.kill(server_pid, signal.SIGCONT)
+
+session = Session([clientk, "-m", queue, "--timeout", "1h"])
 session.expect(r"Connected to " + queue, "the greeting names the queue")
 session.expect("> ", "a prompt")
 session.line("PUT city Paris", "\nOK", "a command is executed")
@@ -94,6 +108,12 @@ session.line("timing on", r"\non", "timing can be switched on")
 session.line("get city", r"\nParis\r\n\([0-9.]+ [mun]?s\)", "and tells how long it took")
 session.line("format json", "", "another format")
 session.line("get city", r'"value":"Paris"', "is used")
+session.line("format text", "", "and left again")
+interrupted_wait(session, "put city Rome", "interrupted before an answer came; it may have been",
+                 "a write, whose outcome is not known")
+session.line("put city Paris", "\nOK", "the session goes on")
+session.line("get city", "\nParis", "after what was interrupted")
+interrupted_wait(session, "stats", "ERROR timeout: ", "another command")
 session.line("help touch", "DURATION", "help of a command")
 check_equal(0, session.leave("\x04"), "Ctrl-D leaves with 0")
 
@@ -116,5 +136,5 @@ END
 echo leak:wcsdup >suppressions
 export LSAN_OPTIONS=suppressions=$PWD/suppressions:print_suppressions=0
 
-python3 session.py "$MQKV_BUILD/clientk" "$server_queue"
+python3 session.py "$MQKV_BUILD/clientk" "$server_queue" "$server_pid"
 check_equal 0 $? 'the session ran to its end'

@@ -91,6 +91,7 @@ Suite *suite_program_workload(void);
 Suite *suite_clientk_batch(void);
 Suite *suite_clientk_calls(void);
 Suite *suite_clientk_failures(void);
+Suite *suite_clientk_interruption(void);
 Suite *suite_clientk_key_set(void);
 Suite *suite_clientk_pipeline(void);
 Suite *suite_clientk_scan(void);

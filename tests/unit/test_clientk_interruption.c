@@ -1,0 +1,168 @@
+/* Calls that wait for a server which does not answer, and are interrupted by their program. The timeout
+ * is longer than a test may take: without the interruption it would never end. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+#include "clientk/clientk.h"
+#include "common/clock.h"
+#include "tests/support/client_calls.h"
+#include "tests/support/live_server.h"
+#include "tests/unit/suites.h"
+
+#define TEXT(text) kv_slice_from_string(text)
+
+#define FOREVER_MS 3600000u
+#define THREADS    6
+
+static struct live_server server;
+static atomic_bool stop_waiting;
+
+static bool is_interrupted(void)
+{
+    return atomic_load(&stop_waiting);
+}
+
+static struct clientk_options options_of_test(void)
+{
+    return (struct clientk_options){.queue = server.queue,
+                                    .timeout_ms = FOREVER_MS,
+                                    .combine_above = 2,
+                                    .combine_groups = 1,
+                                    .interrupted = is_interrupted};
+}
+
+static void start_server(void)
+{
+    live_server_start(&server, NULL, NULL);
+    atomic_store(&stop_waiting, false);
+}
+
+static void remove_server(void)
+{
+    live_server_remove(&server);
+}
+
+START_TEST(call_to_a_frozen_server_ends)
+{
+    struct clientk_options options = options_of_test();
+    struct clientk *client = must_connect_with(&options), *none = NULL;
+    must_put_text(client, "k", "before");
+    live_server_signal(&server, SIGSTOP);
+    atomic_store(&stop_waiting, true);
+    struct clientk_value value = {.size = 0};
+    assert_status(clientk_put(client, TEXT("k"), TEXT("late"), NULL, NULL), KV_TIMEOUT);
+    assert_status(clientk_get(client, TEXT("k"), &value), KV_DEADLINE);
+    ck_assert_int_eq(clientk_open(&options, &none, NULL), KV_TIMEOUT);
+    live_server_signal(&server, SIGCONT);
+    atomic_store(&stop_waiting, false);
+    must_put_text(client, "k", "after");
+    assert_text(client, "k", "after");
+    clientk_close(client);
+}
+END_TEST
+
+START_TEST(wait_for_a_server_ends)
+{
+    struct clientk_options options = options_of_test();
+    struct clientk *client = must_connect_with(&options), *none = NULL;
+    must_put_text(client, "k", "v");
+    live_server_signal(&server, SIGKILL);
+    atomic_store(&stop_waiting, true);
+    enum kv_status status = clientk_put(client, TEXT("k"), TEXT("w"), NULL, NULL);
+    ck_assert(status == KV_NO_SERVER || status == KV_OUTCOME_UNKNOWN); /* it was dying still */
+    assert_status(clientk_put(client, TEXT("k"), TEXT("w"), NULL, NULL), KV_NO_SERVER);
+    ck_assert_int_eq(clientk_open(&options, &none, NULL), KV_NO_SERVER);
+    clientk_close(client);
+}
+END_TEST
+
+START_TEST(answered_calls_are_not_interrupted)
+{
+    struct clientk_options options = options_of_test();
+    struct clientk *client = must_connect_with(&options);
+    atomic_store(&stop_waiting, true);
+    /* A machine that takes a tenth of a second for an answer may cut one short. */
+    int answered = 0;
+    struct clientk_value value = {.size = 0};
+    for (int i = 0; i < 100; i++) {
+        enum kv_status status = clientk_get(client, TEXT("nobody"), &value);
+        answered += status == KV_NOT_FOUND;
+        ck_assert(status == KV_NOT_FOUND || status == KV_TIMEOUT || status == KV_DEADLINE);
+    }
+    ck_assert_int_gt(answered, 0);
+    clientk_close(client);
+}
+END_TEST
+
+static void *put_and_tell(void *client)
+{
+    return (void *)(uintptr_t)clientk_put(client, TEXT("shared"), TEXT("x"), NULL, NULL);
+}
+
+START_TEST(all_threads_that_share_a_session_are_let_go)
+{
+    struct clientk_options options = options_of_test();
+    struct clientk *client = must_connect_with(&options);
+    must_put_text(client, "shared", "before");
+    live_server_signal(&server, SIGSTOP);
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, put_and_tell, client), 0);
+    clock_sleep_ms(150);
+    atomic_store(&stop_waiting, true);
+    for (int i = 0; i < THREADS; i++) {
+        void *status = NULL;
+        pthread_join(threads[i], &status);
+        enum kv_status got = (enum kv_status)(uintptr_t)status;
+        ck_assert(got == KV_TIMEOUT || got == KV_DEADLINE);
+    }
+    live_server_signal(&server, SIGCONT);
+    clientk_close(client);
+}
+END_TEST
+
+static void count_completed(void *context, void *tag, const struct clientk_result *result)
+{
+    (void)tag;
+    ck_assert(result->status == KV_TIMEOUT || result->status == KV_DEADLINE);
+    ++*(int *)context;
+}
+
+START_TEST(pipeline_completes_what_is_in_flight)
+{
+    struct clientk_options options = options_of_test();
+    struct clientk *client = must_connect_with(&options);
+    struct clientk_pipeline *pipeline = NULL;
+    int completed = 0;
+    ck_assert_int_eq(
+        clientk_pipeline_open(client, 2, 1, count_completed, &completed, &pipeline, NULL), KV_OK);
+    live_server_signal(&server, SIGSTOP);
+    struct clientk_operation operations[] = {
+        {.opcode = CLIENTK_PUT, .key = TEXT("a"), .value = TEXT("1")},
+        {.opcode = CLIENTK_PUT, .key = TEXT("b"), .value = TEXT("2")}};
+    for (int i = 0; i < 2; i++)
+        assert_status(clientk_pipeline_submit(pipeline, &operations[i], NULL), KV_OK);
+    atomic_store(&stop_waiting, true);
+    assert_status(clientk_pipeline_flush(pipeline), KV_TIMEOUT);
+    ck_assert_int_eq(completed, 2);
+    clientk_pipeline_close(pipeline);
+    live_server_signal(&server, SIGCONT);
+    clientk_close(client);
+}
+END_TEST
+
+Suite *suite_clientk_interruption(void)
+{
+    Suite *suite = suite_create("clientk_interruption");
+    TCase *tcase = tcase_create("interruption");
+    tcase_set_timeout(tcase, 100);
+    tcase_add_checked_fixture(tcase, start_server, remove_server);
+    tcase_add_test(tcase, call_to_a_frozen_server_ends);
+    tcase_add_test(tcase, wait_for_a_server_ends);
+    tcase_add_test(tcase, answered_calls_are_not_interrupted);
+    tcase_add_test(tcase, all_threads_that_share_a_session_are_let_go);
+    tcase_add_test(tcase, pipeline_completes_what_is_in_flight);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
