@@ -17,6 +17,7 @@ Standard library only. The modules, from what is read to what is written:
   content    all that a report says, as data
   report     REPORT.md
   figure     what the plots need beside the summary
+  ending     how the programs end
 """
 
 

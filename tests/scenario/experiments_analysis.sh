@@ -132,3 +132,18 @@ if command -v gnuplot >/dev/null && command -v rsvg-convert >/dev/null; then
 else
     skip 'no gnuplot or rsvg-convert: plots not drawn'
 fi
+
+# Nobody reads.
+told=$(python3 - "$root/experiments" <<'PYTHON'
+import os, subprocess, sys
+for command in ("run", "--list"), ("bench", "--list"), ("analyse", "--help"), ("report", "--help"):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run((sys.argv[1] + "/" + command[0], command[1]), stdout=writer,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    print(*command, done.returncode, done.stderr)
+PYTHON
+)
+check_equal $'run --list -13 \nbench --list -13 \nanalyse --help -13 \nreport --help -13 ' "$told" \
+    'programs whose output nobody reads end by SIGPIPE, without a word'

@@ -47,6 +47,7 @@ check_limit
 
 # Another daemon
 start_server -d 3 --allocator locked --sched-queue 5
+wait_until 20 grep -q ' ready: ' "$server_log" # it answers a little before
 check_match 'WARN --sched-queue 5 is without effect' "$(cat "$server_log")" \
     "a bound of a queue that is not there is warned of"
 check_match 'WARN --allocator locked is without effect' "$(cat "$server_log")" \
