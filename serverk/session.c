@@ -238,6 +238,14 @@ static bool fault_is_news(struct session_table *table)
            atomic_compare_exchange_strong(&table->last_fault_ms, &last_ms, now_ms);
 }
 
+/* An ended session waits for nothing more from its client. Its pidfd would stay readable, and keep the
+ * watcher awake, for as long as somebody holds the session; and a process that was forked meanwhile has a
+ * copy of it, so that closing ours would not take it out of the set. The caller holds the session. */
+static void unwatch(const struct session_table *table, const struct session *session)
+{
+    epoll_ctl(table->watch_epoll, EPOLL_CTL_DEL, session->pidfd, NULL);
+}
+
 static void remember_died(struct session_table *table, const struct session *session)
 {
     pthread_mutex_lock(&table->lock);
@@ -271,6 +279,7 @@ void session_end(struct session_table *table, struct session *session,
                                            state + tag(generation_of(state), CLOSING) -
                                                tag(generation_of(state), LIVE)));
     session->client_died = reason == SESSION_DIED; /* read by the last to let go */
+    unwatch(table, session);
     atomic_fetch_add(&table->ended[reason], 1);
     if (reason == SESSION_DIED)
         remember_died(table, session);

@@ -80,8 +80,8 @@ struct session_start {
     const char *reply_name;
 };
 
-/* watch_epoll: an epoll set that gets every session's pidfd (EPOLLIN, data.u64 the id). NULL: out of
- * memory. */
+/* watch_epoll: an epoll set that has the pidfd of every session until it ends (EPOLLIN, data.u64 the
+ * id). NULL: out of memory. */
 struct session_table *session_table_create(unsigned capacity, struct lanes *lanes, int watch_epoll,
                                            struct transfer_budget *budget);
 

@@ -99,13 +99,19 @@ void fixture_close(struct worker_fixture *fixture)
 void fixture_connect(struct worker_fixture *fixture, struct fixture_client *client,
                      struct wire_geometry replies)
 {
+    fixture_connect_process(fixture, client, replies, (int)syscall(SYS_pidfd_open, getpid(), 0));
+}
+
+void fixture_connect_process(struct worker_fixture *fixture, struct fixture_client *client,
+                             struct wire_geometry replies, int pidfd)
+{
     static unsigned number;
     struct kv_error error = {0};
     *client = (struct fixture_client){0};
     wire_queue_name(client->reply_name, fixture->name, WIRE_REPLY_QUEUE, getpid(), ++number);
     must(wire_queue_create(client->reply_name, replies, 0600, true, &client->replies, &error),
          &error);
-    struct session_start start = {.pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0),
+    struct session_start start = {.pidfd = pidfd,
                                   .reply_bytes = replies.message_bytes,
                                   .reply_depth = replies.depth,
                                   .threads = 1,

@@ -42,6 +42,10 @@ void fixture_close(struct worker_fixture *fixture);
 
 void fixture_connect(struct worker_fixture *fixture, struct fixture_client *client,
                      struct wire_geometry replies);
+
+/* The same as a client whose process is that of the pidfd, which becomes the session's. */
+void fixture_connect_process(struct worker_fixture *fixture, struct fixture_client *client,
+                             struct wire_geometry replies, int pidfd);
 void fixture_disconnect(struct worker_fixture *fixture, struct fixture_client *client);
 
 /* A header of the client's session with a new request id. */

@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/worker_fixture.h"
@@ -86,6 +88,37 @@ START_TEST(a_held_session_outlives_its_end)
     session_counts(table, &counts);
     ck_assert_uint_eq(counts.ended[SESSION_BYE], 1);
     ck_assert_uint_eq(counts.ended[SESSION_FAULT], 0);
+    mq_close(client.replies);
+}
+END_TEST
+
+/* A pidfd of a process that has ended. */
+static int pidfd_of_the_dead(void)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    int pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+    ck_assert_int_ge(pidfd, 0);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    return pidfd;
+}
+
+/* Its reply may wait for a slow disk, and a process that serves a request have a copy of the pidfd: the
+ * watcher has nothing to do meanwhile. */
+START_TEST(an_ended_session_is_watched_no_more)
+{
+    struct fixture_client client;
+    struct epoll_event event;
+    fixture_connect_process(&fixture, &client, replies, pidfd_of_the_dead());
+    ck_assert_int_eq(epoll_wait(fixture.epoll, &event, 1, 5000), 1);
+    ck_assert_uint_eq(event.data.u64, client.session->id);
+    int copy = dup(client.session->pidfd);
+    session_end_id(table, client.session->id, SESSION_DIED);
+    ck_assert_int_eq(epoll_wait(fixture.epoll, &event, 1, 0), 0);
+    session_release(table, client.session);
+    ck_assert_int_eq(epoll_wait(fixture.epoll, &event, 1, 0), 0);
+    close(copy);
     mq_close(client.replies);
 }
 END_TEST
@@ -199,6 +232,7 @@ Suite *suite_serverk_session(void)
     tcase_add_test(cases, found_by_id_and_cookie);
     tcase_add_test(cases, slots_are_used_again_under_new_ids);
     tcase_add_test(cases, a_held_session_outlives_its_end);
+    tcase_add_test(cases, an_ended_session_is_watched_no_more);
     tcase_add_test(cases, a_full_reply_queue_ends_the_session);
     tcase_add_test(cases, the_table_is_bounded);
     tcase_add_test(cases, names_of_the_dead_are_unlinked);
