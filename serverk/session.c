@@ -382,10 +382,10 @@ bool session_add_segment(struct session *session, struct wire_segment *segment, 
 
 void session_counts(const struct session_table *table, struct session_counts *counts)
 {
-    counts->opened = atomic_load(&table->opened);
     uint64_t ended = 0;
     for (unsigned reason = 0; reason < SESSION_END_REASONS; reason++)
         ended += counts->ended[reason] = atomic_load(&table->ended[reason]);
+    counts->opened = atomic_load(&table->opened); /* last: each of those that ended is in it */
     counts->live = counts->opened - ended;
 }
 

@@ -67,9 +67,6 @@ static enum kv_status explain_descriptors(const char *name, struct kv_error *err
                         (unsigned long long)limit.rlim_cur * 2);
 }
 
-/* What the kernel allows a user unless told otherwise (include/linux/ipc_namespace.h). */
-#define DEFAULT_MSGQUEUE_BYTES 819200u
-
 /* What the user's other queues take can not be read (unlinked ones are not listed anywhere), but it
  * is at most the limit of the processes that made them: mostly the default, where this one has less.
  * That plus this queue is enough for it. */
