@@ -1,8 +1,6 @@
 #include "serverk/handshake.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,7 +37,7 @@ static void close_applicant(struct applicant *applicant)
 /* A reply queue whose client died before we saw its HELLO has nobody else to remove it. */
 static void remove_if_dead(const struct applicant *applicant)
 {
-    if (kill((pid_t)applicant->hello.pid, 0) != 0 && errno == ESRCH)
+    if (wire_process_ended((pid_t)applicant->hello.pid))
         mq_unlink(applicant->reply_name);
 }
 

@@ -1,22 +1,21 @@
 #include "serverk/leftovers.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <mqueue.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "common/log.h"
+#include "wire/identity.h"
 #include "wire/queue_name.h"
 
 static bool is_leftover(const char *name, const char *queue_name, enum wire_queue_role role)
 {
     pid_t pid;
-    return wire_queue_name_parse(name, strlen(name), queue_name, role, &pid) && kill(pid, 0) != 0 &&
-           errno == ESRCH;
+    return wire_queue_name_parse(name, strlen(name), queue_name, role, &pid) &&
+           wire_process_ended(pid);
 }
 
 static unsigned remove_in(const char *directory, const char *queue_name, enum wire_queue_role role,

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -105,4 +106,15 @@ int wire_queue_owner_pidfd(mqd_t queue, pid_t *pid)
     if (pid)
         *pid = owner;
     return pidfd;
+}
+
+bool wire_process_ended(pid_t pid)
+{
+    int pidfd = open_pidfd(pid);
+    if (pidfd < 0)
+        return errno == ESRCH;
+    struct pollfd end = {.fd = pidfd, .events = POLLIN};
+    bool ended = poll(&end, 1, 0) == 1;
+    close(pidfd);
+    return ended;
 }

@@ -30,6 +30,23 @@ wait_until 60 nothing_left
 check_equal 0 "$(client_names)" "after kill -9 both are removed"
 check_equal 1 "$(session_facts live)" "and the session has ended"
 
+# The same if its parent is not interested in its end, which makes it a zombie. The segment is one that the
+# daemon was not told of yet.
+(
+    "$MQKV_BUILD/tests/held_session" "$server_queue" >"$MQKV_TEST_DIR/zombie.out" &
+    echo $! >"$MQKV_TEST_DIR/zombie.pid"
+    exec sleep 600
+) &
+uninterested=$!
+wait_until 60 grep -q ready "$MQKV_TEST_DIR/zombie.out"
+held=$(cat "$MQKV_TEST_DIR/zombie.pid")
+: >"/dev/shm/${server_queue#/}.s$held.77"
+kill -9 "$held"
+wait_until 60 nothing_left
+check_equal Z "$(ps -o state= -p "$held")" "a client is killed, and nobody waits for it"
+check_equal 0 "$(client_names)" "its queue and segments are removed too"
+{ kill "$uninterested" && wait "$uninterested"; } 2>/dev/null
+
 # Deaf clients
 check_status 0 "clients that never read their replies do not disturb a polite one" \
     "$MQKV_BUILD/tests/deaf_client" "$server_queue" 50

@@ -85,14 +85,17 @@ END_TEST
 START_TEST(owner_is_gone_while_it_is_a_zombie)
 {
     pid_t child = fork_owner(take_write_lock);
+    ck_assert(!wire_process_ended(child));
     kill(child, SIGKILL);
     siginfo_t info; /* dead, but not yet reaped: its pid exists */
     ck_assert_int_eq(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
     ck_assert_int_eq(kill(child, 0), 0);
+    ck_assert(wire_process_ended(child));
     ck_assert_int_eq(wire_queue_owner(queue), 0);
     ck_assert_int_eq(wire_queue_owner_pidfd(queue, NULL), -1);
     ck_assert_int_eq(errno, ESRCH);
     ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    ck_assert(wire_process_ended(child));
 }
 END_TEST
 
