@@ -310,7 +310,7 @@ void traffic_close(struct traffic *traffic, bool say_goodbye)
     clientk_value_free(&traffic->result.value);
 }
 
-/* Provides a message to fill. */
+/* Provides a message to fill, unless operations were parked meanwhile (or the connection lost). */
 static enum kv_status begin_filling(struct traffic *traffic, uint64_t deadline_ms,
                                     struct kv_error *error)
 {
@@ -322,8 +322,8 @@ static enum kv_status begin_filling(struct traffic *traffic, uint64_t deadline_m
     for (unsigned i = 0; status == KV_OK && i < traffic->window; i++) {
         if (traffic->flights[i].in_flight)
             continue;
-        if (!traffic->connection.open) /* lost in between: what was parked comes first */
-            return KV_OK;
+        if (!traffic->connection.open || traffic->parked.first)
+            return KV_OK; /* what was parked in between comes first */
         if (!begin_flight(traffic, &traffic->flights[i]))
             return KV_NO_MEMORY;
         traffic->filling = &traffic->flights[i];

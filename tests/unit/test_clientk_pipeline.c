@@ -213,6 +213,44 @@ START_TEST(big_values_travel_in_a_pipeline)
 }
 END_TEST
 
+static void note_size(void *context, void *tag, const struct clientk_result *result)
+{
+    (void)context;
+    ck_assert_int_eq(result->status, KV_OK);
+    *(size_t *)tag = result->value.size;
+}
+
+static void submit(struct clientk_pipeline *pipeline, enum clientk_opcode opcode, const char *key,
+                   size_t *size)
+{
+    struct clientk_operation operation = {.opcode = opcode, .key = TEXT(key)};
+    if (opcode == CLIENTK_PUT)
+        operation.value = TEXT("new");
+    assert_status(clientk_pipeline_submit(pipeline, &operation, size), KV_OK);
+}
+
+/* Of two values that together are larger than an answer the second is refused, and asked for again: the
+ * write of its key, which finds the window full, must wait for that. */
+START_TEST(read_that_is_sent_again_is_not_overtaken)
+{
+    enum { OLD_BYTES = 1000000 };
+    char *old = patterned_bytes(OLD_BYTES, 1);
+    assert_status(clientk_put(client, TEXT("first"), kv_slice(old, OLD_BYTES), NULL, NULL), KV_OK);
+    assert_status(clientk_put(client, TEXT("second"), kv_slice(old, OLD_BYTES), NULL, NULL), KV_OK);
+    free(old);
+    struct clientk_pipeline *pipeline = must_open(1, 2, note_size, NULL);
+    size_t sizes[3];
+    submit(pipeline, CLIENTK_GET, "first", &sizes[0]);
+    submit(pipeline, CLIENTK_GET, "second", &sizes[1]);
+    submit(pipeline, CLIENTK_PUT, "second", &sizes[2]);
+    assert_status(clientk_pipeline_flush(pipeline), KV_OK);
+    ck_assert_uint_eq(sizes[0], OLD_BYTES);
+    ck_assert_uint_eq(sizes[1], OLD_BYTES);
+    assert_text(client, "second", "new");
+    clientk_pipeline_close(pipeline);
+}
+END_TEST
+
 /* Use and misuse ---------------------------------------------------------------------------- */
 
 struct reentrance {
@@ -312,6 +350,7 @@ static void add_tests(TCase *tcase)
     tcase_add_unchecked_fixture(tcase, start_server, remove_server);
     tcase_add_test(tcase, order_of_each_key_is_kept);
     tcase_add_test(tcase, big_values_travel_in_a_pipeline);
+    tcase_add_test(tcase, read_that_is_sent_again_is_not_overtaken);
 }
 
 static TCase *order_case(const char *name, void (*start)(void))
