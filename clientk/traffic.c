@@ -205,6 +205,16 @@ static void grow_room(struct traffic *traffic, uint64_t share_bytes, uint64_t de
         lose_connection(traffic, true);
 }
 
+/* An answer that nobody waits for any more may still be written to the segment: nothing may be put there
+ * before there is a new one. What is in flight is waited for; nothing is being filled. */
+static void leave_suspect(struct traffic *traffic, uint64_t deadline_ms)
+{
+    if (!traffic->connection.suspect)
+        return;
+    drain(traffic, deadline_ms);
+    lose_connection(traffic, true);
+}
+
 static enum kv_status ensure_connected(struct traffic *traffic, uint64_t deadline_ms,
                                        struct kv_error *error)
 {
@@ -237,6 +247,7 @@ static enum batch_verdict add_parked(struct traffic *traffic, struct flight *fli
 static void repeat_once(struct traffic *traffic, uint64_t deadline_ms)
 {
     struct kv_error *error = last_error_of_thread();
+    leave_suspect(traffic, deadline_ms);
     enum kv_status status = ensure_connected(traffic, deadline_ms, error);
     struct flight *flight = &traffic->flights[traffic->window];
     if (status == KV_OK && !begin_flight(traffic, flight))
@@ -315,6 +326,9 @@ static enum kv_status begin_filling(struct traffic *traffic, uint64_t deadline_m
                                     struct kv_error *error)
 {
     if (traffic->filling)
+        return KV_OK;
+    leave_suspect(traffic, deadline_ms);
+    if (traffic->parked.first)
         return KV_OK;
     enum kv_status status = ensure_connected(traffic, deadline_ms, error);
     while (status == KV_OK && traffic->in_flight == traffic->window)

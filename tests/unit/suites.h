@@ -95,6 +95,7 @@ Suite *suite_clientk_interruption(void);
 Suite *suite_clientk_key_set(void);
 Suite *suite_clientk_pipeline(void);
 Suite *suite_clientk_scan(void);
+Suite *suite_clientk_sham(void);
 Suite *suite_clientk_threads(void);
 Suite *suite_clientk_values(void);
 

@@ -1,0 +1,145 @@
+/* A server that is slow at the wrong moment, or says what serverk says only when it must. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "clientk/clientk.h"
+#include "common/clock.h"
+#include "tests/support/client_calls.h"
+#include "tests/support/sham_server.h"
+#include "tests/support/test_names.h"
+#include "tests/unit/suites.h"
+
+#define TEXT(text)  kv_slice_from_string(text)
+#define VALUE_BYTES 8000u
+
+/* Shared by the test and its sham servers. */
+struct shared {
+    atomic_uint scribbles; /* how often the server wrote where its late answer belongs */
+    atomic_uint intact, damaged;
+    atomic_bool silent; /* an operation came that will not be answered */
+};
+
+static struct shared *shared;
+static char queue[64];
+
+static void map_shared(void)
+{
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(shared, MAP_FAILED);
+    test_queue_name(queue, sizeof queue);
+}
+
+static void unmap_shared(void)
+{
+    munmap(shared, sizeof *shared);
+}
+
+/* An answer that comes when nobody waits for it ------------------------------------------------ */
+
+static uint8_t *late_window; /* in the server: of the answer that it is late with */
+
+static void answer_get(const struct sham_session *session, const struct wire_header *request,
+                       const struct wire_operation *operation)
+{
+    struct wire_result result = {.status = KV_OK,
+                                 .flags = WIRE_RESULT_IN_SEGMENT | WIRE_RESULT_HAS_VERSION,
+                                 .version = 1,
+                                 .value = kv_slice(NULL, VALUE_BYTES),
+                                 .value_offset = request->window_offset};
+    if (request->window_bytes < VALUE_BYTES) {
+        result.status = KV_BUFFER_TOO_SMALL;
+        result.flags = WIRE_RESULT_NO_VALUE;
+    } else if (kv_slice_equal(operation->key, TEXT("late"))) {
+        late_window = wire_segment_at(session->segment, request->window_offset, VALUE_BYTES);
+        return;
+    }
+    sham_answer(session, request, KV_OK, &result);
+}
+
+static void answer_put(const struct sham_session *session, const struct wire_header *request,
+                       const struct wire_operation *operation)
+{
+    char *expected = patterned_bytes(VALUE_BYTES, 1);
+    bool intact = kv_slice_equal(operation->value, kv_slice(expected, VALUE_BYTES));
+    free(expected);
+    atomic_fetch_add(intact ? &shared->intact : &shared->damaged, 1);
+    struct wire_result result = {.status = KV_OK, .flags = WIRE_RESULT_HAS_VERSION, .version = 1};
+    sham_answer(session, request, KV_OK, &result);
+}
+
+static void write_late(const struct sham_session *session, const struct wire_header *request,
+                       const struct wire_operation *operation)
+{
+    if (request && operation->opcode == WIRE_OP_GET)
+        answer_get(session, request, operation);
+    else if (request)
+        answer_put(session, request, operation);
+    if (!late_window)
+        return;
+    memset(late_window, 0xee, VALUE_BYTES);
+    atomic_fetch_add(&shared->scribbles, 1);
+}
+
+static void await_scribbles(unsigned more)
+{
+    unsigned before = atomic_load(&shared->scribbles);
+    while (atomic_load(&shared->scribbles) - before < more)
+        clock_sleep_ms(1);
+}
+
+static void note_status(void *context, void *tag, const struct clientk_result *result)
+{
+    (void)context;
+    *(enum kv_status *)tag = result->status;
+}
+
+static void submit(struct clientk_pipeline *pipeline, enum clientk_opcode opcode, const char *key,
+                   enum kv_status *status)
+{
+    char *bytes = patterned_bytes(VALUE_BYTES, 1);
+    struct clientk_operation operation = {.opcode = opcode, .key = TEXT(key)};
+    if (opcode == CLIENTK_PUT)
+        operation.value = kv_slice(bytes, VALUE_BYTES);
+    assert_status(clientk_pipeline_submit(pipeline, &operation, status), KV_OK);
+    free(bytes);
+}
+
+/* The values of later operations must not lie where the late answer may still be written. */
+START_TEST(late_answer_does_not_damage_a_value_on_its_way)
+{
+    pid_t server = sham_server_start(queue, write_late);
+    struct clientk_options options = {.queue = queue, .timeout_ms = 3000};
+    struct clientk *client = must_connect_with(&options);
+    enum kv_status statuses[3];
+    struct clientk_pipeline *pipeline = NULL;
+    assert_status(clientk_pipeline_open(client, 1, 0, note_status, NULL, &pipeline, NULL), KV_OK);
+    submit(pipeline, CLIENTK_GET, "first", &statuses[0]);
+    assert_status(clientk_pipeline_flush(pipeline), KV_OK);
+    submit(pipeline, CLIENTK_GET, "late", &statuses[1]);
+    assert_status(clientk_pipeline_flush(pipeline), KV_TIMEOUT);
+    submit(pipeline, CLIENTK_PUT, "next", &statuses[2]);
+    await_scribbles(2);
+    assert_status(clientk_pipeline_flush(pipeline), KV_OK);
+    clientk_pipeline_close(pipeline);
+    clientk_close(client);
+    sham_server_stop(server, queue);
+    ck_assert_int_eq(statuses[0], KV_OK);
+    ck_assert_int_eq(statuses[1], KV_TIMEOUT);
+    ck_assert_int_eq(statuses[2], KV_OK);
+    ck_assert_uint_eq(atomic_load(&shared->damaged), 0);
+    ck_assert_uint_eq(atomic_load(&shared->intact), 1);
+}
+END_TEST
+
+Suite *suite_clientk_sham(void)
+{
+    Suite *suite = suite_create("clientk_sham");
+    TCase *tcase = tcase_create("sham");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_checked_fixture(tcase, map_shared, unmap_shared);
+    tcase_add_test(tcase, late_answer_does_not_damage_a_value_on_its_way);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
