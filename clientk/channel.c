@@ -201,7 +201,8 @@ static uint64_t earliest_deadline_ms(const struct channel *channel)
 static void expire(struct channel *channel)
 {
     for (struct request *request = channel->first; request; request = request->following)
-        if (settings_time_is_over(channel->settings, request->deadline_ms))
+        if (!request->finished &&
+            settings_time_is_over(channel->settings, request->deadline_ms))
             round_expire(&channel->round, &channel->connection, request);
 }
 
@@ -262,9 +263,6 @@ static enum kv_status prepare_message(struct channel *channel, uint64_t deadline
     if (round->in_flight) {
         count(&channel->messages, 1);
         count(&channel->operations, round->batch.count);
-    } else {
-        for (struct request *request = channel->first; request; request = request->following)
-            request_finish_if_done(request);
     }
     return KV_OK;
 }

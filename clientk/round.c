@@ -72,8 +72,12 @@ static enum batch_verdict pack_all(struct round *round, struct connection *conne
     if (!batch_begin(&round->batch, connection, 0, connection->room.bytes))
         return BATCH_NO_MEMORY;
     for (struct request *request = first; request; request = request->following) {
-        enum batch_verdict verdict =
-            request->finished ? BATCH_ADDED : pack_request(round, connection, request);
+        if (request->finished)
+            continue;
+        uint32_t packed_before = round->batch.count;
+        enum batch_verdict verdict = pack_request(round, connection, request);
+        if (round->batch.count == packed_before)
+            request_finish_if_done(request);
         if (verdict == BATCH_FULL)
             return BATCH_ADDED;
         if (verdict != BATCH_ADDED)

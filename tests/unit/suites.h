@@ -94,6 +94,7 @@ Suite *suite_clientk_failures(void);
 Suite *suite_clientk_interruption(void);
 Suite *suite_clientk_key_set(void);
 Suite *suite_clientk_pipeline(void);
+Suite *suite_clientk_round(void);
 Suite *suite_clientk_scan(void);
 Suite *suite_clientk_sham(void);
 Suite *suite_clientk_threads(void);
