@@ -89,6 +89,14 @@ static bool writes(const struct request *request, size_t index)
            operation_writes(&operation);
 }
 
+enum kv_status request_not_executed(struct request *request, size_t index, enum kv_status status)
+{
+    if (index < request->uncertain_end && writes(request, index))
+        status = KV_OUTCOME_UNKNOWN;
+    result_clear(&request->results[index], status);
+    return status;
+}
+
 void request_restart(struct request *request)
 {
     request->next = 0;
@@ -103,9 +111,7 @@ void request_stop(struct request *request, enum kv_status status, enum kv_status
     size_t index;
     bool again;
     while (request_due(request, &index, &again)) {
-        bool uncertain = index < request->uncertain_end && writes(request, index);
-        result_clear(&request->results[index], uncertain ? KV_OUTCOME_UNKNOWN : status_of_rest);
-        if (uncertain)
+        if (request_not_executed(request, index, status_of_rest) == KV_OUTCOME_UNKNOWN)
             status = KV_OUTCOME_UNKNOWN;
         request_advance(request, again);
     }

@@ -60,6 +60,10 @@ void request_rewind(struct request *request, size_t index, bool again, bool unce
 /* It was refused for want of room for value_bytes. */
 void request_refused(struct request *request, size_t index, uint64_t value_bytes);
 
+/* The operation was not executed this time: gives it the status, or KV_OUTCOME_UNKNOWN if it writes and
+ * may have been executed before. Returns what it gave. */
+enum kv_status request_not_executed(struct request *request, size_t index, enum kv_status status);
+
 /* Finishes it if nothing is due. */
 void request_finish_if_done(struct request *request);
 

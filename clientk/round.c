@@ -165,6 +165,21 @@ static bool take_results(struct round *round)
     return true;
 }
 
+/* Gives the operations of the request that are in the message the status, and stops it. */
+static void refuse(const struct round *round, struct request *request, enum kv_status status)
+{
+    enum kv_status status_of_request = status;
+    for (unsigned i = 0; i < round->part_count; i++) {
+        const struct round_part *part = &round->parts[i];
+        if (part->request != request)
+            continue;
+        for (size_t index = part->first; part_has(part, &index); index++)
+            if (request_not_executed(request, index, status) == KV_OUTCOME_UNKNOWN)
+                status_of_request = KV_OUTCOME_UNKNOWN;
+    }
+    request_stop(request, status_of_request, status);
+}
+
 /* The server refused the message as a whole: nothing of it was executed. */
 static void take_refusal(struct round *round)
 {
@@ -173,15 +188,13 @@ static void take_refusal(struct round *round)
     size_t size = read_cursor_left(body);
     const uint8_t *sentence = read_bytes(body, size);
     for (unsigned i = 0; i < round->part_count; i++) {
-        struct round_part *part = &round->parts[i];
-        if (!part->request)
+        struct request *request = round->parts[i].request;
+        if (!request || request->finished)
             continue;
-        for (size_t index = part->first; part_has(part, &index); index++)
-            result_clear(&part->request->results[index], status);
-        if (size > 0)
-            kv_error_set(part->request->error, status, "server refused: %.*s", (int)size,
+        refuse(round, request, status);
+        if (size > 0 && request->status == status)
+            kv_error_set(request->error, status, "server refused: %.*s", (int)size,
                          (const char *)sentence);
-        request_stop(part->request, status, status);
     }
 }
 
