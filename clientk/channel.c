@@ -96,10 +96,13 @@ void channel_add_info(struct channel *channel, struct clientk_info *info)
 
 /* Leading ----------------------------------------------------------------------------------- */
 
+/* The look at the word must not be made before the request was put on the list of arrivals (a relaxed one
+ * may be, on a CPU that reorders more than x86): or a leader that saw an empty list and left was seen as
+ * leading still, and nobody leads. */
 static bool try_lead(struct channel *channel)
 {
     uint32_t nobody = 0;
-    return atomic_load_explicit(&channel->led, memory_order_relaxed) == 0 &&
+    return atomic_load(&channel->led) == 0 &&
            atomic_compare_exchange_strong(&channel->led, &nobody, 1);
 }
 
