@@ -204,8 +204,7 @@ static uint64_t earliest_deadline_ms(const struct channel *channel)
 static void expire(struct channel *channel)
 {
     for (struct request *request = channel->first; request; request = request->following)
-        if (!request->finished &&
-            settings_time_is_over(channel->settings, request->deadline_ms))
+        if (!request->finished && settings_time_is_over(channel->settings, request->deadline_ms))
             round_expire(&channel->round, &channel->connection, request);
 }
 
