@@ -40,11 +40,15 @@ static int serve(const struct server_options *options, struct daemonize *daemoni
 }
 
 /* A file that would grow beyond ulimit -f is an error of that write, as on a full disk; a log whose
- * reader has gone is no reason to end. */
-static void ignore_write_signals(void)
+ * reader has gone is no reason to end. What whoever starts the daemon ignores is ignored by it too, but for
+ * these: --dispatch process waits for its processes, which the kernel would take away otherwise, and
+ * bounds their lives with an alarm. */
+static void set_signals(void)
 {
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGALRM, SIG_DFL);
 }
 
 int main(int argc, char **argv)
@@ -60,7 +64,7 @@ int main(int argc, char **argv)
         log_set_level(LOG_LEVEL_DEBUG);
     if (options.check)
         return server_check(&options, &error) == KV_OK ? EXIT_DONE : fail(&error, EXIT_FAILED);
-    ignore_write_signals();
+    set_signals();
     struct daemonize *daemonize = NULL;
     if (options.daemon && daemonize_start(&daemonize, &error) != KV_OK)
         return fail(&error, EXIT_FAILED);

@@ -71,6 +71,23 @@ for reading in "--io pread" "--locking optimistic" "--locking global-mutex"; do
     stop_server
 done
 
+# Whoever starts the daemon may ignore signals, which are then ignored in it as well.
+server_program=$MQKV_TEST_DIR/started-by-who-ignores
+printf '#!/bin/sh\nexec env --ignore-signal=CHLD --ignore-signal=ALRM "%s" "$@"\n' \
+    "$MQKV_BUILD/serverk" >"$server_program"
+chmod +x "$server_program"
+server_dir=$MQKV_TEST_DIR/ignoring
+start_server --dispatch process -w 4 --sync none
+# SIGALRM is 14, SIGCHLD 17: bits 13 and 16.
+check_equal 0 $((0x$(awk '/^SigIgn/ {print $2}' "/proc/$server_pid/status") & 0x12000)) \
+    "process: signals that it needs are not ignored, though its parent ignored them"
+client_from "$MQKV_TEST_DIR/big" put big - >/dev/null
+check_status 0 "process: a reply that must be stored is left to the daemon" client --no-segment get big
+check_match '^[1-9]' "$(server_fact taken_back)" "process: which counts it"
+check_equal 0 "$(server_fact died)" "process: and the process that left it does not count as killed"
+stop_server
+server_program=$MQKV_BUILD/serverk
+
 # A process that serves a request is killed: the client gets its answer all the same.
 server_dir=$MQKV_TEST_DIR/killed
 start_server --dispatch process -w 4
