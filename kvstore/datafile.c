@@ -49,9 +49,11 @@ enum kv_status datafile_open(const struct kvstore *store, uint32_t number, struc
     enum kv_status status = logfile_open(&log, store->options.io, store->dir_fd, name.text,
                                          !store->options.read_only, error);
     if (status == KV_NOT_FOUND)
-        return kv_error_set(error, KV_CORRUPT,
-                            "%s/%s: the file is missing; the store has %u data files", store->dir,
-                            name.text, store->datafiles);
+        return kv_error_set(
+            error, KV_CORRUPT,
+            "%s/%s: the file is missing; the store has %u data files; bring it back, "
+            "or save what the others hold: kvcheck --salvage OUT %s",
+            store->dir, name.text, store->datafiles, store->dir);
     if (status != KV_OK)
         return recovery_explain(store->dir, status, error);
     status = check_identity(store, number, &log.identity, name.text, error);

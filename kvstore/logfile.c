@@ -158,7 +158,9 @@ static enum kv_status read_existing_file(struct logfile *log, enum kvstore_io io
     if (fstat(log->fd, &facts) != 0)
         return kv_error_set_errno(error, "%s: can not read the file's size", name);
     uint64_t size = (uint64_t)facts.st_size;
-    if (!S_ISREG(facts.st_mode) || size < FILE_HEADER_BYTES)
+    if (!S_ISREG(facts.st_mode))
+        return kv_error_set(error, KV_CORRUPT, "%s: not a regular file", name);
+    if (size < FILE_HEADER_BYTES)
         return kv_error_set(error, KV_CORRUPT,
                             "%s: %" PRIu64 " bytes are too few for a data file's header", name,
                             size);

@@ -42,19 +42,32 @@ static bool holds_records(int dir_fd, const char *name)
     return size < 0 || record_parse(start, (uint64_t)size, &record, &size_bytes) != RECORD_END;
 }
 
-static enum kv_status clear_remains(int dir_fd, const char *dir, struct kv_error *error)
+/* A checkpoint is written when a store is closed, never while it is made. */
+static bool is_checkpoint(int dir_fd, const char *name)
 {
-    for (uint32_t number = 1; number < KVSTORE_MAX_DATAFILES; number++) {
-        struct file_name name = file_name(number, FILE_LOG);
-        if (holds_records(dir_fd, name.text))
+    return faccessat(dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+enum kv_status newstore_check_vacant(int dir_fd, const char *dir, struct kv_error *error)
+{
+    for (uint32_t number = 0; number < KVSTORE_MAX_DATAFILES; number++) {
+        struct file_name log = file_name(number, FILE_LOG);
+        struct file_name checkpoint = file_name(number, FILE_CHECKPOINT);
+        bool has_log = holds_records(dir_fd, log.text);
+        if (has_log || is_checkpoint(dir_fd, checkpoint.text))
             return kv_error_set(error, KV_CORRUPT,
-                                "%s: data.0000 is missing, but %s is there: not a new store; move "
-                                "the files away, or bring data.0000 back",
-                                dir, name.text);
+                                "%s: data.0000 is missing, but %s is there; bring data.0000 back, "
+                                "or save what other data files hold: kvcheck --salvage OUT %s; for "
+                                "a new store, move the files away",
+                                dir, has_log ? log.text : checkpoint.text, dir);
     }
+    return KV_OK;
+}
+
+static void clear_remains(int dir_fd)
+{
     for (uint32_t number = 1; number < KVSTORE_MAX_DATAFILES; number++)
         fileio->unlink_at(dir_fd, file_name(number, FILE_LOG).text);
-    return KV_OK;
 }
 
 struct creation {
@@ -116,14 +129,12 @@ static enum kv_status create_files(struct creation *creation, struct kv_error *e
 enum kv_status newstore_create(int dir_fd, const char *dir, uint32_t datafiles,
                                struct file_identity *identity, struct kv_error *error)
 {
-    enum kv_status status = clear_remains(dir_fd, dir, error);
-    if (status != KV_OK)
-        return status;
+    clear_remains(dir_fd);
     *identity = (struct file_identity){.format_version = FILE_FORMAT_VERSION,
                                        .datafiles = datafiles,
                                        .store_seed = random_secret()};
     struct creation creation = {dir_fd, dir, identity};
-    status = create_files(&creation, error);
+    enum kv_status status = create_files(&creation, error);
     if (status != KV_OK)
         for (uint32_t number = 0; number < datafiles; number++)
             fileio->unlink_at(dir_fd, file_name(number, FILE_LOG).text);

@@ -14,9 +14,12 @@
 enum kv_status newstore_identify(int dir_fd, const char *dir, struct file_identity *identity,
                                  struct kv_error *error);
 
-/* Makes an empty store in a directory without data.0000, durably. Remains of an earlier attempt are
- * replaced; KV_CORRUPT if there are data files with records in them. On failure no data file is
- * left behind. */
+/* In a directory without data.0000: KV_OK if a store may be made there; KV_CORRUPT if there was one,
+ * whose other data files have records in them or were closed. */
+enum kv_status newstore_check_vacant(int dir_fd, const char *dir, struct kv_error *error);
+
+/* Makes an empty store in a directory that newstore_check_vacant found so, durably. Remains of an
+ * earlier attempt are replaced. On failure no data file is left behind. */
 enum kv_status newstore_create(int dir_fd, const char *dir, uint32_t datafiles,
                                struct file_identity *identity, struct kv_error *error);
 

@@ -105,6 +105,8 @@ static enum kv_status find_store(struct kvstore *store, struct kv_error *error)
     const struct kvstore_options *options = &store->options;
     struct file_identity identity;
     enum kv_status status = newstore_identify(store->dir_fd, store->dir, &identity, error);
+    if (status == KV_NOT_FOUND && newstore_check_vacant(store->dir_fd, store->dir, error) != KV_OK)
+        return KV_CORRUPT;
     if (status == KV_NOT_FOUND && !options->create)
         return kv_error_set(error, KV_NOT_FOUND, "%s: there is no store in this directory",
                             store->dir);

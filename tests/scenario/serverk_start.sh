@@ -78,6 +78,24 @@ serverk 4 "5.*3|3.*5" "a store of another number of data files" -f "$server_dir"
 check_status 0 "--check of a good store" "$server_program" -m "$other_queue" -f "$server_dir" --check
 check_match "3 data files" "$output" "and it tells the number of data files"
 serverk 4 "5.*3|3.*5" "--check with another number" -f "$server_dir" -d 5 --check
+# missing FILE: without it neither a start nor a check succeeds, and both say the same.
+missing() {
+    mv "$server_dir/$1" "$MQKV_TEST_DIR/gone"
+    serverk 4 "$1.*missing.*kvcheck --salvage OUT $server_dir" "a start without $1" -f "$server_dir"
+    local told=$errors
+    serverk 4 "$1.*missing" "--check without $1" -f "$server_dir" --check
+    check_equal "$told" "$errors" "says the same"
+    mv "$MQKV_TEST_DIR/gone" "$server_dir/$1"
+}
+missing data.0000
+missing data.0002
+chmod 400 "$server_dir/data.0001"
+if [ -w "$server_dir/data.0001" ]; then
+    skip "--check of a file without permission to write: this user may"
+else
+    serverk 4 "data.0001.*Permission" "--check of a file that can not be written to" -f "$server_dir" --check
+fi
+chmod 600 "$server_dir/data.0001"
 mkdir "$MQKV_TEST_DIR/empty"
 check_status 0 "--check of an empty directory" "$server_program" -f "$MQKV_TEST_DIR/empty" --check
 check_equal "" "$(ls -A "$MQKV_TEST_DIR/empty")" "and it creates nothing"

@@ -214,9 +214,25 @@ START_TEST(a_store_without_its_first_file_is_not_overwritten)
     rename_file("data.0000", "elsewhere");
     ck_assert_int_eq(try_open(&create, &error), KV_CORRUPT);
     ck_assert_contains(error.text, "data.0000");
+    const struct kvstore_options look = {.read_only = true};
+    ck_assert_int_eq(try_open(&look, &error), KV_CORRUPT);
+    ck_assert_contains(error.text, "data.0000");
     rename_file("elsewhere", "data.0000");
     store = must_open(dir, NULL);
     ck_assert_str_eq(get_text(store, "42"), "precious");
+}
+END_TEST
+
+START_TEST(a_store_of_one_file_that_is_gone_is_not_made_anew)
+{
+    struct kv_error error;
+    const struct kvstore_options one_file = {.create = true, .datafiles = 1};
+    must_close(must_open(dir, &one_file));
+    rename_file("data.0000", "elsewhere");
+    ck_assert_int_eq(try_open(&one_file, &error), KV_CORRUPT);
+    ck_assert_contains(error.text, "data.0000.index is there");
+    rename_file("elsewhere", "data.0000");
+    store = must_open(dir, NULL);
 }
 END_TEST
 
@@ -224,6 +240,11 @@ START_TEST(an_unfinished_creation_is_begun_again)
 {
     struct kvstore_options options = {.create = true, .datafiles = 5};
     must_close(must_open(dir, &options));
+    for (uint32_t number = 0; number < options.datafiles; number++) {
+        char checkpoint[32]; /* made by the close, not by the creation */
+        snprintf(checkpoint, sizeof checkpoint, "data.%04u.index", number);
+        rename_file(checkpoint, "elsewhere");
+    }
     rename_file("data.0000", "data.0000.new");
     options.datafiles = 2;
     store = must_open(dir, &options);
@@ -329,6 +350,7 @@ Suite *suite_kvstore_open(void)
     tcase_add_test(open_tests, another_format_version_is_a_mismatch);
     tcase_add_test(open_tests, files_that_do_not_belong_together_are_refused);
     tcase_add_test(open_tests, a_store_without_its_first_file_is_not_overwritten);
+    tcase_add_test(open_tests, a_store_of_one_file_that_is_gone_is_not_made_anew);
     tcase_add_test(open_tests, an_unfinished_creation_is_begun_again);
     tcase_add_loop_test(open_tests, a_creation_that_fails_can_be_repeated, 0, FAULT_CALL_COUNT);
     tcase_add_loop_test(open_tests, a_fifo_instead_of_a_file_does_not_hang_the_open, 0, 3);
