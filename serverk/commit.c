@@ -115,7 +115,7 @@ static void send_list(struct commit *commit, struct held *list)
     }
 }
 
-/* The sync listener; also called by commit_hold for a sync that came before it. */
+/* The sync listener. */
 static void file_synced(void *context, uint32_t file, uint64_t position, enum kv_status status)
 {
     struct commit *commit = context;
@@ -192,14 +192,22 @@ static struct held *make_held(struct session *session, struct kv_slice reply, bo
     return held;
 }
 
-/* Puts the reply on the lists of the files it waits for. Those whose sync has failed already count at
- * once. True: none is left to wait for. */
+static struct kvstore_ticket ticket_of(const struct commit_waits *waits, uint32_t i)
+{
+    return (struct kvstore_ticket){waits->files[i], waits->positions[waits->files[i]]};
+}
+
+/* Puts the reply on the lists of the files it waits for, but for those that are on disk by now: the word of
+ * any later sync comes after the lock. Those whose sync has failed already count at once. True: none is
+ * left to wait for. */
 static bool enlist(struct commit *commit, struct held *held, const struct commit_waits *waits)
 {
     pthread_mutex_lock(&commit->lock);
     commit->waiting++;
     for (uint32_t i = 0; i < waits->count; i++) {
         uint32_t file = waits->files[i];
+        if (kvstore_is_durable(commit->store, ticket_of(waits, i)))
+            continue;
         if (commit->sync_failed[file]) {
             held->failed = true;
             continue;
@@ -219,10 +227,8 @@ static void wait_and_send(struct commit *commit, struct session *session, struct
                           bool extended, const struct commit_waits *waits)
 {
     enum kv_status status = KV_OK;
-    for (uint32_t i = 0; i < waits->count && status == KV_OK; i++) {
-        struct kvstore_ticket ticket = {waits->files[i], waits->positions[waits->files[i]]};
-        status = kvstore_wait_durable(commit->store, ticket);
-    }
+    for (uint32_t i = 0; i < waits->count && status == KV_OK; i++)
+        status = kvstore_wait_durable(commit->store, ticket_of(waits, i));
     if (status == KV_OK)
         deliver_reply(commit->sessions, commit->budget, session, reply, extended);
     else
@@ -242,13 +248,9 @@ void commit_hold(struct commit *commit, struct session *session, struct kv_slice
         send_list(commit, held);
         return;
     }
-    for (uint32_t i = 0; i < waits->count; i++) {
-        struct kvstore_ticket ticket = {waits->files[i], waits->positions[waits->files[i]]};
-        kvstore_request_sync(commit->store, ticket);
-        /* The sync may have come between the write and the enlisting. */
-        if (kvstore_is_durable(commit->store, ticket))
-            file_synced(commit, ticket.file, ticket.position, KV_OK);
-    }
+    for (uint32_t i = 0; i < waits->count; i++)
+        if (!kvstore_is_durable(commit->store, ticket_of(waits, i)))
+            kvstore_request_sync(commit->store, ticket_of(waits, i));
 }
 
 void commit_drain(struct commit *commit)

@@ -5,7 +5,7 @@
  *
  * If a sync fails, the replies that waited for it become KV_NOT_DURABLE.
  *
- * Locks: one of its own, under which nothing else is called.
+ * Locks: one of its own, under which nothing else that locks is called.
  */
 #ifndef MQKV_SERVERK_COMMIT_H
 #define MQKV_SERVERK_COMMIT_H

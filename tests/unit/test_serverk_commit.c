@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "serverk/reply.h"
 #include "tests/support/fault.h"
 #include "tests/support/worker_fixture.h"
 #include "tests/unit/suites.h"
@@ -26,12 +27,16 @@ static void tear_down(void)
 static const struct wire_operation put = {
     .opcode = WIRE_OP_PUT, .key = {"key", 3}, .value = {"value", 5}};
 
-/* The durable position of the file that the key is in. */
+static uint32_t put_file(void)
+{
+    return kvstore_file_of(fixture.service.store, put.key);
+}
+
+/* Of the file that the key is in. */
 static uint64_t unsynced_bytes(void)
 {
     struct kvstore_file_statistics file;
-    kvstore_file_statistics(fixture.service.store, kvstore_file_of(fixture.service.store, put.key),
-                            &file);
+    kvstore_file_statistics(fixture.service.store, put_file(), &file);
     return file.appended_bytes - file.synced_bytes;
 }
 
@@ -83,22 +88,52 @@ START_TEST(a_batch_over_several_files_waits_for_all)
 }
 END_TEST
 
-START_TEST(a_failed_sync_is_told)
+/* A request that fails because its file's sync does. */
+static void let_a_sync_fail(void)
 {
-    fixture_call(&fixture, &client, put);
     const struct fault_plan plan = {.call = FAULT_SYNC_DATA, .nth = 1, .error = EIO};
-    fault_install(&plan);
     struct wire_header request = fixture_header(&client, WIRE_REQUEST, 1), reply;
     struct read_cursor cursor;
+    fault_install(&plan);
     fixture_request(&fixture, &request, &put);
     ck_assert(fixture_reply(&client, 5000, &reply, &cursor));
     ck_assert_int_eq(reply.status, KV_NOT_DURABLE);
     ck_assert_uint_eq(reply.count, 0);
     ck_assert_uint_gt(read_cursor_left(&cursor), 0);
     fault_clear();
+}
+
+START_TEST(a_failed_sync_is_told)
+{
+    fixture_call(&fixture, &client, put);
+    let_a_sync_fail();
     ck_assert_int_eq(fixture_call(&fixture, &client, put).status, KV_READ_ONLY);
     struct wire_operation get = {.opcode = WIRE_OP_GET, .key = put.key};
     ck_assert_int_eq(fixture_call(&fixture, &client, get).status, KV_OK);
+}
+END_TEST
+
+/* A worker that was slow to hand its reply over: what it waits for is on disk, and a sync of later writes
+ * has failed. */
+START_TEST(what_was_on_disk_before_a_sync_failed_is_durable)
+{
+    struct kvstore_file_statistics file;
+    fixture_call(&fixture, &client, put);
+    kvstore_file_statistics(fixture.service.store, put_file(), &file);
+    let_a_sync_fail();
+
+    struct commit_waits waits;
+    ck_assert(commit_waits_init(&waits, kvstore_datafiles(fixture.service.store)));
+    commit_waits_add(&waits, (struct kvstore_ticket){put_file(), file.synced_bytes});
+    uint8_t message[WIRE_HEADER_BYTES];
+    size_t size = reply_failure(message, sizeof message, client.session, 77, KV_OK, "");
+    commit_hold(fixture.service.commit, client.session, kv_slice(message, size), false, &waits);
+    struct wire_header reply;
+    struct read_cursor cursor;
+    ck_assert(fixture_reply(&client, 5000, &reply, &cursor));
+    ck_assert_uint_eq(reply.request_id, 77);
+    ck_assert_int_eq(reply.status, KV_OK);
+    commit_waits_free(&waits);
 }
 END_TEST
 
@@ -153,6 +188,7 @@ Suite *suite_serverk_commit(void)
     tcase_add_test(cases, reads_do_not_wait);
     tcase_add_test(cases, a_batch_over_several_files_waits_for_all);
     tcase_add_test(cases, a_failed_sync_is_told);
+    tcase_add_test(cases, what_was_on_disk_before_a_sync_failed_is_durable);
     tcase_add_test(cases, many_in_flight_are_released_together);
     tcase_add_test(cases, a_session_that_ends_is_held_until_its_reply_is_gone);
     tcase_add_test(cases, sync_waits_for_all_files);
