@@ -15,6 +15,7 @@
 #include "kvstore/fileio.h"
 #include "kvstore/readers.h"
 #include "kvstore/recovery.h"
+#include "kvstore/sizes.h"
 #include "kvstore/sync.h"
 #include "kvstore/thread.h"
 
@@ -78,10 +79,8 @@ static bool must_stop(struct compactor *compactor)
 
 static void pause_for_others(uint64_t step_ns)
 {
-    uint64_t pause_ns = step_ns < PAUSE_MIN_NS   ? PAUSE_MIN_NS
-                        : step_ns > PAUSE_MAX_NS ? PAUSE_MAX_NS
-                                                 : step_ns;
-    struct timespec pause = {.tv_nsec = (long)pause_ns};
+    struct timespec pause = {.tv_nsec =
+                                 (long)at_most(at_least(step_ns, PAUSE_MIN_NS), PAUSE_MAX_NS)};
     nanosleep(&pause, NULL);
 }
 
@@ -263,8 +262,7 @@ static uint64_t rest_ns(struct task *task, enum kv_status status, uint64_t took_
 {
     if (status == KV_OK) {
         task->failures_in_a_row = 0;
-        return took_ns * REST_FACTOR > REST_MIN_MS * NS_PER_MS ? took_ns * REST_FACTOR
-                                                               : REST_MIN_MS * NS_PER_MS;
+        return at_least(took_ns * REST_FACTOR, REST_MIN_MS * NS_PER_MS);
     }
     uint64_t wait_ms = RETRY_FIRST_MS << task->failures_in_a_row;
     if (task->failures_in_a_row < RETRY_MAX_DOUBLINGS)

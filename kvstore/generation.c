@@ -1,8 +1,10 @@
 #include "kvstore/generation.h"
-#include "kvstore/logtail.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#include "kvstore/logtail.h"
+#include "kvstore/sizes.h"
 
 enum kv_status generation_create(struct logfile log, struct generation **generation)
 {
@@ -86,7 +88,7 @@ void generation_count(struct generation *generation, const struct record *record
 /* Not below zero: the sums may be those of a forged checkpoint, or the record damaged. */
 static void take_off(uint64_t *sum, uint64_t part)
 {
-    *sum -= part < *sum ? part : *sum;
+    *sum -= at_most(part, *sum);
 }
 
 void generation_discount(struct generation *generation, const struct record *record,

@@ -10,6 +10,7 @@
 
 #include "kvstore/fileio.h"
 #include "kvstore/logtail.h"
+#include "kvstore/sizes.h"
 
 #define PAGE_BYTES       UINT64_C(4096)
 #define CACHE_LINE_BYTES 64u
@@ -21,21 +22,6 @@
 #else
 #define ADDRESS_SPACE_BYTES (UINT64_C(16) << 40)
 #endif
-
-static uint64_t round_up(uint64_t bytes, uint64_t unit)
-{
-    return (bytes + unit - 1) / unit * unit;
-}
-
-static uint64_t at_most(uint64_t value, uint64_t limit)
-{
-    return value < limit ? value : limit;
-}
-
-static uint64_t at_least(uint64_t value, uint64_t limit)
-{
-    return value > limit ? value : limit;
-}
 
 /* Maps the file's share of the address space, or half of it, a quarter ... where there is less,
  * but no less than twice what the file has. */

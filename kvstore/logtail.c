@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "kvstore/fileio.h"
+#include "kvstore/sizes.h"
 
 #define PAGE_BYTES UINT64_C(4096)
 
@@ -24,21 +25,6 @@
  * every CPU that they are clean. With 64 KiB that is half of the CPU time of a put; with 4 KiB the call
  * costs as much as it saves. */
 #define CALL_MIN_BYTES (UINT64_C(16) << 10)
-
-static uint64_t round_up(uint64_t bytes, uint64_t unit)
-{
-    return (bytes + unit - 1) / unit * unit;
-}
-
-static uint64_t at_most(uint64_t value, uint64_t limit)
-{
-    return value < limit ? value : limit;
-}
-
-static uint64_t at_least(uint64_t value, uint64_t limit)
-{
-    return value > limit ? value : limit;
-}
 
 /* Room ----------------------------------------------------------------------------------------- */
 

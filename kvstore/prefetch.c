@@ -1,6 +1,7 @@
 #include "kvstore/cache.h"
 #include "kvstore/kvstore.h"
 #include "kvstore/readers.h"
+#include "kvstore/sizes.h"
 #include "kvstore/store.h"
 
 /* Keys looked at together: as many memory accesses as a core keeps in flight, and more. */
@@ -59,5 +60,5 @@ void kvstore_prefetch(struct kvstore *store, const struct kv_slice *keys, size_t
     if (store->options.io != KVSTORE_IO_MMAP)
         return;
     for (size_t done = 0; done < count; done += ROUND_KEYS)
-        prefetch_round(store, keys + done, count - done < ROUND_KEYS ? count - done : ROUND_KEYS);
+        prefetch_round(store, keys + done, at_most(count - done, ROUND_KEYS));
 }

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "common/cursor.h"
+#include "kvstore/sizes.h"
 
 enum {
     CHECKSUM_AT = 0,
@@ -103,7 +104,7 @@ static uint64_t take(struct kv_slice left[], unsigned parts, uint8_t *to, uint64
 {
     uint64_t taken = 0;
     for (unsigned i = 0; i < parts && taken < room_bytes; i++) {
-        uint64_t size = left[i].size < room_bytes - taken ? left[i].size : room_bytes - taken;
+        uint64_t size = at_most(left[i].size, room_bytes - taken);
         copy(to + taken, kv_slice(left[i].data, size));
         left[i] = kv_slice((const uint8_t *)left[i].data + size, left[i].size - size);
         taken += size;
@@ -132,7 +133,7 @@ int record_write_pieces(const struct record *record, struct kv_slice value_tail,
     for (uint64_t done = 0; done < layout.end; done += filled, filled = unhashed_at = 0) {
         filled += take(left, sizeof left / sizeof left[0], room + filled, room_bytes - filled);
         uint64_t content_left = layout.content_end > done ? layout.content_end - done : 0;
-        uint64_t content = filled < content_left ? filled : content_left;
+        uint64_t content = at_most(filled, content_left);
         if (content > unhashed_at) /* not in a piece of padding only */
             XXH3_64bits_update(&hashed, room + unhashed_at, content - unhashed_at);
         int result = put(context, room, filled, done);

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 
+#include "kvstore/sizes.h"
 #include "kvstore/store.h"
 
 #define TIE_BITS  20u
@@ -245,7 +246,7 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
 {
     if (position_file(*cursor) >= store->datafiles)
         return KV_BAD_REQUEST;
-    uint64_t visits = max_entries > 0 ? max_entries : 1;
+    uint64_t visits = at_least(max_entries, 1);
     struct scan scan = {.store = store,
                         .prefix = prefix,
                         .visit = visit,

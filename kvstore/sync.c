@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "kvstore/filequeue.h"
+#include "kvstore/sizes.h"
 #include "kvstore/thread.h"
 #include "kvstore/waitroom.h"
 
@@ -326,7 +327,7 @@ enum kv_status sync_create(struct kvstore *store, struct sync **sync, struct kv_
     if (!created)
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", store->dir);
     created->store = store;
-    created->max_threads = store->datafiles < MAX_THREADS ? store->datafiles : MAX_THREADS;
+    created->max_threads = (uint32_t)at_most(store->datafiles, MAX_THREADS);
     pthread_mutex_init(&created->mutex, NULL);
     thread_condition_init(&created->work);
     if (!allocate(created, store->datafiles)) {
@@ -424,8 +425,7 @@ static void sleep_until_synced(struct sync *sync, uint32_t number, uint64_t posi
 /* No ticket lies behind the end of the log. */
 static uint64_t bounded_position(const struct kvstore *store, struct kvstore_ticket ticket)
 {
-    uint64_t appended = atomic_load(&store->files[ticket.file].appended_bytes);
-    return ticket.position < appended ? ticket.position : appended;
+    return at_most(ticket.position, atomic_load(&store->files[ticket.file].appended_bytes));
 }
 
 void kvstore_request_sync(struct kvstore *store, struct kvstore_ticket ticket)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "kvstore/fileio.h"
+#include "kvstore/sizes.h"
 
 /* What is read at least. A record and its neighbours share a page of the file, so that less saves
  * nothing but the copying. */
@@ -90,7 +91,7 @@ const uint8_t *window_read(enum window window, int fd, uint64_t offset, uint64_t
     struct stretch *stretch = &stretches[window];
     if (!holds(stretch, offset, size)) {
         uint64_t least = window == WINDOW_WALK ? WALK_BYTES : LOOK_BYTES;
-        uint64_t wanted = size > least ? size : end - offset < least ? end - offset : least;
+        uint64_t wanted = at_least(size, at_most(end - offset, least));
         if (!ensure_capacity(stretch, wanted)) {
             errno = ENOMEM;
             return NULL;
