@@ -36,23 +36,21 @@ $(cat)
 PYTHON
 }
 
+# refusal DISK MEMORY: what the whole plan is refused with where so many bytes of each are at hand.
+refusal() {
+    bench_python "$@" <<'PYTHON'
+plan.at_hand = lambda folder: {"disk": int(sys.argv[2]), "memory": int(sys.argv[3])}
+try:
+    plan.check(list(bench.judge_cases.all_cases()), rows.PROFILES["quick"], "/tmp")
+except bench.HarnessError as error:
+    print(error)
+PYTHON
+}
+
 check_match 'need [0-9.]+ GiB, and there are 0.0 GiB of memory available: end other programs' \
-    "$(bench_python <<'PYTHON'
-plan.at_hand = lambda folder: {"disk": 1 << 50, "memory": 1}
-try:
-    plan.check(list(bench.judge_cases.all_cases()), rows.PROFILES["quick"], "/tmp")
-except bench.HarnessError as error:
-    print(error)
-PYTHON
-)" 'too little memory is found before anything is measured'
-check_match 'GiB free under /tmp: give another folder with --store' "$(bench_python <<'PYTHON'
-plan.at_hand = lambda folder: {"disk": 1, "memory": 1 << 50}
-try:
-    plan.check(list(bench.judge_cases.all_cases()), rows.PROFILES["quick"], "/tmp")
-except bench.HarnessError as error:
-    print(error)
-PYTHON
-)" 'and too little disk'
+    "$(refusal $((1 << 50)) 1)" 'too little memory is found before anything is measured'
+check_match 'GiB free under /tmp: give another folder with --store' "$(refusal 1 $((1 << 50)))" \
+    'and too little disk'
 
 # measured WORK: rows of quick for it, of the programs that are in the folder now, a second each, without
 # any system: what `experiments/bench --merge WORK` would leave.

@@ -5,8 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "kvstore/fileheader.h"
 #include "kvstore/record.h"
+#include "tests/support/no_sync.h"
+
+void known_begin(char dir[STORE_DIR_BYTES], struct image *image, struct content *content)
+{
+    log_set_level(LOG_LEVEL_ERROR);
+    no_sync_install();
+    store_dir_make(dir);
+    image->count = 0;
+    content->count = 0;
+}
+
+void known_end(const char *dir, struct image *image)
+{
+    no_sync_clear();
+    image_free(image);
+    store_dir_remove(dir);
+}
 
 struct known_entry *content_entry(struct content *content, struct kv_slice key)
 {

@@ -32,6 +32,11 @@ struct content {
     size_t count;
 };
 
+/* What a test that makes one begins and ends with: a directory of its own, nothing in image and content,
+ * syncs that cost nothing, and no warnings. */
+void known_begin(char dir[STORE_DIR_BYTES], struct image *image, struct content *content);
+void known_end(const char *dir, struct image *image);
+
 /* Found, or added. */
 struct known_entry *content_entry(struct content *content, struct kv_slice key);
 

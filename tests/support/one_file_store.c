@@ -1,5 +1,8 @@
 #include "tests/support/one_file_store.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 #include "tests/support/store_calls.h"
 
 const struct kvstore_options one_file = {
@@ -27,4 +30,44 @@ static void tear_down(void)
 void one_file_case_add(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, set_up, tear_down);
+}
+
+struct kvstore *open_copy(void)
+{
+    struct image image;
+    image_take(&image, dir);
+    image_put(&image, copy_dir);
+    image_free(&image);
+    return must_open(copy_dir, NULL);
+}
+
+bool has_file(const char *name)
+{
+    char path[STORE_DIR_BYTES + 32];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+void put_round(int keys, int round)
+{
+    char value[32];
+    for (int i = 0; i < keys; i++) {
+        snprintf(value, sizeof value, "value %d/%d", i, round);
+        must_put(store, numbered("key", i), value);
+    }
+}
+
+void check_round(struct kvstore *opened, int keys, int round)
+{
+    char value[32];
+    for (int i = 0; i < keys; i++) {
+        snprintf(value, sizeof value, "value %d/%d", i, round);
+        ck_assert_pstr_eq(get_text(opened, numbered("key", i)), value);
+    }
+}
+
+void must_compact(void)
+{
+    struct kv_error error = {0};
+    ck_assert_msg(kvstore_compact(store, 0, &error) == KV_OK, "%s", error.text);
 }

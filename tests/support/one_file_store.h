@@ -6,6 +6,7 @@
 #define MQKV_TESTS_SUPPORT_ONE_FILE_STORE_H
 
 #include <check.h>
+#include <stdbool.h>
 
 #include "kvstore/kvstore.h"
 #include "tests/support/store_files.h"
@@ -18,5 +19,18 @@ extern char copy_dir[STORE_DIR_BYTES];
 extern struct kvstore *store;
 
 void one_file_case_add(TCase *tcase);
+
+/* The files as a kill -9 at this moment would leave them, opened in copy_dir. */
+struct kvstore *open_copy(void);
+
+/* Has dir a file of this name? */
+bool has_file(const char *name);
+
+/* Puts "key N" with the value "value N/ROUND" for each N below keys; and aborts unless they are there. */
+void put_round(int keys, int round);
+void check_round(struct kvstore *opened, int keys, int round);
+
+/* Prints the error and aborts on failure. */
+void must_compact(void);
 
 #endif

@@ -6,15 +6,20 @@
 int main(void)
 {
     static const suite_maker makers[] = {
-        suite_kvstore_fileio,      suite_kvstore_record,   suite_kvstore_index,
-        suite_kvstore_segmentpool, suite_kvstore_lock,     suite_kvstore_fork,
-        suite_kvstore_format,      suite_kvstore_damage,   suite_kvstore_kvcheck,
-        suite_kvstore_faults,      suite_kvstore_store,    suite_kvstore_expiry,
-        suite_kvstore_recovery,    suite_kvstore_torn,     suite_kvstore_compact,
-        suite_kvstore_sync,        suite_kvstore_waitroom, suite_kvstore_scan,
-        suite_kvstore_concurrency, suite_kvstore_open,     suite_kvstore_checkpoint,
-        suite_kvstore_powercut,    suite_kvstore_prefetch, suite_kvstore_optimistic,
-        suite_kvstore_pread,       suite_kvstore_cache,    NULL,
+        suite_kvstore_fileio,     suite_kvstore_record,
+        suite_kvstore_index,      suite_kvstore_segmentpool,
+        suite_kvstore_lock,       suite_kvstore_fork,
+        suite_kvstore_format,     suite_kvstore_damage,
+        suite_kvstore_kvcheck,    suite_kvstore_faults,
+        suite_kvstore_store,      suite_kvstore_expiry,
+        suite_kvstore_recovery,   suite_kvstore_torn,
+        suite_kvstore_compact,    suite_kvstore_compact_failures,
+        suite_kvstore_sync,       suite_kvstore_waitroom,
+        suite_kvstore_scan,       suite_kvstore_concurrency,
+        suite_kvstore_open,       suite_kvstore_checkpoint,
+        suite_kvstore_powercut,   suite_kvstore_prefetch,
+        suite_kvstore_optimistic, suite_kvstore_pread,
+        suite_kvstore_cache,      NULL,
     };
     return run_suites(makers);
 }

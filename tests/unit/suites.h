@@ -28,6 +28,7 @@ Suite *suite_allocator_threads(void);
 Suite *suite_kvstore_cache(void);
 Suite *suite_kvstore_checkpoint(void);
 Suite *suite_kvstore_compact(void);
+Suite *suite_kvstore_compact_failures(void);
 Suite *suite_kvstore_concurrency(void);
 Suite *suite_kvstore_damage(void);
 Suite *suite_kvstore_expiry(void);

@@ -5,41 +5,27 @@
 
 #include "clientk/clientk.h"
 #include "tests/support/client_calls.h"
-#include "tests/support/live_server.h"
+#include "tests/support/served_client.h"
 #include "tests/unit/suites.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 #define COUNT      5000
 
-static struct live_server server;
-static struct clientk *client;
 static struct clientk_operation operations[COUNT];
 static struct clientk_result results[COUNT];
 static char keys[COUNT][16];
 
-static void start_server(void)
+static void prepare(void)
 {
-    live_server_start(&server, NULL, NULL);
-}
-
-static void remove_server(void)
-{
-    live_server_remove(&server);
-}
-
-static void open_client(void)
-{
-    client = must_connect(server.queue);
     memset(operations, 0, sizeof operations);
     for (unsigned i = 0; i < COUNT; i++)
         snprintf(keys[i], sizeof keys[i], "key%u", i);
 }
 
-static void close_client(void)
+static void free_results(void)
 {
     for (unsigned i = 0; i < COUNT; i++)
         clientk_value_free(&results[i].value);
-    clientk_close(client);
 }
 
 static void set_all(enum clientk_opcode opcode)
@@ -185,9 +171,8 @@ Suite *suite_clientk_batch(void)
 {
     Suite *suite = suite_create("clientk_batch");
     TCase *tcase = tcase_create("batch");
-    tcase_set_timeout(tcase, 120);
-    tcase_add_unchecked_fixture(tcase, start_server, remove_server);
-    tcase_add_checked_fixture(tcase, open_client, close_client);
+    served_case_add_client(tcase);
+    tcase_add_checked_fixture(tcase, prepare, free_results);
     tcase_add_test(tcase, thousands_of_operations_take_few_messages);
     tcase_add_test(tcase, operations_on_one_key_take_effect_in_order);
     tcase_add_test(tcase, a_failing_operation_does_not_stop_the_others);

@@ -7,20 +7,12 @@
 #include "clientk/clientk.h"
 #include "common/random.h"
 #include "tests/support/client_calls.h"
-#include "tests/support/live_server.h"
+#include "tests/support/served_client.h"
 #include "tests/unit/suites.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 #define KEYS       20
 #define STEPS      20000
-
-static struct live_server server;
-static struct clientk *client;
-
-static void start_server(void)
-{
-    live_server_start(&server, NULL, NULL);
-}
 
 static void start_server_by_priority(void)
 {
@@ -30,27 +22,6 @@ static void start_server_by_priority(void)
 static void start_server_by_cost(void)
 {
     live_server_start(&server, "--sched", "cost");
-}
-
-static void remove_server(void)
-{
-    live_server_remove(&server);
-}
-
-static void open_client(void)
-{
-    client = must_connect(server.queue);
-}
-
-static void open_client_without_segment(void)
-{
-    setenv("MQKV_NO_SEGMENT", "1", 1);
-    client = must_connect(server.queue);
-}
-
-static void close_client(void)
-{
-    clientk_close(client);
 }
 
 static struct clientk_pipeline *must_open(uint32_t window, uint32_t batch,
@@ -347,7 +318,6 @@ END_TEST
 static void add_tests(TCase *tcase)
 {
     tcase_set_timeout(tcase, 200);
-    tcase_add_unchecked_fixture(tcase, start_server, remove_server);
     tcase_add_test(tcase, order_of_each_key_is_kept);
     tcase_add_test(tcase, big_values_travel_in_a_pipeline);
     tcase_add_test(tcase, read_that_is_sent_again_is_not_overtaken);
@@ -356,9 +326,8 @@ static void add_tests(TCase *tcase)
 static TCase *order_case(const char *name, void (*start)(void))
 {
     TCase *tcase = tcase_create(name);
+    served_case_add_client_of(tcase, start);
     tcase_set_timeout(tcase, 200);
-    tcase_add_unchecked_fixture(tcase, start, remove_server);
-    tcase_add_checked_fixture(tcase, open_client, close_client);
     tcase_add_test(tcase, order_of_each_key_is_kept_between_priorities);
     return tcase;
 }
@@ -367,7 +336,7 @@ Suite *suite_clientk_pipeline(void)
 {
     Suite *suite = suite_create("clientk_pipeline");
     TCase *segment = tcase_create("segment");
-    tcase_add_checked_fixture(segment, open_client, close_client);
+    served_case_add_client(segment);
     add_tests(segment);
     tcase_add_test(segment, order_of_each_key_is_kept_in_small_messages);
     tcase_add_test(segment, order_of_each_key_is_kept_with_one_message_in_flight);
@@ -378,7 +347,7 @@ Suite *suite_clientk_pipeline(void)
     tcase_add_test(segment, info_counts_open_and_closed_pipelines);
     suite_add_tcase(suite, segment);
     TCase *pieces = tcase_create("pieces");
-    tcase_add_checked_fixture(pieces, open_client_without_segment, close_client);
+    served_case_add_client_without_segment(pieces);
     add_tests(pieces);
     suite_add_tcase(suite, pieces);
     suite_add_tcase(suite, order_case("priority", start_server_by_priority));

@@ -5,41 +5,11 @@
 
 #include "clientk/clientk.h"
 #include "tests/support/client_calls.h"
-#include "tests/support/live_server.h"
+#include "tests/support/served_client.h"
 #include "tests/unit/suites.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 #define MIB        ((size_t)1 << 20)
-
-static struct live_server server;
-static struct clientk *client;
-
-static void start_server(void)
-{
-    live_server_start(&server, NULL, NULL);
-}
-
-static void remove_server(void)
-{
-    live_server_remove(&server);
-}
-
-static void open_client(void)
-{
-    unsetenv("MQKV_NO_SEGMENT");
-    client = must_connect(server.queue);
-}
-
-static void open_client_without_segment(void)
-{
-    setenv("MQKV_NO_SEGMENT", "1", 1);
-    client = must_connect(server.queue);
-}
-
-static void close_client(void)
-{
-    clientk_close(client);
-}
 
 static void put_patterned(const char *key, size_t size, unsigned seed)
 {
@@ -222,7 +192,6 @@ END_TEST
 static void add_tests(TCase *tcase)
 {
     tcase_set_timeout(tcase, 200);
-    tcase_add_unchecked_fixture(tcase, start_server, remove_server);
     tcase_add_test(tcase, value_of_every_size_comes_back);
     tcase_add_test(tcase, first_read_of_a_session_may_be_big);
     tcase_add_test(tcase, value_beyond_the_limit_is_refused);
@@ -237,11 +206,11 @@ Suite *suite_clientk_values(void)
 {
     Suite *suite = suite_create("clientk_values");
     TCase *segment = tcase_create("segment");
-    tcase_add_checked_fixture(segment, open_client, close_client);
+    served_case_add_client(segment);
     add_tests(segment);
     suite_add_tcase(suite, segment);
     TCase *pieces = tcase_create("pieces");
-    tcase_add_checked_fixture(pieces, open_client_without_segment, close_client);
+    served_case_add_client_without_segment(pieces);
     add_tests(pieces);
     suite_add_tcase(suite, pieces);
     return suite;

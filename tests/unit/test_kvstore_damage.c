@@ -19,7 +19,6 @@
 #include "tests/support/fault.h"
 #include "tests/support/known_store.h"
 #include "tests/support/store_calls.h"
-#include "tests/support/no_sync.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"
 
@@ -29,18 +28,12 @@ static struct content content;
 
 static void set_up(void)
 {
-    log_set_level(LOG_LEVEL_ERROR);
-    no_sync_install();
-    store_dir_make(dir);
-    image.count = 0;
-    content.count = 0;
+    known_begin(dir, &image, &content);
 }
 
 static void tear_down(void)
 {
-    no_sync_clear();
-    image_free(&image);
-    store_dir_remove(dir);
+    known_end(dir, &image);
 }
 
 /* Flips ---------------------------------------------------------------------------------------- */

@@ -6,12 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/log.h"
 #include "common/random.h"
 #include "kvstore/fileheader.h"
 #include "kvstore/kvstore.h"
 #include "tests/support/known_store.h"
-#include "tests/support/no_sync.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"
 
@@ -22,19 +20,13 @@ static struct content content;
 
 static void set_up(void)
 {
-    log_set_level(LOG_LEVEL_ERROR);
-    no_sync_install();
-    store_dir_make(dir);
+    known_begin(dir, &image, &content);
     store_dir_make(out);
-    image.count = 0;
-    content.count = 0;
 }
 
 static void tear_down(void)
 {
-    no_sync_clear();
-    image_free(&image);
-    store_dir_remove(dir);
+    known_end(dir, &image);
     store_dir_remove(out);
 }
 

@@ -19,16 +19,6 @@
 
 #define KEY(text) kv_slice_from_string(text)
 
-/* The files as a kill -9 at this moment would leave them, in another directory. */
-static struct kvstore *open_copy(void)
-{
-    struct image image;
-    image_take(&image, dir);
-    image_put(&image, copy_dir);
-    image_free(&image);
-    return must_open(copy_dir, NULL);
-}
-
 START_TEST(a_killed_store_has_all_that_was_written)
 {
     must_put_numbers(store, 0, 2000);

@@ -25,6 +25,17 @@ static struct image take_unsynced(uint64_t *tail)
     return image;
 }
 
+/* The copy as it is after a kill -9 at this moment. */
+static struct kvstore *open_again(struct kvstore *copy)
+{
+    struct image image;
+    image_take(&image, copy_dir);
+    must_close(copy);
+    image_put(&image, copy_dir);
+    image_free(&image);
+    return must_open(copy_dir, NULL);
+}
+
 START_TEST(a_torn_tail_is_cut_and_counted)
 {
     uint64_t tail;
@@ -37,11 +48,7 @@ START_TEST(a_torn_tail_is_cut_and_counted)
     ck_assert_uint_eq(total_statistics(copy).recovered_bytes_cut, 777);
     check_numbers(copy, 0, 10);
     must_put(copy, "new", "after the cut");
-    image_take(&image, copy_dir);
-    must_close(copy);
-    image_put(&image, copy_dir);
-    image_free(&image);
-    copy = must_open(copy_dir, NULL);
+    copy = open_again(copy);
     ck_assert_uint_eq(total_statistics(copy).recovered_bytes_cut, 0);
     ck_assert_uint_eq(total_statistics(copy).keys, 11);
     must_close(copy);
@@ -69,11 +76,7 @@ START_TEST(a_record_behind_a_gap_does_not_rise_again)
     ck_assert_uint_gt(total_statistics(copy).recovered_bytes_cut, 0);
     ck_assert_ptr_null(get_text(copy, "zombie"));
     must_put(copy, "good", "12345678");
-    image_take(&image, copy_dir);
-    must_close(copy);
-    image_put(&image, copy_dir);
-    image_free(&image);
-    copy = must_open(copy_dir, NULL);
+    copy = open_again(copy);
     ck_assert_str_eq(get_text(copy, "good"), "12345678");
     ck_assert_ptr_null(get_text(copy, "zombie"));
     must_close(copy);

@@ -5,32 +5,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tests/support/worker_fixture.h"
+#include "tests/support/one_client_worker.h"
 #include "tests/unit/suites.h"
 #include "wire/segment.h"
-
-#define MAX_VALUE_BYTES 100000u
-
-static struct worker_fixture fixture;
-static struct fixture_client client;
-
-static void set_up(void)
-{
-    fixture_open(&fixture, KVSTORE_SYNC_NONE, MAX_VALUE_BYTES);
-    fixture_connect(&fixture, &client, (struct wire_geometry){4, 1024});
-}
-
-static void tear_down(void)
-{
-    fixture_disconnect(&fixture, &client);
-    ck_assert_uint_eq(fixture.budget.used_bytes, 0);
-    fixture_close(&fixture);
-}
-
-static struct wire_result call(struct wire_operation asked)
-{
-    return fixture_call(&fixture, &client, asked);
-}
 
 /* Into the store directly: larger than a message takes. */
 static void store_value(const char *key, size_t size, char fill)
@@ -52,7 +29,7 @@ static uint8_t *fetch_whole(uint64_t request_id, size_t *size)
     uint8_t *whole = NULL;
     size_t done = 0;
     do {
-        ck_assert(fixture_reply(&client, 0, &header, &cursor));
+        ck_assert(fixture_reply(&only_client, 0, &header, &cursor));
         ck_assert_int_eq(header.kind, WIRE_REPLY_PART);
         ck_assert_uint_eq(header.request_id, request_id);
         ck_assert_int_eq(wire_get_part(&cursor, &part), KV_OK);
@@ -63,7 +40,7 @@ static uint8_t *fetch_whole(uint64_t request_id, size_t *size)
         done += part.bytes.size;
         uint8_t message[128];
         struct write_cursor write = write_cursor(message, sizeof message);
-        struct wire_header more = fixture_header(&client, WIRE_MORE, 0);
+        struct wire_header more = fixture_header(&only_client, WIRE_MORE, 0);
         more.request_id = request_id;
         struct wire_part next = {.offset = (uint32_t)done};
         wire_put_header(&write, &more);
@@ -79,7 +56,7 @@ START_TEST(a_large_value_comes_in_pieces)
 {
     store_value("large", 20000, 'x');
     struct wire_operation get = fixture_operation(WIRE_OP_GET, "large", "");
-    struct wire_header request = fixture_header(&client, WIRE_REQUEST, 1), reply;
+    struct wire_header request = fixture_header(&only_client, WIRE_REQUEST, 1), reply;
     fixture_request(&fixture, &request, &get);
     size_t size;
     uint8_t *whole = fetch_whole(request.request_id, &size);
@@ -101,9 +78,9 @@ START_TEST(with_too_many_waiting_only_the_size_comes)
     struct wire_header reply;
     struct read_cursor cursor;
     for (unsigned i = 0; i < TRANSFER_MAX_STORED; i++) {
-        struct wire_header request = fixture_header(&client, WIRE_REQUEST, 1);
+        struct wire_header request = fixture_header(&only_client, WIRE_REQUEST, 1);
         fixture_request(&fixture, &request, &get);
-        ck_assert(fixture_reply(&client, 0, &reply, &cursor));
+        ck_assert(fixture_reply(&only_client, 0, &reply, &cursor));
         ck_assert_int_eq(reply.kind, WIRE_REPLY_PART);
     }
     struct wire_result result = call(get);
@@ -120,7 +97,7 @@ static void handle_part(uint64_t request_id, const uint8_t *whole, size_t total,
 {
     uint8_t message[FIXTURE_MESSAGE_BYTES];
     struct write_cursor cursor = write_cursor(message, sizeof message);
-    struct wire_header header = fixture_header(&client, WIRE_PART, 0);
+    struct wire_header header = fixture_header(&only_client, WIRE_PART, 0);
     header.request_id = request_id;
     struct wire_part part = {.total_bytes = (uint32_t)total,
                              .offset = (uint32_t)offset,
@@ -135,7 +112,7 @@ START_TEST(a_large_request_comes_in_parts)
     static uint8_t whole[60000], value[50000];
     memset(value, 'y', sizeof value);
     struct write_cursor write = write_cursor(whole, sizeof whole);
-    struct wire_header request = fixture_header(&client, WIRE_REQUEST, 1), reply;
+    struct wire_header request = fixture_header(&only_client, WIRE_REQUEST, 1), reply;
     struct wire_operation large = fixture_operation(WIRE_OP_PUT, "k", "");
     large.value = kv_slice(value, sizeof value);
     wire_put_header(&write, &request);
@@ -145,7 +122,7 @@ START_TEST(a_large_request_comes_in_parts)
     for (size_t offset = 0; offset < total; offset += part_bytes) {
         bool last = offset + part_bytes >= total;
         handle_part(request.request_id, whole, total, offset, last ? total - offset : part_bytes);
-        ck_assert(fixture_reply(&client, 0, &reply, &cursor));
+        ck_assert(fixture_reply(&only_client, 0, &reply, &cursor));
         ck_assert_int_eq(reply.kind, WIRE_REPLY);
         ck_assert_int_eq(reply.status, KV_OK);
         ck_assert_uint_eq(reply.request_id, request.request_id);
@@ -159,15 +136,15 @@ START_TEST(parts_of_a_foreign_message_are_refused)
 {
     uint8_t whole[128] = {0};
     struct write_cursor write = write_cursor(whole, sizeof whole);
-    struct wire_header request = fixture_header(&client, WIRE_REQUEST, 0), reply;
+    struct wire_header request = fixture_header(&only_client, WIRE_REQUEST, 0), reply;
     struct read_cursor cursor;
     request.secret++;
     wire_put_header(&write, &request);
     handle_part(request.request_id, whole, sizeof whole, 0, sizeof whole);
-    ck_assert(fixture_reply(&client, 0, &reply, &cursor));
+    ck_assert(fixture_reply(&only_client, 0, &reply, &cursor));
     ck_assert_int_eq(reply.status, KV_BAD_REQUEST);
     handle_part(request.request_id, whole, sizeof whole, 64, 64);
-    ck_assert(fixture_reply(&client, 0, &reply, &cursor));
+    ck_assert(fixture_reply(&only_client, 0, &reply, &cursor));
     ck_assert_int_eq(reply.status, KV_BAD_REQUEST);
 }
 END_TEST
@@ -181,7 +158,7 @@ START_TEST(values_through_the_segment)
     wire_queue_name(name, fixture.name, WIRE_REPLY_SEGMENT, getpid(), 8);
     ck_assert_int_eq(wire_segment_create(name, 262144, 0600, &segment, &error), KV_OK);
     ck_assert_int_eq(wire_segment_open(name, 262144, geteuid(), _i == 0, &servers, &error), KV_OK);
-    session_add_segment(client.session, servers, name);
+    session_add_segment(only_client.session, servers, name);
     shm_unlink(name);
 
     char *put_value = wire_segment_at(segment, 1000, 70000);
@@ -194,13 +171,13 @@ START_TEST(values_through_the_segment)
 
     struct wire_operation gets[2] = {fixture_operation(WIRE_OP_GET, "large", ""),
                                      fixture_operation(WIRE_OP_GET, "large", "")};
-    struct wire_header request = fixture_header(&client, WIRE_REQUEST, 2), reply;
+    struct wire_header request = fixture_header(&only_client, WIRE_REQUEST, 2), reply;
     request.window_offset = 100001; /* not aligned */
     request.window_bytes = 150000;
     struct read_cursor cursor;
     struct wire_result result;
     fixture_request(&fixture, &request, gets);
-    ck_assert(fixture_reply(&client, 0, &reply, &cursor));
+    ck_assert(fixture_reply(&only_client, 0, &reply, &cursor));
     uint32_t end = 100001;
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(wire_get_result(&cursor, &result), KV_OK);
@@ -229,7 +206,7 @@ START_TEST(value_above_the_limit_is_refused)
     ck_assert_int_eq(wire_segment_create(name, 2 * MAX_VALUE_BYTES, 0600, &segment, &error), KV_OK);
     ck_assert_int_eq(
         wire_segment_open(name, 2 * MAX_VALUE_BYTES, geteuid(), _i == 0, &servers, &error), KV_OK);
-    session_add_segment(client.session, servers, name);
+    session_add_segment(only_client.session, servers, name);
     shm_unlink(name);
     struct wire_operation large = fixture_operation(WIRE_OP_PUT, "k", "");
     large.flags = WIRE_VALUE_IN_SEGMENT;
@@ -248,7 +225,7 @@ Suite *suite_serverk_large(void)
 {
     Suite *suite = suite_create("serverk large values");
     TCase *large = tcase_create("large values");
-    tcase_add_checked_fixture(large, set_up, tear_down);
+    one_client_case_add(large);
     tcase_add_test(large, a_large_value_comes_in_pieces);
     tcase_add_test(large, with_too_many_waiting_only_the_size_comes);
     tcase_add_test(large, a_large_request_comes_in_parts);

@@ -5,31 +5,8 @@
 #include <string.h>
 
 #include "serverk/report.h"
-#include "tests/support/worker_fixture.h"
+#include "tests/support/one_client_worker.h"
 #include "tests/unit/suites.h"
-
-#define MAX_VALUE_BYTES 100000u
-
-static struct worker_fixture fixture;
-static struct fixture_client client;
-
-static void set_up(void)
-{
-    fixture_open(&fixture, KVSTORE_SYNC_NONE, MAX_VALUE_BYTES);
-    fixture_connect(&fixture, &client, (struct wire_geometry){4, 1024});
-}
-
-static void tear_down(void)
-{
-    fixture_disconnect(&fixture, &client);
-    ck_assert_uint_eq(fixture.budget.used_bytes, 0);
-    fixture_close(&fixture);
-}
-
-static struct wire_result call(struct wire_operation asked)
-{
-    return fixture_call(&fixture, &client, asked);
-}
 
 START_TEST(statistics_count_what_was_done)
 {
@@ -96,7 +73,7 @@ Suite *suite_serverk_report(void)
 {
     Suite *suite = suite_create("serverk report");
     TCase *statistics = tcase_create("statistics");
-    tcase_add_checked_fixture(statistics, set_up, tear_down);
+    one_client_case_add(statistics);
     tcase_add_test(statistics, statistics_count_what_was_done);
     tcase_add_loop_test(statistics, each_section_is_json, 0, 5);
     tcase_add_test(statistics, an_unknown_section_is_not_found);

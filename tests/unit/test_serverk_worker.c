@@ -7,31 +7,8 @@
 
 #include "common/clock.h"
 #include "tests/support/store_calls.h"
-#include "tests/support/worker_fixture.h"
+#include "tests/support/one_client_worker.h"
 #include "tests/unit/suites.h"
-
-#define MAX_VALUE_BYTES 100000u
-
-static struct worker_fixture fixture;
-static struct fixture_client client;
-
-static void set_up(void)
-{
-    fixture_open(&fixture, KVSTORE_SYNC_NONE, MAX_VALUE_BYTES);
-    fixture_connect(&fixture, &client, (struct wire_geometry){4, 1024});
-}
-
-static void tear_down(void)
-{
-    fixture_disconnect(&fixture, &client);
-    ck_assert_uint_eq(fixture.budget.used_bytes, 0);
-    fixture_close(&fixture);
-}
-
-static struct wire_result call(struct wire_operation asked)
-{
-    return fixture_call(&fixture, &client, asked);
-}
 
 static struct wire_result put(const char *key, const char *value)
 {
@@ -288,10 +265,10 @@ START_TEST(a_batch_answers_each_in_order)
         fixture_operation(WIRE_OP_PUT, "a", "1"), fixture_operation(WIRE_OP_GET, "a", ""),
         fixture_operation(WIRE_OP_GET, "b", ""), fixture_operation(WIRE_OP_DELETE, "a", "")};
     const enum kv_status expected[] = {KV_OK, KV_OK, KV_NOT_FOUND, KV_OK};
-    struct wire_header request = fixture_header(&client, WIRE_REQUEST, 4), reply;
+    struct wire_header request = fixture_header(&only_client, WIRE_REQUEST, 4), reply;
     struct read_cursor cursor;
     fixture_request(&fixture, &request, batch);
-    ck_assert(fixture_reply(&client, 0, &reply, &cursor));
+    ck_assert(fixture_reply(&only_client, 0, &reply, &cursor));
     ck_assert_uint_eq(reply.count, 4);
     for (int i = 0; i < 4; i++) {
         struct wire_result result;
@@ -306,13 +283,13 @@ static struct wire_header request_cut_short(uint16_t operations, struct read_cur
 {
     uint8_t message[FIXTURE_MESSAGE_BYTES];
     struct write_cursor write = write_cursor(message, sizeof message);
-    struct wire_header header = fixture_header(&client, WIRE_REQUEST, operations + 1), reply;
+    struct wire_header header = fixture_header(&only_client, WIRE_REQUEST, operations + 1), reply;
     wire_put_header(&write, &header);
     struct wire_operation first = fixture_operation(WIRE_OP_PUT, "kept", "1");
     for (unsigned i = 0; i < operations; i++)
         wire_put_operation(&write, &first);
     fixture_handle(&fixture, message, write_cursor_used(&write));
-    ck_assert(fixture_reply(&client, 0, &reply, cursor));
+    ck_assert(fixture_reply(&only_client, 0, &reply, cursor));
     return reply;
 }
 
@@ -345,17 +322,17 @@ END_TEST
 START_TEST(a_deadline_in_the_past_executes_nothing)
 {
     struct wire_operation write = fixture_operation(WIRE_OP_PUT, "late", "1");
-    struct wire_header request = fixture_header(&client, WIRE_REQUEST, 1), reply;
+    struct wire_header request = fixture_header(&only_client, WIRE_REQUEST, 1), reply;
     struct read_cursor cursor;
     request.deadline_ms = clock_monotonic_coarse_ms() - 1;
     fixture_request(&fixture, &request, &write);
-    ck_assert(fixture_reply(&client, 0, &reply, &cursor));
+    ck_assert(fixture_reply(&only_client, 0, &reply, &cursor));
     ck_assert_int_eq(reply.status, KV_DEADLINE);
     ck_assert_int_eq(call(fixture_operation(WIRE_OP_GET, "late", "")).status, KV_NOT_FOUND);
-    request = fixture_header(&client, WIRE_REQUEST, 1);
+    request = fixture_header(&only_client, WIRE_REQUEST, 1);
     request.deadline_ms = clock_monotonic_coarse_ms() + 60000;
     fixture_request(&fixture, &request, &write);
-    ck_assert(fixture_reply(&client, 0, &reply, &cursor));
+    ck_assert(fixture_reply(&only_client, 0, &reply, &cursor));
     ck_assert_int_eq(reply.status, KV_OK);
 }
 END_TEST
@@ -390,7 +367,7 @@ END_TEST
 START_TEST(strangers_get_no_answer)
 {
     struct wire_operation ping = fixture_operation(WIRE_OP_PING, "", "");
-    struct wire_header request = fixture_header(&client, WIRE_REQUEST, 1), reply;
+    struct wire_header request = fixture_header(&only_client, WIRE_REQUEST, 1), reply;
     struct read_cursor cursor;
     request.secret++;
     fixture_request(&fixture, &request, &ping);
@@ -399,7 +376,7 @@ START_TEST(strangers_get_no_answer)
     fixture_request(&fixture, &request, &ping);
     fixture_handle(&fixture, "noise", 5);
     fixture_handle(&fixture, NULL, 0);
-    ck_assert(!fixture_reply(&client, 0, &reply, &cursor));
+    ck_assert(!fixture_reply(&only_client, 0, &reply, &cursor));
     ck_assert_uint_eq(fixture.worker.statistics->dropped[DROPPED_UNKNOWN_SESSION], 2);
     ck_assert_uint_eq(fixture.worker.statistics->dropped[DROPPED_MALFORMED], 2);
 }
@@ -409,7 +386,7 @@ Suite *suite_serverk_worker(void)
 {
     Suite *suite = suite_create("serverk worker");
     TCase *cases = tcase_create("operations");
-    tcase_add_checked_fixture(cases, set_up, tear_down);
+    one_client_case_add(cases);
     tcase_add_test(cases, put_get_delete);
     tcase_add_test(cases, conditions);
     tcase_add_test(cases, expiry_exists_and_touch);
@@ -421,7 +398,7 @@ Suite *suite_serverk_worker(void)
     tcase_add_test(cases, ping_echoes);
     suite_add_tcase(suite, cases);
     TCase *messages = tcase_create("messages");
-    tcase_add_checked_fixture(messages, set_up, tear_down);
+    one_client_case_add(messages);
     tcase_add_test(messages, a_batch_answers_each_in_order);
     tcase_add_test(messages, a_malformed_first_operation_fails_the_message);
     tcase_add_test(messages, a_malformed_later_operation_fails_alone);
