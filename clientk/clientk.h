@@ -248,11 +248,13 @@ enum kv_status clientk_execute(struct clientk *client, const struct clientk_oper
 struct clientk_pipeline;
 
 /* Called once for each operation that was submitted, from within clientk_pipeline_* calls, in the
- * thread that makes them; it must not use the pipeline (KV_USAGE). result->value lives until it returns. */
+ * thread that makes them; it must not use the pipeline (KV_USAGE). result->value lives until it
+ * returns. */
 typedef void (*clientk_complete)(void *context, void *tag, const struct clientk_result *result);
 
-/* A pipeline is a session of its own, for one thread at a time; it may outlive the handle. window: messages in flight (1..the
- * credits that the server grants; 0: as many); batch: operations a message at most (0: as fit). */
+/* A pipeline is a session of its own, for one thread at a time; it may outlive the handle. window:
+ * messages in flight (1..the credits that the server grants; 0: as many); batch: operations a
+ * message at most (0: as fit). */
 enum kv_status clientk_pipeline_open(struct clientk *client, uint32_t window, uint32_t batch,
                                      clientk_complete complete, void *context,
                                      struct clientk_pipeline **pipeline, struct kv_error *error);

@@ -41,8 +41,8 @@ struct queue {
     uint64_t count;
 };
 
-/* Of an entry that was evicted from the small queue, as the `turn`th. A later one may take its place:
- * then it is forgotten earlier than it should. */
+/* Of an entry that was evicted from the small queue, as the `turn`th. A later one may take its
+ * place: then it is forgotten earlier than it should. */
 struct ghost {
     uint32_t hash;
     uint32_t turn; /* 0: none */
@@ -79,7 +79,7 @@ const char *kvstore_allocator_name(enum kvstore_allocator allocator)
     return (unsigned)allocator < KVSTORE_ALLOCATOR_COUNT ? allocators[allocator]->name : NULL;
 }
 
-/* Making and ending ------------------------------------------------------------------------------ */
+/* Making and ending ---------------------------------------------------------------------------- */
 
 static uint32_t power_of_two_up_to(uint64_t limit)
 {
@@ -142,7 +142,7 @@ void cache_free(struct cache *cache)
     free(cache);
 }
 
-/* Entries. All below hold the shard's lock. ------------------------------------------------------- */
+/* Entries. All below hold the shard's lock. ---------------------------------------------------- */
 
 static uint64_t cost_of(uint64_t key_bytes, uint64_t value_bytes)
 {
@@ -237,8 +237,8 @@ static void advance(struct shard *shard)
     }
 }
 
-/* Frees room for so many bytes, which is less than the shard has. Ends: each entry is spared at most
- * MAX_USES + 1 times. */
+/* Frees room for so many bytes, which is less than the shard has. Ends: each entry is spared at
+ * most MAX_USES + 1 times. */
 static void make_room(struct shard *shard, uint64_t bytes)
 {
     while (shard->queues[SMALL].bytes + shard->queues[MAIN].bytes + bytes > shard->max_bytes)
@@ -263,7 +263,7 @@ static struct entry *entry_of(const struct shard *shard, uint32_t hash, const st
     return entry;
 }
 
-/* Calls ------------------------------------------------------------------------------------------- */
+/* Calls ---------------------------------------------------------------------------------------- */
 
 static struct shard *lock_shard(struct cache *cache, uint32_t file, uint32_t *number)
 {
@@ -288,8 +288,8 @@ static bool give(const struct entry *cached, void *buffer, size_t capacity,
     return true;
 }
 
-/* A get whose reader had no room is counted when he comes back with more, and not as a use of what was
- * put for him. */
+/* A get whose reader had no room is counted when he comes back with more, and not as a use of what
+ * was put for him. */
 static void count_hit(struct shard *shard, struct entry *entry, enum kv_status status)
 {
     if (status == KV_BUFFER_TOO_SMALL)

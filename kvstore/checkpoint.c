@@ -223,7 +223,8 @@ static bool log_ends_at(const struct logfile *log, uint64_t tail)
     return logfile_is_end(log, tail);
 }
 
-/* Could records before the tail have these? Their bytes bound everything, and the shortest has 24. */
+/* Could records before the tail have these? Their bytes bound everything, and the shortest has
+ * 24. */
 static bool sums_are_possible(const struct loaded *loaded)
 {
     return loaded->live_bytes <= loaded->tail - FILE_HEADER_BYTES &&

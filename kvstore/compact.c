@@ -19,9 +19,10 @@
 #include "kvstore/sync.h"
 #include "kvstore/thread.h"
 
-/* Between two lock holds the compactor sleeps as long as the step before took, which is a share of the
- * lock that leaves writers most of it, and so long at least and at most (and what the kernel needs to
- * wake it): under a mutex it would else have the lock back before a waiting thread is awake. */
+/* Between two lock holds the compactor sleeps as long as the step before took, which is a share of
+ * the lock that leaves writers most of it, and so long at least and at most (and what the kernel
+ * needs to wake it): under a mutex it would else have the lock back before a waiting thread is
+ * awake. */
 #define PAUSE_MIN_NS UINT64_C(5000)
 #define PAUSE_MAX_NS UINT64_C(1000000)
 

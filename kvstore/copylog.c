@@ -115,8 +115,8 @@ static void prefetch_slots(const struct copylog *copy)
     }
 }
 
-/* After a failure the index of the next generation may speak of records that its log does not have: who
- * writes from then on must not look anything up in it. Holds: the file's lock for writing. */
+/* After a failure the index of the next generation may speak of records that its log does not have:
+ * who writes from then on must not look anything up in it. Holds: the file's lock for writing. */
 static enum kv_status copy_some(struct copylog *copy, uint64_t now_ms)
 {
     enum kv_status status = copy->file->read_only ? KV_READ_ONLY : copy->file->next_status;

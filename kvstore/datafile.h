@@ -64,13 +64,13 @@ enum kv_status datafile_append(struct kvstore *store, struct datafile *file, str
                                struct record *record, struct kv_slice value_tail,
                                struct kvstore_written *written);
 
-/* Says in the log that the record at the offset is damaged, and what to do; only of the first few, so
- * that readers of a damaged file do not fill the log. Returns KV_CORRUPT. Any thread. */
+/* Says in the log that the record at the offset is damaged, and what to do; only of the first few,
+ * so that readers of a damaged file do not fill the log. Returns KV_CORRUPT. Any thread. */
 enum kv_status datafile_tell_damage(const struct kvstore *store, struct datafile *file,
                                     uint64_t offset);
 
-/* The same of one that can not be read, with the reason. Returns KV_IO; KV_NO_MEMORY, of which nothing
- * is said, if that was the reason. */
+/* The same of one that can not be read, with the reason. Returns KV_IO; KV_NO_MEMORY, of which
+ * nothing is said, if that was the reason. */
 enum kv_status datafile_tell_unreadable(const struct kvstore *store, struct datafile *file,
                                         uint64_t offset, int error_number);
 

@@ -1,7 +1,7 @@
 /*
  * fileio: every system call that changes a file, or that can fail for want of space, memory or a
- * sound disk, behind one table, so that a test can make the Nth allocation, write, sync, rename, ...
- * fail (tests/support/fault.h replaces entries). Nothing in kvstore/ makes these calls past the
+ * sound disk, behind one table, so that a test can make the Nth allocation, write, sync, rename,
+ * ... fail (tests/support/fault.h replaces entries). Nothing in kvstore/ makes these calls past the
  * table; what only asks (fstat, flock, readdir, close) is called directly.
  *
  * Conventions of the entries are those of the calls they are named after: -1 and errno. EINTR is
@@ -47,8 +47,8 @@ struct fileio {
 
     /* Drops from memory what is there of the file from offset on (a multiple of the page size) and
      * not dirty, so that it is read from the disk when it is needed next. `at` is the file's one
-     * mapping (NULL: it has none), of which `size` bytes may have been touched: mapped pages would stay. As far as the
-     * file system plays along (one without a disk does not). */
+     * mapping (NULL: it has none), of which `size` bytes may have been touched: mapped pages would
+     * stay. As far as the file system plays along (one without a disk does not). */
     void (*forget)(int fd, void *at, size_t size, off_t offset);
 };
 

@@ -8,11 +8,11 @@
  *   hash:  31 ............... 32-depth | ............ | 8 ............. 0
  *          directory index, grows       the next split   home in the segment
  *
- * Both uses meet only past depth 23, some 2 billion keys, more than a file of 32 GiB can hold; items
- * then crowd at a few homes and probes get longer, nothing else.
+ * Both uses meet only past depth 23, some 2 billion keys, more than a file of 32 GiB can hold;
+ * items then crowd at a few homes and probes get longer, nothing else.
  *
- * Measured with random hashes while n grew from 1e3 to 1e7 (gcc -O2, one 2.3 GHz Xeon core). Bytes a
- * key swing with the generations of splits, since all segments fill at about the same pace; slots
+ * Measured with random hashes while n grew from 1e3 to 1e7 (gcc -O2, one 2.3 GHz Xeon core). Bytes
+ * a key swing with the generations of splits, since all segments fill at about the same pace; slots
  * looked at by a lookup are means at the fullest moment, the longest lookup is of 2 million:
  *
  *   split at      bytes a key,    slots looked at         ns an insertion,
@@ -22,8 +22,8 @@
  *   480 (94 %)        16.6         5.3         39            195   <- SPLIT_ITEMS
  *   496 (97 %)        16.0         7.0         42            195
  *
- * 480 is the lowest of these that keeps to about 16 bytes a key (9.6 at best, 13.5 at 1e7 keys), and
- * 5 slots are one cache line or two.
+ * 480 is the lowest of these that keeps to about 16 bytes a key (9.6 at best, 13.5 at 1e7 keys),
+ * and 5 slots are one cache line or two.
  */
 #include "kvstore/index.h"
 
@@ -43,9 +43,9 @@
  * good hash there are 1 to 4. Hashes that crowd in one place would double the directory with each
  * split, up to 32 GiB at the full depth.
  *
- * n good hashes in ascending order, as a checkpoint or a scan gives them, crowd too: they need their
- * final depth, n / SPLIT_ITEMS entries, from the first segment on. 8 MiB of free entries are enough
- * for n = 500 million. */
+ * n good hashes in ascending order, as a checkpoint or a scan gives them, crowd too: they need
+ * their final depth, n / SPLIT_ITEMS entries, from the first segment on. 8 MiB of free entries are
+ * enough for n = 500 million. */
 #define MAX_ENTRIES_PER_SEGMENT 64u
 #define FREE_ENTRIES            (1u << 20)
 
@@ -74,14 +74,14 @@ struct directory {
     struct index_segment *entries[];
 };
 
-/* Invariants: a segment of depth d stands in the 1 << (depth - d) entries of the directory whose top
- * d bits are its own; every item is in the segment of its hash; in a segment no free slot lies
+/* Invariants: a segment of depth d stands in the 1 << (depth - d) entries of the directory whose
+ * top d bits are its own; every item is in the segment of its hash; in a segment no free slot lies
  * between an item and its home.
  *
- * What readers without the lock look at (index.h): `directory`, its entries and the slots are loaded
- * with acquire and, once the index is shared, stored with release. `moves` is stored before the
- * first of the stores that it announces; as each of them is a release, who has seen one of them sees
- * that `moves` has changed. */
+ * What readers without the lock look at (index.h): `directory`, its entries and the slots are
+ * loaded with acquire and, once the index is shared, stored with release. `moves` is stored before
+ * the first of the stores that it announces; as each of them is a release, who has seen one of them
+ * sees that `moves` has changed. */
 struct index {
     struct directory *directory;
     uint64_t moves; /* odd while items are being moved */
@@ -207,7 +207,7 @@ void index_keep_directories(struct index *index)
     index->keeps_directories = true;
 }
 
-/* Lookup ---------------------------------------------------------------------------------------- */
+/* Lookup --------------------------------------------------------------------------------------- */
 
 void index_probe_start(struct index_probe *probe, const struct index *index, uint32_t hash)
 {
@@ -276,7 +276,7 @@ void index_probe_remove(struct index_probe *probe)
     probe->distance--;
 }
 
-/* Growth ---------------------------------------------------------------------------------------- */
+/* Growth --------------------------------------------------------------------------------------- */
 
 static void segment_insert(struct index_segment *segment, slot item)
 {
@@ -322,7 +322,8 @@ static bool directory_double(struct index *index)
     return true;
 }
 
-/* Shares the items of `low` out between it and `high` by the last of the hash bits that they are of. */
+/* Shares the items of `low` out between it and `high` by the last of the hash bits that they are
+ * of. */
 static void share_out(struct index_segment *low, struct index_segment *high)
 {
     slot items[INDEX_SEGMENT_SLOTS];
@@ -380,7 +381,7 @@ void index_insert(struct index *index, uint32_t hash, uint64_t offset_bytes)
     index->count++;
 }
 
-/* Walks in hash order --------------------------------------------------------------------------- */
+/* Walks in hash order -------------------------------------------------------------------------- */
 
 static void sift_down(slot *heap, size_t count, size_t at)
 {
@@ -437,7 +438,7 @@ size_t index_collect(const struct index *index, uint64_t from_hash, struct index
     return count;
 }
 
-/* Expiry ---------------------------------------------------------------------------------------- */
+/* Expiry --------------------------------------------------------------------------------------- */
 
 void index_set_expiry_bound(struct index *index, uint32_t hash, uint64_t bound_ms)
 {
@@ -472,7 +473,7 @@ uint64_t index_next_expiring(const struct index *index, uint64_t from_hash, uint
     return hash;
 }
 
-/* Facts ----------------------------------------------------------------------------------------- */
+/* Facts ---------------------------------------------------------------------------------------- */
 
 uint64_t index_count(const struct index *index)
 {

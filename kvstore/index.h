@@ -1,7 +1,7 @@
 /*
  * index: the table of one data file: from 32 bits of a key's hash to the place of its record, in
- * 8-byte slots (32 bits of hash, 32 bits of offset in 8-byte units; offset 0, the header page, marks
- * a free slot). The key itself stays in the file: whoever looks up compares it there.
+ * 8-byte slots (32 bits of hash, 32 bits of offset in 8-byte units; offset 0, the header page,
+ * marks a free slot). The key itself stays in the file: whoever looks up compares it there.
  *
  * Extendible hashing (Fagin, Nievergelt, Pippenger, Strong, "Extendible Hashing", ACM TODS 4(3),
  * 1979): a directory, addressed by the top bits of the hash, of segments of INDEX_SEGMENT_SLOTS
@@ -48,8 +48,9 @@ struct index_segment;
 struct index *index_create(void);
 void index_free(struct index *index);
 
-/* Before the index is shared with probes without the lock: from now on directories that are replaced
- * are not freed before the index is. All of them together are smaller than the one in use. */
+/* Before the index is shared with probes without the lock: from now on directories that are
+ * replaced are not freed before the index is. All of them together are smaller than the one in
+ * use. */
 void index_keep_directories(struct index *index);
 
 /* A walk over the slots whose 32 hash bits equal the wanted ones. Opaque to callers but for size;
@@ -95,8 +96,8 @@ struct index_item {
 /* Collects slots with hash >= from_hash in ascending order of hash: the rest of one segment, up to
  * `capacity` items, but always all items of an equal hash together or none of them. Returns how
  * many; *next_hash: where to go on, INDEX_HASH_END at the end. A segment may give 0 items and still
- * have a next. If not even the items of one hash fit, returns 0 with *next_hash that very hash: call
- * again with more room; INDEX_SEGMENT_SLOTS always suffices. */
+ * have a next. If not even the items of one hash fit, returns 0 with *next_hash that very hash:
+ * call again with more room; INDEX_SEGMENT_SLOTS always suffices. */
 size_t index_collect(const struct index *index, uint64_t from_hash, struct index_item *items,
                      size_t capacity, uint64_t *next_hash);
 

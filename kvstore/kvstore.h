@@ -48,8 +48,8 @@ enum kvstore_locking {
     KVSTORE_FILE_MUTEX,
     KVSTORE_GLOBAL_RWLOCK,
     KVSTORE_GLOBAL_MUTEX,
-    KVSTORE_OPTIMISTIC, /* as FILE_RWLOCK, but kvstore_get takes no lock: it looks, and looks again if
-                           a writer moved what it looked at; after a few times it takes the lock */
+    KVSTORE_OPTIMISTIC, /* as FILE_RWLOCK, but kvstore_get takes no lock: it looks, and looks again
+                           if a writer moved what it looked at; after a few times it takes one */
     KVSTORE_LOCKING_COUNT
 };
 
@@ -74,18 +74,18 @@ bool kvstore_locking_has_rwlocks(enum kvstore_locking locking);
 #define KVSTORE_MIN_CACHE_BYTES (UINT64_C(64) << 10)
 
 /* How the data files are read and written while the store is open. MMAP: through a mapping; an I/O
- * error of the disk is then a SIGBUS, which ends the process. PREAD: by system calls, one or two for
- * each record that is looked at, and nothing is mapped; an I/O error is KV_IO of the call that met
- * it, with the file and the offset in the log. All of the store follows: recovery, reads, writes,
- * scans, expiry, compaction. The files are the same. Each thread keeps up to 320 KiB (window.h), and
- * during a call as much as the records that it works on. */
+ * error of the disk is then a SIGBUS, which ends the process. PREAD: by system calls, one or two
+ * for each record that is looked at, and nothing is mapped; an I/O error is KV_IO of the call that
+ * met it, with the file and the offset in the log. All of the store follows: recovery, reads,
+ * writes, scans, expiry, compaction. The files are the same. Each thread keeps up to 320 KiB
+ * (window.h), and during a call as much as the records that it works on. */
 enum kvstore_io { KVSTORE_IO_MMAP, KVSTORE_IO_PREAD, KVSTORE_IO_COUNT };
 
 /* "mmap", "pread"; NULL if out of range. */
 const char *kvstore_io_name(enum kvstore_io io);
 
-/* Where the memory of cached values comes from (kvstore/allocator/allocator.h). Without effect where
- * nothing is cached. */
+/* Where the memory of cached values comes from (kvstore/allocator/allocator.h). Without effect
+ * where nothing is cached. */
 enum kvstore_allocator {
     KVSTORE_ALLOCATOR_SYSTEM,
     KVSTORE_ALLOCATOR_LOCKED,
@@ -126,10 +126,10 @@ struct kvstore_options {
  * threads (sync, compaction, sweep), with all signals blocked.
  *
  * Errors, each with a sentence in *error: KV_USAGE (dir is no directory, option out of
- * range), KV_NOT_FOUND (no store there and !create), KV_BUSY (owner's pid), KV_MISMATCH (D or format: both numbers),
- * KV_CORRUPT (file, offset and the kvcheck command that salvages), KV_NO_SPACE, KV_DENIED,
- * KV_LIMIT, KV_NO_MEMORY, KV_IO. On error nothing is left open and no file is changed, but that a
- * torn tail may be cut. */
+ * range), KV_NOT_FOUND (no store there and !create), KV_BUSY (owner's pid), KV_MISMATCH (D or
+ * format: both numbers), KV_CORRUPT (file, offset and the kvcheck command that salvages),
+ * KV_NO_SPACE, KV_DENIED, KV_LIMIT, KV_NO_MEMORY, KV_IO. On error nothing is left open and no file
+ * is changed, but that a torn tail may be cut. */
 enum kv_status kvstore_open(const char *dir, const struct kvstore_options *options,
                             struct kvstore **store, struct kv_error *error);
 
@@ -185,8 +185,8 @@ struct kvstore_put_options {
 
 /* Before calls for several keys: what the calls will read of index and files is asked from memory
  * for all of them together, so that they do not wait for it one after the other. A hint: changes
- * nothing, and is worth its time for keys that are not in the CPU's caches; those in the store's own
- * cache are left out. Takes the lock of each file concerned for reading. */
+ * nothing, and is worth its time for keys that are not in the CPU's caches; those in the store's
+ * own cache are left out. Takes the lock of each file concerned for reading. */
 void kvstore_prefetch(struct kvstore *store, const struct kv_slice *keys, size_t count);
 
 /* Copies the value to `buffer`, which has `capacity` bytes. KV_NOT_FOUND; KV_BUFFER_TOO_SMALL
@@ -265,26 +265,27 @@ typedef bool (*kvstore_visit)(void *context, const struct kvstore_scanned *entry
 enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
                             uint32_t max_entries, kvstore_visit visit, void *context);
 
-/* After a kvstore_scan of this thread that gave KV_CORRUPT or KV_IO: where in the log of its data file the
- * record is, in bytes; else 0. */
+/* After a kvstore_scan of this thread that gave KV_CORRUPT or KV_IO: where in the log of its data
+ * file the record is, in bytes; else 0. */
 uint64_t kvstore_scan_bad_offset(void);
 
 /* So many entries of a data file, about, kvstore_scan_file looks at: some milliseconds of lock. */
 #define KVSTORE_SCAN_FILE_ENTRIES 65536u
 
 /* Visits the entries of one data file whose key begins with `prefix`, all under one hold of its
- * reader lock: they are what the file held at one moment. *cursor is 0 for the first file, then what
- * the last call gave; 0 again: that was the last file. Between two files others may write. A refusal
- * ends the visit and leaves *cursor. KV_LIMIT: the file holds more than KVSTORE_SCAN_FILE_ENTRIES
- * entries, which nobody shall wait for; some of them were visited, *cursor is left. KV_CORRUPT
- * likewise. KV_BAD_REQUEST if *cursor is not the beginning of a file. */
+ * reader lock: they are what the file held at one moment. *cursor is 0 for the first file, then
+ * what the last call gave; 0 again: that was the last file. Between two files others may write. A
+ * refusal ends the visit and leaves *cursor. KV_LIMIT: the file holds more than
+ * KVSTORE_SCAN_FILE_ENTRIES entries, which nobody shall wait for; some of them were visited,
+ * *cursor is left. KV_CORRUPT likewise. KV_BAD_REQUEST if *cursor is not the beginning of a
+ * file. */
 enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
                                  kvstore_visit visit, void *context);
 
 /* Durability ----------------------------------------------------------------------------------- */
 
-/* Sleeps until the write of the ticket is on disk; syncs the file itself if nobody else is about to.
- * KV_OK, or KV_NOT_DURABLE if its sync failed. */
+/* Sleeps until the write of the ticket is on disk; syncs the file itself if nobody else is about
+ * to. KV_OK, or KV_NOT_DURABLE if its sync failed. */
 enum kv_status kvstore_wait_durable(struct kvstore *store, struct kvstore_ticket ticket);
 
 /* Asks for the sync without waiting. Cheap; any thread. The listener is called at least once after
@@ -295,9 +296,10 @@ void kvstore_request_sync(struct kvstore *store, struct kvstore_ticket ticket);
 /* True once the ticket's write is on disk; never true after a failed sync. */
 bool kvstore_is_durable(const struct kvstore *store, struct kvstore_ticket ticket);
 
-/* Called by a background thread, or one in kvstore_wait_durable, no lock held, after each sync of a file: all of its writes up to
- * `position` are on disk (KV_OK), or the sync failed (KV_NOT_DURABLE, position UINT64_MAX: nothing
- * that was not reported durable before will ever be). One listener a store; set before use. */
+/* Called by a background thread, or one in kvstore_wait_durable, no lock held, after each sync of a
+ * file: all of its writes up to `position` are on disk (KV_OK), or the sync failed (KV_NOT_DURABLE,
+ * position UINT64_MAX: nothing that was not reported durable before will ever be). One listener a
+ * store; set before use. */
 typedef void (*kvstore_sync_listener)(void *context, uint32_t file, uint64_t position,
                                       enum kv_status status);
 void kvstore_set_sync_listener(struct kvstore *store, kvstore_sync_listener listener,
@@ -316,10 +318,10 @@ enum kv_status kvstore_compact(struct kvstore *store, uint32_t file, struct kv_e
 void kvstore_fork_begin(struct kvstore *store);
 void kvstore_fork_end(struct kvstore *store); /* in the parent */
 
-/* In the child, which then may call kvstore_get, kvstore_scan and kvstore_prefetch, and nothing else: it
- * sees the entries as they were at the fork, whatever the parent does since (its index is a copy, and
- * records stay where they are in the log, mapped or open). It has no cache, and with a mapping none
- * of these allocates. End it with _exit(2). */
+/* In the child, which then may call kvstore_get, kvstore_scan and kvstore_prefetch, and nothing
+ * else: it sees the entries as they were at the fork, whatever the parent does since (its index is
+ * a copy, and records stay where they are in the log, mapped or open). It has no cache, and with a
+ * mapping none of these allocates. End it with _exit(2). */
 void kvstore_fork_in_child(struct kvstore *store);
 
 /* Facts ---------------------------------------------------------------------------------------- */

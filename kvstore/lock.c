@@ -12,11 +12,11 @@
 
 #define CACHE_LINE_BYTES 64
 
-/* Most operations hold a lock for less than a microsecond, but a thread that sleeps for one costs two
- * context switches and a wake-up: some 5 us, paid by who holds the lock, too. So a thread tries for as
- * long at most before it sleeps, and for less the more often that was in vain lately: when holders
- * are not running, or those who sleep already are served first. The least is what one short operation
- * takes. A success moves the time by 1/4 of the way up, a failure by 1/8 down. */
+/* Most operations hold a lock for less than a microsecond, but a thread that sleeps for one costs
+ * two context switches and a wake-up: some 5 us, paid by who holds the lock, too. So a thread tries
+ * for as long at most before it sleeps, and for less the more often that was in vain lately: when
+ * holders are not running, or those who sleep already are served first. The least is what one short
+ * operation takes. A success moves the time by 1/4 of the way up, a failure by 1/8 down. */
 #define SPIN_MAX_NS    5000u
 #define SPIN_MIN_NS    300u
 #define PAUSES_PER_TRY 4u
@@ -87,8 +87,8 @@ static int rwlock_init(union lock *lock, int preference)
     return result;
 }
 
-/* The price of this preference is that no thread may take a read lock twice, which the lock order of
- * the engine forbids anyway. */
+/* The price of this preference is that no thread may take a read lock twice, which the lock order
+ * of the engine forbids anyway. */
 static int writer_rwlock_init(union lock *lock)
 {
     return rwlock_init(lock, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);

@@ -59,8 +59,8 @@ static enum kv_status make_accessible(struct logfile *log, enum kvstore_io io, u
     return KV_OK;
 }
 
-/* Makes bytes of the header part of the file that belong at the offset. With a mapping they are there
- * already. */
+/* Makes bytes of the header part of the file that belong at the offset. With a mapping they are
+ * there already. */
 static int put_header(const struct logfile *log, const uint8_t *bytes, uint64_t size,
                       uint64_t offset)
 {
@@ -202,8 +202,8 @@ static const uint8_t *bytes_at(const struct logfile *log, enum window window, ui
 }
 
 /* Readers without the lock too (logfile.h). Who has an offset from the index sees a tail beyond the
- * record there, since that was written first; and what lies before a tail that was seen is there, as
- * a window that reads ahead needs it. */
+ * record there, since that was written first; and what lies before a tail that was seen is there,
+ * as a window that reads ahead needs it. */
 static uint64_t end_of(const struct logfile *log)
 {
     return __atomic_load_n(&log->tail, __ATOMIC_ACQUIRE);
@@ -217,9 +217,9 @@ static uint64_t end_of_key(const uint8_t *at, const struct record *record)
     return (uint64_t)((const uint8_t *)record->key.data - at) + record->key.size;
 }
 
-/* The calls below are kept out of the functions that a mapping uses, which are to cost nothing more.
- * This one reads and parses by turns until what the bytes in the window ask for is there too: also if a read
- * that is repeated gives other bytes, nothing outside of them is looked at. */
+/* The calls below are kept out of the functions that a mapping uses, which are to cost nothing
+ * more. This one reads and parses by turns until what the bytes in the window ask for is there too:
+ * also if a read that is repeated gives other bytes, nothing outside of them is looked at. */
 __attribute__((noinline)) static enum record_verdict
 parse_by_call(const struct logfile *log, enum window window, enum extent extent, uint64_t offset,
               uint64_t end, struct record *record, uint64_t *size_bytes)

@@ -105,8 +105,8 @@ int logfile_flush_and_forget(const struct logfile *log);
 int logfile_sync(const struct logfile *log);
 
 /* Notes in the header that everything before synced_offset is on disk. The note itself gets there
- * with a later sync, so never before what it speaks of. -1 and errno: it could not be written (never
- * with a mapping); log->progress has it all the same, and the next note repeats it. */
+ * with a later sync, so never before what it speaks of. -1 and errno: it could not be written
+ * (never with a mapping); log->progress has it all the same, and the next note repeats it. */
 int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t version_floor);
 
 #endif

@@ -13,17 +13,17 @@
 #define GROWTH_MIN_BYTES LOGTAIL_UNIT_BYTES
 #define GROWTH_MAX_BYTES (UINT64_C(64) << 20)
 
-/* Pages are brought in ahead of the tail, so many bytes at most and no more than a share of what the
- * log has, in steps: a fault for each page costs up to three times as much. And the first sync
+/* Pages are brought in ahead of the tail, so many bytes at most and no more than a share of what
+ * the log has, in steps: a fault for each page costs up to three times as much. And the first sync
  * after a step writes all of its pages: the others before the next step then meet disk blocks that
  * were written already, and the file system has nothing to note about the file. */
 #define POPULATE_SHARE     8u
 #define POPULATE_MAX_BYTES (UINT64_C(64) << 10)
 
 /* Records of so many bytes and more are written with calls, also where there is a mapping: then the
- * kernel need not fill the pages with zeros first, nor fault for each, nor, when they are synced, tell
- * every CPU that they are clean. With 64 KiB that is half of the CPU time of a put; with 4 KiB the call
- * costs as much as it saves. */
+ * kernel need not fill the pages with zeros first, nor fault for each, nor, when they are synced,
+ * tell every CPU that they are clean. With 64 KiB that is half of the CPU time of a put; with 4 KiB
+ * the call costs as much as it saves. */
 #define CALL_MIN_BYTES (UINT64_C(16) << 10)
 
 /* Room ----------------------------------------------------------------------------------------- */

@@ -31,8 +31,8 @@ static enum record_verdict verify_mapped(const struct logfile *log, const struct
     return RECORD_VALID;
 }
 
-/* Brings the whole record of a lookup that found one, sound. Holds: the file's lock, or a place among
- * the readers without one. */
+/* Brings the whole record of a lookup that found one, sound. Holds: the file's lock, or a place
+ * among the readers without one. */
 __attribute__((always_inline)) static inline enum kv_status
 verify_in(const struct kvstore *store, struct datafile *file, const struct generation *generation,
           enum window window, struct lookup *lookup)
@@ -83,8 +83,8 @@ enum kv_status copy_found(const struct record *record, void *buffer, size_t capa
     return KV_OK;
 }
 
-/* Can be relied on that the lookup found nothing? KV_NOT_FOUND if so, else KV_CORRUPT, KV_IO. Holds:
- * as verify_in. */
+/* Can be relied on that the lookup found nothing? KV_NOT_FOUND if so, else KV_CORRUPT, KV_IO.
+ * Holds: as verify_in. */
 static enum kv_status explain_absence(const struct kvstore *store, struct datafile *file,
                                       const struct lookup *lookup)
 {
@@ -111,7 +111,8 @@ read_found(const struct kvstore *store, struct datafile *file, const struct gene
     return live ? copy_found(&lookup->record, buffer, capacity, entry) : KV_NOT_FOUND;
 }
 
-/* False: to be done with the lock. Kept out of kvstore_get, which is to cost nothing more for it. */
+/* False: to be done with the lock. Kept out of kvstore_get, which is to cost nothing more for
+ * it. */
 __attribute__((noinline)) static bool get_without_lock(struct kvstore *store, struct place place,
                                                        struct kv_slice key, void *buffer,
                                                        size_t capacity, struct kvstore_entry *entry,
@@ -180,8 +181,8 @@ enum kv_status kvstore_get(struct kvstore *store, struct kv_slice key, void *buf
 
 /* Writing -------------------------------------------------------------------------------------- */
 
-/* Can what was found, or that nothing was, be relied on? KV_OK, KV_CORRUPT, KV_IO. Holds: the file's
- * lock. */
+/* Can what was found, or that nothing was, be relied on? KV_OK, KV_CORRUPT, KV_IO. Holds: the
+ * file's lock. */
 static enum kv_status verify_write(struct write *write)
 {
     if (write->lookup.found)

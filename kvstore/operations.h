@@ -21,8 +21,8 @@ struct write {
 };
 
 /* KV_OK: the lock is held until write_end, which gives back the status it is given. Otherwise
- * (KV_BAD_KEY, KV_READ_ONLY, KV_CORRUPT, KV_IO) nothing is held. blind: what was there does not matter,
- * even if it is damaged. */
+ * (KV_BAD_KEY, KV_READ_ONLY, KV_CORRUPT, KV_IO) nothing is held. blind: what was there does not
+ * matter, even if it is damaged. */
 enum kv_status write_begin(struct kvstore *store, struct kv_slice key, bool blind,
                            struct write *write);
 enum kv_status write_end(struct write *write, enum kv_status status);
@@ -38,8 +38,8 @@ enum kv_status write_check(const struct write *write, const struct kvstore_put_o
 uint64_t write_expiry(const struct write *write, const struct kvstore_put_options *options);
 
 /* Loads and verifies the entry that was found, of which anything but its being there is about to be
- * used: KV_OK, KV_CORRUPT or KV_IO. lookup->record is as before, but for where its bytes may lie: in
- * `window` if not in the mapping. Holds: the file's lock, shared or not. */
+ * used: KV_OK, KV_CORRUPT or KV_IO. lookup->record is as before, but for where its bytes may lie:
+ * in `window` if not in the mapping. Holds: the file's lock, shared or not. */
 enum kv_status verify_found(const struct kvstore *store, struct datafile *file, enum window window,
                             struct lookup *lookup);
 

@@ -3,8 +3,8 @@
 #include "common/pause.h"
 #include "kvstore/readers.h"
 
-/* Moving an item takes some ten nanoseconds, splitting a segment a microsecond or two: a lookup that
- * has failed so often has met a writer that was preempted, or one writer after the other. */
+/* Moving an item takes some ten nanoseconds, splitting a segment a microsecond or two: a lookup
+ * that has failed so often has met a writer that was preempted, or one writer after the other. */
 #define MAX_RETRIES 64u
 
 /* Looks the key up where nothing is moved meanwhile. */

@@ -8,12 +8,12 @@
  *    large, needs no second look.
  * 4. Leave.
  *
- * That the generation was replaced meanwhile, by a compaction, does not matter: an index that is out
- * of use does not change any more, and its last state was true when it was replaced, which is since
- * the call began.
+ * That the generation was replaced meanwhile, by a compaction, does not matter: an index that is
+ * out of use does not change any more, and its last state was true when it was replaced, which is
+ * since the call began.
  *
- * Lookups are repeated a few times; then the lock is taken after all: no writer can keep a reader for
- * ever.
+ * Lookups are repeated a few times; then the lock is taken after all: no writer can keep a reader
+ * for ever.
  */
 #ifndef MQKV_KVSTORE_OPTIMISTIC_H
 #define MQKV_KVSTORE_OPTIMISTIC_H

@@ -7,10 +7,11 @@
 /* Keys looked at together: as many memory accesses as a core keeps in flight, and more. */
 #define ROUND_KEYS 32u
 
-/* What a lookup of each key will miss in the CPU's cache: its slot in the index, then its record. Both are
- * asked for all keys of a file before the first is needed, so that the misses overlap instead of
- * adding up (Chen, Ailamaki, Gibbons, Mowry, "Improving Hash Join Performance through Prefetching",
- * ICDE 2004). Only hints: what changes before the lookup costs that lookup its miss. */
+/* What a lookup of each key will miss in the CPU's cache: its slot in the index, then its record.
+ * Both are asked for all keys of a file before the first is needed, so that the misses overlap
+ * instead of adding up (Chen, Ailamaki, Gibbons, Mowry, "Improving Hash Join Performance through
+ * Prefetching", ICDE 2004). Only hints: what changes before the lookup costs that lookup its
+ * miss. */
 static void prefetch_file(struct kvstore *store, uint32_t file, const uint32_t *hashes,
                           size_t count)
 {

@@ -10,8 +10,8 @@
  * things to be freed later.
  *
  * What readers may be looking at, and what becomes of it:
- * - the generation in use, with its index and the mapping of its log: a compaction replaces it, waits
- *   (readers_wait), and frees it;
+ * - the generation in use, with its index and the mapping of its log: a compaction replaces it,
+ *   waits (readers_wait), and frees it;
  * - the index: segments are never freed before the whole index, nor are directories that were
  *   replaced, all of which together are smaller than the one in use;
  * - the mapping: never moves while the log grows (logfile.h);
@@ -37,8 +37,8 @@ struct reader;
 struct readers *readers_create(void);
 void readers_free(struct readers *readers);
 
-/* From here until readers_leave nothing is freed that is in reach now. NULL: there is no place. Does
- * not wait; not twice at a time in one thread. */
+/* From here until readers_leave nothing is freed that is in reach now. NULL: there is no place.
+ * Does not wait; not twice at a time in one thread. */
 struct reader *readers_enter(struct readers *readers);
 void readers_leave(struct reader *reader);
 

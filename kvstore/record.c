@@ -98,8 +98,8 @@ uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice 
     return layout.end;
 }
 
-/* Moves as much of the first of `left`'s parts to `to` as there is and has place; empty ones are left
- * out. */
+/* Moves as much of the first of `left`'s parts to `to` as there is and has place; empty ones are
+ * left out. */
 static uint64_t take(struct kv_slice left[], unsigned parts, uint8_t *to, uint64_t room_bytes)
 {
     uint64_t taken = 0;

@@ -14,10 +14,10 @@
  *        .    . key, value, zero bytes up to a multiple of 8
  *
  * A record is valid if its checksum holds, its kind and flags are known, key_bytes and version are
- * not 0, the version is below 2^63, value_bytes of a deletion and the padding are 0, an expiry that follows is not 0, and it
- * ends within the file. A log position whose first RECORD_HEADER_BYTES are all zero is its end. Seeding with salt and
- * offset makes a record valid only in its own file and place: remains of an older file or of a cut
- * tail never look like records.
+ * not 0, the version is below 2^63, value_bytes of a deletion and the padding are 0, an expiry that
+ * follows is not 0, and it ends within the file. A log position whose first RECORD_HEADER_BYTES are
+ * all zero is its end. Seeding with salt and offset makes a record valid only in its own file and
+ * place: remains of an older file or of a cut tail never look like records.
  */
 #ifndef MQKV_KVSTORE_RECORD_H
 #define MQKV_KVSTORE_RECORD_H
@@ -58,14 +58,16 @@ uint64_t record_size(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry);
 
 /* Writes the record at `at`, which has record_size() bytes; the checksum is taken over what was
  * written, not over the source, which may change meanwhile. Key and value sizes are the caller's
- * duty. Returns record_size(). The value may be given in two pieces (append): value, then value_tail. */
+ * duty. Returns record_size(). The value may be given in two pieces (append): value, then
+ * value_tail. */
 uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice value_tail,
                       uint64_t salt, uint64_t offset);
 
-/* The same piece by piece, for a record that is written with calls: `put` gets `size` bytes of it, laid
- * out in `room`, that belong at `at` bytes from its start. If all of it has place in the room, it is
- * put at once; else the checksum is put last, and what is there before is no record. 0, or what `put`
- * gave back that was not 0: then nothing more was put. room_bytes: RECORD_MAX_HEADER_BYTES at least. */
+/* The same piece by piece, for a record that is written with calls: `put` gets `size` bytes of it,
+ * laid out in `room`, that belong at `at` bytes from its start. If all of it has place in the room,
+ * it is put at once; else the checksum is put last, and what is there before is no record. 0, or
+ * what `put` gave back that was not 0: then nothing more was put. room_bytes:
+ * RECORD_MAX_HEADER_BYTES at least. */
 typedef int record_put(void *context, const uint8_t *bytes, uint64_t size, uint64_t at);
 int record_write_pieces(const struct record *record, struct kv_slice value_tail, uint64_t salt,
                         uint64_t offset, uint8_t *room, uint64_t room_bytes, record_put *put,

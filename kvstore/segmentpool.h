@@ -1,15 +1,16 @@
 /*
  * segmentpool: the memory of the segments of all indexes of the process, in blocks of one size.
  *
- * A lookup in a large index begins with a miss in the cache, and with pages of 4 KiB with one in the
- * TLB too. Blocks are therefore cut from chunks of 2 MiB, each of which can be one page: from
+ * A lookup in a large index begins with a miss in the cache, and with pages of 4 KiB with one in
+ * the TLB too. Blocks are therefore cut from chunks of 2 MiB, each of which can be one page: from
  * SEGMENTPOOL_SMALL_CHUNKS chunks on a new one is that from its first byte. Before, and with it a
  * large part of what has been taken, a chunk has pages of 4 KiB, which come as its blocks are used,
  * and the kernel is asked to make one of them when all are in use: little memory stays little, and
  * what a chunk not yet full wastes is at most 1/SEGMENTPOOL_SMALL_CHUNKS of the whole. Where the
  * kernel has no large pages (/sys/kernel/mm/transparent_hugepage/enabled: never), all are small.
  *
- * Blocks that are given back are taken first; a chunk that none is in use of goes back to the system.
+ * Blocks that are given back are taken first; a chunk that none is in use of goes back to the
+ * system.
  *
  * Threads: any, at any time; a mutex of its own, with nothing else taken while it is held. Not in a
  * child forked by a process with other threads.

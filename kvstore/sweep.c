@@ -25,8 +25,8 @@ struct sweeper {
 };
 
 /* Takes the entry of the item out if it has expired, else lowers the bound to its expiry. One that
- * is damaged or can not be read stays, for reads to tell of it. Returns the bytes of the record it took out. Holds: the
- * file's lock for writing. */
+ * is damaged or can not be read stays, for reads to tell of it. Returns the bytes of the record it
+ * took out. Holds: the file's lock for writing. */
 static uint64_t sweep_item(struct kvstore *store, struct datafile *file,
                            const struct index_item *item, uint64_t now_ms, uint64_t *bound_ms)
 {

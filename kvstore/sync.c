@@ -15,12 +15,12 @@
 
 #define MAX_THREADS 8u
 
-/* As long as another sync is to come, the note of what is on disk may lag so far behind: each note is
- * one more page that has to be made writable, protected and written at the next sync. */
+/* As long as another sync is to come, the note of what is on disk may lag so far behind: each note
+ * is one more page that has to be made writable, protected and written at the next sync. */
 #define NOTE_LAG_BYTES (UINT64_C(1) << 20)
 
-/* What sync knows of one data file. Covered by sync.mutex; what is atomic is written under it and read
- * by anybody. */
+/* What sync knows of one data file. Covered by sync.mutex; what is atomic is written under it and
+ * read by anybody. */
 struct sync_file {
     bool queued;               /* in the ready queue */
     bool busy;                 /* somebody has the slot */
@@ -364,8 +364,8 @@ void sync_free(struct sync *sync)
 void sync_within_interval(struct sync *sync, uint32_t number)
 {
     struct sync_file *file = &sync->files[number];
-    /* The writer has appended before, and take_due looks for it after the same exchange: the file is
-     * either dirty to that look, or timed here. */
+    /* The writer has appended before, and take_due looks for it after the same exchange: the file
+     * is either dirty to that look, or timed here. */
     if (atomic_exchange(&file->timed, true))
         return;
     uint64_t due_ns =
@@ -384,8 +384,8 @@ static bool is_durable(const struct sync_file *file, uint64_t position)
 }
 
 /* Queues the file, unless the sync that is under way will do. A position that is durable already is
- * queued too: the listener is told again, without a sync. Returns the number of the sync that will do.
- * Holds: mutex. */
+ * queued too: the listener is told again, without a sync. Returns the number of the sync that will
+ * do. Holds: mutex. */
 static uint32_t want_sync(struct sync *sync, uint32_t number, uint64_t position)
 {
     const struct sync_file *file = &sync->files[number];
@@ -397,8 +397,8 @@ static uint32_t want_sync(struct sync *sync, uint32_t number, uint64_t position)
     return file->started + 1;
 }
 
-/* Who would wait for a sync that nobody does or is to do, does it: no thread has to be woken for it,
- * and none then wakes this one. Holds: mutex; released. */
+/* Who would wait for a sync that nobody does or is to do, does it: no thread has to be woken for
+ * it, and none then wakes this one. Holds: mutex; released. */
 static void sync_here(struct sync *sync, uint32_t number)
 {
     sync->files[number].busy = true;
@@ -407,8 +407,9 @@ static void sync_here(struct sync *sync, uint32_t number)
     sync_release_slot(sync, number);
 }
 
-/* Which sync will do is asked again after each wake-up: one that had the slot but was not announced yet
- * may turn out to have begun before the write, and then the next one will do. Holds: mutex; released. */
+/* Which sync will do is asked again after each wake-up: one that had the slot but was not announced
+ * yet may turn out to have begun before the write, and then the next one will do. Holds: mutex;
+ * released. */
 static void sleep_until_synced(struct sync *sync, uint32_t number, uint64_t position)
 {
     struct sync_file *file = &sync->files[number];

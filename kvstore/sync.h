@@ -1,13 +1,13 @@
 /*
- * sync: group commit. Whoever wrote says what shall be on disk (a ticket), and one fdatasync at a time a
- * data file covers everything appended before it began. Sync threads call it, so that who only asks
- * (kvstore_request_sync) never sleeps; who waits (kvstore_wait_durable) calls it itself if the file is
- * at rest, and else sleeps until the sync that covers its write, and no earlier one, wakes it. As many
- * files are synced in parallel as there are threads; threads are started when there is work for them
- * and sleep without wake-ups when there is none.
+ * sync: group commit. Whoever wrote says what shall be on disk (a ticket), and one fdatasync at a
+ * time a data file covers everything appended before it began. Sync threads call it, so that who
+ * only asks (kvstore_request_sync) never sleeps; who waits (kvstore_wait_durable) calls it itself
+ * if the file is at rest, and else sleeps until the sync that covers its write, and no earlier one,
+ * wakes it. As many files are synced in parallel as there are threads; threads are started when
+ * there is work for them and sleep without wake-ups when there is none.
  *
- * The note in the file's header of what is on disk (logfile_note_progress) is made with the syncs of
- * the interval. Those in between, of writes that somebody waits for, leave it as it is, up to a
+ * The note in the file's header of what is on disk (logfile_note_progress) is made with the syncs
+ * of the interval. Those in between, of writes that somebody waits for, leave it as it is, up to a
  * megabyte: it is a second page for each sync to write, and nothing that was promised rests on it.
  *
  * After a failed fdatasync the kernel may have dropped the pages it could not write, and a second

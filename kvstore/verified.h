@@ -27,8 +27,8 @@ struct verified {
 void verified_init(struct verified *verified, uint64_t log_bytes);
 void verified_free(struct verified *verified);
 
-/* The record at offset has size_bytes; smaller ones than VERIFIED_MIN_BYTES are never noted (and are
- * no business of the first two, which the others call). */
+/* The record at offset has size_bytes; smaller ones than VERIFIED_MIN_BYTES are never noted (and
+ * are no business of the first two, which the others call). */
 void verified_note_large(const struct verified *verified, uint64_t offset);
 bool verified_has_large(const struct verified *verified, uint64_t offset);
 

@@ -1,14 +1,14 @@
 /*
- * window: stretches of a log file that a thread has read with system calls, where the store does that
- * instead of mapping its files (KVSTORE_IO_PREAD). Each thread has one window for each use below, so
- * that what it looked up stays while it reads something else; memory is allocated at the first use
- * and freed with the thread. Between operations a thread keeps at most WINDOW_KEPT_BYTES a window
- * (window_end; the compactor keeps that of its last walk); during one, a window is as large as the
- * largest record that is read (kvstore_options).
+ * window: stretches of a log file that a thread has read with system calls, where the store does
+ * that instead of mapping its files (KVSTORE_IO_PREAD). Each thread has one window for each use
+ * below, so that what it looked up stays while it reads something else; memory is allocated at the
+ * first use and freed with the thread. Between operations a thread keeps at most WINDOW_KEPT_BYTES
+ * a window (window_end; the compactor keeps that of its last walk); during one, a window is as
+ * large as the largest record that is read (kvstore_options).
  *
  * A window says nothing about whose bytes it holds: an operation forgets what an earlier one left
- * before it reads. Within one operation, under the file's lock or as a reader without one (readers.h),
- * bytes before the tail do not change.
+ * before it reads. Within one operation, under the file's lock or as a reader without one
+ * (readers.h), bytes before the tail do not change.
  *
  * Threads: a window is its thread's own. Bytes stay until the next call for the same window.
  */

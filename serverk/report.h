@@ -10,9 +10,9 @@
 #include "common/status.h"
 #include "serverk/service.h"
 
-/* One object with the named section ("server", "operations", "latency", "files", "cache", "sessions") as its
- * member, or with all if `section` is empty. KV_NOT_FOUND: there is no such section; KV_NO_MEMORY.
- * *text is to be freed. */
+/* One object with the named section ("server", "operations", "latency", "files", "cache",
+ * "sessions") as its member, or with all if `section` is empty. KV_NOT_FOUND: there is no such
+ * section; KV_NO_MEMORY. *text is to be freed. */
 enum kv_status report_json(const struct service *service, struct kv_slice section, char **text,
                            size_t *size);
 

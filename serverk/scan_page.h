@@ -19,9 +19,8 @@ struct scan_page {
     bool keys_only;
     size_t refused_bytes; /* of what found no room: an entry, or with ATOMIC a file; 0: nothing */
     uint64_t next;        /* the cursor to go on with; 0: all was visited */
-    uint64_t
-        bad_offset; /* of the record in its data file that ended the page: KV_CORRUPT, KV_IO; the
-                             entries before it are there, and next is past it. 0: there is none */
+    uint64_t bad_offset;  /* of the record in its data file that ended the page: KV_CORRUPT, KV_IO;
+                             the entries before it are there, and next is past it. 0: none did */
 };
 
 /* Whether a page of this scan of this store may keep its worker so long that another should be awake. */

@@ -1,6 +1,6 @@
 /*
- * allocator: memory for values of any size, from one of three allocators behind one interface. Usable
- * alone (build/liballocator.a): it knows nothing of stores.
+ * allocator: memory for values of any size, from one of three allocators behind one interface.
+ * Usable alone (build/liballocator.a): it knows nothing of stores.
  *
  *   system        the C library's malloc, or what stands in for it (LD_PRELOAD)
  *   locked        best fit over one free list, behind one mutex
@@ -12,11 +12,11 @@
  * blocks costs a walk of up to n for each allocation and each release. They are here to be measured
  * and compared: for speed take `system`.
  *
- * As in the study, with `thread-local` a block that is freed joins the list of the thread that frees
- * it, wherever it was allocated, and neighbours that are free in different lists never merge. That
- * is what makes it grow beyond `locked`. Not as in the study, a thread that ends loses nothing:
- * its list joins a common one, which the next thread that finds no fit in its own takes over whole
- * before it asks for more memory.
+ * As in the study, with `thread-local` a block that is freed joins the list of the thread that
+ * frees it, wherever it was allocated, and neighbours that are free in different lists never merge.
+ * That is what makes it grow beyond `locked`. Not as in the study, a thread that ends loses
+ * nothing: its list joins a common one, which the next thread that finds no fit in its own takes
+ * over whole before it asks for more memory.
  *
  * Both grow a segment of their own, never past what was in use at one time and its fragments, and
  * give nothing back to the system until the process ends (kvstore/allocator/segment.h).

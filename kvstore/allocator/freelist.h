@@ -40,7 +40,8 @@ size_t block_bytes_for(size_t payload_bytes);
 /* Makes a live block of memory that is in no list; gives the caller's part of it. */
 void *block_start(void *memory, size_t block_bytes);
 
-/* The live block whose part for the caller this is. Ends the process with a message if it is none. */
+/* The live block whose part for the caller this is. Ends the process with a message if it is
+ * none. */
 struct block *block_of(void *payload);
 
 /* Cuts what a live block has beyond block_bytes into a live block of its own; NULL: too little. */

@@ -4,7 +4,8 @@
 #include "kvstore/allocator/blocks.h"
 #include "kvstore/allocator/heap.h"
 
-/* What a thread has; known to the others, for the statistics alone, from its first call to its end. */
+/* What a thread has; known to the others, for the statistics alone, from its first call to its
+ * end. */
 struct local {
     struct free_list list;
     bool is_known;
@@ -14,7 +15,8 @@ struct local {
 
 static _Thread_local struct local own;
 
-/* Has the common list. Its mutex covers who is known, too, and is never held while the segment grows. */
+/* Has the common list. Its mutex covers who is known, too, and is never held while the segment
+ * grows. */
 static struct heap heap = HEAP_INITIALIZER;
 static struct local *known;
 

@@ -1,5 +1,6 @@
 /*
- * layout: what the data files of a store have in common, found out even if some are damaged or gone.
+ * layout: what the data files of a store have in common, found out even if some are damaged or
+ * gone.
  */
 #ifndef MQKV_KVSTORE_KVCHECK_LAYOUT_H
 #define MQKV_KVSTORE_KVCHECK_LAYOUT_H

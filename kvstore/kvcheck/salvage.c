@@ -119,7 +119,7 @@ static void close_store(struct salvage *salvage, bool keep)
         close(salvage->out_fd);
 }
 
-/* Copying --------------------------------------------------------------------------------------- */
+/* Copying -------------------------------------------------------------------------------------- */
 
 static enum kv_status copy_record(struct salvage *salvage, const struct record *record,
                                   struct kv_error *error)

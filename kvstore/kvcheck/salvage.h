@@ -1,9 +1,9 @@
 /*
- * salvage: kvcheck --salvage OUT: the newest intact record of every key, with its version and expiry,
- * in a new store.
+ * salvage: kvcheck --salvage OUT: the newest intact record of every key, with its version and
+ * expiry, in a new store.
  *
- * A key whose newest record was damaged comes back with an older value, if that is still in the log,
- * or, if what was damaged was its deletion, at all: the log has no way to tell.
+ * A key whose newest record was damaged comes back with an older value, if that is still in the
+ * log, or, if what was damaged was its deletion, at all: the log has no way to tell.
  */
 #ifndef MQKV_KVSTORE_KVCHECK_SALVAGE_H
 #define MQKV_KVSTORE_KVCHECK_SALVAGE_H
@@ -12,8 +12,9 @@
 #include "kvstore/kvcheck/layout.h"
 #include "kvstore/kvcheck/report.h"
 
-/* Makes the store in `out`, a directory that does not exist yet, or is empty. Says on report->stream
- * what was lost and what was saved. On failure the data files made so far are removed. */
+/* Makes the store in `out`, a directory that does not exist yet, or is empty. Says on
+ * report->stream what was lost and what was saved. On failure the data files made so far are
+ * removed. */
 enum kv_status salvage_store(int dir_fd, const struct layout *layout, const char *out,
                              struct report *report, struct kv_error *error);
 

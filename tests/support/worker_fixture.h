@@ -1,7 +1,7 @@
 /*
- * worker_fixture: a worker of serverk with everything it needs, in the process of the test: a store, lanes,
- * sessions, a commit queue, but no threads of the daemon. Whatever fails that is not under test
- * ends the test.
+ * worker_fixture: a worker of serverk with everything it needs, in the process of the test: a
+ * store, lanes, sessions, a commit queue, but no threads of the daemon. Whatever fails that is not
+ * under test ends the test.
  */
 #ifndef MQKV_TESTS_SUPPORT_WORKER_FIXTURE_H
 #define MQKV_TESTS_SUPPORT_WORKER_FIXTURE_H

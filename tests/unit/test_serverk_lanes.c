@@ -1,4 +1,5 @@
-/* lane_plan and lanes: queues within the kernel's limits, the claim to a name, and who gets which lane. */
+/* lane_plan and lanes: queues within the kernel's limits, the claim to a name, and who gets which
+ * lane. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
