@@ -297,6 +297,31 @@ enum kv_status kvstore_close(struct kvstore *store, struct kv_error *error)
     return status;
 }
 
+/* All files ----------------------------------------------------------------------------------- */
+
+static struct kvstore_ticket latest_ticket(const struct kvstore *store, uint32_t number)
+{
+    struct kvstore_ticket ticket = {number, atomic_load(&store->files[number].appended_bytes)};
+    return ticket;
+}
+
+enum kv_status kvstore_sync(struct kvstore *store)
+{
+    if (!store->sync)
+        return KV_OK;
+    /* All are asked for first, so that they run in parallel. */
+    for (uint32_t number = 0; number < store->datafiles; number++)
+        if (!kvstore_is_durable(store, latest_ticket(store, number)))
+            kvstore_request_sync(store, latest_ticket(store, number));
+    enum kv_status first_failure = KV_OK;
+    for (uint32_t number = 0; number < store->datafiles; number++) {
+        enum kv_status status = kvstore_wait_durable(store, latest_ticket(store, number));
+        if (first_failure == KV_OK)
+            first_failure = status;
+    }
+    return first_failure;
+}
+
 /* Facts ---------------------------------------------------------------------------------------- */
 
 uint32_t kvstore_datafiles(const struct kvstore *store)
