@@ -2,8 +2,11 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "common/clock.h"
 
 /* Where a request stands that is not led by its own thread. */
 enum request_turn {
@@ -114,6 +117,7 @@ static void enqueue(struct channel *channel, struct request *request)
     else
         channel->first = request;
     channel->last = request;
+    channel->request_count++;
 }
 
 /* Moves the arrivals to the leader's list, in the order in which they came. */
@@ -181,6 +185,7 @@ static void dismiss_finished(struct channel *channel, const struct request *own,
     struct request *request = channel->first;
     channel->first = NULL;
     channel->last = NULL;
+    channel->request_count = 0;
     while (request) {
         struct request *following = request->following;
         if (!request->finished)
@@ -277,7 +282,36 @@ static void rotate(struct channel *channel)
     if (!first->following)
         return;
     channel->first = first->following;
+    channel->request_count--;
     enqueue(channel, first);
+}
+
+/* Gives those that were just served a moment to come back. Polling is what `--spin off` forbids, and does
+ * harm where yields go to other programs. */
+static void await_company(struct channel *channel)
+{
+    uint64_t patience_ns = company_patience_ns(&channel->company, channel->request_count);
+    if (patience_ns == 0 || channel->settings->spin.mode == WIRE_SPIN_OFF ||
+        wire_yielding_is_muted())
+        return;
+    uint64_t until_ns = clock_monotonic_ns() + patience_ns;
+    do {
+        sched_yield();
+        collect_arrivals(channel);
+    } while (channel->request_count < channel->company.expected && clock_monotonic_ns() < until_ns);
+}
+
+/* Sends the message that was packed, or goes on with it, until it is answered. */
+static enum kv_status see_through(struct channel *channel, uint64_t deadline_ms)
+{
+    struct round *round = &channel->round;
+    bool timed = company_matters(&channel->company, channel->request_count);
+    uint64_t began_ns = timed ? clock_monotonic_ns() : 0;
+    enum kv_status status = round_complete(round, &channel->connection, deadline_ms);
+    collect_arrivals(channel);
+    company_note(&channel->company, round->full ? round->part_count : channel->request_count,
+                 timed ? clock_monotonic_ns() - began_ns : 0);
+    return status;
 }
 
 /* Packs a message, if none is on its way, and sees it through, until the earliest deadline. */
@@ -293,7 +327,7 @@ static void advance(struct channel *channel)
     }
     status = prepare_message(channel, deadline_ms);
     if (status == KV_OK && channel->round.in_flight)
-        status = round_complete(&channel->round, &channel->connection, deadline_ms);
+        status = see_through(channel, deadline_ms);
     if (status == KV_OK)
         rotate(channel);
     else
@@ -321,6 +355,8 @@ static void lead(struct channel *channel, struct request *own)
     while (!own->finished) {
         wake(channel, &to_wake);
         collect_arrivals(channel);
+        if (!channel->round.in_flight)
+            await_company(channel);
         advance(channel);
         dismiss_finished(channel, own, &to_wake);
     }

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "clientk/company.h"
 #include "clientk/connection.h"
 #include "clientk/request.h"
 #include "clientk/round.h"
@@ -39,7 +40,9 @@ struct channel {
     _Alignas(CACHE_LINE_BYTES) const struct settings *settings;
     struct connection connection;
     struct request *first, *last; /* requests in the order of arrival; the leader's own too */
+    unsigned request_count;       /* of that list */
     struct round round;
+    struct company company;
 
     /* Written by the leader, read by anybody. */
     _Atomic uint64_t messages, operations, reconnects;

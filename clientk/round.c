@@ -69,6 +69,7 @@ static enum batch_verdict pack_all(struct round *round, struct connection *conne
                                    struct request *first)
 {
     round->part_count = 0;
+    round->full = false;
     if (!batch_begin(&round->batch, connection, 0, connection->room.bytes))
         return BATCH_NO_MEMORY;
     for (struct request *request = first; request; request = request->following) {
@@ -78,7 +79,8 @@ static enum batch_verdict pack_all(struct round *round, struct connection *conne
         enum batch_verdict verdict = pack_request(round, connection, request);
         if (round->batch.count == packed_before)
             request_finish_if_done(request);
-        if (verdict == BATCH_FULL)
+        round->full = verdict == BATCH_FULL;
+        if (round->full)
             return BATCH_ADDED;
         if (verdict != BATCH_ADDED)
             return verdict;

@@ -32,6 +32,7 @@ struct round {
     struct exchange exchange;
     struct round_part parts[ROUND_MAX_PARTS];
     unsigned part_count;
+    bool full; /* a request did not fit, or not as a whole */
 };
 
 /* Packs a message from the list of requests that `first` heads. Operations that need no message get

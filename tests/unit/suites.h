@@ -91,6 +91,7 @@ Suite *suite_program_workload(void);
 /* clientk */
 Suite *suite_clientk_batch(void);
 Suite *suite_clientk_calls(void);
+Suite *suite_clientk_company(void);
 Suite *suite_clientk_failures(void);
 Suite *suite_clientk_interruption(void);
 Suite *suite_clientk_key_set(void);
