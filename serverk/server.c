@@ -220,26 +220,23 @@ enum kv_status server_start(const struct server_options *options, struct server 
 
 /* Stop --------------------------------------------------------------------------------------------- */
 
-/* Answers what clients had sent by now. */
-static void finish_received(struct server *server)
-{
-    pool_drain(server->pool);
-    commit_drain(server->service.commit);
-}
-
 /* Undoes server_start as far as it came. The names go before the store is closed, which takes time:
  * clients then know that they must wait for another daemon. What they sent until they could know is
- * still answered. */
+ * still answered. Replies may wait for a sync even where the pool was not started: its first workers can
+ * have served before another could not be started. */
 static enum kv_status release(struct server *server, struct kv_error *error)
 {
     struct service *service = &server->service;
     if (server->pool) {
         pool_stop(server->pool);
-        finish_received(server);
+        pool_drain(server->pool);
+        commit_drain(service->commit);
         lanes_unlink(service->lanes);
-        finish_received(server);
+        pool_drain(server->pool);
         pool_free(server->pool);
     }
+    if (service->commit)
+        commit_drain(service->commit);
     session_table_free(service->sessions);
     enum kv_status status = kvstore_close(service->store, error);
     commit_free(service->commit);
