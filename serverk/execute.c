@@ -158,7 +158,7 @@ static void run_get(struct execution *execution)
         result->value = kv_slice(NULL, entry.value_bytes);
         if (reply_add_placed(execution->reply, result, &place))
             return;
-        result->status = KV_BUFFER_TOO_SMALL; /* its segment is gone */
+        result->status = KV_BUFFER_TOO_SMALL; /* the window does not take it */
         tell_size_only(result, entry.value_bytes);
     } else if (result->status == KV_BUFFER_TOO_SMALL) {
         tell_entry(result, &entry);
@@ -290,7 +290,7 @@ static void run_exchange(struct execution *execution)
         result->value = kv_slice(NULL, execution->found ? old.value_bytes : 0);
         if (reply_add_placed(execution->reply, result, &place))
             return;
-        result->status = KV_IO; /* exchanged, but the client took its segment away */
+        result->status = KV_IO; /* exchanged, but the window does not take the old value */
         tell_size_only(result, old.value_bytes);
     }
     add_plain(execution);
@@ -334,7 +334,7 @@ static void run_scan(struct execution *execution)
         result->value = kv_slice(NULL, used);
         if (reply_add_placed(execution->reply, result, &place))
             return;
-        *result = (struct wire_result){.status = KV_BUFFER_TOO_SMALL}; /* its segment is gone */
+        *result = (struct wire_result){.status = KV_BUFFER_TOO_SMALL}; /* as for GET */
         tell_size_only(result, used);
     }
     add_plain(execution);

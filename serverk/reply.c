@@ -170,12 +170,25 @@ static void add_in_message(struct reply *reply, const struct wire_result *result
     write_room(&reply->cursor, result->value.size);
 }
 
+/* The window does not take the value, which is in the scratch buffer: it goes into the message. */
+static bool add_elsewhere(struct reply *reply, const struct wire_result *result,
+                          const struct reply_place *place)
+{
+    reply->segment = NULL;
+    struct reply_place in_message = reply_place(reply, result->value.size);
+    if (in_message.kind == PLACE_NONE)
+        return false;
+    memcpy(in_message.at, place->at, result->value.size);
+    add_in_message(reply, result, &in_message);
+    return true;
+}
+
 bool reply_add_placed(struct reply *reply, struct wire_result *result,
                       const struct reply_place *place)
 {
     if (place->kind != PLACE_WINDOW)
         add_in_message(reply, result, place);
-    else if (!add_in_window(reply, result, place))
+    else if (!add_in_window(reply, result, place) && !add_elsewhere(reply, result, place))
         return false;
     count_result(reply);
     return true;

@@ -1,8 +1,10 @@
 /* Values larger than a message: in parts both ways, and through the segment, mapped and not. */
 #include <check.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tests/support/one_client_worker.h"
@@ -196,6 +198,50 @@ START_TEST(values_through_the_segment)
 }
 END_TEST
 
+/* The old value is nowhere but in the reply: it must not be lost with the window. A limit on the size of
+ * files stands for a full /dev/shm; the segment is not mapped. */
+START_TEST(an_old_value_that_the_window_refuses_comes_in_pieces)
+{
+    char name[WIRE_QUEUE_NAME_BYTES];
+    struct wire_segment *segment, *servers;
+    struct kv_error error = {0};
+    wire_queue_name(name, fixture.name, WIRE_REPLY_SEGMENT, getpid(), 10);
+    ck_assert_int_eq(wire_segment_create(name, 65536, 0600, &segment, &error), KV_OK);
+    ck_assert_int_eq(wire_segment_open(name, 65536, geteuid(), false, &servers, &error), KV_OK);
+    session_add_segment(only_client.session, servers, name);
+    shm_unlink(name);
+    store_value("large", 20000, 'x');
+
+    struct rlimit limit, before;
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before);
+    limit = before;
+    limit.rlim_cur = 4096;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    struct wire_operation exchange = fixture_operation(WIRE_OP_EXCHANGE, "large", "small");
+    struct wire_header request = fixture_header(&only_client, WIRE_REQUEST, 1), reply;
+    request.window_offset = 8192;
+    request.window_bytes = 40000;
+    fixture_request(&fixture, &request, &exchange);
+    setrlimit(RLIMIT_FSIZE, &before);
+
+    size_t size;
+    uint8_t *whole = fetch_whole(request.request_id, &size);
+    struct read_cursor cursor = read_cursor(whole, size);
+    struct wire_result result;
+    ck_assert_int_eq(wire_get_header(&cursor, &reply), KV_OK);
+    ck_assert_int_eq(wire_get_result(&cursor, &result), KV_OK);
+    ck_assert_int_eq(result.status, KV_OK);
+    ck_assert(result.flags & WIRE_RESULT_FOUND);
+    ck_assert_uint_eq(result.value.size, 20000);
+    ck_assert_int_eq(((const char *)result.value.data)[0], 'x');
+    ck_assert_int_eq(((const char *)result.value.data)[19999], 'x');
+    free(whole);
+    ck_assert_uint_eq(call(fixture_operation(WIRE_OP_EXISTS, "large", "")).value.size, 5);
+    wire_segment_close(segment);
+}
+END_TEST
+
 /* With the server's side mapped (_i 0) and not (_i 1). */
 START_TEST(value_above_the_limit_is_refused)
 {
@@ -231,6 +277,7 @@ Suite *suite_serverk_large(void)
     tcase_add_test(large, a_large_request_comes_in_parts);
     tcase_add_test(large, parts_of_a_foreign_message_are_refused);
     tcase_add_loop_test(large, values_through_the_segment, 0, 2);
+    tcase_add_test(large, an_old_value_that_the_window_refuses_comes_in_pieces);
     tcase_add_loop_test(large, value_above_the_limit_is_refused, 0, 2);
     suite_add_tcase(suite, large);
     return suite;
