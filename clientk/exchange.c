@@ -1,7 +1,8 @@
 #include "clientk/exchange.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "common/copy.h"
 
 /* A buffer that had to grow beyond this for one big answer is given back. */
 #define KEEP_BYTES         ((size_t)256 << 10)
@@ -127,7 +128,7 @@ static enum kv_status take_piece(struct exchange *exchange, struct read_cursor b
         return KV_IO;
     if (!reserve_piece(exchange, part.bytes.size))
         return KV_NO_MEMORY;
-    memcpy(exchange->pieces + part.offset, part.bytes.data, part.bytes.size);
+    copy_bytes(exchange->pieces + part.offset, part.bytes.data, part.bytes.size);
     exchange->pieces_bytes += part.bytes.size;
     if (exchange->pieces_bytes < part.total_bytes) {
         exchange->to_send = true;

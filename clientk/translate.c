@@ -1,8 +1,7 @@
 #include "clientk/translate.h"
 
-#include <string.h>
-
 #include "clientk/value.h"
+#include "common/copy.h"
 
 static unsigned durability_flags(enum clientk_durability durability)
 {
@@ -138,8 +137,8 @@ static enum kv_status copy_value(const struct wire_result *from, const struct ro
     if (from->flags & WIRE_RESULT_IN_SEGMENT) {
         if (!room->segment || !wire_segment_read(room->segment, from->value_offset, to->data, size))
             return KV_IO;
-    } else if (size > 0) {
-        memcpy(to->data, from->value.data, size);
+    } else {
+        copy_bytes(to->data, from->value.data, size);
     }
     value_end(to, size);
     return KV_OK;

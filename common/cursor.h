@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/copy.h"
 #include "common/slice.h"
 
 struct read_cursor {
@@ -87,8 +88,8 @@ static inline uint8_t *write_room(struct write_cursor *cursor, size_t size)
 static inline void write_bytes(struct write_cursor *cursor, const void *data, size_t size)
 {
     uint8_t *room = write_room(cursor, size);
-    if (room && size > 0)
-        memcpy(room, data, size);
+    if (room)
+        copy_bytes(room, data, size);
 }
 
 #define CURSOR_FIELD(bits)                                                              \

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/copy.h"
 #include "kvstore/allocator/allocator.h"
 #include "kvstore/lock.h"
 #include "kvstore/operations.h"
@@ -258,8 +259,7 @@ static struct entry *entry_of(const struct shard *shard, uint32_t hash, const st
     entry->value_bytes = (uint32_t)record->value.size;
     entry->awaited = false;
     memcpy(entry->bytes, record->key.data, record->key.size);
-    if (record->value.size > 0)
-        memcpy(entry->bytes + record->key.size, record->value.data, record->value.size);
+    copy_bytes(entry->bytes + record->key.size, record->value.data, record->value.size);
     return entry;
 }
 

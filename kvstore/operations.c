@@ -1,9 +1,9 @@
 #include "kvstore/operations.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "common/clock.h"
+#include "common/copy.h"
 #include "kvstore/cache.h"
 #include "kvstore/optimistic.h"
 #include "kvstore/readers.h"
@@ -78,8 +78,8 @@ enum kv_status copy_found(const struct record *record, void *buffer, size_t capa
     describe(record, entry);
     if (record->value.size > capacity)
         return KV_BUFFER_TOO_SMALL;
-    if (buffer && record->value.size > 0)
-        memcpy(buffer, record->value.data, record->value.size);
+    if (buffer)
+        copy_bytes(buffer, record->value.data, record->value.size);
     return KV_OK;
 }
 

@@ -8,6 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "common/copy.h"
 #include "common/cursor.h"
 #include "kvstore/sizes.h"
 
@@ -53,8 +54,7 @@ static uint32_t checksum(const uint8_t *at, const struct layout *layout, uint64_
 
 static void copy(uint8_t *to, struct kv_slice from)
 {
-    if (from.size > 0)
-        memcpy(to, from.data, from.size);
+    copy_bytes(to, from.data, from.size);
 }
 
 static bool all_zero(const uint8_t *at, uint64_t size)

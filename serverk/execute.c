@@ -1,8 +1,8 @@
 #include "serverk/execute.h"
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "common/copy.h"
 #include "serverk/report.h"
 #include "serverk/scan_page.h"
 
@@ -118,8 +118,7 @@ static void add_copy(struct execution *execution, struct kv_slice bytes)
     struct wire_result *result = &execution->result;
     struct reply_place place = reply_place(execution->reply, bytes.size);
     if (place.kind != PLACE_NONE) {
-        if (bytes.size > 0)
-            memcpy(place.at, bytes.data, bytes.size);
+        copy_bytes(place.at, bytes.data, bytes.size);
         result->value = kv_slice(NULL, bytes.size);
         if (reply_add_placed(execution->reply, result, &place))
             return;

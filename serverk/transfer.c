@@ -2,7 +2,8 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "common/copy.h"
 
 #define PART_FIELD_BYTES 8u /* total_bytes, offset */
 
@@ -81,7 +82,7 @@ static enum kv_status take_part(struct transfer_message *assembly, struct transf
         transfer_free(assembly, budget);
         return KV_BAD_REQUEST;
     }
-    memcpy(assembly->data + assembly->done, part->bytes.data, part->bytes.size);
+    copy_bytes(assembly->data + assembly->done, part->bytes.data, part->bytes.size);
     assembly->done += part->bytes.size;
     return KV_OK;
 }
@@ -132,7 +133,7 @@ bool transfer_store(struct transfers *transfers, struct transfer_budget *budget,
         transfer_cancel(transfers, budget);
         return false;
     }
-    memcpy(copy, data, size);
+    copy_bytes(copy, data, size);
     pthread_mutex_lock(&transfers->lock);
     struct transfer_message *place = transfers->stored;
     while (place->data) /* the reservation says that one is free */

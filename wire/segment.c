@@ -4,10 +4,11 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "common/copy.h"
 
 /* Memory is asked for in steps of so many bytes, so that few accesses have to ask. */
 #define BACKING_STEP_BYTES (256u * 1024u)
@@ -195,8 +196,8 @@ bool wire_segment_read(const struct wire_segment *segment, uint64_t offset, void
         return false;
     if (segment->mapping) {
         const void *from = wire_segment_at(segment, offset, size);
-        if (from && size > 0)
-            memcpy(data, from, size);
+        if (from)
+            copy_bytes(data, from, size);
         return from != NULL;
     }
     uint8_t *at = data;
@@ -220,8 +221,8 @@ bool wire_segment_write(const struct wire_segment *segment, uint64_t offset, con
         return false;
     if (segment->mapping) {
         void *to = wire_segment_at(segment, offset, size);
-        if (to && size > 0)
-            memcpy(to, data, size);
+        if (to)
+            copy_bytes(to, data, size);
         return to != NULL;
     }
     const uint8_t *at = data;

@@ -9,6 +9,7 @@
 
 /* common */
 Suite *suite_common_clock(void);
+Suite *suite_common_copy(void);
 Suite *suite_common_cursor(void);
 Suite *suite_common_error(void);
 Suite *suite_common_escape(void);
