@@ -22,7 +22,7 @@
 
 #define SEGMENTPOOL_CHUNK_BYTES  (UINT64_C(2) << 20)
 #define SEGMENTPOOL_BLOCK_BYTES  4112u
-#define SEGMENTPOOL_SMALL_CHUNKS 12u
+#define SEGMENTPOOL_SMALL_CHUNKS 4u
 
 /* SEGMENTPOOL_BLOCK_BYTES of zeros, aligned to 16. NULL: out of memory. */
 void *segmentpool_take(void);
