@@ -1,6 +1,5 @@
 """What a server uses while its clients are connected and ask for nothing."""
 
-import pathlib
 import shlex
 import subprocess
 import time
@@ -17,7 +16,7 @@ def measure(cases, ledger):
     for case in cases:
         order = [
             (case, system, repeat)
-            for repeat in ledger.repeats("idle")
+            for repeat in ledger.repeats()
             for system in ledger.shuffled(case.systems, "idle", repeat)
         ]
         ledger.measure(
@@ -44,10 +43,9 @@ def _run(case, system, ledger):
             )
             try:
                 time.sleep(CONNECT_S)
-                before_us, switches = _cpu_us(server), server.cost().switches
+                before = server.cost()
                 time.sleep(seconds)
-                used_us = _cpu_us(server) - before_us
-                switches = server.cost().switches - switches
+                after = server.cost()
                 if crowd.poll() is not None:
                     raise HarnessError("the idle clients did not stay connected")
             finally:
@@ -56,12 +54,6 @@ def _run(case, system, ledger):
             return {
                 "threads": clients,
                 "seconds": seconds,
-                "idle_cpu_us_per_s": f"{used_us / seconds:.1f}",
-                "idle_switches_per_s": f"{switches / seconds:.1f}",
+                "idle_cpu_us_per_s": f"{(after.cpu_s - before.cpu_s) * 1e6 / seconds:.1f}",
+                "idle_switches_per_s": f"{(after.switches - before.switches) / seconds:.1f}",
             }
-
-
-def _cpu_us(server):
-    """From the scheduler's own nanoseconds: a tick of /proc/PID/stat would be too coarse."""
-    tasks = pathlib.Path(f"/proc/{server.process.pid}/task").glob("*/schedstat")
-    return sum(int(path.read_text(encoding="ascii").split()[0]) for path in tasks) / 1000
