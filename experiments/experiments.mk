@@ -3,7 +3,7 @@
 #? make experiments   run the studies; PROFILE=quick (default: a minute each) or full (the published minute
 #?                    a point); STUDIES="NAME..." for some only
 #? make bench         mqkv beside Redis, memcached, LMDB, RocksDB, LevelDB and a bare echo: which goals are
-#?                    met, in a good half hour; PROFILE=full: the same sizes, longer and oftener (1.5 hours);
+#?                    met, in about an hour; PROFILE=full: the same, each run longer (1.5 hours);
 #?                    CASES="get-* engines" for some works only
 #? make microbench    instructions and CPU time of each layer's calls; KEEP=1 writes the rows that
 #?                    docs/PERFORMANCE.md shows

@@ -17,7 +17,7 @@ def measure(cases, ledger):
     for case in cases:
         units.setdefault((case.options["threads"], case.options["sync"]), []).append(case)
     order = []
-    for repeat in ledger.repeats("engines"):
+    for repeat in ledger.repeats():
         for unit in ledger.shuffled(units, "engines", repeat):
             for engine in ledger.shuffled(units[unit][0].systems, "engines", repeat, unit):
                 missing = [case for case in units[unit] if ledger.missing(case, engine, repeat)]

@@ -19,7 +19,7 @@ def measure(cases, ledger):
         of_environment = [case for case in cases if case.environment == name]
         order = [
             (case, system, repeat)
-            for repeat in ledger.repeats("loads")
+            for repeat in ledger.repeats()
             for case in ledger.shuffled(of_environment, name, repeat)
             for system in ledger.shuffled(case.systems, name, repeat, case.name)
         ]

@@ -57,7 +57,7 @@ def steps(cases, profile, earlier_rows, done_rows):
     counted = set()
     for case in cases:
         for system in case.systems:
-            for repeat in profile.repeats_of(case.kind):
+            for repeat in profile.every():
                 key = run_key(case.name, system, repeat)
                 if key in done or key in counted:
                     continue

@@ -23,7 +23,7 @@ def measure(cases, ledger):
     keys = ledger.profile.size(case.options["keys"])
     order = [
         (case, system, repeat)
-        for repeat in ledger.repeats("population")
+        for repeat in ledger.repeats()
         for system in ledger.shuffled(systems, "population", repeat)
     ]
     ledger.measure(

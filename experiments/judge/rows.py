@@ -20,14 +20,11 @@ COLUMNS = (
     "steal_pct,foreign_cpu_pct,load_average,took_s,commit,programs,failure"
 ).split(",")
 
-SLOW_KINDS = ("population", "idle", "engines")  # of cases: a run takes many times measure_s
-
 
 @dataclass(frozen=True)
 class Profile:
     name: str
     repeats: int
-    slow_repeats: int  # of SLOW_KINDS
     warmup_s: float
     measure_s: float
 
@@ -36,16 +33,17 @@ class Profile:
         that only shows that everything works."""
         return max(number // 100, 1) if self.name == "smoke" else number
 
-    def repeats_of(self, kind):
-        return range(1, (self.slow_repeats if kind in SLOW_KINDS else self.repeats) + 1)
+    def every(self):
+        """The numbers of the repeats."""
+        return range(1, self.repeats + 1)
 
 
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile("smoke", 1, 1, 0, 0.1),
-        Profile("quick", 5, 3, 0.2, 0.8),
-        Profile("full", 5, 5, 1, 5),
+        Profile("smoke", 1, 0, 0.1),
+        Profile("quick", 5, 0.2, 0.8),
+        Profile("full", 5, 1, 5),
     )
 }
 
@@ -74,7 +72,7 @@ class Ledger:
             (case.name, system, repeat): run_key(case.name, system, repeat)
             for case in cases
             for system in case.systems
-            for repeat in profile.repeats_of(case.kind)
+            for repeat in profile.every()
         }
         keys = set(runs.values())
         earlier = [row for row in results.rows() if key_of(row) in keys]
@@ -86,8 +84,8 @@ class Ledger:
     def missing(self, case, system, repeat):
         return (case.name, system, repeat) not in self.done
 
-    def repeats(self, kind):
-        return self.profile.repeats_of(kind)
+    def repeats(self):
+        return self.profile.every()
 
     def shuffled(self, things, *salt):
         """The same for the same seed and salt, so that a resumed run keeps its order."""

@@ -20,7 +20,7 @@ SECONDS = {"rest": 0.5, "growth": 1, "compaction": 2}  # times the profile's mea
 def measure(cases, ledger):
     order = [
         (case, "mqkv", repeat)
-        for repeat in ledger.repeats("stalls")
+        for repeat in ledger.repeats()
         for case in ledger.shuffled(cases, "stalls", repeat)
     ]
     ledger.measure(
