@@ -1,22 +1,36 @@
 # The picture of a study: one to six panels, one a metric, as lines over the knob or as bars, with
-# error bars; ratios beside the published ones. All points come from the summary CSV; what they are
-# called, and the axes, from plot.gp beside it (harness/figure.py). plots/draw sets `summary`,
-# `settings`, `picture` and `plots`.
+# error bars; ratios beside the published ones. Where series have groups, a metric is a row of panels,
+# one a group. All points come from the summary CSV; what they are called, and the axes, from plot.gp
+# beside it (harness/figure.py). plots/draw sets `summary`, `settings`, `picture` and `plots`.
 
 load settings
 
 panels = |panel_metric|
-columns = panels > 1 ? 2 : 1
-rows = (panels + columns - 1) / columns
-keys = (kind eq "bars" ? |bar_label| : series_count + published_count)
-key_columns = 3
-entries = keys + (published_count > 0 && kind eq "bars")
-# Gnuplot leaves the first of three out of a row of three that is wider than a panel.
-key_rows = entries == 3 ? 2 : (entries + key_columns - 1) / key_columns
+grouped = group_count > 1
+columns = grouped ? group_count : panels > 1 ? 2 : 1
+rows = grouped ? panels : (panels + columns - 1) / columns
+of_group = 1 # the most series that a group has; those of one style have one name
+do for [i = 1:series_count] { of_group = series_style[i] > of_group ? series_style[i] : of_group }
+array line_label[of_group]
+do for [i = 1:series_count] { line_label[series_style[i]] = series_label[i] }
+# The key: our lines or bars, then the published ones. Gnuplot's own would be as narrow as a panel.
+our_keys = kind eq "bars" ? |bar_label| : of_group
+keys = our_keys + (kind eq "bars" ? published_count > 0 : published_count)
+array key_label[keys]
+longest = 0
+do for [k = 1:keys] {
+    key_label[k] = k > our_keys ? (published_count > 1 && kind eq "lines" ? "published ratio: ".published[k - our_keys] : "published ratio (another machine)") : kind eq "bars" ? bar_label[k] : line_label[k]
+    longest = strlen(key_label[k]) > longest ? strlen(key_label[k]) : longest
+}
+KEY_WIDTH = 90.0 + 7.6 * longest # pixels of an entry: its sample, words, a gap
+key_columns = int(1100 / KEY_WIDTH)
+key_columns = key_columns > 4 ? 4 : key_columns < 1 ? 1 : key_columns
+key_columns = key_columns > keys ? keys : key_columns
+key_rows = (keys + key_columns - 1) / key_columns
 
 # Heights in pixels: the title, the rows of panels, the key below all.
 TITLE = 96.0
-ROW = panels > 2 ? 270.0 : 400.0
+ROW = rows > 2 ? 270.0 : columns > 2 ? 330.0 : panels > 2 ? 270.0 : 400.0
 KEY = 24.0 + 23.0 * key_rows
 height = TITLE + ROW * rows + KEY
 load plots."/style.gp"
@@ -30,8 +44,14 @@ of(origin, i) = strcol("origin") eq origin && strcol("series") eq series[i]
 # Lines: series stand side by side, so that their error bars do not hide each other.
 first_x = kind eq "lines" ? value[1] + 0.0 : 0
 last_x = kind eq "lines" ? value[|value|] + 0.0 : 0
-place(i) = 0.012 * (i - (series_count + 1) / 2.0)
-aside(x, i) = log_x ? x * (last_x / first_x) ** place(i) : x + (last_x - first_x) * place(i)
+if (kind eq "lines") { do for [k = 1:value_count] {
+    first_x = value[k] < first_x ? value[k] + 0.0 : first_x
+    last_x = value[k] > last_x ? value[k] + 0.0 : last_x
+} }
+SIDE = 0.06 # of the width, left and right of the first and the last value
+shifted(x, share) = log_x ? x * (last_x / first_x) ** share : x + (last_x - first_x) * share
+place(i) = 0.012 * (series_style[i] - (of_group + 1) / 2.0)
+aside(x, i) = shifted(x, place(i))
 line_x(i) = of("here", i) ? aside(column(knob), i) : NaN
 published_x(name) = strcol("origin") eq "published" && strcol("series") eq name ? column(knob) : NaN
 
@@ -55,21 +75,25 @@ array PATTERN[8] = [3, 4, 0, 2, 5, 1, 6, 7]
 array SHADE[8] = ["#303030", "#1f5fbf", "#2e7d32", "#7a2f8f", "#b03a2e", "#00838f", "#8a6d00", "#606060"]
 pick(j) = (j - 1) % 8 + 1
 
+# Panels are counted row by row. Those of a row of groups have one axis, at the left.
 y(pixels) = 1.0 - pixels / height
-left(p) = 0.075 + (p - 1) % columns * 0.5
-width = columns == 2 ? 0.405 : 0.905
-top(p) = y(TITLE + 26 + int((p - 1) / columns) * ROW)
-bottom(p) = y(TITLE + (int((p - 1) / columns) + 1) * ROW - (kind eq "bars" ? 66 : 54))
+margin = grouped ? 0.06 : 0.075
+each = columns == 1 ? 0.925 : columns == 2 ? 0.5 : (1 - margin) / columns
+width = each - (columns == 1 ? 0.02 : columns == 2 ? 0.095 : 0.02)
+left(at) = margin + (at - 1) % columns * each
+top(at) = y(TITLE + (grouped ? 44 : 26) + int((at - 1) / columns) * ROW)
+bottom(at) = y(TITLE + (int((at - 1) / columns) + 1) * ROW - (kind eq "bars" ? 66 : 54))
 
 if (kind eq "bars") {
     set xrange [0.5:groups + 0.5]
     set xtics () font ",11" scale 0
     do for [k = 1:groups] { set xtics add (tic_label[k] k) }
 } else {
-    set xtics () font ",11"
-    do for [k = 1:value_count] { set xtics add (value[k] value[k] + 0) }
+    x_font = columns > 2 ? ",9" : ",11"
+    set xtics () font x_font
+    do for [k = 1:value_count] { set xtics add (tic_label[k] value[k] + 0) }
     if (log_x) { set logscale x 2 }
-    set offsets graph 0.04, graph 0.04, 0, 0
+    if (last_x > first_x) { set xrange [shifted(first_x, -SIDE):shifted(last_x, SIDE)] }
 }
 set xlabel x_label offset 0, (kind eq "bars" ? 0.2 : 0.4)
 
@@ -77,23 +101,28 @@ set multiplot
 set label 1 heading at screen 0.5, y(30) center font "DejaVu Sans Bold,19"
 set label 2 load_text at screen 0.5, y(58) center
 set label 3 "Mean of ".runs." runs of ".seconds." s, 95 % bootstrap intervals" at screen 0.5, y(80) center font ",11"
-key_at = sprintf("set key at screen 0.5, %g center bottom vertical maxrows %d Left reverse samplen 4 spacing 1.25 width 1", 8 / height, key_rows)
-eval key_at
-do for [p = 1:panels] {
-    if (p > 1) { unset key; unset label 1; unset label 2; unset label 3 }
-    set lmargin at screen left(p); set rmargin at screen left(p) + width
-    set tmargin at screen top(p); set bmargin at screen bottom(p)
-    set label 5 panel_label[p] at screen left(p) - 0.055, top(p) + 13 / height left font "DejaVu Sans Bold,12"
+set key off
+do for [p = 1:panels] { do for [g = 1:(grouped ? group_count : 1)] {
+    at = grouped ? (p - 1) * columns + g : p
+    if (at > 1) { unset label 1; unset label 2; unset label 3 }
+    set lmargin at screen left(at); set rmargin at screen left(at) + width
+    set tmargin at screen top(at); set bmargin at screen bottom(at)
+    if (g == 1) {
+        set label 5 panel_label[p] at screen left(at) - margin + 0.02, top(at) + (grouped ? 31 : 13) / height left font "DejaVu Sans Bold,12"
+    } else { unset label 5 }
+    if (grouped) { set label 6 group[g] at graph 0.5, screen top(at) + 11 / height center font ",12" }
     unset logscale y
     set ytics auto
-    set format y "%g"
+    set format y (g == 1 ? "%g" : "")
     set yrange [panel_low[p]:panel_high[p]]
     if (panel_log[p]) {
         set logscale y 10
         set ytics ()
-        do for [decade = -6:9] { do for [digit in "1 2 5"] {
+        span = panel_high[p] / panel_low[p]
+        do for [decade = -6:9] { do for [digit in (span < 8 ? "1 1.5 2 3 5 7" : span < 3000 ? "1 2 5" : "1")] {
             tic = digit * 10.0 ** decade
-            if (tic >= panel_low[p] * 0.99 && tic <= panel_high[p]) { set ytics add (sprintf("%g", tic) tic) }
+            name = g > 1 ? "" : tic >= 10000 ? gprintf("%.0s%c", tic) : sprintf("%g", tic)
+            if (tic >= panel_low[p] * 0.99 && tic <= panel_high[p]) { set ytics add (name tic) }
         } }
     }
     unset arrow 1
@@ -105,24 +134,39 @@ do for [p = 1:panels] {
     theirs = panel_ratio[p] ? published_count : 0
     if (kind eq "bars") {
         plot for [j = 1:bars] summary using (ours_x(j)):(cell(m, s)):(low(m, s)):(high(m, s)):(BAR * 0.94) \
-            with boxerrorbars fillstyle pattern PATTERN[pick(j)] linecolor rgb SHADE[pick(j)] linewidth 1 notitle, \
-            for [j = 1:bars] NaN with boxes fillstyle pattern PATTERN[pick(j)] linecolor rgb SHADE[pick(j)] title bar_label[j], \
+            with boxerrorbars fillstyle pattern PATTERN[pick(j)] linecolor rgb SHADE[pick(j)] linewidth 1, \
             for [j = 1:theirs > 0] summary using (theirs_x(0)):(cell(m, s)):(BAR * 0.42) \
-            with xerrorbars linestyle PUBLISHED_STYLE dashtype solid pointsize 0.5 notitle, \
-            for [j = 1:published_count > 0] NaN with points linestyle PUBLISHED_STYLE title "published ratio (another machine)"
+            with xerrorbars linestyle PUBLISHED_STYLE dashtype solid pointsize 0.5
     } else {
-        plot for [i = 1:series_count] summary using (line_x(i)):(cell(m, s)) \
-            with linespoints linestyle i title series_label[i], \
-            for [i = 1:series_count] summary using (line_x(i)):(cell(m, s)):(low(m, s)):(high(m, s)) \
-            with yerrorbars linestyle i @BARS notitle, \
-            for [i = 1:(has_second ? series_count : 0)] summary using (line_x(i)):(cell(m2, s)) \
-            with linespoints linestyle i linewidth 0.8 pointsize 0.5 notitle, \
-            for [i = 1:(has_second ? series_count : 0)] summary using (line_x(i)):(cell(m2, s)):(low(m2, s)):(high(m2, s)) \
-            with yerrorbars linestyle i @BARS pointsize 0.5 notitle, \
-            for [i = 1:theirs] summary using (published_x(published[i])):(cell(m, s)) \
-            with linespoints linestyle PUBLISHED_STYLE + i - 1 notitle, \
-            for [i = 1:published_count] NaN with linespoints linestyle PUBLISHED_STYLE + i - 1 \
-            title published_count > 1 ? "published ratio: ".published[i] : "published ratio (another machine)"
+        plot for [i = 1:series_count] summary using (line_x(i)):(series_group[i] == g ? cell(m, s) : NaN) \
+            with linespoints linestyle series_style[i], \
+            for [i = 1:series_count] summary using (line_x(i)):(series_group[i] == g ? cell(m, s) : NaN):(low(m, s)):(high(m, s)) \
+            with yerrorbars linestyle series_style[i] @BARS, \
+            for [i = 1:(has_second ? series_count : 0)] summary using (line_x(i)):(series_group[i] == g ? cell(m2, s) : NaN) \
+            with linespoints linestyle series_style[i] linewidth 0.8 pointsize 0.5, \
+            for [i = 1:(has_second ? series_count : 0)] summary using (line_x(i)):(series_group[i] == g ? cell(m2, s) : NaN):(low(m2, s)):(high(m2, s)) \
+            with yerrorbars linestyle series_style[i] @BARS pointsize 0.5, \
+            for [i = 1:theirs] summary using (published_x(published[i])):(published_group[i] == g ? cell(m, s) : NaN) \
+            with linespoints linestyle PUBLISHED_STYLE + i - 1
     }
+} }
+
+# The key, in a panel without axes over the whole width, which is measured in pixels.
+unset label; unset arrow; unset xlabel; unset tics; unset border; unset grid; unset logscale
+set lmargin at screen 0; set rmargin at screen 1
+set bmargin at screen 0; set tmargin at screen KEY / height
+set xrange [0:1120]; set yrange [0:KEY]
+do for [k = 1:keys] {
+    from = (1120 - key_columns * KEY_WIDTH + 30) / 2 + (k - 1) % key_columns * KEY_WIDTH
+    middle = KEY - 16 - 23 * int((k - 1) / key_columns)
+    style = k > our_keys ? PUBLISHED_STYLE + k - our_keys - 1 : k
+    if (kind eq "bars" && k <= our_keys) {
+        set object k rectangle from from, middle - 7 to from + 46, middle + 7 fillstyle pattern PATTERN[pick(k)] border linecolor rgb SHADE[pick(k)] fillcolor rgb SHADE[pick(k)]
+    } else {
+        if (kind eq "lines") { set arrow k from from, middle to from + 46, middle nohead linestyle style }
+        set label keys + k "" at from + 23, middle point linestyle style
+    }
+    set label k key_label[k] at from + 54, middle left
 }
+plot NaN notitle
 unset multiplot

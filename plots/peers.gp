@@ -20,8 +20,8 @@ position(cases, name) = (p = 0, sum [k = 1:words(cases)] (word(cases, k) eq name
 x(cases, case, i, bars) = position(cases, case) + (i - (bars + 1) / 2.0) * 0.8 / bars
 wanted(cases, i, metric) = strcol("system") eq name(i) && strcol("column") eq metric && position(cases, strcol("case")) > 0
 
-LEFT = 0.07; RIGHT = 0.57; WIDTH = 0.41; HEIGHT = 0.28
-UPPER = 0.565; LOWER = 0.14
+LEFT = 0.07; RIGHT = 0.57; WIDTH = 0.41; HEIGHT = 0.27
+UPPER = 0.58; LOWER = 0.165
 panel(left, bottom) = sprintf("set lmargin at screen %g; set rmargin at screen %g; set bmargin at screen %g; set tmargin at screen %g", left, left + WIDTH, bottom, bottom + HEIGHT)
 present(cases, metric) = system(sprintf("grep -c -E '^(%s),%s,' '%s' || true", alternatives(cases), metric, summary)) + 0
 alternatives(cases) = (t = word(cases, 1), sum [k = 2:words(cases)] (t = t."|".word(cases, k), 0), t)

@@ -11,6 +11,7 @@ DEFAULT_PANELS = "ops_per_s ops_per_s:ratio mean_us+p99_us mean_us:ratio"
 RATIO = ":ratio"
 PANELS_MAX = 6
 KINDS = ("lines", "bars")
+GROUPS_MAX = 4
 TIC_COLUMNS = 72  # characters that the tics of one panel's x axis may take together
 
 
@@ -26,7 +27,10 @@ class Plot:
 
 def read(sections, values):
     numeric = all(is_number(value) for value in values)
+    grouped = any(sections.get(section, "group", "") for _, section in sections.named("series"))
     kind = sections.choice("plot", "kind", KINDS, "lines" if numeric else "bars")
+    if kind == "bars" and grouped:
+        raise sections.error("plot", "kind", "groups of series are drawn as lines only")
     if kind == "lines" and not numeric:
         raise sections.error("plot", "kind", "lines need a knob with numbers; use bars")
     panels = sections.get("plot", "metrics", "").split()
@@ -48,7 +52,10 @@ def write(study, rows, path):
     here = [row for row in rows if row.origin == "here"]
     series = [one for one in study.series if any(row.series == one.name for row in here)]
     values = [value for value in study.values if any(row.value == value for row in here)]
-    published = [s.name for s in series if any(_is_published(row, s.name) for row in rows)]
+    published = [s for s in series if any(_is_published(row, s.name) for row in rows)]
+    groups = list(dict.fromkeys(one.group for one in series))
+    if len(groups) > GROUPS_MAX:
+        raise HarnessError(f"{study.name}: more than {GROUPS_MAX} groups of series")
     panels = _panels(study)
     axes = [_Axis(study, rows, panel) for panel in panels]
     x_is_series = study.plot.kind == "bars" and study.plot.x == "series"
@@ -72,9 +79,13 @@ def write(study, rows, path):
         _texts("series_label", labels),
         _texts("value", values),
         _texts("value_label", value_labels),
-        _texts("tic_label", _wrapped(labels if x_is_series else value_labels)),
+        _texts("tic_label", _tic_labels(study, labels if x_is_series else value_labels)),
         _texts("bar_label", of_bars if x_is_series else labels),
-        _texts("published", published),
+        _texts("published", [one.name for one in published]),
+        _texts("group", groups),
+        _numbers("series_group", [groups.index(one.group) + 1 for one in series]),
+        _numbers("series_style", [_place_in_group(series, one) for one in series]),
+        _numbers("published_group", [groups.index(one.group) + 1 for one in published] or [0]),
         _texts("panel_metric", [axis.metrics[0] + axis.ending for axis in axes]),
         _texts("panel_second", [axis.second for axis in axes]),
         _texts("panel_label", [axis.label for axis in axes]),
@@ -145,6 +156,30 @@ class _Axis:
         number *= self.scale / 1.4
         power = 10.0 ** math.floor(math.log10(number))
         return max(digit * power for digit in (1, 2, 5) if digit * power <= number)
+
+
+def _place_in_group(series, one):
+    """Lines of different panels that stand for the same thing look the same."""
+    return [other.name for other in series if other.group == one.group].index(one.name) + 1
+
+
+def _tic_labels(study, labels):
+    return _wrapped(labels) if study.plot.kind == "bars" else [_short(label) for label in labels]
+
+
+def _short(label):
+    """20000 -> 20k, 10000000 -> 10M, 65536 -> 64Ki; what is no round number stays as it is."""
+    if not label.isdecimal():
+        return label
+    number = int(label)
+    for base, letters in ((1000, "kMG"), (1024, ("Ki", "Mi", "Gi"))):
+        power = 0
+        while number >= base and number % base == 0 and power < len(letters):
+            number //= base
+            power += 1
+        if power:
+            return f"{number}{letters[power - 1]}"
+    return label
 
 
 def _wrapped(labels):

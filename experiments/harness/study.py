@@ -39,6 +39,7 @@ class Series:
     name: str
     label: str
     only_if: str  # if not empty, the series is measured only where this command succeeds
+    group: str  # series of one group share panels of the picture; "": there are no groups
     fields: dict  # what its section gives to commands: {series_options} and fields of its own
 
 
@@ -216,12 +217,15 @@ def _series(sections):
             name,
             sections.get(section, "label", name),
             sections.get(section, "only_if", ""),
+            sections.get(section, "group", ""),
             {"series_options": sections.get(section, "options", "")}
-            | sections.items(section, but=("label", "options", "only_if")),
+            | sections.items(section, but=("label", "options", "only_if", "group")),
         )
         for name, section in sections.named("series")
     ]
-    return series or [Series("mqkv", "mqkv", "", {"series_options": ""})]
+    if len({bool(one.group) for one in series}) > 1:
+        raise HarnessError(f"{sections.path}: either every series has a group, or none")
+    return series or [Series("mqkv", "mqkv", "", "", {"series_options": ""})]
 
 
 def _profiles(sections, values):

@@ -1,9 +1,8 @@
 """docs/PERFORMANCE.md: the template's own words, with tables made from the rows."""
 
-import json
 import string
 
-from harness import content, noise, report, summary
+from harness import content, noise, report
 from judge import bounds, costs, provenance, table
 from judge.cases import all_cases
 from judge.rows import key_of
@@ -34,9 +33,9 @@ def render(template, cases, figures, raw_rows, manifest, studies, microbench):
         busy=BUSY if content.is_busy(attempts, "case", "system") else "",
         profile=profile["name"],
         repeats=profile["repeats"],
-        slow_repeats=profile["slow_repeats"],
         measure_s=f"{profile['measure_s']:g}",
         seed=manifest["seed"],
+        fewer=_fewer(cases, figures, profile["repeats"]),
         versions="\n".join(f"- {line}" for line in manifest["peer_versions"]),
         met=sum(verdict.met for verdict in verdicts),
         goals=len(verdicts),
@@ -49,26 +48,6 @@ def render(template, cases, figures, raw_rows, manifest, studies, microbench):
         scaling="\n\n".join(studies) or "(Not measured yet: `make scaling`.)",
         microbench=microbench,
     )
-
-
-def study_section(folder, study, picture):
-    """A scaling study as a section: question, figures, picture. None: it was not measured."""
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        raw_rows = summary.read_raw(folder / "raw.csv")
-    except (OSError, ValueError):
-        return None
-    rows = summary.summarise(study, raw_rows)
-    lines = [f"### {study.title}", study.question, f"![{study.title}]({picture})"]
-    body = [
-        [row.label, row.value]
-        + [table.number(row.estimates[m].mean) for m in ("ops_per_s", "mean_us", "p99_us")]
-        for row in rows
-    ]
-    header = ["", f"{study.symbol}", "operations/s", "mean, µs", "p99, µs"]
-    lines += [_markdown(header, body), f"{study.fixed}. {study.notes}".strip()]
-    lines += [f"Means of {manifest['profile']['repeats']} runs."]
-    return "\n\n".join(lines)
 
 
 def _attempts(raw_rows):
@@ -91,7 +70,7 @@ def _table(cases, figures):
     body = [
         [case.title, *(table.cell(case, system, figures) for system in systems)] for case in cases
     ]
-    return _markdown(header, body)
+    return table.markdown(header, body)
 
 
 def _missed(bounded):
@@ -105,6 +84,18 @@ def _missed(bounded):
     return f"What bounds the others: {told}."
 
 
+def _fewer(cases, figures, repeats):
+    """Of works that were measured less often than the profile has it: the run was interrupted."""
+    runs = {}
+    for case in cases:
+        for system in case.systems:
+            figure = figures.get(case.name, system, case.column)
+            if figure and figure.runs < repeats:
+                runs[case.section] = min(figure.runs, runs.get(case.section, repeats))
+    told = ", ".join(f"{section} ({least})" for section, least in runs.items())
+    return f"**Of some works there are fewer runs:** {told}." if told else ""
+
+
 def _verdicts(verdicts, bounded):
     by = {(bound.case.title, text): bound.by for bound in bounded for text in bound.goals}
     header = ["work", "goal", "reached", "", "bounded by"]
@@ -112,7 +103,7 @@ def _verdicts(verdicts, bounded):
         [v.case.title, v.text, v.reached, MET[v.met], by.get((v.case.title, v.text), "")]
         for v in verdicts
     ]
-    return _markdown(header, body)
+    return table.markdown(header, body)
 
 
 def _bounds(bounded):
@@ -127,14 +118,9 @@ def _bounds(bounded):
 
 def _costs(cases, figures):
     body = costs.lines(cases, figures)
-    return _markdown(list(costs.HEADER), body) if body else NOT_YET
+    return table.markdown(list(costs.HEADER), body) if body else NOT_YET
 
 
 def _failures(figures):
     lines = [f"- {case} {label(system)}: {why}" for (case, system), why in figures.failures.items()]
     return "\n".join(["Runs that failed:", "", *lines]) if lines else ""
-
-
-def _markdown(header, body):
-    alignment = [":---"] + ["---:"] * (len(header) - 1)
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, alignment, *body])

@@ -1,4 +1,4 @@
-"""What a person sees at the end of a run: each work beside the peers, and the goals."""
+"""Tables: what a person sees at the end of a run, each work beside the peers, and the goals; and Markdown."""
 
 from judge.verdicts import judge, label
 
@@ -37,6 +37,11 @@ def cell(case, system, figures):
         return number(figure.median)
     advantage = figures.advantage(case.name, case.column, system)
     return f"{number(figure.median)} (x{advantage:.2f})" if advantage else number(figure.median)
+
+
+def markdown(header, body):
+    alignment = [":---"] + ["---:"] * (len(header) - 1)
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, alignment, *body])
 
 
 def show(cases, figures, out):

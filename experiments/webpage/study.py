@@ -13,7 +13,7 @@ from webpage.table import table
 PICTURE_FILES = re.compile(r"^\(\[PNG\].*$", re.MULTILINE)  # they are not with the page
 RATIO = ":ratio"
 PANELS = ("ops_per_s", "mean_us", "p99_us", "ops_per_s:ratio", "mean_us:ratio")
-PANELS_MAX = 8
+PANELS_MAX = 8  # of a group
 VERDICTS = {
     "holds": "holds",
     "part": "in part",
@@ -70,13 +70,15 @@ def _panels(measured):
     names = [name for panel in plot.panels for name in panel.split("+")] if plot else []
     usual = [name for name in PANELS if name.removesuffix(RATIO) in measured.metrics]
     names = names or usual or measured.metrics
+    groups = measured.groups()
     drawn, lines = [], []
-    for name in dict.fromkeys(names):
-        panel = _panel(measured, name, plot)
-        svg = chart.draw(panel) if panel else None
-        if svg is not None and len(drawn) < PANELS_MAX:
-            drawn.append(svg)
-            lines = panel.lines if len(panel.lines) > len(lines) else lines
+    for name in list(dict.fromkeys(names))[:PANELS_MAX]:
+        for group in groups:
+            panel = _panel(measured, name, plot, group)
+            svg = chart.draw(panel) if panel else None
+            if svg is not None:
+                drawn.append(svg)
+                lines = panel.lines if len(panel.lines) > len(lines) else lines
     if not drawn:
         return None
     caption = (
@@ -87,13 +89,18 @@ def _panels(measured):
     return tag("figure", figures, chart.legend(lines), tag("figcaption", caption))
 
 
-def _panel(measured, name, plot):
+def _panel(measured, name, plot, group):
+    """Of the series of one group, which stands before the title; '': of all."""
     metric, is_ratio = name.removesuffix(RATIO), name.endswith(RATIO)
     column = f"{metric}_ratio" if is_ratio else metric
     if metric not in measured.metrics:
         return None
     by_series = plot is not None and plot.kind == "bars" and plot.x == "series"
-    labels = {row["series"]: row["label"] for row in measured.rows if row["origin"] == "here"}
+    labels = {
+        row["series"]: row["label"]
+        for row in measured.rows
+        if row["origin"] == "here" and measured.group_of(row["series"]) == group
+    }
     lines, xs = {}, []
     for row in measured.rows:
         point = _point(row, column)
@@ -115,6 +122,7 @@ def _panel(measured, name, plot):
             line.label = "published"
     title, unit = measured.name_of(metric)
     title = title + ", relative" if is_ratio else ", ".join(filter(None, (title, unit)))
+    title = f"{group}: {title}" if group else title
     in_order = [measured.label_of(value) for value in measured.values]
     xs = list(dict.fromkeys(xs)) if by_series else [x for x in in_order if x in xs]
     label = plot.x_label if plot and plot.x_label else "" if by_series else measured.symbol

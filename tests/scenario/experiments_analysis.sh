@@ -112,6 +112,61 @@ fresh_rows
 rm "$results/raw.csv"
 check_status 1 'no rows: refused' analyse
 
+# The tics of an x axis.
+for tic in '20000 20k' '1000 1k' '50000000 50M' '65536 64Ki' '1048576 1Mi' '100 100' '1500 1500' 'a b'; do
+    check_equal "${tic#* }" "$(harness "__import__('harness.figure').figure._short('${tic% *}')" | sed 's/^a$/b/')" \
+        "${tic% *} is written short"
+done
+
+# Groups: the same rows three times, two of them in a group.
+grouped=$MQKV_TEST_DIR/grouped
+mkdir "$grouped"
+sed -e '/^\[published\]/,$d' "$golden/study/study.conf" >"$grouped/study.conf"
+cat >>"$grouped/study.conf" <<'END'
+[series two]
+label = the other
+group = few
+END
+check_status 1 'a group for some series only is refused' analyse "$grouped"
+check_match 'every series has a group, or none' "$errors" 'and why'
+sed -i 's/^label   = the only.*/&\ngroup = few/' "$grouped/study.conf"
+printf '[series three]\nlabel = the other\ngroup = many\n' >>"$grouped/study.conf"
+fresh_rows
+sed -n 's/^one,/two,/p; s/^one,/three,/p' "$golden/rows/raw.csv" >"$MQKV_TEST_DIR/more"
+sed -n 's/^one,/three,/p' "$golden/rows/raw.csv" >>"$MQKV_TEST_DIR/more"
+cat "$MQKV_TEST_DIR/more" >>"$results/raw.csv"
+check_status 0 'series in groups are analysed' analyse "$grouped"
+check_match "array group\[2\] = \['few', 'many'\]" "$(cat "$results/plot.gp")" 'each group is named once'
+check_match 'array series_style\[3\] = \[1, 2, 1\]' "$(cat "$results/plot.gp")" \
+    'and its series are told apart'
+
+# What docs/PERFORMANCE.md shows of a study: 60 operations a second at T = 2, at 3000 + 2000 us each.
+cat >"$MQKV_TEST_DIR/section.py" <<'PYTHON'
+import csv, pathlib, sys
+from harness import study
+from judge import scaling
+folder, definition = map(pathlib.Path, sys.argv[1:])
+path = folder / "raw.csv"
+rows = list(csv.DictReader(open(path, newline="")))
+with open(path, "w", newline="") as file:
+    cpu = {"server_cpu_us_per_op": "3000", "client_cpu_us_per_op": "2000"}
+    writer = csv.DictWriter(file, [*rows[0], "p50_us", *(c for c in cpu if c not in rows[0])])
+    writer.writeheader()
+    writer.writerows(row | cpu | {"p50_us": row["mean_us"]} for row in rows)
+found = study.read(definition)
+found.metrics += ["p50_us", *cpu]
+print(scaling.section(folder, found, "x.svg"))
+PYTHON
+section() {
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/experiments python3 "$MQKV_TEST_DIR/section.py" "$results" "$1"
+}
+text=$(section "$grouped")
+check_match '^\| few \| 2 \| 2 / 9; 0.30 \| 2 / 9; 0.30 \|$' "$text" 'a line a group, its series side by side'
+check_match '^\| many \| 2 \|  \| 2 / 9; 0.30 \|$' "$text" 'and none where a group has none'
+fresh_rows
+check_match '^\| the only series, with a comma \| 2 \| 60 \| 2 \| 9 \| 3,000 \+ 2,000 \| 0.3 \|$' \
+    "$(section "$golden/study")" 'without groups a line a point'
+
 # Plots.
 if command -v gnuplot >/dev/null && command -v rsvg-convert >/dev/null; then
     fresh_rows
@@ -122,7 +177,15 @@ if command -v gnuplot >/dev/null && command -v rsvg-convert >/dev/null; then
     check_match 'the only series, with a comma' "$(cat "$MQKV_TEST_DIR/golden-rows.svg")" \
         'with the series in its key'
     check_equal 'PNG' "$(head -c 4 "$MQKV_TEST_DIR/golden-rows.png" | tail -c 3)" 'as PNG'
-    # Three lines, drawn by panels.gp and by a script of the study's own: each is named.
+    fresh_rows
+    cat "$MQKV_TEST_DIR/more" >>"$results/raw.csv"
+    analyse "$grouped"
+    check_status 0 'groups are drawn' draw "$results"
+    check_equal '' "$errors" 'without complaint'
+    for text in few many 'the other'; do
+        check_match ">$text<" "$(cat "$MQKV_TEST_DIR/golden-rows.svg")" "the picture says: $text"
+    done
+    # Three lines, in panels of one group and of several: each is named.
     for study in wait-clients wait-load; do
         check_status 0 "the plot of $study is drawn" draw "$root/experiments/results/$study/quick"
         for label in 'sleep at once' 'poll for 50' 'the wait rule<'; do

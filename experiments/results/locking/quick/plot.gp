@@ -23,6 +23,11 @@ array bar_label[3] = ['n = 10', 'n = 100', 'n = 1000']
 bar_label_count = 3
 array published[4] = ['global-mutex', 'file-mutex', 'global-rwlock', 'file-rwlock']
 published_count = 4
+array group[1] = ['']
+group_count = 1
+array series_group[5] = [1, 1, 1, 1, 1]
+array series_style[5] = [1, 2, 3, 4, 5]
+array published_group[4] = [1, 1, 1, 1]
 array panel_metric[4] = ['access_us', 'access_us_ratio', 'access_p50_us', 'lock_memory_kib']
 panel_metric_count = 4
 array panel_second[4] = ['', '', '', '']

@@ -23,11 +23,16 @@ array bar_label[2] = ['threads of one process', 'threads, 16 operations a messag
 bar_label_count = 2
 array published[1] = ['']
 published_count = 0
+array group[1] = ['']
+group_count = 1
+array series_group[2] = [1, 1]
+array series_style[2] = [1, 2]
+array published_group[1] = [0]
 array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'mean_us_ratio']
 panel_metric_count = 4
 array panel_second[4] = ['', '', 'p99_us', '']
 panel_second_count = 4
-array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to N = 1', 'mean response time, ms (thin: 99th percentile)', 'mean response time, ratio to N = 1']
+array panel_label[4] = ['throughput, 1,000 operations/s', 'throughput, ratio to N = 1', 'mean response time of a message, ms (thin: 99th percentile)', 'mean response time of a message, ratio to N = 1']
 panel_label_count = 4
 array panel_scale[4] = [0.001, 1, 0.001, 1]
 array panel_log[4] = [0, 1, 1, 1]

@@ -17,17 +17,22 @@ array value[4] = ['10000', '100000', '1000000', '10000000']
 value_count = 4
 array value_label[4] = ['10000', '100000', '1000000', '10000000']
 value_label_count = 4
-array tic_label[4] = ['10000', '100000', '1000000', '10000000']
+array tic_label[4] = ['10k', '100k', '1M', '10M']
 tic_label_count = 4
 array bar_label[2] = ['GET only', 'half PUT']
 bar_label_count = 2
 array published[1] = ['']
 published_count = 0
+array group[1] = ['']
+group_count = 1
+array series_group[2] = [1, 1]
+array series_style[2] = [1, 2]
+array published_group[1] = [0]
 array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'mean_us_ratio']
 panel_metric_count = 4
 array panel_second[4] = ['', '', 'p99_us', '']
 panel_second_count = 4
-array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to K = 10000', 'mean response time, µs (thin: 99th percentile)', 'mean response time, ratio to K = 10000']
+array panel_label[4] = ['throughput, 1,000 operations/s', 'throughput, ratio to K = 10000', 'mean response time of a message, µs (thin: 99th percentile)', 'mean response time of a message, ratio to K = 10000']
 panel_label_count = 4
 array panel_scale[4] = [0.001, 1, 1, 1]
 array panel_log[4] = [0, 1, 1, 1]

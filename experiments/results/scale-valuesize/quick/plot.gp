@@ -1,7 +1,7 @@
 # What plots/panels.gp draws of scale-valuesize; written by experiments/analyse.
 kind = 'lines'
 heading = 'Larger values'
-load_text = '1,000 keys'
+load_text = 'One client, one operation at a time, 1,000 keys'
 x_label = 'L, size of a value, bytes'
 base_text = 'L = 16'
 knob = 'value_bytes'
@@ -11,18 +11,23 @@ runs = '3'
 seconds = '0.5'
 array series[2] = ['get', 'put']
 series_count = 2
-array series_label[2] = ['GET, 1 client', 'PUT, 1 client']
+array series_label[2] = ['GET', 'PUT']
 series_label_count = 2
 array value[9] = ['16', '64', '256', '1024', '4096', '16384', '65536', '262144', '1048576']
 value_count = 9
 array value_label[9] = ['16', '64', '256', '1024', '4096', '16384', '65536', '262144', '1048576']
 value_label_count = 9
-array tic_label[9] = ['16', '64', '256', '1024', '4096', '16384', '65536', '262144', '1048576']
+array tic_label[9] = ['16', '64', '256', '1Ki', '4Ki', '16Ki', '64Ki', '256Ki', '1Mi']
 tic_label_count = 9
-array bar_label[2] = ['GET, 1 client', 'PUT, 1 client']
+array bar_label[2] = ['GET', 'PUT']
 bar_label_count = 2
 array published[1] = ['']
 published_count = 0
+array group[1] = ['']
+group_count = 1
+array series_group[2] = [1, 1]
+array series_style[2] = [1, 2]
+array published_group[1] = [0]
 array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'mean_us_ratio']
 panel_metric_count = 4
 array panel_second[4] = ['', '', 'p99_us', '']

@@ -1,7 +1,7 @@
 # What plots/panels.gp draws of wait-clients; written by experiments/analyse.
 kind = 'lines'
 heading = 'The wait rule over clients'
-load_text = 'Closed loop, values of 64 bytes, 10,000 keys, half GET, half PUT, both sides alike'
+load_text = 'Closed loop, values of 64 bytes, 10,000 keys, half GET, half PUT, both sides alike, two CPUs'
 x_label = 'N, client threads'
 base_text = 'N = 1'
 knob = 'clients'
@@ -23,14 +23,19 @@ array bar_label[3] = ['sleep at once', 'poll for 50 µs', 'the wait rule']
 bar_label_count = 3
 array published[1] = ['']
 published_count = 0
-array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'mean_us_ratio']
+array group[1] = ['']
+group_count = 1
+array series_group[3] = [1, 1, 1]
+array series_style[3] = [1, 2, 3]
+array published_group[1] = [0]
+array panel_metric[4] = ['ops_per_s', 'mean_us', 'cpu_pct', 'cpu_us_per_op']
 panel_metric_count = 4
-array panel_second[4] = ['', '', 'p99_us', '']
+array panel_second[4] = ['', 'p99_us', 'server_cpu_pct', '']
 panel_second_count = 4
-array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to N = 1', 'mean response time, ms (thin: 99th percentile)', 'mean response time, ratio to N = 1']
+array panel_label[4] = ['throughput, 1,000 requests/s', 'mean response time, ms (thin: 99th percentile)', 'CPU time of daemon and clients, % of one CPU (thin: CPU time of the daemon)', 'CPU time of daemon and clients for an operation, µs']
 panel_label_count = 4
-array panel_scale[4] = [0.001, 1, 0.001, 1]
-array panel_log[4] = [0, 1, 1, 1]
-array panel_low[4] = [0, 0.1, 0.002, 0.2]
-array panel_high[4] = [311.146, 28.3813, 22.0201, 722.696]
-array panel_ratio[4] = [0, 1, 0, 1]
+array panel_scale[4] = [0.001, 0.001, 1, 1]
+array panel_log[4] = [0, 1, 0, 1]
+array panel_low[4] = [0, 0.002, 0, 5]
+array panel_high[4] = [311.146, 22.0201, 223.092, 123.328]
+array panel_ratio[4] = [0, 0, 0, 0]
