@@ -54,8 +54,13 @@ enum kv_status control_create(struct control **result, struct kv_error *error)
     return KV_OK;
 }
 
-/* The signal to stop, or 0. A terminal that hangs up is not the daemon's concern. */
-static int read_signal(const struct control *control)
+int control_signals(const struct control *control)
+{
+    return control->signals;
+}
+
+/* A terminal that hangs up is not the daemon's concern. */
+int control_take_signal(const struct control *control)
 {
     struct signalfd_siginfo info;
     while (read(control->signals, &info, sizeof info) == (ssize_t)sizeof info) {
@@ -95,7 +100,7 @@ void control_expect_impatience(const struct control *control)
     stopping_since_ns = clock_monotonic_ns();
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
-    read_signal(control); /* says of a SIGHUP that it is ignored */
+    control_take_signal(control); /* says of a SIGHUP that it is ignored */
     handled_signals(&set);
     sigdelset(&set, SIGHUP);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
@@ -114,7 +119,7 @@ int control_run(struct control *control, struct session_table *sessions, const c
         bool client_died = false;
         for (int i = 0; i < count; i++) {
             if (events[i].data.u64 == SIGNAL_TAG) {
-                int signal_number = read_signal(control);
+                int signal_number = control_take_signal(control);
                 if (signal_number != 0)
                     return signal_number;
             } else {

@@ -24,6 +24,12 @@ void control_free(struct control *control);
 /* The epoll set for the pidfds of sessions (session_table_create). */
 int control_epoll(const struct control *control);
 
+/* Readable when a signal may be waiting. */
+int control_signals(const struct control *control);
+
+/* The signal to stop that has come, 0: none. */
+int control_take_signal(const struct control *control);
+
 /* Serves until a signal to stop comes, whose number it returns. */
 int control_run(struct control *control, struct session_table *sessions, const char *queue_name);
 

@@ -19,6 +19,7 @@
 #include "serverk/dispatch.h"
 #include "serverk/leftovers.h"
 #include "serverk/nice.h"
+#include "serverk/start_guard.h"
 #include "wire/queue.h"
 
 #define MAX_SESSIONS 4096u
@@ -177,6 +178,19 @@ static void log_start(const struct service *service)
         lanes_mode_name(options->lanes), durability_name(options->durability), interval);
 }
 
+static enum kv_status open_store(struct server *server, struct kv_error *error)
+{
+    struct service *service = &server->service;
+    struct kvstore_options options = store_options(service->options);
+    struct start_guard *guard;
+    enum kv_status status = start_guard_create(server->control, service->lanes, &guard, error);
+    if (status != KV_OK)
+        return status;
+    status = kvstore_open(service->options->dir, &options, &service->store, error);
+    start_guard_free(guard);
+    return status;
+}
+
 static enum kv_status release(struct server *server, struct kv_error *error);
 
 /* The queues come before the store: without them no new store is made in vain, and clients that come
@@ -189,7 +203,6 @@ enum kv_status server_start(const struct server_options *options, struct server 
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
     struct service *service = &server->service;
     service->options = options;
-    struct kvstore_options store = store_options(options);
     struct lanes_options lanes = lanes_options(options);
 
     enum kv_status status = check_nice(options, error);
@@ -198,7 +211,7 @@ enum kv_status server_start(const struct server_options *options, struct server 
     if (status == KV_OK)
         status = lanes_open(&lanes, &service->lanes, error);
     if (status == KV_OK)
-        status = kvstore_open(options->dir, &store, &service->store, error);
+        status = open_store(server, error);
     if (status == KV_OK)
         status = create_parts(server, error);
     if (status == KV_OK && options->pidfile) {

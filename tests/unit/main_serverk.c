@@ -9,6 +9,7 @@ int main(void)
         suite_serverk_options,
         suite_serverk_lanes,
         suite_serverk_crew,
+        suite_serverk_start_guard,
         suite_serverk_schedule,
         suite_serverk_session,
         suite_serverk_transfer,

@@ -1,0 +1,78 @@
+#include "serverk/start_guard.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/log.h"
+
+struct start_guard {
+    const struct control *control;
+    struct lanes *lanes;
+    int over; /* an eventfd */
+    pthread_t thread;
+};
+
+static void end_process(const struct start_guard *guard, int signal_number)
+{
+    log_info("signal %d (%s): stopping, before the store was open", signal_number,
+             strsignal(signal_number));
+    lanes_close(guard->lanes);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, signal_number);
+    signal(signal_number, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    raise(signal_number);
+}
+
+static void *take_signals(void *argument)
+{
+    const struct start_guard *guard = argument;
+    struct pollfd events[] = {{.fd = guard->over, .events = POLLIN},
+                              {.fd = control_signals(guard->control), .events = POLLIN}};
+    for (;;) {
+        if (poll(events, 2, -1) < 0)
+            continue;
+        if (events[0].revents)
+            return NULL;
+        int signal_number = control_take_signal(guard->control);
+        if (signal_number != 0)
+            end_process(guard, signal_number);
+    }
+}
+
+enum kv_status start_guard_create(const struct control *control, struct lanes *lanes,
+                                  struct start_guard **result, struct kv_error *error)
+{
+    struct start_guard *guard = malloc(sizeof *guard);
+    if (!guard)
+        return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    *guard = (struct start_guard){.control = control, .lanes = lanes};
+    guard->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (guard->over < 0) {
+        free(guard);
+        return kv_error_set_errno(error, "cannot wait for signals");
+    }
+    int started = pthread_create(&guard->thread, NULL, take_signals, guard);
+    if (started != 0) {
+        close(guard->over);
+        free(guard);
+        return kv_error_set(error, KV_LIMIT, "cannot start a thread: %s (ulimit -u)",
+                            strerror(started));
+    }
+    *result = guard;
+    return KV_OK;
+}
+
+void start_guard_free(struct start_guard *guard)
+{
+    eventfd_write(guard->over, 1);
+    pthread_join(guard->thread, NULL);
+    close(guard->over);
+    free(guard);
+}

@@ -1,0 +1,116 @@
+/* start_guard: a signal ends a daemon that opens its store, and what it had made goes with it. */
+#include <check.h>
+#include <errno.h>
+#include <mqueue.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "serverk/start_guard.h"
+#include "tests/support/test_names.h"
+#include "tests/unit/suites.h"
+#include "wire/queue.h"
+
+static char name[WIRE_QUEUE_NAME_BYTES];
+
+static void remove_queues(void)
+{
+    char lock[WIRE_QUEUE_NAME_BYTES];
+    wire_queue_name(lock, name, WIRE_LOCK, 0, 0);
+    mq_unlink(name);
+    mq_unlink(lock);
+}
+
+static bool queue_exists(void)
+{
+    mqd_t queue = mq_open(name, O_WRONLY);
+    if (queue == (mqd_t)-1)
+        return false;
+    mq_close(queue);
+    return true;
+}
+
+static struct lanes *open_lanes(void)
+{
+    const struct lanes_options options = {
+        .name = name, .mode = LANES_SHARED, .workers = 1, .queue_mode = 0600, .group = (gid_t)-1};
+    struct lanes *lanes;
+    struct kv_error error = {0};
+    return lanes_open(&options, &lanes, &error) == KV_OK ? lanes : NULL;
+}
+
+/* A start that does not come to an end; says on `ready` when it is under the guard. */
+static _Noreturn void start_for_ever(int ready)
+{
+    struct control *control;
+    struct start_guard *guard;
+    struct kv_error error = {0};
+    struct lanes *lanes = open_lanes();
+    if (!lanes || control_create(&control, &error) != KV_OK ||
+        start_guard_create(control, lanes, &guard, &error) != KV_OK || write(ready, "x", 1) != 1)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+START_TEST(a_signal_ends_a_start)
+{
+    static const int signals[] = {SIGTERM, SIGINT};
+    int ready[2], status = 0;
+    char byte;
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0)
+        start_for_ever(ready[1]);
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    ck_assert(queue_exists());
+    kill(child, SIGHUP); /* changes nothing */
+    kill(child, signals[_i]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status));
+    ck_assert_int_eq(WTERMSIG(status), signals[_i]);
+    ck_assert(!queue_exists());
+    close(ready[0]);
+    close(ready[1]);
+}
+END_TEST
+
+START_TEST(after_the_start_signals_wait_for_who_serves)
+{
+    struct control *control;
+    struct start_guard *guard;
+    struct kv_error error = {0};
+    struct lanes *lanes = open_lanes();
+    ck_assert_ptr_nonnull(lanes);
+    ck_assert_int_eq(control_create(&control, &error), KV_OK);
+    ck_assert_int_eq(start_guard_create(control, lanes, &guard, &error), KV_OK);
+    start_guard_free(guard);
+    ck_assert_int_eq(control_take_signal(control), 0);
+    kill(getpid(), SIGTERM);
+    struct pollfd signals = {.fd = control_signals(control), .events = POLLIN};
+    ck_assert_int_eq(poll(&signals, 1, 5000), 1);
+    ck_assert_int_eq(control_take_signal(control), SIGTERM);
+    ck_assert(queue_exists());
+    control_free(control);
+    lanes_close(lanes);
+}
+END_TEST
+
+static void set_up(void)
+{
+    test_queue_name(name, sizeof name);
+    atexit(remove_queues);
+}
+
+Suite *suite_serverk_start_guard(void)
+{
+    Suite *suite = suite_create("serverk start_guard");
+    TCase *cases = tcase_create("start_guard");
+    tcase_add_checked_fixture(cases, set_up, remove_queues);
+    tcase_add_loop_test(cases, a_signal_ends_a_start, 0, 2);
+    tcase_add_test(cases, after_the_start_signals_wait_for_who_serves);
+    suite_add_tcase(suite, cases);
+    return suite;
+}
