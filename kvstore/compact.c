@@ -37,6 +37,9 @@
 #define RETRY_FIRST_MS      UINT64_C(10000)
 #define RETRY_MAX_DOUBLINGS 6u
 
+/* How often all files are looked at for room, at most. */
+#define ROOM_EVERY_MS UINT64_C(1000)
+
 #define NS_PER_MS UINT64_C(1000000)
 
 /* What the compactor is to do with one data file. Covered by compactor.mutex. */
@@ -64,6 +67,8 @@ struct compactor {
     bool stop;
     uint32_t wanted_count;
     uint32_t next_number; /* files take turns */
+    bool room_wanted;
+    uint64_t room_not_before_ns;
     struct task *tasks;
     struct request *requests; /* first in, first out */
 };
@@ -340,16 +345,39 @@ static uint32_t next_wanted(const struct compactor *compactor, uint64_t *wake_ns
     return datafiles;
 }
 
+/* Finds files that are worth compacting for want of room. Holds: mutex, released meanwhile. */
+static void look_for_room(struct compactor *compactor)
+{
+    struct kvstore *store = compactor->store;
+    compactor->room_wanted = false;
+    compactor->room_not_before_ns = clock_monotonic_ns() + ROOM_EVERY_MS * NS_PER_MS;
+    pthread_mutex_unlock(&compactor->mutex);
+    for (uint32_t number = 0; number < store->datafiles; number++) {
+        lockset_write_lock(store->locks, number);
+        datafile_consider_compaction(store, &store->files[number], true);
+        lockset_write_unlock(store->locks, number);
+    }
+    pthread_mutex_lock(&compactor->mutex);
+}
+
 /* Holds: mutex. */
 static void run_wanted_or_wait(struct compactor *compactor)
 {
     uint64_t wake_ns;
     struct kv_error error;
+    if (compactor->room_wanted && compactor->room_not_before_ns <= clock_monotonic_ns()) {
+        look_for_room(compactor);
+        return;
+    }
     uint32_t number = next_wanted(compactor, &wake_ns);
     if (number < compactor->store->datafiles) {
         compactor->next_number = number + 1;
         run(compactor, number, &error);
-    } else if (wake_ns < UINT64_MAX) {
+        return;
+    }
+    if (compactor->room_wanted && compactor->room_not_before_ns < wake_ns)
+        wake_ns = compactor->room_not_before_ns;
+    if (wake_ns < UINT64_MAX) {
         thread_wait_until(&compactor->work, &compactor->mutex, wake_ns);
     } else {
         pthread_cond_wait(&compactor->work, &compactor->mutex);
@@ -421,6 +449,15 @@ void compactor_want(struct compactor *compactor, uint32_t number)
     pthread_mutex_lock(&compactor->mutex);
     set_wanted(compactor, number, true);
     pthread_cond_signal(&compactor->work);
+    pthread_mutex_unlock(&compactor->mutex);
+}
+
+void compactor_want_room(struct compactor *compactor)
+{
+    pthread_mutex_lock(&compactor->mutex);
+    if (!compactor->room_wanted)
+        pthread_cond_signal(&compactor->work);
+    compactor->room_wanted = true;
     pthread_mutex_unlock(&compactor->mutex);
 }
 

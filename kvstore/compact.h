@@ -11,6 +11,9 @@
  * crash at any step finds the old log or the new one under the name, and all that was acknowledged
  * as durable in either.
  *
+ * How much a log must have, and how much of it dead, is an option of the store; where a write finds no
+ * room, the share of dead bytes alone decides.
+ *
  * A failure leaves the old generation as it was; the next try waits, longer each time.
  */
 #ifndef MQKV_KVSTORE_COMPACT_H
@@ -29,5 +32,10 @@ void compactor_free(struct compactor *compactor);
 
 /* Has the file compacted when its turn comes. Any thread; may hold the file's lock. */
 void compactor_want(struct compactor *compactor, uint32_t file);
+
+/* A write has found no room: has every file compacted whose share of dead bytes is large enough, also
+ * those that are too small for that otherwise. Looks at all files, once a second at most. Any thread;
+ * may hold a file's lock. */
+void compactor_want_room(struct compactor *compactor);
 
 #endif

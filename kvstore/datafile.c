@@ -18,6 +18,9 @@
 /* Lines about damaged records, a file. */
 #define DAMAGE_LINES 10u
 
+/* A smaller log than a block of the disk gives nothing back. */
+#define ROOM_MIN_BYTES UINT64_C(4096)
+
 static enum kv_status check_identity(const struct kvstore *store, uint32_t number,
                                      const struct file_identity *identity, const char *name,
                                      struct kv_error *error)
@@ -147,7 +150,7 @@ static void tell_background(struct kvstore *store, struct datafile *file,
     }
     if (record->expiry_ms != 0)
         sweeper_note_expiry(store->sweeper);
-    datafile_consider_compaction(store, file);
+    datafile_consider_compaction(store, file, false);
 }
 
 enum kv_status datafile_append(struct kvstore *store, struct datafile *file, struct lookup *lookup,
@@ -158,6 +161,8 @@ enum kv_status datafile_append(struct kvstore *store, struct datafile *file, str
     uint64_t offset = current->log.tail;
     record->version = current->max_version + 1;
     enum kv_status status = generation_append(current, lookup, record, value_tail);
+    if (status == KV_NO_SPACE)
+        compactor_want_room(store->compactor);
     if (status != KV_OK)
         return status;
     if (store->cache)
@@ -218,12 +223,12 @@ enum kv_status datafile_tell_unreadable(const struct kvstore *store, struct data
     return KV_IO;
 }
 
-void datafile_consider_compaction(struct kvstore *store, struct datafile *file)
+void datafile_consider_compaction(struct kvstore *store, struct datafile *file, bool for_room)
 {
+    uint64_t min_bytes = for_room ? ROOM_MIN_BYTES : store->options.compact_min_bytes;
     uint64_t percent = store->options.compact_dead_percent;
     uint64_t log_bytes = file->current->log.tail - FILE_HEADER_BYTES;
-    if (file->compaction_wanted || percent >= 100 || file->read_only ||
-        log_bytes < store->options.compact_min_bytes ||
+    if (file->compaction_wanted || percent >= 100 || file->read_only || log_bytes < min_bytes ||
         generation_dead_bytes(file->current) * 100 < log_bytes * percent)
         return;
     file->compaction_wanted = true;

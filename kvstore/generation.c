@@ -106,7 +106,7 @@ static enum kv_status ensure_space(struct generation *generation, const struct l
     if (record->kind == RECORD_DELETE)
         return logtail_ensure_room(&generation->log, size_bytes);
     uint64_t later = generation->reserve_bytes + (lookup->found ? 0 : delete_size(record));
-    return logtail_ensure_room(&generation->log, size_bytes + later);
+    return logtail_ensure_room_for_data(&generation->log, size_bytes + later);
 }
 
 static bool has_slot(const struct lookup *lookup)

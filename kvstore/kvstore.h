@@ -108,7 +108,8 @@ struct kvstore_options {
     uint32_t max_value_bytes;           /* default KVSTORE_DEFAULT_MAX_VALUE_BYTES */
     uint32_t compact_dead_percent;      /* compact a file when so much of its log is dead; default
                                            50; 100: never */
-    uint64_t compact_min_bytes; /* ... and its log has at least so many bytes; default 4 MiB */
+    uint64_t compact_min_bytes; /* ... and its log has at least so many bytes (default 4 MiB), or a
+                                   write of the store has found no room */
     uint32_t sweep_interval_ms; /* how often expired entries are looked for; default 1000 */
     enum kvstore_io io;
     uint64_t cache_bytes; /* memory for values that were read; 0: none; else at least

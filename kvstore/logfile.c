@@ -83,9 +83,14 @@ static enum kv_status fill_new_file(struct logfile *log, enum kvstore_io io, con
                                     const struct file_identity *identity, uint64_t version_floor,
                                     uint64_t room_bytes, struct kv_error *error)
 {
-    uint64_t size =
-        at_most(round_up(FILE_HEADER_BYTES + room_bytes, LOGTAIL_UNIT_BYTES), LOGFILE_MAX_BYTES);
-    if (fileio->allocate(log->fd, 0, (off_t)size) != 0)
+    uint64_t needed = FILE_HEADER_BYTES + room_bytes;
+    uint64_t size = at_most(round_up(needed, LOGTAIL_UNIT_BYTES), LOGFILE_MAX_BYTES);
+    int result = fileio->allocate(log->fd, 0, (off_t)size);
+    if (result != 0 && errno == ENOSPC) { /* the last blocks of a disk are as good as others */
+        size = at_most(round_up(needed, FILE_HEADER_BYTES), LOGFILE_MAX_BYTES);
+        result = fileio->allocate(log->fd, 0, (off_t)size);
+    }
+    if (result != 0)
         return kv_error_set_errno(error, "%s: can not allocate %" PRIu64 " bytes on disk", name,
                                   size);
     log->allocated_bytes = size;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 
 #include "kvstore/fileio.h"
 #include "kvstore/sizes.h"
@@ -28,8 +29,20 @@
 
 /* Room ----------------------------------------------------------------------------------------- */
 
-static enum kv_status grow_to(struct logfile *log, uint64_t bytes)
+/* Whether the disk has leave_bytes more than the file is to grow by. True where it does not tell. */
+static bool leaves_free(const struct logfile *log, uint64_t growth_bytes, uint64_t leave_bytes)
 {
+    struct statvfs disk;
+    return leave_bytes == 0 || fstatvfs(log->fd, &disk) != 0 ||
+           (uint64_t)disk.f_bavail * disk.f_frsize >= growth_bytes + leave_bytes;
+}
+
+static enum kv_status grow_to(struct logfile *log, uint64_t bytes, uint64_t leave_bytes)
+{
+    if (!leaves_free(log, bytes - log->allocated_bytes, leave_bytes)) {
+        errno = ENOSPC;
+        return KV_NO_SPACE;
+    }
     if (fileio->allocate(log->fd, (off_t)log->allocated_bytes,
                          (off_t)(bytes - log->allocated_bytes)) != 0)
         return kv_status_from_errno(errno);
@@ -37,20 +50,29 @@ static enum kv_status grow_to(struct logfile *log, uint64_t bytes)
     return KV_OK;
 }
 
-enum kv_status logtail_ensure_room(struct logfile *log, uint64_t bytes)
+static enum kv_status make_room(struct logfile *log, uint64_t bytes, uint64_t leave_bytes)
 {
-    if (bytes <= log->allocated_bytes - log->tail)
-        return KV_OK;
     if (bytes > log->map_bytes - log->tail)
         return KV_NO_SPACE;
     uint64_t needed = log->tail + bytes;
     uint64_t step =
         at_least(at_most(log->allocated_bytes / GROWTH_SHARE, GROWTH_MAX_BYTES), GROWTH_MIN_BYTES);
     uint64_t generous = at_most(round_up(needed + step, GROWTH_MIN_BYTES), log->map_bytes);
-    if (grow_to(log, generous) == KV_OK)
+    if (grow_to(log, generous, leave_bytes) == KV_OK)
         return KV_OK;
     /* The last blocks of a disk are as good as others. */
-    return grow_to(log, at_most(round_up(needed, PAGE_BYTES), log->map_bytes));
+    return grow_to(log, at_most(round_up(needed, PAGE_BYTES), log->map_bytes), leave_bytes);
+}
+
+enum kv_status logtail_ensure_room(struct logfile *log, uint64_t bytes)
+{
+    return bytes <= log->allocated_bytes - log->tail ? KV_OK : make_room(log, bytes, 0);
+}
+
+enum kv_status logtail_ensure_room_for_data(struct logfile *log, uint64_t bytes)
+{
+    return bytes <= log->allocated_bytes - log->tail ? KV_OK
+                                                     : make_room(log, bytes, LOGTAIL_SPARE_BYTES);
 }
 
 void logtail_expect_syncs(const struct logfile *log)

@@ -19,8 +19,15 @@
 /* Files are allocated in multiples of this, where the disk is not nearly full. */
 #define LOGTAIL_UNIT_BYTES (UINT64_C(64) << 10)
 
+/* So much of the disk is left free by writes of data: a compaction needs room for what a file holds
+ * before it gives back the rest, and on a full disk begins with the files that are nearly dead. */
+#define LOGTAIL_SPARE_BYTES (2 * LOGTAIL_UNIT_BYTES)
+
 /* Makes sure that `bytes` after the tail are allocated: KV_OK or KV_NO_SPACE, KV_IO, ... */
 enum kv_status logtail_ensure_room(struct logfile *log, uint64_t bytes);
+
+/* The same, but KV_NO_SPACE also if the disk had less than LOGTAIL_SPARE_BYTES free afterwards. */
+enum kv_status logtail_ensure_room_for_data(struct logfile *log, uint64_t bytes);
 
 /* Appends at the tail; the caller has ensured the room. KV_IO, KV_NO_SPACE, KV_NO_MEMORY (never of
  * a record below 16 KiB with a mapping): the tail is where it was, and so, as far as the disk takes

@@ -203,7 +203,7 @@ static enum kv_status start_background(struct kvstore *store, struct kv_error *e
         return status;
     for (uint32_t number = 0; number < store->datafiles; number++) {
         lockset_write_lock(store->locks, number);
-        datafile_consider_compaction(store, &store->files[number]);
+        datafile_consider_compaction(store, &store->files[number], false);
         lockset_write_unlock(store->locks, number);
     }
     return KV_OK;

@@ -84,7 +84,7 @@ static void sweep_segment(struct kvstore *store, struct datafile *file, struct s
         else
             sweep->hash = start; /* once more, for the rest */
     }
-    datafile_consider_compaction(store, file);
+    datafile_consider_compaction(store, file, false);
     lockset_write_unlock(store->locks, file->number);
     store_end_operation(store);
 }

@@ -46,6 +46,7 @@ Suite *suite_kvstore_powercut(void);
 Suite *suite_kvstore_pread(void);
 Suite *suite_kvstore_prefetch(void);
 Suite *suite_kvstore_record(void);
+Suite *suite_kvstore_room(void);
 Suite *suite_kvstore_recovery(void);
 Suite *suite_kvstore_scan(void);
 Suite *suite_kvstore_segmentpool(void);

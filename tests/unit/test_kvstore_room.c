@@ -1,0 +1,151 @@
+/* A store whose disk is full, and whose data files are too small to be compacted while it is not. */
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvstore/kvstore.h"
+#include "tests/support/fault.h"
+#include "tests/support/store_calls.h"
+#include "tests/support/store_files.h"
+#include "tests/unit/suites.h"
+
+#define KEY(text)   kv_slice_from_string(text)
+#define FILES       3
+#define VALUE_BYTES 2000
+
+static char dir[STORE_DIR_BYTES];
+static struct kvstore *store;
+
+static void set_up(void)
+{
+    const struct kvstore_options options = {.create = true, .datafiles = FILES};
+    store_dir_make(dir);
+    store = must_open(dir, &options);
+}
+
+static void tear_down(void)
+{
+    if (store)
+        kvstore_close(store, NULL);
+    fault_clear(); /* now that no thread of the store could be in the middle of a call */
+    store_dir_remove(dir);
+}
+
+/* The key of that number in the file. */
+static void name_key(char key[32], uint32_t file, int number)
+{
+    int at = 0;
+    for (int found = -1; found < number;) {
+        snprintf(key, 32, "key %d", at++);
+        found += kvstore_file_of(store, KEY(key)) == file;
+    }
+}
+
+static enum kv_status put(const char *key, uint8_t fill)
+{
+    char value[VALUE_BYTES];
+    memset(value, fill, sizeof value);
+    return kvstore_put(store, KEY(key), kv_slice(value, sizeof value), NULL, NULL);
+}
+
+/* Rounds of puts of one key of each file. */
+static void overwrite(int rounds)
+{
+    char key[32];
+    for (int round = 0; round < rounds; round++) {
+        for (uint32_t file = 0; file < FILES; file++) {
+            name_key(key, file, 0);
+            ck_assert_int_eq(put(key, (uint8_t)round), KV_OK);
+        }
+    }
+}
+
+/* Puts new values of key 1 of file 0 until one finds no room. */
+static void fill_up(void)
+{
+    char key[32];
+    name_key(key, 0, 1);
+    enum kv_status status = KV_OK;
+    for (int i = 0; i < 200 && status == KV_OK; i++)
+        status = put(key, 0);
+    ck_assert_int_eq(status, KV_NO_SPACE);
+}
+
+static bool all_compacted(void *unused)
+{
+    (void)unused;
+    for (uint32_t file = 0; file < FILES; file++) {
+        struct kvstore_file_statistics statistics;
+        kvstore_file_statistics(store, file, &statistics);
+        if (statistics.compactions == 0)
+            return false;
+    }
+    return true;
+}
+
+START_TEST(small_files_are_compacted_when_a_write_finds_no_room)
+{
+    /* The growth of a file and the second try for less; what compaction makes then succeeds. */
+    const struct fault_plan plan = {.call = FAULT_ALLOCATE, .nth = 1, .length = 2, .error = ENOSPC};
+    char key[32];
+    overwrite(10);
+    ck_assert_uint_eq(total_statistics(store).compactions, 0);
+    fault_install(&plan);
+    fill_up();
+    ck_assert(wait_until(all_compacted, NULL));
+    ck_assert_uint_lt(total_statistics(store).dead_bytes, 2 * VALUE_BYTES);
+    name_key(key, 0, 1);
+    ck_assert_int_eq(put(key, 7), KV_OK);
+    must_close(store);
+    store = must_open(dir, NULL);
+    ck_assert_uint_eq(total_statistics(store).keys, FILES + 1);
+}
+END_TEST
+
+START_TEST(a_new_generation_takes_the_last_blocks_of_the_disk)
+{
+    const struct fault_plan plan = {.call = FAULT_ALLOCATE, .nth = 1, .length = 1, .error = ENOSPC};
+    overwrite(10);
+    struct kv_error error = {0};
+    fault_install(&plan);
+    ck_assert_msg(kvstore_compact(store, 1, &error) == KV_OK, "%s", error.text);
+    struct kvstore_file_statistics statistics;
+    kvstore_file_statistics(store, 1, &statistics);
+    ck_assert_uint_eq(statistics.file_bytes, 2 * 4096);
+    overwrite(10);
+}
+END_TEST
+
+START_TEST(files_that_are_alive_are_left_alone)
+{
+    const struct fault_plan plan = {.call = FAULT_ALLOCATE, .nth = 1, .length = 0, .error = ENOSPC};
+    char key[32];
+    overwrite(1);
+    fault_install(&plan);
+    enum kv_status status = KV_OK;
+    for (int i = 1; status == KV_OK; i++) {
+        name_key(key, 0, i);
+        status = put(key, 0);
+    }
+    ck_assert_int_eq(status, KV_NO_SPACE);
+    /* The compactor looks at all files before it does what was asked for meanwhile. */
+    ck_assert_int_eq(kvstore_compact(store, 1, NULL), KV_NO_SPACE);
+    struct kvstore_file_statistics total = total_statistics(store);
+    ck_assert_uint_eq(total.compactions, 0);
+    ck_assert_uint_eq(total.compaction_failures, 1);
+}
+END_TEST
+
+Suite *suite_kvstore_room(void)
+{
+    Suite *suite = suite_create("kvstore_room");
+    TCase *tcase = tcase_create("room");
+    tcase_set_timeout(tcase, 100);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, small_files_are_compacted_when_a_write_finds_no_room);
+    tcase_add_test(tcase, a_new_generation_takes_the_last_blocks_of_the_disk);
+    tcase_add_test(tcase, files_that_are_alive_are_left_alone);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
