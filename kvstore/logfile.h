@@ -92,7 +92,7 @@ bool logfile_is_end(const struct logfile *log, uint64_t offset);
 /* The end of the last byte after the tail that is not zero; the tail if there is none. KV_IO ... */
 enum kv_status logfile_find_remains(const struct logfile *log, uint64_t *end);
 
-/* Asks for the head of the record at an offset below the tail, without waiting for it. */
+/* Asks for the first cache lines of the record at an offset below the tail, without waiting for them. */
 void logfile_prefetch(const struct logfile *log, uint64_t offset);
 
 /* Before an existing log is read to be written to: what is dirty in memory is synced (-1 and errno:
