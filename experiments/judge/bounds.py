@@ -33,7 +33,7 @@ WORDS = {
     "population": (OWN, "No queue is in the way: what is written and read is mqkv's own choice."),
     "stalls": (
         OWN,
-        "Growing tables and copying files use a CPU beside the server and the client that are measured.",
+        "Growing indexes and copying files use a CPU beside the server and the client that are measured.",
     ),
     "idle": (OWN, "Whoever wakes up without a message does it on its own account."),
 }

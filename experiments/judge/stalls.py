@@ -1,7 +1,7 @@
 """Latency of writes by one client: at rest, while the index grows, while compaction runs.
 
 At rest: keys that exist are overwritten, so few that no file is worth compacting. Growth: every
-write is a new key, so that each file's index doubles again and again. Compaction: few keys are
+write is a new key, so that each file's index grows all the time. Compaction: few keys are
 overwritten so often that a file is always being compacted.
 """
 
