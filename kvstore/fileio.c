@@ -60,21 +60,29 @@ static ssize_t system_write_at(int fd, const void *data, size_t size, off_t offs
     return (ssize_t)done;
 }
 
+#define ZEROS_BYTES (128u << 10)
+
+/* Not const: then it takes no place in the program's file, and one page of memory. */
+static char zeros[ZEROS_BYTES];
+
+static int system_zero(int fd, size_t size, off_t offset)
+{
+    size_t done = 0;
+    for (size_t piece; done < size; done += piece) {
+        piece = size - done < sizeof zeros ? size - done : sizeof zeros;
+        if (system_write_at(fd, zeros, piece, offset + (off_t)done) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int append_zeros(int fd, off_t end)
 {
-    static const char zeros[65536];
     struct stat status;
     if (fstat(fd, &status) != 0)
         return -1;
-    for (off_t at = status.st_size; at < end;) {
-        size_t piece = sizeof zeros;
-        if ((off_t)piece > end - at)
-            piece = (size_t)(end - at);
-        if (system_write_at(fd, zeros, piece, at) < 0)
-            return -1;
-        at += (off_t)piece;
-    }
-    return 0;
+    return end > status.st_size ? system_zero(fd, (size_t)(end - status.st_size), status.st_size)
+                                : 0;
 }
 
 static int system_allocate(int fd, off_t offset, off_t size)
@@ -126,6 +134,7 @@ const struct fileio fileio_system = {
     .truncate = system_truncate,
     .read_at = system_read_at,
     .write_at = system_write_at,
+    .zero = system_zero,
     .sync_data = fdatasync,
     .sync_dir = fsync,
     .rename_at = system_rename_at,

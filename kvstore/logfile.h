@@ -39,6 +39,8 @@ struct logfile {
     uint64_t allocated_bytes; /* <= map_bytes; may be touched */
     uint64_t tail;            /* where the next record goes, <= allocated_bytes */
     uint64_t populated_bytes; /* pages before are not worth populating (again) */
+    uint64_t zeroed_bytes;    /* the same of bringing them in with zeros */
+    bool synced_often;        /* logtail_expect_syncs */
     uint8_t *bundle;          /* NULL: none is open (logtail.h) */
     uint64_t bundle_from;     /* where what is in it belongs */
     struct verified verified;

@@ -21,6 +21,13 @@
 #define POPULATE_SHARE     8u
 #define POPULATE_MAX_BYTES (UINT64_C(64) << 10)
 
+/* Before a log is written to where it has no pages yet, they are brought in up to the next multiple of
+ * this, as one folio (fileio's zero), but for a log that is small or synced at each write. A record of
+ * 4 KiB with its share of bringing pages in and freeing them takes the kernel 1.7 us instead of 4.5, one
+ * of 64 KiB 22 instead of 32. */
+#define FOLIO_BYTES       POPULATE_MAX_BYTES
+#define LARGE_FOLIO_BYTES (2 * FOLIO_BYTES) /* where records are written with calls */
+
 /* Records of so many bytes and more are written with calls, also where there is a mapping: then the
  * kernel need not fill the pages with zeros first, nor fault for each, nor, when they are synced,
  * tell every CPU that they are clean. With 64 KiB that is half of the CPU time of a put; with 4 KiB
@@ -75,21 +82,40 @@ enum kv_status logtail_ensure_room_for_data(struct logfile *log, uint64_t bytes)
                                                      : make_room(log, bytes, LOGTAIL_SPARE_BYTES);
 }
 
-void logtail_expect_syncs(const struct logfile *log)
+void logtail_expect_syncs(struct logfile *log)
 {
+    log->synced_often = true;
     uint64_t from = log->tail / PAGE_BYTES * PAGE_BYTES;
     if (log->map && log->map_bytes > from)
         madvise(log->map + from, log->map_bytes - from, MADV_RANDOM);
+}
+
+/* Brings in the pages from `from` to the end of what is to be written, `end`, and on to the end of a
+ * folio; not beyond what is allocated. Nothing was written at or after `from` yet. */
+static void zero_ahead(struct logfile *log, uint64_t from, uint64_t end, uint64_t folio_bytes)
+{
+    if (end <= log->zeroed_bytes || log->synced_often || from < POPULATE_SHARE * folio_bytes)
+        return;
+    from = at_least(log->zeroed_bytes, round_up(from, PAGE_BYTES));
+    end = at_most(round_up(end, folio_bytes), log->allocated_bytes / PAGE_BYTES * PAGE_BYTES);
+    if (end <= from)
+        return;
+    /* After a failure the pages come one by one. */
+    fileio->zero(log->fd, end - from, (off_t)from);
+    log->zeroed_bytes = end;
 }
 
 /* Populates to the end of the record that is to come, and some way on; not beyond what is
  * allocated. */
 static void populate_ahead(struct logfile *log, uint64_t record_end)
 {
+    zero_ahead(log, log->tail, record_end, FOLIO_BYTES);
     uint64_t from = at_least(log->populated_bytes, log->tail / PAGE_BYTES * PAGE_BYTES);
     uint64_t ahead = at_most(log->tail / POPULATE_SHARE, POPULATE_MAX_BYTES);
     uint64_t end = at_most(round_up(record_end + ahead, PAGE_BYTES),
                            log->allocated_bytes / PAGE_BYTES * PAGE_BYTES);
+    if (record_end <= log->zeroed_bytes) /* no page without its folio */
+        end = at_most(end, log->zeroed_bytes);
     if (end <= from)
         return;
     /* After a failure the pages come with the stores to them. Disk blocks they have. */
@@ -105,6 +131,7 @@ enum kv_status logtail_cut(struct logfile *log, uint64_t tail)
     log->tail = tail;
     log->allocated_bytes = tail;
     log->populated_bytes = at_most(log->populated_bytes, tail / PAGE_BYTES * PAGE_BYTES);
+    log->zeroed_bytes = at_most(log->zeroed_bytes, tail);
     return KV_OK;
 }
 
@@ -142,6 +169,11 @@ __attribute__((noinline)) static enum kv_status append_by_call(struct logfile *l
     uint8_t *room = window_room(WINDOW_APPEND, room_bytes);
     if (!room)
         return KV_NO_MEMORY;
+    /* What is written in pieces brings whole folios in by itself, but for the last. */
+    uint64_t end = log->tail + size;
+    uint64_t last_folio = end / LARGE_FOLIO_BYTES * LARGE_FOLIO_BYTES;
+    zero_ahead(log, size > room_bytes ? at_least(last_folio, log->tail) : log->tail, end,
+               LARGE_FOLIO_BYTES);
     if (record_write_pieces(record, value_tail, log->identity.salt, log->tail, room, room_bytes,
                             put_piece, log) == 0)
         return KV_OK;
@@ -163,6 +195,7 @@ static enum kv_status write_bundle(struct logfile *log)
 {
     uint64_t from = log->bundle_from;
     uint64_t size = log->tail - from;
+    zero_ahead(log, from, log->tail, LARGE_FOLIO_BYTES);
     if (size > 0 && fileio->write_at(log->fd, log->bundle, size, (off_t)from) < 0) {
         enum kv_status status = kv_status_from_errno(errno);
         log->tail = from;

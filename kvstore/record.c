@@ -112,6 +112,13 @@ static uint64_t take(struct kv_slice left[], unsigned parts, uint8_t *to, uint64
     return taken;
 }
 
+/* How much the piece that begins at `offset` of the file may have. */
+static uint64_t piece_limit(uint64_t offset, uint64_t room_bytes)
+{
+    uint64_t to_multiple = room_bytes - offset % room_bytes;
+    return to_multiple < RECORD_MAX_HEADER_BYTES ? room_bytes : to_multiple;
+}
+
 int record_write_pieces(const struct record *record, struct kv_slice value_tail, uint64_t salt,
                         uint64_t offset, uint8_t *room, uint64_t room_bytes, record_put *put,
                         void *context)
@@ -131,7 +138,8 @@ int record_write_pieces(const struct record *record, struct kv_slice value_tail,
     uint64_t filled = layout.key_at;
     uint64_t unhashed_at = CHECKSUM_BYTES;
     for (uint64_t done = 0; done < layout.end; done += filled, filled = unhashed_at = 0) {
-        filled += take(left, sizeof left / sizeof left[0], room + filled, room_bytes - filled);
+        filled += take(left, sizeof left / sizeof left[0], room + filled,
+                       piece_limit(offset + done, room_bytes) - filled);
         uint64_t content_left = layout.content_end > done ? layout.content_end - done : 0;
         uint64_t content = at_most(filled, content_left);
         if (content > unhashed_at) /* not in a piece of padding only */

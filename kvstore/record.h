@@ -65,9 +65,9 @@ uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice 
 
 /* The same piece by piece, for a record that is written with calls: `put` gets `size` bytes of it,
  * laid out in `room`, that belong at `at` bytes from its start. If all of it has place in the room,
- * it is put at once; else the checksum is put last, and what is there before is no record. 0, or
- * what `put` gave back that was not 0: then nothing more was put. room_bytes:
- * RECORD_MAX_HEADER_BYTES at least. */
+ * it is put at once; else in pieces that end, as far as can be, at multiples of room_bytes in the
+ * file, the checksum last, and what is there before is no record. 0, or what `put` gave back that
+ * was not 0: then nothing more was put. room_bytes: RECORD_MAX_HEADER_BYTES at least. */
 typedef int record_put(void *context, const uint8_t *bytes, uint64_t size, uint64_t at);
 int record_write_pieces(const struct record *record, struct kv_slice value_tail, uint64_t salt,
                         uint64_t offset, uint8_t *room, uint64_t room_bytes, record_put *put,

@@ -82,6 +82,11 @@ static ssize_t fault_write_at(int fd, const void *data, size_t size, off_t offse
     return -1;
 }
 
+static int fault_zero(int fd, size_t size, off_t offset)
+{
+    return fails(FAULT_ZERO) ? -1 : fileio_system.zero(fd, size, offset);
+}
+
 static int fault_sync_data(int fd)
 {
     return fails(FAULT_SYNC_DATA) ? -1 : fileio_system.sync_data(fd);
@@ -129,6 +134,7 @@ static const struct fileio fault_table = {
     .truncate = fault_truncate,
     .read_at = fault_read_at,
     .write_at = fault_write_at,
+    .zero = fault_zero,
     .sync_data = fault_sync_data,
     .sync_dir = fault_sync_dir,
     .rename_at = fault_rename_at,
@@ -142,12 +148,19 @@ static const struct fileio fault_table = {
 const char *fault_call_name(enum fault_call call)
 {
     static const char *const names[FAULT_CALL_COUNT + 1] = {
-        [FAULT_OPEN] = "open",         [FAULT_ALLOCATE] = "allocate",
-        [FAULT_TRUNCATE] = "truncate", [FAULT_READ] = "read",
-        [FAULT_WRITE] = "write",       [FAULT_SYNC_DATA] = "sync_data",
-        [FAULT_SYNC_DIR] = "sync_dir", [FAULT_RENAME] = "rename",
-        [FAULT_UNLINK] = "unlink",     [FAULT_MAP] = "map",
-        [FAULT_UNMAP] = "unmap",       [FAULT_POPULATE] = "populate",
+        [FAULT_OPEN] = "open",
+        [FAULT_ALLOCATE] = "allocate",
+        [FAULT_TRUNCATE] = "truncate",
+        [FAULT_READ] = "read",
+        [FAULT_WRITE] = "write",
+        [FAULT_ZERO] = "zero",
+        [FAULT_SYNC_DATA] = "sync_data",
+        [FAULT_SYNC_DIR] = "sync_dir",
+        [FAULT_RENAME] = "rename",
+        [FAULT_UNLINK] = "unlink",
+        [FAULT_MAP] = "map",
+        [FAULT_UNMAP] = "unmap",
+        [FAULT_POPULATE] = "populate",
         [FAULT_ANY] = "any call",
     };
     return names[call];

@@ -15,6 +15,7 @@ enum fault_call {
     FAULT_TRUNCATE,
     FAULT_READ,
     FAULT_WRITE,
+    FAULT_ZERO,
     FAULT_SYNC_DATA,
     FAULT_SYNC_DIR,
     FAULT_RENAME,

@@ -297,6 +297,35 @@ START_TEST(populating_is_given_up_where_the_kernel_has_it_not)
 }
 END_TEST
 
+/* Pages are brought in ahead of the tail, many at a time; where that fails, they come with the writes. A
+ * log that is synced at each write, or has little in it, does without. */
+START_TEST(bringing_pages_in_may_fail)
+{
+    const struct kvstore_options always = {
+        .create = true, .datafiles = 1, .durability = KVSTORE_SYNC_ALWAYS};
+    const unsigned puts = 200; /* of 6,000 bytes */
+    for (int with_syncs = 0; with_syncs < 2; with_syncs++) {
+        make_store();
+        struct kvstore *store = must_open(dir, with_syncs ? &always : &options);
+        fault_install(&(struct fault_plan){.call = FAULT_ZERO, .nth = 1, .error = EIO});
+        for (unsigned number = 1; number <= puts / 4; number++)
+            try_put(store, number % KEYS, number);
+        ck_assert_uint_eq(fault_calls(FAULT_ZERO), 0);
+        for (unsigned number = puts / 4; number <= puts; number++)
+            try_put(store, number % KEYS, number);
+        if (with_syncs)
+            ck_assert_uint_eq(fault_calls(FAULT_ZERO), 0);
+        else
+            ck_assert(fault_calls(FAULT_ZERO) > 0 && fault_calls(FAULT_ZERO) < puts / 8);
+        assert_holds_expected(store, "without pages ahead");
+        fault_clear();
+        must_close(store);
+        assert_opens_with_expected("after a life without pages ahead");
+        store_dir_remove(dir);
+    }
+}
+END_TEST
+
 /* After a failed sync nothing is called durable that was not before. */
 START_TEST(failed_sync_stops_writes_and_is_never_taken_back)
 {
@@ -347,6 +376,7 @@ Suite *suite_kvstore_faults(void)
     tcase_add_test(tests, full_disk_does_not_prevent_deletes);
     tcase_add_test(tests, full_disk_at_open_does_not_prevent_reads);
     tcase_add_test(tests, populating_is_given_up_where_the_kernel_has_it_not);
+    tcase_add_test(tests, bringing_pages_in_may_fail);
     tcase_add_test(tests, failed_sync_stops_writes_and_is_never_taken_back);
     suite_add_tcase(suite, tests);
     return suite;

@@ -185,6 +185,9 @@ START_TEST(fault_reaches_every_entry)
         case FAULT_WRITE:
             ck_assert_int_eq(fileio->write_at(fd, "x", 1, 0), -1);
             break;
+        case FAULT_ZERO:
+            ck_assert_int_eq(fileio->zero(fd, 1, 0), -1);
+            break;
         case FAULT_SYNC_DATA:
             ck_assert_int_eq(fileio->sync_data(fd), -1);
             break;
