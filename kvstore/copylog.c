@@ -40,7 +40,8 @@ bool copylog_is_done(const struct copylog *copy)
 }
 
 /* Reads and verifies the next records, without a lock: this part of the log does not change any
- * more, and only the compactor puts another generation in its place. */
+ * more, and only the compactor puts another generation in its place. Large ones are verified when it
+ * is known whether they are alive: most are not, and nothing but their headers is read. */
 static enum kv_status read_candidates(struct copylog *copy)
 {
     const struct logfile *log = &copy->file->current->log;
@@ -52,8 +53,9 @@ static enum kv_status read_candidates(struct copylog *copy)
         struct candidate *candidate = &copy->candidates[copy->candidate_count];
         if (copy->candidate_count > 0 && !logfile_holds(log, WINDOW_WALK, copy->at))
             break; /* to read on would take the candidates' bytes away */
-        enum record_verdict verdict = logfile_read_before(
-            log, WINDOW_WALK, copy->at, copy->end, &candidate->record, &candidate->size_bytes);
+        enum record_verdict verdict =
+            logfile_walk(log, WINDOW_WALK, copy->at, copy->end, &candidate->record,
+                         &candidate->size_bytes, &candidate->verified);
         if (verdict != RECORD_VALID)
             return verdict == RECORD_UNREADABLE ? kv_status_from_errno(errno) : KV_CORRUPT;
         candidate->offset = copy->at;
@@ -67,7 +69,7 @@ static enum kv_status read_candidates(struct copylog *copy)
 }
 
 /* Does the index still point at the record? Then *lookup is as if its key had been looked up.
- * Holds: the file's lock for writing. */
+ * Holds: the file's lock. */
 static bool is_current(const struct generation *current, const struct candidate *candidate,
                        struct lookup *lookup)
 {
@@ -81,6 +83,41 @@ static bool is_current(const struct generation *current, const struct candidate 
         lookup->size_bytes = candidate->size_bytes;
         return true;
     }
+    return false;
+}
+
+/* Takes those that were not verified, and are dead, from the candidates, and verifies the others, so
+ * that this is not done under the lock for writing. KV_CORRUPT: of the record at copy->at. */
+static enum kv_status verify_candidates(struct copylog *copy)
+{
+    struct datafile *file = copy->file;
+    const struct generation *current = file->current;
+    uint32_t kept = 0;
+    lockset_read_lock(copy->store->locks, file->number);
+    for (uint32_t i = 0; i < copy->candidate_count; i++) {
+        struct lookup lookup;
+        const struct candidate *candidate = &copy->candidates[i];
+        if (candidate->verified || is_current(current, candidate, &lookup))
+            copy->candidates[kept++] = *candidate;
+    }
+    lockset_read_unlock(copy->store->locks, file->number);
+    copy->candidate_count = kept;
+    for (uint32_t i = 0; i < kept; i++) {
+        const struct candidate *candidate = &copy->candidates[i];
+        if (candidate->verified ||
+            logfile_verify(&current->log, candidate->offset, &candidate->record))
+            continue;
+        copy->at = candidate->offset;
+        return KV_CORRUPT;
+    }
+    return KV_OK;
+}
+
+static bool has_unverified(const struct copylog *copy)
+{
+    for (uint32_t i = 0; i < copy->candidate_count; i++)
+        if (!copy->candidates[i].verified)
+            return true;
     return false;
 }
 
@@ -140,8 +177,11 @@ static enum kv_status copy_some(struct copylog *copy, uint64_t now_ms)
 enum kv_status copylog_step(struct copylog *copy)
 {
     enum kv_status status = KV_OK;
-    if (copy->candidate_next == copy->candidate_count)
+    if (copy->candidate_next == copy->candidate_count) {
         status = read_candidates(copy);
+        if (status == KV_OK && has_unverified(copy))
+            status = verify_candidates(copy);
+    }
     if (status != KV_OK)
         return status;
     uint64_t now_ms = clock_realtime_ms();

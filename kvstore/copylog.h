@@ -15,8 +15,9 @@
  * append, or each compaction would take longer than the last. */
 #define COPYLOG_BATCH_RECORDS 512u
 
-/* A put that was read and verified, and may be alive. */
+/* A put that was read, and may be alive. */
 struct candidate {
+    bool verified; /* false: large, and when this process wrote it or read it last */
     struct record record;
     uint64_t offset;
     uint64_t size_bytes;

@@ -285,6 +285,22 @@ enum record_verdict logfile_read_before(const struct logfile *log, enum window w
     return verdict;
 }
 
+enum record_verdict logfile_walk(const struct logfile *log, enum window window, uint64_t offset,
+                                 uint64_t end, struct record *record, uint64_t *size_bytes,
+                                 bool *verified)
+{
+    *verified = !log->map ||
+                record_parse(log->map + offset, end - offset, record, size_bytes) != RECORD_VALID ||
+                !verified_has(&log->verified, offset, *size_bytes);
+    return *verified ? logfile_read_before(log, window, offset, end, record, size_bytes)
+                     : RECORD_VALID;
+}
+
+bool logfile_verify(const struct logfile *log, uint64_t offset, const struct record *record)
+{
+    return record_is_sound(log->map + offset, record, log->identity.salt, offset);
+}
+
 enum record_verdict logfile_read(const struct logfile *log, enum window window, uint64_t offset,
                                  struct record *record, uint64_t *size_bytes)
 {

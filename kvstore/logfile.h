@@ -85,6 +85,13 @@ enum record_verdict logfile_read_before(const struct logfile *log, enum window w
                                         uint64_t offset, uint64_t end, struct record *record,
                                         uint64_t *size_bytes);
 
+/* As logfile_read_before, but a large record of a mapped log that this process has written or
+ * verified before is parsed only: then *verified is false, and logfile_verify does it if need be. */
+enum record_verdict logfile_walk(const struct logfile *log, enum window window, uint64_t offset,
+                                 uint64_t end, struct record *record, uint64_t *size_bytes,
+                                 bool *verified);
+bool logfile_verify(const struct logfile *log, uint64_t offset, const struct record *record);
+
 /* Does reading the record at the offset leave the window as it is? Always with a mapping. */
 bool logfile_holds(const struct logfile *log, enum window window, uint64_t offset);
 

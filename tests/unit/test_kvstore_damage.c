@@ -461,6 +461,39 @@ START_TEST(after_a_failed_sync_every_read_verifies)
 }
 END_TEST
 
+/* What was noted as sound is not copied unseen: the copy would have a checksum that holds. */
+START_TEST(compaction_verifies_the_large_records_that_it_copies)
+{
+    struct kvstore *store = open_with_large(false);
+    struct kv_error error = {0};
+    char offset[32];
+    snprintf(offset, sizeof offset, "offset %llu:",
+             (unsigned long long)record_size(sizeof SMALL_KEY - 1, SMALL_BYTES, false) +
+                 FILE_HEADER_BYTES);
+    flip_in_file(LARGE_VALUE_AT);
+    ck_assert_int_eq(kvstore_compact(store, 0, &error), KV_CORRUPT);
+    ck_assert_msg(strstr(error.text, offset) != NULL, "%s", error.text);
+    flip_in_file(LARGE_VALUE_AT);
+    ck_assert_int_eq(kvstore_compact(store, 0, &error), KV_OK);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
+    must_close(store);
+}
+END_TEST
+
+START_TEST(compaction_does_not_read_large_values_that_are_dead)
+{
+    static const char value[LARGE_BYTES];
+    struct kvstore *store = open_with_large(false);
+    ck_assert_int_eq(kvstore_put(store, KEY(LARGE_KEY), kv_slice(value, sizeof value), NULL, NULL),
+                     KV_OK);
+    flip_in_file(LARGE_VALUE_AT); /* of the first put */
+    ck_assert_int_eq(kvstore_compact(store, 0, NULL), KV_OK);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
+    ck_assert_int_eq(get_large(store, SMALL_KEY), KV_OK);
+    must_close(store);
+}
+END_TEST
+
 Suite *suite_kvstore_damage(void)
 {
     Suite *suite = suite_create("kvstore damage");
@@ -481,6 +514,8 @@ Suite *suite_kvstore_damage(void)
     tcase_add_test(tests, every_read_verifies_if_asked_to);
     tcase_add_test(tests, a_large_record_is_verified_when_it_is_first_read);
     tcase_add_test(tests, after_a_failed_sync_every_read_verifies);
+    tcase_add_test(tests, compaction_verifies_the_large_records_that_it_copies);
+    tcase_add_test(tests, compaction_does_not_read_large_values_that_are_dead);
     suite_add_tcase(suite, tests);
     return suite;
 }
