@@ -18,11 +18,20 @@
 #define COLLECT_EVERY_NS 20000u
 #define COLLECT_MESSAGES 64u
 
-/* True if the receiver serves the queue and clients may be sending to it. */
-static bool serves(const struct receiver *receiver, unsigned queue, unsigned lanes_used)
+/* The queues (as bits) that the receiver serves and clients may be sending to. */
+static uint32_t served_queues(const struct receiver *receiver)
 {
-    unsigned lane_count = lanes_plan(receiver->lanes)->lanes;
-    return (receiver->queues >> queue & 1) && (queue < lanes_used || queue >= lane_count);
+    uint32_t lanes = (UINT32_C(1) << lanes_plan(receiver->lanes)->lanes) - 1;
+    uint32_t used = (UINT32_C(1) << lanes_in_use(receiver->lanes)) - 1;
+    return receiver->queues & (used | ~lanes);
+}
+
+/* Takes the lowest bit out of the set, which is not empty: its number. */
+static unsigned take_lowest(uint32_t *set)
+{
+    unsigned lowest = (unsigned)__builtin_ctz(*set);
+    *set &= *set - 1;
+    return lowest;
 }
 
 /* One attempt at one queue: > 0 the size of a message, 0 nothing (left) there, -1 errno. */
@@ -42,13 +51,12 @@ static ssize_t receive_from(struct receiver *receiver, unsigned queue)
 static ssize_t poll_round(void *context)
 {
     struct receiver *receiver = context;
-    unsigned count = lanes_queue_count(receiver->lanes);
-    unsigned used = lanes_in_use(receiver->lanes);
+    uint32_t served = served_queues(receiver);
+    uint32_t up_to_last = (UINT32_C(2) << receiver->current) - 1;
+    uint32_t behind = served & ~up_to_last, rest = served & up_to_last;
     bool cold_too = ++receiver->round % COLD_ROUNDS == 0;
-    for (unsigned i = 1; i <= count; i++) {
-        unsigned queue = (receiver->current + i) % count;
-        if (!serves(receiver, queue, used))
-            continue;
+    while ((behind | rest) != 0) {
+        unsigned queue = take_lowest(behind != 0 ? &behind : &rest);
         if (!cold_too && receiver->taken - receiver->last_taken[queue] > COLD_AFTER)
             continue;
         ssize_t size = receive_from(receiver, queue);
@@ -151,11 +159,9 @@ static unsigned queue_backlog(const struct receiver *receiver, unsigned queue)
 
 unsigned receiver_backlog(const struct receiver *receiver)
 {
-    unsigned used = lanes_in_use(receiver->lanes);
     unsigned waiting = receiver->schedule ? schedule_waiting(receiver->schedule) : 0;
-    for (unsigned queue = 0; queue < lanes_queue_count(receiver->lanes); queue++)
-        if (serves(receiver, queue, used))
-            waiting += queue_backlog(receiver, queue);
+    for (uint32_t queues = served_queues(receiver); queues != 0;)
+        waiting += queue_backlog(receiver, take_lowest(&queues));
     return waiting;
 }
 
