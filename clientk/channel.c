@@ -144,6 +144,7 @@ static void collect_arrivals(struct channel *channel)
  * from the leader before the last is. */
 struct wake_list {
     uint32_t bits[CHANNEL_WAKE_WORDS];
+    bool any;
 };
 
 static unsigned word_of(unsigned sleeper)
@@ -159,6 +160,9 @@ static uint32_t bit_of(unsigned sleeper)
 /* Empties the list. */
 static void wake(struct channel *channel, struct wake_list *list)
 {
+    if (!list->any)
+        return;
+    list->any = false;
     for (unsigned i = 0; i < CHANNEL_WAKE_WORDS; i++) {
         if (list->bits[i] == 0)
             continue;
@@ -174,8 +178,10 @@ static void wake(struct channel *channel, struct wake_list *list)
 static void give_turn(struct request *request, enum request_turn turn, struct wake_list *to_wake)
 {
     unsigned sleeper = request->sleeper;
-    if (atomic_exchange(&request->turn, turn) == TURN_SLEEPING)
-        to_wake->bits[word_of(sleeper)] |= bit_of(sleeper);
+    if (atomic_exchange(&request->turn, turn) != TURN_SLEEPING)
+        return;
+    to_wake->bits[word_of(sleeper)] |= bit_of(sleeper);
+    to_wake->any = true;
 }
 
 /* Takes finished requests off the list and lets their threads go. */
@@ -351,7 +357,7 @@ static void pass_lead(struct channel *channel, struct wake_list *to_wake)
 
 static void lead(struct channel *channel, struct request *own)
 {
-    struct wake_list to_wake = {{0}};
+    struct wake_list to_wake = {.any = false};
     while (!own->finished) {
         wake(channel, &to_wake);
         collect_arrivals(channel);
@@ -426,6 +432,6 @@ void channel_retire(struct channel *channel)
         return;
     if (channel->connection.open && !channel->first)
         disconnect(channel, true);
-    struct wake_list nobody = {{0}};
+    struct wake_list nobody = {.any = false};
     pass_lead(channel, &nobody);
 }
