@@ -14,8 +14,8 @@
 enum kv_status newstore_identify(int dir_fd, const char *dir, struct file_identity *identity,
                                  struct kv_error *error);
 
-/* In a directory without data.0000: KV_OK if a store may be made there; KV_CORRUPT if there was one,
- * whose other data files have records in them or were closed. */
+/* In a directory without data.0000: KV_OK if a store may be made there; KV_CORRUPT if there was
+ * one, whose other data files have records in them or were closed. */
 enum kv_status newstore_check_vacant(int dir_fd, const char *dir, struct kv_error *error);
 
 /* Makes an empty store in a directory that newstore_check_vacant found so, durably. Remains of an

@@ -23,7 +23,8 @@
  * read by anybody. */
 struct sync_file {
     bool queued;               /* in the ready queue */
-    bool busy;                 /* somebody has the slot */
+    bool busy;                 /* somebody has the slot, or it was handed over */
+    bool handed_over;          /* to one of the slot's waiters, who has not taken it yet */
     bool again;                /* to be queued when the slot is free */
     bool note_lags;            /* the timed pass that is to come shall note what is on disk */
     atomic_bool timed;         /* in the timed queue, or about to be; written by writers too */
@@ -229,24 +230,27 @@ void sync_take_slot(struct sync *sync, uint32_t number)
     struct sync_file *file = &sync->files[number];
     pthread_mutex_lock(&sync->mutex);
     file->slot_waiters++;
-    while (file->busy)
+    while (file->busy && !file->handed_over)
         pthread_cond_wait(&file->slot_free, &sync->mutex);
     file->slot_waiters--;
+    file->handed_over = false;
     file->busy = true;
     pthread_mutex_unlock(&sync->mutex);
 }
 
+/* A waiter gets the slot without its being free in between: a sync that was asked for meanwhile
+ * would have it long before the waiter is awake, and so each time. */
 void sync_release_slot(struct sync *sync, uint32_t number)
 {
     struct sync_file *file = &sync->files[number];
     pthread_mutex_lock(&sync->mutex);
-    file->busy = false;
-    if (file->again) {
+    file->busy = file->handed_over = file->slot_waiters > 0;
+    if (file->busy) {
+        pthread_cond_signal(&file->slot_free);
+    } else if (file->again) {
         file->again = false;
         enqueue(sync, number);
     }
-    if (file->slot_waiters > 0)
-        pthread_cond_signal(&file->slot_free);
     pthread_mutex_unlock(&sync->mutex);
 }
 

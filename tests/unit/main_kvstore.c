@@ -22,8 +22,13 @@ int main(void)
         suite_kvstore_torn,
         suite_kvstore_compact,
         suite_kvstore_compact_failures,
+<<<<<<< HEAD
         suite_kvstore_room,
         suite_kvstore_sync,
+=======
+        suite_kvstore_sync,
+        suite_kvstore_sync_slot,
+>>>>>>> c92a550 (The compactor gets the slot of a file when its turn comes)
         suite_kvstore_waitroom,
         suite_kvstore_scan,
         suite_kvstore_concurrency,

@@ -52,6 +52,7 @@ Suite *suite_kvstore_scan(void);
 Suite *suite_kvstore_segmentpool(void);
 Suite *suite_kvstore_store(void);
 Suite *suite_kvstore_sync(void);
+Suite *suite_kvstore_sync_slot(void);
 Suite *suite_kvstore_torn(void);
 Suite *suite_kvstore_waitroom(void);
 
