@@ -92,7 +92,8 @@ const uint8_t *window_read(enum window window, int fd, uint64_t offset, uint64_t
     if (!holds(stretch, offset, size)) {
         uint64_t least = window == WINDOW_WALK ? WALK_BYTES : LOOK_BYTES;
         uint64_t wanted = at_least(size, at_most(end - offset, least));
-        if (!ensure_capacity(stretch, wanted)) {
+        /* No bytes at all, at the end of a file, have a place too: NULL is an error. */
+        if (!ensure_capacity(stretch, at_least(wanted, 1))) {
             errno = ENOMEM;
             return NULL;
         }

@@ -55,6 +55,43 @@ START_TEST(a_checkpoint_of_an_older_log_is_ignored)
 }
 END_TEST
 
+/* As a copy may be that leaves out what is allocated but not used. */
+START_TEST(a_log_that_ends_with_its_last_record_keeps_its_checkpoint)
+{
+    struct kvstore_options options = {.io = (enum kvstore_io)_i};
+    must_put_numbers(store, 0, 100);
+    uint64_t log_bytes = FILE_HEADER_BYTES + total_statistics(store).live_bytes;
+    must_close(store);
+    store = NULL;
+    struct image image;
+    image_take(&image, dir);
+    image_find(&image, "data.0000")->size = log_bytes;
+    image_put(&image, copy_dir);
+    image_free(&image);
+    struct kvstore *copy = must_open(copy_dir, &options);
+    ck_assert(total_statistics(copy).from_checkpoint);
+    check_numbers(copy, 0, 100);
+    must_put_numbers(copy, 100, 101);
+    must_close(copy);
+}
+END_TEST
+
+/* And one in which there is no record, recovered by reading. */
+START_TEST(a_log_that_ends_with_its_header_is_empty)
+{
+    struct kvstore_options options = {.io = (enum kvstore_io)_i};
+    struct image image;
+    image_take(&image, dir);
+    image_find(&image, "data.0000")->size = FILE_HEADER_BYTES;
+    image_put(&image, copy_dir);
+    image_free(&image);
+    struct kvstore *copy = must_open(copy_dir, &options);
+    ck_assert_uint_eq(total_statistics(copy).keys, 0);
+    must_put_numbers(copy, 0, 10);
+    must_close(copy);
+}
+END_TEST
+
 START_TEST(a_damaged_checkpoint_is_ignored)
 {
     must_put_numbers(store, 0, 700);
@@ -247,6 +284,9 @@ Suite *suite_kvstore_checkpoint(void)
     one_file_case_add(tests);
     tcase_add_test(tests, a_checkpoint_is_used_once);
     tcase_add_test(tests, a_checkpoint_of_an_older_log_is_ignored);
+    tcase_add_loop_test(tests, a_log_that_ends_with_its_last_record_keeps_its_checkpoint, 0,
+                        KVSTORE_IO_COUNT);
+    tcase_add_loop_test(tests, a_log_that_ends_with_its_header_is_empty, 0, KVSTORE_IO_COUNT);
     tcase_add_test(tests, a_damaged_checkpoint_is_ignored);
     tcase_add_loop_test(tests, impossible_numbers_are_ignored, 0,
                         sizeof forgeries / sizeof forgeries[0]);
