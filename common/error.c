@@ -58,6 +58,37 @@ enum kv_status kv_error_set(struct kv_error *error, enum kv_status status, const
     return status;
 }
 
+static void append_reason(struct sentence *sentence, int error_number, const char *hint)
+{
+    char reason[128];
+    if (!sentence->cut)
+        sentence_append(sentence, ": %s%s", strerror_r(error_number, reason, sizeof reason), hint);
+}
+
+static const char *hint_of(int error_number)
+{
+    if (error_number == EMFILE)
+        return " (this process may have no more: raise ulimit -n)";
+    return error_number == ENFILE ? " (on the machine: raise sysctl fs.file-max)" : "";
+}
+
+enum kv_status kv_error_set_no_thread(struct kv_error *error, int error_number, const char *format,
+                                      ...)
+{
+    if (!error)
+        return KV_LIMIT;
+    struct sentence sentence = {.used = 0};
+    va_list arguments;
+    va_start(arguments, format);
+    sentence_add(&sentence, format, arguments);
+    va_end(arguments);
+    append_reason(&sentence, error_number,
+                  " (raise what limits this user's processes and threads: ulimit -u, TasksMax of a "
+                  "systemd unit; or memory: ulimit -v)");
+    sentence_give(&sentence, KV_LIMIT, error);
+    return KV_LIMIT;
+}
+
 enum kv_status kv_error_set_errno(struct kv_error *error, const char *format, ...)
 {
     int saved_errno = errno;
@@ -69,10 +100,7 @@ enum kv_status kv_error_set_errno(struct kv_error *error, const char *format, ..
     va_start(arguments, format);
     sentence_add(&sentence, format, arguments);
     va_end(arguments);
-    if (!sentence.cut) {
-        char reason[128];
-        sentence_append(&sentence, ": %s", strerror_r(saved_errno, reason, sizeof reason));
-    }
+    append_reason(&sentence, saved_errno, hint_of(saved_errno));
     sentence_give(&sentence, status, error);
     errno = saved_errno;
     return status;

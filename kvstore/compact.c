@@ -424,9 +424,8 @@ enum kv_status compactor_create(struct kvstore *store, struct compactor **compac
                      : ENOMEM;
     if (result != 0) {
         deallocate(created);
-        return kv_error_set(error, result == ENOMEM ? KV_NO_MEMORY : KV_LIMIT,
-                            "%s: can not start the compaction thread: %s", store->dir,
-                            strerror(result));
+        return kv_error_set_no_thread(error, result, "%s: can not start the compaction thread",
+                                      store->dir);
     }
     *compactor = created;
     return KV_OK;

@@ -67,7 +67,8 @@ enum kv_status datafile_open(const struct kvstore *store, uint32_t number, struc
     struct generation *generation;
     status = generation_create(log, &generation);
     if (status != KV_OK)
-        return kv_error_set(error, status, "%s/%s: no memory", store->dir, name.text);
+        return kv_error_set(error, status, "%s/%s: no memory (is it limited: ulimit -v?)",
+                            store->dir, name.text);
 
     struct recovery recovery = {0};
     if (!store->is_new)

@@ -172,8 +172,8 @@ enum kv_status sweeper_create(struct kvstore *store, struct sweeper **sweeper,
     int result = thread_start(&created->thread, "kv-sweep", sweeper_thread, created);
     if (result != 0) {
         deallocate(created);
-        return kv_error_set(error, KV_LIMIT, "%s: can not start the sweep thread: %s", store->dir,
-                            strerror(result));
+        return kv_error_set_no_thread(error, result, "%s: can not start the sweep thread",
+                                      store->dir);
     }
     *sweeper = created;
     return KV_OK;

@@ -341,8 +341,8 @@ enum kv_status sync_create(struct kvstore *store, struct sync **sync, struct kv_
     int result = thread_start(&created->threads[0], "kv-sync", sync_thread, created);
     if (result != 0) {
         deallocate(created);
-        return kv_error_set(error, KV_LIMIT, "%s: can not start the sync thread: %s", store->dir,
-                            strerror(result));
+        return kv_error_set_no_thread(error, result, "%s: can not start the sync thread",
+                                      store->dir);
     }
     created->thread_count = 1;
     *sync = created;

@@ -37,7 +37,8 @@ enum kv_status control_create(struct control **result, struct kv_error *error)
 {
     struct control *control = calloc(1, sizeof *control);
     if (!control)
-        return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+        return kv_error_set(error, KV_NO_MEMORY,
+                            "no memory to start with (is it limited: ulimit -v?)");
     sigset_t set;
     handled_signals(&set);
     sigprocmask(SIG_BLOCK, &set, NULL);

@@ -1,7 +1,6 @@
 #include "serverk/nice.h"
 
 #include <pthread.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -35,7 +34,7 @@ enum kv_status nice_permitted(struct kv_error *error)
     bool permitted = false;
     int result = pthread_create(&thread, NULL, try_up_and_down, &permitted);
     if (result != 0)
-        return kv_error_set(error, KV_LIMIT, "cannot start a thread: %s", strerror(result));
+        return kv_error_set_no_thread(error, result, "--nice: cannot start a thread");
     pthread_join(thread, NULL);
     if (permitted)
         return KV_OK;

@@ -114,8 +114,8 @@ static enum kv_status start_threads(struct pool *pool, struct kv_error *error)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (result == 0)
         return KV_OK;
-    return kv_error_set(error, KV_LIMIT, "cannot start %u worker threads: %s (-w; ulimit -u)",
-                        pool->count, strerror(result));
+    return kv_error_set_no_thread(error, result, "cannot start %u worker threads (-w)",
+                                  pool->count);
 }
 
 /* Queues ------------------------------------------------------------------------------------------- */

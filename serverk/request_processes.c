@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -325,8 +324,7 @@ static enum kv_status start_reaper(struct request_processes *all, struct kv_erro
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     all->started = result == 0;
     if (!all->started)
-        return kv_error_set(error, KV_LIMIT, "cannot start a thread: %s (ulimit -u)",
-                            strerror(result));
+        return kv_error_set_no_thread(error, result, "cannot start the reaping thread");
     return KV_OK;
 }
 

@@ -137,7 +137,8 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
         (dispatch_model_counts(options->dispatch) && !service->vacancies) ||
         (options->sched == ORDER_COST && !service->schedule) ||
         (wants_crew(options) && !service->crew))
-        return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+        return kv_error_set(error, KV_NO_MEMORY,
+                            "no memory to start with (is it limited: ulimit -v?)");
     return KV_OK;
 }
 
@@ -200,7 +201,8 @@ enum kv_status server_start(const struct server_options *options, struct server 
 {
     struct server *server = calloc(1, sizeof *server);
     if (!server)
-        return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+        return kv_error_set(error, KV_NO_MEMORY,
+                            "no memory to start with (is it limited: ulimit -v?)");
     struct service *service = &server->service;
     service->options = options;
     struct lanes_options lanes = lanes_options(options);

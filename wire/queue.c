@@ -89,7 +89,7 @@ static enum kv_status explain_open(const char *name, int error_number, struct kv
         return kv_error_set(
             error, KV_LIMIT,
             "cannot open the message queue %s: this process has as many descriptors "
-            "open as it may (`ulimit -n`)",
+            "open as it may: raise `ulimit -n`",
             name);
     default:
         errno = error_number;

@@ -1,5 +1,6 @@
 #include "clientk/program/batch.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -277,15 +278,20 @@ static void run_threads(struct batch *batch, size_t count)
 {
     struct batch_thread *threads[MAX_THREADS] = {0};
     size_t started = 0;
+    int failure = 0;
     for (; started < count; started++) {
         threads[started] = thread_create(batch);
-        if (!threads[started] ||
-            pthread_create(&threads[started]->thread, NULL, run_thread, threads[started]) != 0)
+        failure = threads[started] ? pthread_create(&threads[started]->thread, NULL, run_thread,
+                                                    threads[started])
+                                   : ENOMEM;
+        if (failure != 0)
             break;
     }
     if (started < count) {
-        fprintf(stderr, "clientk: batch: only %zu of %zu threads could be started\n", started,
-                count);
+        struct kv_error error;
+        kv_error_set_no_thread(&error, failure, "only %zu of %zu threads could be started", started,
+                               count);
+        fprintf(stderr, "clientk: batch: %s\n", error.text);
         if (threads[started])
             thread_free(threads[started]);
         if (started == 0)

@@ -120,8 +120,8 @@ static void run_members(struct bench_crew *crew, const struct context *context, 
                             .shared = shared};
         int failure = pthread_create(&member->thread, NULL, run_member, member);
         if (failure != 0) {
-            errno = failure;
-            status = kv_error_set_errno(&error, "cannot start thread %zu", started + 1);
+            status = kv_error_set_no_thread(&error, failure, "cannot start thread %zu of %zu",
+                                            started + 1, count);
             give_up(shared, status, error.text);
             break;
         }
@@ -207,8 +207,9 @@ static enum kv_status run_in_this_process(struct bench_crew *crew, const struct 
 {
     struct here here = {.crew = crew, .context = context};
     pthread_t thread;
-    if (pthread_create(&thread, NULL, run_here, &here) != 0)
-        return kv_error_set(error, KV_LIMIT, "cannot start a thread");
+    int failure = pthread_create(&thread, NULL, run_here, &here);
+    if (failure != 0)
+        return kv_error_set_no_thread(error, failure, "cannot start a thread");
     while (!atomic_load(&here.done)) {
         start_when_ready(crew);
         stop_if_interrupted(crew);
@@ -249,7 +250,10 @@ static enum kv_status run_in_processes(struct bench_crew *crew, const struct con
         pids[i] = start_process(crew, context, i);
         if (pids[i] < 0) {
             pids[i] = 0;
-            give_up(crew->shared, KV_LIMIT, "cannot start a process");
+            struct kv_error reason;
+            kv_error_set_no_thread(&reason, errno, "cannot start process %" PRIu64 " of %" PRIu64,
+                                   i + 1, count);
+            give_up(crew->shared, KV_LIMIT, reason.text);
             break;
         }
     }

@@ -45,6 +45,17 @@ check_limit() {
 }
 check_limit
 
+# shellcheck disable=SC2016 # expanded by the inner shell
+refused 4 "ulimit -n" "too few descriptors" bash -c 'ulimit -n 22 && exec "$@"' - \
+    "$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/first"
+if [ "$(id -u)" = 0 ]; then
+    skip "too few threads: root may have more"
+else
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    refused 4 "ulimit -u" "too few threads" bash -c 'ulimit -u 2 && exec "$@"' - \
+        "$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/first"
+fi
+
 # Another daemon
 start_server -d 3 --allocator locked --sched-queue 5
 wait_until 20 grep -q ' ready: ' "$server_log" # it answers a little before

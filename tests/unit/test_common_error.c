@@ -34,6 +34,20 @@ START_TEST(set_errno_takes_status_and_reason_from_errno)
 }
 END_TEST
 
+START_TEST(a_limit_is_named_with_what_raises_it)
+{
+    struct kv_error error = {0};
+    errno = EMFILE;
+    ck_assert_int_eq(kv_error_set_errno(&error, "open x"), KV_LIMIT);
+    ck_assert_ptr_nonnull(strstr(error.text, "ulimit -n"));
+    ck_assert_int_eq(kv_error_set_no_thread(&error, EAGAIN, "thread %d", 7), KV_LIMIT);
+    ck_assert_int_eq(error.status, KV_LIMIT);
+    ck_assert_ptr_nonnull(strstr(error.text, "thread 7: Resource temporarily unavailable (raise"));
+    ck_assert_ptr_nonnull(strstr(error.text, "ulimit -u"));
+    ck_assert_int_eq(kv_error_set_no_thread(NULL, EAGAIN, "thread"), KV_LIMIT);
+}
+END_TEST
+
 START_TEST(a_long_sentence_is_cut_with_dots)
 {
     char sentence[KV_ERROR_TEXT_BYTES + 1] = {0};
@@ -83,6 +97,7 @@ Suite *suite_common_error(void)
     tcase_add_test(tests, set_formats_and_returns_the_status);
     tcase_add_test(tests, without_an_error_only_the_status_is_returned);
     tcase_add_test(tests, set_errno_takes_status_and_reason_from_errno);
+    tcase_add_test(tests, a_limit_is_named_with_what_raises_it);
     tcase_add_test(tests, a_long_sentence_is_cut_with_dots);
     tcase_add_test(tests, a_reason_that_does_not_fit_is_cut_with_dots);
     tcase_add_test(tests, the_old_text_may_be_part_of_the_new);
