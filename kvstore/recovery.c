@@ -11,11 +11,6 @@
 #include "kvstore/keyhash.h"
 #include "kvstore/logtail.h"
 
-/* Writes that were not synced may be lost in a crash together with the versions that their callers
- * were told; these must not be given again. A file of 32 GiB has room for fewer than 2^32 records
- * of 24 bytes or more, so no more versions than that can have been lost since the last sync. */
-#define VERSION_LEAP (UINT64_C(1) << 32)
-
 /* Brings the index up to date with one record of the log. */
 static enum kv_status adopt(struct generation *generation, const struct record *record,
                             uint64_t offset, uint64_t size_bytes, uint64_t now_ms)
@@ -89,11 +84,11 @@ static enum kv_status settle(struct generation *generation, const char *name,
                              struct kv_error *error)
 {
     struct logfile *log = &generation->log;
-    if (generation->max_version >= RECORD_VERSION_LIMIT - VERSION_LEAP)
+    if (generation->max_version >= RECOVERY_VERSION_LIMIT)
         return kv_error_set(error, KV_CORRUPT,
                             "%s: impossible version %" PRIu64 ", too high to go on from", name,
                             generation->max_version);
-    generation->max_version += VERSION_LEAP;
+    generation->max_version += RECOVERY_VERSION_LEAP;
     if (logfile_note_progress(log, log->progress.synced_offset, generation->max_version) != 0)
         return kv_error_set_errno(error, "%s: can not write the header", name);
     if (logtail_cut(log, log->tail) != KV_OK)
@@ -144,7 +139,7 @@ static enum kv_status recover(struct generation *generation, int dir_fd, const c
                               struct recovery *recovery, struct kv_error *error)
 {
     struct logfile *log = &generation->log;
-    if (log->progress.version_floor >= RECORD_VERSION_LIMIT)
+    if (log->progress.version_floor >= RECOVERY_VERSION_LIMIT)
         return kv_error_set(error, KV_CORRUPT, "%s: impossible version floor %" PRIu64,
                             file_name(log->identity.number, FILE_LOG).text,
                             log->progress.version_floor);

@@ -16,6 +16,14 @@
 #include "common/error.h"
 #include "kvstore/generation.h"
 
+/* Writes that were not synced may be lost in a crash together with the versions that their callers
+ * were told; these must not be given again. A file of 32 GiB has room for fewer than 2^32 records
+ * of 24 bytes or more, so no more versions than that can have been lost since the last sync. */
+#define RECOVERY_VERSION_LEAP (UINT64_C(1) << 32)
+
+/* Versions of records, and version floors, are below: else there would be none to go on with. */
+#define RECOVERY_VERSION_LIMIT (RECORD_VERSION_LIMIT - RECOVERY_VERSION_LEAP)
+
 struct recovery {
     uint64_t cut_bytes; /* of a torn tail, from its start to the last byte that is not zero */
     bool from_checkpoint;

@@ -16,6 +16,7 @@
 #include "kvstore/kvcheck/survey.h"
 #include "kvstore/logfile.h"
 #include "kvstore/logtail.h"
+#include "kvstore/recovery.h"
 
 struct salvage {
     struct report *report;
@@ -121,9 +122,30 @@ static void close_store(struct salvage *salvage, bool keep)
 
 /* Copying -------------------------------------------------------------------------------------- */
 
+static bool version_is_possible(uint64_t version)
+{
+    return version < RECOVERY_VERSION_LIMIT;
+}
+
+static void report_version(struct salvage *salvage, const char *file, const char *what,
+                           uint64_t version)
+{
+    fprintf(salvage->report->stream, "saved: %s/%s: the impossible %s %" PRIu64 " was replaced\n",
+            salvage->report->dir, file, what, version);
+    salvage->report->damages++;
+}
+
+/* The versions of the new store go on from here. */
+static void take_version(struct salvage *salvage, uint64_t version)
+{
+    if (version_is_possible(version) && version > salvage->max_version)
+        salvage->max_version = version;
+}
+
 static enum kv_status copy_record(struct salvage *salvage, const struct record *record,
                                   struct kv_error *error)
 {
+    take_version(salvage, record->version);
     uint32_t number = keyhash_file(keyhash(salvage->seed, record->key), salvage->datafiles);
     struct logfile *log = &salvage->logs[number];
     enum kv_status status = logtail_ensure_room(
@@ -137,6 +159,15 @@ static enum kv_status copy_record(struct salvage *salvage, const struct record *
     return KV_OK;
 }
 
+static void replace_impossible_version(struct salvage *salvage, const char *file,
+                                       struct record *record)
+{
+    if (version_is_possible(record->version))
+        return;
+    report_version(salvage, file, "version", record->version);
+    record->version = 1;
+}
+
 static enum kv_status copy_live_records(struct salvage *salvage, const struct survey *survey,
                                         struct kv_error *error)
 {
@@ -145,8 +176,10 @@ static enum kv_status copy_live_records(struct salvage *salvage, const struct su
     enum kv_status status = KV_OK;
     walk_start(&walk, survey->source);
     while (status == KV_OK && walk_next(&walk, &step))
-        if (survey_is_live(survey, &step))
+        if (survey_is_live(survey, &step)) {
+            replace_impossible_version(salvage, survey->source->name.text, &step.record);
             status = copy_record(salvage, &step.record, error);
+        }
     return status;
 }
 
@@ -177,14 +210,33 @@ static void report_lost_file(struct salvage *salvage, const char *file, const ch
     salvage->report->damages++;
 }
 
+/* Does the file say that it is one which is there under its own name, too? */
+static bool is_another_copy(const struct source *source, int dir_fd, uint32_t number)
+{
+    uint32_t claimed = source->identity.number;
+    if (source->header != SOURCE_HEADER_SOUND || claimed == number)
+        return false;
+    struct source original;
+    if (source_open(&original, dir_fd, claimed, NULL) != KV_OK)
+        return false;
+    bool there = original.header == SOURCE_HEADER_SOUND && original.identity.number == claimed &&
+                 original.identity.store_seed == source->identity.store_seed;
+    source_close(&original);
+    return there;
+}
+
 static enum kv_status salvage_source(struct salvage *salvage, const struct layout *layout,
-                                     const struct source *source, uint32_t number,
+                                     const struct source *source, int dir_fd, uint32_t number,
                                      struct kv_error *error)
 {
     const char *file = source->name.text;
     const char *complaint = layout_complaint(layout, source, number);
     if (source->header == SOURCE_HEADER_LOST || layout_is_foreign(layout, source)) {
         report_lost_file(salvage, file, complaint);
+        return KV_OK;
+    }
+    if (is_another_copy(source, dir_fd, number)) {
+        report_lost_file(salvage, file, "it is another copy of a data file that is there");
         return KV_OK;
     }
     if (complaint) {
@@ -204,10 +256,10 @@ static enum kv_status salvage_source(struct salvage *salvage, const struct layou
                 "lost: %s/%s: perhaps more: %" PRIu64 " places in gaps look like the start of a "
                 "record too big to be tried\n",
                 salvage->report->dir, file, survey.skipped);
-    if (survey.max_version > salvage->max_version)
-        salvage->max_version = survey.max_version;
-    if (source->progress.version_floor > salvage->max_version)
-        salvage->max_version = source->progress.version_floor;
+    take_version(salvage, survey.max_version);
+    take_version(salvage, source->progress.version_floor);
+    if (!version_is_possible(source->progress.version_floor))
+        report_version(salvage, file, "version floor", source->progress.version_floor);
     salvage->after_damage += survey.after_damage;
     survey_free(&survey);
     return status;
@@ -224,7 +276,7 @@ static enum kv_status salvage_file(struct salvage *salvage, int dir_fd, const st
     }
     if (status != KV_OK)
         return status;
-    status = salvage_source(salvage, layout, &source, number, error);
+    status = salvage_source(salvage, layout, &source, dir_fd, number, error);
     source_close(&source);
     return status;
 }

@@ -2,6 +2,10 @@
  * salvage: kvcheck --salvage OUT: the newest intact record of every key, with its version and
  * expiry, in a new store.
  *
+ * A file that is another copy of a data file which is there, too (somebody restored it under the
+ * wrong name), is left out: what is older in it must not replace what is newer. A version that is
+ * too high to go on from becomes 1.
+ *
  * A key whose newest record was damaged comes back with an older value, if that is still in the
  * log, or, if what was damaged was its deletion, at all: the log has no way to tell.
  */

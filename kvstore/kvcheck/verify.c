@@ -8,6 +8,7 @@
 #include "kvstore/checkpoint.h"
 #include "kvstore/generation.h"
 #include "kvstore/kvcheck/survey.h"
+#include "kvstore/recovery.h"
 
 /* What the table says of a file. */
 struct row {
@@ -84,6 +85,9 @@ static void check_header(const struct layout *layout, const struct source *sourc
     else if (!source->progress_sound)
         report_finding(report, REMEDY_SALVAGE, source->name.text, 512,
                        "both copies of the synced offset are damaged");
+    else if (source->progress.version_floor >= RECOVERY_VERSION_LIMIT)
+        report_finding(report, REMEDY_SALVAGE, source->name.text, 512,
+                       "impossible version floor %" PRIu64, source->progress.version_floor);
 }
 
 static enum kv_status check_file(int dir_fd, const struct layout *layout, uint32_t number,
@@ -111,6 +115,9 @@ static enum kv_status check_file(int dir_fd, const struct layout *layout, uint32
             kv_error_set(error, status, "%s: no memory for an index of its keys", row->name.text);
     if (status == KV_OK && source.header == SOURCE_HEADER_SOUND && source.progress_sound)
         row->checkpoint = check_checkpoint(dir_fd, number, &row->survey, report);
+    if (row->survey.max_version >= RECOVERY_VERSION_LIMIT)
+        report_finding(report, REMEDY_SALVAGE, row->name.text, FILE_HEADER_BYTES,
+                       "a record has the impossible version %" PRIu64, row->survey.max_version);
     if (row->survey.torn_bytes > 0 && row->survey.after_damage > 0)
         report_finding(report, REMEDY_NONE, row->name.text, source.progress.synced_offset,
                        "%" PRIu64 " intact records lie behind a damaged place; only --salvage "

@@ -3,12 +3,14 @@
  */
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/random.h"
 #include "kvstore/fileheader.h"
 #include "kvstore/kvstore.h"
+#include "kvstore/record.h"
 #include "tests/support/known_store.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"
@@ -146,6 +148,76 @@ START_TEST(kvcheck_salvages_what_is_left_without_a_file)
 }
 END_TEST
 
+/* Another file of the store, as it was some time ago, under the name of one: its older records must not
+ * take the place of newer ones, whichever file comes last. */
+START_TEST(kvcheck_salvage_keeps_the_newer_of_two_files)
+{
+    known_store_make(dir, false, &image, &content);
+    struct image_file *old = image_find(&image, _i == 0 ? "data.0000" : "data.0001");
+    struct image_file *overwritten = image_find(&image, _i == 0 ? "data.0001" : "data.0000");
+    struct content left;
+    image_put(&image, dir);
+    struct kvstore *store;
+    struct kv_error error;
+    ck_assert_int_eq(known_store_open(dir, &store, &error), KV_OK);
+    for (size_t i = 0; i < content.count; i++)
+        if (content.entries[i].present)
+            known_put(store, &content, content.entries[i].key, "newer");
+    ck_assert_int_eq(kvstore_close(store, NULL), KV_OK);
+    struct image newer;
+    image_take(&newer, dir);
+    struct image_file *replaced = image_find(&newer, overwritten->name);
+    content_without(&newer, replaced, 0, replaced->size, &left);
+    free(replaced->bytes);
+    replaced->bytes = malloc(old->size);
+    replaced->size = old->size;
+    memcpy(replaced->bytes, old->bytes, old->size);
+    image_put(&newer, dir);
+    image_free(&newer);
+    assert_salvage_saves_the_rest(&left, old->name);
+}
+END_TEST
+
+/* Valid, but forged: nothing can follow such a version, so that the engine would refuse the new store, too. */
+START_TEST(kvcheck_salvages_impossible_versions)
+{
+    char output[8192];
+    known_store_make(dir, false, &image, &content);
+    struct image_file *file = image_find(&image, "data.0000");
+    struct file_identity identity;
+    struct file_progress progress;
+    struct record record;
+    uint64_t size_bytes;
+    ck_assert_int_eq(fileheader_read_identity(file->bytes, &identity), FILEHEADER_VALID);
+    ck_assert(fileheader_read_progress(file->bytes, identity.salt, &progress));
+    if (_i == 0) {
+        progress.sequence++;
+        progress.version_floor = RECORD_VERSION_LIMIT - 1;
+        fileheader_write_progress(file->bytes, identity.salt, &progress);
+    } else {
+        ck_assert_int_eq(record_read(file->bytes + FILE_HEADER_BYTES, file->size, identity.salt,
+                                     FILE_HEADER_BYTES, &record, &size_bytes),
+                         RECORD_VALID);
+        struct known_entry *entry = content_entry(&content, record.key);
+        record.version = RECORD_VERSION_LIMIT - 1;
+        uint8_t copy[1024];
+        record_write(copy, &record, kv_slice(NULL, 0), identity.salt, FILE_HEADER_BYTES);
+        entry->present = true;
+        entry->version = 1;
+        memset(entry->value, 0, sizeof entry->value);
+        memcpy(entry->value, record.value.data, record.value.size);
+        memcpy(file->bytes + FILE_HEADER_BYTES, copy, size_bytes);
+    }
+    image_put(&image, dir);
+    struct kvstore *store;
+    struct kv_error error;
+    ck_assert_int_eq(known_store_open(dir, &store, &error), KV_CORRUPT);
+    int status = run_kvcheck(dir, NULL, NULL, output, sizeof output);
+    ck_assert_msg(status == 1 && strstr(output, "impossible version"), "%d: %s", status, output);
+    assert_salvage_saves_the_rest(&content, "impossible version");
+}
+END_TEST
+
 START_TEST(kvcheck_refuses_a_store_in_use)
 {
     char output[1024];
@@ -210,6 +282,8 @@ Suite *suite_kvstore_kvcheck(void)
     tcase_add_test(tests, kvcheck_salvages_a_damaged_header);
     tcase_add_test(tests, kvcheck_salvages_without_a_header_by_the_checkpoint);
     tcase_add_loop_test(tests, kvcheck_salvages_what_is_left_without_a_file, 0, 2);
+    tcase_add_loop_test(tests, kvcheck_salvage_keeps_the_newer_of_two_files, 0, 2);
+    tcase_add_loop_test(tests, kvcheck_salvages_impossible_versions, 0, 2);
     tcase_add_test(tests, kvcheck_refuses_a_store_in_use);
     tcase_add_test(tests, kvcheck_exit_status_tells_usage_from_failure);
     tcase_add_test(tests, kvcheck_dump_prints_every_record);
