@@ -228,11 +228,6 @@ static void run_source(struct batch_thread *self)
         }
         show_progress(self);
     }
-    const char *error = line_source_error(self->source);
-    if (error) {
-        fprintf(stderr, "clientk: %s: %s\n", line_source_name(self->source), error);
-        count_code(batch, EXIT_REFUSED);
-    }
 }
 
 static void *run_thread(void *argument)
@@ -303,6 +298,18 @@ static void run_threads(struct batch *batch, size_t count)
     }
 }
 
+/* Once for a file, however many threads shared it. */
+static void report_unreadable(struct batch *batch)
+{
+    for (size_t i = 0; i < batch->source_count; i++) {
+        const char *error = line_source_error(batch->sources[i]);
+        if (!error)
+            continue;
+        fprintf(stderr, "clientk: %s: %s\n", line_source_name(batch->sources[i]), error);
+        count_code(batch, EXIT_REFUSED);
+    }
+}
+
 static void print_summary(const struct batch *batch, uint64_t start_ns)
 {
     double seconds = (double)(clock_monotonic_ns() - start_ns) / 1e9;
@@ -331,6 +338,7 @@ static int run_batch(struct context *context, const struct batch_options *option
     progress_start(&batch.progress, "lines", context->output.terminal && !options->quiet);
     run_threads(&batch, threads);
     progress_end(&batch.progress);
+    report_unreadable(&batch);
     if (summary)
         print_summary(&batch, start_ns);
     pthread_cond_destroy(&batch.turn_changed);

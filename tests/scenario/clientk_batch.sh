@@ -89,6 +89,10 @@ check_status 2 'several files and -n exclude each other' client batch -n 2 puts 
 check_status 2 'a file that is not there stops it before the first line' client batch puts nowhere
 check_equal '' "$output" 'nothing was executed'
 
+check_status 4 'a directory can not be read' client batch -n 4 .
+check_equal 1 "$(grep -c 'directory' <<<"$errors")" 'which is told once, not by every thread'
+check_match '1 failed' "$errors" 'and counted once'
+
 # Hostile lines: none may hurt.
 { head -c 1000000 /dev/urandom; printf '\nGET k1\n'; } >noise
 client batch noise >answers 2>reports
