@@ -246,6 +246,7 @@ static enum kv_status run_in_processes(struct bench_crew *crew, const struct con
     pid_t *pids = calloc(count, sizeof *pids);
     if (!pids)
         return kv_error_set(error, KV_NO_MEMORY, "no memory for the processes");
+    signal(SIGCHLD, SIG_DFL); /* ignored, as a parent may leave it, nobody could wait for them */
     for (uint64_t i = 0; i < count; i++) {
         pids[i] = start_process(crew, context, i);
         if (pids[i] < 0) {

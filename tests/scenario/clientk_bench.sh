@@ -43,6 +43,14 @@ assert set(report["operations"]) == {"put", "get", "scan", "add", "getset"}, rep
 assert report["errors"] == 0 and 0.2 < report["seconds"], report' 2>python.log
 check_equal 0 $? 'adds up per operation'
 
+ignoring_children() {
+    timeout -s KILL 60 python3 -c '
+import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execv(sys.argv[1], sys.argv[1:])' "$@"
+}
+check_status 0 'processes, started by one that ignores its children' ignoring_children \
+    "$MQKV_BUILD/clientk" -m "$server_queue" bench -c 100 -n 2 --processes 2
 check_status 0 'processes' client --format csv bench -c 1001 -n 5 --processes 2
 check_equal 1001 "$(column ops)" 'count together'
 check_status 0 'batches and a window' client --format csv bench -c 5003 --batch 16 --window 4 -n 2 --preload --verify
