@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/escape.h"
+
 #define DEEPEST 32
 
 /* All of a document in two allocations: the nodes, and the texts. Each node follows a bracket or a
@@ -102,6 +104,15 @@ static bool read_word(struct document *document, struct json *value)
     return true;
 }
 
+/* The name of a member. False: there is none, or it is not fit to be printed on a terminal, which no
+ * statistics have. */
+static bool read_name(struct document *document, struct json *member)
+{
+    if (!take(document, '"') || !(member->name = read_string(document)))
+        return false;
+    return escape_is_printable(kv_slice_from_string(member->name), false) && take(document, ':');
+}
+
 /* The members or elements up to `close`; the opening bracket was taken. */
 static bool read_children(struct document *document, struct json *parent, char close)
 {
@@ -111,11 +122,8 @@ static bool read_children(struct document *document, struct json *parent, char c
     do {
         struct json *child = &document->nodes[document->used_nodes++];
         *child = (struct json){0};
-        if (close == '}') {
-            if (!take(document, '"') || !(child->name = read_string(document)) ||
-                !take(document, ':'))
-                return false;
-        }
+        if (close == '}' && !read_name(document, child))
+            return false;
         if (!read_value(document, child))
             return false;
         *link = child;

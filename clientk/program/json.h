@@ -1,6 +1,7 @@
 /*
  * json: a small reader of JSON texts (RFC 8259) for what the server's `stats` sends. Any bytes are
- * read in bounded time, memory (a constant times their size) and depth.
+ * read in bounded time, memory (a constant times their size) and depth. Names that are not fit to be
+ * printed on a terminal are refused, unlike other texts.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_JSON_H
 #define MQKV_CLIENTK_PROGRAM_JSON_H

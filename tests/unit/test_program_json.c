@@ -41,6 +41,16 @@ START_TEST(what_is_no_json_is_refused)
 }
 END_TEST
 
+/* Names go to a terminal as they are. */
+START_TEST(names_that_a_terminal_would_obey_are_refused)
+{
+    static const char *const bad[] = {"{\"\033[2J\": 1}", "{\"a\": {\"\\n\": 1}}",
+                                      "{\"\302\233c\": 1}", "{\"\377\": 1}"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(!parse(bad[i]), "took number %zu", i);
+}
+END_TEST
+
 START_TEST(depth_is_bounded)
 {
     char text[200001];
@@ -96,6 +106,7 @@ Suite *suite_program_json(void)
     TCase *reader = tcase_create("reader");
     tcase_add_test(reader, documents_become_trees);
     tcase_add_test(reader, what_is_no_json_is_refused);
+    tcase_add_test(reader, names_that_a_terminal_would_obey_are_refused);
     tcase_add_test(reader, depth_is_bounded);
     tcase_add_test(reader, any_bytes_are_survived);
     tcase_add_test(reader, statistics_become_lists_and_tables);
