@@ -1,10 +1,13 @@
 #include "serverk/handshake.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "serverk/deliver.h"
 #include "wire/queue.h"
@@ -41,6 +44,17 @@ static void remove_if_dead(const struct applicant *applicant)
         mq_unlink(applicant->reply_name);
 }
 
+/* Once a minute: the client learns only that it was not answered. */
+static void warn_of_lost_hello(const char *reason)
+{
+    static _Atomic uint64_t silent_until_ms;
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    if (now_ms < atomic_load(&silent_until_ms))
+        return;
+    atomic_store(&silent_until_ms, now_ms + 60000);
+    log_warn("a client gets no session and no answer: %s", reason);
+}
+
 /* Opens the reply queue and checks that it is the sender's. False: dropped, the log says why. */
 static bool identify(const struct service *service, struct applicant *applicant)
 {
@@ -60,11 +74,15 @@ static bool identify(const struct service *service, struct applicant *applicant)
     if (wire_queue_open(applicant->reply_name, true, &applicant->reply_queue, &applicant->geometry,
                         &error) != KV_OK) {
         log_debug("HELLO of process %u dropped: %s", applicant->hello.pid, error.text);
+        if (error.status == KV_LIMIT)
+            warn_of_lost_hello(error.text);
         return false;
     }
     applicant->pidfd = wire_queue_owner_pidfd(applicant->reply_queue, &owner);
     if (applicant->pidfd >= 0 && owner == (pid_t)applicant->hello.pid)
         return true;
+    if (applicant->pidfd < 0 && errno == EMFILE)
+        warn_of_lost_hello("no descriptor is left to watch it with: raise ulimit -n");
     log_debug("HELLO dropped: process %u does not hold the lock of %s", applicant->hello.pid,
               applicant->reply_name);
     if (applicant->pidfd < 0)
