@@ -45,8 +45,8 @@ enum kv_status logtail_close_bundle(struct logfile *log);
 
 /* What is appended from here on will be synced a few records at a time. What the kernel reads ahead
  * of a fault comes in folios of many pages, and a store to one page makes all of its folio dirty,
- * so that each sync would write it whole: now it reads nothing ahead after the tail, and nothing is
- * brought in there in large folios. (Where syncs are rare, those are less work.) */
+ * so that each sync would write it whole: now it reads nothing ahead after the tail, and small
+ * records are not stored to large folios. (Where syncs are rare, those are less work.) */
 void logtail_expect_syncs(struct logfile *log);
 
 /* Gives up everything from `tail` on, for good: what is allocated there again reads as zeros. */
