@@ -314,6 +314,8 @@ static enum kv_status see_through(struct channel *channel, uint64_t deadline_ms)
     bool timed = company_matters(&channel->company, channel->request_count);
     uint64_t began_ns = timed ? clock_monotonic_ns() : 0;
     enum kv_status status = round_complete(round, &channel->connection, deadline_ms);
+    if (status != KV_OK)
+        return status; /* which is not that of requests that come now */
     collect_arrivals(channel);
     company_note(&channel->company, round->full ? round->part_count : channel->request_count,
                  timed ? clock_monotonic_ns() - began_ns : 0);
