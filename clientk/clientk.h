@@ -56,7 +56,7 @@ struct clientk_options {
     bool fail_fast_open;     /* likewise, but in clientk_open only: later calls sit out a restart */
     const char *spin;        /* "auto" (default), "off", microseconds */
     uint32_t combine_above;  /* threads with a session each; above, all share; default 8 */
-    uint32_t combine_groups; /* sessions that they share then; default 2 */
+    uint32_t combine_groups; /* sessions that they share then; default 3 */
     uint8_t priority;        /* of this handle's messages, 0..31: clientk_set_priority */
     bool (*interrupted)(void); /* asked ten times a second by calls that wait, in their threads:
                                   true ends the wait as the timeout would. NULL: never */

@@ -8,7 +8,7 @@
 #include "wire/message.h"
 
 #define DEFAULT_COMBINE_ABOVE  8u
-#define DEFAULT_COMBINE_GROUPS 2u
+#define DEFAULT_COMBINE_GROUPS 3u
 #define MAX_SESSIONS           128u /* there are 256 queues in all, by default */
 
 static const char *environment(const char *name)

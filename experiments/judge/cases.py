@@ -77,7 +77,7 @@ ENVIRONMENTS = {
 }
 
 COMBINE_ABOVE = 8  # threads of a process: then mqkv's library has them share messages ...
-COMBINE_GROUPS = 2  # ... in so many groups
+COMBINE_GROUPS = 3  # ... in so many groups
 LARGEST_MESSAGE = 8192
 
 FACTORS = {1: 10, 5: 3, 50: 3}
