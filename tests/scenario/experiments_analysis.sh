@@ -196,8 +196,8 @@ else
     skip 'no gnuplot or rsvg-convert: plots not drawn'
 fi
 
-# Nobody reads.
-told=$(python3 - "$root/experiments" <<'PYTHON'
+# Nobody reads. (Without a buffer, argparse itself passes over the failure, and the status is 0.)
+told=$(env -u PYTHONUNBUFFERED python3 - "$root/experiments" <<'PYTHON'
 import os, subprocess, sys
 for command in ("run", "--list"), ("bench", "--list"), ("analyse", "--help"), ("report", "--help"):
     reader, writer = os.pipe()
