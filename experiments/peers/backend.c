@@ -32,18 +32,30 @@ static void *own_connection(struct clientk *client, struct kv_error *error)
     return connection;
 }
 
+static enum kv_status open_address(struct clientk *client, const char *address,
+                                   struct kv_error *error)
+{
+    if (!address || !(client->address = strdup(address)))
+        return kv_error_set(error, KV_USAGE, "name the peer's socket with -m");
+    return own_connection(client, error) ? KV_OK : KV_NO_SERVER;
+}
+
 enum kv_status clientk_open(const struct clientk_options *options, struct clientk **client,
                             struct kv_error *error)
 {
     struct clientk *opened = calloc(1, sizeof *opened);
-    if (!opened || !options || !options->queue || !(opened->address = strdup(options->queue)))
-        return kv_error_set(error, KV_USAGE, "name the peer's socket with -m");
-    if (pthread_key_create(&opened->connection, backend_disconnect) != 0)
+    if (!opened)
+        return kv_error_set(error, KV_NO_MEMORY, "no memory for a client");
+    if (pthread_key_create(&opened->connection, backend_disconnect) != 0) {
+        free(opened);
         return kv_error_set(error, KV_LIMIT, "no thread keys left");
-    if (!own_connection(opened, error))
-        return KV_NO_SERVER;
-    *client = opened;
-    return KV_OK;
+    }
+    enum kv_status status = open_address(opened, options ? options->queue : NULL, error);
+    if (status == KV_OK)
+        *client = opened;
+    else
+        clientk_close(opened);
+    return status;
 }
 
 void clientk_close(struct clientk *client)
