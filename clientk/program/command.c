@@ -42,8 +42,9 @@ const struct command *command_find(const struct word *name, unsigned place, stru
     if (!command)
         fail_unknown(name->data, place, error);
     else if (place == COMMAND_SHELL)
-        kv_error_set(error, KV_USAGE, "%s works at the prompt only: run clientk without a command",
-                     command->name);
+        kv_error_set(error, KV_USAGE,
+                     "%s works at the prompt%s only: run clientk without a command", command->name,
+                     command->places & COMMAND_BATCH ? " and in batches" : "");
     else
         kv_error_set(error, KV_USAGE, "%s works from the shell only: clientk %s ...", command->name,
                      command->name);

@@ -213,6 +213,26 @@ void stats_print(FILE *stream, const struct json *document)
     }
 }
 
+/* The server knows its sections: they are the members of what it tells about all. */
+static int refuse_section(struct context *context, const char *asked)
+{
+    char names[256] = "";
+    struct clientk_value text = {0};
+    enum kv_status status = clientk_stats(context->client, NULL, &text);
+    struct json *document = status == KV_OK ? json_parse(text.data, text.size) : NULL;
+    clientk_value_free(&text);
+    size_t used = 0;
+    for (const struct json *section = document ? document->first : NULL;
+         section && section->name && used < sizeof names; section = section->next)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : ": ",
+                                 section->name);
+    json_free(document);
+    char sentence[384];
+    snprintf(sentence, sizeof sentence, "there is no section \"%.40s\"; stats alone shows all%s",
+             asked, names);
+    return output_failure(&context->output, "stats", KV_USAGE, sentence);
+}
+
 int stats_run(struct context *context, const void *options, const struct word *operands,
               size_t count)
 {
@@ -225,8 +245,7 @@ int stats_run(struct context *context, const void *options, const struct word *o
         clientk_stats(context->client, count > 0 ? operands[0].data : NULL, &text);
     if (status == KV_NOT_FOUND) {
         clientk_value_free(&text);
-        return output_failure(&context->output, "stats", KV_USAGE,
-                              "there is no such section; stats alone shows all");
+        return refuse_section(context, count > 0 ? operands[0].data : "");
     }
     if (status != KV_OK) {
         clientk_value_free(&text);
