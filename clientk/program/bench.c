@@ -90,12 +90,10 @@ static enum kv_status preload_keys(const struct context *context, const struct b
     return status;
 }
 
-static enum kv_status write_histogram(const char *path, const struct histogram *histogram,
-                                      struct kv_error *error)
+/* Writes and closes. */
+static enum kv_status write_histogram(FILE *file, const char *path,
+                                      const struct histogram *histogram, struct kv_error *error)
 {
-    FILE *file = fopen(path, "we");
-    if (!file)
-        return kv_error_set_errno(error, "cannot write %.200s", path);
     bench_report_print_distribution(file, histogram);
     bool good = !ferror(file);
     if (fclose(file) != 0 || !good)
@@ -104,15 +102,18 @@ static enum kv_status write_histogram(const char *path, const struct histogram *
 }
 
 static enum kv_status report(struct context *context, const struct bench_plan *plan,
-                             const struct bench_crew *crew, int *code, struct kv_error *error)
+                             const struct bench_crew *crew, FILE **histogram, int *code,
+                             struct kv_error *error)
 {
     enum kv_status status = KV_OK;
     struct bench_report *made = bench_report_make(plan, crew);
     if (!made)
         return kv_error_set(error, KV_NO_MEMORY, "no memory for the report");
     bench_report_print(&context->output, made);
-    if (plan->options.histogram_path)
-        status = write_histogram(plan->options.histogram_path, &made->all, error);
+    if (*histogram) {
+        status = write_histogram(*histogram, plan->options.histogram_path, &made->all, error);
+        *histogram = NULL;
+    }
     if (made->errors > 0 || made->mismatches > 0)
         *code = EXIT_REFUSED;
     free(made);
@@ -122,8 +123,13 @@ static enum kv_status report(struct context *context, const struct bench_plan *p
 static enum kv_status run_plan(struct context *context, const struct bench_plan *plan, int *code,
                                struct kv_error *error)
 {
+    const char *path = plan->options.histogram_path;
     struct bench_crew *crew = NULL;
     enum kv_status status = KV_OK;
+    /* Before the run, which may take hours: it must not be in vain. */
+    FILE *histogram = path ? fopen(path, "we") : NULL;
+    if (path && !histogram)
+        return kv_error_set_errno(error, "cannot write %.200s", path);
     if (plan->options.preload)
         status = preload_keys(context, plan, error);
     if (status == KV_OK && !interrupt_pending())
@@ -131,8 +137,10 @@ static enum kv_status run_plan(struct context *context, const struct bench_plan 
     if (status == KV_OK && crew)
         status = bench_crew_run(crew, context, error);
     if (status == KV_OK && crew)
-        status = report(context, plan, crew, code, error);
+        status = report(context, plan, crew, &histogram, code, error);
     bench_crew_free(crew);
+    if (histogram)
+        fclose(histogram);
     return status;
 }
 

@@ -76,6 +76,8 @@ check_status 2 'nonsense is refused' client bench --mix gte=1
 check_match 'did you mean get' "$errors" 'kindly'
 check_status 2 'too many keys for their size' client bench --keys 1000 --key-size 3
 check_status 4 'a histogram that cannot be written' client bench -c 1 --histogram /nowhere/x
+check_match 'cannot write /nowhere/x' "$errors" 'is named'
+check_equal '' "$output" 'before the run'
 
 # Ctrl-C ends the run, and the report comes all the same.
 "$MQKV_BUILD/clientk" -m "$server_queue" bench -t 600 >interrupted 2>&1 &
