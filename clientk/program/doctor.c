@@ -23,7 +23,8 @@ struct diagnosis {
     struct context *context;
     FILE *stream;
     struct wire_limits limits;
-    int code; /* the exit code so far */
+    int code;    /* the exit code so far */
+    bool silent; /* there is a server, but an answer did not come in time */
 };
 
 static void __attribute__((format(printf, 3, 4)))
@@ -251,6 +252,7 @@ static void report_connection(struct diagnosis *diagnosis)
     else
         finding(diagnosis, "BAD", "connected, but a round trip fails: %s",
                 context_sentence(status));
+    diagnosis->silent = status == KV_TIMEOUT;
     spoil(diagnosis, exit_code_of(status));
     bool smaller = info.reply_depth < wire_reply_ladder[0].depth ||
                    info.reply_bytes < wire_reply_ladder[0].message_bytes;
@@ -272,6 +274,7 @@ static void check_connection(struct diagnosis *diagnosis)
         report_connection(diagnosis);
     } else {
         finding(diagnosis, "BAD", "%s", error.text);
+        diagnosis->silent = status == KV_TIMEOUT;
         spoil(diagnosis, exit_code_of(status));
     }
 }
@@ -292,6 +295,15 @@ static void check_shared_memory(struct diagnosis *diagnosis)
             writable ? "" : ", but you may not write there");
 }
 
+static const char *conclusion(const struct diagnosis *diagnosis)
+{
+    if (diagnosis->code == EXIT_DONE)
+        return "All well.";
+    if (diagnosis->code != EXIT_NO_SERVER)
+        return "See BAD above.";
+    return diagnosis->silent ? "There is a server, but it does not answer." : "There is no server.";
+}
+
 int doctor_run(struct context *context, const void *options, const struct word *operands,
                size_t count)
 {
@@ -304,8 +316,6 @@ int doctor_run(struct context *context, const void *options, const struct word *
         check_connection(&diagnosis);
     check_shared_memory(&diagnosis);
     print_limit_advice(&diagnosis);
-    heading(&diagnosis, diagnosis.code == EXIT_DONE        ? "All well."
-                        : diagnosis.code == EXIT_NO_SERVER ? "There is no server."
-                                                           : "See BAD above.");
+    heading(&diagnosis, conclusion(&diagnosis));
     return diagnosis.code;
 }

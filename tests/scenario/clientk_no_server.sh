@@ -15,6 +15,7 @@ check_status 3 'load exits 3' client load "$MQKV_TEST_DIR/batch" # no dump, so i
 check_status 3 'a pipe of commands exits 3' client <"$MQKV_TEST_DIR/batch"
 
 check_status 3 'doctor exits 3' client doctor
+check_equal 'There is no server.' "$(tail -n 1 <<<"$output")" 'sums up'
 check_match "there is no queue $server_queue in this IPC namespace" "$output" 'and says what is missing'
 check_match 'ulimit -q' "$output" 'and how limits are changed'
 check_match 'sessions of 2 x 4352 bytes cost 8896' "$output" 'and what the limits allow'
@@ -43,6 +44,8 @@ for command in 'get x' 'put x z' 'batch batch' 'ping' 'bench -t 1'; do
     wait "$interrupted"
     check_equal 143 $? "$command of a server that stands still: SIGTERM ends it"
 done
+check_status 3 'doctor of a server that stands still exits 3' client --timeout 200 doctor
+check_equal 'There is a server, but it does not answer.' "$(tail -n 1 <<<"$output")" 'and says that it does not answer'
 "$library_dir/../leftovers" "$server_queue" >"$MQKV_TEST_DIR/left"
 check_equal '' "$(grep -E '\.[cs][0-9]' "$MQKV_TEST_DIR/left")" 'no queue or segment of a client is left behind'
 kill -CONT "$server_pid"
