@@ -427,6 +427,12 @@ static enum options_outcome check_sched(const struct server_options *options,
     return OPTIONS_BAD;
 }
 
+/* What follows an option is its argument for getopt, whatever it looks like; glued to it, it is meant. */
+static bool took_an_option(char **argv)
+{
+    return optarg && optarg == argv[optind - 1] && strncmp(optarg, "--", 2) == 0;
+}
+
 /* Fills in the default of -w, which depends on --dispatch. */
 static enum options_outcome settle_workers(struct server_options *options, struct kv_error *error)
 {
@@ -470,6 +476,13 @@ enum options_outcome options_parse(int argc, char **argv, struct server_options 
             else
                 print_version();
             return OPTIONS_DONE;
+        }
+        if (took_an_option(argv)) {
+            kv_error_set(error, KV_USAGE,
+                         "option --%s needs an argument, %s; '%s' looks like an option (if it is "
+                         "meant: --%s=%s)",
+                         row->name, row->expects, optarg, row->name, optarg);
+            return OPTIONS_BAD;
         }
         if (!row->parse(optarg, options)) {
             kv_error_set(error, KV_USAGE, "--%s: '%s' is not %s", row->name, optarg, row->expects);

@@ -106,6 +106,8 @@ START_TEST(long_forms_with_equals_sign)
     ck_assert_int_eq(options.durability, KVSTORE_SYNC_ALWAYS);
     ck_assert_int_eq(options.locking, KVSTORE_FILE_MUTEX);
     ck_assert_int_eq(options.io, KVSTORE_IO_MMAP);
+    ck_assert_int_eq(parse("--pidfile=--check"), OPTIONS_RUN);
+    ck_assert_str_eq(options.pidfile, "--check");
     ck_assert_int_eq(parse("--io pread"), OPTIONS_RUN);
     ck_assert_int_eq(options.io, KVSTORE_IO_PREAD);
     ck_assert_uint_eq(options.cache_bytes, 0);
@@ -128,6 +130,8 @@ END_TEST
 /* The command line, and what the error must name: the option and the value. */
 static const char *const refused[][3] = {
     {"-d 0", "--datafiles", "'0'"},
+    {"--pidfile --check", "--pidfile", "'--check'"},
+    {"-f --daemon", "--dir", "'--daemon'"},
     {"-d 4097", "--datafiles", "'4097'"},
     {"-w 257", "--workers", "'257'"},
     {"-w 2x", "--workers", "'2x'"},
