@@ -210,3 +210,8 @@ PYTHON
 )
 check_equal $'run --list -13 \nbench --list -13 \nanalyse --help -13 \nreport --help -13 ' "$told" \
     'programs whose output nobody reads end by SIGPIPE, without a word'
+
+check_status 0 'draw --help' "$root/plots/draw" --help
+check_match '^Draws summaries: plots/draw \[-o DIR\]' "$output" 'tells what it does'
+check_equal '' "$errors" 'and nothing else'
+check_status 2 'an option that draw does not know is refused' "$root/plots/draw" --frobnicate
