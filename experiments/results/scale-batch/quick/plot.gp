@@ -7,7 +7,7 @@ base_text = 'B = 1'
 knob = 'batch'
 x_is_series = 0
 log_x = 1
-runs = '3'
+runs = '5'
 seconds = '0.5'
 array series[2] = ['one', 'five']
 series_count = 2
@@ -37,5 +37,5 @@ panel_label_count = 4
 array panel_scale[4] = [0.001, 1, 1, 1]
 array panel_log[4] = [0, 1, 1, 1]
 array panel_low[4] = [0, 0.5, 2, 0.5]
-array panel_high[4] = [1589.59, 16.1914, 9437.18, 43.9216]
+array panel_high[4] = [2953.22, 26.6841, 1717.04, 24.1589]
 array panel_ratio[4] = [0, 1, 0, 1]

@@ -7,7 +7,7 @@ base_text = 'N = 1'
 knob = 'clients'
 x_is_series = 0
 log_x = 1
-runs = '3'
+runs = '5'
 seconds = '0.5'
 array series[2] = ['threads', 'wide']
 series_count = 2
@@ -32,10 +32,10 @@ array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'mean_us_rat
 panel_metric_count = 4
 array panel_second[4] = ['', '', 'p99_us', '']
 panel_second_count = 4
-array panel_label[4] = ['throughput, 1,000 operations/s', 'throughput, ratio to N = 1', 'mean response time of a message, ms (thin: 99th percentile)', 'mean response time of a message, ratio to N = 1']
+array panel_label[4] = ['throughput, 1,000 operations/s', 'throughput, ratio to N = 1', 'mean response time of a message, µs (thin: 99th percentile)', 'mean response time of a message, ratio to N = 1']
 panel_label_count = 4
-array panel_scale[4] = [0.001, 1, 0.001, 1]
+array panel_scale[4] = [0.001, 1, 1, 1]
 array panel_log[4] = [0, 1, 1, 1]
-array panel_low[4] = [0, 0.2, 0.002, 0.5]
-array panel_high[4] = [1308.64, 2.91717, 23.9075, 347.666]
+array panel_low[4] = [0, 0.5, 2, 0.5]
+array panel_high[4] = [1594.31, 2.89782, 13789.6, 176.575]
 array panel_ratio[4] = [0, 1, 0, 1]

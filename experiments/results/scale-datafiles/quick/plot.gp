@@ -7,7 +7,7 @@ base_text = 'D = 1'
 knob = 'datafiles'
 x_is_series = 0
 log_x = 1
-runs = '3'
+runs = '5'
 seconds = '0.5'
 array series[1] = ['mqkv']
 series_count = 1
@@ -36,6 +36,6 @@ array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to D 
 panel_label_count = 4
 array panel_scale[4] = [0.001, 1, 1, 1]
 array panel_log[4] = [0, 1, 1, 1]
-array panel_low[4] = [0, 0.5, 10, 0.5]
-array panel_high[4] = [190.881, 1.97498, 268.696, 1.7894]
+array panel_low[4] = [0, 0.5, 20, 0.5]
+array panel_high[4] = [173.492, 1.77543, 355.859, 2.08736]
 array panel_ratio[4] = [0, 1, 0, 1]

@@ -7,7 +7,7 @@ base_text = 'L = 16'
 knob = 'value_bytes'
 x_is_series = 0
 log_x = 1
-runs = '3'
+runs = '5'
 seconds = '0.5'
 array series[2] = ['get', 'put']
 series_count = 2
@@ -32,10 +32,10 @@ array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'mean_us_rat
 panel_metric_count = 4
 array panel_second[4] = ['', '', 'p99_us', '']
 panel_second_count = 4
-array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to L = 16', 'mean response time, ms (thin: 99th percentile)', 'mean response time, ratio to L = 16']
+array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to L = 16', 'mean response time, µs (thin: 99th percentile)', 'mean response time, ratio to L = 16']
 panel_label_count = 4
-array panel_scale[4] = [0.001, 1, 0.001, 1]
+array panel_scale[4] = [0.001, 1, 1, 1]
 array panel_log[4] = [0, 1, 1, 1]
-array panel_low[4] = [0, 0.0005, 0.002, 0.5]
-array panel_high[4] = [203.64, 1.99782, 61.9975, 1214.37]
+array panel_low[4] = [0, 0.001, 2, 0.5]
+array panel_high[4] = [223.409, 1.89608, 7990.15, 650.3]
 array panel_ratio[4] = [0, 1, 0, 1]

@@ -7,7 +7,7 @@ base_text = 'W = 1'
 knob = 'window'
 x_is_series = 0
 log_x = 1
-runs = '3'
+runs = '5'
 seconds = '0.5'
 array series[2] = ['one', 'five']
 series_count = 2
@@ -36,6 +36,6 @@ array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to W 
 panel_label_count = 4
 array panel_scale[4] = [0.001, 1, 1, 1]
 array panel_log[4] = [0, 1, 1, 1]
-array panel_low[4] = [0, 0.2, 5, 0.5]
-array panel_high[4] = [358.535, 2.9578, 2700.08, 8.18572]
+array panel_low[4] = [0, 0.5, 5, 0.5]
+array panel_high[4] = [376.112, 3.24692, 1127.22, 5.4049]
 array panel_ratio[4] = [0, 1, 0, 1]

@@ -7,7 +7,7 @@ base_text = 'M = 1'
 knob = 'workers'
 x_is_series = 0
 log_x = 1
-runs = '3'
+runs = '5'
 seconds = '0.5'
 array series[3] = ['auto', 'worker', 'shared']
 series_count = 3
@@ -36,6 +36,6 @@ array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to M 
 panel_label_count = 4
 array panel_scale[4] = [0.001, 1, 1, 1]
 array panel_log[4] = [0, 1, 1, 1]
-array panel_low[4] = [0, 0.2, 20, 0.5]
-array panel_high[4] = [176.523, 1.82092, 694.68, 3.24368]
+array panel_low[4] = [0, 0.2, 10, 0.5]
+array panel_high[4] = [198.162, 1.70149, 528.219, 4.26979]
 array panel_ratio[4] = [0, 1, 0, 1]
