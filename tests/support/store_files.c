@@ -47,6 +47,18 @@ void store_dir_remove(const char *dir)
     require(rmdir(dir) == 0, dir);
 }
 
+void store_file_flip(const char *dir, off_t at)
+{
+    char path[STORE_DIR_BYTES + 16];
+    uint8_t byte;
+    snprintf(path, sizeof path, "%s/data.0000", dir);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    require(fd >= 0 && pread(fd, &byte, 1, at) == 1, path);
+    byte ^= 1;
+    require(pwrite(fd, &byte, 1, at) == 1, path);
+    close(fd);
+}
+
 static void take_file(struct image_file *file, int dir_fd, const char *name)
 {
     struct stat facts;

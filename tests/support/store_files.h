@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define STORE_DIR_BYTES  192
 #define IMAGE_MAX_FILES  16
@@ -20,6 +21,9 @@ void store_dir_make(char dir[STORE_DIR_BYTES]);
 
 /* Removes the directory with the files in it; one that is not there is fine. */
 void store_dir_remove(const char *dir);
+
+/* Flips a bit of the byte at the offset of data.0000; a store that has the file mapped sees it. */
+void store_file_flip(const char *dir, off_t at);
 
 struct image_file {
     char name[IMAGE_NAME_BYTES];

@@ -32,6 +32,7 @@ Suite *suite_kvstore_compact(void);
 Suite *suite_kvstore_compact_failures(void);
 Suite *suite_kvstore_concurrency(void);
 Suite *suite_kvstore_damage(void);
+Suite *suite_kvstore_verified(void);
 Suite *suite_kvstore_expiry(void);
 Suite *suite_kvstore_faults(void);
 Suite *suite_kvstore_fileio(void);

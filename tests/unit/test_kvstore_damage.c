@@ -2,21 +2,15 @@
  * Damaged stores: whatever is flipped or cut off, what is read is right, or the damage is told.
  */
 #include <check.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/clock.h"
-#include "common/log.h"
 #include "common/random.h"
 #include "kvstore/fileheader.h"
 #include "kvstore/kvstore.h"
 #include "kvstore/record.h"
-#include "kvstore/verified.h"
-#include "tests/support/fault.h"
 #include "tests/support/known_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
@@ -249,19 +243,6 @@ enum {
 };
 static const off_t fields[] = {VERSION_AT, EXPIRY_AT, KEY_AT, VALUE_AT};
 
-/* The mapping of the open store sees it. */
-static void flip_in_file(off_t at)
-{
-    char path[STORE_DIR_BYTES + 16];
-    uint8_t byte;
-    snprintf(path, sizeof path, "%s/data.0000", dir);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    ck_assert_int_eq(pread(fd, &byte, 1, at), 1);
-    byte ^= 1;
-    ck_assert_int_eq(pwrite(fd, &byte, 1, at), 1);
-    close(fd);
-}
-
 /* A store whose one entry, "key", is damaged there. */
 static struct kvstore *open_with_damage(off_t at, struct kvstore_written *written)
 {
@@ -269,7 +250,7 @@ static struct kvstore *open_with_damage(off_t at, struct kvstore_written *writte
     struct kvstore_put_options expiring = {.expiry_ms = clock_realtime_ms() + AN_HOUR_MS};
     struct kvstore *store = must_open(dir, &options);
     ck_assert_int_eq(kvstore_put(store, KEY("key"), KEY("17"), &expiring, written), KV_OK);
-    flip_in_file(at);
+    store_file_flip(dir, at);
     return store;
 }
 
@@ -378,122 +359,6 @@ START_TEST(the_sweeper_leaves_a_damaged_record)
 }
 END_TEST
 
-/* Large records ---------------------------------------------------------------------------------- */
-
-#define SMALL_KEY        "small"
-#define LARGE_KEY        "large"
-#define LARGE_BYTES      (3 * VERIFIED_MIN_BYTES)
-#define SMALL_BYTES      (VERIFIED_MIN_BYTES - RECORD_HEADER_BYTES - sizeof SMALL_KEY - 7)
-#define SMALL_VALUE_AT   (FILE_HEADER_BYTES + 100)
-#define LARGE_VALUE_AT   (FILE_HEADER_BYTES + VERIFIED_MIN_BYTES + 100)
-#define LARGE_OTHER_PAGE (LARGE_VALUE_AT + 16384)
-
-static enum kv_status get_large(struct kvstore *store, const char *key)
-{
-    static char value[LARGE_BYTES];
-    return kvstore_get(store, KEY(key), value, sizeof value, NULL);
-}
-
-/* One record just below the size that is noted, and a large one behind it. */
-static struct kvstore *open_with_large(bool verify_every_read)
-{
-    static const char value[LARGE_BYTES];
-    const struct kvstore_options options = {
-        .create = true, .datafiles = 1, .verify_every_read = verify_every_read};
-    struct kvstore *store = must_open(dir, &options);
-    ck_assert_int_eq(kvstore_put(store, KEY(SMALL_KEY), kv_slice(value, SMALL_BYTES), NULL, NULL),
-                     KV_OK);
-    ck_assert_int_eq(kvstore_put(store, KEY(LARGE_KEY), kv_slice(value, sizeof value), NULL, NULL),
-                     KV_OK);
-    return store;
-}
-
-START_TEST(a_large_record_that_was_written_here_is_not_verified_again)
-{
-    struct kvstore *store = open_with_large(false);
-    flip_in_file(SMALL_VALUE_AT);
-    flip_in_file(LARGE_VALUE_AT);
-    ck_assert_int_eq(get_large(store, SMALL_KEY), KV_CORRUPT);
-    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
-    must_close(store);
-}
-END_TEST
-
-START_TEST(every_read_verifies_if_asked_to)
-{
-    struct kvstore *store = open_with_large(true);
-    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
-    flip_in_file(LARGE_VALUE_AT);
-    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_CORRUPT);
-    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_CORRUPT);
-    must_close(store);
-}
-END_TEST
-
-/* The checkpoint spares the open the reading. */
-START_TEST(a_large_record_is_verified_when_it_is_first_read)
-{
-    must_close(open_with_large(false));
-    flip_in_file(LARGE_VALUE_AT);
-    struct kvstore *store = must_open(dir, &(struct kvstore_options){0});
-    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_CORRUPT);
-    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_CORRUPT); /* it is not noted for that */
-    flip_in_file(LARGE_VALUE_AT);
-    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
-    flip_in_file(LARGE_OTHER_PAGE);
-    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
-    must_close(store);
-}
-END_TEST
-
-/* The kernel may have dropped what it could not write. */
-START_TEST(after_a_failed_sync_every_read_verifies)
-{
-    struct kvstore *store = open_with_large(false);
-    log_set_level(LOG_LEVEL_ERROR - 1);
-    fault_install(
-        &(struct fault_plan){.call = FAULT_SYNC_DATA, .nth = 1, .length = 1, .error = EIO});
-    ck_assert_int_eq(kvstore_sync(store), KV_NOT_DURABLE);
-    fault_clear();
-    flip_in_file(LARGE_VALUE_AT);
-    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_CORRUPT);
-    kvstore_close(store, NULL);
-}
-END_TEST
-
-/* What was noted as sound is not copied unseen: the copy would have a checksum that holds. */
-START_TEST(compaction_verifies_the_large_records_that_it_copies)
-{
-    struct kvstore *store = open_with_large(false);
-    struct kv_error error = {0};
-    char offset[32];
-    snprintf(offset, sizeof offset, "offset %llu:",
-             (unsigned long long)record_size(sizeof SMALL_KEY - 1, SMALL_BYTES, false) +
-                 FILE_HEADER_BYTES);
-    flip_in_file(LARGE_VALUE_AT);
-    ck_assert_int_eq(kvstore_compact(store, 0, &error), KV_CORRUPT);
-    ck_assert_msg(strstr(error.text, offset) != NULL, "%s", error.text);
-    flip_in_file(LARGE_VALUE_AT);
-    ck_assert_int_eq(kvstore_compact(store, 0, &error), KV_OK);
-    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
-    must_close(store);
-}
-END_TEST
-
-START_TEST(compaction_does_not_read_large_values_that_are_dead)
-{
-    static const char value[LARGE_BYTES];
-    struct kvstore *store = open_with_large(false);
-    ck_assert_int_eq(kvstore_put(store, KEY(LARGE_KEY), kv_slice(value, sizeof value), NULL, NULL),
-                     KV_OK);
-    flip_in_file(LARGE_VALUE_AT); /* of the first put */
-    ck_assert_int_eq(kvstore_compact(store, 0, NULL), KV_OK);
-    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
-    ck_assert_int_eq(get_large(store, SMALL_KEY), KV_OK);
-    must_close(store);
-}
-END_TEST
-
 Suite *suite_kvstore_damage(void)
 {
     Suite *suite = suite_create("kvstore damage");
@@ -510,12 +375,6 @@ Suite *suite_kvstore_damage(void)
     tcase_add_loop_test(tests, a_delete_without_a_condition_removes_a_damaged_record, 0, 4);
     tcase_add_loop_test(tests, a_scan_goes_on_behind_a_damaged_record, 0, 2);
     tcase_add_test(tests, the_sweeper_leaves_a_damaged_record);
-    tcase_add_test(tests, a_large_record_that_was_written_here_is_not_verified_again);
-    tcase_add_test(tests, every_read_verifies_if_asked_to);
-    tcase_add_test(tests, a_large_record_is_verified_when_it_is_first_read);
-    tcase_add_test(tests, after_a_failed_sync_every_read_verifies);
-    tcase_add_test(tests, compaction_verifies_the_large_records_that_it_copies);
-    tcase_add_test(tests, compaction_does_not_read_large_values_that_are_dead);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -178,7 +178,8 @@ START_TEST(kvcheck_salvage_keeps_the_newer_of_two_files)
 }
 END_TEST
 
-/* Valid, but forged: nothing can follow such a version, so that the engine would refuse the new store, too. */
+/* Valid, but forged: nothing can follow such a version, so that the engine would refuse the new store,
+ * too. */
 START_TEST(kvcheck_salvages_impossible_versions)
 {
     char output[8192];

@@ -1,0 +1,160 @@
+/*
+ * Large records, which are verified once (kvstore/verified.h).
+ */
+#include "kvstore/verified.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "kvstore/fileheader.h"
+#include "kvstore/record.h"
+#include "tests/support/fault.h"
+#include "tests/support/store_calls.h"
+#include "tests/support/store_files.h"
+#include "tests/unit/suites.h"
+
+#define KEY(text) kv_slice_from_string(text)
+
+static char dir[STORE_DIR_BYTES];
+
+static void set_up(void)
+{
+    store_dir_make(dir);
+}
+
+static void tear_down(void)
+{
+    store_dir_remove(dir);
+}
+
+#define SMALL_KEY        "small"
+#define LARGE_KEY        "large"
+#define LARGE_BYTES      (3 * VERIFIED_MIN_BYTES)
+#define SMALL_BYTES      (VERIFIED_MIN_BYTES - RECORD_HEADER_BYTES - sizeof SMALL_KEY - 7)
+#define SMALL_VALUE_AT   (FILE_HEADER_BYTES + 100)
+#define LARGE_VALUE_AT   (FILE_HEADER_BYTES + VERIFIED_MIN_BYTES + 100)
+#define LARGE_OTHER_PAGE (LARGE_VALUE_AT + 16384)
+
+static enum kv_status get_large(struct kvstore *store, const char *key)
+{
+    static char value[LARGE_BYTES];
+    return kvstore_get(store, KEY(key), value, sizeof value, NULL);
+}
+
+/* One record just below the size that is noted, and a large one behind it. */
+static struct kvstore *open_with_large(bool verify_every_read)
+{
+    static const char value[LARGE_BYTES];
+    const struct kvstore_options options = {
+        .create = true, .datafiles = 1, .verify_every_read = verify_every_read};
+    struct kvstore *store = must_open(dir, &options);
+    ck_assert_int_eq(kvstore_put(store, KEY(SMALL_KEY), kv_slice(value, SMALL_BYTES), NULL, NULL),
+                     KV_OK);
+    ck_assert_int_eq(kvstore_put(store, KEY(LARGE_KEY), kv_slice(value, sizeof value), NULL, NULL),
+                     KV_OK);
+    return store;
+}
+
+START_TEST(a_large_record_that_was_written_here_is_not_verified_again)
+{
+    struct kvstore *store = open_with_large(false);
+    store_file_flip(dir, SMALL_VALUE_AT);
+    store_file_flip(dir, LARGE_VALUE_AT);
+    ck_assert_int_eq(get_large(store, SMALL_KEY), KV_CORRUPT);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
+    must_close(store);
+}
+END_TEST
+
+START_TEST(every_read_verifies_if_asked_to)
+{
+    struct kvstore *store = open_with_large(true);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
+    store_file_flip(dir, LARGE_VALUE_AT);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_CORRUPT);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_CORRUPT);
+    must_close(store);
+}
+END_TEST
+
+/* The checkpoint spares the open the reading. */
+START_TEST(a_large_record_is_verified_when_it_is_first_read)
+{
+    must_close(open_with_large(false));
+    store_file_flip(dir, LARGE_VALUE_AT);
+    struct kvstore *store = must_open(dir, &(struct kvstore_options){0});
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_CORRUPT);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_CORRUPT); /* it is not noted for that */
+    store_file_flip(dir, LARGE_VALUE_AT);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
+    store_file_flip(dir, LARGE_OTHER_PAGE);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
+    must_close(store);
+}
+END_TEST
+
+/* The kernel may have dropped what it could not write. */
+START_TEST(after_a_failed_sync_every_read_verifies)
+{
+    struct kvstore *store = open_with_large(false);
+    log_set_level(LOG_LEVEL_ERROR - 1);
+    fault_install(
+        &(struct fault_plan){.call = FAULT_SYNC_DATA, .nth = 1, .length = 1, .error = EIO});
+    ck_assert_int_eq(kvstore_sync(store), KV_NOT_DURABLE);
+    fault_clear();
+    store_file_flip(dir, LARGE_VALUE_AT);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_CORRUPT);
+    kvstore_close(store, NULL);
+}
+END_TEST
+
+/* What was noted as sound is not copied unseen: the copy would have a checksum that holds. */
+START_TEST(compaction_verifies_the_large_records_that_it_copies)
+{
+    struct kvstore *store = open_with_large(false);
+    struct kv_error error = {0};
+    char offset[32];
+    snprintf(offset, sizeof offset, "offset %llu:",
+             (unsigned long long)record_size(sizeof SMALL_KEY - 1, SMALL_BYTES, false) +
+                 FILE_HEADER_BYTES);
+    store_file_flip(dir, LARGE_VALUE_AT);
+    ck_assert_int_eq(kvstore_compact(store, 0, &error), KV_CORRUPT);
+    ck_assert_msg(strstr(error.text, offset) != NULL, "%s", error.text);
+    store_file_flip(dir, LARGE_VALUE_AT);
+    ck_assert_int_eq(kvstore_compact(store, 0, &error), KV_OK);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
+    must_close(store);
+}
+END_TEST
+
+START_TEST(compaction_does_not_read_large_values_that_are_dead)
+{
+    static const char value[LARGE_BYTES];
+    struct kvstore *store = open_with_large(false);
+    ck_assert_int_eq(kvstore_put(store, KEY(LARGE_KEY), kv_slice(value, sizeof value), NULL, NULL),
+                     KV_OK);
+    store_file_flip(dir, LARGE_VALUE_AT); /* of the first put */
+    ck_assert_int_eq(kvstore_compact(store, 0, NULL), KV_OK);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
+    ck_assert_int_eq(get_large(store, SMALL_KEY), KV_OK);
+    must_close(store);
+}
+END_TEST
+
+Suite *suite_kvstore_verified(void)
+{
+    Suite *suite = suite_create("kvstore verified");
+    TCase *tests = tcase_create("verified");
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, a_large_record_that_was_written_here_is_not_verified_again);
+    tcase_add_test(tests, every_read_verifies_if_asked_to);
+    tcase_add_test(tests, a_large_record_is_verified_when_it_is_first_read);
+    tcase_add_test(tests, after_a_failed_sync_every_read_verifies);
+    tcase_add_test(tests, compaction_verifies_the_large_records_that_it_copies);
+    tcase_add_test(tests, compaction_does_not_read_large_values_that_are_dead);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
