@@ -58,11 +58,17 @@ enum kv_status kv_error_set(struct kv_error *error, enum kv_status status, const
     return status;
 }
 
-static void append_reason(struct sentence *sentence, int error_number, const char *hint)
+/* The caller's sentence, and what the error number says, with a hint. */
+static void __attribute__((format(printf, 5, 0)))
+give_with_reason(struct kv_error *error, enum kv_status status, int error_number, const char *hint,
+                 const char *format, va_list arguments)
 {
+    struct sentence sentence = {.used = 0};
     char reason[128];
-    if (!sentence->cut)
-        sentence_append(sentence, ": %s%s", strerror_r(error_number, reason, sizeof reason), hint);
+    sentence_add(&sentence, format, arguments);
+    if (!sentence.cut)
+        sentence_append(&sentence, ": %s%s", strerror_r(error_number, reason, sizeof reason), hint);
+    sentence_give(&sentence, status, error);
 }
 
 static const char *hint_of(int error_number)
@@ -77,15 +83,13 @@ enum kv_status kv_error_set_no_thread(struct kv_error *error, int error_number, 
 {
     if (!error)
         return KV_LIMIT;
-    struct sentence sentence = {.used = 0};
     va_list arguments;
     va_start(arguments, format);
-    sentence_add(&sentence, format, arguments);
+    give_with_reason(error, KV_LIMIT, error_number,
+                     " (raise what limits this user's processes and threads: ulimit -u, TasksMax "
+                     "of a systemd unit; or memory: ulimit -v)",
+                     format, arguments);
     va_end(arguments);
-    append_reason(&sentence, error_number,
-                  " (raise what limits this user's processes and threads: ulimit -u, TasksMax of a "
-                  "systemd unit; or memory: ulimit -v)");
-    sentence_give(&sentence, KV_LIMIT, error);
     return KV_LIMIT;
 }
 
@@ -95,13 +99,10 @@ enum kv_status kv_error_set_errno(struct kv_error *error, const char *format, ..
     enum kv_status status = kv_status_from_errno(saved_errno);
     if (!error)
         return status;
-    struct sentence sentence = {.used = 0};
     va_list arguments;
     va_start(arguments, format);
-    sentence_add(&sentence, format, arguments);
+    give_with_reason(error, status, saved_errno, hint_of(saved_errno), format, arguments);
     va_end(arguments);
-    append_reason(&sentence, saved_errno, hint_of(saved_errno));
-    sentence_give(&sentence, status, error);
     errno = saved_errno;
     return status;
 }

@@ -62,8 +62,7 @@ enum kv_status start_guard_create(const struct control *control, struct lanes *l
     if (started != 0) {
         close(guard->over);
         free(guard);
-        return kv_error_set(error, KV_LIMIT, "cannot start a thread: %s (ulimit -u)",
-                            strerror(started));
+        return kv_error_set_no_thread(error, started, "cannot start the thread for signals");
     }
     *result = guard;
     return KV_OK;
