@@ -140,6 +140,10 @@ enum kv_status kvstore_open(const char *dir, const struct kvstore_options *optio
  * next open. */
 enum kv_status kvstore_close(struct kvstore *store, struct kv_error *error);
 
+/* Whether the caller could open the store, which is open read-only, to write: KV_OK, or KV_DENIED and
+ * the like, with the first file that is in the way. */
+enum kv_status kvstore_check_writable(const struct kvstore *store, struct kv_error *error);
+
 /* Where a write stands in the log of its data file. position 0: there is nothing to wait for. */
 struct kvstore_ticket {
     uint32_t file;

@@ -322,6 +322,17 @@ enum kv_status kvstore_sync(struct kvstore *store)
     return first_failure;
 }
 
+enum kv_status kvstore_check_writable(const struct kvstore *store, struct kv_error *error)
+{
+    for (uint32_t number = 0; number < store->datafiles; number++) {
+        struct file_name name = file_name(number, FILE_LOG);
+        if (faccessat(store->dir_fd, name.text, W_OK, AT_EACCESS) != 0)
+            return kv_error_set_errno(error, "%s/%s: uid %u can not write to the file", store->dir,
+                                      name.text, (unsigned)geteuid());
+    }
+    return KV_OK;
+}
+
 /* Facts ---------------------------------------------------------------------------------------- */
 
 uint32_t kvstore_datafiles(const struct kvstore *store)

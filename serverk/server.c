@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -284,21 +283,13 @@ enum kv_status server_run(struct server *server, struct kv_error *error)
 
 /* Check -------------------------------------------------------------------------------------------- */
 
-/* What a start needs of the directory, and of `datafiles` data files in it, beyond what opening its store
- * read-only needs. */
-static enum kv_status check_writable(const char *dir, uint32_t datafiles, struct kv_error *error)
+/* What a start needs of the directory beyond what opening its store read-only needs. */
+static enum kv_status check_directory(const char *dir, struct kv_error *error)
 {
-    if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) != 0)
-        return kv_error_set_errno(error, "%s: uid %u can not make files in the directory", dir,
-                                  (unsigned)geteuid());
-    for (uint32_t number = 0; number < datafiles; number++) {
-        char path[PATH_MAX];
-        snprintf(path, sizeof path, "%s/data.%04u", dir, (unsigned)number);
-        if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0)
-            return kv_error_set_errno(error, "%s: uid %u can not write to the file", path,
-                                      (unsigned)geteuid());
-    }
-    return KV_OK;
+    if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) == 0)
+        return KV_OK;
+    return kv_error_set_errno(error, "%s: uid %u can not make files in the directory", dir,
+                              (unsigned)geteuid());
 }
 
 static enum kv_status check_store(const struct server_options *options, struct kv_error *error)
@@ -312,7 +303,7 @@ static enum kv_status check_store(const struct server_options *options, struct k
     if (status == KV_NOT_FOUND) {
         uint32_t datafiles =
             options->datafiles ? options->datafiles : (uint32_t)KVSTORE_DEFAULT_DATAFILES;
-        status = check_writable(options->dir, 0, error);
+        status = check_directory(options->dir, error);
         if (status == KV_OK)
             printf("store %s: none yet; %s would be created\n", options->dir,
                    format_count(datafiles, "data file", count));
@@ -320,11 +311,13 @@ static enum kv_status check_store(const struct server_options *options, struct k
     }
     if (status != KV_OK)
         return status;
-    uint32_t datafiles = kvstore_datafiles(store);
-    format_count(datafiles, "data file", count);
-    status = kvstore_close(store, error);
+    format_count(kvstore_datafiles(store), "data file", count);
+    status = check_directory(options->dir, error);
     if (status == KV_OK)
-        status = check_writable(options->dir, datafiles, error);
+        status = kvstore_check_writable(store, error);
+    enum kv_status closed = kvstore_close(store, status == KV_OK ? error : NULL);
+    if (status == KV_OK)
+        status = closed;
     if (status == KV_OK)
         printf("store %s: %s\n", options->dir, count);
     return status;
