@@ -36,8 +36,9 @@ struct round {
 };
 
 /* Packs a message from the list of requests that `first` heads. Operations that need no message get
- * their results at once, and requests that need none are finished. in_flight false afterwards: there was nothing to send. KV_OK; KV_TIMEOUT,
- * KV_NO_SERVER, KV_IO (the segment had to grow, and the server did not answer), KV_NO_MEMORY. */
+ * their results at once, and requests that need none are finished. in_flight false afterwards: there
+ * was nothing to send. KV_OK; KV_TIMEOUT, KV_NO_SERVER, KV_IO (the segment had to grow, and the server
+ * did not answer), KV_NO_MEMORY. */
 enum kv_status round_pack(struct round *round, struct connection *connection, struct request *first,
                           uint64_t deadline_ms);
 

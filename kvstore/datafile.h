@@ -79,8 +79,8 @@ enum kv_status datafile_tell_unreadable(const struct kvstore *store, struct data
 void datafile_expire(struct kvstore *store, struct datafile *file, struct lookup *lookup);
 
 /* Tells the compactor if enough of the file's log is dead, and the log so large that it is worth the
- * while; for_room: however small it is, because there was no room for a write. Holds: the file's lock for
- * writing. */
+ * while; for_room: however small it is, because there was no room for a write. Holds: the file's
+ * lock for writing. */
 void datafile_consider_compaction(struct kvstore *store, struct datafile *file, bool for_room);
 
 #endif

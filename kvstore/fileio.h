@@ -31,10 +31,10 @@ struct fileio {
     /* All of size, or -1; then any part may have been written. */
     ssize_t (*write_at)(int fd, const void *data, size_t size, off_t offset);
 
-    /* Brings the pages of a range in that is allocated and reads as zeros, by writing zeros in one call:
-     * then they come, on file systems that have such, in folios of many pages, which cost the kernel
-     * less than half of what single ones do, now and when they are freed. 0, or -1: then some may be
-     * there. Contents stay. */
+    /* Brings the pages of a range in that is allocated and reads as zeros, by writing zeros, up to
+     * 128 KiB a call: then they come, on file systems that have such, in folios of many pages,
+     * which cost the kernel less than half of what single ones do, now and when they are freed. 0,
+     * or -1: then some may be there. Contents stay. */
     int (*zero)(int fd, size_t size, off_t offset);
 
     int (*sync_data)(int fd); /* fdatasync */

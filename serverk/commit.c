@@ -197,9 +197,9 @@ static struct kvstore_ticket ticket_of(const struct commit_waits *waits, uint32_
     return (struct kvstore_ticket){waits->files[i], waits->positions[waits->files[i]]};
 }
 
-/* Puts the reply on the lists of the files it waits for, but for those that are on disk by now: the word of
- * any later sync comes after the lock. Those whose sync has failed already count at once. True: none is
- * left to wait for. */
+/* Puts the reply on the lists of the files it waits for, but for those that are on disk by now: the word
+ * of any later sync comes after the lock. Those whose sync has failed already count at once. True: none
+ * is left to wait for. */
 static bool enlist(struct commit *commit, struct held *held, const struct commit_waits *waits)
 {
     pthread_mutex_lock(&commit->lock);

@@ -40,9 +40,9 @@ static int serve(const struct server_options *options, struct daemonize *daemoni
 }
 
 /* A file that would grow beyond ulimit -f is an error of that write, as on a full disk; a log whose
- * reader has gone is no reason to end. What whoever starts the daemon ignores is ignored by it too, but for
- * these: --dispatch process waits for its processes, which the kernel would take away otherwise, and
- * bounds their lives with an alarm. */
+ * reader has gone is no reason to end. What whoever starts the daemon ignores is ignored by it too, but
+ * for these: --dispatch process waits for its processes, which the kernel would take away otherwise,
+ * and bounds their lives with an alarm. */
 static void set_signals(void)
 {
     signal(SIGXFSZ, SIG_IGN);

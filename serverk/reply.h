@@ -58,9 +58,9 @@ struct reply_place reply_place(struct reply *reply, size_t needed_bytes);
 /* The place with the most room that is there without asking for more. */
 struct reply_place reply_largest_place(struct reply *reply);
 
-/* Adds a result whose value was written at the place; result->value.size tells how much of it. A value that
- * the window does not take after all (its memory is gone, or there is none left) goes where there is room
- * without it. False: there is none (nothing was added). */
+/* Adds a result whose value was written at the place; result->value.size tells how much of it. A value
+ * that the window does not take after all (its memory is gone, or there is none left) goes where there
+ * is room without it. False: there is none (nothing was added). */
 bool reply_add_placed(struct reply *reply, struct wire_result *result,
                       const struct reply_place *place);
 
