@@ -53,7 +53,8 @@ void store_file_flip(const char *dir, off_t at)
     uint8_t byte;
     snprintf(path, sizeof path, "%s/data.0000", dir);
     int fd = open(path, O_RDWR | O_CLOEXEC);
-    require(fd >= 0 && pread(fd, &byte, 1, at) == 1, path);
+    require(fd >= 0, path);
+    require(pread(fd, &byte, 1, at) == 1, path);
     byte ^= 1;
     require(pwrite(fd, &byte, 1, at) == 1, path);
     close(fd);
