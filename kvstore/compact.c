@@ -132,7 +132,13 @@ static enum kv_status copy_all(struct compactor *compactor, struct copylog *copy
                                 copy->at, kv_status_text(status));
         pause_for_others(clock_monotonic_ns() - began_ns);
     }
-    return KV_OK;
+    if (copylog_is_complete(copy))
+        return KV_OK;
+    return kv_error_set(error, KV_CORRUPT,
+                        "%s/%s: compaction failed: a key of the index was not met in the log, so a "
+                        "record is damaged; stop the store, then kvcheck %s tells which",
+                        copy->store->dir, file_name(copy->file->number, FILE_LOG).text,
+                        copy->store->dir);
 }
 
 /* Syncs the next generation; *position is what is durable in it then. */

@@ -39,6 +39,16 @@ bool copylog_is_done(const struct copylog *copy)
     return copy->at >= copy->end && copy->candidate_next == copy->candidate_count;
 }
 
+bool copylog_is_complete(const struct copylog *copy)
+{
+    const struct datafile *file = copy->file;
+    lockset_read_lock(copy->store->locks, file->number);
+    bool complete = file->next_status != KV_OK || /* then it says more */
+                    index_count(file->next->index) >= index_count(file->current->index);
+    lockset_read_unlock(copy->store->locks, file->number);
+    return complete;
+}
+
 /* Reads and verifies the next records, without a lock: this part of the log does not change any
  * more, and only the compactor puts another generation in its place. Large ones are verified when it
  * is known whether they are alive: most are not, and nothing but their headers is read. */

@@ -17,7 +17,7 @@
 
 /* A put that was read, and may be alive. */
 struct candidate {
-    bool verified; /* false: large, and when this process wrote it or read it last */
+    bool verified; /* false: large, and noted as sound before (logfile_walk): not looked at now */
     struct record record;
     uint64_t offset;
     uint64_t size_bytes;
@@ -43,5 +43,10 @@ void copylog_start(struct copylog *copy, struct kvstore *store, struct datafile 
 enum kv_status copylog_step(struct copylog *copy);
 
 bool copylog_is_done(const struct copylog *copy);
+
+/* When it is done: does the next generation have a key for each that the current one has? A record
+ * whose key is damaged is not found in the index, and passes for dead if it is not verified. (More
+ * keys it may have: what was copied and then expired.) Takes the file's lock. */
+bool copylog_is_complete(const struct copylog *copy);
 
 #endif

@@ -41,7 +41,7 @@ struct lookup {
     uint64_t offset; /* of what was found, is damaged or could not be read */
     uint64_t size_bytes;
     struct record record;     /* found: parsed, not verified; slices into the mapping, or else into
-                                 WINDOW_LOOKUP, the value not loaded (lookup_complete) */
+                                 WINDOW_LOOKUP, the value not loaded (logfile_load) */
     struct index_probe probe; /* at what was found, or is damaged */
 };
 

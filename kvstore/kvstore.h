@@ -77,7 +77,7 @@ bool kvstore_locking_has_rwlocks(enum kvstore_locking locking);
  * error of the disk is then a SIGBUS, which ends the process. PREAD: by system calls, one or two
  * for each record that is looked at, and nothing is mapped; an I/O error is KV_IO of the call that
  * met it, with the file and the offset in the log. All of the store follows: recovery, reads,
- * writes, scans, expiry, compaction. The files are the same. Each thread keeps up to 320 KiB
+ * writes, scans, expiry, compaction. The files are the same. Each thread keeps up to 512 KiB
  * (window.h), and during a call as much as the records that it works on. */
 enum kvstore_io { KVSTORE_IO_MMAP, KVSTORE_IO_PREAD, KVSTORE_IO_COUNT };
 

@@ -130,6 +130,24 @@ START_TEST(compaction_verifies_the_large_records_that_it_copies)
 }
 END_TEST
 
+/* By its key the record is not found in the index: it must not pass for a dead one. */
+START_TEST(compaction_does_not_lose_a_large_record_whose_key_is_damaged)
+{
+    struct kvstore *store = open_with_large(false);
+    struct kv_error error = {0};
+    const off_t key_at = FILE_HEADER_BYTES + record_size(sizeof SMALL_KEY - 1, SMALL_BYTES, false) +
+                         RECORD_HEADER_BYTES;
+    store_file_flip(dir, key_at);
+    ck_assert_int_eq(kvstore_compact(store, 0, &error), KV_CORRUPT);
+    ck_assert_msg(strstr(error.text, "data.0000") != NULL, "%s", error.text);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_CORRUPT);
+    store_file_flip(dir, key_at);
+    ck_assert_int_eq(kvstore_compact(store, 0, &error), KV_OK);
+    ck_assert_int_eq(get_large(store, LARGE_KEY), KV_OK);
+    must_close(store);
+}
+END_TEST
+
 START_TEST(compaction_does_not_read_large_values_that_are_dead)
 {
     static const char value[LARGE_BYTES];
@@ -154,6 +172,7 @@ Suite *suite_kvstore_verified(void)
     tcase_add_test(tests, a_large_record_is_verified_when_it_is_first_read);
     tcase_add_test(tests, after_a_failed_sync_every_read_verifies);
     tcase_add_test(tests, compaction_verifies_the_large_records_that_it_copies);
+    tcase_add_test(tests, compaction_does_not_lose_a_large_record_whose_key_is_damaged);
     tcase_add_test(tests, compaction_does_not_read_large_values_that_are_dead);
     suite_add_tcase(suite, tests);
     return suite;
