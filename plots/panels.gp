@@ -19,7 +19,7 @@ keys = our_keys + (kind eq "bars" ? published_count > 0 : published_count)
 array key_label[keys]
 longest = 0
 do for [k = 1:keys] {
-    key_label[k] = k > our_keys ? (published_count > 1 && kind eq "lines" ? "published ratio: ".published[k - our_keys] : "published ratio (another machine)") : kind eq "bars" ? bar_label[k] : line_label[k]
+    key_label[k] = k > our_keys ? (published_count > 1 && kind eq "lines" ? "published ratio: ".published_label[k - our_keys] : "published ratio (another machine)") : kind eq "bars" ? bar_label[k] : line_label[k]
     longest = strlen(key_label[k]) > longest ? strlen(key_label[k]) : longest
 }
 KEY_WIDTH = 90.0 + 7.6 * longest # pixels of an entry: its sample, words, a gap
@@ -72,7 +72,7 @@ bar_x(n) = group(n) + (bar(n) - (bars + 1) / 2.0) * BAR
 ours_x(j) = strcol("origin") eq "here" && bar(0) == j ? bar_x(0) : NaN
 theirs_x(n) = strcol("origin") eq "published" && group(0) > 0 && bar(0) > 0 ? bar_x(0) : NaN
 array PATTERN[8] = [3, 4, 0, 2, 5, 1, 6, 7]
-array SHADE[8] = ["#303030", "#1f5fbf", "#2e7d32", "#7a2f8f", "#b03a2e", "#00838f", "#8a6d00", "#606060"]
+array SHADE[8] = ["#9a9a9a", "#1f5fbf", "#2e7d32", "#7a2f8f", "#b03a2e", "#00838f", "#8a6d00", "#606060"]
 pick(j) = (j - 1) % 8 + 1
 
 # Panels are counted row by row. Those of a row of groups have one axis, at the left.
@@ -85,6 +85,7 @@ top(at) = y(TITLE + (grouped ? 44 : 26) + int((at - 1) / columns) * ROW)
 bottom(at) = y(TITLE + (int((at - 1) / columns) + 1) * ROW - (kind eq "bars" ? 66 : 54))
 
 if (kind eq "bars") {
+    set errorbars linecolor rgb "#000000" linewidth 1 # seen on bars of any grey value
     set xrange [0.5:groups + 0.5]
     set xtics () font ",11" scale 0
     do for [k = 1:groups] { set xtics add (tic_label[k] k) }
@@ -135,8 +136,10 @@ do for [p = 1:panels] { do for [g = 1:(grouped ? group_count : 1)] {
     if (kind eq "bars") {
         plot for [j = 1:bars] summary using (ours_x(j)):(cell(m, s)):(low(m, s)):(high(m, s)):(BAR * 0.94) \
             with boxerrorbars fillstyle pattern PATTERN[pick(j)] linecolor rgb SHADE[pick(j)] linewidth 1, \
-            for [j = 1:theirs > 0] summary using (theirs_x(0)):(cell(m, s)):(BAR * 0.42) \
-            with xerrorbars linestyle PUBLISHED_STYLE dashtype solid pointsize 0.5
+            for [j = 1:theirs > 0] summary using (theirs_x(0) - BAR * 0.42):(cell(m, s)):(BAR * 0.84):(0) \
+            with vectors nohead linestyle PUBLISHED_STYLE dashtype solid, \
+            for [j = 1:theirs > 0] summary using (theirs_x(0)):(cell(m, s)) \
+            with points linestyle PUBLISHED_STYLE pointsize 0.7
     } else {
         plot for [i = 1:series_count] summary using (line_x(i)):(series_group[i] == g ? cell(m, s) : NaN) \
             with linespoints linestyle series_style[i], \

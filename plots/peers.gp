@@ -9,10 +9,10 @@ name(i) = word(SYSTEMS, i)
 title_of(i) = word("mqkv Redis memcached", i) eq "" ? "raw echo" : word("mqkv Redis memcached", i)
 
 # Patterns differ as well as grey values: a black-and-white print stays readable.
-set style line 11 linecolor rgb "#202020" linewidth 1 dashtype solid
+set style line 11 linecolor rgb "#8c8c8c" linewidth 1 dashtype solid
 set style line 12 linecolor rgb "#b03a2e" linewidth 1 dashtype solid
 set style line 13 linecolor rgb "#1f5fbf" linewidth 1 dashtype solid
-set style line 14 linecolor rgb "#7f7f7f" linewidth 1 dashtype solid
+set style line 14 linecolor rgb "#404040" linewidth 1 dashtype solid
 pattern(i) = i == 1 ? 3 : i == 2 ? 1 : i == 3 ? 2 : 0
 
 # Cases of a panel, as the positions on its x axis.
@@ -31,14 +31,14 @@ runs = system("cut -d, -f4 '".summary."' | sed -n 2p")
 set logscale y 10
 set format y "%.0s%c"
 set boxwidth 0.8 / 4
-set bars 0.5
+set errorbars 0.5 linecolor rgb "#000000" linewidth 1 # seen on bars of any grey value
 set key off
 
 bars(cases, metric, count) = sprintf("plot for [i = 1:%d] summary using (wanted('%s', i, '%s') ? x('%s', strcol('case'), i, %d) : NaN):(column('median')):(column('low')):(column('high')):(0.8 / %d) with boxerrorbars linestyle 10 + i fillstyle pattern pattern(i) title title_of(i)", count, cases, metric, cases, count, count)
 
 set multiplot
 set label 1 "mqkv beside its peers" at screen 0.5, 0.965 center font "DejaVu Sans Bold,19"
-set label 2 sprintf("Medians of %s runs, bars from the worst to the best; two CPUs, values of 64 bytes unless said", runs) at screen 0.5, 0.93 center
+set label 2 sprintf("Medians of %s runs, error bars from the least to the most; two CPUs, values of 64 bytes unless said", runs) at screen 0.5, 0.93 center
 
 single = "get-1 get-5 get-50 get-50p mix-1 mix-5 mix-50 mix-50p"
 eval panel(LEFT, UPPER)
@@ -67,7 +67,7 @@ if (present(values, "megabytes_per_s")) { eval bars(values, "megabytes_per_s", 4
 
 # 99th percentiles of the first panel's works.
 eval panel(RIGHT, LOWER)
-set title "99th percentile, one operation at a time"
+set title "99th percentile, one operation at a time: GET (left), half PUT (right)"
 set ylabel "µs"
 set xlabel "clients (p: processes)"
 eval tics(single, "1 5 50 50p 1 5 50 50p")

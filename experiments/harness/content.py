@@ -37,6 +37,7 @@ class Content:
     busy: str  # empty, or that the machine was too busy to trust the conclusion
     notes: str
     comparing: str  # what ratios are relative to
+    comparing_title: str
     comparisons: list  # of Table: published and ours side by side
     evidence: Table | None  # what explains the conclusion: lock wait, queue depth, memory, ...
     responses: Table | None
@@ -75,12 +76,13 @@ def of(study, rows, raw_rows, manifest):
         busy=_busy(study, raw_rows) if study.claim else "",
         notes=study.notes,
         comparing=_comparing(study),
+        comparing_title="Beside the published figures" if study.published else "Figures",
         comparisons=_comparisons(study, rows),
         evidence=_metrics_table(
             study, here, "Evidence", [m for m in study.metrics if m not in told]
         ),
         responses=_metrics_table(study, here, "Response times", RESPONSES),
-        costs=_metrics_table(study, here, "What a request costs", COSTS),
+        costs=_metrics_table(study, here, "What an operation costs", COSTS),
         fixed=study.fixed,
         noise=noise_text(raw_rows, "series", study.knob),
         machine=machine_lines(manifest),
@@ -176,9 +178,9 @@ def _wide_comparison(study, rows, series, metric):
     for one in series:
         if _is_published(study, one, metric):
             column = study.published.column_of[metric]
-            of = f"{one.name}, " if len(series) > 1 else ""
+            of = f"{_told(study, one.name)}, " if len(series) > 1 else ""
             header += [f"{of}published, {column}", "published ratio"]
-        header += [f"{one.name}, {heading(study, metric)} [95 %]", "ratio [95 %]"]
+        header += [f"{_told(study, one.name)}, {heading(study, metric)} [95 %]", "ratio [95 %]"]
     body = []
     for value in study.values:
         cells = [study.label_of(value)]
@@ -201,7 +203,7 @@ def _long_comparison(study, rows, series, metric):
     for one in series:
         for value in study.values:
             ours = _our_cells(rows, one.name, value, metric)
-            cells = [one.name, study.label_of(value)]
+            cells = [_told(study, one.name), study.label_of(value)]
             if is_published:
                 cells += _published_cells(study, rows, one.name, value, metric)
             if any(cell != "–" for cell in cells[2:] + ours):
@@ -234,7 +236,7 @@ def _our_cells(rows, series, value, metric):
         return ["–", "–"]
     return [
         _with_interval(row.estimates[metric], number),
-        _with_interval(row.ratios[metric], "{:.2f}".format),
+        _with_interval(row.ratios[metric], _ratio),
     ]
 
 
@@ -244,11 +246,23 @@ def _metrics_table(study, here, title, metrics):
         return None
     header = ["series", study.symbol, *(heading(study, metric) for metric in metrics)]
     body = [
-        [row.series, study.label_of(row.value)]
+        [_told(study, row.series), study.label_of(row.value)]
         + [number(row.estimates[metric].mean) for metric in metrics]
         for row in here
     ]
     return Table(title, header, body)
+
+
+def _told(study, name):
+    """A series in tables: by its name where a claim is in terms of names, else as in the picture."""
+    one = next(series for series in study.series if series.name == name)
+    if study.claim:
+        return name
+    return f"{one.group}, {one.label}" if one.group else one.label
+
+
+def _ratio(value):
+    return number(value) if value >= 100 else f"{value:.2f}"
 
 
 def _with_interval(estimate, written):

@@ -82,6 +82,7 @@ def write(study, rows, path):
         _texts("tic_label", _tic_labels(study, labels if x_is_series else value_labels)),
         _texts("bar_label", of_bars if x_is_series else labels),
         _texts("published", [one.name for one in published]),
+        _texts("published_label", [one.label for one in published]),
         _texts("group", groups),
         _numbers("series_group", [groups.index(one.group) + 1 for one in series]),
         _numbers("series_style", [_place_in_group(series, one) for one in series]),
@@ -164,10 +165,10 @@ def _place_in_group(series, one):
 
 
 def _tic_labels(study, labels):
-    return _wrapped(labels) if study.plot.kind == "bars" else [_short(label) for label in labels]
+    return _wrapped(labels) if study.plot.kind == "bars" else [short(label) for label in labels]
 
 
-def _short(label):
+def short(label):
     """20000 -> 20k, 10000000 -> 10M, 65536 -> 64Ki; what is no round number stays as it is."""
     if not label.isdecimal():
         return label

@@ -18,6 +18,7 @@ def render(template, study, rows, raw_rows, manifest, pictures):
         notes=content.notes,
         picture=f"{pictures}/{study.name}-{profile['name']}",
         comparing=content.comparing,
+        comparing_title=content.comparing_title,
         comparison="\n\n".join(
             f"**{table.title}**\n\n{_table(table)}" for table in content.comparisons
         ),
@@ -48,7 +49,7 @@ def _source(content):
 
 def _conclusion(content):
     if not content.verdicts:
-        return "The study claims nothing; the figures speak."
+        return "" if content.notes else "There is no claim to judge."
     paragraphs = []
     for one in content.verdicts:
         paragraphs.append(f"{one.headline} {one.why}".strip())

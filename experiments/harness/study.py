@@ -24,11 +24,11 @@ NAMES = {  # metric -> (what it is called, unit)
     "p90_us": ("90th percentile", "µs"),
     "p99_us": ("99th percentile", "µs"),
     "p999_us": ("99.9th percentile", "µs"),
-    "server_cpu_us_per_op": ("CPU of the daemon per request", "µs"),
-    "server_switches_per_op": ("context switches of the daemon per request", ""),
+    "server_cpu_us_per_op": ("CPU of the daemon per operation", "µs"),
+    "server_switches_per_op": ("context switches of the daemon per operation", ""),
     "server_peak_memory_kib": ("peak memory of the daemon", "KiB"),
-    "client_cpu_us_per_op": ("CPU of the clients per request", "µs"),
-    "client_switches_per_op": ("context switches of the clients per request", ""),
+    "client_cpu_us_per_op": ("CPU of the clients per operation", "µs"),
+    "client_switches_per_op": ("context switches of the clients per operation", ""),
 }
 
 

@@ -21,7 +21,8 @@ def render(template, cases, figures, raw_rows, manifest, studies, microbench):
     verdicts = [verdict for case in cases for verdict in judge(case, figures)]
     bounded = bounds.bounds(verdicts, figures, manifest["cpus"])
     measured = table.sections(cases)
-    attempts = _attempts(raw_rows)
+    attempts = attempts_of(raw_rows)
+    busy = BUSY if content.is_busy(attempts, "case", "system") else ""
     fields = {
         _field(section): _table(measured[section], figures) if section in measured else NOT_YET
         for section in table.sections(all_cases())
@@ -30,16 +31,15 @@ def render(template, cases, figures, raw_rows, manifest, studies, microbench):
         fields,
         machine=report.machine_lines(manifest),
         noise=content.noise_text(attempts, "case", "system") if attempts else "",
-        busy=BUSY if content.is_busy(attempts, "case", "system") else "",
         profile=profile["name"],
         repeats=profile["repeats"],
         measure_s=f"{profile['measure_s']:g}",
         seed=manifest["seed"],
-        fewer=_fewer(cases, figures, profile["repeats"]),
+        fewer=fewer(cases, figures, profile["repeats"]),
         versions="\n".join(f"- {line}" for line in manifest["peer_versions"]),
         met=sum(verdict.met for verdict in verdicts),
         goals=len(verdicts),
-        missed=_missed(bounded),
+        missed=" ".join(filter(None, [_missed(bounded), busy])),
         verdicts=_verdicts(verdicts, bounded),
         bounds=_bounds(bounded),
         costs=_costs(cases, figures),
@@ -50,7 +50,7 @@ def render(template, cases, figures, raw_rows, manifest, studies, microbench):
     )
 
 
-def _attempts(raw_rows):
+def attempts_of(raw_rows):
     """A row of each attempt that gave figures, also of those that have several rows."""
     return list(
         {
@@ -84,7 +84,7 @@ def _missed(bounded):
     return f"What bounds the others: {told}."
 
 
-def _fewer(cases, figures, repeats):
+def fewer(cases, figures, repeats):
     """Of works that were measured less often than the profile has it: the run was interrupted."""
     runs = {}
     for case in cases:

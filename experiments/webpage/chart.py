@@ -6,12 +6,14 @@ import math
 import textwrap
 from dataclasses import dataclass
 
+from harness.figure import short
 from judge.table import number
 from webpage.markup import Markup, join, single, tag
 
 WIDTH, HEIGHT = 360, 240
 LEFT, RIGHT, TOP, BOTTOM = 52, 8, 24, 40
 COLOURS = 6
+TITLE_COLUMNS, TITLE_HEIGHT = 46, 15  # characters and height of a line of the title
 LABEL_LINES, LINE_HEIGHT = 4, 12  # of words below the x axis
 WIDE_RANGE = 25  # largest by smallest figure from which the axis is logarithmic
 
@@ -53,19 +55,24 @@ def draw(panel):
     for i, line in enumerate(panel.lines):
         shapes.append(drawn(panel, axis, line, i))
     names = ", ".join(line.label for line in panel.lines)
+    title = textwrap.wrap(panel.title, TITLE_COLUMNS) or [""]
+    down = (len(title) - 1) * TITLE_HEIGHT
     return tag(
         "svg",
         tag("title", f"{panel.title}: {names}"),
-        tag("text", panel.title, x=4, y=13, class_="title"),
-        *shapes,
+        *(
+            tag("text", line, x=4, y=13 + i * TITLE_HEIGHT, class_="title")
+            for i, line in enumerate(title)
+        ),
+        tag("g", *shapes, transform=f"translate(0,{down})" if down else None),
         xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {WIDTH} {HEIGHT + extra}",
+        viewBox=f"0 0 {WIDTH} {HEIGHT + extra + down}",
         role="img",
     )
 
 
-def legend(lines):
-    """What the marks mean; HTML, so that long labels wrap."""
+def legend(lines, bars=False):
+    """What the marks, or bars, mean; HTML, so that long labels wrap."""
     return tag(
         "ul",
         *(
@@ -73,8 +80,7 @@ def legend(lines):
                 "li",
                 tag(
                     "svg",
-                    single("line", x1=0, y1=7, x2=24, y2=7, class_=_stroke(line, i)),
-                    _mark(line, i, 12, 7),
+                    *_sample(line, i, bars),
                     viewBox="0 0 24 14",
                     width=24,
                     height=14,
@@ -88,6 +94,15 @@ def legend(lines):
         ),
         class_="legend",
     )
+
+
+def _sample(line, i, bars):
+    if bars:
+        return [single("path", d="M6,1h12v12h-12z", class_=_style("bar", line, i))]
+    return [
+        single("line", x1=0, y1=7, x2=24, y2=7, class_=_stroke(line, i)),
+        _mark(line, i, 12, 7),
+    ]
 
 
 class _Axis:
@@ -152,12 +167,12 @@ def _x_axis(panel):
     """(the tics and the name of the axis, height that they need beyond the usual). Numbers that do not
     fit side by side are thinned out, words are broken into lines."""
     slot = (WIDTH - LEFT - RIGHT) / len(panel.xs)
-    longest = max(len(value) for value in panel.xs)
+    longest = max(len(short(value)) for value in panel.xs)
     every = 1 if panel.bars else max(1, math.ceil(longest * 6.5 / slot))
     columns = max(3, int(slot * every / 5.6))
     texts, deepest = [], 1
     for value in panel.xs[::every]:
-        lines = textwrap.wrap(value, columns, max_lines=LABEL_LINES, placeholder="…") or [""]
+        lines = textwrap.wrap(short(value), columns, max_lines=LABEL_LINES, placeholder="…") or [""]
         deepest = max(deepest, len(lines))
         x, y = round(_x(panel, value), 1), HEIGHT - 24
         spans = [tag("tspan", line, x=x, y=y + i * LINE_HEIGHT) for i, line in enumerate(lines)]

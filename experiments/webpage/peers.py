@@ -1,10 +1,11 @@
 """The comparison with other servers and engines: results/peers/PROFILE, as experiments/bench wrote it."""
 
-from harness import HarnessError, summary
+from harness import HarnessError, content, summary
+from judge import page, provenance
 from judge import table as bench_table
 from judge.cases import all_cases
 from judge.verdicts import Figures, judge, label
-from webpage import chart
+from webpage import chart, markdown
 from webpage.markup import Markup, join, tag
 from webpage.measured import read_manifest
 from webpage.table import table
@@ -12,6 +13,7 @@ from webpage.table import table
 NAME = "peers"
 ANCHOR = "peers"
 TITLE = "Beside other servers and engines"
+UNITS = {"ops_per_s": "Operations a second", "megabytes_per_s": "Megabytes a second"}
 
 
 class Peers:
@@ -19,10 +21,10 @@ class Peers:
 
     def __init__(self, folder):
         self.manifest = read_manifest(folder)
-        raw_rows = summary.read_raw(folder / "raw.csv")
+        self.raw_rows = summary.read_raw(folder / "raw.csv")
         try:
-            self.figures = Figures(raw_rows)
-            present = {row["case"] for row in raw_rows}
+            self.figures = Figures(self.raw_rows)
+            present = {row["case"] for row in self.raw_rows}
         except (KeyError, ValueError) as error:
             raise HarnessError(f"{folder / 'raw.csv'}: {error}") from error
         self.cases = [case for case in all_cases() if case.name in present]
@@ -32,19 +34,28 @@ class Peers:
         return f"{sum(verdict.met for verdict in self.verdicts)} of {len(self.verdicts)} goals met"
 
     def section(self):
-        parts = [tag("h2", TITLE), tag("p", self._method()), tag("h3", "Goals"), self._goals()]
+        method = markdown.render(self._method())
+        parts = [tag("h2", TITLE), method, tag("h3", "Goals"), self._goals()]
         for name, cases in bench_table.sections(self.cases).items():
             parts += [tag("h3", name), self._picture(cases), self._table(cases)]
         parts.append(self._failures())
         return tag("section", *parts, id=ANCHOR, class_="study")
 
     def _method(self):
+        """Markdown."""
         versions = ", ".join(self.manifest.get("peer_versions") or []) or "versions not recorded"
         profile = self.manifest.get("profile") or {}
-        return (
-            f"All systems in alternation in one run (profile {profile.get('name', '?')}),"
-            f" medians of {profile.get('repeats', '?')} runs; {versions}. ×N: how many times better"
-            " mqkv is."
+        repeats = profile.get("repeats", 0)
+        attempts = page.attempts_of(self.raw_rows)
+        return "\n\n".join(
+            [
+                f"The systems of a work in turns (profile {profile.get('name', '?')}), medians of"
+                f" {repeats or '?'} runs; {versions}. Figures in brackets: how many times better mqkv is."
+                f" What bounds the goals that are not met is in docs/PERFORMANCE.md.",
+                page.fewer(self.cases, self.figures, repeats),
+                content.noise_text(attempts, "case", "system") if attempts else "",
+                provenance.told(self.raw_rows),
+            ]
         )
 
     def _goals(self):
@@ -61,7 +72,7 @@ class Peers:
             ]
             for verdict in self.verdicts
         ]
-        return table(["work", "goal", "reached", ""], body)
+        return table(["work", "goal", "reached", "result"], body, "cards")
 
     def _table(self, cases):
         systems = bench_table.columns(cases)
@@ -69,7 +80,9 @@ class Peers:
             [f"{i}. {case.title}", *(self._cell(case, system) for system in systems)]
             for i, case in enumerate(cases, 1)
         ]
-        return table(["", *map(label, systems)], body)
+        unit = UNITS.get(cases[0].column) if len({case.column for case in cases}) == 1 else None
+        unit = tag("p", f"{unit}:", class_="lead") if unit else None
+        return join([unit, table(["", *map(label, systems)], body)])
 
     def _cell(self, case, system):
         return bench_table.cell(case, system, self.figures).replace("(x", "(×")
@@ -98,7 +111,9 @@ class Peers:
             return Markup("")
         numbers = [str(i) for i in range(1, len(cases) + 1)]
         panel = chart.Panel("relative to the largest", "row of the table", numbers, lines, True)
-        return tag("figure", tag("div", chart.draw(panel), class_="panels"), chart.legend(lines))
+        drawn = tag("div", chart.draw(panel), class_="panels")
+        caption = "Medians; error bars from the least to the most of the runs."
+        return tag("figure", chart.legend(lines, True), drawn, tag("figcaption", caption))
 
     def _failures(self):
         failed = self.figures.failures.items()

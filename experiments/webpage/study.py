@@ -86,7 +86,8 @@ def _panels(measured):
         f" ratios are relative to {measured.base()}."
     )
     figures = tag("div", *drawn, class_="panels")
-    return tag("figure", figures, chart.legend(lines), tag("figcaption", caption))
+    is_bars = plot is not None and plot.kind == "bars"
+    return tag("figure", chart.legend(lines, is_bars), figures, tag("figcaption", caption))
 
 
 def _panel(measured, name, plot, group):

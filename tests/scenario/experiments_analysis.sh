@@ -114,7 +114,7 @@ check_status 1 'no rows: refused' analyse
 
 # The tics of an x axis.
 for tic in '20000 20k' '1000 1k' '50000000 50M' '65536 64Ki' '1048576 1Mi' '100 100' '1500 1500' 'a b'; do
-    check_equal "${tic#* }" "$(harness "__import__('harness.figure').figure._short('${tic% *}')" | sed 's/^a$/b/')" \
+    check_equal "${tic#* }" "$(harness "__import__('harness.figure').figure.short('${tic% *}')" | sed 's/^a$/b/')" \
         "${tic% *} is written short"
 done
 
@@ -139,6 +139,11 @@ check_status 0 'series in groups are analysed' analyse "$grouped"
 check_match "array group\[2\] = \['few', 'many'\]" "$(cat "$results/plot.gp")" 'each group is named once'
 check_match 'array series_style\[3\] = \[1, 2, 1\]' "$(cat "$results/plot.gp")" \
     'and its series are told apart'
+
+# Without a claim the tables name series as the picture does, and compare with nothing.
+report=$(cat "$results/REPORT.md")
+check_match '^\| many, the other \| 2 \|' "$report" 'a series in a table has group and label'
+check_match '^## Figures$' "$report" 'what is not published is not compared with'
 
 # What docs/PERFORMANCE.md shows of a study: 60 operations a second at T = 2, at 3000 + 2000 us each.
 cat >"$MQKV_TEST_DIR/section.py" <<'PYTHON'
@@ -166,6 +171,8 @@ check_match '^\| many \| 2 \|  \| 2 / 9; 0.30 \|$' "$text" 'and none where a gro
 fresh_rows
 check_match '^\| the only series, with a comma \| 2 \| 60 \| 2 \| 9 \| 3,000 \+ 2,000 \| 0.3 \|$' \
     "$(section "$golden/study")" 'without groups a line a point'
+analyse
+check_match '^## Beside the published figures$' "$(cat "$results/REPORT.md")" 'published figures are'
 
 # Plots.
 if command -v gnuplot >/dev/null && command -v rsvg-convert >/dev/null; then

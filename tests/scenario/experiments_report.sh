@@ -86,6 +86,18 @@ check_equal True "$(page '"throughput ×3 (T = 2; relative to T = 1), published 
     'with the largest step beside the published one'
 check_equal True "$(page '"goals met" in words and "Redis" in words')" 'so is the comparison'
 
+check_equal True "$(page '"Operations a second:" in words')" \
+    'with the units of its figures'
+
+# A title that is wider than its picture: all of it is there, below each other.
+sed -i 's/^label   = the only.*/&\ngroup = a group whose name is so long that it takes a line/' \
+    "$studies/golden/study.conf"
+check_status 0 'a title may be long' report
+check_equal 'a group whose name is so long that it takes a | line: throughput, requests/s' \
+    "$(page '" | ".join([e.text for s in tree.iter("section") if s.get("id") == "study-golden"
+    for e in s.iter(SVG + "text") if e.get("class") == "title"][:2])')" 'it is told in lines'
+sed -i '/^group = a group/d' "$studies/golden/study.conf"
+
 # Bars.
 printf '[plot]\nkind = bars\nx = series\nmetrics = ops_per_s\n' >>"$studies/golden/study.conf"
 check_status 0 'a study may ask for bars' report

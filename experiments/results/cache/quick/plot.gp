@@ -23,6 +23,8 @@ array bar_label[4] = ['mapped files', 'system calls', 'mapped files, batches', '
 bar_label_count = 4
 array published[1] = ['pread']
 published_count = 1
+array published_label[1] = ['system calls']
+published_label_count = 1
 array group[1] = ['']
 group_count = 1
 array series_group[4] = [1, 1, 1, 1]
@@ -32,7 +34,7 @@ array panel_metric[4] = ['mean_us_ratio', 'server_cpu_us_per_op', 'hit_ratio', '
 panel_metric_count = 4
 array panel_second[4] = ['', '', '', '']
 panel_second_count = 4
-array panel_label[4] = ['mean response time, ratio to C = none', 'CPU of the daemon per request, µs', 'hit ratio of the cache', 'throughput, 1,000 requests/s']
+array panel_label[4] = ['mean response time, ratio to C = none', 'CPU of the daemon per operation, µs', 'hit ratio of the cache', 'throughput, 1,000 requests/s']
 panel_label_count = 4
 array panel_scale[4] = [1, 1, 1, 0.001]
 array panel_log[4] = [0, 0, 0, 0]

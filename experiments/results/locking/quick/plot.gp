@@ -23,6 +23,8 @@ array bar_label[3] = ['n = 10', 'n = 100', 'n = 1000']
 bar_label_count = 3
 array published[4] = ['global-mutex', 'file-mutex', 'global-rwlock', 'file-rwlock']
 published_count = 4
+array published_label[4] = ['one mutex', 'a mutex a file', 'one reader-writer lock', 'a reader-writer lock a file']
+published_label_count = 4
 array group[1] = ['']
 group_count = 1
 array series_group[5] = [1, 1, 1, 1, 1]

@@ -23,6 +23,8 @@ array bar_label[1] = ['20 clients that read']
 bar_label_count = 1
 array published[1] = ['gets']
 published_count = 1
+array published_label[1] = ['20 clients that read']
+published_label_count = 1
 array group[1] = ['']
 group_count = 1
 array series_group[1] = [1]
@@ -32,7 +34,7 @@ array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'server_cpu_us_per_op',
 panel_metric_count = 4
 array panel_second[4] = ['', '', '', '']
 panel_second_count = 4
-array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to start = process', 'CPU of the daemon per request, µs', 'context switches of the daemon per request']
+array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to start = process', 'CPU of the daemon per operation, µs', 'context switches of the daemon per operation']
 panel_label_count = 4
 array panel_scale[4] = [0.001, 1, 1, 1]
 array panel_log[4] = [1, 0, 1, 0]
