@@ -14,7 +14,7 @@
 #include "wire/segment.h"
 
 /* Values above this go through the segment if there is one: copying a value twice through a
- * message then costs more than the segment does (TRANSPORT, section 4). */
+ * message then costs more than the segment does. */
 #define ROOM_INLINE_MAX_BYTES 4096u
 
 struct room {

@@ -30,7 +30,7 @@ struct lane_plan lane_plan_wanted(enum lanes_mode mode, uint32_t workers,
                                   const struct wire_limits *limits);
 
 /* The best plan for the mode that leaves two thirds of RLIMIT_MSGQUEUE to the reply queues of clients
- * of the same user (TRANSPORT section 5); if none does, the smallest there is. */
+ * of the same user; if none does, the smallest there is. */
 struct lane_plan lane_plan_first(enum lanes_mode mode, uint32_t workers,
                                  const struct wire_limits *limits);
 

@@ -2,9 +2,9 @@
  * pool: --dispatch pool: M worker threads, fed as --lanes says; the kernel is the run queue. The other
  * models are pools of one, whose worker may hand messages on (dispatch.h).
  *
- *   shared  one queue; all workers block in its receive (a single one polls it by rule Z)
+ *   shared  one queue; all workers block in its receive (a single one polls it by the wait rule)
  *   worker  queue q is served by the workers w with w mod queues = q, or, if there are fewer workers
- *           than queues, by worker q mod workers; who is alone on his queues polls them by rule Z,
+ *           than queues, by worker q mod workers; who is alone on his queues polls them by that rule,
  *           who is not blocks
  *   auto    every worker on duty polls all queues; the crew (crew.h) says how many are
  */

@@ -1,7 +1,7 @@
 /*
- * receiver: one worker's way of receiving: the queues it serves, polled round and round by rule Z
- * (wire/wait.h) and slept on when they stay empty; or, where several workers serve one queue, a
- * blocking receive, because a poller loses every message to a blocked receiver (TRANSPORT section 2).
+ * receiver: one worker's way of receiving: the queues it serves, polled round and round by the wait
+ * rule (wire/wait.h) and slept on when they stay empty; or, where several workers serve one queue, a
+ * blocking receive, because a poller loses every message to a blocked receiver.
  *
  * With --sched cost the queues are emptied into the schedule, time and again, and messages are taken
  * from there. While the schedule is full they stay in their queues, and then with their senders.

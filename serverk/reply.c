@@ -9,7 +9,7 @@
 #define USUAL_FIELDS_BYTES (WIRE_RESULT_FIXED_BYTES + 8u)
 
 /* Larger values go through the window where there is one: a second page in a message costs more
- * than a copy through shared memory (TRANSPORT section 4). */
+ * than a copy through shared memory. */
 #define INLINE_BYTES 4096u
 
 #define WINDOW_ALIGNMENT 8u

@@ -1,7 +1,7 @@
 /*
  * wait: how both ends wait for a message: poll for some microseconds while that pays, then sleep.
- * This is rule Z of shared/TRANSPORT.md (section 2), restated with its constants in wait.c and in
- * docs/PERFORMANCE.md. It never sleeps itself: it says when to.
+ * wait.c states the rule, its constants and what they rest on; docs/PERFORMANCE.md what it brings.
+ * It never sleeps itself: it says when to.
  */
 #ifndef MQKV_WIRE_WAIT_H
 #define MQKV_WIRE_WAIT_H
@@ -50,7 +50,7 @@ typedef ssize_t (*wire_attempt)(void *context);
 ssize_t wire_wait(struct wire_waiter *waiter, wire_attempt attempt, void *context);
 
 /* A server thread calls this after each request it has answered, so that clients that share its CPU
- * get a turn (TRANSPORT: the yield every 200 us). now_ns: CLOCK_MONOTONIC, from a read that the
+ * get a turn, every 200 us at most. now_ns: CLOCK_MONOTONIC, from a read that the
  * caller needed anyway. */
 void wire_waiter_served(struct wire_waiter *waiter, uint64_t now_ns);
 
