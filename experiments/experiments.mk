@@ -7,7 +7,8 @@
 #?                    CASES="get-* engines" for some works only
 #? make microbench    instructions and CPU time of each layer's calls; KEEP=1 writes the rows that
 #?                    docs/PERFORMANCE.md shows
-#? make scaling       throughput and latency over clients, workers, batch, window, sizes, keys, offered load
+#? make scaling       throughput and latency over clients, workers, data files, batch, window, sizes, keys,
+#?                    offered load
 #? make plots         draw the pictures again, from the summary CSV alone
 #? make report        one self-contained HTML page of all results: experiments/results/report.html
 #? make demo          everything at a glance, on real data, in less than five minutes

@@ -64,8 +64,10 @@ def _tables(content):
 
 
 def _section(table):
-    remark = "Means over the runs; each percentile is that of one run, averaged."
-    return f"## {table.title}\n\n{remark}\n\n{_table(table)}"
+    remark = "Means over the runs"
+    if any("percentile" in name for name in table.header):
+        remark += "; each percentile is that of one run, averaged"
+    return f"## {table.title}\n\n{remark}.\n\n{_table(table)}"
 
 
 def _table(table):
