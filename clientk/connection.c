@@ -77,37 +77,44 @@ static ssize_t receive_now(void *context)
     return got > 0 ? got : 1; /* an empty message is a message, and will be dropped as such */
 }
 
-/* Sleeps until a message may be there. KV_OK: look again; KV_TIMEOUT: or interrupted; KV_NO_SERVER: it
- * has died, but may have answered before. */
-static enum kv_status sleep_for_message(struct connection *connection, uint64_t deadline_ms)
+/* Sleeps until a message may be there, or until *look_ms (0: to be chosen) to look whether the wait is to
+ * go on; signals that end a sleep sooner do not put that off. KV_OK: look again; KV_TIMEOUT: or
+ * interrupted; KV_NO_SERVER: it has died, but may have answered before. */
+static enum kv_status sleep_for_message(struct connection *connection, uint64_t deadline_ms,
+                                        uint64_t *look_ms)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
     if (now_ms >= deadline_ms)
         return KV_TIMEOUT;
     bool look_often = connection->pidfd < 0 || connection->settings->interrupted;
-    uint64_t slice_ms = look_often ? LOOK_AFTER_MS : LOOK_AFTER_WITH_PIDFD_MS;
-    if (slice_ms > deadline_ms - now_ms)
-        slice_ms = deadline_ms - now_ms;
+    if (*look_ms == 0)
+        *look_ms = now_ms + (look_often ? LOOK_AFTER_MS : LOOK_AFTER_WITH_PIDFD_MS);
+    uint64_t until_ms = *look_ms < deadline_ms ? *look_ms : deadline_ms;
     struct pollfd events[] = {{.fd = (int)connection->reply_queue, .events = POLLIN},
                               {.fd = connection->pidfd, .events = POLLIN}};
-    int ready = poll(events, connection->pidfd >= 0 ? 2 : 1, (int)slice_ms);
-    if (ready > 0 && events[0].revents == 0)
+    int ready = poll(events, connection->pidfd >= 0 ? 2 : 1,
+                     until_ms > now_ms ? (int)(until_ms - now_ms) : 0);
+    if (ready > 0)
+        return events[0].revents == 0 ? KV_NO_SERVER : KV_OK;
+    if (clock_monotonic_coarse_ms() < *look_ms)
+        return KV_OK;
+    *look_ms = 0;
+    if (connection->pidfd < 0 && server_ended(connection))
         return KV_NO_SERVER;
-    if (ready == 0 && connection->pidfd < 0 && server_ended(connection))
-        return KV_NO_SERVER;
-    return ready == 0 && settings_interrupted(connection->settings) ? KV_TIMEOUT : KV_OK;
+    return settings_interrupted(connection->settings) ? KV_TIMEOUT : KV_OK;
 }
 
 /* Waits for bytes in connection->received. */
 static enum kv_status receive_bytes(struct connection *connection, uint64_t deadline_ms)
 {
+    uint64_t look_ms = 0;
     for (;;) {
         ssize_t got = wire_wait(&connection->waiter, receive_now, connection);
         if (got > 0)
             return KV_OK;
         if (got < 0)
             return KV_IO;
-        enum kv_status status = sleep_for_message(connection, deadline_ms);
+        enum kv_status status = sleep_for_message(connection, deadline_ms, &look_ms);
         if (status == KV_NO_SERVER && receive_now(connection) > 0)
             return KV_OK;
         if (status != KV_OK)

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/time.h>
 
 #include "clientk/clientk.h"
 #include "common/clock.h"
@@ -58,6 +59,29 @@ START_TEST(call_to_a_frozen_server_ends)
     atomic_store(&stop_waiting, false);
     must_put_text(client, "k", "after");
     assert_text(client, "k", "after");
+    clientk_close(client);
+}
+END_TEST
+
+static void do_nothing(int signal_number)
+{
+    (void)signal_number;
+}
+
+/* Each signal ends a sleep before it is time to ask. */
+START_TEST(program_with_a_fast_timer_is_asked)
+{
+    struct clientk_options options = options_of_test();
+    struct clientk *client = must_connect_with(&options);
+    live_server_signal(&server, SIGSTOP);
+    struct sigaction action = {.sa_handler = do_nothing};
+    struct itimerval every_20_ms = {{0, 20000}, {0, 20000}}, never = {{0, 0}, {0, 0}};
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &every_20_ms, NULL);
+    atomic_store(&stop_waiting, true);
+    assert_status(clientk_put(client, TEXT("k"), TEXT("late"), NULL, NULL), KV_TIMEOUT);
+    setitimer(ITIMER_REAL, &never, NULL);
+    live_server_signal(&server, SIGCONT);
     clientk_close(client);
 }
 END_TEST
@@ -159,6 +183,7 @@ Suite *suite_clientk_interruption(void)
     tcase_set_timeout(tcase, 100);
     tcase_add_checked_fixture(tcase, start_server, remove_server);
     tcase_add_test(tcase, call_to_a_frozen_server_ends);
+    tcase_add_test(tcase, program_with_a_fast_timer_is_asked);
     tcase_add_test(tcase, wait_for_a_server_ends);
     tcase_add_test(tcase, answered_calls_are_not_interrupted);
     tcase_add_test(tcase, all_threads_that_share_a_session_are_let_go);
