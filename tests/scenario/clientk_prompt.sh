@@ -28,7 +28,8 @@ class Session:
         self.pid, self.terminal = start(arguments)
         self.seen = ""
 
-    def expect(self, pattern, text, seconds=20):
+    def wait_for(self, pattern, seconds):
+        """Whether the pattern is printed; then what was printed up to its end is gone."""
         end = time.monotonic() + seconds
         while not re.search(pattern, self.seen):
             readable = select.select([self.terminal], [], [], max(0, end - time.monotonic()))[0]
@@ -37,9 +38,14 @@ class Session:
             except OSError:
                 data = b""
             if not data:
-                sys.exit("not ok - " + text + "\n    seen: " + repr(self.seen))
+                return False
             self.seen += data.decode(errors="replace")
         self.seen = self.seen[re.search(pattern, self.seen).end():]
+        return True
+
+    def expect(self, pattern, text):
+        if not self.wait_for(pattern, 20):
+            sys.exit("not ok - " + text + "\n    seen: " + repr(self.seen))
         print("ok - " + text)
 
     def keys(self, text):
@@ -72,14 +78,19 @@ def check_equal(expected, got, text):
 clientk, queue, server_pid = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 def interrupted_wait(session, command, answer, what):
-    """Types the command while the server stands still, then Ctrl-C."""
+    """Types the command while the server stands still, then Ctrl-C; again, and later, if that came before
+    the command waited: then it cancels the line, and the terminal drops what is being printed."""
     os.kill(server_pid, signal.SIGSTOP)
     try:
-        session.keys(command + "\r")
-        session.expect(command + "\r\n", what + " is sent")
-        session.keys("\x03")
-        session.expect(answer, "Ctrl-C ends the wait: " + what)
-        session.expect("> ", "the prompt comes back")
+        answered, pause = False, 0.1
+        while not answered and pause < 10:
+            session.keys(command + "\r")
+            session.wait_for(command + "\r\n", 5)
+            time.sleep(pause)
+            session.keys("\x03")
+            answered = session.wait_for("(?s)" + answer + ".*> ", 5)
+            pause *= 2
+        check_equal(True, answered, "Ctrl-C ends the wait: " + what)
     finally:
         os.kill(server_pid, signal.SIGCONT)
 
