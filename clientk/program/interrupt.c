@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <stddef.h>
 
+#define LOOK_AFTER_MS 100
+
 static volatile sig_atomic_t pending_signal;
 
 static void note(int signal_number)
@@ -20,21 +22,17 @@ void interrupt_catch(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-/* The signals are held back but while ppoll sleeps, so that none slips in between. */
+/* A signal ends the sleep of one thread, which may be another one, or comes just before this one sleeps:
+ * so it looks. */
 bool interrupt_wait_readable(int fd)
 {
     struct pollfd input = {fd, POLLIN, 0};
-    sigset_t held, before;
-    int ready;
-    sigemptyset(&held);
-    sigaddset(&held, SIGINT);
-    sigaddset(&held, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &held, &before);
-    do
-        ready = pending_signal ? 0 : ppoll(&input, 1, NULL, &before);
-    while (ready < 0 && errno == EINTR);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return ready != 0;
+    while (!pending_signal) {
+        int ready = poll(&input, 1, LOOK_AFTER_MS);
+        if (ready > 0 || (ready < 0 && errno != EINTR))
+            return true;
+    }
+    return false;
 }
 
 bool interrupt_pending(void)

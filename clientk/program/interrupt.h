@@ -11,8 +11,8 @@
  * called again. */
 void interrupt_catch(void);
 
-/* Sleeps until the descriptor can be read; false if a signal came before, also one that came
- * before the call. */
+/* Sleeps until a read of the descriptor would not; false if a signal came before that, also one that came
+ * before the call, and whatever thread it came to. */
 bool interrupt_wait_readable(int fd);
 
 /* True since a signal came, until it is cleared. */

@@ -108,10 +108,13 @@ static bool read_more(struct line_source *source)
 {
     if (source->ended || !make_room(source))
         return false;
-    ssize_t got;
-    do
-        got = read(source->fd, source->buffer + source->end, READ_BYTES);
-    while (got < 0 && errno == EINTR && !interrupt_pending());
+    ssize_t got = -1;
+    bool readable;
+    do {
+        readable = interrupt_wait_readable(source->fd);
+        if (readable)
+            got = read(source->fd, source->buffer + source->end, READ_BYTES);
+    } while (readable && got < 0 && errno == EINTR);
     if (got > 0) {
         source->end += (size_t)got;
         return true;
@@ -119,7 +122,7 @@ static bool read_more(struct line_source *source)
     source->ended = true;
     if (got < 0) /* half a line is no line */
         source->start = source->searched = source->end;
-    if (got < 0 && errno != EINTR) {
+    if (got < 0 && readable) {
         char reason[100];
         snprintf(source->error, sizeof source->error, "reading: %s",
                  strerror_r(errno, reason, sizeof reason));
