@@ -17,7 +17,7 @@ struct start_guard {
     pthread_t thread;
 };
 
-static void end_process(const struct start_guard *guard, int signal_number)
+static _Noreturn void end_process(const struct start_guard *guard, int signal_number)
 {
     log_info("signal %d (%s): stopping, before the store was open", signal_number,
              strsignal(signal_number));
@@ -28,6 +28,7 @@ static void end_process(const struct start_guard *guard, int signal_number)
     signal(signal_number, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     raise(signal_number);
+    _exit(128 + signal_number); /* the first process of a container is spared its own signals */
 }
 
 static void *take_signals(void *argument)

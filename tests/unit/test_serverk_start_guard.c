@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <mqueue.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -55,9 +56,9 @@ static _Noreturn void start_for_ever(int ready)
         pause();
 }
 
-START_TEST(a_signal_ends_a_start)
+/* Begins a start and sends it the signal: how it ended, as waitpid tells. */
+static int end_a_start(int signal_number)
 {
-    static const int signals[] = {SIGTERM, SIGINT};
     int ready[2], status = 0;
     char byte;
     ck_assert_int_eq(pipe(ready), 0);
@@ -67,13 +68,45 @@ START_TEST(a_signal_ends_a_start)
     ck_assert_int_eq(read(ready[0], &byte, 1), 1);
     ck_assert(queue_exists());
     kill(child, SIGHUP); /* changes nothing */
-    kill(child, signals[_i]);
+    kill(child, signal_number);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
+    close(ready[0]);
+    close(ready[1]);
+    return status;
+}
+
+START_TEST(a_signal_ends_a_start)
+{
+    static const int signals[] = {SIGTERM, SIGINT};
+    int status = end_a_start(signals[_i]);
     ck_assert(WIFSIGNALED(status));
     ck_assert_int_eq(WTERMSIG(status), signals[_i]);
     ck_assert(!queue_exists());
-    close(ready[0]);
-    close(ready[1]);
+}
+END_TEST
+
+#define NOT_PERMITTED 77
+
+/* As the first process of a container: the kernel spares it the default action of its own signals. */
+static _Noreturn void end_a_first_process(void)
+{
+    if (unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)
+        _exit(NOT_PERMITTED);
+    int status = end_a_start(SIGTERM);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+START_TEST(a_signal_ends_the_start_of_a_first_process)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0)
+        end_a_first_process();
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    if (WEXITSTATUS(status) != NOT_PERMITTED) /* else this machine can not show it */
+        ck_assert_int_eq(WEXITSTATUS(status), 128 + SIGTERM);
+    ck_assert(!queue_exists());
 }
 END_TEST
 
@@ -110,6 +143,7 @@ Suite *suite_serverk_start_guard(void)
     TCase *cases = tcase_create("start_guard");
     tcase_add_checked_fixture(cases, set_up, remove_queues);
     tcase_add_loop_test(cases, a_signal_ends_a_start, 0, 2);
+    tcase_add_test(cases, a_signal_ends_the_start_of_a_first_process);
     tcase_add_test(cases, after_the_start_signals_wait_for_who_serves);
     suite_add_tcase(suite, cases);
     return suite;
