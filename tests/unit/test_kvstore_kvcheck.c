@@ -183,7 +183,7 @@ END_TEST
 START_TEST(kvcheck_salvages_impossible_versions)
 {
     char output[8192];
-    known_store_make(dir, false, &image, &content);
+    known_store_make(dir, _i == 0, &image, &content);
     struct image_file *file = image_find(&image, "data.0000");
     struct file_identity identity;
     struct file_progress progress;

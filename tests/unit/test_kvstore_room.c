@@ -1,10 +1,14 @@
 /* A store whose disk is full, and whose data files are too small to be compacted while it is not. */
 #include <check.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "kvstore/kvstore.h"
+#include "kvstore/logtail.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
@@ -16,6 +20,16 @@
 
 static char dir[STORE_DIR_BYTES];
 static struct kvstore *store;
+
+/* What the disk has free, as the engine is told in this program. */
+static atomic_ulong free_bytes = ULONG_MAX;
+
+int fstatvfs(int fd, struct statvfs *disk)
+{
+    (void)fd;
+    *disk = (struct statvfs){.f_frsize = 1, .f_bavail = atomic_load(&free_bytes)};
+    return 0;
+}
 
 static void set_up(void)
 {
@@ -72,13 +86,15 @@ static void fill_up(void)
     ck_assert_int_eq(status, KV_NO_SPACE);
 }
 
+static uint64_t wanted_compactions = 1;
+
 static bool all_compacted(void *unused)
 {
     (void)unused;
     for (uint32_t file = 0; file < FILES; file++) {
         struct kvstore_file_statistics statistics;
         kvstore_file_statistics(store, file, &statistics);
-        if (statistics.compactions == 0)
+        if (statistics.compactions < wanted_compactions)
             return false;
     }
     return true;
@@ -100,6 +116,34 @@ START_TEST(small_files_are_compacted_when_a_write_finds_no_room)
     must_close(store);
     store = must_open(dir, NULL);
     ck_assert_uint_eq(total_statistics(store).keys, FILES + 1);
+}
+END_TEST
+
+/* Within the second in which files are not looked at again: nothing else wakes the compactor then. */
+START_TEST(a_write_that_finds_no_room_soon_after_another_is_heard_too)
+{
+    const struct fault_plan plan = {.call = FAULT_ALLOCATE, .nth = 1, .length = 2, .error = ENOSPC};
+    for (wanted_compactions = 1; wanted_compactions <= 2; wanted_compactions++) {
+        overwrite(10);
+        fault_install(&plan);
+        fill_up();
+        ck_assert(wait_until(all_compacted, NULL));
+    }
+}
+END_TEST
+
+/* A compaction needs it. */
+START_TEST(writes_leave_some_of_the_disk_free)
+{
+    char key[32];
+    overwrite(10);
+    atomic_store(&free_bytes, LOGTAIL_SPARE_BYTES);
+    fault_install(&(struct fault_plan){0});
+    fill_up();
+    ck_assert_uint_eq(fault_calls(FAULT_ALLOCATE), 0);
+    ck_assert(wait_until(all_compacted, NULL));
+    name_key(key, 0, 1);
+    ck_assert_int_eq(put(key, 7), KV_OK);
 }
 END_TEST
 
@@ -144,6 +188,8 @@ Suite *suite_kvstore_room(void)
     tcase_set_timeout(tcase, 100);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, small_files_are_compacted_when_a_write_finds_no_room);
+    tcase_add_test(tcase, a_write_that_finds_no_room_soon_after_another_is_heard_too);
+    tcase_add_test(tcase, writes_leave_some_of_the_disk_free);
     tcase_add_test(tcase, a_new_generation_takes_the_last_blocks_of_the_disk);
     tcase_add_test(tcase, files_that_are_alive_are_left_alone);
     suite_add_tcase(suite, tcase);
