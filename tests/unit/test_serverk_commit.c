@@ -1,11 +1,15 @@
 /* commit: replies wait for the sync of their writes, and tell if it failed. */
 #include <check.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kvstore/fileio.h"
 #include "serverk/reply.h"
 #include "tests/support/fault.h"
+#include "tests/support/store_calls.h"
 #include "tests/support/worker_fixture.h"
 #include "tests/unit/suites.h"
 
@@ -52,6 +56,53 @@ START_TEST(the_reply_comes_after_the_sync)
     ck_assert_uint_eq(sum->stages[STAGE_COMMIT].total_count, 20);
     ck_assert_uint_gt(sum->bytes_out, 20 * WIRE_HEADER_BYTES);
     free(sum);
+}
+END_TEST
+
+static atomic_uint syncs_begun, syncs_allowed;
+
+static bool sync_may_end(void *context)
+{
+    (void)context;
+    return atomic_load(&syncs_begun) <= atomic_load(&syncs_allowed);
+}
+
+static bool has_begun(void *syncs)
+{
+    return atomic_load(&syncs_begun) >= *(unsigned *)syncs;
+}
+
+static int sync_when_allowed(int fd)
+{
+    atomic_fetch_add(&syncs_begun, 1);
+    return wait_until(sync_may_end, NULL) ? fileio_system.sync_data(fd) : -1;
+}
+
+/* The second write comes while the sync of the first is under way, whose end is told before the next
+ * begins. */
+START_TEST(the_reply_comes_not_with_a_sync_that_began_before_its_write)
+{
+    static struct fileio table; /* the store's threads may use it until it is closed */
+    struct wire_header first = fixture_header(&client, WIRE_REQUEST, 1), reply;
+    struct wire_header second = fixture_header(&client, WIRE_REQUEST, 1);
+    struct read_cursor cursor;
+    unsigned syncs = 1;
+    table = fileio_system;
+    table.sync_data = sync_when_allowed;
+    fileio = &table;
+    fixture_request(&fixture, &first, &put);
+    ck_assert(wait_until(has_begun, &syncs));
+    fixture_request(&fixture, &second, &put);
+    atomic_store(&syncs_allowed, 1);
+    syncs = 2;
+    ck_assert(wait_until(has_begun, &syncs));
+    ck_assert(fixture_reply(&client, 5000, &reply, &cursor));
+    ck_assert_uint_eq(reply.request_id, first.request_id);
+    ck_assert(!fixture_reply(&client, 0, &reply, &cursor));
+    atomic_store(&syncs_allowed, UINT_MAX);
+    ck_assert(fixture_reply(&client, 5000, &reply, &cursor));
+    ck_assert_uint_eq(reply.request_id, second.request_id);
+    fileio = &fileio_system;
 }
 END_TEST
 
@@ -185,6 +236,7 @@ Suite *suite_serverk_commit(void)
     TCase *cases = tcase_create("commit");
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, the_reply_comes_after_the_sync);
+    tcase_add_test(cases, the_reply_comes_not_with_a_sync_that_began_before_its_write);
     tcase_add_test(cases, reads_do_not_wait);
     tcase_add_test(cases, a_batch_over_several_files_waits_for_all);
     tcase_add_test(cases, a_failed_sync_is_told);
