@@ -59,7 +59,6 @@ struct batch {
 /* One thread's work on one chunk of lines after the other. */
 struct batch_thread {
     struct batch *batch;
-    pthread_t thread;
     struct context context; /* own output, shared connection */
     struct line_source *source;
     struct line_chunk chunk;
@@ -272,13 +271,14 @@ static void thread_free(struct batch_thread *self)
 static void run_threads(struct batch *batch, size_t count)
 {
     struct batch_thread *threads[MAX_THREADS] = {0};
+    pthread_t handles[MAX_THREADS];
     size_t started = 0;
     int failure = 0;
     for (; started < count; started++) {
         threads[started] = thread_create(batch);
-        failure = threads[started] ? pthread_create(&threads[started]->thread, NULL, run_thread,
-                                                    threads[started])
-                                   : ENOMEM;
+        failure = threads[started]
+                      ? pthread_create(&handles[started], NULL, run_thread, threads[started])
+                      : ENOMEM;
         if (failure != 0)
             break;
     }
@@ -292,10 +292,9 @@ static void run_threads(struct batch *batch, size_t count)
         if (started == 0)
             count_code(batch, EXIT_REFUSED);
     }
-    for (size_t i = 0; i < started; i++) {
-        pthread_join(threads[i]->thread, NULL);
+    interrupt_join(handles, started);
+    for (size_t i = 0; i < started; i++)
         thread_free(threads[i]);
-    }
 }
 
 /* Once for a file, however many threads shared it. */

@@ -180,7 +180,7 @@ static void remember(struct prompt *prompt, const char *text)
         history(prompt->history, &event, H_SAVE, prompt->history_path);
 }
 
-/* One line read and executed. False at the end of input. */
+/* One line read and executed. False at the end of input, and after SIGTERM. */
 static bool take_line(struct prompt *prompt)
 {
     int size = 0;
@@ -188,9 +188,10 @@ static bool take_line(struct prompt *prompt)
     errno = 0;
     const char *text = el_gets(prompt->editor, &size);
     if (interrupt_pending()) {
-        fputs("^C\n", stdout);
+        if (!interrupt_terminated())
+            fputs("^C\n", stdout);
         el_reset(prompt->editor);
-        return true;
+        return !interrupt_terminated();
     }
     if (!text || size <= 0)
         return false;

@@ -76,7 +76,7 @@ wait "$talker"
 check_equal 0 $? 'which ends with its input'
 
 # A signal ends a batch that waits for lines, whichever thread the signal comes to.
-mkfifo lines
+mkfifo lines answer_pipe
 for threads in 1 3; do
     exec_client batch -n "$threads" - <lines >interrupted 2>&1 &
     waiting=$!
@@ -91,6 +91,28 @@ for threads in 1 3; do
     check_equal 143 $? 'and the exit code tells'
     check_match '1 done.*; interrupted$' "$(cat interrupted)" 'and the summary says so'
 done
+
+# So it does where nobody reads the answers.
+client put long "$(printf '%01000d' 0)" >/dev/null
+seq 1 1000 | sed 's/.*/GET long/' >many
+python3 -c '
+import fcntl, os, struct, termios, time
+answers = os.open("answer_pipe", os.O_RDONLY)
+while struct.unpack("i", fcntl.ioctl(answers, termios.FIONREAD, bytes(4)))[0] < 60000:
+    time.sleep(0.01)
+open("full", "w").close()
+time.sleep(600)' &
+reader=$!
+exec_client batch many >answer_pipe 2>reports &
+waiting=$!
+wait_until 20 test -e full
+kill -TERM "$waiting"
+wait_until 20 eval "! kill -0 $waiting 2>/dev/null"
+check_equal 0 $? 'SIGTERM ends a batch whose answers nobody reads'
+kill "$reader"
+wait "$reader" 2>/dev/null
+wait "$waiting"
+check_equal 143 $? 'and the exit code tells'
 
 # Threads share the lines; answers keep the order of the lines.
 seq 1 20000 | sed 's/.*/PUT k& v&/' >puts

@@ -136,6 +136,11 @@ again.keys("\x1b[A\r")
 again.expect("touch", "remembers the first")
 check_equal(0, again.leave("quit\r"), "quit leaves with 0")
 
+ended = Session([clientk, "-m", queue])
+ended.expect("> ", "a third session")
+os.kill(ended.pid, signal.SIGTERM)
+check_equal(-signal.SIGTERM, ended.leave("half a line"), "is ended by SIGTERM")
+
 lonely = Session([clientk, "-m", queue + ".none"])
 lonely.expect("no server at queue", "without a server the prompt says so")
 lonely.expect("> ", "and is there")
