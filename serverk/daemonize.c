@@ -95,14 +95,3 @@ void daemonize_failed(struct daemonize *daemonize, int exit_code)
 {
     report_exit_code(daemonize, exit_code);
 }
-
-enum kv_status pidfile_write(const char *path, struct kv_error *error)
-{
-    FILE *file = fopen(path, "we");
-    if (!file)
-        return kv_error_set_errno(error, "cannot write the pid file %s (--pidfile)", path);
-    int printed = fprintf(file, "%ld\n", (long)getpid());
-    if (fclose(file) != 0 || printed < 0)
-        return kv_error_set_errno(error, "cannot write the pid file %s (--pidfile)", path);
-    return KV_OK;
-}

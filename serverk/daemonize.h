@@ -1,5 +1,5 @@
 /*
- * daemonize: --daemon and --pidfile. The command that was typed returns when the daemon is ready to
+ * daemonize: --daemon. The command that was typed returns when the daemon is ready to
  * serve, with 0, or when it has failed, with its exit code and its error on stderr.
  */
 #ifndef MQKV_SERVERK_DAEMONIZE_H
@@ -19,8 +19,5 @@ void daemonize_ready(struct daemonize *daemonize);
 
 /* In the child, instead: it failed; the parent exits with this code. */
 void daemonize_failed(struct daemonize *daemonize, int exit_code);
-
-/* Writes the pid of this process. */
-enum kv_status pidfile_write(const char *path, struct kv_error *error);
 
 #endif

@@ -14,10 +14,10 @@
 #include "common/parse.h"
 #include "common/random.h"
 #include "serverk/control.h"
-#include "serverk/daemonize.h"
 #include "serverk/dispatch.h"
 #include "serverk/leftovers.h"
 #include "serverk/nice.h"
+#include "serverk/pidfile.h"
 #include "serverk/start_guard.h"
 #include "wire/queue.h"
 
@@ -39,7 +39,7 @@ struct server {
     struct transfer_budget budget;
     struct control *control;
     struct pool *pool;
-    bool pidfile_written;
+    struct pidfile *pidfile; /* NULL: none */
 };
 
 /* Start -------------------------------------------------------------------------------------------- */
@@ -215,10 +215,8 @@ enum kv_status server_start(const struct server_options *options, struct server 
         status = open_store(server, error);
     if (status == KV_OK)
         status = create_parts(server, error);
-    if (status == KV_OK && options->pidfile) {
-        status = pidfile_write(options->pidfile, error);
-        server->pidfile_written = status == KV_OK;
-    }
+    if (status == KV_OK && options->pidfile)
+        status = pidfile_create(options->pidfile, &server->pidfile, error);
     if (status == KV_OK) {
         leftovers_remove(options->queue);
         status = dispatch_start(service, &server->pool, error);
@@ -258,8 +256,7 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     schedule_free(service->schedule);
     vacancies_free(service->vacancies);
     statistics_free_shared(service->statistics, statistics_blocks(service->options));
-    if (server->pidfile_written)
-        unlink(service->options->pidfile);
+    pidfile_remove(server->pidfile);
     lanes_close(service->lanes);
     control_free(server->control);
     free(server);

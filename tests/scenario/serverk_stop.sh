@@ -68,7 +68,27 @@ check_status 4 "--daemon hands on a failure" timeout 20 "$server_program" -m "$s
     -f "$MQKV_TEST_DIR/nowhere" --daemon --pidfile "$MQKV_TEST_DIR/other.pid"
 check_match "serverk: .*$MQKV_TEST_DIR/nowhere|serverk: .*$server_queue" "$errors" "with its error"
 check_equal no "$([ -e "$MQKV_TEST_DIR/other.pid" ] && echo yes || echo no)" "and leaves no pid file"
+mkdir "$MQKV_TEST_DIR/second"
+check_status 4 "the pid file of a daemon that lives is refused" timeout 20 "$server_program" \
+    -m "$server_queue.second" -f "$MQKV_TEST_DIR/second" --pidfile "$pidfile"
+check_match "pid file $pidfile .*process $server_pid," "$errors" "with its number"
+check_equal "$server_pid" "$(cat "$pidfile")" "and stays as it is"
 kill "$server_pid"
 wait_until 60 server_is_gone
 check_equal no "$([ -e "$pidfile" ] && echo yes || echo no)" "the pid file goes with the daemon"
 server_pid=
+mkfifo "$MQKV_TEST_DIR/pipe"
+check_status 4 "a pid file that is a FIFO is refused" timeout -k 1 20 "$server_program" -m "$server_queue" \
+    -f "$server_dir" --pidfile "$MQKV_TEST_DIR/pipe"
+check_match "pid file $MQKV_TEST_DIR/pipe .*no regular file" "$errors" "with its name"
+check_equal yes "$([ -p "$MQKV_TEST_DIR/pipe" ] && echo yes || echo no)" "and not removed"
+echo 1 >"$pidfile"
+start_server --pidfile "$pidfile"
+check_equal "$server_pid" "$(cat "$pidfile")" "one that a dead daemon left is written anew"
+kill_server
+start_server --pidfile "$pidfile"
+check_equal "$server_pid" "$(cat "$pidfile")" "also after kill -9"
+mv "$pidfile" "$pidfile.moved"
+echo other >"$pidfile"
+stop_server
+check_equal other "$(cat "$pidfile")" "a file that has its name by now is left alone"
