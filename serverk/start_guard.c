@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -22,13 +21,7 @@ static _Noreturn void end_process(const struct start_guard *guard, int signal_nu
     log_info("signal %d (%s): stopping, before the store was open", signal_number,
              strsignal(signal_number));
     lanes_close(guard->lanes);
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, signal_number);
-    signal(signal_number, SIG_DFL);
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-    raise(signal_number);
-    _exit(128 + signal_number); /* the first process of a container is spared its own signals */
+    control_end_process(signal_number);
 }
 
 static void *take_signals(void *argument)

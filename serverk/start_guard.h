@@ -1,8 +1,8 @@
 /*
  * start_guard: lets a signal to stop end a daemon that is still opening its store, which takes long
  * where an index has to be rebuilt or the disk is slow. Nobody is served yet, and the store is left as by
- * kill -9, so there is nothing to finish: the queues are removed, and the signal ends the process (process 1
- * of a container, which no such signal ends, exits with 128 and its number).
+ * kill -9, so there is nothing to finish: the queues are removed, and the signal ends the process
+ * (control_end_process).
  */
 #ifndef MQKV_SERVERK_START_GUARD_H
 #define MQKV_SERVERK_START_GUARD_H
