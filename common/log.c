@@ -1,8 +1,10 @@
 #include "common/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,13 +12,18 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/parse.h"
 
 #define LINE_BYTES  1024
 #define STAMP_BYTES 64
 
+/* How long stderr may take no line before lines are dropped. */
+#define PATIENCE_MS 200
+
 static const char CUT_MARK[] = "...";
 static const char *const level_names[] = {"ERROR", "WARN", "INFO", "DEBUG"};
 static atomic_int highest_level = LOG_LEVEL_INFO;
+static atomic_ulong dropped_lines; /* since the last that was written */
 
 void log_set_level(enum log_level level)
 {
@@ -61,6 +68,48 @@ static void blank_control_bytes(char *text, size_t size)
     }
 }
 
+/* A write of a line would not sleep: a pipe has room for a page, a terminal is not stopped (Ctrl-S). No
+ * lock is held from here to the write, since a process that is forked meanwhile would inherit it. */
+static bool has_room(int patience_ms)
+{
+    struct pollfd output = {STDERR_FILENO, POLLOUT, 0};
+    int ready;
+    do
+        ready = poll(&output, 1, patience_ms);
+    while (ready < 0 && errno == EINTR);
+    return ready != 0;
+}
+
+/* Nobody is left to be told when stderr itself fails. */
+static void write_bytes(const char *line, size_t size)
+{
+    ssize_t written = write(STDERR_FILENO, line, size);
+    (void)written;
+}
+
+static void tell_dropped(void)
+{
+    char line[STAMP_BYTES + 128], lines[32];
+    unsigned long dropped = atomic_exchange(&dropped_lines, 0);
+    if (dropped == 0)
+        return;
+    size_t stamp = put_stamp(line, LOG_LEVEL_WARN);
+    int length = snprintf(line + stamp, sizeof line - stamp,
+                          "%s dropped before this one: nobody read standard error\n",
+                          format_count(dropped, "line", lines));
+    write_bytes(line, stamp + (size_t)length);
+}
+
+static void write_line(const char *line, size_t size)
+{
+    if (atomic_load(&dropped_lines) > 0 && has_room(0))
+        tell_dropped();
+    if (has_room(atomic_load(&dropped_lines) > 0 ? 0 : PATIENCE_MS))
+        write_bytes(line, size);
+    else
+        atomic_fetch_add(&dropped_lines, 1);
+}
+
 static void __attribute__((format(printf, 2, 0)))
 log_line(enum log_level level, const char *format, va_list arguments)
 {
@@ -78,9 +127,7 @@ log_line(enum log_level level, const char *format, va_list arguments)
     }
     blank_control_bytes(line + stamp, used);
     line[stamp + used] = '\n';
-    /* Nobody is left to be told when stderr itself fails. */
-    ssize_t written = write(STDERR_FILENO, line, stamp + used + 1);
-    (void)written;
+    write_line(line, stamp + used + 1);
     errno = saved_errno;
 }
 

@@ -76,6 +76,40 @@ START_TEST(the_stamp_is_now_in_utc)
 }
 END_TEST
 
+/* Reads what the pipe holds, without waiting for more. */
+static const char *drained(int pipe_end)
+{
+    static char text[2 * CAPTURE_BYTES];
+    ssize_t size = read(pipe_end, text, sizeof text - 1);
+    ck_assert_int_gt(size, 0);
+    text[size] = '\0';
+    return text;
+}
+
+START_TEST(a_pipe_that_nobody_reads_makes_nobody_wait)
+{
+    int ends[2];
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    char page[4096];
+    memset(page, '-', sizeof page);
+    while (write(ends[1], page, sizeof page) > 0)
+        continue;
+    ck_assert_int_eq(fcntl(ends[1], F_SETFL, 0), 0); /* writing to it would sleep from here on */
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[1]);
+    log_info("the first");
+    log_info("the second");
+    ck_assert_ptr_null(strstr(drained(ends[0]), "the"));
+    log_info("the third");
+    const char *text = drained(ends[0]);
+    assert_matches(text, "^[^ ]+ WARN 2 lines dropped before this one: [a-z ]*\n"
+                         "[^ ]+ INFO the third\n$");
+    log_info("the fourth");
+    assert_matches(drained(ends[0]), "^[^ ]+ INFO the fourth\n$");
+    close(ends[0]);
+}
+END_TEST
+
 START_TEST(levels_above_the_limit_are_dropped)
 {
     log_debug("dropped by default");
@@ -163,6 +197,7 @@ Suite *suite_common_log(void)
     tcase_add_test(tests, a_long_message_is_cut_with_dots);
     tcase_add_test(tests, errno_is_kept);
     tcase_add_test(tests, lines_of_threads_do_not_mix);
+    tcase_add_test(tests, a_pipe_that_nobody_reads_makes_nobody_wait);
     suite_add_tcase(suite, tests);
     return suite;
 }
