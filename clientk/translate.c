@@ -152,15 +152,15 @@ void translate_result(const struct wire_result *from, const struct room *room, b
     to->number = from->number;
     to->value.version = from->version;
     to->value.expiry_ms = from->expiry_ms;
-    if (from->flags & WIRE_RESULT_NO_VALUE) {
+    bool due = gives_value && (from->status == KV_OK || result_is_cut_short(to));
+    bool absent = from->flags & WIRE_RESULT_NO_VALUE;
+    if (due) {
+        enum kv_status status = absent ? KV_IO : copy_value(from, room, &to->value);
+        if (status != KV_OK)
+            result_clear(to, status);
+    } else if (absent) {
         to->value.size = from->value.size;
-        return;
     }
-    if (!gives_value || !(from->status == KV_OK || result_is_cut_short(to)))
-        return;
-    enum kv_status status = copy_value(from, room, &to->value);
-    if (status != KV_OK)
-        result_clear(to, status);
 }
 
 bool operation_writes(const struct wire_operation *operation)

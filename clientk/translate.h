@@ -24,8 +24,9 @@ enum kv_status translate_check(const struct wire_operation *operation, uint64_t 
 bool result_is_cut_short(const struct clientk_result *result);
 
 /* Copies the result; if the operation gives a value, also that, out of the message or the segment.
- * A value that is not there leaves to->value without data, but with the size that was told.
- * to->status is KV_IO if the result makes no sense, KV_NO_MEMORY if there is no memory. */
+ * A value that is told of only leaves to->value without data, but with its size. to->status is KV_IO if
+ * the result makes no sense (as one that succeeded without the value), KV_NO_MEMORY if there is no
+ * memory. */
 void translate_result(const struct wire_result *from, const struct room *room, bool gives_value,
                       struct clientk_result *to);
 

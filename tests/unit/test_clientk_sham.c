@@ -133,6 +133,43 @@ START_TEST(late_answer_does_not_damage_a_value_on_its_way)
 }
 END_TEST
 
+/* A size without a value ----------------------------------------------------------------------- */
+
+static void tell_sizes_only(const struct sham_session *session, const struct wire_header *request,
+                            const struct wire_operation *operation)
+{
+    (void)operation;
+    struct wire_result result = {.status = KV_OK,
+                                 .flags = WIRE_RESULT_NO_VALUE | WIRE_RESULT_HAS_VERSION,
+                                 .version = 1,
+                                 .value = kv_slice(NULL, (size_t)1 << 30)};
+    if (request)
+        sham_answer(session, request, KV_OK, &result);
+}
+
+static bool visit_nothing(void *context, const struct clientk_entry *entry)
+{
+    (void)context, (void)entry;
+    return true;
+}
+
+/* Who asked for a value must not be told of bytes that are not there. */
+START_TEST(success_without_the_value_is_none)
+{
+    pid_t server = sham_server_start(queue, tell_sizes_only);
+    struct clientk_options options = {.queue = queue};
+    struct clientk *client = must_connect_with(&options);
+    struct clientk_value value = {.size = 0};
+    assert_status(clientk_get(client, TEXT("k"), &value), KV_IO);
+    ck_assert_uint_eq(value.size, 0);
+    assert_status(clientk_scan(client, TEXT(""), false, NULL, 0, visit_nothing, NULL), KV_IO);
+    assert_status(clientk_exists(client, TEXT("k"), &value), KV_OK);
+    ck_assert_uint_eq(value.size, (size_t)1 << 30);
+    clientk_close(client);
+    sham_server_stop(server, queue);
+}
+END_TEST
+
 Suite *suite_clientk_sham(void)
 {
     Suite *suite = suite_create("clientk_sham");
@@ -140,6 +177,7 @@ Suite *suite_clientk_sham(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, map_shared, unmap_shared);
     tcase_add_test(tcase, late_answer_does_not_damage_a_value_on_its_way);
+    tcase_add_test(tcase, success_without_the_value_is_none);
     suite_add_tcase(suite, tcase);
     return suite;
 }
