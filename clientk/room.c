@@ -79,7 +79,7 @@ enum kv_status room_grow(struct connection *connection, uint64_t bytes, uint64_t
     wire_segment_close(segment);
     room->unavailable = status == KV_OK;
     /* Whether the server will take the offer yet is not known. */
-    connection->suspect = status != KV_OK;
+    connection->suspect |= status != KV_OK;
     return status;
 }
 

@@ -85,12 +85,6 @@ static enum kv_status explain_open(const char *name, int error_number, struct kv
                             name, name);
     case EACCES:
         return explain_denied(name, error);
-    case EMFILE:
-        return kv_error_set(
-            error, KV_LIMIT,
-            "cannot open the message queue %s: this process has as many descriptors "
-            "open as it may: raise `ulimit -n`",
-            name);
     default:
         errno = error_number;
         return kv_error_set_errno(error, "cannot open the message queue %s", name);
