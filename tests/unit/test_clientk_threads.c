@@ -1,6 +1,8 @@
 /* One handle for many threads: sessions of their own, sessions that they share, limits, forks. */
 #include <grp.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,7 @@
 #include <unistd.h>
 
 #include "clientk/clientk.h"
+#include "common/pause.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/live_server.h"
 #include "tests/unit/suites.h"
@@ -103,6 +106,46 @@ START_TEST(many_threads_share_sessions_and_messages)
     ck_assert_uint_eq(info.operations, 2 + MANY * (1 + 3 * INCREMENTS));
     ck_assert_uint_lt(info.messages, info.operations);
     clientk_close(client);
+}
+END_TEST
+
+/* Two threads that call at about the same moment, again and again. */
+struct pair {
+    struct clientk *client;
+    atomic_uint at_the_line;
+};
+
+#define STEPS      40000
+#define MOST_SPINS 100u /* by which one of them is late: about as long as the other leads */
+
+static void *ask_in_step(void *argument)
+{
+    struct pair *pair = argument;
+    struct clientk_value value = {.size = 0};
+    for (unsigned step = 1; step <= STEPS; step++) {
+        bool late = atomic_fetch_add(&pair->at_the_line, 1) % 2;
+        while (atomic_load(&pair->at_the_line) < 2 * step)
+            sched_yield();
+        for (unsigned spins = late ? step % MOST_SPINS : 0; spins > 0; spins--)
+            pause_cpu();
+        /* No key, so no message: to lead takes about as long as to come. */
+        assert_status(clientk_get(pair->client, TEXT(""), &value), KV_BAD_KEY);
+    }
+    return NULL;
+}
+
+/* Who is forgotten then has nobody to come by. */
+START_TEST(thread_that_comes_as_the_leader_leaves_leads)
+{
+    struct clientk_options options = {
+        .queue = server.queue, .combine_above = 1, .combine_groups = 1};
+    struct pair pair = {.client = must_connect_with(&options)};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, ask_in_step, &pair), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    clientk_close(pair.client);
 }
 END_TEST
 
@@ -256,6 +299,7 @@ Suite *suite_clientk_threads(void)
     tcase_add_unchecked_fixture(tcase, start_server, remove_server);
     tcase_add_test(tcase, few_threads_have_sessions_of_their_own);
     tcase_add_test(tcase, many_threads_share_sessions_and_messages);
+    tcase_add_test(tcase, thread_that_comes_as_the_leader_leaves_leads);
     tcase_add_test(tcase, threads_come_and_go);
     tcase_add_test(tcase, one_thread_uses_several_handles);
     tcase_add_test(tcase, child_abandons_the_handle_and_the_parent_goes_on);
