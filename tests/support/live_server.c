@@ -145,3 +145,20 @@ void live_server_remove(struct live_server *server)
     close(server->janitor_pipe);
     waitpid(server->janitor, NULL, 0);
 }
+
+void live_server_fill_lanes(const struct live_server *server)
+{
+    static const enum wire_queue_role roles[] = {WIRE_LANE, WIRE_BULK_LANE};
+    for (unsigned role = 0; role < 2; role++) {
+        for (unsigned number = 0; number < MAX_LANES; number++) {
+            char name[WIRE_QUEUE_NAME_BYTES];
+            wire_queue_name(name, server->queue, roles[role], 0, number);
+            mqd_t lane;
+            if (wire_queue_open(name, true, &lane, NULL, NULL) != KV_OK)
+                continue;
+            while (mq_send(lane, "?", 1, 0) == 0)
+                continue;
+            mq_close(lane);
+        }
+    }
+}

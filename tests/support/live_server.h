@@ -31,6 +31,9 @@ void live_server_restart(struct live_server *server, const char *option1, const 
  * status, 128 + the signal that ended it, or 0. */
 int live_server_signal(struct live_server *server, int signal_number);
 
+/* Sends what it will drop to each of its lanes, until they are full: for one that stands still. */
+void live_server_fill_lanes(const struct live_server *server);
+
 /* Stops it, and removes the directory and what it left. */
 void live_server_remove(struct live_server *server);
 

@@ -11,7 +11,6 @@
 #include "tests/support/client_calls.h"
 #include "tests/support/live_server.h"
 #include "tests/unit/suites.h"
-#include "wire/queue.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 
@@ -162,24 +161,6 @@ START_TEST(client_is_answered_after_the_server_was_frozen)
 }
 END_TEST
 
-/* Sends what the server will drop to each of its lanes, until they are full. */
-static void fill_lanes(const char *base)
-{
-    static const enum wire_queue_role roles[] = {WIRE_LANE, WIRE_BULK_LANE};
-    for (unsigned role = 0; role < 2; role++) {
-        for (unsigned number = 0; number < 16; number++) {
-            char name[WIRE_QUEUE_NAME_BYTES];
-            wire_queue_name(name, base, roles[role], 0, number);
-            mqd_t lane;
-            if (wire_queue_open(name, true, &lane, NULL, NULL) != KV_OK)
-                continue;
-            while (mq_send(lane, "?", 1, 0) == 0)
-                continue;
-            mq_close(lane);
-        }
-    }
-}
-
 static void *put_never(void *client)
 {
     clock_sleep_ms(20 + (uint64_t)(rand() % 100));
@@ -194,7 +175,7 @@ START_TEST(what_found_no_room_in_the_lane_is_never_executed)
     struct clientk *client = connect_in_the_end(&options);
     put_in_the_end(client, "full", "before");
     live_server_signal(&server, SIGSTOP);
-    fill_lanes(server.queue);
+    live_server_fill_lanes(&server);
     pthread_t threads[6];
     for (unsigned i = 0; i < 6; i++)
         pthread_create(&threads[i], NULL, put_never, client);

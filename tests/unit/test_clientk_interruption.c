@@ -63,6 +63,19 @@ START_TEST(call_to_a_frozen_server_ends)
 }
 END_TEST
 
+START_TEST(call_that_finds_no_room_in_the_lane_ends)
+{
+    struct clientk_options options = options_of_test();
+    struct clientk *client = must_connect_with(&options);
+    live_server_signal(&server, SIGSTOP);
+    live_server_fill_lanes(&server);
+    atomic_store(&stop_waiting, true);
+    assert_status(clientk_put(client, TEXT("k"), TEXT("never"), NULL, NULL), KV_DEADLINE);
+    live_server_signal(&server, SIGCONT);
+    clientk_close(client);
+}
+END_TEST
+
 static void do_nothing(int signal_number)
 {
     (void)signal_number;
@@ -183,6 +196,7 @@ Suite *suite_clientk_interruption(void)
     tcase_set_timeout(tcase, 100);
     tcase_add_checked_fixture(tcase, start_server, remove_server);
     tcase_add_test(tcase, call_to_a_frozen_server_ends);
+    tcase_add_test(tcase, call_that_finds_no_room_in_the_lane_ends);
     tcase_add_test(tcase, program_with_a_fast_timer_is_asked);
     tcase_add_test(tcase, wait_for_a_server_ends);
     tcase_add_test(tcase, answered_calls_are_not_interrupted);

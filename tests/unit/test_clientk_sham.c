@@ -1,4 +1,5 @@
 /* A server that is slow at the wrong moment, or says what serverk says only when it must. */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@
 struct shared {
     atomic_uint scribbles; /* how often the server wrote where its late answer belongs */
     atomic_uint intact, damaged;
-    atomic_bool silent; /* an operation came that will not be answered */
+    atomic_bool silent;      /* an operation came that is not answered at once */
+    atomic_bool other_calls; /* so somebody else calls now */
 };
 
 static struct shared *shared;
@@ -170,6 +172,54 @@ START_TEST(success_without_the_value_is_none)
 }
 END_TEST
 
+/* An answer that makes no sense ------------------------------------------------------------------ */
+
+#define PATIENT_TICKS 50 /* for a call to begin */
+
+/* GET "odd" is answered with no result at all, once there is another caller. */
+static void answer_oddly(const struct sham_session *session, const struct wire_header *request,
+                         const struct wire_operation *operation)
+{
+    static struct wire_header odd;
+    static int ticks;
+    if (request && kv_slice_equal(operation->key, TEXT("odd"))) {
+        odd = *request;
+        atomic_store(&shared->silent, true);
+    } else if (request) {
+        struct wire_result result = {.status = KV_NOT_FOUND};
+        sham_answer(session, request, KV_OK, &result);
+    } else if (atomic_load(&shared->other_calls) && ++ticks == PATIENT_TICKS) {
+        sham_answer(session, &odd, KV_OK, NULL);
+    }
+}
+
+static void *get_odd(void *client)
+{
+    struct clientk_value value = {.size = 0};
+    assert_status(clientk_get(client, TEXT("odd"), &value), KV_IO);
+    return NULL;
+}
+
+/* Who came while the message was on its way was not in it. */
+START_TEST(failed_message_fails_nobody_who_came_later)
+{
+    pid_t server = sham_server_start(queue, answer_oddly);
+    struct clientk_options options = {
+        .queue = queue, .timeout_ms = 60000, .combine_above = 1, .combine_groups = 1};
+    struct clientk *client = must_connect_with(&options);
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, get_odd, client), 0);
+    while (!atomic_load(&shared->silent))
+        clock_sleep_ms(1);
+    atomic_store(&shared->other_calls, true);
+    struct clientk_value value = {.size = 0};
+    assert_status(clientk_get(client, TEXT("even"), &value), KV_NOT_FOUND);
+    pthread_join(thread, NULL);
+    clientk_close(client);
+    sham_server_stop(server, queue);
+}
+END_TEST
+
 Suite *suite_clientk_sham(void)
 {
     Suite *suite = suite_create("clientk_sham");
@@ -178,6 +228,7 @@ Suite *suite_clientk_sham(void)
     tcase_add_checked_fixture(tcase, map_shared, unmap_shared);
     tcase_add_test(tcase, late_answer_does_not_damage_a_value_on_its_way);
     tcase_add_test(tcase, success_without_the_value_is_none);
+    tcase_add_test(tcase, failed_message_fails_nobody_who_came_later);
     suite_add_tcase(suite, tcase);
     return suite;
 }
