@@ -1,16 +1,15 @@
 #include "clientk/program/dump.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "clientk/program/dump_format.h"
 #include "clientk/program/interrupt.h"
 #include "clientk/program/progress.h"
+#include "clientk/program/target_file.h"
 #include "clientk/program/whole_scan.h"
 
 const struct option_row dump_option_rows[] = {
@@ -35,6 +34,7 @@ struct dump {
     char *entry; /* the one being printed */
     size_t entry_size;
     FILE *entry_stream;
+    int write_errno; /* 0: all of it could be written so far */
     struct progress progress;
 };
 
@@ -49,9 +49,10 @@ static bool visit(void *context, const struct clientk_entry *entry)
         return false;
     dump->checksum = dump_checksum(dump->checksum, dump->entry, (size_t)size - 1);
     dump->entries++;
-    fwrite(dump->entry, 1, (size_t)size, dump->stream);
+    if (fwrite(dump->entry, 1, (size_t)size, dump->stream) < (size_t)size)
+        dump->write_errno = errno;
     progress_show(&dump->progress, dump->entries, 0);
-    return !interrupt_pending() && !ferror(dump->stream);
+    return !interrupt_pending() && dump->write_errno == 0;
 }
 
 /* Dumps all entries into dump->stream. KV_OK, or a status with its sentence. */
@@ -75,36 +76,14 @@ static enum kv_status write_dump(struct context *context, struct kv_slice prefix
         return kv_error_set(error, status, "%s", context_sentence(status));
     if (short_of_memory)
         return kv_error_set(error, KV_NO_MEMORY, "no memory for an entry");
-    if (ferror(dump->stream))
-        return kv_error_set(error, KV_IO, "writing failed after %" PRIu64 " entries",
-                            dump->entries);
     if (interrupt_pending())
         return kv_error_set(error, KV_IO, "interrupted after %" PRIu64 " entries", dump->entries);
+    if (dump->write_errno != 0) {
+        errno = dump->write_errno;
+        return kv_error_set_errno(error, "writing entry %" PRIu64, dump->entries);
+    }
     dump_print_trailer(dump->stream, dump->entries, dump->checksum);
     return KV_OK;
-}
-
-/* NULL and *error if the file can not be made. */
-static FILE *create_file(const char *path, bool force, struct kv_error *error)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (force ? O_TRUNC : O_EXCL), 0600);
-    FILE *stream = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (!stream && errno == EEXIST)
-        kv_error_set(error, KV_USAGE, "%.200s is there already (--force replaces it)", path);
-    else if (!stream)
-        kv_error_set_errno(error, "cannot write %.200s", path);
-    return stream;
-}
-
-/* Flushes to the disk and closes; the first failure counts. */
-static enum kv_status close_file(FILE *stream, const char *path, struct kv_error *error)
-{
-    bool good = fflush(stream) == 0 && fsync(fileno(stream)) == 0;
-    int saved_errno = errno;
-    if (fclose(stream) == 0 && good)
-        return KV_OK;
-    errno = good ? errno : saved_errno;
-    return kv_error_set_errno(error, "writing %.200s", path);
 }
 
 int dump_run(struct context *context, const void *options_given, const struct word *operands,
@@ -112,7 +91,6 @@ int dump_run(struct context *context, const void *options_given, const struct wo
 {
     (void)count;
     const struct dump_options *options = options_given;
-    const char *path = operands[0].data;
     bool standard_output = !operands[0].literal && word_is(&operands[0], "-");
     context->patient = true;
     int code = context_connect_for(context, "dump");
@@ -121,17 +99,21 @@ int dump_run(struct context *context, const void *options_given, const struct wo
 
     struct kv_error error = {0};
     struct dump dump = {.stream = stdout};
-    if (!standard_output && !(dump.stream = create_file(path, options->force, &error)))
-        return output_failure(&context->output, "dump", error.status, error.text);
+    struct target_file file;
+    if (!standard_output) {
+        if (target_file_open(&file, operands[0].data, options->force, &error) != KV_OK)
+            return output_failure(&context->output, "dump", error.status, error.text);
+        dump.stream = file.stream;
+    }
     struct kv_slice prefix =
         options->prefix ? kv_slice_from_string(options->prefix) : kv_slice(NULL, 0);
     enum kv_status status = write_dump(context, prefix, &dump, &error);
-    struct kv_error close_error = {0};
-    if (!standard_output && close_file(dump.stream, path, &close_error) != KV_OK &&
-        status == KV_OK) {
-        status = close_error.status;
-        error = close_error;
-    }
+    if (!standard_output && status == KV_OK)
+        status = target_file_keep(&file, &error);
+    else if (!standard_output)
+        target_file_discard(&file);
+    else if (dump.write_errno != 0 && !interrupt_pending()) /* main tells */
+        return EXIT_REFUSED;
     if (status != KV_OK)
         return output_failure(&context->output, "dump", status, error.text);
     fprintf(stderr, "clientk: %" PRIu64 " entries dumped\n", dump.entries);

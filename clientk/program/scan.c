@@ -90,6 +90,11 @@ int scan_run(struct context *context, const void *options_given, const struct wo
                               "are listed");
     if (status != KV_OK)
         return output_failure(&context->output, "scan", status, context_sentence(status));
+    if (interrupt_pending()) {
+        char sentence[64];
+        snprintf(sentence, sizeof sentence, "interrupted after %" PRId64 " entries", scan.found);
+        return output_failure(&context->output, "scan", KV_TIMEOUT, sentence);
+    }
     if (options->count_only) {
         struct answer answer = {.command = "scan", .has_number = true, .number = scan.found};
         output_answer(&context->output, &answer);

@@ -69,3 +69,44 @@ check_match '^clientk: load: lines:3: column 9: this quote is never closed' "$er
 check_match '2 entries loaded, 2 failed' "$errors" 'the others are loaded'
 check_equal 2 "$(client get last)" 'to the last'
 check_status 4 'a full disk is reported' client dump /dev/full --force
+
+# What fails half-way leaves what was there, and nothing else.
+limited() ( # a file takes 8 KiB
+    trap '' XFSZ
+    ulimit -f 8
+    "$@"
+)
+before=$(md5sum <first)
+mkdir room
+mv first room/first
+chmod 640 room/first
+check_status 4 'a dump that finds no room' limited client dump room/first --force
+check_match "^clientk: dump: writing .*: File too large" "$errors" 'says why'
+check_status 4 'a new one, too' limited client dump room/new
+check_equal first "$(ls room)" 'leaves no file'
+check_equal "$before" "$(md5sum <room/first)" 'and the dump before it as it was'
+check_status 0 'a whole one replaces it' client dump room/first --force --prefix brief
+check_equal 'first 640' "$(ls room) $(stat -c %a room/first)" 'and keeps its mode'
+ln -s first room/link
+check_status 0 'a link is written through' client dump room/link --force
+check_equal "$(client scan --count)" "$(grep -c '^PUT' room/first)" 'to its file'
+
+# A scan that is cut short says so.
+mkfifo pipe
+python3 -c '
+import fcntl, os, struct, termios, time
+lines = os.open("pipe", os.O_RDONLY)
+while struct.unpack("i", fcntl.ioctl(lines, termios.FIONREAD, bytes(4)))[0] < 60000:
+    time.sleep(0.01)
+open("full", "w").close()
+time.sleep(600)' &
+reader=$!
+exec_client scan >pipe 2>reports &
+scan=$!
+wait_until 20 test -e full
+kill -TERM "$scan"
+wait_until 20 eval "! kill -0 $scan 2>/dev/null"
+check_equal 0 $? 'a signal ends a scan whose lines nobody reads'
+check_match '^clientk: scan: interrupted after [0-9]+ entries' "$(cat reports)" 'which says how far it came'
+kill "$reader"
+wait "$reader" "$scan" 2>/dev/null
