@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "kvstore/cache.h"
 #include "kvstore/checkpoint.h"
@@ -20,6 +21,9 @@
 
 /* A smaller log than a block of the disk gives nothing back. */
 #define ROOM_MIN_BYTES UINT64_C(4096)
+
+/* Between two lines in the log about writes that find no room. */
+#define NO_SPACE_TOLD_EVERY_MS 60000u
 
 static enum kv_status check_identity(const struct kvstore *store, uint32_t number,
                                      const struct file_identity *identity, const char *name,
@@ -154,6 +158,20 @@ static void tell_background(struct kvstore *store, struct datafile *file,
     datafile_consider_compaction(store, file, false);
 }
 
+/* For whoever looks after the daemon; those who write are told each time. */
+static void tell_no_space(struct kvstore *store, const struct datafile *file)
+{
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    uint64_t told_ms = atomic_load(&store->no_space_told_ms);
+    if ((told_ms != 0 && now_ms - told_ms < NO_SPACE_TOLD_EVERY_MS) ||
+        !atomic_compare_exchange_strong(&store->no_space_told_ms, &told_ms, now_ms))
+        return;
+    log_error(
+        "%s/%s: no space left for the data: the disk, a quota or the file is full; writes are "
+        "refused until there is, reads go on (this is told once a minute)",
+        store->dir, file_name(file->number, FILE_LOG).text);
+}
+
 enum kv_status datafile_append(struct kvstore *store, struct datafile *file, struct lookup *lookup,
                                struct record *record, struct kv_slice value_tail,
                                struct kvstore_written *written)
@@ -162,8 +180,10 @@ enum kv_status datafile_append(struct kvstore *store, struct datafile *file, str
     uint64_t offset = current->log.tail;
     record->version = current->max_version + 1;
     enum kv_status status = generation_append(current, lookup, record, value_tail);
-    if (status == KV_NO_SPACE)
+    if (status == KV_NO_SPACE) {
         compactor_want_room(store->compactor);
+        tell_no_space(store, file);
+    }
     if (status != KV_OK)
         return status;
     if (store->cache)

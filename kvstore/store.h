@@ -7,6 +7,7 @@
 #ifndef MQKV_KVSTORE_STORE_H
 #define MQKV_KVSTORE_STORE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -41,6 +42,8 @@ struct kvstore {
     struct sync *sync;
     struct compactor *compactor;
     struct sweeper *sweeper;
+    /* clock_monotonic_coarse_ms of the last line in the log about a write without room; 0: none. */
+    _Atomic uint64_t no_space_told_ms;
 };
 
 /* Where a key belongs. */

@@ -252,7 +252,7 @@ static void report_connection(struct diagnosis *diagnosis)
     else
         finding(diagnosis, "BAD", "connected, but a round trip fails: %s",
                 context_sentence(status));
-    diagnosis->silent = status == KV_TIMEOUT;
+    diagnosis->silent = status == KV_TIMEOUT || status == KV_DEADLINE;
     spoil(diagnosis, exit_code_of(status));
     bool smaller = info.reply_depth < wire_reply_ladder[0].depth ||
                    info.reply_bytes < wire_reply_ladder[0].message_bytes;

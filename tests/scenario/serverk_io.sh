@@ -29,6 +29,19 @@ check_status 0 "the daemon goes on" client ping
 check_equal hotter "$(client get hot)" "and gives what it has in memory"
 kill_server
 
+# A disk without room, here a bound on the size of files: writes are refused, and the log says so.
+server_dir=$MQKV_TEST_DIR/bounded
+size_limit=$(ulimit -S -f)
+ulimit -S -f 400
+start_server -d 1
+head -c 100000 /dev/zero >"$MQKV_TEST_DIR/value"
+for key in 1 2 3 4 5 6; do client put "$key" - <"$MQKV_TEST_DIR/value"; done >/dev/null 2>"$MQKV_TEST_DIR/refused"
+ulimit -S -f "$size_limit"
+check_match "put 6: no space left" "$(cat "$MQKV_TEST_DIR/refused")" "a write that finds no room is refused"
+check_equal 1 "$(grep -cE "ERROR .*bounded/data\.0000: no space left" "$server_log")" "the log tells it, once"
+check_equal 100000 "$(client get 1 | wc -c)" "and reads go on"
+stop_server
+
 rounds=${CRASH_ROUNDS:-2}
 mkdir -p "$MQKV_TEST_DIR/killed"
 printf '#!/bin/sh\nexec "%s" "$@" --io pread --cache 256k\n' "$MQKV_BUILD/serverk" >"$MQKV_TEST_DIR/serverk"
