@@ -11,13 +11,15 @@
 /* The most that a result takes in the reply, without its value. */
 #define RESULT_BYTES (WIRE_RESULT_MAX_FIELD_BYTES + OFFSET_BYTES)
 
+/* What was in the message is lost. */
 static bool reserve(struct batch *batch, size_t bytes)
 {
     if (bytes <= batch->capacity)
         return true;
-    uint8_t *message = realloc(batch->message, bytes);
+    uint8_t *message = wire_queue_buffer(bytes);
     if (!message)
         return false;
+    free(batch->message);
     batch->message = message;
     batch->capacity = bytes;
     return true;

@@ -42,7 +42,7 @@ static enum kv_status make_reply_queue(struct connection *connection,
                             NAME_ATTEMPTS, name);
     if (status != KV_OK)
         return status;
-    connection->received = malloc(connection->reply_geometry.message_bytes);
+    connection->received = wire_queue_buffer(connection->reply_geometry.message_bytes);
     if (connection->received && wire_lock_queue(connection->reply_queue, NULL) == 0)
         return KV_OK;
     status = connection->received

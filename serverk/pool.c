@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "serverk/worker.h"
+#include "wire/queue.h"
 
 /* A worker that has not been idle for so long, with messages waiting still, calls another. */
 #define BACKLOG_NS (200u * 1000u)
@@ -217,7 +218,7 @@ static enum kv_status set_up_receiver(struct pool *pool, unsigned number, struct
     wire_waiter_init(&receiver->waiter, service->options->spin);
     if (service->options->nice)
         nice_init(&worker->nice);
-    receiver->buffer = malloc(receiver->buffer_bytes);
+    receiver->buffer = wire_queue_buffer(receiver->buffer_bytes);
     if (!receiver->buffer)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory for %u workers", pool->count);
     if (receiver->blocking) {

@@ -299,7 +299,7 @@ static bool allocate(struct request_processes *all, unsigned count)
     size_t message_bytes = lanes_message_bytes(service->lanes);
     for (unsigned i = 0; i < count; i++) {
         all->places[i].pidfd = -1;
-        if (!(all->places[i].message = malloc(message_bytes)))
+        if (!(all->places[i].message = wire_queue_buffer(message_bytes)))
             return false;
     }
     void *shared = mmap(NULL, count * sizeof *all->answered, PROT_READ | PROT_WRITE,

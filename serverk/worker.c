@@ -7,6 +7,7 @@
 #include "serverk/deliver.h"
 #include "serverk/execute.h"
 #include "serverk/handshake.h"
+#include "wire/queue.h"
 
 /* After a message that needed more than so much of a buffer, the memory goes back to the kernel. */
 #define KEEP_BYTES (1u << 20)
@@ -56,7 +57,7 @@ bool worker_init_buffer(struct worker *worker)
                                          .buffer_bytes = lanes_message_bytes(lanes),
                                          .sleep_epoll = -1,
                                          .taken = 1}; /* no estimates: it does not receive */
-    worker->receiver.buffer = malloc(worker->receiver.buffer_bytes);
+    worker->receiver.buffer = wire_queue_buffer(worker->receiver.buffer_bytes);
     return worker->receiver.buffer != NULL;
 }
 

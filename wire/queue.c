@@ -5,10 +5,12 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/copy.h"
 
 /* Where the kernel's queues are seen as files, if somebody mounted them there. */
 #define MQUEUE_MOUNT "/dev/mqueue"
@@ -111,6 +113,12 @@ enum kv_status wire_queue_open(const char *name, bool nonblock, mqd_t *queue,
     }
     *queue = opened;
     return KV_OK;
+}
+
+void *wire_queue_buffer(size_t bytes)
+{
+    size_t pages = (bytes + COPY_PAGE_BYTES - 1) / COPY_PAGE_BYTES;
+    return aligned_alloc(COPY_PAGE_BYTES, pages * COPY_PAGE_BYTES);
 }
 
 /* Sleeps until the queue has room or the deadline has passed; false: it has passed. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/copy.h"
 #include "tests/support/test_names.h"
 #include "tests/unit/suites.h"
 #include "wire/queue.h"
@@ -233,6 +234,19 @@ START_TEST(send_waits_for_room_no_longer_than_told)
 }
 END_TEST
 
+START_TEST(buffers_begin_with_a_page)
+{
+    static const size_t sizes[] = {1, COPY_PAGE_BYTES, COPY_PAGE_BYTES + 1, 100000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint8_t *buffer = wire_queue_buffer(sizes[i]);
+        ck_assert_ptr_nonnull(buffer);
+        ck_assert_uint_eq((uintptr_t)buffer % COPY_PAGE_BYTES, 0);
+        memset(buffer, 1, sizes[i]);
+        free(buffer);
+    }
+}
+END_TEST
+
 Suite *suite_wire_queue(void)
 {
     Suite *suite = suite_create("wire_queue");
@@ -241,6 +255,7 @@ Suite *suite_wire_queue(void)
     tcase_add_test(queues, created_as_asked);
     tcase_add_test(queues, open_tells_geometry_and_absence);
     tcase_add_test(queues, send_waits_for_room_no_longer_than_told);
+    tcase_add_test(queues, buffers_begin_with_a_page);
     suite_add_tcase(suite, queues);
     TCase *limits = tcase_create("limits");
     tcase_add_checked_fixture(limits, name_queue, remove_queue);
