@@ -41,7 +41,7 @@ static struct layout layout_of(uint64_t key_bytes, uint64_t value_bytes, bool ha
     layout.key_at = RECORD_HEADER_BYTES + (has_expiry ? EXPIRY_BYTES : 0);
     layout.value_at = layout.key_at + key_bytes;
     layout.content_end = layout.value_at + value_bytes;
-    layout.end = (layout.content_end + RECORD_ALIGNMENT - 1) & ~(uint64_t)(RECORD_ALIGNMENT - 1);
+    layout.end = record_size(key_bytes, value_bytes, has_expiry);
     return layout;
 }
 
@@ -65,11 +65,6 @@ static bool all_zero(const uint8_t *at, uint64_t size)
     return true;
 }
 
-uint64_t record_size(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry)
-{
-    return layout_of(key_bytes, value_bytes, has_expiry).end;
-}
-
 /* All before the key but the checksum. */
 static void write_head(uint8_t *at, const struct record *record, uint64_t value_bytes)
 {
@@ -89,11 +84,11 @@ uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice 
     uint64_t value_bytes = record->value.size + value_tail.size;
     struct layout layout = layout_of(record->key.size, value_bytes, record->expiry_ms != 0);
 
+    store_u64(at + layout.end - RECORD_ALIGNMENT, 0); /* the padding, and what is written over it */
     write_head(at, record, value_bytes);
     copy(at + layout.key_at, record->key);
     copy(at + layout.value_at, record->value);
     copy(at + layout.value_at + record->value.size, value_tail);
-    memset(at + layout.content_end, 0, layout.end - layout.content_end);
     store_u32(at + CHECKSUM_AT, checksum(at, &layout, salt, offset));
     return layout.end;
 }

@@ -54,7 +54,12 @@ enum record_verdict {
 };
 
 /* Bytes in the log, padding included, a multiple of RECORD_ALIGNMENT. */
-uint64_t record_size(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry);
+static inline uint64_t record_size(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry)
+{
+    uint64_t header_bytes = has_expiry ? RECORD_MAX_HEADER_BYTES : RECORD_HEADER_BYTES;
+    return (header_bytes + key_bytes + value_bytes + RECORD_ALIGNMENT - 1) &
+           ~(uint64_t)(RECORD_ALIGNMENT - 1);
+}
 
 /* Writes the record at `at`, which has record_size() bytes; the checksum is taken over what was
  * written, not over the source, which may change meanwhile. Key and value sizes are the caller's
