@@ -208,6 +208,38 @@ START_TEST(removal_during_a_walk_skips_nothing)
 }
 END_TEST
 
+/* Whether items were moved since; none is being moved now. */
+static bool has_moved(uint64_t *moves)
+{
+    uint64_t before = *moves;
+    *moves = index_moves(table);
+    ck_assert_uint_eq(*moves % 2, 0);
+    return *moves != before;
+}
+
+/* A probe without the lock goes by this: it may have missed what was moved past it. */
+START_TEST(moves_are_counted)
+{
+    uint64_t moves = index_moves(table);
+    ck_assert(add(1));
+    ck_assert(has_moved(&moves));
+    ck_assert(add(1));
+    ck_assert(has_moved(&moves));
+    replace_at(0);
+    ck_assert(!has_moved(&moves));
+    remove_at(0);
+    ck_assert(has_moved(&moves));
+    uint64_t bytes = index_memory_bytes(table);
+    for (uint32_t i = 1; index_reserve(table, i << 22) && index_memory_bytes(table) == bytes; i++) {
+        ck_assert(!has_moved(&moves));
+        ck_assert(add(i << 22));
+        ck_assert(has_moved(&moves));
+    }
+    ck_assert_uint_gt(index_memory_bytes(table), bytes); /* it was split */
+    ck_assert(has_moved(&moves));
+}
+END_TEST
+
 START_TEST(offset_keeps_all_its_bits)
 {
     const uint64_t greatest = UINT64_C(0xFFFFFFFF) * 8;
@@ -354,6 +386,7 @@ Suite *suite_kvstore_index(void)
     tcase_add_loop_test(tests, behaves_as_the_model, 0, 2 * DISTRIBUTIONS);
     tcase_add_test(tests, absent_hash_gives_no_candidate);
     tcase_add_test(tests, removal_during_a_walk_skips_nothing);
+    tcase_add_test(tests, moves_are_counted);
     tcase_add_test(tests, offset_keeps_all_its_bits);
     tcase_add_test(tests, equal_hashes_fill_one_segment_and_are_then_refused);
     tcase_add_loop_test(tests, crowded_hashes_cost_bounded_memory, 0, 32);
