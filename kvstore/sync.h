@@ -34,8 +34,8 @@ void sync_free(struct sync *sync);
  * file's lock. */
 void sync_within_interval(struct sync *sync, uint32_t file);
 
-/* The right to sync the file, to write its header and to replace its current generation: taken by
- * the sync threads for each sync, and by the compactor at its end, who comes before the syncs that
+/* The right to sync the file, to write its header and to replace its current generation: taken for
+ * each sync by whoever does it, and by the compactor at its end, who comes before the syncs that
  * are asked for while it waits. Must not hold the file's lock. */
 void sync_take_slot(struct sync *sync, uint32_t file);
 void sync_release_slot(struct sync *sync, uint32_t file);
