@@ -74,19 +74,15 @@ static enum kv_status refuse_foreign(const char *name, struct kv_error *error)
     return kv_error_set(
         error, KV_DENIED,
         "the message queue %s exists and belongs to another user: choose another name "
-        "with -m, or have its owner remove it (rm /dev/mqueue%s)",
+        "with -m, or have its owner stop the daemon, or remove it if there is none (rm /dev/mqueue%s)",
         name, name);
 }
 
-/* Opens NAME.lock, made anew or left by a daemon that is dead. */
-static enum kv_status open_claim(const char *claim_name, mqd_t *claim, struct kv_error *error)
+/* Opens a NAME.lock that is there. KV_NO_SERVER: there is none. */
+static enum kv_status open_present_claim(const char *claim_name, mqd_t *claim,
+                                         struct kv_error *error)
 {
-    const struct wire_geometry smallest = {.depth = 1, .message_bytes = 1};
-    enum kv_status status = wire_queue_create(claim_name, smallest, 0600, true, claim, error);
-    if (status == KV_EXISTS)
-        status = wire_queue_open(claim_name, true, claim, NULL, error);
-    else
-        return status;
+    enum kv_status status = wire_queue_open(claim_name, true, claim, NULL, error);
     if (status == KV_DENIED)
         return refuse_foreign(claim_name, error);
     if (status == KV_OK && wire_queue_uid(*claim) != geteuid()) {
@@ -94,6 +90,27 @@ static enum kv_status open_claim(const char *claim_name, mqd_t *claim, struct kv
         return refuse_foreign(claim_name, error);
     }
     return status;
+}
+
+/* Opens NAME.lock, made anew or left by a daemon that is dead. */
+static enum kv_status open_claim(const char *claim_name, mqd_t *claim, struct kv_error *error)
+{
+    const struct wire_geometry smallest = {.depth = 1, .message_bytes = 1};
+    enum kv_status status = wire_queue_create(claim_name, smallest, 0600, true, claim, error);
+    return status == KV_EXISTS ? open_present_claim(claim_name, claim, error) : status;
+}
+
+enum kv_status lanes_check_name(const char *base, struct kv_error *error)
+{
+    char name[WIRE_QUEUE_NAME_BYTES];
+    mqd_t claim;
+    wire_queue_name(name, base, WIRE_LOCK, 0, 0);
+    enum kv_status status = open_present_claim(name, &claim, error);
+    if (status != KV_OK)
+        return status == KV_NO_SERVER ? KV_OK : status;
+    pid_t owner = wire_queue_owner(claim);
+    mq_close(claim);
+    return owner == 0 ? KV_OK : refuse_running(base, owner, error);
 }
 
 /* A daemon that ends unlinks NAME.lock while it still holds the lock: whoever opened it before then

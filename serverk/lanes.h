@@ -33,6 +33,10 @@ struct lanes_options {
     gid_t group; /* (gid_t)-1: as created */
 };
 
+/* Whether lanes_open would find the name taken, as far as that can be known without taking it: KV_BUSY,
+ * KV_DENIED, KV_IO. */
+enum kv_status lanes_check_name(const char *name, struct kv_error *error);
+
 /* KV_BUSY (owner's pid), KV_DENIED (the name belongs to somebody else), KV_LIMIT, KV_IO. All queues
  * are created O_NONBLOCK. */
 enum kv_status lanes_open(const struct lanes_options *options, struct lanes **lanes,

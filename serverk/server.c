@@ -323,6 +323,9 @@ static enum kv_status check_store(const struct server_options *options, struct k
 static enum kv_status check_queues(const struct server_options *options, struct kv_error *error)
 {
     struct wire_limits limits;
+    enum kv_status status = lanes_check_name(options->queue, error);
+    if (status != KV_OK)
+        return status;
     wire_limits_read(&limits);
     unsigned receivers = dispatch_model_receivers(options->dispatch, options->workers);
     struct lane_plan plan = lane_plan_first(options->lanes, receivers, &limits);

@@ -69,6 +69,8 @@ serverk 4 "$server_dir.*$server_pid|$server_pid.*$server_dir" "a directory that 
 mkdir "$MQKV_TEST_DIR/second"
 refused 4 "$server_queue.*$server_pid" "a queue that is in use" \
     "$server_program" -m "$server_queue" -f "$MQKV_TEST_DIR/second"
+refused 4 "$server_queue.*$server_pid" "--check of a queue that is in use" \
+    "$server_program" -m "$server_queue" -f "$MQKV_TEST_DIR/second" --check
 check_status 0 "the first daemon is not disturbed" client ping
 
 # Other users
@@ -110,11 +112,11 @@ else
 fi
 chmod 600 "$server_dir/data.0001"
 mkdir "$MQKV_TEST_DIR/empty"
-check_status 0 "--check of an empty directory" "$server_program" -f "$MQKV_TEST_DIR/empty" --check
+check_status 0 "--check of an empty directory" "$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check
 check_equal "" "$(ls -A "$MQKV_TEST_DIR/empty")" "and it creates nothing"
 touch "$MQKV_TEST_DIR/empty/notes"
 check_status 0 "--check of a directory with other files" \
-    "$server_program" -f "$MQKV_TEST_DIR/empty" --check
+    "$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check
 check_match "none yet; 4 data files" "$output" "and a store would be made there, as a start does"
 check_limit --check
 mkdir -m 555 "$MQKV_TEST_DIR/fixed"
