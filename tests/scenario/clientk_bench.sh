@@ -79,6 +79,19 @@ check_status 4 'a histogram that cannot be written' client bench -c 1 --histogra
 check_match 'cannot write /nowhere/x' "$errors" 'is named'
 check_equal '' "$output" 'before the run'
 
+# A server that is gone: an open loop does not wait for it once for each operation that is due.
+exec_client --timeout 200 bench -t 2 --rate 1000 --mix exists >abandoned 2>&1 &
+bench=$!
+has_started() { client stats operations 2>/dev/null | grep -qE '^ +exists +[1-9]'; }
+wait_until 60 has_started
+kill_server
+wait_until 20 eval "! kill -0 $bench 2>/dev/null"
+check_equal 0 $? 'an open loop ends soon after its time when its server is gone'
+wait "$bench"
+check_equal 4 $? 'with errors'
+check_match 'no_server' "$(cat abandoned)" 'that it names'
+start_server
+
 # Ctrl-C ends the run, and the report comes all the same.
 "$MQKV_BUILD/clientk" -m "$server_queue" bench -t 600 >interrupted 2>&1 &
 bench=$!
