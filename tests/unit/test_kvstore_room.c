@@ -138,9 +138,7 @@ START_TEST(writes_leave_some_of_the_disk_free)
     char key[32];
     overwrite(10);
     atomic_store(&free_bytes, LOGTAIL_SPARE_BYTES);
-    fault_install(&(struct fault_plan){0});
     fill_up();
-    ck_assert_uint_eq(fault_calls(FAULT_ALLOCATE), 0);
     ck_assert(wait_until(all_compacted, NULL));
     name_key(key, 0, 1);
     ck_assert_int_eq(put(key, 7), KV_OK);
@@ -158,6 +156,49 @@ START_TEST(a_new_generation_takes_the_last_blocks_of_the_disk)
     kvstore_file_statistics(store, 1, &statistics);
     ck_assert_uint_eq(statistics.file_bytes, 2 * 4096);
     overwrite(10);
+}
+END_TEST
+
+/* With a full disk from the start: until the file's own room is used up, to the last bytes. */
+START_TEST(each_key_can_be_deleted_when_nothing_can_be_written)
+{
+    char key[32];
+    int keys = 0;
+    fault_install(&(struct fault_plan){.call = FAULT_ALLOCATE, .nth = 1, .error = ENOSPC});
+    for (enum kv_status status = KV_OK; status == KV_OK; keys += status == KV_OK) {
+        snprintf(key, sizeof key, "%d", keys);
+        status = kvstore_put(store, KEY(key), KEY("value"), NULL, NULL);
+        ck_assert(status == KV_OK || status == KV_NO_SPACE);
+    }
+    ck_assert_int_gt(keys, 100);
+    for (int i = 0; i < keys; i++) { /* takes the rest, where there is any */
+        snprintf(key, sizeof key, "%d", i);
+        kvstore_put(store, KEY(key), KEY("other"), NULL, NULL);
+    }
+    for (int i = 0; i < keys; i++) {
+        snprintf(key, sizeof key, "%d", i);
+        ck_assert_int_eq(kvstore_delete(store, KEY(key), 0, NULL), KV_OK);
+    }
+}
+END_TEST
+
+/* A store that was not closed, and had no room for deletions when it was opened. */
+START_TEST(a_deletion_may_take_what_writes_leave_free)
+{
+    struct image image;
+    char key[32];
+    overwrite(3);
+    image_take(&image, dir);
+    must_close(store);
+    image_put(&image, dir);
+    image_free(&image);
+    fault_install(&(struct fault_plan){.call = FAULT_ALLOCATE, .nth = 1, .error = ENOSPC});
+    store = must_open(dir, NULL);
+    fault_clear();
+    atomic_store(&free_bytes, 4096);
+    name_key(key, 0, 0);
+    ck_assert_int_eq(put(key, 1), KV_NO_SPACE);
+    ck_assert_int_eq(kvstore_delete(store, KEY(key), 0, NULL), KV_OK);
 }
 END_TEST
 
@@ -191,6 +232,8 @@ Suite *suite_kvstore_room(void)
     tcase_add_test(tcase, a_write_that_finds_no_room_soon_after_another_is_heard_too);
     tcase_add_test(tcase, writes_leave_some_of_the_disk_free);
     tcase_add_test(tcase, a_new_generation_takes_the_last_blocks_of_the_disk);
+    tcase_add_test(tcase, each_key_can_be_deleted_when_nothing_can_be_written);
+    tcase_add_test(tcase, a_deletion_may_take_what_writes_leave_free);
     tcase_add_test(tcase, files_that_are_alive_are_left_alone);
     suite_add_tcase(suite, tcase);
     return suite;
