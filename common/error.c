@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/escape.h"
+
 static const char CUT_MARK[] = "...";
 
 /* Built beside error->text and copied, so that a caller may put the old text into the new one. */
@@ -35,10 +37,21 @@ sentence_append(struct sentence *sentence, const char *format, ...)
     va_end(arguments);
 }
 
+/* What a sentence repeats may come from a file or another program, and must not command a terminal. */
+static void make_harmless(struct sentence *sentence)
+{
+    if (escape_is_printable(kv_slice(sentence->text, sentence->used), false))
+        return;
+    for (size_t i = 0; i < sentence->used; i++)
+        if (sentence->text[i] < ' ' || sentence->text[i] > '~')
+            sentence->text[i] = '?';
+}
+
 static void sentence_give(struct sentence *sentence, enum kv_status status, struct kv_error *error)
 {
     if (sentence->cut)
         memcpy(sentence->text + sizeof sentence->text - sizeof CUT_MARK, CUT_MARK, sizeof CUT_MARK);
+    make_harmless(sentence);
     error->status = status;
     memcpy(error->text, sentence->text, sentence->used + 1);
 }

@@ -15,7 +15,8 @@ extern "C" {
 
 #define KV_ERROR_TEXT_BYTES 768
 
-/* Plain data; start from {0}. text is always NUL-terminated. */
+/* Plain data; start from {0}. text is always NUL-terminated, and fit to be shown by a terminal
+ * (escape_is_printable), whatever it repeats. */
 struct kv_error {
     enum kv_status status;
     char text[KV_ERROR_TEXT_BYTES];

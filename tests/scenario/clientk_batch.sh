@@ -133,6 +133,9 @@ check_equal 1 "$(grep -c 'directory' <<<"$errors")" 'which is told once, not by 
 check_match '1 failed' "$errors" 'and counted once'
 
 # Hostile lines: none may hurt.
+printf 'GET a --\033[31m\n' >colours
+check_status 2 'an option that colours a terminal' client batch colours
+check_equal '' "$(grep $'\033' <<<"$output$errors")" 'is repeated without that'
 { head -c 1000000 /dev/urandom; printf '\nGET k1\n'; } >noise
 client batch noise >answers 2>reports
 check_equal 2 $? 'noise is bad lines, no more'

@@ -48,6 +48,24 @@ START_TEST(a_limit_is_named_with_what_raises_it)
 }
 END_TEST
 
+/* What a sentence repeats may be somebody else's. */
+START_TEST(a_sentence_does_not_command_a_terminal)
+{
+    struct kv_error error = {0};
+    kv_error_set(&error, KV_IO, "option --%s", "caf\u00e9");
+    ck_assert_str_eq(error.text, "option --caf\u00e9");
+    kv_error_set(&error, KV_IO, "option --%s.", "\x1b[31m\n\x7f");
+    ck_assert_str_eq(error.text, "option --?[31m??.");
+    kv_error_set(&error, KV_IO, "option --%s.",
+                 "\xc2\x9b"
+                 "31m");
+    ck_assert_str_eq(error.text, "option --??31m.");
+    errno = EIO;
+    kv_error_set_errno(&error, "file %s", "\x07");
+    ck_assert_str_eq(error.text, "file ?: Input/output error");
+}
+END_TEST
+
 START_TEST(a_long_sentence_is_cut_with_dots)
 {
     char sentence[KV_ERROR_TEXT_BYTES + 1] = {0};
@@ -98,6 +116,7 @@ Suite *suite_common_error(void)
     tcase_add_test(tests, without_an_error_only_the_status_is_returned);
     tcase_add_test(tests, set_errno_takes_status_and_reason_from_errno);
     tcase_add_test(tests, a_limit_is_named_with_what_raises_it);
+    tcase_add_test(tests, a_sentence_does_not_command_a_terminal);
     tcase_add_test(tests, a_long_sentence_is_cut_with_dots);
     tcase_add_test(tests, a_reason_that_does_not_fit_is_cut_with_dots);
     tcase_add_test(tests, the_old_text_may_be_part_of_the_new);
