@@ -82,8 +82,8 @@ check_equal '' "$output" 'before the run'
 # A server that is gone: an open loop does not wait for it once for each operation that is due.
 exec_client --timeout 200 bench -t 2 --rate 1000 --mix exists >abandoned 2>&1 &
 bench=$!
-has_started() { client stats operations 2>/dev/null | grep -qE '^ +exists +[1-9]'; }
-wait_until 60 has_started
+open_loop_has_started() { client stats operations 2>/dev/null | grep -qE '^ +exists +[1-9]'; }
+wait_until 60 open_loop_has_started
 kill_server
 wait_until 20 eval "! kill -0 $bench 2>/dev/null"
 check_equal 0 $? 'an open loop ends soon after its time when its server is gone'
