@@ -130,7 +130,8 @@ static enum kv_status check_header(struct logfile *log, const uint8_t *page, con
                             "%s: not a data file of mqkv, or its first bytes are damaged", name);
     case FILEHEADER_OTHER_FORMAT:
         return kv_error_set(error, KV_MISMATCH,
-                            "%s: the file is of format version %u, this program reads version %u",
+                            "%s: the file is of format version %u, this program reads version %u "
+                            "(if that cannot be, its header is damaged: kvcheck tells)",
                             name, log->identity.format_version, FILE_FORMAT_VERSION);
     case FILEHEADER_DAMAGED:
         return kv_error_set(error, KV_CORRUPT, "%s: the header is damaged (offset 0)", name);

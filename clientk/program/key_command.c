@@ -86,8 +86,7 @@ static enum kv_status take_delta(struct key_command *self, const struct word *wo
         status = arguments_integer(&words[0], "the number", &delta, error);
     if (status == KV_OK && self->kind->shape == SHAPE_KEY_DECREMENT &&
         __builtin_sub_overflow((int64_t)0, delta, &delta))
-        return kv_error_set(error, KV_USAGE, "%s: %" PRId64 " cannot be subtracted in 64 bits",
-                            self->name, delta);
+        return kv_error_set(error, KV_USAGE, "%" PRId64 " cannot be subtracted in 64 bits", delta);
     self->operation.delta = delta;
     return status;
 }
