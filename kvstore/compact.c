@@ -19,10 +19,10 @@
 #include "kvstore/sync.h"
 #include "kvstore/thread.h"
 
-/* Between two lock holds the compactor sleeps as long as the step before took, which is a share of
- * the lock that leaves writers most of it, and so long at least and at most (and what the kernel
- * needs to wake it): under a mutex it would else have the lock back before a waiting thread is
- * awake. */
+/* Between two steps the compactor sleeps as long as the one before took, so that it takes no more
+ * than half of a CPU, and so long at least and at most (and what the kernel needs to wake it): under
+ * a mutex it would else have the lock back before a waiting thread is awake. Shorter pauses cost
+ * writers more than the earlier end is worth. */
 #define PAUSE_MIN_NS UINT64_C(5000)
 #define PAUSE_MAX_NS UINT64_C(1000000)
 
@@ -228,14 +228,15 @@ static enum kv_status complete(struct kvstore *store, struct datafile *file, str
     return status;
 }
 
-static void abandon(struct kvstore *store, struct datafile *file)
+/* Gives up the next generation, unless it has become the current one. */
+static void abandon(struct kvstore *store, struct datafile *file, struct generation *next)
 {
     lockset_write_lock(store->locks, file->number);
-    struct generation *next = file->next;
+    bool in_use = file->current == next;
     file->next = NULL;
     lockset_write_unlock(store->locks, file->number);
-    if (!next)
-        return; /* it has become the current one */
+    if (in_use)
+        return;
     fileio->unlink_at(store->dir_fd, file_name(file->number, FILE_LOG_NEW).text);
     generation_free(next);
 }
@@ -254,7 +255,7 @@ static enum kv_status compact(struct compactor *compactor, uint32_t number, stru
     if (status == KV_OK)
         status = complete(store, file, error);
     if (status != KV_OK)
-        abandon(store, file);
+        abandon(store, file, next);
     return status;
 }
 

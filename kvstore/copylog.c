@@ -4,39 +4,58 @@
 
 #include "common/clock.h"
 #include "kvstore/logtail.h"
+#include "kvstore/sizes.h"
+#include "kvstore/sweep.h"
 
-/* What one lock hold copies at most, but for a single record that is larger. */
-#define COPY_RECORDS 128u
-#define COPY_BYTES   (UINT64_C(64) << 10)
+/* What one lock hold copies at most, when the next generation is shared, but for a single record that
+ * is larger. */
+#define SHARED_RECORDS 128u
+#define SHARED_BYTES   (UINT64_C(64) << 10)
 
-/* Candidates whose slots are asked for together: about as many as one lock hold gets through. */
-#define PREFETCH_RECORDS 128u
+/* A slot of an index is asked for so many candidates before it is needed. */
+#define PREFETCH_RECORDS 32u
 
 /* How much of the log one step reads at most, but for a single record that is larger: a compaction
  * that is to be abandoned soon notices. */
 #define READ_BYTES (UINT64_C(1) << 20)
+
+/* The next generation is shared when there is no more left than this, or more than this share of
+ * what the pass before had: writers are then too fast to be caught up with. */
+#define SHARE_BYTES (UINT64_C(64) << 10)
+#define SHARE_PART  2u
 
 void copylog_start(struct copylog *copy, struct kvstore *store, struct datafile *file,
                    struct generation *next)
 {
     copy->store = store;
     copy->file = file;
-    copy->at = FILE_HEADER_BYTES;
+    copy->next = next;
+    copy->passes = 0;
+    copy->shared = false;
+    copy->at = copy->end = FILE_HEADER_BYTES;
     copy->candidate_count = copy->candidate_next = 0;
-    lockset_write_lock(store->locks, file->number);
-    const struct generation *current = file->current;
-    copy->end = current->log.tail;
-    /* Deletes leave no trace in the new log; their versions must not be given again. */
-    next->max_version = current->max_version;
-    int noted = logfile_note_progress(&next->log, FILE_HEADER_BYTES, current->max_version);
-    file->next = next;
-    file->next_status = noted == 0 ? KV_OK : KV_IO;
-    lockset_write_unlock(store->locks, file->number);
+    lockset_read_lock(store->locks, file->number);
+    copy->end = file->current->log.tail;
+    copy->pass_bytes = copy->end - copy->at;
+    lockset_read_unlock(store->locks, file->number);
+}
+
+static bool has_candidates(const struct copylog *copy)
+{
+    return copy->candidate_next < copy->candidate_count;
 }
 
 bool copylog_is_done(const struct copylog *copy)
 {
-    return copy->at >= copy->end && copy->candidate_next == copy->candidate_count;
+    return copy->shared && copy->at >= copy->end && !has_candidates(copy);
+}
+
+/* Reading -------------------------------------------------------------------------------------- */
+
+/* In the first pass the next generation has nothing that a delete could delete. */
+static bool is_candidate(const struct copylog *copy, const struct record *record)
+{
+    return record->kind == RECORD_PUT || (copy->passes > 0 && record->kind == RECORD_DELETE);
 }
 
 bool copylog_is_complete(const struct copylog *copy)
@@ -70,13 +89,15 @@ static enum kv_status read_candidates(struct copylog *copy)
             return verdict == RECORD_UNREADABLE ? kv_status_from_errno(errno) : KV_CORRUPT;
         candidate->offset = copy->at;
         copy->at += candidate->size_bytes;
-        if (candidate->record.kind != RECORD_PUT)
+        if (!is_candidate(copy, &candidate->record))
             continue;
         candidate->hash = keyhash_index(keyhash(copy->store->seed, candidate->record.key));
         copy->candidate_count++;
     }
     return KV_OK;
 }
+
+/* Which are alive ------------------------------------------------------------------------------ */
 
 /* Does the index still point at the record? Then *lookup is as if its key had been looked up.
  * Holds: the file's lock. */
@@ -96,107 +117,213 @@ static bool is_current(const struct generation *current, const struct candidate 
     return false;
 }
 
-/* Takes those that were not verified, and are dead, from the candidates, and verifies the others, so
- * that this is not done under the lock for writing. KV_CORRUPT: of the record at copy->at. */
-static enum kv_status verify_candidates(struct copylog *copy)
+/* How many candidates the step deals with: all there are, or what one lock hold may copy. Whoever has
+ * to sleep for a lock on a busy machine sleeps long: with fewer at a time writers could be faster. */
+static uint32_t step_size(const struct copylog *copy)
+{
+    uint32_t left = copy->candidate_count - copy->candidate_next;
+    if (!copy->shared)
+        return left;
+    uint32_t count = 0;
+    uint64_t bytes = 0;
+    while (count < left && count < SHARED_RECORDS && bytes < SHARED_BYTES)
+        bytes += copy->candidates[copy->candidate_next + count++].size_bytes;
+    return count;
+}
+
+/* Notes which of the candidates are alive; what has expired is no more. Holds: the file's lock for
+ * writing. */
+static void find_alive(struct copylog *copy, struct candidate *candidates, uint32_t count,
+                       uint64_t now_ms)
 {
     struct datafile *file = copy->file;
-    const struct generation *current = file->current;
-    uint32_t kept = 0;
-    lockset_read_lock(copy->store->locks, file->number);
-    for (uint32_t i = 0; i < copy->candidate_count; i++) {
+    const struct index *index = file->current->index;
+    for (uint32_t i = 0; i < count && i < PREFETCH_RECORDS; i++)
+        index_prefetch(index, candidates[i].hash);
+    for (uint32_t i = 0; i < count; i++) {
         struct lookup lookup;
-        const struct candidate *candidate = &copy->candidates[i];
-        if (candidate->verified || is_current(current, candidate, &lookup))
-            copy->candidates[kept++] = *candidate;
+        if (i + PREFETCH_RECORDS < count)
+            index_prefetch(index, candidates[i + PREFETCH_RECORDS].hash);
+        bool found = is_current(file->current, &candidates[i], &lookup);
+        candidates[i].alive = found && !record_has_expired(&candidates[i].record, now_ms);
+        if (found && !candidates[i].alive)
+            datafile_expire(copy->store, file, &lookup);
     }
-    lockset_read_unlock(copy->store->locks, file->number);
-    copy->candidate_count = kept;
-    for (uint32_t i = 0; i < kept; i++) {
-        const struct candidate *candidate = &copy->candidates[i];
-        if (candidate->verified ||
-            logfile_verify(&current->log, candidate->offset, &candidate->record))
+}
+
+/* Finds those that are alive, and verifies of these what was not verified when it was read, which is
+ * not done under the lock. The lock is that for writing since writers, where they are preferred, keep
+ * readers waiting for as long as they are busy. KV_CORRUPT: of the record at copy->at. */
+static enum kv_status verify_alive(struct copylog *copy, struct candidate *candidates,
+                                   uint32_t count, uint64_t now_ms)
+{
+    lockset_write_lock(copy->store->locks, copy->file->number);
+    find_alive(copy, candidates, count, now_ms);
+    lockset_write_unlock(copy->store->locks, copy->file->number);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!candidates[i].alive || candidates[i].verified ||
+            logfile_verify(&copy->file->current->log, candidates[i].offset, &candidates[i].record))
             continue;
-        copy->at = candidate->offset;
+        copy->at = candidates[i].offset;
         return KV_CORRUPT;
     }
     return KV_OK;
 }
 
-static bool has_unverified(const struct copylog *copy)
+static bool has_unverified(const struct candidate *candidates, uint32_t count)
 {
-    for (uint32_t i = 0; i < copy->candidate_count; i++)
-        if (!copy->candidates[i].verified)
+    for (uint32_t i = 0; i < count; i++)
+        if (!candidates[i].verified)
             return true;
     return false;
 }
 
-/* Copies the record if it is alive, and adds to *copied_bytes if it does. Holds: the file's lock
- * for writing. */
-static enum kv_status copy_candidate(struct copylog *copy, const struct candidate *candidate,
-                                     uint64_t now_ms, uint64_t *copied_bytes)
+/* Copying -------------------------------------------------------------------------------------- */
+
+static void prefetch_alive(const struct index *index, const struct candidate *candidates,
+                           uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (candidates[i].alive)
+            index_prefetch(index, candidates[i].hash);
+}
+
+/* In the first pass the next generation has no other record of the key: a later one would have made
+ * this one dead. */
+static enum kv_status copy_first(struct copylog *copy, const struct candidate *candidate)
+{
+    struct lookup absent = {.hash = candidate->hash};
+    return candidate->alive
+               ? generation_append(copy->next, &absent, &candidate->record, kv_slice(NULL, 0))
+               : KV_OK;
+}
+
+/* In later passes it may have an older one, which is replaced or deleted; or, if it is shared, a
+ * later one. A dead put need not be repeated, since the record that made it dead is still to come,
+ * unless it expired, which leaves no record. */
+static enum kv_status copy_later(struct copylog *copy, const struct candidate *candidate)
+{
+    struct lookup lookup;
+    bool deletes = !candidate->alive &&
+                   (candidate->record.kind == RECORD_DELETE || candidate->record.expiry_ms != 0);
+    if (!candidate->alive && !deletes)
+        return KV_OK;
+    generation_find(copy->next, candidate->hash, candidate->record.key, &lookup);
+    if (lookup.error != 0)
+        return kv_status_from_errno(lookup.error);
+    if (lookup.damaged)
+        return KV_CORRUPT;
+    if (lookup.found ? lookup.record.version >= candidate->record.version : deletes)
+        return KV_OK;
+    struct record record = candidate->record;
+    if (deletes)
+        record = (struct record){
+            .kind = RECORD_DELETE, .version = record.version, .key = candidate->record.key};
+    return generation_append(copy->next, &lookup, &record, kv_slice(NULL, 0));
+}
+
+/* Nobody reads what the first pass copies before it is over, so that its writes can be bundled. */
+static enum kv_status copy_unshared(struct copylog *copy, const struct candidate *candidates,
+                                    uint32_t count)
+{
+    enum kv_status status = KV_OK;
+    struct generation *next = copy->next;
+    bool first = copy->passes == 0;
+    if (first)
+        logtail_open_bundle(&next->log);
+    for (uint32_t i = 0; i < count && status == KV_OK; i++) {
+        if (i % PREFETCH_RECORDS == 0)
+            prefetch_alive(next->index, candidates + i, at_most(count - i, PREFETCH_RECORDS));
+        status = first ? copy_first(copy, &candidates[i]) : copy_later(copy, &candidates[i]);
+    }
+    enum kv_status closed = first ? logtail_close_bundle(&next->log) : KV_OK;
+    return status == KV_OK ? closed : status;
+}
+
+/* After a failure the next generation may be without what a writer thinks it has: who writes from
+ * then on must not look anything up in it. Holds: the file's lock for writing. */
+static enum kv_status copy_shared(struct copylog *copy, const struct candidate *candidates,
+                                  uint32_t count)
 {
     struct datafile *file = copy->file;
-    struct lookup lookup;
-    if (!is_current(file->current, candidate, &lookup))
-        return KV_OK;
-    if (record_has_expired(&candidate->record, now_ms)) {
-        datafile_expire(copy->store, file, &lookup);
-        return KV_OK;
-    }
-    *copied_bytes += candidate->size_bytes;
-    /* The key can not be in the next generation: a later write would have made this record dead. */
-    struct lookup absent = {.hash = candidate->hash};
-    return generation_append(file->next, &absent, &candidate->record, kv_slice(NULL, 0));
+    enum kv_status status = file->read_only ? KV_READ_ONLY : file->next_status;
+    for (uint32_t i = 0; i < count && status == KV_OK; i++)
+        status = copy_later(copy, &candidates[i]);
+    file->next_status = status;
+    return status;
 }
 
-/* Asks for the slots of the next candidates in both indexes, so that the copying does not wait for
- * one cache miss after the other while it holds the lock. Holds: the file's lock for writing. */
-static void prefetch_slots(const struct copylog *copy)
+static enum kv_status step_shared(struct copylog *copy, struct candidate *candidates,
+                                  uint32_t count, uint64_t now_ms)
 {
-    const struct datafile *file = copy->file;
-    uint32_t end = copy->candidate_next + PREFETCH_RECORDS;
-    for (uint32_t i = copy->candidate_next; i < end && i < copy->candidate_count; i++) {
-        index_prefetch(file->current->index, copy->candidates[i].hash);
-        index_prefetch(file->next->index, copy->candidates[i].hash);
-    }
+    enum kv_status status = KV_OK;
+    if (has_unverified(candidates, count))
+        status = verify_alive(copy, candidates, count, now_ms);
+    if (status != KV_OK)
+        return status;
+    lockset_write_lock(copy->store->locks, copy->file->number);
+    find_alive(copy, candidates, count, now_ms);
+    status = copy_shared(copy, candidates, count);
+    lockset_write_unlock(copy->store->locks, copy->file->number);
+    return status;
 }
 
-/* After a failure the index of the next generation may speak of records that its log does not have:
- * who writes from then on must not look anything up in it. Holds: the file's lock for writing. */
-static enum kv_status copy_some(struct copylog *copy, uint64_t now_ms)
+static enum kv_status step_unshared(struct copylog *copy, struct candidate *candidates,
+                                    uint32_t count, uint64_t now_ms)
 {
-    enum kv_status status = copy->file->read_only ? KV_READ_ONLY : copy->file->next_status;
-    uint64_t copied_bytes = 0;
-    uint32_t copied_records = 0;
-    prefetch_slots(copy);
-    struct logfile *log = &copy->file->next->log;
-    logtail_open_bundle(log);
-    while (status == KV_OK && copy->candidate_next < copy->candidate_count &&
-           copied_records < COPY_RECORDS && copied_bytes < COPY_BYTES) {
-        uint64_t bytes_before = copied_bytes;
-        status =
-            copy_candidate(copy, &copy->candidates[copy->candidate_next++], now_ms, &copied_bytes);
-        copied_records += copied_bytes > bytes_before;
-    }
-    enum kv_status closed = logtail_close_bundle(log);
-    copy->file->next_status = status == KV_OK ? closed : status;
-    return copy->file->next_status;
+    enum kv_status status = verify_alive(copy, candidates, count, now_ms);
+    return status == KV_OK ? copy_unshared(copy, candidates, count) : status;
+}
+
+static enum kv_status copy_candidates(struct copylog *copy)
+{
+    struct candidate *candidates = &copy->candidates[copy->candidate_next];
+    uint32_t count = step_size(copy);
+    uint64_t now_ms = clock_realtime_ms();
+    copy->candidate_next += count;
+    return copy->shared ? step_shared(copy, candidates, count, now_ms)
+                        : step_unshared(copy, candidates, count, now_ms);
+}
+
+/* Passes --------------------------------------------------------------------------------------- */
+
+/* From now on every append goes to the next generation as well. Holds: the file's lock for writing. */
+static enum kv_status share(struct copylog *copy)
+{
+    struct datafile *file = copy->file;
+    struct generation *next = copy->next;
+    /* Deletes may have left no trace in the new log; their versions must not be given again. */
+    next->max_version = at_least(next->max_version, file->current->max_version);
+    if (logfile_note_progress(&next->log, FILE_HEADER_BYTES, next->max_version) != 0)
+        return KV_IO;
+    copy->shared = true;
+    file->next = next;
+    file->next_status = KV_OK;
+    if (next->expiring_keys > 0) /* some may have been swept out of the current one since */
+        sweeper_note_expiry(copy->store->sweeper);
+    return KV_OK;
+}
+
+/* Begins the next pass, over what was appended during this one. */
+static enum kv_status next_pass(struct copylog *copy)
+{
+    struct datafile *file = copy->file;
+    enum kv_status status = KV_OK;
+    uint64_t before = copy->pass_bytes;
+    copy->passes++;
+    lockset_write_lock(copy->store->locks, file->number);
+    copy->end = file->current->log.tail;
+    copy->pass_bytes = copy->end - copy->at;
+    if (copy->pass_bytes <= SHARE_BYTES || copy->pass_bytes > before / SHARE_PART)
+        status = share(copy);
+    lockset_write_unlock(copy->store->locks, file->number);
+    return status;
 }
 
 enum kv_status copylog_step(struct copylog *copy)
 {
     enum kv_status status = KV_OK;
-    if (copy->candidate_next == copy->candidate_count) {
-        status = read_candidates(copy);
-        if (status == KV_OK && has_unverified(copy))
-            status = verify_candidates(copy);
-    }
-    if (status != KV_OK)
-        return status;
-    uint64_t now_ms = clock_realtime_ms();
-    lockset_write_lock(copy->store->locks, copy->file->number);
-    status = copy_some(copy, now_ms);
-    lockset_write_unlock(copy->store->locks, copy->file->number);
-    return status;
+    if (!has_candidates(copy))
+        status = copy->at < copy->end ? read_candidates(copy) : next_pass(copy);
+    return status == KV_OK && has_candidates(copy) ? copy_candidates(copy) : status;
 }

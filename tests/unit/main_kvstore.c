@@ -23,6 +23,7 @@ int main(void)
         suite_kvstore_torn,
         suite_kvstore_compact,
         suite_kvstore_compact_failures,
+        suite_kvstore_copylog,
         suite_kvstore_room,
         suite_kvstore_sync,
         suite_kvstore_sync_slot,

@@ -31,6 +31,7 @@ Suite *suite_kvstore_checkpoint(void);
 Suite *suite_kvstore_compact(void);
 Suite *suite_kvstore_compact_failures(void);
 Suite *suite_kvstore_concurrency(void);
+Suite *suite_kvstore_copylog(void);
 Suite *suite_kvstore_damage(void);
 Suite *suite_kvstore_verified(void);
 Suite *suite_kvstore_expiry(void);

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "kvstore/copylog.h"
 #include "kvstore/fileio.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
@@ -234,15 +233,26 @@ START_TEST(reads_and_writes_go_on_meanwhile)
 }
 END_TEST
 
-static atomic_bool sync_waits;
-static atomic_bool sync_was_called;
+static atomic_bool call_waits;
+static atomic_bool call_was_made;
+
+static void wait_in_call(void)
+{
+    atomic_store(&call_was_made, true);
+    while (atomic_load(&call_waits))
+        clock_sleep_ms(1);
+}
 
 static int waiting_sync(int fd)
 {
-    atomic_store(&sync_was_called, true);
-    while (atomic_load(&sync_waits))
-        clock_sleep_ms(1);
+    wait_in_call();
     return fileio_system.sync_data(fd);
+}
+
+static ssize_t waiting_write(int fd, const void *bytes, size_t size, off_t offset)
+{
+    wait_in_call();
+    return fileio_system.write_at(fd, bytes, size, offset);
 }
 
 static bool is_true(void *flag)
@@ -261,7 +271,8 @@ static void *compact_in_thread(void *argument)
     return argument;
 }
 
-/* They have been copied when they expire, and are swept out of the old index only. */
+/* They are copied before they are swept out of the old index only; and it is the sync of the new
+ * file that takes so long, or the first write to it, when nobody else knows of it. */
 START_TEST(entries_that_expire_meanwhile_are_swept_afterwards)
 {
     struct fileio table = fileio_system;
@@ -276,14 +287,17 @@ START_TEST(entries_that_expire_meanwhile_are_swept_afterwards)
         snprintf(key, sizeof key, "key %d", i);
         ck_assert_int_eq(kvstore_put(store, KEY(key), KEY("v"), &soon, NULL), KV_OK);
     }
-    table.sync_data = waiting_sync;
+    if (_i == 0)
+        table.sync_data = waiting_sync;
+    else
+        table.write_at = waiting_write;
     fileio = &table;
-    atomic_store(&sync_waits, true);
+    atomic_store(&call_waits, true);
     ck_assert_int_eq(pthread_create(&thread, NULL, compact_in_thread, NULL), 0);
-    ck_assert(wait_until(is_true, &sync_was_called));
+    ck_assert(wait_until(is_true, &call_was_made));
     ck_assert(wait_until(has_no_keys, store));
     clock_sleep_ms(30); /* a few sweeps more */
-    atomic_store(&sync_waits, false);
+    atomic_store(&call_waits, false);
     pthread_join(thread, NULL);
     ck_assert(wait_until(has_no_keys, store));
     must_close(store);
@@ -319,7 +333,7 @@ Suite *suite_kvstore_compact(void)
     tcase_add_test(tests, enough_dead_bytes_start_it);
     tcase_add_test(tests, what_was_dead_at_open_starts_it);
     tcase_add_loop_test(tests, reads_and_writes_go_on_meanwhile, 0, KVSTORE_LOCKING_COUNT);
-    tcase_add_test(tests, entries_that_expire_meanwhile_are_swept_afterwards);
+    tcase_add_loop_test(tests, entries_that_expire_meanwhile_are_swept_afterwards, 0, 2);
     tcase_add_test(tests, closing_abandons_it);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);

@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvstore/copylog.h"
+#include "kvstore/fileheader.h"
 #include "kvstore/fileio.h"
+#include "kvstore/window.h"
 #include "tests/support/fault.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
@@ -127,38 +128,6 @@ START_TEST(a_write_that_fails_leaves_the_file_as_it_was)
 }
 END_TEST
 
-static struct generation *make_next(void)
-{
-    struct file_identity identity = store->files[0].current->log.identity;
-    struct logfile log;
-    struct generation *next;
-    ck_assert_int_eq(logfile_create(&log, KVSTORE_IO_MMAP, store->dir_fd, "data.0000.new",
-                                    &identity, 0, 1 << 20, NULL),
-                     KV_OK);
-    ck_assert_int_eq(generation_create(log, &next), KV_OK);
-    return next;
-}
-
-/* The index of the next generation has what its log has not: between the failure and the moment when
- * the compactor gives it up nobody may use it. */
-START_TEST(after_a_failed_copy_writers_leave_the_next_generation_alone)
-{
-    const struct fault_plan once = {.call = FAULT_WRITE, .nth = 1, .length = 1, .error = EIO};
-    static struct copylog copying;
-    put_round(100, 0);
-    struct generation *next = make_next();
-    copylog_start(&copying, store, &store->files[0], next);
-    fault_install(&once);
-    ck_assert_int_eq(copylog_step(&copying), KV_IO);
-    fault_clear();
-    put_round(100, 1);
-    ck_assert_uint_eq(next->log.tail, FILE_HEADER_BYTES);
-    store->files[0].next = NULL;
-    generation_free(next);
-    check_round(store, 100, 1);
-}
-END_TEST
-
 /* The name of the new file is on disk, or it is not: nothing may be promised any more. */
 START_TEST(a_directory_that_can_not_be_synced_stops_the_file)
 {
@@ -203,7 +172,6 @@ Suite *suite_kvstore_compact_failures(void)
     tcase_add_loop_test(tests, a_failure_leaves_the_file_as_it_was, 0,
                         sizeof failures / sizeof failures[0]);
     tcase_add_test(tests, a_write_that_fails_leaves_the_file_as_it_was);
-    tcase_add_test(tests, after_a_failed_copy_writers_leave_the_next_generation_alone);
     tcase_add_test(tests, a_directory_that_can_not_be_synced_stops_the_file);
     tcase_add_test(tests, a_damaged_record_stops_it);
     tcase_set_timeout(tests, 120);
