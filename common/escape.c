@@ -26,7 +26,7 @@ static void print_byte(FILE *stream, uint8_t byte)
 void escape_print(FILE *stream, struct kv_slice bytes)
 {
     const uint8_t *data = bytes.data;
-    for (size_t i = 0; i < bytes.size; i++)
+    for (size_t i = 0; i < bytes.size && !ferror(stream); i++)
         print_byte(stream, data[i]);
 }
 
@@ -96,7 +96,7 @@ void escape_print_json(FILE *stream, struct kv_slice bytes)
 {
     const uint8_t *data = bytes.data;
     fputc('"', stream);
-    for (size_t i = 0; i < bytes.size;)
+    for (size_t i = 0; i < bytes.size && !ferror(stream);)
         i += print_json_character(stream, data + i, bytes.size - i);
     fputc('"', stream);
 }

@@ -12,7 +12,8 @@
 
 #include "common/slice.h"
 
-/* Writes the escaped bytes to the stream, without quotes. */
+/* Writes the escaped bytes to the stream, without quotes. Stops, as the next ones, at an error of the
+ * stream, so that who is to end need not wait for each part of a long value. */
 void escape_print(FILE *stream, struct kv_slice bytes);
 
 /* Writes them in double quotes if they hold anything but letters, digits and -_./:@%+=, or are

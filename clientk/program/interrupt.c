@@ -5,33 +5,60 @@
 #include <signal.h>
 #include <time.h>
 
-#define LOOK_AFTER_MS 100
+#define AGAIN_AFTER_MS 100
 
 static volatile sig_atomic_t interrupted, terminated;
 
+/* A signal that comes just before a call sleeps would not end its sleep: while one is pending, this
+ * timer sends another every 100 ms. */
+static timer_t again;
+static bool has_timer;
+
+static void set_timer(long every_ms)
+{
+    struct timespec every = {.tv_nsec = every_ms * 1000000};
+    struct itimerspec times = {.it_interval = every, .it_value = every};
+    if (has_timer)
+        timer_settime(again, 0, &times, NULL); /* may be called in a handler (POSIX) */
+}
+
 static void note(int signal_number)
 {
+    int error_number = errno;
     if (signal_number == SIGTERM)
         terminated = 1;
     else
         interrupted = 1;
+    set_timer(AGAIN_AFTER_MS);
+    errno = error_number;
+}
+
+static void note_nothing(int signal_number)
+{
+    (void)signal_number;
+}
+
+static void handle(int signal_number, void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler}; /* without SA_RESTART: waits end */
+    sigemptyset(&action.sa_mask);
+    sigaction(signal_number, &action, NULL);
 }
 
 void interrupt_catch(void)
 {
-    struct sigaction action = {.sa_handler = note}; /* without SA_RESTART: waits end */
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
+    handle(SIGALRM, note_nothing);
+    has_timer = has_timer || timer_create(CLOCK_MONOTONIC, &event, &again) == 0;
+    handle(SIGINT, note);
+    handle(SIGTERM, note);
 }
 
-/* A signal ends the sleep of one thread, which may be another one, or comes just before this one sleeps:
- * so it looks. */
 bool interrupt_wait_readable(int fd)
 {
     struct pollfd input = {fd, POLLIN, 0};
     while (!interrupt_pending()) {
-        int ready = poll(&input, 1, LOOK_AFTER_MS);
+        int ready = poll(&input, 1, -1);
         if (ready > 0 || (ready < 0 && errno != EINTR))
             return true;
     }
@@ -43,7 +70,7 @@ void interrupt_join(const pthread_t *threads, size_t count)
     for (size_t joined = 0; joined < count;) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += LOOK_AFTER_MS * 1000000L;
+        until.tv_nsec += AGAIN_AFTER_MS * 1000000L;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         if (pthread_timedjoin_np(threads[joined], NULL, &until) == 0) {
@@ -68,6 +95,8 @@ bool interrupt_terminated(void)
 void interrupt_clear(void)
 {
     interrupted = 0;
+    if (!terminated)
+        set_timer(0);
 }
 
 void interrupt_obey(void)

@@ -9,12 +9,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* From now on SIGINT and SIGTERM are only noted; system calls that wait give EINTR. May be
- * called again. */
+/* From now on SIGINT and SIGTERM are only noted; system calls that wait give EINTR, also those of the
+ * thread that takes the process's signals which begin after it: while a signal is pending SIGALRM
+ * comes every 100 ms. May be called again. */
 void interrupt_catch(void);
 
 /* Sleeps until a read of the descriptor would not; false if a signal came before that, also one that came
- * before the call, and whatever thread it came to. */
+ * before the call. In another thread than the first: if interrupt_join waits for it. */
 bool interrupt_wait_readable(int fd);
 
 /* Joins the threads. A signal comes to one thread, mostly the first, which waits here, while another may

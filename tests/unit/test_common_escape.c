@@ -146,6 +146,29 @@ START_TEST(json_writes_other_bytes_as_code_points)
 }
 END_TEST
 
+static ssize_t refuse(void *count, const char *bytes, size_t size)
+{
+    (void)bytes;
+    (void)size;
+    ++*(int *)count;
+    return 0; /* fopencookie(3): an error */
+}
+
+START_TEST(a_stream_that_fails_is_not_tried_for_each_byte)
+{
+    static uint8_t bytes[100000];
+    int tries = 0;
+    FILE *stream = fopencookie(&tries, "w", (cookie_io_functions_t){.write = refuse});
+    if (_i == 0)
+        escape_print(stream, kv_slice(bytes, sizeof bytes));
+    else
+        escape_print_json(stream, kv_slice(bytes, sizeof bytes));
+    ck_assert(ferror(stream));
+    ck_assert_int_le(tries, 3);
+    fclose(stream);
+}
+END_TEST
+
 Suite *suite_common_escape(void)
 {
     Suite *suite = suite_create("common/escape");
@@ -157,6 +180,7 @@ Suite *suite_common_escape(void)
     tcase_add_test(text, unescape_takes_both_cases_of_hex);
     tcase_add_test(text, malformed_escapes_are_refused_with_their_place);
     tcase_add_test(text, unescape_reads_no_further_than_size);
+    tcase_add_loop_test(text, a_stream_that_fails_is_not_tried_for_each_byte, 0, 2);
     suite_add_tcase(suite, text);
 
     TCase *json = tcase_create("json");
