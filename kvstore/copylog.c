@@ -32,7 +32,7 @@ void copylog_start(struct copylog *copy, struct kvstore *store, struct datafile 
     copy->next = next;
     copy->passes = 0;
     copy->shared = false;
-    copy->at = copy->end = FILE_HEADER_BYTES;
+    copy->at = FILE_HEADER_BYTES;
     copy->candidate_count = copy->candidate_next = 0;
     lockset_read_lock(store->locks, file->number);
     copy->end = file->current->log.tail;
@@ -50,14 +50,6 @@ bool copylog_is_done(const struct copylog *copy)
     return copy->shared && copy->at >= copy->end && !has_candidates(copy);
 }
 
-/* Reading -------------------------------------------------------------------------------------- */
-
-/* In the first pass the next generation has nothing that a delete could delete. */
-static bool is_candidate(const struct copylog *copy, const struct record *record)
-{
-    return record->kind == RECORD_PUT || (copy->passes > 0 && record->kind == RECORD_DELETE);
-}
-
 bool copylog_is_complete(const struct copylog *copy)
 {
     const struct datafile *file = copy->file;
@@ -66,6 +58,14 @@ bool copylog_is_complete(const struct copylog *copy)
                     index_count(file->next->index) >= index_count(file->current->index);
     lockset_read_unlock(copy->store->locks, file->number);
     return complete;
+}
+
+/* Reading -------------------------------------------------------------------------------------- */
+
+/* In the first pass the next generation has nothing that a delete could delete. */
+static bool is_candidate(const struct copylog *copy, const struct record *record)
+{
+    return record->kind == RECORD_PUT || (copy->passes > 0 && record->kind == RECORD_DELETE);
 }
 
 /* Reads and verifies the next records, without a lock: this part of the log does not change any
