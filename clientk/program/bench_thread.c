@@ -55,7 +55,7 @@ static void record(struct worker *worker, const struct slot *slot, enum kv_statu
     atomic_store_explicit(&tally->running_ops,
                           atomic_load_explicit(&tally->running_ops, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    worker->unanswered = exit_code_of(status) == EXIT_NO_SERVER;
+    worker->unanswered = status != KV_OK && exit_code_of(status) == EXIT_NO_SERVER;
     if (!slot->measured)
         return;
     tally->ops++;
