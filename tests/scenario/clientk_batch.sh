@@ -95,22 +95,15 @@ done
 # So it does where nobody reads the answers.
 client put long "$(printf '%01000d' 0)" >/dev/null
 seq 1 1000 | sed 's/.*/GET long/' >many
-python3 -c '
-import fcntl, os, struct, termios, time
-answers = os.open("answer_pipe", os.O_RDONLY)
-while struct.unpack("i", fcntl.ioctl(answers, termios.FIONREAD, bytes(4)))[0] < 60000:
-    time.sleep(0.01)
-open("full", "w").close()
-time.sleep(600)' &
-reader=$!
+stuff_pipe answer_pipe
 exec_client batch many >answer_pipe 2>reports &
 waiting=$!
 wait_until 20 test -e full
 kill -TERM "$waiting"
 wait_until 20 eval "! kill -0 $waiting 2>/dev/null"
 check_equal 0 $? 'SIGTERM ends a batch whose answers nobody reads'
-kill "$reader"
-wait "$reader" 2>/dev/null
+kill "$pipe_reader"
+wait "$pipe_reader" 2>/dev/null
 wait "$waiting"
 check_equal 143 $? 'and the exit code tells'
 

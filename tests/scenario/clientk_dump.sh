@@ -93,14 +93,7 @@ check_equal "$(client scan --count)" "$(grep -c '^PUT' room/first)" 'to its file
 
 # A scan that is cut short says so.
 mkfifo pipe
-python3 -c '
-import fcntl, os, struct, termios, time
-lines = os.open("pipe", os.O_RDONLY)
-while struct.unpack("i", fcntl.ioctl(lines, termios.FIONREAD, bytes(4)))[0] < 60000:
-    time.sleep(0.01)
-open("full", "w").close()
-time.sleep(600)' &
-reader=$!
+stuff_pipe pipe
 exec_client scan >pipe 2>reports &
 scan=$!
 wait_until 20 test -e full
@@ -109,5 +102,5 @@ kill -TERM "$scan"
 wait_until 20 eval "! kill -0 $scan 2>/dev/null"
 check_equal 0 $? 'a signal ends a scan whose lines nobody reads'
 check_match '^clientk: scan: interrupted after [0-9]+ entries' "$(cat reports)" 'which says how far it came'
-kill "$reader"
-wait "$reader" "$scan" 2>/dev/null || true
+kill "$pipe_reader"
+wait "$pipe_reader" "$scan" 2>/dev/null || true

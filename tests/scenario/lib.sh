@@ -113,6 +113,20 @@ exec_client() {
     exec "$MQKV_BUILD/clientk" -m "$server_queue" "$@"
 }
 
+# stuff_pipe PIPE: opens the FIFO in the background, with the pid in pipe_reader, and makes the file "full"
+# when it is; it never reads.
+stuff_pipe() {
+    python3 -c '
+import fcntl, os, struct, sys, termios, time
+lines = os.open(sys.argv[1], os.O_RDONLY)
+while struct.unpack("i", fcntl.ioctl(lines, termios.FIONREAD, bytes(4)))[0] < 60000:
+    time.sleep(0.01)
+open("full", "w").close()
+time.sleep(600)' "$1" &
+    # shellcheck disable=SC2034  # for the tests
+    pipe_reader=$!
+}
+
 server_answers_or_is_gone() {
     client --timeout 500 ping >/dev/null 2>&1 || ! kill -0 "$server_pid" 2>/dev/null
 }
