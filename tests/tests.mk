@@ -3,6 +3,7 @@
 #   tests/<folder>/<name>.c that has a main function           the program build/tests/<name>
 #   every other tests/<folder>/*.c                             the helpers that both may call
 #   tests/scenario/*.sh, executable                            a scenario with real daemons
+#   tests/hostile/*.sh, executable                             the same with users that attack one another
 #   tests/fuzz/fuzz_<name>.c                                   the fuzzer build/fuzz/tests/fuzz_<name>
 
 CHECK_LIBS = $(shell $(PKG_CONFIG) --libs check)
@@ -64,7 +65,7 @@ PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
 QUEUE_FREE := $(filter %_common %_allocator %_kvstore %_history %_program,$(UNIT_BINARIES))
 QUEUE_USERS := $(filter-out $(QUEUE_FREE),$(UNIT_BINARIES))
-SCENARIOS = $(sort $(filter-out tests/scenario/lib.sh,$(wildcard tests/scenario/*.sh)))
+SCENARIOS = $(sort $(filter-out %/lib.sh,$(wildcard tests/scenario/*.sh tests/hostile/*.sh)))
 
 .PHONY: test check-asan check-tsan test-binaries test-run
 # The echo's load program stands for those of all peers: they link with what clientk calls.

@@ -212,6 +212,7 @@ finish() {
         tail -n 20 "$server_log" | sed 's/^/#   /'
     fi
     [ "${remove_test_dir:-}" != yes ] || rm -rf "$MQKV_TEST_DIR"
+    [ -z "${common_dir:-}" ] || rm -rf "$common_dir" # of tests/hostile/lib.sh
     [ "$failed_checks" = 0 ] || status=1
     exit "$status"
 }

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# access_by_mode: who may send to the daemon is decided by its uid, its group and --mode, and by nothing else
+. "$(dirname "$0")/lib.sh"
+need_root
+
+group_gid=$((uid_base + 10))
+
+denied_at() { # MODE UID[:GID] WHO
+    check_status 4 "--mode $1: $3 is refused" client_as "$2" --timeout 1000 get name
+    check_match "uid ${2%%:*} may not .*--mode" "$errors" "--mode $1: $3 is told why"
+}
+
+let_in_at() { # MODE UID[:GID] WHO
+    check_status 0 "--mode $1: $3 is let in" client_as "$2" --timeout 10000 get name
+    check_equal Ada "$output" "--mode $1: $3 gets the value"
+}
+
+# The daemon's own user waits for the start and stores the value.
+client() {
+    client_as "$daemon_uid" "$@"
+}
+
+start_server_as "$daemon_uid"
+check_status 0 "the daemon's own user stores a value" client put name Ada
+let_in_at 0600 "$daemon_uid:$good_uid" "the daemon's own user with another group"
+denied_at 0600 "$good_uid" "another user"
+denied_at 0600 "$good_uid:$daemon_uid" "another user in the daemon's group"
+stop_server
+
+# A daemon may give its queues to a group that it is in.
+printf '#!/bin/sh\nexec setpriv --reuid=%s --regid=%s --groups=%s "%s" "$@"\n' "$daemon_uid" \
+    "$daemon_uid" "$group_gid" "$MQKV_BUILD/serverk" >"$server_program"
+start_server --mode 0620 --group "$group_gid"
+let_in_at 0620 "$good_uid:$group_gid" "a member of the group"
+denied_at 0620 "$hostile_uid" "a user outside of the group"
+denied_at 0620 "$hostile_uid:$daemon_uid" "a user in the daemon's group, which is not that of --group"
+stop_server
+
+start_server_as "$daemon_uid" --mode 0622
+let_in_at 0622 "$good_uid" "any user"
+let_in_at 0622 "$hostile_uid" "any other user"
+stop_server
+check_equal 0 $? "the daemon stops cleanly"
