@@ -7,23 +7,38 @@ DESTDIR ?=
 CC ?= gcc
 PKG_CONFIG ?= pkg-config
 
-# VARIANT: release (the default), asan, tsan, coverage-free debug. Each builds into its own folder.
+# VARIANT: release (the default), debug, asan, tsan, fuzz. Each builds into its own folder.
 VARIANT ?= release
 OUT := build$(if $(filter-out release,$(VARIANT)),/$(VARIANT))
+
+# CFLAGS and LDFLAGS belong to whoever calls make. What a variant is made of, and what hardens a release,
+# comes behind them, so that no CFLAGS of the environment can take it away.
+CFLAGS ?= -g -O2
+LDFLAGS ?=
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 	-Wold-style-definition -Wpointer-arith -Wcast-qual -Wwrite-strings -Wvla -Wformat=2 \
 	-Wundef -Wnull-dereference -Wimplicit-fallthrough
-OPTIMISE_release := -O2
-OPTIMISE_debug := -O0
-OPTIMISE_asan := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-OPTIMISE_tsan := -O1 -fsanitize=thread -fno-omit-frame-pointer
-HARDEN := -fstack-protector-strong -D_FORTIFY_SOURCE=2
-CFLAGS ?= -g $(OPTIMISE_$(VARIANT)) $(if $(filter release,$(VARIANT)),$(HARDEN))
+
+# Fortification needs optimisation, and its third level a compiler that knows it.
+FORTIFY_LEVEL := $(shell echo 'int x;' | $(CC) -O2 -D_FORTIFY_SOURCE=3 -include features.h -Werror \
+	-xc -fsyntax-only - 2>/dev/null && echo 3 || echo 2)
+FORTIFY = $(if $(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$(FORTIFY_LEVEL))
+
+VARIANT_CFLAGS_release = -fstack-protector-strong -fstack-clash-protection $(FORTIFY)
+VARIANT_CFLAGS_debug := -O0
+VARIANT_CFLAGS_asan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
+	-fno-sanitize-recover=undefined
+VARIANT_CFLAGS_tsan := -O1 -fno-omit-frame-pointer -fsanitize=thread
+VARIANT_CFLAGS_fuzz := $(VARIANT_CFLAGS_asan) -fsanitize=fuzzer-no-link
+SANITIZERS = $(filter-out -fsanitize=fuzzer-no-link,$(filter -fsanitize=%,$(VARIANT_CFLAGS_$(VARIANT))))
+
 BASE_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -fPIC -fvisibility=hidden -pthread -MMD -MP $(WARNINGS) \
-	-DMQKV_VERSION='"$(VERSION)"' $(if $(filter asan tsan,$(VARIANT)),-DMQKV_SANITIZER='"$(VARIANT)"')
-LDFLAGS ?=
-BASE_LDFLAGS = -pthread $(filter -fsanitize=%,$(OPTIMISE_$(VARIANT)))
+	-ffile-prefix-map=$(CURDIR)=. -DMQKV_VERSION='"$(VERSION)"' \
+	$(if $(filter asan tsan,$(VARIANT)),-DMQKV_SANITIZER='"$(VARIANT)"')
+ALL_CFLAGS = $(BASE_CFLAGS) $(CFLAGS) $(VARIANT_CFLAGS_$(VARIANT))
+BASE_LDFLAGS = -pthread -Wl,-z,relro,-z,now $(SANITIZERS)
+PIE := -pie
 
 # The rooms. A room is a folder; its .c files are its modules; what may call what is in ARCHITECTURE.md
 # and checked by tests/lint/includes.
@@ -47,7 +62,7 @@ all: $(PROGRAMS) $(LIBS) $(OUT)/libclientk.so
 
 $(OUT)/obj/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(BASE_CFLAGS) $(CFLAGS) -c -o $@ $<
+	$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 $(OUT)/libkvstore.a: $(KVSTORE_OBJ) $(COMMON_OBJ)
 	@rm -f $@
@@ -70,13 +85,13 @@ $(OUT)/libclientk.so: $(OUT)/libclientk.so.$(VERSION)
 	ln -sf $(<F) $@
 
 $(OUT)/serverk: $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a
-	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a -lxxhash -lm
+	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a -lxxhash -lm
 
 $(OUT)/clientk: $(CLIENTK_PROGRAM_OBJ) $(OUT)/libclientk.a
-	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -ledit -lxxhash -lm
+	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -ledit -lxxhash -lm
 
 $(OUT)/kvcheck: $(KVCHECK_OBJ) $(OUT)/libkvstore.a
-	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lxxhash
+	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lxxhash
 
 -include $(shell find $(OUT)/obj $(OUT)/tests -name '*.d' 2>/dev/null)
 

@@ -97,15 +97,13 @@ crash-test: all $(TEST_PROGRAMS)
 # Fuzzing -----------------------------------------------------------------------------------------
 
 FUZZ_SECONDS ?= 30
-FUZZ_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_ROOMS := $(OUT)/tests/librooms.a
 
 .PHONY: fuzz fuzz-binaries
 fuzz:
 	@tests/deps
-	@$(MAKE) --no-print-directory -s $(PARALLEL) OUT=$(OUT)/fuzz CC=clang VARIANT=release \
-	  CFLAGS='-g -O1 -fsanitize=fuzzer-no-link $(FUZZ_FLAGS)' fuzz-binaries
+	@$(MAKE) --no-print-directory -s $(PARALLEL) OUT=$(OUT)/fuzz CC=clang VARIANT=fuzz fuzz-binaries
 	@MQKV_BUILD=$(OUT)/fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run
 
 fuzz-binaries: $(FUZZERS)
@@ -117,7 +115,7 @@ $(FUZZ_ROOMS): $(COMMON_OBJ) $(KVSTORE_OBJ) $(WIRE_OBJ) $(CLIENTK_OBJ) \
 	$(AR) rcs $@ $^
 
 $(OUT)/tests/fuzz_%: $(OUT)/obj/tests/fuzz/fuzz_%.o $(LIBSUPPORT) $(FUZZ_ROOMS)
-	$(CC) $(BASE_LDFLAGS) -fsanitize=fuzzer $(FUZZ_FLAGS) -o $@ $^ -lxxhash -ledit -lm
+	$(CC) $(BASE_LDFLAGS) -fsanitize=fuzzer -o $@ $^ -lxxhash -ledit -lm
 
 # Linting: each check is a target of its own ------------------------------------------------------
 
