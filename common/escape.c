@@ -78,13 +78,20 @@ static size_t utf8_length(const uint8_t *data, size_t size)
     return length;
 }
 
+/* A control character of ISO 6429: C0, DEL, or C1 (U+0080..U+009F) in UTF-8. */
+static bool is_control(const uint8_t *data, size_t length)
+{
+    return data[0] < 0x20 || data[0] == 0x7f || (length == 2 && data[0] == 0xc2 && data[1] < 0xa0);
+}
+
 /* Prints one character that begins at data; returns the bytes it took. */
 static size_t print_json_character(FILE *stream, const uint8_t *data, size_t size)
 {
     size_t length = utf8_length(data, size);
-    if (length == 0 || data[0] < 0x20) {
-        fprintf(stream, "\\u%04x", data[0]);
-        return 1;
+    if (length == 0 || is_control(data, length)) {
+        fprintf(stream, "\\u%04x",
+                length == 2 ? data[1] : data[0]); /* U+0080..U+009F are c2 80..9f */
+        return length == 2 ? 2 : 1;
     }
     if (data[0] == '"' || data[0] == '\\')
         fputc('\\', stream);
@@ -113,12 +120,6 @@ bool escape_is_utf8(struct kv_slice bytes)
     return true;
 }
 
-/* A control character of ISO 6429: C0, DEL, or C1 (U+0080..U+009F) in UTF-8. */
-static bool is_control(const uint8_t *data, size_t length)
-{
-    return data[0] < 0x20 || data[0] == 0x7f || (length == 2 && data[0] == 0xc2 && data[1] < 0xa0);
-}
-
 bool escape_is_printable(struct kv_slice bytes, bool lines)
 {
     const uint8_t *data = bytes.data;
@@ -130,6 +131,28 @@ bool escape_is_printable(struct kv_slice bytes, bool lines)
         i += length;
     }
     return true;
+}
+
+void escape_print_text(FILE *stream, const char *text)
+{
+    if (escape_is_printable(kv_slice_from_string(text), false))
+        fputs(text, stream);
+    else
+        escape_print(stream, kv_slice_from_string(text));
+}
+
+void escape_print_document(FILE *stream, struct kv_slice json)
+{
+    const uint8_t *data = json.data;
+    for (size_t i = 0; i < json.size && !ferror(stream);) {
+        size_t length = utf8_length(data + i, json.size - i);
+        if (length > 0 && (!is_control(data + i, length) || data[i] == '\n' || data[i] == '\t')) {
+            fwrite(data + i, 1, length, stream);
+            i += length;
+        } else {
+            i += print_json_character(stream, data + i, json.size - i);
+        }
+    }
 }
 
 static int hex_digit(char c)

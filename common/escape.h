@@ -20,8 +20,9 @@ void escape_print(FILE *stream, struct kv_slice bytes);
  * empty; else bare: a form that the batch-line parser takes as one word. */
 void escape_print_word(FILE *stream, struct kv_slice bytes);
 
-/* Writes bytes as a JSON string, quotes included. Valid UTF-8 is kept, a byte that is not part of
- * valid UTF-8 becomes \u00HH. */
+/* Writes bytes as a JSON string, quotes included. Valid UTF-8 is kept, but for control characters (C0, DEL
+ * and C1), which become \uHHHH: the same to a program, and nothing to a terminal. A byte that is not part
+ * of valid UTF-8 becomes \u00HH. */
 void escape_print_json(FILE *stream, struct kv_slice bytes);
 
 /* True if the bytes are well-formed UTF-8. */
@@ -30,6 +31,13 @@ bool escape_is_utf8(struct kv_slice bytes);
 /* True if they are well-formed UTF-8 without control characters, so that a terminal may show them
  * as they are; with `lines` newlines and tabs are allowed. */
 bool escape_is_printable(struct kv_slice bytes, bool lines);
+
+/* Writes text as it is if it is printable, else escaped: names of files, sentences of others. */
+void escape_print_text(FILE *stream, const char *text);
+
+/* Writes a JSON document of another's making: as it is, but for control characters other than newline and
+ * tab, and bytes that are no UTF-8, which become \uHHHH. */
+void escape_print_document(FILE *stream, struct kv_slice json);
 
 /* Decodes the escapes of text (without quotes) in place of nothing: into out, which has at least
  * size bytes. Returns the number of bytes, or -1 if an escape is malformed (*error_at then is its

@@ -14,6 +14,7 @@
 #include "clientk/program/line_source.h"
 #include "clientk/program/progress.h"
 #include "common/clock.h"
+#include "common/escape.h"
 
 #define MAX_THREADS       256
 #define MAX_FILES_AT_ONCE 64
@@ -304,7 +305,9 @@ static void report_unreadable(struct batch *batch)
         const char *error = line_source_error(batch->sources[i]);
         if (!error)
             continue;
-        fprintf(stderr, "clientk: %s: %s\n", line_source_name(batch->sources[i]), error);
+        fputs("clientk: ", stderr);
+        escape_print_text(stderr, line_source_name(batch->sources[i]));
+        fprintf(stderr, ": %s\n", error);
         count_code(batch, EXIT_REFUSED);
     }
 }

@@ -123,8 +123,10 @@ static const char *sentence_of(const struct answer *answer)
 static void print_report(FILE *stream, const char *place, const struct answer *answer)
 {
     fputs("clientk: ", stream);
-    if (place)
-        fprintf(stream, "%s: ", place);
+    if (place) {
+        escape_print_text(stream, place);
+        fputs(": ", stream);
+    }
     if (answer->command && answer->key.data) {
         fprintf(stream, "%s ", answer->command);
         escape_print_word(stream, answer->key);
@@ -133,18 +135,21 @@ static void print_report(FILE *stream, const char *place, const struct answer *a
         fprintf(stream, "%s: ", answer->command);
     }
     if (answer->status == KV_NOT_FOUND && !answer->sentence)
-        fputs("NOT FOUND\n", stream);
+        fputs("NOT FOUND", stream);
     else
-        fprintf(stream, "%s\n", sentence_of(answer));
+        escape_print_text(stream, sentence_of(answer));
+    fputc('\n', stream);
 }
 
 static void print_text_failure(struct output *output, const struct answer *answer)
 {
-    if (answer->status == KV_NOT_FOUND)
+    if (answer->status == KV_NOT_FOUND) {
         fputs("NOT FOUND\n", output->stream);
-    else
-        fprintf(output->stream, "ERROR %s: %s\n", kv_status_name(answer->status),
-                sentence_of(answer));
+        return;
+    }
+    fprintf(output->stream, "ERROR %s: ", kv_status_name(answer->status));
+    escape_print_text(output->stream, sentence_of(answer));
+    fputc('\n', output->stream);
 }
 
 static void print_text(struct output *output, const struct answer *answer)

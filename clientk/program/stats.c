@@ -35,22 +35,13 @@ char *stats_format_number(const char *name, const struct json *number, char buff
 }
 
 /* Strings come from the server: nothing but printable characters goes to the terminal. */
-static void print_string(FILE *stream, const char *text)
-{
-    struct kv_slice bytes = kv_slice_from_string(text);
-    if (escape_is_printable(bytes, false))
-        fputs(text, stream);
-    else
-        escape_print(stream, bytes);
-}
-
 static void print_scalar(FILE *stream, const char *name, const struct json *value)
 {
     char buffer[48];
     if (value->kind == JSON_NUMBER)
         fputs(stats_format_number(name, value, buffer), stream);
     else
-        print_string(stream, value->text);
+        escape_print_text(stream, value->text);
 }
 
 /* "section.part" as a heading. */
@@ -72,7 +63,7 @@ static void print_heading(struct page *page, const char *path)
         fputc('\n', page->stream);
     page->started = true;
     if (*path) {
-        print_string(page->stream, path);
+        escape_print_text(page->stream, path);
         fputc('\n', page->stream);
     }
 }
@@ -254,10 +245,13 @@ int stats_run(struct context *context, const void *options, const struct word *o
     struct json *document = context->output.format == OUTPUT_JSON || text.size == 0
                                 ? NULL
                                 : json_parse(text.data, text.size);
-    if (document)
+    if (document) {
         stats_print(context->output.stream, document);
-    else
-        fprintf(context->output.stream, "%s\n", text.size ? (char *)text.data : "{}");
+    } else {
+        escape_print_document(context->output.stream, text.size > 0 ? kv_slice(text.data, text.size)
+                                                                    : kv_slice_from_string("{}"));
+        fputc('\n', context->output.stream);
+    }
     json_free(document);
     clientk_value_free(&text);
     return EXIT_DONE;

@@ -120,10 +120,25 @@ START_TEST(json_escapes_quotes_and_controls)
 }
 END_TEST
 
+START_TEST(json_commands_no_terminal)
+{
+    assert_prints(escape_print_json, "a\x7f\xc2\x80\xc2\x9b\x1b[2J", 10,
+                  "\"a\\u007f\\u0080\\u009b\\u001b[2J\"");
+    assert_prints(escape_print_json, "\x9b", 1, "\"\\u009b\"");
+}
+END_TEST
+
+START_TEST(a_document_of_others_commands_no_terminal)
+{
+    assert_prints(escape_print_document, "{\"a\":\"\xc3\xa9\xc2\x9b\x7f\x9b\"\n\t}", 16,
+                  "{\"a\":\"\xc3\xa9\\u009b\\u007f\\u009b\"\n\t}");
+}
+END_TEST
+
 START_TEST(json_keeps_valid_utf8)
 {
     static const char *const valid[] = {"gr\xc3\xbc\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
-                                        "\xc2\x80",           "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"};
+                                        "\xc2\xa0",           "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"};
     for (size_t i = 0; i < sizeof valid / sizeof valid[0]; i++) {
         char expected[32];
         snprintf(expected, sizeof expected, "\"%s\"", valid[i]);
@@ -185,6 +200,8 @@ Suite *suite_common_escape(void)
 
     TCase *json = tcase_create("json");
     tcase_add_test(json, json_escapes_quotes_and_controls);
+    tcase_add_test(json, json_commands_no_terminal);
+    tcase_add_test(json, a_document_of_others_commands_no_terminal);
     tcase_add_test(json, json_keeps_valid_utf8);
     tcase_add_test(json, json_writes_other_bytes_as_code_points);
     suite_add_tcase(suite, json);

@@ -132,6 +132,23 @@ START_TEST(json_is_one_object_a_line)
 }
 END_TEST
 
+START_TEST(nothing_commands_a_terminal)
+{
+    output.terminal = true;
+    answer_value(VALUE("a\x7f"));
+    PRINTED("\"a\\x7f\"\n");
+    answer_value(VALUE("\xc2\x85"));
+    PRINTED("\"\\xc2\\x85\"\n");
+    output_failure(&output, "get", KV_IO,
+                   "from \xc2\x9b"
+                   "0m");
+    PRINTED("ERROR io: from \\xc2\\x9b0m\n");
+    output.format = OUTPUT_JSON;
+    output_entry(&output, VALUE("k\x7f"), VALUE("\xc2\x9bm"), 3, 0);
+    PRINTED("{\"key\":\"k\\u007f\",\"value\":\"\\u009bm\",\"version\":3,\"expiry_ms\":0}\n");
+}
+END_TEST
+
 START_TEST(json_has_base64_where_there_is_no_text)
 {
     output.format = OUTPUT_JSON;
@@ -243,6 +260,7 @@ Suite *suite_program_output(void)
     tcase_add_test(answers, answers_have_their_words);
     tcase_add_test(answers, raw_prints_the_bytes);
     tcase_add_test(answers, json_is_one_object_a_line);
+    tcase_add_test(answers, nothing_commands_a_terminal);
     tcase_add_test(answers, json_has_base64_where_there_is_no_text);
     tcase_add_test(answers, json_tells_failures);
     tcase_add_test(answers, csv_has_one_header_and_quotes_what_needs_it);
