@@ -74,18 +74,44 @@ struct unit {
     uint64_t factor;
 };
 
-/* A whole number followed by one of the suffixes ("" is the first, bare unit). */
+/* Multiplies number, and the fraction whose digits are at `digits`, by factor. False: too big, or no whole
+ * number. */
+static bool scale(uint64_t number, const char *digits, size_t length, uint64_t factor,
+                  uint64_t *value)
+{
+    uint64_t fraction = 0, one = 1, part;
+    for (size_t i = 0; i < length; i++)
+        if (__builtin_mul_overflow(one, 10u, &one) ||
+            __builtin_mul_overflow(fraction, 10u, &fraction))
+            return false;
+        else
+            fraction += (uint64_t)(digits[i] - '0');
+    if (__builtin_mul_overflow(fraction, factor, &part) || part % one != 0)
+        return false;
+    return !__builtin_mul_overflow(number, factor, &number) &&
+           !__builtin_add_overflow(number, part / one, value);
+}
+
+/* A number followed by one of the suffixes ("" is the first, bare unit), with a fraction where that
+ * makes a whole number of the bare unit. */
 static bool parse_with_unit(const char *text, const struct unit *units, size_t unit_count,
                             uint64_t min, uint64_t max, uint64_t *value)
 {
     uint64_t number;
-    size_t length = scan_digits(text, SIZE_MAX, &number);
+    size_t length = scan_digits(text, SIZE_MAX, &number), fraction_length = 0;
     if (length == 0)
         return false;
+    const char *fraction = text + length;
+    if (*fraction == '.') {
+        fraction++;
+        fraction_length = strspn(fraction, "0123456789");
+        if (fraction_length == 0)
+            return false;
+    }
     for (size_t i = 0; i < unit_count; i++) {
-        if (strcmp(text + length, units[i].suffix) != 0)
+        if (strcmp(fraction + fraction_length, units[i].suffix) != 0)
             continue;
-        if (__builtin_mul_overflow(number, units[i].factor, &number) || number < min ||
+        if (!scale(number, fraction, fraction_length, units[i].factor, &number) || number < min ||
             number > max)
             return false;
         *value = number;

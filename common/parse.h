@@ -16,10 +16,11 @@ bool parse_i64(const char *text, int64_t min, int64_t max, int64_t *value);
  * counter: optional '-', then 1..19 digits, nothing else. */
 bool parse_i64_bytes(const void *data, uint64_t size, int64_t *value);
 
-/* Bytes: "4096", "64k", "1M", "2G" (powers of 1024; k, K, KiB, M, MiB, G, GiB). */
+/* Bytes: "4096", "64k", "1M", "1.5G" (powers of 1024; k, K, KiB, M, MiB, G, GiB). */
 bool parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *bytes);
 
-/* Time: "250" and "250ms" are milliseconds, "2s", "5m", "1h", "7d". */
+/* Time: "250" and "250ms" are milliseconds, "2s", "5m", "1.5h", "7d". With a fraction
+ * it must be a whole number of milliseconds all the same. */
 bool parse_duration_ms(const char *text, uint64_t min, uint64_t max, uint64_t *ms);
 
 /* A decimal fraction, min <= value <= max, C locale, finite. */

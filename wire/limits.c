@@ -18,6 +18,10 @@
 #define DEFAULT_QUEUES_MAX     256u
 #define DEFAULT_MSGQUEUE_BYTES 819200u
 
+/* A limit to be raised is raised by room for a daemon's lanes, or some sessions, to whole steps. */
+#define SPARE_MSGQUEUE_BYTES (256u << 10)
+#define RAISE_STEP_BYTES     (1u << 20)
+
 uint64_t wire_geometry_charge(struct wire_geometry geometry)
 {
     return geometry.depth * ((uint64_t)geometry.message_bytes + KERNEL_BYTES_PER_MESSAGE);
@@ -69,25 +73,53 @@ static enum kv_status explain_descriptors(const char *name, struct kv_error *err
 
 /* What the user's other queues take can not be read (unlinked ones are not listed anywhere), but it
  * is at most the limit of the processes that made them: mostly the default, where this one has less.
- * That plus this queue is enough for it. */
+ * That, what was asked for, and some room: a limit that is reached again at once is no help. */
+uint64_t wire_limits_enough(uint64_t need_bytes)
+{
+    struct wire_limits limits;
+    wire_limits_read(&limits);
+    uint64_t have = limits.msgqueue_bytes;
+    if (have > UINT64_MAX / 2)
+        return have;
+    uint64_t others = have > DEFAULT_MSGQUEUE_BYTES ? have : DEFAULT_MSGQUEUE_BYTES;
+    uint64_t enough = others + need_bytes + SPARE_MSGQUEUE_BYTES;
+    return (enough / RAISE_STEP_BYTES + 1) * RAISE_STEP_BYTES;
+}
+
+const char *wire_limits_how_to_raise(uint64_t enough, char how[WIRE_LIMITS_HOW_BYTES])
+{
+    struct rlimit limit = {0};
+    unsigned long long bytes = enough;
+    bool allowed = getrlimit(RLIMIT_MSGQUEUE, &limit) != 0 || enough <= limit.rlim_max;
+    if (allowed)
+        snprintf(
+            how, WIRE_LIMITS_HOW_BYTES,
+            "`ulimit -q %llu` in the shell that starts this program, or LimitMSGQUEUE=%llu in a "
+            "systemd unit",
+            bytes, bytes);
+    else
+        snprintf(how, WIRE_LIMITS_HOW_BYTES,
+                 "above the hard limit, %llu, only root may: LimitMSGQUEUE=%llu in a systemd unit, "
+                 "`USER - msgqueue %llu` in /etc/security/limits.conf and a new login, or for this "
+                 "shell `prlimit --pid $$ --msgqueue=%llu`",
+                 (unsigned long long)limit.rlim_max, bytes, bytes, bytes);
+    return how;
+}
+
 static enum kv_status explain_bytes(const char *name, struct wire_geometry geometry,
                                     struct kv_error *error)
 {
     struct rlimit limit = {0};
     getrlimit(RLIMIT_MSGQUEUE, &limit);
     unsigned long long need = wire_geometry_charge(geometry);
-    unsigned long long have = limit.rlim_cur;
-    unsigned long long others = have > DEFAULT_MSGQUEUE_BYTES ? have : DEFAULT_MSGQUEUE_BYTES;
-    unsigned long long enough = others + need;
+    char how[WIRE_LIMITS_HOW_BYTES];
     return kv_error_set(
         error, KV_LIMIT,
         "cannot create the message queue %s: its %u messages of %u bytes take %llu bytes of the "
         "%llu that uid %u may have in message queues (RLIMIT_MSGQUEUE), and less than that is "
-        "left. Raise it: `ulimit -q %llu` in the shell that starts this program (as root, if that "
-        "is above the hard limit), or LimitMSGQUEUE=%llu in a systemd unit, or `USER - msgqueue "
-        "%llu` in /etc/security/limits.conf; or remove queues that nobody uses (ls -l /dev/mqueue)",
-        name, geometry.depth, geometry.message_bytes, need, have, (unsigned)getuid(), enough,
-        enough, enough);
+        "left. Raise it: %s; or remove queues that nobody uses (clientk doctor)",
+        name, geometry.depth, geometry.message_bytes, need, (unsigned long long)limit.rlim_cur,
+        (unsigned)getuid(), wire_limits_how_to_raise(wire_limits_enough(need), how));
 }
 
 static enum kv_status explain_geometry(const char *name, struct wire_geometry geometry,
@@ -98,13 +130,13 @@ static enum kv_status explain_geometry(const char *name, struct wire_geometry ge
     if (geometry.depth > limits.msg_max)
         return kv_error_set(error, KV_LIMIT,
                             "cannot create the message queue %s: %u messages deep, the kernel "
-                            "allows %llu. Raise it: `sysctl fs.mqueue.msg_max=%u`",
+                            "allows %llu. Raise it, as root: `sysctl fs.mqueue.msg_max=%u`",
                             name, geometry.depth, (unsigned long long)limits.msg_max,
                             geometry.depth);
     if (geometry.message_bytes > limits.msgsize_max)
         return kv_error_set(error, KV_LIMIT,
                             "cannot create the message queue %s: messages of %u bytes, the kernel "
-                            "allows %llu. Raise it: `sysctl fs.mqueue.msgsize_max=%u`",
+                            "allows %llu. Raise it, as root: `sysctl fs.mqueue.msgsize_max=%u`",
                             name, geometry.message_bytes, (unsigned long long)limits.msgsize_max,
                             geometry.message_bytes);
     return kv_error_set(error, KV_IO,
@@ -125,9 +157,9 @@ enum kv_status wire_limits_explain(const char *name, struct wire_geometry geomet
         wire_limits_read(&limits);
         return kv_error_set(error, KV_LIMIT,
                             "cannot create the message queue %s: there are as many queues as the "
-                            "kernel allows, %llu (fs.mqueue.queues_max). Raise it: `sysctl "
-                            "fs.mqueue.queues_max=%llu`; or remove queues that nobody uses (ls -l "
-                            "/dev/mqueue)",
+                            "kernel allows, %llu (fs.mqueue.queues_max). Raise it, as root: "
+                            "`sysctl fs.mqueue.queues_max=%llu`; or remove queues that nobody uses "
+                            "(clientk doctor)",
                             name, (unsigned long long)limits.queues_max,
                             (unsigned long long)limits.queues_max * 2);
     case EINVAL:

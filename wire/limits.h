@@ -26,6 +26,14 @@ struct wire_limits {
 };
 void wire_limits_read(struct wire_limits *limits);
 
+/* A value for RLIMIT_MSGQUEUE with which this user may have need_bytes more in queues, beside those that
+ * run now, and has some room left: above the present one, in whole MiB. */
+uint64_t wire_limits_enough(uint64_t need_bytes);
+
+/* How RLIMIT_MSGQUEUE becomes `enough`: what to type, and who may. Returns `how`. */
+#define WIRE_LIMITS_HOW_BYTES 320u
+const char *wire_limits_how_to_raise(uint64_t enough, char how[WIRE_LIMITS_HOW_BYTES]);
+
 /* The status and the sentence for an mq_open of a new queue that failed with error_number:
  * KV_EXISTS, KV_DENIED, KV_LIMIT (which one; need; have; what raises it), KV_NO_MEMORY, KV_IO. */
 enum kv_status wire_limits_explain(const char *name, struct wire_geometry geometry,

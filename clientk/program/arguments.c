@@ -110,10 +110,26 @@ static void list_choices(const struct option_row *row, char *out, size_t size)
     }
 }
 
+/* What was meant by a time that is none, as the end of a sentence. */
+static const char *duration_advice(const char *text)
+{
+    static const char *const endless[] = {"never", "none", "no",       "off", "forever", "infinity",
+                                          "inf",   "0",    "infinite", "-1",  "0s"};
+    for (size_t i = 0; i < sizeof endless / sizeof endless[0]; i++)
+        if (strcasecmp(text, endless[i]) == 0)
+            return "; without a time an entry never expires, persist KEY takes it away, del KEY deletes";
+    if (*text == '-')
+        return "; a time lies ahead, del KEY deletes at once";
+    if (strspn(text, "0123456789.,") > 0)
+        return "; units are ms, s, m (minutes), h and d, one of them after the number: 90m, 1.5h, 14d";
+    return "";
+}
+
 static enum kv_status bad_value(const struct option_row *row, const char *text,
                                 struct kv_error *error)
 {
     char expected[160] = "";
+    const char *advice = "";
     switch (row->kind) {
     case OPTION_NUMBER:
     case OPTION_FRACTION:
@@ -134,6 +150,8 @@ static enum kv_status bad_value(const struct option_row *row, const char *text,
                  "a time such as 250 (milliseconds), 2s, 5m, 1h or 7d, from %" PRIu64 " to %" PRIu64
                  " ms",
                  row->min, row->max);
+        if (strcmp(row->name, "ttl") == 0)
+            advice = duration_advice(text);
         break;
     case OPTION_CHOICE:
         list_choices(row, expected, sizeof expected);
@@ -142,8 +160,8 @@ static enum kv_status bad_value(const struct option_row *row, const char *text,
     case OPTION_TEXT:
         break;
     }
-    return kv_error_set(error, KV_USAGE, "--%s: \"%.60s\" is not %s%s", row->name, text,
-                        row->kind == OPTION_CHOICE ? "one of " : "", expected);
+    return kv_error_set(error, KV_USAGE, "--%s: \"%.60s\" is not %s%s%s", row->name, text,
+                        row->kind == OPTION_CHOICE ? "one of " : "", expected, advice);
 }
 
 /* Handles the option at words[*at]; *at ends on the last word it used. */
@@ -225,7 +243,8 @@ enum kv_status arguments_duration_ms(const struct word *word, const char *what, 
 {
     if (strlen(word->data) == word->size && parse_duration_ms(word->data, 1, UINT64_MAX / 2, value))
         return KV_OK;
-    return kv_error_set(error, KV_USAGE,
-                        "%s, \"%.60s\", is not a time such as 250 (milliseconds), 2s, 5m, 1h or 7d",
-                        what, word->data);
+    return kv_error_set(
+        error, KV_USAGE,
+        "%s, \"%.60s\", is not a time such as 250 (milliseconds), 2s, 5m, 1h or 7d%s", what,
+        word->data, duration_advice(word->data));
 }

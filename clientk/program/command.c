@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "clientk/program/foreign.h"
 #include "clientk/program/nearest.h"
 #include "common/escape.h"
 
@@ -19,6 +20,11 @@ static void fail_unknown(const char *name, unsigned place, struct kv_error *erro
 {
     struct nearest nearest = NEAREST_NONE;
     const char *help = place == COMMAND_SHELL ? "clientk help" : "help";
+    const char *advice = foreign_advice(name);
+    if (advice) {
+        kv_error_set(error, KV_USAGE, "mqkv has no %s: %s", name, advice);
+        return;
+    }
     for (size_t i = 0; i < command_count; i++)
         if (commands[i].places & place)
             nearest_consider(&nearest, name, commands[i].name);

@@ -261,6 +261,20 @@ static bool writes(const struct key_command *self)
     return opcode != CLIENTK_GET && opcode != CLIENTK_EXISTS;
 }
 
+/* Why there is no sum; the result's number is the value as it is. */
+static void describe_sum(struct key_command *self)
+{
+    int64_t sum;
+    if (__builtin_add_overflow(self->result.number, self->operation.delta, &sum))
+        snprintf(self->sentence, KEY_COMMAND_SENTENCE_BYTES,
+                 "overflow: the value is %" PRId64
+                 ", and the sum does not fit a number of 64 bits; nothing changed",
+                 self->result.number);
+    else
+        snprintf(self->sentence, KEY_COMMAND_SENTENCE_BYTES,
+                 "the sum would leave its bounds; nothing changed");
+}
+
 /* What the status alone does not say. `journey`: what the call as a whole returned. */
 static void describe_failure(struct clientk *client, struct key_command *self,
                              enum kv_status journey)
@@ -275,8 +289,7 @@ static void describe_failure(struct clientk *client, struct key_command *self,
                  " bytes that this server takes (serverk --max-value)",
                  info.max_value_bytes);
     } else if (status == KV_OUT_OF_BOUNDS) {
-        snprintf(sentence, KEY_COMMAND_SENTENCE_BYTES,
-                 "the sum would leave its bounds; nothing changed");
+        describe_sum(self);
     } else if (status == journey) {
         snprintf(sentence, KEY_COMMAND_SENTENCE_BYTES, "%s%s", context_sentence(status),
                  status == KV_TIMEOUT && writes(self)

@@ -56,6 +56,11 @@ answers 0 -6 add counter -10
 complains 1 'bounds' incr counter 100 --max 10
 complains 1 'bounds' decr counter --min -6
 answers 0 -6 get counter
+answers 0 OK put most 9223372036854775807
+complains 1 'overflow: the value is 9223372036854775807, ' incr most
+complains 1 'overflow' incr most --max 10
+complains 1 'bounds' add most -1 --min 9223372036854775807
+answers 0 9223372036854775807 get most
 complains 1 'NOT FOUND' add nobody 1 --no-create
 answers 0 11 add fresh 1 --initial 10
 complains 1 'decimal' incr words
@@ -69,7 +74,10 @@ answers 0 first get newcomer
 answers 0 never ttl words
 answers 0 OK touch words 1h
 check_match '^3[0-9]{6} ms$' "$(client ttl words)" 'ttl tells the milliseconds left'
+answers 0 OK touch words 1.5h
+check_match '^5[0-9]{6} ms$' "$(client ttl words)" 'a time may have a fraction'
 answers 0 OK persist words
+complains 2 'persist KEY' touch words never
 answers 0 never ttl words
 answers 0 OK put brief x --ttl 1ms
 sleep 0.05
@@ -94,12 +102,28 @@ complains 2 'key has 0 bytes' put '' x
 complains 2 'key has 65536 bytes' get "$(head -c 65536 /dev/zero | tr '\0' k)"
 complains 2 'unknown option --if-absend; did you mean --if-absent' put a b --if-absend
 complains 2 'prompt only' quit
+complains 2 'mqkv has no keys: scan' keys '*'
+complains 2 'mqkv has no flushall: ' flushall
+complains 2 'mqkv has no mget: .*batch' help mget
 complains 2 'at the prompt and in batches only' priority 3
 complains 2 'no section "nosuch"; stats alone shows all: server, .*, sessions$' stats nosuch
 complains 2 'is not one of text, raw, json, csv' --format xml get a
 complains 2 'exclude each other' put a b --ttl 5s --keep-ttl
 complains 2 'queue name' -m noslash get a
 complains 4 '65536 bytes' put big "$(head -c 70000 /dev/zero | tr '\0' v)"
+
+# What a terminal would obey reaches it in raw format only.
+answers 0 OK -e put 'c\xc2\x9b' 'x\x7f\xc2\x85'
+controls='[\x7f-\x9f]'
+for format in text json csv; do
+    client --format "$format" scan 'c' >"$MQKV_TEST_DIR/scanned"
+    check_equal 0 "$(LC_ALL=C grep -caP "$controls" "$MQKV_TEST_DIR/scanned")" "$format has no DEL or C1"
+done
+client --format raw scan 'c' >"$MQKV_TEST_DIR/scanned"
+check_equal 1 "$(LC_ALL=C grep -caP "$controls" "$MQKV_TEST_DIR/scanned")" 'raw has the bytes as they are'
+check_equal '{"key":"c\u009b","value":"x\u007f\u0085"' \
+    "$(client --format json scan c | grep -o '{"key":"c.u009b","value":"[^"]*"')" 'and JSON the same text escaped'
+check_match 'c.xc2.x9b[^ ]* NOT FOUND|"c.xc2.x9b!": NOT FOUND' "$(client -e get 'c\xc2\x9b!' 2>&1)" 'as messages do'
 
 # Binary, through arguments and pipes.
 head -c 60000 /dev/urandom >"$MQKV_TEST_DIR/random"

@@ -108,14 +108,16 @@ START_TEST(size_knows_its_units)
                 {"64K", 65536},        {"64KiB", 65536},
                 {"1M", 1 << 20},       {"1MiB", 1 << 20},
                 {"2G", 2147483648u},   {"0", 0},
-                {"2GiB", 2147483648u}, {"17179869183G", UINT64_C(17179869183) << 30}};
+                {"2GiB", 2147483648u}, {"17179869183G", UINT64_C(17179869183) << 30},
+                {"1.5M", 1572864},     {"0.5k", 512}};
     for (size_t i = 0; i < COUNT_OF(good); i++) {
         uint64_t bytes = 1;
         ck_assert_msg(parse_size(good[i].text, 0, UINT64_MAX, &bytes), "refused %s", good[i].text);
         ck_assert_uint_eq(bytes, good[i].bytes);
     }
-    static const char *const bad[] = {"",    "k",  "1kb", "1 k", "1kk", "-1k",         "1.5M",
-                                      "1GB", "1T", "1m",  "1g",  "1Ki", "17179869184G"};
+    static const char *const bad[] = {"",    "k",   "1kb",  "1 k", "1kk",
+                                      "-1k", "1.5", "1.3k", "1.M", "1GB",
+                                      "1T",  "1m",  "1g",   "1Ki", "17179869184G"};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         uint64_t bytes = 1;
         ck_assert_msg(!parse_size(bad[i], 0, UINT64_MAX, &bytes), "accepted %s", bad[i]);
@@ -140,16 +142,20 @@ START_TEST(duration_knows_its_units)
     static const struct {
         const char *text;
         uint64_t ms;
-    } good[] = {{"250", 250},    {"250ms", 250},    {"2s", 2000}, {"5m", 300000},
-                {"1h", 3600000}, {"7d", 604800000}, {"0", 0}};
+    } good[] = {{"250", 250},   {"250ms", 250},      {"2s", 2000},
+                {"5m", 300000}, {"1h", 3600000},     {"7d", 604800000},
+                {"0", 0},       {"1.5h", 5400000},   {"0.25s", 250},
+                {"1.0", 1},     {"2.50d", 216000000}};
     for (size_t i = 0; i < COUNT_OF(good); i++) {
         uint64_t ms = 1;
         ck_assert_msg(parse_duration_ms(good[i].text, 0, UINT64_MAX, &ms), "refused %s",
                       good[i].text);
         ck_assert_uint_eq(ms, good[i].ms);
     }
-    static const char *const bad[] = {"",     "s",   "1us",  "1w", "-1s",
-                                      "1.5s", "1 s", "1sec", "1S", "18446744073709551615s"};
+    static const char *const bad[] = {"",       "s",       "1us",  "1w",
+                                      "-1s",    "1.5",     "1.s",  ".5s",
+                                      "1.5.5s", "1.0001s", "1,5h", "1.00000000000000000000001s",
+                                      "1 s",    "1sec",    "1S",   "18446744073709551615s"};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         uint64_t ms = 1;
         ck_assert_msg(!parse_duration_ms(bad[i], 0, UINT64_MAX, &ms), "accepted %s", bad[i]);

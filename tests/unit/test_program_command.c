@@ -69,6 +69,39 @@ START_TEST(commands_become_operations)
 }
 END_TEST
 
+static bool refusal_says(const char *text, const char *part)
+{
+    ck_assert_int_eq(prepare_text(text), KV_USAGE);
+    return strstr(error.text, part) != NULL;
+}
+
+START_TEST(words_of_other_stores_get_a_pointer)
+{
+    ck_assert(refusal_says("keys *", "mqkv has no keys: scan [PREFIX] --keys"));
+    ck_assert(refusal_says("MGET a b", "mqkv has no MGET: lines of GET in a batch"));
+    ck_assert(refusal_says("info", "stats"));
+    ck_assert(refusal_says("FlushAll", "scan --keys"));
+    ck_assert(refusal_says("mset a 1", "PUT"));
+    ck_assert(refusal_says("setex k 10 v", "--ttl"));
+    ck_assert(refusal_says("type k", "exists -v"));
+    ck_assert(refusal_says("select 1", "-m NAME"));
+    ck_assert(refusal_says("gett k", "did you mean get?"));
+    ck_assert(refusal_says("mge", "unknown command"));
+}
+END_TEST
+
+START_TEST(times_that_are_none_are_explained)
+{
+    ck_assert(refusal_says("touch k never", "persist KEY"));
+    ck_assert(refusal_says("touch k 0", "persist KEY"));
+    ck_assert(refusal_says("put k v --ttl never", "without a time an entry never expires"));
+    ck_assert(refusal_says("touch k 90min", "units are ms, s, m (minutes)"));
+    ck_assert(refusal_says("put k v --ttl 1,5h", "1.5h"));
+    ck_assert(refusal_says("touch k -5s", "del KEY"));
+    ck_assert_int_eq(prepare_text("touch k 1.5h"), KV_OK);
+}
+END_TEST
+
 START_TEST(a_dash_is_a_dash_in_a_line)
 {
     ck_assert(is_bytes(operation_of("put k -")->value, "-"));
@@ -188,6 +221,8 @@ Suite *suite_program_command(void)
     TCase *words = tcase_create("words");
     tcase_add_checked_fixture(words, NULL, release);
     tcase_add_test(words, commands_become_operations);
+    tcase_add_test(words, words_of_other_stores_get_a_pointer);
+    tcase_add_test(words, times_that_are_none_are_explained);
     tcase_add_test(words, a_dash_is_a_dash_in_a_line);
     tcase_add_test(words, empty_lines_are_no_commands);
     tcase_add_test(words, bad_commands_are_refused_with_a_sentence);

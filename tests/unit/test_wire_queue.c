@@ -80,9 +80,29 @@ START_TEST(bytes_limit_is_explained)
     struct kv_error error = {0};
     ck_assert_int_eq(wire_queue_create(name, geometry, 0600, true, &queue, &error), KV_LIMIT);
     ck_assert_ptr_nonnull(strstr(error.text, "33152 bytes of the 20000"));
-    ck_assert_ptr_nonnull(strstr(error.text, "ulimit -q 852352"));
-    ck_assert_ptr_nonnull(strstr(error.text, "LimitMSGQUEUE=852352"));
-    ck_assert_ptr_null(strstr(error.text, "...")); /* not cut off */
+    ck_assert_ptr_nonnull(
+        strstr(error.text, "LimitMSGQUEUE=2097152")); /* room for the others, too */
+    ck_assert_ptr_null(strstr(error.text, "..."));    /* not cut off */
+}
+END_TEST
+
+START_TEST(who_may_raise_the_bytes_limit_is_told)
+{
+    char how[WIRE_LIMITS_HOW_BYTES];
+    struct rlimit limit = {.rlim_cur = 20000, .rlim_max = 300000};
+    ck_assert_int_eq(setrlimit(RLIMIT_MSGQUEUE, &limit), 0);
+    wire_limits_how_to_raise(300000, how);
+    ck_assert_ptr_nonnull(strstr(how, "`ulimit -q 300000`"));
+    ck_assert_ptr_null(strstr(how, "root"));
+    wire_limits_how_to_raise(300001, how);
+    ck_assert_ptr_nonnull(strstr(how, "above the hard limit, 300000, only root may"));
+    ck_assert_ptr_null(strstr(how, "ulimit"));
+    ck_assert_uint_lt(strlen(how), sizeof how - 1);
+    /* Enough for what was asked beside what others of the user may have, in whole MiB. */
+    ck_assert_uint_eq(wire_limits_enough(0) % (1 << 20), 0);
+    ck_assert_uint_ge(wire_limits_enough(5000000), 819200 + 5000000);
+    set_soft_limit(RLIMIT_MSGQUEUE, 1); /* the default is what the others have */
+    ck_assert_uint_gt(wire_limits_enough(0), 819200);
 }
 END_TEST
 
@@ -260,6 +280,7 @@ Suite *suite_wire_queue(void)
     TCase *limits = tcase_create("limits");
     tcase_add_checked_fixture(limits, name_queue, remove_queue);
     tcase_add_test(limits, bytes_limit_is_explained);
+    tcase_add_test(limits, who_may_raise_the_bytes_limit_is_told);
     tcase_add_test(limits, descriptor_limit_is_told_from_bytes_limit);
     tcase_add_test(limits, depth_and_size_limits_are_explained);
     tcase_add_test(limits, other_failures_are_explained);
