@@ -3,13 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
 #include "common/copy.h"
 
 /* Where the kernel's queues are seen as files, if somebody mounted them there. */
@@ -121,32 +120,50 @@ void *wire_queue_buffer(size_t bytes)
     return aligned_alloc(COPY_PAGE_BYTES, pages * COPY_PAGE_BYTES);
 }
 
-/* Sleeps until the queue has room or the deadline has passed; false: it has passed. */
-static bool wait_for_room(mqd_t queue, uint64_t deadline_ns)
+static void set_blocking(mqd_t queue, bool blocking)
 {
-    uint64_t now_ns = clock_monotonic_ns();
-    if (now_ns >= deadline_ns)
-        return false;
-    uint64_t left_ms = (deadline_ns - now_ns + 999999) / 1000000;
-    struct pollfd room = {.fd = (int)queue, .events = POLLOUT};
-    poll(&room, 1, left_ms > INT_MAX ? INT_MAX : (int)left_ms);
-    return true;
+    struct mq_attr attributes = {.mq_flags = blocking ? 0 : O_NONBLOCK};
+    mq_setattr(queue, &attributes, NULL);
+}
+
+/* The time of CLOCK_REALTIME, which mq_timedsend goes by, in so many nanoseconds. */
+static struct timespec realtime_after(uint64_t wait_ns)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    uint64_t ns = (uint64_t)until.tv_nsec + wait_ns;
+    until.tv_sec += (time_t)(ns / 1000000000u);
+    until.tv_nsec = (long)(ns % 1000000000u);
+    return until;
+}
+
+/* Who sleeps in the send itself gets its turn among all who do, in the order of coming. Who polls for room
+ * never sees any: the kernel puts the message of a sleeper into the place of each one that is taken. */
+static int send_waiting(mqd_t queue, const void *message, size_t size, unsigned priority,
+                        uint64_t wait_ns)
+{
+    struct timespec until = realtime_after(wait_ns);
+    set_blocking(queue, true);
+    int result;
+    do
+        result = mq_timedsend(queue, message, size, priority, &until);
+    while (result != 0 && errno == EINTR);
+    int error_number = errno;
+    set_blocking(queue, false);
+    errno = error_number;
+    return result;
 }
 
 int wire_send(mqd_t queue, const void *message, size_t size, unsigned priority, uint64_t timeout_ms)
 {
-    uint64_t deadline_ns = 0;
-    while (mq_send(queue, message, size, priority) != 0) {
-        if (errno == EINTR)
-            continue;
-        if (errno != EAGAIN)
-            return -1;
-        if (deadline_ns == 0 && timeout_ms > 0)
-            deadline_ns = clock_monotonic_ns() + timeout_ms * 1000000;
-        if (deadline_ns == 0 || !wait_for_room(queue, deadline_ns)) {
-            errno = ETIMEDOUT;
-            return -1;
-        }
-    }
-    return 0;
+    int result;
+    do
+        result = mq_send(queue, message, size, priority);
+    while (result != 0 && errno == EINTR);
+    if (result == 0 || errno != EAGAIN)
+        return result;
+    if (timeout_ms > 0)
+        return send_waiting(queue, message, size, priority, timeout_ms * 1000000);
+    errno = ETIMEDOUT;
+    return -1;
 }

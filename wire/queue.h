@@ -47,9 +47,10 @@ enum kv_status wire_queue_open(const char *name, bool nonblock, mqd_t *queue,
  * begin 48 and 8 bytes after the start of a page, and memory from malloc may begin anywhere. NULL: none. */
 void *wire_queue_buffer(size_t bytes);
 
-/* Sends to a queue that was opened O_NONBLOCK; while it is full, polls for room, timeout_ms in all.
- * A queue with room costs one system call and no clock read. 0, or -1 with errno ETIMEDOUT,
- * EMSGSIZE, EBADF; EINTR is gone through. */
+/* Sends to a queue that was opened O_NONBLOCK, by a descriptor that this thread alone uses meanwhile; while
+ * it is full, sleeps for its turn among all who wait for room, timeout_ms in all (by CLOCK_REALTIME: one
+ * that is set back prolongs the wait by as much). A queue with room costs one system call and no clock
+ * read. 0, or -1 with errno ETIMEDOUT, EMSGSIZE, EBADF; EINTR is gone through. */
 int wire_send(mqd_t queue, const void *message, size_t size, unsigned priority,
               uint64_t timeout_ms);
 

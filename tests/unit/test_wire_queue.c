@@ -2,9 +2,11 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -254,6 +256,59 @@ START_TEST(send_waits_for_room_no_longer_than_told)
 }
 END_TEST
 
+/* Sends "x" for ever, asleep in mq_send whenever the queue is full. */
+static pid_t start_sleeping_sender(void)
+{
+    pid_t child = fork();
+    if (child != 0)
+        return child;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    mqd_t queue = mq_open(name, O_WRONLY);
+    while (mq_send(queue, "x", 1, 0) == 0 || errno == EINTR)
+        ;
+    _exit(1);
+}
+
+/* Receives until "mine" comes; how many others were before it. */
+static unsigned others_before_mine(mqd_t receiver)
+{
+    char message[16];
+    unsigned others = 0;
+    while (mq_receive(receiver, message, sizeof message, NULL) != 4)
+        others++;
+    return others;
+}
+
+START_TEST(send_gets_its_turn_among_sleeping_senders)
+{
+    enum { SENDERS = 8, DEPTH = 4 };
+    mqd_t receiver = create((struct wire_geometry){DEPTH, 16}), sender;
+    ck_assert_int_eq(wire_queue_open(name, true, &sender, NULL, NULL), KV_OK);
+    pid_t senders[SENDERS];
+    for (unsigned i = 0; i < SENDERS; i++)
+        senders[i] = start_sleeping_sender();
+    clock_sleep_ms(50);
+    pid_t mine = fork();
+    if (mine == 0)
+        _exit(wire_send(sender, "mine", 4, 0, 20000) == 0 ? 0 : 1);
+    clock_sleep_ms(50);
+    struct mq_attr blocking = {.mq_flags = 0};
+    mq_setattr(receiver, &blocking, NULL);
+    unsigned others = others_before_mine(receiver);
+    int status;
+    ck_assert_int_eq(waitpid(mine, &status, 0), mine);
+    ck_assert_int_eq(status, 0);
+    for (unsigned i = 0; i < SENDERS; i++) {
+        kill(senders[i], SIGKILL);
+        waitpid(senders[i], NULL, 0);
+    }
+    /* What was in the queue, and each sender twice if this one was late; never an endless row of them. */
+    ck_assert_uint_le(others, 1000);
+    mq_close(sender);
+    mq_close(receiver);
+}
+END_TEST
+
 START_TEST(buffers_begin_with_a_page)
 {
     static const size_t sizes[] = {1, COPY_PAGE_BYTES, COPY_PAGE_BYTES + 1, 100000};
@@ -275,6 +330,7 @@ Suite *suite_wire_queue(void)
     tcase_add_test(queues, created_as_asked);
     tcase_add_test(queues, open_tells_geometry_and_absence);
     tcase_add_test(queues, send_waits_for_room_no_longer_than_told);
+    tcase_add_test(queues, send_gets_its_turn_among_sleeping_senders);
     tcase_add_test(queues, buffers_begin_with_a_page);
     suite_add_tcase(suite, queues);
     TCase *limits = tcase_create("limits");
