@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "clientk/program/arguments.h"
 #include "clientk/program/context.h"
@@ -23,6 +24,7 @@ int dump_run(struct context *context, const void *options, const struct word *op
 struct load_options {
     bool force;     /* load also a damaged dump */
     bool if_absent; /* leave keys alone that are there */
+    uint64_t from;  /* the first line to load; 0: all */
 };
 extern const struct option_row load_option_rows[];
 extern const struct load_options load_option_defaults;
