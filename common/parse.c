@@ -65,8 +65,9 @@ bool parse_i64(const char *text, int64_t min, int64_t max, int64_t *value)
 
 bool parse_i64_bytes(const void *data, uint64_t size, int64_t *value)
 {
-    const uint64_t longest = sizeof "-9223372036854775808" - 1;
-    return size > 0 && size <= longest && signed_number(data, (size_t)size, value);
+    const uint64_t most_digits = sizeof "9223372036854775808" - 1;
+    uint64_t digits = size > 0 && *(const char *)data == '-' ? size - 1 : size;
+    return digits > 0 && digits <= most_digits && signed_number(data, (size_t)size, value);
 }
 
 struct unit {

@@ -1,6 +1,7 @@
 #include "serverk/execute.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/copy.h"
 #include "serverk/report.h"
@@ -77,6 +78,8 @@ static enum kv_status take_value(struct execution *execution)
     const struct wire_segment *segment = atomic_load(&execution->session->segment);
     if (!segment)
         return KV_BAD_REQUEST;
+    if (!wire_segment_is_mapped(segment)) /* its owner can make that wait */
+        worker_expect_long(execution->worker);
     statistics_add(&execution->worker->statistics->bytes_in, size); /* those of messages are in */
     execution->value.data = wire_segment_at(segment, operation->value_offset, size);
     if (execution->value.data)
@@ -112,13 +115,23 @@ static enum kv_status read_into_reply(struct execution *execution, value_reader 
     return status;
 }
 
-/* Copies bytes that are at hand into the reply as the result's value. */
+static bool overlap(const void *a, const void *b, size_t size)
+{
+    uintptr_t from = (uintptr_t)a, to = (uintptr_t)b;
+    return from < to ? to - from < size : from - to < size;
+}
+
+/* Copies bytes that are at hand into the reply as the result's value. They may lie in the segment, and
+ * the window over them: then the reply has them as they were. */
 static void add_copy(struct execution *execution, struct kv_slice bytes)
 {
     struct wire_result *result = &execution->result;
     struct reply_place place = reply_place(execution->reply, bytes.size);
     if (place.kind != PLACE_NONE) {
-        copy_bytes(place.at, bytes.data, bytes.size);
+        if (overlap(place.at, bytes.data, bytes.size))
+            memmove(place.at, bytes.data, bytes.size);
+        else
+            copy_bytes(place.at, bytes.data, bytes.size);
         result->value = kv_slice(NULL, bytes.size);
         if (reply_add_placed(execution->reply, result, &place))
             return;
@@ -456,6 +469,8 @@ enum kv_status execute_request(struct worker *worker, struct session *session,
         *sentence = "too many large replies are waiting: fetch those first";
         return status;
     }
+    if (reply->segment && !wire_segment_is_mapped(reply->segment)) /* likewise */
+        worker_expect_long(worker);
     for (unsigned done = 0; done < request->count;) {
         struct round round;
         status = round_read(&round, operations, request->count - done);

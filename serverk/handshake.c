@@ -262,9 +262,14 @@ static enum kv_status take_segment(const struct service *service, struct session
         return kv_error_set(error, KV_LIMIT, "a segment has at most 4 GiB");
     memcpy(name, offer->name.data, offer->name.size);
     name[offer->name.size] = '\0';
-    /* Whoever can change the segment under a mapping can end the server with a SIGBUS: so only those
-     * who could end it with kill(2) are mapped. */
+    /* What its owner does with it (fallocate, say) makes every read and write of it wait: so those of
+     * other users are taken only where the client can not know better, and never mapped. */
     bool map = session->uid == geteuid();
+    if (!map && geteuid() != 0)
+        return kv_error_set(error, KV_DENIED,
+                            "the server (uid %lu) takes no segment of another user (uid %lu): send "
+                            "large values in parts",
+                            (unsigned long)geteuid(), (unsigned long)session->uid);
     struct wire_segment *segment;
     enum kv_status status =
         wire_segment_open(name, offer->bytes, session->uid, map, &segment, error);

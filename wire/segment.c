@@ -119,7 +119,15 @@ enum kv_status wire_segment_open(const char *name, uint64_t bytes, uid_t creator
         return kv_error_set(error, KV_BAD_REQUEST,
                             "a shared-memory segment of %llu bytes is impossible",
                             (unsigned long long)bytes);
-    int fd = shm_open(name, O_RDWR, 0);
+    /* Without O_NONBLOCK a lease that its owner holds on the object keeps the caller asleep for as long
+     * as /proc/sys/fs/lease-break-time says, 45 s. */
+    int fd = shm_open(name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0);
+    if (fd < 0 && errno == EAGAIN)
+        return kv_error_set(
+            error, KV_DENIED,
+            "the shared-memory segment %s can not be opened at once: somebody holds a "
+            "lease on it; offer one without",
+            name);
     if (fd < 0)
         return kv_error_set_errno(error, "cannot open the shared-memory segment %s", name);
     enum kv_status status = check_object(fd, name, bytes, creator_uid, error);
@@ -152,6 +160,11 @@ void wire_segment_close(struct wire_segment *segment)
 uint64_t wire_segment_bytes(const struct wire_segment *segment)
 {
     return segment->bytes;
+}
+
+bool wire_segment_is_mapped(const struct wire_segment *segment)
+{
+    return segment->mapping != NULL;
 }
 
 static bool within(const struct wire_segment *segment, uint64_t offset, uint64_t size)

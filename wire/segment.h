@@ -24,13 +24,14 @@ enum kv_status wire_segment_create(const char *name, uint64_t bytes, mode_t mode
                                    struct wire_segment **segment, struct kv_error *error);
 
 /* Server: opens and checks that creator_uid owns it and that it has at least `bytes`; maps it if
- * `map`. */
+ * `map`. Never waits: an object with a lease on it is KV_DENIED. */
 enum kv_status wire_segment_open(const char *name, uint64_t bytes, uid_t creator_uid, bool map,
                                  struct wire_segment **segment, struct kv_error *error);
 
 void wire_segment_close(struct wire_segment *segment); /* NULL is harmless; does not unlink */
 
 uint64_t wire_segment_bytes(const struct wire_segment *segment);
+bool wire_segment_is_mapped(const struct wire_segment *segment);
 
 /* The mapped memory at offset, if size bytes from there lie within it; NULL if they do not, if it
  * is not mapped, or if the system has no memory for them (/dev/shm is full: merely touching them

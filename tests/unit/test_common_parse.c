@@ -94,6 +94,14 @@ START_TEST(i64_bytes_reads_no_further_than_size)
     ck_assert(!parse_i64_bytes("12\0", 3, &value));
     ck_assert(!parse_i64_bytes("1\n", 2, &value));
     ck_assert(!parse_i64_bytes("000000000000000000001", 21, &value));
+    ck_assert(!parse_i64_bytes("00000000000000000001", 20, &value)); /* 1 to 19 digits */
+    int64_t padded;
+    ck_assert(parse_i64_bytes("-0000000000000000007", 20, &padded));
+    ck_assert_int_eq(padded, -7);
+    ck_assert(parse_i64_bytes("-0", 2, &padded));
+    ck_assert_int_eq(padded, 0);
+    ck_assert(!parse_i64_bytes("+7", 2, &value));
+    ck_assert(!parse_i64_bytes(" 7", 2, &value));
     ck_assert(!parse_i64_bytes("99999999999999999999", 20, &value));
     ck_assert_int_eq(value, INT64_MIN);
 }

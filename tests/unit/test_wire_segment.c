@@ -1,6 +1,7 @@
 /* segment: copies in range, nothing out of range, and a peer that shortens the object. */
 #include <check.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,25 @@ START_TEST(truncation_by_the_peer_is_an_error_not_a_signal)
 }
 END_TEST
 
+/* A read lease of its owner would keep an open for writing asleep for 45 s. */
+START_TEST(a_lease_is_an_error_not_a_wait)
+{
+    struct wire_segment *server;
+    struct kv_error error = {0};
+    int leased = shm_open(name, O_RDONLY, 0);
+    ck_assert_int_ge(leased, 0);
+    wire_segment_close(client); /* a read lease needs that nobody has it open for writing */
+    client = NULL;
+    signal(SIGIO, SIG_IGN); /* tells the holder that somebody wants it */
+    ck_assert_int_eq(fcntl(leased, F_SETLEASE, F_RDLCK), 0);
+    ck_assert_int_eq(wire_segment_open(name, BYTES, geteuid(), true, &server, &error), KV_DENIED);
+    ck_assert_ptr_nonnull(strstr(error.text, "lease"));
+    close(leased);
+    server = open_as_server(true);
+    wire_segment_close(server);
+}
+END_TEST
+
 START_TEST(what_is_offered_is_checked)
 {
     struct wire_segment *server;
@@ -166,6 +186,7 @@ Suite *suite_wire_segment(void)
     tcase_add_loop_test(segments, bytes_go_both_ways, false, true + 1);
     tcase_add_loop_test(segments, out_of_range_is_refused, false, true + 1);
     tcase_add_test(segments, truncation_by_the_peer_is_an_error_not_a_signal);
+    tcase_add_test(segments, a_lease_is_an_error_not_a_wait);
     tcase_add_test(segments, what_is_offered_is_checked);
     tcase_add_test(segments, full_memory_is_an_error_not_a_signal);
     tcase_add_test(segments, mode_is_as_asked);
