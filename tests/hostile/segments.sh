@@ -32,7 +32,7 @@ elif mode == "fallocate":
 began = time.monotonic()
 reply = session.send_segment(memory.name, size)
 print(f"{mode}: {reply.name} after {time.monotonic() - began:.1f} s: {reply.sentence}", flush=True)
-mqkv._librt.shm_unlink(memory.name.encode())
+memory.unlink()
 if mode == "overlap" and reply.status == 0:
     memory = mqkv.mmap.mmap(memory.fd, size)
     text = bytes(range(256)) * 256
