@@ -122,6 +122,12 @@ static enum kv_status receive_bytes(struct connection *connection, uint64_t dead
     }
 }
 
+/* A refusal by a server of another version is in this version's form, but for the version. */
+static bool is_understood(enum kv_status status, const struct wire_header *header)
+{
+    return status == KV_OK || (status == KV_UNSUPPORTED && header->kind == WIRE_REFUSED);
+}
+
 enum kv_status connection_receive(struct connection *connection, uint64_t deadline_ms,
                                   struct wire_header *header, struct read_cursor *body)
 {
@@ -130,7 +136,7 @@ enum kv_status connection_receive(struct connection *connection, uint64_t deadli
         if (status != KV_OK)
             return status;
         *body = read_cursor(connection->received, connection->received_bytes);
-        bool understood = wire_get_header(body, header) == KV_OK;
+        bool understood = is_understood(wire_get_header(body, header), header);
         uint64_t now_ms = clock_monotonic_coarse_ms();
         if (understood && header->secret == connection->nonce) {
             connection->heard_ms = now_ms;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -9,6 +10,7 @@
 
 #include "clientk/connection.h"
 #include "clientk/names.h"
+#include "clientk/server_access.h"
 #include "common/clock.h"
 #include "common/random.h"
 
@@ -17,22 +19,45 @@
 /* Names tried for the reply queue; one is taken only if a namesake of this pid died in its handshake. */
 #define NAME_ATTEMPTS 64u
 
-static bool server_is_another_user(const struct connection *connection)
+/* Whether the process lives in another PID namespace, as far as /proc tells. */
+static bool is_in_other_pid_namespace(pid_t pid)
 {
-    return wire_queue_uid(connection->lane) != geteuid();
+    char path[64], own[64] = "", other[64] = "";
+    snprintf(path, sizeof path, "/proc/%ld/ns/pid", (long)pid);
+    return readlink("/proc/self/ns/pid", own, sizeof own - 1) > 0 &&
+           readlink(path, other, sizeof other - 1) > 0 && strcmp(own, other) != 0;
+}
+
+/* Why a server that is there gives no answer; server_pid 0: its pid is not shown here. */
+static enum kv_status explain_silence(const struct connection *connection, enum kv_status status,
+                                      const char *what, struct kv_error *error)
+{
+    const char *queue = connection->settings->queue;
+    pid_t server = (pid_t)connection->welcome.server_pid;
+    if (server == 0)
+        return kv_error_set(
+            error, status,
+            "the server of %s %s; and this process can not see it: " WIRE_PID_NAMESPACE_ADVICE,
+            queue, what);
+    if (is_in_other_pid_namespace(server))
+        return kv_error_set(
+            error, status,
+            "the server of %s (pid %ld here) %s; and it can not see this process: " WIRE_PID_NAMESPACE_ADVICE,
+            queue, (long)server, what);
+    return kv_error_set(error, status,
+                        "the server of %s (pid %ld) %s: it is stopped, or has too much to do",
+                        queue, (long)server, what);
 }
 
 /* Creates the reply queue and writes its name to `name`. */
 static enum kv_status make_reply_queue(struct connection *connection,
                                        char name[WIRE_QUEUE_NAME_BYTES], struct kv_error *error)
 {
-    /* The server must be able to write, and nobody but this process to read. */
-    mode_t mode = server_is_another_user(connection) ? 0622 : 0600;
     enum kv_status status = KV_EXISTS;
     for (unsigned i = 0; i < NAME_ATTEMPTS && status == KV_EXISTS; i++) {
         name_of_own(name, connection->settings->queue, WIRE_REPLY_QUEUE);
         status =
-            wire_queue_create_ladder(name, connection->reply_ladder, mode, true,
+            wire_queue_create_ladder(name, connection->reply_ladder, 0600, true,
                                      &connection->reply_queue, &connection->reply_geometry, error);
     }
     if (status == KV_EXISTS)
@@ -43,8 +68,15 @@ static enum kv_status make_reply_queue(struct connection *connection,
     if (status != KV_OK)
         return status;
     connection->received = wire_queue_buffer(connection->reply_geometry.message_bytes);
-    if (connection->received && wire_lock_queue(connection->reply_queue, NULL) == 0)
-        return KV_OK;
+    if (connection->received && wire_lock_queue(connection->reply_queue, NULL) == 0) {
+        /* The server must be able to write, and nobody but this process to read. */
+        pid_t server = (pid_t)connection->welcome.server_pid;
+        status = server_access_grant(connection->reply_queue,
+                                     server_access_needed(connection->lane, server), error);
+        if (status != KV_OK)
+            mq_unlink(name);
+        return status;
+    }
     status = connection->received
                  ? kv_error_set_errno(error, "cannot lock the reply queue %s", name)
                  : kv_error_set(error, KV_NO_MEMORY, "no memory for a session");
@@ -74,9 +106,8 @@ static enum kv_status send_hello(struct connection *connection, const char *repl
         return KV_OK;
     const char *queue = connection->settings->queue;
     if (status == KV_TIMEOUT)
-        return kv_error_set(error, status,
-                            "the queue %s is full and its server (pid %ld) takes nothing from it",
-                            queue, (long)connection->welcome.server_pid);
+        return explain_silence(connection, status, "takes nothing from its queue, which is full",
+                               error);
     if (status == KV_NO_SERVER)
         return kv_error_set(error, status, "the server of %s has just ended", queue);
     return kv_error_set_errno(error, "cannot send to the message queue %s", queue);
@@ -87,9 +118,14 @@ static enum kv_status read_refusal(const struct wire_header *header, struct read
 {
     enum kv_status status = header->status != KV_OK ? header->status : KV_DENIED;
     size_t size = read_cursor_left(body);
-    const uint8_t *sentence = read_bytes(body, size);
+    const char *sentence = (const char *)read_bytes(body, size);
+    if (status == KV_UNSUPPORTED)
+        return kv_error_set(error, status,
+                            "the server of %s refused this client (mqkv " MQKV_VERSION
+                            ", version %u of the protocol): %.*s",
+                            queue, WIRE_VERSION, (int)size, sentence ? sentence : "");
     return kv_error_set(error, status, "the server of %s refused: %.*s", queue, (int)size,
-                        sentence ? (const char *)sentence : "");
+                        sentence ? sentence : "");
 }
 
 /* Takes in the answer to HELLO. */
@@ -104,8 +140,9 @@ static enum kv_status read_answer(struct connection *connection, const struct wi
         welcome->credits == 0 || welcome->lane_bytes <= WIRE_HEADER_BYTES)
         return kv_error_set(error, KV_UNSUPPORTED,
                             "the server of %s answered the handshake with something that this "
-                            "version of libclientk (%s) does not understand",
-                            queue, MQKV_VERSION);
+                            "version of libclientk (" MQKV_VERSION
+                            ", version %u of the protocol) does not understand",
+                            queue, WIRE_VERSION);
     connection->session = header->session;
     if (welcome->credits > connection->reply_geometry.depth)
         welcome->credits = connection->reply_geometry.depth;
@@ -131,10 +168,7 @@ static enum kv_status await_answer(struct connection *connection, uint64_t deadl
         if (status != KV_TIMEOUT)
             return kv_error_set_errno(error, "cannot receive from the reply queue");
         if (look_ms >= deadline_ms || settings_interrupted(connection->settings))
-            return kv_error_set(error, KV_TIMEOUT,
-                                "the server of %s (pid %ld) has not answered the handshake: "
-                                "it is stopped, or has too much to do",
-                                queue, (long)connection->welcome.server_pid);
+            return explain_silence(connection, KV_TIMEOUT, "has not answered the handshake", error);
     }
 }
 
@@ -150,8 +184,9 @@ static enum kv_status find_server(struct connection *connection, struct kv_error
     connection->welcome = (struct wire_welcome){.lane_bytes = lane_geometry.message_bytes};
     pid_t server = 0;
     connection->pidfd = wire_queue_owner_pidfd(connection->lane, &server);
-    connection->welcome.server_pid = (uint32_t)server;
-    if (connection->pidfd < 0 && wire_lane_server(connection->lane) == 0)
+    bool seen = connection->pidfd >= 0 || (server = wire_lane_server(connection->lane)) >= 0;
+    connection->welcome.server_pid = seen ? (uint32_t)server : 0;
+    if (seen && server == 0)
         return kv_error_set(
             error, KV_NO_SERVER,
             "the message queue %s exists, but its server has ended without removing "

@@ -2,14 +2,14 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
 #include "common/log.h"
+#include "serverk/admission.h"
 #include "serverk/deliver.h"
+#include "serverk/log_pace.h"
 #include "wire/queue.h"
 
 /* Replies are built in buffers that are at least so large; a client's larger messages stay unused. */
@@ -21,13 +21,21 @@
 /* One handshake at a time: so a HELLO that came twice finds the session of the first. */
 static pthread_mutex_t handshake_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A client that has proven who it is, and is no session yet. */
+/* A client that asks for a session. */
 struct applicant {
     struct wire_hello hello;
     char reply_name[WIRE_QUEUE_NAME_BYTES];
     mqd_t reply_queue;
     struct wire_geometry geometry;
+    uid_t uid; /* of its reply queue */
     int pidfd;
+};
+
+/* What is known of the sender of a HELLO. */
+enum identity {
+    IDENTITY_NONE,   /* there is nobody to answer to */
+    IDENTITY_UID,    /* its reply queue is somebody's whose process can not be proven */
+    IDENTITY_PROVEN, /* its process, too */
 };
 
 static void close_applicant(struct applicant *applicant)
@@ -35,6 +43,15 @@ static void close_applicant(struct applicant *applicant)
     session_close_queue(applicant->reply_queue);
     if (applicant->pidfd >= 0)
         close(applicant->pidfd);
+}
+
+/* Anybody can send a HELLO that fails, as often as he likes: so all of them together get a line a second. */
+static void log_failure(const struct applicant *applicant, const char *what, const char *reason)
+{
+    static struct log_pace pace = LOG_PACE(1000);
+    char unsaid[LOG_PACE_TEXT_BYTES];
+    if (log_pace_allows(&pace, unsaid))
+        log_info("HELLO of process %u%s: %s%s", applicant->hello.pid, what, reason, unsaid);
 }
 
 /* A reply queue whose client died before we saw its HELLO has nobody else to remove it. */
@@ -47,48 +64,66 @@ static void remove_if_dead(const struct applicant *applicant)
 /* Once a minute: the client learns only that it was not answered. */
 static void warn_of_lost_hello(const char *reason)
 {
-    static _Atomic uint64_t silent_until_ms;
-    uint64_t now_ms = clock_monotonic_coarse_ms();
-    if (now_ms < atomic_load(&silent_until_ms))
-        return;
-    atomic_store(&silent_until_ms, now_ms + 60000);
-    log_warn("a client gets no session and no answer: %s", reason);
+    static struct log_pace pace = LOG_PACE(60000);
+    char unsaid[LOG_PACE_TEXT_BYTES];
+    if (log_pace_allows(&pace, unsaid))
+        log_warn("a client gets no session and no answer: %s%s", reason, unsaid);
 }
 
-/* Opens the reply queue and checks that it is the sender's. False: dropped, the log says why. */
-static bool identify(const struct service *service, struct applicant *applicant)
+/* Opens the reply queue that HELLO names. False: there is none that may be opened. */
+static bool open_reply_queue(const struct service *service, struct applicant *applicant)
 {
     struct kv_slice name = applicant->hello.reply_queue;
-    pid_t named_pid = 0, owner = 0;
+    pid_t named_pid = 0;
     struct kv_error error = {0};
     if (name.size >= sizeof applicant->reply_name ||
         !wire_queue_name_parse(name.data, name.size, service->options->queue, WIRE_REPLY_QUEUE,
                                &named_pid) ||
         named_pid != (pid_t)applicant->hello.pid) {
-        log_debug("HELLO dropped: its reply queue is not named after process %u",
-                  applicant->hello.pid);
+        log_failure(applicant, " dropped", "its reply queue is not named after it");
         return false;
     }
     memcpy(applicant->reply_name, name.data, name.size);
     applicant->reply_name[name.size] = '\0';
     if (wire_queue_open(applicant->reply_name, true, &applicant->reply_queue, &applicant->geometry,
                         &error) != KV_OK) {
-        log_debug("HELLO of process %u dropped: %s", applicant->hello.pid, error.text);
         if (error.status == KV_LIMIT)
             warn_of_lost_hello(error.text);
+        else
+            log_failure(applicant, " dropped", error.text);
         return false;
     }
+    applicant->uid = wire_queue_uid(applicant->reply_queue);
+    return true;
+}
+
+/* Who holds the lock of the reply queue is its client. *refusal: why its process is not proven. */
+static enum identity prove_process(struct applicant *applicant, struct kv_error *refusal)
+{
+    pid_t owner = 0;
     applicant->pidfd = wire_queue_owner_pidfd(applicant->reply_queue, &owner);
     if (applicant->pidfd >= 0 && owner == (pid_t)applicant->hello.pid)
-        return true;
-    if (applicant->pidfd < 0 && errno == EMFILE)
+        return IDENTITY_PROVEN;
+    if (applicant->pidfd >= 0) {
+        kv_error_set(refusal, KV_DENIED,
+                     "the kernel knows the client, which calls itself process %u, as process %ld "
+                     "here: " WIRE_PID_NAMESPACE_ADVICE,
+                     applicant->hello.pid, (long)owner);
+        return IDENTITY_UID;
+    }
+    bool no_descriptor = errno == EMFILE;
+    if (no_descriptor)
         warn_of_lost_hello("no descriptor is left to watch it with: raise ulimit -n");
-    log_debug("HELLO dropped: process %u does not hold the lock of %s", applicant->hello.pid,
-              applicant->reply_name);
-    if (applicant->pidfd < 0)
-        remove_if_dead(applicant);
-    close_applicant(applicant);
-    return false;
+    if (!no_descriptor && wire_queue_owner(applicant->reply_queue) < 0) {
+        kv_error_set(refusal, KV_DENIED,
+                     "the server can not see process %u of uid %lu: " WIRE_PID_NAMESPACE_ADVICE,
+                     applicant->hello.pid, (unsigned long)applicant->uid);
+        return IDENTITY_UID;
+    }
+    if (!no_descriptor)
+        log_failure(applicant, " dropped", "it does not hold the lock of its reply queue");
+    remove_if_dead(applicant);
+    return IDENTITY_NONE;
 }
 
 static size_t build_answer(uint8_t *message, size_t message_bytes, enum wire_kind kind,
@@ -111,17 +146,21 @@ static size_t build_answer(uint8_t *message, size_t message_bytes, enum wire_kin
     return write_cursor_used(&cursor);
 }
 
+/* Sends REFUSED, if the client's messages have room for it, and closes what the applicant has. */
 static void refuse(struct applicant *applicant, const struct wire_header *request,
                    enum kv_status status, const char *sentence)
 {
-    uint8_t message[512];
+    uint8_t message[WIRE_HEADER_BYTES + KV_ERROR_TEXT_BYTES];
     size_t room = applicant->geometry.message_bytes < sizeof message
                       ? applicant->geometry.message_bytes
                       : sizeof message;
     size_t size = build_answer(message, room, WIRE_REFUSED, request, 0, applicant->hello.nonce,
                                status, NULL, sentence);
-    wire_send(applicant->reply_queue, message, size, 0, 0);
-    log_info("process %u refused: %s", applicant->hello.pid, sentence);
+    if (size > 0)
+        wire_send(applicant->reply_queue, message, size, 0, 0);
+    char whose[32];
+    snprintf(whose, sizeof whose, " (uid %lu) refused", (unsigned long)applicant->uid);
+    log_failure(applicant, whose, sentence);
     close_applicant(applicant);
 }
 
@@ -147,33 +186,6 @@ static void send_welcome(const struct service *service, struct session *session,
     session_send(service->sessions, session, message, size);
 }
 
-struct twin_search {
-    const struct applicant *applicant;
-    const struct service *service;
-    const struct wire_header *request;
-    bool answered;
-};
-
-static bool answer_twin(void *context, struct session *session)
-{
-    struct twin_search *search = context;
-    if (session->nonce != search->applicant->hello.nonce ||
-        strcmp(session->reply_name, search->applicant->reply_name) != 0)
-        return true;
-    send_welcome(search->service, session, search->request);
-    search->answered = true;
-    return false;
-}
-
-/* True if the applicant has a session already, which was welcomed once more. */
-static bool welcome_again(const struct service *service, struct applicant *applicant,
-                          const struct wire_header *request)
-{
-    struct twin_search search = {applicant, service, request, false};
-    session_each(service->sessions, answer_twin, &search);
-    return search.answered;
-}
-
 /* NULL: no room for another. */
 static struct session *open_session(const struct service *service,
                                     const struct applicant *applicant)
@@ -191,27 +203,32 @@ static struct session *open_session(const struct service *service,
         .threads = hello->threads,
         .nonce = hello->nonce,
         .pid = (pid_t)hello->pid,
-        .uid = wire_queue_uid(applicant->reply_queue),
+        .uid = applicant->uid,
         .reply_name = applicant->reply_name};
-    struct session *session = session_open(service->sessions, &start);
-    if (session)
-        return session;
-    session_end_abandoned(service->sessions, 0);
     return session_open(service->sessions, &start);
 }
 
 static void admit(const struct service *service, struct applicant *applicant,
                   const struct wire_header *request)
 {
-    if (welcome_again(service, applicant, request)) {
+    struct kv_error error = {0};
+    struct newcomer newcomer = {.reply_queue = applicant->reply_queue,
+                                .nonce = applicant->hello.nonce,
+                                .pid = (pid_t)applicant->hello.pid,
+                                .uid = applicant->uid};
+    struct session *session = NULL;
+    enum kv_status status = admission_check(service->sessions, &newcomer, &session, &error);
+    if (session) {
+        send_welcome(service, session, request); /* the same once more */
+        session_release(service->sessions, session);
         close_applicant(applicant);
         return;
     }
-    session_end_abandoned(service->sessions, (pid_t)applicant->hello.pid);
-    struct session *session = open_session(service, applicant);
-    if (!session) {
-        refuse(applicant, request, KV_LIMIT,
-               "the server has as many sessions as it can (ulimit -n of the server; 4096 at most)");
+    if (status == KV_OK && !(session = open_session(service, applicant)))
+        status = kv_error_set(&error, KV_LIMIT,
+                              "the server has no descriptor or place left for a session");
+    if (status != KV_OK) {
+        refuse(applicant, request, status, error.text);
         return;
     }
     log_debug("session %u: process %ld, uid %lu, %u threads, lane %u, %u credits", session->id,
@@ -221,29 +238,59 @@ static void admit(const struct service *service, struct applicant *applicant,
     session_release(service->sessions, session);
 }
 
+/* Whether the server can talk to the client as it describes itself. */
+static enum kv_status check_form(const struct applicant *applicant, enum kv_status header_status,
+                                 const uint8_t *message, struct kv_error *error)
+{
+    const struct wire_hello *hello = &applicant->hello;
+    uint8_t version = wire_message_version(message);
+    uint32_t reply_bytes = applicant->geometry.message_bytes;
+    if (reply_bytes > hello->reply_bytes)
+        reply_bytes = hello->reply_bytes;
+    if (version != WIRE_VERSION)
+        return kv_error_set(
+            error, KV_UNSUPPORTED,
+            "the client speaks version %u of the protocol, this server (mqkv " MQKV_VERSION
+            ") version %u: update the older of the two",
+            version, WIRE_VERSION);
+    if (header_status != KV_OK)
+        return kv_error_set(error, KV_UNSUPPORTED,
+                            "this server (mqkv " MQKV_VERSION ") knows no flags in HELLO");
+    if (reply_bytes < WIRE_MIN_REPLY_BYTES)
+        return kv_error_set(error, KV_BAD_REQUEST,
+                            "the messages of the reply queue have %u bytes, less than %u",
+                            reply_bytes, WIRE_MIN_REPLY_BYTES);
+    if (hello->reply_depth == 0)
+        return kv_error_set(error, KV_BAD_REQUEST,
+                            "reply_depth is 0: no reply would ever have room");
+    return KV_OK;
+}
+
 void handshake_hello(struct worker *worker, const struct wire_header *header,
                      enum kv_status header_status, struct read_cursor *body)
 {
     const struct service *service = worker->service;
     struct applicant applicant = {.pidfd = -1};
-    if (wire_get_hello(body, &applicant.hello) != KV_OK || !identify(service, &applicant)) {
+    struct kv_error error = {0};
+    enum identity identity = IDENTITY_NONE;
+    if (wire_get_hello(body, &applicant.hello) == KV_OK && open_reply_queue(service, &applicant)) {
+        identity = prove_process(&applicant, &error);
+        if (identity == IDENTITY_NONE)
+            close_applicant(&applicant);
+    }
+    if (identity == IDENTITY_PROVEN)
+        check_form(&applicant, header_status, worker->receiver.buffer, &error);
+    else
         statistics_add(&worker->statistics->dropped[DROPPED_BAD_HELLO], 1);
+    if (identity == IDENTITY_NONE)
+        return;
+    if (error.status != KV_OK) {
+        refuse(&applicant, header, error.status, error.text);
         return;
     }
-    if (header_status != KV_OK) {
-        char sentence[128];
-        snprintf(sentence, sizeof sentence,
-                 "this server (mqkv " MQKV_VERSION
-                 ") speaks version %u of the protocol, without flags",
-                 WIRE_VERSION);
-        refuse(&applicant, header, KV_UNSUPPORTED, sentence);
-    } else if (applicant.geometry.message_bytes < WIRE_MIN_REPLY_BYTES) {
-        refuse(&applicant, header, KV_BAD_REQUEST, "the messages of the reply queue are too small");
-    } else {
-        pthread_mutex_lock(&handshake_lock);
-        admit(service, &applicant, header);
-        pthread_mutex_unlock(&handshake_lock);
-    }
+    pthread_mutex_lock(&handshake_lock);
+    admit(service, &applicant, header);
+    pthread_mutex_unlock(&handshake_lock);
 }
 
 /* Opens the offered segment for the session. */

@@ -21,8 +21,6 @@
 #include "serverk/start_guard.h"
 #include "wire/queue.h"
 
-#define MAX_SESSIONS 4096u
-
 /* Descriptors of a session: reply queue, pidfd, segment. */
 #define SESSION_DESCRIPTORS 3u
 
@@ -80,7 +78,9 @@ static unsigned session_capacity(uint32_t datafiles)
     getrlimit(RLIMIT_NOFILE, &limit);
     uint64_t own = OWN_DESCRIPTORS + 2ull * datafiles;
     uint64_t sessions = limit.rlim_cur > own ? (limit.rlim_cur - own) / SESSION_DESCRIPTORS : 1;
-    return sessions < 1 ? 1 : sessions > MAX_SESSIONS ? MAX_SESSIONS : (unsigned)sessions;
+    return sessions < 1                      ? 1
+           : sessions > SESSION_MAX_SESSIONS ? SESSION_MAX_SESSIONS
+                                             : (unsigned)sessions;
 }
 
 static void set_budget(struct transfer_budget *budget, uint32_t max_value_bytes)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -14,7 +15,7 @@
 #include "wire/queue.h"
 
 /* An id is the slot in its low bits and the generation above: SLOT_BITS + GENERATION_BITS = 32. */
-#define SLOT_BITS       12u
+#define SLOT_BITS       12u /* 4096: SESSION_MAX_SESSIONS */
 #define GENERATION_BITS 20u
 #define MAX_CAPACITY    (1u << SLOT_BITS)
 
@@ -94,6 +95,11 @@ struct session_table *session_table_create(unsigned capacity, struct lanes *lane
     return table;
 }
 
+unsigned session_table_capacity(const struct session_table *table)
+{
+    return table->capacity;
+}
+
 static bool end_for_shutdown(void *table, struct session *session)
 {
     session_end(table, session, SESSION_SHUTDOWN);
@@ -123,6 +129,15 @@ static void return_slot(struct session_table *table, const struct session *sessi
     pthread_mutex_lock(&table->lock);
     table->free_slots[table->free_count++] = (uint16_t)(session - table->slots);
     pthread_mutex_unlock(&table->lock);
+}
+
+/* Where it can not be examined, it is taken for no other one's. */
+static void note_queue(struct session *session)
+{
+    struct stat facts;
+    bool known = fstat((int)session->reply_queue, &facts) == 0;
+    session->reply_device = known ? facts.st_dev : 0;
+    session->reply_inode = known ? facts.st_ino : 0;
 }
 
 struct session *session_open(struct session_table *table, const struct session_start *start)
@@ -155,6 +170,7 @@ struct session *session_open(struct session_table *table, const struct session_s
     transfers_init(&session->transfers);
     session->pidfd = start->pidfd;
     strcpy(session->reply_name, start->reply_name);
+    note_queue(session);
     session->client_died = false;
     session->segment_count = 0;
     session->segment_name[0] = '\0';
@@ -295,6 +311,8 @@ void session_end(struct session_table *table, struct session *session,
 /* Holds the slot's session if it is live. */
 static bool hold_if_live(struct session_table *table, struct session *session)
 {
+    if (phase_of(atomic_load_explicit(&session->state, memory_order_relaxed)) != LIVE)
+        return false;
     uint64_t state = atomic_fetch_add_explicit(&session->state, 1, memory_order_acquire);
     if (phase_of(state) == LIVE)
         return true;
@@ -391,10 +409,9 @@ void session_counts(const struct session_table *table, struct session_counts *co
 
 const char *session_end_reason_name(enum session_end_reason reason)
 {
-    static const char *const names[] = {[SESSION_BYE] = "bye",
-                                        [SESSION_DIED] = "died",
-                                        [SESSION_FAULT] = "fault",
-                                        [SESSION_ABANDONED] = "abandoned",
-                                        [SESSION_SHUTDOWN] = "shutdown"};
+    static const char *const names[] = {
+        [SESSION_BYE] = "bye",           [SESSION_DIED] = "died",
+        [SESSION_FAULT] = "fault",       [SESSION_ABANDONED] = "abandoned",
+        [SESSION_REPLACED] = "replaced", [SESSION_SHUTDOWN] = "shutdown"};
     return names[reason];
 }

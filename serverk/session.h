@@ -31,12 +31,16 @@ enum session_end_reason {
     SESSION_DIED,      /* its process ended */
     SESSION_FAULT,     /* it did not take its replies */
     SESSION_ABANDONED, /* nobody holds its reply queue any more */
+    SESSION_REPLACED,  /* a new HELLO came for its reply queue */
     SESSION_SHUTDOWN,  /* the daemon stops */
     SESSION_END_REASONS
 };
 
 /* A client may offer a larger segment than before; the earlier ones stay mapped until it ends. */
 #define SESSION_MAX_SEGMENTS 12u
+
+/* Of a table. */
+#define SESSION_MAX_SESSIONS 4096u
 
 struct session {
     _Atomic uint64_t state; /* session.c */
@@ -58,7 +62,9 @@ struct session {
 
     /* constant while LIVE, rarely read */
     int pidfd;
-    bool client_died; /* written by session_end */
+    bool client_died;   /* written by session_end */
+    dev_t reply_device; /* with the inode: which queue it is, whatever its name */
+    ino_t reply_inode;
     char reply_name[WIRE_QUEUE_NAME_BYTES];
 
     /* guarded by transfers.lock */
@@ -84,6 +90,8 @@ struct session_start {
  * id). NULL: out of memory. */
 struct session_table *session_table_create(unsigned capacity, struct lanes *lanes, int watch_epoll,
                                            struct transfer_budget *budget);
+
+unsigned session_table_capacity(const struct session_table *table);
 
 /* Ends all sessions; nobody may hold one. */
 void session_table_free(struct session_table *table);

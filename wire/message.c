@@ -60,6 +60,11 @@ enum kv_status wire_get_header(struct read_cursor *cursor, struct wire_header *h
     return header->count <= WIRE_MAX_OPERATIONS ? KV_OK : KV_BAD_REQUEST;
 }
 
+uint8_t wire_message_version(const uint8_t *message)
+{
+    return message[AT_VERSION];
+}
+
 void wire_patch_count(uint8_t *message, uint16_t count)
 {
     store_u16(message + AT_COUNT, count);
@@ -109,9 +114,7 @@ enum kv_status wire_get_hello(struct read_cursor *cursor, struct wire_hello *hel
     hello->reply_bytes = read_u32(cursor);
     if (!get_name(cursor, &hello->reply_queue))
         return KV_BAD_REQUEST;
-    bool valid = hello->pid >= 1 && hello->pid <= MAX_PID && hello->reply_depth >= 1 &&
-                 hello->reply_bytes >= WIRE_MIN_REPLY_BYTES;
-    return valid ? KV_OK : KV_BAD_REQUEST;
+    return hello->pid >= 1 && hello->pid <= MAX_PID ? KV_OK : KV_BAD_REQUEST;
 }
 
 bool wire_put_welcome(struct write_cursor *cursor, const struct wire_welcome *welcome)
@@ -143,7 +146,7 @@ enum kv_status wire_get_welcome(struct read_cursor *cursor, struct wire_welcome 
     welcome->bulk_bytes = read_u32(cursor);
     bool valid = !cursor->failed && welcome->credits >= 1 &&
                  welcome->max_value_bytes <= WIRE_MAX_VALUE_BYTES &&
-                 welcome->lane_bytes > WIRE_HEADER_BYTES && welcome->bulk_bytes > WIRE_HEADER_BYTES;
+                 welcome->lane_bytes > WIRE_HEADER_BYTES;
     return valid ? KV_OK : KV_BAD_REQUEST;
 }
 

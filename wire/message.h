@@ -69,6 +69,9 @@ void wire_put_header(struct write_cursor *cursor, const struct wire_header *head
  * session, request_id and secret are filled in all the same where they could be read). */
 enum kv_status wire_get_header(struct read_cursor *cursor, struct wire_header *header);
 
+/* The version in the header of a message that wire_get_header could read. */
+uint8_t wire_message_version(const uint8_t *message);
+
 /* Sets the count (and status) of a header that was written at `message` before its operations. */
 void wire_patch_count(uint8_t *message, uint16_t count);
 void wire_patch_status(uint8_t *message, enum kv_status status);
@@ -86,7 +89,8 @@ void wire_patch_status(uint8_t *message, enum kv_status status);
 
 /* Body of HELLO: u64 nonce, u32 pid, u16 reply_depth, u16 threads, u32 reply_bytes, u16 name_bytes,
  * name. nonce is the header's secret of every message to this client; threads how many threads of
- * the client share the session (for statistics). */
+ * the client share the session (for statistics). A depth of 0, or messages too small, are the reader's to
+ * refuse. */
 struct wire_hello {
     uint64_t nonce;
     uint32_t pid;

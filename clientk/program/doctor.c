@@ -171,9 +171,10 @@ static void report_no_server(struct diagnosis *diagnosis, const char *name)
     finding(diagnosis, "NONE", "there is no queue %s in this IPC namespace, %s", name,
             namespace_name);
     finding(diagnosis, "", "start a server:       serverk -m %s -f DIRECTORY", name);
-    finding(diagnosis, "",
-            "in a container:       run both in one IPC namespace (--ipc=host, or "
-            "--ipc=container:NAME)");
+    finding(
+        diagnosis, "",
+        "in a container:       run both in one IPC and one PID namespace (--ipc=host --pid=host, "
+        "or --ipc=container:NAME --pid=container:NAME)");
     finding(diagnosis, "", "under systemd:        no PrivateIPC= in one unit alone");
     spoil(diagnosis, EXIT_NO_SERVER);
 }
@@ -195,6 +196,12 @@ static void check_owner(struct diagnosis *diagnosis, const char *base)
         mq_close(lock);
     if (owner > 0) {
         finding(diagnosis, "ok", "served by process %d", (int)owner);
+        return;
+    }
+    if (owner < 0) {
+        finding(diagnosis, "BAD",
+                "this process can not see the server: " WIRE_PID_NAMESPACE_ADVICE);
+        spoil(diagnosis, EXIT_REFUSED);
         return;
     }
     finding(diagnosis, "NONE", "the queue is there, but nobody serves it: its server has died");

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# sessions: nobody keeps others from having a session, whatever HELLOs he sends; who is refused learns why
+. "$(dirname "$0")/lib.sh"
+need_root
+
+independent=$common_dir/independent
+cp -r "$(realpath "$library_dir/../independent")" "$independent" && chmod -R a+rX "$independent"
+
+# python_as UID: a program on stdin, with the independent client; its argument is the daemon's queue.
+python_as() {
+    as_uid "$1" env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$independent" python3 - "$server_queue" 2>&1
+}
+
+fact() { # NAME: of stats sessions, asked by the daemon's owner
+    client_as "$daemon_uid" --format json stats sessions | tr -d ' \n' | grep -oE "\"$1\":[0-9]+" |
+        head -n 1 | tr -dc '0-9'
+}
+
+# A daemon with few descriptors has few places.
+start_server_as "$daemon_uid" --mode 0622
+stop_server
+sed -i 's/^exec /ulimit -n 128; exec /' "$server_program"
+start_server --mode 0622
+
+# One queue, many HELLOs
+outcome=$(python_as "$hostile_uid" <<'P'
+import sys
+from mqkv import *
+print(hello_storm(sys.argv[1], 300)["welcome"])
+P
+)
+check_equal 300 "$outcome" "300 HELLOs with new nonces for one queue are answered"
+check_at_most 2 "$(fact live)" "and make one session"
+check_at_least 299 "$(fact replaced)" "each in the place of the one before"
+check_status 0 "the good client gets in" client --timeout 5000 put a 1
+
+# Many queues of one user
+python_as "$hostile_uid" >"$MQKV_TEST_DIR/greedy.out" <<'P' &
+import sys, time
+from mqkv import *
+keep = []
+for _ in range(40):
+    session = Session(sys.argv[1], connect=False, depth=2, message_bytes=512)
+    session.open_server()
+    session.create_queue()
+    session.send_hello()
+    try:
+        session.await_welcome(5)
+        session.unlink_queue()
+        keep.append(session)
+    except Refused as refused:
+        print(len(keep), refused.status, refused, flush=True)
+        session.close()
+        break
+time.sleep(600)
+P
+greedy=$!
+wait_until 30 test -s "$MQKV_TEST_DIR/greedy.out"
+check_match "^[0-9]+ 26 .*uid $hostile_uid has [0-9]+ of the [0-9]+ sessions .* in process [0-9]+" \
+    "$(cat "$MQKV_TEST_DIR/greedy.out")" "a user with all of his share is told how many he has, and who holds them"
+check_status 0 "another user gets in beside him" client --timeout 5000 get a
+check_status 0 "and the daemon's owner" client_as "$daemon_uid" --timeout 5000 get a
+for pid in $(pgrep -P "$greedy"; echo "$greedy"); do kill "$pid" 2>/dev/null; done
+wait "$greedy" 2>/dev/null
+
+# What HELLO can not have
+outcome=$(python_as "$hostile_uid" <<'P'
+import struct, sys, time
+from mqkv import *
+for fields, version, count in (({"depth": 0}, 1, 1), ({"message_bytes": 64}, 1, 1), ({}, 9, 3000)):
+    session = Session(sys.argv[1], connect=False, depth=2, message_bytes=512)
+    session.open_server()
+    session.create_queue()
+    body = hello_body(session.queue_name, session.nonce, **({"depth": 2, "message_bytes": 512} | fields))
+    for number in range(count):
+        if number == count - 1:
+            time.sleep(1.1) # the time of the log's next line
+        session.server.send(header(HELLO, version=version, request_id=7) + body, timeout=5)
+        answer = session.queue.receive(5)
+        if number == 0:
+            kind, status = struct.unpack_from("<BH", answer[0], 5)
+            print(KIND_NAMES[kind], STATUS_NAMES[status], answer[0][HEADER_BYTES:].decode())
+    session.close()
+P
+)
+check_match 'REFUSED BAD_REQUEST .*reply_depth is 0' "$outcome" "a depth of 0 is refused"
+check_match 'REFUSED BAD_REQUEST .*have 64 bytes, less than 128' "$outcome" "so are messages of 64 bytes"
+check_match 'REFUSED UNSUPPORTED the client speaks version 9 .*this server .*version 1' "$outcome" \
+    "another version is told both"
+check_at_most 30 "$(grep -c refused "$server_log")" "3,000 refusals make a few lines in the log"
+check_match 'more like this were not logged' "$(cat "$server_log")" "which tell how many there were"
+stop_server
