@@ -30,7 +30,8 @@ VARIANT_CFLAGS_debug := -O0
 VARIANT_CFLAGS_asan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
 	-fno-sanitize-recover=undefined
 VARIANT_CFLAGS_tsan := -O1 -fno-omit-frame-pointer -fsanitize=thread
-VARIANT_CFLAGS_fuzz := $(VARIANT_CFLAGS_asan) -fsanitize=fuzzer-no-link
+VARIANT_CFLAGS_fuzz := $(VARIANT_CFLAGS_asan) -fsanitize=fuzzer-no-link \
+	-fprofile-instr-generate -fcoverage-mapping
 SANITIZERS = $(filter-out -fsanitize=fuzzer-no-link,$(filter -fsanitize=%,$(VARIANT_CFLAGS_$(VARIANT))))
 
 BASE_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -fPIC -fvisibility=hidden -pthread -MMD -MP $(WARNINGS) \

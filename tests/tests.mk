@@ -97,6 +97,7 @@ crash-test: all $(TEST_PROGRAMS)
 # Fuzzing -----------------------------------------------------------------------------------------
 
 FUZZ_SECONDS ?= 30
+FUZZERS_ONLY ?=
 FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_ROOMS := $(OUT)/tests/librooms.a
 
@@ -104,7 +105,7 @@ FUZZ_ROOMS := $(OUT)/tests/librooms.a
 fuzz:
 	@tests/deps
 	@$(MAKE) --no-print-directory -s $(PARALLEL) OUT=$(OUT)/fuzz CC=clang VARIANT=fuzz fuzz-binaries
-	@MQKV_BUILD=$(OUT)/fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run
+	@MQKV_BUILD=$(OUT)/fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run $(FUZZERS_ONLY)
 
 fuzz-binaries: $(FUZZERS)
 
@@ -115,7 +116,7 @@ $(FUZZ_ROOMS): $(COMMON_OBJ) $(KVSTORE_OBJ) $(WIRE_OBJ) $(CLIENTK_OBJ) \
 	$(AR) rcs $@ $^
 
 $(OUT)/tests/fuzz_%: $(OUT)/obj/tests/fuzz/fuzz_%.o $(LIBSUPPORT) $(FUZZ_ROOMS)
-	$(CC) $(BASE_LDFLAGS) -fsanitize=fuzzer -o $@ $^ -lxxhash -ledit -lm
+	$(CC) $(BASE_LDFLAGS) -fprofile-instr-generate -fsanitize=fuzzer -o $@ $^ -lxxhash -ledit -lm
 
 # Linting: each check is a target of its own ------------------------------------------------------
 
@@ -189,5 +190,5 @@ lint-man:
 #? make check-asan    the same tests with the address and undefined-behaviour sanitizers
 #? make check-tsan    the same tests with the thread sanitizer
 #? make lint          formatting, static analysis, includes, scripts, man pages
-#? make fuzz          each fuzzer for FUZZ_SECONDS (default 30)
+#? make fuzz          each fuzzer for FUZZ_SECONDS (default 30), and what it reached; FUZZERS_ONLY="fuzz_json ..."
 #? make crash-test    kill -9 under load, CRASH_ROUNDS (default 50) times a durability level

@@ -141,10 +141,11 @@ static bool find_newline(struct line_source *source, size_t *end)
     return newline != NULL;
 }
 
+/* Adds a line; an empty one has memory of its own, too, so that nobody counts from NULL. */
 static bool chunk_append(struct line_chunk *chunk, const char *bytes, size_t size, bool too_long)
 {
-    if (chunk->capacity - chunk->size < size) {
-        size_t capacity = (chunk->size + size) * 2;
+    if (chunk->capacity - chunk->size < size + !too_long) {
+        size_t capacity = (chunk->size + size + 1) * 2;
         char *grown = realloc(chunk->bytes, capacity);
         if (!grown)
             return false;

@@ -2,6 +2,7 @@
 + - * / ** ( ), and min, max, and abs. Nothing else is evaluated."""
 
 import ast
+import math
 import operator
 
 from harness import HarnessError
@@ -11,7 +12,8 @@ _BINARY = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
+    # Of floats: 9**9**9 overflows at once. A root of -1 is no float, and an error.
+    ast.Pow: lambda base, exponent: float(base) ** float(exponent),
 }
 _CALLS = {"min": min, "max": max, "abs": abs}
 
@@ -20,11 +22,16 @@ def evaluate(text, row):
     """The value over `row` (column -> text or number). Dividing by nothing gives 0: a stage that no
     request passed took no time. HarnessError names what cannot be evaluated."""
     try:
-        return _value(ast.parse(text, mode="eval").body, row)
+        value = float(_value(ast.parse(text, mode="eval").body, row))
     except ZeroDivisionError:
         return 0.0
     except (SyntaxError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise HarnessError(f"[compute] {text}: {error}") from error
+    except (RecursionError, MemoryError) as error:
+        raise HarnessError(f"[compute] {text[:60]}...: nested too deeply") from error
+    if not math.isfinite(value):
+        raise HarnessError(f"[compute] {text}: {value} is no number")
+    return value
 
 
 def _value(node, row):

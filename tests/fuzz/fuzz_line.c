@@ -1,24 +1,15 @@
 /*
+ * covers: clientk/program/line.c common/escape.c clientk/program/arguments.c clientk/program/execute.c
+ *
  * The line parser under libFuzzer: any bytes become words or an error with a column inside the line;
  * no word leaves the line's memory; and the words, written out in their escaped form, are read back
  * as the same words. Then the line goes the way of a batch line, up to its operation.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/fuzz/fuzzing.h"
 
 #include "clientk/program/execute.h"
 #include "clientk/program/line.h"
 #include "common/escape.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds)
-{
-    if (!holds)
-        __builtin_trap();
-}
 
 /* The words as one line; free it. */
 static char *write_words(const struct line *line, size_t *size)

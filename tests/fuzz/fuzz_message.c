@@ -1,4 +1,6 @@
 /*
+ * covers: wire/message.c wire/operation.c
+ *
  * The message decoder under libFuzzer: any bytes decode to a message or to a named error, no slice
  * leaves the message, and what was decoded encodes to the same bytes (wire_read_whole aborts if
  * not). libFuzzer hands over each input in memory of its exact size, so a sanitizer sees one byte

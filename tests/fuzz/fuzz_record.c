@@ -1,4 +1,6 @@
 /*
+ * covers: kvstore/record.c kvstore/recovery.c kvstore/logtail.c
+ *
  * The record decoder and the opening of a data file under libFuzzer.
  *
  * Each input is read as a record at its start, and then taken for the log of a store of one file:
@@ -13,6 +15,8 @@
  * got, a put can be read back, and so it can after another open. Syncs are left out: they would take
  * nine tenths of the time.
  */
+#include "tests/fuzz/fuzzing.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,14 +39,6 @@
 enum { FIX_CHECKSUMS = 1, WHOLE_FILE = 2, WITH_CHECKPOINT = 4 };
 
 static char dir[] = "/tmp/mqkv-fuzz-record-XXXXXX";
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds)
-{
-    if (!holds)
-        abort();
-}
 
 static int in_dir(const char *name, int flags)
 {
