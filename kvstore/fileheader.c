@@ -11,6 +11,8 @@
 #define IDENTITY_BYTES         (IDENTITY_CHECKED_BYTES + 8u)
 #define PROGRESS_CHECKED_BYTES 24u
 #define PROGRESS_SLOTS         2u
+#define NOTE_CHECKED_BYTES     24u
+#define FIRST_NOTE_SECTOR      (1 + PROGRESS_SLOTS)
 #define SECTOR_BYTES           512u
 
 static const char magic[MAGIC_BYTES + 1] = "mqkvdata";
@@ -104,4 +106,34 @@ bool fileheader_read_progress(const uint8_t *page, uint64_t salt, struct file_pr
         found = true;
     }
     return found;
+}
+
+uint32_t fileheader_note_offset(enum file_note note)
+{
+    return SECTOR_BYTES * (FIRST_NOTE_SECTOR + (uint32_t)note);
+}
+
+void fileheader_write_note(uint8_t *page, enum file_note note, uint64_t salt,
+                           const uint8_t bytes[FILE_NOTE_BYTES])
+{
+    uint8_t *at = page + fileheader_note_offset(note);
+    struct write_cursor cursor = write_cursor(at, FILE_NOTE_PLACE_BYTES);
+    write_bytes(&cursor, bytes, FILE_NOTE_BYTES);
+    write_u64(&cursor, 0);
+    write_u64(&cursor, XXH3_64bits_withSeed(at, NOTE_CHECKED_BYTES, salt));
+}
+
+enum fileheader_note_state fileheader_read_note(const uint8_t *page, enum file_note note,
+                                                uint64_t salt, uint8_t bytes[FILE_NOTE_BYTES])
+{
+    static const uint8_t none[FILE_NOTE_PLACE_BYTES];
+    const uint8_t *at = page + fileheader_note_offset(note);
+    memset(bytes, 0, FILE_NOTE_BYTES);
+    if (memcmp(at, none, sizeof none) == 0)
+        return FILEHEADER_NOTE_ABSENT;
+    struct read_cursor cursor = read_cursor(at + NOTE_CHECKED_BYTES, 8);
+    if (read_u64(&cursor) != XXH3_64bits_withSeed(at, NOTE_CHECKED_BYTES, salt))
+        return FILEHEADER_NOTE_DAMAGED;
+    memcpy(bytes, at, FILE_NOTE_BYTES);
+    return FILEHEADER_NOTE_VALID;
 }

@@ -16,10 +16,17 @@
  *      512   32 progress, slot 0     (each in a disk sector of its own, so that a power cut in the
  *     1024   32 progress, slot 1      middle of a write can spoil one at most)
  *
+ *     1536   32 note: the boot of the machine that the file was last opened for writing in
+ *     2048   32 note: in data.0000: the key of the index's hash
+ *
  *   progress:  0  8 sequence: slot number = sequence % 2; the valid slot with the higher one counts
  *              8  8 synced_offset: every byte before it was on disk when this was written
  *             16  8 version_floor: no version up to it may be given to a new write
  *             24  8 checksum over bytes 0 .. 23, seeded with the salt
+ *   note:      0 16 what is noted
+ *             16  8 zero
+ *             24  8 checksum over bytes 0 .. 23, seeded with the salt
+ *   A note of zeros was never made: files of older versions have none.
  *
  * The first record is at FILE_HEADER_BYTES.
  */
@@ -87,5 +94,26 @@ uint32_t fileheader_progress_offset(const struct file_progress *progress);
 
 /* The newer valid slot; false if there is none. */
 bool fileheader_read_progress(const uint8_t *page, uint64_t salt, struct file_progress *progress);
+
+/* What is noted once, or rarely. */
+enum file_note { FILE_NOTE_BOOT, FILE_NOTE_HASH_KEY };
+#define FILE_NOTE_BYTES 16u /* of what is noted */
+
+enum fileheader_note_state {
+    FILEHEADER_NOTE_ABSENT,
+    FILEHEADER_NOTE_VALID,
+    FILEHEADER_NOTE_DAMAGED
+};
+
+void fileheader_write_note(uint8_t *page, enum file_note note, uint64_t salt,
+                           const uint8_t bytes[FILE_NOTE_BYTES]);
+
+/* `bytes` are zeros unless the note is valid. */
+enum fileheader_note_state fileheader_read_note(const uint8_t *page, enum file_note note,
+                                                uint64_t salt, uint8_t bytes[FILE_NOTE_BYTES]);
+
+/* Where the note is in the page, and how much of it. */
+#define FILE_NOTE_PLACE_BYTES 32u
+uint32_t fileheader_note_offset(enum file_note note);
 
 #endif

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -128,6 +130,46 @@ static void system_forget(int fd, void *at, size_t size, off_t offset)
     posix_fadvise(fd, offset, 0, POSIX_FADV_DONTNEED);
 }
 
+#define BOOT_ID_PATH  "/proc/sys/kernel/random/boot_id" /* 32 hexadecimal digits, and hyphens */
+#define BOOT_ID_BYTES 16u
+
+static pthread_once_t boot_id_once = PTHREAD_ONCE_INIT;
+static uint8_t boot_id[BOOT_ID_BYTES];
+
+static int hex_digit(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *found = c != '\0' ? strchr(digits, c) : NULL;
+    return found ? (int)(found - digits) : -1;
+}
+
+static void read_boot_id(void)
+{
+    char text[64] = "";
+    int fd = system_open_at(AT_FDCWD, BOOT_ID_PATH, O_RDONLY, 0);
+    if (fd < 0)
+        return;
+    if (system_read_at(fd, text, sizeof text - 1, 0) > 0) {
+        unsigned digits = 0;
+        for (const char *at = text; *at != '\0' && digits < 2 * BOOT_ID_BYTES; at++) {
+            int digit = hex_digit(*at);
+            if (digit < 0)
+                continue;
+            boot_id[digits / 2] = (uint8_t)(boot_id[digits / 2] << 4 | digit);
+            digits++;
+        }
+        if (digits < 2 * BOOT_ID_BYTES)
+            memset(boot_id, 0, sizeof boot_id);
+    }
+    close(fd);
+}
+
+static void system_boot_id(uint8_t id[16])
+{
+    pthread_once(&boot_id_once, read_boot_id);
+    memcpy(id, boot_id, sizeof boot_id);
+}
+
 const struct fileio fileio_system = {
     .open_at = system_open_at,
     .allocate = system_allocate,
@@ -143,6 +185,7 @@ const struct fileio fileio_system = {
     .unmap = munmap,
     .populate = system_populate,
     .forget = system_forget,
+    .boot_id = system_boot_id,
 };
 
 const struct fileio *fileio = &fileio_system;

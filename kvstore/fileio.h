@@ -56,6 +56,10 @@ struct fileio {
      * mapping (NULL: it has none), of which `size` bytes may have been touched: mapped pages would
      * stay. As far as the file system plays along (one without a disk does not). */
     void (*forget)(int fd, void *at, size_t size, off_t offset);
+
+    /* A number of the boot that the machine is in, another after each; zeros: the system does not
+     * tell. It is read once. */
+    void (*boot_id)(uint8_t id[16]);
 };
 
 /* The table in use. Replaced only by tests, before a store is opened or between calls. */

@@ -73,6 +73,7 @@ static enum kv_status write_header(struct logfile *log, const char *name, uint64
     uint8_t page[FILE_HEADER_BYTES] = {0};
     uint8_t *header = log->map ? log->map : page;
     fileheader_write_identity(header, &log->identity);
+    boot_note(header, log->identity.salt);
     if (put_header(log, header, FILE_HEADER_BYTES, 0) != 0 ||
         logfile_note_progress(log, FILE_HEADER_BYTES, version_floor) != 0)
         return kv_error_set_errno(error, "%s: can not write the header", name);
@@ -97,6 +98,7 @@ static enum kv_status fill_new_file(struct logfile *log, enum kvstore_io io, con
     enum kv_status status = make_accessible(log, io, identity->datafiles, name, error);
     if (status != KV_OK)
         return status;
+    log->boot = BOOT_THIS;
     log->identity = *identity;
     log->tail = FILE_HEADER_BYTES;
     return write_header(log, name, version_floor, error);
@@ -140,6 +142,7 @@ static enum kv_status check_header(struct logfile *log, const uint8_t *page, con
         return kv_error_set(error, KV_CORRUPT,
                             "%s: both copies of the synced offset are damaged (offset 512, 1024)",
                             name);
+    log->boot = boot_noted(page, log->identity.salt);
     return KV_OK;
 }
 
@@ -199,9 +202,8 @@ void logfile_close(struct logfile *log)
     log->fd = -1;
 }
 
-/* Any bytes of the file, in the mapping or the window. */
-static const uint8_t *bytes_at(const struct logfile *log, enum window window, uint64_t offset,
-                               uint64_t size)
+const uint8_t *logfile_bytes(const struct logfile *log, enum window window, uint64_t offset,
+                             uint64_t size)
 {
     return log->map ? log->map + offset
                     : window_read(window, log->fd, offset, size, log->allocated_bytes);
@@ -329,32 +331,8 @@ bool logfile_is_end(const struct logfile *log, uint64_t offset)
     struct record record;
     uint64_t size_bytes;
     logfile_begin(log, WINDOW_VISIT);
-    const uint8_t *at = bytes_at(log, WINDOW_VISIT, offset, size);
+    const uint8_t *at = logfile_bytes(log, WINDOW_VISIT, offset, size);
     return at && record_parse(at, left, &record, &size_bytes) == RECORD_END;
-}
-
-static bool is_zero(const uint8_t *bytes, uint64_t size)
-{
-    return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
-}
-
-enum kv_status logfile_find_remains(const struct logfile *log, uint64_t *end)
-{
-    *end = log->tail;
-    logfile_begin(log, WINDOW_WALK);
-    for (uint64_t at = log->tail; at < log->allocated_bytes;) {
-        uint64_t size = at_most(log->allocated_bytes - at, PAGE_BYTES);
-        const uint8_t *bytes = bytes_at(log, WINDOW_WALK, at, size);
-        if (!bytes)
-            return kv_status_from_errno(errno);
-        uint64_t used = is_zero(bytes, size) ? 0 : size;
-        while (used > 0 && bytes[used - 1] == 0)
-            used--;
-        if (used > 0)
-            *end = at + used;
-        at += size;
-    }
-    return KV_OK;
 }
 
 void logfile_prefetch(const struct logfile *log, uint64_t offset)
@@ -397,4 +375,15 @@ int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t 
     log->progress
         .sequence--; /* what is now in this slot nobody knows: the next note goes there too */
     return -1;
+}
+
+int logfile_note_boot(struct logfile *log)
+{
+    uint8_t page[FILE_HEADER_BYTES];
+    uint8_t *header = log->map ? log->map : page;
+    boot_note(header, log->identity.salt);
+    uint32_t at = fileheader_note_offset(FILE_NOTE_BOOT);
+    if (put_header(log, header + at, FILE_NOTE_PLACE_BYTES, at) != 0)
+        return -1;
+    return log->boot == BOOT_UNKNOWN ? logfile_sync(log) : 0;
 }

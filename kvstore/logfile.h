@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "kvstore/boot.h"
 #include "kvstore/fileheader.h"
 #include "kvstore/kvstore.h"
 #include "kvstore/record.h"
@@ -44,6 +45,7 @@ struct logfile {
     uint8_t *bundle;          /* NULL: none is open (logtail.h) */
     uint64_t bundle_from;     /* where what is in it belongs */
     struct verified verified;
+    enum boot boot; /* that it was written in, as was noted before this open */
     struct file_identity identity;
     struct file_progress progress;
 };
@@ -98,8 +100,10 @@ bool logfile_holds(const struct logfile *log, enum window window, uint64_t offse
 /* Is there nothing, zeros, at the offset, which is not beyond what is allocated? */
 bool logfile_is_end(const struct logfile *log, uint64_t offset);
 
-/* The end of the last byte after the tail that is not zero; the tail if there is none. KV_IO ... */
-enum kv_status logfile_find_remains(const struct logfile *log, uint64_t *end);
+/* `size` bytes of the file that are allocated, in the mapping or the window; NULL and errno: they can
+ * not be read. */
+const uint8_t *logfile_bytes(const struct logfile *log, enum window window, uint64_t offset,
+                             uint64_t size);
 
 /* Asks for the first cache lines of the record at an offset below the tail, without waiting for them. */
 void logfile_prefetch(const struct logfile *log, uint64_t offset);
@@ -117,5 +121,10 @@ int logfile_sync(const struct logfile *log);
  * with a later sync, so never before what it speaks of. -1 and errno: it could not be written
  * (never with a mapping); log->progress has it all the same, and the next note repeats it. */
 int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t version_floor);
+
+/* Notes the boot in the header of a file that is about to be written to. After an older version,
+ * which noted none, it is on disk before the first record is: else a power cut could leave records
+ * and no note. -1 and errno. */
+int logfile_note_boot(struct logfile *log);
 
 #endif

@@ -141,6 +141,8 @@ enum kv_status logtail_cut(struct logfile *log, uint64_t tail)
 void logtail_claim_room(struct logfile *log)
 {
     uint64_t from = log->tail / PAGE_BYTES * PAGE_BYTES;
+    /* More room than files are given was never allocated: it is a hole. */
+    log->allocated_bytes = at_most(log->allocated_bytes, log->tail + 2 * GROWTH_MAX_BYTES);
     if (fileio->allocate(log->fd, (off_t)from, (off_t)(log->allocated_bytes - from)) != 0)
         log->allocated_bytes = log->tail;
 }

@@ -10,6 +10,7 @@
 #include "kvstore/fileio.h"
 #include "kvstore/keyhash.h"
 #include "kvstore/logtail.h"
+#include "kvstore/remains.h"
 
 /* Brings the index up to date with one record of the log. */
 static enum kv_status adopt(struct generation *generation, const struct record *record,
@@ -78,6 +79,48 @@ static enum kv_status report_damage(const struct logfile *log, const char *name,
         log->progress.synced_offset);
 }
 
+static const char *hole_reason(const struct logfile *log)
+{
+    return log->boot == BOOT_THIS
+               ? "the machine has not been started again since they were written, so that this is "
+                 "no torn tail but damage, or the store was copied while a daemon wrote to it"
+               : "whether the machine has been started again since they were written, which could "
+                 "leave that, is not known: an older version wrote them";
+}
+
+static enum kv_status report_hole(const struct logfile *log, const char *name,
+                                  const struct remains *remains, struct kv_error *error)
+{
+    return kv_error_set(error, KV_CORRUPT,
+                        "%s: damaged at offset %" PRIu64 ": no valid record, but %" PRIu64
+                        " intact records follow from offset %" PRIu64 " on; %s",
+                        name, log->tail, remains->intact, remains->first_intact_at,
+                        hole_reason(log));
+}
+
+/* Intact records behind a gap that a power cut may have left: the log ends at the gap all the same,
+ * as its records may build on each other, but they are kept. */
+static enum kv_status keep_remains(const struct logfile *log, int dir_fd, const char *dir,
+                                   const struct remains *remains, struct kv_error *error)
+{
+    struct file_name name = file_name(log->identity.number, FILE_LOG);
+    char kept[REMAINS_NAME_BYTES];
+    if (!log->writable) {
+        log_warn("%s/%s: %" PRIu64 " intact records behind the torn place at offset %" PRIu64
+                 " are ignored",
+                 dir, name.text, remains->intact, log->tail);
+        return KV_OK;
+    }
+    enum kv_status status = remains_keep(log, remains, dir_fd, kept, error);
+    if (status == KV_OK)
+        log_warn("%s/%s: the machine stopped while it was written to: %" PRIu64
+                 " intact records behind the torn place at offset %" PRIu64
+                 " were not yet known to be on disk; they are cut off, and kept in %s/%s, which "
+                 "kvcheck --dump reads as %s of a directory of its own",
+                 dir, name.text, remains->intact, log->tail, dir, kept, name.text);
+    return status;
+}
+
 /* Makes the log writable from its tail on, with nothing left behind it that could ever be taken for
  * a record, and what was recovered durable. */
 static enum kv_status settle(struct generation *generation, const char *name,
@@ -103,7 +146,7 @@ static enum kv_status settle(struct generation *generation, const char *name,
     return KV_OK;
 }
 
-static enum kv_status recover_by_reading(struct generation *generation, const char *dir,
+static enum kv_status recover_by_reading(struct generation *generation, int dir_fd, const char *dir,
                                          struct recovery *recovery, struct kv_error *error)
 {
     struct logfile *log = &generation->log;
@@ -122,12 +165,18 @@ static enum kv_status recover_by_reading(struct generation *generation, const ch
     if (log->tail < log->progress.synced_offset)
         return report_damage(log, name.text, verdict, error);
 
-    uint64_t end_of_remains;
-    status = logfile_find_remains(log, &end_of_remains);
+    struct remains remains;
+    status = remains_find(log, &remains);
     if (status != KV_OK)
         return kv_error_set(error, status, "%s: the log can not be read after offset %" PRIu64,
                             name.text, log->tail);
-    recovery->cut_bytes = end_of_remains - log->tail;
+    if (remains.intact > 0 && log->boot != BOOT_EARLIER)
+        return report_hole(log, name.text, &remains, error);
+    if (remains.intact > 0)
+        status = keep_remains(log, dir_fd, dir, &remains, error);
+    if (status != KV_OK)
+        return status;
+    recovery->cut_bytes = remains.end - log->tail;
     if (recovery->cut_bytes > 0)
         log_warn("%s/%s: torn tail at offset %" PRIu64 ": %" PRIu64 " bytes %s", dir, name.text,
                  log->tail, recovery->cut_bytes, log->writable ? "cut off" : "ignored");
@@ -145,7 +194,7 @@ static enum kv_status recover(struct generation *generation, int dir_fd, const c
                             log->progress.version_floor);
     recovery->from_checkpoint = checkpoint_load(generation, dir_fd);
     if (!recovery->from_checkpoint)
-        return recover_by_reading(generation, dir, recovery, error);
+        return recover_by_reading(generation, dir_fd, dir, recovery, error);
     if (log->writable)
         logtail_claim_room(log);
     return KV_OK;
@@ -154,7 +203,11 @@ static enum kv_status recover(struct generation *generation, int dir_fd, const c
 enum kv_status recovery_run(struct generation *generation, int dir_fd, const char *dir,
                             struct recovery *recovery, struct kv_error *error)
 {
+    struct logfile *log = &generation->log;
     *recovery = (struct recovery){0};
     enum kv_status status = recover(generation, dir_fd, dir, recovery, error);
+    if (status == KV_OK && log->writable && logfile_note_boot(log) != 0)
+        status = kv_error_set_errno(error, "%s: can not write the header",
+                                    file_name(log->identity.number, FILE_LOG).text);
     return status == KV_OK ? KV_OK : recovery_explain(dir, status, error);
 }

@@ -198,7 +198,7 @@ static void report_gap(void *context, const struct walk_step *step)
             gap->salvage->report->dir, gap->file, step->offset, step->offset + step->size_bytes,
             step->size_bytes,
             step->kind == WALK_TORN ? " of a torn tail, never acknowledged as on disk" : "");
-    if (step->kind == WALK_DAMAGE)
+    if (step->kind != WALK_TORN)
         gap->salvage->report->damages++;
     gap->salvage->lost_bytes += step->size_bytes;
 }

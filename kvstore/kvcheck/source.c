@@ -11,6 +11,7 @@
 
 #include "common/cursor.h"
 #include "kvstore/fileio.h"
+#include "kvstore/holes.h"
 #include "kvstore/kvcheck/walk.h"
 #include "kvstore/logfile.h"
 
@@ -31,16 +32,30 @@ static void end_on_disk_error(int signal_number)
     _exit(4);
 }
 
-static uint64_t find_used_bytes(const struct source *source)
+/* Where the bytes of [from, to) begin to be zeros; `from` if all are. */
+static uint64_t end_of_use(const struct source *source, uint64_t from, uint64_t to)
 {
     static const uint8_t zeros[4096];
-    uint64_t end = source->size_bytes;
-    while (end >= sizeof zeros &&
+    uint64_t end = to;
+    while (end - from >= sizeof zeros &&
            memcmp(source->map + end - sizeof zeros, zeros, sizeof zeros) == 0)
         end -= sizeof zeros;
-    while (end > 0 && source->map[end - 1] == 0)
+    while (end > from && source->map[end - 1] == 0)
         end--;
     return end;
+}
+
+static uint64_t find_used_bytes(const struct source *source)
+{
+    uint64_t used_bytes = 0;
+    struct stretch_of_data data;
+    for (uint64_t at = 0; holes_next_data(source->fd, at, source->size_bytes, &data);
+         at = data.to) {
+        uint64_t end = end_of_use(source, data.from, data.to);
+        if (end > data.from)
+            used_bytes = end;
+    }
+    return used_bytes;
 }
 
 /* A salt is right if some record is valid with it: one in 2^32 wrong ones passes a record. */
@@ -117,6 +132,8 @@ static enum kv_status read_identity(struct source *source, int dir_fd, uint32_t 
 static void read_progress(struct source *source)
 {
     struct file_progress progress;
+    if (source->header != SOURCE_HEADER_LOST)
+        source->boot = boot_noted(source->map, source->identity.salt);
     source->progress_sound =
         source->header != SOURCE_HEADER_LOST &&
         fileheader_read_progress(source->map, source->identity.salt, &progress) &&
@@ -127,10 +144,10 @@ static void read_progress(struct source *source)
                            : (struct file_progress){.synced_offset = FILE_HEADER_BYTES};
 }
 
-static enum kv_status map_file(struct source *source, int fd, struct kv_error *error)
+static enum kv_status map_file(struct source *source, struct kv_error *error)
 {
     struct stat facts;
-    if (fstat(fd, &facts) != 0)
+    if (fstat(source->fd, &facts) != 0)
         return kv_error_set_errno(error, "%s: can not read the file's size", source->name.text);
     if (!S_ISREG(facts.st_mode))
         return kv_error_set(error, KV_IO, "%s: not a regular file", source->name.text);
@@ -141,7 +158,7 @@ static enum kv_status map_file(struct source *source, int fd, struct kv_error *e
             source->name.text, source->size_bytes, LOGFILE_MAX_BYTES);
     if (source->size_bytes == 0)
         return KV_OK;
-    void *map = fileio->map(source->size_bytes, PROT_READ, fd);
+    void *map = fileio->map(source->size_bytes, PROT_READ, source->fd);
     if (map == MAP_FAILED)
         return kv_error_set_errno(error, "%s: can not map the file", source->name.text);
     source->map = map;
@@ -153,15 +170,16 @@ enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
                            struct kv_error *error)
 {
     *source = (struct source){.name = file_name(number, FILE_LOG), .header = SOURCE_HEADER_LOST};
-    int fd = fileio->open_at(dir_fd, source->name.text, O_RDONLY | O_NOFOLLOW, 0);
-    if (fd < 0 && errno == ENOENT)
+    source->fd = fileio->open_at(dir_fd, source->name.text, O_RDONLY | O_NOFOLLOW, 0);
+    if (source->fd < 0 && errno == ENOENT)
         return kv_error_set(error, KV_NOT_FOUND, "%s: no such file", source->name.text);
-    if (fd < 0)
+    if (source->fd < 0)
         return kv_error_set_errno(error, "%s: can not open the file", source->name.text);
-    enum kv_status status = map_file(source, fd, error);
-    close(fd);
-    if (status != KV_OK)
+    enum kv_status status = map_file(source, error);
+    if (status != KV_OK) {
+        source_close(source);
         return status;
+    }
 
     source->used_bytes = find_used_bytes(source);
     source->progress.synced_offset = FILE_HEADER_BYTES;
@@ -177,4 +195,7 @@ void source_close(struct source *source)
     if (source->map)
         fileio->unmap((void *)(uintptr_t)source->map, source->size_bytes);
     source->map = NULL;
+    if (source->fd >= 0)
+        close(source->fd);
+    source->fd = -1;
 }

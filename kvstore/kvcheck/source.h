@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "kvstore/boot.h"
 #include "kvstore/fileheader.h"
 
 enum source_header {
@@ -19,10 +20,12 @@ enum source_header {
 
 struct source {
     struct file_name name;
+    int fd;
     const uint8_t *map; /* NULL if the file is empty */
     uint64_t size_bytes;
     enum source_header header;
     struct file_identity identity;
+    enum boot boot;
     bool progress_sound;
     struct file_progress progress; /* synced_offset is FILE_HEADER_BYTES if not sound */
     uint64_t used_bytes;           /* where the zeros begin that last to the end of the file */

@@ -91,12 +91,15 @@ enum kv_status survey_run(struct survey *survey, const struct source *source,
         bool misplaced = step.kind == WALK_RECORD && is_misplaced(layout, source, &step.record);
         if (step.kind == WALK_RECORD) {
             survey->after_damage += survey->damaged_bytes + survey->torn_bytes > 0;
+            survey->after_hole += survey->hole_at != 0;
             if (take_record(survey, &step) != KV_OK)
                 return KV_NO_MEMORY;
         } else if (step.kind == WALK_DAMAGE) {
             survey->damaged_bytes += step.size_bytes;
         } else {
             survey->torn_bytes += step.size_bytes;
+            if (step.kind == WALK_HOLE && survey->hole_at == 0)
+                survey->hole_at = step.offset;
         }
         survey->misplaced += misplaced;
         if (observer && (misplaced || step.kind != WALK_RECORD))

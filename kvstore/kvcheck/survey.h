@@ -26,7 +26,9 @@ struct survey {
     uint64_t record_bytes;  /* of all */
     uint64_t max_version;
     uint64_t damaged_bytes;
-    uint64_t torn_bytes;
+    uint64_t torn_bytes;   /* of gaps at or after the synced offset */
+    uint64_t hole_at;      /* the first of those that intact records follow; 0: there is none */
+    uint64_t after_hole;   /* these records */
     uint64_t after_damage; /* records found behind the first gap of any kind */
     uint64_t misplaced;    /* keys that belong in another data file */
     uint64_t skipped;      /* struct walk */

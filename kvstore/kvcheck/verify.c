@@ -36,12 +36,41 @@ static void report_step(void *context, const struct walk_step *step)
     else if (step->kind == WALK_TORN)
         report_finding(check->report, REMEDY_NONE, name, step->offset,
                        "torn tail: %" PRIu64 " bytes written after the last sync are no valid "
-                       "record; the next open cuts the file here",
+                       "record, and none follows; the next open cuts them off",
                        step->size_bytes);
-    else
+    else if (step->kind == WALK_DAMAGE)
         report_finding(check->report, REMEDY_SALVAGE, name, step->offset,
                        "%" PRIu64 " bytes hold %s", step->size_bytes,
                        step->all_zero ? "only zeros where records should be" : "no valid record");
+    /* WALK_HOLE: report_hole, when it is known what follows. */
+}
+
+/* What may have left the hole. */
+static const char *hole_reason(enum boot boot)
+{
+    switch (boot) {
+    case BOOT_THIS:
+        return "the machine has not been started again since they were written, so that this is "
+               "damage, or the store was copied while a daemon wrote to it; serverk refuses the "
+               "file";
+    case BOOT_EARLIER:
+        return "they were written after the last noted sync: a power cut leaves that, or a copy "
+               "made while a daemon wrote; the next open for writing cuts them off and keeps them "
+               "in a file of their own";
+    case BOOT_UNKNOWN:
+        break;
+    }
+    return "whether the machine has been started again since they were written, which could leave "
+           "that, is not known; serverk refuses the file";
+}
+
+static void report_hole(const struct source *source, const struct survey *survey,
+                        struct report *report)
+{
+    if (survey->hole_at != 0)
+        report_finding(report, REMEDY_SALVAGE, source->name.text, survey->hole_at,
+                       "no valid record, but %" PRIu64 " intact records follow: %s",
+                       survey->after_hole, hole_reason(source->boot));
 }
 
 /* "none", "ok" or "stale", or damage: it matches its log and yet says something else. */
@@ -118,11 +147,7 @@ static enum kv_status check_file(int dir_fd, const struct layout *layout, uint32
     if (row->survey.max_version >= RECOVERY_VERSION_LIMIT)
         report_finding(report, REMEDY_SALVAGE, row->name.text, FILE_HEADER_BYTES,
                        "a record has the impossible version %" PRIu64, row->survey.max_version);
-    if (row->survey.torn_bytes > 0 && row->survey.after_damage > 0)
-        report_finding(report, REMEDY_NONE, row->name.text, source.progress.synced_offset,
-                       "%" PRIu64 " intact records lie behind a damaged place; only --salvage "
-                       "keeps them",
-                       row->survey.after_damage);
+    report_hole(&source, &row->survey, report);
     row->file_bytes = source.size_bytes;
     row->synced_bytes = source.progress.synced_offset;
     row->damaged = report->damages > damages_before;

@@ -1,6 +1,8 @@
 #include "kvstore/kvcheck/walk.h"
 
+#include "kvstore/holes.h"
 #include "kvstore/kvstore.h"
+#include "kvstore/sizes.h"
 
 /* In a gap each candidate costs a checksum over as many bytes as its header claims. A value full of
  * what looks like headers of huge records could make that quadratic; so the bytes checked may be no
@@ -40,22 +42,54 @@ static bool resynchronises_at(struct walk *walk, uint64_t offset, struct walk_st
     return read_at(walk, offset, step) == RECORD_VALID;
 }
 
-/* The place of the next valid record after `offset`, or where there can be none any more. */
-static uint64_t find_next_record(struct walk *walk, uint64_t offset)
+/* The first place at or after `offset` where a record may begin: none does in a hole, but for the
+ * 8 bytes before its end, which a checksum and a size of zeros would be. `data_end` is the end of
+ * the stretch of data that was found last. */
+static uint64_t skip_hole(const struct walk *walk, uint64_t offset, uint64_t *data_end)
 {
-    struct walk_step found;
-    for (offset += RECORD_ALIGNMENT; offset < walk->source->used_bytes; offset += RECORD_ALIGNMENT)
-        if (resynchronises_at(walk, offset, &found))
-            return offset;
-    return offset;
+    struct stretch_of_data data;
+    if (offset < *data_end)
+        return offset;
+    if (!holes_next_data(walk->source->fd, offset, walk->source->used_bytes, &data))
+        return walk->source->used_bytes;
+    *data_end = data.to;
+    return at_least(offset, data.from / RECORD_ALIGNMENT * RECORD_ALIGNMENT - RECORD_ALIGNMENT);
 }
 
-static bool is_zero(const uint8_t *at, uint64_t size)
+/* The place of the next valid record after `offset`; false: there is none. */
+static bool find_next_record(struct walk *walk, uint64_t *offset)
 {
-    for (uint64_t i = 0; i < size; i++)
-        if (at[i] != 0)
-            return false;
+    struct walk_step found;
+    uint64_t data_end = 0;
+    for (uint64_t at = *offset + RECORD_ALIGNMENT; at < walk->source->used_bytes;
+         at += RECORD_ALIGNMENT) {
+        at = skip_hole(walk, at, &data_end);
+        if (at < walk->source->used_bytes && resynchronises_at(walk, at, &found)) {
+            *offset = at;
+            return true;
+        }
+    }
+    *offset = round_up(walk->source->used_bytes, RECORD_ALIGNMENT);
+    return false;
+}
+
+/* What the file system keeps nothing of is not looked at. */
+static bool is_zero(const struct source *source, uint64_t from, uint64_t size)
+{
+    struct stretch_of_data data;
+    uint64_t end = from + size;
+    for (; holes_next_data(source->fd, from, end, &data); from = data.to)
+        for (uint64_t at = data.from; at < data.to; at++)
+            if (source->map[at] != 0)
+                return false;
     return true;
+}
+
+static enum walk_kind gap_kind(const struct walk *walk, uint64_t start, bool record_follows)
+{
+    if (start < walk->source->progress.synced_offset)
+        return WALK_DAMAGE;
+    return record_follows ? WALK_HOLE : WALK_TORN;
 }
 
 /* From the walk's offset, where no record is, to where one is or the log ends. */
@@ -67,16 +101,17 @@ static bool give_gap(struct walk *walk, struct walk_step *step)
     if (start >= source->used_bytes && start >= synced)
         return false;
 
-    uint64_t end = start < source->used_bytes ? find_next_record(walk, start) : synced;
-    if (end >= source->used_bytes && end < synced)
+    uint64_t end = start;
+    bool record_follows = start < source->used_bytes && find_next_record(walk, &end);
+    if (!record_follows && end < synced)
         end = synced;
-    step->kind = start < synced ? WALK_DAMAGE : WALK_TORN;
     if (start < synced && synced < end)
         end = synced;
+    step->kind = gap_kind(walk, start, record_follows);
     step->offset = start;
     step->size_bytes = end - start;
     uint64_t there = start < source->size_bytes ? source->size_bytes - start : 0;
-    step->all_zero = there >= step->size_bytes && is_zero(source->map + start, step->size_bytes);
+    step->all_zero = there >= step->size_bytes && is_zero(source, start, step->size_bytes);
     walk->offset = end;
     return true;
 }

@@ -16,7 +16,8 @@
 enum walk_kind {
     WALK_RECORD,
     WALK_DAMAGE, /* before the synced offset: something that was on disk is gone */
-    WALK_TORN    /* after it: remains of writes that nobody was promised */
+    WALK_HOLE,   /* at or after it, with intact records behind */
+    WALK_TORN    /* the same with none behind: remains of writes that nobody was promised */
 };
 
 struct walk_step {

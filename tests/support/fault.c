@@ -128,6 +128,11 @@ static void fault_forget(int fd, void *at, size_t size, off_t offset)
     fileio_system.forget(fd, at, size, offset);
 }
 
+static void fault_boot_id(uint8_t id[16])
+{
+    fileio_system.boot_id(id);
+}
+
 static const struct fileio fault_table = {
     .open_at = fault_open_at,
     .allocate = fault_allocate,
@@ -143,6 +148,7 @@ static const struct fileio fault_table = {
     .unmap = fault_unmap,
     .populate = fault_populate,
     .forget = fault_forget,
+    .boot_id = fault_boot_id,
 };
 
 const char *fault_call_name(enum fault_call call)

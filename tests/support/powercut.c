@@ -284,12 +284,22 @@ static int powercut_unlink_at(int dir_fd, const char *name)
     return result;
 }
 
+/* Each time the power is back the machine starts anew. */
+static uint64_t boot_number;
+
+static void powercut_boot_id(uint8_t id[16])
+{
+    memset(id, 1, 16);
+    memcpy(id, &boot_number, sizeof boot_number);
+}
+
 static struct fileio powercut_table;
 
 void powercut_install(const char *dir, uint64_t seed)
 {
     struct stat facts;
     random_seed(&internal_random, seed);
+    boot_number = seed;
     eagerness_percent = disk_some_of(&internal_random, EAGERNESS_PERCENT);
     DIR *listing = opendir(dir);
     require(listing && fstat(dirfd(listing), &facts) == 0, dir);
@@ -312,6 +322,7 @@ void powercut_install(const char *dir, uint64_t seed)
     powercut_table.sync_dir = powercut_sync_dir;
     powercut_table.rename_at = powercut_rename_at;
     powercut_table.unlink_at = powercut_unlink_at;
+    powercut_table.boot_id = powercut_boot_id;
     fileio = &powercut_table;
 }
 

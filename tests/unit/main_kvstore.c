@@ -13,6 +13,7 @@ int main(void)
         suite_kvstore_lock,
         suite_kvstore_fork,
         suite_kvstore_format,
+        suite_kvstore_hole,
         suite_kvstore_damage,
         suite_kvstore_verified,
         suite_kvstore_kvcheck,
