@@ -86,7 +86,7 @@ $(OUT)/libclientk.so: $(OUT)/libclientk.so.$(VERSION)
 	ln -sf $(<F) $@
 
 $(OUT)/serverk: $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a
-	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a -lxxhash -lm
+	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a -lxxhash -lseccomp -lm
 
 $(OUT)/clientk: $(CLIENTK_PROGRAM_OBJ) $(OUT)/libclientk.a
 	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -ledit -lxxhash -lm

@@ -1,21 +1,43 @@
 #include "kvstore/thread.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <time.h>
 
 /* As many as a small machine has CPUs; on a smaller one, they mostly wait for the disk anyway. */
 #define PARALLEL_HELPERS 7
 
+struct beginning {
+    const char *name;
+    void *(*run)(void *);
+    void *argument;
+};
+
+/* A thread names itself: the name of another is written to a file below /proc, which a daemon in a sandbox
+ * may not open. */
+static void *begin(void *argument)
+{
+    struct beginning beginning = *(struct beginning *)argument;
+    free(argument);
+    pthread_setname_np(pthread_self(), beginning.name);
+    return beginning.run(beginning.argument);
+}
+
 int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument)
 {
+    struct beginning *beginning = malloc(sizeof *beginning);
+    if (!beginning)
+        return ENOMEM;
+    *beginning = (struct beginning){name, run, argument};
     sigset_t all, previous;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &previous);
-    int result = pthread_create(thread, NULL, run, argument);
+    int result = pthread_create(thread, NULL, begin, beginning);
     pthread_sigmask(SIG_SETMASK, &previous, NULL);
-    if (result == 0)
-        pthread_setname_np(*thread, name);
+    if (result != 0)
+        free(beginning);
     return result;
 }
 

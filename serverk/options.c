@@ -229,6 +229,18 @@ static bool set_daemon(const char *text, struct server_options *options)
     return options->daemon = true;
 }
 
+static bool parse_sandbox(const char *text, struct server_options *options)
+{
+    options->sandbox = strcmp(text, "on") == 0;
+    return options->sandbox || strcmp(text, "off") == 0;
+}
+
+static bool set_core_dumps(const char *text, struct server_options *options)
+{
+    (void)text;
+    return options->core_dumps = true;
+}
+
 static bool set_check(const char *text, struct server_options *options)
 {
     (void)text;
@@ -295,6 +307,10 @@ static const struct option_row rows[] = {
      "group of the request queues, for --mode 0620"},
     {"daemon", 0, NULL, set_daemon, NULL, "go to the background once ready"},
     {"pidfile", 0, "FILE", parse_pidfile, "a file", "write the pid there; removed at the end"},
+    {"sandbox", 0, "WHETHER", parse_sandbox, "on or off",
+     "on|off: give up other files and system calls (default on)"},
+    {"core-dumps", 0, NULL, set_core_dumps, NULL,
+     "a crash may leave a core file, with values in it"},
     {"check", 0, NULL, set_check, NULL, "check options, limits and store, then exit"},
     {"verbose", 'v', NULL, set_verbose, NULL, "log sessions too"},
     {"version", 'V', NULL, NULL, NULL, "print the version"},
@@ -391,6 +407,7 @@ static void set_defaults(struct server_options *options)
         .max_value_bytes = KVSTORE_DEFAULT_MAX_VALUE_BYTES,
         .mode = 0600,
         .group = (gid_t)-1,
+        .sandbox = true,
     };
 }
 

@@ -58,6 +58,8 @@ struct server_options {
     gid_t group; /* of the request queues; (gid_t)-1: as created */
     bool daemon;
     const char *pidfile; /* NULL: none */
+    bool sandbox;        /* as far as the kernel has one (sandbox.h) */
+    bool core_dumps;     /* a crash may leave a core file, with values in it */
     bool check;
     bool verbose;
 };

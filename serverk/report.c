@@ -131,6 +131,19 @@ static void put_requests_alive(const struct service *service, struct json *json)
     close_object(json);
 }
 
+static void put_sandbox(const struct sandbox *sandbox, struct json *json)
+{
+    begin_member(json, "sandbox");
+    open_object(json);
+    put_text(json, "wanted", sandbox->wanted ? "on" : "off");
+    put_flag(json, "no_new_privileges", sandbox->no_new_privileges);
+    put_flag(json, "syscall_filter", sandbox->syscall_filter);
+    put_number(json, "landlock_abi", (uint64_t)sandbox->landlock_abi);
+    put_flag(json, "files_confined", sandbox->files_confined);
+    put_flag(json, "core_files", sandbox->core_files);
+    close_object(json);
+}
+
 static void put_server(const struct service *service, struct json *json)
 {
     const struct server_options *options = service->options;
@@ -159,6 +172,7 @@ static void put_server(const struct service *service, struct json *json)
     put_number(json, "max_value_bytes", kvstore_max_value_bytes(service->store));
     put_number(json, "replies_waiting_for_sync", commit_waiting(service->commit));
     put_number(json, "large_message_bytes", atomic_load(&service->budget->used_bytes));
+    put_sandbox(&service->sandbox, json);
 }
 
 static void put_operations(const struct service *service, struct json *json)

@@ -159,6 +159,7 @@ static void log_start(const struct service *service)
 {
     const struct server_options *options = service->options;
     char datafiles[32], workers[64], lanes[LANE_PLAN_TEXT_BYTES], interval[16] = "";
+    char sandbox[SANDBOX_TEXT_BYTES];
     if (lanes_shortfall(service->lanes))
         log_warn("%s", lanes_shortfall(service->lanes));
     if (options->allocator != KVSTORE_ALLOCATOR_SYSTEM && options->cache_bytes == 0)
@@ -176,6 +177,7 @@ static void log_start(const struct service *service)
         format_count(kvstore_datafiles(service->store), "data file", datafiles),
         describe_workers(options, workers), lane_plan_describe(lanes_plan(service->lanes), lanes),
         lanes_mode_name(options->lanes), durability_name(options->durability), interval);
+    log_debug("sandbox: %s", sandbox_describe(&service->sandbox, sandbox));
 }
 
 static enum kv_status open_store(struct server *server, struct kv_error *error)
@@ -183,7 +185,8 @@ static enum kv_status open_store(struct server *server, struct kv_error *error)
     struct service *service = &server->service;
     struct kvstore_options options = store_options(service->options);
     struct start_guard *guard;
-    enum kv_status status = start_guard_create(server->control, service->lanes, &guard, error);
+    enum kv_status status =
+        start_guard_create(server->control, service->lanes, server->pidfile, &guard, error);
     if (status != KV_OK)
         return status;
     status = kvstore_open(service->options->dir, &options, &service->store, error);
@@ -194,7 +197,8 @@ static enum kv_status open_store(struct server *server, struct kv_error *error)
 static enum kv_status release(struct server *server, struct kv_error *error);
 
 /* The queues come before the store: without them no new store is made in vain, and clients that come
- * during a long recovery wait for their WELCOME instead of finding no server. */
+ * during a long recovery wait for their WELCOME instead of finding no server. Before the store is read, which
+ * may be hostile, the daemon gives up what it does not need any more: the pid file is open by then. */
 enum kv_status server_start(const struct server_options *options, struct server **result,
                             struct kv_error *error)
 {
@@ -211,12 +215,15 @@ enum kv_status server_start(const struct server_options *options, struct server 
         status = control_create(&server->control, error);
     if (status == KV_OK)
         status = lanes_open(&lanes, &service->lanes, error);
+    if (status == KV_OK && options->pidfile)
+        status = pidfile_create(options->pidfile, &server->pidfile, error);
+    if (status == KV_OK)
+        status =
+            sandbox_enter(options, (int)lanes_queue(service->lanes, 0), &service->sandbox, error);
     if (status == KV_OK)
         status = open_store(server, error);
     if (status == KV_OK)
         status = create_parts(server, error);
-    if (status == KV_OK && options->pidfile)
-        status = pidfile_create(options->pidfile, &server->pidfile, error);
     if (status == KV_OK) {
         leftovers_remove(options->queue);
         status = dispatch_start(service, &server->pool, error);

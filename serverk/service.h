@@ -12,6 +12,7 @@
 #include "serverk/crew.h"
 #include "serverk/lanes.h"
 #include "serverk/options.h"
+#include "serverk/sandbox.h"
 #include "serverk/schedule.h"
 #include "serverk/session.h"
 #include "serverk/statistics.h"
@@ -33,6 +34,7 @@ struct service {
     struct vacancies *vacancies;          /* NULL unless --dispatch thread or process */
     struct schedule *schedule;            /* NULL unless --sched cost */
     struct worker_statistics *statistics; /* dispatch_model_writers blocks */
+    struct sandbox sandbox;               /* what is on of it */
     uint64_t instance;                    /* random: this start of the daemon */
     uint64_t started_ns;
 };

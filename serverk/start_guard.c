@@ -12,6 +12,7 @@
 struct start_guard {
     const struct control *control;
     struct lanes *lanes;
+    struct pidfile *pidfile;
     int over; /* an eventfd */
     pthread_t thread;
 };
@@ -21,6 +22,7 @@ static _Noreturn void end_process(const struct start_guard *guard, int signal_nu
     log_info("signal %d (%s): stopping, before the store was open", signal_number,
              strsignal(signal_number));
     lanes_close(guard->lanes);
+    pidfile_remove(guard->pidfile);
     control_end_process(signal_number);
 }
 
@@ -41,12 +43,13 @@ static void *take_signals(void *argument)
 }
 
 enum kv_status start_guard_create(const struct control *control, struct lanes *lanes,
-                                  struct start_guard **result, struct kv_error *error)
+                                  struct pidfile *pidfile, struct start_guard **result,
+                                  struct kv_error *error)
 {
     struct start_guard *guard = malloc(sizeof *guard);
     if (!guard)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
-    *guard = (struct start_guard){.control = control, .lanes = lanes};
+    *guard = (struct start_guard){.control = control, .lanes = lanes, .pidfile = pidfile};
     guard->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (guard->over < 0) {
         free(guard);

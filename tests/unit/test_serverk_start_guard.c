@@ -50,7 +50,7 @@ static _Noreturn void start_for_ever(int ready)
     struct kv_error error = {0};
     struct lanes *lanes = open_lanes();
     if (!lanes || control_create(&control, &error) != KV_OK ||
-        start_guard_create(control, lanes, &guard, &error) != KV_OK || write(ready, "x", 1) != 1)
+        start_guard_create(control, lanes, NULL, &guard, &error) != KV_OK || write(ready, "x", 1) != 1)
         _exit(1);
     for (;;)
         pause();
@@ -118,7 +118,7 @@ START_TEST(after_the_start_signals_wait_for_who_serves)
     struct lanes *lanes = open_lanes();
     ck_assert_ptr_nonnull(lanes);
     ck_assert_int_eq(control_create(&control, &error), KV_OK);
-    ck_assert_int_eq(start_guard_create(control, lanes, &guard, &error), KV_OK);
+    ck_assert_int_eq(start_guard_create(control, lanes, NULL, &guard, &error), KV_OK);
     start_guard_free(guard);
     ck_assert_int_eq(control_take_signal(control), 0);
     kill(getpid(), SIGTERM);
