@@ -106,6 +106,7 @@ static enum kv_status start_threads(struct pool *pool, struct kv_error *error)
     sigaction(WAKE_SIGNAL, &action, NULL);
     sigset_t all, before;
     sigfillset(&all);
+    sigdelset(&all, SIGSYS); /* syscall_filter */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int result = 0;
     for (unsigned i = 0; i < pool->count && result == 0; i++) {

@@ -71,6 +71,7 @@ static void bound_life(pid_t daemon)
     alarm(REQUEST_PROCESS_LIFE_S);
     sigfillset(&mask);
     sigdelset(&mask, SIGALRM);
+    sigdelset(&mask, SIGSYS);
     sigprocmask(SIG_SETMASK, &mask, NULL);
 }
 
@@ -319,6 +320,7 @@ static enum kv_status start_reaper(struct request_processes *all, struct kv_erro
         return kv_error_set_errno(error, "cannot watch processes");
     sigset_t everything, before;
     sigfillset(&everything);
+    sigdelset(&everything, SIGSYS); /* syscall_filter */
     pthread_sigmask(SIG_SETMASK, &everything, &before);
     int result = pthread_create(&all->thread, NULL, reap_all, all);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -50,7 +50,8 @@ static _Noreturn void start_for_ever(int ready)
     struct kv_error error = {0};
     struct lanes *lanes = open_lanes();
     if (!lanes || control_create(&control, &error) != KV_OK ||
-        start_guard_create(control, lanes, NULL, &guard, &error) != KV_OK || write(ready, "x", 1) != 1)
+        start_guard_create(control, lanes, NULL, &guard, &error) != KV_OK ||
+        write(ready, "x", 1) != 1)
         _exit(1);
     for (;;)
         pause();
