@@ -39,13 +39,13 @@ start_refused "second name" "another name of a file of the daemon's user"
 
 # A stale file that others may read, and one of them has locked.
 as_uid "$daemon_uid" sh -c "echo 1 >'$pidfile'; chmod 644 '$pidfile'"
-attack_as "$hostile_uid" python3 -c '
+attack_as "$hostile_uid" env PATH=/usr/bin:/bin python3 -c '
 import fcntl, sys, time
 stale = open(sys.argv[1])
 fcntl.lockf(stale, fcntl.LOCK_SH)
 print("locked", flush=True)
 time.sleep(600)' "$pidfile"
-wait_until 20 grep -q locked "$MQKV_TEST_DIR/attack.log"
+check_status 0 "another user locks a stale file" wait_until 20 grep -q locked "$MQKV_TEST_DIR/attack.log"
 start_server_as "$daemon_uid" --mode 0622 --pidfile "$pidfile"
 served=$(as_uid "$daemon_uid" "$MQKV_BUILD/clientk" -m "$server_queue" --format json stats server |
     grep -oE '"pid":[0-9]+' | head -n 1)
