@@ -232,7 +232,7 @@ START_TEST(no_room_at_all_names_the_limit)
     struct lanes *lanes;
     struct kv_error error = {0};
     ck_assert_int_eq(lanes_open(&options, &lanes, &error), KV_LIMIT);
-    ck_assert_ptr_nonnull(strstr(error.text, "ulimit -q"));
+    ck_assert_ptr_nonnull(strstr(error.text, "RLIMIT_MSGQUEUE"));
     mqd_t queue;
     ck_assert_int_eq(wire_queue_open(base, true, &queue, NULL, NULL), KV_NO_SERVER);
 }
