@@ -40,7 +40,7 @@ check_equal "" "$("$library_dir/../leftovers" "$other_queue")" "and its queues a
 # Limits
 check_limit() {
     # shellcheck disable=SC2016 # expanded by the inner shell
-    refused 4 "ulimit -q" "too few bytes for queues" bash -c 'ulimit -q 500 && exec "$@"' - \
+    refused 4 "RLIMIT_MSGQUEUE" "too few bytes for queues" bash -c 'ulimit -q 500 && exec "$@"' - \
         "$server_program" -m "$other_queue" -f "$server_dir" "$@"
 }
 check_limit
