@@ -84,6 +84,5 @@ def main():
         print("%d sessions" % malformed_storm(options.queue, options.count, random.Random(options.seed)))
 
 
-
 if __name__ == "__main__":
     sys.exit(main())
