@@ -167,7 +167,7 @@ def exists(key, **fields):
     return operation(EXISTS, key, **fields)
 
 
-def put(key, value, flags=0, **fields):
+def put(key, value=b"", flags=0, **fields):
     return operation(PUT, key, value, flags, **fields)
 
 
@@ -179,11 +179,11 @@ def add(key, delta=1, flags=0, **fields):
     return operation(ADD, key, b"", flags, delta=delta, **fields)
 
 
-def append(key, value, flags=0, **fields):
+def append(key, value=b"", flags=0, **fields):
     return operation(APPEND, key, value, flags, **fields)
 
 
-def exchange(key, value, flags=0, **fields):
+def exchange(key, value=b"", flags=0, **fields):
     return operation(EXCHANGE, key, value, flags, **fields)
 
 
