@@ -144,10 +144,19 @@ class Session:
                     raise
         self.linked = True
         self.hello_fields = dict(depth=self.depth, message_bytes=self.message_bytes) | self.hello_fields
-        if os.fstat(self.server.fd).st_uid != os.geteuid():
-            os.fchmod(self.queue.fd, 0o622)
+        self.let_server_send()
         if lock:
             self.queue.lock()
+
+    def let_server_send(self):
+        server = os.fstat(self.server.fd)
+        if server.st_uid in (os.geteuid(), 0):
+            return
+        try:
+            os.fchown(self.queue.fd, -1, server.st_gid)
+            os.fchmod(self.queue.fd, 0o620)
+        except PermissionError:  # no member of that group
+            os.fchmod(self.queue.fd, 0o622)
 
     def hello(self, **header_fields):
         """The bytes of HELLO."""

@@ -13,7 +13,6 @@ BAD_HELLO = ("operations", "dropped", "bad_hello")
 def names(server):
     for text, fields in (
             ("a name of another form", {"name_bytes": 3}),
-            ("a pid that is not the one in the name", {"pid": os.getpid() + 1}),
             ("pid 0", {"pid": 0}),
             ("pid 2^31", {"pid": 2**31}),
             ("name_bytes 0", {"name_bytes": 0}),
@@ -31,6 +30,30 @@ def names(server):
         equal("n may be 0", "OK", session.one(ping()).name)
     with server.session(number=2**32 - 1) as session:
         equal("n may be 2^32 - 1", "OK", session.one(ping()).name)
+
+
+@section("3.1")
+def proof_of_the_pid(server):
+    session = half_open(server)
+    session.hello_fields["pid"] = os.getppid()
+    check("HELLO with a pid that is not the one in the name is dropped", server.is_dropped(session, session.send_hello, *BAD_HELLO))
+    session.close()
+    session = half_open(server, pid=os.getppid())  # in the name as well
+    hello_is_refused(session, "the pid of another process than the lock's", S.DENIED)
+
+
+def hello_is_refused(session, text, status, **header_fields):
+    session.send_hello(**header_fields)
+    try:
+        session.await_welcome(5)
+        check(f"HELLO with {text} is refused", False, session.welcome)
+    except Refused as refusal:
+        check(f"HELLO with {text} gets REFUSED, {STATUS_NAMES[status]} and a sentence",
+              refusal.status == status and len(refusal.sentence) > 10, refusal)
+    except Timeout:
+        check(f"HELLO with {text} gets REFUSED", False, "no answer")
+    session.close()
+    return session
 
 
 def half_open(server, queue_name=None, **fields):
@@ -110,6 +133,11 @@ def handshake(server):
     again = session.await_welcome()
     equal("a HELLO that comes twice gets the same WELCOME", message.body, again_bytes(session, server))
     check("and the same session", session.session == message.header.session, again)
+    first = session.session
+    session.nonce ^= 1
+    session.send_hello()
+    session.await_welcome()
+    check("a HELLO with another nonce begins another session", session.session != first, session.welcome)
     session.unlink_queue()
     session.open_lanes()
     equal("requests work after the name was unlinked", "OK", session.one(ping()).name)
@@ -148,16 +176,7 @@ def hello_fields(server):
                                 ("reply_depth 0", {"depth": 0}, {}), ("a queue of 127 bytes", {}, {"message_bytes": 127})):
         session = half_open(server, **queue)
         session.hello_fields |= fields
-        session.send_hello()
-        try:
-            session.await_welcome(5)
-            check(f"HELLO with {text} is refused", False, session.welcome)
-        except Refused as refusal:
-            check(f"HELLO with {text} gets REFUSED, BAD_REQUEST and a sentence",
-                  refusal.status == S.BAD_REQUEST and len(refusal.sentence) > 10, refusal)
-        except Timeout:
-            check(f"HELLO with {text} gets REFUSED", False, "no answer")
-        session.close()
+        hello_is_refused(session, text, S.BAD_REQUEST)
     session = half_open(server, depth=2, message_bytes=512)
     session.hello_fields |= {"depth": 10, "message_bytes": 8192}  # more than the queue has
     session.send_hello()
@@ -289,16 +308,9 @@ def versions_of_hello(server):
             check(f"version {version} is refused", False, session.welcome)
         except Refused as refusal:
             check(f"HELLO of version {version} gets UNSUPPORTED and the server's version",
-                  refusal.status == S.UNSUPPORTED and "1" in refusal.sentence, refusal)
+                  refusal.status == S.UNSUPPORTED and "version 1" in refusal.sentence, refusal)
         session.close()
-    session = half_open(server)
-    session.send_hello(flags=4)
-    try:
-        session.await_welcome(5)
-        check("HELLO with flags is refused", False)
-    except Refused as refusal:
-        equal("HELLO with flags gets UNSUPPORTED", S.UNSUPPORTED, refusal.status)
-    session.close()
+    hello_is_refused(half_open(server), "flags", S.UNSUPPORTED, flags=4)
 
 
 @section("5")
