@@ -93,9 +93,10 @@ static enum kv_status allow_places(const struct landlock *landlock,
         {"/dev/mqueue", LANDLOCK_LIST}, /* where leftovers are looked for */
         /* segments of clients, and what dead ones left */
         {"/dev/shm", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_LIST | LANDLOCK_REMOVE},
-        {"/dev/null", LANDLOCK_READ | LANDLOCK_WRITE}, /* --daemon */
-        {"/proc/sys/fs/mqueue", LANDLOCK_READ},        /* limits, for sentences */
-        {"/sys/devices/system/cpu", LANDLOCK_READ},    /* how many there are */
+        {"/dev/null", LANDLOCK_READ | LANDLOCK_WRITE},      /* --daemon */
+        {"/proc/sys/fs/mqueue", LANDLOCK_READ},             /* limits, for sentences */
+        {"/proc/sys/kernel/random/boot_id", LANDLOCK_READ}, /* for headers of data files */
+        {"/sys/devices/system/cpu", LANDLOCK_READ},         /* how many there are */
         {options->core_dumps ? "." : "", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_MAKE},
     };
     enum kv_status status = allow_pidfile(landlock, options->pidfile, error);
