@@ -15,7 +15,7 @@
 struct attachment;
 
 struct clientk {
-    struct settings settings;  /* constant */
+    struct settings settings;  /* constant, once it is connected */
     _Atomic unsigned priority; /* of connections that are yet to be made */
     unsigned fork_generation;  /* constant: of the process that opened it (threads.h) */
     struct channel *channels;  /* channel_count of them; each synchronises itself */

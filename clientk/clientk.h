@@ -60,6 +60,10 @@ struct clientk_options {
     uint8_t priority;        /* of this handle's messages, 0..31: clientk_set_priority */
     bool (*interrupted)(void); /* asked ten times a second by calls that wait, in their threads:
                                   true ends the wait as the timeout would. NULL: never */
+    const char
+        *server_uid; /* uid (number or user name) that the server must have, as the kernel says;
+                               default: $MQKV_SERVER_UID, else any. Another one is KV_DENIED, and is sent
+                               nothing. The handle goes on only with the uid that it met first */
 };
 
 /* Connects (one handshake) and returns the handle. KV_NO_SERVER, KV_DENIED, KV_LIMIT, KV_UNSUPPORTED

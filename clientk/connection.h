@@ -31,6 +31,7 @@ struct connection {
     int pidfd;                          /* of the server; -1: could not be had */
     const struct wire_geometry *reply_ladder;
     struct wire_geometry reply_geometry; /* granted */
+    uid_t server_uid;                    /* as the kernel says of lane 0 */
     struct wire_welcome welcome;
     uint32_t session;
     uint64_t nonce;

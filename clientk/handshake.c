@@ -172,6 +172,27 @@ static enum kv_status await_answer(struct connection *connection, uint64_t deadl
     }
 }
 
+/* Another user may create queues under the names of a server that is not there. */
+static enum kv_status check_server_uid(const struct connection *connection, struct kv_error *error)
+{
+    const struct settings *settings = connection->settings;
+    unsigned uid = connection->server_uid;
+    if (!settings->insists_on_uid || connection->server_uid == settings->server_uid)
+        return KV_OK;
+    if (settings->uid_was_met)
+        return kv_error_set(
+            error, KV_DENIED,
+            "the message queue %s belongs to uid %u now; when this handle was opened "
+            "it was uid %u: another user has taken the name, and was sent nothing "
+            "(clientk doctor tells who; a new handle would go there)",
+            settings->queue, uid, (unsigned)settings->server_uid);
+    return kv_error_set(
+        error, KV_DENIED,
+        "the message queue %s belongs to uid %u, not to uid %u, of which the server "
+        "must be (server_uid, MQKV_SERVER_UID): nothing was sent",
+        settings->queue, uid, (unsigned)settings->server_uid);
+}
+
 /* Opens lane 0 and finds out who serves it. */
 static enum kv_status find_server(struct connection *connection, struct kv_error *error)
 {
@@ -181,6 +202,10 @@ static enum kv_status find_server(struct connection *connection, struct kv_error
     if (status != KV_OK)
         return status;
     connection->bulk_lane = connection->lane;
+    connection->server_uid = wire_queue_uid(connection->lane);
+    status = check_server_uid(connection, error);
+    if (status != KV_OK)
+        return status;
     connection->welcome = (struct wire_welcome){.lane_bytes = lane_geometry.message_bytes};
     pid_t server = 0;
     connection->pidfd = wire_queue_owner_pidfd(connection->lane, &server);
@@ -195,16 +220,36 @@ static enum kv_status find_server(struct connection *connection, struct kv_error
     return KV_OK;
 }
 
+/* Opens one of the session's lanes, which is of the user that lane 0 is of. */
+static enum kv_status open_lane(const struct connection *connection, enum wire_queue_role role,
+                                unsigned number, mqd_t *lane, struct kv_error *error)
+{
+    char name[WIRE_QUEUE_NAME_BYTES];
+    wire_queue_name(name, connection->settings->queue, role, 0, number);
+    mqd_t opened;
+    enum kv_status status = wire_queue_open(name, true, &opened, NULL, error);
+    if (status != KV_OK)
+        return status;
+    uid_t uid = wire_queue_uid(opened);
+    if (uid == connection->server_uid) {
+        *lane = opened;
+        return KV_OK;
+    }
+    connection_close_queue(&opened);
+    return kv_error_set(
+        error, KV_DENIED,
+        "the message queue %s belongs to uid %u, and %s to uid %u: they are not of one "
+        "server, and nothing was sent there",
+        name, (unsigned)uid, connection->settings->queue, (unsigned)connection->server_uid);
+}
+
 /* Opens the session's lanes, in place of lane 0. */
 static enum kv_status open_lanes(struct connection *connection, struct kv_error *error)
 {
     const struct wire_welcome *welcome = &connection->welcome;
-    const char *base = connection->settings->queue;
-    char name[WIRE_QUEUE_NAME_BYTES];
     if (welcome->lane != 0) {
-        wire_queue_name(name, base, WIRE_LANE, 0, welcome->lane);
         mqd_t lane;
-        enum kv_status status = wire_queue_open(name, true, &lane, NULL, error);
+        enum kv_status status = open_lane(connection, WIRE_LANE, welcome->lane, &lane, error);
         if (status != KV_OK)
             return status;
         connection_close_queue(&connection->lane);
@@ -213,8 +258,7 @@ static enum kv_status open_lanes(struct connection *connection, struct kv_error 
     }
     if (welcome->bulk_bytes <= welcome->lane_bytes)
         return KV_OK;
-    wire_queue_name(name, base, WIRE_BULK_LANE, 0, welcome->bulk_lane);
-    return wire_queue_open(name, true, &connection->bulk_lane, NULL, error);
+    return open_lane(connection, WIRE_BULK_LANE, welcome->bulk_lane, &connection->bulk_lane, error);
 }
 
 enum kv_status handshake(struct connection *connection, uint64_t deadline_ms,

@@ -1,10 +1,12 @@
 #include "clientk/settings.h"
 
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/parse.h"
 #include "wire/message.h"
 
 #define DEFAULT_COMBINE_ABOVE  8u
@@ -58,6 +60,36 @@ enum kv_status settings_check_priority(unsigned priority, struct kv_error *error
                         WIRE_MAX_PRIORITY);
 }
 
+/* The uid of a user name; false: nobody has that name. */
+static bool uid_of_name(const char *name, uid_t *uid)
+{
+    char buffer[4096];
+    struct passwd entry, *found = NULL;
+    if (getpwnam_r(name, &entry, buffer, sizeof buffer, &found) != 0 || !found)
+        return false;
+    *uid = entry.pw_uid;
+    return true;
+}
+
+static enum kv_status read_server_uid(struct settings *settings,
+                                      const struct clientk_options *options, struct kv_error *error)
+{
+    const char *text = options->server_uid ? options->server_uid : environment("MQKV_SERVER_UID");
+    uint64_t number;
+    if (!text)
+        return KV_OK;
+    settings->insists_on_uid = true;
+    if (parse_u64(text, 0, UINT32_MAX - 1, &number))
+        settings->server_uid = (uid_t)number;
+    else if (!uid_of_name(text, &settings->server_uid))
+        return kv_error_set(
+            error, KV_USAGE,
+            "server uid \"%.40s\": it must be a number or the name of a user of this "
+            "machine",
+            text);
+    return KV_OK;
+}
+
 enum kv_status settings_read(struct settings *settings, const struct clientk_options *options,
                              struct kv_error *error)
 {
@@ -80,6 +112,8 @@ enum kv_status settings_read(struct settings *settings, const struct clientk_opt
                             queue);
     snprintf(settings->queue, sizeof settings->queue, "%s", queue);
 
+    if (read_server_uid(settings, options, error) != KV_OK)
+        return KV_USAGE;
     const char *spin = options->spin ? options->spin : "auto";
     if (!wire_spin_parse(spin, &settings->spin))
         return kv_error_set(error, KV_USAGE,

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "clientk/clientk.h"
 #include "common/error.h"
@@ -23,7 +24,10 @@ struct settings {
     bool repeat_writes;
     bool fail_fast, fail_fast_open;
     bool (*interrupted)(void); /* NULL: calls wait until their timeout */
-    bool no_segment;           /* MQKV_NO_SEGMENT=1: big values go in pieces */
+    /* The uid that the server must have: it was asked for, or a server of that uid was met first. */
+    bool insists_on_uid, uid_was_met;
+    uid_t server_uid;
+    bool no_segment; /* MQKV_NO_SEGMENT=1: big values go in pieces */
 };
 
 /* Whether whoever uses the handle wants waits to end now. Not for each look at a queue: it is the

@@ -15,6 +15,7 @@ enum kv_status context_open_client(const struct context *context, bool patient,
                                       .repeat_writes = true,
                                       .interrupted = interrupt_pending,
                                       .spin = context->settings.spin,
+                                      .server_uid = context->settings.server_uid,
                                       .priority = (uint8_t)context->settings.priority};
     interrupt_catch();
     enum kv_status status = clientk_open(&options, client, error);

@@ -15,6 +15,12 @@ const struct option_row settings_options[] = {
      .argument = "NAME",
      .help = "the server's request queue (default $MQKV_QUEUE, else /serverk)",
      .offset = offsetof(struct settings, queue)},
+    {.name = "server-uid",
+     .kind = OPTION_TEXT,
+     .argument = "UID",
+     .help =
+         "talk to a server of this user only: number or name (default $MQKV_SERVER_UID, else any)",
+     .offset = offsetof(struct settings, server_uid)},
     {.name = "timeout",
      .kind = OPTION_DURATION_MS,
      .argument = "MS",

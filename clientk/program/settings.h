@@ -15,6 +15,7 @@ struct settings {
     int format; /* enum output_format */
     bool wait;  /* for a server to come, up to the timeout */
     bool escapes;
+    const char *server_uid; /* NULL: $MQKV_SERVER_UID, else any */
     const char *spin;
     uint64_t priority;
     bool help;
