@@ -72,6 +72,7 @@ struct arrival {
     const struct batch *batch;
     struct read_cursor *body;
     bool repeated;
+    bool any; /* a result was read */
 };
 
 /* Whether an operation that was refused for want of room is worth another try: when it was sent again,
@@ -90,6 +91,13 @@ static void visit_answered(void *context, const struct wire_operation *operation
     struct wire_result result;
     if (wire_get_result(arrival->body, &result) != KV_OK) {
         complete_stopped(traffic, note->tag, operation_writes(operation), KV_IO);
+        return;
+    }
+    /* Left over when the message had used its time; at least the first is executed. */
+    bool left_over = result.status == KV_OVERLOADED && arrival->any;
+    arrival->any = true;
+    if (left_over) {
+        park_or_stop(traffic, operation, note, 0, false);
         return;
     }
     uint64_t value_bytes = result.value.size;

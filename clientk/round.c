@@ -148,10 +148,21 @@ static void take_result(const struct batch *batch, struct request *request, size
         request_refused(request, index, value_bytes);
 }
 
+/* The operation was left over when the message had used its time: it and those behind it are due again.
+ * The result of one that was refused before stays: it tells the room that it needs. */
+static void take_left_over(struct request *request, size_t index, bool again)
+{
+    if (again)
+        request_refused(request, index, request->results[index].value.size);
+    else
+        request_rewind(request, index, false, false);
+}
+
 /* Reads the results in the order of the operations. False: the reply is not what was asked for. */
 static bool take_results(struct round *round)
 {
     struct read_cursor *body = &round->exchange.body;
+    bool first = true;
     if (round->exchange.answer.count != round->batch.count)
         return false;
     for (unsigned i = 0; i < round->part_count; i++) {
@@ -160,7 +171,12 @@ static bool take_results(struct round *round)
             struct wire_result result;
             if (wire_get_result(body, &result) != KV_OK)
                 return false;
-            if (part->request)
+            /* A server executes at least the first: so this comes to an end. */
+            bool left_over = result.status == KV_OVERLOADED && !first;
+            first = false;
+            if (part->request && left_over)
+                take_left_over(part->request, index, part->again);
+            else if (part->request)
                 take_result(&round->batch, part->request, index, &result);
         }
     }

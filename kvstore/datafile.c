@@ -197,6 +197,7 @@ enum kv_status datafile_append(struct kvstore *store, struct datafile *file, str
     if (written) {
         written->version = record->version;
         written->ticket = (struct kvstore_ticket){file->number, appended};
+        written->record_bytes = current->log.tail - offset;
     }
     tell_background(store, file, record);
     return KV_OK;

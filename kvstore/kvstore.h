@@ -162,6 +162,8 @@ struct kvstore_entry {
 struct kvstore_written {
     uint64_t version; /* the entry's new version; of a delete: of the deletion */
     struct kvstore_ticket ticket;
+    uint64_t
+        record_bytes; /* that were written for it: all of the new value, also by append and touch */
 };
 
 enum kvstore_condition {
@@ -253,8 +255,8 @@ struct kvstore_scanned {
 typedef bool (*kvstore_visit)(void *context, const struct kvstore_scanned *entry);
 
 /* Visits the entries whose key begins with `prefix` (empty: all), from *cursor on (0: from the
- * start), and stops after about `max_entries` visits, or 64 times as many entries looked at, or
- * when the visitor refuses. *cursor is then where to go on; 0: all were visited. A lock is held for
+ * start), and stops after about `max_entries` visits, or 64 times as many entries looked at (one whose
+ * record has more than 4 KiB counts once for each 4 KiB), or when the visitor refuses. *cursor is then where to go on; 0: all were visited. A lock is held for
  * a few dozen entries at a time.
  *
  * Guarantee: the order is that of the hash, which no write changes. An entry that is there from the
@@ -274,15 +276,17 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
  * file the record is, in bytes; else 0. */
 uint64_t kvstore_scan_bad_offset(void);
 
-/* So many entries of a data file, about, kvstore_scan_file looks at: some milliseconds of lock. */
+/* So many entries of a data file, about, kvstore_scan_file looks at: some milliseconds of lock; and so
+ * long it holds the lock at most, however large they are. */
 #define KVSTORE_SCAN_FILE_ENTRIES 65536u
+#define KVSTORE_SCAN_FILE_MS      500u
 
 /* Visits the entries of one data file whose key begins with `prefix`, all under one hold of its
  * reader lock: they are what the file held at one moment. *cursor is 0 for the first file, then
  * what the last call gave; 0 again: that was the last file. Between two files others may write. A
  * refusal ends the visit and leaves *cursor. KV_LIMIT: the file holds more than
- * KVSTORE_SCAN_FILE_ENTRIES entries, which nobody shall wait for; some of them were visited,
- * *cursor is left. KV_CORRUPT likewise. KV_BAD_REQUEST if *cursor is not the beginning of a
+ * KVSTORE_SCAN_FILE_ENTRIES entries, or visiting them takes more than KVSTORE_SCAN_FILE_MS, which
+ * nobody shall wait for; some of them were visited, *cursor is left. KV_CORRUPT likewise. KV_BAD_REQUEST if *cursor is not the beginning of a
  * file. */
 enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
                                  kvstore_visit visit, void *context);

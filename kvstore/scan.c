@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 
+#include "common/clock.h"
 #include "kvstore/sizes.h"
 #include "kvstore/store.h"
 
@@ -18,8 +19,13 @@
 /* Entries looked at under one lock hold, about. */
 #define ENTRIES_A_HOLD 48u
 
-/* So many entries may be looked at for each that is asked for, if the prefix does not match. */
+/* So many entries may be looked at for each that is asked for, if the prefix does not match. One look
+ * is worth so many bytes of a record, all of which is read and verified. */
 #define LOOKS_A_VISIT 64u
+#define BYTES_A_LOOK  UINT64_C(4096)
+
+/* The clock is looked at after so many bytes of records, where the time is limited. */
+#define BYTES_A_CLOCK (UINT64_C(8) << 20)
 
 _Static_assert(KVSTORE_MAX_DATAFILES <= UINT64_C(1) << (64 - HASH_BITS - TIE_BITS),
                "a data file's number fits");
@@ -33,7 +39,9 @@ struct scan {
     uint64_t position; /* everything before was visited, a cursor */
     uint64_t visits_left;
     uint64_t looks_left;
-    bool visited; /* the visitor has taken an entry */
+    uint64_t until_ns;          /* whole files: then it is over; 0: single entries */
+    uint64_t bytes_since_clock; /* likewise */
+    bool visited;               /* the visitor has taken an entry */
     bool refused;
     enum kv_status status; /* KV_CORRUPT, KV_IO: met a record that is damaged or can not be read, */
     uint64_t bad_offset;   /* at this offset of the log */
@@ -103,6 +111,23 @@ static bool scan_is_over(const struct scan *scan)
            scan->looks_left == 0;
 }
 
+/* Counts a record of that size as looked at. Of whole files the entries are counted, and the time. */
+static void count_look(struct scan *scan, uint64_t record_bytes)
+{
+    uint64_t looks = 1;
+    if (scan->until_ns == 0) {
+        looks = at_least(record_bytes / BYTES_A_LOOK, 1);
+    } else {
+        scan->bytes_since_clock += record_bytes;
+        if (scan->bytes_since_clock >= BYTES_A_CLOCK) {
+            scan->bytes_since_clock = 0;
+            if (clock_monotonic_ns() >= scan->until_ns)
+                looks = scan->looks_left;
+        }
+    }
+    scan->looks_left -= at_most(looks, scan->looks_left);
+}
+
 /* Shows the entry to the visitor if it is to be seen; false if the visitor refused it. Holds: the
  * file's lock. */
 static bool show(struct scan *scan, const struct logfile *log, uint64_t offset)
@@ -113,6 +138,7 @@ static bool show(struct scan *scan, const struct logfile *log, uint64_t offset)
     enum record_verdict verdict =
         verify ? logfile_read(log, WINDOW_VISIT, offset, &record, &size_bytes)
                : logfile_load(log, WINDOW_VISIT, offset, &record, &size_bytes);
+    count_look(scan, verdict == RECORD_VALID ? size_bytes : 1);
     if (verdict == RECORD_UNREADABLE) {
         tell_unreadable(scan, offset);
         return true;
@@ -149,8 +175,6 @@ static void visit_stops(struct scan *scan, const struct logfile *log, const stru
             return;
         }
         scan->position = stops[i].next;
-        if (scan->looks_left > 0)
-            scan->looks_left--;
     }
 }
 
@@ -224,7 +248,9 @@ enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct
                         .context = context,
                         .position = *cursor,
                         .visits_left = UINT64_MAX,
-                        .looks_left = KVSTORE_SCAN_FILE_ENTRIES};
+                        .looks_left = KVSTORE_SCAN_FILE_ENTRIES,
+                        .until_ns =
+                            clock_monotonic_ns() + KVSTORE_SCAN_FILE_MS * UINT64_C(1000000)};
     bool file_left;
     lockset_read_lock(store->locks, number);
     do {

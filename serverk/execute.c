@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/copy.h"
+#include "serverk/allowance.h"
 #include "serverk/report.h"
 #include "serverk/scan_page.h"
 
@@ -19,6 +20,9 @@ struct execution {
     struct kvstore *store;
     struct session *session;
     struct reply *reply;
+    struct allowance allowance;
+    bool synced; /* a SYNC was executed, and nothing written since */
+    bool begun;  /* the first operation was */
     const struct wire_operation *operation;
     struct kv_slice value; /* of the operation, wherever it lies */
     struct wire_result result;
@@ -198,6 +202,7 @@ static void run_exists(struct execution *execution)
 static void tell_written(struct execution *execution)
 {
     const struct worker *worker = execution->worker;
+    execution->synced = false;
     tell_version(&execution->result, execution->written.version);
     enum kvstore_durability durability = worker->service->options->durability;
     unsigned flags = execution->operation->flags;
@@ -328,13 +333,14 @@ static void run_scan(struct execution *execution)
     if (execution->worker->service->crew && scan_page_takes_long(execution->store, operation))
         worker_expect_long(execution->worker);
     struct reply_place place = reply_largest_place(execution->reply);
-    result->status = scan_page_fill(&page, execution->store, operation, place.at, place.capacity);
+    result->status = scan_page_fill(&page, execution->store, operation, &execution->allowance,
+                                    place.at, place.capacity);
     for (unsigned i = 0; i < SCAN_TRIES && result->status == KV_BUFFER_TOO_SMALL; i++) {
         place = reply_place(execution->reply, page.refused_bytes);
         if (place.kind == PLACE_NONE)
             break;
-        result->status =
-            scan_page_fill(&page, execution->store, operation, place.at, place.capacity);
+        result->status = scan_page_fill(&page, execution->store, operation, &execution->allowance,
+                                        place.at, place.capacity);
     }
     size_t used = write_cursor_used(&page.cursor);
     if (result->status == KV_BUFFER_TOO_SMALL) {
@@ -378,10 +384,13 @@ static void run_ping(struct execution *execution)
         add_plain(execution);
 }
 
-/* The reply waits for everything that was appended before now. */
+/* The reply waits for everything that was appended before now. Where this message has written nothing
+ * since its last SYNC, that one counts for both. */
 static void run_sync(struct execution *execution)
 {
-    for (uint32_t file = 0; file < kvstore_datafiles(execution->store); file++) {
+    bool again = execution->synced;
+    execution->synced = true;
+    for (uint32_t file = 0; !again && file < kvstore_datafiles(execution->store); file++) {
         struct kvstore_file_statistics statistics;
         kvstore_file_statistics(execution->store, file, &statistics);
         struct kvstore_ticket ticket = {file, statistics.appended_bytes};
@@ -401,14 +410,67 @@ static void (*const runners[])(struct execution *) = {
 _Static_assert(sizeof runners / sizeof runners[0] == STATISTICS_OPCODES,
                "an opcode is not counted");
 
+/* Operations that surely take a microsecond or two. Others may have read a large record, even where
+ * nothing came of it. */
+#define LIGHT_BYTES 4096u
+
+static bool was_light(const struct execution *execution)
+{
+    const struct wire_operation *operation = execution->operation;
+    enum wire_opcode opcode = operation->opcode;
+    bool plain = opcode == WIRE_OP_GET || opcode == WIRE_OP_EXISTS ||
+                 (opcode == WIRE_OP_PUT && (operation->flags & ~WIRE_VALUE_IN_SEGMENT) == 0);
+    return plain && execution->result.status == KV_OK &&
+           operation->value.size + execution->result.value.size <= LIGHT_BYTES;
+}
+
+/* What a write made the store write beyond the value that came with it. */
+static uint64_t extra_bytes(const struct execution *execution)
+{
+    uint64_t written = execution->written.record_bytes;
+    uint64_t brought = execution->operation->value.size;
+    return written > brought ? written - brought : 0;
+}
+
 static void run_operation(struct execution *execution, const struct wire_operation *operation)
 {
     execution->operation = operation;
     execution->result = (struct wire_result){.status = KV_OK};
+    execution->written.record_bytes = 0;
     runners[operation->opcode](execution);
+    execution->begun = true;
+    allowance_note(&execution->allowance, was_light(execution), extra_bytes(execution));
     struct worker_statistics *statistics = execution->worker->statistics;
     statistics_add(&statistics->operations[operation->opcode], 1);
     statistics_add(&statistics->statuses[execution->result.status], 1);
+}
+
+/* What the message has left over -------------------------------------------------------------------- */
+
+/* KV_OK: the next operation is to be executed. */
+static enum kv_status look(struct execution *execution)
+{
+    if (!execution->begun || !allowance_is_due(&execution->allowance))
+        return execution->allowance.verdict;
+    bool takes_long;
+    enum kv_status status = allowance_look(&execution->allowance, &takes_long);
+    if (takes_long)
+        worker_expect_long(execution->worker);
+    return status;
+}
+
+/* The result of an operation that is not executed. A scan that is under way may get a page without
+ * entries, to go on from where it is; 0 would tell that it is over. */
+static void leave_out(struct execution *execution, const struct wire_operation *operation,
+                      enum kv_status status)
+{
+    struct wire_result result = {.status = status};
+    if (status == KV_OVERLOADED && operation->opcode == WIRE_OP_SCAN && operation->cursor != 0) {
+        result.status = KV_OK;
+        tell_number(&result, (int64_t)operation->cursor);
+    }
+    reply_add(execution->reply, &result);
+    statistics_add(&execution->worker->statistics->statuses[result.status], 1);
 }
 
 /* Operations of a message that are decoded together, so that the engine knows which keys come. */
@@ -435,14 +497,19 @@ static enum kv_status round_read(struct round *round, struct read_cursor *operat
 
 static void round_run(struct execution *execution, const struct round *round)
 {
-    if (round->count > 1) {
+    if (round->count > 1 && execution->allowance.verdict == KV_OK) {
         struct kv_slice keys[ROUND_OPERATIONS];
         for (unsigned i = 0; i < round->count; i++)
             keys[i] = round->operations[i].key;
         kvstore_prefetch(execution->store, keys, round->count);
     }
-    for (unsigned i = 0; i < round->count; i++)
-        run_operation(execution, &round->operations[i]);
+    for (unsigned i = 0; i < round->count; i++) {
+        enum kv_status status = look(execution);
+        if (status == KV_OK)
+            run_operation(execution, &round->operations[i]);
+        else
+            leave_out(execution, &round->operations[i], status);
+    }
 }
 
 /* Results for operations that were not executed. */
@@ -469,6 +536,8 @@ enum kv_status execute_request(struct worker *worker, struct session *session,
         *sentence = "too many large replies are waiting: fetch those first";
         return status;
     }
+    allowance_begin(&execution.allowance, session, request, worker->received_ns,
+                    worker->message_ms);
     if (reply->segment && !wire_segment_is_mapped(reply->segment)) /* likewise */
         worker_expect_long(worker);
     for (unsigned done = 0; done < request->count;) {

@@ -14,6 +14,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "serverk/allowance.h"
 #include "serverk/execute.h"
 #include "serverk/worker.h"
 #include "wire/queue.h"
@@ -98,6 +99,8 @@ static _Noreturn void serve_in_child(struct request_processes *all, unsigned num
     struct worker worker = all->reaper;
     worker.service = &all->in_child;
     worker.statistics = &all->child_zero;
+    worker.received_ns = place->received_ns;
+    worker.message_ms = ALLOWANCE_CHILD_MS;
     struct reply reply;
     const char *sentence;
     if (execute_request(&worker, place->session, &request->header, &request->operations, &reply,

@@ -1,7 +1,7 @@
 #include "serverk/scan_page.h"
 
-/* A scan looks at up to 64 entries for each that it may give (kvstore.h): the limit bounds how long one
- * request keeps a worker. What looks at more than LONG_ENTRIES, at more bytes of records than
+/* A scan looks at up to 64 entries for each that it may give (kvstore.h), some milliseconds for
+ * SLICE_ENTRIES; then it is asked whether it may go on. What looks at more than LONG_ENTRIES, at more bytes of records than
  * LONG_BYTES or into more data files than LONG_FILES takes longer than it takes to wake another
  * worker, 20 us or so. */
 #define LONG_ENTRIES  256u
@@ -9,6 +9,7 @@
 #define LONG_BYTES    (256u << 10)
 #define DEFAULT_LIMIT 1000u
 #define MAX_LIMIT     4096u
+#define SLICE_ENTRIES 128u
 
 static uint32_t limit_of(const struct wire_operation *operation)
 {
@@ -95,26 +96,44 @@ static enum kv_status add_file(struct scan_page *page, struct kvstore *store,
 }
 
 static enum kv_status add_files(struct scan_page *page, struct kvstore *store,
-                                const struct wire_operation *operation)
+                                const struct wire_operation *operation, struct allowance *allowance)
 {
     do {
         enum kv_status status = add_file(page, store, operation->key);
         if (status != KV_OK)
             return is_empty(page) ? status : KV_OK;
-    } while (page->next != 0 && page->entries < limit_of(operation));
+    } while (page->next != 0 && page->entries < limit_of(operation) &&
+             allowance_look(allowance, &(bool){false}) == KV_OK);
     return KV_OK;
 }
 
+static enum kv_status add_entries(struct scan_page *page, struct kvstore *store,
+                                  const struct wire_operation *operation,
+                                  struct allowance *allowance)
+{
+    uint32_t limit = limit_of(operation);
+    enum kv_status status;
+    uint32_t slices = 0;
+    do {
+        uint32_t left = limit - page->entries;
+        status = kvstore_scan(store, &page->next, operation->key,
+                              left < SLICE_ENTRIES ? left : SLICE_ENTRIES, add, page);
+    } while (status == KV_OK && page->next != 0 && page->refused_bytes == 0 &&
+             page->entries < limit && ++slices <= 2 * limit / SLICE_ENTRIES &&
+             allowance_look(allowance, &(bool){false}) == KV_OK);
+    return status;
+}
+
 enum kv_status scan_page_fill(struct scan_page *page, struct kvstore *store,
-                              const struct wire_operation *operation, uint8_t *at, size_t capacity)
+                              const struct wire_operation *operation, struct allowance *allowance,
+                              uint8_t *at, size_t capacity)
 {
     *page = (struct scan_page){.cursor = write_cursor(at, capacity),
                                .keys_only = operation->flags & WIRE_KEYS_ONLY,
                                .next = operation->cursor};
     if (operation->flags & WIRE_ATOMIC)
-        return add_files(page, store, operation);
-    enum kv_status status =
-        kvstore_scan(store, &page->next, operation->key, limit_of(operation), add, page);
+        return add_files(page, store, operation, allowance);
+    enum kv_status status = add_entries(page, store, operation, allowance);
     page->bad_offset = status == KV_CORRUPT || status == KV_IO ? kvstore_scan_bad_offset() : 0;
     if (status == KV_OK && page->refused_bytes > 0 && is_empty(page))
         return KV_BUFFER_TOO_SMALL;

@@ -11,6 +11,7 @@
 
 #include "common/cursor.h"
 #include "kvstore/kvstore.h"
+#include "serverk/allowance.h"
 #include "wire/operation.h"
 
 struct scan_page {
@@ -29,8 +30,10 @@ bool scan_page_takes_long(struct kvstore *store, const struct wire_operation *op
 /* Fills `capacity` bytes at `at` from operation->cursor on, with single entries, or with ATOMIC with
  * whole data files, each as it was at one moment. KV_BUFFER_TOO_SMALL: not even the first fits, it
  * needs page->refused_bytes. Else as kvstore_scan and kvstore_scan_file; a file that the latter refuses
- * ends the page before it. */
+ * ends the page before it. Every some thousand entries, and after each whole file, the allowance is
+ * looked at: the page ends, perhaps empty, when it is used up. */
 enum kv_status scan_page_fill(struct scan_page *page, struct kvstore *store,
-                              const struct wire_operation *operation, uint8_t *at, size_t capacity);
+                              const struct wire_operation *operation, struct allowance *allowance,
+                              uint8_t *at, size_t capacity);
 
 #endif

@@ -172,6 +172,7 @@ struct session *session_open(struct session_table *table, const struct session_s
     strcpy(session->reply_name, start->reply_name);
     note_queue(session);
     session->client_died = false;
+    atomic_store(&session->lost, false);
     session->segment_count = 0;
     session->segment_name[0] = '\0';
     atomic_fetch_add(&table->opened, 1);
@@ -295,6 +296,7 @@ void session_end(struct session_table *table, struct session *session,
                                            state + tag(generation_of(state), CLOSING) -
                                                tag(generation_of(state), LIVE)));
     session->client_died = reason == SESSION_DIED; /* read by the last to let go */
+    atomic_store(&session->lost, reason != SESSION_BYE && reason != SESSION_SHUTDOWN);
     unwatch(table, session);
     atomic_fetch_add(&table->ended[reason], 1);
     if (reason == SESSION_DIED)

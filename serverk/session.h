@@ -63,6 +63,7 @@ struct session {
     /* constant while LIVE, rarely read */
     int pidfd;
     bool client_died;   /* written by session_end */
+    _Atomic bool lost;  /* nobody waits for replies any more: it ended otherwise than by BYE */
     dev_t reply_device; /* with the inode: which queue it is, whatever its name */
     ino_t reply_inode;
     char reply_name[WIRE_QUEUE_NAME_BYTES];
@@ -132,6 +133,13 @@ bool session_send(struct session_table *table, struct session *session, const vo
 
 /* Uses the segment from now on; false: too many were offered (the caller closes it). */
 bool session_add_segment(struct session *session, struct wire_segment *segment, const char *name);
+
+/* True once the session has ended because its client died or did not take its replies: nobody waits for
+ * what is still being done for it. False after a BYE: what was sent before it is executed. */
+static inline bool session_is_lost(const struct session *session)
+{
+    return atomic_load_explicit(&session->lost, memory_order_relaxed);
+}
 
 /* Calls visit with each live session, held during the call, until it returns false. */
 void session_each(struct session_table *table,

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "common/clock.h"
+#include "serverk/allowance.h"
 #include "serverk/deliver.h"
 #include "serverk/execute.h"
 #include "serverk/handshake.h"
@@ -28,6 +29,7 @@ bool worker_init(struct worker *worker, const struct service *service,
     *worker = (struct worker){.service = service,
                               .statistics = statistics,
                               .receivers = 1,
+                              .message_ms = ALLOWANCE_MS,
                               .receiver = {.sleep_epoll = -1},
                               .buffer_bytes = service->budget->message_max_bytes};
     worker->reply = reserve_buffer(worker->buffer_bytes);
@@ -289,7 +291,7 @@ static void estimate_queue_wait(struct worker *worker, uint64_t service_ns)
 
 uint64_t worker_handle(struct worker *worker, size_t size)
 {
-    uint64_t received_ns = clock_monotonic_ns();
+    uint64_t received_ns = worker->received_ns = clock_monotonic_ns();
     if (worker->nice.on)
         nice_follow(&worker->nice, worker->receiver.priority);
     statistics_add(&worker->statistics->bytes_in, size);

@@ -28,7 +28,10 @@ struct worker {
 
     struct nice nice; /* of its thread */
 
-    size_t incoming_used;      /* by the message being executed */
+    uint32_t message_ms; /* that one message may take: ALLOWANCE_MS */
+
+    uint64_t received_ns;      /* when the message being executed was */
+    size_t incoming_used;      /* by it */
     struct commit_waits waits; /* of the message being executed */
     bool away;                 /* crew_leave was called for it */
 

@@ -63,6 +63,7 @@ Suite *suite_kvstore_waitroom(void);
 Suite *suite_history_check(void);
 
 /* serverk */
+Suite *suite_serverk_allowance(void);
 Suite *suite_serverk_commit(void);
 Suite *suite_serverk_crew(void);
 Suite *suite_serverk_lanes(void);

@@ -73,6 +73,34 @@ START_TEST(operations_on_one_key_take_effect_in_order)
 }
 END_TEST
 
+/* Each append writes the whole value: the daemon leaves over what a message asks for beyond its bounds,
+ * and the library sends that again, in order. */
+START_TEST(what_the_daemon_leaves_over_is_sent_again)
+{
+    enum { APPENDS = 300 };
+    size_t size = 1000000;
+    char *large = malloc(size);
+    memset(large, 'x', size);
+    struct clientk_operation put = {
+        .opcode = CLIENTK_PUT, .key = TEXT("large"), .value = kv_slice(large, size)};
+    assert_status(clientk_execute(client, &put, 1, results), KV_OK);
+    free(large);
+    for (unsigned i = 0; i < APPENDS; i++)
+        operations[i] = (struct clientk_operation){.opcode = CLIENTK_APPEND,
+                                                   .key = TEXT("large"),
+                                                   .value = kv_slice(&"0123456789"[i % 10], 1)};
+    assert_status(clientk_execute(client, operations, APPENDS, results), KV_OK);
+    for (unsigned i = 0; i < APPENDS; i++) {
+        ck_assert_int_eq(results[i].status, KV_OK);
+        ck_assert_int_eq(results[i].number, (int64_t)size + i + 1);
+    }
+    struct clientk_operation get = {.opcode = CLIENTK_GET, .key = TEXT("large")};
+    assert_status(clientk_execute(client, &get, 1, results), KV_OK);
+    for (unsigned i = 0; i < APPENDS; i++)
+        ck_assert_int_eq(((const char *)results[0].value.data)[size + i], '0' + (int)(i % 10));
+}
+END_TEST
+
 START_TEST(a_failing_operation_does_not_stop_the_others)
 {
     struct clientk_operation mixed[] = {
@@ -173,6 +201,7 @@ Suite *suite_clientk_batch(void)
     TCase *tcase = tcase_create("batch");
     served_case_add_client(tcase);
     tcase_add_checked_fixture(tcase, prepare, free_results);
+    tcase_add_test(tcase, what_the_daemon_leaves_over_is_sent_again);
     tcase_add_test(tcase, thousands_of_operations_take_few_messages);
     tcase_add_test(tcase, operations_on_one_key_take_effect_in_order);
     tcase_add_test(tcase, a_failing_operation_does_not_stop_the_others);

@@ -118,6 +118,35 @@ START_TEST(order_of_each_key_is_kept_between_priorities)
 }
 END_TEST
 
+/* Each append writes the whole value: the daemon leaves over what a message asks for beyond its bounds. */
+static void check_size(void *context, void *tag, const struct clientk_result *result)
+{
+    int64_t *size = context;
+    ck_assert_int_eq(result->status, KV_OK);
+    ck_assert_int_eq(result->number, (int64_t)(intptr_t)tag);
+    ck_assert_int_eq(result->number, ++*size);
+}
+
+START_TEST(what_the_daemon_leaves_over_is_sent_again)
+{
+    static char large[900000];
+    int64_t size = sizeof large;
+    memset(large, 'x', sizeof large);
+    assert_status(clientk_put(client, TEXT("large"), kv_slice(large, sizeof large), NULL, NULL),
+                  KV_OK);
+    struct clientk_pipeline *pipeline = must_open(2, 0, check_size, &size);
+    for (intptr_t i = 1; i <= 300; i++) {
+        struct clientk_operation operation = {
+            .opcode = CLIENTK_APPEND, .key = TEXT("large"), .value = TEXT("y")};
+        assert_status(clientk_pipeline_submit(pipeline, &operation, (void *)(sizeof large + i)),
+                      KV_OK);
+    }
+    assert_status(clientk_pipeline_flush(pipeline), KV_OK);
+    clientk_pipeline_close(pipeline);
+    ck_assert_int_eq(size, sizeof large + 300);
+}
+END_TEST
+
 START_TEST(impossible_priorities_are_refused)
 {
     struct ledger ledger;
@@ -319,6 +348,7 @@ static void add_tests(TCase *tcase)
 {
     tcase_set_timeout(tcase, 200);
     tcase_add_test(tcase, order_of_each_key_is_kept);
+    tcase_add_test(tcase, what_the_daemon_leaves_over_is_sent_again);
     tcase_add_test(tcase, big_values_travel_in_a_pipeline);
     tcase_add_test(tcase, read_that_is_sent_again_is_not_overtaken);
 }
