@@ -35,8 +35,14 @@ def versions(server):
     with server.session() as session:
         seen += [session.one(write).version for write in (put(key, b"4"), delete(key), put(key, b"5"))]
         check("versions of a key grow: over deletion, expiry and kill -9", seen == sorted(set(seen)) and seen[0] > 0, seen)
-        numbers = [session.one(put(b"v%d" % number, b"x")).version for number in range(64)]
-        check("they are above 0", min(numbers) > 0, numbers)
+        numbers = []
+        for at in range(0, 2000, 100):
+            reply = session.request([put(b"v%d" % number, b"x") for number in range(at, at + 100)])
+            numbers += [result.version for result in reply.results]
+        check("they are 1 .. 2^63 - 1", 1 <= min(numbers) and max(numbers) < 2**63, numbers)
+        check("they are not consecutive per key", session.one(put(key, b"6")).version > seen[-1] + 1)
+        if not server.options:  # with several data files
+            check("and not unique among keys", len(set(numbers)) < len(numbers), len(numbers))
 
 
 @section("2.4")

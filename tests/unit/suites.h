@@ -80,6 +80,7 @@ Suite *suite_serverk_work(void);
 Suite *suite_serverk_worker(void);
 
 /* wire */
+Suite *suite_wire_example(void);
 Suite *suite_wire_identity(void);
 Suite *suite_wire_message(void);
 Suite *suite_wire_operation(void);

@@ -1,11 +1,10 @@
-/* operation: round trips, what is refused and why, and the golden bytes of docs/PROTOCOL.md. */
+/* operation: round trips, what is refused and why. */
 #include <check.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/support/wire_samples.h"
 #include "tests/unit/suites.h"
-#include "wire/message.h"
+#include "wire/operation.h"
 
 #define SEED   20261120
 #define ROUNDS 500
@@ -308,142 +307,6 @@ START_TEST(scan_entries_round_trip)
 }
 END_TEST
 
-/* clang-format off */
-/* The worked examples of docs/PROTOCOL.md ---------------------------------------------------- */
-
-/* Written by hand from the tables of PROTOCOL.md: a row of the header or a field a line. */
-#define GOLDEN_PUT_REQUEST                                                                         \
-    "4d514b56" "01" "04" "0000" "05000000" "0100" "0000"                                           \
-    "0100000000000000" "efcdab8967452301" "005c260500000000" "00000000" "00000000"                 \
-    "03" "00" "0100" "0400" "0000" "03000000"                                                      \
-    "00505c18a3010000"                                                                             \
-    "6e616d65"                                                                                     \
-    "416461"
-#define GOLDEN_PUT_REPLY                                                                           \
-    "4d514b56" "01" "05" "0000" "05000000" "0100" "0000"                                           \
-    "0100000000000000" "1032547698badcfe" "0000000000000000" "00000000" "00000000"                 \
-    "0000" "0100" "00000000"                                                                       \
-    "2a00000000000000"
-#define GOLDEN_GET_REQUEST                                                                         \
-    "4d514b56" "01" "04" "0000" "05000000" "0100" "0000"                                           \
-    "0200000000000000" "efcdab8967452301" "005c260500000000" "00000000" "00000000"                 \
-    "01" "00" "0000" "0400" "0000" "00000000"                                                      \
-    "6e616d65"
-#define GOLDEN_GET_REPLY                                                                           \
-    "4d514b56" "01" "05" "0000" "05000000" "0100" "0000"                                           \
-    "0200000000000000" "1032547698badcfe" "0000000000000000" "00000000" "00000000"                 \
-    "0000" "0300" "03000000"                                                                       \
-    "2a00000000000000" "00505c18a3010000"                                                          \
-    "416461"
-/* clang-format on */
-
-static void assert_golden(const uint8_t *message, size_t size, const char *golden)
-{
-    char text[512];
-    ck_assert_uint_lt(size * 2, sizeof text);
-    for (size_t i = 0; i < size; i++)
-        snprintf(text + 2 * i, 3, "%02x", message[i]);
-    ck_assert_str_eq(text, golden);
-}
-
-static size_t one_operation(uint8_t *message, size_t capacity, uint64_t request_id,
-                            const struct wire_operation *operation)
-{
-    struct wire_header header = {.kind = WIRE_REQUEST,
-                                 .session = 5,
-                                 .count = 1,
-                                 .request_id = request_id,
-                                 .secret = 0x0123456789abcdef,
-                                 .deadline_ms = 86400000};
-    struct write_cursor writer = write_cursor(message, capacity);
-    wire_put_header(&writer, &header);
-    ck_assert(wire_put_operation(&writer, operation));
-    return write_cursor_used(&writer);
-}
-
-static size_t one_result(uint8_t *message, size_t capacity, uint64_t request_id,
-                         const struct wire_result *result)
-{
-    struct wire_header header = {.kind = WIRE_REPLY,
-                                 .session = 5,
-                                 .count = 1,
-                                 .request_id = request_id,
-                                 .secret = 0xfedcba9876543210};
-    struct write_cursor writer = write_cursor(message, capacity);
-    wire_put_header(&writer, &header);
-    ck_assert(wire_put_result(&writer, result));
-    return write_cursor_used(&writer);
-}
-
-START_TEST(put_and_get_have_their_golden_bytes)
-{
-    uint8_t message[128];
-    struct wire_operation put = {.opcode = WIRE_OP_PUT,
-                                 .flags = WIRE_HAS_EXPIRY,
-                                 .key = kv_slice_from_string("name"),
-                                 .value = kv_slice_from_string("Ada"),
-                                 .expiry_ms = 1800000000000};
-    size_t size = one_operation(message, sizeof message, 1, &put);
-    assert_golden(message, size, GOLDEN_PUT_REQUEST);
-    struct wire_result written = {.flags = WIRE_RESULT_HAS_VERSION, .version = 42};
-    size = one_result(message, sizeof message, 1, &written);
-    assert_golden(message, size, GOLDEN_PUT_REPLY);
-
-    struct wire_operation get = {.opcode = WIRE_OP_GET, .key = kv_slice_from_string("name")};
-    size = one_operation(message, sizeof message, 2, &get);
-    assert_golden(message, size, GOLDEN_GET_REQUEST);
-    struct wire_result found = {.flags = WIRE_RESULT_HAS_VERSION | WIRE_RESULT_HAS_EXPIRY,
-                                .version = 42,
-                                .expiry_ms = 1800000000000,
-                                .value = kv_slice_from_string("Ada")};
-    size = one_result(message, sizeof message, 2, &found);
-    assert_golden(message, size, GOLDEN_GET_REPLY);
-}
-END_TEST
-
-/* Appends the hex digits of an indented line of PROTOCOL.md; what is behind three spaces is
- * remarks. */
-static void take_hex(const char *line, char *hex, size_t capacity)
-{
-    const char *end = strstr(line, "   ");
-    for (const char *at = line; *at && *at != '\n' && at != end; at++) {
-        size_t used = strlen(hex);
-        ck_assert_uint_lt(used + 1, capacity);
-        if (*at != ' ') {
-            hex[used] = *at;
-            hex[used + 1] = '\0';
-        }
-    }
-}
-
-/* The page is read where the sources are: tests are run in the root of the repository. */
-START_TEST(the_protocol_page_shows_the_golden_bytes)
-{
-    static const char *const golden[] = {GOLDEN_PUT_REQUEST, GOLDEN_PUT_REPLY, GOLDEN_GET_REQUEST,
-                                         GOLDEN_GET_REPLY};
-    FILE *page = fopen("docs/PROTOCOL.md", "re");
-    ck_assert_msg(page != NULL, "docs/PROTOCOL.md is not here");
-    char line[512], hex[512] = "";
-    bool examples = false;
-    size_t shown = 0;
-    while (fgets(line, sizeof line, page)) {
-        if (strncmp(line, "## ", 3) == 0)
-            examples = strstr(line, "Worked examples") != NULL;
-        if (!examples)
-            continue;
-        if (strncmp(line, "    ", 4) == 0) {
-            take_hex(line + 4, hex, sizeof hex);
-        } else if (hex[0]) {
-            ck_assert_uint_lt(shown, sizeof golden / sizeof golden[0]);
-            ck_assert_str_eq(hex, golden[shown++]);
-            hex[0] = '\0';
-        }
-    }
-    fclose(page);
-    ck_assert_uint_eq(shown, sizeof golden / sizeof golden[0]);
-}
-END_TEST
-
 Suite *suite_wire_operation(void)
 {
     Suite *suite = suite_create("wire_operation");
@@ -463,9 +326,5 @@ Suite *suite_wire_operation(void)
     tcase_add_test(results, impossible_results_are_refused);
     tcase_add_test(results, scan_entries_round_trip);
     suite_add_tcase(suite, results);
-    TCase *golden = tcase_create("golden bytes");
-    tcase_add_test(golden, put_and_get_have_their_golden_bytes);
-    tcase_add_test(golden, the_protocol_page_shows_the_golden_bytes);
-    suite_add_tcase(suite, golden);
     return suite;
 }
