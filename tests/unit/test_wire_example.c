@@ -210,7 +210,7 @@ START_TEST(add_with_all_fields)
 }
 END_TEST
 
-START_TEST(scan)
+START_TEST(scan_of_a_prefix)
 {
     struct wire_operation scan = {
         .opcode = WIRE_OP_SCAN, .key = kv_slice_from_string("na"), .limit = 2};
@@ -299,7 +299,7 @@ Suite *suite_wire_example(void)
     tcase_add_test(golden, handshake);
     tcase_add_test(golden, put_and_get);
     tcase_add_test(golden, add_with_all_fields);
-    tcase_add_test(golden, scan);
+    tcase_add_test(golden, scan_of_a_prefix);
     tcase_add_test(golden, part_and_more);
     tcase_add_test(golden, the_page_shows_the_golden_bytes);
     suite_add_tcase(suite, golden);
