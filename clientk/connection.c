@@ -35,9 +35,11 @@ size_t connection_message_bytes(const struct connection *connection)
 }
 
 /* The kernel orders a queue by priority in any case: where the server is to be fair to all, they are
- * left out. */
+ * left out. Before there is a session only HELLO is sent. */
 static unsigned priority_to_send(const struct connection *connection)
 {
+    if (!connection->open)
+        return WIRE_HELLO_PRIORITY;
     if (!(connection->welcome.flags & WIRE_WELCOME_PRIORITY))
         return 0;
     return atomic_load_explicit(&connection->priority, memory_order_relaxed);

@@ -97,7 +97,8 @@ static enum kv_status send_hello(struct connection *connection, const char *repl
                                .reply_depth = connection->reply_geometry.depth,
                                .threads = 1,
                                .reply_bytes = connection->reply_geometry.message_bytes,
-                               .reply_queue = kv_slice_from_string(reply_queue)};
+                               .reply_queue = kv_slice_from_string(reply_queue),
+                               .abilities = WIRE_HELLO_GUEST_LANES};
     wire_put_header(&cursor, &header);
     wire_put_hello(&cursor, &hello);
     enum kv_status status =
@@ -220,7 +221,7 @@ static enum kv_status find_server(struct connection *connection, struct kv_error
     return KV_OK;
 }
 
-/* Opens one of the session's lanes, which is of the user that lane 0 is of. */
+/* Opens one of the session's lanes, which is of the user that lane 0 is of; or, as a guest lane may be, our own. */
 static enum kv_status open_lane(const struct connection *connection, enum wire_queue_role role,
                                 unsigned number, mqd_t *lane, struct kv_error *error)
 {
@@ -231,7 +232,7 @@ static enum kv_status open_lane(const struct connection *connection, enum wire_q
     if (status != KV_OK)
         return status;
     uid_t uid = wire_queue_uid(opened);
-    if (uid == connection->server_uid) {
+    if (uid == connection->server_uid || (role == WIRE_GUEST_LANE && uid == geteuid())) {
         *lane = opened;
         return KV_OK;
     }
@@ -247,9 +248,11 @@ static enum kv_status open_lane(const struct connection *connection, enum wire_q
 static enum kv_status open_lanes(struct connection *connection, struct kv_error *error)
 {
     const struct wire_welcome *welcome = &connection->welcome;
-    if (welcome->lane != 0) {
+    bool guest = welcome->lane_family == WIRE_FAMILY_GUESTS;
+    if (guest || welcome->lane != 0) {
         mqd_t lane;
-        enum kv_status status = open_lane(connection, WIRE_LANE, welcome->lane, &lane, error);
+        enum kv_status status =
+            open_lane(connection, guest ? WIRE_GUEST_LANE : WIRE_LANE, welcome->lane, &lane, error);
         if (status != KV_OK)
             return status;
         connection_close_queue(&connection->lane);

@@ -43,8 +43,7 @@ static enum kv_status offer_segment(struct connection *connection, const char *n
  * open to everybody while it has its name. */
 static bool server_may_open(const struct connection *connection)
 {
-    uid_t server = wire_queue_uid(connection->lane);
-    return server == geteuid() || server == 0;
+    return connection->server_uid == geteuid() || connection->server_uid == 0;
 }
 
 enum kv_status room_grow(struct connection *connection, uint64_t bytes, uint64_t deadline_ms)

@@ -167,19 +167,19 @@ static void refuse(struct applicant *applicant, const struct wire_header *reques
 static void send_welcome(const struct service *service, struct session *session,
                          const struct wire_header *request)
 {
-    const struct lane_plan *plan = lanes_plan(service->lanes);
-    uint32_t bulk_bytes = plan->bulk_lanes ? plan->bulk.message_bytes : plan->lane.message_bytes;
+    const struct lane_assignment *lanes = &session->assignment;
     struct wire_welcome welcome = {
         .cookie = session->cookie,
         .instance = service->instance,
         .max_value_bytes = kvstore_max_value_bytes(service->store),
         .server_pid = (uint32_t)getpid(),
-        .credits = session->assignment.credits,
-        .lane = session->assignment.lane,
-        .bulk_lane = session->assignment.bulk_lane,
+        .credits = lanes->credits,
+        .lane_family = lanes->family,
+        .lane = lanes->lane,
+        .bulk_lane = lanes->bulk_lane,
         .flags = service->options->sched == ORDER_FIFO ? 0 : WIRE_WELCOME_PRIORITY,
-        .lane_bytes = plan->lane.message_bytes,
-        .bulk_bytes = bulk_bytes};
+        .lane_bytes = lanes->lane_bytes,
+        .bulk_bytes = lanes->bulk_bytes};
     uint8_t message[WIRE_MIN_REPLY_BYTES];
     size_t size = build_answer(message, sizeof message, WIRE_WELCOME, request, session->id,
                                session->nonce, KV_OK, &welcome, "");
@@ -204,6 +204,7 @@ static struct session *open_session(const struct service *service,
         .nonce = hello->nonce,
         .pid = (pid_t)hello->pid,
         .uid = applicant->uid,
+        .knows_guests = (hello->abilities & WIRE_HELLO_GUEST_LANES) != 0,
         .reply_name = applicant->reply_name};
     return session_open(service->sessions, &start);
 }

@@ -7,11 +7,13 @@
 /* Lanes of 10 x 1024 for requests, 10 x 8192 for large ones: what the kernel grants by default. Senders
  * to a full queue sleep, so deeper ones pay where they are granted, up to 32 messages (past 50 they no
  * longer do). */
-#define LANE_BYTES  1024u
-#define BULK_BYTES  8192u
-#define MAX_DEPTH   32u
-#define AUTO_LANES  8u
-#define SMALL_DEPTH 4u
+#define LANE_BYTES        1024u
+#define BULK_BYTES        8192u
+#define MAX_DEPTH         32u
+#define AUTO_LANES        8u
+#define SMALL_DEPTH       4u
+#define LARGE_GUEST_DEPTH 3u
+#define SMALL_GUEST_DEPTH 2u
 
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
@@ -65,6 +67,32 @@ bool lane_plan_degrade(struct lane_plan *plan)
     else
         return false;
     return true;
+}
+
+/* The deepest such queue that takes so many bytes at most; shallower than `least`: depth 0. */
+static struct wire_geometry deepest(struct wire_geometry lane, uint16_t least, uint64_t bytes)
+{
+    while (lane.depth >= least && wire_geometry_charge(lane) > bytes)
+        lane.depth--;
+    if (lane.depth < least)
+        lane.depth = 0;
+    return lane;
+}
+
+struct wire_geometry lane_plan_guest(const struct lane_plan *plan, uint64_t bytes_left)
+{
+    struct wire_geometry large = plan->lane;
+    if (plan->bulk_lanes > 0)
+        large.message_bytes = plan->bulk.message_bytes;
+    struct wire_geometry guest = deepest(large, LARGE_GUEST_DEPTH, bytes_left / 2);
+    struct wire_geometry small = plan->lane;
+    if (small.depth > SMALL_DEPTH)
+        small.depth = SMALL_DEPTH;
+    if (guest.depth == 0)
+        guest = deepest(small, SMALL_GUEST_DEPTH, bytes_left / 2);
+    if (guest.depth == 0)
+        guest = deepest(small, 1, bytes_left);
+    return guest;
 }
 
 uint64_t lane_plan_charge(const struct lane_plan *plan)

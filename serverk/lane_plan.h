@@ -13,10 +13,17 @@
 
 #define LANE_PLAN_MAX_LANES      16u
 #define LANE_PLAN_MAX_BULK_LANES 2u
-#define LANE_PLAN_MAX_QUEUES     (LANE_PLAN_MAX_LANES + LANE_PLAN_MAX_BULK_LANES)
+#define LANE_PLAN_MAX_GUESTS     12u
+
+/* Numbers of queues: lanes and bulk lanes, without a gap; guest lanes from LANE_PLAN_FIRST_GUEST on. */
+#define LANE_PLAN_FIRST_GUEST (LANE_PLAN_MAX_LANES + LANE_PLAN_MAX_BULK_LANES)
+#define LANE_PLAN_MAX_QUEUES  (LANE_PLAN_FIRST_GUEST + LANE_PLAN_MAX_GUESTS)
 
 /* One of so many shares of RLIMIT_MSGQUEUE is for request queues. */
 #define LANE_PLAN_SHARES 3u
+
+/* One of so many is for the lanes of guests, as far as they come. */
+#define LANE_PLAN_GUEST_SHARES 8u
 
 struct lane_plan {
     uint16_t lanes;      /* 1 or more */
@@ -37,6 +44,10 @@ struct lane_plan lane_plan_first(enum lanes_mode mode, uint32_t workers,
 /* The next smaller plan; false if there is none. Bulk lanes give way first, then the depth of
  * lanes, then their number. */
 bool lane_plan_degrade(struct lane_plan *plan);
+
+/* The next guest lane where all of them may take so many bytes more: it takes half at most, so that something
+ * is left for the next one; messages as large as the largest lane's, if three fit. depth 0: none. */
+struct wire_geometry lane_plan_guest(const struct lane_plan *plan, uint64_t bytes_left);
 
 /* Bytes the kernel will charge for all its queues. */
 uint64_t lane_plan_charge(const struct lane_plan *plan);

@@ -10,6 +10,9 @@
 
 #include "common/log.h"
 #include "common/parse.h"
+#include "serverk/claim.h"
+#include "serverk/guest_lanes.h"
+#include "wire/message.h"
 #include "wire/queue.h"
 
 /* A session is counted with so many requests when lanes are filled: a synchronous client has one in
@@ -18,9 +21,6 @@
 #define SESSION_WEIGHT 2u
 
 #define MAX_CREDITS 8u
-
-/* How often the claim is tried again when another daemon ends at the same moment. */
-#define CLAIM_ATTEMPTS 10
 
 struct lane {
     mqd_t queue;
@@ -40,8 +40,14 @@ struct lanes {
     pthread_mutex_t lock;
     unsigned turn; /* sessions assigned so far; guarded by lock */
     _Atomic unsigned in_use;
+    _Atomic uint32_t served;
     lanes_watcher watcher;
     void *watcher_context;
+    lanes_payer_watcher payer_watcher;
+    void *payer_context;
+
+    bool door;                 /* constant */
+    struct guest_lanes guests; /* guarded by lock, if there is a door */
 };
 
 static void queue_name(const struct lanes *lanes, unsigned queue, char out[WIRE_QUEUE_NAME_BYTES])
@@ -50,96 +56,6 @@ static void queue_name(const struct lanes *lanes, unsigned queue, char out[WIRE_
         wire_queue_name(out, lanes->name, WIRE_LANE, 0, queue);
     else
         wire_queue_name(out, lanes->name, WIRE_BULK_LANE, 0, queue - lanes->plan.lanes);
-}
-
-/* The claim --------------------------------------------------------------------------------------- */
-
-static enum kv_status refuse_running(const char *name, pid_t owner, struct kv_error *error)
-{
-    if (owner > 0)
-        return kv_error_set(
-            error, KV_BUSY,
-            "the queue name %s is served by process %ld: stop that daemon, or choose "
-            "another name with -m",
-            name, (long)owner);
-    return kv_error_set(
-        error, KV_BUSY,
-        "the queue name %s is served by a process that is not visible here: stop that "
-        "daemon, or choose another name with -m",
-        name);
-}
-
-static enum kv_status refuse_foreign(const char *name, struct kv_error *error)
-{
-    return kv_error_set(
-        error, KV_DENIED,
-        "the message queue %s exists and belongs to another user: choose another name "
-        "with -m, or have its owner stop the daemon, or remove it if there is none (rm /dev/mqueue%s)",
-        name, name);
-}
-
-/* Opens a NAME.lock that is there. KV_NO_SERVER: there is none. */
-static enum kv_status open_present_claim(const char *claim_name, mqd_t *claim,
-                                         struct kv_error *error)
-{
-    enum kv_status status = wire_queue_open(claim_name, true, claim, NULL, error);
-    if (status == KV_DENIED)
-        return refuse_foreign(claim_name, error);
-    if (status == KV_OK && wire_queue_uid(*claim) != geteuid()) {
-        mq_close(*claim);
-        return refuse_foreign(claim_name, error);
-    }
-    return status;
-}
-
-/* Opens NAME.lock, made anew or left by a daemon that is dead. */
-static enum kv_status open_claim(const char *claim_name, mqd_t *claim, struct kv_error *error)
-{
-    const struct wire_geometry smallest = {.depth = 1, .message_bytes = 1};
-    enum kv_status status = wire_queue_create(claim_name, smallest, 0600, true, claim, error);
-    return status == KV_EXISTS ? open_present_claim(claim_name, claim, error) : status;
-}
-
-enum kv_status lanes_check_name(const char *base, struct kv_error *error)
-{
-    char name[WIRE_QUEUE_NAME_BYTES];
-    mqd_t claim;
-    wire_queue_name(name, base, WIRE_LOCK, 0, 0);
-    enum kv_status status = open_present_claim(name, &claim, error);
-    if (status != KV_OK)
-        return status == KV_NO_SERVER ? KV_OK : status;
-    pid_t owner = wire_queue_owner(claim);
-    mq_close(claim);
-    return owner == 0 ? KV_OK : refuse_running(base, owner, error);
-}
-
-/* A daemon that ends unlinks NAME.lock while it still holds the lock: whoever opened it before then
- * gets the lock of a queue without a name, and must try again. */
-static enum kv_status claim_name(struct lanes *lanes, struct kv_error *error)
-{
-    char name[WIRE_QUEUE_NAME_BYTES];
-    wire_queue_name(name, lanes->name, WIRE_LOCK, 0, 0);
-    for (int attempt = 0; attempt < CLAIM_ATTEMPTS; attempt++) {
-        enum kv_status status = open_claim(name, &lanes->claim, error);
-        if (status == KV_NO_SERVER)
-            continue; /* unlinked between our create and our open */
-        if (status != KV_OK)
-            return status;
-        pid_t owner = 0;
-        if (wire_lock_queue(lanes->claim, &owner) != 0) {
-            mq_close(lanes->claim);
-            lanes->claim = (mqd_t)-1;
-            return refuse_running(lanes->name, owner, error);
-        }
-        if (!wire_queue_unlinked(lanes->claim))
-            return KV_OK;
-        mq_close(lanes->claim);
-        lanes->claim = (mqd_t)-1;
-    }
-    return kv_error_set(error, KV_BUSY,
-                        "another daemon starts and stops on %s all the time: choose another name "
-                        "with -m",
-                        lanes->name);
 }
 
 /* Queues ------------------------------------------------------------------------------------------ */
@@ -152,13 +68,13 @@ static enum kv_status remove_stale(const char *name, unsigned *removed, struct k
     if (status == KV_NO_SERVER)
         return KV_OK;
     if (status == KV_DENIED)
-        return refuse_foreign(name, error);
+        return claim_refuse_foreign(name, error);
     if (status != KV_OK)
         return status;
     uid_t uid = wire_queue_uid(stale);
     mq_close(stale);
     if (uid != geteuid())
-        return refuse_foreign(name, error);
+        return claim_refuse_foreign(name, error);
     if (mq_unlink(name) != 0 && errno != ENOENT)
         return kv_error_set_errno(error, "cannot remove the stale message queue %s", name);
     ++*removed;
@@ -179,12 +95,20 @@ static enum kv_status remove_all_stale(const char *base, struct kv_error *error)
         wire_queue_name(name, base, WIRE_BULK_LANE, 0, j);
         status = remove_stale(name, &removed, error);
     }
+    if (status == KV_OK)
+        removed += guest_lanes_remove_stale(base);
     if (removed > 0) {
         char queues[32];
         log_info("removed %s of %s, left by a daemon that is gone",
                  format_count(removed, "queue", queues), base);
     }
     return status;
+}
+
+/* With a single lane, everybody's messages come through it. */
+static bool has_door(const struct lanes *lanes, const struct lanes_options *options)
+{
+    return lanes->mode == LANES_AUTO && lanes->plan.lanes > 1 && (options->queue_mode & 0077) != 0;
 }
 
 static enum kv_status create_queue(struct lanes *lanes, const struct lanes_options *options,
@@ -194,13 +118,16 @@ static enum kv_status create_queue(struct lanes *lanes, const struct lanes_optio
     bool bulk = queue >= lanes->plan.lanes;
     char name[WIRE_QUEUE_NAME_BYTES];
     queue_name(lanes, queue, name);
-    enum kv_status status = wire_queue_create(name, bulk ? lanes->plan.bulk : lanes->plan.lane,
-                                              options->queue_mode, true, &lane->queue, error);
+    bool shared = queue == 0 || !has_door(lanes, options);
+    enum kv_status status =
+        wire_queue_create(name, bulk ? lanes->plan.bulk : lanes->plan.lane,
+                          shared ? options->queue_mode : 0600, true, &lane->queue, error);
     if (status != KV_OK)
         return status;
     lane->linked = true;
     lanes->queue_count = queue + 1;
-    if (options->group != (gid_t)-1 && fchown((int)lane->queue, (uid_t)-1, options->group) != 0)
+    if (shared && options->group != (gid_t)-1 &&
+        fchown((int)lane->queue, (uid_t)-1, options->group) != 0)
         return kv_error_set_errno(error, "cannot give the message queue %s to group %lu (--group)",
                                   name, (unsigned long)options->group);
     if (wire_lock_lane(lane->queue) != 0)
@@ -218,6 +145,8 @@ void lanes_unlink(struct lanes *lanes)
         mq_unlink(name);
         lanes->queues[queue].linked = false;
     }
+    if (lanes->door)
+        guest_lanes_unlink(&lanes->guests);
 }
 
 static void drop_queues(struct lanes *lanes)
@@ -270,6 +199,32 @@ static void explain_shortfall(struct lanes *lanes, const struct lane_plan *wante
                      (unsigned long long)limits->msgqueue_bytes, enough, enough);
 }
 
+/* Prepares for other users. */
+static enum kv_status open_door(struct lanes *lanes, const struct lanes_options *options,
+                                const struct wire_limits *limits, struct kv_error *error)
+{
+    lanes->door = true;
+    if (guest_lanes_init(&lanes->guests, lanes->name, options->queue_mode, options->group,
+                         &lanes->plan, limits->msgqueue_bytes / LANE_PLAN_GUEST_SHARES))
+        return KV_OK;
+    return kv_error_set_errno(error, "cannot prepare lanes for other users");
+}
+
+/* The bits from `first` on, so many of them. */
+static uint32_t bits(unsigned first, unsigned count)
+{
+    return ((UINT32_C(1) << count) - 1) << first;
+}
+
+static void begin_serving(struct lanes *lanes)
+{
+    unsigned in_use = lanes->plan.lanes;
+    if (lanes->mode == LANES_AUTO)
+        in_use = lanes->door ? 2 : 1;
+    atomic_store(&lanes->in_use, in_use);
+    atomic_store(&lanes->served, bits(0, in_use) | bits(lanes->plan.lanes, lanes->plan.bulk_lanes));
+}
+
 enum kv_status lanes_open(const struct lanes_options *options, struct lanes **result,
                           struct kv_error *error)
 {
@@ -285,17 +240,19 @@ enum kv_status lanes_open(const struct lanes_options *options, struct lanes **re
     struct lane_plan wanted = lane_plan_wanted(options->mode, options->workers, &limits);
     lanes->plan = lane_plan_first(options->mode, options->workers, &limits);
 
-    enum kv_status status = claim_name(lanes, error);
+    enum kv_status status = claim_take(lanes->name, &lanes->claim, error);
     if (status == KV_OK)
         status = remove_all_stale(lanes->name, error);
     if (status == KV_OK)
         status = create_queues(lanes, options, error);
+    if (status == KV_OK && has_door(lanes, options))
+        status = open_door(lanes, options, &limits, error);
     if (status != KV_OK) {
         lanes_close(lanes);
         return status;
     }
     explain_shortfall(lanes, &wanted, &limits, error->text);
-    atomic_store(&lanes->in_use, lanes->mode == LANES_AUTO ? 1 : lanes->plan.lanes);
+    begin_serving(lanes);
     *result = lanes;
     return KV_OK;
 }
@@ -305,12 +262,9 @@ void lanes_close(struct lanes *lanes)
     if (!lanes)
         return;
     drop_queues(lanes);
-    if (lanes->claim != (mqd_t)-1) {
-        char name[WIRE_QUEUE_NAME_BYTES];
-        wire_queue_name(name, lanes->name, WIRE_LOCK, 0, 0);
-        mq_unlink(name); /* before the lock goes with the descriptor: see claim_name */
-        mq_close(lanes->claim);
-    }
+    if (lanes->door)
+        guest_lanes_close(&lanes->guests);
+    claim_give_up(lanes->name, lanes->claim);
     pthread_mutex_destroy(&lanes->lock);
     free(lanes);
 }
@@ -332,7 +286,8 @@ unsigned lanes_queue_count(const struct lanes *lanes)
 
 mqd_t lanes_queue(const struct lanes *lanes, unsigned queue)
 {
-    return lanes->queues[queue].queue;
+    return lanes_is_guest(queue) ? lanes->guests.lanes[queue - LANE_PLAN_FIRST_GUEST].queue
+                                 : lanes->queues[queue].queue;
 }
 
 size_t lanes_message_bytes(const struct lanes *lanes)
@@ -345,7 +300,7 @@ size_t lanes_message_bytes(const struct lanes *lanes)
 void lanes_set_blocking(struct lanes *lanes, unsigned queue, bool blocking)
 {
     struct mq_attr attributes = {.mq_flags = blocking ? 0 : O_NONBLOCK};
-    mq_setattr(lanes->queues[queue].queue, &attributes, NULL);
+    mq_setattr(lanes_queue(lanes, queue), &attributes, NULL);
 }
 
 /* Assignment -------------------------------------------------------------------------------------- */
@@ -353,8 +308,8 @@ void lanes_set_blocking(struct lanes *lanes, unsigned queue, bool blocking)
 /* The first lane that has room for one more, else the emptiest. holds: lock. */
 static unsigned choose_filling(const struct lanes *lanes)
 {
-    unsigned emptiest = 0;
-    for (unsigned lane = 0; lane < lanes->plan.lanes; lane++) {
+    unsigned first = lanes->door ? 1 : 0, emptiest = first;
+    for (unsigned lane = first; lane < lanes->plan.lanes; lane++) {
         if (lanes->queues[lane].weight + SESSION_WEIGHT <= lanes->plan.lane.depth)
             return lane;
         if (lanes->queues[lane].weight < lanes->queues[emptiest].weight)
@@ -363,29 +318,144 @@ static unsigned choose_filling(const struct lanes *lanes)
     return emptiest;
 }
 
-struct lane_assignment lanes_assign(struct lanes *lanes, uint16_t reply_depth)
+/* Messages may come through the queue from now on. holds: lock. */
+static void serve(struct lanes *lanes, unsigned queue)
 {
-    pthread_mutex_lock(&lanes->lock);
+    if (lanes->watcher)
+        lanes->watcher(lanes->watcher_context, queue);
+    atomic_fetch_or(&lanes->served, UINT32_C(1) << queue);
+}
+
+/* Lanes of the daemon's own user; of everybody, where there is no door. holds: lock. */
+static void assign_own(struct lanes *lanes, struct lane_assignment *assignment)
+{
     unsigned turn = lanes->turn++;
     unsigned lane = lanes->mode == LANES_AUTO ? choose_filling(lanes) : turn % lanes->plan.lanes;
     lanes->queues[lane].weight += SESSION_WEIGHT;
     if (lane >= atomic_load(&lanes->in_use)) {
-        if (lanes->watcher)
-            lanes->watcher(lanes->watcher_context, lane);
+        serve(lanes, lane);
         atomic_store(&lanes->in_use, lane + 1);
     }
-    pthread_mutex_unlock(&lanes->lock);
-    return (struct lane_assignment){
-        .lane = (uint16_t)lane,
-        .bulk_lane = lanes->plan.bulk_lanes ? (uint16_t)(turn % lanes->plan.bulk_lanes) : 0,
-        .credits = reply_depth < MAX_CREDITS ? reply_depth : MAX_CREDITS};
+    assignment->lane = (uint16_t)lane;
+    assignment->queue = (uint8_t)lane;
+    assignment->lane_bytes = assignment->bulk_bytes = lanes->plan.lane.message_bytes;
+    if (lanes->plan.bulk_lanes > 0) {
+        assignment->bulk_lane = (uint16_t)(turn % lanes->plan.bulk_lanes);
+        assignment->bulk_bytes = lanes->plan.bulk.message_bytes;
+    }
 }
 
-void lanes_give_back(struct lanes *lanes, const struct lane_assignment *assignment)
+/* A guest lane, or, if none is left or the client knows none, the door. holds: lock. */
+static void assign_guest(struct lanes *lanes, const struct lane_request *request,
+                         struct lane_assignment *assignment)
+{
+    bool made = false;
+    struct guest_lane *guest =
+        request->knows_guests ? guest_lanes_enter(&lanes->guests, request->uid, &made) : NULL;
+    if (!guest) {
+        lanes->queues[0].weight += SESSION_WEIGHT;
+        assignment->lane_bytes = assignment->bulk_bytes = lanes->plan.lane.message_bytes;
+        return;
+    }
+    unsigned number = (unsigned)(guest - lanes->guests.lanes);
+    assignment->family = WIRE_FAMILY_GUESTS;
+    assignment->lane = (uint16_t)guest->name;
+    assignment->queue = (uint8_t)(LANE_PLAN_FIRST_GUEST + number);
+    assignment->lane_bytes = assignment->bulk_bytes = guest->geometry.message_bytes;
+    assignment->opening = !guest->given;
+    if (!made)
+        return;
+    if (lanes->payer_watcher)
+        lanes->payer_watcher(lanes->payer_context, PAYER_GUESTS + number);
+    serve(lanes, assignment->queue);
+}
+
+struct lane_assignment lanes_assign(struct lanes *lanes, const struct lane_request *request)
+{
+    uint16_t depth = request->reply_depth;
+    struct lane_assignment assignment = {.credits = depth < MAX_CREDITS ? depth : MAX_CREDITS};
+    pthread_mutex_lock(&lanes->lock);
+    if (lanes->door && request->uid != geteuid())
+        assign_guest(lanes, request, &assignment);
+    else
+        assign_own(lanes, &assignment);
+    pthread_mutex_unlock(&lanes->lock);
+    return assignment;
+}
+
+static struct guest_lane *guest_of(struct lanes *lanes, unsigned queue)
+{
+    return &lanes->guests.lanes[queue - LANE_PLAN_FIRST_GUEST];
+}
+
+void lanes_arrived(struct lanes *lanes, const struct lane_assignment *assignment)
 {
     pthread_mutex_lock(&lanes->lock);
-    lanes->queues[assignment->lane].weight -= SESSION_WEIGHT;
+    guest_lanes_arrived(&lanes->guests, guest_of(lanes, assignment->queue));
     pthread_mutex_unlock(&lanes->lock);
+}
+
+void lanes_give_back(struct lanes *lanes, const struct lane_assignment *assignment, bool arrived)
+{
+    unsigned queue = assignment->queue;
+    pthread_mutex_lock(&lanes->lock);
+    if (!lanes_is_guest(queue))
+        lanes->queues[queue].weight -= SESSION_WEIGHT;
+    else if (guest_lanes_leave(&lanes->guests, guest_of(lanes, queue),
+                               arrived || !assignment->opening))
+        atomic_fetch_and(&lanes->served, ~(UINT32_C(1) << queue));
+    pthread_mutex_unlock(&lanes->lock);
+}
+
+bool lanes_admit(struct lanes *lanes, unsigned queue, uid_t uid)
+{
+    if (!lanes_is_guest(queue))
+        return true;
+    struct guest_lane *guest = guest_of(lanes, queue);
+    atomic_fetch_add_explicit(&guest->messages, 1, memory_order_relaxed);
+    return guest->uid == uid;
+}
+
+void lanes_count_garbage(struct lanes *lanes, unsigned queue)
+{
+    if (lanes_is_guest(queue) && guest_lanes_count_garbage(guest_of(lanes, queue)))
+        log_warn(
+            "somebody else sends to the lane of uid %lu: its next session gets another. A daemon "
+            "with CAP_CHOWN gives each user a lane that nobody else can open",
+            (unsigned long)guest_of(lanes, queue)->uid);
+}
+
+bool lanes_guest_facts(struct lanes *lanes, unsigned guest, struct guest_facts *facts)
+{
+    if (!lanes->door)
+        return false;
+    pthread_mutex_lock(&lanes->lock);
+    const struct guest_lane *lane = &lanes->guests.lanes[guest];
+    *facts = (struct guest_facts){.uid = lane->uid,
+                                  .sessions = lane->sessions,
+                                  .given = lane->given,
+                                  .geometry = lane->geometry,
+                                  .messages = atomic_load(&lane->messages),
+                                  .garbage = atomic_load(&lane->garbage)};
+    bool live = lane->live;
+    pthread_mutex_unlock(&lanes->lock);
+    return live;
+}
+
+bool lanes_have_door(const struct lanes *lanes)
+{
+    return lanes->door;
+}
+
+uint32_t lanes_served(const struct lanes *lanes)
+{
+    return atomic_load_explicit(&lanes->served, memory_order_acquire);
+}
+
+void lanes_set_payer_watcher(struct lanes *lanes, lanes_payer_watcher watcher, void *context)
+{
+    lanes->payer_watcher = watcher;
+    lanes->payer_context = context;
 }
 
 unsigned lanes_in_use(const struct lanes *lanes)

@@ -67,6 +67,8 @@ static void receive_loop(struct pool_worker *self)
     while ((size = receiver_take(receiver)) > 0) {
         uint64_t now_ns = feed->handle ? feed->handle(feed->context, &self->worker, (size_t)size)
                                        : worker_handle(&self->worker, (size_t)size);
+        if (receiver->shares)
+            receiver_charge(receiver, self->worker.received_ns, now_ns);
         if (receiver->crew)
             watch_backlog(receiver, &busy_since_ns, now_ns);
         if (!receiver->blocking)
@@ -127,7 +129,7 @@ static uint32_t queues_of(const struct pool *pool, unsigned worker)
 {
     unsigned queues = lanes_queue_count(pool->service->lanes);
     if (pool->service->options->lanes == LANES_AUTO)
-        return (1u << queues) - 1;
+        return (1u << LANE_PLAN_MAX_QUEUES) - 1;
     if (pool->count >= queues)
         return 1u << worker % queues;
     uint32_t bits = 0;
@@ -173,13 +175,12 @@ static void watch_lane(void *context, unsigned queue)
 static int create_shared_epoll(struct pool *pool)
 {
     struct lanes *lanes = pool->service->lanes;
-    unsigned lane_count = lanes_plan(lanes)->lanes;
     pool->shared_epoll = create_epoll(pool);
     if (pool->shared_epoll < 0)
         return -1;
     lanes_set_watcher(lanes, watch_lane, pool);
     for (unsigned queue = 0; queue < lanes_queue_count(lanes); queue++)
-        if ((queue < lanes_in_use(lanes) || queue >= lane_count) &&
+        if ((lanes_served(lanes) >> queue & 1) != 0 &&
             add_to_epoll(pool->shared_epoll, (int)lanes_queue(lanes, queue)) != 0)
             return -1;
     return 0;
@@ -213,6 +214,8 @@ static enum kv_status set_up_receiver(struct pool *pool, unsigned number, struct
                                   .blocking = !automatic && worker->receivers > 1,
                                   .sleep_epoll = -1,
                                   .crew = service->crew,
+                                  .shares = automatic ? service->shares : NULL,
+                                  .stop_event = pool->stop_event,
                                   .schedule = service->schedule,
                                   .wants_priority = service->schedule || service->options->nice,
                                   .stopping = &pool->stopping};
@@ -322,7 +325,10 @@ void pool_drain(struct pool *pool)
     worker->nice.on = false; /* it is that of the worker's thread, not of this one */
     while (worker->receiver.schedule && (taken = receiver_take_scheduled(&worker->receiver)) > 0)
         worker_handle(worker, taken);
-    for (unsigned queue = 0; queue < lanes_queue_count(lanes); queue++) {
+    for (unsigned queue = 0; queue < LANE_PLAN_MAX_QUEUES; queue++) {
+        if ((lanes_served(lanes) >> queue & 1) == 0)
+            continue;
+        worker->receiver.current = queue;
         lanes_set_blocking(lanes, queue, false);
         struct mq_attr attributes;
         if (mq_getattr(lanes_queue(lanes, queue), &attributes) != 0)

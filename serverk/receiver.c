@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <mqueue.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
 
@@ -18,12 +19,50 @@
 #define COLLECT_EVERY_NS 20000u
 #define COLLECT_MESSAGES 64u
 
+/* What comes through the door is told apart by nobody: its messages count for twice the time they take. And
+ * garbage for several times, wherever it comes from, because it keeps the CPUs busy in other places: each one
+ * that is received wakes who sleeps in the next mq_send. */
+#define DOOR_WEIGHT    2u
+#define GARBAGE_WEIGHT 4u
+
+/* The clients need the CPUs, too: so only half of the workers' time is dealt out. */
+static unsigned workers_to_share(const struct receiver *receiver)
+{
+    unsigned workers = receiver->crew ? crew_counts(receiver->crew).on_duty / 2 : 1;
+    return workers > 0 ? workers : 1;
+}
+
 /* The queues (as bits) that the receiver serves and clients may be sending to. */
 static uint32_t served_queues(const struct receiver *receiver)
 {
-    uint32_t lanes = (UINT32_C(1) << lanes_plan(receiver->lanes)->lanes) - 1;
-    uint32_t used = (UINT32_C(1) << lanes_in_use(receiver->lanes)) - 1;
-    return receiver->queues & (used | ~lanes);
+    return receiver->queues & lanes_served(receiver->lanes);
+}
+
+/* Of those, the ones whose payers do not rest. */
+static uint32_t due_queues(struct receiver *receiver)
+{
+    uint32_t served = served_queues(receiver);
+    receiver->began_ns = 0;
+    receiver->resting = 0;
+    if (!receiver->shares || !shares_contended(receiver->shares))
+        return served;
+    receiver->began_ns = clock_monotonic_ns();
+    uint32_t payers =
+        shares_resting(receiver->shares, receiver->began_ns, &receiver->resting_until_ns);
+    receiver->resting = lanes_of_payers(payers) & served;
+    return served & ~receiver->resting;
+}
+
+void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t done_ns)
+{
+    unsigned payer = lanes_payer(receiver->current);
+    unsigned weight =
+        (payer == PAYER_DOOR ? DOOR_WEIGHT : 1) * (receiver->wasted ? GARBAGE_WEIGHT : 1);
+    receiver->wasted = false;
+    if (shares_is_alone(receiver->shares, payer))
+        return;
+    shares_charge(receiver->shares, payer, receiver->began_ns ? receiver->began_ns : received_ns,
+                  done_ns, weight, workers_to_share(receiver));
 }
 
 /* Takes the lowest bit out of the set, which is not empty: its number. */
@@ -44,6 +83,8 @@ static ssize_t receive_from(struct receiver *receiver, unsigned queue)
         statistics_add(&receiver->statistics->dropped[DROPPED_MALFORMED], 1);
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
+    if (size < 0 && errno == EBADF && lanes_is_guest(queue)) /* the lane has just been given up */
+        return 0;
     return size;
 }
 
@@ -51,7 +92,7 @@ static ssize_t receive_from(struct receiver *receiver, unsigned queue)
 static ssize_t poll_round(void *context)
 {
     struct receiver *receiver = context;
-    uint32_t served = served_queues(receiver);
+    uint32_t served = due_queues(receiver);
     uint32_t up_to_last = (UINT32_C(2) << receiver->current) - 1;
     uint32_t behind = served & ~up_to_last, rest = served & up_to_last;
     bool cold_too = ++receiver->round % COLD_ROUNDS == 0;
@@ -80,8 +121,8 @@ static ssize_t collect(struct receiver *receiver, uint64_t now_ns)
         if (size <= 0)
             break;
         struct kv_slice message = kv_slice(receiver->buffer, (size_t)size);
-        schedule_add(receiver->schedule, message, receiver->priority, work_expected_ns(message),
-                     clock_monotonic_ns());
+        schedule_add(receiver->schedule, message, receiver->current, receiver->priority,
+                     work_expected_ns(message), clock_monotonic_ns());
     }
     return size < 0 ? -1 : 0;
 }
@@ -89,8 +130,9 @@ static ssize_t collect(struct receiver *receiver, uint64_t now_ns)
 size_t receiver_take_scheduled(struct receiver *receiver)
 {
     uint64_t waited_ns;
-    size_t size = schedule_take(receiver->schedule, receiver->buffer, &receiver->priority,
-                                clock_monotonic_ns(), &waited_ns);
+    size_t size = schedule_take(receiver->schedule, receiver->buffer, &receiver->current,
+                                &receiver->priority, clock_monotonic_ns(), &waited_ns);
+    receiver->began_ns = 0;
     if (size > 0)
         histogram_record(&receiver->statistics->stages[STAGE_QUEUE_WAIT], waited_ns);
     return size;
@@ -111,12 +153,34 @@ static ssize_t scheduled_round(void *context)
     return (ssize_t)size;
 }
 
+/* Sleeps until a queue of a payer that does not rest has something, the first of those that rest may be served,
+ * or the pool stops. In the set of all queues the full ones of who rests would end each sleep at once. */
+static void sleep_beside_resting(const struct receiver *receiver)
+{
+    struct pollfd events[LANE_PLAN_MAX_QUEUES + 1] = {
+        {.fd = receiver->stop_event, .events = POLLIN}};
+    nfds_t count = 1;
+    for (uint32_t queues = served_queues(receiver) & ~receiver->resting; queues != 0;)
+        events[count++] = (struct pollfd){
+            .fd = (int)lanes_queue(receiver->lanes, take_lowest(&queues)), .events = POLLIN};
+    uint64_t now_ns = clock_monotonic_ns();
+    if (now_ns >= receiver->resting_until_ns)
+        return;
+    uint64_t left_ns = receiver->resting_until_ns - now_ns;
+    struct timespec timeout = {.tv_sec = (time_t)(left_ns / 1000000000u),
+                               .tv_nsec = (long)(left_ns % 1000000000u)};
+    ppoll(events, count, &timeout, NULL);
+}
+
 /* Sleeps until a queue has something, or the pool stops. The next round looks at cold queues too. */
 static void sleep_on_queues(struct receiver *receiver)
 {
     struct epoll_event event;
     statistics_add(&receiver->statistics->sleeps, 1);
-    epoll_wait(receiver->sleep_epoll, &event, 1, -1);
+    if (receiver->resting != 0)
+        sleep_beside_resting(receiver);
+    else
+        epoll_wait(receiver->sleep_epoll, &event, 1, -1);
     receiver->round = COLD_ROUNDS - 1;
 }
 

@@ -6,6 +6,8 @@
  * With --sched cost the queues are emptied into the schedule, time and again, and messages are taken
  * from there. While the schedule is full they stay in their queues, and then with their senders.
  *
+ * Where several payers are active (shares.h), the queues of those that rest are left alone meanwhile.
+ *
  * A queue that gave none of the last messages is polled only every few rounds: each poll is a system
  * call, and lanes of idle sessions should not slow down the busy ones.
  */
@@ -20,6 +22,7 @@
 #include "serverk/crew.h"
 #include "serverk/lanes.h"
 #include "serverk/schedule.h"
+#include "serverk/shares.h"
 #include "serverk/statistics.h"
 #include "wire/wait.h"
 
@@ -37,6 +40,14 @@ struct receiver {
     bool wants_priority;
     uint64_t collected_ns; /* when the queues were last emptied into the schedule */
 
+    struct shares *shares; /* of all workers; NULL: nobody shares */
+    uint64_t
+        began_ns; /* when it began to receive the last message, if payers were several; else 0 */
+    uint32_t resting;          /* queues that were left alone in the last round */
+    uint64_t resting_until_ns; /* the first of them, if there are any */
+    bool wasted;               /* the message was nobody's; set by who dealt with it */
+    int stop_event;
+
     uint32_t queues;  /* bit i: serves queue i */
     bool blocking;    /* then it is one queue */
     unsigned current; /* queue of the last message */
@@ -51,6 +62,9 @@ struct receiver {
 /* Polls at once or waits as long as it takes for a message: its size, or 0: the pool is stopping, or
  * -1 and errno: a queue failed. */
 ssize_t receiver_take(struct receiver *receiver);
+
+/* The last message was done then: its payer's account. */
+void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t done_ns);
 
 /* The next message that waits in the schedule, without a look at the queues; 0: none. */
 size_t receiver_take_scheduled(struct receiver *receiver);

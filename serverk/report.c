@@ -88,6 +88,43 @@ static void sum_statistics(const struct service *service, struct worker_statisti
     commit_statistics(service->commit, sum);
 }
 
+/* What the payer has used while several shared the workers' time. */
+static void put_used(const struct service *service, struct json *json, const char *name,
+                     unsigned payer)
+{
+    put_us(json, name, (double)atomic_load(&service->shares->payers[payer].used_ns));
+}
+
+/* Users other than the daemon's own, where they may come. */
+static void put_guests(const struct service *service, struct json *json)
+{
+    struct guest_facts facts;
+    if (!service->shares)
+        return;
+    put_used(service, json, "own_shared_us", PAYER_OWN);
+    put_used(service, json, "door_shared_us", PAYER_DOOR);
+    begin_member(json, "guests");
+    open_object(json);
+    for (unsigned guest = 0; guest < LANE_PLAN_MAX_GUESTS; guest++) {
+        char number[16];
+        if (!lanes_guest_facts(service->lanes, guest, &facts))
+            continue;
+        snprintf(number, sizeof number, "%u", guest);
+        begin_member(json, number);
+        open_object(json);
+        put_number(json, "uid", facts.uid);
+        put_number(json, "sessions", facts.sessions);
+        put_flag(json, "given", facts.given);
+        put_number(json, "depth", facts.geometry.depth);
+        put_number(json, "message_bytes", facts.geometry.message_bytes);
+        put_number(json, "messages", facts.messages);
+        put_number(json, "garbage", facts.garbage);
+        put_used(service, json, "shared_us", PAYER_GUESTS + guest);
+        close_object(json);
+    }
+    close_object(json);
+}
+
 static void put_queues(const struct service *service, struct json *json)
 {
     const struct lane_plan *plan = lanes_plan(service->lanes);
@@ -101,6 +138,7 @@ static void put_queues(const struct service *service, struct json *json)
     put_number(json, "bulk_lanes", plan->bulk_lanes);
     put_number(json, "bulk_depth", plan->bulk.depth);
     put_number(json, "bulk_message_bytes", plan->bulk.message_bytes);
+    put_guests(service, json);
     close_object(json);
 }
 

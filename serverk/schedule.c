@@ -16,6 +16,7 @@ struct waiting {
     uint64_t received_ns;
     uint32_t place; /* in `messages` */
     uint32_t size;
+    unsigned queue;
     unsigned priority;
 };
 
@@ -138,12 +139,13 @@ bool schedule_full(struct schedule *schedule)
     return true;
 }
 
-void schedule_add(struct schedule *schedule, struct kv_slice message, unsigned priority,
-                  uint64_t work_ns, uint64_t now_ns)
+void schedule_add(struct schedule *schedule, struct kv_slice message, unsigned queue,
+                  unsigned priority, uint64_t work_ns, uint64_t now_ns)
 {
     struct waiting waiting = {.due_ns = now_ns + schedule_delay_ns(priority, work_ns),
                               .received_ns = now_ns,
                               .size = (uint32_t)message.size,
+                              .queue = queue,
                               .priority =
                                   priority < WIRE_MAX_PRIORITY ? priority : WIRE_MAX_PRIORITY};
     pthread_mutex_lock(&schedule->lock);
@@ -159,8 +161,8 @@ void schedule_add(struct schedule *schedule, struct kv_slice message, unsigned p
     pthread_mutex_unlock(&schedule->lock);
 }
 
-size_t schedule_take(struct schedule *schedule, uint8_t *buffer, unsigned *priority,
-                     uint64_t now_ns, uint64_t *waited_ns)
+size_t schedule_take(struct schedule *schedule, uint8_t *buffer, unsigned *queue,
+                     unsigned *priority, uint64_t now_ns, uint64_t *waited_ns)
 {
     pthread_mutex_lock(&schedule->lock);
     unsigned count = schedule_waiting(schedule);
@@ -176,6 +178,7 @@ size_t schedule_take(struct schedule *schedule, uint8_t *buffer, unsigned *prior
     histogram_record(&schedule->waits[first.priority / CLASS_PRIORITIES], *waited_ns);
     atomic_store_explicit(&schedule->count, count - 1, memory_order_relaxed);
     pthread_mutex_unlock(&schedule->lock);
+    *queue = first.queue;
     *priority = first.priority;
     return first.size;
 }

@@ -45,13 +45,13 @@ void schedule_free(struct schedule *schedule);
 bool schedule_full(struct schedule *schedule);
 
 /* Adds a copy of the message, which was received now. */
-void schedule_add(struct schedule *schedule, struct kv_slice message, unsigned priority,
-                  uint64_t work_ns, uint64_t now_ns);
+void schedule_add(struct schedule *schedule, struct kv_slice message, unsigned queue,
+                  unsigned priority, uint64_t work_ns, uint64_t now_ns);
 
-/* Moves the first message to `buffer`: its size, and its priority and how long it waited; 0: none
- * waits. */
-size_t schedule_take(struct schedule *schedule, uint8_t *buffer, unsigned *priority,
-                     uint64_t now_ns, uint64_t *waited_ns);
+/* Moves the first message to `buffer`: its size, its queue (as schedule_add was told) and priority, and how long
+ * it waited; 0: none waits. */
+size_t schedule_take(struct schedule *schedule, uint8_t *buffer, unsigned *queue,
+                     unsigned *priority, uint64_t now_ns, uint64_t *waited_ns);
 
 unsigned schedule_waiting(const struct schedule *schedule);
 

@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/parse.h"
 #include "common/random.h"
+#include "serverk/claim.h"
 #include "serverk/control.h"
 #include "serverk/dispatch.h"
 #include "serverk/leftovers.h"
@@ -108,6 +109,12 @@ static enum kv_status check_nice(const struct server_options *options, struct kv
     return options->nice && options->dispatch != DISPATCH_THREAD ? nice_permitted(error) : KV_OK;
 }
 
+/* A lanes_payer_watcher. */
+static void forget_payer(void *shares, unsigned payer)
+{
+    shares_forget(shares, payer);
+}
+
 /* The parts that need nothing but memory. */
 static enum kv_status create_parts(struct server *server, struct kv_error *error)
 {
@@ -125,6 +132,12 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
         service->commit = commit_create(service->store, service->sessions, service->budget);
     if (dispatch_model_counts(options->dispatch))
         service->vacancies = vacancies_create(options->workers);
+    if (lanes_have_door(service->lanes)) {
+        service->shares = aligned_alloc(_Alignof(struct shares), sizeof(struct shares));
+        if (service->shares)
+            memset(service->shares, 0, sizeof *service->shares);
+        lanes_set_payer_watcher(service->lanes, forget_payer, service->shares);
+    }
     if (wants_crew(options)) {
         long cpus = sysconf(_SC_NPROCESSORS_ONLN);
         service->crew = crew_create(options->workers, cpus < 1 ? 1 : (unsigned)cpus);
@@ -135,6 +148,7 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
     if (!service->statistics || !service->sessions || !service->commit ||
         (dispatch_model_counts(options->dispatch) && !service->vacancies) ||
         (options->sched == ORDER_COST && !service->schedule) ||
+        (lanes_have_door(service->lanes) && !service->shares) ||
         (wants_crew(options) && !service->crew))
         return kv_error_set(error, KV_NO_MEMORY,
                             "no memory to start with (is it limited: ulimit -v?)");
@@ -261,6 +275,7 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     commit_free(service->commit);
     crew_free(service->crew);
     schedule_free(service->schedule);
+    free(service->shares);
     vacancies_free(service->vacancies);
     statistics_free_shared(service->statistics, statistics_blocks(service->options));
     pidfile_remove(server->pidfile);
@@ -330,7 +345,7 @@ static enum kv_status check_store(const struct server_options *options, struct k
 static enum kv_status check_queues(const struct server_options *options, struct kv_error *error)
 {
     struct wire_limits limits;
-    enum kv_status status = lanes_check_name(options->queue, error);
+    enum kv_status status = claim_check(options->queue, error);
     if (status != KV_OK)
         return status;
     wire_limits_read(&limits);

@@ -15,6 +15,7 @@
 #include "serverk/sandbox.h"
 #include "serverk/schedule.h"
 #include "serverk/session.h"
+#include "serverk/shares.h"
 #include "serverk/statistics.h"
 #include "serverk/transfer.h"
 #include "serverk/vacancies.h"
@@ -32,6 +33,7 @@ struct service {
     struct commit *commit;
     struct crew *crew;                    /* NULL unless --dispatch pool and --lanes auto */
     struct vacancies *vacancies;          /* NULL unless --dispatch thread or process */
+    struct shares *shares;                /* NULL: there are no other users */
     struct schedule *schedule;            /* NULL unless --sched cost */
     struct worker_statistics *statistics; /* dispatch_model_writers blocks */
     struct sandbox sandbox;               /* what is on of it */

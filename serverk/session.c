@@ -165,7 +165,10 @@ struct session *session_open(struct session_table *table, const struct session_s
     session->pid = start->pid;
     session->uid = start->uid;
     session->threads = start->threads;
-    session->assignment = lanes_assign(table->lanes, start->reply_depth);
+    struct lane_request request = {
+        .uid = start->uid, .reply_depth = start->reply_depth, .knows_guests = start->knows_guests};
+    session->assignment = lanes_assign(table->lanes, &request);
+    atomic_store(&session->lane_closed, !session->assignment.opening);
     atomic_store(&session->segment, NULL);
     transfers_init(&session->transfers);
     session->pidfd = start->pidfd;
@@ -194,6 +197,12 @@ struct session *session_acquire(struct session_table *table, uint32_t id, uint64
     return NULL;
 }
 
+void session_close_lane(struct session_table *table, struct session *session)
+{
+    if (!atomic_exchange(&session->lane_closed, true))
+        lanes_arrived(table->lanes, &session->assignment);
+}
+
 void session_hold(struct session *session)
 {
     atomic_fetch_add_explicit(&session->state, 1, memory_order_relaxed);
@@ -219,7 +228,7 @@ static void dispose(struct session_table *table, struct session *session)
 {
     if (session->client_died)
         unlink_leftovers(session);
-    lanes_give_back(table->lanes, &session->assignment);
+    lanes_give_back(table->lanes, &session->assignment, atomic_load(&session->lane_closed));
     session_close_queue(session->reply_queue);
     close(session->pidfd);
     for (unsigned i = 0; i < session->segment_count; i++)

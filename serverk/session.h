@@ -56,6 +56,7 @@ struct session {
     uint16_t threads;
     struct lane_assignment assignment;
 
+    _Atomic bool lane_closed;             /* nobody else may open its lane (any more) */
     struct wire_segment *_Atomic segment; /* the one in use; NULL: none */
 
     struct transfers transfers; /* has its lock */
@@ -84,6 +85,7 @@ struct session_start {
     uint64_t nonce;
     pid_t pid;
     uid_t uid;
+    bool knows_guests; /* lanes.h */
     const char *reply_name;
 };
 
@@ -103,6 +105,9 @@ struct session *session_open(struct session_table *table, const struct session_s
 
 /* Holds the live session of that id if its cookie is right; NULL if not. */
 struct session *session_acquire(struct session_table *table, uint32_t id, uint64_t cookie);
+
+/* A message of the session came through its lane, which until the first one was open to others. */
+void session_close_lane(struct session_table *table, struct session *session);
 
 /* One more hold, for somebody who holds it already. */
 void session_hold(struct session *session);

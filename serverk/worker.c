@@ -69,6 +69,7 @@ void worker_take_message(struct worker *worker, struct worker *from)
     worker->receiver.buffer = from->receiver.buffer;
     from->receiver.buffer = buffer;
     worker->receiver.priority = from->receiver.priority;
+    worker->receiver.current = from->receiver.current;
     worker->nice = from->nice; /* a thread that it starts has its nice value */
 }
 
@@ -89,6 +90,8 @@ static void come_back(struct worker *worker)
 
 static void drop(struct worker *worker, enum dropped_reason reason)
 {
+    worker->receiver.wasted = true;
+    lanes_count_garbage(worker->service->lanes, worker->receiver.current);
     statistics_add(&worker->statistics->dropped[reason], 1);
 }
 
@@ -244,6 +247,21 @@ static void handle_kind(struct worker *worker, struct session *session,
     fail(worker, session, header, KV_UNSUPPORTED, "clients send no messages of this kind");
 }
 
+/* Whether the session may send through the lane that the message came from; then nobody else needs to get in
+ * there for its sake. */
+static bool lane_admits(struct worker *worker, struct session *session)
+{
+    const struct service *service = worker->service;
+    unsigned queue = worker->receiver.current;
+    if (!lanes_is_guest(queue))
+        return true;
+    if (!lanes_admit(service->lanes, queue, session->uid))
+        return false;
+    if (!atomic_load_explicit(&session->lane_closed, memory_order_relaxed))
+        session_close_lane(service->sessions, session);
+    return true;
+}
+
 static void handle_message(struct worker *worker, size_t size, uint64_t received_ns)
 {
     struct read_cursor cursor = read_cursor(worker->receiver.buffer, size);
@@ -264,6 +282,11 @@ static void handle_message(struct worker *worker, size_t size, uint64_t received
             session_said_bye(sessions, header.session, header.secret);
         else
             drop(worker, DROPPED_UNKNOWN_SESSION);
+        return;
+    }
+    if (!lane_admits(worker, session)) {
+        drop(worker, DROPPED_UNKNOWN_SESSION);
+        session_release(sessions, session);
         return;
     }
     if (status == KV_OK)

@@ -102,7 +102,17 @@ bool wire_put_hello(struct write_cursor *cursor, const struct wire_hello *hello)
     write_u16(cursor, hello->reply_depth);
     write_u16(cursor, hello->threads);
     write_u32(cursor, hello->reply_bytes);
-    return put_name(cursor, hello->reply_queue);
+    if (!put_name(cursor, hello->reply_queue))
+        return false;
+    if (hello->abilities != 0)
+        write_u16(cursor, hello->abilities);
+    return !cursor->failed;
+}
+
+/* A field that a body from an older peer ends before. */
+static uint16_t read_optional_u16(struct read_cursor *cursor)
+{
+    return read_cursor_left(cursor) >= 2 ? read_u16(cursor) : 0;
 }
 
 enum kv_status wire_get_hello(struct read_cursor *cursor, struct wire_hello *hello)
@@ -114,6 +124,7 @@ enum kv_status wire_get_hello(struct read_cursor *cursor, struct wire_hello *hel
     hello->reply_bytes = read_u32(cursor);
     if (!get_name(cursor, &hello->reply_queue))
         return KV_BAD_REQUEST;
+    hello->abilities = read_optional_u16(cursor);
     return hello->pid >= 1 && hello->pid <= MAX_PID ? KV_OK : KV_BAD_REQUEST;
 }
 
@@ -129,6 +140,8 @@ bool wire_put_welcome(struct write_cursor *cursor, const struct wire_welcome *we
     write_u16(cursor, welcome->flags);
     write_u32(cursor, welcome->lane_bytes);
     write_u32(cursor, welcome->bulk_bytes);
+    if (welcome->lane_family != 0)
+        write_u16(cursor, welcome->lane_family);
     return !cursor->failed;
 }
 
@@ -144,6 +157,7 @@ enum kv_status wire_get_welcome(struct read_cursor *cursor, struct wire_welcome 
     welcome->flags = read_u16(cursor);
     welcome->lane_bytes = read_u32(cursor);
     welcome->bulk_bytes = read_u32(cursor);
+    welcome->lane_family = read_optional_u16(cursor);
     bool valid = !cursor->failed && welcome->credits >= 1 &&
                  welcome->max_value_bytes <= WIRE_MAX_VALUE_BYTES &&
                  welcome->lane_bytes > WIRE_HEADER_BYTES;

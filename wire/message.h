@@ -88,9 +88,12 @@ void wire_patch_status(uint8_t *message, enum kv_status status);
 #define WIRE_MIN_REPLY_BYTES 128u
 
 /* Body of HELLO: u64 nonce, u32 pid, u16 reply_depth, u16 threads, u32 reply_bytes, u16 name_bytes,
- * name. nonce is the header's secret of every message to this client; threads how many threads of
- * the client share the session (for statistics). A depth of 0, or messages too small, are the reader's to
- * refuse. */
+ * name, u16 abilities (may be left out: 0). nonce is the header's secret of every message to this client;
+ * threads how many threads of the client share the session (for statistics). A depth of 0, or messages too
+ * small, are the reader's to refuse. */
+enum {
+    WIRE_HELLO_GUEST_LANES = 1 << 0 /* the client understands lane_family */
+};
 struct wire_hello {
     uint64_t nonce;
     uint32_t pid;
@@ -98,6 +101,7 @@ struct wire_hello {
     uint16_t threads;
     uint32_t reply_bytes;
     struct kv_slice reply_queue;
+    uint16_t abilities;
 };
 bool wire_put_hello(struct write_cursor *cursor, const struct wire_hello *hello);
 enum kv_status wire_get_hello(struct read_cursor *cursor, struct wire_hello *hello);
@@ -105,7 +109,12 @@ enum kv_status wire_get_hello(struct read_cursor *cursor, struct wire_hello *hel
 /* Body of WELCOME: u64 cookie, u64 instance (random, a new one each start of the daemon), u64
  * max_value_bytes, u32 server_pid, u16 credits, u16 lane (where this session's small requests go),
  * u16 bulk_lane (where its larger ones go), u16 flags, u32 lane_bytes, u32 bulk_bytes (their message
- * sizes). Flags that a reader does not know mean nothing to it. */
+ * sizes), u16 lane_family (may be left out: 0): what `lane` is the number of. Flags that a reader does not
+ * know mean nothing to it. */
+enum {
+    WIRE_FAMILY_LANES = 0, /* NAME, NAME.l<lane> */
+    WIRE_FAMILY_GUESTS = 1 /* NAME.g<lane>; only for clients that said that they understand it */
+};
 enum {
     WIRE_WELCOME_PRIORITY = 1 << 0 /* the server wants priorities; without it send with 0 */
 };
@@ -120,12 +129,16 @@ struct wire_welcome {
     uint16_t flags;
     uint32_t lane_bytes;
     uint32_t bulk_bytes;
+    uint16_t lane_family;
 };
 bool wire_put_welcome(struct write_cursor *cursor, const struct wire_welcome *welcome);
 enum kv_status wire_get_welcome(struct read_cursor *cursor, struct wire_welcome *welcome);
 
 /* Message priorities that mean something: 0 .. WIRE_MAX_PRIORITY; a higher one counts as the highest. */
 #define WIRE_MAX_PRIORITY 31u
+
+/* That of HELLO: the highest that the kernel has, so that nobody's messages can keep it from being received. */
+#define WIRE_HELLO_PRIORITY 32767u
 
 /* Body of SEGMENT: u64 bytes, u16 name_bytes, name (as for shm_open). */
 struct wire_segment_offer {

@@ -35,6 +35,9 @@ void wire_queue_name(char out[WIRE_QUEUE_NAME_BYTES], const char *base, enum wir
     case WIRE_BULK_LANE:
         snprintf(out, WIRE_QUEUE_NAME_BYTES, "%s.b%u", base, number);
         break;
+    case WIRE_GUEST_LANE:
+        snprintf(out, WIRE_QUEUE_NAME_BYTES, "%s.g%u", base, number);
+        break;
     case WIRE_LOCK:
         snprintf(out, WIRE_QUEUE_NAME_BYTES, "%s.lock", base);
         break;

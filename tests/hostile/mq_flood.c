@@ -1,5 +1,5 @@
 /*
- * mq_flood QUEUE THREADS PRIORITY [SIZE]: a hostile user. So many threads send garbage of SIZE bytes (48; at
+ * mq_flood QUEUE THREADS PRIORITY [SIZE]: a hostile user. So many threads (0: it only looks whether it may) send garbage of SIZE bytes (48; at
  * most what the queue takes) to the queue for ever, asleep in mq_send while it is full. Ends when it may
  * not, or no more, open the queue: exit 2.
  */
@@ -43,6 +43,8 @@ int main(int argc, char **argv)
     if (size > MAX_BYTES)
         return 1;
     pthread_t thread;
+    if (strtoul(argv[2], NULL, 10) == 0)
+        return 0;
     for (unsigned long i = strtoul(argv[2], NULL, 10); i > 0; i--)
         if (pthread_create(&thread, NULL, flood, NULL) != 0)
             return 1;

@@ -73,6 +73,7 @@ Suite *suite_serverk_report(void);
 Suite *suite_serverk_schedule(void);
 Suite *suite_serverk_session(void);
 Suite *suite_serverk_sandbox(void);
+Suite *suite_serverk_shares(void);
 Suite *suite_serverk_start_guard(void);
 Suite *suite_serverk_transfer(void);
 Suite *suite_serverk_vacancies(void);

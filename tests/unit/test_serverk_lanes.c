@@ -1,6 +1,7 @@
 /* lane_plan and lanes: queues within the kernel's limits, the claim to a name, and who gets which
  * lane. */
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "serverk/lanes.h"
 #include "tests/unit/suites.h"
+#include "wire/message.h"
 #include "wire/queue.h"
 
 static char base[WIRE_QUEUE_NAME_BYTES];
@@ -25,6 +27,8 @@ static void remove_queues(void)
         wire_queue_name(name, base, WIRE_LANE, 0, j);
         mq_unlink(name);
         wire_queue_name(name, base, WIRE_BULK_LANE, 0, j);
+        mq_unlink(name);
+        wire_queue_name(name, base, WIRE_GUEST_LANE, 0, j);
         mq_unlink(name);
     }
     wire_queue_name(name, base, WIRE_LOCK, 0, 0);
@@ -120,13 +124,19 @@ static struct lanes_options with_mode(enum lanes_mode mode)
         .name = base, .mode = mode, .workers = 2, .queue_mode = 0622, .group = (gid_t)-1};
 }
 
-static struct lanes *must_open_lanes(enum lanes_mode mode)
+static struct lanes *must_open(enum lanes_mode mode, mode_t queue_mode)
 {
     struct lanes_options options = with_mode(mode);
+    options.queue_mode = queue_mode;
     struct lanes *lanes;
     struct kv_error error = {0};
     ck_assert_msg(lanes_open(&options, &lanes, &error) == KV_OK, "%s", error.text);
     return lanes;
+}
+
+static struct lanes *must_open_lanes(enum lanes_mode mode)
+{
+    return must_open(mode, 0622);
 }
 
 START_TEST(queues_exist_while_open)
@@ -243,9 +253,16 @@ static void note_lane(void *context, unsigned queue)
     *(unsigned *)context = queue;
 }
 
+/* For the daemon's own user. */
+static struct lane_assignment assign(struct lanes *lanes, uint16_t reply_depth)
+{
+    struct lane_request request = {.uid = geteuid(), .reply_depth = reply_depth};
+    return lanes_assign(lanes, &request);
+}
+
 START_TEST(automatic_lanes_fill_one_after_the_other)
 {
-    struct lanes *lanes = must_open_lanes(LANES_AUTO);
+    struct lanes *lanes = must_open(LANES_AUTO, 0600);
     if (lanes_plan(lanes)->lanes < 2) {
         lanes_close(lanes); /* others have the budget */
         return;
@@ -257,14 +274,137 @@ START_TEST(automatic_lanes_fill_one_after_the_other)
     unsigned count = 0;
     do {
         ck_assert_uint_eq(lanes_in_use(lanes), 1);
-        assignments[count++] = lanes_assign(lanes, 4);
+        assignments[count++] = assign(lanes, 4);
     } while (assignments[count - 1].lane == 0 && count < 64);
     ck_assert_uint_eq(assignments[count - 1].lane, 1);
     ck_assert_uint_eq(told, 1);
     ck_assert_uint_eq(lanes_in_use(lanes), 2);
     ck_assert_uint_eq(assignments[0].credits, 4);
-    lanes_give_back(lanes, &assignments[0]);
-    ck_assert_uint_eq(lanes_assign(lanes, 4).lane, 0);
+    lanes_give_back(lanes, &assignments[0], true);
+    ck_assert_uint_eq(assign(lanes, 4).lane, 0);
+    lanes_close(lanes);
+}
+END_TEST
+
+START_TEST(guests_take_half_of_what_is_left_each)
+{
+    struct lane_plan plan = lane_plan_first(LANES_AUTO, 4, &kernel_defaults);
+    uint64_t left = kernel_defaults.msgqueue_bytes / LANE_PLAN_GUEST_SHARES;
+    struct wire_geometry first = lane_plan_guest(&plan, left);
+    ck_assert_uint_eq(first.depth, 6);
+    ck_assert_uint_eq(first.message_bytes, 8192);
+    unsigned guests = 0;
+    for (struct wire_geometry next; (next = lane_plan_guest(&plan, left)).depth > 0; guests++) {
+        ck_assert_uint_le(wire_geometry_charge(next), left);
+        ck_assert_uint_ge(next.message_bytes, 1024);
+        left -= wire_geometry_charge(next);
+    }
+    ck_assert_uint_ge(guests, 8);
+    ck_assert_uint_eq(lane_plan_guest(&plan, 1000).depth, 0);
+}
+END_TEST
+
+static struct lane_assignment assign_to(struct lanes *lanes, uid_t uid, bool knows_guests)
+{
+    struct lane_request request = {.uid = uid, .reply_depth = 4, .knows_guests = knows_guests};
+    return lanes_assign(lanes, &request);
+}
+
+static mode_t mode_of(const struct lanes *lanes, unsigned queue)
+{
+    struct stat facts;
+    ck_assert_int_eq(fstat((int)lanes_queue(lanes, queue), &facts), 0);
+    return facts.st_mode & 07777;
+}
+
+START_TEST(with_a_door_own_lanes_are_closed_to_others)
+{
+    struct lanes *lanes = must_open(LANES_AUTO, 0622);
+    if (!lanes_have_door(lanes)) {
+        lanes_close(lanes); /* others have the budget */
+        return;
+    }
+    ck_assert_uint_eq(mode_of(lanes, 0), 0622);
+    for (unsigned queue = 1; queue < lanes_queue_count(lanes); queue++)
+        ck_assert_uint_eq(mode_of(lanes, queue), 0600);
+    ck_assert_uint_eq(assign(lanes, 4).lane, 1);
+    ck_assert_uint_eq(lanes_payer(1), PAYER_OWN);
+
+    /* A client that knows no guest lanes comes through the door, without bulk lanes. */
+    struct lane_assignment old = assign_to(lanes, 12345, false);
+    ck_assert_uint_eq(old.family, WIRE_FAMILY_LANES);
+    ck_assert_uint_eq(old.lane, 0);
+    ck_assert_uint_eq(old.bulk_bytes, old.lane_bytes);
+    ck_assert_uint_eq(lanes_payer(old.queue), PAYER_DOOR);
+    lanes_close(lanes);
+}
+END_TEST
+
+START_TEST(each_guest_has_a_lane_for_as_long_as_it_has_sessions)
+{
+    struct lanes *lanes = must_open(LANES_AUTO, 0622);
+    struct lane_assignment first = assign_to(lanes, 12345, true);
+    if (first.family != WIRE_FAMILY_GUESTS) {
+        lanes_close(lanes);
+        return;
+    }
+    struct lane_assignment second = assign_to(lanes, 12345, true);
+    struct lane_assignment other = assign_to(lanes, 12346, true);
+    ck_assert_uint_eq(second.queue, first.queue);
+    ck_assert_uint_ne(other.queue, first.queue);
+    ck_assert(lanes_is_guest(first.queue));
+    ck_assert(lanes_served(lanes) >> first.queue & 1);
+    ck_assert(lanes_admit(lanes, first.queue, 12345));
+    ck_assert(!lanes_admit(lanes, first.queue, 12346));
+
+    /* Open to others, if it can not be given to the guest, until both sessions came through. */
+    if (first.opening) {
+        ck_assert_uint_eq(mode_of(lanes, first.queue), 0622);
+        lanes_arrived(lanes, &first);
+        ck_assert_uint_eq(mode_of(lanes, first.queue), 0622);
+        lanes_arrived(lanes, &second);
+        ck_assert_uint_eq(mode_of(lanes, first.queue), 0600);
+    } else {
+        ck_assert_uint_eq(mode_of(lanes, first.queue), 0200);
+    }
+    char name[WIRE_QUEUE_NAME_BYTES];
+    mqd_t queue;
+    wire_queue_name(name, base, WIRE_GUEST_LANE, 0, first.lane);
+    lanes_give_back(lanes, &first, true);
+    ck_assert(lanes_served(lanes) >> first.queue & 1);
+    lanes_give_back(lanes, &second, true);
+    ck_assert(!(lanes_served(lanes) >> first.queue & 1));
+    ck_assert_int_eq(wire_queue_open(name, true, &queue, NULL, NULL), KV_NO_SERVER);
+    char message[8192];
+    ck_assert_int_eq(mq_receive(lanes_queue(lanes, first.queue), message, sizeof message, NULL),
+                     -1);
+    ck_assert_int_eq(errno, EBADF); /* and not: somebody else's descriptor */
+
+    struct lane_assignment again = assign_to(lanes, 12347, true);
+    ck_assert_uint_eq(again.queue, first.queue);
+    ck_assert(lanes_served(lanes) >> again.queue & 1);
+    lanes_close(lanes);
+    ck_assert_int_eq(wire_queue_open(name, true, &queue, NULL, NULL), KV_NO_SERVER);
+}
+END_TEST
+
+START_TEST(a_lane_full_of_garbage_gets_a_successor)
+{
+    struct lanes *lanes = must_open(LANES_AUTO, 0622);
+    struct lane_assignment first = assign_to(lanes, 12345, true);
+    struct guest_facts facts;
+    if (first.family != WIRE_FAMILY_GUESTS || !first.opening) {
+        lanes_close(lanes); /* nobody else can get into a lane that was given away */
+        return;
+    }
+    for (unsigned i = 0; i < 1000; i++)
+        lanes_count_garbage(lanes, first.queue);
+    ck_assert(lanes_guest_facts(lanes, first.queue - LANE_PLAN_FIRST_GUEST, &facts));
+    ck_assert_uint_eq(facts.garbage, 1000);
+    struct lane_assignment next = assign_to(lanes, 12345, true);
+    ck_assert_uint_eq(next.family, WIRE_FAMILY_GUESTS);
+    ck_assert_uint_ne(next.queue, first.queue);
+    ck_assert_uint_ne(next.lane, first.lane);
     lanes_close(lanes);
 }
 END_TEST
@@ -274,9 +414,9 @@ START_TEST(worker_lanes_go_round)
     struct lanes *lanes = must_open_lanes(LANES_WORKER);
     unsigned count = lanes_plan(lanes)->lanes;
     for (unsigned i = 0; i < 6; i++)
-        ck_assert_uint_eq(lanes_assign(lanes, 2).lane, i % count);
-    ck_assert_uint_eq(lanes_assign(lanes, 2).credits, 2);
-    ck_assert_uint_le(lanes_assign(lanes, 1000).credits, 8);
+        ck_assert_uint_eq(assign(lanes, 2).lane, i % count);
+    ck_assert_uint_eq(assign(lanes, 2).credits, 2);
+    ck_assert_uint_le(assign(lanes, 1000).credits, 8);
     lanes_close(lanes);
 }
 END_TEST
@@ -299,6 +439,10 @@ Suite *suite_serverk_lanes(void)
     tcase_add_test(cases, low_limits_give_smaller_queues);
     tcase_add_test(cases, no_room_at_all_names_the_limit);
     tcase_add_test(cases, automatic_lanes_fill_one_after_the_other);
+    tcase_add_test(cases, guests_take_half_of_what_is_left_each);
+    tcase_add_test(cases, with_a_door_own_lanes_are_closed_to_others);
+    tcase_add_test(cases, each_guest_has_a_lane_for_as_long_as_it_has_sessions);
+    tcase_add_test(cases, a_lane_full_of_garbage_gets_a_successor);
     tcase_add_test(cases, worker_lanes_go_round);
     suite_add_tcase(suite, cases);
     return suite;

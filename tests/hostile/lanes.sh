@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# lanes: each user has a request lane that no other can send to, and old clients come through the door.
+. "$(dirname "$0")/lib.sh"
+need_root
+python=/usr/bin/python3 # one that every user may run
+[ -x "$python" ] || python=$(command -v python3)
+
+# start_server_with CAPABILITIES [OPTION...]: as the daemon's user.
+start_server_with() {
+    local capabilities=$1
+    shift
+    server_program=$common_dir/serverk-with
+    printf '#!/bin/sh\nexec setpriv --reuid=%s --regid=%s --clear-groups --inh-caps=%s --ambient-caps=%s "%s" "$@"\n' \
+        "$daemon_uid" "$daemon_uid" "$capabilities" "$capabilities" "$MQKV_BUILD/serverk" >"$server_program"
+    chmod 755 "$server_program"
+    start_server "$@"
+}
+
+# connect_good: a session of the good client that stays, after its first request; end_attacks ends it.
+connect_good() {
+    attack_as "$good_uid" "$MQKV_BUILD/clientk" -m "$server_queue" bench --mix get=1 --rate 200 -t 60
+    wait_for_guest "$good_uid"
+}
+
+# wait_for_guest UID
+wait_for_guest() {
+    local try
+    for ((try = 0; try < 100; try++)); do
+        ! guests | grep -q " $1 " || return 0
+        sleep 0.05
+    done
+}
+
+# open_by_others: how many queues of the server a uid may send to.
+open_by_others() {
+    local suffix open=0
+    for suffix in '' .l{1..7} .b{0,1} .g{0..11}; do
+        as_uid "$1" "$MQKV_BUILD/tests/mq_flood" "$server_queue$suffix" 0 0 2>/dev/null && open=$((open + 1))
+    done
+    echo "$open"
+}
+
+# guests: "GIVEN UID SESSIONS" of each guest now.
+guests() {
+    as_uid "$daemon_uid" "$MQKV_BUILD/clientk" -m "$server_queue" --format json stats |
+        "$python" -c '
+import json, sys
+for guest in json.load(sys.stdin)["server"]["lanes"]["guests"].values():
+    print("given" if guest["given"] else "lent", guest["uid"], guest["sessions"])'
+}
+
+check_isolation() { # lent or given
+    check_equal 1 "$(open_by_others "$hostile_uid")" "$1 lanes: without a guest, others may send to the door alone"
+    connect_good
+    check_equal "$1 $good_uid 1" "$(guests)" "$1 lanes: the good client has one"
+    check_equal 1 "$(open_by_others "$hostile_uid")" "$1 lanes: others may send to the door alone"
+    end_attacks
+    check_status 0 "$1 lanes: a client of a second user is served" client_as "$hostile_uid" ping
+    check_equal "" "$(guests)" "$1 lanes: they go with the last session"
+}
+
+start_server_as "$daemon_uid" --mode 0622
+check_isolation lent
+
+# 1,500 bytes are more than a message of the door takes; the independent client asks for no lane of its own.
+old_client=$(reachable "$(dirname "$0")/../independent/mqkv.py")
+check_status 0 "a client that knows of no such lanes comes through the door" \
+    as_uid "$good_uid" env PYTHONDONTWRITEBYTECODE=1 "$python" - "$(dirname "$old_client")" "$server_queue" <<'PY'
+import sys
+sys.path.insert(0, sys.argv[1])
+from mqkv_session import *
+from mqkv_messages import *
+with Session(sys.argv[2]) as session:
+    value = b"v" * 1500
+    reply = session.request([put(b"old", value)])
+    assert reply.results[0].status == 0, reply.results
+    assert session.request([get(b"old")]).results[0].value == value
+PY
+stop_server
+
+start_server_with +chown --mode 0622
+check_isolation given
+stop_server
+
+# To unlink what belongs to others takes another capability (or a look into /dev/mqueue).
+start_server_with +chown,+fowner --mode 0622
+connect_good
+kill_server
+end_attacks
+start_server_with +chown,+fowner --mode 0622
+check_equal "" "$(as_uid "$daemon_uid" "$MQKV_BUILD/clientk" -m "$server_queue" ping >/dev/null || echo failed)" \
+    "after kill -9 the next daemon starts"
+check_equal 10 "$(open_by_others 0)" "and has removed the guests' lanes: there are its own alone"
