@@ -9,6 +9,7 @@
 #include "serverk/daemonize.h"
 #include "serverk/options.h"
 #include "serverk/server.h"
+#include "serverk/start_limits.h"
 
 enum exit_code { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_FAILED = 4 };
 
@@ -55,6 +56,8 @@ int main(int argc, char **argv)
 {
     struct server_options options;
     struct kv_error error = {0};
+    if (start_limits_raise(&error) != KV_OK)
+        return fail(&error, EXIT_FAILED);
     enum options_outcome outcome = options_parse(argc, argv, &options, &error);
     if (outcome == OPTIONS_DONE)
         return EXIT_DONE;

@@ -20,6 +20,7 @@
 #include "serverk/nice.h"
 #include "serverk/pidfile.h"
 #include "serverk/start_guard.h"
+#include "serverk/start_limits.h"
 #include "wire/queue.h"
 
 /* Descriptors of a session: reply queue, pidfd, segment. */
@@ -68,15 +69,12 @@ static struct lanes_options lanes_options(const struct server_options *options)
                                   .group = options->group};
 }
 
-/* Raises the soft limit on descriptors to the hard one, and says how many sessions fit. */
+/* How many sessions fit. */
 static unsigned session_capacity(uint32_t datafiles)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return 64;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-    getrlimit(RLIMIT_NOFILE, &limit);
     uint64_t own = OWN_DESCRIPTORS + 2ull * datafiles;
     uint64_t sessions = limit.rlim_cur > own ? (limit.rlim_cur - own) / SESSION_DESCRIPTORS : 1;
     return sessions < 1                      ? 1
@@ -238,6 +236,10 @@ enum kv_status server_start(const struct server_options *options, struct server 
         status = open_store(server, error);
     if (status == KV_OK)
         status = create_parts(server, error);
+    if (status == KV_OK)
+        status = start_limits_check_descriptors(
+            kvstore_datafiles(service->store),
+            dispatch_model_receivers(options->dispatch, options->workers), error);
     if (status == KV_OK) {
         leftovers_remove(options->queue);
         status = dispatch_start(service, &server->pool, error);
