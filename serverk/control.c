@@ -9,10 +9,10 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "serverk/leftovers.h"
 
-/* data.u64 of the signalfd; sessions have their ids, which are 32 bits. */
+/* data.u64 of the signalfd and the timer; sessions have their ids, which are 32 bits. */
 #define SIGNAL_TAG UINT64_MAX
+#define TIMER_TAG  (UINT64_MAX - 1)
 
 #define EVENTS_AT_ONCE 64
 
@@ -120,23 +120,23 @@ int control_epoll(const struct control *control)
     return control->epoll;
 }
 
-int control_run(struct control *control, struct session_table *sessions, const char *queue_name)
+int control_run(struct control *control, const struct service *service)
 {
+    struct epoll_event timer = {.events = EPOLLIN, .data = {.u64 = TIMER_TAG}};
+    epoll_ctl(control->epoll, EPOLL_CTL_ADD, farewells_timer(service->farewells), &timer);
     for (;;) {
         struct epoll_event events[EVENTS_AT_ONCE];
         int count = epoll_wait(control->epoll, events, EVENTS_AT_ONCE, -1);
-        bool client_died = false;
         for (int i = 0; i < count; i++) {
             if (events[i].data.u64 == SIGNAL_TAG) {
                 int signal_number = control_take_signal(control);
                 if (signal_number != 0)
                     return signal_number;
+            } else if (events[i].data.u64 == TIMER_TAG) {
+                farewells_tick(service->farewells, service->options->queue);
             } else {
-                session_end_id(sessions, (uint32_t)events[i].data.u64, SESSION_DIED);
-                client_died = true;
+                session_client_died(service->sessions, (uint32_t)events[i].data.u64);
             }
         }
-        if (client_died)
-            leftovers_remove(queue_name);
     }
 }

@@ -1,12 +1,12 @@
 /*
  * control: what the main thread does while the workers serve: it sleeps until a signal asks the
- * daemon to stop, or a client's process ends, whose sessions it then ends. It uses no timer.
+ * daemon to stop, or a client's process ends, whose sessions it then ends, or a farewell (farewell.h) waits.
  */
 #ifndef MQKV_SERVERK_CONTROL_H
 #define MQKV_SERVERK_CONTROL_H
 
 #include "common/error.h"
-#include "serverk/session.h"
+#include "serverk/service.h"
 
 struct control;
 
@@ -35,6 +35,6 @@ int control_take_signal(const struct control *control);
 _Noreturn void control_end_process(int signal_number);
 
 /* Serves until a signal to stop comes, whose number it returns. */
-int control_run(struct control *control, struct session_table *sessions, const char *queue_name);
+int control_run(struct control *control, const struct service *service);
 
 #endif

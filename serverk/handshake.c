@@ -87,7 +87,9 @@ static bool open_reply_queue(const struct service *service, struct applicant *ap
     applicant->reply_name[name.size] = '\0';
     if (wire_queue_open(applicant->reply_name, true, &applicant->reply_queue, &applicant->geometry,
                         &error) != KV_OK) {
-        if (error.status == KV_LIMIT)
+        if (error.status == KV_NO_SERVER) /* the client has given up */
+            log_debug("HELLO of process %u dropped: its reply queue is gone", applicant->hello.pid);
+        else if (error.status == KV_LIMIT)
             warn_of_lost_hello(error.text);
         else
             log_failure(applicant, " dropped", error.text);

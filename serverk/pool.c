@@ -216,6 +216,8 @@ static enum kv_status set_up_receiver(struct pool *pool, unsigned number, struct
                                   .crew = service->crew,
                                   .shares = automatic ? service->shares : NULL,
                                   .stop_event = pool->stop_event,
+                                  .sessions = service->sessions,
+                                  .turn = farewells_turn(service->farewells, number, queues),
                                   .schedule = service->schedule,
                                   .wants_priority = service->schedule || service->options->nice,
                                   .stopping = &pool->stopping};
@@ -255,6 +257,14 @@ static enum kv_status set_up_workers(struct pool *pool, struct kv_error *error)
     return KV_OK;
 }
 
+/* A farewell_nudge. */
+static void interrupt_receive(void *context, unsigned receiver)
+{
+    const struct pool *pool = context;
+    if (pool->workers[receiver].worker.receiver.blocking)
+        pthread_kill(pool->workers[receiver].thread, WAKE_SIGNAL);
+}
+
 enum kv_status pool_start(const struct service *service, const struct pool_feed *feed,
                           struct pool **result, struct kv_error *error)
 {
@@ -286,6 +296,7 @@ enum kv_status pool_start(const struct service *service, const struct pool_feed 
         pool_free(pool);
         return status;
     }
+    farewells_set_nudge(service->farewells, interrupt_receive, pool);
     *result = pool;
     return KV_OK;
 }

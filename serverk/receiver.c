@@ -7,7 +7,9 @@
 #include <sys/epoll.h>
 
 #include "common/clock.h"
+#include "serverk/session.h"
 #include "serverk/work.h"
+#include "wire/message.h"
 
 /* A queue is cold if it gave none of the last COLD_AFTER messages; then it is polled in every
  * COLD_ROUNDS-th round. */
@@ -93,6 +95,8 @@ static ssize_t poll_round(void *context)
 {
     struct receiver *receiver = context;
     uint32_t served = due_queues(receiver);
+    if (receiver->turn)
+        farewell_enter(receiver->turn);
     uint32_t up_to_last = (UINT32_C(2) << receiver->current) - 1;
     uint32_t behind = served & ~up_to_last, rest = served & up_to_last;
     bool cold_too = ++receiver->round % COLD_ROUNDS == 0;
@@ -108,7 +112,25 @@ static ssize_t poll_round(void *context)
         }
     }
     receiver->found_empty = true;
+    receiver_settle(receiver);
     return 0;
+}
+
+void receiver_claim(struct receiver *receiver, size_t size)
+{
+    struct read_cursor cursor = read_cursor(receiver->buffer, size);
+    struct wire_header header = {0};
+    wire_get_header(&cursor, &header);
+    receiver->session = header.session != 0
+                            ? session_acquire(receiver->sessions, header.session, header.secret)
+                            : NULL;
+    receiver_settle(receiver);
+}
+
+uint32_t receiver_source(const struct receiver *receiver)
+{
+    bool own = receiver->turn && !receiver->schedule;
+    return own ? UINT32_C(1) << receiver->current : UINT32_MAX;
 }
 
 /* Receives what has come into the schedule. -1: errno. */
@@ -121,7 +143,9 @@ static ssize_t collect(struct receiver *receiver, uint64_t now_ns)
         if (size <= 0)
             break;
         struct kv_slice message = kv_slice(receiver->buffer, (size_t)size);
-        schedule_add(receiver->schedule, message, receiver->current, receiver->priority,
+        receiver_claim(receiver, message.size);
+        struct schedule_source source = {receiver->session, receiver->current};
+        schedule_add(receiver->schedule, message, source, receiver->priority,
                      work_expected_ns(message), clock_monotonic_ns());
     }
     return size < 0 ? -1 : 0;
@@ -130,8 +154,11 @@ static ssize_t collect(struct receiver *receiver, uint64_t now_ns)
 size_t receiver_take_scheduled(struct receiver *receiver)
 {
     uint64_t waited_ns;
-    size_t size = schedule_take(receiver->schedule, receiver->buffer, &receiver->current,
-                                &receiver->priority, clock_monotonic_ns(), &waited_ns);
+    struct schedule_source source = {NULL, receiver->current};
+    size_t size = schedule_take(receiver->schedule, receiver->buffer, &source, &receiver->priority,
+                                clock_monotonic_ns(), &waited_ns);
+    receiver->session = source.session;
+    receiver->current = source.queue;
     receiver->began_ns = 0;
     if (size > 0)
         histogram_record(&receiver->statistics->stages[STAGE_QUEUE_WAIT], waited_ns);
@@ -200,10 +227,12 @@ static ssize_t take_polling(struct receiver *receiver)
 static ssize_t take_blocking(struct receiver *receiver)
 {
     while (!atomic_load_explicit(receiver->stopping, memory_order_relaxed)) {
+        farewell_enter(receiver->turn);
         ssize_t size = receive_from(receiver, receiver->current);
         receiver->taken++;
         if (size != 0)
             return size;
+        receiver_settle(receiver);
     }
     return 0;
 }

@@ -20,13 +20,14 @@
 #include <sys/types.h>
 
 #include "serverk/crew.h"
+#include "serverk/farewell.h"
 #include "serverk/lanes.h"
 #include "serverk/schedule.h"
 #include "serverk/shares.h"
 #include "serverk/statistics.h"
 #include "wire/wait.h"
 
-/* Private to receiver.c but for buffer, priority, waiter and found_empty. */
+/* Private to receiver.c but for buffer, priority, session, waiter and found_empty. */
 struct receiver {
     struct lanes *lanes;
     struct worker_statistics *statistics;
@@ -34,6 +35,10 @@ struct receiver {
     size_t buffer_bytes;
     struct wire_waiter waiter;
     bool found_empty; /* a round found nothing since this was last set to false */
+
+    struct session_table *sessions;
+    struct session *session; /* of the message received, held; NULL: not looked for yet, or none */
+    struct farewell_turn *turn; /* NULL: it does not receive itself */
 
     struct schedule *schedule; /* --sched cost, of all workers; else NULL */
     unsigned priority;         /* of the message received, if wants_priority */
@@ -65,6 +70,20 @@ ssize_t receiver_take(struct receiver *receiver);
 
 /* The last message was done then: its payer's account. */
 void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t done_ns);
+
+/* Finds the session of the message of `size` bytes that was received, and holds it: receiver->session. Who
+ * does not do that calls receiver_settle when it has. */
+void receiver_claim(struct receiver *receiver, size_t size);
+
+/* What was received is with its session. */
+static inline void receiver_settle(struct receiver *receiver)
+{
+    if (receiver->turn)
+        farewell_leave(receiver->turn);
+}
+
+/* The queues (as bits) from which who received the last message may have received others of its session. */
+uint32_t receiver_source(const struct receiver *receiver);
 
 /* The next message that waits in the schedule, without a look at the queues; 0: none. */
 size_t receiver_take_scheduled(struct receiver *receiver);

@@ -136,6 +136,8 @@ static void take_back(struct request_processes *all, struct request_place *place
 {
     vacancies_count_taken_back(all->vacancies);
     uint8_t *buffer = worker->receiver.buffer;
+    session_hold(place->session); /* it may have ended meanwhile */
+    worker->receiver.session = place->session;
     worker->receiver.buffer = place->message;
     worker_handle(worker, place->message_bytes);
     worker->receiver.buffer = buffer;
@@ -246,6 +248,7 @@ static uint64_t serve_message(void *context, struct worker *front, size_t messag
     struct session *session;
     if (!is_for_child(all, kv_slice(receiver->buffer, message_bytes), &request, &session))
         return worker_handle(front, message_bytes);
+    receiver_settle(receiver);
     unsigned number = vacancies_take(all->vacancies);
     struct request_place *place = &all->places[number];
     uint8_t *buffer = place->message;

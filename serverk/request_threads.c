@@ -46,6 +46,7 @@ static void join(struct request_place *place)
 static uint64_t start_thread(void *context, struct worker *front, size_t message_bytes)
 {
     struct request_threads *threads = context;
+    receiver_claim(&front->receiver, message_bytes);
     struct request_place *place = &threads->places[vacancies_take(threads->vacancies)];
     join(place);
     worker_take_message(&place->worker, front);

@@ -14,9 +14,9 @@ struct waiting {
     uint64_t due_ns;
     uint64_t number; /* of the message, in the order of adding */
     uint64_t received_ns;
+    struct schedule_source source;
     uint32_t place; /* in `messages` */
     uint32_t size;
-    unsigned queue;
     unsigned priority;
 };
 
@@ -139,13 +139,13 @@ bool schedule_full(struct schedule *schedule)
     return true;
 }
 
-void schedule_add(struct schedule *schedule, struct kv_slice message, unsigned queue,
+void schedule_add(struct schedule *schedule, struct kv_slice message, struct schedule_source source,
                   unsigned priority, uint64_t work_ns, uint64_t now_ns)
 {
     struct waiting waiting = {.due_ns = now_ns + schedule_delay_ns(priority, work_ns),
                               .received_ns = now_ns,
+                              .source = source,
                               .size = (uint32_t)message.size,
-                              .queue = queue,
                               .priority =
                                   priority < WIRE_MAX_PRIORITY ? priority : WIRE_MAX_PRIORITY};
     pthread_mutex_lock(&schedule->lock);
@@ -161,7 +161,7 @@ void schedule_add(struct schedule *schedule, struct kv_slice message, unsigned q
     pthread_mutex_unlock(&schedule->lock);
 }
 
-size_t schedule_take(struct schedule *schedule, uint8_t *buffer, unsigned *queue,
+size_t schedule_take(struct schedule *schedule, uint8_t *buffer, struct schedule_source *source,
                      unsigned *priority, uint64_t now_ns, uint64_t *waited_ns)
 {
     pthread_mutex_lock(&schedule->lock);
@@ -178,7 +178,7 @@ size_t schedule_take(struct schedule *schedule, uint8_t *buffer, unsigned *queue
     histogram_record(&schedule->waits[first.priority / CLASS_PRIORITIES], *waited_ns);
     atomic_store_explicit(&schedule->count, count - 1, memory_order_relaxed);
     pthread_mutex_unlock(&schedule->lock);
-    *queue = first.queue;
+    *source = first.source;
     *priority = first.priority;
     return first.size;
 }

@@ -32,6 +32,7 @@
 #define SCHEDULE_AGING_NS (100u * 1000u * 1000u)
 
 struct schedule;
+struct session;
 
 /* How long after it was received a message of that priority (above 31 counts as 31) is due. */
 uint64_t schedule_delay_ns(unsigned priority, uint64_t work_ns);
@@ -44,13 +45,19 @@ void schedule_free(struct schedule *schedule);
  * adds it is sure of its place. */
 bool schedule_full(struct schedule *schedule);
 
+/* Where a message comes from. */
+struct schedule_source {
+    struct session *session; /* held; NULL: none */
+    unsigned queue;
+};
+
 /* Adds a copy of the message, which was received now. */
-void schedule_add(struct schedule *schedule, struct kv_slice message, unsigned queue,
+void schedule_add(struct schedule *schedule, struct kv_slice message, struct schedule_source source,
                   unsigned priority, uint64_t work_ns, uint64_t now_ns);
 
-/* Moves the first message to `buffer`: its size, its queue (as schedule_add was told) and priority, and how long
+/* Moves the first message to `buffer`: its size, its source (as schedule_add was told) and priority, and how long
  * it waited; 0: none waits. */
-size_t schedule_take(struct schedule *schedule, uint8_t *buffer, unsigned *queue,
+size_t schedule_take(struct schedule *schedule, uint8_t *buffer, struct schedule_source *source,
                      unsigned *priority, uint64_t now_ns, uint64_t *waited_ns);
 
 unsigned schedule_waiting(const struct schedule *schedule);

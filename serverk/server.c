@@ -128,6 +128,11 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
                              control_epoll(server->control), service->budget);
     if (service->sessions)
         service->commit = commit_create(service->store, service->sessions, service->budget);
+    if (service->sessions)
+        service->farewells = farewells_create(
+            dispatch_model_receivers(options->dispatch, options->workers), service->sessions);
+    if (service->farewells)
+        session_set_mourner(service->sessions, farewells_mourn, service->farewells);
     if (dispatch_model_counts(options->dispatch))
         service->vacancies = vacancies_create(options->workers);
     if (lanes_have_door(service->lanes)) {
@@ -143,7 +148,7 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
     if (options->sched == ORDER_COST)
         service->schedule = schedule_create(options->sched_queue,
                                             lanes_message_bytes(service->lanes), options->workers);
-    if (!service->statistics || !service->sessions || !service->commit ||
+    if (!service->statistics || !service->sessions || !service->commit || !service->farewells ||
         (dispatch_model_counts(options->dispatch) && !service->vacancies) ||
         (options->sched == ORDER_COST && !service->schedule) ||
         (lanes_have_door(service->lanes) && !service->shares) ||
@@ -272,6 +277,9 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     }
     if (service->commit)
         commit_drain(service->commit);
+    if (service->sessions)
+        session_set_mourner(service->sessions, NULL, NULL);
+    farewells_free(service->farewells);
     session_table_free(service->sessions);
     enum kv_status status = kvstore_close(service->store, error);
     commit_free(service->commit);
@@ -290,7 +298,7 @@ static enum kv_status release(struct server *server, struct kv_error *error)
 enum kv_status server_run(struct server *server, struct kv_error *error)
 {
     const struct server_options *options = server->service.options;
-    int signal_number = control_run(server->control, server->service.sessions, options->queue);
+    int signal_number = control_run(server->control, &server->service);
     log_info("signal %d (%s): stopping", signal_number, strsignal(signal_number));
     control_expect_impatience(server->control);
     bool failed = pool_failed(server->pool);

@@ -10,6 +10,7 @@
 #include "kvstore/kvstore.h"
 #include "serverk/commit.h"
 #include "serverk/crew.h"
+#include "serverk/farewell.h"
 #include "serverk/lanes.h"
 #include "serverk/options.h"
 #include "serverk/sandbox.h"
@@ -30,6 +31,7 @@ struct service {
     struct lanes *lanes;
     struct session_table *sessions;
     struct transfer_budget *budget;
+    struct farewells *farewells;
     struct commit *commit;
     struct crew *crew;                    /* NULL unless --dispatch pool and --lanes auto */
     struct vacancies *vacancies;          /* NULL unless --dispatch thread or process */

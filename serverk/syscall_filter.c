@@ -40,6 +40,8 @@ static const int free_calls[] = {
     SCMP_SYS(epoll_create1),
     SCMP_SYS(epoll_ctl),
     SCMP_SYS(eventfd2),
+    SCMP_SYS(timerfd_create),
+    SCMP_SYS(timerfd_settime),
     SCMP_SYS(signalfd4),
     SCMP_SYS(pidfd_open),
     /* files */

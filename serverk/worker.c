@@ -70,6 +70,8 @@ void worker_take_message(struct worker *worker, struct worker *from)
     from->receiver.buffer = buffer;
     worker->receiver.priority = from->receiver.priority;
     worker->receiver.current = from->receiver.current;
+    worker->receiver.session = from->receiver.session;
+    from->receiver.session = NULL;
     worker->nice = from->nice; /* a thread that it starts has its nice value */
 }
 
@@ -217,6 +219,19 @@ static void send_more(struct worker *worker, struct session *session,
 
 /* Messages ----------------------------------------------------------------------------------------- */
 
+/* A BYE; or what stands for one, where the client died without: session_client_died. */
+static void end_session(struct worker *worker, struct session *session,
+                        const struct wire_header *header)
+{
+    const struct service *service = worker->service;
+    enum session_end_reason reason = SESSION_BYE;
+    session_last_word(service->sessions, session, header->request_id, &reason);
+    if (service->farewells)
+        farewells_end(service->farewells, session, receiver_source(&worker->receiver), reason);
+    else
+        session_end(service->sessions, session, reason);
+}
+
 static void handle_kind(struct worker *worker, struct session *session,
                         const struct wire_header *header, struct read_cursor *body,
                         uint64_t received_ns)
@@ -235,7 +250,7 @@ static void handle_kind(struct worker *worker, struct session *session,
         handshake_segment(worker, session, header, body);
         return;
     case WIRE_BYE:
-        session_end(worker->service->sessions, session, SESSION_BYE);
+        end_session(worker, session, header);
         return;
     case WIRE_HELLO:
     case WIRE_WELCOME:
@@ -267,6 +282,12 @@ static void handle_message(struct worker *worker, size_t size, uint64_t received
     struct read_cursor cursor = read_cursor(worker->receiver.buffer, size);
     struct wire_header header = {0};
     enum kv_status status = wire_get_header(&cursor, &header);
+    struct session_table *sessions = worker->service->sessions;
+    struct session *session = worker->receiver.session;
+    worker->receiver.session = NULL;
+    if (!session && header.session != 0)
+        session = session_acquire(sessions, header.session, header.secret);
+    receiver_settle(&worker->receiver);
     if (header.kind == WIRE_HELLO && header.session == 0) {
         handshake_hello(worker, &header, status, &cursor);
         return;
@@ -275,8 +296,6 @@ static void handle_message(struct worker *worker, size_t size, uint64_t received
         drop(worker, DROPPED_MALFORMED);
         return;
     }
-    struct session_table *sessions = worker->service->sessions;
-    struct session *session = session_acquire(sessions, header.session, header.secret);
     if (!session) {
         if (header.kind == WIRE_BYE)
             session_said_bye(sessions, header.session, header.secret);

@@ -41,11 +41,27 @@ uninterested=$!
 wait_until 60 grep -q ready "$MQKV_TEST_DIR/zombie.out"
 held=$(cat "$MQKV_TEST_DIR/zombie.pid")
 : >"/dev/shm/${server_queue#/}.s$held.77"
+stranger="/dev/shm/${server_queue#/}.s$(sh -c 'echo $$').1"
 kill -9 "$held"
 wait_until 60 nothing_left
 check_equal Z "$(ps -o state= -p "$held")" "a client is killed, and nobody waits for it"
 check_equal 0 "$(client_names)" "its queue and segments are removed too"
 { kill "$uninterested" && wait "$uninterested"; } 2>/dev/null
+
+# There may be very many names: only those of the process that died are looked for. Others wait for the next start.
+: >"$stranger"
+"$MQKV_BUILD/tests/held_session" "$server_queue" >"$MQKV_TEST_DIR/third.out" &
+held=$!
+wait_until 60 grep -q ready "$MQKV_TEST_DIR/third.out"
+: >"/dev/shm/${server_queue#/}.s$held.78"
+{ kill -9 "$held" && wait "$held"; } 2>/dev/null
+one_left() {
+    [ "$(client_names)" = 1 ]
+}
+wait_until 60 one_left
+check_equal yes "$([ -e "$stranger" ] && echo yes)" "the name of a process that the daemon never knew is left alone"
+restart_server
+check_equal 0 "$(client_names)" "until it starts again"
 
 # Deaf clients
 check_status 0 "clients that never read their replies do not disturb a polite one" \

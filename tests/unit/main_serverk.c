@@ -16,6 +16,7 @@ int main(void)
         suite_serverk_worker,
         suite_serverk_large,
         suite_serverk_commit,
+        suite_serverk_farewell,
         suite_serverk_report,
         suite_serverk_vacancies,
         suite_serverk_work,

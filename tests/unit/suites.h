@@ -76,6 +76,7 @@ Suite *suite_serverk_sandbox(void);
 Suite *suite_serverk_shares(void);
 Suite *suite_serverk_start_guard(void);
 Suite *suite_serverk_transfer(void);
+Suite *suite_serverk_farewell(void);
 Suite *suite_serverk_vacancies(void);
 Suite *suite_serverk_work(void);
 Suite *suite_serverk_worker(void);

@@ -18,7 +18,8 @@ static struct schedule *schedule;
 /* A message whose bytes say its number. */
 static void add(uint32_t number, unsigned priority, uint64_t work_ns, uint64_t now_ns)
 {
-    schedule_add(schedule, kv_slice(&number, sizeof number), 0, priority, work_ns, now_ns);
+    schedule_add(schedule, kv_slice(&number, sizeof number), (struct schedule_source){0}, priority,
+                 work_ns, now_ns);
 }
 
 /* The number of the message that comes next, -1: none waits. */
@@ -26,8 +27,8 @@ static int64_t take_at(uint64_t now_ns, unsigned *priority, uint64_t *waited_ns)
 {
     uint8_t buffer[MESSAGE_BYTES];
     uint32_t number;
-    unsigned queue;
-    size_t size = schedule_take(schedule, buffer, &queue, priority, now_ns, waited_ns);
+    struct schedule_source source;
+    size_t size = schedule_take(schedule, buffer, &source, priority, now_ns, waited_ns);
     if (size == 0)
         return -1;
     ck_assert_uint_eq(size, sizeof number);

@@ -114,7 +114,7 @@ START_TEST(an_ended_session_is_watched_no_more)
     ck_assert_int_eq(epoll_wait(fixture.epoll, &event, 1, 5000), 1);
     ck_assert_uint_eq(event.data.u64, client.session->id);
     int copy = dup(client.session->pidfd);
-    session_end_id(table, client.session->id, SESSION_DIED);
+    session_end(table, client.session, SESSION_DIED);
     ck_assert_int_eq(epoll_wait(fixture.epoll, &event, 1, 0), 0);
     session_release(table, client.session);
     ck_assert_int_eq(epoll_wait(fixture.epoll, &event, 1, 0), 0);
@@ -137,6 +137,16 @@ START_TEST(a_full_reply_queue_ends_the_session)
 }
 END_TEST
 
+/* Deals with what waits in the lane. */
+static void serve_lane(void)
+{
+    char message[FIXTURE_MESSAGE_BYTES];
+    ssize_t size;
+    while ((size = mq_receive(lanes_queue(fixture.service.lanes, 0), message, sizeof message,
+                              NULL)) > 0)
+        fixture_handle(&fixture, message, (size_t)size);
+}
+
 START_TEST(the_table_is_bounded)
 {
     struct fixture_client clients[8];
@@ -150,6 +160,9 @@ START_TEST(the_table_is_bounded)
     session_end_abandoned(table, getpid() + 1);
     ck_assert_uint_eq(live_sessions(), 8);
     session_end_abandoned(table, getpid());
+    ck_assert_uint_eq(live_sessions(), 8); /* they end behind what waits in their lane */
+    session_end_abandoned(table, getpid());
+    serve_lane();
     ck_assert_uint_eq(live_sessions(), 0);
     for (int i = 0; i < 8; i++)
         fixture_disconnect(&fixture, &clients[i]);
@@ -167,11 +180,41 @@ START_TEST(names_of_the_dead_are_unlinked)
     ck_assert_int_eq(wire_segment_create(name, 4096, 0600, &mine, &error), KV_OK);
     ck_assert_int_eq(wire_segment_open(name, 4096, geteuid(), true, &segment, &error), KV_OK);
     ck_assert(session_add_segment(client.session, segment, name));
-    session_end_id(table, client.session->id, SESSION_DIED);
+    session_end(table, client.session, SESSION_DIED);
     session_release(table, client.session);
     ck_assert_int_eq(shm_unlink(name), -1);
     ck_assert_int_eq(errno, ENOENT);
     wire_segment_close(mine);
+    mq_close(client.replies);
+}
+END_TEST
+
+static void mourn(void *context, pid_t pid)
+{
+    *(pid_t *)context = pid;
+}
+
+/* What the client sent is executed before its session ends; the lane may have no room for the last word. */
+START_TEST(the_dead_leave_behind_what_waits_in_their_lane)
+{
+    struct fixture_client client;
+    fixture_connect(&fixture, &client, replies);
+    pid_t mourned = -1;
+    session_set_mourner(table, mourn, &mourned);
+    while (mq_send(lanes_queue(fixture.service.lanes, 0), "full", 4, 0) == 0)
+        ;
+    session_client_died(table, client.session->id);
+    ck_assert_int_eq(mourned, 0);
+    ck_assert(session_send_due_words(table));
+    ck_assert_uint_eq(live_sessions(), 1);
+    serve_lane();
+    ck_assert(!session_send_due_words(table));
+    ck_assert_uint_eq(live_sessions(), 1);
+    serve_lane();
+    ck_assert_uint_eq(live_sessions(), 0);
+    session_release(table, client.session);
+    ck_assert_int_eq(mourned, getpid());
+    session_set_mourner(table, NULL, NULL);
     mq_close(client.replies);
 }
 END_TEST
@@ -236,6 +279,7 @@ Suite *suite_serverk_session(void)
     tcase_add_test(cases, a_full_reply_queue_ends_the_session);
     tcase_add_test(cases, the_table_is_bounded);
     tcase_add_test(cases, names_of_the_dead_are_unlinked);
+    tcase_add_test(cases, the_dead_leave_behind_what_waits_in_their_lane);
     tcase_add_test(cases, looked_up_while_it_ends);
     suite_add_tcase(suite, cases);
     return suite;

@@ -351,7 +351,7 @@ START_TEST(a_bye_behind_its_process_is_a_bye)
     fixture_connect(&fixture, &late, (struct wire_geometry){4, 1024});
     struct wire_header bye = fixture_header(&late, WIRE_BYE, 0), forged = bye;
     forged.secret++;
-    session_end_id(fixture.service.sessions, late.session->id, SESSION_DIED);
+    session_end(fixture.service.sessions, late.session, SESSION_DIED);
     ck_assert_uint_eq(counts_of_sessions().ended[SESSION_DIED], 1);
     fixture_disconnect(&fixture, &late);
     fixture_request(&fixture, &forged, NULL);
