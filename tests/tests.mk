@@ -95,6 +95,12 @@ CRASH_ROUNDS ?= 50
 crash-test: all $(TEST_PROGRAMS)
 	MQKV_BUILD=$(OUT) CRASH_ROUNDS=$(CRASH_ROUNDS) tests/crash/crash-loop
 
+# Another judge for histories than tests/history; skips by name without Go. SEED takes the same keys and calls again.
+.PHONY: check-porcupine
+HISTORIES ?= 15
+check-porcupine: all $(TEST_PROGRAMS)
+	@MQKV_BUILD=$(OUT) HISTORIES=$(HISTORIES) tests/porcupine/run
+
 # Fuzzing -----------------------------------------------------------------------------------------
 
 FUZZ_SECONDS ?= 30
@@ -192,4 +198,5 @@ lint-man:
 #? make check-tsan    the same tests with the thread sanitizer
 #? make lint          formatting, static analysis, includes, scripts, man pages
 #? make fuzz          each fuzzer for FUZZ_SECONDS (default 30), and what it reached; FUZZERS_ONLY="fuzz_json ..."
+#? make check-porcupine   HISTORIES (15) of concurrent clients, kills among them, judged by Porcupine (needs Go)
 #? make crash-test    kill -9 under load, CRASH_ROUNDS (default 50) times a durability level

@@ -72,6 +72,10 @@ static bool apply(const struct history_operation *operation, int64_t state, int6
         if (state == HISTORY_ABSENT)
             *next = operation->input;
         return pending || operation->succeeded == (state == HISTORY_ABSENT);
+    case HISTORY_PUT_IF_PRESENT:
+        if (state != HISTORY_ABSENT)
+            *next = operation->input;
+        return pending || operation->succeeded == (state != HISTORY_ABSENT);
     case HISTORY_DELETE:
         *next = HISTORY_ABSENT;
         return pending || operation->succeeded == (state != HISTORY_ABSENT);

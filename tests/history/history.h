@@ -17,12 +17,13 @@
 #define HISTORY_PENDING        UINT64_MAX /* end_ns of an operation whose fate is unknown */
 
 enum history_kind {
-    HISTORY_GET,           /* output: value or ABSENT */
-    HISTORY_PUT,           /* input: value */
-    HISTORY_PUT_IF_ABSENT, /* succeeded: it was absent */
-    HISTORY_DELETE,        /* succeeded: it was there */
-    HISTORY_ADD,           /* input: delta; output: the sum; an absent key counts as 0 */
-    HISTORY_EXCHANGE       /* input: value; output: the old one or ABSENT */
+    HISTORY_GET,            /* output: value or ABSENT */
+    HISTORY_PUT,            /* input: value */
+    HISTORY_PUT_IF_ABSENT,  /* succeeded: it was absent */
+    HISTORY_PUT_IF_PRESENT, /* succeeded: it was there */
+    HISTORY_DELETE,         /* succeeded: it was there */
+    HISTORY_ADD,            /* input: delta; output: the sum; an absent key counts as 0 */
+    HISTORY_EXCHANGE        /* input: value; output: the old one or ABSENT */
 };
 
 struct history_operation {

@@ -4,7 +4,9 @@
  * killed and started again meanwhile: writes of unknown fate are judged as such. Now and then a thread
  * changes the priority of all.
  *
- *     history_load QUEUE THREADS KEYS OPERATIONS SEED
+ *     history_load QUEUE THREADS KEYS OPERATIONS SEED [FILE]
+ *
+ * FILE gets the history, one JSON object a line (history_note.h), for another judge.
  *
  * Exit status: 0 every key is linearizable; 1 one is not (its history is printed); 2 usage; 3 the
  * load could not run.
@@ -21,14 +23,9 @@
 #include "common/clock.h"
 #include "common/parse.h"
 #include "common/random.h"
-#include "tests/history/history.h"
+#include "tests/history/history_note.h"
 
 #define OPERATIONS_A_KEY 300u
-
-struct noted {
-    uint32_t key;
-    struct history_operation operation;
-};
 
 struct load {
     struct clientk *client;
@@ -42,7 +39,8 @@ struct worker {
     struct load *load;
     uint32_t number;
     pthread_t thread;
-    struct noted *noted;
+    uint64_t *seen; /* the version last seen of each key; 0: none */
+    struct history_note *noted;
     size_t count;
     size_t unknown;
     size_t failed;
@@ -61,100 +59,118 @@ static int64_t value_number(const struct clientk_value *value)
     return number;
 }
 
-/* Makes the call that the operation describes and fills in its answer. */
-static enum kv_status perform(struct clientk *client, struct kv_slice key,
-                              struct history_operation *operation, struct clientk_value *value)
+/* Makes the call that the note describes and fills its answer in. */
+static void perform(struct clientk *client, struct kv_slice key, struct history_note *note,
+                    struct clientk_result *result)
 {
-    struct clientk_put_options put = {.if_absent = operation->kind == HISTORY_PUT_IF_ABSENT};
-    enum kv_status status = KV_USAGE;
+    static const enum clientk_opcode opcodes[] = {[NOTE_GET] = CLIENTK_GET,
+                                                  [NOTE_PUT] = CLIENTK_PUT,
+                                                  [NOTE_DELETE] = CLIENTK_DELETE,
+                                                  [NOTE_ADD] = CLIENTK_ADD,
+                                                  [NOTE_EXCHANGE] = CLIENTK_EXCHANGE};
     char text[24];
-    bool found = false;
-    struct kv_slice input =
-        kv_slice(text, (size_t)snprintf(text, sizeof text, "%" PRId64, operation->input));
+    int size = snprintf(text, sizeof text, "%" PRId64, note->input);
+    bool has_value = note->call == NOTE_PUT || note->call == NOTE_EXCHANGE;
+    struct clientk_operation operation = {
+        .opcode = opcodes[note->call],
+        .key = key,
+        .value = kv_slice(text, has_value ? (size_t)size : 0),
+        .put = {.if_absent = note->condition == NOTE_IF_ABSENT,
+                .if_present = note->condition == NOTE_IF_PRESENT,
+                .if_version = note->condition == NOTE_IF_VERSION ? note->if_version : 0},
+        .delta = note->input,
+        .add = CLIENTK_ADD_DEFAULTS};
 
-    switch (operation->kind) {
-    case HISTORY_GET:
-        status = clientk_get(client, key, value);
-        operation->output = status == KV_OK ? value_number(value) : HISTORY_ABSENT;
-        break;
-    case HISTORY_PUT:
-    case HISTORY_PUT_IF_ABSENT:
-        status = clientk_put(client, key, input, &put, NULL);
-        break;
-    case HISTORY_DELETE:
-        status = clientk_delete(client, key, 0);
-        break;
-    case HISTORY_ADD:
-        status = clientk_add(client, key, operation->input, NULL, &operation->output);
-        break;
-    case HISTORY_EXCHANGE:
-        status = clientk_exchange(client, key, input, NULL, value, &found);
-        operation->output = found ? value_number(value) : HISTORY_ABSENT;
-        break;
-    }
-    operation->succeeded = status == KV_OK;
-    return status;
+    enum kv_status status = clientk_execute(client, &operation, 1, result);
+    note->status = status == KV_OK ? result->status : status;
+    if (note->status != KV_OK)
+        return;
+    note->found = note->call == NOTE_GET || (note->call == NOTE_EXCHANGE && result->found);
+    if (note->found)
+        note->output = value_number(&result->value);
+    else if (note->call == NOTE_ADD)
+        note->output = result->number;
+    note->version = result->value.version;
 }
 
-/* Notes what the status says of the operation's fate. */
-static void note(struct worker *worker, uint32_t key, struct history_operation *operation,
-                 enum kv_status status)
+/* Keeps the note if it says something of the key. */
+static void keep(struct worker *worker, struct history_note *note)
 {
-    switch (status) {
+    switch (note->status) {
     case KV_OK:
+        worker->seen[note->key] = note->call == NOTE_DELETE ? 0 : note->version;
+        break;
     case KV_NOT_FOUND:
     case KV_EXISTS:
+    case KV_VERSION_MISMATCH:
+        worker->seen[note->key] = 0;
         break;
     case KV_TIMEOUT:
     case KV_OUTCOME_UNKNOWN:
-        if (operation->kind == HISTORY_GET)
+        if (note->call == NOTE_GET)
             return;
-        operation->end_ns = HISTORY_PENDING;
+        note->status = KV_OUTCOME_UNKNOWN;
         worker->unknown++;
         break;
     default: /* surely not executed */
         worker->failed++;
         return;
     }
-    worker->noted[worker->count++] = (struct noted){key, *operation};
+    worker->noted[worker->count++] = *note;
+}
+
+/* What to do next with a key. A condition on the version needs one that was seen. */
+static void choose(struct random_state *random, uint64_t seen, struct history_note *note)
+{
+    static const struct {
+        enum note_call call;
+        enum note_condition condition;
+    } mix[] = {
+        {NOTE_GET, NOTE_ALWAYS},        {NOTE_GET, NOTE_ALWAYS},     {NOTE_GET, NOTE_ALWAYS},
+        {NOTE_PUT, NOTE_ALWAYS},        {NOTE_PUT, NOTE_IF_ABSENT},  {NOTE_PUT, NOTE_IF_PRESENT},
+        {NOTE_PUT, NOTE_IF_VERSION},    {NOTE_ADD, NOTE_ALWAYS},     {NOTE_DELETE, NOTE_ALWAYS},
+        {NOTE_DELETE, NOTE_IF_VERSION}, {NOTE_EXCHANGE, NOTE_ALWAYS}};
+    size_t chosen = (size_t)random_below(random, sizeof mix / sizeof *mix);
+    note->call = mix[chosen].call;
+    note->condition = mix[chosen].condition;
+    note->if_version = seen;
+    if (note->condition == NOTE_IF_VERSION && seen == 0)
+        note->condition = NOTE_ALWAYS;
 }
 
 static void *work(void *argument)
 {
-    static const enum history_kind mix[] = {HISTORY_GET,    HISTORY_GET,           HISTORY_GET,
-                                            HISTORY_PUT,    HISTORY_PUT_IF_ABSENT, HISTORY_ADD,
-                                            HISTORY_DELETE, HISTORY_EXCHANGE};
     struct worker *worker = argument;
     struct load *load = worker->load;
-    struct clientk_value value = {0};
+    struct clientk_result result = {.status = KV_OK};
     struct random_state random;
 
     random_seed(&random, load->seed * 1000003u + worker->number);
     for (uint64_t i = 0; i < load->operations_a_thread; i++) {
-        uint32_t key = (uint32_t)random_below(&random, load->keys);
         char name[32];
-        struct history_operation operation = {
-            .kind = mix[random_below(&random, sizeof mix / sizeof *mix)],
-            .input = (int64_t)(worker->number * 1000000u + i + 1)};
-        if (atomic_fetch_add(&load->used[key], 1) >= OPERATIONS_A_KEY)
+        struct history_note note = {.client = worker->number,
+                                    .key = (uint32_t)random_below(&random, load->keys),
+                                    .input = (int64_t)(worker->number * 1000000u + i + 1)};
+        choose(&random, worker->seen[note.key], &note);
+        if (atomic_fetch_add(&load->used[note.key], 1) >= OPERATIONS_A_KEY)
             continue;
-        key_name(name, load, key);
+        key_name(name, load, note.key);
         if (random_below(&random, 16) == 0)
             clientk_set_priority(load->client,
                                  (unsigned)random_below(&random, CLIENTK_MAX_PRIORITY + 1));
-        operation.start_ns = clock_monotonic_ns();
-        enum kv_status status =
-            perform(load->client, kv_slice_from_string(name), &operation, &value);
-        operation.end_ns = clock_monotonic_ns();
-        note(worker, key, &operation, status);
+        note.start_ns = clock_monotonic_ns();
+        perform(load->client, kv_slice_from_string(name), &note, &result);
+        note.end_ns = clock_monotonic_ns();
+        keep(worker, &note);
     }
-    clientk_value_free(&value);
+    clientk_value_free(&result.value);
     return NULL;
 }
 
 static void print_history(const struct history_operation *operations, size_t count)
 {
-    static const char *const names[] = {"get", "put", "put-if-absent", "delete", "add", "exchange"};
+    static const char *const names[] = {"get",    "put", "put-if-absent", "put-if-present",
+                                        "delete", "add", "exchange"};
     for (size_t i = 0; i < count; i++)
         printf("  %" PRIu64 " .. %" PRIu64 " %s input %" PRId64 " output %" PRId64 " %s\n",
                operations[i].start_ns, operations[i].end_ns, names[operations[i].kind],
@@ -170,7 +186,7 @@ static enum history_verdict judge(const struct worker *workers, size_t threads, 
     for (size_t w = 0; w < threads; w++)
         for (size_t i = 0; i < workers[w].count; i++)
             if (workers[w].noted[i].key == key && count < HISTORY_MAX_OPERATIONS)
-                own[count++] = workers[w].noted[i].operation;
+                count += history_note_operation(&workers[w].noted[i], &own[count]);
     enum history_verdict verdict = history_check(own, count, HISTORY_ABSENT);
     if (verdict == HISTORY_VIOLATION) {
         printf("key %" PRIu32 " is not linearizable:\n", key);
@@ -199,15 +215,28 @@ static int judge_all(const struct load *load, const struct worker *workers, size
     return violations > 0 || too_hard > load->keys / 4 ? 1 : 0;
 }
 
+/* Writes what all threads noted. */
+static void write_json(const char *path, const struct worker *workers, size_t threads)
+{
+    FILE *file = fopen(path, "we");
+    if (!file)
+        err(3, "%s", path);
+    for (size_t w = 0; w < threads; w++)
+        for (size_t i = 0; i < workers[w].count; i++)
+            history_note_write_json(file, &workers[w].noted[i]);
+    if (fclose(file) != 0)
+        err(3, "%s", path);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t threads, keys, operations, seed;
     struct kv_error error = {0};
 
-    if (argc != 6 || !parse_u64(argv[2], 1, 256, &threads) ||
+    if ((argc != 6 && argc != 7) || !parse_u64(argv[2], 1, 256, &threads) ||
         !parse_u64(argv[3], 1, 100000, &keys) || !parse_u64(argv[4], 1, 100000000, &operations) ||
         !parse_u64(argv[5], 0, UINT32_MAX, &seed))
-        errx(2, "usage: history_load QUEUE THREADS KEYS OPERATIONS SEED");
+        errx(2, "usage: history_load QUEUE THREADS KEYS OPERATIONS SEED [FILE]");
     struct load load = {.keys = (uint32_t)keys,
                         .operations_a_thread = operations / threads + 1,
                         .seed = seed,
@@ -221,15 +250,21 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < threads; i++) {
         workers[i] = (struct worker){.load = &load, .number = i + 1};
         workers[i].noted = calloc(load.operations_a_thread, sizeof *workers[i].noted);
-        if (!workers[i].noted || pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
+        workers[i].seen = calloc(keys, sizeof *workers[i].seen);
+        if (!workers[i].noted || !workers[i].seen ||
+            pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
             errx(3, "can not start a thread");
     }
     for (size_t i = 0; i < threads; i++)
         pthread_join(workers[i].thread, NULL);
     clientk_close(load.client);
+    if (argc == 7)
+        write_json(argv[6], workers, threads);
     int status = judge_all(&load, workers, threads);
-    for (size_t i = 0; i < threads; i++)
+    for (size_t i = 0; i < threads; i++) {
         free(workers[i].noted);
+        free(workers[i].seen);
+    }
     free(workers);
     free(load.used);
     return status;

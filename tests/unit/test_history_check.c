@@ -78,6 +78,24 @@ START_TEST(two_winners_of_put_if_absent_is_a_violation)
 }
 END_TEST
 
+START_TEST(put_if_present_needs_the_key)
+{
+    struct history_operation good[] = {
+        {HISTORY_PUT, true, 1, 0, 10, 20},
+        {HISTORY_PUT_IF_PRESENT, true, 2, 0, 30, 40},
+        {HISTORY_GET, true, 0, 2, 50, 60},
+    };
+    struct history_operation bad[] = {{HISTORY_PUT_IF_PRESENT, true, 2, 0, 30, 40}};
+    struct history_operation denied[] = {
+        {HISTORY_PUT, true, 1, 0, 10, 20},
+        {HISTORY_PUT_IF_PRESENT, false, 2, 0, 30, 40},
+    };
+    ck_assert_int_eq(CHECK(good, HISTORY_ABSENT), HISTORY_LINEARIZABLE);
+    ck_assert_int_eq(CHECK(bad, HISTORY_ABSENT), HISTORY_VIOLATION);
+    ck_assert_int_eq(CHECK(denied, HISTORY_ABSENT), HISTORY_VIOLATION);
+}
+END_TEST
+
 START_TEST(pending_write_may_happen_late_or_never)
 {
     struct history_operation late[] = {
@@ -121,6 +139,7 @@ Suite *suite_history_check(void)
     tcase_add_test(judge, new_then_old_is_a_violation);
     tcase_add_test(judge, lost_update_of_add_is_a_violation);
     tcase_add_test(judge, two_winners_of_put_if_absent_is_a_violation);
+    tcase_add_test(judge, put_if_present_needs_the_key);
     tcase_add_test(judge, pending_write_may_happen_late_or_never);
     tcase_add_test(judge, acknowledged_write_lost_is_a_violation);
     suite_add_tcase(suite, judge);
