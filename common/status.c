@@ -39,6 +39,9 @@ static const struct status_words status_words[KV_STATUS_COUNT] = {
     [KV_OUTCOME_UNKNOWN] = {"outcome_unknown", "server lost, the write may have been executed"},
     [KV_LIMIT] = {"limit", "a limit of the operating system is reached"},
     [KV_NO_SESSION] = {"no_session", "the server does not know this session"},
+    [KV_CROWDED] =
+        {"crowded",
+         "too many keys whose hash begins as this key's does; other keys can be written"},
 };
 
 static const struct status_words *words_of(enum kv_status status)

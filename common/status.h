@@ -44,6 +44,8 @@ enum kv_status {
     KV_OUTCOME_UNKNOWN = 25, /* the server died: a write may or may not have been executed */
     KV_LIMIT = 26,           /* a kernel limit on queues, memory or descriptors */
     KV_NO_SESSION = 27,      /* the server does not know this session (it was restarted) */
+    /* The store can not do it, and not later: */
+    KV_CROWDED = 28, /* too many keys of nearly the same hash are there; others can be written */
     KV_STATUS_COUNT
 };
 

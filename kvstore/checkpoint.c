@@ -13,11 +13,14 @@
 #include "kvstore/fileio.h"
 
 #define MAGIC_BYTES    8u
-#define HEADER_BYTES   72u
+#define HEADER_BYTES   80u
 #define RUN_BYTES      12u
 #define ITEM_BYTES     8u
 #define CHECKSUM_BYTES 8u
 #define OFFSET_UNIT    8u
+
+/* 1 was the same without the check of the hash key, with hashes of another kind. */
+#define CHECKPOINT_FORMAT_VERSION 2u
 
 #define BUFFER_BYTES (UINT64_C(256) << 10)
 _Static_assert(BUFFER_BYTES >= HEADER_BYTES, "the header fits");
@@ -115,12 +118,18 @@ static const uint8_t *stream_take_checked(struct stream *stream, uint64_t size)
 
 /* Writing -------------------------------------------------------------------------------------- */
 
+/* Tells whether the hashes are made with the same key, and not the key. */
+static uint64_t hash_key_check(const struct logfile *log)
+{
+    return keyhash(&log->identity.hash_key, kv_slice(magic, MAGIC_BYTES));
+}
+
 static void write_header(struct stream *stream, const struct generation *generation)
 {
     const struct logfile *log = &generation->log;
     struct write_cursor cursor = write_cursor(stream_room(stream, HEADER_BYTES), HEADER_BYTES);
     write_bytes(&cursor, magic, MAGIC_BYTES);
-    write_u32(&cursor, FILE_FORMAT_VERSION);
+    write_u32(&cursor, CHECKPOINT_FORMAT_VERSION);
     write_u32(&cursor, log->identity.number);
     write_u64(&cursor, log->identity.salt);
     write_u64(&cursor, log->tail);
@@ -129,6 +138,7 @@ static void write_header(struct stream *stream, const struct generation *generat
     write_u64(&cursor, generation->expiring_keys);
     write_u64(&cursor, generation->reserve_bytes);
     write_u64(&cursor, index_count(generation->index));
+    write_u64(&cursor, hash_key_check(log));
     stream_wrote(stream, HEADER_BYTES);
 }
 
@@ -248,7 +258,8 @@ static bool load_header(struct stream *stream, const struct logfile *log, struct
     loaded->expiring_keys = read_u64(&cursor);
     loaded->reserve_bytes = read_u64(&cursor);
     loaded->keys = read_u64(&cursor);
-    return format_version == FILE_FORMAT_VERSION && number == log->identity.number &&
+    return format_version == CHECKPOINT_FORMAT_VERSION &&
+           read_u64(&cursor) == hash_key_check(log) && number == log->identity.number &&
            salt == log->identity.salt && log_ends_at(log, loaded->tail) &&
            max_version <= log->progress.version_floor && sums_are_possible(loaded);
 }

@@ -5,7 +5,7 @@
  *
  *   offset size field
  *        0    8 magic "mqkvindx"
- *        8    4 format version (of the data file)
+ *        8    4 format version of checkpoints: 2
  *       12    4 number of the data file
  *       16    8 salt of the log
  *       24    8 tail of the log
@@ -14,7 +14,8 @@
  *       48    8 expiring_keys
  *       56    8 reserve_bytes
  *       64    8 number of keys
- *       72    . runs, each: 4 number of items (1 or more), 8 lower bound of their expiry times
+ *       72    8 check of the hash key: keyhash of the magic
+ *       80    . runs, each: 4 number of items (1 or more), 8 lower bound of their expiry times
  *               (2^64 - 1: none expires), and the items in ascending order of hash: 4 hash,
  *               4 offset of the record / 8
  *        .    8 checksum: XXH3_64 over all before, seeded with the salt

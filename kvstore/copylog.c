@@ -91,7 +91,7 @@ static enum kv_status read_candidates(struct copylog *copy)
         copy->at += candidate->size_bytes;
         if (!is_candidate(copy, &candidate->record))
             continue;
-        candidate->hash = keyhash_index(keyhash(copy->store->seed, candidate->record.key));
+        candidate->hash = keyhash_index(keyhash(&copy->store->hash_key, candidate->record.key));
         copy->candidate_count++;
     }
     return KV_OK;

@@ -68,6 +68,9 @@ enum kv_status datafile_open(const struct kvstore *store, uint32_t number, struc
         logfile_close(&log);
         return status;
     }
+    log.notes_are_missing |=
+        memcmp(&log.identity.hash_key, &store->hash_key, sizeof store->hash_key) != 0;
+    log.identity.hash_key = store->hash_key;
     struct generation *generation;
     status = generation_create(log, &generation);
     if (status != KV_OK)

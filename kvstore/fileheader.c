@@ -137,3 +137,19 @@ enum fileheader_note_state fileheader_read_note(const uint8_t *page, enum file_n
     memcpy(bytes, at, FILE_NOTE_BYTES);
     return FILEHEADER_NOTE_VALID;
 }
+
+void fileheader_write_hash_key(uint8_t *page, const struct file_identity *identity)
+{
+    uint8_t bytes[FILE_NOTE_BYTES];
+    store_u64(bytes, identity->hash_key.words[0]);
+    store_u64(bytes + 8, identity->hash_key.words[1]);
+    if (!hash_key_is_none(&identity->hash_key))
+        fileheader_write_note(page, FILE_NOTE_HASH_KEY, identity->salt, bytes);
+}
+
+void fileheader_read_hash_key(const uint8_t *page, struct file_identity *identity)
+{
+    uint8_t bytes[FILE_NOTE_BYTES];
+    fileheader_read_note(page, FILE_NOTE_HASH_KEY, identity->salt, bytes);
+    identity->hash_key = (struct hash_key){{load_u64(bytes), load_u64(bytes + 8)}};
+}

@@ -17,7 +17,7 @@
  *     1024   32 progress, slot 1      middle of a write can spoil one at most)
  *
  *     1536   32 note: the boot of the machine that the file was last opened for writing in
- *     2048   32 note: in data.0000: the key of the index's hash
+ *     2048   32 note: the key of the index's hash; that of data.0000 counts
  *
  *   progress:  0  8 sequence: slot number = sequence % 2; the valid slot with the higher one counts
  *              8  8 synced_offset: every byte before it was on disk when this was written
@@ -35,6 +35,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "kvstore/keyhash.h"
 
 #define FILE_HEADER_BYTES   4096u
 #define FILE_FORMAT_VERSION 1u
@@ -64,6 +66,7 @@ struct file_identity {
     uint32_t number;
     uint64_t store_seed;
     uint64_t salt;
+    struct hash_key hash_key; /* a note, not one of the bytes above: may be none */
 };
 
 /* What is rewritten while the file is in use. */
@@ -111,6 +114,10 @@ void fileheader_write_note(uint8_t *page, enum file_note note, uint64_t salt,
 /* `bytes` are zeros unless the note is valid. */
 enum fileheader_note_state fileheader_read_note(const uint8_t *page, enum file_note note,
                                                 uint64_t salt, uint8_t bytes[FILE_NOTE_BYTES]);
+
+/* The same of the hash key; none is not written, and read where there is no valid note. */
+void fileheader_write_hash_key(uint8_t *page, const struct file_identity *identity);
+void fileheader_read_hash_key(const uint8_t *page, struct file_identity *identity);
 
 /* Where the note is in the page, and how much of it. */
 #define FILE_NOTE_PLACE_BYTES 32u

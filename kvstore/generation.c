@@ -143,6 +143,11 @@ static bool reserve_slot(struct generation *generation, const struct lookup *loo
            index_reserve(generation->index, lookup->hash);
 }
 
+static enum kv_status no_slot(const struct generation *generation, const struct lookup *lookup)
+{
+    return index_is_crowded(generation->index, lookup->hash) ? KV_CROWDED : KV_NO_MEMORY;
+}
+
 enum kv_status generation_append(struct generation *generation, struct lookup *lookup,
                                  const struct record *record, struct kv_slice value_tail)
 {
@@ -152,7 +157,7 @@ enum kv_status generation_append(struct generation *generation, struct lookup *l
     if (status != KV_OK)
         return status;
     if (!reserve_slot(generation, lookup, record))
-        return KV_NO_MEMORY;
+        return no_slot(generation, lookup);
     uint64_t offset = generation->log.tail;
     status = logtail_append(&generation->log, record, value_tail);
     if (status != KV_OK)
@@ -165,7 +170,7 @@ enum kv_status generation_adopt(struct generation *generation, struct lookup *lo
                                 const struct record *record, uint64_t offset, uint64_t size_bytes)
 {
     if (!reserve_slot(generation, lookup, record))
-        return KV_NO_MEMORY;
+        return no_slot(generation, lookup);
     enter(generation, lookup, record, offset, size_bytes);
     return KV_OK;
 }

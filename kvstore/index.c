@@ -373,6 +373,13 @@ bool index_reserve(struct index *index, uint32_t hash)
     return true;
 }
 
+bool index_is_crowded(const struct index *index, uint32_t hash)
+{
+    const struct index_segment *segment = segment_of(index, hash);
+    return segment->count >= INDEX_SEGMENT_SLOTS && segment->depth == index->directory->depth &&
+           !directory_may_double(index);
+}
+
 void index_insert(struct index *index, uint32_t hash, uint64_t offset_bytes)
 {
     begin_moves(index);

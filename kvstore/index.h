@@ -9,7 +9,7 @@
  * more than one segment's slots (and now and then copies the directory, 8 bytes a segment).
  * Segments do not merge again: memory is given back when compaction builds the index anew.
  *
- * The 32 bits must be those of a good hash, and not the ones that picked the data file. A key that
+ * The 32 bits must be those of a good hash that is secret, and not the one that picked the data file. A key that
  * finds a full segment which can not be split any more is refused (index_reserve); how far a
  * crowded place is split is bounded by the number of segments there are (index.c), so that no
  * distribution of hashes costs more memory than a few times that of a good one and 8 MiB.
@@ -82,6 +82,9 @@ void index_probe_remove(struct index_probe *probe);
 /* Makes sure that one index_insert with this hash can not fail; false: out of memory, or too many
  * keys with nearly the same hash (no item is lost or moved out of order). Invalidates probes. */
 bool index_reserve(struct index *index, uint32_t hash);
+
+/* Why index_reserve refused: too many keys with nearly the same hash (else: out of memory). */
+bool index_is_crowded(const struct index *index, uint32_t hash);
 
 /* Adds a slot; the caller has reserved and knows that the key is not there. offset_bytes is a
  * multiple of 8, above 0 and below 32 GiB. Invalidates probes. */

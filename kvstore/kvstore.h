@@ -186,7 +186,8 @@ struct kvstore_put_options {
  * removes it; keep_expiry is a condition here); KV_IO, where a record
  * can not be read (KVSTORE_IO_PREAD): then nothing has changed. All
  * writes may also give KV_VALUE_TOO_BIG, KV_NO_SPACE (nothing changed; deletes still work, from a
- * reserve), KV_READ_ONLY, KV_NO_MEMORY. Keys and values are copied; a value may lie in memory that
+ * reserve), KV_READ_ONLY, KV_NO_MEMORY, KV_CROWDED (512 keys are there whose hash, which is secret,
+ * begins as this one's does; other keys can be written). Keys and values are copied; a value may lie in memory that
  * another process changes meanwhile (then the bytes stored are some bytes that were there, and the
  * record is sound all the same). */
 
@@ -263,12 +264,12 @@ typedef bool (*kvstore_visit)(void *context, const struct kvstore_scanned *entry
  * first call to the last is visited exactly once (if its value changes meanwhile: with some value
  * it had); one that is put or deleted meanwhile is visited once or not at all. The cursor is valid
  * for ever, also over growth, compaction and a restart. A refusal at the very first entry of a call
- * leaves *cursor unchanged; the caller then needs more room. Entries whose hashes collide in all 52
- * bits of the cursor are visited in one call (the visitor may then see more than max_entries; if it
+ * leaves *cursor unchanged; the caller then needs more room. Entries whose hashes collide in all 51
+ * bits of the order are visited in one call (the visitor may then see more than max_entries; if it
  * refuses one in their middle, it is shown the earlier ones again). KV_CORRUPT: the checksum of an
  * entry does not hold; those before it were visited, *cursor is past it. KV_IO: an entry can not be
  * read; likewise. KV_BAD_REQUEST if *cursor
- * is none that a scan of this store gives. */
+ * is none that a scan of this store gives; those that versions up to 0.1.0 gave are none. */
 enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
                             uint32_t max_entries, kvstore_visit visit, void *context);
 

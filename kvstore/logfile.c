@@ -74,6 +74,7 @@ static enum kv_status write_header(struct logfile *log, const char *name, uint64
     uint8_t *header = log->map ? log->map : page;
     fileheader_write_identity(header, &log->identity);
     boot_note(header, log->identity.salt);
+    fileheader_write_hash_key(header, &log->identity);
     if (put_header(log, header, FILE_HEADER_BYTES, 0) != 0 ||
         logfile_note_progress(log, FILE_HEADER_BYTES, version_floor) != 0)
         return kv_error_set_errno(error, "%s: can not write the header", name);
@@ -143,6 +144,8 @@ static enum kv_status check_header(struct logfile *log, const uint8_t *page, con
                             "%s: both copies of the synced offset are damaged (offset 512, 1024)",
                             name);
     log->boot = boot_noted(page, log->identity.salt);
+    fileheader_read_hash_key(page, &log->identity);
+    log->notes_are_missing = log->boot == BOOT_UNKNOWN || hash_key_is_none(&log->identity.hash_key);
     return KV_OK;
 }
 
@@ -377,13 +380,20 @@ int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t 
     return -1;
 }
 
-int logfile_note_boot(struct logfile *log)
+static int put_note(struct logfile *log, const uint8_t *header, enum file_note note)
 {
-    uint8_t page[FILE_HEADER_BYTES];
+    uint32_t at = fileheader_note_offset(note);
+    return put_header(log, header + at, FILE_NOTE_PLACE_BYTES, at);
+}
+
+int logfile_note_opening(struct logfile *log)
+{
+    uint8_t page[FILE_HEADER_BYTES] = {0};
     uint8_t *header = log->map ? log->map : page;
     boot_note(header, log->identity.salt);
-    uint32_t at = fileheader_note_offset(FILE_NOTE_BOOT);
-    if (put_header(log, header + at, FILE_NOTE_PLACE_BYTES, at) != 0)
+    fileheader_write_hash_key(header, &log->identity);
+    if (put_note(log, header, FILE_NOTE_BOOT) != 0 ||
+        put_note(log, header, FILE_NOTE_HASH_KEY) != 0)
         return -1;
-    return log->boot == BOOT_UNKNOWN ? logfile_sync(log) : 0;
+    return log->notes_are_missing ? logfile_sync(log) : 0;
 }

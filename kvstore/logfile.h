@@ -45,7 +45,8 @@ struct logfile {
     uint8_t *bundle;          /* NULL: none is open (logtail.h) */
     uint64_t bundle_from;     /* where what is in it belongs */
     struct verified verified;
-    enum boot boot; /* that it was written in, as was noted before this open */
+    enum boot boot;         /* that it was written in, as was noted before this open */
+    bool notes_are_missing; /* some were never made */
     struct file_identity identity;
     struct file_progress progress;
 };
@@ -122,9 +123,9 @@ int logfile_sync(const struct logfile *log);
  * (never with a mapping); log->progress has it all the same, and the next note repeats it. */
 int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t version_floor);
 
-/* Notes the boot in the header of a file that is about to be written to. After an older version,
- * which noted none, it is on disk before the first record is: else a power cut could leave records
- * and no note. -1 and errno. */
-int logfile_note_boot(struct logfile *log);
+/* Notes the boot, and log->identity.hash_key, in the header of a file that is about to be written to.
+ * After an older version, which noted neither, they are on disk before the first record is: else a
+ * power cut could leave records and no note. -1 and errno. */
+int logfile_note_opening(struct logfile *log);
 
 #endif

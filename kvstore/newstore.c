@@ -132,7 +132,8 @@ enum kv_status newstore_create(int dir_fd, const char *dir, uint32_t datafiles,
     clear_remains(dir_fd);
     *identity = (struct file_identity){.format_version = FILE_FORMAT_VERSION,
                                        .datafiles = datafiles,
-                                       .store_seed = random_secret()};
+                                       .store_seed = random_secret(),
+                                       .hash_key = {{random_secret(), random_secret()}}};
     struct creation creation = {dir_fd, dir, identity};
     enum kv_status status = create_files(&creation, error);
     if (status != KV_OK)

@@ -16,7 +16,7 @@
 static enum kv_status adopt(struct generation *generation, const struct record *record,
                             uint64_t offset, uint64_t size_bytes, uint64_t now_ms)
 {
-    uint32_t hash = keyhash_index(keyhash(generation->log.identity.store_seed, record->key));
+    uint32_t hash = keyhash_index(keyhash(&generation->log.identity.hash_key, record->key));
     struct lookup lookup;
     generation_find(generation, hash, record->key, &lookup);
     if (lookup.error != 0)
@@ -158,6 +158,8 @@ static enum kv_status recover_by_reading(struct generation *generation, int dir_
     if (status == KV_NO_MEMORY)
         return kv_error_set(error, status, "%s: no memory for the index of %" PRIu64 " keys",
                             name.text, index_count(generation->index));
+    if (status == KV_CROWDED)
+        return kv_error_set(error, status, "%s: %s", name.text, kv_status_text(status));
     if (status != KV_OK)
         return kv_error_set(error, status,
                             "%s: the log can not be read, at or before offset %" PRIu64, name.text,
@@ -206,7 +208,7 @@ enum kv_status recovery_run(struct generation *generation, int dir_fd, const cha
     struct logfile *log = &generation->log;
     *recovery = (struct recovery){0};
     enum kv_status status = recover(generation, dir_fd, dir, recovery, error);
-    if (status == KV_OK && log->writable && logfile_note_boot(log) != 0)
+    if (status == KV_OK && log->writable && logfile_note_opening(log) != 0)
         status = kv_error_set_errno(error, "%s: can not write the header",
                                     file_name(log->identity.number, FILE_LOG).text);
     return status == KV_OK ? KV_OK : recovery_explain(dir, status, error);

@@ -1,20 +1,18 @@
 /*
  * The scan. Entries are ordered by data file, then by the 32 bits of hash that the index knows,
- * then, for the few that share these, by the lowest bits of the hash (TIE_BITS). A cursor is the
- * place in that order to go on from:
- *
- *   63 .. 52 data file | 51 .. 20 hash of the index | 19 .. 0 tie
- *
- * Nothing in it depends on where records lie, so writes, growth and compaction do not disturb it.
+ * then, for the few that share these, by other bits of the hash. A position is a place in that
+ * order; a cursor, the position to go on from, enciphered (scancursor.h). Nothing in it depends on
+ * where records lie, so writes, growth and compaction do not disturb it.
  */
 #include <errno.h>
 
 #include "common/clock.h"
+#include "kvstore/scancursor.h"
 #include "kvstore/sizes.h"
 #include "kvstore/store.h"
 
-#define TIE_BITS  20u
-#define HASH_BITS 32u
+#define TIE_BITS  SCAN_TIE_BITS
+#define HASH_BITS SCAN_HASH_BITS
 
 /* Entries looked at under one lock hold, about. */
 #define ENTRIES_A_HOLD 48u
@@ -27,8 +25,7 @@
 /* The clock is looked at after so many bytes of records, where the time is limited. */
 #define BYTES_A_CLOCK (UINT64_C(8) << 20)
 
-_Static_assert(KVSTORE_MAX_DATAFILES <= UINT64_C(1) << (64 - HASH_BITS - TIE_BITS),
-               "a data file's number fits");
+_Static_assert(KVSTORE_MAX_DATAFILES <= UINT64_C(1) << SCAN_FILE_BITS, "a data file's number fits");
 
 /* One kvstore_scan call. */
 struct scan {
@@ -36,7 +33,7 @@ struct scan {
     struct kv_slice prefix;
     kvstore_visit visit;
     void *context;
-    uint64_t position; /* everything before was visited, a cursor */
+    uint64_t position; /* everything before was visited */
     uint64_t visits_left;
     uint64_t looks_left;
     uint64_t until_ns;          /* whole files: then it is over; 0: single entries */
@@ -65,10 +62,9 @@ static uint32_t position_hash(uint64_t position)
     return (uint32_t)(position >> TIE_BITS);
 }
 
-/* After the last place of file 4095 comes 0. */
 static bool is_past_end(const struct scan *scan)
 {
-    return scan->position == 0 || position_file(scan->position) >= scan->store->datafiles;
+    return position_file(scan->position) >= scan->store->datafiles;
 }
 
 /* An entry about to be visited. */
@@ -102,7 +98,7 @@ static uint64_t tie_of(struct scan *scan, const struct logfile *log, uint64_t of
     default:
         break;
     }
-    return keyhash(scan->store->seed, key) & ((UINT64_C(1) << TIE_BITS) - 1);
+    return keyhash(&scan->store->hash_key, key) & ((UINT64_C(1) << TIE_BITS) - 1);
 }
 
 static bool scan_is_over(const struct scan *scan)
@@ -215,6 +211,12 @@ static void visit_equal_hashes(struct scan *scan, const struct datafile *file,
         scan->position = next_hash;
 }
 
+/* What the caller is to go on with. */
+static uint64_t cursor_of(const struct scan *scan)
+{
+    return is_past_end(scan) ? 0 : scancursor_of_position(&scan->store->hash_key, scan->position);
+}
+
 /* Goes on from scan->position for a while, within one data file and one segment of its index.
  * Holds: the file's lock. */
 static void scan_a_while(struct scan *scan, const struct datafile *file)
@@ -239,14 +241,17 @@ static void scan_a_while(struct scan *scan, const struct datafile *file)
 enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
                                  kvstore_visit visit, void *context)
 {
-    uint32_t number = position_file(*cursor);
-    if (number >= store->datafiles || *cursor != position_of(number, 0, 0))
+    uint64_t position;
+    if (!scancursor_position(&store->hash_key, *cursor, &position))
+        return KV_BAD_REQUEST;
+    uint32_t number = position_file(position);
+    if (number >= store->datafiles || position != position_of(number, 0, 0))
         return KV_BAD_REQUEST;
     struct scan scan = {.store = store,
                         .prefix = prefix,
                         .visit = visit,
                         .context = context,
-                        .position = *cursor,
+                        .position = position,
                         .visits_left = UINT64_MAX,
                         .looks_left = KVSTORE_SCAN_FILE_ENTRIES,
                         .until_ns =
@@ -263,21 +268,23 @@ enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct
         return scan.status;
     if (!file_left)
         return KV_LIMIT;
-    *cursor = is_past_end(&scan) ? 0 : scan.position;
+    *cursor = cursor_of(&scan);
     return KV_OK;
 }
 
 enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
                             uint32_t max_entries, kvstore_visit visit, void *context)
 {
-    if (position_file(*cursor) >= store->datafiles)
+    uint64_t position;
+    if (!scancursor_position(&store->hash_key, *cursor, &position) ||
+        position_file(position) >= store->datafiles)
         return KV_BAD_REQUEST;
     uint64_t visits = at_least(max_entries, 1);
     struct scan scan = {.store = store,
                         .prefix = prefix,
                         .visit = visit,
                         .context = context,
-                        .position = *cursor,
+                        .position = position,
                         .visits_left = visits,
                         .looks_left = visits * LOOKS_A_VISIT};
     last_bad_offset = 0;
@@ -291,7 +298,7 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
     if (scan.refused && !scan.visited)
         return KV_OK;
     last_bad_offset = scan.bad_offset;
-    *cursor = is_past_end(&scan) ? 0 : scan.position;
+    *cursor = cursor_of(&scan);
     return scan.status;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/random.h"
 #include "kvstore/cache.h"
 #include "kvstore/compact.h"
 #include "kvstore/fileio.h"
@@ -124,6 +125,9 @@ static enum kv_status find_store(struct kvstore *store, struct kv_error *error)
                             store->dir, identity.datafiles, options->datafiles);
     store->seed = identity.store_seed;
     store->datafiles = identity.datafiles;
+    store->hash_key = identity.hash_key;
+    if (hash_key_is_none(&store->hash_key)) /* an older version made the store */
+        store->hash_key = (struct hash_key){{random_secret(), random_secret()}};
     return KV_OK;
 }
 
@@ -347,7 +351,7 @@ uint32_t kvstore_max_value_bytes(const struct kvstore *store)
 
 uint32_t kvstore_file_of(const struct kvstore *store, struct kv_slice key)
 {
-    return keyhash_file(keyhash(store->seed, key), store->datafiles);
+    return keyhash_file(store->seed, key, store->datafiles);
 }
 
 void kvstore_file_statistics(struct kvstore *store, uint32_t number,

@@ -32,6 +32,7 @@ struct kvstore {
     int dir_fd;
     struct lockfile *lockfile;
     uint64_t seed;
+    struct hash_key hash_key;
     uint32_t datafiles;
     bool is_new; /* made by this open: its files are empty */
     struct lockset *locks;
@@ -54,8 +55,8 @@ struct place {
 
 static inline struct place place_of(const struct kvstore *store, struct kv_slice key)
 {
-    uint64_t hash = keyhash(store->seed, key);
-    struct place place = {&store->files[keyhash_file(hash, store->datafiles)], hash};
+    uint32_t number = keyhash_file(store->seed, key, store->datafiles);
+    struct place place = {&store->files[number], keyhash(&store->hash_key, key)};
     return place;
 }
 

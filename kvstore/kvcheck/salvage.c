@@ -24,6 +24,7 @@ struct salvage {
     int out_fd;
     uint32_t datafiles;
     uint64_t seed;
+    struct hash_key hash_key;
     struct logfile *logs; /* of the new store; map NULL: not there */
     uint64_t max_version;
     uint64_t keys;
@@ -66,7 +67,8 @@ static enum kv_status create_logs(struct salvage *salvage, struct kv_error *erro
                                          .datafiles = salvage->datafiles,
                                          .number = number,
                                          .store_seed = salvage->seed,
-                                         .salt = random_secret()};
+                                         .salt = random_secret(),
+                                         .hash_key = salvage->hash_key};
         enum kv_status status =
             logfile_create(&salvage->logs[number], KVSTORE_IO_MMAP, salvage->out_fd,
                            file_name(number, FILE_LOG_NEW).text, &identity, 0, 0, error);
@@ -146,7 +148,7 @@ static enum kv_status copy_record(struct salvage *salvage, const struct record *
                                   struct kv_error *error)
 {
     take_version(salvage, record->version);
-    uint32_t number = keyhash_file(keyhash(salvage->seed, record->key), salvage->datafiles);
+    uint32_t number = keyhash_file(salvage->seed, record->key, salvage->datafiles);
     struct logfile *log = &salvage->logs[number];
     enum kv_status status = logtail_ensure_room(
         log, record_size(record->key.size, record->value.size, record->expiry_ms != 0));
@@ -288,7 +290,8 @@ enum kv_status salvage_store(int dir_fd, const struct layout *layout, const char
                               .out = out,
                               .out_fd = -1,
                               .datafiles = layout->datafiles,
-                              .seed = layout->sound ? layout->seed : random_secret()};
+                              .seed = layout->sound ? layout->seed : random_secret(),
+                              .hash_key = {{random_secret(), random_secret()}}};
     enum kv_status status = open_empty_directory(&salvage, error);
     if (status == KV_OK)
         status = create_logs(&salvage, error);

@@ -1,8 +1,8 @@
 #include "kvstore/kvcheck/survey.h"
 
 #include "common/clock.h"
+#include "common/random.h"
 #include "kvstore/generation.h"
-#include "kvstore/keyhash.h"
 
 /* Where the index points for a key. */
 struct newest {
@@ -15,7 +15,7 @@ struct newest {
 
 static uint32_t hash_of(const struct survey *survey, const struct record *record)
 {
-    return keyhash_index(keyhash(survey->seed, record->key));
+    return keyhash_index(keyhash(&survey->hash_key, record->key));
 }
 
 static void find_newest(const struct survey *survey, struct kv_slice key, uint32_t hash,
@@ -71,14 +71,15 @@ static bool is_misplaced(const struct layout *layout, const struct source *sourc
                          const struct record *record)
 {
     return layout->sound && source->header == SOURCE_HEADER_SOUND &&
-           keyhash_file(keyhash(layout->seed, record->key), layout->datafiles) !=
-               source->identity.number;
+           keyhash_file(layout->seed, record->key, layout->datafiles) != source->identity.number;
 }
 
 enum kv_status survey_run(struct survey *survey, const struct source *source,
                           const struct layout *layout, survey_observer observer, void *context)
 {
-    *survey = (struct survey){.source = source, .seed = layout->seed, .newest = index_create()};
+    *survey = (struct survey){.source = source,
+                              .hash_key = {{random_secret(), random_secret()}},
+                              .newest = index_create()};
     if (!survey->newest)
         return KV_NO_MEMORY;
     if (source->header == SOURCE_HEADER_LOST)

@@ -11,13 +11,14 @@
 
 #include "common/status.h"
 #include "kvstore/index.h"
+#include "kvstore/keyhash.h"
 #include "kvstore/kvcheck/layout.h"
 #include "kvstore/kvcheck/walk.h"
 
 struct survey {
     const struct source *source;
-    uint64_t seed;
-    struct index *newest; /* of each key the newest record, be it a deletion */
+    struct hash_key hash_key; /* of this survey alone */
+    struct index *newest;     /* of each key the newest record, be it a deletion */
     uint64_t records;
     uint64_t keys;          /* whose newest record is a put */
     uint64_t expiring_keys; /* of those, with an expiry */

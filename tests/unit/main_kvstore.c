@@ -30,6 +30,7 @@ int main(void)
         suite_kvstore_sync_slot,
         suite_kvstore_waitroom,
         suite_kvstore_scan,
+        suite_kvstore_scancursor,
         suite_kvstore_concurrency,
         suite_kvstore_open,
         suite_kvstore_checkpoint,

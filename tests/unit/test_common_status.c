@@ -31,7 +31,7 @@ END_TEST
 
 START_TEST(numbers_outside_the_list_are_unknown)
 {
-    const int foreign[] = {KV_STATUS_COUNT, 28, 65535, -1, -2147483647};
+    const int foreign[] = {KV_STATUS_COUNT, 29, 65535, -1, -2147483647};
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
         ck_assert_str_eq(kv_status_name((enum kv_status)foreign[i]), "unknown_status");
         ck_assert_str_eq(kv_status_text((enum kv_status)foreign[i]), "unknown status");
@@ -47,6 +47,7 @@ START_TEST(numbers_of_the_protocol_keep_their_meaning)
     ck_assert_int_eq(KV_NO_SPACE, 13);
     ck_assert_int_eq(KV_OVERLOADED, 21);
     ck_assert_int_eq(KV_NO_SESSION, 27);
+    ck_assert_int_eq(KV_CROWDED, 28);
 }
 END_TEST
 

@@ -57,7 +57,7 @@ static void begin_pass(bool shared)
 static uint64_t version_in(const struct generation *generation, const char *key)
 {
     struct lookup lookup;
-    uint64_t hash = keyhash(store->seed, KEY(key));
+    uint64_t hash = keyhash(&store->hash_key, KEY(key));
     generation_find(generation, keyhash_index(hash), KEY(key), &lookup);
     ck_assert(!lookup.damaged && lookup.error == 0);
     return lookup.found ? lookup.record.version : 0;

@@ -215,13 +215,13 @@ static int compare_places(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static uint64_t seed_of_store(void)
+static struct file_identity identity_of_store(void)
 {
     struct file_identity identity;
     int dir_fd = open(dir, O_RDONLY | O_DIRECTORY);
     ck_assert_int_eq(newstore_identify(dir_fd, dir, &identity, NULL), KV_OK);
     close(dir_fd);
-    return identity.store_seed;
+    return identity;
 }
 
 /* Puts up to `limit` pairs of keys "s<n>" whose file and index hash are the same, numbered from 0
@@ -230,13 +230,13 @@ static int put_colliding_keys(char keys[][32], int limit)
 {
     enum { TRIED = 600000 };
     struct hashed *hashed = malloc(TRIED * sizeof *hashed);
-    uint64_t seed = seed_of_store();
+    struct file_identity identity = identity_of_store();
     char key[32];
     int count = 0;
     for (int i = 0; i < TRIED; i++) {
         snprintf(key, sizeof key, "k%d", i);
-        uint64_t hash = keyhash(seed, KEY(key));
-        uint64_t file = keyhash_file(hash, KVSTORE_DEFAULT_DATAFILES);
+        uint64_t hash = keyhash(&identity.hash_key, KEY(key));
+        uint64_t file = keyhash_file(identity.store_seed, KEY(key), KVSTORE_DEFAULT_DATAFILES);
         hashed[i] = (struct hashed){file << 32 | keyhash_index(hash), i};
     }
     qsort(hashed, TRIED, sizeof *hashed, compare_places);
