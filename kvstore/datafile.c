@@ -184,11 +184,14 @@ enum kv_status datafile_append(struct kvstore *store, struct datafile *file, str
     record->version = current->max_version + 1;
     enum kv_status status = generation_append(current, lookup, record, value_tail);
     if (status == KV_NO_SPACE) {
+        file->full = true;
         compactor_want_room(store->compactor);
         tell_no_space(store, file);
     }
     if (status != KV_OK)
         return status;
+    if (file->full && record->kind != RECORD_DELETE) /* which has a reserve */
+        file->full = false;
     if (store->cache)
         cache_remove(store->cache, file->number, lookup->hash, record->key);
     if (file->next && file->next_status == KV_OK)

@@ -26,6 +26,7 @@ struct datafile {
                                    cleared by the holder of the sync slot for each sync, under the
                                    shared lock, and by the compactor, whose sync takes its place */
     bool compaction_wanted;     /* the compactor has been told */
+    bool full;                  /* the last put found no space */
     atomic_uint_fast64_t appended_bytes; /* since open; written under the lock, read by anybody */
     uint64_t expired;
     uint64_t compactions;

@@ -361,6 +361,7 @@ struct kvstore_file_statistics {
     uint64_t recovered_bytes_cut; /* torn tail found at open */
     bool from_checkpoint;         /* the index was loaded, not rebuilt */
     bool read_only;               /* stopped taking writes; why is in the log */
+    bool full;                    /* the last put to it found no space; the next may find some */
 };
 
 /* Takes the file's lock for a moment. */

@@ -376,6 +376,7 @@ void kvstore_file_statistics(struct kvstore *store, uint32_t number,
     statistics->recovered_bytes_cut = file->recovered_bytes_cut;
     statistics->from_checkpoint = file->from_checkpoint;
     statistics->read_only = file->read_only;
+    statistics->full = file->full;
     lockset_read_unlock(store->locks, number);
     if (!store->sync)
         return;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -337,10 +338,22 @@ static void read_file_numbers(const struct kvstore_file_statistics *file,
     }
 }
 
+/* Of the file system that the data directory is on; nothing if it does not tell. */
+static void put_disk(const struct service *service, struct json *json)
+{
+    struct statvfs disk;
+    if (statvfs(service->options->dir, &disk) != 0)
+        return;
+    put_number(json, "disk_free_bytes", (uint64_t)disk.f_bavail * disk.f_frsize);
+    put_number(json, "disk_bytes", (uint64_t)disk.f_blocks * disk.f_frsize);
+}
+
 static void put_files(const struct service *service, struct json *json)
 {
     uint64_t numbers[FILE_FIELD_COUNT], sums[FILE_FIELD_COUNT] = {0};
+    uint64_t read_only = 0, full = 0;
     uint32_t count = kvstore_datafiles(service->store);
+    put_disk(service, json);
     begin_member(json, "each");
     fputc('[', json->stream);
     json->first = true;
@@ -348,6 +361,8 @@ static void put_files(const struct service *service, struct json *json)
         struct kvstore_file_statistics file;
         kvstore_file_statistics(service->store, i, &file);
         read_file_numbers(&file, numbers, sums);
+        read_only += file.read_only;
+        full += file.full;
         if (i >= MAX_FILES_LISTED)
             continue;
         begin_element(json);
@@ -356,6 +371,7 @@ static void put_files(const struct service *service, struct json *json)
         put_file(json, numbers);
         put_flag(json, "from_checkpoint", file.from_checkpoint);
         put_flag(json, "read_only", file.read_only);
+        put_flag(json, "full", file.full);
         close_object(json);
     }
     fputc(']', json->stream);
@@ -364,6 +380,8 @@ static void put_files(const struct service *service, struct json *json)
     open_object(json);
     put_number(json, "files", count);
     put_file(json, sums);
+    put_number(json, "read_only_files", read_only);
+    put_number(json, "full_files", full);
     close_object(json);
 }
 

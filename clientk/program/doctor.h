@@ -1,6 +1,7 @@
 /*
- * doctor: is everything there that clients need? Kernel limits and what they allow, the server and
- * its queues, permissions, shared memory; with the lines that change what is wrong.
+ * doctor: is everything there that clients need? Kernel limits, what they allow and what is
+ * used, the server and its queues, permissions, its data files and their disk, shared memory; with the lines
+ * that change what is wrong.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_DOCTOR_H
 #define MQKV_CLIENTK_PROGRAM_DOCTOR_H
@@ -10,7 +11,7 @@
 #include "clientk/program/context.h"
 #include "clientk/program/line.h"
 
-/* Exit code 0: all well; 3: no server; 4: something stands in the way. */
+/* Exit code 0: all well; 1: something is to be mended, marked BAD; 3: no server, or it does not answer. */
 int doctor_run(struct context *context, const void *options, const struct word *operands,
                size_t count);
 

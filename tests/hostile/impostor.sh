@@ -55,8 +55,8 @@ check_match "ERROR denied: the message queue $server_queue belongs to uid $hosti
 check_equal '' "$(keys_of_impostor)" 'the impostor gets nothing'
 check_status 4 'nor does a new one that asks for the uid' client --server-uid "$daemon_uid" put secret 3
 check_equal '' "$(keys_of_impostor)" 'which gives it nothing either'
-check_status 4 'doctor names the impostor' client --server-uid "$daemon_uid" doctor
-check_match "uid $hostile_uid" "$output" 'by its uid'
+check_status 1 'doctor names the impostor' client --server-uid "$daemon_uid" doctor
+check_match "served by process $attack_pid \(serverk\) of uid $hostile_uid" "$output" 'by its uid and process'
 check_status 0 'who asks for no uid is served by whoever serves' client put anybody 1
 
 # A load is cut off in its middle.

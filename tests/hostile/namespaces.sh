@@ -40,7 +40,7 @@ check_status 3 "which finds no queue" in_namespaces --ipc "$good_uid" "$MQKV_BUI
 check_match 'no queue .* in this IPC namespace' "$output" "and says in which namespace"
 check_match 'one PID namespace .*--ipc=host --pid=host' "$output" "and that the PID namespace is to be shared, too"
 check_status 3 "neither shared: no queue" ask "--ipc $pid_too"
-check_status 4 "doctor of the daemon's owner in another PID namespace finds it" \
+check_status 1 "doctor of the daemon's owner in another PID namespace finds it" \
     in_namespaces "$pid_too" "$daemon_uid" "$MQKV_BUILD/clientk" -m "$server_queue" doctor
 check_match 'different PID namespaces' "$output" "and says so"
 check_equal 0 "$(grep -cE 'has died|pid 0' <<<"$output")" "and not that the server has died"
