@@ -120,6 +120,17 @@ START_TEST(hello_round_trips)
     ck_assert_uint_eq(out.threads, in.threads);
     ck_assert_uint_eq(out.reply_bytes, in.reply_bytes);
     ck_assert(kv_slice_equal(out.reply_queue, in.reply_queue));
+    ck_assert_uint_eq(out.abilities, 0); /* left out, as older clients do */
+
+    in.abilities = WIRE_HELLO_GUEST_LANES;
+    size_t without = write_cursor_used(&writer);
+    writer = write_cursor(bytes, sizeof bytes);
+    ck_assert(wire_put_hello(&writer, &in));
+    ck_assert_uint_eq(write_cursor_used(&writer), without + 2);
+    reader = read_cursor(bytes, without + 2);
+    ck_assert_int_eq(wire_get_hello(&reader, &out), KV_OK);
+    ck_assert_uint_eq(out.abilities, WIRE_HELLO_GUEST_LANES);
+    ck_assert(kv_slice_equal(out.reply_queue, in.reply_queue));
 }
 END_TEST
 
