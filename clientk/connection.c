@@ -34,14 +34,16 @@ size_t connection_message_bytes(const struct connection *connection)
     return welcome->bulk_bytes > welcome->lane_bytes ? welcome->bulk_bytes : welcome->lane_bytes;
 }
 
-/* The kernel orders a queue by priority in any case: where the server is to be fair to all, they are
- * left out. Before there is a session only HELLO is sent. */
+/* The kernel orders a queue by priority in any case: where the server is to be fair to all, they are left
+ * out; but where strangers may have got into the lane, nothing they send shall come first. Before there is a session
+ * only HELLO is sent. */
 static unsigned priority_to_send(const struct connection *connection)
 {
+    const struct wire_welcome *welcome = &connection->welcome;
     if (!connection->open)
-        return WIRE_HELLO_PRIORITY;
-    if (!(connection->welcome.flags & WIRE_WELCOME_PRIORITY))
-        return 0;
+        return WIRE_HIGHEST_PRIORITY;
+    if (!(welcome->flags & WIRE_WELCOME_PRIORITY))
+        return welcome->lane_family == WIRE_FAMILY_GUESTS ? WIRE_HIGHEST_PRIORITY : 0;
     return atomic_load_explicit(&connection->priority, memory_order_relaxed);
 }
 
@@ -142,6 +144,7 @@ enum kv_status connection_receive(struct connection *connection, uint64_t deadli
         uint64_t now_ms = clock_monotonic_coarse_ms();
         if (understood && header->secret == connection->nonce) {
             connection->heard_ms = now_ms;
+            connection->moved |= header->moved;
             if (connection->unanswered > 0)
                 connection->unanswered--;
             return KV_OK;
@@ -201,6 +204,13 @@ void connection_close(struct connection *connection, bool say_goodbye)
     connection->unanswered = 0;
     connection->open = false;
     connection->suspect = false;
+    connection->moved = false;
+}
+
+/* Nothing is waited for that another session would not be told. */
+static bool should_move(const struct connection *connection)
+{
+    return connection->moved && connection->unanswered == 0;
 }
 
 static bool server_gone(const struct connection *connection)
@@ -212,7 +222,8 @@ static bool server_gone(const struct connection *connection)
 
 bool connection_usable(const struct connection *connection)
 {
-    return connection->open && !connection->suspect && !server_gone(connection);
+    return connection->open && !connection->suspect && !should_move(connection) &&
+           !server_gone(connection);
 }
 
 /* Sleeps before the next attempt, longer each time. False: the deadline has come, or an interruption. */
@@ -233,7 +244,7 @@ enum kv_status connection_ensure(struct connection *connection, uint64_t deadlin
 {
     if (connection->open) {
         bool gone = server_gone(connection);
-        if (!gone && !connection->suspect)
+        if (!gone && !connection->suspect && !should_move(connection))
             return KV_OK;
         connection_close(connection, !gone);
     }

@@ -27,6 +27,7 @@ struct connection {
     bool open;
     bool suspect; /* an answer stayed out: whether the session lives, and what it holds, is not
                      known. To be closed before it is used again */
+    bool moved;   /* the server said that a new session gets a better lane */
     mqd_t reply_queue, lane, bulk_lane; /* bulk_lane may be the same as lane */
     int pidfd;                          /* of the server; -1: could not be had */
     const struct wire_geometry *reply_ladder;

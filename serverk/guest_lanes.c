@@ -12,7 +12,7 @@
 #define NAMES 32u
 
 /* So much garbage is no mistake; late messages of sessions that have ended count as well. */
-#define SPOILED_AFTER 256u
+#define SPOILED_AFTER 32u
 
 /* Where the kernel's queues are seen as files, if somebody mounted them there. */
 #define MQUEUE_MOUNT "/dev/mqueue"

@@ -5,8 +5,9 @@
  *
  *   given  where the daemon may (root, CAP_CHOWN), the queue belongs to the uid, mode 0200;
  *   lent   else it is the daemon's, mode 0600, and lets others in (as NAME itself does) from a WELCOME to the
- *          first message of that session. Who opens it in that moment and sends garbage spoils it: the uid's
- *          next session gets another lane, and the warning in the log names the remedy.
+ *          first message of that session. Who opens it in that moment and sends garbage spoils it: replies
+ *          tell the uid's sessions to begin anew, with another lane, and a warning in the log names the
+ *          remedy.
  *
  * A lane without sessions is given up. Its descriptor keeps its number until the daemon ends (something else
  * takes the number, which no message can be received from), since workers may be about to use it.

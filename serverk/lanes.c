@@ -363,6 +363,7 @@ static void assign_guest(struct lanes *lanes, const struct lane_request *request
     assignment->queue = (uint8_t)(LANE_PLAN_FIRST_GUEST + number);
     assignment->lane_bytes = assignment->bulk_bytes = guest->geometry.message_bytes;
     assignment->opening = !guest->given;
+    assignment->spoiled = &guest->spoiled;
     if (!made)
         return;
     if (lanes->payer_watcher)
@@ -420,7 +421,7 @@ void lanes_count_garbage(struct lanes *lanes, unsigned queue)
 {
     if (lanes_is_guest(queue) && guest_lanes_count_garbage(guest_of(lanes, queue)))
         log_warn(
-            "somebody else sends to the lane of uid %lu: its next session gets another. A daemon "
+            "somebody else sends to the lane of uid %lu: which gets another. A daemon "
             "with CAP_CHOWN gives each user a lane that nobody else can open",
             (unsigned long)guest_of(lanes, queue)->uid);
 }

@@ -75,9 +75,10 @@ struct lane_assignment {
     uint16_t bulk_lane;
     uint16_t credits; /* requests it may have in flight */
     uint32_t lane_bytes;
-    uint32_t bulk_bytes; /* lane_bytes: it has no bulk lane */
-    uint8_t queue;       /* of the lane */
-    bool opening;        /* the lane is open to others until lanes_arrived */
+    uint32_t bulk_bytes;         /* lane_bytes: it has no bulk lane */
+    uint8_t queue;               /* of the lane */
+    bool opening;                /* the lane is open to others until lanes_arrived */
+    const _Atomic bool *spoiled; /* set: others send to the lane. NULL: it is no guest lane */
 };
 
 /* Who wants lanes. */

@@ -14,12 +14,20 @@
 
 #define WINDOW_ALIGNMENT 8u
 
+/* Others send to the client's lane: a new session gets another one. */
+static bool must_move(const struct session *session)
+{
+    const _Atomic bool *spoiled = session->assignment.spoiled;
+    return spoiled && atomic_load_explicit(spoiled, memory_order_relaxed);
+}
+
 static struct wire_header header_for(const struct session *session, uint64_t request_id,
                                      enum kv_status status)
 {
     return (struct wire_header){.kind = WIRE_REPLY,
                                 .status = status,
                                 .session = session->id,
+                                .moved = must_move(session),
                                 .request_id = request_id,
                                 .secret = session->nonce};
 }

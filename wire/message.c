@@ -19,6 +19,9 @@ enum {
 /* The kernel's pids stay below 2^22 (PID_MAX_LIMIT); pid_t is a positive int. */
 #define MAX_PID INT32_MAX
 
+/* Of REPLY. */
+#define FLAG_MOVED 0x0001u
+
 /* Header ------------------------------------------------------------------------------------ */
 
 void wire_put_header(struct write_cursor *cursor, const struct wire_header *header)
@@ -32,7 +35,7 @@ void wire_put_header(struct write_cursor *cursor, const struct wire_header *head
     store_u16(bytes + AT_STATUS, (uint16_t)header->status);
     store_u32(bytes + AT_SESSION, header->session);
     store_u16(bytes + AT_COUNT, header->count);
-    store_u16(bytes + AT_FLAGS, 0);
+    store_u16(bytes + AT_FLAGS, header->moved ? FLAG_MOVED : 0);
     store_u64(bytes + AT_REQUEST_ID, header->request_id);
     store_u64(bytes + AT_SECRET, header->secret);
     store_u64(bytes + AT_DEADLINE_MS, header->deadline_ms);
@@ -54,8 +57,10 @@ enum kv_status wire_get_header(struct read_cursor *cursor, struct wire_header *h
     header->deadline_ms = load_u64(bytes + AT_DEADLINE_MS);
     header->window_offset = load_u32(bytes + AT_WINDOW_OFFSET);
     header->window_bytes = load_u32(bytes + AT_WINDOW_BYTES);
-    if (bytes[AT_VERSION] != WIRE_VERSION || load_u16(bytes + AT_FLAGS) != 0 ||
-        header->kind < WIRE_HELLO || header->kind > WIRE_MORE)
+    header->moved = header->kind == WIRE_REPLY && load_u16(bytes + AT_FLAGS) == FLAG_MOVED;
+    bool flags_known = header->moved || load_u16(bytes + AT_FLAGS) == 0;
+    if (bytes[AT_VERSION] != WIRE_VERSION || !flags_known || header->kind < WIRE_HELLO ||
+        header->kind > WIRE_MORE)
         return KV_UNSUPPORTED;
     return header->count <= WIRE_MAX_OPERATIONS ? KV_OK : KV_BAD_REQUEST;
 }

@@ -13,7 +13,7 @@
  *        6    2 status (enum kv_status; in REPLY, REFUSED; else 0)
  *        8    4 session
  *       12    2 count: operations or results that follow
- *       14    2 flags (0; unknown flags are KV_UNSUPPORTED)
+ *       14    2 flags (0, but in REPLY also 1: moved; unknown flags are KV_UNSUPPORTED)
  *       16    8 request_id: chosen by the client, echoed in the reply
  *       24    8 secret: to the server the session's cookie, to the client the client's nonce
  *       32    8 deadline_ms of CLOCK_MONOTONIC, 0: none (in replies 0)
@@ -55,6 +55,7 @@ struct wire_header {
     enum kv_status status;
     uint32_t session;
     uint16_t count;
+    bool moved; /* REPLY: the client should begin a new session, and gets another lane */
     uint64_t request_id;
     uint64_t secret;
     uint64_t deadline_ms;
@@ -137,8 +138,9 @@ enum kv_status wire_get_welcome(struct read_cursor *cursor, struct wire_welcome 
 /* Message priorities that mean something: 0 .. WIRE_MAX_PRIORITY; a higher one counts as the highest. */
 #define WIRE_MAX_PRIORITY 31u
 
-/* That of HELLO: the highest that the kernel has, so that nobody's messages can keep it from being received. */
-#define WIRE_HELLO_PRIORITY 32767u
+/* The highest that the kernel has: nobody's messages can keep those that have it from being received. That of
+ * HELLO; and of all in a guest lane of a server that wants no priorities. */
+#define WIRE_HIGHEST_PRIORITY 32767u
 
 /* Body of SEGMENT: u64 bytes, u16 name_bytes, name (as for shm_open). */
 struct wire_segment_offer {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # flood: who fills the request queues, with garbage or with requests, leaves others their share.
 . "$(dirname "$0")/lib.sh"
+# exclusive
 need_root
 
 # 20 threads, asleep in mq_send.
