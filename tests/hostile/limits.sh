@@ -57,6 +57,7 @@ start_limited() {
         shift
     done
     shift
+    rm -f "$server_log"
     exec_as_uid "$daemon_uid" prlimit "${limits[@]}" -- "$MQKV_BUILD/serverk" -m "$server_queue" \
         -f "$server_dir" --pidfile "$pidfile" "$@" </dev/null 2> >(cat >"$server_log") &
     server_pid=$!
@@ -67,6 +68,7 @@ start_limited() {
             return
         elif server_is_gone; then
             served=no
+            wait_until 5 test -s "$server_log"
             return
         fi
         sleep 0.03
