@@ -97,7 +97,7 @@ static enum kv_status create_next(struct kvstore *store, struct datafile *file,
     lockset_read_lock(store->locks, file->number);
     struct file_identity identity = file->current->log.identity;
     uint64_t room_bytes = file->current->live_bytes + file->current->reserve_bytes;
-    bool read_only = file->read_only;
+    bool read_only = datafile_is_read_only(file);
     lockset_read_unlock(store->locks, file->number);
 
     struct file_name name = file_name(file->number, FILE_LOG_NEW);
@@ -172,7 +172,10 @@ static enum kv_status swap(struct kvstore *store, struct datafile *file, struct 
     struct file_name new_name = file_name(file->number, FILE_LOG_NEW);
     struct file_name name = file_name(file->number, FILE_LOG);
     lockset_write_lock(store->locks, file->number);
-    enum kv_status status = file->read_only ? KV_READ_ONLY : file->next_status;
+    /* Zeros may have been copied for what the old log has lost. */
+    enum kv_status status = datafile_is_read_only(file) ? KV_READ_ONLY : file->next_status;
+    if (status == KV_OK && logfile_is_broken(&file->next->log))
+        status = KV_IO;
     if (status != KV_OK)
         kv_error_set(error, status, "%s/%s: compaction failed: %s", store->dir, name.text,
                      kv_status_text(status));

@@ -106,6 +106,10 @@ static enum kv_status finish(const struct kvstore *store, struct datafile *file,
     struct generation *generation = file->current;
     struct logfile *log = &generation->log;
     struct file_name name = file_name(file->number, FILE_LOG);
+    if (logfile_is_broken(log))
+        return kv_error_set(error, KV_NOT_DURABLE,
+                            "%s/%s: the file could not be read; its last writes may be lost",
+                            store->dir, name.text);
     if (file->read_only)
         return kv_error_set(error, KV_NOT_DURABLE,
                             "%s/%s: a sync of the file has failed; its last writes may be lost",
@@ -188,6 +192,8 @@ enum kv_status datafile_append(struct kvstore *store, struct datafile *file, str
         compactor_want_room(store->compactor);
         tell_no_space(store, file);
     }
+    if (status == KV_IO && logfile_is_broken(&current->log))
+        datafile_tell_broken(store, file, &current->log);
     if (status != KV_OK)
         return status;
     if (file->full && record->kind != RECORD_DELETE) /* which has a reserve */
@@ -223,9 +229,24 @@ static const char *last_line(unsigned told)
     return told + 1 == DAMAGE_LINES ? " (further damage in this file is not told)" : "";
 }
 
+enum kv_status datafile_tell_broken(const struct kvstore *store, const struct datafile *file,
+                                    const struct logfile *log)
+{
+    if (!atomic_exchange(&log->guard->told, true))
+        log_error("%s/%s: the file can not be read at offset %" PRIu64
+                  ": an error of the disk, or somebody has shortened it; it takes no more writes; "
+                  "check the disk, then open the store again",
+                  store->dir, file_name(file->number, FILE_LOG).text,
+                  atomic_load(&log->guard->fault_offset));
+    return KV_IO;
+}
+
 enum kv_status datafile_tell_damage(const struct kvstore *store, struct datafile *file,
                                     uint64_t offset)
 {
+    const struct logfile *log = &datafile_current(file)->log;
+    if (logfile_is_broken(log))
+        return datafile_tell_broken(store, file, log);
     unsigned told = atomic_fetch_add_explicit(&file->damage_told, 1, memory_order_relaxed);
     if (told < DAMAGE_LINES)
         log_error("%s/%s: the record at offset %" PRIu64
@@ -256,8 +277,8 @@ void datafile_consider_compaction(struct kvstore *store, struct datafile *file, 
     uint64_t min_bytes = for_room ? ROOM_MIN_BYTES : store->options.compact_min_bytes;
     uint64_t percent = store->options.compact_dead_percent;
     uint64_t log_bytes = file->current->log.tail - FILE_HEADER_BYTES;
-    if (file->compaction_wanted || percent >= 100 || file->read_only || log_bytes < min_bytes ||
-        generation_dead_bytes(file->current) * 100 < log_bytes * percent)
+    if (file->compaction_wanted || percent >= 100 || datafile_is_read_only(file) ||
+        log_bytes < min_bytes || generation_dead_bytes(file->current) * 100 < log_bytes * percent)
         return;
     file->compaction_wanted = true;
     compactor_want(store->compactor, file->number);

@@ -65,8 +65,20 @@ enum kv_status datafile_append(struct kvstore *store, struct datafile *file, str
                                struct record *record, struct kv_slice value_tail,
                                struct kvstore_written *written);
 
+/* Says in the log, once, that the file has lost bytes (logfile_is_broken), which stops its writes.
+ * Returns KV_IO. Any thread; log: a log of the file, which is in use. */
+enum kv_status datafile_tell_broken(const struct kvstore *store, const struct datafile *file,
+                                    const struct logfile *log);
+
+/* Whether the file takes no writes any more. Holds: the file's lock. */
+static inline bool datafile_is_read_only(const struct datafile *file)
+{
+    return file->read_only || logfile_is_broken(&file->current->log);
+}
+
 /* Says in the log that the record at the offset is damaged, and what to do; only of the first few,
- * so that readers of a damaged file do not fill the log. Returns KV_CORRUPT. Any thread. */
+ * so that readers of a damaged file do not fill the log. Returns KV_CORRUPT; KV_IO if the file has lost
+ * bytes, which then is what is told. Any thread. */
 enum kv_status datafile_tell_damage(const struct kvstore *store, struct datafile *file,
                                     uint64_t offset);
 

@@ -74,7 +74,9 @@ bool kvstore_locking_has_rwlocks(enum kvstore_locking locking);
 #define KVSTORE_MIN_CACHE_BYTES (UINT64_C(64) << 10)
 
 /* How the data files are read and written while the store is open. MMAP: through a mapping; an I/O
- * error of the disk is then a SIGBUS, which ends the process. PREAD: by system calls, one or two
+ * error of the disk, or a file that somebody shortens, is then a SIGBUS, which ends the process; unless
+ * the program has installed mapguard's handler (serverk has): then it is KV_IO of the call that met it,
+ * and the file takes no more writes, as after a failed sync. PREAD: by system calls, one or two
  * for each record that is looked at, and nothing is mapped; an I/O error is KV_IO of the call that
  * met it, with the file and the offset in the log. All of the store follows: recovery, reads,
  * writes, scans, expiry, compaction. The files are the same. Each thread keeps up to 512 KiB
@@ -274,7 +276,8 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
                             uint32_t max_entries, kvstore_visit visit, void *context);
 
 /* After a kvstore_scan of this thread that gave KV_CORRUPT or KV_IO: where in the log of its data
- * file the record is, in bytes; else 0. */
+ * file the record is, in bytes; else 0. 0 after KV_IO too, if the file lost bytes during the visit:
+ * then what this call has shown may be wrong. */
 uint64_t kvstore_scan_bad_offset(void);
 
 /* So many entries of a data file, about, kvstore_scan_file looks at: some milliseconds of lock; and so

@@ -36,6 +36,7 @@ static enum kv_status map_file(struct logfile *log, uint32_t datafiles, const ch
         log->map_bytes = bytes;
         if (log->map != MAP_FAILED) {
             verified_init(&log->verified, bytes);
+            log->guard = mapguard_add(log->map, bytes);
             return KV_OK;
         }
         if (errno != ENOMEM)
@@ -197,6 +198,8 @@ enum kv_status logfile_open(struct logfile *log, enum kvstore_io io, int dir_fd,
 void logfile_close(struct logfile *log)
 {
     verified_free(&log->verified);
+    mapguard_remove(log->guard);
+    log->guard = NULL;
     if (log->map)
         fileio->unmap(log->map, log->map_bytes);
     if (log->fd >= 0)

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/mapguard.h"
 #include "kvstore/boot.h"
 #include "kvstore/fileheader.h"
 #include "kvstore/kvstore.h"
@@ -36,6 +37,7 @@ struct logfile {
     int fd;
     bool writable;
     uint8_t *map;             /* NULL: system calls */
+    struct mapguard *guard;   /* of the mapping */
     uint64_t map_bytes;       /* address space; the file can not grow beyond */
     uint64_t allocated_bytes; /* <= map_bytes; may be touched */
     uint64_t tail;            /* where the next record goes, <= allocated_bytes */
@@ -64,6 +66,15 @@ enum kv_status logfile_open(struct logfile *log, enum kvstore_io io, int dir_fd,
 
 /* Unmaps and closes, without a sync. */
 void logfile_close(struct logfile *log);
+
+/* Bytes of the file that were there are gone, or can not be read: the disk, or somebody has shortened
+ * the file (with a mapping; by calls each read tells). What is read after that may be zeros, and what
+ * is written lost: nothing read from it that was not verified since may be given out, nothing may be
+ * written, and nothing of it be called durable. */
+static inline bool logfile_is_broken(const struct logfile *log)
+{
+    return mapguard_is_broken(log->guard);
+}
 
 /* Before the reads of an operation: what an earlier one left in the window is forgotten. */
 static inline void logfile_begin(const struct logfile *log, enum window window)

@@ -244,6 +244,10 @@ enum kv_status logtail_append(struct logfile *log, const struct record *record,
         append_to_mapping(log, record, value_tail, size);
     if (status != KV_OK)
         return status;
+    if (logfile_is_broken(log)) { /* what was copied, or where to, may be zeros now */
+        erase(log, offset, size);
+        return KV_IO;
+    }
     __atomic_store_n(&log->tail, offset + size, __ATOMIC_RELEASE);
     verified_note(&log->verified, offset, size);
     return KV_OK;

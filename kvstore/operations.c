@@ -39,9 +39,10 @@ verify_in(const struct kvstore *store, struct datafile *file, const struct gener
 {
     const struct logfile *log = &generation->log;
     /* Noted are records in a mapping only: what a call reads may come from the disk each time. */
-    bool trusted = store->options.no_read_verify ||
-                   (!store->options.verify_every_read &&
-                    verified_has(&log->verified, lookup->offset, lookup->size_bytes));
+    bool trusted = (store->options.no_read_verify ||
+                    (!store->options.verify_every_read &&
+                     verified_has(&log->verified, lookup->offset, lookup->size_bytes))) &&
+                   !logfile_is_broken(log);
     enum record_verdict verdict;
     if (log->map)
         verdict = trusted ? RECORD_VALID : verify_mapped(log, lookup);
@@ -100,6 +101,7 @@ read_found(const struct kvstore *store, struct datafile *file, const struct gene
 {
     if (!lookup->found)
         return explain_absence(store, file, lookup);
+    uint32_t mark = mapguard_mark(generation->log.guard);
     bool live = record_is_live(&lookup->record);
     if (live && !buffer && capacity == 0) {
         describe(&lookup->record, entry);
@@ -108,7 +110,10 @@ read_found(const struct kvstore *store, struct datafile *file, const struct gene
     enum kv_status status = verify_in(store, file, generation, WINDOW_LOOKUP, lookup);
     if (status != KV_OK)
         return status;
-    return live ? copy_found(&lookup->record, buffer, capacity, entry) : KV_NOT_FOUND;
+    status = live ? copy_found(&lookup->record, buffer, capacity, entry) : KV_NOT_FOUND;
+    if (!mapguard_held(generation->log.guard, mark)) /* the copy may have zeros in it */
+        return datafile_tell_broken(store, file, &generation->log);
+    return status;
 }
 
 /* False: to be done with the lock. Kept out of kvstore_get, which is to cost nothing more for
@@ -147,8 +152,11 @@ __attribute__((noinline)) static enum kv_status get_cached(struct kvstore *store
     generation_find(generation, hash, key, &lookup);
     status = read_found(store, place.file, generation, &lookup, buffer, capacity, entry);
     bool value_is_wanted = buffer || capacity > 0;
+    uint32_t mark = mapguard_mark(generation->log.guard);
     if ((status == KV_OK && value_is_wanted) || status == KV_BUFFER_TOO_SMALL)
         cache_put(store->cache, number, hash, &lookup.record, status == KV_BUFFER_TOO_SMALL);
+    if (!mapguard_held(generation->log.guard, mark))
+        cache_remove(store->cache, number, hash, key);
     lockset_read_unlock(store->locks, number);
     store_end_operation(store);
     return status;
@@ -200,7 +208,7 @@ enum kv_status write_begin(struct kvstore *store, struct kv_slice key, bool blin
     write->store = store;
     write->file = place.file;
     lockset_write_lock(store->locks, place.file->number);
-    if (place.file->read_only)
+    if (datafile_is_read_only(place.file))
         return write_end(write, KV_READ_ONLY);
     generation_find(place.file->current, keyhash_index(place.hash), key, &write->lookup);
     if (!blind || write->lookup.error != 0) {

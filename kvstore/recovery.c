@@ -68,6 +68,16 @@ enum kv_status recovery_explain(const char *dir, enum kv_status status, struct k
     return kv_error_set(error, status, "%s/%s", dir, bare.text);
 }
 
+/* What was read may be zeros. */
+static enum kv_status report_broken(const struct logfile *log, const char *name,
+                                    struct kv_error *error)
+{
+    return kv_error_set(error, KV_IO,
+                        "%s: the file can not be read at offset %" PRIu64
+                        ": an error of the disk, or somebody has shortened it meanwhile",
+                        name, atomic_load(&log->guard->fault_offset));
+}
+
 static enum kv_status report_damage(const struct logfile *log, const char *name,
                                     enum record_verdict verdict, struct kv_error *error)
 {
@@ -158,6 +168,8 @@ static enum kv_status recover_by_reading(struct generation *generation, int dir_
     if (status == KV_NO_MEMORY)
         return kv_error_set(error, status, "%s: no memory for the index of %" PRIu64 " keys",
                             name.text, index_count(generation->index));
+    if (logfile_is_broken(log))
+        return report_broken(log, name.text, error);
     if (status == KV_CROWDED)
         return kv_error_set(error, status, "%s: %s", name.text, kv_status_text(status));
     if (status != KV_OK)
@@ -172,6 +184,8 @@ static enum kv_status recover_by_reading(struct generation *generation, int dir_
     if (status != KV_OK)
         return kv_error_set(error, status, "%s: the log can not be read after offset %" PRIu64,
                             name.text, log->tail);
+    if (logfile_is_broken(log))
+        return report_broken(log, name.text, error);
     if (remains.intact > 0 && log->boot != BOOT_EARLIER)
         return report_hole(log, name.text, &remains, error);
     if (remains.intact > 0)
@@ -197,6 +211,8 @@ static enum kv_status recover(struct generation *generation, int dir_fd, const c
     recovery->from_checkpoint = checkpoint_load(generation, dir_fd);
     if (!recovery->from_checkpoint)
         return recover_by_reading(generation, dir_fd, dir, recovery, error);
+    if (logfile_is_broken(log))
+        return report_broken(log, file_name(log->identity.number, FILE_LOG).text, error);
     if (log->writable)
         logtail_claim_room(log);
     return KV_OK;

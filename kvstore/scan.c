@@ -130,7 +130,8 @@ static bool show(struct scan *scan, const struct logfile *log, uint64_t offset)
 {
     struct record record;
     uint64_t size_bytes;
-    bool verify = !scan->store->options.no_read_verify;
+    uint32_t mark = mapguard_mark(log->guard);
+    bool verify = !scan->store->options.no_read_verify || logfile_is_broken(log);
     enum record_verdict verdict =
         verify ? logfile_read(log, WINDOW_VISIT, offset, &record, &size_bytes)
                : logfile_load(log, WINDOW_VISIT, offset, &record, &size_bytes);
@@ -148,7 +149,14 @@ static bool show(struct scan *scan, const struct logfile *log, uint64_t offset)
     if (!kv_slice_has_prefix(record.key, scan->prefix) || !record_is_live(&record))
         return true;
     struct kvstore_scanned entry = {record.key, record.value, record.version, record.expiry_ms};
-    if (!scan->visit(scan->context, &entry))
+    bool taken = scan->visit(scan->context, &entry);
+    if (!mapguard_held(log->guard, mark)) { /* what the visitor saw may be zeros */
+        struct datafile *file = &scan->store->files[position_file(scan->position)];
+        scan->status = datafile_tell_broken(scan->store, file, log);
+        scan->bad_offset = 0;
+        return true;
+    }
+    if (!taken)
         return false;
     scan->visited = true;
     if (scan->visits_left > 0)

@@ -375,7 +375,7 @@ void kvstore_file_statistics(struct kvstore *store, uint32_t number,
     statistics->read_fallbacks = atomic_load_explicit(&file->read_fallbacks, memory_order_relaxed);
     statistics->recovered_bytes_cut = file->recovered_bytes_cut;
     statistics->from_checkpoint = file->from_checkpoint;
-    statistics->read_only = file->read_only;
+    statistics->read_only = datafile_is_read_only(file);
     statistics->full = file->full;
     lockset_read_unlock(store->locks, number);
     if (!store->sync)

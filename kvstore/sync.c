@@ -140,7 +140,7 @@ static struct snapshot take_snapshot(struct sync *sync, uint32_t number)
     snapshot.position = atomic_load(&file->appended_bytes);
     snapshot.tail = file->current->log.tail;
     snapshot.max_version = file->current->max_version;
-    snapshot.failed = file->read_only;
+    snapshot.failed = datafile_is_read_only(file);
     file->sync_timer_armed = false; /* whoever writes after this has to see to a later sync */
     lockset_read_unlock(store->locks, number);
     return snapshot;
@@ -181,6 +181,11 @@ static void sync_file(struct sync *sync, uint32_t number)
     if (announce(sync, number, snapshot.position, &note_may_lag) &&
         logfile_sync(&snapshot.generation->log) != 0) {
         sync_give_up(sync, number, errno);
+        return;
+    }
+    if (logfile_is_broken(
+            &snapshot.generation->log)) { /* some of it may not have been in the file */
+        sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
         return;
     }
     note_progress(&snapshot, note_may_lag);

@@ -33,6 +33,7 @@ int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void
     *beginning = (struct beginning){name, run, argument};
     sigset_t all, previous;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* mapguard */
     sigdelset(&all, SIGSYS); /* a handler of the program's may tell which call was forbidden */
     pthread_sigmask(SIG_SETMASK, &all, &previous);
     int result = pthread_create(thread, NULL, begin, beginning);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/log.h"
+#include "common/mapguard.h"
 #include "serverk/daemonize.h"
 #include "serverk/options.h"
 #include "serverk/server.h"
@@ -50,6 +51,7 @@ static void set_signals(void)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
     signal(SIGALRM, SIG_DFL);
+    mapguard_install("serverk");
 }
 
 int main(int argc, char **argv)

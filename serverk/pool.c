@@ -108,6 +108,7 @@ static enum kv_status start_threads(struct pool *pool, struct kv_error *error)
     sigaction(WAKE_SIGNAL, &action, NULL);
     sigset_t all, before;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* mapguard */
     sigdelset(&all, SIGSYS); /* syscall_filter */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int result = 0;

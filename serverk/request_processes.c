@@ -14,6 +14,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/mapguard.h"
 #include "serverk/allowance.h"
 #include "serverk/execute.h"
 #include "serverk/worker.h"
@@ -72,6 +73,7 @@ static void bound_life(pid_t daemon)
     alarm(REQUEST_PROCESS_LIFE_S);
     sigfillset(&mask);
     sigdelset(&mask, SIGALRM);
+    sigdelset(&mask, SIGBUS);
     sigdelset(&mask, SIGSYS);
     sigprocmask(SIG_SETMASK, &mask, NULL);
 }
@@ -103,9 +105,10 @@ static _Noreturn void serve_in_child(struct request_processes *all, unsigned num
     worker.message_ms = ALLOWANCE_CHILD_MS;
     struct reply reply;
     const char *sentence;
+    uint32_t faults = mapguard_count(); /* what is lost, the daemon is to find out itself */
     if (execute_request(&worker, place->session, &request->header, &request->operations, &reply,
                         &sentence) != KV_OK ||
-        reply.too_large)
+        reply.too_large || mapguard_count() != faults)
         _exit(CHILD_LEFT_IT);
     struct kv_slice message = reply_finish(&reply);
     uint64_t worked_ns = clock_monotonic_ns();
@@ -326,6 +329,7 @@ static enum kv_status start_reaper(struct request_processes *all, struct kv_erro
         return kv_error_set_errno(error, "cannot watch processes");
     sigset_t everything, before;
     sigfillset(&everything);
+    sigdelset(&everything, SIGBUS); /* mapguard */
     sigdelset(&everything, SIGSYS); /* syscall_filter */
     pthread_sigmask(SIG_SETMASK, &everything, &before);
     int result = pthread_create(&all->thread, NULL, reap_all, all);

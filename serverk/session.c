@@ -367,6 +367,11 @@ void session_end(struct session_table *table, struct session *session,
     if (reason == SESSION_FAULT && fault_is_news(table))
         log_warn("session %u of process %ld ended: it has no room for its replies", session->id,
                  (long)session->pid);
+    else if (reason == SESSION_SEGMENT && fault_is_news(table))
+        log_warn(
+            "session %u of process %ld, uid %lu, ended: it has shortened its shared-memory segment "
+            "while the server used it",
+            session->id, (long)session->pid, (unsigned long)session->uid);
     else
         log_debug("session %u of process %ld ended: %s", session->id, (long)session->pid,
                   session_end_reason_name(reason));
@@ -556,9 +561,12 @@ void session_counts(const struct session_table *table, struct session_counts *co
 
 const char *session_end_reason_name(enum session_end_reason reason)
 {
-    static const char *const names[] = {
-        [SESSION_BYE] = "bye",           [SESSION_DIED] = "died",
-        [SESSION_FAULT] = "fault",       [SESSION_ABANDONED] = "abandoned",
-        [SESSION_REPLACED] = "replaced", [SESSION_SHUTDOWN] = "shutdown"};
+    static const char *const names[] = {[SESSION_BYE] = "bye",
+                                        [SESSION_DIED] = "died",
+                                        [SESSION_SEGMENT] = "segment",
+                                        [SESSION_FAULT] = "fault",
+                                        [SESSION_ABANDONED] = "abandoned",
+                                        [SESSION_REPLACED] = "replaced",
+                                        [SESSION_SHUTDOWN] = "shutdown"};
     return names[reason];
 }

@@ -30,6 +30,7 @@ enum session_end_reason {
     SESSION_BYE,       /* the client said so */
     SESSION_DIED,      /* its process ended */
     SESSION_FAULT,     /* it did not take its replies */
+    SESSION_SEGMENT,   /* it truncated its segment while the server used it */
     SESSION_ABANDONED, /* nobody holds its reply queue any more */
     SESSION_REPLACED,  /* a new HELLO came for its reply queue */
     SESSION_SHUTDOWN,  /* the daemon stops */

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "common/clock.h"
+#include "common/mapguard.h"
 #include "serverk/allowance.h"
 #include "serverk/deliver.h"
 #include "serverk/execute.h"
@@ -139,6 +140,27 @@ bool deadline_passed(const struct wire_header *request)
     return request->deadline_ms != 0 && clock_monotonic_coarse_ms() >= request->deadline_ms;
 }
 
+/* Whether the client has truncated the segment that the request may have used. */
+static bool segment_is_broken(struct session *session)
+{
+    const struct wire_segment *segment =
+        mapguard_count() != 0 ? atomic_load(&session->segment) : NULL;
+    return segment && wire_segment_is_broken(segment);
+}
+
+/* What was read from the segment may be zeros, what was written is lost: all of the request fails, and
+ * with it the session. */
+static void fail_by_segment(struct worker *worker, struct session *session,
+                            const struct wire_header *request, struct reply *reply)
+{
+    reply_abandon(reply);
+    commit_waits_clear(&worker->waits);
+    give_back(worker, worker->reply, worker->buffer_bytes);
+    session_end(worker->service->sessions, session, SESSION_SEGMENT); /* before its BYE can come */
+    fail(worker, session, request, KV_IO,
+         "the segment was shortened while the server used it: the session ends");
+}
+
 /* A request, in one message or put together from parts. */
 static void run_request(struct worker *worker, struct session *session,
                         const struct wire_header *request, struct read_cursor *operations,
@@ -156,6 +178,10 @@ static void run_request(struct worker *worker, struct session *session,
         execute_request(worker, session, request, operations, &reply, &sentence);
     if (status != KV_OK) {
         fail(worker, session, request, status, sentence);
+        return;
+    }
+    if (segment_is_broken(session)) {
+        fail_by_segment(worker, session, request, &reply);
         return;
     }
     uint64_t worked_ns = clock_monotonic_ns();

@@ -9,13 +9,15 @@
 #include <unistd.h>
 
 #include "common/copy.h"
+#include "common/mapguard.h"
 
 /* Memory is asked for in steps of so many bytes, so that few accesses have to ask. */
 #define BACKING_STEP_BYTES (256u * 1024u)
 
 struct wire_segment {
     int fd;
-    uint8_t *mapping; /* NULL: not mapped */
+    uint8_t *mapping;       /* NULL: not mapped */
+    struct mapguard *guard; /* server: of the mapping */
     uint64_t bytes;
     /* Of a mapped one: the bytes from the start that are known to have memory. Touching a page that
      * has none raises SIGBUS when /dev/shm is full, so access_mapped asks for it first, by
@@ -142,6 +144,8 @@ enum kv_status wire_segment_open(const char *name, uint64_t bytes, uid_t creator
         discard(opened);
         return kv_error_set_errno(error, "cannot map the shared-memory segment %s", name);
     }
+    if (map)
+        opened->guard = mapguard_add(opened->mapping, bytes);
     *segment = opened;
     return KV_OK;
 }
@@ -150,6 +154,7 @@ void wire_segment_close(struct wire_segment *segment)
 {
     if (!segment)
         return;
+    mapguard_remove(segment->guard);
     if (segment->mapping)
         munmap(segment->mapping, segment->bytes);
     close(segment->fd);
@@ -160,6 +165,11 @@ void wire_segment_close(struct wire_segment *segment)
 uint64_t wire_segment_bytes(const struct wire_segment *segment)
 {
     return segment->bytes;
+}
+
+bool wire_segment_is_broken(const struct wire_segment *segment)
+{
+    return mapguard_is_broken(segment->guard);
 }
 
 bool wire_segment_is_mapped(const struct wire_segment *segment)

@@ -4,8 +4,8 @@
  * answered, so that kill -9 leaves nothing behind.
  *
  * Trust: the peer can change the bytes at any time, and truncate the object (then a mapping raises
- * SIGBUS). So the server maps it only if the client has its own uid, else it reads and writes with
- * pread and pwrite, and in both cases copies before it believes.
+ * SIGBUS, which wire_segment_is_broken tells of). The server maps it only if the client has its own uid,
+ * else it reads and writes with pread and pwrite, and in both cases copies before it believes.
  */
 #ifndef MQKV_WIRE_SEGMENT_H
 #define MQKV_WIRE_SEGMENT_H
@@ -32,6 +32,10 @@ void wire_segment_close(struct wire_segment *segment); /* NULL is harmless; does
 
 uint64_t wire_segment_bytes(const struct wire_segment *segment);
 bool wire_segment_is_mapped(const struct wire_segment *segment);
+
+/* Server, mapped: the peer has truncated the object, and what was read since, or before in the same
+ * operation, may be zeros (mapguard.h, whose handler must be installed). For good. */
+bool wire_segment_is_broken(const struct wire_segment *segment);
 
 /* The mapped memory at offset, if size bytes from there lie within it; NULL if they do not, if it
  * is not mapped, or if the system has no memory for them (/dev/shm is full: merely touching them

@@ -39,6 +39,7 @@ int main(void)
         suite_kvstore_optimistic,
         suite_kvstore_pread,
         suite_kvstore_cache,
+        suite_kvstore_broken,
         NULL,
     };
     return run_suites(makers);

@@ -15,6 +15,7 @@ Suite *suite_common_error(void);
 Suite *suite_common_escape(void);
 Suite *suite_common_histogram(void);
 Suite *suite_common_log(void);
+Suite *suite_common_mapguard(void);
 Suite *suite_common_parse(void);
 Suite *suite_common_random(void);
 Suite *suite_common_slice(void);
@@ -26,6 +27,7 @@ Suite *suite_allocator_freelist(void);
 Suite *suite_allocator_threads(void);
 
 /* kvstore */
+Suite *suite_kvstore_broken(void);
 Suite *suite_kvstore_cache(void);
 Suite *suite_kvstore_checkpoint(void);
 Suite *suite_kvstore_compact(void);
