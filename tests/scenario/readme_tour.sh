@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# readme_tour: the commands of README's tour, as they stand there, print what README says.
+. "$(dirname "$0")/lib.sh"
+
+# The tour names no queue; here it has one of its own. What the daemon logs comes at any time.
+mkdir "$MQKV_TEST_DIR/bin"
+cat >"$MQKV_TEST_DIR/bin/serverk" <<W
+#!/bin/sh
+exec "$MQKV_BUILD/serverk" -m "$MQKV_TEST_QUEUE" "\$@" 2>>"$MQKV_TEST_DIR/serverk.log"
+W
+chmod +x "$MQKV_TEST_DIR/bin/serverk"
+ln -s "$MQKV_BUILD/clientk" "$MQKV_BUILD/kvcheck" "$MQKV_TEST_DIR/bin"
+server_logs[$server_log]=1
+: >"$server_log"
+export MQKV_QUEUE=$MQKV_TEST_QUEUE
+readme=$(realpath "$library_dir/../../README.md")
+cd "$MQKV_TEST_DIR" || exit 2
+
+PATH=$MQKV_TEST_DIR/bin:$PATH python3 - "$readme" "$MQKV_TEST_DIR/serverk.log" <<'P'
+import re, subprocess, sys, time
+
+text = open(sys.argv[1]).read()
+tour = text[text.index("\n## A tour\n") + 1:]
+tour = tour[:tour.index("\n## ", 4)]
+steps = []                                  # (command, expected lines)
+for block in re.split(r"\n(?!    )", tour):  # text outside of examples ends one
+    for line in re.findall(r"^    (.*)$", block, re.M):
+        if line.startswith("$ "):
+            steps.append((line[2:], []))
+        elif steps and "$ " in block:
+            steps[-1][1].append(line)
+
+def pattern(line):
+    """What differs from run to run: pids, times, how the keys fell into files, and what is left out."""
+    out = re.escape(line).replace(r"\.\.\.", ".*").replace("/serverk", ".*")
+    if line.startswith("INFO"):
+        out = r".*" + re.sub(r"\d+(?= |,|$)|\d+(?=\\ )", r"\\d+", out)
+    if line.startswith("data."):
+        out = re.sub(r"(\\ )+\d+", r" +\\d+", out)
+    if line.startswith("total"): # the size of files is a matter of time
+        out = re.sub(r"(\\ )+\d+", r" +\\d+", out, count=1)
+    out = re.sub(r"\d+\\\.\d+\\ s\\ \\\(\d+/s\\\)", r"[0-9.]+ s \\([0-9]+/s\\)", out)
+    return out
+
+shell = subprocess.Popen(["bash"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True)
+
+def run(command):
+    shell.stdin.write(command + "\nprintf '\\n@end@\\n'\n")
+    shell.stdin.flush()
+    lines = []
+    while True:
+        line = shell.stdout.readline()
+        if not line:
+            break
+        if line == "@end@\n":
+            break
+        lines.append(line.rstrip("\n"))
+    lines = [re.sub(r"bash: line \d+: +\d+ Killed .*", "", line) for line in lines]
+    return [line for line in lines if line]
+
+def logged(expected):
+    for _ in range(600):
+        with open(sys.argv[2]) as file:
+            log = file.read()
+        if re.search(pattern(expected), log):
+            return [expected]
+        time.sleep(0.05)
+    return log.splitlines()
+
+def same(expected, lines):
+    """Each expected line in its turn; a line of dots stands for any number."""
+    regex = "".join("(.*\n)*" if line == "..." else pattern(line) + "\n" for line in expected)
+    return re.fullmatch(regex, "".join(line + "\n" for line in lines)) is not None
+
+failed = len(steps) < 15
+print(("not ok" if failed else "ok") + f" - README's tour has its commands ({len(steps)})")
+for command, expected in steps:
+    if "pkg-config" in command:
+        continue
+    lines = run(command)
+    if expected and expected[0].startswith("INFO"):
+        lines = logged(expected[0])
+        good = lines == expected
+    else:
+        good = same(expected, lines)
+    print(("ok" if good else "not ok") + f" - {command}")
+    if not good:
+        failed = True
+        print("    README says:\n" + "\n".join("      " + line for line in expected))
+        print("    it printed:\n" + "\n".join("      " + line for line in lines))
+shell.stdin.write("kill $! 2>/dev/null; wait\n")
+shell.stdin.close()
+shell.wait()
+sys.exit(failed)
+P
+status=$?
+check_equal 0 "$status" "README's tour is as README says"
