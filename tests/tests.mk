@@ -125,6 +125,18 @@ $(FUZZ_ROOMS): $(COMMON_OBJ) $(KVSTORE_OBJ) $(WIRE_OBJ) $(CLIENTK_OBJ) \
 $(OUT)/tests/fuzz_%: $(OUT)/obj/tests/fuzz/fuzz_%.o $(LIBSUPPORT) $(FUZZ_ROOMS)
 	$(CC) $(BASE_LDFLAGS) -fprofile-instr-generate -fsanitize=fuzzer -o $@ $^ -lxxhash -ledit -lseccomp -lm
 
+# Hostile input at scale: with the sanitizers, for HOSTILE_SECONDS in all, or for so many messages and stores.
+.PHONY: hostile
+HOSTILE_SECONDS ?= 180
+HOSTILE_MESSAGES ?= 0
+HOSTILE_STORES ?= 0
+HOSTILE_SEED ?= 0
+hostile:
+	@tests/deps
+	@$(MAKE) --no-print-directory -s $(PARALLEL) VARIANT=asan OUT=$(OUT)/asan test-binaries
+	@python3 tests/hostile/long --build $(OUT)/asan --seconds $(HOSTILE_SECONDS) --seed $(HOSTILE_SEED) \
+	  --messages $(HOSTILE_MESSAGES) --stores $(HOSTILE_STORES) $(HOSTILE_OPTIONS)
+
 # Linting: each check is a target of its own ------------------------------------------------------
 
 LINT_OUT = $(OUT)/lint
@@ -199,4 +211,6 @@ lint-man:
 #? make lint          formatting, static analysis, includes, scripts, man pages
 #? make fuzz          each fuzzer for FUZZ_SECONDS (default 30), and what it reached; FUZZERS_ONLY="fuzz_json ..."
 #? make check-porcupine   HISTORIES (15) of concurrent clients, kills among them, judged by Porcupine (needs Go)
+#? make hostile       mutated messages, damaged stores and full disks at programs built with the sanitizers, for
+#?                    HOSTILE_SECONDS (default 180), or HOSTILE_MESSAGES=1000000 HOSTILE_STORES=10000
 #? make crash-test    kill -9 under load, CRASH_ROUNDS (default 50) times a durability level

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -33,8 +34,10 @@ enum kv_status raw_prepare(struct raw_client *client, const char *server,
     enum kv_status status = open_queue(client, WIRE_LANE, 0, &client->lane, error);
     if (status != KV_OK)
         return status;
-    status = wire_queue_create(client->reply_name, reply_geometry, 0600, true, &client->reply_queue,
-                               error);
+    struct stat lane;
+    bool foreign = fstat((int)client->lane, &lane) != 0 || lane.st_uid != geteuid();
+    status = wire_queue_create(client->reply_name, reply_geometry, foreign ? 0622 : 0600, true,
+                               &client->reply_queue, error);
     if (status != KV_OK)
         return status;
     if (wire_lock_queue(client->reply_queue, NULL) != 0)
