@@ -80,9 +80,9 @@ static enum kv_status small_work(struct clientk *client)
     }
     clientk_add(client, kv_slice_from_string("counter"), 5, NULL, NULL);
     clientk_append(client, kv_slice_from_string("text"), kv_slice_from_string("more"), NULL);
-    clientk_scan(client, kv_slice(NULL, 0), false, NULL, 0, visit, NULL);
+    clientk_scan(client, kv_slice(NULL, 0), false, NULL, 200, visit, NULL);
     clientk_scan(client, kv_slice_from_string("rec"), true, NULL, 10, visit, NULL);
-    clientk_scan_atomic(client, kv_slice(NULL, 0), false, visit, NULL);
+    clientk_scan_atomic(client, kv_slice_from_string("recorded"), false, visit, NULL);
     clientk_stats(client, NULL, &value);
     clientk_stats(client, "sessions", &value);
     clientk_value_free(&value);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RECORDING_MAX_MESSAGES  1024
+#define RECORDING_MAX_MESSAGES  4096
 #define RECORDING_MESSAGE_BYTES 8192
 
 struct recorded_message {

@@ -15,12 +15,14 @@ kill_rounds() { # TEXT SYNC [SERVERK-OPTION...]
     echo "# $output"
 }
 
-for sync in none interval:20 always mixed; do
-    kill_rounds "--sync $sync" "$sync"
-done
+# One worker awake, and several: --lanes auto keeps one awake for so little.
+kill_rounds "--sync none" none
+kill_rounds "--sync interval:20, four workers" interval:20 --lanes shared -w 4
+kill_rounds "--sync always, four workers" always --lanes worker -w 4
+kill_rounds "--sync mixed, four workers" mixed --lanes shared -w 4
 rounds=${CRASH_ROUNDS:-1}
 for locking in file-mutex global-rwlock global-mutex optimistic; do
-    kill_rounds "--locking $locking" mixed --locking "$locking"
+    kill_rounds "--locking $locking" mixed --locking "$locking" --lanes worker -w 4
 done
 kill_rounds "--rwlock prefer-reader" mixed --rwlock prefer-reader
 for dispatch in event thread process; do

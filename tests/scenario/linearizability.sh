@@ -15,19 +15,19 @@ judge() { # TEXT SEED
 seed=$(date +%s)
 for lanes in auto worker shared; do
     server_dir=$MQKV_TEST_DIR/$lanes
-    start_server -w 3 --lanes "$lanes"
+    start_server -w 4 --lanes "$lanes"
     judge "linearizable with --lanes $lanes" "$seed"
     stop_server
 done
 for locking in file-mutex global-rwlock global-mutex optimistic; do
     server_dir=$MQKV_TEST_DIR/$locking
-    start_server -w 2 --locking "$locking"
+    start_server -w 4 --lanes shared --locking "$locking" # four workers awake: auto keeps one
     judge "linearizable with --locking $locking" "$seed"
     stop_server
 done
 for rwlock in prefer-reader prefer-writer; do
     server_dir=$MQKV_TEST_DIR/$rwlock
-    start_server -w 2 --rwlock "$rwlock"
+    start_server -w 4 --lanes worker --rwlock "$rwlock"
     judge "linearizable with --rwlock $rwlock" "$seed"
     stop_server
 done
@@ -38,17 +38,18 @@ for dispatch in event thread process; do
     stop_server
 done
 
-for sched in priority cost; do
-    server_dir=$MQKV_TEST_DIR/$sched
-    start_server -w 2 --sched "$sched"
-    judge "linearizable with --sched $sched" "$seed"
+for options in "--sched priority --lanes worker" "--sched cost"; do
+    server_dir=$MQKV_TEST_DIR/${options//[ -]/}
+    # shellcheck disable=SC2086
+    start_server -w 4 $options
+    judge "linearizable with $options" "$seed"
     stop_server
 done
 
 for options in "--io pread" "--cache 64k --allocator locked" "--cache 64k --allocator thread-local" "--io pread --cache 1M --locking optimistic"; do
     server_dir=$MQKV_TEST_DIR/${options//[ -]/}
     # shellcheck disable=SC2086
-    start_server -w 2 $options
+    start_server -w 4 --lanes shared $options
     judge "linearizable with $options" "$seed"
     stop_server
 done
@@ -59,13 +60,13 @@ judge "linearizable with --sched cost --dispatch thread" "$seed"
 stop_server
 
 server_dir=$MQKV_TEST_DIR/killed
-start_server -w 2
+start_server -w 4 --lanes shared
 "$MQKV_BUILD/tests/history_load" "$server_queue" $threads 400 60000 "$seed" >"$MQKV_TEST_DIR/judged" &
 load=$!
-for _ in 1 2 3; do
+for lanes in auto worker shared; do
     sleep 0.1
     kill_server
-    start_server -w 2
+    start_server -w 4 --lanes "$lanes"
 done
 if wait "$load"; then
     ok "linearizable across three kills of the daemon"
