@@ -284,10 +284,20 @@ class Session:
             self.send_raw(message, to, priority)
         return fields["request_id"]
 
-    def request(self, operations, **fields):
-        """Sends a REQUEST, in parts if need be, and gives its Reply, fetched to its end."""
+    def request(self, operations, *, again=True, **fields):
+        """Sends a REQUEST, in parts if need be, and gives its Reply, fetched to its end. again: operations for which the
+        message had no time left, which got OVERLOADED, are sent again in a message of their own (section 4.6)."""
         timeout = fields.pop("timeout", None)
-        return self.await_reply(self.post(operations, **fields), timeout)
+        reply = self.await_reply(self.post(operations, **fields), timeout)
+        done = next((at for at, result in enumerate(reply.results) if result.status == S.OVERLOADED), 0)
+        if not again or done == 0 or "count" in fields or "request_id" in fields:
+            return reply
+        if any(result.status != S.OVERLOADED for result in reply.results[done:]):
+            raise Violation(f"operations behind one that was not executed: {reply}")
+        rest = self.request(operations[done:], timeout=timeout, **fields)
+        if rest.status:
+            raise Violation(f"the rest of a message is refused: {rest}")
+        return Reply(0, "", reply.results[:done] + rest.results, reply.parts + rest.parts, reply.request_id)
 
     def await_reply(self, request_id, timeout=None):
         message = self.receive_for(request_id, timeout)
