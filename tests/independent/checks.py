@@ -88,12 +88,12 @@ class Server:
             found = found[name]
         return found
 
-    def is_dropped(self, session, send, *path):
+    def is_dropped(self, session, send, *path, seconds=10):
         """Whether what send() sends is dropped: the counter at this path of the statistics grows, and the session gets
         no message."""
         before = self.counter(*path)
         send()
-        end = time.monotonic() + 10
+        end = time.monotonic() + seconds
         while self.counter(*path) == before:
             if time.monotonic() > end:
                 return False
