@@ -13,6 +13,7 @@
 #include "clientk/server_access.h"
 #include "common/clock.h"
 #include "common/random.h"
+#include "wire/leftovers.h"
 
 /* How long one HELLO may go unanswered before a look at whether its queue is the server's still. */
 #define LOOK_AFTER_MS 100u
@@ -49,9 +50,9 @@ static enum kv_status explain_silence(const struct connection *connection, enum 
                         queue, (long)server, what);
 }
 
-/* Creates the reply queue and writes its name to `name`. */
-static enum kv_status make_reply_queue(struct connection *connection,
-                                       char name[WIRE_QUEUE_NAME_BYTES], struct kv_error *error)
+/* Creates the queue under a name that is not taken. */
+static enum kv_status create_reply_queue(struct connection *connection,
+                                         char name[WIRE_QUEUE_NAME_BYTES], struct kv_error *error)
 {
     enum kv_status status = KV_EXISTS;
     for (unsigned i = 0; i < NAME_ATTEMPTS && status == KV_EXISTS; i++) {
@@ -60,6 +61,16 @@ static enum kv_status make_reply_queue(struct connection *connection,
             wire_queue_create_ladder(name, connection->reply_ladder, 0600, true,
                                      &connection->reply_queue, &connection->reply_geometry, error);
     }
+    return status;
+}
+
+/* Creates the reply queue and writes its name to `name`. */
+static enum kv_status make_reply_queue(struct connection *connection,
+                                       char name[WIRE_QUEUE_NAME_BYTES], struct kv_error *error)
+{
+    enum kv_status status = create_reply_queue(connection, name, error);
+    if (status == KV_LIMIT && wire_leftovers_remove_again(connection->settings->queue) > 0)
+        status = create_reply_queue(connection, name, error);
     if (status == KV_EXISTS)
         return kv_error_set(error, KV_LIMIT,
                             "%u names of reply queues up to %s are taken: remove what dead "

@@ -63,6 +63,58 @@ check_status 0 "and the daemon's owner" client_as "$daemon_uid" --timeout 5000 g
 for pid in $(pgrep -P "$greedy"; echo "$greedy"); do kill "$pid" 2>/dev/null; done
 wait "$greedy" 2>/dev/null
 
+# Killed between mq_open and mq_unlink
+left_of() { # HOW MANY: processes of the good client's user that leave their reply queue behind
+    python_as "$good_uid" <<P
+import os, sys
+from mqkv import *
+left = 0
+for _ in range($1):
+    child = os.fork()
+    if child == 0:
+        for size in (4352, 512):
+            try:
+                Queue(f"{sys.argv[1]}.c{os.getpid()}.0", os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o622, 2, size)
+                os._exit(0)
+            except OSError:
+                pass
+        os._exit(1)
+    left += os.waitpid(child, 0)[1] == 0
+print(left)
+P
+}
+python_as "$good_uid" >"$MQKV_TEST_DIR/slow.out" <<'P' &
+import os, signal, sys, time
+from mqkv import *
+name = f"{sys.argv[1]}.c{os.getpid()}.0"
+queue = Queue(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o622, 2, 512)
+signal.signal(signal.SIGTERM, lambda *_: (unlink_queue(name), sys.exit()))
+queue.lock()
+print(queue.links(), flush=True)
+while queue.links():
+    time.sleep(0.05)
+print("removed", flush=True)
+P
+slow=$!
+wait_until 30 test -s "$MQKV_TEST_DIR/slow.out"
+left=$(left_of 110)
+check_at_least 60 "$left" "a user's processes are killed in their handshakes until he has no room for a queue"
+sleep 2.1 # they must not look like ones that are being made
+# It looks where the kernel lists the queues of its IPC namespace.
+client_mounted() {
+    unshare --mount bash -c 'mount -t mqueue none /dev/mqueue 2>/dev/null
+        exec setpriv --reuid="$1" --regid="$1" --clear-groups "$2" -m "$3" --timeout 5000 "${@:4}"' \
+        bash "$good_uid" "$MQKV_BUILD/clientk" "$server_queue" "$@"
+}
+check_status 0 "the next client of that user removes what they left" client_mounted get a
+check_at_least 60 "$(left_of 110)" "and he has his room back"
+sleep 2.1 # as above
+check_status 0 "doctor removes them, too" client_mounted doctor
+check_match 'removed what your killed processes left' "$output" "and says so"
+check_equal 1 "$(cat "$MQKV_TEST_DIR/slow.out")" "the queue of one that lives is still there"
+for pid in $(pgrep -P "$slow"; echo "$slow"); do kill "$pid" 2>/dev/null; done
+wait "$slow" 2>/dev/null
+
 # What HELLO can not have
 outcome=$(python_as "$hostile_uid" <<'P'
 import struct, sys, time
