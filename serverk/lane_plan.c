@@ -69,6 +69,12 @@ bool lane_plan_degrade(struct lane_plan *plan)
     return true;
 }
 
+void lane_plan_leave_room(struct lane_plan *plan)
+{
+    if (plan->bulk_lanes > 1)
+        plan->bulk_lanes = 1;
+}
+
 /* The deepest such queue that takes so many bytes at most; shallower than `least`: depth 0. */
 static struct wire_geometry deepest(struct wire_geometry lane, uint16_t least, uint64_t bytes)
 {

@@ -45,6 +45,10 @@ struct lane_plan lane_plan_first(enum lanes_mode mode, uint32_t workers,
  * lanes, then their number. */
 bool lane_plan_degrade(struct lane_plan *plan);
 
+/* Where other users may come: gives up what their lanes need, the second bulk lane, so that there is no less for
+ * the reply queues of the daemon's own user. */
+void lane_plan_leave_room(struct lane_plan *plan);
+
 /* The next guest lane where all of them may take so many bytes more: it takes half at most, so that something
  * is left for the next one; messages as large as the largest lane's, if three fit. depth 0: none. */
 struct wire_geometry lane_plan_guest(const struct lane_plan *plan, uint64_t bytes_left);

@@ -105,10 +105,15 @@ static enum kv_status remove_all_stale(const char *base, struct kv_error *error)
     return status;
 }
 
+bool lanes_admit_others(enum lanes_mode mode, mode_t queue_mode)
+{
+    return mode == LANES_AUTO && (queue_mode & 0077) != 0;
+}
+
 /* With a single lane, everybody's messages come through it. */
 static bool has_door(const struct lanes *lanes, const struct lanes_options *options)
 {
-    return lanes->mode == LANES_AUTO && lanes->plan.lanes > 1 && (options->queue_mode & 0077) != 0;
+    return lanes->plan.lanes > 1 && lanes_admit_others(options->mode, options->queue_mode);
 }
 
 static enum kv_status create_queue(struct lanes *lanes, const struct lanes_options *options,
@@ -239,6 +244,10 @@ enum kv_status lanes_open(const struct lanes_options *options, struct lanes **re
     wire_limits_read(&limits);
     struct lane_plan wanted = lane_plan_wanted(options->mode, options->workers, &limits);
     lanes->plan = lane_plan_first(options->mode, options->workers, &limits);
+    if (lanes_admit_others(options->mode, options->queue_mode)) {
+        lane_plan_leave_room(&wanted);
+        lane_plan_leave_room(&lanes->plan);
+    }
 
     enum kv_status status = claim_take(lanes->name, &lanes->claim, error);
     if (status == KV_OK)
@@ -420,10 +429,9 @@ bool lanes_admit(struct lanes *lanes, unsigned queue, uid_t uid)
 void lanes_count_garbage(struct lanes *lanes, unsigned queue)
 {
     if (lanes_is_guest(queue) && guest_lanes_count_garbage(guest_of(lanes, queue)))
-        log_warn(
-            "somebody else sends to the lane of uid %lu: which gets another. A daemon "
-            "with CAP_CHOWN gives each user a lane that nobody else can open",
-            (unsigned long)guest_of(lanes, queue)->uid);
+        log_warn("somebody else sends to the lane of uid %lu, which gets another. A daemon with "
+                 "CAP_CHOWN gives each user a lane that nobody else can open",
+                 (unsigned long)guest_of(lanes, queue)->uid);
 }
 
 bool lanes_guest_facts(struct lanes *lanes, unsigned guest, struct guest_facts *facts)

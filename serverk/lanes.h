@@ -113,6 +113,9 @@ uint32_t lanes_served(const struct lanes *lanes);
 typedef void (*lanes_watcher)(void *context, unsigned queue);
 void lanes_set_watcher(struct lanes *lanes, lanes_watcher watcher, void *context);
 
+/* Whether other users would have lanes of their own, with these options. */
+bool lanes_admit_others(enum lanes_mode mode, mode_t queue_mode);
+
 /* True if other users may come, and have lanes of their own. */
 bool lanes_have_door(const struct lanes *lanes);
 

@@ -361,6 +361,8 @@ static enum kv_status check_queues(const struct server_options *options, struct 
     wire_limits_read(&limits);
     unsigned receivers = dispatch_model_receivers(options->dispatch, options->workers);
     struct lane_plan plan = lane_plan_first(options->lanes, receivers, &limits);
+    if (lanes_admit_others(options->lanes, options->mode))
+        lane_plan_leave_room(&plan);
     if (lane_plan_charge(&plan) > limits.msgqueue_bytes)
         return wire_limits_explain(options->queue, plan.bulk_lanes ? plan.bulk : plan.lane, EMFILE,
                                    error);

@@ -2,6 +2,7 @@
 # lanes: each user has a request lane that no other can send to, and old clients come through the door.
 . "$(dirname "$0")/lib.sh"
 need_root
+users=()
 python=/usr/bin/python3 # one that every user may run
 [ -x "$python" ] || python=$(command -v python3)
 
@@ -26,7 +27,7 @@ connect_good() {
 wait_for_guest() {
     local try
     for ((try = 0; try < 100; try++)); do
-        ! guests | grep -q " $1 " || return 0
+        ! guests | grep " $1 " >/dev/null || return 0
         sleep 0.05
     done
 }
@@ -62,6 +63,22 @@ check_isolation() { # lent or given
 start_server_as "$daemon_uid" --mode 0622
 check_isolation lent
 
+# As many as there are lanes for, and more, beside 60 processes of the daemon's user.
+for ((user = 2; user <= 16; user++)); do
+    as_uid "$((uid_base + user))" "$MQKV_BUILD/clientk" -m "$server_queue" bench --rate 20 -t 3 >/dev/null \
+        2>>"$MQKV_TEST_DIR/users.log" &
+    users+=($!)
+done
+wait_for_guest "$((uid_base + 2))"
+check_status 0 "60 processes of the daemon's user find room beside 15 other users" \
+    client_as "$daemon_uid" bench --processes 60 -n 60 -t 0.5
+failed=0
+for user in "${users[@]}"; do
+    wait "$user" || failed=$((failed + 1))
+done
+check_equal 0 "$failed" "15 users at a time are served"
+[ "$failed" = 0 ] || sed 's/^/# /' "$MQKV_TEST_DIR/users.log"
+
 # 1,500 bytes are more than a message of the door takes; the independent client asks for no lane of its own.
 old_client=$(reachable "$(dirname "$0")/../independent/mqkv.py")
 check_status 0 "a client that knows of no such lanes comes through the door" \
@@ -90,4 +107,4 @@ end_attacks
 start_server_with +chown,+fowner --mode 0622
 check_equal "" "$(as_uid "$daemon_uid" "$MQKV_BUILD/clientk" -m "$server_queue" ping >/dev/null || echo failed)" \
     "after kill -9 the next daemon starts"
-check_equal 10 "$(open_by_others 0)" "and has removed the guests' lanes: there are its own alone"
+check_equal 9 "$(open_by_others 0)" "and has removed the guests' lanes: there are its own alone"

@@ -220,6 +220,7 @@ START_TEST(low_limits_give_smaller_queues)
     struct rlimit limit = {.rlim_cur = 20000, .rlim_max = 20000};
     ck_assert_int_eq(setrlimit(RLIMIT_MSGQUEUE, &limit), 0);
     struct lanes_options options = with_mode(LANES_AUTO);
+    options.queue_mode = 0600;
     struct lanes *lanes;
     struct kv_error error = {0};
     enum kv_status status = lanes_open(&options, &lanes, &error);
