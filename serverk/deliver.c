@@ -30,7 +30,13 @@ size_t deliver_piece(struct session_table *table, struct transfer_budget *budget
                                  .session = session->id,
                                  .request_id = request_id,
                                  .secret = session->nonce};
-    if (!transfer_next_piece(&session->transfers, budget, &header, offset, &cursor))
+    bool found = transfer_next_piece(&session->transfers, budget, &header, offset, &cursor);
+    if (!found && transfer_reply_given_up(&session->transfers, request_id))
+        return deliver_failure(
+            table, session, request_id, KV_NO_MEMORY,
+            "executed, but its reply was not fetched for 5 s while others needed "
+            "the server's memory for large messages");
+    if (!found)
         return deliver_failure(table, session, request_id, KV_BAD_REQUEST,
                                "no such piece of a reply is waiting");
     return send_bytes(table, session, message, write_cursor_used(&cursor));

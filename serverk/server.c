@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,9 @@ static void set_budget(struct transfer_budget *budget, uint32_t max_value_bytes)
     budget->max_bytes = LARGE_MESSAGES * (uint64_t)budget->message_max_bytes;
     if (budget->max_bytes < LARGE_MESSAGE_BYTES)
         budget->max_bytes = LARGE_MESSAGE_BYTES;
+    budget->user_max_bytes = budget->max_bytes / 4 * 3;
+    budget->owner = geteuid();
+    pthread_mutex_init(&budget->lock, NULL);
 }
 
 static unsigned statistics_blocks(const struct server_options *options)

@@ -179,7 +179,7 @@ struct session *session_open(struct session_table *table, const struct session_s
     session->assignment = lanes_assign(table->lanes, &request);
     atomic_store(&session->lane_closed, !session->assignment.opening);
     atomic_store(&session->segment, NULL);
-    transfers_init(&session->transfers);
+    transfers_init(&session->transfers, start->uid);
     session->pidfd = start->pidfd;
     strcpy(session->reply_name, start->reply_name);
     note_queue(session);

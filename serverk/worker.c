@@ -1,5 +1,6 @@
 #include "serverk/worker.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -195,20 +196,57 @@ static void run_request(struct worker *worker, struct session *session,
     histogram_record(&statistics->stages[STAGE_REPLY], sent_ns - worked_ns);
 }
 
+/* Why a piece can not be taken. */
+static const char *explain_part(const struct service *service, enum kv_status status,
+                                const struct wire_part *part, char text[KV_ERROR_TEXT_BYTES])
+{
+    unsigned most_bytes = (unsigned)service->budget->message_max_bytes;
+    switch (status) {
+    case KV_VALUE_TOO_BIG:
+        snprintf(text, KV_ERROR_TEXT_BYTES,
+                 "a message in parts has at most %u bytes, this one %u: the largest value "
+                 "(--max-value of the server: %u) and %u more",
+                 most_bytes, part->total_bytes, kvstore_max_value_bytes(service->store),
+                 SERVICE_MESSAGE_EXTRA_BYTES);
+        return text;
+    case KV_OVERLOADED:
+        return part->offset == 0 || part->total_bytes == 0
+                   ? "the server's memory for large messages is in use: later"
+                   : "the server's memory for large messages is in use, or no piece came for 5 s "
+                     "while others needed it: begin again later";
+    case KV_NO_MEMORY:
+        return "the server has no memory for this request";
+    default:
+        return "this is not the piece of a request that comes next: begin again";
+    }
+}
+
+/* Of a header that can not be taken. */
+static const char *explain_header(const struct wire_header *header, enum kv_status status,
+                                  const char *otherwise, char text[KV_ERROR_TEXT_BYTES])
+{
+    if (header->count <= WIRE_MAX_OPERATIONS || status != KV_BAD_REQUEST)
+        return otherwise;
+    snprintf(text, KV_ERROR_TEXT_BYTES, "a message has at most %u operations, this one %u",
+             WIRE_MAX_OPERATIONS, header->count);
+    return text;
+}
+
 /* A piece of a request; the last one completes it. */
 static void take_part(struct worker *worker, struct session *session,
                       const struct wire_header *header, struct read_cursor *body,
                       uint64_t received_ns)
 {
     const struct service *service = worker->service;
-    struct wire_part part;
+    struct wire_part part = {0};
     struct transfer_message whole = {0};
+    char text[KV_ERROR_TEXT_BYTES];
     enum kv_status status = wire_get_part(body, &part);
     if (status == KV_OK)
         status = transfer_take_part(&session->transfers, service->budget, header->request_id, &part,
                                     &whole);
     if (status != KV_OK) {
-        fail(worker, session, header, status, "this piece of a request can not be taken");
+        fail(worker, session, header, status, explain_part(service, status, &part, text));
         return;
     }
     if (!whole.data) {
@@ -226,7 +264,9 @@ static void take_part(struct worker *worker, struct session *session,
     if (status == KV_OK)
         run_request(worker, session, &request, &cursor, received_ns);
     else
-        fail(worker, session, header, status, "what the pieces make up is not their request");
+        fail(
+            worker, session, header, status,
+            explain_header(&request, status, "what the pieces make up is not their request", text));
     transfer_free(&whole, service->budget);
 }
 
@@ -305,6 +345,7 @@ static bool lane_admits(struct worker *worker, struct session *session)
 
 static void handle_message(struct worker *worker, size_t size, uint64_t received_ns)
 {
+    char text[KV_ERROR_TEXT_BYTES];
     struct read_cursor cursor = read_cursor(worker->receiver.buffer, size);
     struct wire_header header = {0};
     enum kv_status status = wire_get_header(&cursor, &header);
@@ -337,7 +378,9 @@ static void handle_message(struct worker *worker, size_t size, uint64_t received
     if (status == KV_OK)
         handle_kind(worker, session, &header, &cursor, received_ns);
     else
-        fail(worker, session, &header, status, "the header is malformed or of an unknown kind");
+        fail(
+            worker, session, &header, status,
+            explain_header(&header, status, "the header is malformed or of an unknown kind", text));
     session_release(sessions, session);
 }
 

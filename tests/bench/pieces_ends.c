@@ -61,7 +61,7 @@ static void make_session(uint64_t keys)
 {
     (void)keys;
     session.reply_bytes = MESSAGE_BYTES;
-    transfers_init(&session.transfers);
+    transfers_init(&session.transfers, 0);
 }
 
 static void build_replies(uint64_t calls)

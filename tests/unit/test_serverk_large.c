@@ -151,6 +151,30 @@ START_TEST(parts_of_a_foreign_message_are_refused)
 }
 END_TEST
 
+/* The sentence names limit and size. */
+START_TEST(what_is_too_large_is_told_with_its_limit)
+{
+    uint8_t whole[128] = {0};
+    struct write_cursor write = write_cursor(whole, sizeof whole);
+    struct wire_header request = fixture_header(&only_client, WIRE_REQUEST, 5000), reply;
+    struct read_cursor cursor;
+    handle_part(request.request_id, whole, 60000000, 0, 64);
+    ck_assert(fixture_reply(&only_client, 0, &reply, &cursor));
+    ck_assert_int_eq(reply.status, KV_VALUE_TOO_BIG);
+    char text[400] = "";
+    memcpy(text, cursor.at, read_cursor_left(&cursor));
+    ck_assert_ptr_nonnull(strstr(text, "60000000"));
+    wire_put_header(&write, &request);
+    handle_part(request.request_id, whole, sizeof whole, 0, sizeof whole);
+    ck_assert(fixture_reply(&only_client, 0, &reply, &cursor));
+    ck_assert_int_eq(reply.status, KV_BAD_REQUEST);
+    memset(text, 0, sizeof text);
+    memcpy(text, cursor.at, read_cursor_left(&cursor));
+    ck_assert_ptr_nonnull(strstr(text, "4096"));
+    ck_assert_ptr_nonnull(strstr(text, "5000"));
+}
+END_TEST
+
 /* Mapped (_i 0) and not (_i 1). */
 START_TEST(values_through_the_segment)
 {
@@ -276,6 +300,7 @@ Suite *suite_serverk_large(void)
     tcase_add_test(large, with_too_many_waiting_only_the_size_comes);
     tcase_add_test(large, a_large_request_comes_in_parts);
     tcase_add_test(large, parts_of_a_foreign_message_are_refused);
+    tcase_add_test(large, what_is_too_large_is_told_with_its_limit);
     tcase_add_loop_test(large, values_through_the_segment, 0, 2);
     tcase_add_test(large, an_old_value_that_the_window_refuses_comes_in_pieces);
     tcase_add_loop_test(large, value_above_the_limit_is_refused, 0, 2);

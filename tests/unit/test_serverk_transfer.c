@@ -13,7 +13,7 @@ static struct transfer_message whole;
 static void set_up(void)
 {
     budget = (struct transfer_budget){.max_bytes = 4000, .message_max_bytes = 1000};
-    transfers_init(&transfers);
+    transfers_init(&transfers, 1);
 }
 
 static void tear_down(void)
@@ -82,6 +82,72 @@ START_TEST(size_and_memory_are_bounded)
 }
 END_TEST
 
+/* What is announced and never comes takes nothing. */
+START_TEST(what_has_come_is_charged)
+{
+    budget.max_bytes = budget.message_max_bytes = 64u << 20;
+    ck_assert_int_eq(take(1, 60u << 20, 0, "twenty bytes of part"), KV_OK);
+    ck_assert_uint_le(budget.used_bytes, 64u << 10);
+    ck_assert_uint_ge(budget.used_bytes, 20);
+    static char piece[8001];
+    memset(piece, 'x', sizeof piece - 1);
+    uint32_t done = 20;
+    for (; done < 1000000; done += sizeof piece - 1)
+        ck_assert_int_eq(take(1, 60u << 20, done, piece), KV_OK);
+    ck_assert_uint_ge(budget.used_bytes, done);
+    ck_assert_uint_le(budget.used_bytes, 2 * (uint64_t)done);
+}
+END_TEST
+
+START_TEST(a_user_has_a_part_of_it)
+{
+    struct transfers others;
+    budget.user_max_bytes = 3000;
+    budget.owner = 99;
+    transfers_init(&others, 2);
+    ck_assert(transfer_reserve(&transfers, &budget));
+    ck_assert(transfer_reserve(&transfers, &budget));
+    struct transfers same;
+    transfers_init(&same, 1);
+    ck_assert(transfer_reserve(&same, &budget));
+    ck_assert(!transfer_reserve(&same, &budget)); /* 4,000 in all, but not for one user */
+    ck_assert(transfer_reserve(&others, &budget));
+    transfer_cancel(&others, &budget);
+    transfer_cancel(&same, &budget);
+    same.uid = budget.owner;
+    ck_assert(transfer_reserve(&same, &budget));
+    ck_assert(transfer_reserve(&same, &budget));
+    for (unsigned i = 0; i < 2; i++) {
+        transfer_cancel(&same, &budget);
+        transfer_cancel(&transfers, &budget);
+    }
+    transfers_clear(&same, &budget);
+    transfers_clear(&others, &budget);
+}
+END_TEST
+
+START_TEST(what_does_not_get_on_is_given_up_when_it_is_short)
+{
+    struct transfers late;
+    struct transfer_message none;
+    struct wire_part part = {
+        .total_bytes = 1000, .offset = 0, .bytes = kv_slice_from_string("twenty bytes of part")};
+    transfers_init(&late, 3);
+    ck_assert(transfer_reserve(&late, &budget));
+    ck_assert(transfer_store(&late, &budget, 7, "reply", 5));
+    ck_assert_int_eq(transfer_take_part(&late, &budget, 8, &part, &none), KV_OK);
+    budget.max_bytes = 1500;
+    ck_assert_int_eq(take(1, 1000, 0, "x"), KV_OVERLOADED); /* it may yet get on */
+    late.progress_ms -= TRANSFER_PATIENCE_MS;
+    ck_assert_int_eq(take(1, 1000, 0, "x"), KV_OK);
+    part.offset = 20;
+    ck_assert_int_eq(transfer_take_part(&late, &budget, 8, &part, &none), KV_OVERLOADED);
+    ck_assert(transfer_reply_given_up(&late, 7));
+    ck_assert(!transfer_reply_given_up(&late, 8));
+    transfers_clear(&late, &budget);
+}
+END_TEST
+
 /* Fetches the stored reply piece by piece, `room` bytes of message at a time. */
 static size_t fetch(uint64_t request_id, size_t room, uint8_t *text, size_t total)
 {
@@ -146,6 +212,9 @@ Suite *suite_serverk_transfer(void)
     tcase_add_test(cases, another_request_or_total_gives_up);
     tcase_add_test(cases, offset_zero_starts_anew);
     tcase_add_test(cases, size_and_memory_are_bounded);
+    tcase_add_test(cases, what_has_come_is_charged);
+    tcase_add_test(cases, a_user_has_a_part_of_it);
+    tcase_add_test(cases, what_does_not_get_on_is_given_up_when_it_is_short);
     tcase_add_test(cases, a_reply_is_fetched_in_pieces);
     tcase_add_test(cases, reservations_are_bounded);
     suite_add_tcase(suite, cases);
