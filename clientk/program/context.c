@@ -49,14 +49,31 @@ void context_close(struct context *context)
     context->client = NULL;
 }
 
+const char *context_explain(enum kv_status status)
+{
+    bool interrupted = interrupt_pending();
+    switch (status) {
+    case KV_TIMEOUT:
+        return interrupted
+                   ? "interrupted before an answer came"
+                   : "the server does not answer: no answer came in time (--timeout; clientk "
+                     "doctor looks closer)";
+    case KV_DEADLINE:
+        return interrupted ? "interrupted, not executed"
+                           : "the server does not answer: not executed in time (--timeout; clientk "
+                             "doctor looks closer)";
+    case KV_NO_SERVER:
+        return "the server has ended, and no other has come (clientk doctor looks closer)";
+    case KV_OUTCOME_UNKNOWN:
+        return "the server ended before it answered; the write may have been executed";
+    default:
+        return kv_status_text(status);
+    }
+}
+
 const char *context_sentence(enum kv_status status)
 {
     const char *sentence = clientk_last_error();
-    if (interrupt_pending() && strcmp(sentence, kv_status_text(status)) == 0) {
-        if (status == KV_TIMEOUT)
-            return "interrupted before an answer came";
-        if (status == KV_DEADLINE)
-            return "interrupted, not executed";
-    }
-    return *sentence ? sentence : kv_status_text(status);
+    bool says_more = *sentence && strcmp(sentence, kv_status_text(status)) != 0;
+    return says_more ? sentence : context_explain(status);
 }

@@ -35,6 +35,9 @@ enum kv_status context_open_client(const struct context *context, bool patient,
 
 void context_close(struct context *context);
 
+/* The sentence for a status of which nothing more is known than the status. */
+const char *context_explain(enum kv_status status);
+
 /* The sentence for a call of the library that failed with this status in this thread. */
 const char *context_sentence(enum kv_status status);
 

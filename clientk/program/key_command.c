@@ -290,8 +290,9 @@ static void describe_failure(struct clientk *client, struct key_command *self,
                  info.max_value_bytes);
     } else if (status == KV_OUT_OF_BOUNDS) {
         describe_sum(self);
-    } else if (status == journey) {
-        snprintf(sentence, KEY_COMMAND_SENTENCE_BYTES, "%s%s", context_sentence(status),
+    } else if (status == journey || exit_code_of(status) == EXIT_NO_SERVER) {
+        snprintf(sentence, KEY_COMMAND_SENTENCE_BYTES, "%s%s",
+                 status == journey ? context_sentence(status) : context_explain(status),
                  status == KV_TIMEOUT && writes(self)
                      ? "; it may have been executed, or be executed yet"
                      : "");

@@ -300,8 +300,8 @@ int load_run(struct context *context, const void *options_given, const struct wo
     enum kv_status status = KV_OK;
     if (!standard_input && !load.options->force && can_be_read_twice(path))
         status = check_file(path, &error);
-    if (status == KV_OK)
-        status = line_source_open(path, &load.source, &error);
+    if (status == KV_OK && line_source_open(path, &load.source, &error) != KV_OK)
+        status = kv_error_set(&error, KV_USAGE, "%s", error.text);
     if (status != KV_OK)
         return output_failure(&context->output, "load", status, error.text);
 

@@ -53,6 +53,8 @@ check_status 0 '--if-absent leaves keys alone' client load --if-absent first
 check_match '0 entries loaded, 5303 left alone' "$errors" 'all of them'
 check_status 0 'a dump is a batch, too' client batch -q first
 
+check_status 2 'a file that is not there is wrong usage' client load nosuch
+
 # Damage.
 head -n 100 first >short
 check_status 4 'a cut dump is refused' client load short

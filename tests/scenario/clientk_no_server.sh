@@ -53,6 +53,23 @@ for command in 'get x' 'put x z' 'batch batch' 'ping' 'bench -t 1'; do
     wait "$interrupted"
     check_equal 143 $? "and SIGTERM ends it"
 done
+printf 'GET x\nPUT x y\nSCAN\n' >"$MQKV_TEST_DIR/silence"
+kill -CONT "$server_pid"
+wait_until 20 client ping >/dev/null
+mkfifo "$MQKV_TEST_DIR/lines"
+exec_client --timeout 300 <"$MQKV_TEST_DIR/lines" >"$MQKV_TEST_DIR/silent" 2>/dev/null &
+silent=$!
+exec 3>"$MQKV_TEST_DIR/lines"
+echo 'GET nothing' >&3
+wait_until 20 grep -q 'NOT FOUND' "$MQKV_TEST_DIR/silent"
+kill -STOP "$server_pid"
+wait_until 20 stands_still "$server_pid"
+while read -r line; do echo "$line" >&3; sleep 0.5; done <"$MQKV_TEST_DIR/silence"
+exec 3>&-
+wait "$silent"
+check_equal 3 $? 'commands that get no answer exit 3'
+check_equal 3 "$(grep -c '^ERROR [a-z]*: the server does not answer: ' "$MQKV_TEST_DIR/silent")" \
+    'and each says that the server does not answer'
 check_status 3 'doctor of a server that stands still exits 3' client --timeout 200 doctor
 check_equal 'There is a server, but it does not answer.' "$(tail -n 1 <<<"$output")" 'and says that it does not answer'
 "$library_dir/../leftovers" "$server_queue" >"$MQKV_TEST_DIR/left"
