@@ -133,8 +133,9 @@ HOSTILE_STORES ?= 0
 HOSTILE_SEED ?= 0
 hostile:
 	@tests/deps
+	@$(MAKE) --no-print-directory -s $(PARALLEL) test-binaries
 	@$(MAKE) --no-print-directory -s $(PARALLEL) VARIANT=asan OUT=$(OUT)/asan test-binaries
-	@python3 tests/hostile/long --build $(OUT)/asan --seconds $(HOSTILE_SECONDS) --seed $(HOSTILE_SEED) \
+	@python3 tests/hostile/long --build $(OUT)/asan --plain-build $(OUT) --seconds $(HOSTILE_SECONDS) --seed $(HOSTILE_SEED) \
 	  --messages $(HOSTILE_MESSAGES) --stores $(HOSTILE_STORES) $(HOSTILE_OPTIONS)
 
 # Linting: each check is a target of its own ------------------------------------------------------

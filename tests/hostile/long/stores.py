@@ -109,7 +109,7 @@ class Stores:
             ("kvcheck --dump", [build / "kvcheck", "--dump", "--format", "json", directory], (0, 1, 4)),
             ("kvcheck --salvage", [build / "kvcheck", "--salvage", salvaged, directory], (0, 1, 4)),
             ("serverk --check", [build / "serverk", "--check", "-m", self.place.queue, "-f", directory],
-             (0, 1)),
+             (0, 4)),
         )
         statuses = {}
         for name, argv, allowed in steps:
@@ -144,8 +144,8 @@ class Stores:
                 wrong = invented_lines(dump.stdout)
                 status = daemon.stop()
                 wrong = wrong or ("" if status == 0 else f"serverk ends with status {status}")
-            elif daemon.child.poll() != 1:
-                wrong = f"serverk: neither an answer nor exit status 1, but {daemon.child.poll()}"
+            elif daemon.child.poll() != 4:
+                wrong = f"serverk: neither an answer nor exit status 4, but {daemon.child.poll()}"
         self.place.leftovers()
         wrong = daemon.reports() or wrong
         return f"{wrong}: {log.read_text(errors='replace')[-2000:]}" if wrong else ""
