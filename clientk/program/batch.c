@@ -272,7 +272,7 @@ static void thread_free(struct batch_thread *self)
 static void run_threads(struct batch *batch, size_t count)
 {
     struct batch_thread *threads[MAX_THREADS] = {0};
-    pthread_t handles[MAX_THREADS];
+    pthread_t handles[MAX_THREADS] = {0};
     size_t started = 0;
     int failure = 0;
     for (; started < count; started++) {
