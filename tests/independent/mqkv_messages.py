@@ -25,8 +25,10 @@ SYNC_INTERVAL, SYNC_ALWAYS, KEYS_ONLY, ATOMIC = 0x0100, 0x0200, 0x0400, 0x0800
 # Flags of a result.
 R_VERSION, R_EXPIRY, R_NUMBER, R_IN_SEGMENT, R_NO_VALUE, R_FOUND = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
 
-# Flags of WELCOME.
-W_PRIORITY = 0x0001
+W_PRIORITY = 0x0001     # flag of WELCOME
+GUEST_LANES = 0x0001    # ability in HELLO
+MOVED = 0x0001          # flag of a REPLY's header: begin another session, which gets another lane
+FIRST_PRIORITY = 32767  # of a message that nobody is to overtake: HELLO, and what goes to a guest lane
 
 STATUS_NAMES = dict(enumerate("""OK NOT_FOUND EXISTS VERSION_MISMATCH OUT_OF_BOUNDS NOT_A_NUMBER BAD_KEY
     VALUE_TOO_BIG BUFFER_TOO_SMALL BAD_REQUEST UNSUPPORTED DENIED USAGE NO_SPACE READ_ONLY CORRUPT IO
@@ -108,8 +110,10 @@ class Message:
             raise Violation(f"magic {head.magic!r}, version {head.version}")
         if head.kind not in (WELCOME, REFUSED, REPLY, REPLY_PART):
             raise Violation(f"kind {head.kind} from the server")
-        if head.flags or head.deadline_ms or head.window_offset or head.window_bytes:
+        if head.deadline_ms or head.window_offset or head.window_bytes:
             raise Violation(f"fields that are 0 in answers are not: {head}")
+        if head.flags & ~(MOVED if head.kind == REPLY else 0):
+            raise Violation(f"flags {head.flags:#x} in {KIND_NAMES[head.kind]}")
         if head.status and head.kind not in (REFUSED, REPLY):
             raise Violation(f"status {head.status} in {KIND_NAMES[head.kind]}")
         if head.count and (head.kind != REPLY or head.status):

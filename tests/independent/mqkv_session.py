@@ -15,7 +15,7 @@ WAIT_STEP = 0.1  # the longest sleep between two looks for the server
 REPLY_QUEUES = ((4, 8192), (2, 4352), (2, 512))  # depth and message size that are tried one after the other
 
 Welcome = collections.namedtuple("Welcome", """cookie instance max_value_bytes server_pid credits lane bulk_lane flags
-                                               lane_bytes bulk_bytes rest""")
+                                               lane_bytes bulk_bytes lane_family rest""")
 _WELCOME = "<QQQIHHHHII"
 
 
@@ -52,10 +52,13 @@ def reply_queue_name(name, pid=None, number=None):
     return f"{name}.c{os.getpid() if pid is None else pid}.{next_number() if number is None else number}"
 
 
-def hello_body(queue_name, nonce, *, pid=None, depth=4, threads=1, message_bytes=8192, name_bytes=None, rest=b""):
+def hello_body(queue_name, nonce, *, pid=None, depth=4, threads=1, message_bytes=8192, name_bytes=None, abilities=None,
+               rest=b""):
+    """abilities None: the field is left out."""
     encoded = queue_name if isinstance(queue_name, bytes) else queue_name.encode()
     return struct.pack("<QIHHIH", nonce, os.getpid() if pid is None else pid, depth, threads, message_bytes,
-                       len(encoded) if name_bytes is None else name_bytes) + encoded + rest
+                       len(encoded) if name_bytes is None else name_bytes) + encoded + \
+        (b"" if abilities is None else struct.pack("<H", abilities)) + rest
 
 
 def segment_body(name, size, *, name_bytes=None, rest=b""):
@@ -83,7 +86,7 @@ class Session:
 
     connect=False: the steps of the handshake are the caller's (open_server, create_queue, send_hello, await_welcome,
     open_lanes). pid, number, nonce, depth and message_bytes are those of the reply queue and of HELLO; hello_fields
-    (see hello_body) changes what HELLO says without changing the queue. Without depth and message_bytes the queue is the
+    (see hello_body; abilities=GUEST_LANES) changes what HELLO says without changing the queue. Without depth and message_bytes the queue is the
     largest of REPLY_QUEUES that the kernel grants. timeout: of each wait for an answer.
     """
 
@@ -100,6 +103,8 @@ class Session:
         self.others = {}       # messages that another request awaits, by request_id
         self.windows = {}      # of the requests in flight, by request_id
         self.linked = False
+        self.guest = False     # in a lane of its uid, where messages go with FIRST_PRIORITY
+        self.moved = False     # a REPLY said so
         if connect:
             try:
                 self.open_server()
@@ -163,7 +168,7 @@ class Session:
         return header(HELLO, **({"request_id": 0} | header_fields)) + hello_body(self.queue_name, self.nonce, **self.hello_fields)
 
     def send_hello(self, **header_fields):
-        self._send(self.server, self.hello(**header_fields), 0)
+        self._send(self.server, self.hello(**header_fields), FIRST_PRIORITY)
 
     def await_welcome(self, timeout=None):
         message = self.receive(timeout)
@@ -174,7 +179,9 @@ class Session:
         size = struct.calcsize(_WELCOME)
         if len(message.body) < size:
             raise Violation(f"WELCOME of {len(message.body)} bytes")
-        self.welcome = Welcome(*struct.unpack_from(_WELCOME, message.body), message.body[size:])
+        later = message.body[size:]
+        family = struct.unpack_from("<H", later)[0] if len(later) >= 2 else 0
+        self.welcome = Welcome(*struct.unpack_from(_WELCOME, message.body), family, later[2:])
         self.session = message.header.session
         if not 1 <= self.welcome.credits <= self.depth:
             raise Violation(f"{self.welcome.credits} credits for a queue of {self.depth}")
@@ -186,7 +193,9 @@ class Session:
             self.linked = False
 
     def open_lanes(self):
-        self.lane = Queue(f"{self.name}.l{self.welcome.lane}" if self.welcome.lane else self.name)
+        guest = self.welcome.lane_family == 1
+        self.lane = Queue(f"{self.name}.{'g' if guest else 'l'}{self.welcome.lane}" if guest or self.welcome.lane else self.name)
+        self.guest = guest and not self.welcome.flags & W_PRIORITY
         if self.welcome.bulk_bytes > self.welcome.lane_bytes:
             self.bulk = Queue(f"{self.name}.b{self.welcome.bulk_lane}")
 
@@ -226,7 +235,8 @@ class Session:
     def send_raw(self, message, to=None, priority=0, timeout=None):
         """Any bytes to "name", "lane", "bulk" or a Queue; None: where a message of this size belongs."""
         queue = {"name": self.server, "lane": self.lane, "bulk": self.bulk, None: None}[to] if isinstance(to, (str, type(None))) else to
-        self._send(queue or self.queue_for(len(message)), message, priority, timeout)
+        queue = queue or self.queue_for(len(message))
+        self._send(queue, message, FIRST_PRIORITY if self.guest and queue is self.lane else priority, timeout)
 
     def receive(self, timeout=None):
         """The next Message with the session's nonce; Timeout, ServerGone."""
@@ -240,6 +250,7 @@ class Session:
                     continue
                 if got[1] != 0:
                     raise Violation(f"a reply with priority {got[1]}")
+                self.moved = self.moved or bool(message.header.flags & MOVED)
                 if message.header.kind in (REPLY, REPLY_PART) and message.header.session != self.session:
                     raise Violation(f"session {message.header.session} in a reply to {self.session}")
                 return message

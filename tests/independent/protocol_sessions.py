@@ -163,8 +163,14 @@ def again_bytes(session, server):
 
 @section("3.1")
 def hello_fields(server):
-    with server.session(rest=b"later fields") as session:
-        equal("bytes behind the fields of HELLO are ignored", "OK", session.one(ping()).name)
+    with server.session() as session:
+        equal("abilities may be left out", "OK", session.one(ping()).name)
+    for text, abilities in (("none", 0), ("GUEST_LANES", GUEST_LANES), ("unknown ones", 0xfffe)):
+        with server.session(abilities=abilities) as session:
+            equal(f"abilities: {text}; a client of the server's uid gets a lane of its family 0",
+                  ("OK", 0), (session.one(ping()).name, session.welcome.lane_family))
+    with server.session(abilities=0, rest=b"later fields") as session:
+        equal("bytes behind abilities are ignored", "OK", session.one(ping()).name)
     with server.session(threads=65535) as session:
         equal("threads is for statistics only", "OK", session.one(ping()).name)
     with server.session(depth=1, message_bytes=128) as session:
