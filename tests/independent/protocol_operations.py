@@ -160,11 +160,11 @@ def add_operation(server):
             result = session.one(add(b"n", delta))
             check(f"{start} + {delta}: {status}, {number}", (result.name, result.number) == (status, number), result)
         for text in (b"", b"-", b"+1", b" 1", b"1 ", b"1.0", b"0x1", b"9223372036854775808", b"-9223372036854775809", b"1" * 20, b"a",
-                     b"1\0", b"--1"):
+                     b"1\0", b"--1", b"0" * 19 + b"1", b"-" + b"0" * 19 + b"1"):
             session.put(b"n", text)
             result = session.one(add(b"n", 1))
             check(f"the value {text!r}: NOT_A_NUMBER", (result.name, result.flags) == ("NOT_A_NUMBER", 0), result)
-        for text, sum_ in ((b"-17", -16), (b"0", 1), (b"007", 8), (b"-0", 1), (b"9223372036854775806", most), (b"-9223372036854775808", least + 1)):
+        for text, sum_ in ((b"-17", -16), (b"0", 1), (b"007", 8), (b"-0", 1), (b"0" * 18 + b"1", 2), (b"-" + b"0" * 18 + b"1", 0), (b"9223372036854775806", most), (b"-9223372036854775808", least + 1)):
             session.put(b"n", text)
             result = session.one(add(b"n", 1))
             check(f"the value {text!r} + 1: {sum_}", (result.name, result.number) == ("OK", sum_), result)

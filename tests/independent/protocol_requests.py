@@ -234,6 +234,21 @@ def segments(server):
         equal("12 offers a session", ["OK"] * 12 + ["LIMIT"], [reply.name for reply in replies])
         session.segment[0:2] = b"12"
         statuses("and the last that was taken stays", "OK", session.request([put(b"s", value_bytes=2, segment_offset=0)]))
+    segment_that_shrinks(server)
+
+
+def segment_that_shrinks(server):
+    for text, request in (("a value in it", lambda: ([put(b"shrunk", value_bytes=60000, segment_offset=0)], (0, 0))),
+                          ("a window in it", lambda: ([get(b"large")], (0, 65536)))):
+        with server.session() as session:
+            session.one(put(b"large", b"x" * 60000))
+            session.offer_segment(65536)
+            os.ftruncate(session.segment.fd, 0)
+            operations, window = request()
+            refused(f"a segment that was truncated, {text}: IO", "IO", session.request(operations, window=window))
+            session.session = 0
+        with server.session() as other:
+            equal("and the server goes on", "OK", other.one(ping()).name)
 
 
 def segment_errors(server, session):
