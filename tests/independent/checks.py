@@ -79,7 +79,7 @@ class Server:
         return Session(self.name, **fields)
 
     def stats(self, part=b""):
-        with self.session(depth=2, message_bytes=8192) as session:
+        with self.session() as session:
             return json.loads(session.one(stats(part)).value)
 
     def counter(self, *path):
