@@ -15,6 +15,9 @@
 #define LOOK_AFTER_WITH_PIDFD_MS 1000u
 #define SEND_SLICE_MS            100u
 
+/* For an answer that is on its way while others fill the queue. */
+#define FILLED_PATIENCE_MS 250u
+
 /* Pauses between attempts to connect. */
 #define FIRST_BACKOFF_MS 1u
 #define MAX_BACKOFF_MS   100u
@@ -132,23 +135,45 @@ static bool is_understood(enum kv_status status, const struct wire_header *heade
     return status == KV_OK || (status == KV_UNSUPPORTED && header->kind == WIRE_REFUSED);
 }
 
+/* Somebody has the queue open who is not the server: it must be replaced, and if he filled it the server may have
+ * ended the session for want of room. */
+static void note_garbage(struct connection *connection, uint64_t now_ms)
+{
+    connection->suspect = true;
+    if (++connection->garbage == connection->reply_geometry.depth)
+        connection->filled_ms = now_ms;
+}
+
+static void note_answer(struct connection *connection, uint64_t now_ms)
+{
+    connection->heard_ms = now_ms;
+    connection->garbage = 0;
+    connection->filled_ms = 0;
+    if (connection->unanswered > 0)
+        connection->unanswered--;
+}
+
 enum kv_status connection_receive(struct connection *connection, uint64_t deadline_ms,
                                   struct wire_header *header, struct read_cursor *body)
 {
     for (;;) {
-        enum kv_status status = receive_bytes(connection, deadline_ms);
+        uint64_t until_ms = deadline_ms;
+        if (connection->filled_ms > 0 && connection->filled_ms + FILLED_PATIENCE_MS < until_ms)
+            until_ms = connection->filled_ms + FILLED_PATIENCE_MS;
+        enum kv_status status = receive_bytes(connection, until_ms);
+        if (status == KV_TIMEOUT && until_ms < deadline_ms &&
+            !settings_interrupted(connection->settings))
+            return KV_NO_SESSION;
         if (status != KV_OK)
             return status;
         *body = read_cursor(connection->received, connection->received_bytes);
         bool understood = is_understood(wire_get_header(body, header), header);
         uint64_t now_ms = clock_monotonic_coarse_ms();
         if (understood && header->secret == connection->nonce) {
-            connection->heard_ms = now_ms;
-            connection->moved |= header->moved;
-            if (connection->unanswered > 0)
-                connection->unanswered--;
+            note_answer(connection, now_ms);
             return KV_OK;
         }
+        note_garbage(connection, now_ms);
         if (now_ms >= deadline_ms)
             return KV_TIMEOUT;
     }
@@ -202,6 +227,8 @@ void connection_close(struct connection *connection, bool say_goodbye)
     free(connection->received);
     connection->received = NULL;
     connection->unanswered = 0;
+    connection->garbage = 0;
+    connection->filled_ms = 0;
     connection->open = false;
     connection->suspect = false;
     connection->moved = false;
@@ -257,7 +284,8 @@ enum kv_status connection_ensure(struct connection *connection, uint64_t deadlin
             return KV_OK;
         }
         connection_close(connection, false);
-        bool may_come = status == KV_NO_SERVER && !connection->settings->fail_fast;
+        bool may_come =
+            status == KV_NO_SESSION || (status == KV_NO_SERVER && !connection->settings->fail_fast);
         if (!may_come || !back_off(connection, deadline_ms))
             return status;
     }

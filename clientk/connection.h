@@ -39,6 +39,9 @@ struct connection {
     uint64_t next_request_id;
     uint32_t unanswered; /* messages whose answer has not come; at most welcome.credits */
     uint64_t heard_ms;   /* when the last message came */
+    uint32_t garbage;    /* messages of others since then */
+    uint64_t
+        filled_ms; /* when they were as many as the queue holds: an answer may have had no room; 0: never */
     struct wire_waiter waiter;
     uint8_t *received; /* reply_geometry.message_bytes */
     size_t received_bytes;
@@ -79,7 +82,8 @@ enum kv_status connection_send(struct connection *connection, const void *messag
                                uint64_t deadline_ms);
 
 /* The next message of the server: its header, and the body in `body` (borrowed until the next call).
- * What is not from this server is dropped. KV_OK, KV_TIMEOUT, KV_NO_SERVER (dead, and nothing left
+ * What is not from this server is dropped, and
+ * makes the connection suspect. KV_NO_SESSION: others filled the queue, and no answer came since. KV_OK, KV_TIMEOUT, KV_NO_SERVER (dead, and nothing left
  * to receive), KV_IO. */
 enum kv_status connection_receive(struct connection *connection, uint64_t deadline_ms,
                                   struct wire_header *header, struct read_cursor *body);

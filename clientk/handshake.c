@@ -177,6 +177,8 @@ static enum kv_status await_answer(struct connection *connection, uint64_t deadl
         if (status == KV_NO_SERVER || wire_queue_unlinked(connection->lane))
             return kv_error_set(error, KV_NO_SERVER, "the server of %s ended during the handshake",
                                 queue);
+        if (status == KV_NO_SESSION)
+            return kv_error_set(error, status, "somebody else fills the reply queue");
         if (status != KV_TIMEOUT)
             return kv_error_set_errno(error, "cannot receive from the reply queue");
         if (look_ms >= deadline_ms || settings_interrupted(connection->settings))

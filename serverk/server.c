@@ -24,8 +24,8 @@
 #include "serverk/start_limits.h"
 #include "wire/queue.h"
 
-/* Descriptors of a session: reply queue, pidfd, segment. */
-#define SESSION_DESCRIPTORS 3u
+/* Descriptors of a session: reply queue, pidfd, and two segments that are not mapped. */
+#define SESSION_DESCRIPTORS 4u
 
 /* Descriptors of the daemon itself: files, queues, epolls. */
 #define OWN_DESCRIPTORS 64u

@@ -537,14 +537,38 @@ bool session_send(struct session_table *table, struct session *session, const vo
     return false;
 }
 
+/* Whether nobody but the table and the caller holds the session. Who holds it from now on sees what was
+ * stored before. */
+static bool is_held_by_caller_alone(struct session *session)
+{
+    uint64_t state = atomic_fetch_add(&session->state, 0);
+    return phase_of(state) == LIVE && (state & HOLDS_MASK) == 2;
+}
+
+/* Closes all but the last segment. Holds: transfers.lock. */
+static void close_replaced(struct session *session)
+{
+    unsigned last = session->segment_count - 1;
+    for (unsigned i = 0; i < last; i++)
+        wire_segment_close(session->segments[i]);
+    session->segments[0] = session->segments[last];
+    session->segment_count = 1;
+}
+
 bool session_add_segment(struct session *session, struct wire_segment *segment, const char *name)
 {
+    unsigned most =
+        wire_segment_is_mapped(segment) ? SESSION_MAX_SEGMENTS : SESSION_MAX_UNMAPPED_SEGMENTS;
     pthread_mutex_lock(&session->transfers.lock);
-    bool taken = session->segment_count < SESSION_MAX_SEGMENTS;
+    if (session->segment_count > 0 && is_held_by_caller_alone(session))
+        close_replaced(session);
+    bool taken = session->segment_count < most;
     if (taken) {
         session->segments[session->segment_count++] = segment;
         strcpy(session->segment_name, name);
         atomic_store(&session->segment, segment);
+        if (is_held_by_caller_alone(session))
+            close_replaced(session);
     }
     pthread_mutex_unlock(&session->transfers.lock);
     return taken;

@@ -37,8 +37,10 @@ enum session_end_reason {
     SESSION_END_REASONS
 };
 
-/* A client may offer a larger segment than before; the earlier ones stay mapped until it ends. */
-#define SESSION_MAX_SEGMENTS 12u
+/* A client may offer a larger segment than before; the earlier ones stay until nobody else holds the session when
+ * another comes. Of those that are not mapped, and so keep a descriptor, one is kept at most. */
+#define SESSION_MAX_SEGMENTS          12u
+#define SESSION_MAX_UNMAPPED_SEGMENTS 2u
 
 /* Of a table. */
 #define SESSION_MAX_SESSIONS 4096u

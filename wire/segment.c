@@ -14,8 +14,13 @@
 /* Memory is asked for in steps of so many bytes, so that few accesses have to ask. */
 #define BACKING_STEP_BYTES (256u * 1024u)
 
+/* Older C libraries do not have it. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 struct wire_segment {
-    int fd;
+    int fd;                 /* -1: closed, the mapping does without */
     uint8_t *mapping;       /* NULL: not mapped */
     struct mapguard *guard; /* server: of the mapping */
     uint64_t bytes;
@@ -56,6 +61,23 @@ static bool map_segment(struct wire_segment *segment)
         return false;
     segment->mapping = mapping;
     return true;
+}
+
+/* Asks for the memory of these bytes. False, errno: there is none. */
+static bool back(const struct wire_segment *segment, uint64_t from, uint64_t to)
+{
+    if (segment->fd >= 0)
+        return fallocate(segment->fd, FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from)) == 0;
+    return madvise(segment->mapping + from, to - from, MADV_POPULATE_WRITE) == 0;
+}
+
+/* A mapping needs no descriptor, where the kernel can be asked for memory without one (Linux 5.14). */
+static void drop_descriptor(struct wire_segment *segment)
+{
+    if (!segment->mapping || madvise(segment->mapping, 0, MADV_POPULATE_WRITE) != 0)
+        return;
+    close(segment->fd);
+    segment->fd = -1;
 }
 
 /* An off_t and a size_t can hold it; 0 can not be mapped. */
@@ -146,6 +168,7 @@ enum kv_status wire_segment_open(const char *name, uint64_t bytes, uid_t creator
     }
     if (map)
         opened->guard = mapguard_add(opened->mapping, bytes);
+    drop_descriptor(opened);
     *segment = opened;
     return KV_OK;
 }
@@ -157,7 +180,8 @@ void wire_segment_close(struct wire_segment *segment)
     mapguard_remove(segment->guard);
     if (segment->mapping)
         munmap(segment->mapping, segment->bytes);
-    close(segment->fd);
+    if (segment->fd >= 0)
+        close(segment->fd);
     free(segment->backed_bytes);
     free(segment);
 }
@@ -193,12 +217,11 @@ static bool ensure_backed(const struct wire_segment *segment, uint64_t end)
     uint64_t step_end = (end + BACKING_STEP_BYTES - 1) / BACKING_STEP_BYTES * BACKING_STEP_BYTES;
     if (step_end > segment->bytes)
         step_end = segment->bytes;
-    int result;
+    bool backed_now;
     do
-        result =
-            fallocate(segment->fd, FALLOC_FL_KEEP_SIZE, (off_t)backed, (off_t)(step_end - backed));
-    while (result != 0 && errno == EINTR);
-    if (result != 0)
+        backed_now = back(segment, backed, step_end);
+    while (!backed_now && errno == EINTR);
+    if (!backed_now)
         return false;
     atomic_store_explicit(segment->backed_bytes, step_end, memory_order_relaxed);
     return true;

@@ -115,6 +115,21 @@ check_equal 1 "$(cat "$MQKV_TEST_DIR/slow.out")" "the queue of one that lives is
 for pid in $(pgrep -P "$slow"; echo "$slow"); do kill "$pid" 2>/dev/null; done
 wait "$slow" 2>/dev/null
 
+# Descriptors
+outcome=$(python_as "$daemon_uid" <<'P'
+import os, sys
+from mqkv import *
+def open_files():
+    return len(os.listdir(f"/proc/{session.welcome.server_pid}/fd"))
+with Session(sys.argv[1], depth=2, message_bytes=512) as session:
+    before = open_files()
+    for size in range(1, 41):
+        session.offer_segment(size * 4096)
+    print(open_files() - before)
+P
+)
+check_at_most 1 "$outcome" "40 segments of a session cost no descriptors but that of one"
+
 # What HELLO can not have
 outcome=$(python_as "$hostile_uid" <<'P'
 import struct, sys, time

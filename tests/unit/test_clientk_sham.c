@@ -220,6 +220,49 @@ START_TEST(failed_message_fails_nobody_who_came_later)
 }
 END_TEST
 
+/* Others who have the reply queue open ---------------------------------------------------------- */
+
+/* The first request finds the queue filled by somebody else, and has no answer. */
+static void answer_behind_garbage(const struct sham_session *session,
+                                  const struct wire_header *request,
+                                  const struct wire_operation *operation)
+{
+    if (!request)
+        return;
+    if (kv_slice_equal(operation->key, TEXT("filled")) && !atomic_exchange(&shared->silent, true)) {
+        while (mq_send(session->reply_queue, "garbage", 7, 0) == 0)
+            ;
+        return;
+    }
+    if (kv_slice_equal(operation->key, TEXT("one")))
+        mq_send(session->reply_queue, "garbage", 7, 0);
+    struct wire_result result = {.status = KV_NOT_FOUND};
+    sham_answer(session, request, KV_OK, &result);
+}
+
+START_TEST(a_filled_reply_queue_is_replaced_at_once)
+{
+    pid_t server = sham_server_start(queue, answer_behind_garbage);
+    struct clientk_options options = {.queue = queue, .timeout_ms = 60000};
+    struct clientk *client = must_connect_with(&options);
+    struct clientk_value value = {.size = 0};
+    struct clientk_info info;
+    uint64_t began_ms = clock_monotonic_coarse_ms();
+    assert_status(clientk_get(client, TEXT("filled"), &value), KV_NOT_FOUND);
+    ck_assert_uint_lt(clock_monotonic_coarse_ms() - began_ms, options.timeout_ms / 2);
+    clientk_info(client, &info);
+    ck_assert_uint_eq(info.reconnects, 1);
+    assert_status(clientk_get(client, TEXT("one"), &value), KV_NOT_FOUND);
+    clientk_info(client, &info);
+    ck_assert_uint_eq(info.reconnects, 1); /* its answer came all the same */
+    assert_status(clientk_get(client, TEXT("none"), &value), KV_NOT_FOUND);
+    clientk_info(client, &info);
+    ck_assert_uint_eq(info.reconnects, 2);
+    clientk_close(client);
+    sham_server_stop(server, queue);
+}
+END_TEST
+
 Suite *suite_clientk_sham(void)
 {
     Suite *suite = suite_create("clientk_sham");
@@ -229,6 +272,7 @@ Suite *suite_clientk_sham(void)
     tcase_add_test(tcase, late_answer_does_not_damage_a_value_on_its_way);
     tcase_add_test(tcase, success_without_the_value_is_none);
     tcase_add_test(tcase, failed_message_fails_nobody_who_came_later);
+    tcase_add_test(tcase, a_filled_reply_queue_is_replaced_at_once);
     suite_add_tcase(suite, tcase);
     return suite;
 }
