@@ -65,6 +65,7 @@ static void receive_loop(struct pool_worker *self)
     ssize_t size;
     const struct pool_feed *feed = &self->pool->feed;
     while ((size = receiver_take(receiver)) > 0) {
+        self->worker.received_ns = 0; /* the feed may hand the message on */
         uint64_t now_ns = feed->handle ? feed->handle(feed->context, &self->worker, (size_t)size)
                                        : worker_handle(&self->worker, (size_t)size);
         if (receiver->shares)

@@ -63,8 +63,9 @@ void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t d
     receiver->wasted = false;
     if (shares_is_alone(receiver->shares, payer))
         return;
-    shares_charge(receiver->shares, payer, receiver->began_ns ? receiver->began_ns : received_ns,
-                  done_ns, weight, workers_to_share(receiver));
+    uint64_t start_ns = receiver->began_ns ? receiver->began_ns : received_ns;
+    shares_charge(receiver->shares, payer, start_ns ? start_ns : done_ns, done_ns, weight,
+                  workers_to_share(receiver));
 }
 
 /* Takes the lowest bit out of the set, which is not empty: its number. */

@@ -68,7 +68,8 @@ struct receiver {
  * -1 and errno: a queue failed. */
 ssize_t receiver_take(struct receiver *receiver);
 
-/* The last message was done then: its payer's account. */
+/* The last message was done then: its payer's account. received_ns may be 0: not known. Of a message that is
+ * handed on to a thread or process, only the handing on counts. */
 void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t done_ns);
 
 /* Finds the session of the message of `size` bytes that was received, and holds it: receiver->session. Who

@@ -206,8 +206,8 @@ static bool only_reads(const struct request *request)
 }
 
 /* True if the message is a request that a child can serve; its session is held then. */
-static bool is_for_child(const struct request_processes *all, struct kv_slice message,
-                         struct request *request, struct session **session)
+static bool is_for_child(const struct request_processes *all, struct worker *front,
+                         struct kv_slice message, struct request *request, struct session **session)
 {
     struct wire_header *header = &request->header;
     request->operations = read_cursor(message.data, message.size);
@@ -215,8 +215,12 @@ static bool is_for_child(const struct request_processes *all, struct kv_slice me
     if (wire_get_header(&request->operations, header) != KV_OK || header->kind != WIRE_REQUEST ||
         header->session == 0 || deadline_passed(header) || !only_reads(request))
         return false;
-    *session = session_acquire(all->service->sessions, header->session, header->secret);
-    return *session != NULL;
+    struct session_table *sessions = all->service->sessions;
+    *session = session_acquire(sessions, header->session, header->secret);
+    if (!*session || worker_lane_admits(front, *session))
+        return *session != NULL;
+    session_release(sessions, *session);
+    return false;
 }
 
 /* Forks. The pid; -1: errno. */
@@ -249,7 +253,7 @@ static uint64_t serve_message(void *context, struct worker *front, size_t messag
     uint64_t received_ns = clock_monotonic_ns();
     struct request request;
     struct session *session;
-    if (!is_for_child(all, kv_slice(receiver->buffer, message_bytes), &request, &session))
+    if (!is_for_child(all, front, kv_slice(receiver->buffer, message_bytes), &request, &session))
         return worker_handle(front, message_bytes);
     receiver_settle(receiver);
     unsigned number = vacancies_take(all->vacancies);

@@ -328,9 +328,7 @@ static void handle_kind(struct worker *worker, struct session *session,
     fail(worker, session, header, KV_UNSUPPORTED, "clients send no messages of this kind");
 }
 
-/* Whether the session may send through the lane that the message came from; then nobody else needs to get in
- * there for its sake. */
-static bool lane_admits(struct worker *worker, struct session *session)
+bool worker_lane_admits(const struct worker *worker, struct session *session)
 {
     const struct service *service = worker->service;
     unsigned queue = worker->receiver.current;
@@ -370,7 +368,7 @@ static void handle_message(struct worker *worker, size_t size, uint64_t received
             drop(worker, DROPPED_UNKNOWN_SESSION);
         return;
     }
-    if (!lane_admits(worker, session)) {
+    if (!worker_lane_admits(worker, session)) {
         drop(worker, DROPPED_UNKNOWN_SESSION);
         session_release(sessions, session);
         return;

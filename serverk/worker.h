@@ -58,6 +58,10 @@ bool deadline_passed(const struct wire_header *request);
  * was done. */
 uint64_t worker_handle(struct worker *worker, size_t size);
 
+/* Whether the session may send through the lane that the worker's message came from; then nobody else needs to
+ * get in there for its sake. */
+bool worker_lane_admits(const struct worker *worker, struct session *session);
+
 /* Called before an operation that takes long: another worker takes over the lanes meanwhile. */
 void worker_expect_long(struct worker *worker);
 
