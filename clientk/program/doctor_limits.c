@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "clientk/program/diagnosis.h"
+#include "clientk/program/leftovers.h"
 #include "clientk/program/queue_budget.h"
 #include "common/parse.h"
 #include "wire/queue.h"
@@ -80,7 +81,8 @@ static void report_use(struct diagnosis *diagnosis, uint64_t used,
                 listing->holders[i].queues, listing->holders[i].queues == 1 ? "" : "s",
                 listing->holders[i].name);
     if (listing && used > listing->own_bytes)
-        finding(diagnosis, "", "  %" PRIu64 " in queues without a name here: open sessions, and those of "
+        finding(diagnosis, "",
+                "  %" PRIu64 " in queues without a name here: open sessions, and those of "
                 "other IPC namespaces",
                 used - listing->own_bytes);
     if (none)
@@ -108,6 +110,16 @@ static void check_budget(struct diagnosis *diagnosis, const struct queue_listing
     report_reply_queues(diagnosis, bytes_left(diagnosis, used));
 }
 
+/* Before what is used is counted. */
+static void clear_leftovers(struct diagnosis *diagnosis)
+{
+    struct leftovers removed = leftovers_remove_own(diagnosis->context->settings.queue);
+    if (removed.queues + removed.segments > 0)
+        finding(diagnosis, "ok",
+                "removed %u queues and %u segments that dead processes of yours left",
+                removed.queues, removed.segments);
+}
+
 void doctor_check_limits(struct diagnosis *diagnosis)
 {
     const struct wire_limits *limits = &diagnosis->limits;
@@ -117,6 +129,7 @@ void doctor_check_limits(struct diagnosis *diagnosis)
             "messages a queue (fs.mqueue.msg_max): %" PRIu64, limits->msg_max);
     finding(diagnosis, limits->msgsize_max >= SMALLEST_USEFUL_MESSAGE_BYTES ? "ok" : "BAD",
             "bytes a message (fs.mqueue.msgsize_max): %" PRIu64, limits->msgsize_max);
+    clear_leftovers(diagnosis);
     bool listed = queue_listing_read(&listing, geteuid());
     if (listed)
         finding(diagnosis, listing.all >= limits->queues_max ? "BAD" : "ok",
@@ -125,7 +138,8 @@ void doctor_check_limits(struct diagnosis *diagnosis)
     else
         finding(diagnosis, "ok",
                 "queues (fs.mqueue.queues_max): %" PRIu64
-                " (how many there are only /dev/mqueue tells, which is not mounted)",
+                " (how many there are, and which were left by dead processes, only /dev/mqueue "
+                "tells, which is not mounted: as root, mount -t mqueue none /dev/mqueue)",
                 limits->queues_max);
     check_budget(diagnosis, listed ? &listing : NULL);
 }
