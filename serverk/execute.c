@@ -530,8 +530,8 @@ enum kv_status execute_request(struct worker *worker, struct session *session,
     struct execution execution = {
         .worker = worker, .store = service->store, .session = session, .reply = reply};
     enum kv_status status =
-        reply_start(reply, session, service->budget, request, worker->reply, worker->buffer_bytes,
-                    worker->outgoing, worker->buffer_bytes);
+        reply_start(reply, session, service->budget, worker->reply_reserved, request, worker->reply,
+                    worker->buffer_bytes, worker->outgoing, worker->buffer_bytes);
     if (status != KV_OK) {
         *sentence = "too many large replies are waiting: fetch those first";
         return status;

@@ -36,7 +36,8 @@ static bool extend(struct reply *reply)
 {
     if (reply->extended)
         return true;
-    if (!reply->budget || !transfer_reserve(&reply->session->transfers, reply->budget)) {
+    if (!reply->reserved &&
+        (!reply->budget || !transfer_reserve(&reply->session->transfers, reply->budget))) {
         reply->too_large = true;
         return false;
     }
@@ -59,12 +60,13 @@ static void open_window(struct reply *reply, const struct wire_header *request)
 }
 
 enum kv_status reply_start(struct reply *reply, struct session *session,
-                           struct transfer_budget *budget, const struct wire_header *request,
-                           uint8_t *buffer, size_t buffer_bytes, uint8_t *scratch,
-                           size_t scratch_bytes)
+                           struct transfer_budget *budget, bool reserved,
+                           const struct wire_header *request, uint8_t *buffer, size_t buffer_bytes,
+                           uint8_t *scratch, size_t scratch_bytes)
 {
     *reply = (struct reply){.session = session,
                             .budget = budget,
+                            .reserved = reserved,
                             .cursor = write_cursor(buffer, session->reply_bytes),
                             .buffer_bytes = buffer_bytes,
                             .results_to_come = request->count,

@@ -22,8 +22,9 @@ struct reply {
     struct transfer_budget *budget;
     struct write_cursor cursor; /* its end is the limit for now */
     size_t buffer_bytes;        /* the limit once it is extended */
-    bool extended;              /* may be larger than a message: a transfer is reserved */
-    bool too_large;             /* it wanted to be, and could not */
+    bool reserved;  /* it may be extended without asking: a transfer is reserved for it */
+    bool extended;  /* may be larger than a message: a transfer is reserved */
+    bool too_large; /* it wanted to be, and could not */
     uint16_t results;
     uint16_t results_to_come;
 
@@ -44,12 +45,13 @@ struct reply_place {
     size_t capacity;
 };
 
-/* buffer and scratch stay the caller's. budget NULL: it must not become larger than a message.
+/* buffer and scratch stay the caller's. budget NULL: it must not become larger than a message, unless
+ * `reserved`: the caller has reserved a transfer, and sees to it.
  * KV_OVERLOADED: see above. */
 enum kv_status reply_start(struct reply *reply, struct session *session,
-                           struct transfer_budget *budget, const struct wire_header *request,
-                           uint8_t *buffer, size_t buffer_bytes, uint8_t *scratch,
-                           size_t scratch_bytes);
+                           struct transfer_budget *budget, bool reserved,
+                           const struct wire_header *request, uint8_t *buffer, size_t buffer_bytes,
+                           uint8_t *scratch, size_t scratch_bytes);
 
 /* The place for a value of unknown size (needed 0) or of that size. The value is written there, and
  * then one of the two below called, before anything else. PLACE_NONE: it fits nowhere. */

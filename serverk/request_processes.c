@@ -16,6 +16,7 @@
 #include "common/log.h"
 #include "common/mapguard.h"
 #include "serverk/allowance.h"
+#include "serverk/deliver.h"
 #include "serverk/execute.h"
 #include "serverk/worker.h"
 #include "wire/queue.h"
@@ -26,14 +27,19 @@
 /* A line in the log about children that died, at most every so many milliseconds. */
 #define DIED_LINE_MS 1000u
 
+/* After a reply of more than so much the memory goes back to the kernel. */
+#define KEEP_BYTES (256u << 10)
+
 /* How a child ends. */
-enum { CHILD_ANSWERED = 0, CHILD_LEFT_IT = 1, CHILD_FOUND_QUEUE_FULL = 2 };
+enum { CHILD_ANSWERED = 0, CHILD_LEFT_IT = 1, CHILD_FOUND_QUEUE_FULL = 2, CHILD_MADE_REPLY = 3 };
 
 /* One request that is alive. */
 struct request_place {
     struct session *session; /* held */
     uint8_t *message;        /* of lanes_message_bytes; swapped with that of who received it */
     size_t message_bytes;
+    uint8_t *reply; /* of a batch; shared with the child; NULL: no memory */
+    bool reserved;  /* a transfer is, for such a reply */
     pid_t pid;
     int pidfd;
     uint64_t received_ns;
@@ -45,13 +51,19 @@ struct request_processes {
     struct worker reaper; /* of the reaper thread; its buffers also serve the children, as copies */
     struct service in_child;             /* the service without what a child must not touch */
     struct worker_statistics child_zero; /* what a child counts in, its own copy of zeros */
-    _Atomic bool *answered;              /* by place, shared with the children */
+    struct child_word *words;            /* by place, shared with the children */
     int epoll;                           /* the children's pidfds and the stop event */
     int stop_event;
     pthread_t thread;
     bool started;
     uint64_t died_line_ms; /* the reaper's */
     struct request_place places[];
+};
+
+/* What a child leaves word of. */
+struct child_word {
+    _Atomic bool answered;
+    _Atomic size_t made_bytes; /* CHILD_MADE_REPLY: of place->reply */
 };
 
 /* A request that only reads, as it lies in a message. */
@@ -103,6 +115,9 @@ static _Noreturn void serve_in_child(struct request_processes *all, unsigned num
     worker.statistics = &all->child_zero;
     worker.received_ns = place->received_ns;
     worker.message_ms = ALLOWANCE_CHILD_MS;
+    if (place->reserved)
+        worker.reply = place->reply;
+    worker.reply_reserved = place->reserved;
     struct reply reply;
     const char *sentence;
     uint32_t faults = mapguard_count(); /* what is lost, the daemon is to find out itself */
@@ -112,9 +127,16 @@ static _Noreturn void serve_in_child(struct request_processes *all, unsigned num
         _exit(CHILD_LEFT_IT);
     struct kv_slice message = reply_finish(&reply);
     uint64_t worked_ns = clock_monotonic_ns();
+    /* A reply for which a transfer is reserved is sent by the reaper, also if it needs none: else the
+     * client's next request could come before the reservation is given back. */
+    if (place->reserved) {
+        atomic_store(&all->words[number].made_bytes, message.size);
+        count_request(all, number, worker.statistics, place, worked_ns, 0);
+        _exit(CHILD_MADE_REPLY);
+    }
     if (wire_send(place->session->reply_queue, message.data, message.size, 0, 0) != 0)
         _exit(CHILD_FOUND_QUEUE_FULL);
-    atomic_store(&all->answered[number], true);
+    atomic_store(&all->words[number].answered, true);
     count_request(all, number, worker.statistics, place, worked_ns, message.size);
     _exit(CHILD_ANSWERED);
 }
@@ -133,10 +155,32 @@ static void tell_died(struct request_processes *all, const siginfo_t *info)
              (long)info->si_pid, info->si_status);
 }
 
+static void cancel_reservation(struct request_processes *all, struct request_place *place)
+{
+    if (place->reserved)
+        transfer_cancel(&place->session->transfers, all->service->budget);
+    place->reserved = false;
+}
+
+/* Sends the reply that the child has made, or keeps it and sends its first piece. */
+static void deliver_made(struct request_processes *all, unsigned number, struct worker *worker)
+{
+    const struct service *service = all->service;
+    struct request_place *place = &all->places[number];
+    size_t size = atomic_load(&all->words[number].made_bytes);
+    size_t sent = deliver_reply(service->sessions, service->budget, place->session,
+                                kv_slice(place->reply, size), true);
+    statistics_add(&worker->statistics->bytes_out, sent);
+    place->reserved = false;
+    if (size > KEEP_BYTES)
+        madvise(place->reply, worker->buffer_bytes, MADV_REMOVE);
+}
+
 /* Executes the request of the place in this thread. */
 static void take_back(struct request_processes *all, struct request_place *place,
                       struct worker *worker)
 {
+    cancel_reservation(all, place);
     vacancies_count_taken_back(all->vacancies);
     uint8_t *buffer = worker->receiver.buffer;
     session_hold(place->session); /* it may have ended meanwhile */
@@ -148,6 +192,7 @@ static void take_back(struct request_processes *all, struct request_place *place
 
 static void leave(struct request_processes *all, unsigned number)
 {
+    cancel_reservation(all, &all->places[number]);
     session_release(all->service->sessions, all->places[number].session);
     vacancies_give(all->vacancies, number);
 }
@@ -167,10 +212,12 @@ static void reap(struct request_processes *all, unsigned number, struct worker *
         close(place->pidfd);
     }
     bool exited = result == 0 && info.si_code == CLD_EXITED;
-    bool answered = atomic_load(&all->answered[number]);
+    bool answered = atomic_load(&all->words[number].answered);
     if (!exited && !answered)
         tell_died(all, &info);
-    if (exited && info.si_status == CHILD_FOUND_QUEUE_FULL)
+    if (exited && info.si_status == CHILD_MADE_REPLY)
+        deliver_made(all, number, worker);
+    else if (exited && info.si_status == CHILD_FOUND_QUEUE_FULL)
         session_end(all->service->sessions, place->session, SESSION_FAULT);
     else if (!answered)
         take_back(all, place, worker);
@@ -264,7 +311,9 @@ static uint64_t serve_message(void *context, struct worker *front, size_t messag
     place->message_bytes = message_bytes;
     place->session = session;
     place->received_ns = received_ns;
-    atomic_store(&all->answered[number], false);
+    atomic_store(&all->words[number].answered, false);
+    place->reserved = request.header.count > 1 && place->reply &&
+                      transfer_reserve(&session->transfers, all->service->budget);
     place->pid = start_child(all, number, &request);
     if (place->pid < 0) {
         take_back(all, place, front);
@@ -298,13 +347,23 @@ static void free_processes(void *context)
         close(all->epoll);
     if (all->stop_event >= 0)
         close(all->stop_event);
-    for (unsigned i = 0; i < count; i++)
+    for (unsigned i = 0; i < count; i++) {
         free(all->places[i].message);
-    if (all->answered)
-        munmap(all->answered, count * sizeof *all->answered);
+        if (all->places[i].reply)
+            munmap(all->places[i].reply, all->service->budget->message_max_bytes);
+    }
+    if (all->words)
+        munmap(all->words, count * sizeof *all->words);
     free(all->reaper.receiver.buffer);
     worker_free(&all->reaper);
     free(all);
+}
+
+static void *map_shared(size_t bytes)
+{
+    void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return shared == MAP_FAILED ? NULL : shared;
 }
 
 static bool allocate(struct request_processes *all, unsigned count)
@@ -313,13 +372,12 @@ static bool allocate(struct request_processes *all, unsigned count)
     size_t message_bytes = lanes_message_bytes(service->lanes);
     for (unsigned i = 0; i < count; i++) {
         all->places[i].pidfd = -1;
+        all->places[i].reply = map_shared(service->budget->message_max_bytes);
         if (!(all->places[i].message = wire_queue_buffer(message_bytes)))
             return false;
     }
-    void *shared = mmap(NULL, count * sizeof *all->answered, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    all->answered = shared == MAP_FAILED ? NULL : shared;
-    return all->answered && worker_init(&all->reaper, service, &service->statistics[1]) &&
+    all->words = map_shared(count * sizeof *all->words);
+    return all->words && worker_init(&all->reaper, service, &service->statistics[1]) &&
            worker_init_buffer(&all->reaper);
 }
 

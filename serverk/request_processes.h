@@ -15,8 +15,10 @@
  * The child takes no lock that a thread of the daemon may have held at the fork: it allocates nothing,
  * leaves sessions alone, builds the reply in memory that was there, sends it with one mq_send and ends
  * with _exit. What it counts, it adds to shared memory. The receiving thread holds the session for it.
- * What the child can not do it leaves to the daemon (a reply that fits neither a message nor the
- * client's segment, and so must be stored): it ends with a status that says so. A reaper thread waits
+ * The reply of a batch, which may be larger than a message, it leaves in memory that it shares with the
+ * daemon, which has reserved a transfer for it: the reaper sends it. What the child can
+ * not do it leaves to the daemon (a single large value, or a batch where none could be reserved): it
+ * ends with a status that says so. A reaper thread waits
  * for the children by pidfd; a request that a child left, or that died with it, the reaper executes
  * itself. Reads change nothing, so doing one again is safe; if the child died between sending the
  * reply and saying so, a second reply goes out, which clients ignore (its request id is done with).

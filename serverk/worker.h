@@ -28,6 +28,7 @@ struct worker {
 
     struct nice nice; /* of its thread */
 
+    bool reply_reserved; /* a transfer is reserved for the reply (reply_start) */
     uint32_t message_ms; /* that one message may take: ALLOWANCE_MS */
 
     uint64_t received_ns;      /* when the message being executed was */
