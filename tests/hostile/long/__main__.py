@@ -66,11 +66,23 @@ class Place:
         return kept
 
 
-def progress(stage, until, start):
-    if sys.stderr.isatty():
-        left = max(0, until - time.monotonic())
-        print(f"\r{stage.summary()}; {left:.0f} of {until - start:.0f} s left ",
-              end="", file=sys.stderr, flush=True)
+class Progress:
+    """On a terminal all the time, in a log once a minute."""
+
+    def __init__(self, start, seconds, count):
+        self.start, self.seconds, self.count, self.told = start, seconds, count, start
+
+    def show(self, stage):
+        now = time.monotonic()
+        spent = now - self.start
+        left = spent / stage.done * (self.count - stage.done) if self.count and stage.done else (
+            self.seconds - spent)
+        line = f"{stage.summary()}; {max(0, left):.0f} s left"
+        if sys.stderr.isatty():
+            print(f"\r{line} ", end="", file=sys.stderr, flush=True)
+        elif now - self.told >= 60:
+            self.told = now
+            print(line, flush=True)
 
 
 def run_stage(stage, seconds, count, first_seed):
@@ -78,13 +90,14 @@ def run_stage(stage, seconds, count, first_seed):
     findings = []
     start = time.monotonic()
     until, seed = start + seconds, first_seed
+    shown = Progress(start, seconds, count)
     while (stage.done < count if count else time.monotonic() < until) and len(findings) < MOST_FINDINGS:
         wrong = stage.round(seed)
         if wrong:
             findings.append(wrong)
             print(f"\nFINDING {wrong}", flush=True)
         seed += 1
-        progress(stage, until, start)
+        shown.show(stage)
     print(f"{stage.summary()}; {time.monotonic() - start:.0f} s, seeds {first_seed} to {seed - 1}",
           flush=True)
     return findings
