@@ -5,7 +5,6 @@ import json
 import os
 import random
 import re
-import shutil
 import subprocess
 
 from process import Daemon, run
@@ -162,7 +161,12 @@ class Stores:
 def copy_store(source, target):
     for path in source.iterdir():
         if path.is_file():
-            subprocess.run(["cp", "--sparse=always", str(path), str(target / path.name)], check=True)
+            copy_file(path, target / path.name)
+
+
+def copy_file(source, target):
+    """Holes stay holes: some files are of a TiB."""
+    subprocess.run(["cp", "--sparse=always", str(source), str(target)], check=True)
 
 
 def invented(output):
@@ -296,7 +300,7 @@ def swap(rng, path, files, _base):
 def replace(rng, path, _files, base):
     """By a file of another store, or of another kind."""
     others = sorted(base.glob("data.*"))
-    subprocess.run(["cp", "--sparse=always", str(rng.choice(others)), str(path)], check=True)
+    copy_file(rng.choice(others), path)
 
 
 def remove(_rng, path, _files, _base):
@@ -306,7 +310,8 @@ def remove(_rng, path, _files, _base):
 def add_unfinished(rng, path, _files, _base):
     """What a compaction or a checkpoint leaves that was cut off."""
     name = rng.choice(("data.0000.new", "data.0000.index.tmp", "data.0001.new", "data.0009", "data.9999"))
-    shutil.copyfile(path, path.with_name(name))
+    if name != path.name:
+        copy_file(path, path.with_name(name))
 
 
 KINDS = (
