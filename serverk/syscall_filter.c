@@ -132,6 +132,19 @@ static const int free_calls[] = {
     ((scmp_datum_t)(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
                     CLONE_NEWPID | CLONE_NEWNET))
 
+/* The argument of that number has these bits of `mask`. */
+static struct scmp_arg_cmp is_masked(unsigned argument, scmp_datum_t mask, scmp_datum_t value)
+{
+    return (struct scmp_arg_cmp){
+        .arg = argument, .op = SCMP_CMP_MASKED_EQ, .datum_a = mask, .datum_b = value};
+}
+
+/* It is `value`: an int, of whose register the kernel looks at the lower half only. */
+static struct scmp_arg_cmp is(unsigned argument, scmp_datum_t value)
+{
+    return is_masked(argument, UINT32_MAX, value);
+}
+
 static bool allow(scmp_filter_ctx filter, int call, struct scmp_arg_cmp argument)
 {
     return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, 1, &argument) == 0;
@@ -148,7 +161,7 @@ static bool allow_free_calls(scmp_filter_ctx filter)
 /* No memory that is code. */
 static bool allow_memory(scmp_filter_ctx filter)
 {
-    const struct scmp_arg_cmp no_code = SCMP_A2_64(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0);
+    const struct scmp_arg_cmp no_code = is_masked(2, PROT_EXEC, 0);
     return allow(filter, SCMP_SYS(mmap), no_code) && allow(filter, SCMP_SYS(mprotect), no_code);
 }
 
@@ -156,11 +169,10 @@ static bool allow_memory(scmp_filter_ctx filter)
 static bool allow_threads(scmp_filter_ctx filter, bool forks)
 {
     scmp_datum_t kind = forks ? 0 : CLONE_THREAD;
-    return allow(filter, SCMP_SYS(clone),
-                 SCMP_A0_64(SCMP_CMP_MASKED_EQ, NEW_NAMESPACES | kind, kind)) &&
-           allow(filter, SCMP_SYS(prctl), SCMP_A0_64(SCMP_CMP_EQ, PR_SET_NAME)) &&
-           allow(filter, SCMP_SYS(prctl), SCMP_A0_64(SCMP_CMP_EQ, PR_SET_TIMERSLACK)) &&
-           (!forks || allow(filter, SCMP_SYS(prctl), SCMP_A0_64(SCMP_CMP_EQ, PR_SET_PDEATHSIG))) &&
+    return allow(filter, SCMP_SYS(clone), is_masked(0, NEW_NAMESPACES | kind, kind)) &&
+           allow(filter, SCMP_SYS(prctl), is(0, PR_SET_NAME)) &&
+           allow(filter, SCMP_SYS(prctl), is(0, PR_SET_TIMERSLACK)) &&
+           (!forks || allow(filter, SCMP_SYS(prctl), is(0, PR_SET_PDEATHSIG))) &&
            seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0, NULL) == 0;
 }
 
@@ -168,10 +180,10 @@ static bool allow_threads(scmp_filter_ctx filter, bool forks)
 static bool allow_itself(scmp_filter_ctx filter, bool nice)
 {
     scmp_datum_t self = (scmp_datum_t)getpid();
-    return allow(filter, SCMP_SYS(kill), SCMP_A0_64(SCMP_CMP_EQ, self)) &&
-           allow(filter, SCMP_SYS(tgkill), SCMP_A0_64(SCMP_CMP_EQ, self)) &&
-           allow(filter, SCMP_SYS(prlimit64), SCMP_A0_64(SCMP_CMP_EQ, 0)) &&
-           allow(filter, SCMP_SYS(ioctl), SCMP_A1_64(SCMP_CMP_EQ, TCGETS)) &&
+    return allow(filter, SCMP_SYS(kill), is(0, self)) &&
+           allow(filter, SCMP_SYS(tgkill), is(0, self)) &&
+           allow(filter, SCMP_SYS(prlimit64), is(0, 0)) &&
+           allow(filter, SCMP_SYS(ioctl), is(1, TCGETS)) &&
            (!nice ||
             seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, SCMP_SYS(setpriority), 0, NULL) == 0);
 }
