@@ -180,6 +180,20 @@ static enum kv_status read_existing_file(struct logfile *log, enum kvstore_io io
     return status;
 }
 
+const char *logfile_other_kind(int error_number)
+{
+    switch (error_number) {
+    case ELOOP:
+        return "a symbolic link";
+    case EISDIR:
+        return "a directory";
+    case ENXIO:
+        return "a FIFO, a socket or a device";
+    default:
+        return NULL;
+    }
+}
+
 enum kv_status logfile_open(struct logfile *log, enum kvstore_io io, int dir_fd, const char *name,
                             bool writable, struct kv_error *error)
 {
@@ -187,6 +201,9 @@ enum kv_status logfile_open(struct logfile *log, enum kvstore_io io, int dir_fd,
     log->fd = fileio->open_at(dir_fd, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW, 0);
     if (log->fd < 0 && errno == ENOENT)
         return kv_error_set(error, KV_NOT_FOUND, "%s: no such file", name);
+    if (log->fd < 0 && logfile_other_kind(errno))
+        return kv_error_set(error, KV_CORRUPT, "%s: not a regular file, but %s", name,
+                            logfile_other_kind(errno));
     if (log->fd < 0)
         return kv_error_set_errno(error, "%s: can not open the file", name);
     enum kv_status status = read_existing_file(log, io, name, error);

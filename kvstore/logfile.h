@@ -64,6 +64,10 @@ enum kv_status logfile_create(struct logfile *log, enum kvstore_io io, int dir_f
 enum kv_status logfile_open(struct logfile *log, enum kvstore_io io, int dir_fd, const char *name,
                             bool writable, struct kv_error *error);
 
+/* What the name of a data file stands for, if the open failed with that errno because it is no regular
+ * file; else NULL. */
+const char *logfile_other_kind(int error_number);
+
 /* Unmaps and closes, without a sync. */
 void logfile_close(struct logfile *log);
 

@@ -173,6 +173,9 @@ enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
     source->fd = fileio->open_at(dir_fd, source->name.text, O_RDONLY | O_NOFOLLOW, 0);
     if (source->fd < 0 && errno == ENOENT)
         return kv_error_set(error, KV_NOT_FOUND, "%s: no such file", source->name.text);
+    if (source->fd < 0 && logfile_other_kind(errno))
+        return kv_error_set(error, KV_IO, "%s: not a regular file, but %s", source->name.text,
+                            logfile_other_kind(errno));
     if (source->fd < 0)
         return kv_error_set_errno(error, "%s: can not open the file", source->name.text);
     enum kv_status status = map_file(source, error);

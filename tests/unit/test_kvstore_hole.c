@@ -235,6 +235,36 @@ START_TEST(a_log_of_32_gib_that_is_a_hole_opens_at_once)
 }
 END_TEST
 
+/* What is there in the place of data.0000: told by what it is, without waiting for anybody. */
+START_TEST(what_is_no_regular_file_is_refused_by_its_kind)
+{
+    static const char *const kinds[] = {"a symbolic link", "not a regular file", "a directory",
+                                        "a symbolic link"};
+    char path[2 * STORE_DIR_BYTES], output[4096];
+    must_put_numbers(store, 0, BEFORE);
+    snprintf(path, sizeof path, "%s/data.0000", copy_dir);
+    ck_assert_int_eq(_i == 0   ? symlink("data.0001", path)
+                     : _i == 1 ? mkfifo(path, 0600)
+                     : _i == 2 ? mkdir(path, 0700)
+                               : symlink("/dev/zero", path),
+                     0);
+    for (int read_only = 0; read_only < 2; read_only++) {
+        struct kvstore_options options = {.read_only = read_only == 1};
+        struct kvstore *none;
+        struct kv_error error = {0};
+        ck_assert_int_eq(kvstore_open(copy_dir, &options, &none, &error), KV_CORRUPT);
+        ck_assert_msg(strstr(error.text, "data.0000") && (strstr(error.text, kinds[_i]) ||
+                                                          strstr(error.text, "not a regular file")),
+                      "%s", error.text);
+    }
+    if (have_kvcheck()) {
+        ck_assert_int_eq(run_kvcheck(copy_dir, NULL, NULL, output, sizeof output), 4);
+        ck_assert_msg(strstr(output, "not a regular file"), "%s", output);
+    }
+    ck_assert_int_eq(remove(path), 0);
+}
+END_TEST
+
 Suite *suite_kvstore_hole(void)
 {
     Suite *suite = suite_create("kvstore hole");
@@ -250,6 +280,7 @@ Suite *suite_kvstore_hole(void)
     one_file_case_add(holes);
     tcase_set_timeout(holes, 15);
     tcase_add_loop_test(holes, a_log_of_32_gib_that_is_a_hole_opens_at_once, 0, 4);
+    tcase_add_loop_test(holes, what_is_no_regular_file_is_refused_by_its_kind, 0, 4);
     suite_add_tcase(suite, holes);
     return suite;
 }
