@@ -190,3 +190,62 @@ void disk_file_restore(const struct disk_file *file, int dir_fd, const char *nam
             name);
     close(fd);
 }
+
+#define MAX_FATES 12u /* of pages, each there or not */
+
+/* The file as it is with the first `sizes` of the new lengths on disk. */
+static struct disk_file with_sizes(const struct disk_file *file, size_t sizes)
+{
+    struct disk_file copy = *file;
+    copy.disk = malloc(file->disk_size + 1);
+    require(copy.disk != NULL, "malloc");
+    memcpy(copy.disk, file->disk, file->disk_size);
+    commit_sizes(&copy, sizes);
+    return copy;
+}
+
+/* Brings those pages to the disk whose fate is a bit that is set; returns how many there are that
+ * could be. */
+static size_t choose_pages(struct disk_file *file, uint64_t fates)
+{
+    size_t size = writable_size(file), pages = 0;
+    uint8_t *content = read_content(file, size);
+    for (size_t at = 0; at < size; at += PAGE_BYTES) {
+        size_t page_size = size - at < PAGE_BYTES ? size - at : PAGE_BYTES;
+        if (memcmp(file->disk + at, content + at, page_size) == 0)
+            continue;
+        if (fates >> (pages++ % MAX_FATES) & 1)
+            memcpy(file->disk + at, content + at, page_size);
+    }
+    free(content);
+    return pages;
+}
+
+static uint64_t states_with_sizes(const struct disk_file *file, size_t sizes)
+{
+    struct disk_file copy = with_sizes(file, sizes);
+    size_t pages = choose_pages(&copy, 0);
+    free(copy.disk);
+    return UINT64_C(1) << (pages < MAX_FATES ? pages : MAX_FATES);
+}
+
+uint64_t disk_file_states(const struct disk_file *file)
+{
+    uint64_t states = 0;
+    for (size_t sizes = 0; sizes <= file->pending_count; sizes++)
+        states += states_with_sizes(file, sizes);
+    return states;
+}
+
+void disk_file_restore_state(const struct disk_file *file, uint64_t state, int dir_fd,
+                             const char *name)
+{
+    size_t sizes = 0;
+    for (uint64_t states; sizes < file->pending_count; sizes++, state -= states)
+        if (state < (states = states_with_sizes(file, sizes)))
+            break;
+    struct disk_file copy = with_sizes(file, sizes);
+    choose_pages(&copy, state);
+    disk_file_restore(&copy, dir_fd, name);
+    free(copy.disk);
+}

@@ -35,6 +35,15 @@ void disk_file_write_back(struct disk_file *file, struct random_state *random);
 /* Makes the file in another directory as it is on disk. */
 void disk_file_restore(const struct disk_file *file, int dir_fd, const char *name);
 
+/* All that the disk may be found to have of the file, without torn sectors, as numbers below this: any
+ * number of the new lengths, in their order, with any of the pages. Where there are more than 12 pages,
+ * some share their fate. */
+uint64_t disk_file_states(const struct disk_file *file);
+
+/* As disk_file_restore, in that state. */
+void disk_file_restore_state(const struct disk_file *file, uint64_t state, int dir_fd,
+                             const char *name);
+
 /* How much of something the disk gets to: any number up to `most`, but often none or all. */
 size_t disk_some_of(struct random_state *random, size_t most);
 

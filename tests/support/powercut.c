@@ -370,3 +370,68 @@ void powercut_restore(const char *dir_out, struct random_state *random)
     }
     close(dir_fd);
 }
+
+/* Every state -------------------------------------------------------------------------------------- */
+
+#define MAX_STATES (UINT64_C(1) << 62)
+
+/* The directory on disk, put aside while it is as some of the pending names make it. */
+static struct entry kept_entries[MAX_FILES];
+static size_t kept_entry_count;
+
+static void look_at_names(size_t count)
+{
+    memcpy(kept_entries, entries, entry_count * sizeof entries[0]);
+    kept_entry_count = entry_count;
+    for (size_t i = 0; i < count; i++)
+        commit_name(&pending_names[i]);
+}
+
+static void look_no_more(void)
+{
+    memcpy(entries, kept_entries, kept_entry_count * sizeof entries[0]);
+    entry_count = kept_entry_count;
+}
+
+static uint64_t product(uint64_t a, uint64_t b)
+{
+    return b != 0 && a > MAX_STATES / b ? MAX_STATES : a * b;
+}
+
+/* Of the files that have names once so many of the pending names are there. */
+static uint64_t states_with_names(size_t count)
+{
+    uint64_t states = 1;
+    look_at_names(count);
+    for (size_t i = 0; i < entry_count; i++)
+        states = product(states, disk_file_states(entries[i].file));
+    look_no_more();
+    return states;
+}
+
+uint64_t powercut_states(void)
+{
+    uint64_t states = 0;
+    for (size_t names = 0; names <= pending_name_count; names++)
+        states = states_with_names(names) > MAX_STATES - states ? MAX_STATES
+                                                                : states + states_with_names(names);
+    return states;
+}
+
+void powercut_restore_state(const char *dir_out, uint64_t state)
+{
+    int dir_fd = open(dir_out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    require(dir_fd >= 0, dir_out);
+    size_t names = 0;
+    for (uint64_t states; names < pending_name_count; names++, state -= states)
+        if (state < (states = states_with_names(names)))
+            break;
+    look_at_names(names);
+    for (size_t i = 0; i < entry_count; i++) {
+        uint64_t states = disk_file_states(entries[i].file);
+        disk_file_restore_state(entries[i].file, state % states, dir_fd, entries[i].name.text);
+        state /= states;
+    }
+    look_no_more();
+    close(dir_fd);
+}

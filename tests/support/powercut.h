@@ -44,4 +44,10 @@ void powercut_go_on(void);
 /* In between: writes to the empty directory dir_out what is found when the power is back. */
 void powercut_restore(const char *dir_out, struct random_state *random);
 
+/* The same in every way there is: what may be found, without torn sectors, is a number below
+ * powercut_states(), which can be very large: which of the new names are there, in their order, and of
+ * each file which of its new lengths, in theirs, and which pages. What is restored stays as it was. */
+uint64_t powercut_states(void);
+void powercut_restore_state(const char *dir_out, uint64_t state);
+
 #endif

@@ -120,7 +120,7 @@ __attribute__((format(printf, 1, 2))) static const char *verdict(const char *for
     return text;
 }
 
-const char *journal_judge_present(unsigned key, uint64_t token, uint64_t version)
+static const char *judge_present(unsigned key, uint64_t token, uint64_t version)
 {
     const struct attempt *found = NULL;
     for (size_t i = 0; i < cut_count && !found; i++)
@@ -140,7 +140,7 @@ const char *journal_judge_present(unsigned key, uint64_t token, uint64_t version
     return NULL;
 }
 
-const char *journal_judge_absent(unsigned key)
+static const char *judge_absent(unsigned key)
 {
     const struct attempt *demanded = newest_demanded(key);
     if (!demanded || demanded->kind != WRITE_PUT)
@@ -151,6 +151,22 @@ const char *journal_judge_absent(unsigned key)
             return NULL;
     return verdict("absent, but value %#" PRIx64 " (version %" PRIu64 ") was acknowledged",
                    demanded->token, demanded->version);
+}
+
+const char *journal_judge_present(unsigned key, uint64_t token, uint64_t version)
+{
+    pthread_mutex_lock(&mutex);
+    const char *wrong = judge_present(key, token, version);
+    pthread_mutex_unlock(&mutex);
+    return wrong;
+}
+
+const char *journal_judge_absent(unsigned key)
+{
+    pthread_mutex_lock(&mutex);
+    const char *wrong = judge_absent(key);
+    pthread_mutex_unlock(&mutex);
+    return wrong;
 }
 
 uint64_t journal_last_version(unsigned key)

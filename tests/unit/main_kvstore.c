@@ -35,6 +35,7 @@ int main(void)
         suite_kvstore_open,
         suite_kvstore_checkpoint,
         suite_kvstore_powercut,
+        suite_kvstore_powercut_orders,
         suite_kvstore_prefetch,
         suite_kvstore_optimistic,
         suite_kvstore_pread,

@@ -48,6 +48,7 @@ Suite *suite_kvstore_lock(void);
 Suite *suite_kvstore_open(void);
 Suite *suite_kvstore_optimistic(void);
 Suite *suite_kvstore_powercut(void);
+Suite *suite_kvstore_powercut_orders(void);
 Suite *suite_kvstore_pread(void);
 Suite *suite_kvstore_prefetch(void);
 Suite *suite_kvstore_record(void);
