@@ -10,7 +10,6 @@
 
 #include "clientk/program/diagnosis.h"
 #include "common/parse.h"
-#include "wire/leftovers.h"
 #include "wire/queue.h"
 
 #define FULLEST_SHM_BYTES (16u << 20) /* less room than this is worth a word */
@@ -179,24 +178,12 @@ static const char *conclusion(const struct diagnosis *diagnosis)
     return diagnosis->problem ? "See BAD above." : "All well.";
 }
 
-/* Before anything is counted. */
-static void remove_leftovers(struct diagnosis *diagnosis)
-{
-    unsigned count = wire_leftovers_remove(diagnosis->context->settings.queue);
-    if (count == 0)
-        return;
-    heading(diagnosis, "Leftovers");
-    finding(diagnosis, "ok", "removed what your killed processes left: queues and segments: %u",
-            count);
-}
-
 int doctor_run(struct context *context, const void *options, const struct word *operands,
                size_t count)
 {
     (void)options, (void)operands, (void)count;
     struct diagnosis diagnosis = {.context = context, .stream = context->output.stream};
     wire_limits_read(&diagnosis.limits);
-    remove_leftovers(&diagnosis);
     doctor_check_limits(&diagnosis);
     if (check_server(&diagnosis))
         check_connection(&diagnosis);
