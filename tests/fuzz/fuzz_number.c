@@ -16,7 +16,7 @@
 
 #define UNTOUCHED UINT64_C(0x1234567890abcdef)
 
-typedef unsigned __int128 wide;
+__extension__ typedef unsigned __int128 wide;
 
 /* The number of the digits text[0..size), clipped far above 2^64; false unless all are digits. */
 static bool read_digits(const char *text, size_t size, wide *number)

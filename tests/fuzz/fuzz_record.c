@@ -71,7 +71,8 @@ static void write_file(const char *name, const uint8_t *first, size_t first_byte
 
 static void write_header(uint8_t *page, uint64_t synced_offset)
 {
-    struct file_identity identity = {FILE_FORMAT_VERSION, 1, 0, SEED, SALT};
+    struct file_identity identity = {
+        .format_version = FILE_FORMAT_VERSION, .datafiles = 1, .store_seed = SEED, .salt = SALT};
     struct file_progress progress = {1, synced_offset, 7};
     memset(page, 0, FILE_HEADER_BYTES);
     fileheader_write_identity(page, &identity);

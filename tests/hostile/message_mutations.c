@@ -245,10 +245,12 @@ _Noreturn static void be_hostile(const char *server, uint64_t seed, uint64_t mes
     self = (struct hostile){.server = server, .segment = -1};
     random_seed(&self.random, seed);
     bool live = false;
+    int failed_sends = 0;
     for (uint64_t i = 0; i < messages; i++) {
         if ((!live || i % SESSION_MESSAGES == 0) && !connect_hostile(&self))
             _exit(3);
-        if (!send_mutated(&self) && !send_mutated(&self))
+        failed_sends = send_mutated(&self) ? 0 : failed_sends + 1;
+        if (failed_sends == 3)
             _exit(4);
         if (segments && random_below(&self.random, 50) == 0)
             play_with_segment(&self);

@@ -46,10 +46,11 @@ static void flip_bits(struct random_state *random, uint8_t *bytes, size_t size)
 /* A telling number of 1, 2, 4 or 8 bytes at a place of that alignment, or near the old one. */
 static void set_number(struct random_state *random, uint8_t *bytes, size_t size)
 {
-    size_t width = (size_t)1 << below(random, 4);
+    unsigned shift = (unsigned)below(random, 4);
+    size_t width = (size_t)1 << shift;
     if (size < width)
         return;
-    size_t at = below(random, size / width) * width;
+    size_t at = below(random, size >> shift) << shift;
     uint64_t number = telling[below(random, sizeof telling / sizeof telling[0])];
     uint8_t whole[8] = {0};
     if (random_below(random, 3) == 0) {

@@ -19,11 +19,13 @@ void recording_note(struct recording *recording, const void *bytes, size_t size)
     if (!recording->on || recording->count == RECORDING_MAX_MESSAGES ||
         size > RECORDING_MESSAGE_BYTES)
         return;
-    uint8_t *copy = malloc(size ? size : 1);
-    if (!copy)
+    struct recorded_message *message = &recording->messages[recording->count];
+    message->bytes = malloc(size ? size : 1);
+    if (!message->bytes)
         return;
-    memcpy(copy, bytes, size);
-    recording->messages[recording->count++] = (struct recorded_message){copy, size};
+    memcpy(message->bytes, bytes, size);
+    message->size = size;
+    recording->count++;
 }
 
 static bool visit(void *context, const struct clientk_entry *entry)
