@@ -8,12 +8,12 @@ seed=${DAMAGE_SEED:-1}
 damage_store=$MQKV_BUILD/tests/damage_store
 
 start_server -d 3
-for i in {1..60}; do echo "PUT k$i $(printf '%*s' $((i * i * 4)) '' | tr ' ' x)"; done | client batch -q - >/dev/null
+for key in {1..60}; do echo "PUT k$key $(printf '%*s' $((key * key * 4)) '' | tr ' ' x)"; done | client batch -q - >/dev/null
 stop_server
 base=$MQKV_TEST_DIR/base
 cp -r "$server_dir" "$base"
 start_server
-for i in {1..30}; do echo "DEL k$((2 * i))"; done | client batch -q - >/dev/null
+for key in {1..30}; do echo "DEL k$((2 * key))"; done | client batch -q - >/dev/null
 kill_server
 cp -r "$server_dir" "$base.killed"
 
