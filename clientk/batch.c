@@ -10,6 +10,11 @@
 #define OFFSET_BYTES 4u
 /* The most that a result takes in the reply, without its value. */
 #define RESULT_BYTES (WIRE_RESULT_MAX_FIELD_BYTES + OFFSET_BYTES)
+/* What it takes as a rule: its fixed fields and two more. Where the server may stop, the reply is filled by
+ * that, and the rest kept free once. */
+#define USUAL_RESULT_BYTES (WIRE_RESULT_FIXED_BYTES + 16u)
+/* A message that did not find room for all its values makes the segment grow up to so much. */
+#define REASONABLE_ROOM_BYTES ((uint64_t)8 << 20)
 
 /* What was in the message is lost. */
 static bool reserve(struct batch *batch, size_t bytes)
@@ -37,8 +42,11 @@ bool batch_begin(struct batch *batch, struct connection *connection, uint64_t re
     write_room(&batch->cursor, WIRE_HEADER_BYTES);
     batch->count = 0;
     batch->in_pieces = false;
+    batch->may_stop = connection->welcome.flags & WIRE_WELCOME_SHORT_REPLIES;
+    batch->closed = false;
     batch->reply_left_bytes = connection->reply_geometry.message_bytes - WIRE_HEADER_BYTES;
     batch->room = &connection->room;
+    batch->region_start = region_start;
     batch->region_used = region_start;
     batch->region_end = region_end;
     batch->region_promised = 0;
@@ -53,15 +61,30 @@ static bool region_holds(const struct batch *batch, uint64_t bytes)
 /* The verdict on an operation that the region can not hold. */
 static enum batch_verdict lacks_region(struct batch *batch, uint64_t bytes)
 {
-    if (batch->count > 0)
+    if (batch->count > 0) {
+        uint64_t more = 2 * (batch->region_end - batch->region_start);
+        batch->room->wanted_bytes = more < REASONABLE_ROOM_BYTES ? more : REASONABLE_ROOM_BYTES;
         return BATCH_FULL;
+    }
     batch->needed_bytes = batch->region_promised + room_align(bytes);
+    if (batch->room->wanted_bytes > batch->needed_bytes)
+        batch->needed_bytes = batch->room->wanted_bytes;
     return BATCH_NEEDS_ROOM;
+}
+
+/* Whether an earlier message would have liked a larger region. */
+static bool wants_region(const struct batch *batch)
+{
+    return batch->count == 0 && !batch->room->unavailable &&
+           batch->room->wanted_bytes > batch->region_end - batch->region_start;
 }
 
 static void write_operation(struct batch *batch, const struct wire_operation *operation)
 {
     wire_put_operation(&batch->cursor, operation);
+    bool in_segment = operation->flags & WIRE_VALUE_IN_SEGMENT;
+    batch->value_at = batch->cursor.at - (in_segment ? OFFSET_BYTES : operation->value.size);
+    batch->key_at = batch->value_at - operation->key.size;
     batch->count++;
 }
 
@@ -114,8 +137,11 @@ static enum batch_verdict add_through_room(struct batch *batch,
         return add_inline(batch, operation);
     placed.value.data = NULL;
     enum batch_verdict verdict = add_inline(batch, &placed);
-    if (verdict == BATCH_ADDED)
+    if (verdict == BATCH_ADDED) {
+        batch->value_at = wire_segment_at(batch->room->segment, placed.value_offset,
+                                          operation->value.size);
         batch->region_used += room_align(operation->value.size);
+    }
     return verdict;
 }
 
@@ -131,6 +157,8 @@ static enum batch_verdict promise_room(struct batch *batch, enum wire_opcode opc
         batch->reply_left_bytes -= bytes;
         return BATCH_ADDED;
     }
+    if (wants_region(batch))
+        return lacks_region(batch, bytes);
     if (region_holds(batch, bytes)) {
         batch->region_promised += room_align(bytes);
         return BATCH_ADDED;
@@ -143,10 +171,11 @@ static enum batch_verdict promise_room(struct batch *batch, enum wire_opcode opc
 enum batch_verdict batch_add(struct batch *batch, const struct wire_operation *operation,
                              uint64_t value_bytes)
 {
-    if (batch->in_pieces || batch->count == WIRE_MAX_OPERATIONS ||
+    if (batch->in_pieces || batch->closed || batch->count == WIRE_MAX_OPERATIONS ||
         (batch->count > 0 && batch->reply_left_bytes < RESULT_BYTES))
         return BATCH_FULL;
-    if (operation_gives_value(operation->opcode)) {
+    bool gives_value = operation_gives_value(operation->opcode);
+    if (gives_value) {
         enum batch_verdict verdict = promise_room(batch, operation->opcode, value_bytes);
         if (verdict != BATCH_ADDED)
             return verdict;
@@ -154,8 +183,10 @@ enum batch_verdict batch_add(struct batch *batch, const struct wire_operation *o
     bool through_room = !batch->room->unavailable && belongs_in_room(batch, operation);
     enum batch_verdict verdict =
         through_room ? add_through_room(batch, operation) : add_inline(batch, operation);
-    if (verdict == BATCH_ADDED)
-        batch->reply_left_bytes -= RESULT_BYTES;
+    if (verdict == BATCH_ADDED) {
+        batch->reply_left_bytes -= batch->may_stop ? USUAL_RESULT_BYTES : RESULT_BYTES;
+        batch->closed = gives_value && (!batch->may_stop || value_bytes > 0);
+    }
     return verdict;
 }
 
@@ -167,6 +198,7 @@ size_t batch_finish(struct batch *batch, struct connection *connection, uint64_t
     /* Where no value is expected to need it, the server is spared the look at the segment. */
     uint64_t window_bytes = batch->region_promised > 0 ? batch->region_end - batch->region_used : 0;
     struct wire_header header = {.kind = WIRE_REQUEST,
+                                 .flags = batch->may_stop ? WIRE_REQUEST_MAY_STOP : 0,
                                  .session = connection->session,
                                  .count = (uint16_t)batch->count,
                                  .request_id = *request_id,

@@ -27,12 +27,15 @@ struct batch {
     struct write_cursor cursor;
     uint32_t count;
     bool in_pieces; /* holds one operation that is too big for a message */
+    bool may_stop;  /* the server may answer with fewer results (window.h) */
+    bool closed;    /* it may not, and the last operation may be refused: none may follow it */
     size_t message_limit_bytes;
     size_t reply_left_bytes; /* of what is surely or probably needed in the reply */
     struct room *room;
-    uint64_t region_used, region_end; /* of the segment: this message may use it up to the end */
+    uint64_t region_start, region_used, region_end; /* of the segment: this message may use it up to the end */
     uint64_t region_promised;         /* of it, for the values of reads */
     uint64_t needed_bytes;
+    const uint8_t *key_at, *value_at; /* of the operation added last, in the message or the segment */
 };
 
 /* An empty message for this connection, which may use the segment from region_start to region_end. */

@@ -12,8 +12,7 @@ static enum kv_status missing(const char *what)
 }
 
 /* Executes the operation with *value as the result's value. */
-static enum kv_status execute_into(struct clientk *client,
-                                   const struct clientk_operation *operation,
+static enum kv_status execute_into(struct clientk *client, const struct wire_operation *operation,
                                    struct clientk_value *value, bool *found)
 {
     if (!value)
@@ -28,32 +27,43 @@ static enum kv_status execute_into(struct clientk *client,
 
 enum kv_status clientk_get(struct clientk *client, struct kv_slice key, struct clientk_value *value)
 {
-    struct clientk_operation operation = {.opcode = CLIENTK_GET, .key = key};
+    struct wire_operation operation = {.opcode = WIRE_OP_GET, .key = key};
     return execute_into(client, &operation, value, NULL);
 }
 
 enum kv_status clientk_exists(struct clientk *client, struct kv_slice key,
                               struct clientk_value *value)
 {
-    struct clientk_operation operation = {.opcode = CLIENTK_EXISTS, .key = key};
+    struct wire_operation operation = {.opcode = WIRE_OP_EXISTS, .key = key};
     struct clientk_value unused = {.size = 0};
     return execute_into(client, &operation, value ? value : &unused, NULL);
 }
 
-static void set_put_options(struct clientk_operation *operation,
-                            const struct clientk_put_options *options)
+/* Executes an operation whose result has no value; *result may be what else it tells. */
+static enum kv_status execute(struct clientk *client, const struct wire_operation *operation,
+                              struct clientk_result *result)
 {
-    if (options)
-        operation->put = *options;
+    *result = (struct clientk_result){.status = KV_OK};
+    return client_execute_one(client, operation, result);
+}
+
+/* The arguments are impossible. */
+static enum kv_status refuse(enum kv_status status)
+{
+    struct kv_error *error = last_error_of_thread();
+    error->status = KV_OK;
+    return last_error_explain(error, status);
 }
 
 enum kv_status clientk_put(struct clientk *client, struct kv_slice key, struct kv_slice value,
                            const struct clientk_put_options *options, uint64_t *version)
 {
-    struct clientk_operation operation = {.opcode = CLIENTK_PUT, .key = key, .value = value};
-    set_put_options(&operation, options);
-    struct clientk_result result = {.status = KV_OK};
-    enum kv_status status = client_execute_one(client, &operation, &result);
+    struct wire_operation operation = {.opcode = WIRE_OP_PUT, .key = key, .value = value};
+    struct clientk_result result;
+    enum kv_status status = options ? translate_put(options, &operation) : KV_OK;
+    if (status != KV_OK)
+        return refuse(status);
+    status = execute(client, &operation, &result);
     if (version)
         *version = result.value.version;
     return status;
@@ -61,21 +71,25 @@ enum kv_status clientk_put(struct clientk *client, struct kv_slice key, struct k
 
 enum kv_status clientk_delete(struct clientk *client, struct kv_slice key, uint64_t if_version)
 {
-    struct clientk_operation operation = {
-        .opcode = CLIENTK_DELETE, .key = key, .put = {.if_version = if_version}};
-    struct clientk_result result = {.status = KV_OK};
-    return client_execute_one(client, &operation, &result);
+    struct wire_operation operation = {.opcode = WIRE_OP_DELETE,
+                                       .flags = if_version ? WIRE_HAS_VERSION : 0,
+                                       .version = if_version,
+                                       .key = key};
+    struct clientk_result result;
+    return execute(client, &operation, &result);
 }
 
 enum kv_status clientk_add(struct clientk *client, struct kv_slice key, int64_t delta,
                            const struct clientk_add_options *options, int64_t *sum)
 {
-    struct clientk_operation operation = {.opcode = CLIENTK_ADD,
-                                          .key = key,
-                                          .delta = delta,
-                                          .add = options ? *options : CLIENTK_ADD_DEFAULTS};
-    struct clientk_result result = {.status = KV_OK};
-    enum kv_status status = client_execute_one(client, &operation, &result);
+    static const struct clientk_add_options defaults = {
+        .min = INT64_MIN, .max = INT64_MAX, .create = true};
+    struct wire_operation operation = {.opcode = WIRE_OP_ADD, .key = key};
+    struct clientk_result result;
+    enum kv_status status = translate_add(options ? options : &defaults, delta, &operation);
+    if (status != KV_OK)
+        return refuse(status);
+    status = execute(client, &operation, &result);
     if (sum)
         *sum = result.number;
     return status;
@@ -84,9 +98,9 @@ enum kv_status clientk_add(struct clientk *client, struct kv_slice key, int64_t 
 enum kv_status clientk_append(struct clientk *client, struct kv_slice key, struct kv_slice suffix,
                               uint64_t *value_bytes)
 {
-    struct clientk_operation operation = {.opcode = CLIENTK_APPEND, .key = key, .value = suffix};
-    struct clientk_result result = {.status = KV_OK};
-    enum kv_status status = client_execute_one(client, &operation, &result);
+    struct wire_operation operation = {.opcode = WIRE_OP_APPEND, .key = key, .value = suffix};
+    struct clientk_result result;
+    enum kv_status status = execute(client, &operation, &result);
     if (value_bytes)
         *value_bytes = (uint64_t)result.number;
     return status;
@@ -96,17 +110,19 @@ enum kv_status clientk_exchange(struct clientk *client, struct kv_slice key, str
                                 const struct clientk_put_options *options,
                                 struct clientk_value *old, bool *found)
 {
-    struct clientk_operation operation = {.opcode = CLIENTK_EXCHANGE, .key = key, .value = value};
-    set_put_options(&operation, options);
-    return execute_into(client, &operation, old, found);
+    struct wire_operation operation = {.opcode = WIRE_OP_EXCHANGE, .key = key, .value = value};
+    enum kv_status status = options ? translate_put(options, &operation) : KV_OK;
+    return status == KV_OK ? execute_into(client, &operation, old, found) : refuse(status);
 }
 
 enum kv_status clientk_touch(struct clientk *client, struct kv_slice key, uint64_t expiry_ms)
 {
-    struct clientk_operation operation = {
-        .opcode = CLIENTK_TOUCH, .key = key, .put = {.expiry_ms = expiry_ms}};
-    struct clientk_result result = {.status = KV_OK};
-    return client_execute_one(client, &operation, &result);
+    struct wire_operation operation = {.opcode = WIRE_OP_TOUCH,
+                                       .flags = expiry_ms ? WIRE_HAS_EXPIRY : 0,
+                                       .expiry_ms = expiry_ms,
+                                       .key = key};
+    struct clientk_result result;
+    return execute(client, &operation, &result);
 }
 
 enum kv_status clientk_stats(struct clientk *client, const char *section,
@@ -117,7 +133,7 @@ enum kv_status clientk_stats(struct clientk *client, const char *section,
     struct wire_operation operation = {.opcode = WIRE_OP_STATS,
                                        .key = kv_slice_from_string(section ? section : "")};
     struct clientk_result result = {.value = *json};
-    enum kv_status status = client_execute_special(client, &operation, &result);
+    enum kv_status status = client_execute_one(client, &operation, &result);
     *json = result.value;
     return status;
 }
@@ -127,7 +143,7 @@ static enum kv_status execute_bare(struct clientk *client, enum wire_opcode opco
 {
     struct wire_operation operation = {.opcode = opcode};
     struct clientk_result result = {.status = KV_OK};
-    enum kv_status status = client_execute_special(client, &operation, &result);
+    enum kv_status status = client_execute_one(client, &operation, &result);
     clientk_value_free(&result.value);
     return status;
 }
@@ -154,6 +170,5 @@ enum kv_status clientk_execute(struct clientk *client, const struct clientk_oper
         return status;
     if (count > 0 && (!operations || !results))
         return missing(operations ? "results" : "operations");
-    struct request request = {.operations = operations, .count = count, .results = results};
-    return client_execute(client, &request);
+    return client_execute(client, operations, count, results);
 }

@@ -5,6 +5,7 @@
 #include "clientk/last_error.h"
 #include "clientk/pipeline.h"
 #include "clientk/threads.h"
+#include "clientk/translate.h"
 #include "common/clock.h"
 
 uint64_t client_deadline_ms(const struct clientk *client)
@@ -24,51 +25,107 @@ enum kv_status client_check(const struct clientk *client)
     return KV_OK;
 }
 
-enum kv_status client_execute(struct clientk *client, struct request *request)
+/* Executing --------------------------------------------------------------------------------- */
+
+/* Tasks that a call has on its stack; more are allocated. */
+#define STACK_TASKS 16u
+
+/* The operations of a call that is being executed. */
+struct work {
+    const struct clientk_operation *operations;
+    const struct wire_operation *single; /* not NULL: instead of them */
+    size_t count;
+    struct clientk_result *results;
+    struct task *tasks; /* count of them */
+};
+
+static void add_tasks(const struct work *work, struct call *call)
 {
-    request->error = last_error_of_thread();
-    request->error->status = KV_OK;
-    if (request->count == 0)
-        return KV_OK;
-    struct attachment *attachment = thread_attachment(client);
-    if (!attachment) {
-        request_stop(request, KV_NO_MEMORY, KV_NO_MEMORY);
-        return last_error_explain(request->error, KV_NO_MEMORY);
+    if (work->single) {
+        call_add(call, work->tasks, work->single, work->results);
+        return;
     }
-    request->deadline_ms = client_deadline_ms(client);
-    request->sleeper = thread_number(attachment);
-    for (;;) {
-        enum kv_status status =
-            channel_execute(thread_channel(attachment), request, thread_waiter(attachment));
-        if (status != KV_LIMIT || request->sent || !thread_share_first_channel(attachment))
-            return last_error_explain(request->error, status);
-        request_restart(request);
+    for (size_t i = 0; i < work->count; i++) {
+        struct wire_operation operation;
+        enum kv_status status = translate_operation(&work->operations[i], &operation);
+        if (status == KV_OK)
+            call_add(call, &work->tasks[i], &operation, &work->results[i]);
+        else
+            result_clear(&work->results[i], status);
     }
 }
 
-/* The status of a call of one operation is that of its result. */
-static enum kv_status execute_single(struct clientk *client, struct request *request)
+/* KV_OK, or what stopped it. A thread that the kernel's limits grant no session shares the first one. */
+static enum kv_status execute(struct clientk *client, const struct work *work,
+                              struct kv_error *error)
+{
+    struct call call;
+    error->status = KV_OK;
+    struct attachment *attachment = thread_attachment(client);
+    do {
+        call_init(&call, client_deadline_ms(client), error);
+        add_tasks(work, &call);
+        if (call_finished(&call))
+            return KV_OK;
+        if (!attachment) {
+            call_stop(&call, KV_NO_MEMORY, KV_NO_MEMORY);
+            return KV_NO_MEMORY;
+        }
+        call.sleeper = thread_number(attachment);
+        combiner_execute(thread_combiner(attachment), &call, thread_waiter(attachment));
+    } while (call.status == KV_LIMIT && !call.sent && thread_share_first_combiner(attachment));
+    return call.status;
+}
+
+enum kv_status client_execute_one(struct clientk *client, const struct wire_operation *operation,
+                                  struct clientk_result *result)
 {
     enum kv_status status = client_check(client);
     if (status != KV_OK)
         return status;
-    client_execute(client, request);
-    return last_error_explain(request->error, request->results->status);
+    struct task task;
+    struct work work = {.single = operation, .count = 1, .results = result, .tasks = &task};
+    struct kv_error *error = last_error_of_thread();
+    execute(client, &work, error);
+    return last_error_explain(error, result->status);
 }
 
-enum kv_status client_execute_one(struct clientk *client, const struct clientk_operation *operation,
-                                  struct clientk_result *result)
+/* What was not begun because of what stopped the operations before it. */
+static void stop_rest(struct clientk_result *results, size_t count, enum kv_status status)
 {
-    struct request request = {.operations = operation, .count = 1, .results = result};
-    return execute_single(client, &request);
+    if (status == KV_OUTCOME_UNKNOWN)
+        status = KV_NO_SERVER;
+    else if (status == KV_TIMEOUT)
+        status = KV_DEADLINE;
+    for (size_t i = 0; i < count; i++)
+        result_clear(&results[i], status);
 }
 
-enum kv_status client_execute_special(struct clientk *client,
-                                      const struct wire_operation *operation,
-                                      struct clientk_result *result)
+enum kv_status client_execute(struct clientk *client, const struct clientk_operation *operations,
+                              size_t count, struct clientk_result *results)
 {
-    struct request request = {.special = operation, .count = 1, .results = result};
-    return execute_single(client, &request);
+    struct task on_stack[STACK_TASKS];
+    size_t capacity = count < WIRE_MAX_OPERATIONS ? count : WIRE_MAX_OPERATIONS;
+    struct work work = {.tasks = on_stack};
+    struct kv_error *error = last_error_of_thread();
+    enum kv_status status = KV_OK;
+    if (capacity > STACK_TASKS)
+        work.tasks = malloc(capacity * sizeof *work.tasks);
+    if (!work.tasks) {
+        stop_rest(results, count, KV_NO_MEMORY);
+        return kv_error_set(error, KV_NO_MEMORY, "no memory for a batch");
+    }
+    for (size_t begun = 0; begun < count && status == KV_OK; begun += work.count) {
+        work.operations = operations + begun;
+        work.results = results + begun;
+        work.count = count - begun < capacity ? count - begun : capacity;
+        status = execute(client, &work, error);
+        if (status != KV_OK)
+            stop_rest(work.results + work.count, count - begun - work.count, status);
+    }
+    if (work.tasks != on_stack)
+        free(work.tasks);
+    return last_error_explain(error, status);
 }
 
 /* Open and close ------------------------------------------------------------------------------ */
@@ -76,10 +133,10 @@ enum kv_status client_execute_special(struct clientk *client,
 static void free_client(struct clientk *client, bool say_goodbye)
 {
     threads_detach_all(client);
-    for (unsigned i = 0; i < client->channel_count; i++)
-        channel_free(&client->channels[i], say_goodbye);
+    for (unsigned i = 0; i < client->combiner_count; i++)
+        combiner_free(&client->combiners[i], say_goodbye);
     free(client->slot_owners);
-    free(client->channels);
+    free(client->combiners);
     free(client);
 }
 
@@ -95,15 +152,19 @@ static struct clientk *new_client(const struct settings *settings)
     unsigned count = settings->combine_above > settings->combine_groups ? settings->combine_above
                                                                         : settings->combine_groups;
     client->slot_owners = calloc(settings->combine_above, sizeof *client->slot_owners);
-    client->channels = aligned_alloc(CACHE_LINE_BYTES, count * sizeof *client->channels);
-    if (!client->slot_owners || !client->channels) {
+    client->combiners = aligned_alloc(CACHE_LINE_BYTES, count * sizeof *client->combiners);
+    if (!client->slot_owners || !client->combiners) {
         free_client(client, false);
         return NULL;
     }
-    client->channel_count = count;
+    client->combiner_count = count;
+    bool made = true;
     for (unsigned i = 0; i < count; i++)
-        channel_init(&client->channels[i], &client->settings);
-    return client;
+        made &= combiner_init(&client->combiners[i], &client->settings);
+    if (made)
+        return client;
+    free_client(client, false);
+    return NULL;
 }
 
 static enum kv_status connect_first(struct clientk *client, struct kv_error *error)
@@ -111,7 +172,7 @@ static enum kv_status connect_first(struct clientk *client, struct kv_error *err
     bool fail_fast = client->settings.fail_fast;
     client->settings.fail_fast = fail_fast || client->settings.fail_fast_open;
     enum kv_status status =
-        channel_connect(&client->channels[0], client_deadline_ms(client), error);
+        combiner_connect(&client->combiners[0], client_deadline_ms(client), error);
     client->settings.fail_fast = fail_fast;
     if (status == KV_OK && !client->settings.insists_on_uid) {
         client->settings.server_uid = client->channels[0].connection.server_uid;
@@ -170,8 +231,8 @@ enum kv_status clientk_set_priority(struct clientk *client, unsigned priority)
     if (status != KV_OK)
         return status;
     atomic_store(&client->priority, priority);
-    for (unsigned i = 0; i < client->channel_count; i++)
-        atomic_store(&client->channels[i].connection.priority, priority);
+    for (unsigned i = 0; i < client->combiner_count; i++)
+        atomic_store(&client->combiners[i].window.connection.priority, priority);
     return KV_OK;
 }
 
@@ -180,7 +241,7 @@ void clientk_info(struct clientk *client, struct clientk_info *info)
     *info = (struct clientk_info){.sessions = 0};
     if (client_check(client) != KV_OK)
         return;
-    for (unsigned i = 0; i < client->channel_count; i++)
-        channel_add_info(&client->channels[i], info);
+    for (unsigned i = 0; i < client->combiner_count; i++)
+        combiner_add_info(&client->combiners[i], info);
     pipelines_add_info(client, info);
 }

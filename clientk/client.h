@@ -1,5 +1,5 @@
 /*
- * client: the inside of a handle: its settings, its channels, its threads, its pipelines.
+ * client: the inside of a handle: its settings, its combiners, its threads, its pipelines.
  */
 #ifndef MQKV_CLIENTK_CLIENT_H
 #define MQKV_CLIENTK_CLIENT_H
@@ -7,9 +7,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "clientk/channel.h"
 #include "clientk/clientk.h"
-#include "clientk/request.h"
+#include "clientk/combiner.h"
 #include "clientk/settings.h"
 
 struct attachment;
@@ -18,16 +17,16 @@ struct clientk {
     struct settings settings;  /* constant, once it is connected */
     _Atomic unsigned priority; /* of connections that are yet to be made */
     unsigned fork_generation;  /* constant: of the process that opened it (threads.h) */
-    struct channel *channels;  /* channel_count of them; each synchronises itself */
-    unsigned channel_count;
+    struct combiner *combiners; /* combiner_count of them; each synchronises itself */
+    unsigned combiner_count;
 
-    /* Threads and channels (threads.c); all guarded by handles_lock but for the epoch, which threads
-     * read to see whether their channel may have changed. */
+    /* Threads and combiners (threads.c); all guarded by handles_lock but for the epoch, which threads
+     * read to see whether their combiner may have changed. */
     _Atomic uint32_t layout_epoch;
     bool shared; /* more threads than combine_above: all share the groups */
     unsigned thread_count;
     unsigned next_number;
-    struct attachment **slot_owners; /* of channel i as a thread's own; NULL: nobody */
+    struct attachment **slot_owners; /* of combiner i as a thread's own; NULL: nobody */
     struct attachment *attachments;
 
     /* Pipelines; guarded by handles_lock. */
@@ -41,15 +40,13 @@ enum kv_status client_check(const struct clientk *client);
 /* When a call that begins now must be over, in milliseconds of CLOCK_MONOTONIC. */
 uint64_t client_deadline_ms(const struct clientk *client);
 
-/* Executes the request (its operations, count and results are filled in) in the channel of the
- * calling thread. Returns its status. */
-enum kv_status client_execute(struct clientk *client, struct request *request);
+/* Executes the operations in order through the combiner of the calling thread. Returns KV_OK, or what stopped
+ * it. */
+enum kv_status client_execute(struct clientk *client, const struct clientk_operation *operations,
+                              size_t count, struct clientk_result *results);
 
 /* Executes one operation: its result's status. */
-enum kv_status client_execute_one(struct clientk *client, const struct clientk_operation *operation,
+enum kv_status client_execute_one(struct clientk *client, const struct wire_operation *operation,
                                   struct clientk_result *result);
-enum kv_status client_execute_special(struct clientk *client,
-                                      const struct wire_operation *operation,
-                                      struct clientk_result *result);
 
 #endif

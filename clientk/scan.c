@@ -82,7 +82,9 @@ static enum kv_status scan_pages(struct clientk *client, struct clientk_operatio
     enum kv_status status;
     do {
         operation->scan.limit = page_limit(scan);
-        status = client_execute_one(client, operation, &result);
+        struct wire_operation page;
+        translate_operation(operation, &page); /* it can not fail */
+        status = client_execute_one(client, &page, &result);
         bool cut_short = result_is_cut_short(&result);
         if (status == KV_OK || cut_short)
             status = clientk_read_page(&result.value, visit_counted, scan);

@@ -8,7 +8,7 @@
 
 #define NO_SLOT (-1)
 
-/* A thread waits for the leader of its channel, which waits for the server: another turn for all who
+/* A thread waits for the leader of its combiner, which waits for the server: another turn for all who
  * wait costs more than the one wake-up for all of them. */
 #define FOLLOWER_TURNS_MAX 1u
 
@@ -17,13 +17,13 @@ struct attachment {
     struct clientk *_Atomic client; /* NULL: the handle was closed */
     struct attachment *next_of_thread;
     struct wire_waiter waiter;
-    struct channel *channel; /* as of epoch */
+    struct combiner *combiner; /* as of epoch */
     uint32_t epoch;
     unsigned number; /* in the order of arrival: picks the group; constant */
 
     /* Guarded by the lock. */
     struct attachment *next_of_client, **link_of_client;
-    int slot;    /* the channel that is its own, or NO_SLOT */
+    int slot;    /* the combiner that is its own, or NO_SLOT */
     bool no_own; /* the kernel's limits did not allow for a session of its own */
 };
 
@@ -50,7 +50,7 @@ unsigned threads_fork_generation(void)
     return atomic_load_explicit(&fork_generation, memory_order_relaxed);
 }
 
-/* Layout: which channels threads own, or share; all with the lock held ------------------------ */
+/* Layout: which combiners threads own, or share; all with the lock held ------------------------ */
 
 static void update_layout(struct clientk *client)
 {
@@ -83,25 +83,25 @@ static void leave_slot(struct clientk *client, struct attachment *attachment)
     attachment->slot = NO_SLOT;
 }
 
-/* Decides on the thread's channel. */
-static void choose_channel(struct clientk *client, struct attachment *attachment)
+/* Decides on the thread's combiner. */
+static void choose_combiner(struct clientk *client, struct attachment *attachment)
 {
     unsigned groups = client->settings.combine_groups;
     if (client->shared) {
         /* A session that nobody shares would only use up the user's bytes of message queues. */
         if (attachment->slot >= (int)groups)
-            channel_retire(&client->channels[attachment->slot]);
+            combiner_retire(&client->combiners[attachment->slot]);
         leave_slot(client, attachment);
-        attachment->channel = &client->channels[attachment->number % groups];
+        attachment->combiner = &client->combiners[attachment->number % groups];
     } else {
         if (attachment->slot == NO_SLOT)
             take_slot(client, attachment);
         unsigned slot =
             attachment->slot == NO_SLOT ? attachment->number % groups : (unsigned)attachment->slot;
-        attachment->channel = &client->channels[slot];
+        attachment->combiner = &client->combiners[slot];
     }
     if (attachment->no_own)
-        attachment->channel = &client->channels[0];
+        attachment->combiner = &client->combiners[0];
 }
 
 static void detach(struct clientk *client, struct attachment *attachment)
@@ -184,7 +184,7 @@ static struct attachment *attach(struct clientk *client)
     client->thread_count++;
     update_layout(client);
     attachment->epoch = atomic_load(&client->layout_epoch);
-    choose_channel(client, attachment);
+    choose_combiner(client, attachment);
     handles_unlock();
 
     attachment->next_of_thread = attachments;
@@ -202,28 +202,28 @@ struct attachment *thread_attachment(struct clientk *client)
     return attach(client);
 }
 
-struct channel *thread_channel(struct attachment *attachment)
+struct combiner *thread_combiner(struct attachment *attachment)
 {
     struct clientk *client = atomic_load_explicit(&attachment->client, memory_order_relaxed);
     uint32_t epoch = atomic_load_explicit(&client->layout_epoch, memory_order_relaxed);
     if (attachment->epoch != epoch) {
         handles_lock();
         attachment->epoch = atomic_load(&client->layout_epoch);
-        choose_channel(client, attachment);
+        choose_combiner(client, attachment);
         handles_unlock();
     }
-    return attachment->channel;
+    return attachment->combiner;
 }
 
-bool thread_share_first_channel(struct attachment *attachment)
+bool thread_share_first_combiner(struct attachment *attachment)
 {
     struct clientk *client = atomic_load_explicit(&attachment->client, memory_order_relaxed);
-    if (attachment->channel == &client->channels[0])
+    if (attachment->combiner == &client->combiners[0])
         return false;
     handles_lock();
     leave_slot(client, attachment);
     attachment->no_own = true;
-    attachment->channel = &client->channels[0];
+    attachment->combiner = &client->combiners[0];
     handles_unlock();
     return true;
 }

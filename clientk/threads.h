@@ -1,7 +1,7 @@
 /*
- * threads: which thread uses which channel of a handle. As long as there are at most combine_above
+ * threads: which thread uses which combiner of a handle. As long as there are at most combine_above
  * threads, each has one for itself; when there are more, all of them share combine_groups. They go
- * back to channels of their own when half of combine_above is left, so that a pool of threads that
+ * back to combiners of their own when half of combine_above is left, so that a pool of threads that
  * breathes does not reconnect all the time.
  *
  * A thread is attached to a handle by its first call, and detached when it ends or the handle is
@@ -12,15 +12,15 @@
 
 #include <stdbool.h>
 
-#include "clientk/channel.h"
+#include "clientk/combiner.h"
 #include "wire/wait.h"
 
 struct clientk;
 struct attachment;
 
-/* Guards what belongs to which handle, of all handles: attachments, who owns which channel, pipelines.
- * Taken when a thread or a pipeline comes or goes, never by a call that finds its channel. Held while
- * a channel is closed, and over a fork. */
+/* Guards what belongs to which handle, of all handles: attachments, who owns which combiner, pipelines.
+ * Taken when a thread or a pipeline comes or goes, never by a call that finds its combiner. Held while
+ * a combiner is closed, and over a fork. */
 void handles_lock(void);
 void handles_unlock(void);
 
@@ -33,16 +33,16 @@ unsigned threads_fork_generation(void);
 /* The calling thread's; made at its first call. NULL: no memory. */
 struct attachment *thread_attachment(struct clientk *client);
 
-/* The channel that the thread is to use now. */
-struct channel *thread_channel(struct attachment *attachment);
+/* The combiner that the thread is to use now. */
+struct combiner *thread_combiner(struct attachment *attachment);
 
-/* The thread could not get a session of its own: it uses the first channel from now on. False: it
+/* The thread could not get a session of its own: it uses the first combiner from now on. False: it
  * did that already. */
-bool thread_share_first_channel(struct attachment *attachment);
+bool thread_share_first_combiner(struct attachment *attachment);
 
 struct wire_waiter *thread_waiter(struct attachment *attachment);
 
-/* Its number among the threads that share a channel with it: 0, 1, ... in the order of their first
+/* Its number among the threads that share a combiner with it: 0, 1, ... in the order of their first
  * calls, with gaps where threads have ended. */
 unsigned thread_number(const struct attachment *attachment);
 

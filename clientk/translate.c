@@ -16,8 +16,7 @@ static unsigned durability_flags(enum clientk_durability durability)
     return 0;
 }
 
-static enum kv_status translate_put(const struct clientk_put_options *options,
-                                    struct wire_operation *to)
+enum kv_status translate_put(const struct clientk_put_options *options, struct wire_operation *to)
 {
     if (options->if_absent + options->if_present + (options->if_version != 0) > 1)
         return KV_USAGE;
@@ -44,7 +43,7 @@ static enum kv_status translate_scan(const struct clientk_scan_options *options,
     return KV_OK;
 }
 
-static enum kv_status translate_add(const struct clientk_add_options *options, int64_t delta,
+enum kv_status translate_add(const struct clientk_add_options *options, int64_t delta,
                                     struct wire_operation *to)
 {
     if (options->min > options->max)

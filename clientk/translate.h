@@ -16,6 +16,11 @@
  * opcode, more than one condition). */
 enum kv_status translate_operation(const struct clientk_operation *from, struct wire_operation *to);
 
+/* Puts the options of a PUT or EXCHANGE, or those of an ADD, into the operation: KV_OK or KV_USAGE. */
+enum kv_status translate_put(const struct clientk_put_options *options, struct wire_operation *to);
+enum kv_status translate_add(const struct clientk_add_options *options, int64_t delta,
+                             struct wire_operation *to);
+
 /* KV_OK, or the status that a wire operation gets without being sent: KV_BAD_KEY, KV_VALUE_TOO_BIG. */
 enum kv_status translate_check(const struct wire_operation *operation, uint64_t max_value_bytes);
 

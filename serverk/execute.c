@@ -27,7 +27,8 @@ struct execution {
     struct kv_slice value; /* of the operation, wherever it lies */
     struct wire_result result;
     struct kvstore_written written;
-    bool found; /* EXCHANGE */
+    bool found;   /* EXCHANGE */
+    bool stopped; /* the rest of the request is not executed: its reply is full */
 };
 
 /* Fields ------------------------------------------------------------------------------------------- */
@@ -59,10 +60,15 @@ static void tell_size_only(struct wire_result *result, size_t value_bytes)
     result->value = kv_slice(NULL, value_bytes);
 }
 
-/* Adds the result if it has no value in the reply yet. */
+/* Adds the result if it has no value in the reply yet. Where the client takes a short reply, one without room for
+ * its value ends it: such a result is the only one, or there is none for the operation. */
 static void add_plain(struct execution *execution)
 {
-    reply_add(execution->reply, &execution->result);
+    struct reply *reply = execution->reply;
+    bool lacks_room = execution->result.status == KV_BUFFER_TOO_SMALL;
+    execution->stopped = lacks_room && reply->may_stop;
+    if (!execution->stopped || reply->results == 0)
+        reply_add(reply, &execution->result);
 }
 
 /* Values ------------------------------------------------------------------------------------------- */
@@ -437,9 +443,12 @@ static void run_operation(struct execution *execution, const struct wire_operati
     execution->operation = operation;
     execution->result = (struct wire_result){.status = KV_OK};
     execution->written.record_bytes = 0;
+    uint16_t results_before = execution->reply->results;
     runners[operation->opcode](execution);
     execution->begun = true;
     allowance_note(&execution->allowance, was_light(execution), extra_bytes(execution));
+    if (execution->reply->results == results_before)
+        return; /* not executed: its turn comes in another message */
     struct worker_statistics *statistics = execution->worker->statistics;
     statistics_add(&statistics->operations[operation->opcode], 1);
     statistics_add(&statistics->statuses[execution->result.status], 1);
@@ -495,6 +504,12 @@ static enum kv_status round_read(struct round *round, struct read_cursor *operat
     return status;
 }
 
+/* Whether the reply may end here. */
+static bool may_stop(const struct execution *execution)
+{
+    return execution->reply->may_stop && execution->reply->results > 0;
+}
+
 static void round_run(struct execution *execution, const struct round *round)
 {
     if (round->count > 1 && execution->allowance.verdict == KV_OK) {
@@ -503,9 +518,11 @@ static void round_run(struct execution *execution, const struct round *round)
             keys[i] = round->operations[i].key;
         kvstore_prefetch(execution->store, keys, round->count);
     }
-    for (unsigned i = 0; i < round->count; i++) {
+    for (unsigned i = 0; i < round->count && !execution->stopped; i++) {
         enum kv_status status = look(execution);
-        if (status == KV_OK)
+        if (reply_is_full(execution->reply) || (status != KV_OK && may_stop(execution)))
+            execution->stopped = true;
+        else if (status == KV_OK)
             run_operation(execution, &round->operations[i]);
         else
             leave_out(execution, &round->operations[i], status);
@@ -516,7 +533,7 @@ static void round_run(struct execution *execution, const struct round *round)
 static void fill_with_status(struct execution *execution, enum kv_status status)
 {
     struct wire_result result = {.status = status};
-    while (execution->reply->results_to_come > 0) {
+    while (execution->reply->results_to_come > 0 && !reply_is_full(execution->reply)) {
         reply_add(execution->reply, &result);
         statistics_add(&execution->worker->statistics->statuses[status], 1);
     }
@@ -529,8 +546,11 @@ enum kv_status execute_request(struct worker *worker, struct session *session,
     const struct service *service = worker->service;
     struct execution execution = {
         .worker = worker, .store = service->store, .session = session, .reply = reply};
+    struct wire_header whole = *request;
+    if (service->options->dispatch == DISPATCH_PROCESS)
+        whole.flags = 0; /* all reads of a message are of one moment */
     enum kv_status status =
-        reply_start(reply, session, service->budget, worker->reply_reserved, request, worker->reply,
+        reply_start(reply, session, service->budget, worker->reply_reserved, &whole, worker->reply,
                     worker->buffer_bytes, worker->outgoing, worker->buffer_bytes);
     if (status != KV_OK) {
         *sentence = "too many large replies are waiting: fetch those first";
@@ -545,6 +565,8 @@ enum kv_status execute_request(struct worker *worker, struct session *session,
         status = round_read(&round, operations, request->count - done);
         round_run(&execution, &round);
         done += round.count;
+        if (execution.stopped)
+            break;
         if (status == KV_OK)
             continue;
         if (done == 0) {

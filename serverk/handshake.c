@@ -179,7 +179,8 @@ static void send_welcome(const struct service *service, struct session *session,
         .lane_family = lanes->family,
         .lane = lanes->lane,
         .bulk_lane = lanes->bulk_lane,
-        .flags = service->options->sched == ORDER_FIFO ? 0 : WIRE_WELCOME_PRIORITY,
+        .flags = WIRE_WELCOME_SHORT_REPLIES |
+                 (service->options->sched == ORDER_FIFO ? 0 : WIRE_WELCOME_PRIORITY),
         .lane_bytes = lanes->lane_bytes,
         .bulk_bytes = lanes->bulk_bytes};
     uint8_t message[WIRE_MIN_REPLY_BYTES];

@@ -27,7 +27,7 @@ static struct wire_header header_for(const struct session *session, uint64_t req
     return (struct wire_header){.kind = WIRE_REPLY,
                                 .status = status,
                                 .session = session->id,
-                                .moved = must_move(session),
+                                .flags = must_move(session) ? WIRE_REPLY_MOVED : 0,
                                 .request_id = request_id,
                                 .secret = session->nonce};
 }
@@ -36,6 +36,8 @@ static bool extend(struct reply *reply)
 {
     if (reply->extended)
         return true;
+    if (reply->may_stop && reply->results > 0)
+        return false;
     if (!reply->reserved &&
         (!reply->budget || !transfer_reserve(&reply->session->transfers, reply->budget))) {
         reply->too_large = true;
@@ -59,6 +61,12 @@ static void open_window(struct reply *reply, const struct wire_header *request)
     reply->window_at = request->window_offset;
 }
 
+/* Room that results must find for their fields. */
+static size_t promised_bytes(const struct reply *reply)
+{
+    return (reply->may_stop ? 1 : (size_t)reply->results_to_come) * MAX_FIELDS_BYTES;
+}
+
 enum kv_status reply_start(struct reply *reply, struct session *session,
                            struct transfer_budget *budget, bool reserved,
                            const struct wire_header *request, uint8_t *buffer, size_t buffer_bytes,
@@ -69,22 +77,28 @@ enum kv_status reply_start(struct reply *reply, struct session *session,
                             .reserved = reserved,
                             .cursor = write_cursor(buffer, session->reply_bytes),
                             .buffer_bytes = buffer_bytes,
+                            .may_stop = request->flags & WIRE_REQUEST_MAY_STOP,
                             .results_to_come = request->count,
                             .scratch = scratch,
                             .scratch_bytes = scratch_bytes};
     struct wire_header header = header_for(session, request->request_id, KV_OK);
     wire_put_header(&reply->cursor, &header);
     open_window(reply, request);
-    size_t fields_bytes = (size_t)request->count * MAX_FIELDS_BYTES;
-    if (fields_bytes > write_cursor_left(&reply->cursor) && !extend(reply))
+    if (promised_bytes(reply) > write_cursor_left(&reply->cursor) && !extend(reply))
         return KV_OVERLOADED;
     return KV_OK;
+}
+
+bool reply_is_full(const struct reply *reply)
+{
+    return reply->may_stop && reply->results > 0 &&
+           (reply->extended || write_cursor_left(&reply->cursor) < MAX_FIELDS_BYTES);
 }
 
 /* Bytes for the value of the next result, when its usual fields are before it. */
 static size_t room_for_value(const struct reply *reply)
 {
-    size_t promised = (size_t)reply->results_to_come * MAX_FIELDS_BYTES;
+    size_t promised = promised_bytes(reply);
     size_t left = write_cursor_left(&reply->cursor);
     return left > promised ? left - promised : 0;
 }

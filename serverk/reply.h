@@ -3,9 +3,11 @@
  * message; in the window of the session's segment that the request named; or, where neither does, in
  * a reply larger than a message, which is then sent in parts (transfer.h).
  *
- * Whatever happens to values, every operation of the request gets its result: room for the fields of
- * those to come is never given away, and reply_start refuses a request before anything is executed
- * if even they would not fit.
+ * A request whose sender takes a short reply (WIRE_REQUEST_MAY_STOP) ends with the first operation for
+ * whose result there is no room: it and those behind it are not executed. Of any other request every
+ * operation gets its result, whatever happens to values: room for the fields of those to come is never
+ * given away, and reply_start refuses a request before anything is executed if even they would not
+ * fit.
  */
 #ifndef MQKV_SERVERK_REPLY_H
 #define MQKV_SERVERK_REPLY_H
@@ -25,6 +27,7 @@ struct reply {
     bool reserved;  /* it may be extended without asking: a transfer is reserved for it */
     bool extended;  /* may be larger than a message: a transfer is reserved */
     bool too_large; /* it wanted to be, and could not */
+    bool may_stop;  /* it need not have a result for each operation */
     uint16_t results;
     uint16_t results_to_come;
 
@@ -35,6 +38,9 @@ struct reply {
     size_t scratch_bytes;
     size_t scratch_used; /* the most of it at a time */
 };
+
+/* True if the reply takes no other result, and is to be sent as it is. */
+bool reply_is_full(const struct reply *reply);
 
 /* Where a value may be put, and how much of it. */
 enum reply_place_kind { PLACE_NONE, PLACE_MESSAGE, PLACE_WINDOW };

@@ -19,9 +19,6 @@ enum {
 /* The kernel's pids stay below 2^22 (PID_MAX_LIMIT); pid_t is a positive int. */
 #define MAX_PID INT32_MAX
 
-/* Of REPLY. */
-#define FLAG_MOVED 0x0001u
-
 /* Header ------------------------------------------------------------------------------------ */
 
 void wire_put_header(struct write_cursor *cursor, const struct wire_header *header)
@@ -35,7 +32,7 @@ void wire_put_header(struct write_cursor *cursor, const struct wire_header *head
     store_u16(bytes + AT_STATUS, (uint16_t)header->status);
     store_u32(bytes + AT_SESSION, header->session);
     store_u16(bytes + AT_COUNT, header->count);
-    store_u16(bytes + AT_FLAGS, header->moved ? FLAG_MOVED : 0);
+    store_u16(bytes + AT_FLAGS, header->flags);
     store_u64(bytes + AT_REQUEST_ID, header->request_id);
     store_u64(bytes + AT_SECRET, header->secret);
     store_u64(bytes + AT_DEADLINE_MS, header->deadline_ms);
@@ -52,15 +49,17 @@ enum kv_status wire_get_header(struct read_cursor *cursor, struct wire_header *h
     header->status = (enum kv_status)load_u16(bytes + AT_STATUS);
     header->session = load_u32(bytes + AT_SESSION);
     header->count = load_u16(bytes + AT_COUNT);
+    header->flags = load_u16(bytes + AT_FLAGS);
     header->request_id = load_u64(bytes + AT_REQUEST_ID);
     header->secret = load_u64(bytes + AT_SECRET);
     header->deadline_ms = load_u64(bytes + AT_DEADLINE_MS);
     header->window_offset = load_u32(bytes + AT_WINDOW_OFFSET);
     header->window_bytes = load_u32(bytes + AT_WINDOW_BYTES);
-    header->moved = header->kind == WIRE_REPLY && load_u16(bytes + AT_FLAGS) == FLAG_MOVED;
-    bool flags_known = header->moved || load_u16(bytes + AT_FLAGS) == 0;
-    if (bytes[AT_VERSION] != WIRE_VERSION || !flags_known || header->kind < WIRE_HELLO ||
-        header->kind > WIRE_MORE)
+    unsigned known_flags = header->kind == WIRE_REQUEST ? WIRE_REQUEST_MAY_STOP
+                           : header->kind == WIRE_REPLY ? WIRE_REPLY_MOVED
+                                                        : 0;
+    if (bytes[AT_VERSION] != WIRE_VERSION || (header->flags & ~known_flags) != 0 ||
+        header->kind < WIRE_HELLO || header->kind > WIRE_MORE)
         return KV_UNSUPPORTED;
     return header->count <= WIRE_MAX_OPERATIONS ? KV_OK : KV_BAD_REQUEST;
 }

@@ -13,7 +13,7 @@
  *        6    2 status (enum kv_status; in REPLY, REFUSED; else 0)
  *        8    4 session
  *       12    2 count: operations or results that follow
- *       14    2 flags (0, but in REPLY also 1: moved; unknown flags are KV_UNSUPPORTED)
+ *       14    2 flags of the kind (below); unknown ones are KV_UNSUPPORTED
  *       16    8 request_id: chosen by the client, echoed in the reply
  *       24    8 secret: to the server the session's cookie, to the client the client's nonce
  *       32    8 deadline_ms of CLOCK_MONOTONIC, 0: none (in replies 0)
@@ -50,12 +50,19 @@ enum wire_kind {
     WIRE_MORE = 10       /* client: send the next piece of that reply */
 };
 
+/* Flags: of a REQUEST, and of a REPLY. */
+enum {
+    WIRE_REPLY_MOVED = 1 << 0, /* the client should begin a new session, and gets another lane */
+    WIRE_REQUEST_MAY_STOP = 1 << 0 /* the reply may have fewer results than there are operations: those behind
+                                      them were not executed. At least one. */
+};
+
 struct wire_header {
     enum wire_kind kind;
     enum kv_status status;
     uint32_t session;
     uint16_t count;
-    bool moved; /* REPLY: the client should begin a new session, and gets another lane */
+    uint16_t flags;
     uint64_t request_id;
     uint64_t secret;
     uint64_t deadline_ms;
@@ -117,7 +124,8 @@ enum {
     WIRE_FAMILY_GUESTS = 1 /* NAME.g<lane>; only for clients that said that they understand it */
 };
 enum {
-    WIRE_WELCOME_PRIORITY = 1 << 0 /* the server wants priorities; without it send with 0 */
+    WIRE_WELCOME_PRIORITY = 1 << 0,     /* the server wants priorities; without it send with 0 */
+    WIRE_WELCOME_SHORT_REPLIES = 1 << 1 /* it knows WIRE_REQUEST_MAY_STOP */
 };
 struct wire_welcome {
     uint64_t cookie;

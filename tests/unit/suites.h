@@ -107,12 +107,12 @@ Suite *suite_program_workload(void);
 /* clientk */
 Suite *suite_clientk_batch(void);
 Suite *suite_clientk_calls(void);
-Suite *suite_clientk_company(void);
+Suite *suite_clientk_linger(void);
 Suite *suite_clientk_failures(void);
 Suite *suite_clientk_interruption(void);
 Suite *suite_clientk_key_set(void);
 Suite *suite_clientk_pipeline(void);
-Suite *suite_clientk_round(void);
+Suite *suite_clientk_window(void);
 Suite *suite_clientk_scan(void);
 Suite *suite_clientk_sham(void);
 Suite *suite_clientk_threads(void);

@@ -3,7 +3,6 @@
 #include <check.h>
 
 #include "clientk/key_hash.h"
-#include "clientk/order_guard.h"
 #include "common/random.h"
 #include "tests/unit/suites.h"
 
@@ -75,35 +74,6 @@ START_TEST(hash_sees_every_byte_and_the_length)
 }
 END_TEST
 
-static struct wire_operation operation(enum wire_opcode opcode, const char *key)
-{
-    return (struct wire_operation){.opcode = opcode, .key = kv_slice_from_string(key)};
-}
-
-static bool admits(struct order_guard *guard, enum wire_opcode opcode, const char *key)
-{
-    struct wire_operation wire = operation(opcode, key);
-    return order_guard_admits(guard, &wire);
-}
-
-START_TEST(guard_lets_no_write_overtake_a_read_of_its_key)
-{
-    struct order_guard guard;
-    order_guard_reset(&guard);
-    ck_assert(admits(&guard, WIRE_OP_PUT, "a"));
-    ck_assert(admits(&guard, WIRE_OP_GET, "a"));
-    ck_assert(admits(&guard, WIRE_OP_GET, "a"));
-    ck_assert(admits(&guard, WIRE_OP_PUT, "b"));
-    ck_assert(!admits(&guard, WIRE_OP_PUT, "a"));
-    order_guard_reset(&guard);
-    ck_assert(admits(&guard, WIRE_OP_PUT, "a"));
-    ck_assert(admits(&guard, WIRE_OP_EXCHANGE, "a"));
-    ck_assert(!admits(&guard, WIRE_OP_GET, "a"));
-    ck_assert(!admits(&guard, WIRE_OP_EXISTS, "a"));
-    ck_assert(admits(&guard, WIRE_OP_EXISTS, "b"));
-}
-END_TEST
-
 Suite *suite_clientk_key_set(void)
 {
     Suite *suite = suite_create("clientk_key_set");
@@ -112,7 +82,6 @@ Suite *suite_clientk_key_set(void)
     tcase_add_test(tcase, reads_pass_each_other_and_writes_pass_nothing);
     tcase_add_test(tcase, crowded_keys_are_found_until_they_are_removed);
     tcase_add_test(tcase, hash_sees_every_byte_and_the_length);
-    tcase_add_test(tcase, guard_lets_no_write_overtake_a_read_of_its_key);
     suite_add_tcase(suite, tcase);
     return suite;
 }
