@@ -5,14 +5,14 @@
 #include "clientk/translate.h"
 
 /* A buffer that had to grow beyond this for one big message is given back. */
-#define KEEP_BYTES   ((size_t)256 << 10)
+#define KEEP_BYTES            ((size_t)256 << 10)
 /* Of a value in the segment, in its stead. */
-#define OFFSET_BYTES 4u
+#define OFFSET_BYTES          4u
 /* The most that a result takes in the reply, without its value. */
-#define RESULT_BYTES (WIRE_RESULT_MAX_FIELD_BYTES + OFFSET_BYTES)
+#define RESULT_BYTES          (WIRE_RESULT_MAX_FIELD_BYTES + OFFSET_BYTES)
 /* What it takes as a rule: its fixed fields and two more. Where the server may stop, the reply is filled by
  * that, and the rest kept free once. */
-#define USUAL_RESULT_BYTES (WIRE_RESULT_FIXED_BYTES + 16u)
+#define USUAL_RESULT_BYTES    (WIRE_RESULT_FIXED_BYTES + 16u)
 /* A message that did not find room for all its values makes the segment grow up to so much. */
 #define REASONABLE_ROOM_BYTES ((uint64_t)8 << 20)
 
@@ -79,13 +79,16 @@ static bool wants_region(const struct batch *batch)
            batch->room->wanted_bytes > batch->region_end - batch->region_start;
 }
 
-static void write_operation(struct batch *batch, const struct wire_operation *operation)
+/* False: it does not fit. */
+static bool write_operation(struct batch *batch, const struct wire_operation *operation)
 {
-    wire_put_operation(&batch->cursor, operation);
+    if (!wire_put_operation(&batch->cursor, operation))
+        return false;
     bool in_segment = operation->flags & WIRE_VALUE_IN_SEGMENT;
     batch->value_at = batch->cursor.at - (in_segment ? OFFSET_BYTES : operation->value.size);
     batch->key_at = batch->value_at - operation->key.size;
     batch->count++;
+    return true;
 }
 
 /* Adds an operation without room in any message, to be sent in pieces. */
@@ -105,21 +108,22 @@ static enum batch_verdict add_in_pieces(struct batch *batch, const struct wire_o
 
 static enum batch_verdict add_inline(struct batch *batch, const struct wire_operation *operation)
 {
-    size_t size = wire_operation_size(operation);
-    if (size > write_cursor_left(&batch->cursor))
-        return add_in_pieces(batch, operation, size);
-    write_operation(batch, operation);
-    return BATCH_ADDED;
+    if (write_operation(batch, operation))
+        return BATCH_ADDED;
+    return add_in_pieces(batch, operation, wire_operation_size(operation));
 }
 
 /* Whether the value is better off in the segment: a big one, or one without which the rest of the
  * operation fits a message. */
 static bool belongs_in_room(const struct batch *batch, const struct wire_operation *operation)
 {
+    if (batch->room->unavailable || operation->value.size == 0)
+        return false;
+    if (operation->value.size > ROOM_INLINE_MAX_BYTES)
+        return true;
     size_t message_room = batch->message_limit_bytes - WIRE_HEADER_BYTES;
     size_t size = wire_operation_size(operation);
-    return operation->value.size > ROOM_INLINE_MAX_BYTES ||
-           (size > message_room && size - operation->value.size + OFFSET_BYTES <= message_room);
+    return size > message_room && size - operation->value.size + OFFSET_BYTES <= message_room;
 }
 
 /* Adds the operation, with its value in the segment. */
@@ -138,8 +142,8 @@ static enum batch_verdict add_through_room(struct batch *batch,
     placed.value.data = NULL;
     enum batch_verdict verdict = add_inline(batch, &placed);
     if (verdict == BATCH_ADDED) {
-        batch->value_at = wire_segment_at(batch->room->segment, placed.value_offset,
-                                          operation->value.size);
+        batch->value_at =
+            wire_segment_at(batch->room->segment, placed.value_offset, operation->value.size);
         batch->region_used += room_align(operation->value.size);
     }
     return verdict;
@@ -180,9 +184,9 @@ enum batch_verdict batch_add(struct batch *batch, const struct wire_operation *o
         if (verdict != BATCH_ADDED)
             return verdict;
     }
-    bool through_room = !batch->room->unavailable && belongs_in_room(batch, operation);
-    enum batch_verdict verdict =
-        through_room ? add_through_room(batch, operation) : add_inline(batch, operation);
+    enum batch_verdict verdict = belongs_in_room(batch, operation)
+                                     ? add_through_room(batch, operation)
+                                     : add_inline(batch, operation);
     if (verdict == BATCH_ADDED) {
         batch->reply_left_bytes -= batch->may_stop ? USUAL_RESULT_BYTES : RESULT_BYTES;
         batch->closed = gives_value && (!batch->may_stop || value_bytes > 0);

@@ -32,10 +32,12 @@ struct batch {
     size_t message_limit_bytes;
     size_t reply_left_bytes; /* of what is surely or probably needed in the reply */
     struct room *room;
-    uint64_t region_start, region_used, region_end; /* of the segment: this message may use it up to the end */
-    uint64_t region_promised;         /* of it, for the values of reads */
+    uint64_t region_start, region_used,
+        region_end;           /* of the segment: this message may use it up to the end */
+    uint64_t region_promised; /* of it, for the values of reads */
     uint64_t needed_bytes;
-    const uint8_t *key_at, *value_at; /* of the operation added last, in the message or the segment */
+    const uint8_t *key_at,
+        *value_at; /* of the operation added last, in the message or the segment */
 };
 
 /* An empty message for this connection, which may use the segment from region_start to region_end. */

@@ -37,11 +37,9 @@ void call_init(struct call *call, uint64_t deadline_ms, struct kv_error *error)
     call->error = error;
 }
 
-void call_add(struct call *call, struct task *task, const struct wire_operation *operation,
-              struct clientk_result *result)
+void call_add(struct call *call, struct task *task, struct clientk_result *result)
 {
     task->queue = &call->queue;
-    task->operation = *operation;
     task->target = result;
     task->value_bytes = 0;
     task->own_bytes = NULL;

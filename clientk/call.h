@@ -32,10 +32,9 @@ struct call {
 /* A call without tasks. */
 void call_init(struct call *call, uint64_t deadline_ms, struct kv_error *error);
 
-/* Adds an operation whose result goes to *result. Its key and value, and the task, stay until the call is
- * finished. */
-void call_add(struct call *call, struct task *task, const struct wire_operation *operation,
-              struct clientk_result *result);
+/* Adds the task, of which only the operation is filled in. The result goes to *result. The task, its key and
+ * its value stay until the call is finished. */
+void call_add(struct call *call, struct task *task, struct clientk_result *result);
 
 static inline bool call_finished(const struct call *call)
 {

@@ -12,13 +12,13 @@ static enum kv_status missing(const char *what)
 }
 
 /* Executes the operation with *value as the result's value. */
-static enum kv_status execute_into(struct clientk *client, const struct wire_operation *operation,
+static enum kv_status execute_into(struct clientk *client, struct task *task,
                                    struct clientk_value *value, bool *found)
 {
     if (!value)
         return missing("value");
     struct clientk_result result = {.value = *value};
-    enum kv_status status = client_execute_one(client, operation, &result);
+    enum kv_status status = client_execute_one(client, task, &result);
     *value = result.value;
     if (found)
         *found = result.found;
@@ -27,24 +27,24 @@ static enum kv_status execute_into(struct clientk *client, const struct wire_ope
 
 enum kv_status clientk_get(struct clientk *client, struct kv_slice key, struct clientk_value *value)
 {
-    struct wire_operation operation = {.opcode = WIRE_OP_GET, .key = key};
-    return execute_into(client, &operation, value, NULL);
+    struct task task = {.operation = {.opcode = WIRE_OP_GET, .key = key}};
+    return execute_into(client, &task, value, NULL);
 }
 
 enum kv_status clientk_exists(struct clientk *client, struct kv_slice key,
                               struct clientk_value *value)
 {
-    struct wire_operation operation = {.opcode = WIRE_OP_EXISTS, .key = key};
+    struct task task = {.operation = {.opcode = WIRE_OP_EXISTS, .key = key}};
     struct clientk_value unused = {.size = 0};
-    return execute_into(client, &operation, value ? value : &unused, NULL);
+    return execute_into(client, &task, value ? value : &unused, NULL);
 }
 
 /* Executes an operation whose result has no value; *result may be what else it tells. */
-static enum kv_status execute(struct clientk *client, const struct wire_operation *operation,
+static enum kv_status execute(struct clientk *client, struct task *task,
                               struct clientk_result *result)
 {
     *result = (struct clientk_result){.status = KV_OK};
-    return client_execute_one(client, operation, result);
+    return client_execute_one(client, task, result);
 }
 
 /* The arguments are impossible. */
@@ -58,12 +58,12 @@ static enum kv_status refuse(enum kv_status status)
 enum kv_status clientk_put(struct clientk *client, struct kv_slice key, struct kv_slice value,
                            const struct clientk_put_options *options, uint64_t *version)
 {
-    struct wire_operation operation = {.opcode = WIRE_OP_PUT, .key = key, .value = value};
+    struct task task = {.operation = {.opcode = WIRE_OP_PUT, .key = key, .value = value}};
     struct clientk_result result;
-    enum kv_status status = options ? translate_put(options, &operation) : KV_OK;
+    enum kv_status status = options ? translate_put(options, &task.operation) : KV_OK;
     if (status != KV_OK)
         return refuse(status);
-    status = execute(client, &operation, &result);
+    status = execute(client, &task, &result);
     if (version)
         *version = result.value.version;
     return status;
@@ -71,12 +71,12 @@ enum kv_status clientk_put(struct clientk *client, struct kv_slice key, struct k
 
 enum kv_status clientk_delete(struct clientk *client, struct kv_slice key, uint64_t if_version)
 {
-    struct wire_operation operation = {.opcode = WIRE_OP_DELETE,
-                                       .flags = if_version ? WIRE_HAS_VERSION : 0,
-                                       .version = if_version,
-                                       .key = key};
+    struct task task = {.operation = {.opcode = WIRE_OP_DELETE,
+                                      .flags = if_version ? WIRE_HAS_VERSION : 0,
+                                      .version = if_version,
+                                      .key = key}};
     struct clientk_result result;
-    return execute(client, &operation, &result);
+    return execute(client, &task, &result);
 }
 
 enum kv_status clientk_add(struct clientk *client, struct kv_slice key, int64_t delta,
@@ -84,12 +84,12 @@ enum kv_status clientk_add(struct clientk *client, struct kv_slice key, int64_t 
 {
     static const struct clientk_add_options defaults = {
         .min = INT64_MIN, .max = INT64_MAX, .create = true};
-    struct wire_operation operation = {.opcode = WIRE_OP_ADD, .key = key};
+    struct task task = {.operation = {.opcode = WIRE_OP_ADD, .key = key}};
     struct clientk_result result;
-    enum kv_status status = translate_add(options ? options : &defaults, delta, &operation);
+    enum kv_status status = translate_add(options ? options : &defaults, delta, &task.operation);
     if (status != KV_OK)
         return refuse(status);
-    status = execute(client, &operation, &result);
+    status = execute(client, &task, &result);
     if (sum)
         *sum = result.number;
     return status;
@@ -98,9 +98,9 @@ enum kv_status clientk_add(struct clientk *client, struct kv_slice key, int64_t 
 enum kv_status clientk_append(struct clientk *client, struct kv_slice key, struct kv_slice suffix,
                               uint64_t *value_bytes)
 {
-    struct wire_operation operation = {.opcode = WIRE_OP_APPEND, .key = key, .value = suffix};
+    struct task task = {.operation = {.opcode = WIRE_OP_APPEND, .key = key, .value = suffix}};
     struct clientk_result result;
-    enum kv_status status = execute(client, &operation, &result);
+    enum kv_status status = execute(client, &task, &result);
     if (value_bytes)
         *value_bytes = (uint64_t)result.number;
     return status;
@@ -110,19 +110,19 @@ enum kv_status clientk_exchange(struct clientk *client, struct kv_slice key, str
                                 const struct clientk_put_options *options,
                                 struct clientk_value *old, bool *found)
 {
-    struct wire_operation operation = {.opcode = WIRE_OP_EXCHANGE, .key = key, .value = value};
-    enum kv_status status = options ? translate_put(options, &operation) : KV_OK;
-    return status == KV_OK ? execute_into(client, &operation, old, found) : refuse(status);
+    struct task task = {.operation = {.opcode = WIRE_OP_EXCHANGE, .key = key, .value = value}};
+    enum kv_status status = options ? translate_put(options, &task.operation) : KV_OK;
+    return status == KV_OK ? execute_into(client, &task, old, found) : refuse(status);
 }
 
 enum kv_status clientk_touch(struct clientk *client, struct kv_slice key, uint64_t expiry_ms)
 {
-    struct wire_operation operation = {.opcode = WIRE_OP_TOUCH,
-                                       .flags = expiry_ms ? WIRE_HAS_EXPIRY : 0,
-                                       .expiry_ms = expiry_ms,
-                                       .key = key};
+    struct task task = {.operation = {.opcode = WIRE_OP_TOUCH,
+                                      .flags = expiry_ms ? WIRE_HAS_EXPIRY : 0,
+                                      .expiry_ms = expiry_ms,
+                                      .key = key}};
     struct clientk_result result;
-    return execute(client, &operation, &result);
+    return execute(client, &task, &result);
 }
 
 enum kv_status clientk_stats(struct clientk *client, const char *section,
@@ -130,10 +130,10 @@ enum kv_status clientk_stats(struct clientk *client, const char *section,
 {
     if (!json)
         return missing("value");
-    struct wire_operation operation = {.opcode = WIRE_OP_STATS,
-                                       .key = kv_slice_from_string(section ? section : "")};
+    struct task task = {.operation = {.opcode = WIRE_OP_STATS,
+                                      .key = kv_slice_from_string(section ? section : "")}};
     struct clientk_result result = {.value = *json};
-    enum kv_status status = client_execute_one(client, &operation, &result);
+    enum kv_status status = client_execute_one(client, &task, &result);
     *json = result.value;
     return status;
 }
@@ -141,9 +141,9 @@ enum kv_status clientk_stats(struct clientk *client, const char *section,
 /* An operation without key, value or result. */
 static enum kv_status execute_bare(struct clientk *client, enum wire_opcode opcode)
 {
-    struct wire_operation operation = {.opcode = opcode};
+    struct task task = {.operation = {.opcode = opcode}};
     struct clientk_result result = {.status = KV_OK};
-    enum kv_status status = client_execute_one(client, &operation, &result);
+    enum kv_status status = client_execute_one(client, &task, &result);
     clientk_value_free(&result.value);
     return status;
 }

@@ -32,8 +32,7 @@ enum kv_status client_check(const struct clientk *client)
 
 /* The operations of a call that is being executed. */
 struct work {
-    const struct clientk_operation *operations;
-    const struct wire_operation *single; /* not NULL: instead of them */
+    const struct clientk_operation *operations; /* NULL: one, which is in its task already */
     size_t count;
     struct clientk_result *results;
     struct task *tasks; /* count of them */
@@ -41,15 +40,12 @@ struct work {
 
 static void add_tasks(const struct work *work, struct call *call)
 {
-    if (work->single) {
-        call_add(call, work->tasks, work->single, work->results);
-        return;
-    }
     for (size_t i = 0; i < work->count; i++) {
-        struct wire_operation operation;
-        enum kv_status status = translate_operation(&work->operations[i], &operation);
+        struct task *task = &work->tasks[i];
+        enum kv_status status =
+            work->operations ? translate_operation(&work->operations[i], &task->operation) : KV_OK;
         if (status == KV_OK)
-            call_add(call, &work->tasks[i], &operation, &work->results[i]);
+            call_add(call, task, &work->results[i]);
         else
             result_clear(&work->results[i], status);
     }
@@ -77,14 +73,13 @@ static enum kv_status execute(struct clientk *client, const struct work *work,
     return call.status;
 }
 
-enum kv_status client_execute_one(struct clientk *client, const struct wire_operation *operation,
+enum kv_status client_execute_one(struct clientk *client, struct task *task,
                                   struct clientk_result *result)
 {
     enum kv_status status = client_check(client);
     if (status != KV_OK)
         return status;
-    struct task task;
-    struct work work = {.single = operation, .count = 1, .results = result, .tasks = &task};
+    struct work work = {.count = 1, .results = result, .tasks = task};
     struct kv_error *error = last_error_of_thread();
     execute(client, &work, error);
     return last_error_explain(error, result->status);

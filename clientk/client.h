@@ -14,9 +14,9 @@
 struct attachment;
 
 struct clientk {
-    struct settings settings;  /* constant, once it is connected */
-    _Atomic unsigned priority; /* of connections that are yet to be made */
-    unsigned fork_generation;  /* constant: of the process that opened it (threads.h) */
+    struct settings settings;   /* constant, once it is connected */
+    _Atomic unsigned priority;  /* of connections that are yet to be made */
+    unsigned fork_generation;   /* constant: of the process that opened it (threads.h) */
     struct combiner *combiners; /* combiner_count of them; each synchronises itself */
     unsigned combiner_count;
 
@@ -45,8 +45,8 @@ uint64_t client_deadline_ms(const struct clientk *client);
 enum kv_status client_execute(struct clientk *client, const struct clientk_operation *operations,
                               size_t count, struct clientk_result *results);
 
-/* Executes one operation: its result's status. */
-enum kv_status client_execute_one(struct clientk *client, const struct wire_operation *operation,
+/* Executes the operation of the task, of which nothing else is filled in: its result's status. */
+enum kv_status client_execute_one(struct clientk *client, struct task *task,
                                   struct clientk_result *result);
 
 #endif

@@ -44,17 +44,17 @@ static void publish_facts(struct combiner *combiner)
     const struct wire_welcome *welcome = &connection->welcome;
     pthread_mutex_lock(&combiner->facts_lock);
     combiner->facts = (struct clientk_info){.server_pid = welcome->server_pid,
-                                           .max_value_bytes = welcome->max_value_bytes,
-                                           .reply_depth = connection->reply_geometry.depth,
-                                           .reply_bytes = connection->reply_geometry.message_bytes,
-                                           .lane_bytes = welcome->lane_bytes,
-                                           .bulk_bytes = welcome->bulk_bytes};
+                                            .max_value_bytes = welcome->max_value_bytes,
+                                            .reply_depth = connection->reply_geometry.depth,
+                                            .reply_bytes = connection->reply_geometry.message_bytes,
+                                            .lane_bytes = welcome->lane_bytes,
+                                            .bulk_bytes = welcome->bulk_bytes};
     pthread_mutex_unlock(&combiner->facts_lock);
     atomic_store_explicit(&combiner->connected, true, memory_order_relaxed);
 }
 
 enum kv_status combiner_connect(struct combiner *combiner, uint64_t deadline_ms,
-                               struct kv_error *error)
+                                struct kv_error *error)
 {
     uint32_t handshakes = combiner->window.connection.handshakes;
     enum kv_status status = window_connect(&combiner->window, deadline_ms, error);
@@ -382,6 +382,36 @@ static void pass_lead(struct combiner *combiner, struct wake_list *to_wake)
     wake(combiner, to_wake);
 }
 
+/* For a leader that is alone: its call's message is packed, sent and answered without a look at what only
+ * several need. If the call is not finished then, it is on the list. */
+static void lead_alone(struct combiner *combiner, struct call *own)
+{
+    struct window *window = &combiner->window;
+    struct message *message = &window->messages[0];
+    enum kv_status status = KV_OK;
+    if (!combiner->first && window->in_flight == 0 && combiner->linger.expected <= 1 &&
+        connection_usable(&window->connection) && window_begin(window, message) &&
+        window_fill(window, message, &own->queue, 0) == FILL_ALL && message->batch.count > 0) {
+        own->sent = true;
+        combiner->packed_full = false;
+        message->deadline_ms = own->deadline_ms;
+        status = window_send(window, message, own->deadline_ms);
+        while (status == KV_OK && window->in_flight > 0)
+            status = window_receive(window, own->deadline_ms);
+    }
+    if (status == KV_OK && call_finished(own))
+        return;
+    enqueue(combiner, own);
+    if (status != KV_OK)
+        message_failed(combiner, status);
+    settle(combiner);
+    if (!call_finished(own))
+        return;
+    combiner->first = NULL; /* it was the only one */
+    combiner->last = NULL;
+    combiner->call_count = 0;
+}
+
 static void lead(struct combiner *combiner, struct call *own)
 {
     struct wake_list to_wake = {.any = false};
@@ -431,7 +461,7 @@ static void sleep_for_turn(struct combiner *combiner, struct call *call)
 
 /* Waits until the leader has finished the call, or made its thread the leader. */
 static enum call_turn await_turn(struct combiner *combiner, struct call *call,
-                                    struct wire_waiter *waiter)
+                                 struct wire_waiter *waiter)
 {
     if (wire_wait(waiter, look_at_turn, call) == 0)
         sleep_for_turn(combiner, call);
@@ -442,7 +472,7 @@ void combiner_execute(struct combiner *combiner, struct call *call, struct wire_
 {
     atomic_init(&call->turn, TURN_WAITING);
     if (try_lead(combiner)) {
-        enqueue(combiner, call);
+        lead_alone(combiner, call);
         lead(combiner, call);
         return;
     }

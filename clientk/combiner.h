@@ -63,7 +63,7 @@ void combiner_execute(struct combiner *combiner, struct call *call, struct wire_
 
 /* Connects, if it is not (window_connect). For the one thread that opens the handle. */
 enum kv_status combiner_connect(struct combiner *combiner, uint64_t deadline_ms,
-                               struct kv_error *error);
+                                struct kv_error *error);
 
 /* Closes the session if no thread is using it; it is opened again when it is next used. */
 void combiner_retire(struct combiner *combiner);

@@ -15,15 +15,15 @@ void exchange_begin(struct exchange *exchange, const uint8_t *message, size_t me
 {
     if (exchange->pieces_capacity > KEEP_BYTES)
         exchange_free(exchange);
-    uint8_t *pieces = exchange->pieces;
-    size_t capacity = exchange->pieces_capacity;
-    *exchange = (struct exchange){.message = message,
-                                  .message_bytes = message_bytes,
-                                  .request_id = request_id,
-                                  .deadline_ms = deadline_ms,
-                                  .to_send = true,
-                                  .pieces = pieces,
-                                  .pieces_capacity = capacity};
+    exchange->message = message;
+    exchange->message_bytes = message_bytes;
+    exchange->request_id = request_id;
+    exchange->deadline_ms = deadline_ms;
+    exchange->sent_bytes = 0;
+    exchange->to_send = true;
+    exchange->delivered = false;
+    exchange->answered = false;
+    exchange->pieces_bytes = 0;
 }
 
 void exchange_free(struct exchange *exchange)

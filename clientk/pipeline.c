@@ -174,8 +174,7 @@ static void send_filling(struct clientk_pipeline *pipeline, uint64_t deadline_ms
         /* Pieces of two messages can not be on their way at once. */
         if (message->batch.in_pieces || window->connection.suspect)
             drain(pipeline, deadline_ms);
-        if (pipeline->filling && window->in_flight == 0 &&
-            !connection_usable(&window->connection))
+        if (pipeline->filling && window->in_flight == 0 && !connection_usable(&window->connection))
             lose(pipeline);
     }
     message = pipeline->filling;

@@ -22,7 +22,8 @@ struct room {
     uint64_t bytes;
     bool unavailable;
     uint32_t expected_value_bytes; /* about the size of the values read lately */
-    uint64_t wanted_bytes; /* what a message would have liked as its share; 0: it had what it needed */
+    uint64_t
+        wanted_bytes; /* what a message would have liked as its share; 0: it had what it needed */
 };
 
 struct connection;

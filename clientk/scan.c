@@ -82,8 +82,8 @@ static enum kv_status scan_pages(struct clientk *client, struct clientk_operatio
     enum kv_status status;
     do {
         operation->scan.limit = page_limit(scan);
-        struct wire_operation page;
-        translate_operation(operation, &page); /* it can not fail */
+        struct task page;
+        translate_operation(operation, &page.operation); /* it can not fail */
         status = client_execute_one(client, &page, &result);
         bool cut_short = result_is_cut_short(&result);
         if (status == KV_OK || cut_short)

@@ -21,11 +21,12 @@ struct task {
     struct task *next; /* in its queue */
     struct task_queue *queue;
     struct wire_operation operation;
-    void *target;         /* the owner's: where the result goes */
-    uint64_t value_bytes; /* size of the value that it reads, once the server has told; 0: not known */
-    uint64_t key_hash;    /* set where a window has several messages */
-    void *own_bytes;      /* memory of the task's own that has key and value; NULL: they are borrowed */
-    bool uncertain;       /* a write that was sent before and may have been executed then */
+    void *target; /* the owner's: where the result goes */
+    uint64_t
+        value_bytes;   /* size of the value that it reads, once the server has told; 0: not known */
+    uint64_t key_hash; /* set where a window has several messages */
+    void *own_bytes; /* memory of the task's own that has key and value; NULL: they are borrowed */
+    bool uncertain;  /* a write that was sent before and may have been executed then */
 };
 
 /* How a task ended. */

@@ -19,7 +19,8 @@ struct attachment {
     struct wire_waiter waiter;
     struct combiner *combiner; /* as of epoch */
     uint32_t epoch;
-    unsigned number; /* in the order of arrival: picks the group; constant */
+    unsigned number; /* in the order of arrival: picks the group; constant, as is the next */
+    unsigned number_in_group;
 
     /* Guarded by the lock. */
     struct attachment *next_of_client, **link_of_client;
@@ -176,6 +177,7 @@ static struct attachment *attach(struct clientk *client)
 
     handles_lock();
     attachment->number = client->next_number++;
+    attachment->number_in_group = attachment->number / client->settings.combine_groups;
     attachment->next_of_client = client->attachments;
     attachment->link_of_client = &client->attachments;
     if (client->attachments)
@@ -235,8 +237,7 @@ struct wire_waiter *thread_waiter(struct attachment *attachment)
 
 unsigned thread_number(const struct attachment *attachment)
 {
-    const struct clientk *client = atomic_load_explicit(&attachment->client, memory_order_relaxed);
-    return attachment->number / client->settings.combine_groups;
+    return attachment->number_in_group;
 }
 
 static bool is_of_this_thread(const struct attachment *attachment)

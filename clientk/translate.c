@@ -44,7 +44,7 @@ static enum kv_status translate_scan(const struct clientk_scan_options *options,
 }
 
 enum kv_status translate_add(const struct clientk_add_options *options, int64_t delta,
-                                    struct wire_operation *to)
+                             struct wire_operation *to)
 {
     if (options->min > options->max)
         return KV_USAGE;
@@ -96,21 +96,6 @@ enum kv_status translate_operation(const struct clientk_operation *from, struct 
     return KV_USAGE;
 }
 
-static bool key_optional(enum wire_opcode opcode)
-{
-    return opcode >= WIRE_OP_SCAN;
-}
-
-enum kv_status translate_check(const struct wire_operation *operation, uint64_t max_value_bytes)
-{
-    if (operation->key.size > WIRE_MAX_KEY_BYTES ||
-        (operation->key.size == 0 && !key_optional(operation->opcode)))
-        return KV_BAD_KEY;
-    if (operation->value.size > max_value_bytes || operation->value.size > WIRE_MAX_VALUE_BYTES)
-        return KV_VALUE_TOO_BIG;
-    return KV_OK;
-}
-
 void result_clear(struct clientk_result *result, enum kv_status status)
 {
     result->status = status;
@@ -160,46 +145,6 @@ void translate_result(const struct wire_result *from, const struct room *room, b
     } else if (absent) {
         to->value.size = from->value.size;
     }
-}
-
-bool operation_writes(const struct wire_operation *operation)
-{
-    switch (operation->opcode) {
-    case WIRE_OP_PUT:
-    case WIRE_OP_DELETE:
-    case WIRE_OP_ADD:
-    case WIRE_OP_APPEND:
-    case WIRE_OP_EXCHANGE:
-    case WIRE_OP_TOUCH:
-        return true;
-    case WIRE_OP_GET:
-    case WIRE_OP_EXISTS:
-    case WIRE_OP_SCAN:
-    case WIRE_OP_STATS:
-    case WIRE_OP_PING:
-    case WIRE_OP_SYNC:
-        break;
-    }
-    return false;
-}
-
-bool operation_gives_value(enum wire_opcode opcode)
-{
-    switch (opcode) {
-    case WIRE_OP_GET:
-    case WIRE_OP_EXCHANGE:
-    case WIRE_OP_SCAN:
-    case WIRE_OP_STATS:
-    case WIRE_OP_PING:
-        return true;
-    default:
-        return false;
-    }
-}
-
-bool operation_reads_entry(enum wire_opcode opcode)
-{
-    return opcode == WIRE_OP_GET || opcode == WIRE_OP_EXCHANGE;
 }
 
 bool operation_repeatable(const struct wire_operation *operation, bool repeat_writes)

@@ -73,6 +73,9 @@ enum kv_status window_connect(struct window *window, uint64_t deadline_ms, struc
     return status;
 }
 
+/* The message is over. What was not completed is due again, before what was due already. */
+static void end_message(struct window *window, struct message *message);
+
 /* Filling ----------------------------------------------------------------------------------- */
 
 struct message *window_idle_message(struct window *window)
@@ -85,6 +88,8 @@ struct message *window_idle_message(struct window *window)
 
 bool window_begin(struct window *window, struct message *message)
 {
+    if (message->batch.count > 0)
+        end_message(window, message);
     uint64_t share = window->connection.room.bytes / window->limit & ~(uint64_t)7;
     uint64_t start = share * (uint64_t)(message - window->messages);
     message->has_refused = false;
@@ -204,7 +209,6 @@ static struct task *take_out(struct window *window, struct message *message, uin
     return task;
 }
 
-/* The message is over. What was not completed is due again, before what was due already. */
 static void end_message(struct window *window, struct message *message)
 {
     for (uint32_t i = message->batch.count; i-- > 0;) {
@@ -299,8 +303,7 @@ void window_give_up(struct window *window, const struct task_queue *queue)
     const struct settings *settings = window->connection.settings;
     for (unsigned i = 0; i < window->limit; i++) {
         struct message *message = &window->messages[i];
-        if (message->in_flight &&
-            (queue || settings_time_is_over(settings, message->deadline_ms)))
+        if (message->in_flight && (queue || settings_time_is_over(settings, message->deadline_ms)))
             give_up_message(window, message, queue);
     }
 }
@@ -382,11 +385,14 @@ static enum kv_status send_due(struct window *window, uint64_t deadline_ms)
 {
     struct connection *connection = &window->connection;
     enum kv_status status = KV_OK;
-    for (unsigned i = 0; i < window->limit && status == KV_OK; i++) {
+    window->to_send = false;
+    for (unsigned i = 0; i < window->limit; i++) {
         struct message *message = &window->messages[i];
-        if (message->in_flight && message->exchange.to_send &&
-            connection->unanswered < connection->welcome.credits)
+        if (!message->in_flight || !message->exchange.to_send)
+            continue;
+        if (status == KV_OK && connection->unanswered < connection->welcome.credits)
             status = exchange_send(&message->exchange, connection, deadline_ms);
+        window->to_send |= message->exchange.to_send;
     }
     return status;
 }
@@ -410,12 +416,13 @@ enum kv_status window_receive(struct window *window, uint64_t deadline_ms)
 {
     struct wire_header header;
     struct read_cursor body;
-    enum kv_status status = send_due(window, deadline_ms);
+    enum kv_status status = window->to_send ? send_due(window, deadline_ms) : KV_OK;
     if (status == KV_OK)
         status = connection_receive(&window->connection, deadline_ms, &header, &body);
     struct message *message = status == KV_OK ? message_of(window, header.request_id) : NULL;
     if (message) {
         status = exchange_take(&message->exchange, &header, body);
+        window->to_send |= message->exchange.to_send;
         if (status == KV_OK && message->exchange.answered)
             status = take_answer(window, message);
     }

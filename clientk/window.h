@@ -43,8 +43,9 @@ struct window {
     struct message *messages; /* limit of them */
     unsigned limit;           /* messages in flight at most */
     unsigned in_flight;
+    bool to_send;           /* a message in flight has something that could not be sent yet */
     bool refused_in_flight; /* the message in flight has_refused */
-    struct key_set keys; /* of what is in flight, if limit > 1 */
+    struct key_set keys;    /* of what is in flight, if limit > 1 */
     _Atomic uint64_t messages_sent, operations_sent, reconnects;
 };
 
@@ -65,7 +66,7 @@ enum kv_status window_connect(struct window *window, uint64_t deadline_ms, struc
 /* One that is not in flight; NULL: all are. */
 struct message *window_idle_message(struct window *window);
 
-/* Empties the message, to be filled. False: no memory. */
+/* Empties the message, to be filled: tasks that are in it are due again. False: no memory. */
 bool window_begin(struct window *window, struct message *message);
 
 enum fill_verdict {

@@ -78,7 +78,7 @@ START_TEST(foreign_headers_are_named)
     ck_assert_uint_eq(out.secret, 13);
     ck_assert_int_eq(read_header_with(5, 0, &out), KV_UNSUPPORTED);
     ck_assert_int_eq(read_header_with(5, WIRE_MORE + 1, &out), KV_UNSUPPORTED);
-    ck_assert_int_eq(read_header_with(14, 1, &out), KV_UNSUPPORTED);
+    ck_assert_int_eq(read_header_with(14, 2, &out), KV_UNSUPPORTED);
     ck_assert_int_eq(read_header_with(13, 0xff, &out), KV_BAD_REQUEST); /* count */
 }
 END_TEST
