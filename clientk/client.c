@@ -170,7 +170,7 @@ static enum kv_status connect_first(struct clientk *client, struct kv_error *err
         combiner_connect(&client->combiners[0], client_deadline_ms(client), error);
     client->settings.fail_fast = fail_fast;
     if (status == KV_OK && !client->settings.insists_on_uid) {
-        client->settings.server_uid = client->channels[0].connection.server_uid;
+        client->settings.server_uid = client->combiners[0].window.connection.server_uid;
         client->settings.insists_on_uid = true;
         client->settings.uid_was_met = true;
     }

@@ -35,6 +35,25 @@ def order_and_failure(server):
                  session.request([get(b"rest")], count=3))
 
 
+@section("4.1")
+def short_replies(server):
+    with server.session() as session:
+        check("WELCOME has SHORT_REPLIES", session.welcome.flags & 0x2)
+        session.request([put(b"long", b"v" * 900)])
+        asked = [append(b"steps", b"+"), get(b"long")] * 20
+        done = messages = 0
+        while done < len(asked) and messages < 100:
+            reply = session.request(asked[done:], flags=0x1)
+            if reply.name != "OK" or not 0 < len(reply.results) <= len(asked) - done:
+                break
+            done += len(reply.results)
+            messages += 1
+        equal("every operation is answered in the end", len(asked), done)
+        equal("what was not answered was not executed", b"+" * 20, session.get(b"steps").value)
+        equal("one operation is always answered", 1, len(session.request([get(b"long")], flags=0x1).results))
+        equal("without MAY_STOP each has its result", 40, len(session.request(asked).results))
+
+
 @section("4.2")
 def reserved_and_contradictory(server):
     with server.session() as session:

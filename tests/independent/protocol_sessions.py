@@ -80,7 +80,7 @@ def header_of_requests(server):
 
         for version in (0, 2, 255):
             refused(f"version {version} gets UNSUPPORTED", "UNSUPPORTED", answer(version=version))
-        for flags in (1, 0x8000, 0xffff):
+        for flags in (2, 0x8000, 0xffff):
             refused(f"flags {flags:#x} get UNSUPPORTED", "UNSUPPORTED", answer(flags=flags))
         for kind in (0, WELCOME, REFUSED, REPLY, REPLY_PART, 11, 255):
             request_id = session.new_id()

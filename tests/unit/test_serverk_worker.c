@@ -382,6 +382,57 @@ START_TEST(strangers_get_no_answer)
 }
 END_TEST
 
+/* Short replies ------------------------------------------------------------------------------------- */
+
+#define MANY 20u
+
+/* Sends so many operations that may be stopped; returns how many results came. */
+static unsigned call_stoppable(const struct wire_operation *operations, unsigned count,
+                               struct wire_result *results)
+{
+    struct wire_header reply, header = fixture_header(&only_client, WIRE_REQUEST, (uint16_t)count);
+    struct read_cursor cursor;
+    header.flags = WIRE_REQUEST_MAY_STOP;
+    fixture_request(&fixture, &header, operations);
+    ck_assert(fixture_reply(&only_client, 0, &reply, &cursor));
+    ck_assert_int_eq(reply.kind, WIRE_REPLY);
+    ck_assert_int_eq(reply.status, KV_OK);
+    for (unsigned i = 0; i < reply.count; i++)
+        ck_assert_int_eq(wire_get_result(&cursor, &results[i]), KV_OK);
+    return reply.count;
+}
+
+/* The counter is added to in between: what was not answered must not have been executed. */
+START_TEST(reply_stops_before_what_does_not_fit)
+{
+    char value[701];
+    memset(value, 'v', 700);
+    value[700] = '\0';
+    put("big", value);
+    struct wire_operation operations[MANY];
+    struct wire_result results[MANY];
+    for (unsigned i = 0; i < MANY; i += 2) {
+        operations[i] = fixture_operation(WIRE_OP_ADD, "counter", "");
+        operations[i].flags = WIRE_CREATE;
+        operations[i].delta = 1;
+        operations[i + 1] = fixture_operation(WIRE_OP_GET, "big", "");
+    }
+    unsigned done = 0, messages = 0;
+    while (done < MANY) {
+        unsigned more = call_stoppable(operations + done, MANY - done, results + done);
+        ck_assert_uint_ge(more, 1);
+        for (unsigned i = done; i < done + more; i++)
+            ck_assert_int_eq(results[i].status, KV_OK);
+        done += more;
+        messages++;
+    }
+    ck_assert_uint_gt(messages, 1);
+    char sum[8];
+    snprintf(sum, sizeof sum, "%u", MANY / 2);
+    assert_value(call(fixture_operation(WIRE_OP_GET, "counter", "")), sum);
+}
+END_TEST
+
 Suite *suite_serverk_worker(void)
 {
     Suite *suite = suite_create("serverk worker");
@@ -402,6 +453,7 @@ Suite *suite_serverk_worker(void)
     tcase_add_test(messages, a_batch_answers_each_in_order);
     tcase_add_test(messages, a_malformed_first_operation_fails_the_message);
     tcase_add_test(messages, a_malformed_later_operation_fails_alone);
+    tcase_add_test(messages, reply_stops_before_what_does_not_fit);
     tcase_add_test(messages, a_deadline_in_the_past_executes_nothing);
     tcase_add_test(messages, a_bye_behind_its_process_is_a_bye);
     tcase_add_test(messages, strangers_get_no_answer);
