@@ -171,6 +171,7 @@ enum kv_status connection_receive(struct connection *connection, uint64_t deadli
         uint64_t now_ms = clock_monotonic_coarse_ms();
         if (understood && header->secret == connection->nonce) {
             note_answer(connection, now_ms);
+            connection->moved |= header->kind == WIRE_REPLY && (header->flags & WIRE_REPLY_MOVED);
             return KV_OK;
         }
         note_garbage(connection, now_ms);
