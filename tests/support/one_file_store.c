@@ -32,13 +32,29 @@ void one_file_case_add(TCase *tcase)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
 }
 
-struct kvstore *open_copy(void)
+static void copy_files(void)
 {
     struct image image;
     image_take(&image, dir);
     image_put(&image, copy_dir);
     image_free(&image);
+}
+
+struct kvstore *open_copy(void)
+{
+    copy_files();
     return must_open(copy_dir, NULL);
+}
+
+struct kvstore *open_copy_under_writers(void)
+{
+    struct kvstore *copy;
+    struct kv_error error = {0};
+    copy_files();
+    if (kvstore_open(copy_dir, NULL, &copy, &error) == KV_OK)
+        return copy;
+    ck_assert_msg(error.status == KV_CORRUPT, "%s", error.text);
+    return NULL;
 }
 
 bool has_file(const char *name)

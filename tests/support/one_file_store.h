@@ -20,8 +20,12 @@ extern struct kvstore *store;
 
 void one_file_case_add(TCase *tcase);
 
-/* The files as a kill -9 at this moment would leave them, opened in copy_dir. */
+/* The files as a kill -9 at this moment would leave them, opened in copy_dir. Nobody writes. */
 struct kvstore *open_copy(void);
+
+/* Files that were copied while others wrote, which no kill leaves so: NULL, if a record that was not there yet
+ * when its place was copied lies before others that were, and the store is refused as damaged for that. */
+struct kvstore *open_copy_under_writers(void);
 
 /* Has dir a file of this name? */
 bool has_file(const char *name);
