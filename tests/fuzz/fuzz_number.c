@@ -68,21 +68,46 @@ struct suffix {
     uint64_t factor;
 };
 
-/* The unit is the letters at the end. */
+#define SHORT_FRACTION 9 /* digits; a longer one may be refused though the number would be whole */
+
+/* The unit is the letters at the end; a fraction stands behind the dot, and the whole must be one. Sets
+ * *long_fraction. */
 static bool read_with_suffix(const char *text, const struct suffix *suffixes, size_t count,
-                             wide *number)
+                             wide *number, bool *long_fraction)
 {
-    size_t digits = strlen(text);
-    while (digits > 0 && isalpha((unsigned char)text[digits - 1]))
-        digits--;
-    if (!read_digits(text, digits, number))
+    size_t end = strlen(text);
+    while (end > 0 && isalpha((unsigned char)text[end - 1]))
+        end--;
+    const char *dot = memchr(text, '.', end);
+    size_t whole_digits = dot ? (size_t)(dot - text) : end;
+    size_t fraction_digits = dot ? end - whole_digits - 1 : 0;
+    wide fraction = 0, one = 1;
+    *long_fraction = fraction_digits > SHORT_FRACTION;
+    if (!read_digits(text, whole_digits, number) || fraction_digits > 20 ||
+        (dot && !read_digits(dot + 1, fraction_digits, &fraction)) || *number > UINT64_MAX)
         return false;
+    for (size_t i = 0; i < fraction_digits; i++)
+        one *= 10;
     for (size_t i = 0; i < count; i++)
-        if (strcmp(suffixes[i].text, text + digits) == 0) {
-            *number *= suffixes[i].factor;
-            return *number <= UINT64_MAX;
+        if (strcmp(suffixes[i].text, text + end) == 0) {
+            wide scaled = fraction * suffixes[i].factor;
+            *number = *number * suffixes[i].factor + scaled / one;
+            return scaled % one == 0 && *number <= UINT64_MAX;
         }
     return false;
+}
+
+typedef bool parser(const char *text, uint64_t min, uint64_t max, uint64_t *value);
+
+static void check_with(parser *parse, const char *text, const struct suffix *suffixes, size_t count)
+{
+    uint64_t got = UNTOUCHED;
+    wide wanted;
+    bool long_fraction;
+    bool good = read_with_suffix(text, suffixes, count, &wanted, &long_fraction);
+    bool taken = parse(text, 0, UINT64_MAX, &got);
+    require(taken == good || (good && long_fraction));
+    require(got == (taken ? (uint64_t)wanted : UNTOUCHED));
 }
 
 static void check_units(const char *text)
@@ -92,15 +117,8 @@ static void check_units(const char *text)
                                           {"G", 1u << 30},   {"GiB", 1u << 30}};
     static const struct suffix times[] = {{"", 1},      {"ms", 1},      {"s", 1000},
                                           {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
-    uint64_t got = UNTOUCHED;
-    wide wanted;
-    bool good = read_with_suffix(text, sizes, sizeof sizes / sizeof sizes[0], &wanted);
-    require(parse_size(text, 0, UINT64_MAX, &got) == good);
-    require(got == (good ? (uint64_t)wanted : UNTOUCHED));
-    got = UNTOUCHED;
-    good = read_with_suffix(text, times, sizeof times / sizeof times[0], &wanted);
-    require(parse_duration_ms(text, 0, UINT64_MAX, &got) == good);
-    require(got == (good ? (uint64_t)wanted : UNTOUCHED));
+    check_with(parse_size, text, sizes, sizeof sizes / sizeof sizes[0]);
+    check_with(parse_duration_ms, text, times, sizeof times / sizeof times[0]);
 }
 
 static void check_double(const char *text)
