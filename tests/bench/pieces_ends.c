@@ -69,8 +69,8 @@ static void build_replies(uint64_t calls)
     struct wire_header request = {.kind = WIRE_REQUEST, .count = OPERATIONS};
     for (uint64_t i = 0; i < calls; i += OPERATIONS) {
         struct reply reply;
-        if (reply_start(&reply, &session, &budget, false, &request, buffer, sizeof buffer, NULL, 0) !=
-            KV_OK)
+        if (reply_start(&reply, &session, &budget, false, &request, buffer, sizeof buffer, NULL,
+                        0) != KV_OK)
             errx(4, "a reply was not begun");
         for (uint64_t k = 0; k < OPERATIONS; k++) {
             struct reply_place place = reply_place(&reply, 0);

@@ -158,9 +158,8 @@ static void answer(const struct wire_header *request, enum kv_status of_message,
     wire_put_header(&cursor, &header);
     for (unsigned i = 0; i < results; i++)
         wire_put_result(&cursor, &result);
-    ck_assert_int_eq(mq_send(window.connection.reply_queue, (char *)bytes,
-                             write_cursor_used(&cursor), 0),
-                     0);
+    ck_assert_int_eq(
+        mq_send(window.connection.reply_queue, (char *)bytes, write_cursor_used(&cursor), 0), 0);
 }
 
 static enum kv_status receive(void)
