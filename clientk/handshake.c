@@ -263,7 +263,7 @@ static enum kv_status open_lanes(struct connection *connection, struct kv_error 
     const struct wire_welcome *welcome = &connection->welcome;
     bool guest = welcome->lane_family == WIRE_FAMILY_GUESTS;
     if (guest || welcome->lane != 0) {
-        mqd_t lane;
+        mqd_t lane = (mqd_t)-1;
         enum kv_status status =
             open_lane(connection, guest ? WIRE_GUEST_LANE : WIRE_LANE, welcome->lane, &lane, error);
         if (status != KV_OK)

@@ -39,7 +39,7 @@ static void report_reply_queues(struct diagnosis *diagnosis, uint64_t left)
             finding(diagnosis, charge <= left ? "ok" : "low",
                     "sessions of %u x %" PRIu32 " bytes cost %" PRIu64
                     ": what is left pays for %" PRIu64 " more",
-                    step->depth, step->message_bytes, charge, left / charge);
+                    step->depth, step->message_bytes, charge, left / (charge > 0 ? charge : 1));
     }
 }
 

@@ -297,7 +297,7 @@ static void replace(const char *name)
                                         "a copy of another"};
     uint64_t what = below(sizeof whats / sizeof whats[0]);
     const char *other = names[below(name_count)];
-    struct file copy;
+    struct file copy = {.size = 0};
     load(&copy, other);
     require(unlinkat(dir_fd, name, 0) == 0, name);
     int result = 0;

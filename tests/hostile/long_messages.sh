@@ -23,7 +23,7 @@ if mode == "appends":
     assert session.put(b"long", b"x" * 1000000).status == 0
 while True:
     began = time.monotonic()
-    reply = session.request(operations)
+    reply = session.request(operations, again=False)
     counts = collections.Counter(result.name for result in reply.results)
     print(f"{mode}: {time.monotonic() - began:.2f} s,", reply.name, *sorted(counts.items()), flush=True)
     if mode == "appends":
