@@ -8,7 +8,13 @@ check_equal 'All well.' "$(tail -n 1 <<<"$output")" 'and says so'
 check_match "served by process $server_pid \(serverk\) of uid $(id -u)" "$output" 'and who serves: pid, program and user'
 check_match '2 files: no failed sync or compaction' "$output" 'and how the data files are'
 check_match "$server_dir has [0-9.]+ [KMGT]iB free" "$output" 'and the disk'
-used=$(sed -n 's/^ *[a-zA-Z]* *in use \([0-9]*\), left [0-9]*.*/\1/p' <<<"$output")
+# What a client that has just ended had is given back a moment later: the least of some looks counts.
+used=
+for _ in 1 2 3 4 5 6; do
+    now=$(client doctor | sed -n 's/^ *[a-zA-Z]* *in use \([0-9]*\), left [0-9]*.*/\1/p')
+    [ -n "$used" ] && [ "${now:-0}" -ge "$used" ] || used=${now:-0}
+    sleep 0.2
+done
 check_equal yes "$([ "${used:-0}" -ge 255000 ] && echo yes)" "what is used of the user's queue bytes is counted ($used)"
 
 # The same daemon, and no room for a session beside it.
