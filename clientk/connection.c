@@ -284,6 +284,8 @@ enum kv_status connection_ensure(struct connection *connection, uint64_t deadlin
             connection->handshakes++;
             return KV_OK;
         }
+        if (connection->session != 0)
+            say_bye(connection); /* to lane 0, if it has no other */
         connection_close(connection, false);
         bool may_come =
             status == KV_NO_SESSION || (status == KV_NO_SERVER && !connection->settings->fail_fast);

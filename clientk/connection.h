@@ -45,9 +45,10 @@ struct connection {
     struct wire_waiter waiter;
     uint8_t *received; /* reply_geometry.message_bytes */
     size_t received_bytes;
-    struct room room;    /* the session's segment */
-    uint32_t backoff_ms; /* before the next attempt to connect; 0: the last one succeeded */
-    uint32_t handshakes; /* that succeeded */
+    struct room room;      /* the session's segment */
+    uint32_t backoff_ms;   /* before the next attempt to connect; 0: the last one succeeded */
+    uint32_t handshakes;   /* that succeeded */
+    uint32_t lanes_missed; /* in a row: lanes that were closed before they were opened */
 };
 
 /* A connection that is closed. ladder: of its reply queue (wire/queue.h). */

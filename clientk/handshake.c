@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "clientk/connection.h"
+#include "clientk/exchange.h"
 #include "clientk/names.h"
 #include "clientk/server_access.h"
 #include "common/clock.h"
@@ -19,6 +20,8 @@
 #define LOOK_AFTER_MS 100u
 /* Names tried for the reply queue; one is taken only if a namesake of this pid died in its handshake. */
 #define NAME_ATTEMPTS 64u
+/* So many times in a row a lane may have been closed before it was opened: the server waits 100 ms. */
+#define LANES_MISSED  5u
 
 /* Whether the process lives in another PID namespace, as far as /proc tells. */
 static bool is_in_other_pid_namespace(pid_t pid)
@@ -264,22 +267,50 @@ static enum kv_status open_lanes(struct connection *connection, struct kv_error 
     bool guest = welcome->lane_family == WIRE_FAMILY_GUESTS;
     if (guest || welcome->lane != 0) {
         mqd_t lane = (mqd_t)-1;
+        errno = 0;
         enum kv_status status =
             open_lane(connection, guest ? WIRE_GUEST_LANE : WIRE_LANE, welcome->lane, &lane, error);
+        /* It was open to us for a moment only: another session gets another one. */
+        if (guest && status == KV_DENIED && errno == EACCES &&
+            connection->lanes_missed++ < LANES_MISSED)
+            return kv_error_set(
+                error, KV_NO_SESSION,
+                "the server of %s closed the lane of this session before it was opened",
+                connection->settings->queue);
         if (status != KV_OK)
             return status;
         connection_close_queue(&connection->lane);
         connection->lane = lane;
         connection->bulk_lane = lane;
+        connection->lanes_missed = 0;
     }
     if (welcome->bulk_bytes <= welcome->lane_bytes)
         return KV_OK;
     return open_lane(connection, WIRE_BULK_LANE, welcome->bulk_lane, &connection->bulk_lane, error);
 }
 
+/* A guest lane may be open to others until something comes through it: an empty request does, at once. */
+static enum kv_status close_lane_to_others(struct connection *connection, uint64_t deadline_ms,
+                                           struct kv_error *error)
+{
+    if (connection->welcome.lane_family != WIRE_FAMILY_GUESTS)
+        return KV_OK;
+    struct exchange exchange = {.message = NULL};
+    enum kv_status status =
+        exchange_control(&exchange, connection, WIRE_REQUEST, kv_slice(NULL, 0), deadline_ms);
+    exchange_free(&exchange);
+    if (status == KV_TIMEOUT)
+        return explain_silence(connection, status, "has not answered the first request", error);
+    if (status == KV_OK || status == KV_NO_SESSION)
+        return status;
+    return kv_error_set(error, status, "the server of %s ended during the handshake",
+                        connection->settings->queue);
+}
+
 enum kv_status handshake(struct connection *connection, uint64_t deadline_ms,
                          struct kv_error *error)
 {
+    connection->session = 0;
     enum kv_status status = find_server(connection, error);
     if (status != KV_OK)
         return status;
@@ -295,5 +326,7 @@ enum kv_status handshake(struct connection *connection, uint64_t deadline_ms,
     mq_unlink(name);
     if (status == KV_OK)
         status = open_lanes(connection, error);
+    if (status == KV_OK)
+        status = close_lane_to_others(connection, deadline_ms, error);
     return status;
 }

@@ -10,9 +10,10 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-/* data.u64 of the signalfd and the timer; sessions have their ids, which are 32 bits. */
+/* data.u64 of the signalfd and the timers; sessions have their ids, which are 32 bits. */
 #define SIGNAL_TAG UINT64_MAX
 #define TIMER_TAG  (UINT64_MAX - 1)
+#define LANES_TAG  (UINT64_MAX - 2)
 
 #define EVENTS_AT_ONCE 64
 
@@ -124,6 +125,9 @@ int control_run(struct control *control, const struct service *service)
 {
     struct epoll_event timer = {.events = EPOLLIN, .data = {.u64 = TIMER_TAG}};
     epoll_ctl(control->epoll, EPOLL_CTL_ADD, farewells_timer(service->farewells), &timer);
+    struct epoll_event lanes = {.events = EPOLLIN, .data = {.u64 = LANES_TAG}};
+    if (lanes_timer(service->lanes) >= 0)
+        epoll_ctl(control->epoll, EPOLL_CTL_ADD, lanes_timer(service->lanes), &lanes);
     for (;;) {
         struct epoll_event events[EVENTS_AT_ONCE];
         int count = epoll_wait(control->epoll, events, EVENTS_AT_ONCE, -1);
@@ -134,6 +138,8 @@ int control_run(struct control *control, const struct service *service)
                     return signal_number;
             } else if (events[i].data.u64 == TIMER_TAG) {
                 farewells_tick(service->farewells, service->options->queue);
+            } else if (events[i].data.u64 == LANES_TAG) {
+                lanes_tick(service->lanes);
             } else {
                 session_client_died(service->sessions, (uint32_t)events[i].data.u64);
             }

@@ -4,12 +4,23 @@
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "common/clock.h"
+#include "common/random.h"
 #include "wire/queue.h"
 
-/* Names that are tried for a lane: others may have made queues of some of them. */
-#define NAMES 32u
+/* Names of lanes: many more than the system has queues by default (256), so that nobody can take them all; few
+ * enough that each start looks for leftovers under all of them in some milliseconds. */
+#define NAMES 4096u
+
+/* So many of them are tried for a lane: others may have made queues of some. */
+#define NAME_ATTEMPTS 64u
+
+/* A client needs some microseconds from its WELCOME to the opening of its lane. One that comes later asks
+ * for another session. */
+#define OPEN_MS 100u
 
 /* So much garbage is no mistake; late messages of sessions that have ended count as well. */
 #define SPOILED_AFTER 32u
@@ -20,15 +31,17 @@
 bool guest_lanes_init(struct guest_lanes *guests, const char *base, mode_t mode, gid_t group,
                       const struct lane_plan *plan, uint64_t bytes)
 {
-    *guests = (struct guest_lanes){.base = base,
-                                   .mode = mode,
-                                   .group = group,
-                                   .plan = plan,
-                                   .bytes_left = bytes,
-                                   .placeholder = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    *guests =
+        (struct guest_lanes){.base = base,
+                             .mode = mode,
+                             .group = group,
+                             .plan = plan,
+                             .bytes_left = bytes,
+                             .placeholder = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                             .timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
     for (unsigned i = 0; i < LANE_PLAN_MAX_GUESTS; i++)
         guests->lanes[i].queue = (mqd_t)-1;
-    return guests->placeholder >= 0;
+    return guests->placeholder >= 0 && guests->timer >= 0;
 }
 
 /* Queues ------------------------------------------------------------------------------------------ */
@@ -43,17 +56,16 @@ static void unlink_lane(const struct guest_lanes *guests, const struct guest_lan
     mq_unlink(name);
 }
 
-/* Creates a queue under the first name that is free. */
+/* Creates a queue under a name that is free, which nobody can know in advance. */
 static enum kv_status create_queue(const struct guest_lanes *guests, struct guest_lane *lane,
                                    mqd_t *queue)
 {
     enum kv_status status = KV_EXISTS;
-    for (lane->name = 0; lane->name < NAMES; lane->name++) {
+    for (unsigned i = 0; i < NAME_ATTEMPTS && status == KV_EXISTS; i++) {
         char name[WIRE_QUEUE_NAME_BYTES];
+        lane->name = (unsigned)(random_secret() % NAMES);
         wire_queue_name(name, guests->base, WIRE_GUEST_LANE, 0, lane->name);
         status = wire_queue_create(name, lane->geometry, 0600, true, queue, NULL);
-        if (status != KV_EXISTS)
-            break;
     }
     return status;
 }
@@ -99,8 +111,14 @@ static bool make_lane(struct guest_lanes *guests, struct guest_lane *lane)
     enum kv_status status;
     while ((status = create_queue(guests, lane, &queue)) == KV_LIMIT && lane->geometry.depth > 1)
         lane->geometry.depth /= 2;
-    if (status != KV_OK)
+    if (status != KV_OK) {
+        guests->reason = status == KV_EXISTS ? "others have taken the names of such queues"
+                         : status == KV_LIMIT
+                             ? "the system or this user has no room for another queue "
+                               "(fs.mqueue.queues_max, RLIMIT_MSGQUEUE)"
+                             : "the queue can not be created";
         return false;
+    }
     lane->given = false;
     guests->bytes_left -= wire_geometry_charge(lane->geometry);
     /* The lock is that of the process, and goes with any descriptor of the queue: so it is taken last. */
@@ -109,6 +127,7 @@ static bool make_lane(struct guest_lanes *guests, struct guest_lane *lane)
         return true;
     }
     retire(guests, lane);
+    guests->reason = "the queue can not be prepared";
     return false;
 }
 
@@ -137,19 +156,46 @@ static bool may_have_another(const struct guest_lanes *guests, uid_t uid)
 static struct guest_lane *make(struct guest_lanes *guests, uid_t uid)
 {
     struct guest_lane *lane = guests->lanes;
+    guests->reason = "there are as many users with lanes of their own as there is room for";
     if (!may_have_another(guests, uid))
         return NULL;
     while (lane->live)
         lane++;
     lane->geometry = lane_plan_guest(guests->plan, guests->bytes_left);
-    if (lane->geometry.depth == 0)
+    if (lane->geometry.depth == 0) {
+        guests->reason =
+            "the bytes in queues that are kept for other users are in use (RLIMIT_MSGQUEUE)";
         return NULL;
+    }
     lane->uid = uid;
     lane->spoiled = false;
+    lane->open = false;
     lane->sessions = lane->opening = 0;
     atomic_store(&lane->messages, 0);
     atomic_store(&lane->garbage, 0);
     return make_lane(guests, lane) ? lane : NULL;
+}
+
+static void set_timer(struct guest_lanes *guests, uint64_t milliseconds)
+{
+    struct itimerspec in = {.it_value = {.tv_nsec = (long)milliseconds * 1000000}};
+    guests->armed = timerfd_settime(guests->timer, 0, &in, NULL) == 0;
+}
+
+/* For a session that is to open it now. */
+static void open_lane(struct guest_lanes *guests, struct guest_lane *lane)
+{
+    lane->opening++;
+    lane->open_until_ms = clock_monotonic_ns() / 1000000 + OPEN_MS;
+    if (!lane->open)
+        lane->open = fchmod((int)lane->queue, 0600 | (guests->mode & 0022)) == 0;
+    if (!guests->armed)
+        set_timer(guests, OPEN_MS);
+}
+
+static void close_lane(struct guest_lane *lane)
+{
+    lane->open = lane->open && fchmod((int)lane->queue, 0600) != 0;
 }
 
 struct guest_lane *guest_lanes_enter(struct guest_lanes *guests, uid_t uid, bool *made)
@@ -161,22 +207,40 @@ struct guest_lane *guest_lanes_enter(struct guest_lanes *guests, uid_t uid, bool
     if (!lane)
         return NULL;
     lane->sessions++;
-    if (lane->opening++ == 0 && !lane->given)
-        fchmod((int)lane->queue, 0600 | (guests->mode & 0022));
+    if (!lane->given)
+        open_lane(guests, lane);
     return lane;
 }
 
-void guest_lanes_arrived(struct guest_lanes *guests, struct guest_lane *lane)
+void guest_lanes_arrived(struct guest_lane *lane, unsigned round)
 {
-    (void)guests;
-    if (--lane->opening == 0 && !lane->given)
-        fchmod((int)lane->queue, 0600);
+    if (round == lane->round && --lane->opening == 0)
+        close_lane(lane);
 }
 
-bool guest_lanes_leave(struct guest_lanes *guests, struct guest_lane *lane, bool arrived)
+void guest_lanes_tick(struct guest_lanes *guests)
 {
-    if (!arrived)
-        guest_lanes_arrived(guests, lane);
+    uint64_t expirations, now_ms = clock_monotonic_ns() / 1000000, wait_ms = 0;
+    if (read(guests->timer, &expirations, sizeof expirations) < 0)
+        return;
+    for (unsigned i = 0; i < LANE_PLAN_MAX_GUESTS; i++) {
+        struct guest_lane *lane = &guests->lanes[i];
+        if (!lane->live || !lane->open)
+            continue;
+        if (now_ms >= lane->open_until_ms) {
+            close_lane(lane);
+            lane->round++;
+            lane->opening = 0;
+        } else if (wait_ms == 0 || lane->open_until_ms - now_ms < wait_ms) {
+            wait_ms = lane->open_until_ms - now_ms;
+        }
+    }
+    set_timer(guests, wait_ms);
+    guests->armed = wait_ms != 0;
+}
+
+bool guest_lanes_leave(struct guest_lanes *guests, struct guest_lane *lane)
+{
     if (--lane->sessions > 0)
         return false;
     retire(guests, lane);
@@ -211,6 +275,8 @@ void guest_lanes_close(struct guest_lanes *guests)
             close((int)guests->lanes[i].queue);
     if (guests->placeholder >= 0)
         close(guests->placeholder);
+    if (guests->timer >= 0)
+        close(guests->timer);
     guests->base = NULL;
 }
 

@@ -12,6 +12,7 @@
 #include "common/parse.h"
 #include "serverk/claim.h"
 #include "serverk/guest_lanes.h"
+#include "serverk/log_pace.h"
 #include "wire/message.h"
 #include "wire/queue.h"
 
@@ -354,6 +355,17 @@ static void assign_own(struct lanes *lanes, struct lane_assignment *assignment)
     }
 }
 
+/* Once a minute: a guest that sends beside all others has no share of its own. holds: lock. */
+static void warn_of_door(const struct lanes *lanes, uid_t uid)
+{
+    static struct log_pace pace = LOG_PACE(60000);
+    char unsaid[LOG_PACE_TEXT_BYTES];
+    if (log_pace_allows(&pace, unsaid))
+        log_warn(
+            "uid %lu gets no lane of its own, and sends through the one that all may send to: %s%s",
+            (unsigned long)uid, lanes->guests.reason, unsaid);
+}
+
 /* A guest lane, or, if none is left or the client knows none, the door. holds: lock. */
 static void assign_guest(struct lanes *lanes, const struct lane_request *request,
                          struct lane_assignment *assignment)
@@ -362,6 +374,8 @@ static void assign_guest(struct lanes *lanes, const struct lane_request *request
     struct guest_lane *guest =
         request->knows_guests ? guest_lanes_enter(&lanes->guests, request->uid, &made) : NULL;
     if (!guest) {
+        if (request->knows_guests)
+            warn_of_door(lanes, request->uid);
         lanes->queues[0].weight += SESSION_WEIGHT;
         assignment->lane_bytes = assignment->bulk_bytes = lanes->plan.lane.message_bytes;
         return;
@@ -372,6 +386,7 @@ static void assign_guest(struct lanes *lanes, const struct lane_request *request
     assignment->queue = (uint8_t)(LANE_PLAN_FIRST_GUEST + number);
     assignment->lane_bytes = assignment->bulk_bytes = guest->geometry.message_bytes;
     assignment->opening = !guest->given;
+    assignment->round = guest->round;
     assignment->spoiled = &guest->spoiled;
     if (!made)
         return;
@@ -401,18 +416,31 @@ static struct guest_lane *guest_of(struct lanes *lanes, unsigned queue)
 void lanes_arrived(struct lanes *lanes, const struct lane_assignment *assignment)
 {
     pthread_mutex_lock(&lanes->lock);
-    guest_lanes_arrived(&lanes->guests, guest_of(lanes, assignment->queue));
+    guest_lanes_arrived(guest_of(lanes, assignment->queue), assignment->round);
+    pthread_mutex_unlock(&lanes->lock);
+}
+
+int lanes_timer(const struct lanes *lanes)
+{
+    return lanes->door ? lanes->guests.timer : -1;
+}
+
+void lanes_tick(struct lanes *lanes)
+{
+    pthread_mutex_lock(&lanes->lock);
+    guest_lanes_tick(&lanes->guests);
     pthread_mutex_unlock(&lanes->lock);
 }
 
 void lanes_give_back(struct lanes *lanes, const struct lane_assignment *assignment, bool arrived)
 {
     unsigned queue = assignment->queue;
+    if (assignment->opening && !arrived)
+        lanes_arrived(lanes, assignment);
     pthread_mutex_lock(&lanes->lock);
     if (!lanes_is_guest(queue))
         lanes->queues[queue].weight -= SESSION_WEIGHT;
-    else if (guest_lanes_leave(&lanes->guests, guest_of(lanes, queue),
-                               arrived || !assignment->opening))
+    else if (guest_lanes_leave(&lanes->guests, guest_of(lanes, queue)))
         atomic_fetch_and(&lanes->served, ~(UINT32_C(1) << queue));
     pthread_mutex_unlock(&lanes->lock);
 }

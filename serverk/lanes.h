@@ -77,7 +77,8 @@ struct lane_assignment {
     uint32_t lane_bytes;
     uint32_t bulk_bytes;         /* lane_bytes: it has no bulk lane */
     uint8_t queue;               /* of the lane */
-    bool opening;                /* the lane is open to others until lanes_arrived */
+    bool opening;                /* the lane is open to others until lanes_arrived, or for 100 ms */
+    unsigned round;              /* of that: guest_lanes.h */
     const _Atomic bool *spoiled; /* set: others send to the lane. NULL: it is no guest lane */
 };
 
@@ -94,6 +95,11 @@ struct lane_assignment lanes_assign(struct lanes *lanes, const struct lane_reque
 
 /* Once for a session whose lane is opening: its first message came through there. */
 void lanes_arrived(struct lanes *lanes, const struct lane_assignment *assignment);
+
+/* A descriptor that is readable when lanes_tick is to be called, which closes lanes that nobody arrived in; -1:
+ * there is no door. */
+int lanes_timer(const struct lanes *lanes);
+void lanes_tick(struct lanes *lanes);
 
 /* arrived: lanes_arrived was called, or was not needed. */
 void lanes_give_back(struct lanes *lanes, const struct lane_assignment *assignment, bool arrived);

@@ -4,6 +4,8 @@
 need_root
 
 start_server_as "$daemon_uid" --mode 0622
+# The name of a lane cannot be guessed, but found while the lane is there.
+attack_as "$good_uid" "$MQKV_BUILD/clientk" -m "$server_queue" bench --mix get=1 --rate 20 -t 60
 attack_as "$hostile_uid" "$MQKV_BUILD/tests/mq_intruder" "$server_queue" 20
 errors=0
 # Short runs: the lane is open to others when each begins.

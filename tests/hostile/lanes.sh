@@ -34,11 +34,42 @@ wait_for_guest() {
 
 # open_by_others: how many queues of the server a uid may send to.
 open_by_others() {
-    local suffix open=0
-    for suffix in '' .l{1..7} .b{0,1} .g{0..11}; do
-        as_uid "$1" "$MQKV_BUILD/tests/mq_flood" "$server_queue$suffix" 0 0 2>/dev/null && open=$((open + 1))
-    done
-    echo "$open"
+    as_uid "$1" "$python" - "$server_queue" <<'PY'
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+suffixes = [""] + [f".l{n}" for n in range(1, 8)] + [".b0", ".b1"] + [f".g{n}" for n in range(4096)]
+queues = (libc.mq_open((sys.argv[1] + suffix).encode(), os.O_WRONLY) for suffix in suffixes)
+print(sum(queue >= 0 for queue in queues))
+PY
+}
+
+# squat make|remove NUMBER...: queues of the hostile user under names of guest lanes.
+squat() {
+    as_uid "$hostile_uid" "$python" - "$server_queue" "$@" <<'PY'
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+class Attributes(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_long) for name in ("flags", "depth", "bytes", "now")] + [("rest", ctypes.c_long * 4)]
+for number in sys.argv[3:]:
+    name = f"{sys.argv[1]}.g{number}".encode()
+    if sys.argv[2] == "remove":
+        libc.mq_unlink(name)
+    else:
+        libc.mq_open(name, os.O_CREAT | os.O_WRONLY, 0o600, ctypes.byref(Attributes(0, 1, 1, 0)))
+PY
+}
+
+# idle_session UID: one of the independent client, which opens its lane and sends nothing.
+idle_session() {
+    attack_as "$1" env PYTHONDONTWRITEBYTECODE=1 "$python" -c '
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from mqkv_session import *
+from mqkv_messages import *
+with Session(sys.argv[2], abilities=GUEST_LANES) as session:
+    time.sleep(60)' "$(dirname "$old_client")" "$server_queue"
+    wait_for_guest "$1"
+    sleep 0.3
 }
 
 # guests: "GIVEN UID SESSIONS" of each guest now.
@@ -60,8 +91,23 @@ check_isolation() { # lent or given
     check_equal "" "$(guests)" "$1 lanes: they go with the last session"
 }
 
+old_client=$(reachable "$(dirname "$0")/../independent/mqkv.py")
 start_server_as "$daemon_uid" --mode 0622
 check_isolation lent
+
+idle_session "$good_uid"
+check_equal "lent $good_uid 1" "$(guests)" "a session that sends nothing has a lane"
+check_equal 1 "$(open_by_others "$hostile_uid")" "which does not stay open to others"
+connect_good
+check_equal "lent $good_uid 2" "$(guests)" "another session of the user shares it"
+check_equal 1 "$(open_by_others "$hostile_uid")" "and it is closed again"
+end_attacks
+
+squat make {0..39}
+connect_good
+check_equal "lent $good_uid 1" "$(guests)" "beside queues of others under such names, the good client has a lane"
+end_attacks
+squat remove {0..39}
 
 # As many as there are lanes for, and more, beside 60 processes of the daemon's user.
 for ((user = 2; user <= 16; user++)); do
@@ -80,7 +126,6 @@ check_equal 0 "$failed" "15 users at a time are served"
 [ "$failed" = 0 ] || sed 's/^/# /' "$MQKV_TEST_DIR/users.log"
 
 # 1,500 bytes are more than a message of the door takes; the independent client asks for no lane of its own.
-old_client=$(reachable "$(dirname "$0")/../independent/mqkv.py")
 check_status 0 "a client that knows of no such lanes comes through the door" \
     as_uid "$good_uid" env PYTHONDONTWRITEBYTECODE=1 "$python" - "$(dirname "$old_client")" "$server_queue" <<'PY'
 import sys

@@ -1,5 +1,5 @@
 /*
- * mq_intruder NAME THREADS: a hostile user. Watches for a guest lane of the server of NAME that it may open, in
+ * mq_intruder NAME THREADS: a hostile user. Tries all names of guest lanes for those that exist, and watches for one of the server of NAME that it may open, in
  * the moment that it is open to others; opens it, and lets so many threads send garbage there for ever, with the
  * highest priority, asleep while it is full. Then it goes on watching, up to 64 lanes.
  */
@@ -7,12 +7,14 @@
 #include <fcntl.h>
 #include <mqueue.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#define LANES        3 /* of the numbers that are given first */
+#define LANES        4096
+#define LOOKS        500 /* at those that exist, before all are tried again */
 #define OPENED_MOST  64
 #define MAX_PRIORITY 32767
 
@@ -29,12 +31,20 @@ int main(int argc, char **argv)
     if (argc != 3)
         return 1;
     unsigned long threads = strtoul(argv[2], NULL, 10);
-    ino_t opened[LANES] = {0};
-    for (unsigned count = 0, lane = 0; count < OPENED_MOST; lane = (lane + 1) % LANES) {
+    static ino_t opened[LANES];
+    static bool exists[LANES];
+    for (unsigned count = 0, lane = 0, look = 0; count < OPENED_MOST; lane++) {
+        if (lane == LANES) {
+            lane = 0;
+            look = (look + 1) % LOOKS;
+        }
+        if (look != 0 && !exists[lane])
+            continue;
         char name[256];
         snprintf(name, sizeof name, "%s.g%u", argv[1], lane);
         mqd_t queue = mq_open(name, O_WRONLY | O_CLOEXEC);
         struct stat facts;
+        exists[lane] = queue != (mqd_t)-1 || errno == EACCES;
         if (queue == (mqd_t)-1)
             continue;
         if (fstat((int)queue, &facts) != 0 || facts.st_ino == opened[lane]) {

@@ -1,6 +1,7 @@
 /* lane_plan and lanes: queues within the kernel's limits, the claim to a name, and who gets which
  * lane. */
 #include <check.h>
+#include <poll.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,8 @@ static void remove_queues(void)
         mq_unlink(name);
         wire_queue_name(name, base, WIRE_BULK_LANE, 0, j);
         mq_unlink(name);
+    }
+    for (unsigned j = 0; j < 4096; j++) {
         wire_queue_name(name, base, WIRE_GUEST_LANE, 0, j);
         mq_unlink(name);
     }
@@ -389,6 +392,34 @@ START_TEST(each_guest_has_a_lane_for_as_long_as_it_has_sessions)
 }
 END_TEST
 
+START_TEST(a_lane_that_nobody_comes_through_is_closed)
+{
+    struct lanes *lanes = must_open(LANES_AUTO, 0622);
+    struct lane_assignment idle = assign_to(lanes, 12345, true);
+    if (idle.family != WIRE_FAMILY_GUESTS || !idle.opening) {
+        lanes_close(lanes);
+        return;
+    }
+    struct pollfd timer = {.fd = lanes_timer(lanes), .events = POLLIN};
+    lanes_tick(lanes); /* too early */
+    ck_assert_int_eq(poll(&timer, 1, 10000), 1);
+    lanes_tick(lanes);
+    ck_assert_uint_eq(mode_of(lanes, idle.queue), 0600);
+
+    /* The next one opens it, and closes it although the first never came. */
+    struct lane_assignment next = assign_to(lanes, 12345, true);
+    ck_assert_uint_eq(next.queue, idle.queue);
+    ck_assert_uint_eq(mode_of(lanes, idle.queue), 0622);
+    lanes_arrived(lanes, &idle); /* late */
+    ck_assert_uint_eq(mode_of(lanes, idle.queue), 0622);
+    lanes_arrived(lanes, &next);
+    ck_assert_uint_eq(mode_of(lanes, idle.queue), 0600);
+    lanes_give_back(lanes, &idle, true);
+    lanes_give_back(lanes, &next, true);
+    lanes_close(lanes);
+}
+END_TEST
+
 START_TEST(a_lane_full_of_garbage_gets_a_successor)
 {
     struct lanes *lanes = must_open(LANES_AUTO, 0622);
@@ -443,6 +474,7 @@ Suite *suite_serverk_lanes(void)
     tcase_add_test(cases, guests_take_half_of_what_is_left_each);
     tcase_add_test(cases, with_a_door_own_lanes_are_closed_to_others);
     tcase_add_test(cases, each_guest_has_a_lane_for_as_long_as_it_has_sessions);
+    tcase_add_test(cases, a_lane_that_nobody_comes_through_is_closed);
     tcase_add_test(cases, a_lane_full_of_garbage_gets_a_successor);
     tcase_add_test(cases, worker_lanes_go_round);
     suite_add_tcase(suite, cases);
