@@ -267,22 +267,20 @@ static enum kv_status open_lanes(struct connection *connection, struct kv_error 
     bool guest = welcome->lane_family == WIRE_FAMILY_GUESTS;
     if (guest || welcome->lane != 0) {
         mqd_t lane = (mqd_t)-1;
-        errno = 0;
         enum kv_status status =
             open_lane(connection, guest ? WIRE_GUEST_LANE : WIRE_LANE, welcome->lane, &lane, error);
         /* It was open to us for a moment only: another session gets another one. */
-        if (guest && status == KV_DENIED && errno == EACCES &&
-            connection->lanes_missed++ < LANES_MISSED)
+        if (guest && status == KV_DENIED && connection->lanes_missed++ < LANES_MISSED)
             return kv_error_set(
                 error, KV_NO_SESSION,
                 "the server of %s closed the lane of this session before it was opened",
                 connection->settings->queue);
+        connection->lanes_missed = 0;
         if (status != KV_OK)
             return status;
         connection_close_queue(&connection->lane);
         connection->lane = lane;
         connection->bulk_lane = lane;
-        connection->lanes_missed = 0;
     }
     if (welcome->bulk_bytes <= welcome->lane_bytes)
         return KV_OK;
