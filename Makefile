@@ -77,11 +77,14 @@ $(OUT)/libclientk.a: $(CLIENTK_OBJ) $(WIRE_OBJ) $(COMMON_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
-SO_MAJOR := $(firstword $(subst ., ,$(VERSION)))
-$(OUT)/libclientk.so.$(VERSION): $(CLIENTK_OBJ) $(WIRE_OBJ) $(COMMON_OBJ) clientk/libclientk.map
+# The number of libclientk's binary interface: one more whenever a program that was built before would not run
+# as it did (a public struct that grew, a symbol that is gone).
+LIBCLIENTK_ABI := 1
+SO_MAJOR := $(LIBCLIENTK_ABI)
+$(OUT)/libclientk.so.$(LIBCLIENTK_ABI).$(VERSION): $(CLIENTK_OBJ) $(WIRE_OBJ) $(COMMON_OBJ) clientk/libclientk.map
 	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -shared -Wl,-soname,libclientk.so.$(SO_MAJOR) \
 	  -Wl,--version-script=clientk/libclientk.map -o $@ $(filter %.o,$^) -lm
-$(OUT)/libclientk.so: $(OUT)/libclientk.so.$(VERSION)
+$(OUT)/libclientk.so: $(OUT)/libclientk.so.$(LIBCLIENTK_ABI).$(VERSION)
 	ln -sf $(<F) $(OUT)/libclientk.so.$(SO_MAJOR)
 	ln -sf $(<F) $@
 
@@ -132,9 +135,9 @@ install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 	$(INSTALL) -d $(bindir) $(libdir)/pkgconfig $(mandir)/man1 $(mandir)/man3 $(completiondir)
 	$(INSTALL) -m 755 $(PROGRAMS) $(bindir)
 	$(INSTALL) -m 644 $(LIBS:$(OUT)/%=$(OUT)/installed/%) $(libdir)
-	$(INSTALL) -m 755 $(OUT)/libclientk.so.$(VERSION) $(libdir)
-	ln -sf libclientk.so.$(VERSION) $(libdir)/libclientk.so.$(SO_MAJOR)
-	ln -sf libclientk.so.$(VERSION) $(libdir)/libclientk.so
+	$(INSTALL) -m 755 $(OUT)/libclientk.so.$(LIBCLIENTK_ABI).$(VERSION) $(libdir)
+	ln -sf libclientk.so.$(LIBCLIENTK_ABI).$(VERSION) $(libdir)/libclientk.so.$(SO_MAJOR)
+	ln -sf libclientk.so.$(LIBCLIENTK_ABI).$(VERSION) $(libdir)/libclientk.so
 	for header in $(PUBLIC_HEADERS); do \
 	  $(INSTALL) -d $(includedir)/$$(dirname $$header) && \
 	  $(INSTALL) -m 644 $$header $(includedir)/$$header || exit 1; done

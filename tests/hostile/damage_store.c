@@ -343,7 +343,7 @@ static void damage_once(const char *dir)
     } else if (choice > BYTE_DAMAGES) {
         resize(name);
     } else {
-        struct file file;
+        struct file file = {.size = 0};
         load(&file, name);
         byte_damages[choice].apply(&file);
         save(&file);

@@ -89,8 +89,9 @@ for program in serverk clientk kvcheck; do
 done
 version=$(pkg_config libclientk --modversion)
 check_equal "$version" "$(pkg_config libkvstore --modversion)" "both packages have one version"
-check_match "SONAME.*\[libclientk\.so\.${version%%.*}\]" "$(readelf -d "$installed/lib/libclientk.so")" \
-    "the shared library has the major version in its soname"
+abi=$(sed -n 's/^LIBCLIENTK_ABI := //p' "$source_dir/Makefile")
+check_match "SONAME.*\[libclientk\.so\.$abi\]" "$(readelf -d "$installed/lib/libclientk.so")" \
+    "the shared library has the number of its interface in its soname"
 check_equal "" "$(nm -D --defined-only "$installed/lib/libclientk.so" | awk '$2 != "A" { sub("@.*", "", $3); print $3 }' |
     grep -vE '^(clientk|kv)_')" "the shared library exports clientk_ and kv_ names only"
 
@@ -102,7 +103,7 @@ check_status 0 "a program links with the shared library" \
     compile client-shared "${cflags[@]}" "${shared_libs[@]}"
 check_status 0 "and with the static one" \
     compile client-static "${cflags[@]}" "${static_libs[@]/#-lclientk/-l:libclientk.a}"
-check_match "$installed/lib/libclientk\.so\.${version%%.*}" \
+check_match "$installed/lib/libclientk\.so\.$abi" \
     "$(LD_LIBRARY_PATH=$installed/lib ldd "$MQKV_TEST_DIR/client-shared")" \
     "the first loads the shared library"
 check_equal "" "$(ldd "$MQKV_TEST_DIR/client-static" | grep libclientk)" "the second needs none"
