@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -242,6 +243,7 @@ _Noreturn static void be_hostile(const char *server, uint64_t seed, uint64_t mes
                                  bool segments)
 {
     static struct hostile self;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     self = (struct hostile){.server = server, .segment = -1};
     random_seed(&self.random, seed);
     bool live = false;

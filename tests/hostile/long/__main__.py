@@ -9,6 +9,7 @@ import argparse
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -92,7 +93,11 @@ def run_stage(stage, seconds, count, first_seed):
     until, seed = start + seconds, first_seed
     shown = Progress(start, seconds, count)
     while (stage.done < count if count else time.monotonic() < until) and len(findings) < MOST_FINDINGS:
-        wrong = stage.round(seed)
+        try:
+            wrong = stage.round(seed)
+        except KeyboardInterrupt:
+            print("\ninterrupted", flush=True)
+            break
         if wrong:
             findings.append(wrong)
             print(f"\nFINDING {wrong}", flush=True)
@@ -126,8 +131,14 @@ def parse():
     return parser.parse_args()
 
 
+def interrupted(*_):
+    """Ends with all that was started, and with what was found so far."""
+    raise KeyboardInterrupt
+
+
 def main():
     options = parse()
+    signal.signal(signal.SIGTERM, interrupted)
     seed = options.seed or int(time.time()) % 1000000 * 1000
     build = options.build.resolve()
     findings = []

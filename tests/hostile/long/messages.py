@@ -59,8 +59,12 @@ class Messages:
         program = self.place.build / "tests/message_mutations"
         argv = [program, self.place.queue, daemon.pid, seed, ROUND_MESSAGES]
         good = self._good_client()
-        outcome = run(argv, self.place.scratch / "mutations.log", 3600, hostile_uid)
-        wrong = self._judge_good(good)
+        try:
+            outcome = run(argv, self.place.scratch / "mutations.log", 3600, hostile_uid)
+            wrong = self._judge_good(good)
+        finally:
+            good.kill()
+            good.wait()
         found = SUMMARY.search(outcome.output)
         if outcome.status != 0 or not found:
             return f"message_mutations ends with {outcome.status}: {outcome.errors[-2000:]}"

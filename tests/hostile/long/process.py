@@ -60,21 +60,31 @@ def run(argv, log, timeout_s, uid=None):
         child = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=environment()
         )
-    timed_out, pause_s = False, 0.001
-    while True:
-        pid, status, usage = os.wait4(child.pid, os.WNOHANG)
-        if pid:
-            break
-        if time.monotonic() - start > timeout_s and not timed_out:
-            timed_out = True
-            child.kill()
-        time.sleep(pause_s)
-        pause_s = min(pause_s * 1.5, 0.02)
+    try:
+        status, usage, timed_out = _wait(child, start + timeout_s)
+    except KeyboardInterrupt:
+        child.kill()
+        child.wait()
+        raise
     child.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.monotonic() - start
     output = pathlib.Path(log).read_text(encoding="utf-8", errors="replace")
     errors = errors_log.read_text(encoding="utf-8", errors="replace")
     return Outcome(argv, child.returncode, seconds, usage.ru_maxrss, output, errors, timed_out)
+
+
+def _wait(child, until):
+    """Waits for it to end, by itself or killed at `until`; its status, resources, and which it was."""
+    timed_out, pause_s = False, 0.001
+    while True:
+        pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+        if pid:
+            return status, usage, timed_out
+        if time.monotonic() > until and not timed_out:
+            timed_out = True
+            child.kill()
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, 0.02)
 
 
 class Daemon:
