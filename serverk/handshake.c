@@ -228,10 +228,13 @@ static void admit(const struct service *service, struct applicant *applicant,
         close_applicant(applicant);
         return;
     }
-    if (status == KV_OK && !(session = open_session(service, applicant)))
-        status = kv_error_set(&error, KV_LIMIT,
-                              "the server has no descriptor or place left for a session");
-    if (status != KV_OK) {
+    if (status == KV_OK) {
+        session = open_session(service, applicant);
+        if (!session)
+            status = kv_error_set(&error, KV_LIMIT,
+                                  "the server has no descriptor or place left for a session");
+    }
+    if (!session) {
         refuse(applicant, request, status, error.text);
         return;
     }
