@@ -130,7 +130,6 @@ static void system_forget(int fd, void *at, size_t size, off_t offset)
     posix_fadvise(fd, offset, 0, POSIX_FADV_DONTNEED);
 }
 
-#define BOOT_ID_PATH  "/proc/sys/kernel/random/boot_id" /* 32 hexadecimal digits, and hyphens */
 #define BOOT_ID_BYTES 16u
 
 static pthread_once_t boot_id_once = PTHREAD_ONCE_INIT;
@@ -146,7 +145,7 @@ static int hex_digit(char c)
 static void read_boot_id(void)
 {
     char text[64] = "";
-    int fd = system_open_at(AT_FDCWD, BOOT_ID_PATH, O_RDONLY, 0);
+    int fd = system_open_at(AT_FDCWD, FILEIO_BOOT_ID_PATH, O_RDONLY, 0);
     if (fd < 0)
         return;
     if (system_read_at(fd, text, sizeof text - 1, 0) > 0) {

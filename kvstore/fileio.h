@@ -14,6 +14,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Where the system tells which boot it is: 32 hexadecimal digits, and hyphens. */
+#define FILEIO_BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
+
 struct fileio {
     /* openat with O_CLOEXEC; never waits for the other end of a FIFO. */
     int (*open_at)(int dir_fd, const char *name, int flags, mode_t mode);

@@ -89,23 +89,20 @@ static enum kv_status report_damage(const struct logfile *log, const char *name,
         log->progress.synced_offset);
 }
 
-static const char *hole_reason(const struct logfile *log)
-{
-    return log->boot == BOOT_THIS
-               ? "the machine has not been started again since they were written, so that this is "
-                 "no torn tail but damage, or the store was copied while a daemon wrote to it"
-               : "whether the machine has been started again since they were written, which could "
-                 "leave that, is not known: an older version wrote them";
-}
-
 static enum kv_status report_hole(const struct logfile *log, const char *name,
                                   const struct remains *remains, struct kv_error *error)
 {
-    return kv_error_set(error, KV_CORRUPT,
-                        "%s: damaged at offset %" PRIu64 ": no valid record, but %" PRIu64
-                        " intact records follow from offset %" PRIu64 " on; %s",
-                        name, log->tail, remains->intact, remains->first_intact_at,
-                        hole_reason(log));
+    bool unknown = boot_is_unknown(log->boot);
+    return kv_error_set(
+        error, KV_CORRUPT,
+        "%s: damaged at offset %" PRIu64 ": no valid record, but %" PRIu64
+        " intact records follow from offset %" PRIu64 " on; %s%s",
+        name, log->tail, remains->intact, remains->first_intact_at,
+        unknown ? "whether the machine has been started again since they were written, which could "
+                  "leave that, is not known: "
+                : "the machine has not been started again since they were written, so that this is "
+                  "no torn tail but damage, or the store was copied while a daemon wrote to it",
+        unknown ? boot_why_unknown(log->boot) : "");
 }
 
 /* Intact records behind a gap that a power cut may have left: the log ends at the gap all the same,
@@ -123,11 +120,13 @@ static enum kv_status keep_remains(const struct logfile *log, int dir_fd, const 
     }
     enum kv_status status = remains_keep(log, remains, dir_fd, kept, error);
     if (status == KV_OK)
-        log_warn("%s/%s: the machine stopped while it was written to: %" PRIu64
-                 " intact records behind the torn place at offset %" PRIu64
-                 " were not yet known to be on disk; they are cut off, and kept in %s/%s, which "
-                 "kvcheck --dump reads as %s of a directory of its own",
-                 dir, name.text, remains->intact, log->tail, dir, kept, name.text);
+        log_warn(
+            "%s/%s: the machine was restarted since it was written, or this is a copy that was made "
+            "while it was written to: %" PRIu64
+            " intact records behind the torn place at offset %" PRIu64
+            " were not yet known to be on disk; they are cut off, and kept in %s/%s, which "
+            "kvcheck --dump reads as %s of a directory of its own",
+            dir, name.text, remains->intact, log->tail, dir, kept, name.text);
     return status;
 }
 

@@ -45,32 +45,32 @@ static void report_step(void *context, const struct walk_step *step)
     /* WALK_HOLE: report_hole, when it is known what follows. */
 }
 
-/* What may have left the hole. */
-static const char *hole_reason(enum boot boot)
+/* What may have left the hole; *why: the rest of the sentence. */
+static const char *hole_reason(enum boot boot, const char **why)
 {
-    switch (boot) {
-    case BOOT_THIS:
+    *why = "";
+    if (boot == BOOT_THIS)
         return "the machine has not been started again since they were written, so that this is "
                "damage, or the store was copied while a daemon wrote to it; serverk refuses the "
                "file";
-    case BOOT_EARLIER:
+    if (boot == BOOT_EARLIER)
         return "they were written after the last noted sync: a power cut leaves that, or a copy "
                "made while a daemon wrote; the next open for writing cuts them off and keeps them "
                "in a file of their own";
-    case BOOT_UNKNOWN:
-        break;
-    }
-    return "whether the machine has been started again since they were written, which could leave "
-           "that, is not known; serverk refuses the file";
+    *why = boot_why_unknown(boot);
+    return "serverk refuses the file, since it is not known whether the machine has been started "
+           "again since they were written, which could leave that: ";
 }
 
 static void report_hole(const struct source *source, const struct survey *survey,
                         struct report *report)
 {
-    if (survey->hole_at != 0)
-        report_finding(report, REMEDY_SALVAGE, source->name.text, survey->hole_at,
-                       "no valid record, but %" PRIu64 " intact records follow: %s",
-                       survey->after_hole, hole_reason(source->boot));
+    if (survey->hole_at == 0)
+        return;
+    const char *why, *reason = hole_reason(source->boot, &why);
+    report_finding(report, REMEDY_SALVAGE, source->name.text, survey->hole_at,
+                   "no valid record, but %" PRIu64 " intact records follow: %s%s",
+                   survey->after_hole, reason, why);
 }
 
 /* "none", "ok" or "stale", or damage: it matches its log and yet says something else. */

@@ -1,6 +1,7 @@
 #include "tests/support/other_boot.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "kvstore/fileio.h"
 
@@ -14,12 +15,27 @@ static void other_boot_id(uint8_t id[16])
     id[15] |= 1; /* also where the system tells none */
 }
 
-void other_boot_install(void)
+static void untold_boot_id(uint8_t id[16])
+{
+    memset(id, 0, 16);
+}
+
+static void install(void (*boot_id)(uint8_t id[16]))
 {
     before = fileio;
     other_boot_table = *fileio;
-    other_boot_table.boot_id = other_boot_id;
+    other_boot_table.boot_id = boot_id;
     fileio = &other_boot_table;
+}
+
+void other_boot_install(void)
+{
+    install(other_boot_id);
+}
+
+void untold_boot_install(void)
+{
+    install(untold_boot_id);
 }
 
 void other_boot_clear(void)

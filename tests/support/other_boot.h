@@ -6,6 +6,11 @@
 #define MQKV_TESTS_SUPPORT_OTHER_BOOT_H
 
 void other_boot_install(void);
+
+/* The same of a system that does not tell which boot it is. */
+void untold_boot_install(void);
+
+/* Ends either. */
 void other_boot_clear(void);
 
 #endif

@@ -53,7 +53,8 @@ static void put_back_and_check_unchanged(void)
     image_free(&after);
 }
 
-static void expect_refusal(enum kvstore_io io, bool read_only)
+/* The error gives that reason. */
+static void expect_refusal(enum kvstore_io io, bool read_only, const char *reason)
 {
     struct kvstore_options options = {.io = io, .read_only = read_only};
     struct kvstore *none;
@@ -62,7 +63,7 @@ static void expect_refusal(enum kvstore_io io, bool read_only)
     snprintf(offset_text, sizeof offset_text, "offset %" PRIu64, gap_at);
     ck_assert_int_eq(kvstore_open(copy_dir, &options, &none, &error), KV_CORRUPT);
     ck_assert_msg(strstr(error.text, "data.0000") && strstr(error.text, offset_text) &&
-                      strstr(error.text, " 33 intact records") &&
+                      strstr(error.text, " 33 intact records") && strstr(error.text, reason) &&
                       strstr(error.text, "kvcheck --salvage OUT"),
                   "%s", error.text);
     put_back_and_check_unchanged();
@@ -71,8 +72,10 @@ static void expect_refusal(enum kvstore_io io, bool read_only)
 START_TEST(a_hole_without_a_power_cut_is_damage)
 {
     make_holed_copy(_i % 2 == 0);
-    expect_refusal(_i / 2 == 0 ? KVSTORE_IO_MMAP : KVSTORE_IO_PREAD, false);
-    expect_refusal(_i / 2 == 0 ? KVSTORE_IO_MMAP : KVSTORE_IO_PREAD, true);
+    expect_refusal(_i / 2 == 0 ? KVSTORE_IO_MMAP : KVSTORE_IO_PREAD, false,
+                   "has not been started again");
+    expect_refusal(_i / 2 == 0 ? KVSTORE_IO_MMAP : KVSTORE_IO_PREAD, true,
+                   "has not been started again");
     image_free(&image);
 }
 END_TEST
@@ -84,10 +87,51 @@ START_TEST(a_hole_of_an_older_version_is_damage)
     uint8_t *bytes = image_find(&image, "data.0000")->bytes;
     memset(bytes + fileheader_note_offset(FILE_NOTE_BOOT), 0, FILE_NOTE_PLACE_BYTES);
     image_put(&image, copy_dir);
-    expect_refusal(KVSTORE_IO_MMAP, false);
+    expect_refusal(KVSTORE_IO_MMAP, false, "an older version wrote them");
     other_boot_install();
-    expect_refusal(KVSTORE_IO_MMAP, false);
+    expect_refusal(KVSTORE_IO_MMAP, false, "an older version wrote them");
     other_boot_clear();
+    image_free(&image);
+}
+END_TEST
+
+/* The header notes a boot, and today's is not told; then it is told again, and the gap is cut. */
+START_TEST(a_hole_is_refused_where_the_system_does_not_tell_its_boot)
+{
+    make_holed_copy(true);
+    untold_boot_install();
+    expect_refusal(KVSTORE_IO_MMAP, false, "this system does not tell which boot it is");
+    expect_refusal(KVSTORE_IO_PREAD, true, "this system does not tell which boot it is");
+    other_boot_clear();
+    other_boot_install();
+    struct kvstore *copy = must_open(copy_dir, NULL);
+    check_numbers(copy, 0, BEFORE);
+    must_close(copy);
+    other_boot_clear();
+    image_free(&image);
+}
+END_TEST
+
+/* The header notes zeros: whatever is told today does not help. */
+START_TEST(a_hole_of_a_system_that_did_not_tell_its_boot_is_refused)
+{
+    static const uint8_t zeros[FILE_NOTE_BYTES];
+    make_holed_copy(true);
+    uint8_t *bytes = image_find(&image, "data.0000")->bytes;
+    struct file_identity identity;
+    ck_assert_int_eq(fileheader_read_identity(bytes, &identity), FILEHEADER_VALID);
+    fileheader_write_note(bytes, FILE_NOTE_BOOT, identity.salt, zeros);
+    image_put(&image, copy_dir);
+    if (_i == 1)
+        other_boot_install();
+    expect_refusal(KVSTORE_IO_MMAP, false, "did not tell which boot it was");
+    if (_i == 1)
+        other_boot_clear();
+    static char output[8192];
+    if (have_kvcheck()) {
+        ck_assert_int_eq(run_kvcheck(copy_dir, NULL, NULL, output, sizeof output), 1);
+        ck_assert_msg(strstr(output, "did not tell which boot it was"), "%s", output);
+    }
     image_free(&image);
 }
 END_TEST
@@ -272,6 +316,8 @@ Suite *suite_kvstore_hole(void)
     one_file_case_add(gaps);
     tcase_add_loop_test(gaps, a_hole_without_a_power_cut_is_damage, 0, 4);
     tcase_add_test(gaps, a_hole_of_an_older_version_is_damage);
+    tcase_add_test(gaps, a_hole_is_refused_where_the_system_does_not_tell_its_boot);
+    tcase_add_loop_test(gaps, a_hole_of_a_system_that_did_not_tell_its_boot_is_refused, 0, 2);
     tcase_add_loop_test(gaps, a_hole_after_a_power_cut_is_cut_and_kept, 0, 3);
     tcase_add_loop_test(gaps, a_torn_tail_alone_is_cut_whatever_the_boot, 0, 2);
     tcase_add_loop_test(gaps, kvcheck_tells_a_hole_and_salvages_what_is_behind, 0, 2);
