@@ -12,6 +12,7 @@
 #include "common/parse.h"
 #include "serverk/claim.h"
 #include "serverk/guest_lanes.h"
+#include "serverk/lane_names.h"
 #include "serverk/log_pace.h"
 #include "wire/message.h"
 #include "wire/queue.h"
@@ -26,6 +27,7 @@
 struct lane {
     mqd_t queue;
     bool linked;
+    uint16_t number; /* in its name; as WELCOME tells it */
     uint32_t weight; /* of the sessions that were given it; guarded by lock */
 };
 
@@ -35,6 +37,7 @@ struct lanes {
     struct lane_plan plan;
     struct kv_error shortfall; /* of the plan; text empty: none */
     mqd_t claim;
+    struct lane_names names;
     struct lane queues[LANE_PLAN_MAX_QUEUES]; /* lanes, then bulk lanes */
     unsigned queue_count;
 
@@ -51,57 +54,29 @@ struct lanes {
     struct guest_lanes guests; /* guarded by lock, if there is a door */
 };
 
+static enum wire_queue_role role_of(const struct lanes *lanes, unsigned queue)
+{
+    return queue < lanes->plan.lanes ? WIRE_LANE : WIRE_BULK_LANE;
+}
+
 static void queue_name(const struct lanes *lanes, unsigned queue, char out[WIRE_QUEUE_NAME_BYTES])
 {
-    if (queue < lanes->plan.lanes)
-        wire_queue_name(out, lanes->name, WIRE_LANE, 0, queue);
-    else
-        wire_queue_name(out, lanes->name, WIRE_BULK_LANE, 0, queue - lanes->plan.lanes);
+    wire_queue_name(out, lanes->name, role_of(lanes, queue), 0, lanes->queues[queue].number);
 }
 
 /* Queues ------------------------------------------------------------------------------------------ */
 
-/* Removes what a dead daemon of this user left under the name, and counts it. The claim is ours. */
-static enum kv_status remove_stale(const char *name, unsigned *removed, struct kv_error *error)
+/* Whatever number of lanes the dead daemon had. The claim is ours. */
+static enum kv_status remove_all_stale(struct lanes *lanes, struct kv_error *error)
 {
-    mqd_t stale;
-    enum kv_status status = wire_queue_open(name, true, &stale, NULL, error);
-    if (status == KV_NO_SERVER)
-        return KV_OK;
-    if (status == KV_DENIED)
-        return claim_refuse_foreign(name, error);
-    if (status != KV_OK)
-        return status;
-    uid_t uid = wire_queue_uid(stale);
-    mq_close(stale);
-    if (uid != geteuid())
-        return claim_refuse_foreign(name, error);
-    if (mq_unlink(name) != 0 && errno != ENOENT)
-        return kv_error_set_errno(error, "cannot remove the stale message queue %s", name);
-    ++*removed;
-    return KV_OK;
-}
-
-/* Whatever number of lanes the dead daemon had. */
-static enum kv_status remove_all_stale(const char *base, struct kv_error *error)
-{
-    char name[WIRE_QUEUE_NAME_BYTES];
     unsigned removed = 0;
-    enum kv_status status = KV_OK;
-    for (unsigned j = 0; j < LANE_PLAN_MAX_LANES && status == KV_OK; j++) {
-        wire_queue_name(name, base, WIRE_LANE, 0, j);
-        status = remove_stale(name, &removed, error);
-    }
-    for (unsigned j = 0; j < LANE_PLAN_MAX_BULK_LANES && status == KV_OK; j++) {
-        wire_queue_name(name, base, WIRE_BULK_LANE, 0, j);
-        status = remove_stale(name, &removed, error);
-    }
+    enum kv_status status = lane_names_remove_stale(&lanes->names, &removed, error);
     if (status == KV_OK)
-        removed += guest_lanes_remove_stale(base);
+        removed += guest_lanes_remove_stale(lanes->name);
     if (removed > 0) {
         char queues[32];
         log_info("removed %s of %s, left by a daemon that is gone",
-                 format_count(removed, "queue", queues), base);
+                 format_count(removed, "queue", queues), lanes->name);
     }
     return status;
 }
@@ -122,15 +97,18 @@ static enum kv_status create_queue(struct lanes *lanes, const struct lanes_optio
 {
     struct lane *lane = &lanes->queues[queue];
     bool bulk = queue >= lanes->plan.lanes;
-    char name[WIRE_QUEUE_NAME_BYTES];
-    queue_name(lanes, queue, name);
+    bool first = queue == 0 || queue == lanes->plan.lanes;
     bool shared = queue == 0 || !has_door(lanes, options);
-    enum kv_status status =
-        wire_queue_create(name, bulk ? lanes->plan.bulk : lanes->plan.lane,
-                          shared ? options->queue_mode : 0600, true, &lane->queue, error);
+    unsigned number = first ? 0 : lane[-1].number + 1u;
+    enum kv_status status = lane_names_create(
+        &lanes->names, role_of(lanes, queue), bulk ? lanes->plan.bulk : lanes->plan.lane,
+        shared ? options->queue_mode : 0600, &number, &lane->queue, error);
     if (status != KV_OK)
         return status;
+    char name[WIRE_QUEUE_NAME_BYTES];
+    lane->number = (uint16_t)number;
     lane->linked = true;
+    queue_name(lanes, queue, name);
     lanes->queue_count = queue + 1;
     if (shared && options->group != (gid_t)-1 &&
         fchown((int)lane->queue, (uid_t)-1, options->group) != 0)
@@ -163,6 +141,12 @@ static void drop_queues(struct lanes *lanes)
     lanes->queue_count = 0;
 }
 
+/* Others have all other names. */
+static struct lane_plan only_lane_0(const struct lane_plan *plan)
+{
+    return (struct lane_plan){.lanes = 1, .lane = plan->bulk_lanes > 0 ? plan->bulk : plan->lane};
+}
+
 /* Creates all queues of the plan, or of the first smaller one that the kernel grants; then *error
  * tells why the one before it was not. */
 static enum kv_status create_queues(struct lanes *lanes, const struct lanes_options *options,
@@ -176,7 +160,9 @@ static enum kv_status create_queues(struct lanes *lanes, const struct lanes_opti
         if (status == KV_OK)
             return KV_OK;
         drop_queues(lanes);
-        if (status != KV_LIMIT || !lane_plan_degrade(&lanes->plan))
+        if (status == KV_EXISTS && wanted > 1)
+            lanes->plan = only_lane_0(&lanes->plan);
+        else if (status != KV_LIMIT || !lane_plan_degrade(&lanes->plan))
             return status;
     }
 }
@@ -238,6 +224,7 @@ enum kv_status lanes_open(const struct lanes_options *options, struct lanes **re
     if (!lanes)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory for the request queues");
     wire_queue_name(lanes->name, options->name, WIRE_LANE, 0, 0);
+    lanes->names.base = lanes->name;
     lanes->mode = options->mode;
     lanes->claim = (mqd_t)-1;
     pthread_mutex_init(&lanes->lock, NULL);
@@ -252,7 +239,7 @@ enum kv_status lanes_open(const struct lanes_options *options, struct lanes **re
 
     enum kv_status status = claim_take(lanes->name, &lanes->claim, error);
     if (status == KV_OK)
-        status = remove_all_stale(lanes->name, error);
+        status = remove_all_stale(lanes, error);
     if (status == KV_OK)
         status = create_queues(lanes, options, error);
     if (status == KV_OK && has_door(lanes, options))
@@ -346,11 +333,12 @@ static void assign_own(struct lanes *lanes, struct lane_assignment *assignment)
         serve(lanes, lane);
         atomic_store(&lanes->in_use, lane + 1);
     }
-    assignment->lane = (uint16_t)lane;
+    assignment->lane = lanes->queues[lane].number;
     assignment->queue = (uint8_t)lane;
     assignment->lane_bytes = assignment->bulk_bytes = lanes->plan.lane.message_bytes;
     if (lanes->plan.bulk_lanes > 0) {
-        assignment->bulk_lane = (uint16_t)(turn % lanes->plan.bulk_lanes);
+        unsigned bulk = lanes->plan.lanes + turn % lanes->plan.bulk_lanes;
+        assignment->bulk_lane = lanes->queues[bulk].number;
         assignment->bulk_bytes = lanes->plan.bulk.message_bytes;
     }
 }

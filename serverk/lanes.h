@@ -3,10 +3,11 @@
  *
  * The claim is a write lock on NAME.lock, a queue of mode 0600: one daemon a name, and a client can
  * not take it (lanes themselves are writable for clients, who could lock them). Under the claim any
- * lane of that name is a dead daemon's: unlinked and made anew, so that no stale request is executed.
+ * lane of that name and of our uid is a dead daemon's: unlinked and made anew, so that no stale request is executed.
  *
  * Lanes are numbered 0 .. lanes-1, bulk lanes after them: "queue" below is an index over both, and over guest
- * lanes, from LANE_PLAN_FIRST_GUEST on. Every lane carries a read lock of ours: clients see by it whether
+ * lanes, from LANE_PLAN_FIRST_GUEST on. The number in a lane's name, which WELCOME tells, is the same unless
+ * another user has a queue of that name (lane_names.h). Every lane carries a read lock of ours: clients see by it whether
  * its server lives.
  *
  * Where the mode lets other users in (and --lanes is auto), lane 0 is only the *door*: HELLOs come there,
@@ -42,7 +43,7 @@ struct lanes_options {
     gid_t group; /* (gid_t)-1: as created */
 };
 
-/* KV_BUSY (owner's pid), KV_DENIED (the name belongs to somebody else), KV_LIMIT, KV_IO. All queues
+/* KV_BUSY (owner's pid), KV_DENIED (NAME or NAME.lock belongs to somebody else), KV_LIMIT, KV_IO. All queues
  * are created O_NONBLOCK. */
 enum kv_status lanes_open(const struct lanes_options *options, struct lanes **lanes,
                           struct kv_error *error);

@@ -17,6 +17,7 @@
 #include "serverk/claim.h"
 #include "serverk/control.h"
 #include "serverk/dispatch.h"
+#include "serverk/lane_names.h"
 #include "serverk/leftovers.h"
 #include "serverk/nice.h"
 #include "serverk/pidfile.h"
@@ -360,6 +361,8 @@ static enum kv_status check_queues(const struct server_options *options, struct 
 {
     struct wire_limits limits;
     enum kv_status status = claim_check(options->queue, error);
+    if (status == KV_OK)
+        status = lane_names_check(options->queue, error);
     if (status != KV_OK)
         return status;
     wire_limits_read(&limits);

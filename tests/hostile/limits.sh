@@ -189,7 +189,7 @@ for name in sys.argv[1:]:
         sys.exit(1)' "$@"
 }
 
-for suffix in '' .lock .l3 .b0; do
+for suffix in '' .lock; do
     fresh_directory
     taken "$server_queue$suffix" || not_ok "another user takes $suffix"
     start_limited --
@@ -197,8 +197,52 @@ for suffix in '' .lock .l3 .b0; do
     check_match "message queue $server_queue$suffix .*belongs to another user" "$(cat "$server_log")" "which names it"
     end_limited
     check_equal 4 "$ended" "and ends with 4"
+    as_uid "$daemon_uid" "$MQKV_BUILD/serverk" --check -m "$server_queue" -f "$server_dir" >"$server_log" 2>&1
+    check_equal 4 $? "--check says the same"
+    check_match "message queue $server_queue$suffix .*belongs to another user" "$(cat "$server_log")" "and names it"
     rm -f "$common_dir/mqueue/${server_queue#/}"*
 done
+
+# served_beside TEXT SUFFIX...: a start beside queues of another user with these names; each is told in the log.
+served_beside() {
+    local text=$1 suffix
+    shift
+    start_limited -- --mode 0622
+    check_equal yes "$served" "$text: the daemon starts"
+    for suffix in "$@"; do
+        check_match "WARN.*message queue $server_queue\\$suffix belongs to $told" "$(cat "$server_log")" \
+            "$text: the log names NAME$suffix and its uid"
+    done
+    owner put large - <"$values/large"
+    check_equal "$(md5sum <"$values/large")" "$(owner get large | md5sum)" "$text: values large and small go"
+    owner bench -n 12 --threads 12 -c 2000 >/dev/null 2>"$MQKV_TEST_DIR/step"
+    check_equal 0 $? "$text: so many clients that each lane is used are served"
+}
+
+# Where it is mounted, the log tells the owner of a queue that the daemon may not open.
+told="another user"
+mount --bind "$common_dir/mqueue" /dev/mqueue 2>/dev/null && told="uid $hostile_uid"
+fresh_directory
+taken "$server_queue".{l1,l8,b0} || not_ok "another user takes names of lanes"
+as_uid "$daemon_uid" "$MQKV_BUILD/serverk" --check -m "$server_queue" -f "$server_dir" >"$server_log" 2>&1
+check_equal 0 $? "queues of another user with names of lanes: --check finds no fault"
+served_beside "before the start" .l1 .l8 .b0
+taken "$server_queue".{l11,l12,b3} || not_ok "another user takes names of lanes while the daemon runs"
+kill -9 "$server_pid"
+wait_until 20 server_is_gone
+served_beside "after a crash" .l1 .l8 .b0 .l11 .l12 .b3
+end_limited
+check_equal 0 "$ended" "and it ends as always"
+check_equal "b0 b3 l1 l11 l12 l8" "$(find "$common_dir/mqueue" -name "${server_queue#/}*" -printf '%f\n' |
+    sed 's/.*\.//' | LC_ALL=C sort | tr '\n' ' ' | sed 's/ $//')" "and leaves nothing but what is of the other user"
+# shellcheck disable=SC2046 # words
+taken $(printf "$server_queue.l%s " $(seq 2 7) 9 10 $(seq 13 63)) $(printf "$server_queue.b%s " 1 2 $(seq 4 63)) ||
+    not_ok "another user takes all names"
+served_beside "when all names but NAME are taken" .l63 .b63
+end_limited
+check_equal 0 "$ended" "and it ends as always"
+[ "$told" = "another user" ] || umount /dev/mqueue
+rm -f "$common_dir/mqueue/${server_queue#/}"*
 
 # A client's names, taken as soon as its process is known: its segments' by links, some of its reply queues'.
 # named_client RANGE COMMAND...: a client whose reply queues of these numbers are taken.

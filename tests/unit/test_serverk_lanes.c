@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "serverk/lane_names.h"
 #include "serverk/lanes.h"
 #include "tests/unit/suites.h"
 #include "wire/message.h"
@@ -453,6 +454,61 @@ START_TEST(worker_lanes_go_round)
 }
 END_TEST
 
+static mqd_t must_create(const char *name)
+{
+    const struct wire_geometry smallest = {.depth = 1, .message_bytes = 1};
+    mqd_t queue;
+    ck_assert_int_eq(wire_queue_create(name, smallest, 0600, true, &queue, NULL), KV_OK);
+    return queue;
+}
+
+/* What is there under the claim, after the removal, somebody else has made. */
+START_TEST(a_name_that_is_taken_is_skipped)
+{
+    enum wire_queue_role role = _i == 0 ? WIRE_LANE : WIRE_BULK_LANE;
+    struct lane_names names = {.base = base};
+    char name[WIRE_QUEUE_NAME_BYTES];
+    const struct wire_geometry smallest = {.depth = 1, .message_bytes = 1};
+    mqd_t queue;
+    struct kv_error error = {0};
+    wire_queue_name(name, base, role, 0, 2);
+    mq_close(must_create(name));
+    for (unsigned j = 1; j < 4; j++) {
+        static const unsigned first_tried[] = {0, 1, 2, 2}, expected[] = {0, 1, 3, 4};
+        unsigned number = first_tried[j];
+        if (j == 3) /* the first name is given by now */
+            *(role == WIRE_LANE ? &names.foreign_lanes : &names.foreign_bulk_lanes) |= 1u << 3;
+        ck_assert_int_eq(lane_names_create(&names, role, smallest, 0600, &number, &queue, &error),
+                         KV_OK);
+        ck_assert_uint_eq(number, expected[j]);
+        mq_close(queue);
+    }
+    unsigned number = LANE_NAMES;
+    ck_assert_int_eq(lane_names_create(&names, role, smallest, 0600, &number, &queue, &error),
+                     KV_EXISTS);
+    ck_assert_ptr_nonnull(strstr(error.text, base));
+
+    /* All that are of our own uid go. */
+    unsigned removed = 0;
+    ck_assert_int_eq(lane_names_remove_stale(&names, &removed, &error), KV_OK);
+    ck_assert_uint_eq(removed, 4);
+}
+END_TEST
+
+START_TEST(nobody_elses_queue_is_lane_0)
+{
+    struct lane_names names = {.base = base};
+    const struct wire_geometry smallest = {.depth = 1, .message_bytes = 1};
+    mqd_t queue;
+    unsigned number = 0;
+    struct kv_error error = {0};
+    mq_close(must_create(base));
+    ck_assert_int_eq(lane_names_create(&names, WIRE_LANE, smallest, 0600, &number, &queue, &error),
+                     KV_DENIED);
+    ck_assert_ptr_nonnull(strstr(error.text, base));
+}
+END_TEST
+
 Suite *suite_serverk_lanes(void)
 {
     Suite *suite = suite_create("serverk lanes");
@@ -477,6 +533,8 @@ Suite *suite_serverk_lanes(void)
     tcase_add_test(cases, a_lane_that_nobody_comes_through_is_closed);
     tcase_add_test(cases, a_lane_full_of_garbage_gets_a_successor);
     tcase_add_test(cases, worker_lanes_go_round);
+    tcase_add_loop_test(cases, a_name_that_is_taken_is_skipped, 0, 2);
+    tcase_add_test(cases, nobody_elses_queue_is_lane_0);
     suite_add_tcase(suite, cases);
     return suite;
 }
