@@ -146,7 +146,8 @@ static enum kv_status check_header(struct logfile *log, const uint8_t *page, con
                             name);
     log->boot = boot_noted(page, log->identity.salt);
     fileheader_read_hash_key(page, &log->identity);
-    log->notes_are_missing = boot_is_unknown(log->boot) || hash_key_is_none(&log->identity.hash_key);
+    log->notes_are_missing =
+        boot_is_unknown(log->boot) || hash_key_is_none(&log->identity.hash_key);
     return KV_OK;
 }
 
