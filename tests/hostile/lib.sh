@@ -158,9 +158,10 @@ median() {
 }
 
 # keeps_a_quarter TEXT ATTACK [BENCH-OPTION...]: runs of the good client alone and under attack, in turn.
-# ATTACK is a function that starts the attack with attack_as and returns. Three checks: the median of the
-# pairs' ratios is at least a quarter; no operation fails; none waits more than a second longer than
-# the longest one did alone.
+# ATTACK is a function that starts the attack with attack_as and returns. Checks: no operation fails; none
+# waits more than a second longer than the longest one did alone; and, where HOSTILE_PAIRS says how many pairs
+# there are to be (`make hostile` does), the median of their ratios is at least a quarter. A few pairs on a machine
+# that does other things as well do not tell: then the ratios are only printed.
 keeps_a_quarter() {
     local text=$1 attack=$2 pair alone_ops ratios='' errors=0 alone_max_us=0 max_us=0 ratio
     shift 2
@@ -180,7 +181,11 @@ keeps_a_quarter() {
         echo "# $alone_ops/s alone, $good_ops_per_s/s under attack: $ratio; longest $good_max_us us"
     done
     ratio=$(tr ' ' '\n' <<<"${ratios% }" | median)
-    check_at_least 0.25 "$ratio" "$text: a quarter of the throughput stays (${ratios% })"
+    if [ -n "${HOSTILE_PAIRS:-}" ]; then
+        check_at_least 0.25 "$ratio" "$text: a quarter of the throughput stays (${ratios% })"
+    else
+        echo "# $text: under attack / alone: ${ratios% }"
+    fi
     check_equal 0 "$errors" "$text: no operation fails"
     check_at_most $((1000000 + alone_max_us)) "$max_us" "$text: none waits more than a second"
 }

@@ -65,8 +65,8 @@ START_TEST(the_hash_is_siphash_1_3)
                  {2, UINT64_C(0x82cb9b024dc7d44d)},
                  {8, UINT64_C(0x369095118d299a8e)}};
     uint8_t bytes[8];
-    for (uint8_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = i;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)i;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         ck_assert_uint_eq(keyhash(&some_key, kv_slice(bytes, known[i].size)), known[i].hash);
 }

@@ -24,7 +24,7 @@ from process import as_user  # noqa: E402
 from stores import Stores  # noqa: E402
 
 MOST_FINDINGS = 5
-SCRIPTS = ("limits.sh", "file_kinds.sh", "segments.sh")  # of tests/hostile/; LIMITS_LONG=1: the long form
+SCRIPTS = ("limits.sh", "file_kinds.sh", "segments.sh", "flood.sh")  # of tests/hostile/; LIMITS_LONG=1: the long form
 
 
 class Place:
@@ -111,7 +111,7 @@ def run_stage(stage, seconds, count, first_seed):
 def run_script(path, build):
     """A test in its long form; its failed checks are findings. With the build without sanitizers, which
     need more than small limits give."""
-    env = os.environ | {"LIMITS_LONG": "1", "MQKV_BUILD": str(build), "MQKV_TEST_TIMEOUT": "3600"}
+    env = os.environ | {"LIMITS_LONG": "1", "HOSTILE_PAIRS": "5", "MQKV_BUILD": str(build), "MQKV_TEST_TIMEOUT": "3600"}
     done = subprocess.run([str(HERE.parent.parent / "run"), str(path)], env=env, text=True,
                           capture_output=True, check=False)
     print(f"{path.name}: {done.stdout.strip().splitlines()[-1]}", flush=True)
