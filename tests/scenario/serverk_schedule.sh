@@ -62,6 +62,7 @@ stop_server
 # A full schedule: what has no place waits in the kernel's queues, and all is answered.
 begin full --sched cost --sched-queue 2
 check_match '^[lh]{8}$' "$(order priority)" "with room for two, all eight are answered"
+sleep 1 # the daemon gives the queues of the eight back a moment after their BYE
 check_status 0 "so are 20 clients" client bench -n 20 -c 20000 --window 4 --verify --preload
 check_match '"full":[1-9]' "$(client --format json stats schedule)" "stats counts how often it was full"
 stats=$(client --format json stats schedule)
