@@ -102,6 +102,7 @@ check_at_least 60 "$left" "a user's processes are killed in their handshakes unt
 sleep 2.1 # they must not look like ones that are being made
 # It looks where the kernel lists the queues of its IPC namespace.
 client_mounted() {
+    # shellcheck disable=SC2016 # it is the inner shell that expands
     unshare --mount bash -c 'mount -t mqueue none /dev/mqueue 2>/dev/null
         exec setpriv --reuid="$1" --regid="$1" --clear-groups "$2" -m "$3" --timeout 5000 "${@:4}"' \
         bash "$good_uid" "$MQKV_BUILD/clientk" "$server_queue" "$@"

@@ -60,6 +60,7 @@ one_left() {
 }
 wait_until 60 one_left
 check_equal yes "$([ -e "$stranger" ] && echo yes)" "the name of a process that the daemon never knew is left alone"
+# shellcheck disable=SC2119 # without options
 restart_server
 check_equal 0 "$(client_names)" "until it starts again"
 
