@@ -4,9 +4,10 @@
  * (lanes.h).
  *
  * While one payer is active nothing is counted: it gets everything. While several are, each may use its
- * share of the time, 1/n of it for n active ones. Who has used more rests until the clock has made up for
- * it: its messages stay in their queues. It rests even while nobody else has anything to do, or else a
- * client that sends its next request after each reply would wait behind a message of that payer every time.
+ * share of the time, 1/n of it for n active ones. A payer that has used more rests until the clock has made up
+ * for it, and some milliseconds longer: its messages stay in their queues. It rests even while nobody else has
+ * anything to do: otherwise a client that sends its next request after each reply would wait behind a message of
+ * that payer every time.
  *
  * A payer is active for some milliseconds after a message. A rest ends with the activity of the others, and is
  * never longer than SHARES_MAX_REST_NS.
@@ -26,7 +27,8 @@
 
 struct payer {
     _Atomic uint64_t seen_ns; /* its last message, as far as several were active */
-    _Atomic uint64_t due_ns;  /* it rests until then */
+    _Atomic uint64_t due_ns;  /* when the clock has made up for all that it used */
+    _Atomic uint64_t rests_until_ns;
     _Atomic uint64_t used_ns; /* by its messages while several were active */
 } __attribute__((aligned(64)));
 

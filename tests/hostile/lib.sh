@@ -158,13 +158,27 @@ median() {
 }
 
 # keeps_a_quarter TEXT ATTACK [BENCH-OPTION...]: runs of the good client alone and under attack, in turn.
-# ATTACK is a function that starts the attack with attack_as and returns. Checks: no operation fails; none
-# waits more than a second longer than the longest one did alone; and, where HOSTILE_PAIRS says how many pairs
-# there are to be (`make hostile` does), the median of their ratios is at least a quarter. A few pairs on a machine
-# that does other things as well do not tell: then the ratios are only printed.
+# ATTACK is a function that starts the attack with attack_as and returns. Checks: the median of the ratios is at
+# least a quarter; no operation fails; none waits more than a second longer than the longest one did alone. The
+# machine may be busy with something else during a few pairs: so below a quarter there are up to two more rounds
+# of pairs, and all pairs together are judged.
 keeps_a_quarter() {
-    local text=$1 attack=$2 pair alone_ops ratios='' errors=0 alone_max_us=0 max_us=0 ratio
+    local text=$1 attack=$2 ratios='' errors=0 alone_max_us=0 max_us=0 ratio round
     shift 2
+    for round in 1 2 3; do
+        run_pairs "$attack" "$@"
+        ratio=$(tr ' ' '\n' <<<"${ratios% }" | median)
+        awk -v ratio="$ratio" 'BEGIN { exit !(ratio >= 0.25) }' && break
+    done
+    check_at_least 0.25 "$ratio" "$text: a quarter of the throughput stays (${ratios% })"
+    check_equal 0 "$errors" "$text: no operation fails"
+    check_at_most $((1000000 + alone_max_us)) "$max_us" "$text: none waits more than a second"
+}
+
+# run_pairs ATTACK [BENCH-OPTION...]: one round of keeps_a_quarter, into its variables.
+run_pairs() {
+    local attack=$1 pair alone_ops
+    shift
     for ((pair = 0; pair < hostile_pairs; pair++)); do
         good_bench "$@"
         alone_ops=$good_ops_per_s
@@ -180,14 +194,6 @@ keeps_a_quarter() {
         ratios+="$ratio "
         echo "# $alone_ops/s alone, $good_ops_per_s/s under attack: $ratio; longest $good_max_us us"
     done
-    ratio=$(tr ' ' '\n' <<<"${ratios% }" | median)
-    if [ -n "${HOSTILE_PAIRS:-}" ]; then
-        check_at_least 0.25 "$ratio" "$text: a quarter of the throughput stays (${ratios% })"
-    else
-        echo "# $text: under attack / alone: ${ratios% }"
-    fi
-    check_equal 0 "$errors" "$text: no operation fails"
-    check_at_most $((1000000 + alone_max_us)) "$max_us" "$text: none waits more than a second"
 }
 
 # check_at_least LEAST VALUE TEXT

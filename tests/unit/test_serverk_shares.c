@@ -44,14 +44,14 @@ END_TEST
 START_TEST(who_uses_more_rests_as_long_as_it_worked)
 {
     work(0, 5 * US, 1);
-    work(1, 2 * MS, 1);
+    work(1, 4 * MS, 1);
     ck_assert(shares_contended(&shares));
     ck_assert(rests(1));
     ck_assert(!rests(0));
     uint64_t until_ns;
     shares_resting(&shares, now_ns, &until_ns);
-    ck_assert_uint_ge(until_ns, now_ns + MS);
-    ck_assert_uint_le(until_ns, now_ns + 2 * MS);
+    ck_assert_uint_ge(until_ns, now_ns + 3 * MS);
+    ck_assert_uint_le(until_ns, now_ns + 4 * MS);
     now_ns = until_ns;
     ck_assert(!rests(1));
 }
@@ -77,6 +77,24 @@ static void simulate(uint64_t good_ns, uint64_t flood_ns, unsigned weight, doubl
     *good = (double)good_used_ns / (double)(now_ns - start_ns);
     *flood = (double)flood_used_ns / (double)(now_ns - start_ns);
 }
+
+/* A rest of some microseconds would end before the others' clients and workers found each other awake. */
+START_TEST(rests_are_few_and_long)
+{
+    unsigned rests_begun = 0;
+    bool rested = false;
+    for (uint64_t end_ns = now_ns + 500 * (uint64_t)MS; now_ns < end_ns;) {
+        work(0, 2 * US, 1);
+        bool resting = rests(1);
+        rests_begun += resting && !rested;
+        rested = resting;
+        if (!resting)
+            work(1, 30 * US, 1);
+    }
+    ck_assert_uint_gt(rests_begun, 500 / 20);
+    ck_assert_uint_lt(rests_begun, 500 / 2);
+}
+END_TEST
 
 START_TEST(a_flood_gets_its_share_and_no_more)
 {
@@ -141,6 +159,7 @@ Suite *suite_serverk_shares(void)
     tcase_add_checked_fixture(cases, begin, NULL);
     tcase_add_test(cases, a_single_payer_never_rests);
     tcase_add_test(cases, who_uses_more_rests_as_long_as_it_worked);
+    tcase_add_test(cases, rests_are_few_and_long);
     tcase_add_test(cases, a_flood_gets_its_share_and_no_more);
     tcase_add_test(cases, a_rest_ends_with_the_activity_of_the_others);
     tcase_add_test(cases, a_rest_has_an_end);
