@@ -34,26 +34,27 @@ VARIANT_CFLAGS_fuzz := $(VARIANT_CFLAGS_asan) -fsanitize=fuzzer-no-link \
 	-fprofile-instr-generate -fcoverage-mapping
 SANITIZERS = $(filter-out -fsanitize=fuzzer-no-link,$(filter -fsanitize=%,$(VARIANT_CFLAGS_$(VARIANT))))
 
-BASE_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -fPIC -fvisibility=hidden -pthread -MMD -MP $(WARNINGS) \
+BASE_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -Iinclude -fPIC -fvisibility=hidden -pthread -MMD -MP $(WARNINGS) \
 	-ffile-prefix-map=$(CURDIR)=. -DMQKV_VERSION='"$(VERSION)"' \
 	$(if $(filter asan tsan,$(VARIANT)),-DMQKV_SANITIZER='"$(VARIANT)"')
 ALL_CFLAGS = $(BASE_CFLAGS) $(CFLAGS) $(VARIANT_CFLAGS_$(VARIANT))
 BASE_LDFLAGS = -pthread -Wl,-z,relro,-z,now $(SANITIZERS)
 PIE := -pie
 
-# The rooms. A room is a folder; its .c files are its modules; what may call what is in ARCHITECTURE.md
-# and checked by tests/lint/includes.
+# The rooms. A room is a folder; its .c files, and those of its sub-rooms, are its modules; what may call what is
+# in ARCHITECTURE.md and checked by tests/lint/includes.
 ROOMS := common kvstore wire serverk clientk
-objects = $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard $(1)/*.c))
+sources = $(sort $(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
+objects = $(patsubst %.c,$(OUT)/obj/%.o,$(call sources,$(1)))
 
 COMMON_OBJ := $(call objects,common)
 ALLOCATOR_OBJ := $(call objects,kvstore/allocator)
-KVSTORE_OBJ := $(call objects,kvstore) $(ALLOCATOR_OBJ)
+KVCHECK_OBJ := $(call objects,kvstore/kvcheck)
+KVSTORE_OBJ := $(filter-out $(KVCHECK_OBJ),$(call objects,kvstore))
 WIRE_OBJ := $(call objects,wire)
 SERVERK_OBJ := $(call objects,serverk)
-CLIENTK_OBJ := $(call objects,clientk)
 CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program)
-KVCHECK_OBJ := $(call objects,kvstore/kvcheck)
+CLIENTK_OBJ := $(filter-out $(CLIENTK_PROGRAM_OBJ),$(call objects,clientk))
 
 LIBS := $(OUT)/libkvstore.a $(OUT)/libclientk.a $(OUT)/liballocator.a
 PROGRAMS := $(OUT)/serverk $(OUT)/clientk $(OUT)/kvcheck
@@ -127,20 +128,17 @@ libdir = $(DESTDIR)$(PREFIX)/lib
 includedir = $(DESTDIR)$(PREFIX)/include/mqkv
 mandir = $(DESTDIR)$(PREFIX)/share/man
 completiondir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-PUBLIC_HEADERS := clientk/clientk.h kvstore/kvstore.h kvstore/allocator/allocator.h \
-	common/status.h common/slice.h common/error.h
+PUBLIC_HEADERS := $(wildcard include/mqkv/*.h)
 
 .PHONY: install uninstall
 install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
-	$(INSTALL) -d $(bindir) $(libdir)/pkgconfig $(mandir)/man1 $(mandir)/man3 $(completiondir)
+	$(INSTALL) -d $(bindir) $(includedir) $(libdir)/pkgconfig $(mandir)/man1 $(mandir)/man3 $(completiondir)
 	$(INSTALL) -m 755 $(PROGRAMS) $(bindir)
 	$(INSTALL) -m 644 $(LIBS:$(OUT)/%=$(OUT)/installed/%) $(libdir)
 	$(INSTALL) -m 755 $(OUT)/libclientk.so.$(LIBCLIENTK_ABI).$(VERSION) $(libdir)
 	ln -sf libclientk.so.$(LIBCLIENTK_ABI).$(VERSION) $(libdir)/libclientk.so.$(SO_MAJOR)
 	ln -sf libclientk.so.$(LIBCLIENTK_ABI).$(VERSION) $(libdir)/libclientk.so
-	for header in $(PUBLIC_HEADERS); do \
-	  $(INSTALL) -d $(includedir)/$$(dirname $$header) && \
-	  $(INSTALL) -m 644 $$header $(includedir)/$$header || exit 1; done
+	$(INSTALL) -m 644 $(PUBLIC_HEADERS) $(includedir)
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' clientk/libclientk.pc.in \
 	  > $(libdir)/pkgconfig/libclientk.pc
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' kvstore/libkvstore.pc.in \

@@ -1,6 +1,7 @@
 #include "clientk/call.h"
 
 #include "clientk/translate.h"
+#include "common/error.h"
 
 static void note_stop(struct call *call, const struct outcome *outcome)
 {

@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "clientk/task.h"
-#include "common/error.h"
+#include "mqkv/error.h"
 
 struct call {
     struct task_queue queue; /* first: what is due */

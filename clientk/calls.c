@@ -1,5 +1,6 @@
 /* The calls of clientk.h that are one operation each, and execute. */
-#include "clientk/clientk.h"
+#include "common/error.h"
+#include "mqkv/clientk.h"
 
 #include "clientk/client.h"
 #include "clientk/last_error.h"

@@ -7,6 +7,7 @@
 #include "clientk/threads.h"
 #include "clientk/translate.h"
 #include "common/clock.h"
+#include "common/error.h"
 
 uint64_t client_deadline_ms(const struct clientk *client)
 {

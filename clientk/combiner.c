@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/error.h"
 
 /* Where a call stands that is not led by its own thread. */
 enum call_turn {

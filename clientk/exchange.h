@@ -12,7 +12,7 @@
 
 #include "clientk/connection.h"
 #include "common/cursor.h"
-#include "common/status.h"
+#include "mqkv/status.h"
 #include "wire/message.h"
 
 struct exchange {

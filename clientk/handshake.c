@@ -13,6 +13,7 @@
 #include "clientk/names.h"
 #include "clientk/server_access.h"
 #include "common/clock.h"
+#include "common/error.h"
 #include "common/random.h"
 #include "wire/leftovers.h"
 

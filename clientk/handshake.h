@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 
 struct connection;
 

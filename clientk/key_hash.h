@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "common/slice.h"
+#include "mqkv/slice.h"
 
 uint64_t key_hash(struct kv_slice key);
 

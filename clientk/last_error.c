@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 
 static _Thread_local struct kv_error last_error;
 

@@ -4,7 +4,7 @@
 #ifndef MQKV_CLIENTK_LAST_ERROR_H
 #define MQKV_CLIENTK_LAST_ERROR_H
 
-#include "common/error.h"
+#include "mqkv/error.h"
 
 /* Where the calling thread's failures are told. Another thread may fill it while its owner waits
  * in a call. */

@@ -8,6 +8,7 @@
 #include "clientk/translate.h"
 #include "clientk/window.h"
 #include "common/clock.h"
+#include "common/error.h"
 
 /* Tasks that are allocated together. */
 #define SLAB_TASKS 64u

@@ -5,7 +5,7 @@
 #ifndef MQKV_CLIENTK_PIPELINE_H
 #define MQKV_CLIENTK_PIPELINE_H
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 
 /* Adds what the pipelines did, open ones and closed ones. */
 void pipelines_add_info(struct clientk *client, struct clientk_info *info);

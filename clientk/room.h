@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/slice.h"
-#include "common/status.h"
+#include "mqkv/slice.h"
+#include "mqkv/status.h"
 #include "wire/segment.h"
 
 /* Values above this go through the segment if there is one: copying a value twice through a

@@ -1,5 +1,6 @@
 /* clientk_scan: a scan page by page. */
-#include "clientk/clientk.h"
+#include "common/error.h"
+#include "mqkv/clientk.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 #include "clientk/server_access.h"
+#include "common/error.h"
 
 #include <stdbool.h>
 #include <stdio.h>

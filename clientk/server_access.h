@@ -12,7 +12,7 @@
 #include <mqueue.h>
 #include <sys/types.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 
 struct server_access {
     mode_t mode;

@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "clientk/clientk.h"
-#include "common/error.h"
+#include "mqkv/clientk.h"
+#include "mqkv/error.h"
 #include "wire/queue.h"
 #include "wire/wait.h"
 

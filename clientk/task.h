@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "clientk/room.h"
-#include "common/status.h"
+#include "mqkv/status.h"
 #include "wire/operation.h"
 
 struct task_queue;

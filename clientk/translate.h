@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "clientk/room.h"
 #include "wire/operation.h"
 

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 
 /* Makes room for size bytes and the NUL after them; false: no memory. */
 bool value_reserve(struct clientk_value *value, size_t size);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "common/copy.h"
-#include "common/slice.h"
+#include "mqkv/slice.h"
 
 struct read_cursor {
     const uint8_t *at;

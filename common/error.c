@@ -119,3 +119,23 @@ enum kv_status kv_error_set_errno(struct kv_error *error, const char *format, ..
     errno = saved_errno;
     return status;
 }
+
+enum kv_status kv_status_from_errno(int error_number)
+{
+    switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        return KV_NO_SPACE;
+    case ENOMEM:
+        return KV_NO_MEMORY;
+    case EACCES:
+    case EPERM:
+        return KV_DENIED;
+    case EMFILE:
+    case ENFILE:
+        return KV_LIMIT;
+    default:
+        return KV_IO;
+    }
+}

@@ -1,26 +1,11 @@
 /*
- * error: a status together with the sentence that tells a person what was wrong, with which
- * value, and what to do. Used where something is set up (open, connect, parse options); the hot
- * path uses bare statuses.
+ * error: fills errors (mqkv/error.h): the status, and the sentence for a person. The text is fit to be shown by a
+ * terminal (escape_is_printable), whatever it repeats.
  */
 #ifndef MQKV_COMMON_ERROR_H
 #define MQKV_COMMON_ERROR_H
 
-#include "common/status.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-#pragma GCC visibility push(default) /* exported by libclientk.so */
-
-#define KV_ERROR_TEXT_BYTES 768
-
-/* Plain data; start from {0}. text is always NUL-terminated, and fit to be shown by a terminal
- * (escape_is_printable), whatever it repeats. */
-struct kv_error {
-    enum kv_status status;
-    char text[KV_ERROR_TEXT_BYTES];
-};
+#include "mqkv/error.h"
 
 /* Fills *error (which may be NULL: then only the status is returned) with a formatted sentence,
  * cut off with "..." if it is too long. Keeps errno. Returns status, so that
@@ -38,8 +23,9 @@ enum kv_status kv_error_set_errno(struct kv_error *error, const char *format, ..
 enum kv_status kv_error_set_no_thread(struct kv_error *error, int error_number, const char *format,
                                       ...) __attribute__((format(printf, 3, 4)));
 
-#pragma GCC visibility pop
-#ifdef __cplusplus
-}
-#endif
+/* The status that stands for an errno of the operating system: ENOSPC, EDQUOT, EFBIG ->
+ * KV_NO_SPACE; ENOMEM -> KV_NO_MEMORY; EACCES, EPERM -> KV_DENIED; EMFILE, ENFILE -> KV_LIMIT;
+ * everything else -> KV_IO. */
+enum kv_status kv_status_from_errno(int error_number);
+
 #endif

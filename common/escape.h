@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "common/slice.h"
+#include "mqkv/slice.h"
 
 /* Writes the escaped bytes to the stream, without quotes. Stops, as the next ones, at an error of the
  * stream, so that who is to end need not wait for each part of a long value. */

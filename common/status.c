@@ -1,4 +1,4 @@
-#include "common/status.h"
+#include "mqkv/status.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -59,24 +59,4 @@ const char *kv_status_name(enum kv_status status)
 const char *kv_status_text(enum kv_status status)
 {
     return words_of(status)->text;
-}
-
-enum kv_status kv_status_from_errno(int error_number)
-{
-    switch (error_number) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-        return KV_NO_SPACE;
-    case ENOMEM:
-        return KV_NO_MEMORY;
-    case EACCES:
-    case EPERM:
-        return KV_DENIED;
-    case EMFILE:
-    case ENFILE:
-        return KV_LIMIT;
-    default:
-        return KV_IO;
-    }
 }

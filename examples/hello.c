@@ -2,7 +2,7 @@
  * hello: stores a value and reads it back. With mqkv installed:
  *     cc hello.c $(pkg-config --cflags --libs libclientk) -o hello
  */
-#include <clientk/clientk.h>
+#include <mqkv/clientk.h>
 #include <stdio.h>
 
 int main(void)

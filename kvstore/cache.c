@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/copy.h"
-#include "kvstore/allocator/allocator.h"
+#include "mqkv/allocator.h"
 #include "kvstore/lock.h"
 #include "kvstore/operations.h"
 

@@ -39,8 +39,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/slice.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/slice.h"
+#include "mqkv/kvstore.h"
 #include "kvstore/record.h"
 
 struct cache;

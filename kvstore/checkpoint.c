@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "common/cursor.h"
+#include "common/error.h"
 #include "common/log.h"
 #include "kvstore/fileio.h"
 

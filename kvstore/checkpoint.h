@@ -25,7 +25,7 @@
 
 #include <stdbool.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "kvstore/generation.h"
 
 /* Writes data.NNNN.index, synced, replacing what was there; the directory is still to be synced.

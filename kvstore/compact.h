@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "kvstore/store.h"
 
 enum kv_status compactor_create(struct kvstore *store, struct compactor **compactor,

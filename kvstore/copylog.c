@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "common/clock.h"
+#include "common/error.h"
 #include "kvstore/logtail.h"
 #include "kvstore/sizes.h"
 #include "kvstore/sweep.h"

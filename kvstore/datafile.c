@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/error.h"
 #include "common/log.h"
 #include "kvstore/cache.h"
 #include "kvstore/checkpoint.h"

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "kvstore/generation.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 
 /* Fields are covered by the file's lock unless they say otherwise. Alone on its cache lines:
  * workers at two files share nothing. */

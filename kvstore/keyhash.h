@@ -18,7 +18,7 @@
 #include <xxhash.h>
 
 #include "common/cursor.h"
-#include "common/slice.h"
+#include "mqkv/slice.h"
 
 struct hash_key {
     uint64_t words[2];

@@ -16,7 +16,7 @@
 
 #include <stdint.h>
 
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 
 struct lockset;
 

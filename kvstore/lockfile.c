@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "kvstore/fileheader.h"
 #include "kvstore/fileio.h"
 

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 
 struct lockfile;
 

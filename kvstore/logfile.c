@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "kvstore/fileio.h"
 #include "kvstore/logtail.h"
 #include "kvstore/sizes.h"

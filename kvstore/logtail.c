@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 
+#include "common/error.h"
 #include "kvstore/fileio.h"
 #include "kvstore/sizes.h"
 

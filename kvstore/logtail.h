@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "kvstore/logfile.h"
 
 /* Files are allocated in multiples of this, where the disk is not nearly full. */

@@ -5,9 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "common/random.h"
 #include "kvstore/fileio.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "kvstore/logfile.h"
 #include "kvstore/recovery.h"
 #include "kvstore/thread.h"

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "kvstore/fileheader.h"
 
 /* Reads the header of data.0000, which is made last and so is there if and only if the store is

@@ -1,5 +1,5 @@
 #include "kvstore/cache.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "kvstore/readers.h"
 #include "kvstore/sizes.h"
 #include "kvstore/store.h"

@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/slice.h"
+#include "mqkv/slice.h"
 
 #define RECORD_HEADER_BYTES     20u
 #define RECORD_MAX_HEADER_BYTES 28u /* with an expiry */

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "kvstore/generation.h"
 
 /* Writes that were not synced may be lost in a crash together with the versions that their callers

@@ -7,9 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "kvstore/fileio.h"
 #include "kvstore/holes.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "kvstore/sizes.h"
 
 #define PAGE_BYTES UINT64_C(4096)

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "kvstore/logfile.h"
 
 struct remains {

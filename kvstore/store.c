@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "common/random.h"
 #include "kvstore/cache.h"
 #include "kvstore/compact.h"

@@ -14,7 +14,7 @@
 #include "kvstore/datafile.h"
 #include "kvstore/generation.h"
 #include "kvstore/keyhash.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "kvstore/lock.h"
 #include "kvstore/window.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/error.h"
 #include "kvstore/operations.h"
 #include "kvstore/thread.h"
 

@@ -9,7 +9,7 @@
 #ifndef MQKV_KVSTORE_SWEEP_H
 #define MQKV_KVSTORE_SWEEP_H
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "kvstore/store.h"
 
 enum kv_status sweeper_create(struct kvstore *store, struct sweeper **sweeper,

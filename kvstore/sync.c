@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/error.h"
 #include "common/log.h"
 #include "kvstore/filequeue.h"
 #include "kvstore/sizes.h"

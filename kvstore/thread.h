@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 
 /* 0 or an errno. name: at most 15 characters. */
 int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);

@@ -1,4 +1,5 @@
 #include "serverk/admission.h"
+#include "common/error.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>

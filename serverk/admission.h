@@ -10,7 +10,7 @@
 #ifndef MQKV_SERVERK_ADMISSION_H
 #define MQKV_SERVERK_ADMISSION_H
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "serverk/session.h"
 
 /* Who asks, as the kernel knows it. */

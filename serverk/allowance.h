@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/status.h"
+#include "mqkv/status.h"
 #include "serverk/session.h"
 #include "wire/message.h"
 

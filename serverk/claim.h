@@ -7,7 +7,7 @@
 
 #include <mqueue.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 
 /* Whether claim_take would find the name taken, as far as that can be known without taking it: KV_BUSY,
  * KV_DENIED, KV_IO. */

@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/slice.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/slice.h"
+#include "mqkv/kvstore.h"
 #include "serverk/session.h"
 #include "serverk/statistics.h"
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/error.h"
 #include "common/log.h"
 
 /* data.u64 of the signalfd and the timers; sessions have their ids, which are 32 bits. */

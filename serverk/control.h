@@ -5,7 +5,7 @@
 #ifndef MQKV_SERVERK_CONTROL_H
 #define MQKV_SERVERK_CONTROL_H
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "serverk/service.h"
 
 struct control;

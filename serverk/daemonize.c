@@ -1,4 +1,5 @@
 #include "serverk/daemonize.h"
+#include "common/error.h"
 
 #include <errno.h>
 #include <fcntl.h>

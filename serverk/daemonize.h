@@ -5,7 +5,7 @@
 #ifndef MQKV_SERVERK_DAEMONIZE_H
 #define MQKV_SERVERK_DAEMONIZE_H
 
-#include "common/error.h"
+#include "mqkv/error.h"
 
 struct daemonize;
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/slice.h"
+#include "mqkv/slice.h"
 #include "serverk/session.h"
 
 /* Sends the REPLY. `extended`: its builder holds a transfer reservation, which is used or given back

@@ -14,7 +14,7 @@
 #ifndef MQKV_SERVERK_DISPATCH_H
 #define MQKV_SERVERK_DISPATCH_H
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "serverk/pool.h"
 #include "serverk/service.h"
 

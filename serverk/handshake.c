@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "common/log.h"
 #include "serverk/admission.h"
 #include "serverk/deliver.h"

@@ -1,4 +1,5 @@
 #include "serverk/landlock.h"
+#include "common/error.h"
 
 #include <errno.h>
 #include <fcntl.h>

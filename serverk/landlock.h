@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 
 /* What a rule may allow below its directory, or of its file. */
 enum landlock_access {

@@ -11,7 +11,7 @@
 #include <mqueue.h>
 #include <stdint.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "wire/queue.h"
 
 /* Numbers that are tried, of lanes and of bulk lanes each: 0 .. LANE_NAMES-1. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "common/log.h"
 #include "common/parse.h"
 #include "serverk/claim.h"

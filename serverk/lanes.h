@@ -27,7 +27,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "serverk/lane_plan.h"
 
 struct lanes;

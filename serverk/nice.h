@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 
 /* Of one worker thread. {0}: the switch is off. */
 struct nice {

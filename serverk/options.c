@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "common/parse.h"
 #include "wire/queue_name.h"
 

@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/error.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/error.h"
+#include "mqkv/kvstore.h"
 #include "serverk/dispatch_model.h"
 #include "wire/wait.h"
 

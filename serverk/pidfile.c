@@ -1,4 +1,5 @@
 #include "serverk/pidfile.h"
+#include "common/error.h"
 
 #include <errno.h>
 #include <fcntl.h>

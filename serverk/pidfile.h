@@ -6,7 +6,7 @@
 #ifndef MQKV_SERVERK_PIDFILE_H
 #define MQKV_SERVERK_PIDFILE_H
 
-#include "common/error.h"
+#include "mqkv/error.h"
 
 struct pidfile;
 

@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-#include "common/slice.h"
-#include "common/status.h"
+#include "mqkv/slice.h"
+#include "mqkv/status.h"
 #include "serverk/service.h"
 
 /* One object with the named section ("server", "operations", "latency", "files", "cache",

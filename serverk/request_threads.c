@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/error.h"
 #include "serverk/worker.h"
 
 /* Enough for the deepest call; and so small that the C library keeps the stacks of 64 threads for reuse

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "common/error.h"
 #include "serverk/dispatch_model.h"
 #include "serverk/landlock.h"
 #include "serverk/syscall_filter.h"

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "serverk/options.h"
 
 /* What is on. */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "common/cursor.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "serverk/allowance.h"
 #include "wire/operation.h"
 

@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #include "common/histogram.h"
-#include "common/slice.h"
+#include "mqkv/slice.h"
 
 /* A microsecond of expected work counts as a millisecond of waiting. */
 #define SCHEDULE_STRETCH 1000u

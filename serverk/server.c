@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/error.h"
 #include "common/log.h"
 #include "common/parse.h"
 #include "common/random.h"

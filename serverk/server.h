@@ -5,7 +5,7 @@
 #ifndef MQKV_SERVERK_SERVER_H
 #define MQKV_SERVERK_SERVER_H
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "serverk/options.h"
 
 struct server;

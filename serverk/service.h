@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "serverk/commit.h"
 #include "serverk/crew.h"
 #include "serverk/farewell.h"

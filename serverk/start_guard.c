@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "common/log.h"
 
 struct start_guard {

@@ -7,7 +7,7 @@
 #ifndef MQKV_SERVERK_START_GUARD_H
 #define MQKV_SERVERK_START_GUARD_H
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "serverk/control.h"
 #include "serverk/lanes.h"
 #include "serverk/pidfile.h"

@@ -1,4 +1,5 @@
 #include "serverk/start_limits.h"
+#include "common/error.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 
 /* Raises the limit on open descriptors to the hard one, and a small one on stacks to what the daemon's threads
  * need; before the first thread starts. KV_LIMIT: the hard limit on stacks is too small. */

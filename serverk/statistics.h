@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "common/histogram.h"
-#include "common/status.h"
+#include "mqkv/status.h"
 
 #define STATISTICS_OPCODES 13u /* enum wire_opcode as index; 0 unused */
 

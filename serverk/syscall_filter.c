@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "common/log.h"
 #include "serverk/control.h"
 

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 
 /* Holds for the calling thread and all that it starts from now on; needs PR_SET_NO_NEW_PRIVS. forks: new
  * processes are allowed, not only threads. nice: so are nice values. *entered: false where the kernel has

@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/status.h"
+#include "mqkv/status.h"
 #include "wire/message.h"
 
 #define TRANSFER_MAX_STORED 2u

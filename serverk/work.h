@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "common/slice.h"
+#include "mqkv/slice.h"
 
 /* Expected work of the message in ns; at least that of taking and answering it. Of a batch the first
  * operations count for all. What is no sound message is a quick refusal. UINT64_MAX: BYE, which must not

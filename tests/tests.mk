@@ -141,9 +141,9 @@ hostile:
 # Linting: each check is a target of its own ------------------------------------------------------
 
 LINT_OUT = $(OUT)/lint
-C_FILES := $(sort $(wildcard $(addsuffix /*.c,$(ROOMS) clientk/program kvstore/allocator kvstore/kvcheck) tests/*/*.c) \
+C_FILES := $(sort $(foreach room,$(ROOMS),$(call sources,$(room))) $(wildcard tests/*/*.c) \
 	$(filter-out experiments/peers/%,$(wildcard experiments/*/*.c)))
-H_FILES := $(sort $(wildcard $(addsuffix /*.h,$(ROOMS) clientk/program kvstore/allocator kvstore/kvcheck) tests/*/*.h))
+H_FILES := $(sort $(wildcard $(foreach room,$(ROOMS),$(room)/*.h $(room)/*/*.h $(room)/*/*/*.h) include/mqkv/*.h tests/*/*.h))
 SHELL_FILES = $(shell find . \( -path ./.git -o -path ./build -o -path ./datafiles \
 	-o -path ./tests/fuzz/corpus -o -path ./experiments/runs \) -prune \
 	-o -type f -not -name '*.[ch]' -not -name '*.md' -print | xargs grep -lE -m 1 '^\#!.*\b(ba)?sh\b')
@@ -170,7 +170,7 @@ lint-headers:
 	  echo "#include \"$$header\"" | $(CC) $(BASE_CFLAGS) -MF /dev/null -Werror -fsyntax-only -xc - \
 	    || exit 1; done
 	@for header in $(PUBLIC_HEADERS); do \
-	  echo "#include \"$$header\"" | clang -I. -Wall -Wextra -Werror -fsyntax-only -xc++ - \
+	  echo "#include \"$$header\"" | clang -Iinclude -Wall -Wextra -Werror -fsyntax-only -xc++ - \
 	    || exit 1; done
 	@echo 'lint: every header compiles alone'
 
@@ -183,7 +183,7 @@ lint-objects: $(call objects_of,$(C_FILES))
 
 lint-cppcheck:
 	@mkdir -p $(LINT_OUT)/cppcheck
-	@cppcheck --quiet --std=c11 --language=c -I. --error-exitcode=1 --inline-suppr \
+	@cppcheck --quiet --std=c11 --language=c -I. -Iinclude --error-exitcode=1 --inline-suppr \
 	  --enable=warning,performance,portability --suppressions-list=tests/lint/cppcheck.txt \
 	  --cppcheck-build-dir=$(LINT_OUT)/cppcheck -D_GNU_SOURCE -DMQKV_VERSION='""' $(C_FILES)
 	@echo 'lint: nothing from cppcheck'
@@ -194,7 +194,7 @@ lint-tidy: $(patsubst %.c,$(LINT_OUT)/tidy/%.ok,$(C_FILES))
 
 $(LINT_OUT)/tidy/%.ok: %.c $(H_FILES) .clang-tidy
 	@mkdir -p $(@D)
-	@clang-tidy --quiet $< -- -std=gnu11 -D_GNU_SOURCE -I. -DMQKV_VERSION='""' 2>/dev/null
+	@clang-tidy --quiet $< -- -std=gnu11 -D_GNU_SOURCE -I. -Iinclude -DMQKV_VERSION='""' 2>/dev/null
 	@touch $@
 
 lint-shell:

@@ -1,4 +1,5 @@
 #include "wire/limits.h"
+#include "common/error.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 
 struct wire_geometry {
     uint16_t depth;         /* messages */

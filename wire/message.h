@@ -27,8 +27,8 @@
 #include <stdint.h>
 
 #include "common/cursor.h"
-#include "common/slice.h"
-#include "common/status.h"
+#include "mqkv/slice.h"
+#include "mqkv/status.h"
 #include "wire/operation.h"
 
 #define WIRE_MAGIC          0x564b514du

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "common/cursor.h"
-#include "common/slice.h"
-#include "common/status.h"
+#include "mqkv/slice.h"
+#include "mqkv/status.h"
 
 /* Operations -------------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/copy.h"
+#include "common/error.h"
 
 /* Where the kernel's queues are seen as files, if somebody mounted them there. */
 #define MQUEUE_MOUNT "/dev/mqueue"

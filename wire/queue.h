@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "wire/identity.h"
 #include "wire/limits.h"
 #include "wire/queue_name.h"

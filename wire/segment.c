@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/copy.h"
+#include "common/error.h"
 #include "common/mapguard.h"
 
 /* Memory is asked for in steps of so many bytes, so that few accesses have to ask. */

@@ -14,8 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/error.h"
-#include "common/slice.h"
+#include "mqkv/error.h"
+#include "mqkv/slice.h"
 
 struct wire_segment; /* opaque */
 

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "clientk/program/nearest.h"
+#include "common/error.h"
 #include "common/parse.h"
 
 /* An option as it was found: which row, whose target, and the text glued to its name, if any. */

@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 #include "clientk/program/line.h"
-#include "common/error.h"
+#include "mqkv/error.h"
 
 enum option_kind {
     OPTION_FLAG,        /* bool */

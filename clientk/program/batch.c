@@ -14,6 +14,7 @@
 #include "clientk/program/line_source.h"
 #include "clientk/program/progress.h"
 #include "common/clock.h"
+#include "common/error.h"
 #include "common/escape.h"
 
 #define MAX_THREADS       256

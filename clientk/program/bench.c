@@ -10,6 +10,7 @@
 #include "clientk/program/bench_report.h"
 #include "clientk/program/interrupt.h"
 #include "clientk/program/progress.h"
+#include "common/error.h"
 
 struct preload {
     uint64_t done;

@@ -15,6 +15,7 @@
 #include "clientk/program/interrupt.h"
 #include "clientk/program/progress.h"
 #include "common/clock.h"
+#include "common/error.h"
 
 #define LOOK_MS 20
 #define LEAD_NS 5000000u /* between the starting shot and the start: every thread has heard it */

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 
+#include "common/error.h"
 #include "common/parse.h"
 
 #define MAX_VALUE_BYTES (64u << 20)

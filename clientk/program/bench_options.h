@@ -10,7 +10,7 @@
 #include "clientk/program/arguments.h"
 #include "clientk/program/distribution.h"
 #include "clientk/program/workload.h"
-#include "common/error.h"
+#include "mqkv/error.h"
 
 #define BENCH_MAX_THREADS 1000u
 #define BENCH_MAX_BATCH   4096u

@@ -9,6 +9,7 @@
 #include "clientk/program/interrupt.h"
 #include "clientk/program/output.h"
 #include "common/clock.h"
+#include "common/error.h"
 
 #define NS_PER_SECOND   1000000000u
 #define START_POLL_MS   1

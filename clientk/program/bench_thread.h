@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "clientk/program/bench_options.h"
 #include "common/histogram.h"
 

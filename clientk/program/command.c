@@ -5,6 +5,7 @@
 
 #include "clientk/program/foreign.h"
 #include "clientk/program/nearest.h"
+#include "common/error.h"
 #include "common/escape.h"
 
 static const struct command *find_anywhere(const char *name)

@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "clientk/program/interrupt.h"
-#include "common/status.h"
+#include "common/error.h"
+#include "mqkv/status.h"
 
 enum kv_status context_open_client(const struct context *context, bool patient,
                                    struct clientk **client, struct kv_error *error)

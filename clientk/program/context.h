@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "clientk/program/output.h"
 #include "clientk/program/settings.h"
 

@@ -11,6 +11,7 @@
 #include "clientk/program/progress.h"
 #include "clientk/program/target_file.h"
 #include "clientk/program/whole_scan.h"
+#include "common/error.h"
 
 const struct option_row dump_option_rows[] = {
     {.name = "prefix",

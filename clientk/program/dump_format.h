@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "common/slice.h"
+#include "mqkv/slice.h"
 
 /* The checksum after one more line (given without its end), from the one before it; 0 at the start. */
 uint64_t dump_checksum(uint64_t checksum, const void *line, size_t size);

@@ -1,4 +1,5 @@
 #include "clientk/program/execute.h"
+#include "common/error.h"
 
 #include <stdlib.h>
 #include <string.h>

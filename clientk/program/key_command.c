@@ -9,6 +9,7 @@
 
 #include "clientk/program/context.h"
 #include "common/clock.h"
+#include "common/error.h"
 
 #define MAX_KEY_BYTES   65535u
 #define MAX_VALUE_BYTES (64u << 20) /* no store allows more */

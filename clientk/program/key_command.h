@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "clientk/program/arguments.h"
 #include "clientk/program/line.h"
 #include "clientk/program/output.h"

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "common/slice.h"
+#include "mqkv/slice.h"
 
 /* Bytes followed by a NUL that size does not count. literal: was quoted (or follows "--"), hence
  * neither an option nor "-" for standard input. */

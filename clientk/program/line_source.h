@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 
 #define LINE_SOURCE_CHUNK 64 /* lines at most */
 

@@ -13,6 +13,7 @@
 #include "clientk/program/interrupt.h"
 #include "clientk/program/line_source.h"
 #include "clientk/program/progress.h"
+#include "common/error.h"
 #include "common/escape.h"
 
 const struct option_row load_option_rows[] = {

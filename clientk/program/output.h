@@ -17,8 +17,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "common/slice.h"
-#include "common/status.h"
+#include "mqkv/slice.h"
+#include "mqkv/status.h"
 
 enum output_format { OUTPUT_TEXT, OUTPUT_RAW, OUTPUT_JSON, OUTPUT_CSV };
 extern const char *const output_format_names[]; /* NULL-terminated */

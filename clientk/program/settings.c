@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "clientk/program/output.h"
 
 #define LONGEST_TIMEOUT_MS (24u * 3600 * 1000)

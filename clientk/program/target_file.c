@@ -1,4 +1,5 @@
 #include "clientk/program/target_file.h"
+#include "common/error.h"
 
 #include <errno.h>
 #include <fcntl.h>

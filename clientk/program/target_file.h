@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 
 /* Reusable. `path` is the caller's. */
 struct target_file {

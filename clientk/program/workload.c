@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "clientk/program/nearest.h"
+#include "common/error.h"
 #include "common/parse.h"
 
 #define MAX_WEIGHT 1000000u

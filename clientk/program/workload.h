@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "common/random.h"
-#include "common/slice.h"
+#include "mqkv/slice.h"
 
 enum workload_kind {
     WORKLOAD_PUT,

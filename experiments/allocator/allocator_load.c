@@ -21,7 +21,7 @@
 #include "common/clock.h"
 #include "common/parse.h"
 #include "common/random.h"
-#include "kvstore/allocator/allocator.h"
+#include "mqkv/allocator.h"
 
 #define LIVE_BLOCKS   2048u
 #define SHARED_BLOCKS 64u

@@ -1,4 +1,5 @@
 #include "experiments/peers/backend.h"
+#include "common/error.h"
 
 #include <pthread.h>
 #include <stdlib.h>

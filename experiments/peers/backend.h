@@ -1,7 +1,7 @@
 /*
  * backend: lets `clientk bench` drive another server. A peer's load program is the clientk program,
  * object for object, linked with a backend instead of libclientk: the backend defines the functions of
- * clientk/clientk.h on top of the peer's protocol. So loop, keys, sizes, mix, clock and report are the
+ * mqkv/clientk.h on top of the peer's protocol. So loop, keys, sizes, mix, clock and report are the
  * same for all, and no difference is the tool's. -m names the peer's Unix socket (or queue).
  *
  * Each thread has a connection of its own, made at its first call; operations of one call are sent
@@ -10,7 +10,7 @@
 #ifndef MQKV_EXPERIMENTS_PEERS_BACKEND_H
 #define MQKV_EXPERIMENTS_PEERS_BACKEND_H
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 
 /* What a peer's file gives; backend.c makes the clientk_* functions of it. */
 

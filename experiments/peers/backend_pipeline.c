@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/clientk.h"
+#include "common/error.h"
+#include "mqkv/clientk.h"
 
 /* Where the caller leaves the choice: more gains Redis and memcached nothing. */
 #define DEFAULT_BATCH 128u

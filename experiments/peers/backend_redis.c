@@ -1,4 +1,5 @@
 /* Redis through hiredis, its own C client. */
+#include "common/error.h"
 #include "experiments/peers/backend.h"
 
 #include <hiredis/hiredis.h>

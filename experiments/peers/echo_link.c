@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "common/cursor.h"
+#include "common/error.h"
 #include "common/random.h"
 #include "experiments/peers/echo.h"
 #include "wire/wait.h"

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "wire/segment.h"
 
 struct echo_link;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 
 #define DATABASE_MAX_BYTES ((size_t)64 << 30)
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/slice.h"
+#include "mqkv/slice.h"
 
 struct engine {
     const char *name;

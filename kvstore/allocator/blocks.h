@@ -4,7 +4,7 @@
 #ifndef MQKV_KVSTORE_ALLOCATOR_BLOCKS_H
 #define MQKV_KVSTORE_ALLOCATOR_BLOCKS_H
 
-#include "kvstore/allocator/allocator.h"
+#include "mqkv/allocator.h"
 
 /* As calloc(3). */
 void *blocks_allocate_zeroed(const struct allocator *allocator, size_t count, size_t bytes);

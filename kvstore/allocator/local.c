@@ -1,5 +1,5 @@
 /* local: a free list a thread, and a common one of what threads that ended have left. */
-#include "kvstore/allocator/allocator.h"
+#include "mqkv/allocator.h"
 
 #include "kvstore/allocator/blocks.h"
 #include "kvstore/allocator/heap.h"

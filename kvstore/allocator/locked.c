@@ -1,5 +1,5 @@
 /* locked: one free list behind one mutex. */
-#include "kvstore/allocator/allocator.h"
+#include "mqkv/allocator.h"
 
 #include "kvstore/allocator/blocks.h"
 #include "kvstore/allocator/heap.h"

@@ -2,7 +2,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-#include "kvstore/allocator/allocator.h"
+#include "mqkv/allocator.h"
 
 static void statistics(struct allocator_statistics *statistics)
 {

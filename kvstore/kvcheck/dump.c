@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/error.h"
 #include "common/escape.h"
 #include "kvstore/kvcheck/survey.h"
 

@@ -4,7 +4,7 @@
 #ifndef MQKV_KVSTORE_KVCHECK_DUMP_H
 #define MQKV_KVSTORE_KVCHECK_DUMP_H
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "kvstore/kvcheck/layout.h"
 #include "kvstore/kvcheck/report.h"
 

@@ -2,7 +2,8 @@
 
 #include <stddef.h>
 
-#include "kvstore/kvstore.h"
+#include "common/error.h"
+#include "mqkv/kvstore.h"
 
 static bool may_have(uint32_t datafiles)
 {

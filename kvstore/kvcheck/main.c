@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "common/log.h"
 #include "kvstore/kvcheck/dump.h"
 #include "kvstore/kvcheck/layout.h"

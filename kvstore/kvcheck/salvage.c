@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "common/parse.h"
 #include "common/random.h"
 #include "kvstore/fileio.h"

@@ -12,7 +12,7 @@
 #ifndef MQKV_KVSTORE_KVCHECK_SALVAGE_H
 #define MQKV_KVSTORE_KVCHECK_SALVAGE_H
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "kvstore/kvcheck/layout.h"
 #include "kvstore/kvcheck/report.h"
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/cursor.h"
+#include "common/error.h"
 #include "kvstore/fileio.h"
 #include "kvstore/holes.h"
 #include "kvstore/kvcheck/walk.h"

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "kvstore/boot.h"
 #include "kvstore/fileheader.h"
 

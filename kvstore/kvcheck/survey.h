@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/status.h"
+#include "mqkv/status.h"
 #include "kvstore/index.h"
 #include "kvstore/keyhash.h"
 #include "kvstore/kvcheck/layout.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "kvstore/checkpoint.h"
 #include "kvstore/generation.h"
 #include "kvstore/kvcheck/survey.h"

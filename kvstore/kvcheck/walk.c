@@ -1,7 +1,7 @@
 #include "kvstore/kvcheck/walk.h"
 
 #include "kvstore/holes.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "kvstore/sizes.h"
 
 /* In a gap each candidate costs a checksum over as many bytes as its header claims. A value full of

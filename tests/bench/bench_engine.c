@@ -16,7 +16,7 @@
 #include "common/histogram.h"
 #include "common/parse.h"
 #include "common/random.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
 

@@ -6,7 +6,7 @@
 
 #include "kvstore/index.h"
 #include "kvstore/keyhash.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "kvstore/logfile.h"
 #include "kvstore/logtail.h"
 #include "tests/bench/pieces.h"

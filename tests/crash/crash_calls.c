@@ -26,7 +26,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 
 #define WRITERS           2u
 #define KEYS              12u /* of a writer, which no other writes to */

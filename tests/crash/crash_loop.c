@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "common/clock.h"
 #include "common/parse.h"
 #include "common/random.h"

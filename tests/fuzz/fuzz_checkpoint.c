@@ -24,7 +24,7 @@
 #include "common/log.h"
 #include "kvstore/fileheader.h"
 #include "kvstore/fileio.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 
 enum { FIX_CHECKSUM = 1, GENUINE_HEADER = 2, CHANGES = 4 };
 

@@ -28,7 +28,7 @@
 #include "common/log.h"
 #include "kvstore/fileheader.h"
 #include "kvstore/fileio.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "kvstore/record.h"
 
 #define SALT            UINT64_C(0x5a17)

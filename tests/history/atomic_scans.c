@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "common/parse.h"
 
 #define WRITERS  3

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "common/clock.h"
 #include "common/parse.h"
 #include "common/random.h"

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "common/status.h"
+#include "mqkv/status.h"
 #include "tests/history/history.h"
 
 enum note_call { NOTE_GET, NOTE_PUT, NOTE_DELETE, NOTE_ADD, NOTE_EXCHANGE };

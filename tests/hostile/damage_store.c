@@ -21,7 +21,7 @@
 #include "common/log.h"
 #include "common/random.h"
 #include "kvstore/fileheader.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "kvstore/record.h"
 
 #define MAX_FILES      64

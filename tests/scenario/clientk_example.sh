@@ -10,7 +10,7 @@ fi
 
 source_dir=$(cd "$library_dir/../.." && pwd)
 example=$source_dir/examples/hello.c
-warnings=(-std=c11 -Wall -Wextra -Wpedantic -Werror "-I$source_dir")
+warnings=(-std=c11 -Wall -Wextra -Wpedantic -Werror "-I$source_dir/include")
 
 check_status 0 "it links with the static library" \
     gcc "${warnings[@]}" -o "$MQKV_TEST_DIR/hello-static" "$example" "$MQKV_BUILD/libclientk.a" \

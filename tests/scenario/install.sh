@@ -38,7 +38,7 @@ check_file() {
 }
 
 cat >"$MQKV_TEST_DIR/client.c" <<'END'
-#include <clientk/clientk.h>
+#include <mqkv/clientk.h>
 #include <stdio.h>
 
 int main(int argc, char **argv)
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 END
 
 cat >"$MQKV_TEST_DIR/store.c" <<'END'
-#include <kvstore/kvstore.h>
+#include <mqkv/kvstore.h>
 #include <stdio.h>
 
 int main(int argc, char **argv)
@@ -79,7 +79,7 @@ ok "make install"
 
 # Completeness.
 for file in bin/serverk bin/clientk bin/kvcheck lib/libclientk.a lib/libclientk.so lib/libkvstore.a \
-    include/mqkv/clientk/clientk.h include/mqkv/kvstore/kvstore.h share/man/man1/serverk.1 \
+    include/mqkv/clientk.h include/mqkv/kvstore.h share/man/man1/serverk.1 \
     share/man/man1/clientk.1 share/man/man1/kvcheck.1 share/man/man3/clientk.3; do
     check_file "$file"
 done

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "common/clock.h"
 
 #define PIPELINES  4 /* with the handle's own, as many sessions as share a lane */

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 
 /* Fails the test, with the library's sentence, if the status is another. */
 #define assert_status(call, expected)                                                 \

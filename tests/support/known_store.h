@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "tests/support/store_files.h"
 
 #define KNOWN_MAX_KEYS    32

@@ -8,7 +8,7 @@
 #include <check.h>
 #include <stdbool.h>
 
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "tests/support/store_files.h"
 
 extern const struct kvstore_options one_file;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/error.h"
 #include "common/random.h"
 
 #define SEND_TIMEOUT_MS 1000u

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/error.h"
+#include "mqkv/error.h"
 #include "wire/message.h"
 #include "wire/queue.h"
 

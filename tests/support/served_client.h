@@ -6,7 +6,7 @@
 
 #include <check.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "tests/support/live_server.h"
 
 /* Of the case, and of the test. */

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 
 /* Opens the store, creating it if the options say so. Prints the error and aborts on failure. */
 struct kvstore *must_open(const char *dir, const struct kvstore_options *options);

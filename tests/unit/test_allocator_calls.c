@@ -1,4 +1,4 @@
-#include "kvstore/allocator/allocator.h"
+#include "mqkv/allocator.h"
 
 #include <check.h>
 #include <errno.h>

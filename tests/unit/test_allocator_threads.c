@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kvstore/allocator/allocator.h"
+#include "mqkv/allocator.h"
 #include "tests/unit/suites.h"
 
 static const struct allocator *const kinds[] = {&kv_allocator_locked, &kv_allocator_thread_local};

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "common/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/live_server.h"

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <sys/time.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "common/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/live_server.h"

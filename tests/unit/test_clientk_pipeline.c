@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "common/random.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/served_client.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "common/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/sham_server.h"

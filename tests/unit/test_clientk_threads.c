@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "common/pause.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/live_server.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/clientk.h"
+#include "mqkv/clientk.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/served_client.h"
 #include "tests/unit/suites.h"

@@ -1,6 +1,6 @@
 #include <check.h>
 
-#include "common/slice.h"
+#include "mqkv/slice.h"
 #include "tests/unit/suites.h"
 
 static const struct kv_slice nothing = {NULL, 0};

@@ -2,7 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/status.h"
+#include "common/error.h"
+#include "mqkv/status.h"
 #include "tests/unit/suites.h"
 
 START_TEST(every_status_has_a_word_and_a_phrase_of_its_own)

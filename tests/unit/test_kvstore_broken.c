@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "common/mapguard.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"
 

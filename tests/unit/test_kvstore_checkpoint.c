@@ -10,7 +10,7 @@
 #include "common/clock.h"
 #include "common/cursor.h"
 #include "common/random.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"

@@ -9,7 +9,7 @@
 #include "common/clock.h"
 #include "common/random.h"
 #include "kvstore/fileheader.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "kvstore/record.h"
 #include "tests/support/known_store.h"
 #include "tests/support/store_calls.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "common/clock.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/unit/suites.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"

@@ -9,7 +9,7 @@
 
 #include "common/log.h"
 #include "kvstore/fileheader.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "kvstore/record.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"

@@ -16,7 +16,7 @@
 #include "common/log.h"
 #include "common/random.h"
 #include "kvstore/fileheader.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "kvstore/record.h"
 #include "tests/support/powercut.h"
 #include "tests/support/store_files.h"

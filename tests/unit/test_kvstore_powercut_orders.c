@@ -15,7 +15,7 @@
 #include "common/log.h"
 #include "common/random.h"
 #include "kvstore/fileio.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "tests/support/powercut.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"

@@ -11,7 +11,7 @@
 
 #include "common/log.h"
 #include "kvstore/fileheader.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "kvstore/window.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"

@@ -1,7 +1,7 @@
 #include <check.h>
 #include <stdio.h>
 
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"

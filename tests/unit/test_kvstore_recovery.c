@@ -11,7 +11,7 @@
 #include "common/clock.h"
 #include "common/random.h"
 #include "kvstore/fileio.h"
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"

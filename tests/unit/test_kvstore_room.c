@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 #include "kvstore/logtail.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"

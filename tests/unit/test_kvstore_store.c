@@ -1,4 +1,4 @@
-#include "kvstore/kvstore.h"
+#include "mqkv/kvstore.h"
 
 #include <check.h>
 #include <errno.h>

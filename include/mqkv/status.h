@@ -3,8 +3,8 @@
  * travel in messages (docs/PROTOCOL.md), so a number, once released, keeps its
  * meaning for ever; new ones are added at the end.
  */
-#ifndef MQKV_COMMON_STATUS_H
-#define MQKV_COMMON_STATUS_H
+#ifndef MQKV_STATUS_H
+#define MQKV_STATUS_H
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,11 +55,6 @@ const char *kv_status_name(enum kv_status status);
 
 /* The status as a short phrase for people ("key not found"). Never NULL. */
 const char *kv_status_text(enum kv_status status);
-
-/* The status that stands for an errno of the operating system: ENOSPC, EDQUOT, EFBIG ->
- * KV_NO_SPACE; ENOMEM -> KV_NO_MEMORY; EACCES, EPERM -> KV_DENIED; EMFILE, ENFILE -> KV_LIMIT;
- * everything else -> KV_IO. */
-enum kv_status kv_status_from_errno(int error_number);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -26,16 +26,16 @@
  * kill -9, leaves no queue and no segment behind once the server has answered its handshake. A thread
  * must not be cancelled while it is in a call: it may be working for others.
  */
-#ifndef MQKV_CLIENTK_CLIENTK_H
-#define MQKV_CLIENTK_CLIENTK_H
+#ifndef MQKV_CLIENTK_H
+#define MQKV_CLIENTK_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/error.h"
-#include "common/slice.h"
-#include "common/status.h"
+#include "mqkv/error.h"
+#include "mqkv/slice.h"
+#include "mqkv/status.h"
 
 #ifdef __cplusplus
 extern "C" {

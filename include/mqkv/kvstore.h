@@ -13,16 +13,16 @@
  * while it calls anything of the caller's, but for kvstore_scan's visitor, which says so. With
  * KVSTORE_OPTIMISTIC kvstore_get and kvstore_prefetch take none (kvstore/optimistic.h).
  */
-#ifndef MQKV_KVSTORE_KVSTORE_H
-#define MQKV_KVSTORE_KVSTORE_H
+#ifndef MQKV_KVSTORE_H
+#define MQKV_KVSTORE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/error.h"
-#include "common/slice.h"
-#include "common/status.h"
+#include "mqkv/error.h"
+#include "mqkv/slice.h"
+#include "mqkv/status.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -86,7 +86,7 @@ enum kvstore_io { KVSTORE_IO_MMAP, KVSTORE_IO_PREAD, KVSTORE_IO_COUNT };
 /* "mmap", "pread"; NULL if out of range. */
 const char *kvstore_io_name(enum kvstore_io io);
 
-/* Where the memory of cached values comes from (kvstore/allocator/allocator.h). Without effect
+/* Where the memory of cached values comes from (allocator.h). Without effect
  * where nothing is cached. */
 enum kvstore_allocator {
     KVSTORE_ALLOCATOR_SYSTEM,

@@ -29,8 +29,8 @@
  * Threads: every call may be made by any number of threads, and in a child after fork(2). A child
  * never sees again what was free in the lists of its parent's other threads.
  */
-#ifndef MQKV_KVSTORE_ALLOCATOR_ALLOCATOR_H
-#define MQKV_KVSTORE_ALLOCATOR_ALLOCATOR_H
+#ifndef MQKV_ALLOCATOR_H
+#define MQKV_ALLOCATOR_H
 
 #include <stdbool.h>
 #include <stddef.h>

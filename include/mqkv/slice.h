@@ -1,8 +1,8 @@
 /*
  * slice: a borrowed run of bytes: keys and values are byte strings, never text.
  */
-#ifndef MQKV_COMMON_SLICE_H
-#define MQKV_COMMON_SLICE_H
+#ifndef MQKV_SLICE_H
+#define MQKV_SLICE_H
 
 #include <stddef.h>
 #include <stdbool.h>
