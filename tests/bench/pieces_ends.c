@@ -24,7 +24,9 @@ static void make_connection(uint64_t keys)
         .lane = -1,
         .bulk_lane = -1,
         .reply_geometry = {.message_bytes = MESSAGE_BYTES},
-        .welcome = {.lane_bytes = MESSAGE_BYTES, .bulk_bytes = MESSAGE_BYTES},
+        .welcome = {.lane_bytes = MESSAGE_BYTES,
+                    .bulk_bytes = MESSAGE_BYTES,
+                    .flags = WIRE_WELCOME_SHORT_REPLIES},
     };
 }
 

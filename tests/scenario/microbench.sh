@@ -11,6 +11,7 @@ check_equal 'layer,piece,calls,cpu_ns_per_call,instructions_per_call' \
 check_equal 'wire,"encode a PUT",1600, engine,"get, 100 k keys",1600,' \
     "$(sed -n 's/[0-9.]*,[0-9.]*$//; 2,$p' "$MQKV_TEST_DIR/rows" | tr '\n' ' ' | sed 's/ $//')" \
     'a row a piece'
+check_status 0 'every piece runs' "$program" --calls 16 >/dev/null
 check_status 2 'an unknown piece is an error' "$program" 'no such piece' 2>/dev/null
 check_status 2 'and so is an unknown option' "$program" --cals 2>/dev/null
 
