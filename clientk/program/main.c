@@ -8,13 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clientk/program/batch.h"
-#include "clientk/program/command.h"
-#include "clientk/program/context.h"
-#include "clientk/program/execute.h"
-#include "clientk/program/help.h"
-#include "clientk/program/interactive.h"
-#include "clientk/program/interrupt.h"
+#include "clientk/program/commands/batch_command.h"
+#include "clientk/program/cli/command.h"
+#include "clientk/program/cli/cli_context.h"
+#include "clientk/program/commands/invocation.h"
+#include "clientk/program/cli/help.h"
+#include "clientk/program/prompt/interactive.h"
+#include "clientk/program/cli/interrupt.h"
 
 static void print_version(void)
 {
@@ -25,7 +25,7 @@ static void print_version(void)
 #endif
 }
 
-static int run_prompt(struct context *context)
+static int run_prompt(struct cli_context *context)
 {
     if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
         return interactive_run(context);
@@ -34,38 +34,38 @@ static int run_prompt(struct context *context)
 }
 
 /* One command of the shell; its words begin with its name. */
-static int run_command(struct context *context, struct word *words, size_t count)
+static int run_command(struct cli_context *context, struct word *words, size_t count)
 {
-    struct prepared prepared;
+    struct invocation prepared;
     struct kv_error error = {0};
     int code = EXIT_DONE;
     enum kv_status status =
-        prepare(&prepared, words, count, COMMAND_SHELL, &context->settings, &error);
-    context->output.format = (enum output_format)context->settings.format;
+        invocation_prepare(&prepared, words, count, COMMAND_SHELL, &context->global, &error);
+    context->output.format = (enum output_format)context->global.format;
     const char *name = prepared.command ? prepared.command->name : NULL;
     if (status != KV_OK)
         code = output_failure(&context->output, name, status, error.text);
-    else if (context->settings.help)
+    else if (context->global.help)
         help_print_command(stdout, prepared.command);
     else
-        code = execute_prepared(context, &prepared);
-    prepared_free(&prepared);
+        code = invocation_execute(context, &prepared);
+    invocation_free(&prepared);
     return code;
 }
 
-static int run(struct context *context, struct line *words)
+static int run(struct cli_context *context, struct line *words)
 {
-    const struct option_set sets[] = {{settings_options, &context->settings}, {NULL, NULL}};
+    const struct option_set sets[] = {{global_option_rows, &context->global}, {NULL, NULL}};
     struct kv_error error = {0};
     enum kv_status status = arguments_take_options(sets, words->words, &words->count, true, &error);
-    context->output.format = (enum output_format)context->settings.format;
+    context->output.format = (enum output_format)context->global.format;
     if (status != KV_OK)
         return output_failure(&context->output, NULL, status, error.text);
-    if (context->settings.version) {
+    if (context->global.version) {
         print_version();
         return EXIT_DONE;
     }
-    if (context->settings.help && words->count == 0) {
+    if (context->global.help && words->count == 0) {
         help_print_usage(stdout);
         return EXIT_DONE;
     }
@@ -101,8 +101,8 @@ static bool wants_escapes(char *const *arguments, size_t count)
 
 int main(int argc, char **argv)
 {
-    struct context context = {
-        .settings = settings_defaults(),
+    struct cli_context context = {
+        .global = global_option_defaults(),
         .output = {.stream = stdout, .one_shot = true, .terminal = isatty(STDOUT_FILENO) == 1}};
     struct line words = {0};
     struct line_error wrong;
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "clientk: argument %zu: %s\n", wrong.column, wrong.message);
         code = EXIT_USAGE;
     }
-    context_close(&context);
+    cli_close(&context);
     line_free(&words);
     code = check_output(code);
     interrupt_obey();

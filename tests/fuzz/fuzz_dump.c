@@ -1,5 +1,5 @@
 /*
- * covers: clientk/program/dump_format.c clientk/program/line_source.c clientk/program/key_command.c
+ * covers: clientk/program/commands/dump_format.c clientk/program/commands/line_source.c clientk/program/commands/key_command.c
  *
  * Dumps as `clientk load` reads them, under libFuzzer. An input that begins with an even byte is a file:
  * its lines are handed out whole, in order and once, and each is judged and taken up to its operation.
@@ -12,9 +12,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "clientk/program/dump_format.h"
-#include "clientk/program/execute.h"
-#include "clientk/program/line_source.h"
+#include "clientk/program/commands/dump_format.h"
+#include "clientk/program/commands/invocation.h"
+#include "clientk/program/commands/line_source.h"
 #include "common/cursor.h"
 
 #define MOST_BYTES (1u << 16)
@@ -34,11 +34,11 @@ static void write_file(const uint8_t *data, size_t size)
 
 /* A line as load takes it. KV_OK: *prepared has its operation, or it is empty. */
 static enum kv_status take_line(const char *text, size_t size, struct line *words,
-                                struct prepared *prepared)
+                                struct invocation *prepared)
 {
     struct line_error wrong;
     struct kv_error error = {0};
-    *prepared = (struct prepared){0};
+    *prepared = (struct invocation){0};
     if (!line_parse(words, text, size, &wrong))
         return KV_USAGE;
     return prepare(prepared, words->words, words->count, COMMAND_BATCH, NULL, &error);
@@ -47,13 +47,13 @@ static enum kv_status take_line(const char *text, size_t size, struct line *word
 static void judge_line(struct dump_check *check, const char *text, size_t size)
 {
     struct line words = {0};
-    struct prepared prepared;
+    struct invocation prepared;
     if (dump_check_line(check, text, size))
         return;
     if (take_line(text, size, &words, &prepared) == KV_OK && prepared.command &&
         prepared.command->key_kind)
         require(prepared.key_command.operation.key.size > 0);
-    prepared_free(&prepared);
+    invocation_free(&prepared);
     line_free(&words);
 }
 
@@ -102,12 +102,12 @@ static void check_entry_comes_back(const char *line, size_t size, struct kv_slic
                                    struct kv_slice value, uint64_t expiry_ms)
 {
     struct line words = {0};
-    struct prepared prepared;
+    struct invocation prepared;
     require(take_line(line, size, &words, &prepared) == KV_OK && prepared.command);
     const struct clientk_operation *operation = &prepared.key_command.operation;
     require(operation->opcode == CLIENTK_PUT && kv_slice_equal(operation->key, key) &&
             kv_slice_equal(operation->value, value) && operation->put.expiry_ms == expiry_ms);
-    prepared_free(&prepared);
+    invocation_free(&prepared);
     line_free(&words);
 }
 

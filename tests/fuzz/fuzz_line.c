@@ -1,5 +1,5 @@
 /*
- * covers: clientk/program/line.c common/escape.c clientk/program/arguments.c clientk/program/execute.c
+ * covers: clientk/program/cli/line.c common/escape.c clientk/program/cli/arguments.c clientk/program/commands/invocation.c
  *
  * The line parser under libFuzzer: any bytes become words or an error with a column inside the line;
  * no word leaves the line's memory; and the words, written out in their escaped form, are read back
@@ -7,8 +7,8 @@
  */
 #include "tests/fuzz/fuzzing.h"
 
-#include "clientk/program/execute.h"
-#include "clientk/program/line.h"
+#include "clientk/program/commands/invocation.h"
+#include "clientk/program/cli/line.h"
 #include "common/escape.h"
 
 /* The words as one line; free it. */
@@ -45,14 +45,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct line_error wrong = {0};
     struct kv_error error = {0};
     if (line_parse(&line, (const char *)data, size, &wrong)) {
-        struct prepared prepared;
+        struct invocation prepared;
         for (size_t i = 0; i < line.count; i++)
             require(line.words[i].data[line.words[i].size] == '\0');
         check_words_come_back(&line);
         enum kv_status status =
-            prepare(&prepared, line.words, line.count, COMMAND_BATCH, NULL, &error);
+            invocation_prepare(&prepared, line.words, line.count, COMMAND_BATCH, NULL, &error);
         require((status == KV_OK) == (error.text[0] == '\0'));
-        prepared_free(&prepared);
+        invocation_free(&prepared);
     } else {
         require(wrong.column >= 1 && wrong.column <= size && wrong.message && line.count == 0);
     }

@@ -1,5 +1,5 @@
 /*
- * covers: common/parse.c clientk/program/workload.c
+ * covers: common/parse.c clientk/program/bench/workload.c
  *
  * Numbers as people type them under libFuzzer: each parser takes exactly the texts that a second reader
  * takes, written here in another way (128-bit sums, the unit taken off the end), and gives the same number;
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "clientk/program/workload.h"
+#include "clientk/program/bench/workload.h"
 #include "common/parse.h"
 
 #define UNTOUCHED UINT64_C(0x1234567890abcdef)

@@ -2,8 +2,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "clientk/program/arguments.h"
-#include "clientk/program/nearest.h"
+#include "clientk/program/cli/arguments.h"
+#include "clientk/program/cli/suggest.h"
 #include "tests/unit/suites.h"
 
 static const char *const colours[] = {"red", "green", NULL};
@@ -162,9 +162,9 @@ END_TEST
 static const char *nearest_of(const char *typed)
 {
     static const char *const names[] = {"put", "get", "getset", "persist", "stats", "scan"};
-    struct nearest nearest = NEAREST_NONE;
+    struct suggestion nearest = SUGGESTION_NONE;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        nearest_consider(&nearest, typed, names[i]);
+        suggest_consider(&nearest, typed, names[i]);
     return nearest.name;
 }
 

@@ -3,29 +3,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/program/command.h"
-#include "clientk/program/completion.h"
-#include "clientk/program/execute.h"
-#include "clientk/program/help.h"
+#include "clientk/program/cli/command.h"
+#include "clientk/program/prompt/completion.h"
+#include "clientk/program/commands/invocation.h"
+#include "clientk/program/cli/help.h"
 #include "tests/unit/suites.h"
 
 static struct line line;
-static struct prepared prepared;
+static struct invocation prepared;
 static struct kv_error error;
 
 static void release(void)
 {
-    prepared_free(&prepared);
+    invocation_free(&prepared);
     line_free(&line);
 }
 
 static enum kv_status prepare_text(const char *text)
 {
     struct line_error wrong;
-    prepared_free(&prepared);
+    invocation_free(&prepared);
     error = (struct kv_error){0};
     ck_assert(line_parse(&line, text, strlen(text), &wrong));
-    return prepare(&prepared, line.words, line.count, COMMAND_BATCH, NULL, &error);
+    return invocation_prepare(&prepared, line.words, line.count, COMMAND_BATCH, NULL, &error);
 }
 
 static const struct clientk_operation *operation_of(const char *text)
@@ -163,7 +163,7 @@ START_TEST(help_names_every_command_and_option)
 {
     char *text = NULL;
     size_t size = 0;
-    struct context context = {.output.stream = open_memstream(&text, &size)};
+    struct cli_context context = {.output.stream = open_memstream(&text, &size)};
     const struct word none = {(char[]){""}, 0, false};
     ck_assert_int_eq(help_run(&context, NULL, &none, 0), EXIT_DONE);
     fclose(context.output.stream);
@@ -181,7 +181,7 @@ END_TEST
 static void check_completion(const char *text, size_t expected_count, const char *first)
 {
     struct completion completion;
-    struct context context = {.client = NULL};
+    struct cli_context context = {.client = NULL};
     completion_find(&completion, &context, text, strlen(text));
     ck_assert_msg(completion.count == expected_count, "%s: %zu candidates", text, completion.count);
     if (first)
@@ -206,7 +206,7 @@ END_TEST
 START_TEST(candidates_share_their_beginning)
 {
     struct completion completion;
-    struct context context = {.client = NULL};
+    struct cli_context context = {.client = NULL};
     completion_find(&completion, &context, "put k v --i", 11);
     ck_assert_uint_eq(completion.count, 3);
     ck_assert_uint_eq(completion.typed, 3);

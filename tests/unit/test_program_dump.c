@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/program/dump_format.h"
-#include "clientk/program/line.h"
+#include "clientk/program/commands/dump_format.h"
+#include "clientk/program/cli/line.h"
 #include "tests/unit/suites.h"
 
 #define BYTES(text) kv_slice(text, sizeof(text) - 1)

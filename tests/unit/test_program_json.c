@@ -3,23 +3,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/program/json.h"
-#include "clientk/program/stats.h"
+#include "clientk/program/ops/json_reader.h"
+#include "clientk/program/ops/stats.h"
 #include "common/random.h"
 #include "tests/unit/suites.h"
 
-static struct json *parse(const char *text)
+static struct json_value *parse(const char *text)
 {
     return json_parse(text, strlen(text));
 }
 
 START_TEST(documents_become_trees)
 {
-    struct json *document =
+    struct json_value *document =
         parse(" {\"a\": 1.5, \"b\": [true, null, \"x\\\"y\\n\"], \"c\": {\"d\": -2}} ");
     ck_assert_ptr_nonnull(document);
     ck_assert_double_eq(json_member(document, "a")->number, 1.5);
-    const struct json *list = json_member(document, "b");
+    const struct json_value *list = json_member(document, "b");
     ck_assert_int_eq(list->kind, JSON_ARRAY);
     ck_assert_int_eq(list->first->kind, JSON_BOOL);
     ck_assert_int_eq(list->first->next->kind, JSON_NULL);
@@ -78,7 +78,7 @@ END_TEST
 
 START_TEST(statistics_become_lists_and_tables)
 {
-    struct json *document =
+    struct json_value *document =
         parse("{\"server\":{\"pid\":7,\"used_bytes\":2048,\"name\":\"a\\u001b\"},"
               "\"each\":[{\"n\":1,\"k\":20},{\"n\":2}]}");
     char *text = NULL;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/program/line.h"
+#include "clientk/program/cli/line.h"
 #include "common/escape.h"
 #include "common/random.h"
 #include "tests/unit/suites.h"

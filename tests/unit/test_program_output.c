@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/program/output.h"
+#include "clientk/program/cli/output.h"
 #include "tests/unit/suites.h"
 
 static struct output output;

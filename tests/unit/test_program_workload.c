@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/program/bench_options.h"
-#include "clientk/program/distribution.h"
-#include "clientk/program/workload.h"
+#include "clientk/program/bench/bench_options.h"
+#include "clientk/program/bench/distribution.h"
+#include "clientk/program/bench/workload.h"
 #include "tests/unit/suites.h"
 
 #define DRAWS 200000

@@ -1,0 +1,17 @@
+/*
+ * bench: the command that puts load on a server and reports what it did.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_BENCH_BENCH_H
+#define MQKV_CLIENTK_PROGRAM_BENCH_BENCH_H
+
+#include <stddef.h>
+
+#include "clientk/program/bench/bench_options.h"
+#include "clientk/program/cli/cli_context.h"
+#include "clientk/program/cli/line.h"
+
+/* Exit code 4 if an operation failed or a value was wrong. */
+int bench_run(struct cli_context *context, const void *options, const struct word *operands,
+              size_t count);
+
+#endif

@@ -1,0 +1,224 @@
+#include "clientk/program/bench/bench_options.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+#include "common/error.h"
+#include "common/parse.h"
+
+#define MAX_VALUE_BYTES (64u << 20)
+#define MAX_KEYS        UINT64_C(1000000000)
+#define MAX_SECONDS     1000000u
+#define MAX_RATE        1000000000u
+#define MAX_ADD         1000000000u
+
+#define FIELD(name) .offset = offsetof(struct bench_options, name)
+
+const struct option_row bench_option_rows[] = {
+    {.name = "threads",
+     .letter = 'n',
+     .kind = OPTION_NUMBER,
+     .argument = "N",
+     .help = "client threads (default 1)",
+     FIELD(threads),
+     .min = 1,
+     .max = BENCH_MAX_THREADS},
+    {.name = "processes",
+     .kind = OPTION_NUMBER,
+     .argument = "P",
+     .help = "processes that the threads are spread over (default 1)",
+     FIELD(processes),
+     .min = 1,
+     .max = BENCH_MAX_THREADS},
+    {.name = "value-size",
+     .letter = 'L',
+     .kind = OPTION_TEXT,
+     .argument = "SIZE|MIN-MAX",
+     .help = "bytes of a value (default 64)",
+     FIELD(value_size)},
+    {.name = "mix",
+     .kind = OPTION_TEXT,
+     .argument = "KIND=SHARE,...",
+     .help = "put get del exists add append getset touch scan (default put=40,get=50,del=10)",
+     FIELD(mix)},
+    {.name = "seconds",
+     .letter = 't',
+     .kind = OPTION_FRACTION,
+     .argument = "SECONDS",
+     .help = "how long to measure (default 10)",
+     FIELD(seconds),
+     .max = MAX_SECONDS},
+    {.name = "count",
+     .letter = 'c',
+     .kind = OPTION_NUMBER,
+     .argument = "COUNT",
+     .help = "operations to measure, instead of a time",
+     FIELD(count),
+     .min = 1,
+     .max = UINT64_MAX},
+    {.name = "rate",
+     .kind = OPTION_FRACTION,
+     .argument = "PER_SECOND",
+     .help = "open loop: so many operations a second, timed from their intended start",
+     FIELD(rate),
+     .max = MAX_RATE},
+    {.name = "batch",
+     .kind = OPTION_NUMBER,
+     .argument = "B",
+     .help = "operations a message (default 1)",
+     FIELD(batch),
+     .min = 1,
+     .max = BENCH_MAX_BATCH},
+    {.name = "window",
+     .kind = OPTION_NUMBER,
+     .argument = "W",
+     .help = "messages in flight a thread (default: one at a time, without a pipeline)",
+     FIELD(window),
+     .min = 1,
+     .max = 64},
+    {.name = "keys",
+     .kind = OPTION_NUMBER,
+     .argument = "K",
+     .help = "different keys (default 10000)",
+     FIELD(keys),
+     .min = 1,
+     .max = MAX_KEYS},
+    {.name = "key-size",
+     .kind = OPTION_SIZE,
+     .argument = "BYTES",
+     .help = "bytes of a key (default 16)",
+     FIELD(key_bytes),
+     .min = WORKLOAD_MIN_KEY_BYTES,
+     .max = WORKLOAD_MAX_KEY_BYTES},
+    {.name = "dist",
+     .kind = OPTION_CHOICE,
+     .argument = "NAME",
+     .help = "uniform (default), zipfian, latest or sequential",
+     FIELD(distribution),
+     .choices = distribution_names},
+    {.name = "theta",
+     .kind = OPTION_FRACTION,
+     .argument = "THETA",
+     .help = "skew of zipfian and latest, between 0 and 1 (default 0.99)",
+     FIELD(theta),
+     .max = 1},
+    {.name = "scan-length",
+     .kind = OPTION_NUMBER,
+     .argument = "N",
+     .help = "entries of a scan (default 10)",
+     FIELD(scan_length),
+     .min = 1,
+     .max = 100000},
+    {.name = "scan-atomic",
+     .kind = OPTION_FLAG,
+     .help = "a scan lists all entries, each data file seen at one moment",
+     FIELD(scan_atomic)},
+    {.name = "add-most",
+     .kind = OPTION_NUMBER,
+     .argument = "N",
+     .help = "an add adds a random number from -N to N, but 0 (default: it adds 1)",
+     FIELD(add_most),
+     .min = 1,
+     .max = MAX_ADD},
+    {.name = "add-min",
+     .kind = OPTION_TEXT,
+     .argument = "MIN",
+     .help = "an add that would make the number smaller changes nothing (default: no bound)",
+     FIELD(add_min)},
+    {.name = "warmup",
+     .kind = OPTION_FRACTION,
+     .argument = "SECONDS",
+     .help = "run so long before measuring (default 0)",
+     FIELD(warmup_seconds),
+     .max = MAX_SECONDS},
+    {.name = "preload",
+     .kind = OPTION_FLAG,
+     .help = "put every key of the mix once before the run (numbers for add: 0)",
+     FIELD(preload)},
+    {.name = "seed",
+     .kind = OPTION_NUMBER,
+     .argument = "SEED",
+     .help = "of keys, kinds and values (default 1): the same seed, the same operations",
+     FIELD(seed),
+     .max = UINT64_MAX},
+    {.name = "verify",
+     .kind = OPTION_FLAG,
+     .help = "check every value read (the keys must hold values of the same seed and sizes)",
+     FIELD(verify)},
+    {.name = "histogram",
+     .kind = OPTION_TEXT,
+     .argument = "FILE",
+     .help = "write the percentile distribution of the latency",
+     FIELD(histogram_path)},
+    {.name = NULL},
+};
+
+const struct bench_options bench_option_defaults = {
+    .threads = 1,
+    .processes = 1,
+    .value_size = "64",
+    .mix = "put=40,get=50,del=10",
+    .seconds = 10,
+    .batch = 1,
+    .keys = 10000,
+    .key_bytes = 16,
+    .theta = 0.99,
+    .scan_length = 10,
+    .seed = 1,
+};
+
+static enum kv_status check(const struct bench_options *options, struct kv_error *error)
+{
+    if (options->processes > options->threads)
+        return kv_error_set(error, KV_USAGE,
+                            "--processes %" PRIu64 ": there are only %" PRIu64
+                            " threads to spread (-n)",
+                            options->processes, options->threads);
+    if (!workload_keys_fit(options->keys, (size_t)options->key_bytes))
+        return kv_error_set(error, KV_USAGE,
+                            "--keys %" PRIu64 " do not differ within --key-size %" PRIu64
+                            ": a letter and the digits of the number must fit",
+                            options->keys, options->key_bytes);
+    if (options->theta <= 0 || options->theta >= 1)
+        return kv_error_set(error, KV_USAGE, "--theta must lie between 0 and 1, both excluded");
+    if (options->count == 0 && options->seconds <= 0)
+        return kv_error_set(error, KV_USAGE, "-t 0: there would be nothing to measure");
+    return KV_OK;
+}
+
+static enum kv_status take_bounds(struct bench_plan *plan, struct kv_error *error)
+{
+    const char *text = plan->options.add_min;
+    plan->add_min = INT64_MIN;
+    if (!text || parse_i64(text, INT64_MIN, INT64_MAX, &plan->add_min))
+        return KV_OK;
+    return kv_error_set(error, KV_USAGE, "--add-min: \"%.40s\" is not a whole number of 64 bits",
+                        text);
+}
+
+enum kv_status bench_plan_make(struct bench_plan *plan, const struct bench_options *options,
+                               struct kv_error *error)
+{
+    *plan = (struct bench_plan){.options = *options};
+    enum kv_status status = check(options, error);
+    if (status == KV_OK)
+        status = workload_mix_parse(options->mix, &plan->mix, error);
+    if (status == KV_OK)
+        status = workload_sizes_parse(options->value_size, MAX_VALUE_BYTES, &plan->sizes, error);
+    if (status == KV_OK)
+        status = take_bounds(plan, error);
+    if (status != KV_OK)
+        return status;
+    distribution_init(&plan->distribution, (enum distribution_kind)options->distribution,
+                      options->keys, options->theta);
+    plan->values = workload_values_create(options->seed, plan->sizes.max);
+    if (!plan->values)
+        return kv_error_set(error, KV_NO_MEMORY, "no memory for the values");
+    return KV_OK;
+}
+
+void bench_plan_free(struct bench_plan *plan)
+{
+    workload_values_free(plan->values);
+    plan->values = NULL;
+}

@@ -1,0 +1,56 @@
+/*
+ * bench_options: what `clientk bench` was asked to do, checked.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_BENCH_BENCH_OPTIONS_H
+#define MQKV_CLIENTK_PROGRAM_BENCH_BENCH_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "clientk/program/cli/arguments.h"
+#include "clientk/program/bench/distribution.h"
+#include "clientk/program/bench/workload.h"
+#include "mqkv/error.h"
+
+#define BENCH_MAX_THREADS 1000u
+#define BENCH_MAX_BATCH   4096u
+
+/* As typed. */
+struct bench_options {
+    uint64_t threads, processes;
+    const char *value_size, *mix;
+    double seconds;
+    uint64_t count; /* of operations in all; 0: by time */
+    double rate;    /* operations a second in all; 0: closed loop */
+    uint64_t batch, window;
+    uint64_t keys, key_bytes;
+    int distribution; /* enum distribution_kind */
+    double theta;
+    uint64_t scan_length;
+    bool scan_atomic;    /* a scan lists everything, each data file at one moment */
+    uint64_t add_most;   /* adds add a number from -add_most to add_most but 0; 0: they add 1 */
+    const char *add_min; /* NULL: adds have no lower bound */
+    double warmup_seconds;
+    bool preload, verify;
+    uint64_t seed;
+    const char *histogram_path;
+};
+extern const struct option_row bench_option_rows[];
+extern const struct bench_options bench_option_defaults;
+
+/* As understood: constant while the bench runs, shared by its threads and processes. */
+struct bench_plan {
+    struct bench_options options;
+    struct workload_mix mix;
+    struct workload_sizes sizes;
+    struct distribution distribution;
+    struct workload_values *values;
+    int64_t add_min; /* what a sum must not fall below */
+};
+
+/* KV_USAGE, KV_NO_MEMORY with a sentence. bench_plan_free is due in any case. */
+enum kv_status bench_plan_make(struct bench_plan *plan, const struct bench_options *options,
+                               struct kv_error *error);
+void bench_plan_free(struct bench_plan *plan);
+
+#endif

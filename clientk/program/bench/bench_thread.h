@@ -1,0 +1,49 @@
+/*
+ * bench_thread: one client thread of a bench: draws operations, sends them closed-loop (the next when
+ * the last is answered) or open-loop (each at its intended time), and counts. An open-loop latency
+ * begins at the intended start, so that operations which had to wait for a slow one before them
+ * count as slow too (no coordinated omission).
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_BENCH_BENCH_THREAD_H
+#define MQKV_CLIENTK_PROGRAM_BENCH_BENCH_THREAD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mqkv/clientk.h"
+#include "clientk/program/bench/bench_options.h"
+#include "common/histogram.h"
+
+/* What one thread counts. It alone writes; `running_ops` is read while it runs. */
+struct bench_tally {
+    _Atomic uint64_t running_ops; /* warm-up included, for progress */
+    uint64_t ops;                 /* measured */
+    uint64_t misses;              /* not found: no error */
+    uint64_t mismatches;          /* values that failed --verify */
+    uint64_t statuses[KV_STATUS_COUNT];
+    uint64_t last_end_ns;
+    struct histogram latencies[WORKLOAD_KINDS];
+};
+
+/* Shared by all threads, also across processes. */
+struct bench_course {
+    _Atomic uint32_t ready;    /* threads waiting for the start */
+    _Atomic uint64_t begin_ns; /* CLOCK_MONOTONIC; 0: not yet */
+    atomic_bool stop;
+    _Atomic uint64_t latest; /* distribution.h */
+};
+
+struct bench_thread {
+    const struct bench_plan *plan;
+    struct bench_course *course;
+    struct bench_tally *tally;
+    struct clientk *client;
+    uint64_t index; /* 0..threads-1 of the whole bench */
+};
+
+/* Waits for the start, works, and returns when time, count or the course's stop says so. KV_OK, or why
+ * it could not work. */
+enum kv_status bench_thread_run(const struct bench_thread *thread, struct kv_error *error);
+
+#endif

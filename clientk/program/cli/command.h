@@ -1,0 +1,57 @@
+/*
+ * command: the one table of everything clientk can do. The shell, the prompt and batches look
+ * commands up here, and help and completion are made of it.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_CLI_COMMAND_H
+#define MQKV_CLIENTK_PROGRAM_CLI_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "clientk/program/cli/arguments.h"
+#include "clientk/program/cli/cli_context.h"
+
+/* Where a command may be given. */
+enum {
+    COMMAND_SHELL = 1 << 0,  /* clientk NAME ... */
+    COMMAND_BATCH = 1 << 1,  /* a line of a batch */
+    COMMAND_PROMPT = 1 << 2, /* a line at the prompt */
+    COMMAND_LINE = COMMAND_BATCH | COMMAND_PROMPT,
+    COMMAND_ANYWHERE = COMMAND_SHELL | COMMAND_LINE
+};
+
+#define COMMAND_ANY_NUMBER ((size_t)-1)
+
+struct key_command_kind;
+
+/* Runs a command that is not about one key. options: what its table filled in. Answers for itself;
+ * returns the exit code. */
+typedef int (*command_run)(struct cli_context *context, const void *options,
+                           const struct word *operands, size_t count);
+
+struct command {
+    const char *name;
+    const char *alias;     /* or NULL */
+    const char *arguments; /* as help shows them */
+    const char *summary;   /* one line */
+    const char *details;   /* more lines for `help NAME`; or NULL */
+    unsigned places;
+    size_t min_operands, max_operands;
+    bool takes_key;                   /* the first operand is one: completion offers keys */
+    const struct option_row *options; /* or NULL */
+    const void *option_defaults;      /* the options' struct before any option was seen */
+    size_t option_bytes;
+    const struct key_command_kind *key_kind; /* a command about one key; else run */
+    command_run run;
+};
+
+/* Defined in command_table.c, above all rooms of commands. */
+extern const struct command commands[];
+extern const size_t command_count;
+
+/* The command of that name or alias; NULL if there is none, or not in that place: then *error says
+ * so and names the nearest. */
+const struct command *command_find(const struct word *name, unsigned place, struct kv_error *error);
+
+#endif

@@ -1,0 +1,74 @@
+#include "clientk/program/cli/foreign.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+static const struct {
+    const char *names; /* between blanks */
+    const char *advice;
+} foreign[] = {
+    {"keys", "scan [PREFIX] --keys lists keys"},
+    {"dbsize", "scan --count counts the entries"},
+    {"randomkey", "scan --keys --limit 1 gives some key"},
+    {"info", "stats shows the server's statistics, doctor what clients need"},
+    {"mget gets gat gats", "lines of GET in a batch travel together (clientk batch)"},
+    {"mset msetnx", "lines of PUT in a batch travel together (clientk batch)"},
+    {"setex psetex", "use put KEY VALUE --ttl DURATION"},
+    {"setnx", "use put KEY VALUE --if-absent"},
+    {"replace", "use put KEY VALUE --if-present"},
+    {"cas watch", "get -v KEY shows the version, put KEY VALUE --if-version VERSION depends on it"},
+    {"incrby", "use incr KEY BY"},
+    {"decrby", "use decr KEY BY"},
+    {"incrbyfloat", "counters are whole numbers, incr KEY BY"},
+    {"unlink getdel", "use get KEY and del KEY"},
+    {"flushall flushdb flush_all",
+     "del each key that scan --keys lists, or start serverk with an empty directory (-f)"},
+    {"pexpire", "use touch KEY DURATION, such as 250 (ms), 30s or 5m"},
+    {"expireat pexpireat expiretime pexpiretime",
+     "put KEY VALUE --expires-at MS sets the time of expiry, get -v KEY shows it"},
+    {"getex", "use get KEY, then touch KEY DURATION"},
+    {"pttl", "ttl KEY answers in milliseconds"},
+    {"strlen", "exists -v KEY shows the size"},
+    {"type object", "every value is a string of bytes; exists -v KEY shows its size"},
+    {"select use", "a server has one store; another server has another queue (clientk -m NAME)"},
+    {"auth acl hello",
+     "uid and the mode of the queue decide who may use a server (serverk --mode)"},
+    {"rename renamenx copy", "get KEY, put its value under the new key, del KEY"},
+    {"echo", "ping times a round trip"},
+    {"prepend setrange getrange substr getbit setbit bitcount",
+     "get and put take the whole value, append KEY VALUE adds to it"},
+    {"hset hget hgetall hdel hmset hmget hincrby lpush rpush lpop rpop lrange llen sadd srem smembers sismember zadd zrange zrem xadd xread",
+     "a value is one string of bytes; give each field a key such as user:7:name, scan user:7: lists them"},
+    {"multi exec discard unwatch",
+     "each command is atomic alone; put --if-version makes it depend on what was read"},
+    {"eval evalsha script fcall",
+     "add --min --max and put --if-version change an entry depending on what it is"},
+    {"subscribe psubscribe publish monitor", "it has no channels; top shows what the server does"},
+    {"save bgsave bgrewriteaof lastsave",
+     "sync waits until every write is on disk, dump FILE writes a copy"},
+    {"shutdown", "serverk stops at SIGTERM (kill PID; doctor shows the pid)"},
+    {"config client cluster slowlog latency memory debug module command",
+     "options belong to serverk(1), stats shows what the server does"},
+};
+
+static bool holds(const char *names, const char *name)
+{
+    size_t size = strlen(name);
+    while (*names) {
+        size_t length = strcspn(names, " ");
+        if (length == size && strncasecmp(names, name, size) == 0)
+            return true;
+        names += length + (names[length] == ' ');
+    }
+    return false;
+}
+
+const char *foreign_advice(const char *name)
+{
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
+        if (holds(foreign[i].names, name))
+            return foreign[i].advice;
+    return NULL;
+}

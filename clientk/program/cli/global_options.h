@@ -1,0 +1,30 @@
+/*
+ * global_options: what holds for every command: the options that clientk itself takes.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_CLI_GLOBAL_OPTIONS_H
+#define MQKV_CLIENTK_PROGRAM_CLI_GLOBAL_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "clientk/program/cli/arguments.h"
+
+struct global_options {
+    const char *queue; /* -m, else $MQKV_QUEUE, else the default; never NULL */
+    uint64_t timeout_ms;
+    int format; /* enum output_format */
+    bool wait;  /* for a server to come, up to the timeout */
+    bool escapes;
+    const char *server_uid; /* NULL: $MQKV_SERVER_UID, else any */
+    const char *spin;
+    uint64_t priority;
+    bool help;
+    bool version;
+};
+
+/* The defaults, the environment looked at. */
+struct global_options global_option_defaults(void);
+
+extern const struct option_row global_option_rows[];
+
+#endif

@@ -1,0 +1,87 @@
+#include "clientk/program/cli/help.h"
+
+#include <string.h>
+
+#include "clientk/program/cli/global_options.h"
+
+static void print_commands(FILE *stream, unsigned place)
+{
+    for (size_t i = 0; i < command_count; i++) {
+        const struct command *command = &commands[i];
+        char usage[64];
+        if (!(command->places & place))
+            continue;
+        snprintf(usage, sizeof usage, "%s %s", command->name, command->arguments);
+        fprintf(stream, "  %-26s %s\n", usage, command->summary);
+    }
+}
+
+void help_print_usage(FILE *stream)
+{
+    fputs("usage: clientk [options]                    a prompt, or commands from a pipe\n"
+          "       clientk [options] COMMAND ...        one command\n\ncommands:\n",
+          stream);
+    print_commands(stream, COMMAND_SHELL);
+    fputs("\noptions:\n", stream);
+    arguments_print_help(stream, global_option_rows);
+    fputs("\nclientk help COMMAND tells more; clientk help tells all; so does clientk(1).\n",
+          stream);
+}
+
+void help_print_command(FILE *stream, const struct command *command)
+{
+    fprintf(stream, "%s %s\n  %s%s%s\n", command->name, command->arguments, command->summary,
+            command->alias ? "; also: " : "", command->alias ? command->alias : "");
+    if (command->details)
+        fprintf(stream, "\n%s\n", command->details);
+    if (command->options) {
+        fputs("\noptions:\n", stream);
+        arguments_print_help(stream, command->options);
+    }
+}
+
+/* Everything, for those who read on. */
+static void print_everything(FILE *stream)
+{
+    help_print_usage(stream);
+    for (size_t i = 0; i < command_count; i++) {
+        if (commands[i].places & COMMAND_SHELL) {
+            fputc('\n', stream);
+            help_print_command(stream, &commands[i]);
+        }
+    }
+    fputs(
+        "\nexit codes: 0 done; 1 not found, or a condition did not hold; 2 usage; 3 no server, or "
+        "no\nanswer in time; 4 the server refused or failed.\n"
+        "environment: MQKV_QUEUE, the queue instead of /serverk.\n",
+        stream);
+}
+
+static void print_prompt_help(FILE *stream)
+{
+    print_commands(stream, COMMAND_PROMPT);
+    fputs("\nhelp COMMAND tells more. Words with blanks or binary bytes go in double quotes, with "
+          "the\nescapes \\\\ \\\" \\n \\r \\t \\0 \\xHH. TAB completes, Ctrl-C cancels the line, "
+          "Ctrl-D leaves.\n",
+          stream);
+}
+
+int help_run(struct cli_context *context, const void *options, const struct word *operands,
+             size_t count)
+{
+    (void)options;
+    struct kv_error error = {0};
+    FILE *stream = context->output.stream;
+    unsigned place = context->interactive ? COMMAND_PROMPT : COMMAND_SHELL;
+    if (count == 0 && context->interactive) {
+        print_prompt_help(stream);
+    } else if (count == 0) {
+        print_everything(stream);
+    } else {
+        const struct command *command = command_find(&operands[0], place, &error);
+        if (!command)
+            return output_failure(&context->output, "help", KV_USAGE, error.text);
+        help_print_command(stream, command);
+    }
+    return EXIT_DONE;
+}

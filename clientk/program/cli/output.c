@@ -1,0 +1,310 @@
+#include "clientk/program/cli/output.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/escape.h"
+
+const char *const output_format_names[] = {"text", "raw", "json", "csv", NULL};
+
+int exit_code_of(enum kv_status status)
+{
+    switch (status) {
+    case KV_OK:
+        return EXIT_DONE;
+    case KV_NOT_FOUND:
+    case KV_EXISTS:
+    case KV_VERSION_MISMATCH:
+    case KV_OUT_OF_BOUNDS:
+    case KV_NOT_A_NUMBER:
+        return EXIT_NOT_FOUND;
+    case KV_USAGE:
+    case KV_BAD_KEY:
+        return EXIT_USAGE;
+    case KV_NO_SERVER:
+    case KV_TIMEOUT:
+    case KV_DEADLINE:
+    case KV_OUTCOME_UNKNOWN:
+        return EXIT_NO_SERVER;
+    default:
+        return EXIT_REFUSED;
+    }
+}
+
+/* RFC 4648, section 4. */
+static void print_base64(FILE *stream, struct kv_slice bytes)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint8_t *data = bytes.data;
+    for (size_t i = 0; i < bytes.size; i += 3) {
+        size_t left = bytes.size - i;
+        uint32_t group = (uint32_t)data[i] << 16 | (left > 1 ? (uint32_t)data[i + 1] << 8 : 0) |
+                         (left > 2 ? (uint32_t)data[i + 2] : 0);
+        fputc(digits[group >> 18], stream);
+        fputc(digits[group >> 12 & 63], stream);
+        fputc(left > 1 ? digits[group >> 6 & 63] : '=', stream);
+        fputc(left > 2 ? digits[group & 63] : '=', stream);
+    }
+}
+
+void output_json_bytes(FILE *stream, const char *name, struct kv_slice bytes)
+{
+    if (escape_is_utf8(bytes)) {
+        fprintf(stream, "\"%s\":", name);
+        escape_print_json(stream, bytes);
+    } else {
+        fprintf(stream, "\"%s_base64\":\"", name);
+        print_base64(stream, bytes);
+        fputc('"', stream);
+    }
+}
+
+/* The escaped form of common/escape.h, each double quote doubled as RFC 4180 wants it. */
+static void print_csv_quoted(FILE *stream, struct kv_slice bytes)
+{
+    const char *data = bytes.data;
+    fputc('"', stream);
+    for (size_t start = 0; start < bytes.size;) {
+        const char *quote = memchr(data + start, '"', bytes.size - start);
+        size_t end = quote ? (size_t)(quote - data) : bytes.size;
+        escape_print(stream, kv_slice(data + start, end - start));
+        if (quote)
+            fputs("\"\"", stream);
+        start = end + 1;
+    }
+    fputc('"', stream);
+}
+
+static bool needs_csv_quotes(struct kv_slice bytes)
+{
+    return bytes.size > 0 &&
+           (memchr(bytes.data, ',', bytes.size) || memchr(bytes.data, '"', bytes.size));
+}
+
+void output_csv_bytes(FILE *stream, struct kv_slice bytes)
+{
+    if (needs_csv_quotes(bytes))
+        print_csv_quoted(stream, bytes);
+    else
+        escape_print(stream, bytes);
+}
+
+/* A value in one line of text, so that no value can be taken for another. */
+static void print_displayed(FILE *stream, struct kv_slice value, bool lines)
+{
+    bool needs_quotes = value.size == 0 || *(const char *)value.data == '"';
+    if (!needs_quotes && escape_is_printable(value, lines)) {
+        fwrite(value.data, 1, value.size, stream);
+    } else {
+        fputc('"', stream);
+        escape_print(stream, value);
+        fputc('"', stream);
+    }
+}
+
+static void print_text_value(struct output *output, struct kv_slice value)
+{
+    if (output->one_shot && !output->terminal) {
+        fwrite(value.data, 1, value.size, output->stream);
+        return;
+    }
+    print_displayed(output->stream, value, output->one_shot);
+    fputc('\n', output->stream);
+}
+
+static const char *sentence_of(const struct answer *answer)
+{
+    return answer->sentence && *answer->sentence ? answer->sentence
+                                                 : kv_status_text(answer->status);
+}
+
+/* The failure as a line on `stream`, after `prefix`: "clientk: get name: NOT FOUND". */
+static void print_report(FILE *stream, const char *place, const struct answer *answer)
+{
+    fputs("clientk: ", stream);
+    if (place) {
+        escape_print_text(stream, place);
+        fputs(": ", stream);
+    }
+    if (answer->command && answer->key.data) {
+        fprintf(stream, "%s ", answer->command);
+        escape_print_word(stream, answer->key);
+        fputs(": ", stream);
+    } else if (answer->command) {
+        fprintf(stream, "%s: ", answer->command);
+    }
+    if (answer->status == KV_NOT_FOUND && !answer->sentence)
+        fputs("NOT FOUND", stream);
+    else
+        escape_print_text(stream, sentence_of(answer));
+    fputc('\n', stream);
+}
+
+static void print_text_failure(struct output *output, const struct answer *answer)
+{
+    if (answer->status == KV_NOT_FOUND) {
+        fputs("NOT FOUND\n", output->stream);
+        return;
+    }
+    fprintf(output->stream, "ERROR %s: ", kv_status_name(answer->status));
+    escape_print_text(output->stream, sentence_of(answer));
+    fputc('\n', output->stream);
+}
+
+static void print_text(struct output *output, const struct answer *answer)
+{
+    if (answer->text)
+        fprintf(output->stream, "%s\n", answer->text);
+    else if (answer->has_value)
+        print_text_value(output, answer->value);
+    else if (answer->has_number)
+        fprintf(output->stream, "%" PRId64 "\n", answer->number);
+    else
+        fputs("OK\n", output->stream);
+}
+
+static void print_raw(struct output *output, const struct answer *answer)
+{
+    if (answer->has_value)
+        fwrite(answer->value.data, 1, answer->value.size, output->stream);
+    else if (answer->has_number)
+        fprintf(output->stream, "%" PRId64, answer->number);
+    if (!output->one_shot || answer->has_number)
+        fputc('\n', output->stream);
+}
+
+static void print_json(struct output *output, const struct answer *answer)
+{
+    FILE *stream = output->stream;
+    fprintf(stream, "{\"command\":\"%s\"", answer->command ? answer->command : "");
+    if (answer->key.data) {
+        fputc(',', stream);
+        output_json_bytes(stream, "key", answer->key);
+    }
+    fprintf(stream, ",\"status\":\"%s\"", kv_status_name(answer->status));
+    if (answer->status != KV_OK) {
+        fputs(",\"error\":", stream);
+        escape_print_json(stream, kv_slice_from_string(sentence_of(answer)));
+    }
+    if (answer->has_value) {
+        fputc(',', stream);
+        output_json_bytes(stream, "value", answer->value);
+    }
+    if (answer->has_number)
+        fprintf(stream, ",\"number\":%" PRId64, answer->number);
+    if (answer->has_entry)
+        fprintf(stream, ",\"version\":%" PRIu64 ",\"expiry_ms\":%" PRIu64, answer->version,
+                answer->expiry_ms);
+    fputs("}\n", stream);
+}
+
+void output_begin(struct output *output)
+{
+    if (output->format != OUTPUT_CSV)
+        return;
+    fputs("command,key,status,value,number,version,expiry_ms,error\n", output->stream);
+    output->csv_started = true;
+    output->csv_entries = false;
+}
+
+static void print_csv(struct output *output, const struct answer *answer)
+{
+    FILE *stream = output->stream;
+    if (!output->csv_started || output->csv_entries)
+        output_begin(output);
+    fprintf(stream, "%s,", answer->command ? answer->command : "");
+    output_csv_bytes(stream, answer->key);
+    fprintf(stream, ",%s,", kv_status_name(answer->status));
+    if (answer->has_value)
+        output_csv_bytes(stream, answer->value);
+    fputc(',', stream);
+    if (answer->has_number)
+        fprintf(stream, "%" PRId64, answer->number);
+    if (answer->has_entry)
+        fprintf(stream, ",%" PRIu64 ",%" PRIu64 ",", answer->version, answer->expiry_ms);
+    else
+        fputs(",,,", stream);
+    if (answer->status != KV_OK)
+        output_csv_bytes(stream, kv_slice_from_string(sentence_of(answer)));
+    fputc('\n', stream);
+}
+
+int output_answer(struct output *output, const struct answer *answer)
+{
+    bool failed = answer->status != KV_OK;
+    bool to_report = failed && output->reports && answer->status != KV_NOT_FOUND;
+    if (failed && output->one_shot)
+        print_report(stderr, NULL, answer);
+    if (to_report)
+        print_report(output->reports, output->place, answer);
+
+    /* On one terminal the report with its place says it all. */
+    bool said = failed && (output->one_shot || (to_report && output->terminal));
+    if (output->format == OUTPUT_JSON)
+        print_json(output, answer);
+    else if (output->format == OUTPUT_CSV)
+        print_csv(output, answer);
+    else if (failed && !said)
+        print_text_failure(output, answer);
+    else if (!failed && output->format == OUTPUT_TEXT)
+        print_text(output, answer);
+    else if (!failed)
+        print_raw(output, answer);
+    return exit_code_of(answer->status);
+}
+
+int output_failure(struct output *output, const char *command, enum kv_status status,
+                   const char *sentence)
+{
+    struct answer answer = {.command = command, .status = status, .sentence = sentence};
+    return output_answer(output, &answer);
+}
+
+static void print_csv_entry(struct output *output, struct kv_slice key, struct kv_slice value,
+                            uint64_t version, uint64_t expiry_ms)
+{
+    if (!output->csv_started || !output->csv_entries)
+        fputs("key,value,version,expiry_ms\n", output->stream);
+    output->csv_started = output->csv_entries = true;
+    output_csv_bytes(output->stream, key);
+    fputc(',', output->stream);
+    output_csv_bytes(output->stream, value);
+    fprintf(output->stream, ",%" PRIu64 ",%" PRIu64 "\n", version, expiry_ms);
+}
+
+void output_entry(struct output *output, struct kv_slice key, struct kv_slice value,
+                  uint64_t version, uint64_t expiry_ms)
+{
+    FILE *stream = output->stream;
+    switch (output->format) {
+    case OUTPUT_TEXT:
+        escape_print_word(stream, key);
+        if (value.data) {
+            fputc(' ', stream);
+            escape_print_word(stream, value);
+        }
+        fputc('\n', stream);
+        break;
+    case OUTPUT_RAW:
+        fwrite(key.data, 1, key.size, stream);
+        if (value.data)
+            fputc('\t', stream);
+        fwrite(value.data, 1, value.data ? value.size : 0, stream);
+        fputc('\n', stream);
+        break;
+    case OUTPUT_JSON:
+        fputc('{', stream);
+        output_json_bytes(stream, "key", key);
+        if (value.data) {
+            fputc(',', stream);
+            output_json_bytes(stream, "value", value);
+        }
+        fprintf(stream, ",\"version\":%" PRIu64 ",\"expiry_ms\":%" PRIu64 "}\n", version,
+                expiry_ms);
+        break;
+    case OUTPUT_CSV:
+        print_csv_entry(output, key, value, version, expiry_ms);
+        break;
+    }
+}

@@ -1,0 +1,316 @@
+/*
+ * command_table: every command of clientk, with its options, help and function.
+ */
+#include "clientk/program/cli/command.h"
+
+#include "clientk/program/commands/batch_command.h"
+#include "clientk/program/bench/bench.h"
+#include "clientk/program/bench/bench_options.h"
+#include "clientk/program/ops/doctor.h"
+#include "clientk/program/commands/dump_command.h"
+#include "clientk/program/commands/key_command.h"
+#include "clientk/program/commands/load_command.h"
+#include "clientk/program/cli/help.h"
+#include "clientk/program/prompt/interactive.h"
+#include "clientk/program/ops/ping.h"
+#include "clientk/program/commands/priority.h"
+#include "clientk/program/commands/scan_command.h"
+#include "clientk/program/ops/stats.h"
+#include "clientk/program/ops/top.h"
+
+/* Options of the commands about one key, each named once. */
+#define FIELD(name) .offset = offsetof(struct key_command_options, name)
+#define TTL_ROW                                                                                \
+    {                                                                                          \
+        .name = "ttl", .kind = OPTION_DURATION_MS, .argument = "DURATION",                     \
+        .help = "expire so long from now: 250 (ms), 30s, 5m, 1h, 7d", FIELD(ttl_ms), .min = 1, \
+        .max = UINT64_MAX / 2                                                                  \
+    }
+#define EXPIRES_AT_ROW                                                                  \
+    {                                                                                   \
+        .name = "expires-at", .kind = OPTION_NUMBER, .argument = "MS",                  \
+        .help = "expire then: milliseconds since 1970", FIELD(expires_at_ms), .min = 1, \
+        .max = UINT64_MAX                                                               \
+    }
+#define IF_ABSENT_ROW                                                                     \
+    {                                                                                     \
+        .name = "if-absent", .kind = OPTION_FLAG, .help = "only if the key is not there", \
+        FIELD(if_absent)                                                                  \
+    }
+#define IF_PRESENT_ROW                                                                 \
+    {                                                                                  \
+        .name = "if-present", .kind = OPTION_FLAG, .help = "only if the key is there", \
+        FIELD(if_present)                                                              \
+    }
+#define IF_VERSION_ROW                                                                         \
+    {                                                                                          \
+        .name = "if-version", .kind = OPTION_NUMBER, .argument = "VERSION",                    \
+        .help = "only if the entry has this version (get --meta shows it)", FIELD(if_version), \
+        .min = 1, .max = UINT64_MAX                                                            \
+    }
+#define SYNC_ROW                                                                          \
+    {                                                                                     \
+        .name = "sync", .kind = OPTION_CHOICE, .argument = "LEVEL",                       \
+        .help = "default (the server's), interval, or always: on disk before the answer", \
+        FIELD(sync), .choices = key_command_sync_names                                    \
+    }
+#define META_ROW                                             \
+    {                                                        \
+        .name = "meta", .letter = 'v', .kind = OPTION_FLAG,  \
+        .help = "show version, size and expiry", FIELD(meta) \
+    }
+#define KEEP_TTL_ROW                                                                              \
+    {                                                                                             \
+        .name = "keep-ttl", .kind = OPTION_FLAG, .help = "keep the expiry of the entry replaced", \
+        FIELD(keep_ttl)                                                                           \
+    }
+#define END_ROW      \
+    {                \
+        .name = NULL \
+    }
+
+static const struct option_row get_rows[] = {META_ROW, END_ROW};
+static const struct option_row put_rows[] = {TTL_ROW,       EXPIRES_AT_ROW, KEEP_TTL_ROW,
+                                             IF_ABSENT_ROW, IF_PRESENT_ROW, IF_VERSION_ROW,
+                                             SYNC_ROW,      META_ROW,       END_ROW};
+static const struct option_row write_rows[] = {SYNC_ROW, END_ROW};
+static const struct option_row del_rows[] = {IF_VERSION_ROW, SYNC_ROW, END_ROW};
+static const struct option_row add_rows[] = {
+    {.name = "min",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .help = "the sum must not be less, else nothing changes",
+     FIELD(min)},
+    {.name = "max",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .help = "the sum must not be more, else nothing changes",
+     FIELD(max)},
+    {.name = "initial",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .help = "what a key that is not there counts as (default 0)",
+     FIELD(initial)},
+    {.name = "no-create",
+     .kind = OPTION_FLAG,
+     .help = "a key that is not there is NOT FOUND",
+     FIELD(no_create)},
+    TTL_ROW,
+    SYNC_ROW,
+    END_ROW,
+};
+
+static const struct key_command_kind get_kind = {CLIENTK_GET, SHAPE_KEY, ANSWER_VALUE};
+static const struct key_command_kind put_kind = {CLIENTK_PUT, SHAPE_KEY_VALUE, ANSWER_OK};
+static const struct key_command_kind del_kind = {CLIENTK_DELETE, SHAPE_KEY, ANSWER_OK};
+static const struct key_command_kind exists_kind = {CLIENTK_EXISTS, SHAPE_KEY, ANSWER_OK};
+static const struct key_command_kind ttl_kind = {CLIENTK_EXISTS, SHAPE_KEY, ANSWER_TTL};
+static const struct key_command_kind touch_kind = {CLIENTK_TOUCH, SHAPE_KEY_DURATION, ANSWER_OK};
+static const struct key_command_kind persist_kind = {CLIENTK_TOUCH, SHAPE_KEY, ANSWER_OK};
+static const struct key_command_kind add_kind = {CLIENTK_ADD, SHAPE_KEY_DELTA, ANSWER_NUMBER};
+static const struct key_command_kind incr_kind = {CLIENTK_ADD, SHAPE_KEY_INCREMENT, ANSWER_NUMBER};
+static const struct key_command_kind decr_kind = {CLIENTK_ADD, SHAPE_KEY_DECREMENT, ANSWER_NUMBER};
+static const struct key_command_kind append_kind = {CLIENTK_APPEND, SHAPE_KEY_VALUE, ANSWER_NUMBER};
+static const struct key_command_kind getset_kind = {CLIENTK_EXCHANGE, SHAPE_KEY_VALUE,
+                                                    ANSWER_OLD_VALUE};
+
+#define ABOUT_A_KEY(kind)                                             \
+    .places = COMMAND_ANYWHERE, .takes_key = true, .key_kind = &kind, \
+    .option_defaults = &key_command_option_defaults,                  \
+    .option_bytes = sizeof(struct key_command_options)
+#define RUNS(function, table, defaults) \
+    .run = function, .options = table, .option_defaults = &defaults, .option_bytes = sizeof defaults
+
+const struct command commands[] = {
+    {.name = "put",
+     .alias = "set",
+     .arguments = "KEY VALUE...",
+     .summary = "store a value",
+     .details = "Several words are stored with one space between them. From the shell, the value - "
+                "is what\nstandard input holds (a dash itself: put KEY -- -).",
+     .min_operands = 2,
+     .max_operands = COMMAND_ANY_NUMBER,
+     .options = put_rows,
+     ABOUT_A_KEY(put_kind)},
+    {.name = "get",
+     .arguments = "KEY",
+     .summary = "print the value of a key",
+     .min_operands = 1,
+     .max_operands = 1,
+     .options = get_rows,
+     ABOUT_A_KEY(get_kind)},
+    {.name = "del",
+     .alias = "delete",
+     .arguments = "KEY",
+     .summary = "delete a key",
+     .min_operands = 1,
+     .max_operands = 1,
+     .options = del_rows,
+     ABOUT_A_KEY(del_kind)},
+    {.name = "exists",
+     .arguments = "KEY",
+     .summary = "is the key there?",
+     .min_operands = 1,
+     .max_operands = 1,
+     .options = get_rows,
+     ABOUT_A_KEY(exists_kind)},
+    {.name = "add",
+     .arguments = "KEY NUMBER",
+     .summary = "add to a counter and print the sum",
+     .details = "The value is a decimal number of 64 bits with a sign; a key that is not there "
+                "counts as 0.",
+     .min_operands = 2,
+     .max_operands = 2,
+     .options = add_rows,
+     ABOUT_A_KEY(add_kind)},
+    {.name = "incr",
+     .arguments = "KEY [BY]",
+     .summary = "add 1, or BY, to a counter",
+     .min_operands = 1,
+     .max_operands = 2,
+     .options = add_rows,
+     ABOUT_A_KEY(incr_kind)},
+    {.name = "decr",
+     .arguments = "KEY [BY]",
+     .summary = "subtract 1, or BY, from a counter",
+     .min_operands = 1,
+     .max_operands = 2,
+     .options = add_rows,
+     ABOUT_A_KEY(decr_kind)},
+    {.name = "append",
+     .arguments = "KEY VALUE...",
+     .summary = "append to a value and print its new size in bytes",
+     .min_operands = 2,
+     .max_operands = COMMAND_ANY_NUMBER,
+     .options = write_rows,
+     ABOUT_A_KEY(append_kind)},
+    {.name = "getset",
+     .arguments = "KEY VALUE...",
+     .summary = "store a value and print the old one",
+     .details = "Where there was no old value the new one is stored and the answer is NOT FOUND.",
+     .min_operands = 2,
+     .max_operands = COMMAND_ANY_NUMBER,
+     .options = put_rows,
+     ABOUT_A_KEY(getset_kind)},
+    {.name = "ttl",
+     .arguments = "KEY",
+     .summary = "how long until the key expires",
+     .min_operands = 1,
+     .max_operands = 1,
+     ABOUT_A_KEY(ttl_kind)},
+    {.name = "touch",
+     .alias = "expire",
+     .arguments = "KEY DURATION",
+     .summary = "let a key expire: 250 (ms), 30s, 5m, 1h, 7d from now",
+     .min_operands = 2,
+     .max_operands = 2,
+     .options = write_rows,
+     ABOUT_A_KEY(touch_kind)},
+    {.name = "persist",
+     .arguments = "KEY",
+     .summary = "let a key never expire",
+     .min_operands = 1,
+     .max_operands = 1,
+     .options = write_rows,
+     ABOUT_A_KEY(persist_kind)},
+    {.name = "scan",
+     .arguments = "[PREFIX]",
+     .summary = "list entries, in no particular order",
+     .details = "An entry that is there all the while is listed exactly once.",
+     .places = COMMAND_ANYWHERE,
+     .max_operands = 1,
+     .takes_key = true,
+     RUNS(scan_run, scan_option_rows, scan_option_defaults)},
+    {.name = "priority",
+     .arguments = "[0..31]",
+     .summary = "show or set the priority of what follows",
+     .details = "Higher is served first by a server with --sched priority or cost; others take no "
+                "notice.\nThe threads of a batch have one priority.",
+     .places = COMMAND_LINE,
+     .max_operands = 1,
+     .run = priority_run},
+    {.name = "sync",
+     .arguments = "",
+     .summary = "wait until everything written is on disk",
+     .places = COMMAND_ANYWHERE,
+     .run = sync_run},
+    {.name = "ping",
+     .arguments = "",
+     .summary = "time empty round trips to the server",
+     .places = COMMAND_ANYWHERE,
+     RUNS(ping_run, ping_option_rows, ping_option_defaults)},
+    {.name = "stats",
+     .arguments = "[SECTION]",
+     .summary = "the server's statistics",
+     .details = "As tables, or with --format json as the server sent them.",
+     .places = COMMAND_ANYWHERE,
+     .max_operands = 1,
+     .run = stats_run},
+    {.name = "top",
+     .arguments = "",
+     .summary = "watch the server's counters and their rates",
+     .places = COMMAND_SHELL | COMMAND_PROMPT,
+     RUNS(top_run, top_option_rows, top_option_defaults)},
+    {.name = "batch",
+     .arguments = "FILE...",
+     .summary = "execute files of commands; - is stdin",
+     .details =
+         "One command a line, as at the prompt; # begins a comment. Words with blanks or binary "
+         "bytes go in\ndouble quotes, with the escapes \\\\ \\\" \\n \\r \\t \\0 \\xHH. Each command "
+         "has one answer, in the\norder of the lines: OK, the value, NOT FOUND, or ERROR. With -n N "
+         "threads share the lines, so\nlines then run side by side. Several files get a thread each.",
+     .places = COMMAND_SHELL,
+     .min_operands = 1,
+     .max_operands = COMMAND_ANY_NUMBER,
+     RUNS(batch_run, batch_option_rows, batch_option_defaults)},
+    {.name = "bench",
+     .arguments = "",
+     .summary = "measure throughput and latency under load",
+     .places = COMMAND_SHELL,
+     RUNS(bench_run, bench_option_rows, bench_option_defaults)},
+    {.name = "dump",
+     .arguments = "FILE",
+     .summary = "write all entries as text; - is stdout",
+     .details = "The file is a batch of PUT lines with a checksum at its end; load reads it back.",
+     .places = COMMAND_SHELL,
+     .min_operands = 1,
+     .max_operands = 1,
+     RUNS(dump_run, dump_option_rows, dump_option_defaults)},
+    {.name = "load",
+     .arguments = "FILE",
+     .summary = "put the entries of a dump; - is stdin",
+     .places = COMMAND_SHELL,
+     .min_operands = 1,
+     .max_operands = 1,
+     RUNS(load_run, load_option_rows, load_option_defaults)},
+    {.name = "doctor",
+     .arguments = "",
+     .summary = "check limits, queues, permissions and server",
+     .places = COMMAND_SHELL | COMMAND_PROMPT,
+     .run = doctor_run},
+    {.name = "timing",
+     .arguments = "[on|off]",
+     .summary = "print how long each command took",
+     .places = COMMAND_PROMPT,
+     .max_operands = 1,
+     .run = timing_run},
+    {.name = "format",
+     .arguments = "[text|raw|json|csv]",
+     .summary = "how answers are printed",
+     .places = COMMAND_PROMPT,
+     .max_operands = 1,
+     .run = format_run},
+    {.name = "help",
+     .arguments = "[COMMAND]",
+     .summary = "show this, or more about a command",
+     .places = COMMAND_SHELL | COMMAND_PROMPT,
+     .max_operands = 1,
+     .run = help_run},
+    {.name = "quit",
+     .alias = "exit",
+     .arguments = "",
+     .summary = "leave (or press Ctrl-D)",
+     .places = COMMAND_PROMPT,
+     .run = quit_run},
+};
+const size_t command_count = sizeof commands / sizeof commands[0];

@@ -1,0 +1,404 @@
+#include "clientk/program/commands/batch_command.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clientk/program/commands/invocation.h"
+#include "clientk/program/cli/interrupt.h"
+#include "clientk/program/commands/line_source.h"
+#include "clientk/program/cli/progress.h"
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/escape.h"
+
+#define MAX_THREADS       256
+#define MAX_FILES_AT_ONCE 64
+
+const struct option_row batch_option_rows[] = {
+    {.name = "threads",
+     .letter = 'n',
+     .kind = OPTION_NUMBER,
+     .argument = "N",
+     .help = "threads that share the lines of the file (default 1)",
+     .offset = offsetof(struct batch_options, threads),
+     .min = 1,
+     .max = MAX_THREADS},
+    {.name = "bail",
+     .kind = OPTION_FLAG,
+     .help = "stop at the first line that is bad or fails",
+     .offset = offsetof(struct batch_options, bail)},
+    {.name = "quiet",
+     .letter = 'q',
+     .kind = OPTION_FLAG,
+     .help = "print no answers, only failures and the summary",
+     .offset = offsetof(struct batch_options, quiet)},
+    {.name = NULL},
+};
+const struct batch_options batch_option_defaults = {0};
+
+/* What all threads of a batch share. */
+struct batch_job {
+    struct cli_context *context;
+    const struct batch_options *options;
+    struct line_source **sources;
+    size_t source_count;
+    atomic_size_t next_source; /* that no thread has yet; with one source all threads share it */
+    struct progress progress;
+    atomic_bool stop;
+    pthread_mutex_t turn_lock; /* covers next_turn, and the chunks going out */
+    pthread_cond_t turn_changed;
+    uint64_t next_turn; /* with one source: the ticket whose answers go out next */
+    _Atomic uint64_t done, not_found, failed;
+    atomic_int worst_code;
+};
+
+/* One thread's work on one chunk of lines after the other. */
+struct batch_thread {
+    struct batch_job *batch;
+    struct cli_context context; /* own output, shared connection */
+    struct line_source *source;
+    struct line_chunk chunk;
+    struct line words[LINE_SOURCE_CHUNK];
+    struct invocation prepared[LINE_SOURCE_CHUNK];
+    struct key_command key_commands[KEY_COMMANDS_AT_ONCE];
+    char place[256];
+};
+_Static_assert(LINE_SOURCE_CHUNK <= KEY_COMMANDS_AT_ONCE, "a chunk goes out in one call");
+
+static void count_code(struct batch_job *batch, int code)
+{
+    if (code == EXIT_DONE)
+        batch->done++;
+    else if (code == EXIT_NOT_FOUND)
+        batch->not_found++;
+    else
+        batch->failed++;
+    if (code > EXIT_NOT_FOUND && batch->options->bail)
+        atomic_store(&batch->stop, true);
+    int worst = atomic_load(&batch->worst_code);
+    while (code > worst && !atomic_compare_exchange_weak(&batch->worst_code, &worst, code))
+        continue;
+}
+
+/* Reports from now on are about line `index` of the chunk. */
+static void point_at_line(struct batch_thread *self, size_t index)
+{
+    snprintf(self->place, sizeof self->place, "%.200s:%" PRIu64, line_source_name(self->source),
+             self->chunk.first_number + index);
+    self->context.output.place = self->place;
+}
+
+static enum kv_status prepare_line(struct batch_thread *self, size_t index, struct kv_error *error)
+{
+    const struct source_line *line = &self->chunk.lines[index];
+    struct line *words = &self->words[index];
+    struct line_error wrong;
+    self->prepared[index] = (struct invocation){0};
+    if (line->too_long)
+        return kv_error_set(error, KV_USAGE, "the line is too long");
+    if (!line_parse(words, self->chunk.bytes + line->offset, line->size, &wrong))
+        return kv_error_set(error, KV_USAGE, "column %zu: %s", wrong.column, wrong.message);
+    return invocation_prepare(&self->prepared[index], words->words, words->count, COMMAND_BATCH,
+                              NULL, error);
+}
+
+/* Executes lines first..end-1, which are all about one key each, in one go. */
+static void execute_key_commands(struct batch_thread *self, size_t first, size_t end)
+{
+    size_t count = end - first;
+    for (size_t i = 0; i < count; i++)
+        self->key_commands[i] = self->prepared[first + i].key_command;
+    if (key_command_execute(self->context.client, self->key_commands, count) == KV_NO_SERVER)
+        atomic_store(&self->batch->stop, true);
+    for (size_t i = 0; i < count; i++) {
+        self->prepared[first + i].key_command = self->key_commands[i];
+        point_at_line(self, first + i);
+        count_code(self->batch, key_command_answer(&self->context.output, &self->key_commands[i]));
+    }
+}
+
+static bool is_key_command(const struct invocation *prepared)
+{
+    return prepared->command && prepared->command->key_kind;
+}
+
+/* Executes lines first..end-1, which were all understood. */
+static void execute_lines(struct batch_thread *self, size_t first, size_t end)
+{
+    for (size_t i = first; i < end && !atomic_load(&self->batch->stop) && !interrupt_pending();) {
+        size_t run_end = i;
+        while (run_end < end && is_key_command(&self->prepared[run_end]))
+            run_end++;
+        if (run_end > i) {
+            execute_key_commands(self, i, run_end);
+            i = run_end;
+            continue;
+        }
+        point_at_line(self, i);
+        if (self->prepared[i].command)
+            count_code(self->batch, invocation_execute(&self->context, &self->prepared[i]));
+        i++;
+    }
+}
+
+/* Executes the chunk. A bad line is answered after the lines before it were executed. */
+static void execute_chunk(struct batch_thread *self)
+{
+    size_t first = 0, count = self->chunk.count;
+    for (size_t i = 0; i < count; i++) {
+        struct kv_error error = {0};
+        enum kv_status status = prepare_line(self, i, &error);
+        if (status == KV_OK)
+            continue;
+        execute_lines(self, first, i);
+        first = i + 1;
+        point_at_line(self, i);
+        count_code(self->batch, output_failure(&self->context.output, NULL, status, error.text));
+    }
+    execute_lines(self, first, count);
+    for (size_t i = 0; i < count; i++)
+        invocation_free(&self->prepared[i]);
+}
+
+/* Writes answers and reports out when all chunks before this one are. */
+static void take_turn(struct batch_thread *self, struct kv_slice answers, struct kv_slice reports)
+{
+    struct batch_job *batch = self->batch;
+    pthread_mutex_lock(&batch->turn_lock);
+    while (batch->source_count == 1 && batch->next_turn != self->chunk.ticket)
+        pthread_cond_wait(&batch->turn_changed, &batch->turn_lock);
+    if (!batch->options->quiet) {
+        fwrite(answers.data, 1, answers.size, batch->context->output.stream);
+        if (fflush(batch->context->output.stream) != 0)
+            atomic_store(&batch->stop, true); /* nobody reads on */
+    }
+    fwrite(reports.data, 1, reports.size, stderr);
+    batch->next_turn++;
+    pthread_cond_broadcast(&batch->turn_changed);
+    pthread_mutex_unlock(&batch->turn_lock);
+}
+
+static void show_progress(struct batch_thread *self)
+{
+    struct batch_job *batch = self->batch;
+    uint64_t lines = batch->done + batch->not_found + batch->failed;
+    uint64_t total_bytes = line_source_total_bytes(self->source), total = 0;
+    uint64_t done_bytes = batch->progress.shown ? line_source_done_bytes(self->source) : 0;
+    if (batch->source_count == 1 && total_bytes > 0 && done_bytes > 0)
+        total = (uint64_t)((double)lines * (double)total_bytes / (double)done_bytes);
+    progress_show(&batch->progress, lines, total);
+}
+
+/* False: no memory to collect answers in. */
+static bool run_chunk(struct batch_thread *self)
+{
+    char *answers = NULL, *reports = NULL;
+    size_t answers_size = 0, reports_size = 0;
+    struct output *output = &self->context.output;
+    output->stream = open_memstream(&answers, &answers_size);
+    output->reports = open_memstream(&reports, &reports_size);
+    bool ready = output->stream && output->reports;
+    if (ready)
+        execute_chunk(self);
+    else
+        fprintf(stderr, "clientk: batch: no memory for answers\n");
+    if (output->stream)
+        fclose(output->stream);
+    if (output->reports)
+        fclose(output->reports);
+    take_turn(self, kv_slice(answers, answers_size), kv_slice(reports, reports_size));
+    free(answers);
+    free(reports);
+    return ready;
+}
+
+static void run_source(struct batch_thread *self)
+{
+    struct batch_job *batch = self->batch;
+    size_t most = batch->options->bail ? 1 : LINE_SOURCE_CHUNK;
+    while (!atomic_load(&batch->stop) && !interrupt_pending() &&
+           line_source_take(self->source, most, &self->chunk)) {
+        if (!run_chunk(self)) {
+            count_code(batch, EXIT_REFUSED);
+            atomic_store(&batch->stop, true);
+        }
+        show_progress(self);
+    }
+}
+
+static void *run_thread(void *argument)
+{
+    struct batch_thread *self = argument;
+    struct batch_job *batch = self->batch;
+    if (batch->source_count == 1) {
+        self->source = batch->sources[0];
+        run_source(self);
+        return NULL;
+    }
+    size_t mine;
+    while ((mine = batch->next_source++) < batch->source_count) {
+        self->source = batch->sources[mine];
+        run_source(self);
+    }
+    return NULL;
+}
+
+static struct batch_thread *thread_create(struct batch_job *batch)
+{
+    struct batch_thread *self = calloc(1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->batch = batch;
+    self->context = *batch->context;
+    self->context.output.one_shot = false;
+    self->context.output.csv_started = true;
+    self->context.output.terminal = batch->context->output.terminal && isatty(STDERR_FILENO);
+    return self;
+}
+
+static void thread_free(struct batch_thread *self)
+{
+    for (size_t i = 0; i < LINE_SOURCE_CHUNK; i++)
+        line_free(&self->words[i]);
+    line_chunk_free(&self->chunk);
+    free(self);
+}
+
+/* Runs `count` threads to their end; fewer where the system gives no more. */
+static void run_threads(struct batch_job *batch, size_t count)
+{
+    struct batch_thread *threads[MAX_THREADS] = {0};
+    pthread_t handles[MAX_THREADS] = {0};
+    size_t started = 0;
+    int failure = 0;
+    for (; started < count; started++) {
+        threads[started] = thread_create(batch);
+        failure = threads[started]
+                      ? pthread_create(&handles[started], NULL, run_thread, threads[started])
+                      : ENOMEM;
+        if (failure != 0)
+            break;
+    }
+    if (started < count) {
+        struct kv_error error;
+        kv_error_set_no_thread(&error, failure, "only %zu of %zu threads could be started", started,
+                               count);
+        fprintf(stderr, "clientk: batch: %s\n", error.text);
+        if (threads[started])
+            thread_free(threads[started]);
+        if (started == 0)
+            count_code(batch, EXIT_REFUSED);
+    }
+    interrupt_join(handles, started);
+    for (size_t i = 0; i < started; i++)
+        thread_free(threads[i]);
+}
+
+/* Once for a file, however many threads shared it. */
+static void report_unreadable(struct batch_job *batch)
+{
+    for (size_t i = 0; i < batch->source_count; i++) {
+        const char *error = line_source_error(batch->sources[i]);
+        if (!error)
+            continue;
+        fputs("clientk: ", stderr);
+        escape_print_text(stderr, line_source_name(batch->sources[i]));
+        fprintf(stderr, ": %s\n", error);
+        count_code(batch, EXIT_REFUSED);
+    }
+}
+
+static void print_summary(const struct batch_job *batch, uint64_t start_ns)
+{
+    double seconds = (double)(clock_monotonic_ns() - start_ns) / 1e9;
+    uint64_t lines = batch->done + batch->not_found + batch->failed;
+    fprintf(stderr,
+            "clientk: %" PRIu64 " commands in %.3f s (%.0f/s): %" PRIu64 " done, %" PRIu64
+            " not found or condition not met, %" PRIu64 " failed%s\n",
+            lines, seconds, seconds > 0 ? (double)lines / seconds : 0.0, (uint64_t)batch->done,
+            (uint64_t)batch->not_found, (uint64_t)batch->failed,
+            batch->stop           ? "; stopped before the end"
+            : interrupt_pending() ? "; interrupted"
+                                  : "");
+}
+
+static int run_batch(struct cli_context *context, const struct batch_options *options,
+                     struct line_source **sources, size_t source_count, size_t threads,
+                     bool summary)
+{
+    struct batch_job batch = {
+        .context = context, .options = options, .sources = sources, .source_count = source_count};
+    pthread_mutex_init(&batch.turn_lock, NULL);
+    pthread_cond_init(&batch.turn_changed, NULL);
+    uint64_t start_ns = clock_monotonic_ns();
+    if (!options->quiet)
+        output_begin(&context->output);
+    progress_start(&batch.progress, "lines", context->output.terminal && !options->quiet);
+    run_threads(&batch, threads);
+    progress_end(&batch.progress);
+    report_unreadable(&batch);
+    if (summary)
+        print_summary(&batch, start_ns);
+    pthread_cond_destroy(&batch.turn_changed);
+    pthread_mutex_destroy(&batch.turn_lock);
+    return batch.worst_code;
+}
+
+/* Opens all files before the first line is executed. */
+static int open_sources(struct cli_context *context, const struct word *operands, size_t count,
+                        struct line_source **sources)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct kv_error error = {0};
+        if (line_source_open(operands[i].data, &sources[i], &error) != KV_OK)
+            return output_failure(&context->output, "batch", KV_USAGE, error.text);
+    }
+    return EXIT_DONE;
+}
+
+int batch_run(struct cli_context *context, const void *options_given, const struct word *operands,
+              size_t count)
+{
+    const struct batch_options *options = options_given;
+    size_t threads = options->threads ? (size_t)options->threads : 1;
+    if (count > 1 && options->threads > 0)
+        return output_failure(&context->output, "batch", KV_USAGE,
+                              "several files get a thread each: leave -n out, or give one file");
+    if (count > 1)
+        threads = count < MAX_FILES_AT_ONCE ? count : MAX_FILES_AT_ONCE;
+
+    struct line_source **sources = calloc(count, sizeof *sources);
+    if (!sources)
+        return output_failure(&context->output, "batch", KV_NO_MEMORY, NULL);
+    int code = open_sources(context, operands, count, sources);
+    context->patient = true;
+    if (code == EXIT_DONE)
+        code = cli_connect_for(context, "batch");
+    if (code == EXIT_DONE)
+        code = run_batch(context, options, sources, count, threads, true);
+    for (size_t i = 0; i < count; i++)
+        line_source_close(sources[i]);
+    free(sources);
+    return code;
+}
+
+int batch_run_stdin(struct cli_context *context)
+{
+    static char standard_input[] = "-";
+    const struct word operand = {standard_input, 1, false};
+    struct line_source *source = NULL;
+    int code = open_sources(context, &operand, 1, &source);
+    context->patient = true;
+    if (code == EXIT_DONE)
+        code = cli_connect_for(context, NULL);
+    if (code == EXIT_DONE)
+        code = run_batch(context, &batch_option_defaults, &source, 1, 1, false);
+    line_source_close(source);
+    return code;
+}

@@ -1,0 +1,122 @@
+#include "clientk/program/commands/dump_command.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clientk/program/commands/dump_format.h"
+#include "clientk/program/cli/interrupt.h"
+#include "clientk/program/cli/progress.h"
+#include "clientk/program/commands/target_file.h"
+#include "clientk/program/commands/whole_scan.h"
+#include "common/error.h"
+
+const struct option_row dump_option_rows[] = {
+    {.name = "prefix",
+     .kind = OPTION_TEXT,
+     .argument = "PREFIX",
+     .help = "only keys that begin with it",
+     .offset = offsetof(struct dump_options, prefix)},
+    {.name = "force",
+     .kind = OPTION_FLAG,
+     .help = "replace FILE if it is there",
+     .offset = offsetof(struct dump_options, force)},
+    {.name = NULL},
+};
+const struct dump_options dump_option_defaults = {0};
+
+struct dump {
+    FILE *stream;
+    uint64_t entries;
+    uint64_t left_out; /* records that are damaged */
+    uint64_t checksum;
+    char *entry; /* the one being printed */
+    size_t entry_size;
+    FILE *entry_stream;
+    int write_errno; /* 0: all of it could be written so far */
+    struct progress progress;
+};
+
+static bool visit(void *context, const struct clientk_entry *entry)
+{
+    struct dump *dump = context;
+    rewind(dump->entry_stream);
+    dump_print_entry(dump->entry_stream, entry->key, entry->value, entry->expiry_ms);
+    long size = ftell(dump->entry_stream);
+    fflush(dump->entry_stream);
+    if (size < 1 || ferror(dump->entry_stream))
+        return false;
+    dump->checksum = dump_checksum(dump->checksum, dump->entry, (size_t)size - 1);
+    dump->entries++;
+    if (fwrite(dump->entry, 1, (size_t)size, dump->stream) < (size_t)size)
+        dump->write_errno = errno;
+    progress_show(&dump->progress, dump->entries, 0);
+    return !interrupt_pending() && dump->write_errno == 0;
+}
+
+/* Dumps all entries into dump->stream. KV_OK, or a status with its sentence. */
+static enum kv_status write_dump(struct cli_context *context, struct kv_slice prefix,
+                                 struct dump *dump, struct kv_error *error)
+{
+    dump->entry_stream = open_memstream(&dump->entry, &dump->entry_size);
+    if (!dump->entry_stream)
+        return kv_error_set(error, KV_NO_MEMORY, "no memory for an entry");
+    dump->checksum = 0;
+    dump_print_header(dump->stream, context->global.queue);
+    progress_start(&dump->progress, "entries dumped",
+                   dump->stream == stdout && context->output.terminal);
+    struct whole_scan scan = {.command = "dump", .prefix = prefix, .visit = visit, .context = dump};
+    enum kv_status status = whole_scan_run(context, &scan, &dump->left_out);
+    progress_end(&dump->progress);
+    bool short_of_memory = ferror(dump->entry_stream);
+    fclose(dump->entry_stream);
+    free(dump->entry);
+    if (status != KV_OK)
+        return kv_error_set(error, status, "%s", cli_sentence(status));
+    if (short_of_memory)
+        return kv_error_set(error, KV_NO_MEMORY, "no memory for an entry");
+    if (interrupt_pending())
+        return kv_error_set(error, KV_IO, "interrupted after %" PRIu64 " entries", dump->entries);
+    if (dump->write_errno != 0) {
+        errno = dump->write_errno;
+        return kv_error_set_errno(error, "writing entry %" PRIu64, dump->entries);
+    }
+    dump_print_trailer(dump->stream, dump->entries, dump->checksum);
+    return KV_OK;
+}
+
+int dump_run(struct cli_context *context, const void *options_given, const struct word *operands,
+             size_t count)
+{
+    (void)count;
+    const struct dump_options *options = options_given;
+    bool standard_output = !operands[0].literal && word_is(&operands[0], "-");
+    context->patient = true;
+    int code = cli_connect_for(context, "dump");
+    if (code != EXIT_DONE)
+        return code;
+
+    struct kv_error error = {0};
+    struct dump dump = {.stream = stdout};
+    struct target_file file;
+    if (!standard_output) {
+        if (target_file_open(&file, operands[0].data, options->force, &error) != KV_OK)
+            return output_failure(&context->output, "dump", error.status, error.text);
+        dump.stream = file.stream;
+    }
+    struct kv_slice prefix =
+        options->prefix ? kv_slice_from_string(options->prefix) : kv_slice(NULL, 0);
+    enum kv_status status = write_dump(context, prefix, &dump, &error);
+    if (!standard_output && status == KV_OK)
+        status = target_file_keep(&file, &error);
+    else if (!standard_output)
+        target_file_discard(&file);
+    else if (dump.write_errno != 0 && !interrupt_pending()) /* main tells */
+        return EXIT_REFUSED;
+    if (status != KV_OK)
+        return output_failure(&context->output, "dump", status, error.text);
+    fprintf(stderr, "clientk: %" PRIu64 " entries dumped\n", dump.entries);
+    return dump.left_out > 0 ? EXIT_REFUSED : EXIT_DONE;
+}

@@ -1,0 +1,45 @@
+/*
+ * dump_format: the text that dump writes and load reads: a batch file of PUT lines between two
+ * comments.
+ *
+ *     # mqkv dump 1, queue /serverk, 2026-11-20T11:12:13Z
+ *     PUT "key" "value" --expires-at 1795168333000
+ *     ...
+ *     # mqkv dump end: 2 entries, checksum 9ae16a3b2f90404f
+ *
+ * The checksum is that of the lines between the two comments, one after the other: XXH3_64 of the
+ * line without its end, seeded with the checksum of the lines before it, 0 for the first. It is against
+ * damage and cut-off files, not against forgery.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_DUMP_FORMAT_H
+#define MQKV_CLIENTK_PROGRAM_COMMANDS_DUMP_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "mqkv/slice.h"
+
+/* The checksum after one more line (given without its end), from the one before it; 0 at the start. */
+uint64_t dump_checksum(uint64_t checksum, const void *line, size_t size);
+
+void dump_print_header(FILE *stream, const char *queue);
+void dump_print_entry(FILE *stream, struct kv_slice key, struct kv_slice value, uint64_t expiry_ms);
+void dump_print_trailer(FILE *stream, uint64_t entries, uint64_t checksum);
+
+/* What a reader has seen so far; start from {0}. */
+struct dump_check {
+    bool has_header, has_trailer, other_version;
+    uint64_t entries, checksum;                 /* of the lines seen since the header */
+    uint64_t trailer_entries, trailer_checksum; /* as the trailer says */
+};
+
+/* Takes a line (without its newline). True if it is header or trailer; else it was counted. */
+bool dump_check_line(struct dump_check *check, const char *line, size_t size);
+
+/* NULL if the whole was a sound dump, or no dump at all but some other batch file; else what is
+ * wrong with it, in `reason`, which is returned. */
+const char *dump_check_verdict(const struct dump_check *check, char reason[160]);
+
+#endif

@@ -1,0 +1,97 @@
+#include "clientk/program/commands/invocation.h"
+#include "common/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum kv_status check_operand_count(const struct command *command, size_t count,
+                                          struct kv_error *error)
+{
+    if (count >= command->min_operands && count <= command->max_operands)
+        return KV_OK;
+    return kv_error_set(error, KV_USAGE, "too %s arguments; usage: %s%s%s",
+                        count < command->min_operands ? "few" : "many", command->name,
+                        *command->arguments ? " " : "", command->arguments);
+}
+
+static enum kv_status take_options(struct invocation *prepared, void *target, struct word *words,
+                                   size_t *count, struct global_options *settings,
+                                   struct kv_error *error)
+{
+    static const struct option_row none[] = {{.name = NULL}};
+    const struct command *command = prepared->command;
+    const struct option_set sets[] = {{command->options ? command->options : none, target},
+                                      {settings ? global_option_rows : NULL, settings},
+                                      {NULL, NULL}};
+    return arguments_take_options(sets, words, count, false, error);
+}
+
+enum kv_status invocation_prepare(struct invocation *prepared, struct word *words, size_t count,
+                                  unsigned place, struct global_options *settings,
+                                  struct kv_error *error)
+{
+    *prepared = (struct invocation){0};
+    if (count == 0)
+        return KV_OK;
+    const struct command *command = command_find(&words[0], place, error);
+    if (!command)
+        return error->status;
+
+    prepared->command = command;
+    prepared->operands = words + 1;
+    prepared->operand_count = count - 1;
+    if (command->option_bytes > 0) {
+        prepared->options = malloc(command->option_bytes);
+        if (!prepared->options)
+            return kv_error_set(error, KV_NO_MEMORY, "no memory for the options");
+        memcpy(prepared->options, command->option_defaults, command->option_bytes);
+    }
+    enum kv_status status = take_options(prepared, prepared->options, words + 1,
+                                         &prepared->operand_count, settings, error);
+    if (status != KV_OK || (settings && settings->help))
+        return status;
+    status = check_operand_count(command, prepared->operand_count, error);
+    if (status == KV_OK && command->key_kind)
+        status = key_command_build(&prepared->key_command, command->name, command->key_kind,
+                                   prepared->options, prepared->operands, prepared->operand_count,
+                                   place == COMMAND_SHELL, error);
+    return status;
+}
+
+void invocation_free(struct invocation *prepared)
+{
+    if (prepared->command && prepared->command->key_kind)
+        key_command_free(&prepared->key_command);
+    free(prepared->options);
+    *prepared = (struct invocation){0};
+}
+
+int invocation_execute(struct cli_context *context, struct invocation *prepared)
+{
+    const struct command *command = prepared->command;
+    if (!command)
+        return EXIT_DONE;
+    if (!command->key_kind)
+        return command->run(context, prepared->options, prepared->operands,
+                            prepared->operand_count);
+    int code = cli_connect_for(context, command->name);
+    if (code != EXIT_DONE)
+        return code;
+    key_command_execute(context->client, &prepared->key_command, 1);
+    return key_command_answer(&context->output, &prepared->key_command);
+}
+
+int invocation_run_words(struct cli_context *context, struct word *words, size_t count,
+                         unsigned place)
+{
+    struct kv_error error = {0};
+    struct invocation prepared;
+    int code;
+    enum kv_status status = invocation_prepare(&prepared, words, count, place, NULL, &error);
+    if (status == KV_OK)
+        code = invocation_execute(context, &prepared);
+    else
+        code = output_failure(&context->output, NULL, status, error.text);
+    invocation_free(&prepared);
+    return code;
+}

@@ -1,0 +1,85 @@
+/*
+ * key_command: a command about one key as an operation of the library, and its result as an answer. All
+ * such commands differ only in what their operands are (shape), which operation they become, and
+ * what their answer shows; the table of commands tells these three.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_KEY_COMMAND_H
+#define MQKV_CLIENTK_PROGRAM_COMMANDS_KEY_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mqkv/clientk.h"
+#include "clientk/program/cli/arguments.h"
+#include "clientk/program/cli/line.h"
+#include "clientk/program/cli/output.h"
+
+enum key_command_shape {
+    SHAPE_KEY,           /* KEY */
+    SHAPE_KEY_VALUE,     /* KEY VALUE...: the words joined by one space */
+    SHAPE_KEY_DELTA,     /* KEY DELTA */
+    SHAPE_KEY_INCREMENT, /* KEY [BY], BY 1 if left out */
+    SHAPE_KEY_DECREMENT,
+    SHAPE_KEY_DURATION /* KEY DURATION */
+};
+
+enum key_command_answer { ANSWER_OK, ANSWER_VALUE, ANSWER_NUMBER, ANSWER_OLD_VALUE, ANSWER_TTL };
+
+struct key_command_kind {
+    enum clientk_opcode opcode;
+    enum key_command_shape shape;
+    enum key_command_answer answer;
+};
+
+/* What the options of these commands can say; a command's table names those it takes. */
+struct key_command_options {
+    uint64_t ttl_ms;        /* 0: none */
+    uint64_t expires_at_ms; /* since 1970; 0: none */
+    bool keep_ttl;
+    bool if_absent, if_present;
+    uint64_t if_version;
+    int sync; /* index into key_command_sync_names */
+    int64_t min, max, initial;
+    bool no_create;
+    bool meta; /* show version, expiry and size */
+};
+extern const struct key_command_options key_command_option_defaults;
+extern const char *const key_command_sync_names[];
+
+#define KEY_COMMAND_SENTENCE_BYTES 256
+
+/* One command about to be sent, then with its result. Key and value borrow from the words, or from
+ * `owned`. */
+struct key_command {
+    const char *name;
+    const struct key_command_kind *kind;
+    struct key_command_options options;
+    struct clientk_operation operation;
+    char *owned;
+    struct clientk_result result;
+    char sentence[KEY_COMMAND_SENTENCE_BYTES]; /* about a failure, "" if its status says it all */
+};
+
+#define KEY_COMMANDS_AT_ONCE 64
+
+/* Fills *self from the command's operands (their number was checked). With may_read_stdin the
+ * value "-" is what standard input holds. KV_USAGE, KV_BAD_KEY, KV_VALUE_TOO_BIG, KV_IO, KV_NO_MEMORY
+ * with a sentence; key_command_free is due in any case. */
+enum kv_status key_command_build(struct key_command *self, const char *name,
+                                 const struct key_command_kind *kind,
+                                 const struct key_command_options *options,
+                                 const struct word *operands, size_t count, bool may_read_stdin,
+                                 struct kv_error *error);
+
+/* Sends the commands, at most KEY_COMMANDS_AT_ONCE, in order and in as few messages as they fit in, and
+ * fills in their results. Returns KV_NO_SERVER if the server went away, else KV_OK whatever the
+ * results. */
+enum kv_status key_command_execute(struct clientk *client, struct key_command *commands,
+                                   size_t count);
+
+/* Prints the result as the answer; returns the exit code. */
+int key_command_answer(struct output *output, const struct key_command *self);
+
+void key_command_free(struct key_command *self);
+
+#endif

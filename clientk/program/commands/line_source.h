@@ -1,0 +1,52 @@
+/*
+ * line_source: the lines of a file or of standard input, handed out in chunks to any number of
+ * threads. A chunk holds what is there: a pipe that brings one line gets its answer at once.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_LINE_SOURCE_H
+#define MQKV_CLIENTK_PROGRAM_COMMANDS_LINE_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mqkv/error.h"
+
+#define LINE_SOURCE_CHUNK 64 /* lines at most */
+
+struct line_source; /* opaque */
+
+struct source_line {
+    size_t offset, size; /* in the chunk's bytes; the newline is left out */
+    bool too_long;       /* longer than any sensible line: the rest was skipped */
+};
+
+/* Reusable; start from {0}. */
+struct line_chunk {
+    uint64_t ticket;       /* chunks of a source are numbered from 0 */
+    uint64_t first_number; /* of its first line, from 1 */
+    size_t count;
+    struct source_line lines[LINE_SOURCE_CHUNK];
+    char *bytes;
+    size_t size, capacity;
+};
+
+/* path "-": standard input. KV_NOT_FOUND, KV_DENIED, KV_IO, KV_NO_MEMORY with a sentence. */
+enum kv_status line_source_open(const char *path, struct line_source **source,
+                                struct kv_error *error);
+
+/* "stdin", or the path. */
+const char *line_source_name(const struct line_source *source);
+
+/* Size of the file, 0 if it has none (a pipe), and how much of it was handed out. */
+uint64_t line_source_total_bytes(const struct line_source *source);
+uint64_t line_source_done_bytes(struct line_source *source);
+
+/* The next lines, `most` of them at most. False at the end, after a signal (interrupt.h), or when
+ * reading failed: line_source_error then is not NULL. */
+bool line_source_take(struct line_source *source, size_t most, struct line_chunk *chunk);
+const char *line_source_error(struct line_source *source);
+
+void line_source_close(struct line_source *source); /* NULL is harmless */
+void line_chunk_free(struct line_chunk *chunk);
+
+#endif

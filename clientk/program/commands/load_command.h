@@ -1,0 +1,24 @@
+/*
+ * load_command: stores the entries of a dump (dump_format.h) again.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_LOAD_COMMAND_H
+#define MQKV_CLIENTK_PROGRAM_COMMANDS_LOAD_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clientk/program/cli/arguments.h"
+#include "clientk/program/cli/cli_context.h"
+
+struct load_options {
+    bool force;     /* load also a damaged dump */
+    bool if_absent; /* leave keys alone that are there */
+    uint64_t from;  /* the first line to load; 0: all */
+};
+extern const struct option_row load_option_rows[];
+extern const struct load_options load_option_defaults;
+int load_run(struct cli_context *context, const void *options, const struct word *operands,
+             size_t count);
+
+#endif

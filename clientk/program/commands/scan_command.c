@@ -1,0 +1,103 @@
+#include "clientk/program/commands/scan_command.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "clientk/program/cli/interrupt.h"
+#include "clientk/program/commands/whole_scan.h"
+
+const struct option_row scan_option_rows[] = {
+    {.name = "limit",
+     .kind = OPTION_NUMBER,
+     .argument = "N",
+     .help = "stop after N entries",
+     .offset = offsetof(struct scan_options, limit),
+     .min = 1,
+     .max = UINT64_MAX},
+    {.name = "keys",
+     .kind = OPTION_FLAG,
+     .help = "print keys only",
+     .offset = offsetof(struct scan_options, keys_only)},
+    {.name = "count",
+     .kind = OPTION_FLAG,
+     .help = "print only how many there are",
+     .offset = offsetof(struct scan_options, count_only)},
+    {.name = "atomic",
+     .kind = OPTION_FLAG,
+     .help = "see each data file at one moment, under its reader lock",
+     .offset = offsetof(struct scan_options, atomic)},
+    {.name = NULL},
+};
+const struct scan_options scan_option_defaults = {0};
+
+struct listing {
+    struct output *output;
+    const struct scan_options *options;
+    int64_t found;
+};
+
+static bool visit(void *context, const struct clientk_entry *entry)
+{
+    struct listing *scan = context;
+    scan->found++;
+    if (!scan->options->count_only)
+        output_entry(scan->output, entry->key,
+                     scan->options->keys_only
+                         ? kv_slice(NULL, 0)
+                         : kv_slice(entry->value.data ? entry->value.data : "", entry->value.size),
+                     entry->version, entry->expiry_ms);
+    return !interrupt_pending() && !ferror(scan->output->stream);
+}
+
+static enum kv_status visit_all(struct cli_context *context, struct kv_slice prefix,
+                                struct listing *scan, uint64_t *left_out)
+{
+    const struct scan_options *options = scan->options;
+    bool keys_only = options->keys_only || options->count_only;
+    *left_out = 0;
+    if (options->atomic)
+        return clientk_scan_atomic(context->client, prefix, keys_only, visit, scan);
+    struct whole_scan whole = {.command = "scan",
+                               .prefix = prefix,
+                               .keys_only = keys_only,
+                               .limit = options->limit,
+                               .visit = visit,
+                               .context = scan};
+    return whole_scan_run(context, &whole, left_out);
+}
+
+int scan_run(struct cli_context *context, const void *options_given, const struct word *operands,
+             size_t count)
+{
+    const struct scan_options *options = options_given;
+    if (options->atomic && options->limit > 0)
+        return output_failure(&context->output, "scan", KV_USAGE,
+                              "--atomic lists everything: leave --limit out");
+    int code = cli_connect_for(context, "scan");
+    if (code != EXIT_DONE)
+        return code;
+    struct listing scan = {&context->output, options, 0};
+    struct kv_slice prefix = count > 0 ? word_slice(&operands[0]) : kv_slice(NULL, 0);
+    uint64_t left_out;
+    enum kv_status status = visit_all(context, prefix, &scan, &left_out);
+    if (status == KV_LIMIT && options->atomic)
+        return output_failure(&context->output, "scan", status,
+                              "a data file holds more entries than are read under one lock; leave "
+                              "--atomic out, or make the store with more data files (serverk -d)");
+    if ((status == KV_CORRUPT || status == KV_IO) && options->atomic)
+        return output_failure(&context->output, "scan", status,
+                              "a record is damaged or can not be read; without --atomic all others "
+                              "are listed");
+    if (status != KV_OK)
+        return output_failure(&context->output, "scan", status, cli_sentence(status));
+    if (interrupt_pending()) {
+        char sentence[64];
+        snprintf(sentence, sizeof sentence, "interrupted after %" PRId64 " entries", scan.found);
+        return output_failure(&context->output, "scan", KV_TIMEOUT, sentence);
+    }
+    if (options->count_only) {
+        struct answer answer = {.command = "scan", .has_number = true, .number = scan.found};
+        output_answer(&context->output, &answer);
+    }
+    return left_out > 0 ? EXIT_REFUSED : EXIT_DONE;
+}

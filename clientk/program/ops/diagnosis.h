@@ -1,0 +1,40 @@
+/*
+ * diagnosis: what doctor has found so far, and how it is told.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_OPS_DIAGNOSIS_H
+#define MQKV_CLIENTK_PROGRAM_OPS_DIAGNOSIS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "clientk/program/cli/cli_context.h"
+#include "wire/limits.h"
+
+struct diagnosis {
+    struct cli_context *context;
+    FILE *stream;
+    struct wire_limits limits;
+    bool problem;   /* something was found that is to be mended */
+    bool no_server; /* there is none, or it does not answer */
+    bool silent;    /* there is a server, but an answer did not come in time */
+};
+
+/* A line under a heading. Marks: "ok", "low" (works, but less well), "BAD", "NONE"; "" goes on with the
+ * line before. BAD makes the diagnosis one with a problem, NONE one without a server. */
+void finding(struct diagnosis *diagnosis, const char *mark, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+void heading(const struct diagnosis *diagnosis, const char *text);
+
+/* "uid 1001 (name)" */
+const char *user_name(uid_t uid, char buffer[64]);
+
+/* doctor_limits.c: the kernel's limits, and what of them is used. */
+void doctor_check_limits(struct diagnosis *diagnosis);
+void doctor_print_limit_advice(struct diagnosis *diagnosis);
+
+/* doctor_store.c: what the server tells about its data files and its disk. Once connected. */
+void doctor_check_store(struct diagnosis *diagnosis);
+
+#endif

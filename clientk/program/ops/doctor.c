@@ -1,0 +1,196 @@
+#include "clientk/program/ops/doctor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "clientk/program/ops/diagnosis.h"
+#include "common/parse.h"
+#include "wire/queue.h"
+
+#define FULLEST_SHM_BYTES (16u << 20) /* less room than this is worth a word */
+
+/* The IPC namespace of a process ("ipc:[4026531839]"); false if it may not be read. */
+static bool ipc_namespace(pid_t pid, char *out, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/ns/ipc", (int)pid);
+    ssize_t length = readlink(path, out, size - 1);
+    if (length < 0)
+        return false;
+    out[length] = '\0';
+    return true;
+}
+
+static void report_no_server(struct diagnosis *diagnosis, const char *name)
+{
+    char namespace_name[64] = "unknown";
+    ipc_namespace(getpid(), namespace_name, sizeof namespace_name);
+    finding(diagnosis, "NONE", "there is no queue %s in this IPC namespace, %s", name,
+            namespace_name);
+    finding(diagnosis, "", "start a server:       serverk -m %s -f DIRECTORY", name);
+    finding(
+        diagnosis, "",
+        "in a container:       run both in one IPC and one PID namespace (--ipc=host --pid=host, "
+        "or --ipc=container:NAME --pid=container:NAME)");
+    finding(diagnosis, "", "under systemd:        no PrivateIPC= in one unit alone");
+}
+
+/* The name of a process's program; "?" if it is not to be seen. */
+static const char *program_of(pid_t pid, char program[32])
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (!file || !fgets(program, 32, file))
+        strcpy(program, "?");
+    if (file)
+        fclose(file);
+    program[strcspn(program, "\n")] = '\0';
+    return program;
+}
+
+/* Who holds the lock on the lane: the server, if there is one. */
+static bool check_owner(struct diagnosis *diagnosis, mqd_t lane, const char *base)
+{
+    char program[32], user[64];
+    pid_t owner = wire_lane_server(lane);
+    if (owner > 0) {
+        finding(diagnosis, "ok", "served by process %d (%s) of %s", (int)owner,
+                program_of(owner, program), user_name(wire_queue_uid(lane), user));
+        return true;
+    }
+    if (owner < 0) {
+        finding(diagnosis, "BAD",
+                "this process can not see the server: " WIRE_PID_NAMESPACE_ADVICE);
+        return false;
+    }
+    finding(diagnosis, "NONE", "the queue is there, but nobody serves it: its server has died");
+    finding(diagnosis, "", "start it again; it takes the queue over: serverk -m %s -f DIRECTORY",
+            base);
+    return false;
+}
+
+/* True if a client may try to connect. */
+static bool check_server(struct diagnosis *diagnosis)
+{
+    const char *name = diagnosis->context->global.queue;
+    struct kv_error error = {0};
+    struct wire_geometry geometry;
+    struct stat facts;
+    char user[64];
+    mqd_t lane;
+    fprintf(diagnosis->stream, "Server at queue %s\n", name);
+    enum kv_status status = wire_queue_open(name, true, &lane, &geometry, &error);
+    if (status == KV_NO_SERVER) {
+        report_no_server(diagnosis, name);
+        return false;
+    }
+    if (status != KV_OK) {
+        finding(diagnosis, "BAD", "%s", error.text);
+        if (status == KV_DENIED)
+            finding(diagnosis, "",
+                    "let others in:        serverk --mode 0622 (anyone) or 0620 (its group)");
+        return false;
+    }
+    if (fstat((int)lane, &facts) == 0)
+        finding(diagnosis, "ok",
+                "owner %s, mode %04o, %u messages of %" PRIu32 " bytes; you may send",
+                user_name(facts.st_uid, user), (unsigned)(facts.st_mode & 07777), geometry.depth,
+                geometry.message_bytes);
+    bool served = check_owner(diagnosis, lane, name);
+    mq_close(lane);
+    return served;
+}
+
+static const char *mark_of(enum kv_status status)
+{
+    return exit_code_of(status) == EXIT_NO_SERVER ? "NONE" : "BAD";
+}
+
+static void report_connection(struct diagnosis *diagnosis)
+{
+    struct clientk_info info;
+    uint64_t round_trip_ns = 0;
+    char value_size[32], time[32];
+    struct clientk *client = diagnosis->context->client;
+    enum kv_status status = clientk_ping(client, &round_trip_ns);
+    clientk_info(client, &info);
+    if (status == KV_OK)
+        finding(diagnosis, "ok", "connected; a round trip takes %s",
+                format_duration_ns(round_trip_ns, time));
+    else
+        finding(diagnosis, mark_of(status), "connected, but a round trip fails: %s",
+                cli_sentence(status));
+    diagnosis->silent = status == KV_TIMEOUT || status == KV_DEADLINE;
+    bool smaller = info.reply_depth < wire_reply_ladder[0].depth ||
+                   info.reply_bytes < wire_reply_ladder[0].message_bytes;
+    finding(diagnosis, smaller ? "low" : "ok",
+            "session: %" PRIu32 " replies of %" PRIu32 " bytes%s", info.reply_depth,
+            info.reply_bytes,
+            smaller ? " (smaller than could be: the budget of queue bytes is short)" : "");
+    finding(diagnosis, "ok", "values of up to %s; requests of up to %" PRIu32 " bytes",
+            format_size(info.max_value_bytes, value_size),
+            info.bulk_bytes ? info.bulk_bytes : info.lane_bytes);
+    if (status == KV_OK)
+        doctor_check_store(diagnosis);
+}
+
+static void check_connection(struct diagnosis *diagnosis)
+{
+    struct kv_error error = {0};
+    heading(diagnosis, "Connection");
+    enum kv_status status = cli_connect(diagnosis->context, &error);
+    if (status == KV_OK) {
+        report_connection(diagnosis);
+    } else {
+        finding(diagnosis, mark_of(status), "%s", error.text);
+        diagnosis->silent = status == KV_TIMEOUT;
+    }
+}
+
+static void check_shared_memory(struct diagnosis *diagnosis)
+{
+    struct statvfs shm;
+    char free_size[32];
+    heading(diagnosis, "Shared memory (for values above some 4 KiB)");
+    if (statvfs("/dev/shm", &shm) != 0) {
+        finding(diagnosis, "low", "/dev/shm: %s; big values go in pieces, slower", strerror(errno));
+        return;
+    }
+    uint64_t free_bytes = (uint64_t)shm.f_bavail * shm.f_frsize;
+    bool writable = access("/dev/shm", W_OK) == 0;
+    finding(diagnosis, writable && free_bytes >= FULLEST_SHM_BYTES ? "ok" : "low",
+            "/dev/shm has %s free%s", format_size(free_bytes, free_size),
+            writable ? "" : ", but you may not write there");
+}
+
+static const char *conclusion(const struct diagnosis *diagnosis)
+{
+    if (diagnosis->silent)
+        return "There is a server, but it does not answer.";
+    if (diagnosis->no_server)
+        return "There is no server.";
+    return diagnosis->problem ? "See BAD above." : "All well.";
+}
+
+int doctor_run(struct cli_context *context, const void *options, const struct word *operands,
+               size_t count)
+{
+    (void)options, (void)operands, (void)count;
+    struct diagnosis diagnosis = {.context = context, .stream = context->output.stream};
+    wire_limits_read(&diagnosis.limits);
+    doctor_check_limits(&diagnosis);
+    if (check_server(&diagnosis))
+        check_connection(&diagnosis);
+    check_shared_memory(&diagnosis);
+    doctor_print_limit_advice(&diagnosis);
+    heading(&diagnosis, conclusion(&diagnosis));
+    if (diagnosis.no_server)
+        return EXIT_NO_SERVER;
+    return diagnosis.problem ? EXIT_NOT_FOUND : EXIT_DONE;
+}

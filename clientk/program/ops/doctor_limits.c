@@ -1,0 +1,166 @@
+#include <inttypes.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "clientk/program/ops/diagnosis.h"
+#include "clientk/program/ops/orphans.h"
+#include "clientk/program/ops/queue_budget.h"
+#include "common/parse.h"
+#include "wire/queue.h"
+
+#define SMALLEST_USEFUL_MESSAGE_BYTES 512u
+#define UNKNOWN                       UINT64_MAX
+
+/* What the limit leaves; UNKNOWN as long as nobody knows what is used. */
+static uint64_t bytes_left(const struct diagnosis *diagnosis, uint64_t used)
+{
+    uint64_t limit = diagnosis->limits.msgqueue_bytes;
+    if (used == UNKNOWN)
+        return UNKNOWN;
+    return limit > used ? limit - used : 0;
+}
+
+static void report_reply_queues(struct diagnosis *diagnosis, uint64_t left)
+{
+    const struct wire_geometry *step = wire_reply_ladder;
+    for (; step->depth > 0; step++) {
+        uint64_t charge = wire_geometry_charge(*step);
+        if (step->depth > diagnosis->limits.msg_max ||
+            step->message_bytes > diagnosis->limits.msgsize_max)
+            finding(diagnosis, "-", "sessions of %u x %" PRIu32 " bytes: above the limits",
+                    step->depth, step->message_bytes);
+        else if (left == UNKNOWN)
+            finding(diagnosis, "-",
+                    "sessions of %u x %" PRIu32 " bytes cost %" PRIu64
+                    ": the whole budget pays for %" PRIu64,
+                    step->depth, step->message_bytes, charge,
+                    diagnosis->limits.msgqueue_bytes / charge);
+        else
+            finding(diagnosis, charge <= left ? "ok" : "low",
+                    "sessions of %u x %" PRIu32 " bytes cost %" PRIu64
+                    ": what is left pays for %" PRIu64 " more",
+                    step->depth, step->message_bytes, charge, left / (charge > 0 ? charge : 1));
+    }
+}
+
+static const char *limit_text(rlim_t bytes, char buffer[32])
+{
+    if (bytes == RLIM_INFINITY)
+        return "unlimited";
+    snprintf(buffer, 32, "%" PRIu64, (uint64_t)bytes);
+    return buffer;
+}
+
+/* The least that a session takes. */
+static uint64_t smallest_session(void)
+{
+    const struct wire_geometry *step = wire_reply_ladder;
+    while (step[1].depth > 0)
+        step++;
+    return wire_geometry_charge(*step);
+}
+
+static void report_use(struct diagnosis *diagnosis, uint64_t used,
+                       const struct queue_listing *listing)
+{
+    uint64_t left = bytes_left(diagnosis, used);
+    char how[WIRE_LIMITS_HOW_BYTES];
+    if (used == UNKNOWN) {
+        finding(diagnosis, "low", "how many of them are in use cannot be found out");
+        return;
+    }
+    bool none = left < smallest_session();
+    finding(diagnosis,
+            none                                                ? "BAD"
+            : left < wire_geometry_charge(wire_reply_ladder[0]) ? "low"
+                                                                : "ok",
+            "in use %" PRIu64 ", left %" PRIu64 "%s", used, left,
+            none ? ": not enough for a session; new clients of this user are refused" : "");
+    for (unsigned i = 0; listing && i < listing->holder_count; i++)
+        finding(diagnosis, "", "  %" PRIu64 " in %u queue%s of %s", listing->holders[i].bytes,
+                listing->holders[i].queues, listing->holders[i].queues == 1 ? "" : "s",
+                listing->holders[i].name);
+    if (listing && used > listing->own_bytes)
+        finding(diagnosis, "",
+                "  %" PRIu64 " in queues without a name here: open sessions, and those of "
+                "other IPC namespaces",
+                used - listing->own_bytes);
+    if (none)
+        finding(diagnosis, "", "raise the limit: %s",
+                wire_limits_how_to_raise(
+                    wire_limits_enough(wire_geometry_charge(wire_reply_ladder[0])), how));
+}
+
+static void check_budget(struct diagnosis *diagnosis, const struct queue_listing *listing)
+{
+    struct rlimit budget = {0, 0};
+    char soft[32], hard[32];
+    uint64_t used = UNKNOWN;
+    getrlimit(RLIMIT_MSGQUEUE, &budget);
+    finding(diagnosis, "ok", "bytes of queues this user may own (ulimit -q): %s, at most %s",
+            limit_text(budget.rlim_cur, soft), limit_text(budget.rlim_max, hard));
+    if (queue_budget_used(diagnosis->context->global.queue, &used)) {
+        if (used == UNKNOWN)
+            used = budget.rlim_max; /* all that it can see */
+        report_use(diagnosis, used, listing);
+    } else {
+        used = UNKNOWN;
+        report_use(diagnosis, used, listing);
+    }
+    report_reply_queues(diagnosis, bytes_left(diagnosis, used));
+}
+
+/* Before what is used is counted. */
+static void clear_orphans(struct diagnosis *diagnosis)
+{
+    struct orphans removed = orphans_remove_own(diagnosis->context->global.queue);
+    if (removed.queues + removed.segments > 0)
+        finding(diagnosis, "ok",
+                "removed %u queues and %u segments that dead processes of yours left",
+                removed.queues, removed.segments);
+}
+
+void doctor_check_limits(struct diagnosis *diagnosis)
+{
+    const struct wire_limits *limits = &diagnosis->limits;
+    struct queue_listing listing;
+    heading(diagnosis, "Kernel limits");
+    finding(diagnosis, limits->msg_max >= 10 ? "ok" : "low",
+            "messages a queue (fs.mqueue.msg_max): %" PRIu64, limits->msg_max);
+    finding(diagnosis, limits->msgsize_max >= SMALLEST_USEFUL_MESSAGE_BYTES ? "ok" : "BAD",
+            "bytes a message (fs.mqueue.msgsize_max): %" PRIu64, limits->msgsize_max);
+    clear_orphans(diagnosis);
+    bool listed = queue_listing_read(&listing, geteuid());
+    if (listed)
+        finding(diagnosis, listing.all >= limits->queues_max ? "BAD" : "ok",
+                "queues (fs.mqueue.queues_max): %" PRIu64 ", %u there, %u of them yours",
+                limits->queues_max, listing.all, listing.own);
+    else
+        finding(diagnosis, "ok",
+                "queues (fs.mqueue.queues_max): %" PRIu64
+                " (how many there are, and which were left by dead processes, only /dev/mqueue "
+                "tells, which is not mounted: as root, mount -t mqueue none /dev/mqueue)",
+                limits->queues_max);
+    check_budget(diagnosis, listed ? &listing : NULL);
+}
+
+void doctor_print_limit_advice(struct diagnosis *diagnosis)
+{
+    uint64_t enough = wire_limits_enough(0);
+    if (enough < 8u << 20)
+        enough = 8u << 20;
+    heading(diagnosis, "To change limits");
+    finding(diagnosis, "", "more queues:          sysctl fs.mqueue.queues_max=1024   (as root)");
+    finding(diagnosis, "", "deeper queues:        sysctl fs.mqueue.msg_max=64        (as root)");
+    finding(diagnosis, "",
+            "                      (to keep: a line each in /etc/sysctl.d/mqkv.conf)");
+    finding(diagnosis, "",
+            "more bytes, a shell:  ulimit -q %" PRIu64 "   (above the hard limit as root: prlimit "
+            "--pid PID --msgqueue=%" PRIu64 ")",
+            enough, enough);
+    finding(diagnosis, "",
+            "more bytes, a user:   NAME - msgqueue %" PRIu64 "  in /etc/security/limits.conf",
+            enough);
+    finding(diagnosis, "", "more bytes, a unit:   LimitMSGQUEUE=%" PRIu64 "  under [Service]",
+            enough);
+}

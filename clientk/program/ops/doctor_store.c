@@ -1,0 +1,134 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clientk/program/ops/diagnosis.h"
+#include "clientk/program/ops/json_reader.h"
+#include "common/parse.h"
+
+#define FILES_NAMED 4u
+
+static uint64_t number_of(const struct json_value *object, const char *name)
+{
+    const struct json_value *member = json_member(object, name);
+    return member && member->kind == JSON_NUMBER && member->number > 0 ? (uint64_t)member->number
+                                                                       : 0;
+}
+
+static bool is_true(const struct json_value *object, const char *name)
+{
+    const struct json_value *member = json_member(object, name);
+    return member && member->kind == JSON_BOOL && strcmp(member->text, "true") == 0;
+}
+
+/* "data.0001, data.0002 and 3 more": the listed files for which the member is true or above 0. */
+static const char *name_files(const struct json_value *files, const char *member, char names[128])
+{
+    unsigned found = 0;
+    size_t used = 0;
+    names[0] = '\0';
+    const struct json_value *each = json_member(files, "each");
+    for (const struct json_value *file = each ? each->first : NULL; file; file = file->next) {
+        if (!is_true(file, member) && number_of(file, member) == 0)
+            continue;
+        if (found++ < FILES_NAMED)
+            used += (size_t)snprintf(names + used, 128 - used, "%sdata.%04" PRIu64,
+                                     found > 1 ? ", " : "", number_of(file, "file"));
+    }
+    if (found > FILES_NAMED)
+        snprintf(names + used, 128 - used, " and %u more", found - FILES_NAMED);
+    return *names ? names : "a data file";
+}
+
+static void check_files(struct diagnosis *diagnosis, const struct json_value *files)
+{
+    const struct json_value *sum = json_member(files, "sum");
+    char names[128], count[32];
+    bool well = true;
+    if (number_of(sum, "read_only_files") > 0) {
+        finding(diagnosis, "BAD",
+                "%s of %s take%s no writes any more (%s): a sync or a write to disk failed, the "
+                "server's log says why; start the server again when that is mended",
+                format_count(number_of(sum, "read_only_files"), "file", count),
+                format_count(number_of(sum, "files"), "file", (char[32]){0}),
+                number_of(sum, "read_only_files") == 1 ? "s" : "",
+                name_files(files, "read_only", names));
+        well = false;
+    }
+    if (number_of(sum, "sync_failures") > 0) {
+        finding(diagnosis, "BAD", "syncs to disk failed %" PRIu64 " times since the start (%s)",
+                number_of(sum, "sync_failures"), name_files(files, "sync_failures", names));
+        well = false;
+    }
+    if (number_of(sum, "compaction_failures") > 0) {
+        finding(diagnosis, "BAD",
+                "compactions failed %" PRIu64
+                " times since the start (%s): the files grow; the server's log says why",
+                number_of(sum, "compaction_failures"),
+                name_files(files, "compaction_failures", names));
+        well = false;
+    }
+    if (well)
+        finding(diagnosis, "ok", "%s: no failed sync or compaction",
+                format_count(number_of(sum, "files"), "file", count));
+}
+
+static void check_space(struct diagnosis *diagnosis, const struct json_value *document,
+                        const struct json_value *files)
+{
+    const struct json_value *sum = json_member(files, "sum");
+    const struct json_value *operations = json_member(document, "operations");
+    const struct json_value *server = json_member(document, "server");
+    const struct json_value *dir = json_member(server, "dir");
+    const char *where = dir && dir->kind == JSON_STRING ? dir->text : "the data directory";
+    uint64_t free_bytes = number_of(files, "disk_free_bytes");
+    uint64_t largest_bytes = number_of(server, "max_value_bytes");
+    uint64_t refused = number_of(json_member(operations, "errors"), "no_space");
+    bool told = json_member(files, "disk_free_bytes") != NULL;
+    char size[32] = "?", names[128];
+    if (told)
+        format_size(free_bytes, size);
+    if (number_of(sum, "full_files") > 0)
+        finding(diagnosis, "BAD",
+                "no space: the last put to %s was refused (%" PRIu64
+                " since the start); %s has %s free "
+                "(else a quota, or the server's ulimit -f)",
+                name_files(files, "full", names), refused, where, size);
+    else if (told && free_bytes < largest_bytes)
+        finding(diagnosis, "BAD", "no space for the largest value: %s has %s free", where, size);
+    else if (told)
+        finding(diagnosis, refused > 0 ? "low" : "ok", "%s has %s free%s", where, size,
+                refused > 0 ? "; puts were refused for want of space, but not the last ones" : "");
+}
+
+static void check_own_sessions(struct diagnosis *diagnosis, const struct json_value *sessions)
+{
+    unsigned own = 0, all = 0;
+    const struct json_value *each = json_member(sessions, "each");
+    for (const struct json_value *session = each ? each->first : NULL; session;
+         session = session->next) {
+        all++;
+        own += number_of(session, "uid") == geteuid();
+    }
+    finding(diagnosis, "ok", "%u sessions, %u of them yours", all, own);
+}
+
+void doctor_check_store(struct diagnosis *diagnosis)
+{
+    struct clientk_value text = {0};
+    heading(diagnosis, "Store");
+    enum kv_status status = clientk_stats(diagnosis->context->client, NULL, &text);
+    struct json_value *document = status == KV_OK ? json_parse(text.data, text.size) : NULL;
+    clientk_value_free(&text);
+    const struct json_value *files = json_member(document, "files");
+    if (files) {
+        check_files(diagnosis, files);
+        check_space(diagnosis, document, files);
+        check_own_sessions(diagnosis, json_member(document, "sessions"));
+    } else {
+        finding(diagnosis, "BAD", "the server does not tell about it: %s",
+                status == KV_OK ? "its statistics cannot be read" : cli_sentence(status));
+    }
+    json_free(document);
+}

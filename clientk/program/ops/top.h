@@ -1,0 +1,25 @@
+/*
+ * top: what the server is doing, once a second: each counter of its statistics that changes, with
+ * its rate, the busiest first.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_OPS_TOP_H
+#define MQKV_CLIENTK_PROGRAM_OPS_TOP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clientk/program/cli/arguments.h"
+#include "clientk/program/cli/cli_context.h"
+
+struct top_options {
+    uint64_t interval_ms;
+    uint64_t count; /* 0: until Ctrl-C */
+    uint64_t lines;
+};
+extern const struct option_row top_option_rows[];
+extern const struct top_options top_option_defaults;
+
+int top_run(struct cli_context *context, const void *options, const struct word *operands,
+            size_t count);
+
+#endif

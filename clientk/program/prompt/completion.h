@@ -1,0 +1,29 @@
+/*
+ * completion: what could a half-typed word at the prompt become.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_PROMPT_COMPLETION_H
+#define MQKV_CLIENTK_PROGRAM_PROMPT_COMPLETION_H
+
+#include <stddef.h>
+
+#include "clientk/program/cli/cli_context.h"
+
+#define COMPLETION_CANDIDATES 64
+
+/* Candidates are words as they would be typed (quoted where needed); free with completion_free. */
+struct completion {
+    size_t count;
+    char *candidates[COMPLETION_CANDIDATES];
+    size_t typed; /* bytes before the cursor that a candidate replaces */
+};
+
+/* For the text before the cursor: names of commands for the first word, keys of the store for the
+ * key (one short scan, only if connected), options after "--", commands after help. */
+void completion_find(struct completion *completion, struct cli_context *context, const char *text,
+                     size_t size);
+void completion_free(struct completion *completion);
+
+/* Bytes that all candidates begin with. */
+size_t completion_common_bytes(const struct completion *completion);
+
+#endif

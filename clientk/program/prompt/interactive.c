@@ -1,0 +1,282 @@
+#include "clientk/program/prompt/interactive.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <histedit.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "clientk/program/prompt/completion.h"
+#include "clientk/program/commands/invocation.h"
+#include "clientk/program/cli/interrupt.h"
+#include "common/clock.h"
+#include "common/parse.h"
+
+#define HISTORY_LINES 1000
+#define HISTORY_FILE  ".mqkv_history"
+
+/* What libedit's callbacks reach through EL_CLIENTDATA. */
+struct prompt {
+    struct cli_context *context;
+    EditLine *editor;
+    History *history;
+    char text[80];
+    char history_path[512]; /* "": none */
+};
+
+static char *prompt_text(EditLine *editor)
+{
+    struct prompt *prompt = NULL;
+    el_get(editor, EL_CLIENTDATA, &prompt);
+    return prompt->text;
+}
+
+/* Reads one character for libedit, which alone would miss a Ctrl-C that comes before it sleeps. 1,
+ * or 0 at the end of input, or -1. A Ctrl-D typed while a command runs is taken by the terminal,
+ * not by libedit, and read as a NUL afterwards (termios(3), EOF); libedit would insert it unseen,
+ * and on a line that is not empty Ctrl-D does not leave. */
+static int read_character(EditLine *editor, wchar_t *character)
+{
+    mbstate_t state = {0};
+    (void)editor;
+    for (;;) {
+        char byte;
+        if (!interrupt_wait_readable(STDIN_FILENO))
+            return -1;
+        ssize_t got = read(STDIN_FILENO, &byte, 1);
+        if (got != 1)
+            return (int)got;
+        if (byte == '\0')
+            continue;
+        size_t taken = mbrtowc(character, &byte, 1, &state);
+        if (taken == (size_t)-1) /* no character of this locale: that byte, alone */
+            *character = (unsigned char)byte;
+        if (taken != (size_t)-2)
+            return 1;
+    }
+}
+
+static void list_candidates(const struct completion *completion)
+{
+    fputc('\n', stdout);
+    for (size_t i = 0; i < completion->count; i++)
+        printf("%s  ", completion->candidates[i]);
+    printf("%s\n", completion->count == COMPLETION_CANDIDATES ? "..." : "");
+    fflush(stdout);
+}
+
+/* Bound to TAB: inserts what all candidates share, or lists them. */
+static unsigned char complete(EditLine *editor, int key)
+{
+    (void)key;
+    struct prompt *prompt = NULL;
+    struct completion completion;
+    unsigned char verdict = CC_ERROR;
+    el_get(editor, EL_CLIENTDATA, &prompt);
+    const LineInfo *line = el_line(editor);
+    completion_find(&completion, prompt->context, line->buffer,
+                    (size_t)(line->cursor - line->buffer));
+    size_t common = completion_common_bytes(&completion);
+    if (completion.count == 1 || common > completion.typed) {
+        char *insertion = strndup(completion.candidates[0], common);
+        if (insertion) {
+            el_deletestr(editor, (int)completion.typed);
+            el_insertstr(editor, insertion);
+            if (completion.count == 1)
+                el_insertstr(editor, " ");
+            verdict = CC_REFRESH;
+        }
+        free(insertion);
+    } else if (completion.count > 1) {
+        list_candidates(&completion);
+        verdict = CC_REDISPLAY;
+    }
+    completion_free(&completion);
+    return verdict;
+}
+
+/* The file is made here with mode 0600: keys and values are nobody else's business. */
+static void open_history(struct prompt *prompt)
+{
+    HistEvent event;
+    const char *home = getenv("HOME");
+    history(prompt->history, &event, H_SETSIZE, HISTORY_LINES);
+    history(prompt->history, &event, H_SETUNIQUE, 1);
+    if (!home || !*home)
+        return;
+    int length =
+        snprintf(prompt->history_path, sizeof prompt->history_path, "%s/" HISTORY_FILE, home);
+    int fd = -1;
+    if (length > 0 && (size_t)length < sizeof prompt->history_path)
+        fd = open(prompt->history_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) {
+        prompt->history_path[0] = '\0';
+        return;
+    }
+    if (fchmod(fd, 0600) != 0)
+        prompt->history_path[0] = '\0';
+    close(fd);
+    if (prompt->history_path[0])
+        history(prompt->history, &event, H_LOAD, prompt->history_path);
+}
+
+static bool open_prompt(struct prompt *prompt, struct cli_context *context)
+{
+    *prompt = (struct prompt){.context = context};
+    snprintf(prompt->text, sizeof prompt->text, "%.64s> ", context->global.queue);
+    prompt->editor = el_init("clientk", stdin, stdout, stderr);
+    prompt->history = history_init();
+    if (!prompt->editor || !prompt->history)
+        return false;
+    el_set(prompt->editor, EL_CLIENTDATA, prompt);
+    el_set(prompt->editor, EL_PROMPT, prompt_text);
+    el_wset(prompt->editor, EL_GETCFN, read_character);
+    el_set(prompt->editor, EL_EDITOR, "emacs");
+    el_set(prompt->editor, EL_HIST, history, prompt->history);
+    el_set(prompt->editor, EL_ADDFN, "complete", "complete the word", complete);
+    el_set(prompt->editor, EL_BIND, "^I", "complete", NULL);
+    el_set(prompt->editor, EL_BIND, "^R", "em-inc-search-prev", NULL);
+    el_source(prompt->editor, NULL);
+    open_history(prompt);
+    return true;
+}
+
+static void close_prompt(struct prompt *prompt)
+{
+    if (prompt->editor)
+        el_end(prompt->editor);
+    if (prompt->history)
+        history_end(prompt->history);
+}
+
+static void execute_line(struct cli_context *context, const char *text, size_t size)
+{
+    struct line line = {0};
+    struct line_error wrong;
+    if (!line_parse(&line, text, size, &wrong)) {
+        fprintf(stdout, "ERROR usage: column %zu: %s\n", wrong.column, wrong.message);
+    } else if (line.count > 0) {
+        char time[32];
+        uint64_t start_ns = clock_monotonic_ns();
+        invocation_run_words(context, line.words, line.count, COMMAND_PROMPT);
+        if (context->show_timing)
+            printf("(%s)\n", format_duration_ns(clock_monotonic_ns() - start_ns, time));
+    }
+    fflush(stdout);
+    line_free(&line);
+}
+
+static void remember(struct prompt *prompt, const char *text)
+{
+    HistEvent event;
+    if (text[strspn(text, " \t\r\n")] == '\0')
+        return;
+    history(prompt->history, &event, H_ENTER, text);
+    if (prompt->history_path[0]) /* now: the terminal may be closed under us */
+        history(prompt->history, &event, H_SAVE, prompt->history_path);
+}
+
+/* One line read and executed. False at the end of input, and after SIGTERM. */
+static bool take_line(struct prompt *prompt)
+{
+    int size = 0;
+    interrupt_clear();
+    errno = 0;
+    const char *text = el_gets(prompt->editor, &size);
+    if (interrupt_pending()) {
+        if (!interrupt_terminated())
+            fputs("^C\n", stdout);
+        el_reset(prompt->editor);
+        return !interrupt_terminated();
+    }
+    if (!text || size <= 0)
+        return false;
+    remember(prompt, text);
+    if (text[size - 1] == '\n')
+        size--;
+    execute_line(prompt->context, text, (size_t)size);
+    return true;
+}
+
+static void greet(struct cli_context *context)
+{
+    struct kv_error error = {0};
+    if (cli_connect(context, &error) == KV_OK) {
+        struct clientk_info info;
+        clientk_info(context->client, &info);
+        printf("Connected to %s (process %u). Type help for help, Ctrl-D to leave.\n",
+               context->global.queue, info.server_pid);
+    } else {
+        printf("%s\nCommands will try again. Type help for help, Ctrl-D to leave.\n", error.text);
+    }
+}
+
+int interactive_run(struct cli_context *context)
+{
+    struct prompt prompt;
+    context->patient = true;
+    context->interactive = true;
+    context->output.one_shot = false;
+    if (!open_prompt(&prompt, context)) {
+        close_prompt(&prompt);
+        return output_failure(&context->output, NULL, KV_IO, "the terminal cannot be used");
+    }
+    greet(context);
+    interrupt_catch();
+    while (!context->leave) {
+        if (!take_line(&prompt)) {
+            fputc('\n', stdout);
+            break;
+        }
+    }
+    interrupt_clear();
+    close_prompt(&prompt);
+    return EXIT_DONE;
+}
+
+int timing_run(struct cli_context *context, const void *options, const struct word *operands,
+               size_t count)
+{
+    (void)options;
+    if (count == 0)
+        context->show_timing = !context->show_timing;
+    else if (word_is(&operands[0], "on"))
+        context->show_timing = true;
+    else if (word_is(&operands[0], "off"))
+        context->show_timing = false;
+    else
+        return output_failure(&context->output, "timing", KV_USAGE, "usage: timing [on|off]");
+    struct answer answer = {.command = "timing", .text = context->show_timing ? "on" : "off"};
+    return output_answer(&context->output, &answer);
+}
+
+int format_run(struct cli_context *context, const void *options, const struct word *operands,
+               size_t count)
+{
+    (void)options;
+    for (int i = 0; count > 0 && output_format_names[i]; i++) {
+        if (word_is(&operands[0], output_format_names[i])) {
+            context->output.format = (enum output_format)i;
+            context->output.csv_started = false;
+            return EXIT_DONE;
+        }
+    }
+    if (count > 0)
+        return output_failure(&context->output, "format", KV_USAGE,
+                              "usage: format text|raw|json|csv");
+    struct answer answer = {.command = "format",
+                            .text = output_format_names[context->output.format]};
+    return output_answer(&context->output, &answer);
+}
+
+int quit_run(struct cli_context *context, const void *options, const struct word *operands,
+             size_t count)
+{
+    (void)options, (void)operands, (void)count;
+    context->leave = true;
+    return EXIT_DONE;
+}
