@@ -15,7 +15,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/random.h"
-#include "wire/leftovers.h"
+#include "wire/stale_names.h"
 
 /* How long one HELLO may go unanswered before a look at whether its queue is the server's still. */
 #define LOOK_AFTER_MS 100u

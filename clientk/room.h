@@ -11,7 +11,7 @@
 
 #include "mqkv/slice.h"
 #include "mqkv/status.h"
-#include "wire/segment.h"
+#include "wire/value_segment.h"
 
 /* Values above this go through the segment if there is one: copying a value twice through a
  * message then costs more than the segment does. */

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "mqkv/error.h"
-#include "wire/segment.h"
+#include "wire/value_segment.h"
 
 struct echo_link;
 

@@ -19,7 +19,7 @@
 #include "common/cursor.h"
 #include "common/parse.h"
 #include "experiments/peers/echo.h"
-#include "wire/segment.h"
+#include "wire/value_segment.h"
 #include "wire/wait.h"
 
 #define MAX_SEGMENT_BYTES ((uint32_t)64 << 20)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "clientk/batch.h"
-#include "serverk/reply.h"
+#include "serverk/execute/reply.h"
 #include "tests/bench/pieces.h"
 
 #define OPERATIONS    16u

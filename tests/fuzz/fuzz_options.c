@@ -1,5 +1,5 @@
 /*
- * covers: serverk/options.c
+ * covers: serverk/config/options.c
  *
  * The command line of serverk under libFuzzer: the input's lines are its arguments. They are taken, with
  * every option within its bounds, or a sentence says what is wrong.
@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "serverk/options.h"
+#include "serverk/config/options.h"
 #include "wire/queue_name.h"
 
 #define MOST_ARGUMENTS 24

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "tests/support/raw_client.h"
-#include "wire/segment.h"
+#include "wire/value_segment.h"
 
 static bool offer_segment(struct raw_client *client)
 {

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "wire/message.h"
-#include "wire/segment.h"
+#include "wire/value_segment.h"
 
 /* The last session that was opened, in the sham server's process. */
 struct sham_session {

@@ -9,7 +9,7 @@
 #include <mqueue.h>
 #include <stdbool.h>
 
-#include "serverk/worker.h"
+#include "serverk/dispatch/worker.h"
 #include "tests/support/store_files.h"
 #include "wire/message.h"
 #include "wire/queue.h"

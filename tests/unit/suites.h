@@ -69,20 +69,20 @@ Suite *suite_history_check(void);
 /* serverk */
 Suite *suite_serverk_allowance(void);
 Suite *suite_serverk_commit(void);
-Suite *suite_serverk_crew(void);
+Suite *suite_serverk_parking(void);
 Suite *suite_serverk_lanes(void);
 Suite *suite_serverk_large(void);
 Suite *suite_serverk_options(void);
-Suite *suite_serverk_report(void);
+Suite *suite_serverk_stats_json(void);
 Suite *suite_serverk_schedule(void);
 Suite *suite_serverk_session(void);
 Suite *suite_serverk_sandbox(void);
 Suite *suite_serverk_shares(void);
 Suite *suite_serverk_start_guard(void);
-Suite *suite_serverk_transfer(void);
+Suite *suite_serverk_fragments(void);
 Suite *suite_serverk_farewell(void);
-Suite *suite_serverk_vacancies(void);
-Suite *suite_serverk_work(void);
+Suite *suite_serverk_slots(void);
+Suite *suite_serverk_cost_estimate(void);
 Suite *suite_serverk_worker(void);
 
 /* wire */
@@ -92,7 +92,7 @@ Suite *suite_wire_message(void);
 Suite *suite_wire_operation(void);
 Suite *suite_wire_queue(void);
 Suite *suite_wire_queue_name(void);
-Suite *suite_wire_segment(void);
+Suite *suite_wire_value_segment(void);
 Suite *suite_wire_wait(void);
 
 /* program (clientk/program) */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "serverk/allowance.h"
+#include "serverk/execute/allowance.h"
 #include "tests/support/one_client_worker.h"
 #include "tests/unit/suites.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "kvstore/fileio.h"
-#include "serverk/reply.h"
+#include "serverk/execute/reply.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/worker_fixture.h"

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <poll.h>
 
-#include "serverk/farewell.h"
+#include "serverk/session/farewell.h"
 #include "tests/support/worker_fixture.h"
 #include "tests/unit/suites.h"
 

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "serverk/lane_names.h"
-#include "serverk/lanes.h"
+#include "serverk/lanes/lane_names.h"
+#include "serverk/lanes/lanes.h"
 #include "tests/unit/suites.h"
 #include "wire/message.h"
 #include "wire/queue.h"

@@ -9,7 +9,7 @@
 
 #include "tests/support/one_client_worker.h"
 #include "tests/unit/suites.h"
-#include "wire/segment.h"
+#include "wire/value_segment.h"
 
 /* Into the store directly: larger than a message takes. */
 static void store_value(const char *key, size_t size, char fill)

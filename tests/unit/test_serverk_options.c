@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "serverk/options.h"
+#include "serverk/config/options.h"
 #include "tests/unit/suites.h"
 
 static struct server_options options;

@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "serverk/landlock.h"
-#include "serverk/sandbox.h"
+#include "serverk/sandbox/landlock.h"
+#include "serverk/sandbox/sandbox.h"
 #include "tests/support/test_names.h"
 #include "tests/unit/suites.h"
 #include "wire/queue.h"

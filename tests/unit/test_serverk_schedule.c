@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/random.h"
-#include "serverk/nice.h"
-#include "serverk/schedule.h"
+#include "serverk/dispatch/nice.h"
+#include "serverk/receive/schedule.h"
 #include "tests/unit/suites.h"
 
 #define MESSAGE_BYTES 64u

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "serverk/shares.h"
+#include "serverk/receive/shares.h"
 #include "tests/unit/suites.h"
 
 #define US 1000u

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "serverk/start_guard.h"
+#include "serverk/daemon/start_guard.h"
 #include "tests/support/test_names.h"
 #include "tests/unit/suites.h"
 #include "wire/queue.h"

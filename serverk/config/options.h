@@ -1,0 +1,86 @@
+/*
+ * options: the command line of serverk, checked, with its defaults filled in.
+ */
+#ifndef MQKV_SERVERK_CONFIG_OPTIONS_H
+#define MQKV_SERVERK_CONFIG_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "mqkv/error.h"
+#include "mqkv/kvstore.h"
+#include "serverk/config/dispatch_model.h"
+#include "wire/wait.h"
+
+#define OPTIONS_MAX_WORKERS     256u
+#define OPTIONS_MAX_CACHE_BYTES (UINT64_C(1) << 40)
+
+/* How requests reach the workers. */
+enum lanes_mode {
+    LANES_AUTO,   /* every awake worker polls all lanes; as many are awake as the load needs */
+    LANES_WORKER, /* each worker has lanes of its own */
+    LANES_SHARED  /* one request queue that all workers receive from */
+};
+
+/* Which of the waiting requests comes first. */
+enum request_order {
+    ORDER_FIFO,     /* the one sent first (within a lane) */
+    ORDER_PRIORITY, /* the one of the highest priority (within a lane: the kernel sees to it) */
+    ORDER_COST      /* of all lanes, by work, priority and age (schedule.h) */
+};
+
+#define OPTIONS_MAX_SCHED_QUEUE     65536u
+#define OPTIONS_DEFAULT_SCHED_QUEUE 4096u
+
+struct server_options {
+    const char *dir;
+    const char *queue;
+    uint32_t datafiles; /* 0: the store's own */
+    uint32_t workers;   /* what it counts depends on dispatch (dispatch_model.h) */
+    enum dispatch_model dispatch;
+    enum kvstore_durability durability;
+    uint32_t sync_interval_ms;
+    enum kvstore_locking locking;
+    bool verify_every_read;
+    enum kvstore_rwlock rwlock;
+    bool rwlock_given; /* it is refused with a strategy that has no reader-writer locks */
+    enum kvstore_io io;
+    uint64_t cache_bytes; /* 0: none */
+    enum kvstore_allocator allocator;
+    enum lanes_mode lanes;
+    enum request_order sched;
+    uint32_t sched_queue; /* messages that may wait in the daemon, ORDER_COST */
+    bool nice;            /* workers take their nice value from the request's priority */
+    struct wire_spin spin;
+    uint32_t max_value_bytes;
+    mode_t mode; /* of the request queues */
+    gid_t group; /* of the request queues; (gid_t)-1: as created */
+    bool daemon;
+    const char *pidfile; /* NULL: none */
+    bool sandbox;        /* as far as the kernel has one (sandbox.h) */
+    bool core_dumps;     /* a crash may leave a core file, with values in it */
+    bool check;
+    bool verbose;
+};
+
+enum options_outcome {
+    OPTIONS_RUN,
+    OPTIONS_DONE, /* help or version was printed */
+    OPTIONS_BAD   /* *error says which argument, its value, and what would be right */
+};
+
+/* Strings in *options borrow from argv. Not reentrant (getopt). */
+enum options_outcome options_parse(int argc, char **argv, struct server_options *options,
+                                   struct kv_error *error);
+
+/* "fifo", "priority", "cost". */
+const char *sched_name(enum request_order order);
+
+/* "auto", "worker", "shared". */
+const char *lanes_mode_name(enum lanes_mode mode);
+
+/* "none", "interval", "always". */
+const char *durability_name(enum kvstore_durability durability);
+
+#endif

@@ -1,0 +1,149 @@
+#include "serverk/daemon/control.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/log.h"
+
+/* data.u64 of the signalfd and the timers; sessions have their ids, which are 32 bits. */
+#define SIGNAL_TAG UINT64_MAX
+#define TIMER_TAG  (UINT64_MAX - 1)
+#define LANES_TAG  (UINT64_MAX - 2)
+
+#define EVENTS_AT_ONCE 64
+
+/* Signals to stop that come so soon after the first are part of the same request: timeout(1) and
+ * service managers signal the process and its group, people type kill twice. */
+#define SAME_REQUEST_NS (1000u * 1000 * 1000)
+
+struct control {
+    int epoll;
+    int signals;
+};
+
+static void handled_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+}
+
+enum kv_status control_create(struct control **result, struct kv_error *error)
+{
+    struct control *control = calloc(1, sizeof *control);
+    if (!control)
+        return kv_error_set(error, KV_NO_MEMORY,
+                            "no memory to start with (is it limited: ulimit -v?)");
+    sigset_t set;
+    handled_signals(&set);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    control->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    control->epoll = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = SIGNAL_TAG}};
+    if (control->signals < 0 || control->epoll < 0 ||
+        epoll_ctl(control->epoll, EPOLL_CTL_ADD, control->signals, &event) != 0) {
+        enum kv_status status = kv_error_set_errno(error, "cannot wait for signals");
+        control_free(control);
+        return status;
+    }
+    *result = control;
+    return KV_OK;
+}
+
+int control_signals(const struct control *control)
+{
+    return control->signals;
+}
+
+/* A terminal that hangs up is not the daemon's concern. */
+int control_take_signal(const struct control *control)
+{
+    struct signalfd_siginfo info;
+    while (read(control->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo != SIGHUP)
+            return (int)info.ssi_signo;
+        log_info("SIGHUP ignored: there is nothing to reload");
+    }
+    return 0;
+}
+
+void control_free(struct control *control)
+{
+    if (!control)
+        return;
+    if (control->signals >= 0)
+        close(control->signals);
+    if (control->epoll >= 0)
+        close(control->epoll);
+    free(control);
+}
+
+void control_end_process(int signal_number)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, signal_number);
+    signal(signal_number, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    raise(signal_number); /* also from its own handler: it is not blocked */
+    _exit(128 + signal_number);
+}
+
+static uint64_t stopping_since_ns; /* written before the handler is set */
+
+static void end_if_impatient(int signal_number)
+{
+    if (clock_monotonic_ns() - stopping_since_ns >= SAME_REQUEST_NS)
+        control_end_process(signal_number);
+}
+
+void control_expect_impatience(const struct control *control)
+{
+    struct sigaction action = {.sa_handler = end_if_impatient, .sa_flags = SA_RESTART};
+    sigset_t set;
+    stopping_since_ns = clock_monotonic_ns();
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    control_take_signal(control); /* says of a SIGHUP that it is ignored */
+    handled_signals(&set);
+    sigdelset(&set, SIGHUP);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+int control_epoll(const struct control *control)
+{
+    return control->epoll;
+}
+
+int control_run(struct control *control, const struct service *service)
+{
+    struct epoll_event timer = {.events = EPOLLIN, .data = {.u64 = TIMER_TAG}};
+    epoll_ctl(control->epoll, EPOLL_CTL_ADD, farewells_timer(service->farewells), &timer);
+    struct epoll_event lanes = {.events = EPOLLIN, .data = {.u64 = LANES_TAG}};
+    if (lanes_timer(service->lanes) >= 0)
+        epoll_ctl(control->epoll, EPOLL_CTL_ADD, lanes_timer(service->lanes), &lanes);
+    for (;;) {
+        struct epoll_event events[EVENTS_AT_ONCE];
+        int count = epoll_wait(control->epoll, events, EVENTS_AT_ONCE, -1);
+        for (int i = 0; i < count; i++) {
+            if (events[i].data.u64 == SIGNAL_TAG) {
+                int signal_number = control_take_signal(control);
+                if (signal_number != 0)
+                    return signal_number;
+            } else if (events[i].data.u64 == TIMER_TAG) {
+                farewells_tick(service->farewells, service->options->queue);
+            } else if (events[i].data.u64 == LANES_TAG) {
+                lanes_tick(service->lanes);
+            } else {
+                session_client_died(service->sessions, (uint32_t)events[i].data.u64);
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+/*
+ * control: what the main thread does while the workers serve: it sleeps until a signal asks the
+ * daemon to stop, or a client's process ends, whose sessions it then ends, or a farewell (farewell.h) waits.
+ */
+#ifndef MQKV_SERVERK_DAEMON_CONTROL_H
+#define MQKV_SERVERK_DAEMON_CONTROL_H
+
+#include "mqkv/error.h"
+#include "serverk/dispatch/service.h"
+
+struct control;
+
+/* Blocks SIGTERM, SIGINT and SIGHUP in this thread, and so in all that it starts, and takes them by
+ * signalfd. */
+enum kv_status control_create(struct control **control, struct kv_error *error);
+
+/* The daemon is stopping: a SIGTERM or SIGINT that comes more than a second from now ends the process
+ * at once. Call it once. */
+void control_expect_impatience(const struct control *control);
+
+/* NULL is harmless. */
+void control_free(struct control *control);
+
+/* The epoll set for the pidfds of sessions (session_table_create). */
+int control_epoll(const struct control *control);
+
+/* Readable when a signal may be waiting. */
+int control_signals(const struct control *control);
+
+/* The signal to stop that has come, 0: none. */
+int control_take_signal(const struct control *control);
+
+/* Ends the process as the signal does by itself. The first process of a container, which the kernel spares
+ * that, exits with 128 and the signal's number. Only calls what signal-safety(7) allows. */
+_Noreturn void control_end_process(int signal_number);
+
+/* Serves until a signal to stop comes, whose number it returns. */
+int control_run(struct control *control, const struct service *service);
+
+#endif

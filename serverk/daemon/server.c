@@ -1,0 +1,390 @@
+#include "serverk/daemon/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "common/parse.h"
+#include "common/random.h"
+#include "serverk/lanes/claim.h"
+#include "serverk/daemon/control.h"
+#include "serverk/dispatch/dispatch.h"
+#include "serverk/lanes/lane_names.h"
+#include "serverk/session/orphans.h"
+#include "serverk/dispatch/nice.h"
+#include "serverk/daemon/pidfile.h"
+#include "serverk/daemon/start_guard.h"
+#include "serverk/daemon/start_limits.h"
+#include "wire/queue.h"
+
+/* Descriptors of a session: reply queue, pidfd, and two segments that are not mapped. */
+#define SESSION_DESCRIPTORS 4u
+
+/* Descriptors of the daemon itself: files, queues, epolls. */
+#define OWN_DESCRIPTORS 64u
+
+/* All sessions' large messages together: room for so many of the largest size, and at least so many
+ * bytes. */
+#define LARGE_MESSAGES      8u
+#define LARGE_MESSAGE_BYTES (256ull << 20)
+
+struct server {
+    struct service service;
+    struct transfer_budget budget;
+    struct control *control;
+    struct pool *pool;
+    struct pidfile *pidfile; /* NULL: none */
+};
+
+/* Start -------------------------------------------------------------------------------------------- */
+
+static struct kvstore_options store_options(const struct server_options *options)
+{
+    return (struct kvstore_options){.datafiles = options->datafiles,
+                                    .create = true,
+                                    .locking = options->locking,
+                                    .io = options->io,
+                                    .cache_bytes = options->cache_bytes,
+                                    .allocator = options->allocator,
+                                    .rwlock = options->rwlock,
+                                    .durability = options->durability,
+                                    .sync_interval_ms = options->sync_interval_ms,
+                                    .max_value_bytes = options->max_value_bytes,
+                                    .verify_every_read = options->verify_every_read};
+}
+
+static struct lanes_options lanes_options(const struct server_options *options)
+{
+    return (struct lanes_options){.name = options->queue,
+                                  .mode = options->lanes,
+                                  .workers =
+                                      dispatch_model_receivers(options->dispatch, options->workers),
+                                  .queue_mode = options->mode,
+                                  .group = options->group};
+}
+
+/* How many sessions fit. */
+static unsigned session_capacity(uint32_t datafiles)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 64;
+    uint64_t own = OWN_DESCRIPTORS + 2ull * datafiles;
+    uint64_t sessions = limit.rlim_cur > own ? (limit.rlim_cur - own) / SESSION_DESCRIPTORS : 1;
+    return sessions < 1                      ? 1
+           : sessions > SESSION_MAX_SESSIONS ? SESSION_MAX_SESSIONS
+                                             : (unsigned)sessions;
+}
+
+static void set_budget(struct transfer_budget *budget, uint32_t max_value_bytes)
+{
+    budget->message_max_bytes = (size_t)max_value_bytes + SERVICE_MESSAGE_EXTRA_BYTES;
+    budget->max_bytes = LARGE_MESSAGES * (uint64_t)budget->message_max_bytes;
+    if (budget->max_bytes < LARGE_MESSAGE_BYTES)
+        budget->max_bytes = LARGE_MESSAGE_BYTES;
+    budget->user_max_bytes = budget->max_bytes / 4 * 3;
+    budget->owner = geteuid();
+    pthread_mutex_init(&budget->lock, NULL);
+}
+
+static unsigned statistics_blocks(const struct server_options *options)
+{
+    return dispatch_model_writers(options->dispatch, options->workers);
+}
+
+/* Only a pool has a crew: elsewhere one thread receives. */
+static bool wants_crew(const struct server_options *options)
+{
+    return options->dispatch == DISPATCH_POOL && options->lanes == LANES_AUTO;
+}
+
+/* A thread for each message never lowers its nice value: it begins with that of the daemon. */
+static enum kv_status check_nice(const struct server_options *options, struct kv_error *error)
+{
+    return options->nice && options->dispatch != DISPATCH_THREAD ? nice_permitted(error) : KV_OK;
+}
+
+/* A lanes_payer_watcher. */
+static void forget_payer(void *shares, unsigned payer)
+{
+    shares_forget(shares, payer);
+}
+
+/* The parts that need nothing but memory. */
+static enum kv_status create_parts(struct server *server, struct kv_error *error)
+{
+    struct service *service = &server->service;
+    const struct server_options *options = service->options;
+    set_budget(&server->budget, kvstore_max_value_bytes(service->store));
+    service->budget = &server->budget;
+    service->instance = random_secret();
+    service->started_ns = clock_monotonic_ns();
+    service->statistics = statistics_create_shared(statistics_blocks(options));
+    service->sessions =
+        session_table_create(session_capacity(kvstore_datafiles(service->store)), service->lanes,
+                             control_epoll(server->control), service->budget);
+    if (service->sessions)
+        service->commit = commit_create(service->store, service->sessions, service->budget);
+    if (service->sessions)
+        service->farewells = farewells_create(
+            dispatch_model_receivers(options->dispatch, options->workers), service->sessions);
+    if (service->farewells)
+        session_set_mourner(service->sessions, farewells_mourn, service->farewells);
+    if (dispatch_model_counts(options->dispatch))
+        service->vacancies = vacancies_create(options->workers);
+    if (lanes_have_door(service->lanes)) {
+        service->shares = aligned_alloc(_Alignof(struct shares), sizeof(struct shares));
+        if (service->shares)
+            memset(service->shares, 0, sizeof *service->shares);
+        lanes_set_payer_watcher(service->lanes, forget_payer, service->shares);
+    }
+    if (wants_crew(options)) {
+        long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+        service->crew = crew_create(options->workers, cpus < 1 ? 1 : (unsigned)cpus);
+    }
+    if (options->sched == ORDER_COST)
+        service->schedule = schedule_create(options->sched_queue,
+                                            lanes_message_bytes(service->lanes), options->workers);
+    if (!service->statistics || !service->sessions || !service->commit || !service->farewells ||
+        (dispatch_model_counts(options->dispatch) && !service->vacancies) ||
+        (options->sched == ORDER_COST && !service->schedule) ||
+        (lanes_have_door(service->lanes) && !service->shares) ||
+        (wants_crew(options) && !service->crew))
+        return kv_error_set(error, KV_NO_MEMORY,
+                            "no memory to start with (is it limited: ulimit -v?)");
+    return KV_OK;
+}
+
+/* Who executes requests. */
+static const char *describe_workers(const struct server_options *options, char text[64])
+{
+    char count[32];
+    if (options->dispatch == DISPATCH_EVENT)
+        return "one thread (event)";
+    if (options->dispatch == DISPATCH_POOL)
+        return format_count(options->workers, "worker", text);
+    snprintf(text, 64, "up to %s at once (a %s each)",
+             format_count(options->workers, "request", count),
+             dispatch_model_name(options->dispatch));
+    return text;
+}
+
+static void log_start(const struct service *service)
+{
+    const struct server_options *options = service->options;
+    char datafiles[32], workers[64], lanes[LANE_PLAN_TEXT_BYTES], interval[16] = "";
+    char sandbox[SANDBOX_TEXT_BYTES];
+    if (lanes_shortfall(service->lanes))
+        log_warn("%s", lanes_shortfall(service->lanes));
+    if (options->allocator != KVSTORE_ALLOCATOR_SYSTEM && options->cache_bytes == 0)
+        log_warn("--allocator %s is without effect: there is no cache (--cache SIZE)",
+                 kvstore_allocator_name(options->allocator));
+    if (options->sched != ORDER_COST && options->sched_queue != OPTIONS_DEFAULT_SCHED_QUEUE)
+        log_warn("--sched-queue %u is without effect: requests wait in the daemon with --sched "
+                 "cost only",
+                 options->sched_queue);
+    if (options->durability == KVSTORE_SYNC_INTERVAL)
+        snprintf(interval, sizeof interval, ":%u", options->sync_interval_ms);
+    log_info(
+        "serverk " MQKV_VERSION " ready: pid %ld, queue %s, dir %s, %s, %s, %s (%s), sync %s%s",
+        (long)getpid(), options->queue, options->dir,
+        format_count(kvstore_datafiles(service->store), "data file", datafiles),
+        describe_workers(options, workers), lane_plan_describe(lanes_plan(service->lanes), lanes),
+        lanes_mode_name(options->lanes), durability_name(options->durability), interval);
+    log_debug("sandbox: %s", sandbox_describe(&service->sandbox, sandbox));
+}
+
+static enum kv_status open_store(struct server *server, struct kv_error *error)
+{
+    struct service *service = &server->service;
+    struct kvstore_options options = store_options(service->options);
+    struct start_guard *guard;
+    enum kv_status status =
+        start_guard_create(server->control, service->lanes, server->pidfile, &guard, error);
+    if (status != KV_OK)
+        return status;
+    status = kvstore_open(service->options->dir, &options, &service->store, error);
+    start_guard_free(guard);
+    return status;
+}
+
+static enum kv_status release(struct server *server, struct kv_error *error);
+
+/* The queues come before the store: without them no new store is made in vain, and clients that come
+ * during a long recovery wait for their WELCOME instead of finding no server. Before the store is read, which
+ * may be hostile, the daemon gives up what it does not need any more: the pid file is open by then. */
+enum kv_status server_start(const struct server_options *options, struct server **result,
+                            struct kv_error *error)
+{
+    struct server *server = calloc(1, sizeof *server);
+    if (!server)
+        return kv_error_set(error, KV_NO_MEMORY,
+                            "no memory to start with (is it limited: ulimit -v?)");
+    struct service *service = &server->service;
+    service->options = options;
+    struct lanes_options lanes = lanes_options(options);
+
+    enum kv_status status = check_nice(options, error);
+    if (status == KV_OK)
+        status = control_create(&server->control, error);
+    if (status == KV_OK)
+        status = lanes_open(&lanes, &service->lanes, error);
+    if (status == KV_OK && options->pidfile)
+        status = pidfile_create(options->pidfile, &server->pidfile, error);
+    if (status == KV_OK)
+        status =
+            sandbox_enter(options, (int)lanes_queue(service->lanes, 0), &service->sandbox, error);
+    if (status == KV_OK)
+        status = open_store(server, error);
+    if (status == KV_OK)
+        status = create_parts(server, error);
+    if (status == KV_OK)
+        status = start_limits_check_descriptors(
+            kvstore_datafiles(service->store),
+            dispatch_model_receivers(options->dispatch, options->workers), error);
+    if (status == KV_OK) {
+        leftovers_remove(options->queue);
+        status = dispatch_start(service, &server->pool, error);
+    }
+    if (status != KV_OK) {
+        release(server, NULL);
+        return status;
+    }
+    log_start(service);
+    *result = server;
+    return KV_OK;
+}
+
+/* Stop --------------------------------------------------------------------------------------------- */
+
+/* Undoes server_start as far as it came. The names go before the store is closed, which takes time:
+ * clients then know that they must wait for another daemon. What they sent until they could know is
+ * still answered. Replies may wait for a sync even where the pool was not started: its first workers can
+ * have served before another could not be started. */
+static enum kv_status release(struct server *server, struct kv_error *error)
+{
+    struct service *service = &server->service;
+    if (server->pool) {
+        pool_stop(server->pool);
+        pool_drain(server->pool);
+        commit_drain(service->commit);
+        lanes_unlink(service->lanes);
+        pool_drain(server->pool);
+        pool_free(server->pool);
+    }
+    if (service->commit)
+        commit_drain(service->commit);
+    if (service->sessions)
+        session_set_mourner(service->sessions, NULL, NULL);
+    farewells_free(service->farewells);
+    session_table_free(service->sessions);
+    enum kv_status status = kvstore_close(service->store, error);
+    commit_free(service->commit);
+    crew_free(service->crew);
+    schedule_free(service->schedule);
+    free(service->shares);
+    vacancies_free(service->vacancies);
+    statistics_free_shared(service->statistics, statistics_blocks(service->options));
+    pidfile_remove(server->pidfile);
+    lanes_close(service->lanes);
+    control_free(server->control);
+    free(server);
+    return status;
+}
+
+enum kv_status server_run(struct server *server, struct kv_error *error)
+{
+    const struct server_options *options = server->service.options;
+    int signal_number = control_run(server->control, &server->service);
+    log_info("signal %d (%s): stopping", signal_number, strsignal(signal_number));
+    control_expect_impatience(server->control);
+    bool failed = pool_failed(server->pool);
+    enum kv_status status = release(server, error);
+    if (status == KV_OK && failed)
+        status = kv_error_set(error, KV_IO, "a request queue failed");
+    if (status == KV_OK)
+        log_info("serverk stopped: queue %s, dir %s", options->queue, options->dir);
+    return status;
+}
+
+/* Check -------------------------------------------------------------------------------------------- */
+
+/* What a start needs of the directory beyond what opening its store read-only needs. */
+static enum kv_status check_directory(const char *dir, struct kv_error *error)
+{
+    if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) == 0)
+        return KV_OK;
+    return kv_error_set_errno(error, "%s: uid %u can not make files in the directory", dir,
+                              (unsigned)geteuid());
+}
+
+static enum kv_status check_store(const struct server_options *options, struct kv_error *error)
+{
+    struct kvstore_options store_opening = store_options(options);
+    store_opening.create = false;
+    store_opening.read_only = true;
+    struct kvstore *store;
+    char count[32];
+    enum kv_status status = kvstore_open(options->dir, &store_opening, &store, error);
+    if (status == KV_NOT_FOUND) {
+        uint32_t datafiles =
+            options->datafiles ? options->datafiles : (uint32_t)KVSTORE_DEFAULT_DATAFILES;
+        status = check_directory(options->dir, error);
+        if (status == KV_OK)
+            printf("store %s: none yet; %s would be created\n", options->dir,
+                   format_count(datafiles, "data file", count));
+        return status;
+    }
+    if (status != KV_OK)
+        return status;
+    format_count(kvstore_datafiles(store), "data file", count);
+    status = check_directory(options->dir, error);
+    if (status == KV_OK)
+        status = kvstore_check_writable(store, error);
+    enum kv_status closed = kvstore_close(store, status == KV_OK ? error : NULL);
+    if (status == KV_OK)
+        status = closed;
+    if (status == KV_OK)
+        printf("store %s: %s\n", options->dir, count);
+    return status;
+}
+
+static enum kv_status check_queues(const struct server_options *options, struct kv_error *error)
+{
+    struct wire_limits limits;
+    enum kv_status status = claim_check(options->queue, error);
+    if (status == KV_OK)
+        status = lane_names_check(options->queue, error);
+    if (status != KV_OK)
+        return status;
+    wire_limits_read(&limits);
+    unsigned receivers = dispatch_model_receivers(options->dispatch, options->workers);
+    struct lane_plan plan = lane_plan_first(options->lanes, receivers, &limits);
+    if (lanes_admit_others(options->lanes, options->mode))
+        lane_plan_leave_room(&plan);
+    if (lane_plan_charge(&plan) > limits.msgqueue_bytes)
+        return wire_limits_explain(options->queue, plan.bulk_lanes ? plan.bulk : plan.lane, EMFILE,
+                                   error);
+    char lanes[LANE_PLAN_TEXT_BYTES], need[32], have[32];
+    printf("queue %s: %s: %s of the %s that ulimit -q allows this user\n", options->queue,
+           lane_plan_describe(&plan, lanes), format_size(lane_plan_charge(&plan), need),
+           format_size(limits.msgqueue_bytes, have));
+    return KV_OK;
+}
+
+enum kv_status server_check(const struct server_options *options, struct kv_error *error)
+{
+    enum kv_status status = check_nice(options, error);
+    if (status == KV_OK)
+        status = check_store(options, error);
+    return status == KV_OK ? check_queues(options, error) : status;
+}

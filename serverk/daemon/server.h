@@ -1,0 +1,25 @@
+/*
+ * server: the daemon's life: acquires its parts in order, serves until it is told to stop, and
+ * releases them in reverse.
+ */
+#ifndef MQKV_SERVERK_DAEMON_SERVER_H
+#define MQKV_SERVERK_DAEMON_SERVER_H
+
+#include "mqkv/error.h"
+#include "serverk/config/options.h"
+
+struct server;
+
+/* Everything up to the first worker: then clients can connect. Errors as from kvstore_open and
+ * lanes_open, with a sentence; nothing is left behind then. options must outlive the server. */
+enum kv_status server_start(const struct server_options *options, struct server **server,
+                            struct kv_error *error);
+
+/* Serves until SIGTERM or SIGINT. Then: finishes what was received, lets waiting replies become
+ * durable, unlinks the queues, closes the store (with the checkpoint), frees. The first failure. */
+enum kv_status server_run(struct server *server, struct kv_error *error);
+
+/* --check: says on stdout what would be opened, and changes nothing. */
+enum kv_status server_check(const struct server_options *options, struct kv_error *error);
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * serverk: the daemon of mqkv. See docs/serverk.1.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "common/mapguard.h"
+#include "serverk/daemon/daemonize.h"
+#include "serverk/config/options.h"
+#include "serverk/daemon/server.h"
+#include "serverk/daemon/start_limits.h"
+
+enum exit_code { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_FAILED = 4 };
+
+static int fail(const struct kv_error *error, enum exit_code exit_code)
+{
+    fprintf(stderr, "serverk: %s\n", error->text);
+    return exit_code;
+}
+
+/* Serves until told to stop. `daemonize` (NULL: in the foreground) hears whether the start worked. */
+static int serve(const struct server_options *options, struct daemonize *daemonize)
+{
+    struct kv_error error = {0};
+    struct server *server;
+    enum kv_status status = server_start(options, &server, &error);
+    if (status != KV_OK) {
+        int exit_code = fail(&error, EXIT_FAILED);
+        if (daemonize)
+            daemonize_failed(daemonize, exit_code);
+        return exit_code;
+    }
+    if (daemonize)
+        daemonize_ready(daemonize);
+    status = server_run(server, &error);
+    if (status == KV_OK)
+        return EXIT_DONE;
+    log_error("stopped with a failure: %s", error.text);
+    return EXIT_FAILED;
+}
+
+/* A file that would grow beyond ulimit -f is an error of that write, as on a full disk; a log whose
+ * reader has gone is no reason to end. What whoever starts the daemon ignores is ignored by it too, but
+ * for these: --dispatch process waits for its processes, which the kernel would take away otherwise,
+ * and bounds their lives with an alarm. */
+static void set_signals(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGALRM, SIG_DFL);
+    mapguard_install("serverk");
+}
+
+int main(int argc, char **argv)
+{
+    struct server_options options;
+    struct kv_error error = {0};
+    if (start_limits_raise(&error) != KV_OK)
+        return fail(&error, EXIT_FAILED);
+    enum options_outcome outcome = options_parse(argc, argv, &options, &error);
+    if (outcome == OPTIONS_DONE)
+        return EXIT_DONE;
+    if (outcome == OPTIONS_BAD)
+        return fail(&error, EXIT_USAGE);
+    if (options.verbose)
+        log_set_level(LOG_LEVEL_DEBUG);
+    if (options.check)
+        return server_check(&options, &error) == KV_OK ? EXIT_DONE : fail(&error, EXIT_FAILED);
+    set_signals();
+    struct daemonize *daemonize = NULL;
+    if (options.daemon && daemonize_start(&daemonize, &error) != KV_OK)
+        return fail(&error, EXIT_FAILED);
+    return serve(&options, daemonize);
+}

@@ -1,0 +1,26 @@
+/*
+ * start_guard: lets a signal to stop end a daemon that is still opening its store, which takes long
+ * where an index has to be rebuilt or the disk is slow. Nobody is served yet, and the store is left as by
+ * kill -9, so there is nothing to finish: the queues and the pid file are removed, and the signal ends the process
+ * (control_end_process).
+ */
+#ifndef MQKV_SERVERK_DAEMON_START_GUARD_H
+#define MQKV_SERVERK_DAEMON_START_GUARD_H
+
+#include "mqkv/error.h"
+#include "serverk/daemon/control.h"
+#include "serverk/lanes/lanes.h"
+#include "serverk/daemon/pidfile.h"
+
+struct start_guard;
+
+/* Starts a thread that takes the signals of `control`; the caller leaves all three alone until
+ * start_guard_free. pidfile: NULL if there is none. KV_NO_MEMORY, KV_LIMIT, KV_IO. */
+enum kv_status start_guard_create(const struct control *control, struct lanes *lanes,
+                                  struct pidfile *pidfile, struct start_guard **guard,
+                                  struct kv_error *error);
+
+/* Signals wait for control_run from here on. */
+void start_guard_free(struct start_guard *guard);
+
+#endif

@@ -1,0 +1,472 @@
+#include "serverk/daemon/stats_json.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/escape.h"
+#include "wire/operation.h"
+
+/* Files that are listed one by one; above, the sums must do. */
+#define MAX_FILES_LISTED 256u
+
+static const char *const opcode_names[STATISTICS_OPCODES] = {
+    [WIRE_OP_GET] = "get",           [WIRE_OP_EXISTS] = "exists", [WIRE_OP_PUT] = "put",
+    [WIRE_OP_DELETE] = "delete",     [WIRE_OP_ADD] = "add",       [WIRE_OP_APPEND] = "append",
+    [WIRE_OP_EXCHANGE] = "exchange", [WIRE_OP_TOUCH] = "touch",   [WIRE_OP_SCAN] = "scan",
+    [WIRE_OP_STATS] = "stats",       [WIRE_OP_PING] = "ping",     [WIRE_OP_SYNC] = "sync",
+};
+
+/* JSON --------------------------------------------------------------------------------------------- */
+
+/* A stream with the commas set right: each member or element is begun by one of the calls below. */
+struct json {
+    FILE *stream;
+    bool first; /* in the innermost object or array */
+};
+
+static void begin_element(struct json *json)
+{
+    if (!json->first)
+        fputc(',', json->stream);
+    json->first = false;
+}
+
+static void begin_member(struct json *json, const char *name)
+{
+    begin_element(json);
+    fprintf(json->stream, "\"%s\":", name);
+}
+
+static void open_object(struct json *json)
+{
+    fputc('{', json->stream);
+    json->first = true;
+}
+
+static void close_object(struct json *json)
+{
+    fputc('}', json->stream);
+    json->first = false;
+}
+
+static void put_number(struct json *json, const char *name, uint64_t number)
+{
+    begin_member(json, name);
+    fprintf(json->stream, "%" PRIu64, number);
+}
+
+static void put_us(struct json *json, const char *name, double ns)
+{
+    begin_member(json, name);
+    fprintf(json->stream, "%.3f", ns / 1000);
+}
+
+static void put_text(struct json *json, const char *name, const char *text)
+{
+    begin_member(json, name);
+    escape_print_json(json->stream, kv_slice_from_string(text));
+}
+
+static void put_flag(struct json *json, const char *name, bool flag)
+{
+    begin_member(json, name);
+    fputs(flag ? "true" : "false", json->stream);
+}
+
+/* Sections ----------------------------------------------------------------------------------------- */
+
+static void sum_statistics(const struct service *service, struct worker_statistics *sum)
+{
+    const struct server_options *options = service->options;
+    unsigned blocks = dispatch_model_writers(options->dispatch, options->workers);
+    statistics_sum(sum, service->statistics, blocks);
+    commit_statistics(service->commit, sum);
+}
+
+/* What the payer has used while several shared the workers' time. */
+static void put_used(const struct service *service, struct json *json, const char *name,
+                     unsigned payer)
+{
+    put_us(json, name, (double)atomic_load(&service->shares->payers[payer].used_ns));
+}
+
+/* Users other than the daemon's own, where they may come. */
+static void put_guests(const struct service *service, struct json *json)
+{
+    struct guest_facts facts;
+    if (!service->shares)
+        return;
+    put_used(service, json, "own_shared_us", PAYER_OWN);
+    put_used(service, json, "door_shared_us", PAYER_DOOR);
+    begin_member(json, "guests");
+    open_object(json);
+    for (unsigned guest = 0; guest < LANE_PLAN_MAX_GUESTS; guest++) {
+        char number[16];
+        if (!lanes_guest_facts(service->lanes, guest, &facts))
+            continue;
+        snprintf(number, sizeof number, "%u", guest);
+        begin_member(json, number);
+        open_object(json);
+        put_number(json, "uid", facts.uid);
+        put_number(json, "sessions", facts.sessions);
+        put_flag(json, "given", facts.given);
+        put_number(json, "depth", facts.geometry.depth);
+        put_number(json, "message_bytes", facts.geometry.message_bytes);
+        put_number(json, "messages", facts.messages);
+        put_number(json, "garbage", facts.garbage);
+        put_used(service, json, "shared_us", PAYER_GUESTS + guest);
+        close_object(json);
+    }
+    close_object(json);
+}
+
+static void put_queues(const struct service *service, struct json *json)
+{
+    const struct lane_plan *plan = lanes_plan(service->lanes);
+    begin_member(json, "lanes");
+    open_object(json);
+    put_text(json, "mode", lanes_mode_name(service->options->lanes));
+    put_number(json, "lanes", plan->lanes);
+    put_number(json, "lanes_in_use", lanes_in_use(service->lanes));
+    put_number(json, "lane_depth", plan->lane.depth);
+    put_number(json, "lane_message_bytes", plan->lane.message_bytes);
+    put_number(json, "bulk_lanes", plan->bulk_lanes);
+    put_number(json, "bulk_depth", plan->bulk.depth);
+    put_number(json, "bulk_message_bytes", plan->bulk.message_bytes);
+    put_guests(service, json);
+    close_object(json);
+}
+
+static void put_workers(const struct service *service, struct json *json)
+{
+    put_number(json, "workers", service->options->workers);
+    if (!service->crew)
+        return;
+    struct crew_counts counts = crew_counts(service->crew);
+    put_number(json, "workers_awake", counts.on_duty + counts.away);
+}
+
+/* Of the models in which each request has a thread or process of its own. */
+static void put_requests_alive(const struct service *service, struct json *json)
+{
+    if (!service->vacancies)
+        return;
+    struct vacancy_counts counts = vacancies_counts(service->vacancies);
+    begin_member(json, "alive");
+    open_object(json);
+    put_number(json, "now", counts.live);
+    put_number(json, "most", counts.live_max);
+    put_number(json, "limit", counts.places);
+    put_number(json, "started", counts.started);
+    put_number(json, "limit_waits", counts.waits);
+    put_number(json, "died", counts.died);
+    put_number(json, "taken_back", counts.taken_back);
+    close_object(json);
+}
+
+static void put_sandbox(const struct sandbox *sandbox, struct json *json)
+{
+    begin_member(json, "sandbox");
+    open_object(json);
+    put_text(json, "wanted", sandbox->wanted ? "on" : "off");
+    put_flag(json, "no_new_privileges", sandbox->no_new_privileges);
+    put_flag(json, "syscall_filter", sandbox->syscall_filter);
+    put_number(json, "landlock_abi", (uint64_t)sandbox->landlock_abi);
+    put_flag(json, "files_confined", sandbox->files_confined);
+    put_flag(json, "core_files", sandbox->core_files);
+    close_object(json);
+}
+
+static void put_server(const struct service *service, struct json *json)
+{
+    const struct server_options *options = service->options;
+    char instance[17];
+    snprintf(instance, sizeof instance, "%016" PRIx64, service->instance);
+    put_text(json, "version", MQKV_VERSION);
+    put_number(json, "pid", (uint64_t)getpid());
+    put_text(json, "instance", instance);
+    put_number(json, "uptime_ms", (clock_monotonic_ns() - service->started_ns) / 1000000);
+    put_text(json, "queue", options->queue);
+    put_text(json, "dir", options->dir);
+    put_number(json, "datafiles", kvstore_datafiles(service->store));
+    put_workers(service, json);
+    put_text(json, "dispatch", dispatch_model_name(options->dispatch));
+    put_requests_alive(service, json);
+    put_queues(service, json);
+    put_text(json, "locking", kvstore_locking_name(options->locking));
+    if (kvstore_locking_has_rwlocks(options->locking))
+        put_text(json, "rwlock", kvstore_rwlock_name(options->rwlock));
+    put_number(json, "lock_memory_bytes", kvstore_lock_memory_bytes(service->store));
+    put_text(json, "io", kvstore_io_name(options->io));
+    put_text(json, "verify", options->verify_every_read ? "every" : "first");
+    put_text(json, "sync", durability_name(options->durability));
+    if (options->durability == KVSTORE_SYNC_INTERVAL)
+        put_number(json, "sync_interval_ms", options->sync_interval_ms);
+    put_number(json, "max_value_bytes", kvstore_max_value_bytes(service->store));
+    put_number(json, "replies_waiting_for_sync", commit_waiting(service->commit));
+    put_number(json, "large_message_bytes", atomic_load(&service->budget->used_bytes));
+    put_sandbox(&service->sandbox, json);
+}
+
+static void put_operations(const struct service *service, struct json *json)
+{
+    struct worker_statistics *sum = statistics_create(1);
+    if (!sum)
+        return;
+    sum_statistics(service, sum);
+    uint64_t total = 0;
+    for (unsigned opcode = 1; opcode < STATISTICS_OPCODES; opcode++)
+        total += sum->operations[opcode];
+    put_number(json, "messages", sum->messages);
+    put_number(json, "total", total);
+    for (unsigned opcode = 1; opcode < STATISTICS_OPCODES; opcode++)
+        put_number(json, opcode_names[opcode], sum->operations[opcode]);
+    put_number(json, "hits", sum->hits);
+    put_number(json, "misses", sum->misses);
+    put_number(json, "bytes_in", sum->bytes_in);
+    put_number(json, "bytes_out", sum->bytes_out);
+    put_number(json, "sleeps", sum->sleeps);
+    begin_member(json, "errors");
+    open_object(json);
+    for (unsigned status = KV_OK + 1; status < KV_STATUS_COUNT; status++)
+        if (sum->statuses[status] > 0)
+            put_number(json, kv_status_name((enum kv_status)status), sum->statuses[status]);
+    close_object(json);
+    begin_member(json, "dropped");
+    open_object(json);
+    for (unsigned reason = 0; reason < DROPPED_REASONS; reason++)
+        put_number(json, dropped_reason_name((enum dropped_reason)reason), sum->dropped[reason]);
+    close_object(json);
+    free(sum);
+}
+
+static void put_histogram(struct json *json, const char *name, const struct histogram *histogram)
+{
+    begin_member(json, name);
+    open_object(json);
+    put_number(json, "count", histogram->total_count);
+    put_us(json, "mean_us", histogram_mean_ns(histogram));
+    put_us(json, "p50_us", (double)histogram_quantile_ns(histogram, 0.5));
+    put_us(json, "p90_us", (double)histogram_quantile_ns(histogram, 0.9));
+    put_us(json, "p99_us", (double)histogram_quantile_ns(histogram, 0.99));
+    put_us(json, "p999_us", (double)histogram_quantile_ns(histogram, 0.999));
+    put_us(json, "max_us", (double)histogram->max_ns);
+    close_object(json);
+}
+
+static void put_latency(const struct service *service, struct json *json)
+{
+    struct worker_statistics *sum = statistics_create(1);
+    if (!sum)
+        return;
+    sum_statistics(service, sum);
+    for (unsigned stage = 0; stage < STAGES; stage++)
+        put_histogram(json, latency_stage_name((enum latency_stage)stage), &sum->stages[stage]);
+    free(sum);
+}
+
+static void put_waits(struct json *json, const struct schedule_statistics *statistics)
+{
+    static const char *const names[SCHEDULE_CLASSES] = {"0-7", "8-15", "16-23", "24-31"};
+    begin_member(json, "waits_by_priority");
+    open_object(json);
+    for (unsigned i = 0; i < SCHEDULE_CLASSES; i++)
+        put_histogram(json, names[i], &statistics->waits[i]);
+    close_object(json);
+}
+
+static void put_schedule(const struct service *service, struct json *json)
+{
+    put_text(json, "sched", sched_name(service->options->sched));
+    put_flag(json, "nice", service->options->nice);
+    if (!service->schedule)
+        return;
+    struct schedule_statistics *statistics = malloc(sizeof *statistics);
+    if (!statistics)
+        return;
+    schedule_statistics(service->schedule, statistics);
+    put_number(json, "capacity", statistics->capacity);
+    put_number(json, "received", statistics->received);
+    put_number(json, "waiting", statistics->waiting);
+    put_number(json, "waiting_max", statistics->waiting_max);
+    begin_member(json, "waiting_mean");
+    fprintf(json->stream, "%.3f", statistics->waiting_mean);
+    put_number(json, "full", statistics->full);
+    put_waits(json, statistics);
+    free(statistics);
+}
+
+/* The numbers of a data file, which add up over files. */
+#define FILE_FIELD(name)                                      \
+    {                                                         \
+#name, offsetof(struct kvstore_file_statistics, name) \
+    }
+static const struct {
+    const char *name;
+    size_t offset;
+} file_fields[] = {
+    FILE_FIELD(keys),           FILE_FIELD(expiring_keys),
+    FILE_FIELD(live_bytes),     FILE_FIELD(dead_bytes),
+    FILE_FIELD(file_bytes),     FILE_FIELD(index_bytes),
+    FILE_FIELD(appended_bytes), FILE_FIELD(synced_bytes),
+    FILE_FIELD(syncs),          FILE_FIELD(sync_failures),
+    FILE_FIELD(compactions),    FILE_FIELD(compaction_failures),
+    FILE_FIELD(expired),        FILE_FIELD(read_retries),
+    FILE_FIELD(read_fallbacks), FILE_FIELD(recovered_bytes_cut),
+};
+#define FILE_FIELD_COUNT (sizeof file_fields / sizeof file_fields[0])
+
+static void put_file(struct json *json, const uint64_t numbers[FILE_FIELD_COUNT])
+{
+    for (size_t i = 0; i < FILE_FIELD_COUNT; i++)
+        put_number(json, file_fields[i].name, numbers[i]);
+}
+
+/* The file's numbers, and added to the sums. */
+static void read_file_numbers(const struct kvstore_file_statistics *file,
+                              uint64_t numbers[FILE_FIELD_COUNT], uint64_t sums[FILE_FIELD_COUNT])
+{
+    for (size_t i = 0; i < FILE_FIELD_COUNT; i++) {
+        memcpy(&numbers[i], (const char *)file + file_fields[i].offset, sizeof numbers[i]);
+        sums[i] += numbers[i];
+    }
+}
+
+/* Of the file system that the data directory is on; nothing if it does not tell. */
+static void put_disk(const struct service *service, struct json *json)
+{
+    struct statvfs disk;
+    if (statvfs(service->options->dir, &disk) != 0)
+        return;
+    put_number(json, "disk_free_bytes", (uint64_t)disk.f_bavail * disk.f_frsize);
+    put_number(json, "disk_bytes", (uint64_t)disk.f_blocks * disk.f_frsize);
+}
+
+static void put_files(const struct service *service, struct json *json)
+{
+    uint64_t numbers[FILE_FIELD_COUNT], sums[FILE_FIELD_COUNT] = {0};
+    uint64_t read_only = 0, full = 0;
+    uint32_t count = kvstore_datafiles(service->store);
+    put_disk(service, json);
+    begin_member(json, "each");
+    fputc('[', json->stream);
+    json->first = true;
+    for (uint32_t i = 0; i < count; i++) {
+        struct kvstore_file_statistics file;
+        kvstore_file_statistics(service->store, i, &file);
+        read_file_numbers(&file, numbers, sums);
+        read_only += file.read_only;
+        full += file.full;
+        if (i >= MAX_FILES_LISTED)
+            continue;
+        begin_element(json);
+        open_object(json);
+        put_number(json, "file", i);
+        put_file(json, numbers);
+        put_flag(json, "from_checkpoint", file.from_checkpoint);
+        put_flag(json, "read_only", file.read_only);
+        put_flag(json, "full", file.full);
+        close_object(json);
+    }
+    fputc(']', json->stream);
+    json->first = false;
+    begin_member(json, "sum");
+    open_object(json);
+    put_number(json, "files", count);
+    put_file(json, sums);
+    put_number(json, "read_only_files", read_only);
+    put_number(json, "full_files", full);
+    close_object(json);
+}
+
+static void put_cache(const struct service *service, struct json *json)
+{
+    struct kvstore_cache_statistics cache;
+    kvstore_cache_statistics(service->store, &cache);
+    put_number(json, "max_bytes", cache.max_bytes);
+    put_number(json, "used_bytes", cache.used_bytes);
+    put_number(json, "entries", cache.entries);
+    put_number(json, "hits", cache.hits);
+    put_number(json, "misses", cache.misses);
+    put_number(json, "evictions", cache.evictions);
+    put_text(json, "allocator", kvstore_allocator_name(service->options->allocator));
+    put_number(json, "segment_bytes", cache.segment_bytes);
+    put_number(json, "segment_free_bytes", cache.segment_free_bytes);
+}
+
+static bool put_session(void *context, struct session *session)
+{
+    struct json *json = context;
+    begin_element(json);
+    open_object(json);
+    put_number(json, "session", session->id);
+    put_number(json, "pid", (uint64_t)session->pid);
+    put_number(json, "uid", session->uid);
+    put_number(json, "threads", session->threads);
+    put_number(json, "lane", session->assignment.lane);
+    put_number(json, "credits", session->assignment.credits);
+    put_number(json, "reply_bytes", session->reply_bytes);
+    const struct wire_segment *segment = atomic_load(&session->segment);
+    put_number(json, "segment_bytes", segment ? wire_segment_bytes(segment) : 0);
+    close_object(json);
+    return true;
+}
+
+static void put_sessions(const struct service *service, struct json *json)
+{
+    struct session_counts counts;
+    session_counts(service->sessions, &counts);
+    put_number(json, "live", counts.live);
+    put_number(json, "opened", counts.opened);
+    begin_member(json, "ended");
+    open_object(json);
+    for (unsigned reason = 0; reason < SESSION_END_REASONS; reason++)
+        put_number(json, session_end_reason_name((enum session_end_reason)reason),
+                   counts.ended[reason]);
+    close_object(json);
+    begin_member(json, "each");
+    fputc('[', json->stream);
+    json->first = true;
+    session_each(service->sessions, put_session, json);
+    fputc(']', json->stream);
+    json->first = false;
+}
+
+static const struct {
+    const char *name;
+    void (*put)(const struct service *service, struct json *json);
+} sections[] = {
+    {"server", put_server},     {"operations", put_operations}, {"latency", put_latency},
+    {"schedule", put_schedule}, {"files", put_files},           {"cache", put_cache},
+    {"sessions", put_sessions},
+};
+
+enum kv_status report_json(const struct service *service, struct kv_slice section, char **text,
+                           size_t *size)
+{
+    struct json json = {.stream = open_memstream(text, size)};
+    if (!json.stream)
+        return KV_NO_MEMORY;
+    bool known = section.size == 0;
+    open_object(&json);
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
+        bool asked = kv_slice_equal(section, kv_slice_from_string(sections[i].name));
+        known |= asked;
+        if (section.size > 0 && !asked)
+            continue;
+        begin_member(&json, sections[i].name);
+        open_object(&json);
+        sections[i].put(service, &json);
+        close_object(&json);
+    }
+    close_object(&json);
+    if (fclose(json.stream) != 0)
+        return KV_NO_MEMORY;
+    return known ? KV_OK : KV_NOT_FOUND;
+}

@@ -1,0 +1,384 @@
+#include "serverk/dispatch/pool.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "serverk/dispatch/worker.h"
+#include "wire/queue.h"
+
+/* A worker that has not been idle for so long, with messages waiting still, calls another. */
+#define BACKLOG_NS (200u * 1000u)
+
+/* Fewer waiting messages are not worth a wake-up: one worker serves them sooner. */
+#define BACKLOG_MESSAGES 4u
+
+/* Interrupts a blocking receive when the pool stops. */
+#define WAKE_SIGNAL SIGUSR1
+
+struct pool_worker {
+    struct pool *pool;
+    struct worker worker;
+    pthread_t thread;
+    bool started;
+    _Atomic bool ended;
+};
+
+struct pool {
+    const struct service *service;
+    struct pool_feed feed;
+    unsigned count;
+    int stop_event;
+    int shared_epoll; /* LANES_AUTO: all lanes in use; else -1 */
+    _Atomic bool stopping;
+    _Atomic bool failed;
+    struct pool_worker workers[];
+};
+
+/* Threads ------------------------------------------------------------------------------------------ */
+
+/* Calls another worker when the load has been too much for this one for a while. */
+static void watch_backlog(struct receiver *receiver, uint64_t *busy_since_ns, uint64_t now_ns)
+{
+    if (receiver->found_empty) {
+        receiver->found_empty = false;
+        *busy_since_ns = now_ns;
+    } else if (now_ns - *busy_since_ns > BACKLOG_NS) {
+        *busy_since_ns = now_ns;
+        if (receiver_backlog(receiver) >= BACKLOG_MESSAGES)
+            crew_call(receiver->crew);
+    }
+}
+
+static void receive_loop(struct pool_worker *self)
+{
+    struct receiver *receiver = &self->worker.receiver;
+    uint64_t busy_since_ns = 0;
+    ssize_t size;
+    const struct pool_feed *feed = &self->pool->feed;
+    while ((size = receiver_take(receiver)) > 0) {
+        self->worker.received_ns = 0; /* the feed may hand the message on */
+        uint64_t now_ns = feed->handle ? feed->handle(feed->context, &self->worker, (size_t)size)
+                                       : worker_handle(&self->worker, (size_t)size);
+        if (receiver->shares)
+            receiver_charge(receiver, self->worker.received_ns, now_ns);
+        if (receiver->crew)
+            watch_backlog(receiver, &busy_since_ns, now_ns);
+        if (!receiver->blocking)
+            wire_waiter_served(&receiver->waiter, now_ns);
+    }
+    if (size < 0) {
+        log_error("receiving from a request queue failed: %s; stopping", strerror(errno));
+        atomic_store(&self->pool->failed, true);
+        kill(getpid(), SIGTERM);
+    }
+}
+
+static void *worker_main(void *argument)
+{
+    struct pool_worker *self = argument;
+    if (self->worker.receiver.blocking) {
+        sigset_t wake;
+        sigemptyset(&wake);
+        sigaddset(&wake, WAKE_SIGNAL);
+        pthread_sigmask(SIG_UNBLOCK, &wake, NULL);
+    }
+    receive_loop(self);
+    if (self->pool->feed.finish)
+        self->pool->feed.finish(self->pool->feed.context);
+    atomic_store(&self->ended, true);
+    return NULL;
+}
+
+static void ignore_wake(int signal_number)
+{
+    (void)signal_number;
+}
+
+static enum kv_status start_threads(struct pool *pool, struct kv_error *error)
+{
+    struct sigaction action = {.sa_handler = ignore_wake}; /* no SA_RESTART: it is to interrupt */
+    sigaction(WAKE_SIGNAL, &action, NULL);
+    sigset_t all, before;
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* mapguard */
+    sigdelset(&all, SIGSYS); /* syscall_filter */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int result = 0;
+    for (unsigned i = 0; i < pool->count && result == 0; i++) {
+        result = pthread_create(&pool->workers[i].thread, NULL, worker_main, &pool->workers[i]);
+        pool->workers[i].started = result == 0;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (result == 0)
+        return KV_OK;
+    return kv_error_set_no_thread(error, result, "cannot start %u worker threads (-w)",
+                                  pool->count);
+}
+
+/* Queues ------------------------------------------------------------------------------------------- */
+
+/* The queues (as bits) that worker number `worker` serves. */
+static uint32_t queues_of(const struct pool *pool, unsigned worker)
+{
+    unsigned queues = lanes_queue_count(pool->service->lanes);
+    if (pool->service->options->lanes == LANES_AUTO)
+        return (1u << LANE_PLAN_MAX_QUEUES) - 1;
+    if (pool->count >= queues)
+        return 1u << worker % queues;
+    uint32_t bits = 0;
+    for (unsigned queue = worker; queue < queues; queue += pool->count)
+        bits |= 1u << queue;
+    return bits;
+}
+
+static unsigned receivers_of(const struct pool *pool, uint32_t queues)
+{
+    unsigned receivers = 0;
+    for (unsigned i = 0; i < pool->count; i++)
+        receivers += (queues_of(pool, i) & queues) != 0;
+    return receivers;
+}
+
+static int add_to_epoll(int epoll, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data = {.fd = fd}};
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+/* A set that has the stop event. -1: errno. */
+static int create_epoll(const struct pool *pool)
+{
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll >= 0 && add_to_epoll(epoll, pool->stop_event) != 0) {
+        close(epoll);
+        return -1;
+    }
+    return epoll;
+}
+
+/* A lane watcher: sessions may send to the lane from now on. */
+static void watch_lane(void *context, unsigned queue)
+{
+    const struct pool *pool = context;
+    add_to_epoll(pool->shared_epoll, (int)lanes_queue(pool->service->lanes, queue));
+}
+
+/* Lanes that no session has been given are left out: nobody polls them, so a message there must not
+ * wake anybody either. */
+static int create_shared_epoll(struct pool *pool)
+{
+    struct lanes *lanes = pool->service->lanes;
+    pool->shared_epoll = create_epoll(pool);
+    if (pool->shared_epoll < 0)
+        return -1;
+    lanes_set_watcher(lanes, watch_lane, pool);
+    for (unsigned queue = 0; queue < lanes_queue_count(lanes); queue++)
+        if ((lanes_served(lanes) >> queue & 1) != 0 &&
+            add_to_epoll(pool->shared_epoll, (int)lanes_queue(lanes, queue)) != 0)
+            return -1;
+    return 0;
+}
+
+static int create_own_epoll(const struct pool *pool, uint32_t queues)
+{
+    int epoll = create_epoll(pool);
+    for (unsigned queue = 0; epoll >= 0 && queue < lanes_queue_count(pool->service->lanes); queue++)
+        if ((queues >> queue & 1) &&
+            add_to_epoll(epoll, (int)lanes_queue(pool->service->lanes, queue)) != 0) {
+            close(epoll);
+            return -1;
+        }
+    return epoll;
+}
+
+static enum kv_status set_up_receiver(struct pool *pool, unsigned number, struct kv_error *error)
+{
+    const struct service *service = pool->service;
+    struct worker *worker = &pool->workers[number].worker;
+    struct receiver *receiver = &worker->receiver;
+    uint32_t queues = queues_of(pool, number);
+    bool automatic = service->options->lanes == LANES_AUTO;
+    worker->receivers = receivers_of(pool, queues);
+    *receiver = (struct receiver){.lanes = service->lanes,
+                                  .statistics = worker->statistics,
+                                  .buffer_bytes = lanes_message_bytes(service->lanes),
+                                  .queues = queues,
+                                  .current = (unsigned)__builtin_ctz(queues),
+                                  .blocking = !automatic && worker->receivers > 1,
+                                  .sleep_epoll = -1,
+                                  .crew = service->crew,
+                                  .shares = automatic ? service->shares : NULL,
+                                  .stop_event = pool->stop_event,
+                                  .sessions = service->sessions,
+                                  .turn = farewells_turn(service->farewells, number, queues),
+                                  .schedule = service->schedule,
+                                  .wants_priority = service->schedule || service->options->nice,
+                                  .stopping = &pool->stopping};
+    wire_waiter_init(&receiver->waiter, service->options->spin);
+    if (service->options->nice)
+        nice_init(&worker->nice);
+    receiver->buffer = wire_queue_buffer(receiver->buffer_bytes);
+    if (!receiver->buffer)
+        return kv_error_set(error, KV_NO_MEMORY, "out of memory for %u workers", pool->count);
+    if (receiver->blocking) {
+        lanes_set_blocking(service->lanes, receiver->current, true);
+        return KV_OK;
+    }
+    receiver->sleep_epoll = automatic ? pool->shared_epoll : create_own_epoll(pool, queues);
+    if (receiver->sleep_epoll < 0)
+        return kv_error_set_errno(error, "cannot watch the request queues");
+    return KV_OK;
+}
+
+/* Life --------------------------------------------------------------------------------------------- */
+
+static enum kv_status set_up_workers(struct pool *pool, struct kv_error *error)
+{
+    const struct service *service = pool->service;
+    for (unsigned i = 0; i < pool->count; i++) {
+        pool->workers[i].pool = pool;
+        if (!worker_init(&pool->workers[i].worker, service, &service->statistics[i]))
+            return kv_error_set(
+                error, KV_NO_MEMORY,
+                "out of memory for %u workers (-w): each reserves address space "
+                "for three of the largest values (--max-value); ulimit -v bounds it",
+                pool->count);
+        enum kv_status status = set_up_receiver(pool, i, error);
+        if (status != KV_OK)
+            return status;
+    }
+    return KV_OK;
+}
+
+/* A farewell_nudge. */
+static void interrupt_receive(void *context, unsigned receiver)
+{
+    const struct pool *pool = context;
+    if (pool->workers[receiver].worker.receiver.blocking)
+        pthread_kill(pool->workers[receiver].thread, WAKE_SIGNAL);
+}
+
+enum kv_status pool_start(const struct service *service, const struct pool_feed *feed,
+                          struct pool **result, struct kv_error *error)
+{
+    const struct server_options *options = service->options;
+    unsigned count = dispatch_model_receivers(options->dispatch, options->workers);
+    struct pool *pool = calloc(1, sizeof *pool + count * sizeof pool->workers[0]);
+    if (!pool) {
+        if (feed->free)
+            feed->free(feed->context);
+        return kv_error_set(error, KV_NO_MEMORY, "out of memory for %u workers (-w)", count);
+    }
+    pool->service = service;
+    pool->feed = *feed;
+    pool->count = count;
+    pool->shared_epoll = -1;
+    for (unsigned i = 0; i < count; i++)
+        pool->workers[i].worker.receiver.sleep_epoll = -1;
+    pool->stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    enum kv_status status = KV_OK;
+    if (pool->stop_event < 0 ||
+        (service->options->lanes == LANES_AUTO && create_shared_epoll(pool) != 0))
+        status = kv_error_set_errno(error, "cannot watch the request queues");
+    if (status == KV_OK)
+        status = set_up_workers(pool, error);
+    if (status == KV_OK)
+        status = start_threads(pool, error);
+    if (status != KV_OK) {
+        pool_stop(pool);
+        pool_free(pool);
+        return status;
+    }
+    farewells_set_nudge(service->farewells, interrupt_receive, pool);
+    *result = pool;
+    return KV_OK;
+}
+
+/* A signal may come just before the worker blocks, and is lost then: so it is repeated. */
+static void interrupt_until_ended(struct pool_worker *worker)
+{
+    while (!atomic_load(&worker->ended)) {
+        pthread_kill(worker->thread, WAKE_SIGNAL);
+        clock_sleep_ms(1);
+    }
+}
+
+void pool_stop(struct pool *pool)
+{
+    atomic_store(&pool->stopping, true);
+    if (pool->stop_event >= 0)
+        eventfd_write(pool->stop_event, 1);
+    if (pool->service->crew)
+        crew_stop(pool->service->crew);
+    for (unsigned i = 0; i < pool->count; i++) {
+        struct pool_worker *worker = &pool->workers[i];
+        if (!worker->started)
+            continue;
+        if (worker->worker.receiver.blocking)
+            interrupt_until_ended(worker);
+        pthread_join(worker->thread, NULL);
+        worker->started = false;
+    }
+}
+
+void pool_drain(struct pool *pool)
+{
+    struct lanes *lanes = pool->service->lanes;
+    struct worker *worker = &pool->workers[0].worker;
+    size_t taken;
+    worker->nice.on = false; /* it is that of the worker's thread, not of this one */
+    while (worker->receiver.schedule && (taken = receiver_take_scheduled(&worker->receiver)) > 0)
+        worker_handle(worker, taken);
+    for (unsigned queue = 0; queue < LANE_PLAN_MAX_QUEUES; queue++) {
+        if ((lanes_served(lanes) >> queue & 1) == 0)
+            continue;
+        worker->receiver.current = queue;
+        lanes_set_blocking(lanes, queue, false);
+        struct mq_attr attributes;
+        if (mq_getattr(lanes_queue(lanes, queue), &attributes) != 0)
+            continue;
+        for (long i = 0; i < attributes.mq_curmsgs; i++) {
+            ssize_t size = mq_receive(lanes_queue(lanes, queue), (char *)worker->receiver.buffer,
+                                      worker->receiver.buffer_bytes, NULL);
+            if (size > 0)
+                worker_handle(worker, (size_t)size);
+        }
+    }
+}
+
+bool pool_failed(const struct pool *pool)
+{
+    return atomic_load(&pool->failed);
+}
+
+void pool_free(struct pool *pool)
+{
+    if (!pool)
+        return;
+    for (unsigned i = 0; i < pool->count; i++) {
+        struct worker *worker = &pool->workers[i].worker;
+        int epoll = worker->receiver.sleep_epoll;
+        if (epoll >= 0 && epoll != pool->shared_epoll)
+            close(epoll);
+        free(worker->receiver.buffer);
+        worker_free(worker);
+    }
+    if (pool->shared_epoll >= 0)
+        close(pool->shared_epoll);
+    if (pool->stop_event >= 0)
+        close(pool->stop_event);
+    lanes_set_watcher(pool->service->lanes, NULL, NULL);
+    if (pool->feed.free)
+        pool->feed.free(pool->feed.context);
+    free(pool);
+}

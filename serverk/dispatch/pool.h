@@ -1,0 +1,53 @@
+/*
+ * pool: --dispatch pool: M worker threads, fed as --lanes says; the kernel is the run queue. The other
+ * models are pools of one, whose worker may hand messages on (dispatch.h).
+ *
+ *   shared  one queue; all workers block in its receive (a single one polls it by the wait rule)
+ *   worker  queue q is served by the workers w with w mod queues = q, or, if there are fewer workers
+ *           than queues, by worker q mod workers; who is alone on his queues polls them by that rule,
+ *           who is not blocks
+ *   auto    every worker on duty polls all queues; the crew (crew.h) says how many are
+ */
+#ifndef MQKV_SERVERK_DISPATCH_POOL_H
+#define MQKV_SERVERK_DISPATCH_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mqkv/error.h"
+#include "serverk/dispatch/service.h"
+
+struct pool;
+struct worker;
+
+/* What the workers of a pool do with messages if they do not handle them themselves. */
+struct pool_feed {
+    void *context;
+    /* In place of worker_handle (worker.h). NULL: that. */
+    uint64_t (*handle)(void *context, struct worker *worker, size_t size);
+    /* Called by a worker before it ends. NULL: nothing. */
+    void (*finish)(void *context);
+    /* Frees the context, after pool_stop. NULL: nothing. */
+    void (*free)(void *context);
+};
+
+/* Starts as many threads as the dispatch model has receivers, all signals blocked; theirs are the
+ * first blocks of service->statistics. The feed is the pool's from here on, also on failure. */
+enum kv_status pool_start(const struct service *service, const struct pool_feed *feed,
+                          struct pool **pool, struct kv_error *error);
+
+/* Each worker finishes its message and ends; returns when all have. */
+void pool_stop(struct pool *pool);
+
+/* After pool_stop: deals, in this thread, with the messages that wait in the queues now (not with
+ * those that come meanwhile: that might never end). */
+void pool_drain(struct pool *pool);
+
+/* True if a queue failed; the process then has sent itself a SIGTERM. */
+bool pool_failed(const struct pool *pool);
+
+/* After pool_stop. NULL is harmless. */
+void pool_free(struct pool *pool);
+
+#endif

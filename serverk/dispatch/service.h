@@ -1,0 +1,46 @@
+/*
+ * service: what all workers of the daemon share. Filled in by server.c before the first worker
+ * starts and constant from then on; each module pointed to says what its threads may do.
+ */
+#ifndef MQKV_SERVERK_DISPATCH_SERVICE_H
+#define MQKV_SERVERK_DISPATCH_SERVICE_H
+
+#include <stdint.h>
+
+#include "mqkv/kvstore.h"
+#include "serverk/execute/commit.h"
+#include "serverk/receive/parking.h"
+#include "serverk/session/farewell.h"
+#include "serverk/lanes/lanes.h"
+#include "serverk/config/options.h"
+#include "serverk/sandbox/sandbox.h"
+#include "serverk/receive/schedule.h"
+#include "serverk/session/session.h"
+#include "serverk/receive/shares.h"
+#include "serverk/execute/statistics.h"
+#include "serverk/session/fragments.h"
+#include "serverk/dispatch/slots.h"
+
+/* A whole request or reply may be so much larger than the largest value: room for the longest key
+ * and every other field. */
+#define SERVICE_MESSAGE_EXTRA_BYTES (128u << 10)
+
+struct service {
+    const struct server_options *options;
+    struct kvstore *store;
+    struct lanes *lanes;
+    struct session_table *sessions;
+    struct transfer_budget *budget;
+    struct farewells *farewells;
+    struct commit *commit;
+    struct crew *crew;                    /* NULL unless --dispatch pool and --lanes auto */
+    struct vacancies *vacancies;          /* NULL unless --dispatch thread or process */
+    struct shares *shares;                /* NULL: there are no other users */
+    struct schedule *schedule;            /* NULL unless --sched cost */
+    struct worker_statistics *statistics; /* dispatch_model_writers blocks */
+    struct sandbox sandbox;               /* what is on of it */
+    uint64_t instance;                    /* random: this start of the daemon */
+    uint64_t started_ns;
+};
+
+#endif

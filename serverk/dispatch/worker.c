@@ -1,0 +1,413 @@
+#include "serverk/dispatch/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "common/clock.h"
+#include "common/mapguard.h"
+#include "serverk/execute/allowance.h"
+#include "serverk/session/deliver.h"
+#include "serverk/execute/execution.h"
+#include "serverk/session/hello.h"
+#include "wire/queue.h"
+
+/* After a message that needed more than so much of a buffer, the memory goes back to the kernel. */
+#define KEEP_BYTES (1u << 20)
+
+/* Every so many messages the backlog is looked at, for the estimate of the queue wait. */
+#define ESTIMATE_EVERY 64u
+
+static uint8_t *reserve_buffer(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+bool worker_init(struct worker *worker, const struct service *service,
+                 struct worker_statistics *statistics)
+{
+    *worker = (struct worker){.service = service,
+                              .statistics = statistics,
+                              .receivers = 1,
+                              .message_ms = ALLOWANCE_MS,
+                              .receiver = {.sleep_epoll = -1},
+                              .buffer_bytes = service->budget->message_max_bytes};
+    worker->reply = reserve_buffer(worker->buffer_bytes);
+    worker->incoming = reserve_buffer(worker->buffer_bytes);
+    worker->outgoing = reserve_buffer(worker->buffer_bytes);
+    if (worker->reply && worker->incoming && worker->outgoing &&
+        commit_waits_init(&worker->waits, kvstore_datafiles(service->store)))
+        return true;
+    worker_free(worker);
+    return false;
+}
+
+void worker_free(struct worker *worker)
+{
+    uint8_t *buffers[] = {worker->reply, worker->incoming, worker->outgoing};
+    for (unsigned i = 0; i < 3; i++)
+        if (buffers[i])
+            munmap(buffers[i], worker->buffer_bytes);
+    commit_waits_free(&worker->waits);
+}
+
+bool worker_init_buffer(struct worker *worker)
+{
+    struct lanes *lanes = worker->service->lanes;
+    worker->receiver = (struct receiver){.lanes = lanes,
+                                         .statistics = worker->statistics,
+                                         .buffer_bytes = lanes_message_bytes(lanes),
+                                         .sleep_epoll = -1,
+                                         .taken = 1}; /* no estimates: it does not receive */
+    worker->receiver.buffer = wire_queue_buffer(worker->receiver.buffer_bytes);
+    return worker->receiver.buffer != NULL;
+}
+
+void worker_take_message(struct worker *worker, struct worker *from)
+{
+    uint8_t *buffer = worker->receiver.buffer;
+    worker->receiver.buffer = from->receiver.buffer;
+    from->receiver.buffer = buffer;
+    worker->receiver.priority = from->receiver.priority;
+    worker->receiver.current = from->receiver.current;
+    worker->receiver.session = from->receiver.session;
+    from->receiver.session = NULL;
+    worker->nice = from->nice; /* a thread that it starts has its nice value */
+}
+
+void worker_expect_long(struct worker *worker)
+{
+    if (worker->away || !worker->service->crew)
+        return;
+    crew_leave(worker->service->crew);
+    worker->away = true;
+}
+
+static void come_back(struct worker *worker)
+{
+    if (worker->away)
+        crew_return(worker->service->crew);
+    worker->away = false;
+}
+
+static void drop(struct worker *worker, enum dropped_reason reason)
+{
+    worker->receiver.wasted = true;
+    lanes_count_garbage(worker->service->lanes, worker->receiver.current);
+    statistics_add(&worker->statistics->dropped[reason], 1);
+}
+
+/* For a message that fails as a whole, whatever its kind. */
+static void fail(struct worker *worker, struct session *session, const struct wire_header *header,
+                 enum kv_status status, const char *sentence)
+{
+    size_t sent =
+        deliver_failure(worker->service->sessions, session, header->request_id, status, sentence);
+    statistics_add(&worker->statistics->statuses[status], 1);
+    statistics_add(&worker->statistics->bytes_out, sent);
+}
+
+/* Operations --------------------------------------------------------------------------------------- */
+
+static void give_back(const struct worker *worker, uint8_t *buffer, size_t used_bytes)
+{
+    if (used_bytes > KEEP_BYTES)
+        madvise(buffer, worker->buffer_bytes, MADV_DONTNEED);
+}
+
+/* Sends the reply, or leaves it to the commit queue. */
+static void send_reply(struct worker *worker, struct session *session, struct reply *reply)
+{
+    const struct service *service = worker->service;
+    struct kv_slice message = reply_finish(reply);
+    if (worker->waits.count > 0) {
+        commit_hold(service->commit, session, message, reply->extended, &worker->waits);
+        commit_waits_clear(&worker->waits);
+    } else {
+        size_t sent =
+            deliver_reply(service->sessions, service->budget, session, message, reply->extended);
+        statistics_add(&worker->statistics->bytes_out, sent);
+    }
+    give_back(worker, worker->reply, message.size);
+    give_back(worker, worker->outgoing, reply->scratch_used);
+    give_back(worker, worker->incoming, worker->incoming_used);
+    worker->incoming_used = 0;
+}
+
+bool deadline_passed(const struct wire_header *request)
+{
+    return request->deadline_ms != 0 && clock_monotonic_coarse_ms() >= request->deadline_ms;
+}
+
+/* Whether the client has truncated the segment that the request may have used. */
+static bool segment_is_broken(struct session *session)
+{
+    const struct wire_segment *segment =
+        mapguard_count() != 0 ? atomic_load(&session->segment) : NULL;
+    return segment && wire_segment_is_broken(segment);
+}
+
+/* What was read from the segment may be zeros, what was written is lost: all of the request fails, and
+ * with it the session. */
+static void fail_by_segment(struct worker *worker, struct session *session,
+                            const struct wire_header *request, struct reply *reply)
+{
+    reply_abandon(reply);
+    commit_waits_clear(&worker->waits);
+    give_back(worker, worker->reply, worker->buffer_bytes);
+    session_end(worker->service->sessions, session, SESSION_SEGMENT); /* before its BYE can come */
+    fail(worker, session, request, KV_IO,
+         "the segment was shortened while the server used it: the session ends");
+}
+
+/* A request, in one message or put together from parts. */
+static void run_request(struct worker *worker, struct session *session,
+                        const struct wire_header *request, struct read_cursor *operations,
+                        uint64_t received_ns)
+{
+    struct worker_statistics *statistics = worker->statistics;
+    statistics_add(&statistics->messages, 1);
+    if (deadline_passed(request)) {
+        fail(worker, session, request, KV_DEADLINE, "the deadline passed before it was executed");
+        return;
+    }
+    struct reply reply;
+    const char *sentence = "";
+    enum kv_status status =
+        execute_request(worker, session, request, operations, &reply, &sentence);
+    if (status != KV_OK) {
+        fail(worker, session, request, status, sentence);
+        return;
+    }
+    if (segment_is_broken(session)) {
+        fail_by_segment(worker, session, request, &reply);
+        return;
+    }
+    uint64_t worked_ns = clock_monotonic_ns();
+    uint64_t lock_wait_ns = kvstore_take_lock_wait_ns();
+    send_reply(worker, session, &reply);
+    uint64_t sent_ns = worker->done_ns = clock_monotonic_ns();
+    uint64_t work_ns = worked_ns - received_ns;
+    histogram_record(&statistics->stages[STAGE_LOCK_WAIT], lock_wait_ns);
+    histogram_record(&statistics->stages[STAGE_WORK],
+                     work_ns > lock_wait_ns ? work_ns - lock_wait_ns : 0);
+    histogram_record(&statistics->stages[STAGE_REPLY], sent_ns - worked_ns);
+}
+
+/* Why a piece can not be taken. */
+static const char *explain_part(const struct service *service, enum kv_status status,
+                                const struct wire_part *part, char text[KV_ERROR_TEXT_BYTES])
+{
+    unsigned most_bytes = (unsigned)service->budget->message_max_bytes;
+    switch (status) {
+    case KV_VALUE_TOO_BIG:
+        snprintf(text, KV_ERROR_TEXT_BYTES,
+                 "a message in parts has at most %u bytes, this one %u: the largest value "
+                 "(--max-value of the server: %u) and %u more",
+                 most_bytes, part->total_bytes, kvstore_max_value_bytes(service->store),
+                 SERVICE_MESSAGE_EXTRA_BYTES);
+        return text;
+    case KV_OVERLOADED:
+        return part->offset == 0 || part->total_bytes == 0
+                   ? "the server's memory for large messages is in use: later"
+                   : "the server's memory for large messages is in use, or no piece came for 5 s "
+                     "while others needed it: begin again later";
+    case KV_NO_MEMORY:
+        return "the server has no memory for this request";
+    default:
+        return "this is not the piece of a request that comes next: begin again";
+    }
+}
+
+/* Of a header that can not be taken. */
+static const char *explain_header(const struct wire_header *header, enum kv_status status,
+                                  const char *otherwise, char text[KV_ERROR_TEXT_BYTES])
+{
+    if (header->count <= WIRE_MAX_OPERATIONS || status != KV_BAD_REQUEST)
+        return otherwise;
+    snprintf(text, KV_ERROR_TEXT_BYTES, "a message has at most %u operations, this one %u",
+             WIRE_MAX_OPERATIONS, header->count);
+    return text;
+}
+
+/* A piece of a request; the last one completes it. */
+static void take_part(struct worker *worker, struct session *session,
+                      const struct wire_header *header, struct read_cursor *body,
+                      uint64_t received_ns)
+{
+    const struct service *service = worker->service;
+    struct wire_part part = {0};
+    struct transfer_message whole = {0};
+    char text[KV_ERROR_TEXT_BYTES];
+    enum kv_status status = wire_get_part(body, &part);
+    if (status == KV_OK)
+        status = transfer_take_part(&session->transfers, service->budget, header->request_id, &part,
+                                    &whole);
+    if (status != KV_OK) {
+        fail(worker, session, header, status, explain_part(service, status, &part, text));
+        return;
+    }
+    if (!whole.data) {
+        deliver_failure(service->sessions, session, header->request_id, KV_OK, ""); /* go on */
+        return;
+    }
+    worker_expect_long(worker);
+    struct read_cursor cursor = read_cursor(whole.data, whole.size);
+    struct wire_header request = {0};
+    status = wire_get_header(&cursor, &request);
+    if (status == KV_OK &&
+        (request.kind != WIRE_REQUEST || request.session != header->session ||
+         request.secret != header->secret || request.request_id != header->request_id))
+        status = KV_BAD_REQUEST;
+    if (status == KV_OK)
+        run_request(worker, session, &request, &cursor, received_ns);
+    else
+        fail(
+            worker, session, header, status,
+            explain_header(&request, status, "what the pieces make up is not their request", text));
+    transfer_free(&whole, service->budget);
+}
+
+static void send_more(struct worker *worker, struct session *session,
+                      const struct wire_header *header, struct read_cursor *body)
+{
+    struct wire_part part;
+    if (wire_get_part(body, &part) != KV_OK) {
+        fail(worker, session, header, KV_BAD_REQUEST, "malformed MORE message");
+        return;
+    }
+    size_t sent = deliver_piece(worker->service->sessions, worker->service->budget, session,
+                                header->request_id, part.offset);
+    statistics_add(&worker->statistics->bytes_out, sent);
+}
+
+/* Messages ----------------------------------------------------------------------------------------- */
+
+/* A BYE; or what stands for one, where the client died without: session_client_died. */
+static void end_session(struct worker *worker, struct session *session,
+                        const struct wire_header *header)
+{
+    const struct service *service = worker->service;
+    enum session_end_reason reason = SESSION_BYE;
+    session_last_word(service->sessions, session, header->request_id, &reason);
+    if (service->farewells)
+        farewells_end(service->farewells, session, receiver_source(&worker->receiver), reason);
+    else
+        session_end(service->sessions, session, reason);
+}
+
+static void handle_kind(struct worker *worker, struct session *session,
+                        const struct wire_header *header, struct read_cursor *body,
+                        uint64_t received_ns)
+{
+    switch (header->kind) {
+    case WIRE_REQUEST:
+        run_request(worker, session, header, body, received_ns);
+        return;
+    case WIRE_PART:
+        take_part(worker, session, header, body, received_ns);
+        return;
+    case WIRE_MORE:
+        send_more(worker, session, header, body);
+        return;
+    case WIRE_SEGMENT:
+        handshake_segment(worker, session, header, body);
+        return;
+    case WIRE_BYE:
+        end_session(worker, session, header);
+        return;
+    case WIRE_HELLO:
+    case WIRE_WELCOME:
+    case WIRE_REFUSED:
+    case WIRE_REPLY:
+    case WIRE_REPLY_PART:
+        break;
+    }
+    fail(worker, session, header, KV_UNSUPPORTED, "clients send no messages of this kind");
+}
+
+bool worker_lane_admits(const struct worker *worker, struct session *session)
+{
+    const struct service *service = worker->service;
+    unsigned queue = worker->receiver.current;
+    if (!lanes_is_guest(queue))
+        return true;
+    if (!lanes_admit(service->lanes, queue, session->uid))
+        return false;
+    if (!atomic_load_explicit(&session->lane_closed, memory_order_relaxed))
+        session_close_lane(service->sessions, session);
+    return true;
+}
+
+static void handle_message(struct worker *worker, size_t size, uint64_t received_ns)
+{
+    char text[KV_ERROR_TEXT_BYTES];
+    struct read_cursor cursor = read_cursor(worker->receiver.buffer, size);
+    struct wire_header header = {0};
+    enum kv_status status = wire_get_header(&cursor, &header);
+    struct session_table *sessions = worker->service->sessions;
+    struct session *session = worker->receiver.session;
+    worker->receiver.session = NULL;
+    if (!session && header.session != 0)
+        session = session_acquire(sessions, header.session, header.secret);
+    receiver_settle(&worker->receiver);
+    if (header.kind == WIRE_HELLO && header.session == 0) {
+        handshake_hello(worker, &header, status, &cursor);
+        return;
+    }
+    if (header.session == 0) {
+        drop(worker, DROPPED_MALFORMED);
+        return;
+    }
+    if (!session) {
+        if (header.kind == WIRE_BYE)
+            session_said_bye(sessions, header.session, header.secret);
+        else
+            drop(worker, DROPPED_UNKNOWN_SESSION);
+        return;
+    }
+    if (!worker_lane_admits(worker, session)) {
+        drop(worker, DROPPED_UNKNOWN_SESSION);
+        session_release(sessions, session);
+        return;
+    }
+    if (status == KV_OK)
+        handle_kind(worker, session, &header, &cursor, received_ns);
+    else
+        fail(
+            worker, session, &header, status,
+            explain_header(&header, status, "the header is malformed or of an unknown kind", text));
+    session_release(sessions, session);
+}
+
+/* Messages carry no time of sending. So the wait of a message that came now is estimated by what is
+ * before it: messages waiting in this queue, times the mean time one takes, over the workers that
+ * take from it. (The schedule measures it.) */
+static void estimate_queue_wait(struct worker *worker, uint64_t service_ns)
+{
+    int64_t change = ((int64_t)service_ns - (int64_t)worker->mean_service_ns) / 16;
+    worker->mean_service_ns += (uint64_t)change;
+    if (worker->receiver.schedule || worker->receiver.taken % ESTIMATE_EVERY != 0)
+        return;
+    const struct receiver *receiver = &worker->receiver;
+    uint64_t waiting = receiver_backlog_behind(receiver);
+    unsigned takers = receiver->crew ? crew_counts(receiver->crew).on_duty : worker->receivers;
+    histogram_record(&worker->statistics->stages[STAGE_QUEUE_WAIT],
+                     waiting * worker->mean_service_ns / (takers > 0 ? takers : 1));
+}
+
+uint64_t worker_handle(struct worker *worker, size_t size)
+{
+    uint64_t received_ns = worker->received_ns = clock_monotonic_ns();
+    if (worker->nice.on)
+        nice_follow(&worker->nice, worker->receiver.priority);
+    statistics_add(&worker->statistics->bytes_in, size);
+    handle_message(worker, size, received_ns);
+    come_back(worker);
+    if (worker->done_ns < received_ns)
+        worker->done_ns = clock_monotonic_ns();
+    estimate_queue_wait(worker, worker->done_ns - received_ns);
+    return worker->done_ns;
+}

@@ -1,0 +1,57 @@
+/*
+ * commit: replies that wait until their writes are on disk. A worker hands the finished reply over and
+ * goes on; the sync thread of the store tells how far each data file is synced, and with that call the
+ * replies go out that have waited for no more: one sync releases many, and no worker sleeps in one.
+ *
+ * If a sync fails, the replies that waited for it become KV_NOT_DURABLE.
+ *
+ * Locks: one of its own, under which nothing else that locks is called.
+ */
+#ifndef MQKV_SERVERK_EXECUTE_COMMIT_H
+#define MQKV_SERVERK_EXECUTE_COMMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mqkv/slice.h"
+#include "mqkv/kvstore.h"
+#include "serverk/session/session.h"
+#include "serverk/execute/statistics.h"
+
+struct commit;
+
+/* What one message waits for: the highest position of each data file that it wrote to. One worker's. */
+struct commit_waits {
+    uint64_t *positions; /* by file; 0: not waited for */
+    uint32_t *files;     /* those that are */
+    uint32_t count;
+};
+
+/* False: out of memory. */
+bool commit_waits_init(struct commit_waits *waits, uint32_t datafiles);
+void commit_waits_free(struct commit_waits *waits);
+void commit_waits_add(struct commit_waits *waits, struct kvstore_ticket ticket);
+void commit_waits_clear(struct commit_waits *waits);
+
+/* Becomes the sync listener of the store. NULL: out of memory. */
+struct commit *commit_create(struct kvstore *store, struct session_table *sessions,
+                             struct transfer_budget *budget);
+
+/* After commit_drain, when the store calls no more. */
+void commit_free(struct commit *commit);
+
+/* Sends the reply (copied here; extended as for deliver_reply) when its waits are over, which asks the
+ * store for the syncs. The session is held meanwhile; the caller keeps its own hold. */
+void commit_hold(struct commit *commit, struct session *session, struct kv_slice reply,
+                 bool extended, const struct commit_waits *waits);
+
+/* Waits until no reply is held. */
+void commit_drain(struct commit *commit);
+
+/* Replies held now. */
+uint64_t commit_waiting(struct commit *commit);
+
+/* Adds what was sent from here, and how long it was held. */
+void commit_statistics(struct commit *commit, struct worker_statistics *sum);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * execute: the operations of a request on the store, and their results in a reply. Nothing here
+ * allocates but STATS; nothing waits but for the locks of the store.
+ */
+#ifndef MQKV_SERVERK_EXECUTE_EXECUTION_H
+#define MQKV_SERVERK_EXECUTE_EXECUTION_H
+
+#include "serverk/execute/reply.h"
+#include "serverk/dispatch/worker.h"
+
+/* Executes, in order, the request->count operations at the cursor. KV_OK: *reply is complete but for
+ * reply_finish, and worker->waits tells what it must wait for. Else nothing was executed, and
+ * *sentence says why.
+ *
+ * An operation that can not be decoded ends the execution: it and those behind it get its status. */
+enum kv_status execute_request(struct worker *worker, struct session *session,
+                               const struct wire_header *request, struct read_cursor *operations,
+                               struct reply *reply, const char **sentence);
+
+#endif

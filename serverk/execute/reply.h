@@ -1,0 +1,89 @@
+/*
+ * reply: one REPLY being built in a worker's buffer: results in order, values where they fit: in the
+ * message; in the window of the session's segment that the request named; or, where neither does, in
+ * a reply larger than a message, which is then sent in parts (transfer.h).
+ *
+ * A request whose sender takes a short reply (WIRE_REQUEST_MAY_STOP) ends with the first operation for
+ * whose result there is no room: it and those behind it are not executed. Of any other request every
+ * operation gets its result, whatever happens to values: room for the fields of those to come is never
+ * given away, and reply_start refuses a request before anything is executed if even they would not
+ * fit.
+ */
+#ifndef MQKV_SERVERK_EXECUTE_REPLY_H
+#define MQKV_SERVERK_EXECUTE_REPLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "serverk/session/session.h"
+#include "wire/message.h"
+
+struct reply {
+    struct session *session;
+    struct transfer_budget *budget;
+    struct write_cursor cursor; /* its end is the limit for now */
+    size_t buffer_bytes;        /* the limit once it is extended */
+    bool reserved;  /* it may be extended without asking: a transfer is reserved for it */
+    bool extended;  /* may be larger than a message: a transfer is reserved */
+    bool too_large; /* it wanted to be, and could not */
+    bool may_stop;  /* it need not have a result for each operation */
+    uint16_t results;
+    uint16_t results_to_come;
+
+    struct wire_segment *segment; /* NULL: no window */
+    uint32_t window_at;           /* next free byte of the window, as offset in the segment */
+    uint32_t window_end;
+    uint8_t *scratch; /* for a segment that is not mapped; of scratch_bytes */
+    size_t scratch_bytes;
+    size_t scratch_used; /* the most of it at a time */
+};
+
+/* True if the reply takes no other result, and is to be sent as it is. */
+bool reply_is_full(const struct reply *reply);
+
+/* Where a value may be put, and how much of it. */
+enum reply_place_kind { PLACE_NONE, PLACE_MESSAGE, PLACE_WINDOW };
+
+struct reply_place {
+    enum reply_place_kind kind;
+    uint8_t *at;
+    size_t capacity;
+};
+
+/* buffer and scratch stay the caller's. budget NULL: it must not become larger than a message, unless
+ * `reserved`: the caller has reserved a transfer, and sees to it.
+ * KV_OVERLOADED: see above. */
+enum kv_status reply_start(struct reply *reply, struct session *session,
+                           struct transfer_budget *budget, bool reserved,
+                           const struct wire_header *request, uint8_t *buffer, size_t buffer_bytes,
+                           uint8_t *scratch, size_t scratch_bytes);
+
+/* The place for a value of unknown size (needed 0) or of that size. The value is written there, and
+ * then one of the two below called, before anything else. PLACE_NONE: it fits nowhere. */
+struct reply_place reply_place(struct reply *reply, size_t needed_bytes);
+
+/* The place with the most room that is there without asking for more. */
+struct reply_place reply_largest_place(struct reply *reply);
+
+/* Adds a result whose value was written at the place; result->value.size tells how much of it. A value
+ * that the window does not take after all (its memory is gone, or there is none left) goes where there
+ * is room without it. False: there is none (nothing was added). */
+bool reply_add_placed(struct reply *reply, struct wire_result *result,
+                      const struct reply_place *place);
+
+/* Adds a result without a value in the message. */
+void reply_add(struct reply *reply, const struct wire_result *result);
+
+/* Gives up the reply: nothing of it is sent. */
+void reply_abandon(struct reply *reply);
+
+/* The finished message. */
+struct kv_slice reply_finish(struct reply *reply);
+
+/* Builds a REPLY with a status, no results, and the sentence (cut to what fits buffer and session).
+ * Returns its size. */
+size_t reply_failure(uint8_t *buffer, size_t buffer_bytes, const struct session *session,
+                     uint64_t request_id, enum kv_status status, const char *sentence);
+
+#endif

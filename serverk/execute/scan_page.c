@@ -1,0 +1,141 @@
+#include "serverk/execute/scan_page.h"
+
+/* A scan looks at up to 64 entries for each that it may give (kvstore.h), some milliseconds for
+ * SLICE_ENTRIES; then it is asked whether it may go on. What looks at more than LONG_ENTRIES, at more bytes of records than
+ * LONG_BYTES or into more data files than LONG_FILES takes longer than it takes to wake another
+ * worker, 20 us or so. */
+#define LONG_ENTRIES  256u
+#define LONG_FILES    32u
+#define LONG_BYTES    (256u << 10)
+#define DEFAULT_LIMIT 1000u
+#define MAX_LIMIT     4096u
+#define SLICE_ENTRIES 128u
+
+static uint32_t limit_of(const struct wire_operation *operation)
+{
+    if (operation->limit == 0)
+        return DEFAULT_LIMIT;
+    return operation->limit < MAX_LIMIT ? operation->limit : MAX_LIMIT;
+}
+
+static bool is_small(struct kvstore *store)
+{
+    uint64_t entries = 0, bytes = 0;
+    uint32_t files = kvstore_datafiles(store);
+    if (files > LONG_FILES)
+        return false;
+    for (uint32_t file = 0; file < files && entries <= LONG_ENTRIES && bytes <= LONG_BYTES;
+         file++) {
+        struct kvstore_file_statistics statistics;
+        kvstore_file_statistics(store, file, &statistics);
+        entries += statistics.keys;
+        bytes += statistics.live_bytes;
+    }
+    return entries <= LONG_ENTRIES && bytes <= LONG_BYTES;
+}
+
+bool scan_page_takes_long(struct kvstore *store, const struct wire_operation *operation)
+{
+    bool may_go_far = limit_of(operation) > LONG_ENTRIES || operation->key.size > 0 ||
+                      operation->flags & WIRE_ATOMIC;
+    return may_go_far && !is_small(store);
+}
+
+static struct wire_scan_entry page_entry(const struct scan_page *page,
+                                         const struct kvstore_scanned *scanned)
+{
+    return (struct wire_scan_entry){.key = scanned->key,
+                                    .value = page->keys_only ? kv_slice(NULL, 0) : scanned->value,
+                                    .version = scanned->version,
+                                    .expiry_ms = scanned->expiry_ms};
+}
+
+/* Adds the entry; refuses what has no room. */
+static bool add(void *context, const struct kvstore_scanned *scanned)
+{
+    struct scan_page *page = context;
+    struct wire_scan_entry entry = page_entry(page, scanned);
+    if (wire_put_scan_entry(&page->cursor, &entry)) {
+        page->entries++;
+        return true;
+    }
+    page->refused_bytes = wire_scan_entry_size(&entry);
+    return false;
+}
+
+/* The same, but goes on where there is no room any more, to find out how much is missing. */
+static bool add_or_measure(void *context, const struct kvstore_scanned *scanned)
+{
+    struct scan_page *page = context;
+    if (page->refused_bytes == 0) {
+        add(context, scanned);
+    } else {
+        struct wire_scan_entry entry = page_entry(page, scanned);
+        page->refused_bytes += wire_scan_entry_size(&entry);
+    }
+    return true;
+}
+
+static bool is_empty(const struct scan_page *page)
+{
+    return write_cursor_used(&page->cursor) == 0;
+}
+
+/* Adds one whole data file, or nothing of it. */
+static enum kv_status add_file(struct scan_page *page, struct kvstore *store,
+                               struct kv_slice prefix)
+{
+    struct scan_page before = *page;
+    enum kv_status status = kvstore_scan_file(store, &page->next, prefix, add_or_measure, page);
+    if (status == KV_OK && page->refused_bytes == 0)
+        return KV_OK;
+    size_t refused_bytes = page->refused_bytes + (size_t)(page->cursor.at - before.cursor.at);
+    *page = before;
+    page->refused_bytes = refused_bytes;
+    return status == KV_OK ? KV_BUFFER_TOO_SMALL : status;
+}
+
+static enum kv_status add_files(struct scan_page *page, struct kvstore *store,
+                                const struct wire_operation *operation, struct allowance *allowance)
+{
+    do {
+        enum kv_status status = add_file(page, store, operation->key);
+        if (status != KV_OK)
+            return is_empty(page) ? status : KV_OK;
+    } while (page->next != 0 && page->entries < limit_of(operation) &&
+             allowance_look(allowance, &(bool){false}) == KV_OK);
+    return KV_OK;
+}
+
+static enum kv_status add_entries(struct scan_page *page, struct kvstore *store,
+                                  const struct wire_operation *operation,
+                                  struct allowance *allowance)
+{
+    uint32_t limit = limit_of(operation);
+    enum kv_status status;
+    uint32_t slices = 0;
+    do {
+        uint32_t left = limit - page->entries;
+        status = kvstore_scan(store, &page->next, operation->key,
+                              left < SLICE_ENTRIES ? left : SLICE_ENTRIES, add, page);
+    } while (status == KV_OK && page->next != 0 && page->refused_bytes == 0 &&
+             page->entries < limit && ++slices <= 2 * limit / SLICE_ENTRIES &&
+             allowance_look(allowance, &(bool){false}) == KV_OK);
+    return status;
+}
+
+enum kv_status scan_page_fill(struct scan_page *page, struct kvstore *store,
+                              const struct wire_operation *operation, struct allowance *allowance,
+                              uint8_t *at, size_t capacity)
+{
+    *page = (struct scan_page){.cursor = write_cursor(at, capacity),
+                               .keys_only = operation->flags & WIRE_KEYS_ONLY,
+                               .next = operation->cursor};
+    if (operation->flags & WIRE_ATOMIC)
+        return add_files(page, store, operation, allowance);
+    enum kv_status status = add_entries(page, store, operation, allowance);
+    page->bad_offset = status == KV_CORRUPT || status == KV_IO ? kvstore_scan_bad_offset() : 0;
+    if (status == KV_OK && page->refused_bytes > 0 && is_empty(page))
+        return KV_BUFFER_TOO_SMALL;
+    return status;
+}

@@ -1,0 +1,70 @@
+/*
+ * statistics: what the daemon counts. Each worker has a block of its own on its own cache lines and
+ * is its only writer; whoever asks sums the blocks while they are written and sees each number
+ * either before or after (relaxed atomics).
+ */
+#ifndef MQKV_SERVERK_EXECUTE_STATISTICS_H
+#define MQKV_SERVERK_EXECUTE_STATISTICS_H
+
+#include <stdint.h>
+
+#include "common/histogram.h"
+#include "mqkv/status.h"
+
+#define STATISTICS_OPCODES 13u /* enum wire_opcode as index; 0 unused */
+
+/* Messages that got no reply, because nobody is proven to have sent them. */
+enum dropped_reason {
+    DROPPED_MALFORMED,       /* no header, or a kind that clients do not send */
+    DROPPED_UNKNOWN_SESSION, /* no such session, or the wrong cookie */
+    DROPPED_BAD_HELLO,       /* the reply queue that it names is not the sender's */
+    DROPPED_REASONS
+};
+
+/* The life of a message in the server, in parts. */
+enum latency_stage {
+    STAGE_QUEUE_WAIT, /* estimated (worker.c): messages carry no time of sending */
+    STAGE_LOCK_WAIT,  /* for locks of the store */
+    STAGE_WORK,       /* from received to reply built, without the lock wait */
+    STAGE_COMMIT,     /* reply held back until its writes were on disk */
+    STAGE_REPLY,      /* sending it */
+    STAGES
+};
+
+struct worker_statistics {
+    uint64_t messages; /* with operations in them */
+    uint64_t operations[STATISTICS_OPCODES];
+    uint64_t hits; /* GET and EXISTS that found their key */
+    uint64_t misses;
+    uint64_t statuses[KV_STATUS_COUNT]; /* of operations; and of whole messages that failed */
+    uint64_t bytes_in;
+    uint64_t bytes_out;
+    uint64_t dropped[DROPPED_REASONS];
+    uint64_t sleeps; /* the worker found nothing and slept */
+    struct histogram stages[STAGES];
+} __attribute__((aligned(128)));
+
+/* Adds to a counter of one's own block. */
+static inline void statistics_add(uint64_t *counter, uint64_t count)
+{
+    uint64_t value = __atomic_load_n(counter, __ATOMIC_RELAXED);
+    __atomic_store_n(counter, value + count, __ATOMIC_RELAXED);
+}
+
+/* Blocks for `count` writers, zeroed; NULL: out of memory. Free with free(). */
+struct worker_statistics *statistics_create(unsigned count);
+
+/* The same in memory that processes forked later share with this one; NULL: out of memory. Free with
+ * statistics_free_shared, which takes NULL. */
+struct worker_statistics *statistics_create_shared(unsigned count);
+void statistics_free_shared(struct worker_statistics *blocks, unsigned count);
+
+/* Adds `count` blocks into *sum, which starts from {0}. */
+void statistics_sum(struct worker_statistics *sum, const struct worker_statistics *blocks,
+                    unsigned count);
+
+/* "malformed" ..., "queue_wait" ... */
+const char *dropped_reason_name(enum dropped_reason reason);
+const char *latency_stage_name(enum latency_stage stage);
+
+#endif

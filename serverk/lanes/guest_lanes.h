@@ -1,0 +1,90 @@
+/*
+ * guest_lanes: request lanes of users who are not the daemon's: each uid that has sessions has a lane of its
+ * own, as far as there are any left, so that what one of them sends never stands before what another does.
+ * The queue NAME.g<j> lets nobody else in:
+ *
+ *   given  where the daemon may (root, CAP_CHOWN), the queue belongs to the uid, mode 0200;
+ *   lent   else it is the daemon's, mode 0600, and lets others in (as NAME itself does) from a WELCOME to the
+ *          first message of that session, for at most 100 ms. Who opens it in that moment and sends garbage spoils it: replies
+ *          tell the uid's sessions to begin anew, with another lane, and a warning in the log names the
+ *          remedy.
+ *
+ * j is random: who makes queues under such names in advance takes few of them, as the system has few queues
+ * (fs.mqueue.queues_max) beside so many names.
+ *
+ * A lane without sessions is given up. Its descriptor keeps its number until the daemon ends (something else
+ * takes the number, which no message can be received from), since workers may be about to use it.
+ *
+ * Threads: everything but guest_lanes_queue and the counting of messages is guarded by the lock of lanes.c.
+ */
+#ifndef MQKV_SERVERK_LANES_GUEST_LANES_H
+#define MQKV_SERVERK_LANES_GUEST_LANES_H
+
+#include <mqueue.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "serverk/lanes/lane_plan.h"
+#include "wire/queue_name.h"
+
+struct guest_lane {
+    mqd_t queue; /* -1: none yet; constant from then on */
+    bool live;
+    bool given;
+    _Atomic bool spoiled;
+    _Atomic uid_t uid;
+    unsigned name; /* the number in it */
+    unsigned sessions;
+    bool open;              /* lent, and others may open it now */
+    uint64_t open_until_ms; /* of the monotonic clock */
+    unsigned round;         /* of being open: how often it was closed by the time */
+    unsigned opening;       /* sessions of this round that have not come through it yet */
+    struct wire_geometry geometry;
+    _Atomic uint64_t messages, garbage;
+};
+
+struct guest_lanes {
+    const char *base;
+    mode_t mode; /* of NAME */
+    gid_t group; /* (gid_t)-1: as created */
+    const struct lane_plan *plan;
+    uint64_t bytes_left;
+    int placeholder;
+    int timer; /* readable: guest_lanes_tick */
+    bool armed;
+    bool may_not_give;  /* the kernel said so */
+    const char *reason; /* of the last NULL of guest_lanes_enter */
+    struct guest_lane lanes[LANE_PLAN_MAX_GUESTS];
+};
+
+/* base and plan are kept. False: errno. */
+bool guest_lanes_init(struct guest_lanes *guests, const char *base, mode_t mode, gid_t group,
+                      const struct lane_plan *plan, uint64_t bytes);
+
+/* Unlinks and closes everything; harmless if all is zero. */
+void guest_lanes_close(struct guest_lanes *guests);
+void guest_lanes_unlink(struct guest_lanes *guests);
+
+/* The lane for one more session of the uid; *made: it is a new one. NULL: none is to be had; guests->reason. */
+struct guest_lane *guest_lanes_enter(struct guest_lanes *guests, uid_t uid, bool *made);
+
+/* A session that entered in that round (lane->round, then) has sent its first message. */
+void guest_lanes_arrived(struct guest_lane *lane, unsigned round);
+
+/* Closes lanes that were open for long enough, and sets the timer for the others. */
+void guest_lanes_tick(struct guest_lanes *guests);
+
+/* A session ends that has arrived, or was never waited for. True: it was the last one, and the lane is no more. */
+bool guest_lanes_leave(struct guest_lanes *guests, struct guest_lane *lane);
+
+/* A message came through the lane that no session of its uid sent. True: now it counts as spoiled; the caller
+ * says so. */
+bool guest_lanes_count_garbage(struct guest_lane *lane);
+
+/* Removes those that a dead daemon of this user left under the name, as far as the kernel lets it, and counts
+ * them. */
+unsigned guest_lanes_remove_stale(const char *base);
+
+#endif

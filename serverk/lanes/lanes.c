@@ -1,0 +1,496 @@
+#include "serverk/lanes/lanes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "common/parse.h"
+#include "serverk/lanes/claim.h"
+#include "serverk/lanes/guest_lanes.h"
+#include "serverk/lanes/lane_names.h"
+#include "common/log_pace.h"
+#include "wire/message.h"
+#include "wire/queue.h"
+
+/* A session is counted with so many requests when lanes are filled: a synchronous client has one in
+ * flight, a pipelining one a few now and then. Counting all of its credits would spread five clients
+ * over two lanes, and each further lane costs every idle poll one system call. */
+#define SESSION_WEIGHT 2u
+
+#define MAX_CREDITS 8u
+
+struct lane {
+    mqd_t queue;
+    bool linked;
+    uint16_t number; /* in its name; as WELCOME tells it */
+    uint32_t weight; /* of the sessions that were given it; guarded by lock */
+};
+
+struct lanes {
+    char name[WIRE_QUEUE_NAME_BYTES];
+    enum lanes_mode mode;
+    struct lane_plan plan;
+    struct kv_error shortfall; /* of the plan; text empty: none */
+    mqd_t claim;
+    struct lane_names names;
+    struct lane queues[LANE_PLAN_MAX_QUEUES]; /* lanes, then bulk lanes */
+    unsigned queue_count;
+
+    pthread_mutex_t lock;
+    unsigned turn; /* sessions assigned so far; guarded by lock */
+    _Atomic unsigned in_use;
+    _Atomic uint32_t served;
+    lanes_watcher watcher;
+    void *watcher_context;
+    lanes_payer_watcher payer_watcher;
+    void *payer_context;
+
+    bool door;                 /* constant */
+    struct guest_lanes guests; /* guarded by lock, if there is a door */
+};
+
+static enum wire_queue_role role_of(const struct lanes *lanes, unsigned queue)
+{
+    return queue < lanes->plan.lanes ? WIRE_LANE : WIRE_BULK_LANE;
+}
+
+static void queue_name(const struct lanes *lanes, unsigned queue, char out[WIRE_QUEUE_NAME_BYTES])
+{
+    wire_queue_name(out, lanes->name, role_of(lanes, queue), 0, lanes->queues[queue].number);
+}
+
+/* Queues ------------------------------------------------------------------------------------------ */
+
+/* Whatever number of lanes the dead daemon had. The claim is ours. */
+static enum kv_status remove_all_stale(struct lanes *lanes, struct kv_error *error)
+{
+    unsigned removed = 0;
+    enum kv_status status = lane_names_remove_stale(&lanes->names, &removed, error);
+    if (status == KV_OK)
+        removed += guest_lanes_remove_stale(lanes->name);
+    if (removed > 0) {
+        char queues[32];
+        log_info("removed %s of %s, left by a daemon that is gone",
+                 format_count(removed, "queue", queues), lanes->name);
+    }
+    return status;
+}
+
+bool lanes_admit_others(enum lanes_mode mode, mode_t queue_mode)
+{
+    return mode == LANES_AUTO && (queue_mode & 0077) != 0;
+}
+
+/* With a single lane, everybody's messages come through it. */
+static bool has_door(const struct lanes *lanes, const struct lanes_options *options)
+{
+    return lanes->plan.lanes > 1 && lanes_admit_others(options->mode, options->queue_mode);
+}
+
+static enum kv_status create_queue(struct lanes *lanes, const struct lanes_options *options,
+                                   unsigned queue, struct kv_error *error)
+{
+    struct lane *lane = &lanes->queues[queue];
+    bool bulk = queue >= lanes->plan.lanes;
+    bool first = queue == 0 || queue == lanes->plan.lanes;
+    bool shared = queue == 0 || !has_door(lanes, options);
+    unsigned number = first ? 0 : lane[-1].number + 1u;
+    enum kv_status status = lane_names_create(
+        &lanes->names, role_of(lanes, queue), bulk ? lanes->plan.bulk : lanes->plan.lane,
+        shared ? options->queue_mode : 0600, &number, &lane->queue, error);
+    if (status != KV_OK)
+        return status;
+    char name[WIRE_QUEUE_NAME_BYTES];
+    lane->number = (uint16_t)number;
+    lane->linked = true;
+    queue_name(lanes, queue, name);
+    lanes->queue_count = queue + 1;
+    if (shared && options->group != (gid_t)-1 &&
+        fchown((int)lane->queue, (uid_t)-1, options->group) != 0)
+        return kv_error_set_errno(error, "cannot give the message queue %s to group %lu (--group)",
+                                  name, (unsigned long)options->group);
+    if (wire_lock_lane(lane->queue) != 0)
+        return kv_error_set_errno(error, "cannot lock the message queue %s", name);
+    return KV_OK;
+}
+
+void lanes_unlink(struct lanes *lanes)
+{
+    char name[WIRE_QUEUE_NAME_BYTES];
+    for (unsigned queue = 0; queue < lanes->queue_count; queue++) {
+        if (!lanes->queues[queue].linked)
+            continue;
+        queue_name(lanes, queue, name);
+        mq_unlink(name);
+        lanes->queues[queue].linked = false;
+    }
+    if (lanes->door)
+        guest_lanes_unlink(&lanes->guests);
+}
+
+static void drop_queues(struct lanes *lanes)
+{
+    lanes_unlink(lanes);
+    for (unsigned queue = 0; queue < lanes->queue_count; queue++)
+        mq_close(lanes->queues[queue].queue);
+    lanes->queue_count = 0;
+}
+
+/* Others have all other names. */
+static struct lane_plan only_lane_0(const struct lane_plan *plan)
+{
+    return (struct lane_plan){.lanes = 1, .lane = plan->bulk_lanes > 0 ? plan->bulk : plan->lane};
+}
+
+/* Creates all queues of the plan, or of the first smaller one that the kernel grants; then *error
+ * tells why the one before it was not. */
+static enum kv_status create_queues(struct lanes *lanes, const struct lanes_options *options,
+                                    struct kv_error *error)
+{
+    for (;;) {
+        unsigned wanted = lanes->plan.lanes + lanes->plan.bulk_lanes;
+        enum kv_status status = KV_OK;
+        for (unsigned queue = 0; queue < wanted && status == KV_OK; queue++)
+            status = create_queue(lanes, options, queue, error);
+        if (status == KV_OK)
+            return KV_OK;
+        drop_queues(lanes);
+        if (status == KV_EXISTS && wanted > 1)
+            lanes->plan = only_lane_0(&lanes->plan);
+        else if (status != KV_LIMIT || !lane_plan_degrade(&lanes->plan))
+            return status;
+    }
+}
+
+/* refusal: why a plan that the limit allows was not had. */
+static void explain_shortfall(struct lanes *lanes, const struct lane_plan *wanted,
+                              const struct wire_limits *limits, const char *refusal)
+{
+    char granted_text[LANE_PLAN_TEXT_BYTES], wanted_text[LANE_PLAN_TEXT_BYTES];
+    unsigned long long wanted_bytes = lane_plan_charge(wanted);
+    unsigned long long enough = wanted_bytes * LANE_PLAN_SHARES;
+    if (lane_plan_charge(&lanes->plan) >= wanted_bytes)
+        return;
+    lane_plan_describe(&lanes->plan, granted_text);
+    lane_plan_describe(wanted, wanted_text);
+    if (enough <= limits->msgqueue_bytes)
+        kv_error_set(&lanes->shortfall, KV_LIMIT, "request queues: %s, instead of %s: %s",
+                     granted_text, wanted_text, refusal);
+    else
+        kv_error_set(&lanes->shortfall, KV_LIMIT,
+                     "request queues: %s, instead of %s: those take %llu bytes, more than a third "
+                     "of the %llu that this user may have in message queues (RLIMIT_MSGQUEUE). "
+                     "Raise it: `ulimit -q %llu` in the shell that starts serverk, or "
+                     "LimitMSGQUEUE=%llu in a systemd unit",
+                     granted_text, wanted_text, wanted_bytes,
+                     (unsigned long long)limits->msgqueue_bytes, enough, enough);
+}
+
+/* Prepares for other users. */
+static enum kv_status open_door(struct lanes *lanes, const struct lanes_options *options,
+                                const struct wire_limits *limits, struct kv_error *error)
+{
+    lanes->door = true;
+    if (guest_lanes_init(&lanes->guests, lanes->name, options->queue_mode, options->group,
+                         &lanes->plan, limits->msgqueue_bytes / LANE_PLAN_GUEST_SHARES))
+        return KV_OK;
+    return kv_error_set_errno(error, "cannot prepare lanes for other users");
+}
+
+/* The bits from `first` on, so many of them. */
+static uint32_t bits(unsigned first, unsigned count)
+{
+    return ((UINT32_C(1) << count) - 1) << first;
+}
+
+static void begin_serving(struct lanes *lanes)
+{
+    unsigned in_use = lanes->plan.lanes;
+    if (lanes->mode == LANES_AUTO)
+        in_use = lanes->door ? 2 : 1;
+    atomic_store(&lanes->in_use, in_use);
+    atomic_store(&lanes->served, bits(0, in_use) | bits(lanes->plan.lanes, lanes->plan.bulk_lanes));
+}
+
+enum kv_status lanes_open(const struct lanes_options *options, struct lanes **result,
+                          struct kv_error *error)
+{
+    struct lanes *lanes = calloc(1, sizeof *lanes);
+    if (!lanes)
+        return kv_error_set(error, KV_NO_MEMORY, "out of memory for the request queues");
+    wire_queue_name(lanes->name, options->name, WIRE_LANE, 0, 0);
+    lanes->names.base = lanes->name;
+    lanes->mode = options->mode;
+    lanes->claim = (mqd_t)-1;
+    pthread_mutex_init(&lanes->lock, NULL);
+    struct wire_limits limits;
+    wire_limits_read(&limits);
+    struct lane_plan wanted = lane_plan_wanted(options->mode, options->workers, &limits);
+    lanes->plan = lane_plan_first(options->mode, options->workers, &limits);
+    if (lanes_admit_others(options->mode, options->queue_mode)) {
+        lane_plan_leave_room(&wanted);
+        lane_plan_leave_room(&lanes->plan);
+    }
+
+    enum kv_status status = claim_take(lanes->name, &lanes->claim, error);
+    if (status == KV_OK)
+        status = remove_all_stale(lanes, error);
+    if (status == KV_OK)
+        status = create_queues(lanes, options, error);
+    if (status == KV_OK && has_door(lanes, options))
+        status = open_door(lanes, options, &limits, error);
+    if (status != KV_OK) {
+        lanes_close(lanes);
+        return status;
+    }
+    explain_shortfall(lanes, &wanted, &limits, error->text);
+    begin_serving(lanes);
+    *result = lanes;
+    return KV_OK;
+}
+
+void lanes_close(struct lanes *lanes)
+{
+    if (!lanes)
+        return;
+    drop_queues(lanes);
+    if (lanes->door)
+        guest_lanes_close(&lanes->guests);
+    claim_give_up(lanes->name, lanes->claim);
+    pthread_mutex_destroy(&lanes->lock);
+    free(lanes);
+}
+
+const struct lane_plan *lanes_plan(const struct lanes *lanes)
+{
+    return &lanes->plan;
+}
+
+const char *lanes_shortfall(const struct lanes *lanes)
+{
+    return lanes->shortfall.text[0] ? lanes->shortfall.text : NULL;
+}
+
+unsigned lanes_queue_count(const struct lanes *lanes)
+{
+    return lanes->queue_count;
+}
+
+mqd_t lanes_queue(const struct lanes *lanes, unsigned queue)
+{
+    return lanes_is_guest(queue) ? lanes->guests.lanes[queue - LANE_PLAN_FIRST_GUEST].queue
+                                 : lanes->queues[queue].queue;
+}
+
+size_t lanes_message_bytes(const struct lanes *lanes)
+{
+    const struct lane_plan *plan = &lanes->plan;
+    bool bulk = plan->bulk_lanes > 0 && plan->bulk.message_bytes > plan->lane.message_bytes;
+    return bulk ? plan->bulk.message_bytes : plan->lane.message_bytes;
+}
+
+void lanes_set_blocking(struct lanes *lanes, unsigned queue, bool blocking)
+{
+    struct mq_attr attributes = {.mq_flags = blocking ? 0 : O_NONBLOCK};
+    mq_setattr(lanes_queue(lanes, queue), &attributes, NULL);
+}
+
+/* Assignment -------------------------------------------------------------------------------------- */
+
+/* The first lane that has room for one more, else the emptiest. holds: lock. */
+static unsigned choose_filling(const struct lanes *lanes)
+{
+    unsigned first = lanes->door ? 1 : 0, emptiest = first;
+    for (unsigned lane = first; lane < lanes->plan.lanes; lane++) {
+        if (lanes->queues[lane].weight + SESSION_WEIGHT <= lanes->plan.lane.depth)
+            return lane;
+        if (lanes->queues[lane].weight < lanes->queues[emptiest].weight)
+            emptiest = lane;
+    }
+    return emptiest;
+}
+
+/* Messages may come through the queue from now on. holds: lock. */
+static void serve(struct lanes *lanes, unsigned queue)
+{
+    if (lanes->watcher)
+        lanes->watcher(lanes->watcher_context, queue);
+    atomic_fetch_or(&lanes->served, UINT32_C(1) << queue);
+}
+
+/* Lanes of the daemon's own user; of everybody, where there is no door. holds: lock. */
+static void assign_own(struct lanes *lanes, struct lane_assignment *assignment)
+{
+    unsigned turn = lanes->turn++;
+    unsigned lane = lanes->mode == LANES_AUTO ? choose_filling(lanes) : turn % lanes->plan.lanes;
+    lanes->queues[lane].weight += SESSION_WEIGHT;
+    if (lane >= atomic_load(&lanes->in_use)) {
+        serve(lanes, lane);
+        atomic_store(&lanes->in_use, lane + 1);
+    }
+    assignment->lane = lanes->queues[lane].number;
+    assignment->queue = (uint8_t)lane;
+    assignment->lane_bytes = assignment->bulk_bytes = lanes->plan.lane.message_bytes;
+    if (lanes->plan.bulk_lanes > 0) {
+        unsigned bulk = lanes->plan.lanes + turn % lanes->plan.bulk_lanes;
+        assignment->bulk_lane = lanes->queues[bulk].number;
+        assignment->bulk_bytes = lanes->plan.bulk.message_bytes;
+    }
+}
+
+/* Once a minute: a guest that sends beside all others has no share of its own. holds: lock. */
+static void warn_of_door(const struct lanes *lanes, uid_t uid)
+{
+    static struct log_pace pace = LOG_PACE(60000);
+    char unsaid[LOG_PACE_TEXT_BYTES];
+    if (log_pace_allows(&pace, unsaid))
+        log_warn(
+            "uid %lu gets no lane of its own, and sends through the one that all may send to: %s%s",
+            (unsigned long)uid, lanes->guests.reason, unsaid);
+}
+
+/* A guest lane, or, if none is left or the client knows none, the door. holds: lock. */
+static void assign_guest(struct lanes *lanes, const struct lane_request *request,
+                         struct lane_assignment *assignment)
+{
+    bool made = false;
+    struct guest_lane *guest =
+        request->knows_guests ? guest_lanes_enter(&lanes->guests, request->uid, &made) : NULL;
+    if (!guest) {
+        if (request->knows_guests)
+            warn_of_door(lanes, request->uid);
+        lanes->queues[0].weight += SESSION_WEIGHT;
+        assignment->lane_bytes = assignment->bulk_bytes = lanes->plan.lane.message_bytes;
+        return;
+    }
+    unsigned number = (unsigned)(guest - lanes->guests.lanes);
+    assignment->family = WIRE_FAMILY_GUESTS;
+    assignment->lane = (uint16_t)guest->name;
+    assignment->queue = (uint8_t)(LANE_PLAN_FIRST_GUEST + number);
+    assignment->lane_bytes = assignment->bulk_bytes = guest->geometry.message_bytes;
+    assignment->opening = !guest->given;
+    assignment->round = guest->round;
+    assignment->spoiled = &guest->spoiled;
+    if (!made)
+        return;
+    if (lanes->payer_watcher)
+        lanes->payer_watcher(lanes->payer_context, PAYER_GUESTS + number);
+    serve(lanes, assignment->queue);
+}
+
+struct lane_assignment lanes_assign(struct lanes *lanes, const struct lane_request *request)
+{
+    uint16_t depth = request->reply_depth;
+    struct lane_assignment assignment = {.credits = depth < MAX_CREDITS ? depth : MAX_CREDITS};
+    pthread_mutex_lock(&lanes->lock);
+    if (lanes->door && request->uid != geteuid())
+        assign_guest(lanes, request, &assignment);
+    else
+        assign_own(lanes, &assignment);
+    pthread_mutex_unlock(&lanes->lock);
+    return assignment;
+}
+
+static struct guest_lane *guest_of(struct lanes *lanes, unsigned queue)
+{
+    return &lanes->guests.lanes[queue - LANE_PLAN_FIRST_GUEST];
+}
+
+void lanes_arrived(struct lanes *lanes, const struct lane_assignment *assignment)
+{
+    pthread_mutex_lock(&lanes->lock);
+    guest_lanes_arrived(guest_of(lanes, assignment->queue), assignment->round);
+    pthread_mutex_unlock(&lanes->lock);
+}
+
+int lanes_timer(const struct lanes *lanes)
+{
+    return lanes->door ? lanes->guests.timer : -1;
+}
+
+void lanes_tick(struct lanes *lanes)
+{
+    pthread_mutex_lock(&lanes->lock);
+    guest_lanes_tick(&lanes->guests);
+    pthread_mutex_unlock(&lanes->lock);
+}
+
+void lanes_give_back(struct lanes *lanes, const struct lane_assignment *assignment, bool arrived)
+{
+    unsigned queue = assignment->queue;
+    if (assignment->opening && !arrived)
+        lanes_arrived(lanes, assignment);
+    pthread_mutex_lock(&lanes->lock);
+    if (!lanes_is_guest(queue))
+        lanes->queues[queue].weight -= SESSION_WEIGHT;
+    else if (guest_lanes_leave(&lanes->guests, guest_of(lanes, queue)))
+        atomic_fetch_and(&lanes->served, ~(UINT32_C(1) << queue));
+    pthread_mutex_unlock(&lanes->lock);
+}
+
+bool lanes_admit(struct lanes *lanes, unsigned queue, uid_t uid)
+{
+    if (!lanes_is_guest(queue))
+        return true;
+    struct guest_lane *guest = guest_of(lanes, queue);
+    atomic_fetch_add_explicit(&guest->messages, 1, memory_order_relaxed);
+    return guest->uid == uid;
+}
+
+void lanes_count_garbage(struct lanes *lanes, unsigned queue)
+{
+    if (lanes_is_guest(queue) && guest_lanes_count_garbage(guest_of(lanes, queue)))
+        log_warn("somebody else sends to the lane of uid %lu, which gets another. A daemon with "
+                 "CAP_CHOWN gives each user a lane that nobody else can open",
+                 (unsigned long)guest_of(lanes, queue)->uid);
+}
+
+bool lanes_guest_facts(struct lanes *lanes, unsigned guest, struct guest_facts *facts)
+{
+    if (!lanes->door)
+        return false;
+    pthread_mutex_lock(&lanes->lock);
+    const struct guest_lane *lane = &lanes->guests.lanes[guest];
+    *facts = (struct guest_facts){.uid = lane->uid,
+                                  .sessions = lane->sessions,
+                                  .given = lane->given,
+                                  .geometry = lane->geometry,
+                                  .messages = atomic_load(&lane->messages),
+                                  .garbage = atomic_load(&lane->garbage)};
+    bool live = lane->live;
+    pthread_mutex_unlock(&lanes->lock);
+    return live;
+}
+
+bool lanes_have_door(const struct lanes *lanes)
+{
+    return lanes->door;
+}
+
+uint32_t lanes_served(const struct lanes *lanes)
+{
+    return atomic_load_explicit(&lanes->served, memory_order_acquire);
+}
+
+void lanes_set_payer_watcher(struct lanes *lanes, lanes_payer_watcher watcher, void *context)
+{
+    lanes->payer_watcher = watcher;
+    lanes->payer_context = context;
+}
+
+unsigned lanes_in_use(const struct lanes *lanes)
+{
+    return atomic_load_explicit(&lanes->in_use, memory_order_relaxed);
+}
+
+void lanes_set_watcher(struct lanes *lanes, lanes_watcher watcher, void *context)
+{
+    lanes->watcher = watcher;
+    lanes->watcher_context = context;
+}

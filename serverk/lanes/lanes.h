@@ -1,0 +1,164 @@
+/*
+ * lanes: the request queues of the daemon, and its claim to the queue name.
+ *
+ * The claim is a write lock on NAME.lock, a queue of mode 0600: one daemon a name, and a client can
+ * not take it (lanes themselves are writable for clients, who could lock them). Under the claim any
+ * lane of that name and of our uid is a dead daemon's: unlinked and made anew, so that no stale request is executed.
+ *
+ * Lanes are numbered 0 .. lanes-1, bulk lanes after them: "queue" below is an index over both, and over guest
+ * lanes, from LANE_PLAN_FIRST_GUEST on. The number in a lane's name, which WELCOME tells, is the same unless
+ * another user has a queue of that name (lane_names.h). Every lane carries a read lock of ours: clients see by it whether
+ * its server lives.
+ *
+ * Where the mode lets other users in (and --lanes is auto), lane 0 is only the *door*: HELLOs come there,
+ * and what clients send that have no lane of their own. The other lanes then are the daemon's own user's, mode
+ * 0600, and each other uid has one of its own (guest_lanes.h). Who pays for a message is told by its
+ * queue: the own user, the door, or a guest.
+ *
+ * Threads: opened and closed by one; what is about sessions locks; the rest only reads what is constant
+ * after lanes_open, or atomics.
+ */
+#ifndef MQKV_SERVERK_LANES_LANES_H
+#define MQKV_SERVERK_LANES_LANES_H
+
+#include <mqueue.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "mqkv/error.h"
+#include "serverk/lanes/lane_plan.h"
+
+struct lanes;
+
+/* Who pays for messages; the guest lane j is PAYER_GUESTS + j. */
+enum { PAYER_OWN, PAYER_DOOR, PAYER_GUESTS };
+
+struct lanes_options {
+    const char *name;
+    enum lanes_mode mode;
+    uint32_t workers;
+    mode_t queue_mode;
+    gid_t group; /* (gid_t)-1: as created */
+};
+
+/* KV_BUSY (owner's pid), KV_DENIED (NAME or NAME.lock belongs to somebody else), KV_LIMIT, KV_IO. All queues
+ * are created O_NONBLOCK. */
+enum kv_status lanes_open(const struct lanes_options *options, struct lanes **lanes,
+                          struct kv_error *error);
+
+/* Unlinks the names: nobody new comes in; who has them open can see that they are gone. */
+void lanes_unlink(struct lanes *lanes);
+
+/* Unlinks what is still linked, gives up the claim, frees. NULL is harmless. */
+void lanes_close(struct lanes *lanes);
+
+const struct lane_plan *lanes_plan(const struct lanes *lanes);
+
+/* NULL if the plan is what the mode would like; else a sentence: granted, wanted, and the line that
+ * raises the limit. */
+const char *lanes_shortfall(const struct lanes *lanes);
+
+unsigned lanes_queue_count(const struct lanes *lanes);
+mqd_t lanes_queue(const struct lanes *lanes, unsigned queue);
+
+/* Bytes of the largest message of any lane. */
+size_t lanes_message_bytes(const struct lanes *lanes);
+
+/* O_NONBLOCK off or on. */
+void lanes_set_blocking(struct lanes *lanes, unsigned queue, bool blocking);
+
+/* What a session was given. */
+struct lane_assignment {
+    uint16_t family; /* as WELCOME has it, like the next two */
+    uint16_t lane;
+    uint16_t bulk_lane;
+    uint16_t credits; /* requests it may have in flight */
+    uint32_t lane_bytes;
+    uint32_t bulk_bytes;         /* lane_bytes: it has no bulk lane */
+    uint8_t queue;               /* of the lane */
+    bool opening;                /* the lane is open to others until lanes_arrived, or for 100 ms */
+    unsigned round;              /* of that: guest_lanes.h */
+    const _Atomic bool *spoiled; /* set: others send to the lane. NULL: it is no guest lane */
+};
+
+/* Who wants lanes. */
+struct lane_request {
+    uid_t uid;
+    uint16_t reply_depth; /* messages that its reply queue holds */
+    bool knows_guests;    /* it understands the family of guest lanes */
+};
+
+/* In LANES_AUTO lanes fill up one after the other, so that few clients leave few lanes to poll; else
+ * sessions go round. */
+struct lane_assignment lanes_assign(struct lanes *lanes, const struct lane_request *request);
+
+/* Once for a session whose lane is opening: its first message came through there. */
+void lanes_arrived(struct lanes *lanes, const struct lane_assignment *assignment);
+
+/* A descriptor that is readable when lanes_tick is to be called, which closes lanes that nobody arrived in; -1:
+ * there is no door. */
+int lanes_timer(const struct lanes *lanes);
+void lanes_tick(struct lanes *lanes);
+
+/* arrived: lanes_arrived was called, or was not needed. */
+void lanes_give_back(struct lanes *lanes, const struct lane_assignment *assignment, bool arrived);
+
+/* Whether a message of a session of that uid may come through the queue; counts it for the guest. */
+bool lanes_admit(struct lanes *lanes, unsigned queue, uid_t uid);
+
+/* A message came through the queue that is no session's. */
+void lanes_count_garbage(struct lanes *lanes, unsigned queue);
+
+/* Lanes that sessions may send to by now are 0 .. lanes_in_use-1; it never shrinks. */
+unsigned lanes_in_use(const struct lanes *lanes);
+
+/* The queues (as bits) that may have messages: those in use, and all bulk and guest lanes that there are. When
+ * another comes, the watcher (one; set before sessions come) is told. One that goes is closed. */
+uint32_t lanes_served(const struct lanes *lanes);
+typedef void (*lanes_watcher)(void *context, unsigned queue);
+void lanes_set_watcher(struct lanes *lanes, lanes_watcher watcher, void *context);
+
+/* Whether other users would have lanes of their own, with these options. */
+bool lanes_admit_others(enum lanes_mode mode, mode_t queue_mode);
+
+/* True if other users may come, and have lanes of their own. */
+bool lanes_have_door(const struct lanes *lanes);
+
+static inline bool lanes_is_guest(unsigned queue)
+{
+    return queue >= LANE_PLAN_FIRST_GUEST;
+}
+
+/* Who pays for messages of the queue, where there is a door. */
+static inline unsigned lanes_payer(unsigned queue)
+{
+    return lanes_is_guest(queue) ? PAYER_GUESTS + queue - LANE_PLAN_FIRST_GUEST
+           : queue == 0          ? PAYER_DOOR
+                                 : PAYER_OWN;
+}
+
+/* The queues (as bits) that those payers (as bits) pay for. */
+static inline uint32_t lanes_of_payers(uint32_t payers)
+{
+    uint32_t own = (UINT32_C(1) << LANE_PLAN_FIRST_GUEST) - 2;
+    return (payers & 1u << PAYER_OWN ? own : 0) | (payers & 1u << PAYER_DOOR ? 1 : 0) |
+           payers >> PAYER_GUESTS << LANE_PLAN_FIRST_GUEST;
+}
+
+/* A payer's account is to begin anew, since somebody else gets its lane. */
+typedef void (*lanes_payer_watcher)(void *context, unsigned payer);
+void lanes_set_payer_watcher(struct lanes *lanes, lanes_payer_watcher watcher, void *context);
+
+/* For statistics: the guest of number `guest`, if there is one now. */
+struct guest_facts {
+    uid_t uid;
+    unsigned sessions;
+    bool given; /* its queue belongs to the uid */
+    struct wire_geometry geometry;
+    uint64_t messages, garbage;
+};
+bool lanes_guest_facts(struct lanes *lanes, unsigned guest, struct guest_facts *facts);
+
+#endif

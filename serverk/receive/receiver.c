@@ -1,0 +1,265 @@
+#include "serverk/receive/receiver.h"
+
+#include <errno.h>
+#include <mqueue.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+
+#include "common/clock.h"
+#include "serverk/session/session.h"
+#include "serverk/receive/cost_estimate.h"
+#include "wire/message.h"
+
+/* A queue is cold if it gave none of the last COLD_AFTER messages; then it is polled in every
+ * COLD_ROUNDS-th round. */
+#define COLD_AFTER  64u
+#define COLD_ROUNDS 8u
+
+/* While messages wait in the schedule, the queues are looked at so often: each look costs a system call
+ * a queue. At most so many are received at once, lest a worker be kept from working. */
+#define COLLECT_EVERY_NS 20000u
+#define COLLECT_MESSAGES 64u
+
+/* What comes through the door is told apart by nobody: its messages count for twice the time they take. And
+ * garbage for several times, wherever it comes from, because it keeps the CPUs busy in other places: each one
+ * that is received wakes who sleeps in the next mq_send. */
+#define DOOR_WEIGHT    2u
+#define GARBAGE_WEIGHT 4u
+
+/* The clients need the CPUs, too: so only half of the workers' time is dealt out. */
+static unsigned workers_to_share(const struct receiver *receiver)
+{
+    unsigned workers = receiver->crew ? crew_counts(receiver->crew).on_duty / 2 : 1;
+    return workers > 0 ? workers : 1;
+}
+
+/* The queues (as bits) that the receiver serves and clients may be sending to. */
+static uint32_t served_queues(const struct receiver *receiver)
+{
+    return receiver->queues & lanes_served(receiver->lanes);
+}
+
+/* Of those, the ones whose payers do not rest. */
+static uint32_t due_queues(struct receiver *receiver)
+{
+    uint32_t served = served_queues(receiver);
+    receiver->began_ns = 0;
+    receiver->resting = 0;
+    if (!receiver->shares || !shares_contended(receiver->shares))
+        return served;
+    receiver->began_ns = clock_monotonic_ns();
+    uint32_t payers =
+        shares_resting(receiver->shares, receiver->began_ns, &receiver->resting_until_ns);
+    receiver->resting = lanes_of_payers(payers) & served;
+    return served & ~receiver->resting;
+}
+
+void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t done_ns)
+{
+    unsigned payer = lanes_payer(receiver->current);
+    unsigned weight =
+        (payer == PAYER_DOOR ? DOOR_WEIGHT : 1) * (receiver->wasted ? GARBAGE_WEIGHT : 1);
+    receiver->wasted = false;
+    if (shares_is_alone(receiver->shares, payer))
+        return;
+    uint64_t start_ns = receiver->began_ns ? receiver->began_ns : received_ns;
+    shares_charge(receiver->shares, payer, start_ns ? start_ns : done_ns, done_ns, weight,
+                  workers_to_share(receiver));
+}
+
+/* Takes the lowest bit out of the set, which is not empty: its number. */
+static unsigned take_lowest(uint32_t *set)
+{
+    unsigned lowest = (unsigned)__builtin_ctz(*set);
+    *set &= *set - 1;
+    return lowest;
+}
+
+/* One attempt at one queue: > 0 the size of a message, 0 nothing (left) there, -1 errno. */
+static ssize_t receive_from(struct receiver *receiver, unsigned queue)
+{
+    ssize_t size =
+        mq_receive(lanes_queue(receiver->lanes, queue), (char *)receiver->buffer,
+                   receiver->buffer_bytes, receiver->wants_priority ? &receiver->priority : NULL);
+    if (size == 0) /* an empty message is none of ours, and would look like "nothing there" */
+        statistics_add(&receiver->statistics->dropped[DROPPED_MALFORMED], 1);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (size < 0 && errno == EBADF && lanes_is_guest(queue)) /* the lane has just been given up */
+        return 0;
+    return size;
+}
+
+/* A wire_attempt: each of the queues once, beginning behind the one that gave the last message. */
+static ssize_t poll_round(void *context)
+{
+    struct receiver *receiver = context;
+    uint32_t served = due_queues(receiver);
+    if (receiver->turn)
+        farewell_enter(receiver->turn);
+    uint32_t up_to_last = (UINT32_C(2) << receiver->current) - 1;
+    uint32_t behind = served & ~up_to_last, rest = served & up_to_last;
+    bool cold_too = ++receiver->round % COLD_ROUNDS == 0;
+    while ((behind | rest) != 0) {
+        unsigned queue = take_lowest(behind != 0 ? &behind : &rest);
+        if (!cold_too && receiver->taken - receiver->last_taken[queue] > COLD_AFTER)
+            continue;
+        ssize_t size = receive_from(receiver, queue);
+        if (size != 0) {
+            receiver->last_taken[queue] = ++receiver->taken;
+            receiver->current = queue;
+            return size;
+        }
+    }
+    receiver->found_empty = true;
+    receiver_settle(receiver);
+    return 0;
+}
+
+void receiver_claim(struct receiver *receiver, size_t size)
+{
+    struct read_cursor cursor = read_cursor(receiver->buffer, size);
+    struct wire_header header = {0};
+    wire_get_header(&cursor, &header);
+    receiver->session = header.session != 0
+                            ? session_acquire(receiver->sessions, header.session, header.secret)
+                            : NULL;
+    receiver_settle(receiver);
+}
+
+uint32_t receiver_source(const struct receiver *receiver)
+{
+    bool own = receiver->turn && !receiver->schedule;
+    return own ? UINT32_C(1) << receiver->current : UINT32_MAX;
+}
+
+/* Receives what has come into the schedule. -1: errno. */
+static ssize_t collect(struct receiver *receiver, uint64_t now_ns)
+{
+    receiver->collected_ns = now_ns;
+    ssize_t size = 0;
+    for (unsigned i = 0; i < COLLECT_MESSAGES && !schedule_full(receiver->schedule); i++) {
+        size = poll_round(receiver);
+        if (size <= 0)
+            break;
+        struct kv_slice message = kv_slice(receiver->buffer, (size_t)size);
+        receiver_claim(receiver, message.size);
+        struct schedule_source source = {receiver->session, receiver->current};
+        schedule_add(receiver->schedule, message, source, receiver->priority,
+                     work_expected_ns(message), clock_monotonic_ns());
+    }
+    return size < 0 ? -1 : 0;
+}
+
+size_t receiver_take_scheduled(struct receiver *receiver)
+{
+    uint64_t waited_ns;
+    struct schedule_source source = {NULL, receiver->current};
+    size_t size = schedule_take(receiver->schedule, receiver->buffer, &source, &receiver->priority,
+                                clock_monotonic_ns(), &waited_ns);
+    receiver->session = source.session;
+    receiver->current = source.queue;
+    receiver->began_ns = 0;
+    if (size > 0)
+        histogram_record(&receiver->statistics->stages[STAGE_QUEUE_WAIT], waited_ns);
+    return size;
+}
+
+/* A wire_attempt: what is due first, of all that has come. */
+static ssize_t scheduled_round(void *context)
+{
+    struct receiver *receiver = context;
+    uint64_t now_ns = clock_monotonic_ns();
+    if (schedule_waiting(receiver->schedule) == 0 ||
+        now_ns - receiver->collected_ns > COLLECT_EVERY_NS)
+        if (collect(receiver, now_ns) < 0)
+            return -1;
+    size_t size = receiver_take_scheduled(receiver);
+    if (size > 0 && schedule_waiting(receiver->schedule) > 0)
+        receiver->found_empty = false;
+    return (ssize_t)size;
+}
+
+/* Sleeps until a queue of a payer that does not rest has something, the first of those that rest may be served,
+ * or the pool stops. In the set of all queues the full ones of who rests would end each sleep at once. */
+static void sleep_beside_resting(const struct receiver *receiver)
+{
+    struct pollfd events[LANE_PLAN_MAX_QUEUES + 1] = {
+        {.fd = receiver->stop_event, .events = POLLIN}};
+    nfds_t count = 1;
+    for (uint32_t queues = served_queues(receiver) & ~receiver->resting; queues != 0;)
+        events[count++] = (struct pollfd){
+            .fd = (int)lanes_queue(receiver->lanes, take_lowest(&queues)), .events = POLLIN};
+    uint64_t now_ns = clock_monotonic_ns();
+    if (now_ns >= receiver->resting_until_ns)
+        return;
+    uint64_t left_ns = receiver->resting_until_ns - now_ns;
+    struct timespec timeout = {.tv_sec = (time_t)(left_ns / 1000000000u),
+                               .tv_nsec = (long)(left_ns % 1000000000u)};
+    ppoll(events, count, &timeout, NULL);
+}
+
+/* Sleeps until a queue has something, or the pool stops. The next round looks at cold queues too. */
+static void sleep_on_queues(struct receiver *receiver)
+{
+    struct epoll_event event;
+    statistics_add(&receiver->statistics->sleeps, 1);
+    if (receiver->resting != 0)
+        sleep_beside_resting(receiver);
+    else
+        epoll_wait(receiver->sleep_epoll, &event, 1, -1);
+    receiver->round = COLD_ROUNDS - 1;
+}
+
+static ssize_t take_polling(struct receiver *receiver)
+{
+    wire_attempt attempt = receiver->schedule ? scheduled_round : poll_round;
+    while (!atomic_load_explicit(receiver->stopping, memory_order_relaxed)) {
+        ssize_t size = wire_wait(&receiver->waiter, attempt, receiver);
+        if (size != 0)
+            return size;
+        if (!receiver->crew || !crew_rest(receiver->crew))
+            sleep_on_queues(receiver);
+    }
+    return 0;
+}
+
+static ssize_t take_blocking(struct receiver *receiver)
+{
+    while (!atomic_load_explicit(receiver->stopping, memory_order_relaxed)) {
+        farewell_enter(receiver->turn);
+        ssize_t size = receive_from(receiver, receiver->current);
+        receiver->taken++;
+        if (size != 0)
+            return size;
+        receiver_settle(receiver);
+    }
+    return 0;
+}
+
+ssize_t receiver_take(struct receiver *receiver)
+{
+    return receiver->blocking ? take_blocking(receiver) : take_polling(receiver);
+}
+
+static unsigned queue_backlog(const struct receiver *receiver, unsigned queue)
+{
+    struct mq_attr attributes;
+    if (mq_getattr(lanes_queue(receiver->lanes, queue), &attributes) != 0)
+        return 0;
+    return (unsigned)attributes.mq_curmsgs;
+}
+
+unsigned receiver_backlog(const struct receiver *receiver)
+{
+    unsigned waiting = receiver->schedule ? schedule_waiting(receiver->schedule) : 0;
+    for (uint32_t queues = served_queues(receiver); queues != 0;)
+        waiting += queue_backlog(receiver, take_lowest(&queues));
+    return waiting;
+}
+
+unsigned receiver_backlog_behind(const struct receiver *receiver)
+{
+    return queue_backlog(receiver, receiver->current);
+}

@@ -1,0 +1,98 @@
+/*
+ * receiver: one worker's way of receiving: the queues it serves, polled round and round by the wait
+ * rule (wire/wait.h) and slept on when they stay empty; or, where several workers serve one queue, a
+ * blocking receive, because a poller loses every message to a blocked receiver.
+ *
+ * With --sched cost the queues are emptied into the schedule, time and again, and messages are taken
+ * from there. While the schedule is full they stay in their queues, and then with their senders.
+ *
+ * Where several payers are active (shares.h), the queues of those that rest are left alone meanwhile.
+ *
+ * A queue that gave none of the last messages is polled only every few rounds: each poll is a system
+ * call, and lanes of idle sessions should not slow down the busy ones.
+ */
+#ifndef MQKV_SERVERK_RECEIVE_RECEIVER_H
+#define MQKV_SERVERK_RECEIVE_RECEIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "serverk/receive/parking.h"
+#include "serverk/session/farewell.h"
+#include "serverk/lanes/lanes.h"
+#include "serverk/receive/schedule.h"
+#include "serverk/receive/shares.h"
+#include "serverk/execute/statistics.h"
+#include "wire/wait.h"
+
+/* Private to receiver.c but for buffer, priority, session, waiter and found_empty. */
+struct receiver {
+    struct lanes *lanes;
+    struct worker_statistics *statistics;
+    uint8_t *buffer; /* the message received; of lanes_message_bytes */
+    size_t buffer_bytes;
+    struct wire_waiter waiter;
+    bool found_empty; /* a round found nothing since this was last set to false */
+
+    struct session_table *sessions;
+    struct session *session; /* of the message received, held; NULL: not looked for yet, or none */
+    struct farewell_turn *turn; /* NULL: it does not receive itself */
+
+    struct schedule *schedule; /* --sched cost, of all workers; else NULL */
+    unsigned priority;         /* of the message received, if wants_priority */
+    bool wants_priority;
+    uint64_t collected_ns; /* when the queues were last emptied into the schedule */
+
+    struct shares *shares; /* of all workers; NULL: nobody shares */
+    uint64_t
+        began_ns; /* when it began to receive the last message, if payers were several; else 0 */
+    uint32_t resting;          /* queues that were left alone in the last round */
+    uint64_t resting_until_ns; /* the first of them, if there are any */
+    bool wasted;               /* the message was nobody's; set by who dealt with it */
+    int stop_event;
+
+    uint32_t queues;  /* bit i: serves queue i */
+    bool blocking;    /* then it is one queue */
+    unsigned current; /* queue of the last message */
+    unsigned round;
+    uint64_t taken;                            /* messages so far */
+    uint64_t last_taken[LANE_PLAN_MAX_QUEUES]; /* `taken` when the queue gave its last message */
+    int sleep_epoll;   /* its queues (or all of them in use) and the stop event */
+    struct crew *crew; /* NULL: it does not share its queues */
+    const _Atomic bool *stopping;
+};
+
+/* Polls at once or waits as long as it takes for a message: its size, or 0: the pool is stopping, or
+ * -1 and errno: a queue failed. */
+ssize_t receiver_take(struct receiver *receiver);
+
+/* The last message was done then: its payer's account. received_ns may be 0: not known. Of a message that is
+ * handed on to a thread or process, only the handing on counts. */
+void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t done_ns);
+
+/* Finds the session of the message of `size` bytes that was received, and holds it: receiver->session. Who
+ * does not do that calls receiver_settle when it has. */
+void receiver_claim(struct receiver *receiver, size_t size);
+
+/* What was received is with its session. */
+static inline void receiver_settle(struct receiver *receiver)
+{
+    if (receiver->turn)
+        farewell_leave(receiver->turn);
+}
+
+/* The queues (as bits) from which who received the last message may have received others of its session. */
+uint32_t receiver_source(const struct receiver *receiver);
+
+/* The next message that waits in the schedule, without a look at the queues; 0: none. */
+size_t receiver_take_scheduled(struct receiver *receiver);
+
+/* Messages that wait for the receiver now, in its queues and in the schedule. */
+unsigned receiver_backlog(const struct receiver *receiver);
+
+/* Messages waiting behind the last one in its queue. */
+unsigned receiver_backlog_behind(const struct receiver *receiver);
+
+#endif

@@ -1,0 +1,166 @@
+#include "serverk/sandbox/sandbox.h"
+
+#include <libgen.h>
+#include <mntent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "common/error.h"
+#include "serverk/config/dispatch_model.h"
+#include "serverk/sandbox/landlock.h"
+#include "serverk/sandbox/syscall_filter.h"
+
+/* The sanitizers' own code makes calls and reads files that the daemon does not. */
+#ifdef MQKV_SANITIZER
+#define POSSIBLE false
+#else
+#define POSSIBLE true
+#endif
+
+/* A limit of 1 keeps a core from files, for which it is too small, and from programs too, to which 0 is no
+ * limit (core(5)). */
+#define NO_CORE 1
+
+/* Core files ---------------------------------------------------------------------------------------- */
+
+static void forbid_core_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_CORE, &limit) != 0)
+        return;
+    if (limit.rlim_max > NO_CORE)
+        limit.rlim_max = NO_CORE;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_CORE, &limit);
+}
+
+static void allow_core_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_CORE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_CORE, &limit);
+}
+
+/* Directories --------------------------------------------------------------------------------------- */
+
+/* Where the file system of this process's queues is mounted, into path. False: nowhere that is seen here;
+ * then no rule can allow its queues, and opening files cannot be confined. */
+static bool find_queues(int queue, char *path, size_t size)
+{
+    struct stat wanted, facts;
+    FILE *mounts = fstat(queue, &wanted) == 0 ? setmntent("/proc/self/mounts", "re") : NULL;
+    const struct mntent *mount;
+    bool found = false;
+    while (mounts && !found && (mount = getmntent(mounts)))
+        found = strcmp(mount->mnt_type, "mqueue") == 0 && stat(mount->mnt_dir, &facts) == 0 &&
+                facts.st_dev == wanted.st_dev &&
+                (size_t)snprintf(path, size, "%s", mount->mnt_dir) < size;
+    if (mounts)
+        endmntent(mounts);
+    return found;
+}
+
+/* The pid file is open by now: only its name is removed at the end. */
+static enum kv_status allow_pidfile(const struct landlock *landlock, const char *pidfile,
+                                    struct kv_error *error)
+{
+    if (!pidfile)
+        return KV_OK;
+    char *path = strdup(pidfile);
+    if (!path)
+        return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    enum kv_status status = landlock_allow(landlock, dirname(path), LANDLOCK_REMOVE, error);
+    free(path);
+    return status;
+}
+
+static enum kv_status allow_places(const struct landlock *landlock,
+                                   const struct server_options *options, const char *queues,
+                                   struct kv_error *error)
+{
+    const struct {
+        const char *path;
+        uint64_t access;
+    } places[] = {
+        {options->dir, LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_LIST | LANDLOCK_MAKE |
+                           LANDLOCK_REMOVE | LANDLOCK_CUT},
+        {queues, LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_LIST | LANDLOCK_REMOVE},
+        {"/dev/mqueue", LANDLOCK_LIST}, /* where leftovers are looked for */
+        /* segments of clients, and what dead ones left */
+        {"/dev/shm", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_LIST | LANDLOCK_REMOVE},
+        {"/dev/null", LANDLOCK_READ | LANDLOCK_WRITE},      /* --daemon */
+        {"/proc/sys/fs/mqueue", LANDLOCK_READ},             /* limits, for sentences */
+        {"/proc/sys/kernel/random/boot_id", LANDLOCK_READ}, /* for headers of data files */
+        {"/sys/devices/system/cpu", LANDLOCK_READ},         /* how many there are */
+        {options->core_dumps ? "." : "", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_MAKE},
+    };
+    enum kv_status status = allow_pidfile(landlock, options->pidfile, error);
+    for (size_t i = 0; i < sizeof places / sizeof places[0] && status == KV_OK; i++)
+        status = landlock_allow(landlock, places[i].path, places[i].access, error);
+    return status;
+}
+
+/* A directory that is not there is for the store to complain of: without it nothing is served. */
+static enum kv_status confine_files(const struct server_options *options, int queue,
+                                    struct sandbox *sandbox, struct kv_error *error)
+{
+    char queues[1024] = "";
+    struct landlock landlock;
+    bool files = find_queues(queue, queues, sizeof queues);
+    struct stat facts;
+    if (stat(options->dir, &facts) != 0)
+        return KV_OK;
+    enum kv_status status = landlock_begin(&landlock, files, error);
+    if (status == KV_OK)
+        status = allow_places(&landlock, options, queues, error);
+    if (status != KV_OK) {
+        landlock_abandon(&landlock);
+        return status;
+    }
+    landlock_enter(&landlock);
+    sandbox->landlock_abi = landlock.abi;
+    sandbox->files_confined = landlock.abi > 0 && files;
+    return KV_OK;
+}
+
+/* All of it ------------------------------------------------------------------------------------------ */
+
+enum kv_status sandbox_enter(const struct server_options *options, int queue,
+                             struct sandbox *sandbox, struct kv_error *error)
+{
+    *sandbox = (struct sandbox){.wanted = options->sandbox, .core_files = options->core_dumps};
+    if (options->core_dumps)
+        allow_core_files();
+    else
+        forbid_core_files();
+    if (!options->sandbox || !POSSIBLE)
+        return KV_OK;
+    sandbox->no_new_privileges = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+    if (!sandbox->no_new_privileges)
+        return KV_OK;
+    enum kv_status status = confine_files(options, queue, sandbox, error);
+    if (status != KV_OK)
+        return status;
+    return syscall_filter_enter(options->dispatch == DISPATCH_PROCESS, options->nice,
+                                &sandbox->syscall_filter, error);
+}
+
+const char *sandbox_describe(const struct sandbox *sandbox, char text[SANDBOX_TEXT_BYTES])
+{
+    char landlock[64];
+    snprintf(landlock, sizeof landlock, "%s (Landlock ABI %d)",
+             sandbox->files_confined ? "files confined" : "new names of files confined",
+             sandbox->landlock_abi);
+    snprintf(text, SANDBOX_TEXT_BYTES, "%s, %s, %s",
+             sandbox->syscall_filter ? "system calls filtered (seccomp)"
+                                     : "system calls not filtered",
+             sandbox->landlock_abi > 0 ? landlock : "files not confined",
+             sandbox->core_files ? "core files" : "no core files");
+    return text;
+}

@@ -1,0 +1,145 @@
+#include "serverk/session/admission.h"
+#include "common/error.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Below so many, a share is half of all. */
+#define LEAST_SHARE 256u
+
+unsigned admission_share(unsigned capacity)
+{
+    unsigned half = capacity / 2, quarter = capacity / 4;
+    unsigned share = quarter >= LEAST_SHARE ? quarter : half < LEAST_SHARE ? half : LEAST_SHARE;
+    return share > 0 ? share : 1;
+}
+
+unsigned admission_all_others(unsigned capacity)
+{
+    return capacity - capacity / 8;
+}
+
+static bool is_owner(uid_t uid)
+{
+    return uid == geteuid() || uid == 0;
+}
+
+/* The live sessions. */
+struct census {
+    struct session_table *table;
+    const struct newcomer *newcomer;
+    struct stat queue;    /* the newcomer's */
+    struct session *twin; /* of this queue and nonce, held */
+    unsigned count, others, of_user;
+    uint32_t pids_of_user[SESSION_MAX_SESSIONS];
+    uint32_t uids_of_others[SESSION_MAX_SESSIONS];
+};
+
+static bool count_session(void *context, struct session *session)
+{
+    struct census *census = context;
+    if (session->reply_device == census->queue.st_dev &&
+        session->reply_inode == census->queue.st_ino) {
+        if (session->nonce != census->newcomer->nonce) {
+            session_end(census->table, session, SESSION_REPLACED);
+            return true;
+        }
+        session_hold(session);
+        census->twin = session;
+        return false;
+    }
+    census->count++;
+    if (session->uid == census->newcomer->uid)
+        census->pids_of_user[census->of_user++] = (uint32_t)session->pid;
+    if (!is_owner(session->uid))
+        census->uids_of_others[census->others++] = (uint32_t)session->uid;
+    return true;
+}
+
+static int compare(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* Who has most of them, and how many. */
+static unsigned most(uint32_t *holders, unsigned count, uint32_t *holder)
+{
+    unsigned best = 0;
+    qsort(holders, count, sizeof *holders, compare);
+    for (unsigned i = 0, run = 0; i < count; i++) {
+        run = i > 0 && holders[i] == holders[i - 1] ? run + 1 : 1;
+        if (run <= best)
+            continue;
+        best = run;
+        *holder = holders[i];
+    }
+    return best;
+}
+
+static enum kv_status judge(struct census *census, struct kv_error *error)
+{
+    unsigned capacity = session_table_capacity(census->table);
+    uid_t uid = census->newcomer->uid;
+    uint32_t holder = 0;
+    if (is_owner(uid)) {
+        if (census->count < capacity)
+            return KV_OK;
+        unsigned held = most(census->pids_of_user, census->of_user, &holder);
+        return kv_error_set(error, KV_LIMIT,
+                            "all %u sessions are taken, %u of them by uid %lu (%u by its process "
+                            "%u): close some, or raise ulimit -n of the server (4096 at most)",
+                            capacity, census->of_user, (unsigned long)uid, held, holder);
+    }
+    if (census->of_user >= admission_share(capacity)) {
+        unsigned held = most(census->pids_of_user, census->of_user, &holder);
+        return kv_error_set(error, KV_LIMIT,
+                            "uid %lu has %u of the %u sessions that one user may have here, %u of "
+                            "them in process %u: close some (a session is one open handle, or "
+                            "thread of one)",
+                            (unsigned long)uid, census->of_user, admission_share(capacity), held,
+                            holder);
+    }
+    if (census->others < admission_all_others(capacity) && census->count < capacity)
+        return KV_OK;
+    unsigned held = most(census->uids_of_others, census->others, &holder);
+    return kv_error_set(error, KV_LIMIT,
+                        "%u of %u sessions are taken, and the rest is kept for the server's owner; "
+                        "uid %u has %u of them",
+                        census->count, capacity, holder, held);
+}
+
+static void take(struct census *census)
+{
+    census->count = census->others = census->of_user = 0;
+    session_each(census->table, count_session, census);
+}
+
+enum kv_status admission_check(struct session_table *table, const struct newcomer *newcomer,
+                               struct session **session, struct kv_error *error)
+{
+    *session = NULL;
+    struct census *census = malloc(sizeof *census);
+    if (!census)
+        return kv_error_set(error, KV_NO_MEMORY, "the server has no memory for a session");
+    census->table = table;
+    census->newcomer = newcomer;
+    census->twin = NULL;
+    session_end_abandoned(table, newcomer->pid);
+    enum kv_status status = KV_OK;
+    if (fstat((int)newcomer->reply_queue, &census->queue) != 0)
+        status = kv_error_set_errno(error, "cannot examine the reply queue");
+    if (status == KV_OK) {
+        take(census);
+        status = census->twin ? KV_OK : judge(census, error);
+    }
+    if (status == KV_LIMIT) {
+        session_end_abandoned(table, 0);
+        take(census);
+        status = judge(census, error);
+    }
+    *session = census->twin;
+    free(census);
+    return status;
+}

@@ -1,0 +1,60 @@
+#include "serverk/session/deliver.h"
+
+#include "serverk/execute/reply.h"
+#include "wire/message.h"
+
+/* Pieces and failures are built on the stack; a client with larger messages gets pieces so large. */
+#define PIECE_MAX_BYTES 8192u
+
+static size_t send_bytes(struct session_table *table, struct session *session, const void *message,
+                         size_t size)
+{
+    return session_send(table, session, message, size) ? size : 0;
+}
+
+size_t deliver_failure(struct session_table *table, struct session *session, uint64_t request_id,
+                       enum kv_status status, const char *sentence)
+{
+    uint8_t message[WIRE_HEADER_BYTES + KV_ERROR_TEXT_BYTES];
+    size_t size = reply_failure(message, sizeof message, session, request_id, status, sentence);
+    return send_bytes(table, session, message, size);
+}
+
+size_t deliver_piece(struct session_table *table, struct transfer_budget *budget,
+                     struct session *session, uint64_t request_id, uint32_t offset)
+{
+    uint8_t message[PIECE_MAX_BYTES];
+    size_t room = session->reply_bytes < sizeof message ? session->reply_bytes : sizeof message;
+    struct write_cursor cursor = write_cursor(message, room);
+    struct wire_header header = {.kind = WIRE_REPLY_PART,
+                                 .session = session->id,
+                                 .request_id = request_id,
+                                 .secret = session->nonce};
+    bool found = transfer_next_piece(&session->transfers, budget, &header, offset, &cursor);
+    if (!found && transfer_reply_given_up(&session->transfers, request_id))
+        return deliver_failure(
+            table, session, request_id, KV_NO_MEMORY,
+            "executed, but its reply was not fetched for 5 s while others needed "
+            "the server's memory for large messages");
+    if (!found)
+        return deliver_failure(table, session, request_id, KV_BAD_REQUEST,
+                               "no such piece of a reply is waiting");
+    return send_bytes(table, session, message, write_cursor_used(&cursor));
+}
+
+size_t deliver_reply(struct session_table *table, struct transfer_budget *budget,
+                     struct session *session, struct kv_slice reply, bool extended)
+{
+    if (reply.size <= session->reply_bytes) {
+        if (extended)
+            transfer_cancel(&session->transfers, budget);
+        return send_bytes(table, session, reply.data, reply.size);
+    }
+    struct read_cursor cursor = read_cursor(reply.data, reply.size);
+    struct wire_header header = {0};
+    wire_get_header(&cursor, &header);
+    if (!transfer_store(&session->transfers, budget, header.request_id, reply.data, reply.size))
+        return deliver_failure(table, session, header.request_id, KV_NO_MEMORY,
+                               "executed, but the server has no memory for so large a reply");
+    return deliver_piece(table, budget, session, header.request_id, 0);
+}

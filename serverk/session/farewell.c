@@ -1,0 +1,258 @@
+#include "serverk/session/farewell.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "serverk/session/orphans.h"
+
+#define TICK_MS 5u
+
+/* Processes that died and are not cleaned up after yet; of more at once some keep what they left until the
+ * next start. */
+#define MOURNED 64u
+
+/* One that waits for its end; held. */
+struct leaver {
+    struct leaver *next;
+    struct session *session;
+    enum session_end_reason reason;
+};
+
+struct farewells {
+    struct session_table *sessions;
+    int timer;
+    farewell_nudge nudge;
+    void *nudge_context;
+
+    _Atomic unsigned waiting; /* leavers; changed under the lock */
+    pthread_mutex_t lock;     /* all that follows, but the turns */
+    bool armed;               /* the timer */
+    bool words_due;           /* session_send_due_words is to be called */
+    struct leaver *leaving;   /* for whom `seen` was noted */
+    struct leaver *next;      /* who came later */
+    uint32_t next_queues;
+    pid_t mourned[MOURNED];
+    unsigned mourned_count;
+
+    unsigned receivers;
+    uint64_t *seen; /* by receiver: the odd turn that has to end; 0: none */
+    struct farewell_turn turns[];
+};
+
+static void free_parts(struct farewells *farewells)
+{
+    if (farewells->timer >= 0)
+        close(farewells->timer);
+    pthread_mutex_destroy(&farewells->lock);
+    free(farewells->seen);
+    free(farewells);
+}
+
+struct farewells *farewells_create(unsigned receivers, struct session_table *sessions)
+{
+    size_t size = sizeof(struct farewells) + receivers * sizeof(struct farewell_turn);
+    struct farewells *farewells = aligned_alloc(_Alignof(struct farewells), size);
+    if (!farewells)
+        return NULL;
+    *farewells = (struct farewells){.sessions = sessions, .receivers = receivers};
+    pthread_mutex_init(&farewells->lock, NULL);
+    farewells->seen = calloc(receivers, sizeof *farewells->seen);
+    farewells->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    for (unsigned i = 0; i < receivers; i++)
+        farewells->turns[i] =
+            (struct farewell_turn){.waiting = &farewells->waiting, .farewells = farewells};
+    if (farewells->seen && farewells->timer >= 0)
+        return farewells;
+    free_parts(farewells);
+    return NULL;
+}
+
+int farewells_timer(const struct farewells *farewells)
+{
+    return farewells->timer;
+}
+
+void farewells_set_nudge(struct farewells *farewells, farewell_nudge nudge, void *context)
+{
+    farewells->nudge = nudge;
+    farewells->nudge_context = context;
+}
+
+struct farewell_turn *farewells_turn(struct farewells *farewells, unsigned receiver,
+                                     uint32_t queues)
+{
+    farewells->turns[receiver].queues = queues;
+    return &farewells->turns[receiver];
+}
+
+/* Holds: lock. */
+static void arm(struct farewells *farewells)
+{
+    if (farewells->armed)
+        return;
+    struct itimerspec soon = {.it_value = {.tv_nsec = TICK_MS * 1000000}};
+    farewells->armed = timerfd_settime(farewells->timer, 0, &soon, NULL) == 0;
+}
+
+/* The odd turn that a receiver of these queues is in; 0: none. The kernel's lock of a queue orders this: who
+ * received a message before ours had entered his turn before that. */
+static uint64_t turn_in_the_way(struct farewells *farewells, unsigned receiver, uint32_t queues)
+{
+    const struct farewell_turn *turn = &farewells->turns[receiver];
+    uint64_t now = atomic_load(&turn->turn);
+    return (turn->queues & queues) != 0 && now & 1 ? now : 0;
+}
+
+static bool nobody_in_the_way(struct farewells *farewells, uint32_t queues)
+{
+    for (unsigned i = 0; i < farewells->receivers; i++)
+        if (turn_in_the_way(farewells, i, queues) != 0)
+            return false;
+    return true;
+}
+
+/* Holds: lock. */
+static bool all_moved_on(const struct farewells *farewells)
+{
+    for (unsigned i = 0; i < farewells->receivers; i++)
+        if (farewells->seen[i] != 0 && atomic_load(&farewells->turns[i].turn) == farewells->seen[i])
+            return false;
+    return true;
+}
+
+/* Those who came while others waited begin to wait. Holds: lock. */
+static void begin_next(struct farewells *farewells)
+{
+    farewells->leaving = farewells->next;
+    farewells->next = NULL;
+    for (unsigned i = 0; farewells->leaving && i < farewells->receivers; i++)
+        farewells->seen[i] = turn_in_the_way(farewells, i, farewells->next_queues);
+    farewells->next_queues = 0;
+}
+
+/* Those whose wait is over. Holds: lock. */
+static struct leaver *take_ready(struct farewells *farewells)
+{
+    if (!farewells->leaving || !all_moved_on(farewells))
+        return NULL;
+    struct leaver *ready = farewells->leaving;
+    for (const struct leaver *leaver = ready; leaver; leaver = leaver->next)
+        atomic_fetch_sub(&farewells->waiting, 1);
+    begin_next(farewells);
+    return ready;
+}
+
+static void end_all(struct farewells *farewells, struct leaver *ready)
+{
+    while (ready) {
+        struct leaver *leaver = ready;
+        ready = leaver->next;
+        session_end(farewells->sessions, leaver->session, leaver->reason);
+        session_release(farewells->sessions, leaver->session);
+        free(leaver);
+    }
+}
+
+void farewells_go_on(struct farewells *farewells)
+{
+    struct leaver *ready;
+    do {
+        pthread_mutex_lock(&farewells->lock);
+        ready = take_ready(farewells);
+        pthread_mutex_unlock(&farewells->lock);
+        end_all(farewells, ready);
+    } while (ready);
+}
+
+void farewells_end(struct farewells *farewells, struct session *session, uint32_t queues,
+                   enum session_end_reason reason)
+{
+    if (!session_leaves(farewells->sessions, session, reason))
+        return;
+    struct leaver *leaver = NULL;
+    if (!nobody_in_the_way(farewells, queues))
+        leaver = malloc(sizeof *leaver);
+    if (!leaver) {
+        session_end(farewells->sessions, session, reason);
+        return;
+    }
+    session_hold(session);
+    pthread_mutex_lock(&farewells->lock);
+    *leaver = (struct leaver){.next = farewells->next, .session = session, .reason = reason};
+    farewells->next = leaver;
+    farewells->next_queues |= queues;
+    atomic_fetch_add(&farewells->waiting, 1);
+    if (!farewells->leaving)
+        begin_next(farewells);
+    arm(farewells);
+    pthread_mutex_unlock(&farewells->lock);
+}
+
+void farewells_mourn(void *context, pid_t pid)
+{
+    struct farewells *farewells = context;
+    pthread_mutex_lock(&farewells->lock);
+    bool known = pid == 0 || farewells->mourned_count == MOURNED;
+    farewells->words_due |= pid == 0;
+    for (unsigned i = 0; i < farewells->mourned_count && !known; i++)
+        known = farewells->mourned[i] == pid;
+    if (!known)
+        farewells->mourned[farewells->mourned_count++] = pid;
+    arm(farewells);
+    pthread_mutex_unlock(&farewells->lock);
+}
+
+static void clean_up(struct farewells *farewells, const char *queue_name)
+{
+    pid_t pids[MOURNED];
+    pthread_mutex_lock(&farewells->lock);
+    unsigned count = farewells->mourned_count;
+    for (unsigned i = 0; i < count; i++)
+        pids[i] = farewells->mourned[i];
+    farewells->mourned_count = 0;
+    pthread_mutex_unlock(&farewells->lock);
+    for (unsigned i = 0; i < count; i++)
+        leftovers_remove_of(queue_name, pids[i]);
+}
+
+static void nudge_all(struct farewells *farewells)
+{
+    for (unsigned i = 0; i < farewells->receivers && farewells->nudge; i++) {
+        pthread_mutex_lock(&farewells->lock);
+        uint64_t seen = farewells->leaving ? farewells->seen[i] : 0;
+        pthread_mutex_unlock(&farewells->lock);
+        if (seen != 0 && atomic_load(&farewells->turns[i].turn) == seen)
+            farewells->nudge(farewells->nudge_context, i);
+    }
+}
+
+void farewells_tick(struct farewells *farewells, const char *queue_name)
+{
+    uint64_t expirations;
+    bool rang = read(farewells->timer, &expirations, sizeof expirations) > 0;
+    pthread_mutex_lock(&farewells->lock);
+    farewells->armed &= !rang;
+    bool words_due = farewells->words_due;
+    farewells->words_due = false;
+    pthread_mutex_unlock(&farewells->lock);
+    words_due = words_due && session_send_due_words(farewells->sessions);
+    farewells_go_on(farewells);
+    nudge_all(farewells);
+    pthread_mutex_lock(&farewells->lock);
+    farewells->words_due |= words_due;
+    if (farewells->leaving || words_due)
+        arm(farewells);
+    pthread_mutex_unlock(&farewells->lock);
+    clean_up(farewells, queue_name);
+}
+
+void farewells_free(struct farewells *farewells)
+{
+    if (!farewells)
+        return;
+    end_all(farewells, farewells->leaving);
+    end_all(farewells, farewells->next);
+    free_parts(farewells);
+}

@@ -1,0 +1,351 @@
+#include "serverk/session/hello.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "serverk/session/admission.h"
+#include "serverk/session/deliver.h"
+#include "common/log_pace.h"
+#include "wire/queue.h"
+
+/* Replies are built in buffers that are at least so large; a client's larger messages stay unused. */
+#define MAX_REPLY_BYTES SERVICE_MESSAGE_EXTRA_BYTES
+
+/* Offsets in a segment have 32 bits. */
+#define MAX_SEGMENT_BYTES (1ull << 32)
+
+/* One handshake at a time: so a HELLO that came twice finds the session of the first. */
+static pthread_mutex_t handshake_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A client that asks for a session. */
+struct applicant {
+    struct wire_hello hello;
+    char reply_name[WIRE_QUEUE_NAME_BYTES];
+    mqd_t reply_queue;
+    struct wire_geometry geometry;
+    uid_t uid; /* of its reply queue */
+    int pidfd;
+};
+
+/* What is known of the sender of a HELLO. */
+enum identity {
+    IDENTITY_NONE,   /* there is nobody to answer to */
+    IDENTITY_UID,    /* its reply queue is somebody's whose process can not be proven */
+    IDENTITY_PROVEN, /* its process, too */
+};
+
+static void close_applicant(struct applicant *applicant)
+{
+    session_close_queue(applicant->reply_queue);
+    if (applicant->pidfd >= 0)
+        close(applicant->pidfd);
+}
+
+/* Anybody can send a HELLO that fails, as often as he likes: so all of them together get a line a second. */
+static void log_failure(const struct applicant *applicant, const char *what, const char *reason)
+{
+    static struct log_pace pace = LOG_PACE(1000);
+    char unsaid[LOG_PACE_TEXT_BYTES];
+    if (log_pace_allows(&pace, unsaid))
+        log_info("HELLO of process %u%s: %s%s", applicant->hello.pid, what, reason, unsaid);
+}
+
+/* A reply queue whose client died before we saw its HELLO has nobody else to remove it. */
+static void remove_if_dead(const struct applicant *applicant)
+{
+    if (wire_process_ended((pid_t)applicant->hello.pid))
+        mq_unlink(applicant->reply_name);
+}
+
+/* Once a minute: the client learns only that it was not answered. */
+static void warn_of_lost_hello(const char *reason)
+{
+    static struct log_pace pace = LOG_PACE(60000);
+    char unsaid[LOG_PACE_TEXT_BYTES];
+    if (log_pace_allows(&pace, unsaid))
+        log_warn("a client gets no session and no answer: %s%s", reason, unsaid);
+}
+
+/* Opens the reply queue that HELLO names. False: there is none that may be opened. */
+static bool open_reply_queue(const struct service *service, struct applicant *applicant)
+{
+    struct kv_slice name = applicant->hello.reply_queue;
+    pid_t named_pid = 0;
+    struct kv_error error = {0};
+    if (name.size >= sizeof applicant->reply_name ||
+        !wire_queue_name_parse(name.data, name.size, service->options->queue, WIRE_REPLY_QUEUE,
+                               &named_pid) ||
+        named_pid != (pid_t)applicant->hello.pid) {
+        log_failure(applicant, " dropped", "its reply queue is not named after it");
+        return false;
+    }
+    memcpy(applicant->reply_name, name.data, name.size);
+    applicant->reply_name[name.size] = '\0';
+    if (wire_queue_open(applicant->reply_name, true, &applicant->reply_queue, &applicant->geometry,
+                        &error) != KV_OK) {
+        if (error.status == KV_NO_SERVER) /* the client has given up */
+            log_debug("HELLO of process %u dropped: its reply queue is gone", applicant->hello.pid);
+        else if (error.status == KV_LIMIT)
+            warn_of_lost_hello(error.text);
+        else
+            log_failure(applicant, " dropped", error.text);
+        return false;
+    }
+    applicant->uid = wire_queue_uid(applicant->reply_queue);
+    return true;
+}
+
+/* Who holds the lock of the reply queue is its client. *refusal: why its process is not proven. */
+static enum identity prove_process(struct applicant *applicant, struct kv_error *refusal)
+{
+    pid_t owner = 0;
+    applicant->pidfd = wire_queue_owner_pidfd(applicant->reply_queue, &owner);
+    if (applicant->pidfd >= 0 && owner == (pid_t)applicant->hello.pid)
+        return IDENTITY_PROVEN;
+    if (applicant->pidfd >= 0) {
+        kv_error_set(refusal, KV_DENIED,
+                     "the kernel knows the client, which calls itself process %u, as process %ld "
+                     "here: " WIRE_PID_NAMESPACE_ADVICE,
+                     applicant->hello.pid, (long)owner);
+        return IDENTITY_UID;
+    }
+    bool no_descriptor = errno == EMFILE;
+    if (no_descriptor)
+        warn_of_lost_hello("no descriptor is left to watch it with: raise ulimit -n");
+    if (!no_descriptor && wire_queue_owner(applicant->reply_queue) < 0) {
+        kv_error_set(refusal, KV_DENIED,
+                     "the server can not see process %u of uid %lu: " WIRE_PID_NAMESPACE_ADVICE,
+                     applicant->hello.pid, (unsigned long)applicant->uid);
+        return IDENTITY_UID;
+    }
+    if (!no_descriptor)
+        log_failure(applicant, " dropped", "it does not hold the lock of its reply queue");
+    remove_if_dead(applicant);
+    return IDENTITY_NONE;
+}
+
+static size_t build_answer(uint8_t *message, size_t message_bytes, enum wire_kind kind,
+                           const struct wire_header *request, uint32_t session, uint64_t nonce,
+                           enum kv_status status, const struct wire_welcome *welcome,
+                           const char *sentence)
+{
+    struct write_cursor cursor = write_cursor(message, message_bytes);
+    struct wire_header header = {.kind = kind,
+                                 .status = status,
+                                 .session = session,
+                                 .request_id = request->request_id,
+                                 .secret = nonce};
+    wire_put_header(&cursor, &header);
+    if (welcome)
+        wire_put_welcome(&cursor, welcome);
+    size_t room = write_cursor_left(&cursor);
+    size_t length = strlen(sentence);
+    write_bytes(&cursor, sentence, length < room ? length : room);
+    return write_cursor_used(&cursor);
+}
+
+/* Sends REFUSED, if the client's messages have room for it, and closes what the applicant has. */
+static void refuse(struct applicant *applicant, const struct wire_header *request,
+                   enum kv_status status, const char *sentence)
+{
+    uint8_t message[WIRE_HEADER_BYTES + KV_ERROR_TEXT_BYTES];
+    size_t room = applicant->geometry.message_bytes < sizeof message
+                      ? applicant->geometry.message_bytes
+                      : sizeof message;
+    size_t size = build_answer(message, room, WIRE_REFUSED, request, 0, applicant->hello.nonce,
+                               status, NULL, sentence);
+    if (size > 0)
+        wire_send(applicant->reply_queue, message, size, 0, 0);
+    char whose[32];
+    snprintf(whose, sizeof whose, " (uid %lu) refused", (unsigned long)applicant->uid);
+    log_failure(applicant, whose, sentence);
+    close_applicant(applicant);
+}
+
+static void send_welcome(const struct service *service, struct session *session,
+                         const struct wire_header *request)
+{
+    const struct lane_assignment *lanes = &session->assignment;
+    struct wire_welcome welcome = {
+        .cookie = session->cookie,
+        .instance = service->instance,
+        .max_value_bytes = kvstore_max_value_bytes(service->store),
+        .server_pid = (uint32_t)getpid(),
+        .credits = lanes->credits,
+        .lane_family = lanes->family,
+        .lane = lanes->lane,
+        .bulk_lane = lanes->bulk_lane,
+        .flags = WIRE_WELCOME_SHORT_REPLIES |
+                 (service->options->sched == ORDER_FIFO ? 0 : WIRE_WELCOME_PRIORITY),
+        .lane_bytes = lanes->lane_bytes,
+        .bulk_bytes = lanes->bulk_bytes};
+    uint8_t message[WIRE_MIN_REPLY_BYTES];
+    size_t size = build_answer(message, sizeof message, WIRE_WELCOME, request, session->id,
+                               session->nonce, KV_OK, &welcome, "");
+    session_send(service->sessions, session, message, size);
+}
+
+/* NULL: no room for another. */
+static struct session *open_session(const struct service *service,
+                                    const struct applicant *applicant)
+{
+    const struct wire_hello *hello = &applicant->hello;
+    uint32_t reply_bytes = applicant->geometry.message_bytes;
+    if (reply_bytes > hello->reply_bytes)
+        reply_bytes = hello->reply_bytes;
+    struct session_start start = {
+        .reply_queue = applicant->reply_queue,
+        .pidfd = applicant->pidfd,
+        .reply_bytes = reply_bytes < MAX_REPLY_BYTES ? reply_bytes : MAX_REPLY_BYTES,
+        .reply_depth = applicant->geometry.depth < hello->reply_depth ? applicant->geometry.depth
+                                                                      : hello->reply_depth,
+        .threads = hello->threads,
+        .nonce = hello->nonce,
+        .pid = (pid_t)hello->pid,
+        .uid = applicant->uid,
+        .knows_guests = (hello->abilities & WIRE_HELLO_GUEST_LANES) != 0,
+        .reply_name = applicant->reply_name};
+    return session_open(service->sessions, &start);
+}
+
+static void admit(const struct service *service, struct applicant *applicant,
+                  const struct wire_header *request)
+{
+    struct kv_error error = {0};
+    struct newcomer newcomer = {.reply_queue = applicant->reply_queue,
+                                .nonce = applicant->hello.nonce,
+                                .pid = (pid_t)applicant->hello.pid,
+                                .uid = applicant->uid};
+    struct session *session = NULL;
+    enum kv_status status = admission_check(service->sessions, &newcomer, &session, &error);
+    if (session) {
+        send_welcome(service, session, request); /* the same once more */
+        session_release(service->sessions, session);
+        close_applicant(applicant);
+        return;
+    }
+    if (status == KV_OK) {
+        session = open_session(service, applicant);
+        if (!session)
+            status = kv_error_set(&error, KV_LIMIT,
+                                  "the server has no descriptor or place left for a session");
+    }
+    if (!session) {
+        refuse(applicant, request, status, error.text);
+        return;
+    }
+    log_debug("session %u: process %ld, uid %lu, %u threads, lane %u, %u credits", session->id,
+              (long)session->pid, (unsigned long)session->uid, session->threads,
+              session->assignment.lane, session->assignment.credits);
+    send_welcome(service, session, request);
+    session_release(service->sessions, session);
+}
+
+/* Whether the server can talk to the client as it describes itself. */
+static enum kv_status check_form(const struct applicant *applicant, enum kv_status header_status,
+                                 const uint8_t *message, struct kv_error *error)
+{
+    const struct wire_hello *hello = &applicant->hello;
+    uint8_t version = wire_message_version(message);
+    uint32_t reply_bytes = applicant->geometry.message_bytes;
+    if (reply_bytes > hello->reply_bytes)
+        reply_bytes = hello->reply_bytes;
+    if (version != WIRE_VERSION)
+        return kv_error_set(
+            error, KV_UNSUPPORTED,
+            "the client speaks version %u of the protocol, this server (mqkv " MQKV_VERSION
+            ") version %u: update the older of the two",
+            version, WIRE_VERSION);
+    if (header_status != KV_OK)
+        return kv_error_set(error, KV_UNSUPPORTED,
+                            "this server (mqkv " MQKV_VERSION ") knows no flags in HELLO");
+    if (reply_bytes < WIRE_MIN_REPLY_BYTES)
+        return kv_error_set(error, KV_BAD_REQUEST,
+                            "the messages of the reply queue have %u bytes, less than %u",
+                            reply_bytes, WIRE_MIN_REPLY_BYTES);
+    if (hello->reply_depth == 0)
+        return kv_error_set(error, KV_BAD_REQUEST,
+                            "reply_depth is 0: no reply would ever have room");
+    return KV_OK;
+}
+
+void handshake_hello(struct worker *worker, const struct wire_header *header,
+                     enum kv_status header_status, struct read_cursor *body)
+{
+    const struct service *service = worker->service;
+    struct applicant applicant = {.pidfd = -1};
+    struct kv_error error = {0};
+    enum identity identity = IDENTITY_NONE;
+    if (wire_get_hello(body, &applicant.hello) == KV_OK && open_reply_queue(service, &applicant)) {
+        identity = prove_process(&applicant, &error);
+        if (identity == IDENTITY_NONE)
+            close_applicant(&applicant);
+    }
+    if (identity == IDENTITY_PROVEN)
+        check_form(&applicant, header_status, worker->receiver.buffer, &error);
+    else
+        statistics_add(&worker->statistics->dropped[DROPPED_BAD_HELLO], 1);
+    if (identity == IDENTITY_NONE)
+        return;
+    if (error.status != KV_OK) {
+        refuse(&applicant, header, error.status, error.text);
+        return;
+    }
+    pthread_mutex_lock(&handshake_lock);
+    admit(service, &applicant, header);
+    pthread_mutex_unlock(&handshake_lock);
+}
+
+/* Opens the offered segment for the session. */
+static enum kv_status take_segment(const struct service *service, struct session *session,
+                                   const struct wire_segment_offer *offer, struct kv_error *error)
+{
+    pid_t pid = 0;
+    char name[WIRE_QUEUE_NAME_BYTES];
+    if (offer->name.size >= sizeof name ||
+        !wire_queue_name_parse(offer->name.data, offer->name.size, service->options->queue,
+                               WIRE_REPLY_SEGMENT, &pid) ||
+        pid != session->pid)
+        return kv_error_set(error, KV_BAD_REQUEST, "the segment is not named after process %ld",
+                            (long)session->pid);
+    if (offer->bytes > MAX_SEGMENT_BYTES)
+        return kv_error_set(error, KV_LIMIT, "a segment has at most 4 GiB");
+    memcpy(name, offer->name.data, offer->name.size);
+    name[offer->name.size] = '\0';
+    /* What its owner does with it (fallocate, say) makes every read and write of it wait: so those of
+     * other users are taken only where the client can not know better, and never mapped. */
+    bool map = session->uid == geteuid();
+    if (!map && geteuid() != 0)
+        return kv_error_set(error, KV_DENIED,
+                            "the server (uid %lu) takes no segment of another user (uid %lu): send "
+                            "large values in parts",
+                            (unsigned long)geteuid(), (unsigned long)session->uid);
+    struct wire_segment *segment;
+    enum kv_status status =
+        wire_segment_open(name, offer->bytes, session->uid, map, &segment, error);
+    if (status != KV_OK)
+        return status;
+    if (session_add_segment(session, segment, name))
+        return KV_OK;
+    wire_segment_close(segment);
+    return kv_error_set(error, KV_LIMIT, "a session can change its segment %u times",
+                        SESSION_MAX_SEGMENTS - 1);
+}
+
+void handshake_segment(struct worker *worker, struct session *session,
+                       const struct wire_header *header, struct read_cursor *body)
+{
+    struct wire_segment_offer offer;
+    struct kv_error error = {0};
+    enum kv_status status = wire_get_segment_offer(body, &offer);
+    if (status != KV_OK)
+        kv_error_set(&error, status, "malformed SEGMENT message");
+    else
+        status = take_segment(worker->service, session, &offer, &error);
+    deliver_failure(worker->service->sessions, session, header->request_id, status, error.text);
+}

@@ -1,0 +1,222 @@
+/* transfer: large requests put together from parts, and large replies taken apart, within a budget. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "serverk/session/fragments.h"
+#include "tests/unit/suites.h"
+
+static struct transfer_budget budget;
+static struct transfers transfers;
+static struct transfer_message whole;
+
+static void set_up(void)
+{
+    budget = (struct transfer_budget){.max_bytes = 4000, .message_max_bytes = 1000};
+    transfers_init(&transfers, 1);
+}
+
+static void tear_down(void)
+{
+    transfers_clear(&transfers, &budget);
+    ck_assert_uint_eq(budget.used_bytes, 0);
+}
+
+static enum kv_status take(uint64_t request_id, uint32_t total, uint32_t offset, const char *text)
+{
+    struct wire_part part = {
+        .total_bytes = total, .offset = offset, .bytes = kv_slice_from_string(text)};
+    return transfer_take_part(&transfers, &budget, request_id, &part, &whole);
+}
+
+START_TEST(parts_make_a_whole)
+{
+    ck_assert_int_eq(take(7, 60, 0, "twenty bytes of part"), KV_OK);
+    ck_assert_ptr_null(whole.data);
+    ck_assert_int_eq(take(7, 60, 20, "and twenty more of it"), KV_OK);
+    ck_assert_ptr_null(whole.data);
+    ck_assert_int_eq(take(7, 60, 41, "nineteen at the end"), KV_OK);
+    ck_assert_ptr_nonnull(whole.data);
+    ck_assert_uint_eq(whole.size, 60);
+    ck_assert_mem_eq(whole.data, "twenty bytes of partand twenty more of itnineteen at the end",
+                     60);
+    transfer_free(&whole, &budget);
+}
+END_TEST
+
+START_TEST(a_gap_gives_up)
+{
+    ck_assert_int_eq(take(1, 60, 0, "twenty bytes of part"), KV_OK);
+    ck_assert_int_eq(take(1, 60, 21, "gap"), KV_BAD_REQUEST);
+    ck_assert_uint_eq(budget.used_bytes, 0);
+    ck_assert_int_eq(take(1, 60, 20, "too late"), KV_BAD_REQUEST);
+}
+END_TEST
+
+START_TEST(another_request_or_total_gives_up)
+{
+    ck_assert_int_eq(take(1, 60, 0, "twenty bytes of part"), KV_OK);
+    ck_assert_int_eq(take(2, 60, 20, "other request"), KV_BAD_REQUEST);
+    ck_assert_int_eq(take(1, 60, 0, "twenty bytes of part"), KV_OK);
+    ck_assert_int_eq(take(1, 61, 20, "other total"), KV_BAD_REQUEST);
+}
+END_TEST
+
+START_TEST(offset_zero_starts_anew)
+{
+    ck_assert_int_eq(take(1, 60, 0, "twenty bytes of part"), KV_OK);
+    ck_assert_int_eq(take(2, 6, 0, "other!"), KV_OK);
+    ck_assert_uint_eq(whole.size, 6);
+    transfer_free(&whole, &budget);
+    ck_assert_uint_eq(budget.used_bytes, 0);
+}
+END_TEST
+
+START_TEST(size_and_memory_are_bounded)
+{
+    ck_assert_int_eq(take(1, 1001, 0, "x"), KV_VALUE_TOO_BIG);
+    budget.used_bytes = 3500;
+    ck_assert_int_eq(take(1, 501, 0, "x"), KV_OVERLOADED);
+    ck_assert_int_eq(take(1, 500, 0, "x"), KV_OK);
+    budget.used_bytes -= 3500;
+}
+END_TEST
+
+/* What is announced and never comes takes nothing. */
+START_TEST(what_has_come_is_charged)
+{
+    budget.max_bytes = budget.message_max_bytes = 64u << 20;
+    ck_assert_int_eq(take(1, 60u << 20, 0, "twenty bytes of part"), KV_OK);
+    ck_assert_uint_le(budget.used_bytes, 64u << 10);
+    ck_assert_uint_ge(budget.used_bytes, 20);
+    static char piece[8001];
+    memset(piece, 'x', sizeof piece - 1);
+    uint32_t done = 20;
+    for (; done < 1000000; done += sizeof piece - 1)
+        ck_assert_int_eq(take(1, 60u << 20, done, piece), KV_OK);
+    ck_assert_uint_ge(budget.used_bytes, done);
+    ck_assert_uint_le(budget.used_bytes, 2 * (uint64_t)done);
+}
+END_TEST
+
+START_TEST(a_user_has_a_part_of_it)
+{
+    struct transfers others;
+    budget.user_max_bytes = 3000;
+    budget.owner = 99;
+    transfers_init(&others, 2);
+    ck_assert(transfer_reserve(&transfers, &budget));
+    ck_assert(transfer_reserve(&transfers, &budget));
+    struct transfers same;
+    transfers_init(&same, 1);
+    ck_assert(transfer_reserve(&same, &budget));
+    ck_assert(!transfer_reserve(&same, &budget)); /* 4,000 in all, but not for one user */
+    ck_assert(transfer_reserve(&others, &budget));
+    transfer_cancel(&others, &budget);
+    transfer_cancel(&same, &budget);
+    same.uid = budget.owner;
+    ck_assert(transfer_reserve(&same, &budget));
+    ck_assert(transfer_reserve(&same, &budget));
+    for (unsigned i = 0; i < 2; i++) {
+        transfer_cancel(&same, &budget);
+        transfer_cancel(&transfers, &budget);
+    }
+    transfers_clear(&same, &budget);
+    transfers_clear(&others, &budget);
+}
+END_TEST
+
+START_TEST(what_does_not_get_on_is_given_up_when_it_is_short)
+{
+    struct transfers late;
+    struct transfer_message none;
+    struct wire_part part = {
+        .total_bytes = 1000, .offset = 0, .bytes = kv_slice_from_string("twenty bytes of part")};
+    transfers_init(&late, 3);
+    ck_assert(transfer_reserve(&late, &budget));
+    ck_assert(transfer_store(&late, &budget, 7, "reply", 5));
+    ck_assert_int_eq(transfer_take_part(&late, &budget, 8, &part, &none), KV_OK);
+    budget.max_bytes = 1500;
+    ck_assert_int_eq(take(1, 1000, 0, "x"), KV_OVERLOADED); /* it may yet get on */
+    late.progress_ms -= TRANSFER_PATIENCE_MS;
+    ck_assert_int_eq(take(1, 1000, 0, "x"), KV_OK);
+    part.offset = 20;
+    ck_assert_int_eq(transfer_take_part(&late, &budget, 8, &part, &none), KV_OVERLOADED);
+    ck_assert(transfer_reply_given_up(&late, 7));
+    ck_assert(!transfer_reply_given_up(&late, 8));
+    transfers_clear(&late, &budget);
+}
+END_TEST
+
+/* Fetches the stored reply piece by piece, `room` bytes of message at a time. */
+static size_t fetch(uint64_t request_id, size_t room, uint8_t *text, size_t total)
+{
+    struct wire_header header = {.kind = WIRE_REPLY_PART, .request_id = request_id};
+    size_t done = 0;
+    while (done < total) {
+        uint8_t message[512];
+        struct write_cursor cursor = write_cursor(message, room);
+        if (!transfer_next_piece(&transfers, &budget, &header, (uint32_t)done, &cursor))
+            break;
+        struct read_cursor read = read_cursor(message, write_cursor_used(&cursor));
+        struct wire_part part;
+        ck_assert_int_eq(wire_get_header(&read, &header), KV_OK);
+        ck_assert_int_eq(header.kind, WIRE_REPLY_PART);
+        ck_assert_int_eq(wire_get_part(&read, &part), KV_OK);
+        ck_assert_uint_eq(part.total_bytes, total);
+        ck_assert_uint_eq(part.offset, done);
+        memcpy(text + done, part.bytes.data, part.bytes.size);
+        done += part.bytes.size;
+    }
+    return done;
+}
+
+START_TEST(a_reply_is_fetched_in_pieces)
+{
+    uint8_t reply[700], text[700];
+    for (size_t i = 0; i < sizeof reply; i++)
+        reply[i] = (uint8_t)i;
+    ck_assert(transfer_reserve(&transfers, &budget));
+    ck_assert_uint_eq(budget.used_bytes, 1000);
+    ck_assert(transfer_store(&transfers, &budget, 5, reply, sizeof reply));
+    ck_assert_uint_eq(budget.used_bytes, 700);
+    ck_assert_uint_eq(fetch(4, 128, text, sizeof text), 0);
+    ck_assert_uint_eq(fetch(5, 128, text, sizeof text), 700);
+    ck_assert_mem_eq(reply, text, sizeof reply);
+    ck_assert_uint_eq(budget.used_bytes, 0);
+    ck_assert_uint_eq(fetch(5, 128, text, sizeof text), 0);
+}
+END_TEST
+
+START_TEST(reservations_are_bounded)
+{
+    for (unsigned i = 0; i < TRANSFER_MAX_STORED; i++)
+        ck_assert(transfer_reserve(&transfers, &budget));
+    ck_assert(!transfer_reserve(&transfers, &budget));
+    ck_assert(transfer_store(&transfers, &budget, 1, "reply", 5));
+    ck_assert(!transfer_reserve(&transfers, &budget));
+    for (unsigned i = 1; i < TRANSFER_MAX_STORED; i++)
+        transfer_cancel(&transfers, &budget);
+    ck_assert(transfer_reserve(&transfers, &budget));
+    transfer_cancel(&transfers, &budget);
+}
+END_TEST
+
+Suite *suite_serverk_fragments(void)
+{
+    Suite *suite = suite_create("serverk transfer");
+    TCase *cases = tcase_create("transfer");
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, parts_make_a_whole);
+    tcase_add_test(cases, a_gap_gives_up);
+    tcase_add_test(cases, another_request_or_total_gives_up);
+    tcase_add_test(cases, offset_zero_starts_anew);
+    tcase_add_test(cases, size_and_memory_are_bounded);
+    tcase_add_test(cases, what_has_come_is_charged);
+    tcase_add_test(cases, a_user_has_a_part_of_it);
+    tcase_add_test(cases, what_does_not_get_on_is_given_up_when_it_is_short);
+    tcase_add_test(cases, a_reply_is_fetched_in_pieces);
+    tcase_add_test(cases, reservations_are_bounded);
+    suite_add_tcase(suite, cases);
+    return suite;
+}

@@ -1,0 +1,82 @@
+/* statistics and report: what is counted, and that it comes as JSON. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "serverk/daemon/stats_json.h"
+#include "tests/support/one_client_worker.h"
+#include "tests/unit/suites.h"
+
+START_TEST(statistics_count_what_was_done)
+{
+    call(fixture_operation(WIRE_OP_PUT, "a", "1"));
+    call(fixture_operation(WIRE_OP_GET, "a", ""));
+    call(fixture_operation(WIRE_OP_GET, "none", ""));
+    const struct worker_statistics *statistics = fixture.worker.statistics;
+    ck_assert_uint_eq(statistics->messages, 3);
+    ck_assert_uint_eq(statistics->operations[WIRE_OP_GET], 2);
+    ck_assert_uint_eq(statistics->operations[WIRE_OP_PUT], 1);
+    ck_assert_uint_eq(statistics->hits, 1);
+    ck_assert_uint_eq(statistics->misses, 1);
+    ck_assert_uint_eq(statistics->statuses[KV_NOT_FOUND], 1);
+    ck_assert_uint_eq(statistics->stages[STAGE_WORK].total_count, 3);
+    ck_assert_uint_gt(statistics->bytes_in, 3 * WIRE_HEADER_BYTES);
+    ck_assert_uint_gt(statistics->bytes_out, 3 * WIRE_HEADER_BYTES);
+}
+END_TEST
+
+static const char *const sections[] = {"server", "operations", "latency", "files", "sessions"};
+
+/* Braces and quotes in balance, and the member asked for. */
+static void assert_json(const char *text, size_t size, const char *member)
+{
+    int depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == '"' && text[i - 1] != '\\')
+            quoted = !quoted;
+        else if (!quoted && (text[i] == '{' || text[i] == '['))
+            depth++;
+        else if (!quoted && (text[i] == '}' || text[i] == ']'))
+            ck_assert_int_ge(--depth, 0);
+        ck_assert(text[i] != ',' || quoted || (text[i + 1] != '}' && text[i + 1] != ','));
+    }
+    ck_assert_int_eq(depth, 0);
+    ck_assert(!quoted);
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "\"%s\":{", member);
+    ck_assert_ptr_nonnull(memmem(text, size, wanted, strlen(wanted)));
+}
+
+START_TEST(each_section_is_json)
+{
+    char *text;
+    size_t size;
+    ck_assert_int_eq(
+        report_json(&fixture.service, kv_slice_from_string(sections[_i]), &text, &size), KV_OK);
+    assert_json(text, size, sections[_i]);
+    free(text);
+    ck_assert_int_eq(report_json(&fixture.service, kv_slice(NULL, 0), &text, &size), KV_OK);
+    assert_json(text, size, sections[_i]);
+    free(text);
+}
+END_TEST
+
+START_TEST(an_unknown_section_is_not_found)
+{
+    ck_assert_int_eq(call(fixture_operation(WIRE_OP_STATS, "nonsense", "")).status, KV_NOT_FOUND);
+}
+END_TEST
+
+Suite *suite_serverk_stats_json(void)
+{
+    Suite *suite = suite_create("serverk report");
+    TCase *statistics = tcase_create("statistics");
+    one_client_case_add(statistics);
+    tcase_add_test(statistics, statistics_count_what_was_done);
+    tcase_add_loop_test(statistics, each_section_is_json, 0, 5);
+    tcase_add_test(statistics, an_unknown_section_is_not_found);
+    suite_add_tcase(suite, statistics);
+    return suite;
+}

@@ -1,0 +1,134 @@
+#include "wire/stale_names.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "wire/queue.h"
+
+#define AGAIN_AFTER_MS 1000u
+
+/* Where queues can not be listed: so many processes before this one, and so many names of each. */
+#define PIDS_TRIED    16384
+#define NUMBERS_TRIED 4u
+
+/* A process may be about to lock its queue, or to offer its segment. */
+static bool is_old(const struct stat *facts)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec > facts->st_ctim.tv_sec + 1 || now.tv_sec + 1 < facts->st_ctim.tv_sec;
+}
+
+/* Whether the name is that of a client of `base` (NULL: of any name), whose process is gone. */
+static bool is_of_the_dead(const char *name, const char *base, enum wire_queue_role role)
+{
+    char found[WIRE_QUEUE_NAME_BYTES];
+    pid_t pid;
+    if (!base) {
+        const char *last_dot = strrchr(name, '.');
+        const char *dot = last_dot ? memrchr(name, '.', (size_t)(last_dot - name)) : NULL;
+        if (!dot || (size_t)(dot - name) >= sizeof found)
+            return false;
+        snprintf(found, sizeof found, "%.*s", (int)(dot - name), name);
+        if (!wire_name_valid(found))
+            return false;
+        base = found;
+    }
+    return wire_queue_name_parse(name, strlen(name), base, role, &pid) && wire_process_ended(pid);
+}
+
+static bool is_of_a_ladder(struct wire_geometry geometry, const struct wire_geometry *ladder)
+{
+    for (; ladder->depth > 0; ladder++)
+        if (ladder->depth == geometry.depth && ladder->message_bytes == geometry.message_bytes)
+            return true;
+    return false;
+}
+
+/* Removes the queue if it is a leftover; ours: its name is under our base. */
+static bool remove_queue(const char *name, bool ours)
+{
+    mqd_t queue;
+    struct wire_geometry geometry;
+    struct stat facts;
+    if (wire_queue_open(name, true, &queue, &geometry, NULL) != KV_OK)
+        return false;
+    bool left = fstat((int)queue, &facts) == 0 && facts.st_uid == geteuid() && is_old(&facts) &&
+                wire_queue_owner(queue) == 0 &&
+                (ours || is_of_a_ladder(geometry, wire_reply_ladder) ||
+                 is_of_a_ladder(geometry, wire_window_ladder));
+    mq_close(queue);
+    return left && mq_unlink(name) == 0;
+}
+
+static bool remove_segment(int directory, const char *file, const char *name)
+{
+    struct stat facts;
+    return fstatat(directory, file, &facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(facts.st_mode) &&
+           facts.st_uid == geteuid() && is_old(&facts) && shm_unlink(name) == 0;
+}
+
+static unsigned remove_listed(const char *path, const char *base, enum wire_queue_role role)
+{
+    unsigned count = 0;
+    DIR *listing = opendir(path);
+    const struct dirent *entry;
+    while (listing && (entry = readdir(listing))) {
+        char name[sizeof entry->d_name + 1];
+        snprintf(name, sizeof name, "/%s", entry->d_name);
+        bool ours = is_of_the_dead(name, base, role);
+        if (role == WIRE_REPLY_SEGMENT)
+            count += ours && remove_segment(dirfd(listing), entry->d_name, name);
+        else if (ours || is_of_the_dead(name, NULL, role))
+            count += remove_queue(name, ours);
+    }
+    if (listing)
+        closedir(listing);
+    return count;
+}
+
+/* Processes that have lately been killed mostly had pids a little below ours. */
+static unsigned remove_likely(const char *base)
+{
+    unsigned count = 0;
+    pid_t own = getpid();
+    for (pid_t pid = own - 1; pid > 0 && pid > own - PIDS_TRIED; pid--) {
+        for (unsigned number = 0; number < NUMBERS_TRIED; number++) {
+            char name[WIRE_QUEUE_NAME_BYTES];
+            wire_queue_name(name, base, WIRE_REPLY_QUEUE, pid, number);
+            mqd_t queue = mq_open(name, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+            if (queue == (mqd_t)-1)
+                break; /* numbers begin with 0 */
+            mq_close(queue);
+            if (is_of_the_dead(name, base, WIRE_REPLY_QUEUE))
+                count += remove_queue(name, true);
+        }
+    }
+    return count;
+}
+
+unsigned wire_leftovers_remove(const char *base)
+{
+    unsigned queues = remove_listed("/dev/mqueue", base, WIRE_REPLY_QUEUE);
+    if (queues == 0)
+        queues = remove_likely(base);
+    return queues + remove_listed("/dev/shm", base, WIRE_REPLY_SEGMENT);
+}
+
+unsigned wire_leftovers_remove_again(const char *base)
+{
+    static _Atomic uint64_t next_ms;
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    uint64_t next = atomic_load(&next_ms);
+    if (now_ms < next || !atomic_compare_exchange_strong(&next_ms, &next, now_ms + AGAIN_AFTER_MS))
+        return 0;
+    return wire_leftovers_remove(base);
+}
