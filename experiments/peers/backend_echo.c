@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/room.h"
+#include "clientk/base/large_values.h"
 #include "common/parse.h"
 #include "experiments/peers/echo.h"
 #include "experiments/peers/echo_group.h"
@@ -79,7 +79,7 @@ static void leave_group(void)
 
 static bool goes_through_segment(uint64_t value_bytes)
 {
-    return value_bytes > ROOM_INLINE_MAX_BYTES;
+    return value_bytes > VALUE_INLINE_MAX_BYTES;
 }
 
 void *backend_connect(const char *text, struct kv_error *error)

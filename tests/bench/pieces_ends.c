@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/batch.h"
+#include "clientk/message/request_builder.h"
 #include "serverk/execute/reply.h"
 #include "tests/bench/pieces.h"
 
@@ -14,7 +14,7 @@ static char value[PIECE_VALUE_BYTES];
 
 /* Client --------------------------------------------------------------------------------------- */
 
-static struct batch batch;
+static struct request_builder batch;
 static struct connection connection;
 
 static void make_connection(uint64_t keys)
@@ -34,23 +34,23 @@ static void build_requests(uint64_t calls)
 {
     uint64_t request_id;
     for (uint64_t i = 0; i < calls; i += OPERATIONS) {
-        if (!batch_begin(&batch, &connection, 0, 0))
+        if (!builder_begin(&batch, &connection, 0, 0))
             errx(4, "out of memory");
         for (uint64_t k = i; k < i + OPERATIONS; k++) {
             struct wire_operation operation = {.opcode = k % 2 == 0 ? WIRE_OP_GET : WIRE_OP_PUT,
                                                .key = kv_slice(piece_key(k), PIECE_KEY_BYTES),
                                                .value =
                                                    kv_slice(value, k % 2 == 0 ? 0 : sizeof value)};
-            if (batch_add(&batch, &operation, 0) != BATCH_ADDED)
+            if (builder_add(&batch, &operation, 0) != BUILDER_ADDED)
                 errx(4, "an operation was not added");
         }
-        piece_sink += batch_finish(&batch, &connection, 0, &request_id);
+        piece_sink += builder_finish(&batch, &connection, 0, &request_id);
     }
 }
 
 static void free_batch(void)
 {
-    batch_free(&batch);
+    builder_free(&batch);
 }
 
 /* Server --------------------------------------------------------------------------------------- */

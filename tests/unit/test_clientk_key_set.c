@@ -1,8 +1,8 @@
-#include "clientk/key_set.h"
+#include "clientk/message/key_set.h"
 
 #include <check.h>
 
-#include "clientk/key_hash.h"
+#include "clientk/message/key_hash.h"
 #include "common/random.h"
 #include "tests/unit/suites.h"
 

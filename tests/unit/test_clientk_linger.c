@@ -1,4 +1,4 @@
-#include "clientk/linger.h"
+#include "clientk/combining/linger.h"
 
 #include <check.h>
 

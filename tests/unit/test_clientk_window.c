@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "clientk/settings.h"
-#include "clientk/window.h"
+#include "clientk/base/client_settings.h"
+#include "clientk/message/window.h"
 #include "common/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/test_names.h"
@@ -17,7 +17,7 @@
 #define COOKIE     8u
 #define MAX_TASKS  64u
 
-static struct settings settings;
+static struct client_settings settings;
 static struct window window;
 static mqd_t lane; /* as the server has it */
 static struct task tasks[MAX_TASKS];
@@ -53,7 +53,7 @@ static void open_window(unsigned limit, unsigned flags)
 {
     char lane_name[80], reply_name[80];
     struct kv_error error;
-    assert_status(settings_read(&settings, NULL, &error), KV_OK);
+    assert_status(client_settings_read(&settings, NULL, &error), KV_OK);
     settings.repeat_writes = false;
     ck_assert(window_init(&window, &settings, wire_window_ladder, limit));
     struct connection *connection = &window.connection;
@@ -74,7 +74,7 @@ static void open_window(unsigned limit, unsigned flags)
                                                 .bulk_bytes = 4096,
                                                 .credits = 8,
                                                 .flags = (uint16_t)flags};
-    connection->room.unavailable = true;
+    connection->values.unavailable = true;
     task_count = 0;
     ended_count = 0;
 }
@@ -181,7 +181,7 @@ START_TEST(task_that_needs_no_message_is_answered_by_filling)
     struct task *impossible = due(&queue, WIRE_OP_GET, "");
     due(&queue, WIRE_OP_GET, "k");
     struct message *message = must_fill(&queue, FILL_ALL);
-    ck_assert_uint_eq(message->batch.count, 1);
+    ck_assert_uint_eq(message->request.count, 1);
     ck_assert_uint_eq(ended_count, 1);
     assert_ended(0, impossible, KV_BAD_KEY);
 }
@@ -378,7 +378,7 @@ START_TEST(lent_bytes_are_kept_by_what_is_due_again)
     memset(key, 'x', 4);
     memset(value, 'x', 5);
     window_lose(&window, false);
-    memset(message->batch.message, 'y', 200);
+    memset(message->request.message, 'y', 200);
     ck_assert_ptr_eq(queue.first, put);
     ck_assert(kv_slice_equal(put->operation.key, TEXT("lent")));
     ck_assert(kv_slice_equal(put->operation.value, TEXT("bytes")));

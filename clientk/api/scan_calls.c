@@ -1,0 +1,128 @@
+/* clientk_scan: a scan page by page. */
+#include "common/error.h"
+#include "mqkv/clientk.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "clientk/api/client.h"
+#include "clientk/base/last_error.h"
+#include "clientk/message/translate.h"
+#include "common/cursor.h"
+#include "wire/operation.h"
+
+/* Entries asked for at once. */
+#define PAGE_ENTRIES 1000u
+
+struct scan {
+    clientk_visit visit;
+    void *context;
+    uint64_t limit; /* 0: none */
+    uint64_t visited;
+    bool stopped; /* by the visitor */
+};
+
+static uint32_t page_limit(const struct scan *scan)
+{
+    uint64_t left = scan->limit ? scan->limit - scan->visited : PAGE_ENTRIES;
+    return left < PAGE_ENTRIES ? (uint32_t)left : PAGE_ENTRIES;
+}
+
+static bool visit_counted(void *context, const struct clientk_entry *entry)
+{
+    struct scan *scan = context;
+    scan->visited++;
+    scan->stopped = !scan->visit(scan->context, entry);
+    return !scan->stopped;
+}
+
+enum kv_status clientk_read_page(const struct clientk_value *page, clientk_visit visit,
+                                 void *context)
+{
+    if (!page || !visit)
+        return kv_error_set(last_error_of_thread(), KV_USAGE, "NULL was given as the %s",
+                            page ? "visitor" : "page");
+    struct read_cursor cursor = read_cursor(page->data, page->size);
+    while (read_cursor_left(&cursor) > 0) {
+        struct wire_scan_entry from;
+        if (wire_get_scan_entry(&cursor, &from) != KV_OK)
+            return kv_error_set(last_error_of_thread(), KV_IO,
+                                "the server's page of scan entries is malformed");
+        struct clientk_entry entry = {.key = from.key,
+                                      .value = from.value,
+                                      .version = from.version,
+                                      .expiry_ms = from.expiry_ms};
+        if (!visit(context, &entry))
+            return KV_OK;
+    }
+    return KV_OK;
+}
+
+/* The number of the data file is in the upper bits of a cursor, also of the one just before `cursor`. */
+#define CURSOR_FILE_SHIFT 52
+
+/* Says which record it was. */
+static enum kv_status explain_cut(const struct clientk_result *result)
+{
+    char file[32] = "the last data file";
+    if (result->number != 0)
+        snprintf(file, sizeof file, "data.%04u",
+                 (unsigned)(((uint64_t)result->number - 1) >> CURSOR_FILE_SHIFT));
+    return kv_error_set(last_error_of_thread(), result->status,
+                        "%s: the record at offset %" PRIu64 " %s", file, result->value.version,
+                        result->status == KV_CORRUPT
+                            ? "is damaged: its checksum does not hold"
+                            : "can not be read; the server's log says why");
+}
+
+/* Page by page from operation->cursor on, where that then is where to go on. */
+static enum kv_status scan_pages(struct clientk *client, struct clientk_operation *operation,
+                                 struct scan *scan)
+{
+    struct clientk_result result = {.status = KV_OK};
+    enum kv_status status;
+    do {
+        operation->scan.limit = page_limit(scan);
+        struct task page;
+        translate_operation(operation, &page.operation); /* it can not fail */
+        status = client_execute_one(client, &page, &result);
+        bool cut_short = result_is_cut_short(&result);
+        if (status == KV_OK || cut_short)
+            status = clientk_read_page(&result.value, visit_counted, scan);
+        if (status != KV_OK || scan->stopped)
+            break;
+        operation->scan.cursor = (uint64_t)result.number;
+        if (cut_short)
+            status = explain_cut(&result);
+    } while (status == KV_OK && operation->scan.cursor != 0 &&
+             (scan->limit == 0 || scan->visited < scan->limit));
+    clientk_value_free(&result.value);
+    return status;
+}
+
+enum kv_status clientk_scan(struct clientk *client, struct kv_slice prefix, bool keys_only,
+                            uint64_t *cursor, uint64_t limit, clientk_visit visit, void *context)
+{
+    if (!visit)
+        return kv_error_set(last_error_of_thread(), KV_USAGE, "NULL was given as the visitor");
+    struct scan scan = {.visit = visit, .context = context, .limit = limit};
+    struct clientk_operation operation = {
+        .opcode = CLIENTK_SCAN,
+        .key = prefix,
+        .scan = {.keys_only = keys_only, .cursor = cursor ? *cursor : 0}};
+    enum kv_status status = scan_pages(client, &operation, &scan);
+    if (cursor)
+        *cursor = operation.scan.cursor;
+    return status;
+}
+
+enum kv_status clientk_scan_atomic(struct clientk *client, struct kv_slice prefix, bool keys_only,
+                                   clientk_visit visit, void *context)
+{
+    if (!visit)
+        return kv_error_set(last_error_of_thread(), KV_USAGE, "NULL was given as the visitor");
+    struct scan scan = {.visit = visit, .context = context};
+    struct clientk_operation operation = {
+        .opcode = CLIENTK_SCAN, .key = prefix, .scan = {.keys_only = keys_only, .atomic = true}};
+    return scan_pages(client, &operation, &scan);
+}

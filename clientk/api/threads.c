@@ -1,0 +1,242 @@
+#include "clientk/api/threads.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "clientk/api/handle.h"
+#include "clientk/base/handles.h"
+
+#define NO_SLOT (-1)
+
+/* A thread waits for the leader of its combiner, which waits for the server: another turn for all who
+ * wait costs more than the one wake-up for all of them. */
+#define FOLLOWER_TURNS_MAX 1u
+
+/* One thread's place in one handle. Freed by its thread; the handle can only orphan it. */
+struct attachment {
+    struct clientk *_Atomic client; /* NULL: the handle was closed */
+    struct attachment *next_of_thread;
+    struct wire_waiter waiter;
+    struct combiner *combiner; /* as of epoch */
+    uint32_t epoch;
+    unsigned number; /* in the order of arrival: picks the group; constant, as is the next */
+    unsigned number_in_group;
+
+    /* Guarded by the lock. */
+    struct attachment *next_of_client, **link_of_client;
+    int slot;    /* the combiner that is its own, or NO_SLOT */
+    bool no_own; /* the kernel's limits did not allow for a session of its own */
+};
+
+static _Thread_local struct attachment *attachments;
+
+/* Its value only makes the destructor run when a thread ends. */
+static pthread_key_t thread_end_key;
+
+/* Layout: which combiners threads own, or share; all with the lock held ------------------------ */
+
+static void update_layout(struct clientk *client)
+{
+    bool shared = client->shared;
+    if (client->thread_count > client->settings.combine_above)
+        shared = true;
+    else if (client->thread_count <= client->settings.combine_above / 2)
+        shared = false;
+    if (shared == client->shared)
+        return;
+    client->shared = shared;
+    atomic_fetch_add(&client->layout_epoch, 1);
+}
+
+static void take_slot(struct clientk *client, struct attachment *attachment)
+{
+    for (unsigned i = 0; i < client->settings.combine_above; i++) {
+        if (!client->slot_owners[i]) {
+            client->slot_owners[i] = attachment;
+            attachment->slot = (int)i;
+            return;
+        }
+    }
+}
+
+static void leave_slot(struct clientk *client, struct attachment *attachment)
+{
+    if (attachment->slot != NO_SLOT)
+        client->slot_owners[attachment->slot] = NULL;
+    attachment->slot = NO_SLOT;
+}
+
+/* Decides on the thread's combiner. */
+static void choose_combiner(struct clientk *client, struct attachment *attachment)
+{
+    unsigned groups = client->settings.combine_groups;
+    if (client->shared) {
+        /* A session that nobody shares would only use up the user's bytes of message queues. */
+        if (attachment->slot >= (int)groups)
+            combiner_retire(&client->combiners[attachment->slot]);
+        leave_slot(client, attachment);
+        attachment->combiner = &client->combiners[attachment->number % groups];
+    } else {
+        if (attachment->slot == NO_SLOT)
+            take_slot(client, attachment);
+        unsigned slot =
+            attachment->slot == NO_SLOT ? attachment->number % groups : (unsigned)attachment->slot;
+        attachment->combiner = &client->combiners[slot];
+    }
+    if (attachment->no_own)
+        attachment->combiner = &client->combiners[0];
+}
+
+static void detach(struct clientk *client, struct attachment *attachment)
+{
+    leave_slot(client, attachment);
+    *attachment->link_of_client = attachment->next_of_client;
+    if (attachment->next_of_client)
+        attachment->next_of_client->link_of_client = attachment->link_of_client;
+    client->thread_count--;
+    update_layout(client);
+}
+
+/* Threads and forks --------------------------------------------------------------------------- */
+
+static void thread_ends(void *head)
+{
+    (void)head;
+    handles_lock();
+    while (attachments) {
+        struct attachment *attachment = attachments;
+        struct clientk *client = atomic_load(&attachment->client);
+        attachments = attachment->next_of_thread;
+        if (client)
+            detach(client, attachment);
+        free(attachment);
+    }
+    handles_unlock();
+}
+
+static void setup_once(void)
+{
+    pthread_key_create(&thread_end_key, thread_ends);
+    handles_setup();
+}
+
+void threads_setup(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, setup_once);
+}
+
+/* Drops what closed handles left in the calling thread's list. */
+static void free_orphans(void)
+{
+    for (struct attachment **link = &attachments; *link;) {
+        struct attachment *attachment = *link;
+        if (atomic_load(&attachment->client)) {
+            link = &attachment->next_of_thread;
+            continue;
+        }
+        *link = attachment->next_of_thread;
+        free(attachment);
+    }
+}
+
+static struct attachment *attach(struct clientk *client)
+{
+    free_orphans();
+    struct attachment *attachment = calloc(1, sizeof *attachment);
+    if (!attachment)
+        return NULL;
+    atomic_init(&attachment->client, client);
+    wire_waiter_init(&attachment->waiter, client->settings.spin);
+    wire_waiter_limit_turns(&attachment->waiter, FOLLOWER_TURNS_MAX);
+    attachment->slot = NO_SLOT;
+
+    handles_lock();
+    attachment->number = client->next_number++;
+    attachment->number_in_group = attachment->number / client->settings.combine_groups;
+    attachment->next_of_client = client->attachments;
+    attachment->link_of_client = &client->attachments;
+    if (client->attachments)
+        client->attachments->link_of_client = &attachment->next_of_client;
+    client->attachments = attachment;
+    client->thread_count++;
+    update_layout(client);
+    attachment->epoch = atomic_load(&client->layout_epoch);
+    choose_combiner(client, attachment);
+    handles_unlock();
+
+    attachment->next_of_thread = attachments;
+    attachments = attachment;
+    pthread_setspecific(thread_end_key, attachment);
+    return attachment;
+}
+
+struct attachment *thread_attachment(struct clientk *client)
+{
+    for (struct attachment *attachment = attachments; attachment;
+         attachment = attachment->next_of_thread)
+        if (atomic_load_explicit(&attachment->client, memory_order_relaxed) == client)
+            return attachment;
+    return attach(client);
+}
+
+struct combiner *thread_combiner(struct attachment *attachment)
+{
+    struct clientk *client = atomic_load_explicit(&attachment->client, memory_order_relaxed);
+    uint32_t epoch = atomic_load_explicit(&client->layout_epoch, memory_order_relaxed);
+    if (attachment->epoch != epoch) {
+        handles_lock();
+        attachment->epoch = atomic_load(&client->layout_epoch);
+        choose_combiner(client, attachment);
+        handles_unlock();
+    }
+    return attachment->combiner;
+}
+
+bool thread_share_first_combiner(struct attachment *attachment)
+{
+    struct clientk *client = atomic_load_explicit(&attachment->client, memory_order_relaxed);
+    if (attachment->combiner == &client->combiners[0])
+        return false;
+    handles_lock();
+    leave_slot(client, attachment);
+    attachment->no_own = true;
+    attachment->combiner = &client->combiners[0];
+    handles_unlock();
+    return true;
+}
+
+struct wire_waiter *thread_waiter(struct attachment *attachment)
+{
+    return &attachment->waiter;
+}
+
+unsigned thread_number(const struct attachment *attachment)
+{
+    return attachment->number_in_group;
+}
+
+static bool is_of_this_thread(const struct attachment *attachment)
+{
+    const struct attachment *own = attachments;
+    while (own && own != attachment)
+        own = own->next_of_thread;
+    return own != NULL;
+}
+
+void threads_detach_all(struct clientk *client)
+{
+    handles_lock();
+    bool forked = client->fork_generation != handles_fork_generation();
+    while (client->attachments) {
+        struct attachment *attachment = client->attachments;
+        detach(client, attachment);
+        atomic_store(&attachment->client, NULL);
+        /* The other threads of the parent are not there to do it. */
+        if (forked && !is_of_this_thread(attachment))
+            free(attachment);
+    }
+    handles_unlock();
+    free_orphans();
+}

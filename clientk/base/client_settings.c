@@ -1,0 +1,128 @@
+#include "clientk/base/client_settings.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/parse.h"
+#include "wire/message.h"
+
+#define DEFAULT_COMBINE_ABOVE  8u
+#define DEFAULT_COMBINE_GROUPS 3u
+#define MAX_SESSIONS           128u /* there are 256 queues in all, by default */
+
+static const char *environment(const char *name)
+{
+    const char *text = getenv(name);
+    return text && *text ? text : NULL;
+}
+
+static const char *queue_name(const struct clientk_options *options)
+{
+    if (options->queue)
+        return options->queue;
+    const char *name = environment("MQKV_QUEUE");
+    return name ? name : CLIENTK_DEFAULT_QUEUE;
+}
+
+static enum kv_status read_session_counts(struct client_settings *settings,
+                                          const struct clientk_options *options,
+                                          struct kv_error *error)
+{
+    settings->combine_above =
+        options->combine_above ? options->combine_above : DEFAULT_COMBINE_ABOVE;
+    settings->combine_groups =
+        options->combine_groups ? options->combine_groups : DEFAULT_COMBINE_GROUPS;
+    if (settings->combine_above > MAX_SESSIONS || settings->combine_groups > MAX_SESSIONS)
+        return kv_error_set(error, KV_USAGE,
+                            "combine_above %u and combine_groups %u: each must be at most %u",
+                            settings->combine_above, settings->combine_groups, MAX_SESSIONS);
+    return KV_OK;
+}
+
+bool client_settings_interrupted(const struct client_settings *settings)
+{
+    return settings->interrupted && settings->interrupted();
+}
+
+bool client_settings_time_is_over(const struct client_settings *settings, uint64_t deadline_ms)
+{
+    return clock_monotonic_coarse_ms() >= deadline_ms || client_settings_interrupted(settings);
+}
+
+enum kv_status client_settings_check_priority(unsigned priority, struct kv_error *error)
+{
+    if (priority <= WIRE_MAX_PRIORITY)
+        return KV_OK;
+    return kv_error_set(error, KV_USAGE, "priority %u: it must be 0 to %u", priority,
+                        WIRE_MAX_PRIORITY);
+}
+
+/* The uid of a user name; false: nobody has that name. */
+static bool uid_of_name(const char *name, uid_t *uid)
+{
+    char buffer[4096];
+    struct passwd entry, *found = NULL;
+    if (getpwnam_r(name, &entry, buffer, sizeof buffer, &found) != 0 || !found)
+        return false;
+    *uid = entry.pw_uid;
+    return true;
+}
+
+static enum kv_status read_server_uid(struct client_settings *settings,
+                                      const struct clientk_options *options, struct kv_error *error)
+{
+    const char *text = options->server_uid ? options->server_uid : environment("MQKV_SERVER_UID");
+    uint64_t number;
+    if (!text)
+        return KV_OK;
+    settings->insists_on_uid = true;
+    if (parse_u64(text, 0, UINT32_MAX - 1, &number))
+        settings->server_uid = (uid_t)number;
+    else if (!uid_of_name(text, &settings->server_uid))
+        return kv_error_set(
+            error, KV_USAGE,
+            "server uid \"%.40s\": it must be a number or the name of a user of this "
+            "machine",
+            text);
+    return KV_OK;
+}
+
+enum kv_status client_settings_read(struct client_settings *settings,
+                                    const struct clientk_options *options, struct kv_error *error)
+{
+    static const struct clientk_options defaults;
+    if (!options)
+        options = &defaults;
+    *settings = (struct client_settings){
+        .timeout_ms = options->timeout_ms ? options->timeout_ms : CLIENTK_DEFAULT_TIMEOUT_MS,
+        .priority = options->priority,
+        .interrupted = options->interrupted,
+        .repeat_writes = options->repeat_writes,
+        .fail_fast = options->fail_fast,
+        .fail_fast_open = options->fail_fast_open};
+
+    const char *queue = queue_name(options);
+    if (!wire_name_valid(queue))
+        return kv_error_set(error, KV_USAGE,
+                            "queue name \"%.80s\": it must be one '/' and then 1 to 64 of "
+                            "letters, digits, '.', '_', '-'",
+                            queue);
+    snprintf(settings->queue, sizeof settings->queue, "%s", queue);
+
+    if (read_server_uid(settings, options, error) != KV_OK)
+        return KV_USAGE;
+    const char *spin = options->spin ? options->spin : "auto";
+    if (!wire_spin_parse(spin, &settings->spin))
+        return kv_error_set(error, KV_USAGE,
+                            "spin \"%.40s\": it must be auto, off or 1 to 100000 (microseconds)",
+                            spin);
+    if (client_settings_check_priority(settings->priority, error) != KV_OK)
+        return KV_USAGE;
+    const char *no_segment = environment("MQKV_NO_SEGMENT");
+    settings->no_segment = no_segment && strcmp(no_segment, "0") != 0;
+    return read_session_counts(settings, options, error);
+}

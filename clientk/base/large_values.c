@@ -1,0 +1,22 @@
+#include "clientk/base/large_values.h"
+
+bool large_values_put(struct large_values *values, uint64_t offset, struct kv_slice value)
+{
+    if (wire_segment_write(values->segment, offset, value.data, value.size))
+        return true;
+    values->unavailable = true;
+    return false;
+}
+
+void large_values_expect(struct large_values *values, uint64_t value_bytes)
+{
+    uint64_t faded = values->expected_value_bytes - values->expected_value_bytes / 8u;
+    uint64_t expected = value_bytes > faded ? value_bytes : faded;
+    values->expected_value_bytes = expected > UINT32_MAX ? UINT32_MAX : (uint32_t)expected;
+}
+
+void large_values_close(struct large_values *values)
+{
+    wire_segment_close(values->segment);
+    *values = (struct large_values){.segment = NULL};
+}

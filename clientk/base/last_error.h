@@ -1,0 +1,17 @@
+/*
+ * last_error: the sentence that clientk_last_error() gives: one a thread.
+ */
+#ifndef MQKV_CLIENTK_BASE_LAST_ERROR_H
+#define MQKV_CLIENTK_BASE_LAST_ERROR_H
+
+#include "mqkv/error.h"
+
+/* Where the calling thread's failures are told. Another thread may fill it while its owner waits
+ * in a call. */
+struct kv_error *last_error_of_thread(void);
+
+/* Sees to it that the sentence speaks of `status`, if that is a failure: one that was already
+ * told for it stays, else the status' own text is taken. Returns status. */
+enum kv_status last_error_explain(struct kv_error *error, enum kv_status status);
+
+#endif

@@ -1,0 +1,494 @@
+#include "clientk/combining/combiner.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+
+/* Where a call stands that is not led by its own thread. */
+enum call_turn {
+    TURN_WAITING,  /* its thread looks at this word now and then */
+    TURN_SLEEPING, /* its thread sleeps on a word of the combiner */
+    TURN_FINISHED,
+    TURN_TO_LEAD /* its thread is the leader now */
+};
+
+bool combiner_init(struct combiner *combiner, const struct client_settings *settings)
+{
+    *combiner = (struct combiner){.settings = settings};
+    pthread_mutex_init(&combiner->facts_lock, NULL);
+    return window_init(&combiner->window, settings, wire_reply_ladder, 1);
+}
+
+void combiner_free(struct combiner *combiner, bool say_goodbye)
+{
+    window_free(&combiner->window, say_goodbye);
+    pthread_mutex_destroy(&combiner->facts_lock);
+}
+
+/* Connecting -------------------------------------------------------------------------------- */
+
+static void disconnect(struct combiner *combiner, bool say_goodbye)
+{
+    window_lose(&combiner->window, say_goodbye);
+    atomic_store_explicit(&combiner->connected, false, memory_order_relaxed);
+}
+
+/* Notes for clientk_info what the new session is like. */
+static void publish_facts(struct combiner *combiner)
+{
+    const struct connection *connection = &combiner->window.connection;
+    const struct wire_welcome *welcome = &connection->welcome;
+    pthread_mutex_lock(&combiner->facts_lock);
+    combiner->facts = (struct clientk_info){.server_pid = welcome->server_pid,
+                                            .max_value_bytes = welcome->max_value_bytes,
+                                            .reply_depth = connection->reply_geometry.depth,
+                                            .reply_bytes = connection->reply_geometry.message_bytes,
+                                            .lane_bytes = welcome->lane_bytes,
+                                            .bulk_bytes = welcome->bulk_bytes};
+    pthread_mutex_unlock(&combiner->facts_lock);
+    atomic_store_explicit(&combiner->connected, true, memory_order_relaxed);
+}
+
+enum kv_status combiner_connect(struct combiner *combiner, uint64_t deadline_ms,
+                                struct kv_error *error)
+{
+    uint32_t handshakes = combiner->window.connection.handshakes;
+    enum kv_status status = window_connect(&combiner->window, deadline_ms, error);
+    if (combiner->window.connection.handshakes != handshakes)
+        publish_facts(combiner);
+    else if (status != KV_OK)
+        disconnect(combiner, false);
+    return status;
+}
+
+void combiner_add_info(struct combiner *combiner, struct clientk_info *info)
+{
+    window_add_info(&combiner->window, info);
+    info->sessions += atomic_load_explicit(&combiner->connected, memory_order_relaxed);
+    pthread_mutex_lock(&combiner->facts_lock);
+    if (info->reply_depth == 0) {
+        info->server_pid = combiner->facts.server_pid;
+        info->max_value_bytes = combiner->facts.max_value_bytes;
+        info->reply_depth = combiner->facts.reply_depth;
+        info->reply_bytes = combiner->facts.reply_bytes;
+        info->lane_bytes = combiner->facts.lane_bytes;
+        info->bulk_bytes = combiner->facts.bulk_bytes;
+    }
+    pthread_mutex_unlock(&combiner->facts_lock);
+}
+
+/* Leading ----------------------------------------------------------------------------------- */
+
+/* The look at the word must not be made before the call was put on the list of arrivals (a relaxed one
+ * may be, on a CPU that reorders more than x86): or a leader that saw an empty list and left was seen as
+ * leading still, and nobody leads. */
+static bool try_lead(struct combiner *combiner)
+{
+    uint32_t nobody = 0;
+    return atomic_load(&combiner->led) == 0 &&
+           atomic_compare_exchange_strong(&combiner->led, &nobody, 1);
+}
+
+static void enqueue(struct combiner *combiner, struct call *call)
+{
+    call->following = NULL;
+    if (combiner->last)
+        combiner->last->following = call;
+    else
+        combiner->first = call;
+    combiner->last = call;
+    combiner->call_count++;
+}
+
+/* Moves the arrivals to the leader's list, in the order in which they came. */
+static void collect_arrivals(struct combiner *combiner)
+{
+    if (!atomic_load_explicit(&combiner->arrivals, memory_order_relaxed))
+        return;
+    struct call *stack = atomic_exchange(&combiner->arrivals, NULL);
+    struct call *in_order = NULL;
+    while (stack) {
+        struct call *below = stack->following;
+        stack->following = in_order;
+        in_order = stack;
+        stack = below;
+    }
+    while (in_order) {
+        struct call *following = in_order->following;
+        enqueue(combiner, in_order);
+        in_order = following;
+    }
+}
+
+/* Threads to wake: their bits in each of combiner->wakes. Woken together, none of them can take the CPU
+ * from the leader before the last is. */
+struct wake_list {
+    uint32_t bits[COMBINER_WAKE_WORDS];
+    bool any;
+};
+
+static unsigned word_of(unsigned sleeper)
+{
+    return sleeper / 32 % COMBINER_WAKE_WORDS;
+}
+
+static uint32_t bit_of(unsigned sleeper)
+{
+    return UINT32_C(1) << sleeper % 32;
+}
+
+/* Empties the list. */
+static void wake(struct combiner *combiner, struct wake_list *list)
+{
+    if (!list->any)
+        return;
+    list->any = false;
+    for (unsigned i = 0; i < COMBINER_WAKE_WORDS; i++) {
+        if (list->bits[i] == 0)
+            continue;
+        atomic_fetch_add(&combiner->wakes[i], 1);
+        syscall(SYS_futex, &combiner->wakes[i], FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL,
+                list->bits[i]);
+        list->bits[i] = 0;
+    }
+}
+
+/* The call belongs to its thread again, which must be woken if it comes on the list: it must not be
+ * touched afterwards. */
+static void give_turn(struct call *call, enum call_turn turn, struct wake_list *to_wake)
+{
+    unsigned sleeper = call->sleeper;
+    if (atomic_exchange(&call->turn, turn) != TURN_SLEEPING)
+        return;
+    to_wake->bits[word_of(sleeper)] |= bit_of(sleeper);
+    to_wake->any = true;
+}
+
+/* Takes finished calls off the list and lets their threads go. */
+static void dismiss_finished(struct combiner *combiner, const struct call *own,
+                             struct wake_list *to_wake)
+{
+    struct call *call = combiner->first;
+    combiner->first = NULL;
+    combiner->last = NULL;
+    combiner->call_count = 0;
+    while (call) {
+        struct call *following = call->following;
+        if (!call_finished(call))
+            enqueue(combiner, call);
+        else if (call != own)
+            give_turn(call, TURN_FINISHED, to_wake);
+        call = following;
+    }
+}
+
+static uint64_t earliest_deadline_ms(const struct combiner *combiner)
+{
+    uint64_t earliest_ms = UINT64_MAX;
+    for (const struct call *call = combiner->first; call; call = call->following)
+        if (call->deadline_ms < earliest_ms)
+            earliest_ms = call->deadline_ms;
+    return earliest_ms;
+}
+
+/* Stops the calls whose time is over. */
+static void expire(struct combiner *combiner)
+{
+    for (struct call *call = combiner->first; call; call = call->following) {
+        if (call_finished(call) ||
+            !client_settings_time_is_over(combiner->settings, call->deadline_ms))
+            continue;
+        window_give_up(&combiner->window, &call->queue);
+        call_stop(call, KV_DEADLINE, KV_DEADLINE);
+    }
+}
+
+/* Stops all calls, of which nothing is in flight. */
+static void stop_all(struct combiner *combiner, enum kv_status status, const struct kv_error *error)
+{
+    for (struct call *call = combiner->first; call; call = call->following) {
+        if (call_finished(call))
+            continue;
+        *call->error = *error;
+        call_stop(call, status, status);
+    }
+}
+
+/* The connection can not be had: the calls whose time is over, or all, are stopped. */
+static void no_connection(struct combiner *combiner, enum kv_status status,
+                          const struct kv_error *error)
+{
+    bool may_come = status == KV_NO_SERVER && !combiner->settings->fail_fast;
+    if (!may_come && status != KV_TIMEOUT) {
+        stop_all(combiner, status, error);
+        return;
+    }
+    for (struct call *call = combiner->first; call; call = call->following) {
+        if (!client_settings_time_is_over(combiner->settings, call->deadline_ms))
+            continue;
+        *call->error = *error;
+        call_stop(call, status, status == KV_TIMEOUT ? KV_DEADLINE : status);
+    }
+}
+
+/* What stopped the message that was in flight, or that was to be packed. */
+static void message_failed(struct combiner *combiner, enum kv_status status)
+{
+    if (status == KV_TIMEOUT) {
+        expire(combiner);
+        return;
+    }
+    disconnect(combiner, true); /* unless the window did that already */
+    if (status == KV_NO_SERVER || status == KV_NO_SESSION)
+        return;
+    struct kv_error error;
+    kv_error_set(&error, status, "the conversation with the server of %s failed: %s",
+                 combiner->settings->queue, kv_status_text(status));
+    stop_all(combiner, status, &error);
+}
+
+/* Calls of which something was stopped do not go on. */
+static void settle(struct combiner *combiner)
+{
+    for (struct call *call = combiner->first; call; call = call->following)
+        if (call->status != KV_OK)
+            call_settle(call);
+}
+
+/* Fills the message from the calls in their order, as one pass can. */
+static enum fill_verdict fill_from_calls(struct combiner *combiner, struct message *message)
+{
+    combiner->packed_calls = 0;
+    message->deadline_ms = 0;
+    for (struct call *call = combiner->first; call; call = call->following) {
+        uint32_t packed_before = message->request.count;
+        enum fill_verdict verdict = window_fill(&combiner->window, message, &call->queue, 0);
+        if (message->request.count > packed_before) {
+            call->sent = true;
+            combiner->packed_calls++;
+            /* The latest: until then somebody waits for a part of the message. */
+            if (call->deadline_ms > message->deadline_ms)
+                message->deadline_ms = call->deadline_ms;
+        }
+        if (verdict != FILL_ALL)
+            return verdict;
+    }
+    return FILL_ALL;
+}
+
+/* Packs a message. It is empty if no call needs one. */
+static enum kv_status pack(struct combiner *combiner, struct message *message, uint64_t deadline_ms)
+{
+    struct window *window = &combiner->window;
+    for (;;) {
+        if (!window_begin(window, message))
+            return KV_NO_MEMORY;
+        enum fill_verdict verdict = fill_from_calls(combiner, message);
+        if (verdict == FILL_NO_MEMORY)
+            return KV_NO_MEMORY;
+        combiner->packed_full = verdict == FILL_FULL;
+        if (verdict != FILL_SEGMENT)
+            return KV_OK;
+        enum kv_status status = window_grow(window, message, deadline_ms);
+        if (status != KV_OK)
+            return status;
+    }
+}
+
+/* Puts the first call behind the others: it had its share of a message, and must not have the next
+ * ones all for itself if it is a long one. */
+static void rotate(struct combiner *combiner)
+{
+    struct call *first = combiner->first;
+    if (!first->following)
+        return;
+    combiner->first = first->following;
+    combiner->call_count--;
+    enqueue(combiner, first);
+}
+
+/* Gives those that were just served a moment to come back. Polling is what `--spin off` forbids, and does
+ * harm where yields go to other programs. */
+static void wait_for_calls(struct combiner *combiner)
+{
+    uint64_t linger_ns = linger_time_ns(&combiner->linger, combiner->call_count);
+    if (linger_ns == 0 || combiner->settings->spin.mode == WIRE_SPIN_OFF ||
+        wire_yielding_is_muted())
+        return;
+    uint64_t until_ns = clock_monotonic_ns() + linger_ns;
+    do {
+        sched_yield();
+        collect_arrivals(combiner);
+    } while (combiner->call_count < combiner->linger.expected && clock_monotonic_ns() < until_ns);
+}
+
+/* Sends the message and waits for its answer, or, message NULL, for that of the one in flight. */
+static enum kv_status see_through(struct combiner *combiner, struct message *message,
+                                  uint64_t deadline_ms)
+{
+    struct window *window = &combiner->window;
+    bool timed = linger_matters(&combiner->linger, combiner->call_count);
+    uint64_t began_ns = timed ? clock_monotonic_ns() : 0;
+    enum kv_status status = message ? window_send(window, message, deadline_ms) : KV_OK;
+    while (status == KV_OK && window->in_flight > 0)
+        status = window_receive(window, deadline_ms);
+    if (status != KV_OK)
+        return status; /* which is not that of calls that come now */
+    collect_arrivals(combiner);
+    linger_note(&combiner->linger,
+                combiner->packed_full ? combiner->packed_calls : combiner->call_count,
+                timed ? clock_monotonic_ns() - began_ns : 0);
+    return KV_OK;
+}
+
+/* Packs a message, if none is in flight, and sees it through, until the earliest deadline. */
+static void advance(struct combiner *combiner)
+{
+    uint64_t deadline_ms = earliest_deadline_ms(combiner);
+    struct message *message = window_idle_message(&combiner->window);
+    if (message) {
+        struct kv_error error;
+        enum kv_status status = combiner_connect(combiner, deadline_ms, &error);
+        if (status != KV_OK) {
+            no_connection(combiner, status, &error);
+            return;
+        }
+    }
+    enum kv_status status = message ? pack(combiner, message, deadline_ms) : KV_OK;
+    if (status == KV_OK && (!message || message->request.count > 0))
+        status = see_through(combiner, message, deadline_ms);
+    if (status == KV_OK)
+        rotate(combiner);
+    else
+        message_failed(combiner, status);
+    settle(combiner);
+}
+
+/* Passes the lead to the next in the list, or to whoever comes, and wakes those on the list. */
+static void pass_lead(struct combiner *combiner, struct wake_list *to_wake)
+{
+    do {
+        collect_arrivals(combiner);
+        if (combiner->first) {
+            give_turn(combiner->first, TURN_TO_LEAD, to_wake);
+            break;
+        }
+        atomic_store(&combiner->led, 0);
+        /* Who came between the two steps above found the combiner led, and waits to be seen. */
+    } while (atomic_load(&combiner->arrivals) && try_lead(combiner));
+    wake(combiner, to_wake);
+}
+
+/* For a leader that is alone: its call's message is packed, sent and answered without a look at what only
+ * several need. If the call is not finished then, it is on the list. */
+static void lead_alone(struct combiner *combiner, struct call *own)
+{
+    struct window *window = &combiner->window;
+    struct message *message = &window->messages[0];
+    enum kv_status status = KV_OK;
+    if (!combiner->first && window->in_flight == 0 && combiner->linger.expected <= 1 &&
+        connection_usable(&window->connection) && window_begin(window, message) &&
+        window_fill(window, message, &own->queue, 0) == FILL_ALL && message->request.count > 0) {
+        own->sent = true;
+        combiner->packed_full = false;
+        message->deadline_ms = own->deadline_ms;
+        status = window_send(window, message, own->deadline_ms);
+        while (status == KV_OK && window->in_flight > 0)
+            status = window_receive(window, own->deadline_ms);
+    }
+    if (status == KV_OK && call_finished(own))
+        return;
+    enqueue(combiner, own);
+    if (status != KV_OK)
+        message_failed(combiner, status);
+    settle(combiner);
+    if (!call_finished(own))
+        return;
+    combiner->first = NULL; /* it was the only one */
+    combiner->last = NULL;
+    combiner->call_count = 0;
+}
+
+static void lead(struct combiner *combiner, struct call *own)
+{
+    struct wake_list to_wake = {.any = false};
+    while (!call_finished(own)) {
+        wake(combiner, &to_wake);
+        collect_arrivals(combiner);
+        if (combiner->window.in_flight == 0)
+            wait_for_calls(combiner);
+        advance(combiner);
+        dismiss_finished(combiner, own, &to_wake);
+    }
+    pass_lead(combiner, &to_wake);
+}
+
+/* Following --------------------------------------------------------------------------------- */
+
+static void arrive(struct combiner *combiner, struct call *call)
+{
+    struct call *top = atomic_load_explicit(&combiner->arrivals, memory_order_relaxed);
+    do
+        call->following = top;
+    while (!atomic_compare_exchange_weak(&combiner->arrivals, &top, call));
+}
+
+/* A wire_attempt: 1 once the leader has said something. */
+static ssize_t look_at_turn(void *context)
+{
+    struct call *call = context;
+    return atomic_load_explicit(&call->turn, memory_order_acquire) != TURN_WAITING;
+}
+
+/* Sleeps until the leader has said something. The word is read before the turn is looked at: when the
+ * leader changes the turn after that, it changes the word too, and the kernel sees it. */
+static void sleep_for_turn(struct combiner *combiner, struct call *call)
+{
+    _Atomic uint32_t *wakes = &combiner->wakes[word_of(call->sleeper)];
+    uint32_t seen = atomic_load(wakes);
+    uint32_t turn = TURN_WAITING;
+    if (!atomic_compare_exchange_strong(&call->turn, &turn, TURN_SLEEPING))
+        return;
+    while (atomic_load(&call->turn) == TURN_SLEEPING) {
+        syscall(SYS_futex, wakes, FUTEX_WAIT_BITSET_PRIVATE, seen, NULL, NULL,
+                bit_of(call->sleeper));
+        seen = atomic_load(wakes);
+    }
+}
+
+/* Waits until the leader has finished the call, or made its thread the leader. */
+static enum call_turn await_turn(struct combiner *combiner, struct call *call,
+                                 struct wire_waiter *waiter)
+{
+    if (wire_wait(waiter, look_at_turn, call) == 0)
+        sleep_for_turn(combiner, call);
+    return (enum call_turn)atomic_load(&call->turn);
+}
+
+void combiner_execute(struct combiner *combiner, struct call *call, struct wire_waiter *waiter)
+{
+    atomic_init(&call->turn, TURN_WAITING);
+    if (try_lead(combiner)) {
+        lead_alone(combiner, call);
+        lead(combiner, call);
+        return;
+    }
+    arrive(combiner, call);
+    if (try_lead(combiner) || await_turn(combiner, call, waiter) == TURN_TO_LEAD)
+        lead(combiner, call);
+}
+
+void combiner_retire(struct combiner *combiner)
+{
+    if (!try_lead(combiner))
+        return;
+    if (combiner->window.connection.open && !combiner->first)
+        disconnect(combiner, true);
+    struct wake_list nobody = {.any = false};
+    pass_lead(combiner, &nobody);
+}

@@ -1,0 +1,30 @@
+#include "clientk/combining/linger.h"
+
+/* The wait is at most this share of the last round, so that in vain it costs no more ... */
+#define LINGER_SHARE 8u
+
+/* ... not worth two reads of the clock and a yield below this ... */
+#define LINGER_MIN_NS 1000u
+
+/* ... and over before this: time for 64 woken threads to run on two CPUs. After that who was to come
+ * has other things to do. */
+#define LINGER_MAX_NS 250000u
+
+bool linger_matters(const struct linger *linger, unsigned calls)
+{
+    return calls > 1 || linger->expected > 1;
+}
+
+void linger_note(struct linger *linger, unsigned calls, uint64_t round_ns)
+{
+    linger->expected = calls;
+    linger->round_ns = round_ns;
+}
+
+uint64_t linger_time_ns(const struct linger *linger, unsigned calls)
+{
+    uint64_t time_ns = linger->round_ns / LINGER_SHARE;
+    if (calls >= linger->expected || time_ns < LINGER_MIN_NS)
+        return 0;
+    return time_ns < LINGER_MAX_NS ? time_ns : LINGER_MAX_NS;
+}

@@ -1,0 +1,14 @@
+/*
+ * key_hash: 64 bits that stand for a key where two keys that share them cost time only, never
+ * correctness.
+ */
+#ifndef MQKV_CLIENTK_MESSAGE_KEY_HASH_H
+#define MQKV_CLIENTK_MESSAGE_KEY_HASH_H
+
+#include <stdint.h>
+
+#include "mqkv/slice.h"
+
+uint64_t key_hash(struct kv_slice key);
+
+#endif

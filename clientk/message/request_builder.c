@@ -1,0 +1,232 @@
+#include "clientk/message/request_builder.h"
+
+#include <stdlib.h>
+
+#include "clientk/message/translate.h"
+
+/* A buffer that had to grow beyond this for one big message is given back. */
+#define KEEP_BYTES               ((size_t)256 << 10)
+/* Of a value in the segment, in its stead. */
+#define OFFSET_BYTES             4u
+/* The most that a result takes in the reply, without its value. */
+#define RESULT_BYTES             (WIRE_RESULT_MAX_FIELD_BYTES + OFFSET_BYTES)
+/* What it takes as a rule: its fixed fields and two more. Where the server may stop, the reply is filled by
+ * that, and the rest kept free once. */
+#define USUAL_RESULT_BYTES       (WIRE_RESULT_FIXED_BYTES + 16u)
+/* A message that did not find room for all its values makes the segment grow up to so much. */
+#define REASONABLE_SEGMENT_BYTES ((uint64_t)8 << 20)
+
+/* What was in the message is lost. */
+static bool reserve(struct request_builder *builder, size_t bytes)
+{
+    if (bytes <= builder->capacity)
+        return true;
+    uint8_t *message = wire_queue_buffer(bytes);
+    if (!message)
+        return false;
+    free(builder->message);
+    builder->message = message;
+    builder->capacity = bytes;
+    return true;
+}
+
+bool builder_begin(struct request_builder *builder, struct connection *connection,
+                   uint64_t region_start, uint64_t region_end)
+{
+    if (builder->capacity > KEEP_BYTES)
+        builder_free(builder);
+    builder->message_limit_bytes = connection_message_bytes(connection);
+    if (!reserve(builder, builder->message_limit_bytes))
+        return false;
+    builder->cursor = write_cursor(builder->message, builder->message_limit_bytes);
+    write_room(&builder->cursor, WIRE_HEADER_BYTES);
+    builder->count = 0;
+    builder->in_pieces = false;
+    builder->may_stop = connection->welcome.flags & WIRE_WELCOME_SHORT_REPLIES;
+    builder->closed = false;
+    builder->reply_left_bytes = connection->reply_geometry.message_bytes - WIRE_HEADER_BYTES;
+    builder->values = &connection->values;
+    builder->region_start = region_start;
+    builder->region_used = region_start;
+    builder->region_end = region_end;
+    builder->region_promised = 0;
+    return true;
+}
+
+static bool region_holds(const struct request_builder *builder, uint64_t bytes)
+{
+    return builder->region_used + builder->region_promised + large_values_align(bytes) <=
+           builder->region_end;
+}
+
+/* The verdict on an operation that the region can not hold. */
+static enum builder_verdict lacks_region(struct request_builder *builder, uint64_t bytes)
+{
+    if (builder->count > 0) {
+        uint64_t more = 2 * (builder->region_end - builder->region_start);
+        builder->values->wanted_bytes =
+            more < REASONABLE_SEGMENT_BYTES ? more : REASONABLE_SEGMENT_BYTES;
+        return BUILDER_FULL;
+    }
+    builder->needed_bytes = builder->region_promised + large_values_align(bytes);
+    if (builder->values->wanted_bytes > builder->needed_bytes)
+        builder->needed_bytes = builder->values->wanted_bytes;
+    return BUILDER_NEEDS_SEGMENT;
+}
+
+/* Whether an earlier message would have liked a larger region. */
+static bool wants_region(const struct request_builder *builder)
+{
+    return builder->count == 0 && !builder->values->unavailable &&
+           builder->values->wanted_bytes > builder->region_end - builder->region_start;
+}
+
+/* False: it does not fit. */
+static bool write_operation(struct request_builder *builder, const struct wire_operation *operation)
+{
+    if (!wire_put_operation(&builder->cursor, operation))
+        return false;
+    bool in_segment = operation->flags & WIRE_VALUE_IN_SEGMENT;
+    builder->value_at = builder->cursor.at - (in_segment ? OFFSET_BYTES : operation->value.size);
+    builder->key_at = builder->value_at - operation->key.size;
+    builder->count++;
+    return true;
+}
+
+/* Adds an operation without room in any message, to be sent in pieces. */
+static enum builder_verdict add_in_pieces(struct request_builder *builder,
+                                          const struct wire_operation *operation, size_t size)
+{
+    if (builder->count > 0)
+        return BUILDER_FULL;
+    if (!reserve(builder, WIRE_HEADER_BYTES + size))
+        return BUILDER_NO_MEMORY;
+    builder->cursor = write_cursor(builder->message, WIRE_HEADER_BYTES + size);
+    write_room(&builder->cursor, WIRE_HEADER_BYTES);
+    builder->in_pieces = true;
+    write_operation(builder, operation);
+    return BUILDER_ADDED;
+}
+
+static enum builder_verdict add_inline(struct request_builder *builder,
+                                       const struct wire_operation *operation)
+{
+    if (write_operation(builder, operation))
+        return BUILDER_ADDED;
+    return add_in_pieces(builder, operation, wire_operation_size(operation));
+}
+
+/* Whether the value is better off in the segment: a big one, or one without which the rest of the
+ * operation fits a message. */
+static bool belongs_in_segment(const struct request_builder *builder,
+                               const struct wire_operation *operation)
+{
+    if (builder->values->unavailable || operation->value.size == 0)
+        return false;
+    if (operation->value.size > VALUE_INLINE_MAX_BYTES)
+        return true;
+    size_t message_room = builder->message_limit_bytes - WIRE_HEADER_BYTES;
+    size_t size = wire_operation_size(operation);
+    return size > message_room && size - operation->value.size + OFFSET_BYTES <= message_room;
+}
+
+/* Adds the operation, with its value in the segment. */
+static enum builder_verdict add_through_segment(struct request_builder *builder,
+                                                const struct wire_operation *operation)
+{
+    struct wire_operation placed = *operation;
+    placed.flags |= WIRE_VALUE_IN_SEGMENT;
+    placed.value_offset = (uint32_t)builder->region_used;
+    if (builder->count > 0 && wire_operation_size(&placed) > write_cursor_left(&builder->cursor))
+        return BUILDER_FULL;
+    if (!region_holds(builder, operation->value.size))
+        return lacks_region(builder, operation->value.size);
+    if (!large_values_put(builder->values, builder->region_used, operation->value))
+        return add_inline(builder, operation);
+    placed.value.data = NULL;
+    enum builder_verdict verdict = add_inline(builder, &placed);
+    if (verdict == BUILDER_ADDED) {
+        builder->value_at =
+            wire_segment_at(builder->values->segment, placed.value_offset, operation->value.size);
+        builder->region_used += large_values_align(operation->value.size);
+    }
+    return verdict;
+}
+
+/* Sets aside room for the value that the operation will give, in the reply or in the segment. */
+static enum builder_verdict reserve_for_value(struct request_builder *builder,
+                                              enum wire_opcode opcode, uint64_t value_bytes)
+{
+    bool known = value_bytes > 0;
+    uint64_t bytes = value_bytes;
+    if (!known && operation_reads_entry(opcode))
+        bytes = builder->values->expected_value_bytes;
+    if (bytes <= VALUE_INLINE_MAX_BYTES && bytes + RESULT_BYTES <= builder->reply_left_bytes) {
+        builder->reply_left_bytes -= bytes;
+        return BUILDER_ADDED;
+    }
+    if (wants_region(builder))
+        return lacks_region(builder, bytes);
+    if (region_holds(builder, bytes)) {
+        builder->region_promised += large_values_align(bytes);
+        return BUILDER_ADDED;
+    }
+    if ((known || bytes > VALUE_INLINE_MAX_BYTES) && !builder->values->unavailable)
+        return lacks_region(builder, bytes);
+    return builder->count > 0 ? BUILDER_FULL : BUILDER_ADDED;
+}
+
+enum builder_verdict builder_add(struct request_builder *builder,
+                                 const struct wire_operation *operation, uint64_t value_bytes)
+{
+    if (builder->in_pieces || builder->closed || builder->count == WIRE_MAX_OPERATIONS ||
+        (builder->count > 0 && builder->reply_left_bytes < RESULT_BYTES))
+        return BUILDER_FULL;
+    bool gives_value = operation_gives_value(operation->opcode);
+    if (gives_value) {
+        enum builder_verdict verdict = reserve_for_value(builder, operation->opcode, value_bytes);
+        if (verdict != BUILDER_ADDED)
+            return verdict;
+    }
+    enum builder_verdict verdict = belongs_in_segment(builder, operation)
+                                       ? add_through_segment(builder, operation)
+                                       : add_inline(builder, operation);
+    if (verdict == BUILDER_ADDED) {
+        builder->reply_left_bytes -= builder->may_stop ? USUAL_RESULT_BYTES : RESULT_BYTES;
+        builder->closed = gives_value && (!builder->may_stop || value_bytes > 0);
+    }
+    return verdict;
+}
+
+size_t builder_finish(struct request_builder *builder, struct connection *connection,
+                      uint64_t deadline_ms, uint64_t *request_id)
+{
+    *request_id = connection->next_request_id++;
+    struct write_cursor cursor = write_cursor(builder->message, WIRE_HEADER_BYTES);
+    /* Where no value is expected to need it, the server is spared the look at the segment. */
+    uint64_t window_bytes =
+        builder->region_promised > 0 ? builder->region_end - builder->region_used : 0;
+    struct wire_header header = {.kind = WIRE_REQUEST,
+                                 .flags = builder->may_stop ? WIRE_REQUEST_MAY_STOP : 0,
+                                 .session = connection->session,
+                                 .count = (uint16_t)builder->count,
+                                 .request_id = *request_id,
+                                 .secret = connection->welcome.cookie,
+                                 .deadline_ms = deadline_ms,
+                                 .window_offset = (uint32_t)builder->region_used,
+                                 .window_bytes = (uint32_t)window_bytes};
+    wire_put_header(&cursor, &header);
+    return write_cursor_used(&builder->cursor);
+}
+
+bool builder_lacked_room(const struct request_builder *builder, uint64_t value_bytes)
+{
+    return builder->count > 1 || (!builder->values->unavailable &&
+                                  builder->region_promised < large_values_align(value_bytes));
+}
+
+void builder_free(struct request_builder *builder)
+{
+    free(builder->message);
+    *builder = (struct request_builder){.message = NULL};
+}

@@ -1,0 +1,159 @@
+#include "clientk/message/translate.h"
+
+#include "clientk/base/value.h"
+#include "common/copy.h"
+
+static unsigned durability_flags(enum clientk_durability durability)
+{
+    switch (durability) {
+    case CLIENTK_SYNC_INTERVAL:
+        return WIRE_SYNC_INTERVAL;
+    case CLIENTK_SYNC_ALWAYS:
+        return WIRE_SYNC_ALWAYS;
+    case CLIENTK_SERVER_DEFAULT:
+        break;
+    }
+    return 0;
+}
+
+enum kv_status translate_put(const struct clientk_put_options *options, struct wire_operation *to)
+{
+    if (options->if_absent + options->if_present + (options->if_version != 0) > 1)
+        return KV_USAGE;
+    if (options->keep_expiry && options->expiry_ms != 0)
+        return KV_USAGE;
+    to->flags = (uint16_t)((options->if_absent ? WIRE_IF_ABSENT : 0u) |
+                           (options->if_present ? WIRE_IF_PRESENT : 0u) |
+                           (options->if_version ? WIRE_HAS_VERSION : 0u) |
+                           (options->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
+                           (options->keep_expiry ? WIRE_KEEP_EXPIRY : 0u) |
+                           durability_flags(options->durability));
+    to->version = options->if_version;
+    to->expiry_ms = options->expiry_ms;
+    return KV_OK;
+}
+
+static enum kv_status translate_scan(const struct clientk_scan_options *options,
+                                     struct wire_operation *to)
+{
+    to->flags = (uint16_t)((options->keys_only ? WIRE_KEYS_ONLY : 0u) |
+                           (options->atomic ? WIRE_ATOMIC : 0u));
+    to->cursor = options->cursor;
+    to->limit = options->limit;
+    return KV_OK;
+}
+
+enum kv_status translate_add(const struct clientk_add_options *options, int64_t delta,
+                             struct wire_operation *to)
+{
+    if (options->min > options->max)
+        return KV_USAGE;
+    bool bounded = options->min != INT64_MIN || options->max != INT64_MAX;
+    to->flags = (uint16_t)((bounded ? WIRE_HAS_BOUNDS : 0u) | (options->create ? WIRE_CREATE : 0u) |
+                           (options->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
+                           durability_flags(options->durability));
+    to->delta = delta;
+    to->min = options->min;
+    to->max = options->max;
+    to->initial = options->initial;
+    to->expiry_ms = options->expiry_ms;
+    return KV_OK;
+}
+
+enum kv_status translate_operation(const struct clientk_operation *from, struct wire_operation *to)
+{
+    to->opcode = (enum wire_opcode)from->opcode; /* the numbers are the same */
+    to->flags = 0;
+    to->key = from->key;
+    to->value = kv_slice(NULL, 0);
+    switch (from->opcode) {
+    case CLIENTK_GET:
+    case CLIENTK_EXISTS:
+        return KV_OK;
+    case CLIENTK_PUT:
+    case CLIENTK_EXCHANGE:
+        to->value = from->value;
+        return translate_put(&from->put, to);
+    case CLIENTK_DELETE:
+        to->version = from->put.if_version;
+        to->flags = (uint16_t)((to->version ? WIRE_HAS_VERSION : 0u) |
+                               durability_flags(from->put.durability));
+        return KV_OK;
+    case CLIENTK_ADD:
+        return translate_add(&from->add, from->delta, to);
+    case CLIENTK_APPEND:
+        to->value = from->value;
+        to->flags = (uint16_t)durability_flags(from->put.durability);
+        return KV_OK;
+    case CLIENTK_TOUCH:
+        to->expiry_ms = from->put.expiry_ms;
+        to->flags = (uint16_t)((to->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
+                               durability_flags(from->put.durability));
+        return KV_OK;
+    case CLIENTK_SCAN:
+        return translate_scan(&from->scan, to);
+    }
+    return KV_USAGE;
+}
+
+void result_clear(struct clientk_result *result, enum kv_status status)
+{
+    result->status = status;
+    result->found = false;
+    result->number = 0;
+    result->value.size = 0;
+    result->value.version = 0;
+    result->value.expiry_ms = 0;
+}
+
+bool result_is_cut_short(const struct clientk_result *result)
+{
+    return (result->status == KV_CORRUPT || result->status == KV_IO) && result->value.version != 0;
+}
+
+/* Copies the value that is there. */
+static enum kv_status copy_value(const struct wire_result *from, const struct large_values *values,
+                                 struct clientk_value *to)
+{
+    size_t size = from->value.size;
+    if (!value_reserve(to, size))
+        return KV_NO_MEMORY;
+    if (from->flags & WIRE_RESULT_IN_SEGMENT) {
+        if (!values->segment ||
+            !wire_segment_read(values->segment, from->value_offset, to->data, size))
+            return KV_IO;
+    } else {
+        copy_bytes(to->data, from->value.data, size);
+    }
+    value_end(to, size);
+    return KV_OK;
+}
+
+void translate_result(const struct wire_result *from, const struct large_values *values,
+                      bool gives_value, struct clientk_result *to)
+{
+    result_clear(to, from->status);
+    to->found = from->flags & WIRE_RESULT_FOUND;
+    to->number = from->number;
+    to->value.version = from->version;
+    to->value.expiry_ms = from->expiry_ms;
+    bool due = gives_value && (from->status == KV_OK || result_is_cut_short(to));
+    bool absent = from->flags & WIRE_RESULT_NO_VALUE;
+    if (due) {
+        enum kv_status status = absent ? KV_IO : copy_value(from, values, &to->value);
+        if (status != KV_OK)
+            result_clear(to, status);
+    } else if (absent) {
+        to->value.size = from->value.size;
+    }
+}
+
+bool operation_repeatable(const struct wire_operation *operation, bool repeat_writes)
+{
+    if (!operation_writes(operation))
+        return true;
+    bool conditional = operation->flags & (WIRE_HAS_VERSION | WIRE_IF_ABSENT | WIRE_IF_PRESENT);
+    bool settable = operation->opcode == WIRE_OP_PUT || operation->opcode == WIRE_OP_DELETE ||
+                    operation->opcode == WIRE_OP_TOUCH;
+    return repeat_writes && settable && !conditional;
+}

@@ -1,0 +1,454 @@
+#include "clientk/pipeline/pipeline.h"
+
+#include <stdlib.h>
+
+#include "clientk/base/handles.h"
+#include "clientk/base/last_error.h"
+#include "clientk/message/translate.h"
+#include "clientk/message/window.h"
+#include "common/clock.h"
+#include "common/error.h"
+
+/* Tasks that are allocated together. */
+#define SLAB_TASKS 64u
+
+struct task_slab {
+    struct task_slab *next;
+    struct task tasks[SLAB_TASKS];
+};
+
+struct clientk_pipeline {
+    struct task_queue due; /* first: what waits to be packed, nearly always nothing */
+    struct client_settings settings;
+    unsigned fork_generation;
+    struct window window;
+    struct message *filling; /* NULL: none */
+    uint32_t batch_limit;    /* operations a message at most; 0: as fit */
+    clientk_complete complete;
+    void *context;
+    struct clientk_result result; /* what complete is given */
+    bool completing;              /* within complete */
+    enum kv_status status;        /* first that stopped an operation since the last flush */
+    struct task_slab *slabs;
+    struct task *free_tasks;
+
+    /* Guarded by handles_lock. */
+    struct pipeline_list *list; /* NULL: its handle was closed */
+    struct clientk_pipeline *next;
+};
+
+/* Pipelines of a handle --------------------------------------------------------------------- */
+
+void pipelines_add_info(const struct pipeline_list *list, struct clientk_info *info)
+{
+    handles_lock();
+    info->messages += list->closed.messages;
+    info->operations += list->closed.operations;
+    info->reconnects += list->closed.reconnects;
+    for (const struct clientk_pipeline *pipeline = list->first; pipeline;
+         pipeline = pipeline->next) {
+        window_add_info(&pipeline->window, info);
+        info->sessions++;
+    }
+    handles_unlock();
+}
+
+void pipelines_orphan(struct pipeline_list *list)
+{
+    handles_lock();
+    for (struct clientk_pipeline *pipeline = list->first; pipeline; pipeline = pipeline->next)
+        pipeline->list = NULL;
+    list->first = NULL;
+    handles_unlock();
+}
+
+static void join_list(struct clientk_pipeline *pipeline, struct pipeline_list *list)
+{
+    handles_lock();
+    pipeline->list = list;
+    pipeline->next = list->first;
+    list->first = pipeline;
+    handles_unlock();
+}
+
+static void leave_list(struct clientk_pipeline *pipeline)
+{
+    handles_lock();
+    if (pipeline->list) {
+        struct clientk_pipeline **link = &pipeline->list->first;
+        while (*link != pipeline)
+            link = &(*link)->next;
+        *link = pipeline->next;
+        window_add_info(&pipeline->window, &pipeline->list->closed);
+    }
+    handles_unlock();
+}
+
+/* Tasks ------------------------------------------------------------------------------------- */
+
+/* NULL: no memory. */
+static struct task *take_task(struct clientk_pipeline *pipeline)
+{
+    if (!pipeline->free_tasks) {
+        struct task_slab *slab = malloc(sizeof *slab);
+        if (!slab)
+            return NULL;
+        slab->next = pipeline->slabs;
+        pipeline->slabs = slab;
+        for (unsigned i = 0; i < SLAB_TASKS; i++) {
+            slab->tasks[i].next = pipeline->free_tasks;
+            pipeline->free_tasks = &slab->tasks[i];
+        }
+    }
+    struct task *task = pipeline->free_tasks;
+    pipeline->free_tasks = task->next;
+    return task;
+}
+
+static void give_back_task(struct clientk_pipeline *pipeline, struct task *task)
+{
+    task->next = pipeline->free_tasks;
+    pipeline->free_tasks = task;
+}
+
+static void free_tasks(struct clientk_pipeline *pipeline)
+{
+    while (pipeline->slabs) {
+        struct task_slab *slab = pipeline->slabs;
+        pipeline->slabs = slab->next;
+        free(slab);
+    }
+}
+
+/* A task of the pipeline is over: its submitter is told. */
+static void complete(struct task_queue *queue, struct task *task, const struct outcome *outcome)
+{
+    struct clientk_pipeline *pipeline = (struct clientk_pipeline *)queue;
+    if (outcome->result) {
+        translate_result(outcome->result, outcome->values,
+                         operation_gives_value(task->operation.opcode), &pipeline->result);
+    } else {
+        if (pipeline->status == KV_OK)
+            pipeline->status = outcome->status;
+        result_clear(&pipeline->result, outcome->status);
+    }
+    void *tag = task->target;
+    give_back_task(pipeline, task);
+    pipeline->completing = true;
+    pipeline->complete(pipeline->context, tag, &pipeline->result);
+    pipeline->completing = false;
+}
+
+/* Sending and receiving --------------------------------------------------------------------- */
+
+/* Waits for one message of the server. KV_TIMEOUT: messages whose time is over were given up. */
+static enum kv_status receive(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
+{
+    enum kv_status status = window_receive(&pipeline->window, deadline_ms);
+    if (status == KV_TIMEOUT)
+        window_give_up(&pipeline->window, NULL);
+    else if (status != KV_OK)
+        pipeline->filling = NULL; /* its tasks are due again */
+    return status;
+}
+
+/* Waits until nothing is in flight. */
+static void drain(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
+{
+    while (pipeline->window.in_flight > 0)
+        receive(pipeline, deadline_ms);
+}
+
+static void lose(struct clientk_pipeline *pipeline)
+{
+    window_lose(&pipeline->window, true);
+    pipeline->filling = NULL;
+}
+
+/* Sends what is being filled, if anything is. */
+static void send_filling(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
+{
+    struct window *window = &pipeline->window;
+    struct message *message = pipeline->filling;
+    if (message && message->request.count > 0) {
+        /* Pieces of two messages can not be on their way at once. */
+        if (message->request.in_pieces || window->connection.suspect)
+            drain(pipeline, deadline_ms);
+        if (pipeline->filling && window->in_flight == 0 && !connection_usable(&window->connection))
+            lose(pipeline);
+    }
+    message = pipeline->filling;
+    pipeline->filling = NULL; /* its share of the segment may change before it is filled again */
+    if (!message || message->request.count == 0)
+        return;
+    message->deadline_ms = deadline_ms;
+    bool in_pieces = message->request.in_pieces;
+    enum kv_status status = window_send(window, message, deadline_ms);
+    if (status == KV_NO_MEMORY)
+        task_queue_stop(&pipeline->due, KV_NO_MEMORY);
+    else if (status == KV_TIMEOUT)
+        window_give_up(window, NULL);
+    else if (in_pieces)
+        drain(pipeline, deadline_ms);
+}
+
+/* An answer that nobody waits for any more may still be written to the segment: nothing may be put there
+ * before there is a new one. */
+static void leave_suspect(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
+{
+    if (!pipeline->window.connection.suspect || pipeline->filling)
+        return;
+    drain(pipeline, deadline_ms);
+    lose(pipeline);
+}
+
+/* Provides a message to fill. KV_OK: pipeline->filling may still be NULL, if the connection was lost. */
+static enum kv_status begin_filling(struct clientk_pipeline *pipeline, uint64_t deadline_ms,
+                                    struct kv_error *error)
+{
+    struct window *window = &pipeline->window;
+    if (pipeline->filling)
+        return KV_OK;
+    leave_suspect(pipeline, deadline_ms);
+    if (!window->connection.open) {
+        enum kv_status status = window_connect(window, deadline_ms, error);
+        if (status != KV_OK)
+            return status;
+    }
+    struct message *idle = window_idle_message(window);
+    if (!idle)
+        return receive(pipeline, deadline_ms) == KV_TIMEOUT ? KV_TIMEOUT : KV_OK;
+    if (!window_begin(window, idle))
+        return KV_NO_MEMORY;
+    pipeline->filling = idle;
+    return KV_OK;
+}
+
+/* Packs what is due, as far as one message goes. KV_TIMEOUT, KV_NO_MEMORY. */
+static enum kv_status fill(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
+{
+    struct message *message = pipeline->filling;
+    switch (window_fill(&pipeline->window, message, &pipeline->due, pipeline->batch_limit)) {
+    case FILL_ALL:
+        if (pipeline->batch_limit > 0 && message->request.count >= pipeline->batch_limit)
+            send_filling(pipeline, deadline_ms);
+        return KV_OK;
+    case FILL_FULL:
+        send_filling(pipeline, deadline_ms);
+        return KV_OK;
+    case FILL_WAITS:
+        return receive(pipeline, deadline_ms) == KV_TIMEOUT ? KV_TIMEOUT : KV_OK;
+    case FILL_SEGMENT:
+        pipeline->filling = NULL; /* it is empty */
+        drain(pipeline, deadline_ms);
+        if (pipeline->window.connection.open && !pipeline->window.connection.suspect)
+            window_grow(&pipeline->window, message, deadline_ms);
+        return KV_OK;
+    case FILL_NO_MEMORY:
+        break;
+    }
+    return KV_NO_MEMORY;
+}
+
+/* Packs everything that is due. KV_OK, or why that could not be done: then it is due still. */
+static enum kv_status pack_due(struct clientk_pipeline *pipeline, uint64_t deadline_ms,
+                               struct kv_error *error)
+{
+    enum kv_status status = KV_OK;
+    while (pipeline->due.first && status == KV_OK) {
+        if (client_settings_time_is_over(&pipeline->settings, deadline_ms))
+            return KV_TIMEOUT;
+        status = begin_filling(pipeline, deadline_ms, error);
+        if (status == KV_OK && pipeline->filling)
+            status = fill(pipeline, deadline_ms);
+    }
+    return status;
+}
+
+/* The same; what can not be packed is stopped. */
+static void pack_or_stop(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
+{
+    enum kv_status status = pack_due(pipeline, deadline_ms, last_error_of_thread());
+    if (status != KV_OK)
+        task_queue_stop(&pipeline->due, status == KV_TIMEOUT ? KV_DEADLINE : status);
+}
+
+/* Takes the task, which was submitted last and is due still, off the queue. */
+static void take_back(struct clientk_pipeline *pipeline, struct task *task)
+{
+    struct task_queue *due = &pipeline->due;
+    struct task *before = due->first == task ? NULL : due->first;
+    while (before && before->next != task)
+        before = before->next;
+    if (before)
+        before->next = NULL;
+    else
+        due->first = NULL;
+    due->last = before;
+}
+
+/* Whether the task, which was submitted last, is due still. */
+static bool is_due(const struct clientk_pipeline *pipeline, const struct task *task)
+{
+    return pipeline->due.first && pipeline->due.last == task;
+}
+
+/* Completes everything. */
+static void finish(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
+{
+    do {
+        pack_or_stop(pipeline, deadline_ms);
+        send_filling(pipeline, deadline_ms);
+        drain(pipeline, deadline_ms);
+    } while (pipeline->due.first);
+}
+
+/* Calls ------------------------------------------------------------------------------------- */
+
+static uint64_t deadline_of(const struct clientk_pipeline *pipeline)
+{
+    return clock_monotonic_coarse_ms() + pipeline->settings.timeout_ms;
+}
+
+static void free_pipeline(struct clientk_pipeline *pipeline, bool say_goodbye)
+{
+    window_free(&pipeline->window, say_goodbye);
+    free_tasks(pipeline);
+    clientk_value_free(&pipeline->result.value);
+    free(pipeline);
+}
+
+static enum kv_status no_memory(struct kv_error *error)
+{
+    return kv_error_set(error, KV_NO_MEMORY, "no memory for a pipeline");
+}
+
+/* Connects, and gives the window as many messages as were asked for and the server grants. */
+static enum kv_status connect_first(struct clientk_pipeline *pipeline, uint32_t messages,
+                                    struct kv_error *error)
+{
+    struct window *window = &pipeline->window;
+    if (!window_init(window, &pipeline->settings, wire_window_ladder, 1))
+        return no_memory(error);
+    enum kv_status status = window_connect(window, deadline_of(pipeline), error);
+    uint16_t credits = window->connection.welcome.credits;
+    if (status == KV_OK &&
+        !window_set_limit(window, messages == 0 || messages > credits ? credits : messages))
+        status = no_memory(error);
+    return status;
+}
+
+enum kv_status pipeline_open(struct pipeline_list *list, const struct client_settings *settings,
+                             struct pipeline_sizes sizes, clientk_complete complete_function,
+                             void *context, struct clientk_pipeline **pipeline,
+                             struct kv_error *error)
+{
+    struct clientk_pipeline *created = calloc(1, sizeof *created);
+    if (!created)
+        return no_memory(error);
+    created->settings = *settings;
+    created->fork_generation = handles_fork_generation();
+    created->due.lent_until_packed = true;
+    created->due.complete = complete;
+    created->batch_limit = sizes.batch;
+    created->complete = complete_function;
+    created->context = context;
+    enum kv_status status = connect_first(created, sizes.window, error);
+    if (status == KV_OK) {
+        join_list(created, list);
+        *pipeline = created;
+    } else {
+        free_pipeline(created, true);
+    }
+    return status;
+}
+
+/* KV_OK, or KV_USAGE if the pipeline must not be used here. */
+static enum kv_status check_use(const struct clientk_pipeline *pipeline)
+{
+    struct kv_error *error = last_error_of_thread();
+    if (!pipeline)
+        return kv_error_set(error, KV_USAGE, "NULL was given as the pipeline");
+    if (pipeline->completing)
+        return kv_error_set(error, KV_USAGE,
+                            "a pipeline must not be used within its completion function");
+    if (pipeline->fork_generation != handles_fork_generation())
+        return kv_error_set(error, KV_USAGE, "the pipeline belongs to the parent process");
+    error->status = KV_OK;
+    return KV_OK;
+}
+
+/* Adds the operation, which is completed some time if the status is KV_OK. */
+static enum kv_status submit(struct clientk_pipeline *pipeline,
+                             const struct wire_operation *operation, void *tag,
+                             struct kv_error *error)
+{
+    uint64_t deadline_ms = deadline_of(pipeline);
+    pack_or_stop(pipeline, deadline_ms);
+    const struct connection *connection = &pipeline->window.connection;
+    enum kv_status status = translate_check(
+        operation, connection->open ? connection->welcome.max_value_bytes : UINT64_MAX);
+    struct task *task = status == KV_OK ? take_task(pipeline) : NULL;
+    if (!task)
+        return status == KV_OK ? KV_NO_MEMORY : status;
+    *task = (struct task){.queue = &pipeline->due, .operation = *operation, .target = tag};
+    task_queue_push(&pipeline->due, task);
+    status = pack_due(pipeline, deadline_ms, error);
+    if (status == KV_OK)
+        return KV_OK;
+    bool refused = is_due(pipeline, task);
+    if (refused) {
+        take_back(pipeline, task);
+        give_back_task(pipeline, task);
+    }
+    task_queue_stop(&pipeline->due, status == KV_TIMEOUT ? KV_DEADLINE : status);
+    return refused ? status : KV_OK;
+}
+
+enum kv_status clientk_pipeline_submit(struct clientk_pipeline *pipeline,
+                                       const struct clientk_operation *operation, void *tag)
+{
+    enum kv_status status = check_use(pipeline);
+    if (status != KV_OK)
+        return status;
+    struct kv_error *error = last_error_of_thread();
+    struct wire_operation wire;
+    status = translate_operation(operation, &wire);
+    if (status == KV_OK)
+        status = submit(pipeline, &wire, tag, error);
+    return last_error_explain(error, status);
+}
+
+enum kv_status clientk_pipeline_flush(struct clientk_pipeline *pipeline)
+{
+    enum kv_status status = check_use(pipeline);
+    if (status != KV_OK)
+        return status;
+    finish(pipeline, deadline_of(pipeline));
+    status = pipeline->status;
+    pipeline->status = KV_OK;
+    return last_error_explain(last_error_of_thread(), status);
+}
+
+enum kv_status clientk_pipeline_set_priority(struct clientk_pipeline *pipeline, unsigned priority)
+{
+    enum kv_status status = check_use(pipeline);
+    if (status == KV_OK)
+        status = client_settings_check_priority(priority, last_error_of_thread());
+    if (status != KV_OK)
+        return status;
+    send_filling(pipeline, deadline_of(pipeline));
+    atomic_store_explicit(&pipeline->window.connection.priority, priority, memory_order_relaxed);
+    return KV_OK;
+}
+
+void clientk_pipeline_close(struct clientk_pipeline *pipeline)
+{
+    if (!pipeline || pipeline->completing)
+        return;
+    bool forked = pipeline->fork_generation != handles_fork_generation();
+    if (!forked)
+        finish(pipeline, deadline_of(pipeline));
+    leave_list(pipeline);
+    free_pipeline(pipeline, !forked);
+}

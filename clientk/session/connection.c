@@ -1,0 +1,250 @@
+#include "clientk/session/connection.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+
+/* How long to wait at most before looking whether the server is there still: with a pidfd the wait
+ * itself ends when it dies, so this is for what a pidfd does not tell. A program that interrupts its
+ * calls is asked as often as without: who is answered within that time is never interrupted. */
+#define LOOK_AFTER_MS            100u
+#define LOOK_AFTER_WITH_PIDFD_MS 1000u
+#define SEND_SLICE_MS            100u
+
+/* For an answer that is on its way while others fill the queue. */
+#define FILLED_PATIENCE_MS 250u
+
+/* Whether the server's process has ended, or, where that can not be seen, its lane is nobody's. */
+static bool server_ended(const struct connection *connection)
+{
+    if (connection->pidfd < 0)
+        return wire_queue_unlinked(connection->lane) || wire_lane_server(connection->lane) == 0;
+    struct pollfd ended = {.fd = connection->pidfd, .events = POLLIN};
+    return poll(&ended, 1, 0) > 0;
+}
+
+size_t connection_message_bytes(const struct connection *connection)
+{
+    const struct wire_welcome *welcome = &connection->welcome;
+    return welcome->bulk_bytes > welcome->lane_bytes ? welcome->bulk_bytes : welcome->lane_bytes;
+}
+
+/* The kernel orders a queue by priority in any case: where the server is to be fair to all, they are left
+ * out; but where strangers may have got into the lane, nothing they send shall come first. Before there is a session
+ * only HELLO is sent. */
+static unsigned priority_to_send(const struct connection *connection)
+{
+    const struct wire_welcome *welcome = &connection->welcome;
+    if (!connection->open)
+        return WIRE_HIGHEST_PRIORITY;
+    if (!(welcome->flags & WIRE_WELCOME_PRIORITY))
+        return welcome->lane_family == WIRE_FAMILY_GUESTS ? WIRE_HIGHEST_PRIORITY : 0;
+    return atomic_load_explicit(&connection->priority, memory_order_relaxed);
+}
+
+enum kv_status connection_send(struct connection *connection, const void *message, size_t size,
+                               uint64_t deadline_ms)
+{
+    mqd_t lane = size <= connection->welcome.lane_bytes ? connection->lane : connection->bulk_lane;
+    for (;;) {
+        uint64_t now_ms = clock_monotonic_coarse_ms();
+        uint64_t left_ms = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
+        if (wire_send(lane, message, size, priority_to_send(connection),
+                      left_ms < SEND_SLICE_MS ? left_ms : SEND_SLICE_MS) == 0)
+            return KV_OK;
+        if (errno != ETIMEDOUT)
+            return KV_IO;
+        if (server_ended(connection) || wire_queue_unlinked(lane))
+            return KV_NO_SERVER;
+        if (left_ms <= SEND_SLICE_MS || client_settings_interrupted(connection->settings))
+            return KV_TIMEOUT;
+    }
+}
+
+/* A wire_attempt: the next message into connection->received. */
+static ssize_t receive_now(void *context)
+{
+    struct connection *connection = context;
+    ssize_t got;
+    do
+        got = mq_receive(connection->reply_queue, (char *)connection->received,
+                         connection->reply_geometry.message_bytes, NULL);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return errno == EAGAIN ? 0 : -1;
+    connection->received_bytes = (size_t)got;
+    return got > 0 ? got : 1; /* an empty message is a message, and will be dropped as such */
+}
+
+/* Sleeps until a message may be there, or until *look_ms (0: to be chosen) to look whether the wait is to
+ * go on; signals that end a sleep sooner do not put that off. KV_OK: look again; KV_TIMEOUT: or
+ * interrupted; KV_NO_SERVER: it has died, but may have answered before. */
+static enum kv_status sleep_for_message(struct connection *connection, uint64_t deadline_ms,
+                                        uint64_t *look_ms)
+{
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    if (now_ms >= deadline_ms)
+        return KV_TIMEOUT;
+    bool look_often = connection->pidfd < 0 || connection->settings->interrupted;
+    if (*look_ms == 0)
+        *look_ms = now_ms + (look_often ? LOOK_AFTER_MS : LOOK_AFTER_WITH_PIDFD_MS);
+    uint64_t until_ms = *look_ms < deadline_ms ? *look_ms : deadline_ms;
+    struct pollfd events[] = {{.fd = (int)connection->reply_queue, .events = POLLIN},
+                              {.fd = connection->pidfd, .events = POLLIN}};
+    int ready = poll(events, connection->pidfd >= 0 ? 2 : 1,
+                     until_ms > now_ms ? (int)(until_ms - now_ms) : 0);
+    if (ready > 0)
+        return events[0].revents == 0 ? KV_NO_SERVER : KV_OK;
+    if (clock_monotonic_coarse_ms() < *look_ms)
+        return KV_OK;
+    *look_ms = 0;
+    if (connection->pidfd < 0 && server_ended(connection))
+        return KV_NO_SERVER;
+    return client_settings_interrupted(connection->settings) ? KV_TIMEOUT : KV_OK;
+}
+
+/* Waits for bytes in connection->received. */
+static enum kv_status receive_bytes(struct connection *connection, uint64_t deadline_ms)
+{
+    uint64_t look_ms = 0;
+    for (;;) {
+        ssize_t got = wire_wait(&connection->waiter, receive_now, connection);
+        if (got > 0)
+            return KV_OK;
+        if (got < 0)
+            return KV_IO;
+        enum kv_status status = sleep_for_message(connection, deadline_ms, &look_ms);
+        if (status == KV_NO_SERVER && receive_now(connection) > 0)
+            return KV_OK;
+        if (status != KV_OK)
+            return status;
+    }
+}
+
+/* A refusal by a server of another version is in this version's form, but for the version. */
+static bool is_understood(enum kv_status status, const struct wire_header *header)
+{
+    return status == KV_OK || (status == KV_UNSUPPORTED && header->kind == WIRE_REFUSED);
+}
+
+/* Somebody has the queue open who is not the server: it must be replaced, and if he filled it the server may have
+ * ended the session for want of room. */
+static void note_garbage(struct connection *connection, uint64_t now_ms)
+{
+    connection->suspect = true;
+    if (++connection->garbage == connection->reply_geometry.depth)
+        connection->filled_ms = now_ms;
+}
+
+static void note_answer(struct connection *connection, uint64_t now_ms)
+{
+    connection->heard_ms = now_ms;
+    connection->garbage = 0;
+    connection->filled_ms = 0;
+    if (connection->unanswered > 0)
+        connection->unanswered--;
+}
+
+enum kv_status connection_receive(struct connection *connection, uint64_t deadline_ms,
+                                  struct wire_header *header, struct read_cursor *body)
+{
+    for (;;) {
+        uint64_t until_ms = deadline_ms;
+        if (connection->filled_ms > 0 && connection->filled_ms + FILLED_PATIENCE_MS < until_ms)
+            until_ms = connection->filled_ms + FILLED_PATIENCE_MS;
+        enum kv_status status = receive_bytes(connection, until_ms);
+        if (status == KV_TIMEOUT && until_ms < deadline_ms &&
+            !client_settings_interrupted(connection->settings))
+            return KV_NO_SESSION;
+        if (status != KV_OK)
+            return status;
+        *body = read_cursor(connection->received, connection->received_bytes);
+        bool understood = is_understood(wire_get_header(body, header), header);
+        uint64_t now_ms = clock_monotonic_coarse_ms();
+        if (understood && header->secret == connection->nonce) {
+            note_answer(connection, now_ms);
+            connection->moved |= header->kind == WIRE_REPLY && (header->flags & WIRE_REPLY_MOVED);
+            return KV_OK;
+        }
+        note_garbage(connection, now_ms);
+        if (now_ms >= deadline_ms)
+            return KV_TIMEOUT;
+    }
+}
+
+void connection_init(struct connection *connection, const struct client_settings *settings,
+                     const struct wire_geometry *ladder)
+{
+    *connection = (struct connection){.settings = settings,
+                                      .priority = settings->priority,
+                                      .reply_ladder = ladder,
+                                      .reply_queue = (mqd_t)-1,
+                                      .lane = (mqd_t)-1,
+                                      .bulk_lane = (mqd_t)-1,
+                                      .pidfd = -1};
+    wire_waiter_init(&connection->waiter, settings->spin);
+}
+
+void connection_say_bye(struct connection *connection)
+{
+    uint8_t message[WIRE_HEADER_BYTES];
+    struct write_cursor cursor = write_cursor(message, sizeof message);
+    struct wire_header header = {.kind = WIRE_BYE,
+                                 .session = connection->session,
+                                 .request_id = connection->next_request_id++,
+                                 .secret = connection->welcome.cookie};
+    wire_put_header(&cursor, &header);
+    wire_send(connection->lane, message, sizeof message, priority_to_send(connection), 0);
+}
+
+void connection_close_queue(mqd_t *queue)
+{
+    if (*queue != (mqd_t)-1)
+        close((int)*queue);
+    *queue = (mqd_t)-1;
+}
+
+void connection_close(struct connection *connection, bool say_goodbye)
+{
+    if (connection->open && say_goodbye)
+        connection_say_bye(connection);
+    if (connection->bulk_lane == connection->lane)
+        connection->bulk_lane = (mqd_t)-1;
+    connection_close_queue(&connection->bulk_lane);
+    connection_close_queue(&connection->lane);
+    connection_close_queue(&connection->reply_queue);
+    if (connection->pidfd >= 0)
+        close(connection->pidfd);
+    connection->pidfd = -1;
+    large_values_close(&connection->values);
+    free(connection->received);
+    connection->received = NULL;
+    connection->unanswered = 0;
+    connection->garbage = 0;
+    connection->filled_ms = 0;
+    connection->open = false;
+    connection->suspect = false;
+    connection->moved = false;
+}
+
+/* Nothing is waited for that another session would not be told. */
+static bool should_move(const struct connection *connection)
+{
+    return connection->moved && connection->unanswered == 0;
+}
+
+bool connection_server_gone(const struct connection *connection)
+{
+    if (connection->heard_ms == clock_monotonic_coarse_ms())
+        return false;
+    return wire_queue_unlinked(connection->lane) || server_ended(connection);
+}
+
+bool connection_usable(const struct connection *connection)
+{
+    return connection->open && !connection->suspect && !should_move(connection) &&
+           !connection_server_gone(connection);
+}

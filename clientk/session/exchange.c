@@ -1,0 +1,195 @@
+#include "clientk/session/exchange.h"
+
+#include <stdlib.h>
+
+#include "common/copy.h"
+
+/* A buffer that had to grow beyond this for one big answer is given back. */
+#define KEEP_BYTES         ((size_t)256 << 10)
+#define PART_FIELD_BYTES   8u /* total_bytes and offset, before the bytes of a piece */
+#define MAX_MESSAGE_BYTES  65536u
+#define CONTROL_BODY_BYTES 256u
+
+void exchange_begin(struct exchange *exchange, const uint8_t *message, size_t message_bytes,
+                    uint64_t request_id, uint64_t deadline_ms)
+{
+    if (exchange->pieces_capacity > KEEP_BYTES)
+        exchange_free(exchange);
+    exchange->message = message;
+    exchange->message_bytes = message_bytes;
+    exchange->request_id = request_id;
+    exchange->deadline_ms = deadline_ms;
+    exchange->sent_bytes = 0;
+    exchange->to_send = true;
+    exchange->delivered = false;
+    exchange->answered = false;
+    exchange->pieces_bytes = 0;
+}
+
+void exchange_free(struct exchange *exchange)
+{
+    free(exchange->pieces);
+    *exchange = (struct exchange){.message = NULL};
+}
+
+/* Sends one PART or MORE. */
+static enum kv_status send_part(const struct exchange *exchange, struct connection *connection,
+                                enum wire_kind kind, const struct wire_part *part,
+                                uint64_t deadline_ms)
+{
+    uint8_t message[MAX_MESSAGE_BYTES];
+    struct write_cursor cursor = write_cursor(message, sizeof message);
+    struct wire_header header = {.kind = kind,
+                                 .session = connection->session,
+                                 .request_id = exchange->request_id,
+                                 .secret = connection->welcome.cookie,
+                                 .deadline_ms = exchange->deadline_ms};
+    wire_put_header(&cursor, &header);
+    if (!wire_put_part(&cursor, part))
+        return KV_IO;
+    return connection_send(connection, message, write_cursor_used(&cursor), deadline_ms);
+}
+
+/* Sends the next piece of a message that is too big for one. */
+static enum kv_status send_piece(struct exchange *exchange, struct connection *connection,
+                                 uint64_t deadline_ms)
+{
+    size_t room = connection_message_bytes(connection);
+    if (room > MAX_MESSAGE_BYTES)
+        room = MAX_MESSAGE_BYTES;
+    room -= WIRE_HEADER_BYTES + PART_FIELD_BYTES;
+    size_t left = exchange->message_bytes - exchange->sent_bytes;
+    size_t size = left < room ? left : room;
+    struct wire_part part = {.total_bytes = (uint32_t)exchange->message_bytes,
+                             .offset = (uint32_t)exchange->sent_bytes,
+                             .bytes = kv_slice(exchange->message + exchange->sent_bytes, size)};
+    enum kv_status status = send_part(exchange, connection, WIRE_PART, &part, deadline_ms);
+    if (status == KV_OK)
+        exchange->sent_bytes += size;
+    return status;
+}
+
+static enum kv_status send_due(struct exchange *exchange, struct connection *connection,
+                               uint64_t deadline_ms)
+{
+    if (exchange->delivered) {
+        struct wire_part wanted = {.offset = (uint32_t)exchange->pieces_bytes};
+        return send_part(exchange, connection, WIRE_MORE, &wanted, deadline_ms);
+    }
+    if (exchange->message_bytes > connection_message_bytes(connection))
+        return send_piece(exchange, connection, deadline_ms);
+    enum kv_status status =
+        connection_send(connection, exchange->message, exchange->message_bytes, deadline_ms);
+    if (status == KV_OK)
+        exchange->sent_bytes = exchange->message_bytes;
+    return status;
+}
+
+enum kv_status exchange_send(struct exchange *exchange, struct connection *connection,
+                             uint64_t deadline_ms)
+{
+    while (connection->unanswered >= connection->welcome.credits) {
+        struct wire_header header;
+        struct read_cursor body;
+        enum kv_status status = connection_receive(connection, deadline_ms, &header, &body);
+        if (status != KV_OK)
+            return status;
+    }
+    enum kv_status status = send_due(exchange, connection, deadline_ms);
+    if (status != KV_OK)
+        return status;
+    connection->unanswered++;
+    exchange->to_send = false;
+    exchange->delivered = exchange->sent_bytes == exchange->message_bytes;
+    return KV_OK;
+}
+
+/* Makes room for the bytes of one more piece. Grows with what has come, not with what is announced. */
+static bool reserve_piece(struct exchange *exchange, size_t size)
+{
+    size_t needed = exchange->pieces_bytes + size;
+    if (needed <= exchange->pieces_capacity)
+        return true;
+    size_t capacity = needed * 2;
+    uint8_t *pieces = realloc(exchange->pieces, capacity);
+    if (!pieces)
+        return false;
+    exchange->pieces = pieces;
+    exchange->pieces_capacity = capacity;
+    return true;
+}
+
+/* Takes in one REPLY_PART. */
+static enum kv_status take_piece(struct exchange *exchange, struct read_cursor body)
+{
+    struct wire_part part;
+    if (wire_get_part(&body, &part) != KV_OK || part.bytes.size == 0 ||
+        part.offset != exchange->pieces_bytes)
+        return KV_IO;
+    if (!reserve_piece(exchange, part.bytes.size))
+        return KV_NO_MEMORY;
+    copy_bytes(exchange->pieces + part.offset, part.bytes.data, part.bytes.size);
+    exchange->pieces_bytes += part.bytes.size;
+    if (exchange->pieces_bytes < part.total_bytes) {
+        exchange->to_send = true;
+        return KV_OK;
+    }
+    exchange->body = read_cursor(exchange->pieces, exchange->pieces_bytes);
+    exchange->answered = wire_get_header(&exchange->body, &exchange->answer) == KV_OK &&
+                         exchange->answer.kind == WIRE_REPLY;
+    return exchange->answered ? KV_OK : KV_IO;
+}
+
+enum kv_status exchange_take(struct exchange *exchange, const struct wire_header *header,
+                             struct read_cursor body)
+{
+    if (header->kind == WIRE_REPLY_PART && exchange->delivered)
+        return take_piece(exchange, body);
+    if (header->kind != WIRE_REPLY)
+        return KV_IO;
+    if (!exchange->delivered && header->status == KV_OK) {
+        exchange->to_send = true; /* a piece has arrived; send the next one */
+        return KV_OK;
+    }
+    exchange->answer = *header;
+    exchange->body = body;
+    exchange->answered = true;
+    return KV_OK;
+}
+
+enum kv_status exchange_continue(struct exchange *exchange, struct connection *connection,
+                                 uint64_t deadline_ms)
+{
+    while (!exchange->answered) {
+        enum kv_status status =
+            exchange->to_send ? exchange_send(exchange, connection, deadline_ms) : KV_OK;
+        if (status != KV_OK)
+            return status;
+        struct wire_header header;
+        struct read_cursor body;
+        status = connection_receive(connection, deadline_ms, &header, &body);
+        if (status == KV_OK && header.request_id == exchange->request_id)
+            status = exchange_take(exchange, &header, body);
+        if (status != KV_OK)
+            return status;
+    }
+    return KV_OK;
+}
+
+enum kv_status exchange_control(struct exchange *exchange, struct connection *connection,
+                                enum wire_kind kind, struct kv_slice body, uint64_t deadline_ms)
+{
+    uint8_t message[WIRE_HEADER_BYTES + CONTROL_BODY_BYTES];
+    struct write_cursor cursor = write_cursor(message, sizeof message);
+    struct wire_header header = {.kind = kind,
+                                 .session = connection->session,
+                                 .request_id = connection->next_request_id++,
+                                 .secret = connection->welcome.cookie,
+                                 .deadline_ms = deadline_ms};
+    wire_put_header(&cursor, &header);
+    write_bytes(&cursor, body.data, body.size);
+    if (cursor.failed)
+        return KV_USAGE;
+    exchange_begin(exchange, message, write_cursor_used(&cursor), header.request_id, deadline_ms);
+    return exchange_continue(exchange, connection, deadline_ms);
+}

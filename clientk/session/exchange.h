@@ -1,0 +1,60 @@
+/*
+ * exchange: one message on its way to the server, and the answer on its way back, either of them in
+ * pieces if it is too big for a queue. An exchange that ran into its deadline can be continued by
+ * whoever has more time; or dropped: an answer that nobody waits for is ignored.
+ */
+#ifndef MQKV_CLIENTK_SESSION_EXCHANGE_H
+#define MQKV_CLIENTK_SESSION_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clientk/session/connection.h"
+#include "common/cursor.h"
+#include "mqkv/status.h"
+#include "wire/message.h"
+
+struct exchange {
+    const uint8_t *message; /* whole, with its header; borrowed until the exchange is over */
+    size_t message_bytes;
+    uint64_t request_id;
+    uint64_t deadline_ms; /* for the server, in the headers of what is sent */
+    size_t sent_bytes;    /* of message */
+    bool to_send;         /* a piece is due before the next wait */
+    bool delivered;       /* sent to the last byte: from now on it may be executed */
+    bool answered;
+    struct wire_header answer; /* once answered: its header, ... */
+    struct read_cursor body;   /* ... and what follows it, borrowed until the next receive */
+    uint8_t *pieces;           /* of an answer that comes in pieces */
+    size_t pieces_bytes, pieces_capacity;
+};
+
+/* Begins with a message that was built for this connection, with request_id in its header. */
+void exchange_begin(struct exchange *exchange, const uint8_t *message, size_t message_bytes,
+                    uint64_t request_id, uint64_t deadline_ms);
+
+/* Sends and receives until it is answered. KV_OK: answered; KV_TIMEOUT: may be continued;
+ * KV_NO_SERVER, KV_IO, KV_NO_MEMORY: over, and the connection with it. */
+enum kv_status exchange_continue(struct exchange *exchange, struct connection *connection,
+                                 uint64_t deadline_ms);
+
+/* Sends the piece that is due, waiting until the server has granted a credit for it; what comes
+ * meanwhile and is not for this exchange is dropped. Returns as exchange_continue. */
+enum kv_status exchange_send(struct exchange *exchange, struct connection *connection,
+                             uint64_t deadline_ms);
+
+/* Takes in a message with its request_id. Returns as exchange_continue; the caller looks at
+ * `answered` and `to_send`. */
+enum kv_status exchange_take(struct exchange *exchange, const struct wire_header *header,
+                             struct read_cursor body);
+
+/* Frees what belongs to it. */
+void exchange_free(struct exchange *exchange);
+
+/* Sends a small message of the given kind (its body is `body`, at most 256 bytes) and waits for
+ * the answer, which stays in *exchange until exchange_free. */
+enum kv_status exchange_control(struct exchange *exchange, struct connection *connection,
+                                enum wire_kind kind, struct kv_slice body, uint64_t deadline_ms);
+
+#endif

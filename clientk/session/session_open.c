@@ -1,0 +1,373 @@
+#include "clientk/session/session_open.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "clientk/session/connection.h"
+#include "clientk/session/exchange.h"
+#include "clientk/base/own_names.h"
+#include "clientk/session/server_access.h"
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/random.h"
+#include "wire/stale_names.h"
+
+/* How long one HELLO may go unanswered before a look at whether its queue is the server's still. */
+#define LOOK_AFTER_MS    100u
+/* Names tried for the reply queue; one is taken only if a namesake of this pid died in its handshake. */
+#define NAME_ATTEMPTS    64u
+/* So many times in a row a lane may have been closed before it was opened: the server waits 100 ms. */
+#define LANES_MISSED     5u
+/* Pauses between attempts to connect. */
+#define FIRST_BACKOFF_MS 1u
+#define MAX_BACKOFF_MS   100u
+
+/* Whether the process lives in another PID namespace, as far as /proc tells. */
+static bool is_in_other_pid_namespace(pid_t pid)
+{
+    char path[64], own[64] = "", other[64] = "";
+    snprintf(path, sizeof path, "/proc/%ld/ns/pid", (long)pid);
+    return readlink("/proc/self/ns/pid", own, sizeof own - 1) > 0 &&
+           readlink(path, other, sizeof other - 1) > 0 && strcmp(own, other) != 0;
+}
+
+/* Why a server that is there gives no answer; server_pid 0: its pid is not shown here. */
+static enum kv_status explain_silence(const struct connection *connection, enum kv_status status,
+                                      const char *what, struct kv_error *error)
+{
+    const char *queue = connection->settings->queue;
+    pid_t server = (pid_t)connection->welcome.server_pid;
+    if (server == 0)
+        return kv_error_set(
+            error, status,
+            "the server of %s %s; and this process can not see it: " WIRE_PID_NAMESPACE_ADVICE,
+            queue, what);
+    if (is_in_other_pid_namespace(server))
+        return kv_error_set(
+            error, status,
+            "the server of %s (pid %ld here) %s; and it can not see this process: " WIRE_PID_NAMESPACE_ADVICE,
+            queue, (long)server, what);
+    return kv_error_set(error, status,
+                        "the server of %s (pid %ld) %s: it is stopped, or has too much to do",
+                        queue, (long)server, what);
+}
+
+/* Creates the queue under a name that is not taken. */
+static enum kv_status create_reply_queue(struct connection *connection,
+                                         char name[WIRE_QUEUE_NAME_BYTES], struct kv_error *error)
+{
+    enum kv_status status = KV_EXISTS;
+    for (unsigned i = 0; i < NAME_ATTEMPTS && status == KV_EXISTS; i++) {
+        name_of_own(name, connection->settings->queue, WIRE_REPLY_QUEUE);
+        status =
+            wire_queue_create_ladder(name, connection->reply_ladder, 0600, true,
+                                     &connection->reply_queue, &connection->reply_geometry, error);
+    }
+    return status;
+}
+
+/* Creates the reply queue and writes its name to `name`. */
+static enum kv_status make_reply_queue(struct connection *connection,
+                                       char name[WIRE_QUEUE_NAME_BYTES], struct kv_error *error)
+{
+    enum kv_status status = create_reply_queue(connection, name, error);
+    if (status == KV_LIMIT && wire_leftovers_remove_again(connection->settings->queue) > 0)
+        status = create_reply_queue(connection, name, error);
+    if (status == KV_EXISTS)
+        return kv_error_set(error, KV_LIMIT,
+                            "%u names of reply queues up to %s are taken: remove what dead "
+                            "processes left (ls -l /dev/mqueue)",
+                            NAME_ATTEMPTS, name);
+    if (status != KV_OK)
+        return status;
+    connection->received = wire_queue_buffer(connection->reply_geometry.message_bytes);
+    if (connection->received && wire_lock_queue(connection->reply_queue, NULL) == 0) {
+        /* The server must be able to write, and nobody but this process to read. */
+        pid_t server = (pid_t)connection->welcome.server_pid;
+        status = server_access_grant(connection->reply_queue,
+                                     server_access_needed(connection->lane, server), error);
+        if (status != KV_OK)
+            mq_unlink(name);
+        return status;
+    }
+    status = connection->received
+                 ? kv_error_set_errno(error, "cannot lock the reply queue %s", name)
+                 : kv_error_set(error, KV_NO_MEMORY, "no memory for a session");
+    mq_unlink(name);
+    return status;
+}
+
+static enum kv_status send_hello(struct connection *connection, const char *reply_queue,
+                                 uint64_t deadline_ms, struct kv_error *error)
+{
+    uint8_t message[WIRE_HEADER_BYTES + WIRE_QUEUE_NAME_BYTES + 64];
+    struct write_cursor cursor = write_cursor(message, sizeof message);
+    struct wire_header header = {.kind = WIRE_HELLO,
+                                 .request_id = connection->next_request_id++,
+                                 .deadline_ms = deadline_ms};
+    struct wire_hello hello = {.nonce = connection->nonce,
+                               .pid = (uint32_t)getpid(),
+                               .reply_depth = connection->reply_geometry.depth,
+                               .threads = 1,
+                               .reply_bytes = connection->reply_geometry.message_bytes,
+                               .reply_queue = kv_slice_from_string(reply_queue),
+                               .abilities = WIRE_HELLO_GUEST_LANES};
+    wire_put_header(&cursor, &header);
+    wire_put_hello(&cursor, &hello);
+    enum kv_status status =
+        connection_send(connection, message, write_cursor_used(&cursor), deadline_ms);
+    if (status == KV_OK)
+        return KV_OK;
+    const char *queue = connection->settings->queue;
+    if (status == KV_TIMEOUT)
+        return explain_silence(connection, status, "takes nothing from its queue, which is full",
+                               error);
+    if (status == KV_NO_SERVER)
+        return kv_error_set(error, status, "the server of %s has just ended", queue);
+    return kv_error_set_errno(error, "cannot send to the message queue %s", queue);
+}
+
+static enum kv_status read_refusal(const struct wire_header *header, struct read_cursor *body,
+                                   const char *queue, struct kv_error *error)
+{
+    enum kv_status status = header->status != KV_OK ? header->status : KV_DENIED;
+    size_t size = read_cursor_left(body);
+    const char *sentence = (const char *)read_bytes(body, size);
+    if (status == KV_UNSUPPORTED)
+        return kv_error_set(error, status,
+                            "the server of %s refused this client (mqkv " MQKV_VERSION
+                            ", version %u of the protocol): %.*s",
+                            queue, WIRE_VERSION, (int)size, sentence ? sentence : "");
+    return kv_error_set(error, status, "the server of %s refused: %.*s", queue, (int)size,
+                        sentence ? sentence : "");
+}
+
+/* Takes in the answer to HELLO. */
+static enum kv_status read_answer(struct connection *connection, const struct wire_header *header,
+                                  struct read_cursor *body, struct kv_error *error)
+{
+    const char *queue = connection->settings->queue;
+    if (header->kind == WIRE_REFUSED)
+        return read_refusal(header, body, queue, error);
+    struct wire_welcome *welcome = &connection->welcome;
+    if (header->kind != WIRE_WELCOME || wire_get_welcome(body, welcome) != KV_OK ||
+        welcome->credits == 0 || welcome->lane_bytes <= WIRE_HEADER_BYTES)
+        return kv_error_set(error, KV_UNSUPPORTED,
+                            "the server of %s answered the handshake with something that this "
+                            "version of libclientk (" MQKV_VERSION
+                            ", version %u of the protocol) does not understand",
+                            queue, WIRE_VERSION);
+    connection->session = header->session;
+    if (welcome->credits > connection->reply_geometry.depth)
+        welcome->credits = connection->reply_geometry.depth;
+    return KV_OK;
+}
+
+/* Waits for the answer, for as long as the queue that HELLO went to is the server's. */
+static enum kv_status await_answer(struct connection *connection, uint64_t deadline_ms,
+                                   struct kv_error *error)
+{
+    const char *queue = connection->settings->queue;
+    for (;;) {
+        uint64_t look_ms = clock_monotonic_coarse_ms() + LOOK_AFTER_MS;
+        struct wire_header header;
+        struct read_cursor body;
+        enum kv_status status = connection_receive(
+            connection, look_ms < deadline_ms ? look_ms : deadline_ms, &header, &body);
+        if (status == KV_OK)
+            return read_answer(connection, &header, &body, error);
+        if (status == KV_NO_SERVER || wire_queue_unlinked(connection->lane))
+            return kv_error_set(error, KV_NO_SERVER, "the server of %s ended during the handshake",
+                                queue);
+        if (status == KV_NO_SESSION)
+            return kv_error_set(error, status, "somebody else fills the reply queue");
+        if (status != KV_TIMEOUT)
+            return kv_error_set_errno(error, "cannot receive from the reply queue");
+        if (look_ms >= deadline_ms || client_settings_interrupted(connection->settings))
+            return explain_silence(connection, KV_TIMEOUT, "has not answered the handshake", error);
+    }
+}
+
+/* Another user may create queues under the names of a server that is not there. */
+static enum kv_status check_server_uid(const struct connection *connection, struct kv_error *error)
+{
+    const struct client_settings *settings = connection->settings;
+    unsigned uid = connection->server_uid;
+    if (!settings->insists_on_uid || connection->server_uid == settings->server_uid)
+        return KV_OK;
+    if (settings->uid_was_met)
+        return kv_error_set(
+            error, KV_DENIED,
+            "the message queue %s belongs to uid %u now; when this handle was opened "
+            "it was uid %u: another user has taken the name, and was sent nothing "
+            "(clientk doctor tells who; a new handle would go there)",
+            settings->queue, uid, (unsigned)settings->server_uid);
+    return kv_error_set(
+        error, KV_DENIED,
+        "the message queue %s belongs to uid %u, not to uid %u, of which the server "
+        "must be (server_uid, MQKV_SERVER_UID): nothing was sent",
+        settings->queue, uid, (unsigned)settings->server_uid);
+}
+
+/* Opens lane 0 and finds out who serves it. */
+static enum kv_status find_server(struct connection *connection, struct kv_error *error)
+{
+    const char *queue = connection->settings->queue;
+    struct wire_geometry lane_geometry;
+    enum kv_status status = wire_queue_open(queue, true, &connection->lane, &lane_geometry, error);
+    if (status != KV_OK)
+        return status;
+    connection->bulk_lane = connection->lane;
+    connection->server_uid = wire_queue_uid(connection->lane);
+    status = check_server_uid(connection, error);
+    if (status != KV_OK)
+        return status;
+    connection->welcome = (struct wire_welcome){.lane_bytes = lane_geometry.message_bytes};
+    pid_t server = 0;
+    connection->pidfd = wire_queue_owner_pidfd(connection->lane, &server);
+    bool seen = connection->pidfd >= 0 || (server = wire_lane_server(connection->lane)) >= 0;
+    connection->welcome.server_pid = seen ? (uint32_t)server : 0;
+    if (seen && server == 0)
+        return kv_error_set(
+            error, KV_NO_SERVER,
+            "the message queue %s exists, but its server has ended without removing "
+            "it: start serverk -m %s",
+            queue, queue);
+    return KV_OK;
+}
+
+/* Opens one of the session's lanes, which is of the user that lane 0 is of; or, as a guest lane may be, our own. */
+static enum kv_status open_lane(const struct connection *connection, enum wire_queue_role role,
+                                unsigned number, mqd_t *lane, struct kv_error *error)
+{
+    char name[WIRE_QUEUE_NAME_BYTES];
+    wire_queue_name(name, connection->settings->queue, role, 0, number);
+    mqd_t opened;
+    enum kv_status status = wire_queue_open(name, true, &opened, NULL, error);
+    if (status != KV_OK)
+        return status;
+    uid_t uid = wire_queue_uid(opened);
+    if (uid == connection->server_uid || (role == WIRE_GUEST_LANE && uid == geteuid())) {
+        *lane = opened;
+        return KV_OK;
+    }
+    connection_close_queue(&opened);
+    return kv_error_set(
+        error, KV_DENIED,
+        "the message queue %s belongs to uid %u, and %s to uid %u: they are not of one "
+        "server, and nothing was sent there",
+        name, (unsigned)uid, connection->settings->queue, (unsigned)connection->server_uid);
+}
+
+/* Opens the session's lanes, in place of lane 0. */
+static enum kv_status open_lanes(struct connection *connection, struct kv_error *error)
+{
+    const struct wire_welcome *welcome = &connection->welcome;
+    bool guest = welcome->lane_family == WIRE_FAMILY_GUESTS;
+    if (guest || welcome->lane != 0) {
+        mqd_t lane = (mqd_t)-1;
+        enum kv_status status =
+            open_lane(connection, guest ? WIRE_GUEST_LANE : WIRE_LANE, welcome->lane, &lane, error);
+        /* It was open to us for a moment only: another session gets another one. */
+        if (guest && status == KV_DENIED && connection->lanes_missed++ < LANES_MISSED)
+            return kv_error_set(
+                error, KV_NO_SESSION,
+                "the server of %s closed the lane of this session before it was opened",
+                connection->settings->queue);
+        connection->lanes_missed = 0;
+        if (status != KV_OK)
+            return status;
+        connection_close_queue(&connection->lane);
+        connection->lane = lane;
+        connection->bulk_lane = lane;
+    }
+    if (welcome->bulk_bytes <= welcome->lane_bytes)
+        return KV_OK;
+    return open_lane(connection, WIRE_BULK_LANE, welcome->bulk_lane, &connection->bulk_lane, error);
+}
+
+/* A guest lane may be open to others until something comes through it: an empty request does, at once. */
+static enum kv_status close_lane_to_others(struct connection *connection, uint64_t deadline_ms,
+                                           struct kv_error *error)
+{
+    if (connection->welcome.lane_family != WIRE_FAMILY_GUESTS)
+        return KV_OK;
+    struct exchange exchange = {.message = NULL};
+    enum kv_status status =
+        exchange_control(&exchange, connection, WIRE_REQUEST, kv_slice(NULL, 0), deadline_ms);
+    exchange_free(&exchange);
+    if (status == KV_TIMEOUT)
+        return explain_silence(connection, status, "has not answered the first request", error);
+    if (status == KV_OK || status == KV_NO_SESSION)
+        return status;
+    return kv_error_set(error, status, "the server of %s ended during the handshake",
+                        connection->settings->queue);
+}
+
+static enum kv_status handshake(struct connection *connection, uint64_t deadline_ms,
+                                struct kv_error *error)
+{
+    connection->session = 0;
+    enum kv_status status = find_server(connection, error);
+    if (status != KV_OK)
+        return status;
+    char name[WIRE_QUEUE_NAME_BYTES];
+    status = make_reply_queue(connection, name, error);
+    if (status != KV_OK)
+        return status;
+    connection->nonce = random_secret();
+    connection->next_request_id = 1;
+    status = send_hello(connection, name, deadline_ms, error);
+    if (status == KV_OK)
+        status = await_answer(connection, deadline_ms, error);
+    mq_unlink(name);
+    if (status == KV_OK)
+        status = open_lanes(connection, error);
+    if (status == KV_OK)
+        status = close_lane_to_others(connection, deadline_ms, error);
+    return status;
+}
+
+/* Sleeps before the next attempt, longer each time. False: the deadline has come, or an interruption. */
+static bool back_off(struct connection *connection, uint64_t deadline_ms)
+{
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    if (now_ms >= deadline_ms || client_settings_interrupted(connection->settings))
+        return false;
+    uint32_t backoff_ms = connection->backoff_ms ? connection->backoff_ms * 2 : FIRST_BACKOFF_MS;
+    connection->backoff_ms = backoff_ms < MAX_BACKOFF_MS ? backoff_ms : MAX_BACKOFF_MS;
+    uint64_t left_ms = deadline_ms - now_ms;
+    clock_sleep_ms(connection->backoff_ms < left_ms ? connection->backoff_ms : left_ms);
+    return true;
+}
+
+enum kv_status session_open(struct connection *connection, uint64_t deadline_ms,
+                            struct kv_error *error)
+{
+    if (connection->open) {
+        if (connection_usable(connection))
+            return KV_OK;
+        connection_close(connection, !connection_server_gone(connection));
+    }
+    for (;;) {
+        enum kv_status status = handshake(connection, deadline_ms, error);
+        if (status == KV_OK) {
+            connection->open = true;
+            connection->backoff_ms = 0;
+            connection->handshakes++;
+            return KV_OK;
+        }
+        if (connection->session != 0)
+            connection_say_bye(connection); /* to lane 0, if it has no other */
+        connection_close(connection, false);
+        bool may_come =
+            status == KV_NO_SESSION || (status == KV_NO_SERVER && !connection->settings->fail_fast);
+        if (!may_come || !back_off(connection, deadline_ms))
+            return status;
+    }
+}
