@@ -7,7 +7,7 @@
  *
  * SLOTS is a power of two.
  *
- * The slots are those of the store's index (kvstore/index.h): 32 bits of hash, 32 bits that say where
+ * The slots are those of the store's index (kvstore/index/index.h): 32 bits of hash, 32 bits that say where
  * the record with the key is. Records lie in the order in which they came, as in the store's log. Half
  * of the lookups are for keys that are there. Times are of CPU, without what makes the keys.
  *

@@ -11,7 +11,7 @@
  * Locks: each call takes the lock of the one data file its key hashes to (or the store's, as the
  * locking strategy has it), readers shared, writers exclusive, and holds none when it returns or
  * while it calls anything of the caller's, but for kvstore_scan's visitor, which says so. With
- * KVSTORE_OPTIMISTIC kvstore_get and kvstore_prefetch take none (kvstore/optimistic.h).
+ * KVSTORE_OPTIMISTIC kvstore_get and kvstore_prefetch take none (kvstore/api/optimistic.h).
  */
 #ifndef MQKV_KVSTORE_H
 #define MQKV_KVSTORE_H
@@ -124,7 +124,7 @@ struct kvstore_options {
                                fails */
 };
 
-/* Opens the store in `dir`, recovering each data file (kvstore/recovery.h). One process at a time:
+/* Opens the store in `dir`, recovering each data file (kvstore/table/recovery.h). One process at a time:
  * an exclusive lock on dir/lock, whose text is the owner's pid. The store runs its own background
  * threads (sync, compaction, sweep), with all signals blocked.
  *

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "kvstore/allocator/freelist.h"
-#include "kvstore/allocator/segment.h"
+#include "kvstore/allocator/memory_segment.h"
 
 struct heap {
     pthread_mutex_t mutex; /* covers the list; taken before the segment's */

@@ -12,12 +12,12 @@
 #include "common/error.h"
 #include "common/parse.h"
 #include "common/random.h"
-#include "kvstore/fileio.h"
-#include "kvstore/keyhash.h"
+#include "kvstore/log/fileio.h"
+#include "kvstore/format/keyhash.h"
 #include "kvstore/kvcheck/survey.h"
-#include "kvstore/logfile.h"
-#include "kvstore/logtail.h"
-#include "kvstore/recovery.h"
+#include "kvstore/log/logfile.h"
+#include "kvstore/log/logtail.h"
+#include "kvstore/table/recovery.h"
 
 struct salvage {
     struct report *report;

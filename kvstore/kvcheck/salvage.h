@@ -14,7 +14,7 @@
 
 #include "mqkv/error.h"
 #include "kvstore/kvcheck/layout.h"
-#include "kvstore/kvcheck/report.h"
+#include "kvstore/kvcheck/findings.h"
 
 /* Makes the store in `out`, a directory that does not exist yet, or is empty. Says on
  * report->stream what was lost and what was saved. On failure the data files made so far are

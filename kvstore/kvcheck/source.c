@@ -11,10 +11,10 @@
 
 #include "common/cursor.h"
 #include "common/error.h"
-#include "kvstore/fileio.h"
-#include "kvstore/holes.h"
+#include "kvstore/log/fileio.h"
+#include "kvstore/log/holes.h"
 #include "kvstore/kvcheck/walk.h"
-#include "kvstore/logfile.h"
+#include "kvstore/log/logfile.h"
 
 /* Where fields of fileheader.h and checkpoint.h lie that are tried as a salt. */
 #define IDENTITY_BYTES          48u

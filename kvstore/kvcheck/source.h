@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "mqkv/error.h"
-#include "kvstore/boot.h"
-#include "kvstore/fileheader.h"
+#include "kvstore/log/boot.h"
+#include "kvstore/format/fileheader.h"
 
 enum source_header {
     SOURCE_HEADER_SOUND,

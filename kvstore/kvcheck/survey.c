@@ -2,7 +2,7 @@
 
 #include "common/clock.h"
 #include "common/random.h"
-#include "kvstore/generation.h"
+#include "kvstore/table/generation.h"
 
 /* Where the index points for a key. */
 struct newest {

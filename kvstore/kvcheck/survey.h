@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "mqkv/status.h"
-#include "kvstore/index.h"
-#include "kvstore/keyhash.h"
+#include "kvstore/index/index.h"
+#include "kvstore/format/keyhash.h"
 #include "kvstore/kvcheck/layout.h"
 #include "kvstore/kvcheck/walk.h"
 

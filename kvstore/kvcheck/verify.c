@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "common/error.h"
-#include "kvstore/checkpoint.h"
-#include "kvstore/generation.h"
+#include "kvstore/table/checkpoint.h"
+#include "kvstore/table/generation.h"
 #include "kvstore/kvcheck/survey.h"
-#include "kvstore/recovery.h"
+#include "kvstore/table/recovery.h"
 
 /* What the table says of a file. */
 struct row {

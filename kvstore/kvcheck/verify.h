@@ -6,7 +6,7 @@
 
 #include "mqkv/error.h"
 #include "kvstore/kvcheck/layout.h"
-#include "kvstore/kvcheck/report.h"
+#include "kvstore/kvcheck/findings.h"
 
 /* Findings first, then the table, on report->stream. Failures are those of reading. */
 enum kv_status verify_store(int dir_fd, const struct layout *layout, struct report *report,

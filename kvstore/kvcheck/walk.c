@@ -1,8 +1,8 @@
 #include "kvstore/kvcheck/walk.h"
 
-#include "kvstore/holes.h"
+#include "kvstore/log/holes.h"
 #include "mqkv/kvstore.h"
-#include "kvstore/sizes.h"
+#include "kvstore/format/sizes.h"
 
 /* In a gap each candidate costs a checksum over as many bytes as its header claims. A value full of
  * what looks like headers of huge records could make that quadratic; so the bytes checked may be no

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "kvstore/kvcheck/source.h"
-#include "kvstore/record.h"
+#include "kvstore/format/record.h"
 
 enum walk_kind {
     WALK_RECORD,

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "kvstore/index.h"
-#include "kvstore/keyhash.h"
+#include "kvstore/index/index.h"
+#include "kvstore/format/keyhash.h"
 #include "mqkv/kvstore.h"
-#include "kvstore/logfile.h"
-#include "kvstore/logtail.h"
+#include "kvstore/log/logfile.h"
+#include "kvstore/log/logtail.h"
 #include "tests/bench/pieces.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"

@@ -1,5 +1,5 @@
 /*
- * covers: kvstore/checkpoint.c kvstore/index.c
+ * covers: kvstore/table/checkpoint.c kvstore/index/index.c
  *
  * The checkpoint of a data file under libFuzzer: a store of one file and 200 keys, closed, whose
  * checkpoint is replaced by the input.
@@ -22,8 +22,8 @@
 
 #include "common/cursor.h"
 #include "common/log.h"
-#include "kvstore/fileheader.h"
-#include "kvstore/fileio.h"
+#include "kvstore/format/fileheader.h"
+#include "kvstore/log/fileio.h"
 #include "mqkv/kvstore.h"
 
 enum { FIX_CHECKSUM = 1, GENUINE_HEADER = 2, CHANGES = 4 };

@@ -1,5 +1,5 @@
 /*
- * covers: kvstore/fileheader.c
+ * covers: kvstore/format/fileheader.c
  *
  * The header page of a data file under libFuzzer: any page is read to a verdict; what reads as valid is
  * written to a page that reads as the same; the newer valid progress counts, and one that is damaged
@@ -15,7 +15,7 @@
 #include <xxhash.h>
 
 #include "common/cursor.h"
-#include "kvstore/fileheader.h"
+#include "kvstore/format/fileheader.h"
 
 enum { FIX_IDENTITY = 1, FIX_SLOT_0 = 2, FIX_SLOT_1 = 4, WITH_MAGIC = 8, FIX_NOTES = 16 };
 

@@ -1,5 +1,5 @@
 /*
- * covers: kvstore/record.c kvstore/recovery.c kvstore/logtail.c
+ * covers: kvstore/format/record.c kvstore/table/recovery.c kvstore/log/logtail.c
  *
  * The record decoder and the opening of a data file under libFuzzer.
  *
@@ -26,10 +26,10 @@
 
 #include "common/cursor.h"
 #include "common/log.h"
-#include "kvstore/fileheader.h"
-#include "kvstore/fileio.h"
+#include "kvstore/format/fileheader.h"
+#include "kvstore/log/fileio.h"
 #include "mqkv/kvstore.h"
-#include "kvstore/record.h"
+#include "kvstore/format/record.h"
 
 #define SALT            UINT64_C(0x5a17)
 #define SEED            UINT64_C(0x5eed)

@@ -20,9 +20,9 @@
 #include "common/cursor.h"
 #include "common/log.h"
 #include "common/random.h"
-#include "kvstore/fileheader.h"
+#include "kvstore/format/fileheader.h"
 #include "mqkv/kvstore.h"
-#include "kvstore/record.h"
+#include "kvstore/format/record.h"
 
 #define MAX_FILES      64
 #define MAX_FILE_BYTES (UINT64_C(64) << 20) /* that is read into memory */

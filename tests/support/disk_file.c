@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kvstore/fileio.h"
+#include "kvstore/log/fileio.h"
 
 #define PAGE_BYTES   4096u
 #define SECTOR_BYTES 512u

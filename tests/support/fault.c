@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-#include "kvstore/fileio.h"
+#include "kvstore/log/fileio.h"
 
 static pthread_mutex_t plan_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fault_plan current_plan;           /* guarded by plan_lock */

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "kvstore/fileheader.h"
-#include "kvstore/record.h"
+#include "kvstore/format/fileheader.h"
+#include "kvstore/format/record.h"
 #include "tests/support/no_sync.h"
 
 void known_begin(char dir[STORE_DIR_BYTES], struct image *image, struct content *content)

@@ -1,6 +1,6 @@
 #include "tests/support/no_sync.h"
 
-#include "kvstore/fileio.h"
+#include "kvstore/log/fileio.h"
 
 static struct fileio no_sync_table;
 

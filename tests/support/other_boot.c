@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kvstore/fileio.h"
+#include "kvstore/log/fileio.h"
 
 static struct fileio other_boot_table;
 static const struct fileio *before;

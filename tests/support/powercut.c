@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kvstore/fileio.h"
+#include "kvstore/log/fileio.h"
 #include "tests/support/disk_file.h"
 
 #define MAX_FILES         512 /* that were ever there; each holds a descriptor */

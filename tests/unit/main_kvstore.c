@@ -13,7 +13,7 @@ int main(void)
         suite_kvstore_store,       suite_kvstore_expiry,      suite_kvstore_recovery,
         suite_kvstore_torn,        suite_kvstore_compact,     suite_kvstore_compact_failures,
         suite_kvstore_copylog,     suite_kvstore_room,        suite_kvstore_sync,
-        suite_kvstore_sync_slot,   suite_kvstore_waitroom,    suite_kvstore_scan,
+        suite_kvstore_sync_slot,   suite_kvstore_eventcount,  suite_kvstore_scan,
         suite_kvstore_scancursor,  suite_kvstore_concurrency, suite_kvstore_open,
         suite_kvstore_checkpoint,  suite_kvstore_powercut,    suite_kvstore_powercut_orders,
         suite_kvstore_prefetch,    suite_kvstore_optimistic,  suite_kvstore_pread,

@@ -61,7 +61,7 @@ Suite *suite_kvstore_store(void);
 Suite *suite_kvstore_sync(void);
 Suite *suite_kvstore_sync_slot(void);
 Suite *suite_kvstore_torn(void);
-Suite *suite_kvstore_waitroom(void);
+Suite *suite_kvstore_eventcount(void);
 
 /* history (tests/history, the linearizability checker) */
 Suite *suite_history_check(void);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "kvstore/allocator/segment.h"
+#include "kvstore/allocator/memory_segment.h"
 #include "tests/unit/suites.h"
 
 /* The whole interface of each of the two, as one table. */

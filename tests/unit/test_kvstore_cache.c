@@ -12,7 +12,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
-#include "kvstore/cache.h"
+#include "kvstore/cache/cache.h"
 #include "tests/support/no_sync.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"

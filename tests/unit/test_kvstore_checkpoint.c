@@ -1,4 +1,4 @@
-#include "kvstore/checkpoint.h"
+#include "kvstore/table/checkpoint.h"
 
 #include <check.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "kvstore/compact.h"
+#include "kvstore/maintenance/compact.h"
 
 #include <check.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "kvstore/fileio.h"
+#include "kvstore/log/fileio.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvstore/fileheader.h"
-#include "kvstore/fileio.h"
-#include "kvstore/window.h"
+#include "kvstore/format/fileheader.h"
+#include "kvstore/log/fileio.h"
+#include "kvstore/log/read_buffer.h"
 #include "tests/support/fault.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
@@ -120,7 +120,7 @@ START_TEST(a_write_that_fails_leaves_the_file_as_it_was)
         check_large_and_small(store);
     }
     ck_assert_uint_gt(plan.nth, 8);
-    ck_assert_uint_le(atomic_load(&largest_write), WINDOW_KEPT_BYTES);
+    ck_assert_uint_le(atomic_load(&largest_write), READ_BUFFER_KEPT_BYTES);
     ck_assert_uint_eq(total_statistics(store).dead_bytes, 0);
     struct kvstore *copy = open_copy();
     check_large_and_small(copy);

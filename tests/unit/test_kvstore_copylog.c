@@ -1,6 +1,6 @@
 /* The passes of a compaction: what is written between and during them gets into the next generation
  * as it is in the current one. */
-#include "kvstore/copylog.h"
+#include "kvstore/maintenance/copylog.h"
 
 #include <check.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "kvstore/fileio.h"
+#include "kvstore/log/fileio.h"
 #include "tests/support/fault.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"

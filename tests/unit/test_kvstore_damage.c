@@ -8,9 +8,9 @@
 
 #include "common/clock.h"
 #include "common/random.h"
-#include "kvstore/fileheader.h"
+#include "kvstore/format/fileheader.h"
 #include "mqkv/kvstore.h"
-#include "kvstore/record.h"
+#include "kvstore/format/record.h"
 #include "tests/support/known_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"

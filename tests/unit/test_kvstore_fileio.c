@@ -1,4 +1,4 @@
-#include "kvstore/fileio.h"
+#include "kvstore/log/fileio.h"
 
 #include <check.h>
 #include <errno.h>

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "kvstore/fileheader.h"
+#include "kvstore/format/fileheader.h"
 #include "mqkv/kvstore.h"
-#include "kvstore/record.h"
+#include "kvstore/format/record.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"
 

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "kvstore/fileheader.h"
-#include "kvstore/record.h"
+#include "kvstore/format/fileheader.h"
+#include "kvstore/format/record.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/other_boot.h"
 #include "tests/support/store_calls.h"

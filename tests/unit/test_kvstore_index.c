@@ -1,4 +1,4 @@
-#include "kvstore/index.h"
+#include "kvstore/index/index.h"
 
 #include <check.h>
 #include <stdlib.h>

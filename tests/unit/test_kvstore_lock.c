@@ -1,4 +1,4 @@
-#include "kvstore/lock.h"
+#include "kvstore/core/lock.h"
 
 #include <check.h>
 #include <pthread.h>

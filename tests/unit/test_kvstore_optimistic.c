@@ -1,4 +1,4 @@
-#include "kvstore/optimistic.h"
+#include "kvstore/api/optimistic.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -11,8 +11,8 @@
 
 #include "common/clock.h"
 #include "common/random.h"
-#include "kvstore/fileheader.h"
-#include "kvstore/readers.h"
+#include "kvstore/format/fileheader.h"
+#include "kvstore/core/readers.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"

@@ -14,7 +14,7 @@
 
 #include "common/log.h"
 #include "common/random.h"
-#include "kvstore/fileio.h"
+#include "kvstore/log/fileio.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/powercut.h"
 #include "tests/support/store_calls.h"

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "kvstore/fileheader.h"
+#include "kvstore/format/fileheader.h"
 #include "mqkv/kvstore.h"
-#include "kvstore/window.h"
+#include "kvstore/log/read_buffer.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
@@ -191,15 +191,15 @@ START_TEST(a_large_record_is_kept_until_its_operation_ends)
     ck_assert_int_eq(kvstore_put(store, large, kv_slice(buffer, BIGGEST_BYTES), NULL, NULL), KV_OK);
 
     ck_assert_int_eq(kvstore_get(store, small, buffer, sizeof buffer, NULL), KV_OK);
-    ck_assert(window_holds(WINDOW_LOOKUP, FILE_HEADER_BYTES, 1000));
+    ck_assert(read_buffer_holds(READ_BUFFER_LOOKUP, FILE_HEADER_BYTES, 1000));
     ck_assert_int_eq(kvstore_get(store, large, buffer, sizeof buffer, NULL), KV_OK);
-    ck_assert(!window_holds(WINDOW_LOOKUP, at, 1));
+    ck_assert(!read_buffer_holds(READ_BUFFER_LOOKUP, at, 1));
     ck_assert_int_eq(kvstore_scan(store, &cursor, kv_slice(NULL, 0), 10, count_entry, &entries),
                      KV_OK);
     ck_assert_int_eq(entries, 2);
-    ck_assert(!window_holds(WINDOW_VISIT, at, 1));
+    ck_assert(!read_buffer_holds(READ_BUFFER_VISIT, at, 1));
     ck_assert_int_eq(kvstore_touch(store, large, 0, NULL), KV_OK);
-    ck_assert(!window_holds(WINDOW_LOOKUP, at, 1));
+    ck_assert(!read_buffer_holds(READ_BUFFER_LOOKUP, at, 1));
     must_close(store);
 }
 END_TEST

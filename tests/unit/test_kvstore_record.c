@@ -1,4 +1,4 @@
-#include "kvstore/record.h"
+#include "kvstore/format/record.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "kvstore/recovery.h"
+#include "kvstore/table/recovery.h"
 
 #include <check.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 
 #include "common/clock.h"
 #include "common/random.h"
-#include "kvstore/fileio.h"
+#include "kvstore/log/fileio.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"

@@ -8,7 +8,7 @@
 #include <sys/statvfs.h>
 
 #include "mqkv/kvstore.h"
-#include "kvstore/logtail.h"
+#include "kvstore/log/logtail.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "kvstore/keyhash.h"
-#include "kvstore/newstore.h"
+#include "kvstore/format/keyhash.h"
+#include "kvstore/api/store_create.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"
@@ -219,7 +219,7 @@ static struct file_identity identity_of_store(void)
 {
     struct file_identity identity;
     int dir_fd = open(dir, O_RDONLY | O_DIRECTORY);
-    ck_assert_int_eq(newstore_identify(dir_fd, dir, &identity, NULL), KV_OK);
+    ck_assert_int_eq(store_identify(dir_fd, dir, &identity, NULL), KV_OK);
     close(dir_fd);
     return identity;
 }

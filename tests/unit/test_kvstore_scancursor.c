@@ -6,10 +6,10 @@
 #include <xxhash.h>
 
 #include "common/random.h"
-#include "kvstore/index.h"
-#include "kvstore/keyhash.h"
-#include "kvstore/scancursor.h"
-#include "kvstore/store.h"
+#include "kvstore/index/index.h"
+#include "kvstore/format/keyhash.h"
+#include "kvstore/api/scan_cursor.h"
+#include "kvstore/api/store.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
@@ -82,8 +82,8 @@ START_TEST(a_cursor_is_a_position_and_not_its_hash)
         uint64_t hash = random_next(&random) >> (i % 2 == 0 ? 32 : 60);
         uint64_t tie = i % 3 == 0 ? random_below(&random, 1u << SCAN_TIE_BITS) : 0;
         uint64_t position = (file << SCAN_HASH_BITS | hash) << SCAN_TIE_BITS | tie;
-        uint64_t cursor = scancursor_of_position(&some_key, position), back;
-        ck_assert(scancursor_position(&some_key, cursor, &back));
+        uint64_t cursor = scan_cursor_of_position(&some_key, position), back;
+        ck_assert(scan_cursor_position(&some_key, cursor, &back));
         ck_assert_uint_eq(back, position);
         ck_assert_uint_eq(cursor >> 52, file);
         ck_assert_int_eq(cursor << 12 == 0, hash == 0 && tie == 0);
@@ -91,7 +91,7 @@ START_TEST(a_cursor_is_a_position_and_not_its_hash)
             ck_assert(cursor < UINT64_C(1) << 63 && (uint64_t)(double)cursor == cursor);
         /* One of an older version was the hash itself, and 20 bits of zeros. */
         uint64_t older = file << 52 | hash << 20;
-        ck_assert(hash == 0 || !scancursor_position(&some_key, older, &back));
+        ck_assert(hash == 0 || !scan_cursor_position(&some_key, older, &back));
     }
 }
 END_TEST

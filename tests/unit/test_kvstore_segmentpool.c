@@ -1,4 +1,4 @@
-#include "kvstore/segmentpool.h"
+#include "kvstore/index/segmentpool.h"
 
 #include <check.h>
 #include <pthread.h>

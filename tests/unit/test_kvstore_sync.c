@@ -1,4 +1,4 @@
-#include "kvstore/sync.h"
+#include "kvstore/sync/sync.h"
 
 #include <check.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "kvstore/fileheader.h"
+#include "kvstore/format/fileheader.h"
 #include "tests/support/fault.h"
 #include "tests/support/no_sync.h"
 #include "tests/support/store_calls.h"

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "kvstore/fileio.h"
-#include "kvstore/sync.h"
+#include "kvstore/log/fileio.h"
+#include "kvstore/sync/sync.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/unit/suites.h"

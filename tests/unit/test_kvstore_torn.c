@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kvstore/fileheader.h"
-#include "kvstore/record.h"
+#include "kvstore/format/fileheader.h"
+#include "kvstore/format/record.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/other_boot.h"
 #include "tests/support/store_calls.h"

@@ -1,7 +1,7 @@
 /*
- * Large records, which are verified once (kvstore/verified.h).
+ * Large records, which are verified once (kvstore/log/verified_bitmap.h).
  */
-#include "kvstore/verified.h"
+#include "kvstore/log/verified_bitmap.h"
 
 #include <check.h>
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "kvstore/fileheader.h"
-#include "kvstore/record.h"
+#include "kvstore/format/fileheader.h"
+#include "kvstore/format/record.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kvstore/fileio.h"
+#include "kvstore/log/fileio.h"
 #include "serverk/execute/reply.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"

@@ -1,0 +1,17 @@
+#include "kvstore/api/store.h"
+
+void kvstore_fork_begin(struct kvstore *store)
+{
+    lockset_write_lock_all(store->locks);
+}
+
+void kvstore_fork_end(struct kvstore *store)
+{
+    lockset_write_unlock_all(store->locks);
+}
+
+void kvstore_fork_in_child(struct kvstore *store)
+{
+    lockset_renew(store->locks);
+    store->cache = NULL; /* stays as it is: another thread may have been at work in it */
+}

@@ -1,0 +1,126 @@
+/* The operations whose new entry depends on the old one: add, append, exchange, touch. */
+#include "kvstore/api/operations.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/parse.h"
+
+/* A decimal int64 with its sign and terminating NUL. */
+#define NUMBER_TEXT_BYTES 24
+
+/* The number an add starts from: of the entry, or `initial`. */
+static enum kv_status number_found(const struct write *write,
+                                   const struct kvstore_add_options *options, int64_t *number)
+{
+    if (!write->live) {
+        *number = options->initial;
+        return options->create ? KV_OK : KV_NOT_FOUND;
+    }
+    struct kv_slice value = write->lookup.record.value;
+    return parse_i64_bytes(value.data, value.size, number) ? KV_OK : KV_NOT_A_NUMBER;
+}
+
+static enum kv_status add(struct write *write, int64_t delta,
+                          const struct kvstore_add_options *options, int64_t *sum,
+                          struct kvstore_written *written)
+{
+    int64_t number, result;
+    enum kv_status status = number_found(write, options, &number);
+    if (status != KV_OK)
+        return status;
+    if (__builtin_add_overflow(number, delta, &result) || result < options->min ||
+        result > options->max) {
+        *sum = number;
+        return KV_OUT_OF_BOUNDS;
+    }
+    char text[NUMBER_TEXT_BYTES];
+    int size = snprintf(text, sizeof text, "%" PRId64, result);
+    write->record.value = kv_slice(text, (size_t)size);
+    write->record.expiry_ms = write->live ? write->lookup.record.expiry_ms : options->expiry_ms;
+    status = write_append(write, kv_slice(NULL, 0), written);
+    if (status == KV_OK)
+        *sum = result;
+    return status;
+}
+
+enum kv_status kvstore_add(struct kvstore *store, struct kv_slice key, int64_t delta,
+                           const struct kvstore_add_options *options, int64_t *sum,
+                           struct kvstore_written *written)
+{
+    static const struct kvstore_add_options no_bounds = {.min = INT64_MIN, .max = INT64_MAX};
+    int64_t unwanted;
+    struct write write;
+    enum kv_status status = write_begin(store, key, false, &write);
+    if (status != KV_OK)
+        return status;
+    status = add(&write, delta, options ? options : &no_bounds, sum ? sum : &unwanted, written);
+    return write_end(&write, status);
+}
+
+/* Gives the record to be written the value and expiry of the entry that is there. */
+static void keep_entry(struct write *write)
+{
+    write->record.value = write->lookup.record.value;
+    write->record.expiry_ms = write->lookup.record.expiry_ms;
+}
+
+enum kv_status kvstore_append(struct kvstore *store, struct kv_slice key, struct kv_slice suffix,
+                              uint32_t *value_bytes, struct kvstore_written *written)
+{
+    struct write write;
+    enum kv_status status = write_begin(store, key, false, &write);
+    if (status != KV_OK)
+        return status;
+    if (write.live)
+        keep_entry(&write);
+    status = write_append(&write, suffix, written);
+    if (status == KV_OK && value_bytes)
+        *value_bytes = (uint32_t)(write.record.value.size + suffix.size);
+    return write_end(&write, status);
+}
+
+static enum kv_status give_old(const struct write *write, void *buffer, size_t capacity,
+                               bool *found, struct kvstore_entry *entry)
+{
+    if (found)
+        *found = write->live;
+    return write->live ? copy_found(&write->lookup.record, buffer, capacity, entry) : KV_OK;
+}
+
+enum kv_status kvstore_exchange(struct kvstore *store, struct kv_slice key, struct kv_slice value,
+                                const struct kvstore_put_options *options, void *buffer,
+                                size_t capacity, bool *found, struct kvstore_entry *entry,
+                                struct kvstore_written *written)
+{
+    static const struct kvstore_put_options no_options;
+    if (!options)
+        options = &no_options;
+    struct write write;
+    enum kv_status status = write_begin(store, key, false, &write);
+    if (status != KV_OK)
+        return status;
+    status = write_check(&write, options);
+    if (status == KV_OK)
+        status = give_old(&write, buffer, capacity, found, entry);
+    if (status == KV_OK) {
+        write.record.value = value;
+        write.record.expiry_ms = write_expiry(&write, options);
+        status = write_append(&write, kv_slice(NULL, 0), written);
+    }
+    return write_end(&write, status);
+}
+
+enum kv_status kvstore_touch(struct kvstore *store, struct kv_slice key, uint64_t expiry_ms,
+                             struct kvstore_written *written)
+{
+    struct write write;
+    enum kv_status status = write_begin(store, key, false, &write);
+    if (status != KV_OK)
+        return status;
+    if (!write.live)
+        return write_end(&write, KV_NOT_FOUND);
+    keep_entry(&write);
+    write.record.expiry_ms = expiry_ms;
+    return write_end(&write, write_append(&write, kv_slice(NULL, 0), written));
+}

@@ -1,0 +1,144 @@
+#include "kvstore/api/store_create.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/random.h"
+#include "kvstore/log/fileio.h"
+#include "mqkv/kvstore.h"
+#include "kvstore/log/logfile.h"
+#include "kvstore/table/recovery.h"
+#include "kvstore/core/thread.h"
+
+enum kv_status store_identify(int dir_fd, const char *dir, struct file_identity *identity,
+                              struct kv_error *error)
+{
+    struct file_name name = file_name(0, FILE_LOG);
+    struct logfile log;
+    enum kv_status status = logfile_open(&log, KVSTORE_IO_PREAD, dir_fd, name.text, false, error);
+    if (status != KV_OK)
+        return recovery_explain(dir, status, error);
+    *identity = log.identity;
+    logfile_close(&log);
+    if (identity->datafiles < 1 || identity->datafiles > KVSTORE_MAX_DATAFILES)
+        return kv_error_set(error, KV_CORRUPT, "%s/%s: impossible number of data files %u", dir,
+                            name.text, identity->datafiles);
+    return KV_OK;
+}
+
+/* A file with its header page and nothing after it, or not even that, holds nothing. */
+static bool holds_records(int dir_fd, const char *name)
+{
+    int fd = fileio->open_at(dir_fd, name, O_RDONLY | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return errno != ENOENT;
+    uint8_t start[RECORD_HEADER_BYTES];
+    ssize_t size = fileio->read_at(fd, start, sizeof start, FILE_HEADER_BYTES);
+    close(fd);
+    struct record record;
+    uint64_t size_bytes;
+    return size < 0 || record_parse(start, (uint64_t)size, &record, &size_bytes) != RECORD_END;
+}
+
+/* A checkpoint is written when a store is closed, never while it is made. */
+static bool is_checkpoint(int dir_fd, const char *name)
+{
+    return faccessat(dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+enum kv_status store_check_vacant(int dir_fd, const char *dir, struct kv_error *error)
+{
+    for (uint32_t number = 0; number < KVSTORE_MAX_DATAFILES; number++) {
+        struct file_name log = file_name(number, FILE_LOG);
+        struct file_name checkpoint = file_name(number, FILE_CHECKPOINT);
+        bool has_log = holds_records(dir_fd, log.text);
+        if (has_log || is_checkpoint(dir_fd, checkpoint.text))
+            return kv_error_set(error, KV_CORRUPT,
+                                "%s: data.0000 is missing, but %s is there; bring data.0000 back, "
+                                "or save what other data files hold: kvcheck --salvage OUT %s; for "
+                                "a new store, move the files away",
+                                dir, has_log ? log.text : checkpoint.text, dir);
+    }
+    return KV_OK;
+}
+
+static void clear_remains(int dir_fd)
+{
+    for (uint32_t number = 1; number < KVSTORE_MAX_DATAFILES; number++)
+        fileio->unlink_at(dir_fd, file_name(number, FILE_LOG).text);
+}
+
+struct creation {
+    int dir_fd;
+    const char *dir;
+    const struct file_identity *identity; /* but for number and salt */
+};
+
+/* Under another name until it is complete. */
+static enum kv_status create_file(const struct creation *creation, uint32_t number,
+                                  struct kv_error *error)
+{
+    struct file_name unfinished = file_name(number, FILE_LOG_NEW);
+    struct file_name name = file_name(number, FILE_LOG);
+    struct file_identity identity = *creation->identity;
+    identity.number = number;
+    identity.salt = random_secret();
+    struct logfile log;
+    enum kv_status status = logfile_create(&log, KVSTORE_IO_PREAD, creation->dir_fd,
+                                           unfinished.text, &identity, 0, 0, error);
+    if (status != KV_OK)
+        return recovery_explain(creation->dir, status, error);
+    if (logfile_sync(&log) != 0 ||
+        fileio->rename_at(creation->dir_fd, unfinished.text, name.text) != 0) {
+        status = kv_error_set_errno(error, "%s/%s: can not write the new data file", creation->dir,
+                                    name.text);
+        fileio->unlink_at(creation->dir_fd, unfinished.text);
+    }
+    logfile_close(&log);
+    return status;
+}
+
+static enum kv_status create_later_file(void *context, uint32_t i, struct kv_error *error)
+{
+    return create_file(context, i + 1, error);
+}
+
+static enum kv_status sync_names(const struct creation *creation, struct kv_error *error)
+{
+    if (fileio->sync_dir(creation->dir_fd) != 0)
+        return kv_error_set_errno(error, "%s: can not sync the directory", creation->dir);
+    return KV_OK;
+}
+
+/* data.0000 last, when the others are there for certain. */
+static enum kv_status create_files(struct creation *creation, struct kv_error *error)
+{
+    uint32_t later_files = creation->identity->datafiles - 1;
+    enum kv_status status = thread_run_parallel(later_files, create_later_file, creation, error);
+    if (status == KV_OK)
+        status = sync_names(creation, error);
+    if (status == KV_OK)
+        status = create_file(creation, 0, error);
+    if (status == KV_OK)
+        status = sync_names(creation, error);
+    return status;
+}
+
+enum kv_status store_create(int dir_fd, const char *dir, uint32_t datafiles,
+                            struct file_identity *identity, struct kv_error *error)
+{
+    clear_remains(dir_fd);
+    *identity = (struct file_identity){.format_version = FILE_FORMAT_VERSION,
+                                       .datafiles = datafiles,
+                                       .store_seed = random_secret(),
+                                       .hash_key = {{random_secret(), random_secret()}}};
+    struct creation creation = {dir_fd, dir, identity};
+    enum kv_status status = create_files(&creation, error);
+    if (status != KV_OK)
+        for (uint32_t number = 0; number < datafiles; number++)
+            fileio->unlink_at(dir_fd, file_name(number, FILE_LOG).text);
+    return status;
+}

@@ -1,0 +1,316 @@
+/*
+ * The scan. Entries are ordered by data file, then by the 32 bits of hash that the index knows,
+ * then, for the few that share these, by other bits of the hash. A position is a place in that
+ * order; a cursor, the position to go on from, enciphered (scan_cursor.h). Nothing in it depends on
+ * where records lie, so writes, growth and compaction do not disturb it.
+ */
+#include <errno.h>
+
+#include "common/clock.h"
+#include "kvstore/api/scan_cursor.h"
+#include "kvstore/format/sizes.h"
+#include "kvstore/api/store.h"
+
+#define TIE_BITS  SCAN_TIE_BITS
+#define HASH_BITS SCAN_HASH_BITS
+
+/* Entries looked at under one lock hold, about. */
+#define ENTRIES_A_HOLD 48u
+
+/* So many entries may be looked at for each that is asked for, if the prefix does not match. One look
+ * is worth so many bytes of a record, all of which is read and verified. */
+#define LOOKS_A_VISIT 64u
+#define BYTES_A_LOOK  UINT64_C(4096)
+
+/* The clock is looked at after so many bytes of records, where the time is limited. */
+#define BYTES_A_CLOCK (UINT64_C(8) << 20)
+
+_Static_assert(KVSTORE_MAX_DATAFILES <= UINT64_C(1) << SCAN_FILE_BITS, "a data file's number fits");
+
+/* One kvstore_scan call. */
+struct scan {
+    struct kvstore *store;
+    struct kv_slice prefix;
+    kvstore_visit visit;
+    void *context;
+    uint64_t position; /* everything before was visited */
+    uint64_t visits_left;
+    uint64_t looks_left;
+    uint64_t until_ns;          /* whole files: then it is over; 0: single entries */
+    uint64_t bytes_since_clock; /* likewise */
+    bool visited;               /* the visitor has taken an entry */
+    bool refused;
+    enum kv_status status; /* KV_CORRUPT, KV_IO: met a record that is damaged or can not be read, */
+    uint64_t bad_offset;   /* at this offset of the log */
+};
+
+/* Of the thread's last kvstore_scan. */
+static _Thread_local uint64_t last_bad_offset;
+
+static uint64_t position_of(uint64_t file, uint64_t hash, uint64_t tie)
+{
+    return file << (HASH_BITS + TIE_BITS) | hash << TIE_BITS | tie;
+}
+
+static uint32_t position_file(uint64_t position)
+{
+    return (uint32_t)(position >> (HASH_BITS + TIE_BITS));
+}
+
+static uint32_t position_hash(uint64_t position)
+{
+    return (uint32_t)(position >> TIE_BITS);
+}
+
+static bool is_past_end(const struct scan *scan)
+{
+    return position_file(scan->position) >= scan->store->datafiles;
+}
+
+/* An entry about to be visited. */
+struct stop {
+    uint64_t position; /* its own, or one before it with no other entry in between */
+    uint64_t next;     /* where to go on after it */
+    uint64_t offset;
+};
+
+/* Holds: the file's lock. */
+static void tell_unreadable(struct scan *scan, uint64_t offset)
+{
+    struct datafile *file = &scan->store->files[position_file(scan->position)];
+    scan->status = datafile_tell_unreadable(scan->store, file, offset, errno);
+    scan->bad_offset = offset;
+}
+
+/* Holds: the file's lock. */
+static uint64_t tie_of(struct scan *scan, const struct logfile *log, uint64_t offset)
+{
+    struct record record;
+    uint64_t size_bytes;
+    struct kv_slice key = {NULL, 0};
+    switch (logfile_parse(log, READ_BUFFER_VISIT, offset, &record, &size_bytes)) {
+    case RECORD_VALID:
+        key = record.key;
+        break;
+    case RECORD_UNREADABLE: /* its place is not known: to go on could leave it out */
+        tell_unreadable(scan, offset);
+        break;
+    default:
+        break;
+    }
+    return keyhash(&scan->store->hash_key, key) & ((UINT64_C(1) << TIE_BITS) - 1);
+}
+
+static bool scan_is_over(const struct scan *scan)
+{
+    return scan->refused || scan->status != KV_OK || scan->visits_left == 0 ||
+           scan->looks_left == 0;
+}
+
+/* Counts a record of that size as looked at. Of whole files the entries are counted, and the time. */
+static void count_look(struct scan *scan, uint64_t record_bytes)
+{
+    uint64_t looks = 1;
+    if (scan->until_ns == 0) {
+        looks = at_least(record_bytes / BYTES_A_LOOK, 1);
+    } else {
+        scan->bytes_since_clock += record_bytes;
+        if (scan->bytes_since_clock >= BYTES_A_CLOCK) {
+            scan->bytes_since_clock = 0;
+            if (clock_monotonic_ns() >= scan->until_ns)
+                looks = scan->looks_left;
+        }
+    }
+    scan->looks_left -= at_most(looks, scan->looks_left);
+}
+
+/* Shows the entry to the visitor if it is to be seen; false if the visitor refused it. Holds: the
+ * file's lock. */
+static bool show(struct scan *scan, const struct logfile *log, uint64_t offset)
+{
+    struct record record;
+    uint64_t size_bytes;
+    uint32_t mark = mapguard_mark(log->guard);
+    bool verify = !scan->store->options.no_read_verify || logfile_is_broken(log);
+    enum record_verdict verdict =
+        verify ? logfile_read(log, READ_BUFFER_VISIT, offset, &record, &size_bytes)
+               : logfile_load(log, READ_BUFFER_VISIT, offset, &record, &size_bytes);
+    count_look(scan, verdict == RECORD_VALID ? size_bytes : 1);
+    if (verdict == RECORD_UNREADABLE) {
+        tell_unreadable(scan, offset);
+        return true;
+    }
+    if (verdict != RECORD_VALID) {
+        struct datafile *file = &scan->store->files[position_file(scan->position)];
+        scan->status = datafile_tell_damage(scan->store, file, offset);
+        scan->bad_offset = offset;
+        return true;
+    }
+    if (!kv_slice_has_prefix(record.key, scan->prefix) || !record_is_live(&record))
+        return true;
+    struct kvstore_scanned entry = {record.key, record.value, record.version, record.expiry_ms};
+    bool taken = scan->visit(scan->context, &entry);
+    if (!mapguard_held(log->guard, mark)) { /* what the visitor saw may be zeros */
+        struct datafile *file = &scan->store->files[position_file(scan->position)];
+        scan->status = datafile_tell_broken(scan->store, file, log);
+        scan->bad_offset = 0;
+        return true;
+    }
+    if (!taken)
+        return false;
+    scan->visited = true;
+    if (scan->visits_left > 0)
+        scan->visits_left--;
+    return true;
+}
+
+/* Visits entries that are in order and begin at scan->position or later; those that share a
+ * position are not torn apart by a limit. Holds: the file's lock. */
+static void visit_stops(struct scan *scan, const struct logfile *log, const struct stop *stops,
+                        size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool shares_position = i > 0 && stops[i].position == stops[i - 1].position;
+        if (scan_is_over(scan) && !(shares_position && !scan->refused))
+            return;
+        scan->position = stops[i].position;
+        if (!show(scan, log, stops[i].offset)) {
+            scan->refused = true;
+            return;
+        }
+        scan->position = stops[i].next;
+    }
+}
+
+/* By insertion: there are hardly ever more than two. */
+static void sort_stops(struct stop *stops, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        struct stop stop = stops[i];
+        size_t at = i;
+        for (; at > 0 && stops[at - 1].position > stop.position; at--)
+            stops[at] = stops[at - 1];
+        stops[at] = stop;
+    }
+}
+
+/* Visits `count` items of one hash. The tie is worked out only where it decides. Holds: the file's
+ * lock. */
+static void visit_equal_hashes(struct scan *scan, const struct datafile *file,
+                               const struct index_item *items, size_t count)
+{
+    const struct logfile *log = &file->current->log;
+    struct stop stops[INDEX_SEGMENT_SLOTS];
+    size_t found = 0;
+    uint64_t start = position_of(file->number, items[0].hash, 0);
+    uint64_t next_hash = start + (UINT64_C(1) << TIE_BITS);
+    if (count == 1 && scan->position <= start) {
+        stops[found++] = (struct stop){start, next_hash, items[0].offset_bytes};
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            uint64_t position = start + tie_of(scan, log, items[i].offset_bytes);
+            if (position >= scan->position)
+                stops[found++] = (struct stop){position, position + 1, items[i].offset_bytes};
+        }
+        sort_stops(stops, found);
+    }
+    visit_stops(scan, log, stops, found);
+    if (!scan_is_over(scan))
+        scan->position = next_hash;
+}
+
+/* What the caller is to go on with. */
+static uint64_t cursor_of(const struct scan *scan)
+{
+    return is_past_end(scan) ? 0 : scan_cursor_of_position(&scan->store->hash_key, scan->position);
+}
+
+/* Goes on from scan->position for a while, within one data file and one segment of its index.
+ * Holds: the file's lock. */
+static void scan_a_while(struct scan *scan, const struct datafile *file)
+{
+    struct index_item items[INDEX_SEGMENT_SLOTS];
+    uint64_t next_hash;
+    logfile_begin(&file->current->log, READ_BUFFER_VISIT);
+    size_t count = index_collect(file->current->index, position_hash(scan->position), items,
+                                 INDEX_SEGMENT_SLOTS, &next_hash);
+    size_t begin = 0;
+    while (begin < count && begin < ENTRIES_A_HOLD && !scan_is_over(scan)) {
+        size_t end = begin + 1;
+        while (end < count && items[end].hash == items[begin].hash)
+            end++;
+        visit_equal_hashes(scan, file, items + begin, end - begin);
+        begin = end;
+    }
+    if (begin == count && !scan_is_over(scan))
+        scan->position = position_of(file->number, 0, 0) + (next_hash << TIE_BITS);
+}
+
+enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
+                                 kvstore_visit visit, void *context)
+{
+    uint64_t position;
+    if (!scan_cursor_position(&store->hash_key, *cursor, &position))
+        return KV_BAD_REQUEST;
+    uint32_t number = position_file(position);
+    if (number >= store->datafiles || position != position_of(number, 0, 0))
+        return KV_BAD_REQUEST;
+    struct scan scan = {.store = store,
+                        .prefix = prefix,
+                        .visit = visit,
+                        .context = context,
+                        .position = position,
+                        .visits_left = UINT64_MAX,
+                        .looks_left = KVSTORE_SCAN_FILE_ENTRIES,
+                        .until_ns =
+                            clock_monotonic_ns() + KVSTORE_SCAN_FILE_MS * UINT64_C(1000000)};
+    bool file_left;
+    lockset_read_lock(store->locks, number);
+    do {
+        scan_a_while(&scan, &store->files[number]);
+        file_left = is_past_end(&scan) || position_file(scan.position) != number;
+    } while (!file_left && !scan_is_over(&scan));
+    lockset_read_unlock(store->locks, number);
+    store_end_operation(store);
+    if (scan.status != KV_OK || scan.refused)
+        return scan.status;
+    if (!file_left)
+        return KV_LIMIT;
+    *cursor = cursor_of(&scan);
+    return KV_OK;
+}
+
+enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
+                            uint32_t max_entries, kvstore_visit visit, void *context)
+{
+    uint64_t position;
+    if (!scan_cursor_position(&store->hash_key, *cursor, &position) ||
+        position_file(position) >= store->datafiles)
+        return KV_BAD_REQUEST;
+    uint64_t visits = at_least(max_entries, 1);
+    struct scan scan = {.store = store,
+                        .prefix = prefix,
+                        .visit = visit,
+                        .context = context,
+                        .position = position,
+                        .visits_left = visits,
+                        .looks_left = visits * LOOKS_A_VISIT};
+    last_bad_offset = 0;
+    do {
+        uint32_t number = position_file(scan.position);
+        lockset_read_lock(store->locks, number);
+        scan_a_while(&scan, &store->files[number]);
+        lockset_read_unlock(store->locks, number);
+    } while (!is_past_end(&scan) && !scan_is_over(&scan));
+    store_end_operation(store);
+    if (scan.refused && !scan.visited)
+        return KV_OK;
+    last_bad_offset = scan.bad_offset;
+    *cursor = cursor_of(&scan);
+    return scan.status;
+}
+
+uint64_t kvstore_scan_bad_offset(void)
+{
+    return last_bad_offset;
+}

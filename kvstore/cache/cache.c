@@ -1,0 +1,407 @@
+#include "kvstore/cache/cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/copy.h"
+#include "mqkv/allocator.h"
+#include "kvstore/core/lock.h"
+#include "kvstore/api/operations.h"
+
+/* One bucket of the hash table, and one fingerprint, for so many bytes of a shard. */
+#define BYTES_A_BUCKET 256u
+
+/* What an allocator adds to a block, rounding included, on average. */
+#define ALLOCATION_BYTES 16u
+
+/* The small queue's part of a shard. */
+#define SMALL_SHARE 10u
+
+#define MAX_USES 3u
+
+enum queue_name { SMALL, MAIN, QUEUES };
+
+/* Key, then value follow. */
+struct entry {
+    struct entry *next; /* in the bucket */
+    struct entry *older, *newer;
+    uint64_t version;
+    uint64_t expiry_ms;
+    uint32_t hash;
+    uint32_t value_bytes;
+    uint16_t key_bytes;
+    uint8_t queue;
+    uint8_t uses; /* since it came into its queue or was last spared there; up to MAX_USES */
+    bool awaited; /* put for a reader who had no room: his next look is the end of a miss */
+    uint8_t bytes[];
+};
+
+struct queue {
+    struct entry *oldest, *newest;
+    uint64_t bytes;
+    uint64_t count;
+};
+
+/* Of an entry that was evicted from the small queue, as the `turn`th. A later one may take its
+ * place: then it is forgotten earlier than it should. */
+struct ghost {
+    uint32_t hash;
+    uint32_t turn; /* 0: none */
+};
+
+/* Covered by the lock of its number. */
+struct shard {
+    const struct allocator *allocator; /* of the entries; the same in every shard */
+    struct entry **buckets;
+    struct ghost *ghosts;
+    uint32_t bucket_mask; /* of both tables */
+    uint32_t turn;
+    uint64_t max_bytes; /* of the entries */
+    struct queue queues[QUEUES];
+    uint64_t hits, misses, evictions;
+};
+
+struct cache {
+    uint64_t max_bytes;
+    uint64_t table_bytes;
+    uint32_t shard_count;
+    struct lockset *locks;
+    struct shard shards[];
+};
+
+static const struct allocator *const allocators[KVSTORE_ALLOCATOR_COUNT] = {
+    [KVSTORE_ALLOCATOR_SYSTEM] = &kv_allocator_system,
+    [KVSTORE_ALLOCATOR_LOCKED] = &kv_allocator_locked,
+    [KVSTORE_ALLOCATOR_THREAD_LOCAL] = &kv_allocator_thread_local,
+};
+
+const char *kvstore_allocator_name(enum kvstore_allocator allocator)
+{
+    return (unsigned)allocator < KVSTORE_ALLOCATOR_COUNT ? allocators[allocator]->name : NULL;
+}
+
+/* Making and ending ---------------------------------------------------------------------------- */
+
+static uint32_t power_of_two_up_to(uint64_t limit)
+{
+    uint32_t power = 1;
+    while (power < UINT32_C(1) << 30 && (uint64_t)power * 2 <= limit)
+        power *= 2;
+    return power;
+}
+
+static bool init_shard(struct shard *shard, uint64_t bytes)
+{
+    uint32_t buckets = power_of_two_up_to(bytes / BYTES_A_BUCKET);
+    uint64_t table_bytes = buckets * (sizeof *shard->buckets + sizeof *shard->ghosts);
+    shard->bucket_mask = buckets - 1;
+    shard->max_bytes = bytes - table_bytes;
+    shard->buckets = calloc(buckets, sizeof(struct entry *));
+    shard->ghosts = calloc(buckets, sizeof *shard->ghosts);
+    return shard->buckets && shard->ghosts;
+}
+
+struct cache *cache_create(uint64_t bytes, uint32_t datafiles, enum kvstore_allocator allocator)
+{
+    uint64_t shard_count = bytes / CACHE_SHARD_MIN_BYTES;
+    if (shard_count > datafiles)
+        shard_count = datafiles;
+    struct cache *cache = calloc(1, sizeof *cache + shard_count * sizeof(struct shard));
+    if (!cache)
+        return NULL;
+    cache->max_bytes = bytes;
+    cache->locks = lockset_create(KVSTORE_FILE_MUTEX, KVSTORE_PREFER_WRITER, (uint32_t)shard_count);
+    bool made = cache->locks;
+    while (made && cache->shard_count < shard_count) {
+        struct shard *shard = &cache->shards[cache->shard_count++];
+        shard->allocator = allocators[allocator];
+        made = init_shard(shard, bytes / shard_count);
+        cache->table_bytes += bytes / shard_count - shard->max_bytes;
+    }
+    if (made)
+        return cache;
+    cache_free(cache);
+    return NULL;
+}
+
+void cache_free(struct cache *cache)
+{
+    if (!cache)
+        return;
+    for (uint32_t i = 0; i < cache->shard_count; i++) {
+        struct shard *shard = &cache->shards[i];
+        for (int queue = 0; queue < QUEUES; queue++) {
+            for (struct entry *entry = shard->queues[queue].oldest, *newer; entry; entry = newer) {
+                newer = entry->newer;
+                shard->allocator->release(entry);
+            }
+        }
+        free(shard->buckets);
+        free(shard->ghosts);
+    }
+    lockset_free(cache->locks);
+    free(cache);
+}
+
+/* Entries. All below hold the shard's lock. ---------------------------------------------------- */
+
+static uint64_t cost_of(uint64_t key_bytes, uint64_t value_bytes)
+{
+    return sizeof(struct entry) + key_bytes + value_bytes + ALLOCATION_BYTES;
+}
+
+static uint64_t entry_cost(const struct entry *entry)
+{
+    return cost_of(entry->key_bytes, entry->value_bytes);
+}
+
+/* The place of the key's entry in its chain; it holds NULL if there is none. */
+static struct entry **find(const struct shard *shard, uint32_t hash, struct kv_slice key)
+{
+    struct entry **at = &shard->buckets[hash & shard->bucket_mask];
+    while (*at &&
+           ((*at)->hash != hash || !kv_slice_equal(kv_slice((*at)->bytes, (*at)->key_bytes), key)))
+        at = &(*at)->next;
+    return at;
+}
+
+static void enqueue(struct shard *shard, struct entry *entry, enum queue_name name)
+{
+    struct queue *queue = &shard->queues[name];
+    entry->queue = (uint8_t)name;
+    entry->uses = 0;
+    entry->newer = NULL;
+    entry->older = queue->newest;
+    *(queue->newest ? &queue->newest->newer : &queue->oldest) = entry;
+    queue->newest = entry;
+    queue->bytes += entry_cost(entry);
+    queue->count++;
+}
+
+static void dequeue(struct shard *shard, struct entry *entry)
+{
+    struct queue *queue = &shard->queues[entry->queue];
+    *(entry->older ? &entry->older->newer : &queue->oldest) = entry->newer;
+    *(entry->newer ? &entry->newer->older : &queue->newest) = entry->older;
+    queue->bytes -= entry_cost(entry);
+    queue->count--;
+}
+
+/* Takes the entry that *at points to out of the shard. */
+static void drop(struct shard *shard, struct entry **at)
+{
+    struct entry *entry = *at;
+    *at = entry->next;
+    dequeue(shard, entry);
+    shard->allocator->release(entry);
+}
+
+static void evict(struct shard *shard, struct entry *entry)
+{
+    struct entry **at = &shard->buckets[entry->hash & shard->bucket_mask];
+    while (*at != entry)
+        at = &(*at)->next;
+    drop(shard, at);
+    shard->evictions++;
+}
+
+static void leave_ghost(struct shard *shard, uint32_t hash)
+{
+    shard->turn += shard->turn == UINT32_MAX ? 2 : 1; /* never 0 */
+    shard->ghosts[hash & shard->bucket_mask] = (struct ghost){hash, shard->turn};
+}
+
+/* Was it evicted from the small queue no longer ago than as many entries as the main queue has? */
+static bool is_ghost(const struct shard *shard, uint32_t hash)
+{
+    const struct ghost *ghost = &shard->ghosts[hash & shard->bucket_mask];
+    return ghost->turn != 0 && ghost->hash == hash &&
+           shard->turn - ghost->turn <= shard->queues[MAIN].count;
+}
+
+/* Moves the oldest entry of one of the queues on: out, to the main queue, or to its end. */
+static void advance(struct shard *shard)
+{
+    struct queue *small = &shard->queues[SMALL], *main = &shard->queues[MAIN];
+    bool from_small = main->count == 0 || small->bytes > shard->max_bytes / SMALL_SHARE;
+    struct entry *entry = from_small ? small->oldest : main->oldest;
+    uint8_t uses = entry->uses;
+    if (from_small && uses <= 1) {
+        leave_ghost(shard, entry->hash);
+        evict(shard, entry);
+    } else if (!from_small && uses == 0) {
+        evict(shard, entry);
+    } else {
+        dequeue(shard, entry);
+        enqueue(shard, entry, MAIN);
+        entry->uses = from_small ? 0 : uses - 1;
+    }
+}
+
+/* Frees room for so many bytes, which is less than the shard has. Ends: each entry is spared at
+ * most MAX_USES + 1 times. */
+static void make_room(struct shard *shard, uint64_t bytes)
+{
+    while (shard->queues[SMALL].bytes + shard->queues[MAIN].bytes + bytes > shard->max_bytes)
+        advance(shard);
+}
+
+static struct entry *entry_of(const struct shard *shard, uint32_t hash, const struct record *record)
+{
+    struct entry *entry =
+        shard->allocator->allocate(sizeof *entry + record->key.size + record->value.size);
+    if (!entry)
+        return NULL;
+    entry->hash = hash;
+    entry->version = record->version;
+    entry->expiry_ms = record->expiry_ms;
+    entry->key_bytes = (uint16_t)record->key.size;
+    entry->value_bytes = (uint32_t)record->value.size;
+    entry->awaited = false;
+    memcpy(entry->bytes, record->key.data, record->key.size);
+    copy_bytes(entry->bytes + record->key.size, record->value.data, record->value.size);
+    return entry;
+}
+
+/* Calls ---------------------------------------------------------------------------------------- */
+
+static struct shard *lock_shard(struct cache *cache, uint32_t file, uint32_t *number)
+{
+    *number = file % cache->shard_count;
+    lockset_write_lock(cache->locks, *number);
+    return &cache->shards[*number];
+}
+
+/* Answers from the entry, if it has not expired. */
+static bool give(const struct entry *cached, void *buffer, size_t capacity,
+                 struct kvstore_entry *entry, enum kv_status *status)
+{
+    struct record record = {.version = cached->version,
+                            .expiry_ms = cached->expiry_ms,
+                            .value =
+                                kv_slice(cached->bytes + cached->key_bytes, cached->value_bytes)};
+    if (!record_is_live(&record))
+        return false;
+    *status = copy_found(&record, buffer, capacity, entry);
+    if (!buffer && capacity == 0) /* only *entry was asked for */
+        *status = KV_OK;
+    return true;
+}
+
+/* A get whose reader had no room is counted when he comes back with more, and not as a use of what
+ * was put for him. */
+static void count_hit(struct shard *shard, struct entry *entry, enum kv_status status)
+{
+    if (status == KV_BUFFER_TOO_SMALL)
+        return;
+    if (entry->awaited) {
+        shard->misses++;
+    } else {
+        shard->hits++;
+        entry->uses += entry->uses < MAX_USES;
+    }
+    entry->awaited = false;
+}
+
+bool cache_get(struct cache *cache, uint32_t file, uint32_t hash, struct kv_slice key, void *buffer,
+               size_t capacity, struct kvstore_entry *entry, enum kv_status *status)
+{
+    uint32_t number;
+    struct shard *shard = lock_shard(cache, file, &number);
+    struct entry **at = find(shard, hash, key);
+    bool hit = *at && give(*at, buffer, capacity, entry, status);
+    if (hit)
+        count_hit(shard, *at, *status);
+    else if (*at)
+        drop(shard, at);
+    shard->misses += !hit;
+    lockset_write_unlock(cache->locks, number);
+    return hit;
+}
+
+/* Holds: the shard's lock. */
+static void put(struct shard *shard, struct entry *entry)
+{
+    struct kv_slice key = kv_slice(entry->bytes, entry->key_bytes);
+    if (*find(shard, entry->hash, key)) { /* another reader was faster */
+        shard->allocator->release(entry);
+        return;
+    }
+    bool comes_back = is_ghost(shard, entry->hash);
+    make_room(shard, entry_cost(entry));
+    struct entry **bucket = &shard->buckets[entry->hash & shard->bucket_mask];
+    entry->next = *bucket;
+    *bucket = entry;
+    enqueue(shard, entry, comes_back ? MAIN : SMALL);
+}
+
+void cache_put(struct cache *cache, uint32_t file, uint32_t hash, const struct record *record,
+               bool awaited)
+{
+    uint64_t cost = cost_of(record->key.size, record->value.size);
+    uint32_t number = file % cache->shard_count;
+    struct entry *entry = NULL;
+    if (cost <= cache->shards[number].max_bytes / CACHE_ENTRY_SHARE)
+        entry = entry_of(&cache->shards[number], hash, record);
+    if (!entry && !awaited)
+        return;
+    struct shard *shard = lock_shard(cache, file, &number);
+    if (entry) {
+        entry->awaited = awaited;
+        put(shard, entry);
+    }
+    shard->misses -= awaited; /* he comes back, and is counted then */
+    lockset_write_unlock(cache->locks, number);
+}
+
+void cache_remove(struct cache *cache, uint32_t file, uint32_t hash, struct kv_slice key)
+{
+    uint32_t number;
+    struct shard *shard = lock_shard(cache, file, &number);
+    struct entry **at = find(shard, hash, key);
+    if (*at)
+        drop(shard, at);
+    lockset_write_unlock(cache->locks, number);
+}
+
+size_t cache_leave_out(struct cache *cache, uint32_t file, uint32_t *hashes, size_t count)
+{
+    uint32_t number;
+    size_t left = 0;
+    const struct shard *shard = lock_shard(cache, file, &number);
+    for (size_t i = 0; i < count; i++)
+        __builtin_prefetch(&shard->buckets[hashes[i] & shard->bucket_mask]);
+    for (size_t i = 0; i < count; i++)
+        __builtin_prefetch(shard->buckets[hashes[i] & shard->bucket_mask]);
+    for (size_t i = 0; i < count; i++) {
+        const struct entry *entry = shard->buckets[hashes[i] & shard->bucket_mask];
+        while (entry && entry->hash != hashes[i])
+            entry = entry->next;
+        if (!entry)
+            hashes[left++] = hashes[i];
+    }
+    lockset_write_unlock(cache->locks, number);
+    return left;
+}
+
+void cache_statistics(struct cache *cache, struct kvstore_cache_statistics *statistics)
+{
+    *statistics = (struct kvstore_cache_statistics){.max_bytes = cache->max_bytes,
+                                                    .used_bytes = cache->table_bytes};
+    for (uint32_t i = 0; i < cache->shard_count; i++) {
+        uint32_t number;
+        const struct shard *shard = lock_shard(cache, i, &number);
+        statistics->hits += shard->hits;
+        statistics->misses += shard->misses;
+        statistics->evictions += shard->evictions;
+        for (int queue = 0; queue < QUEUES; queue++) {
+            statistics->entries += shard->queues[queue].count;
+            statistics->used_bytes += shard->queues[queue].bytes;
+        }
+        lockset_write_unlock(cache->locks, number);
+    }
+    struct allocator_statistics memory;
+    cache->shards[0].allocator->statistics(&memory);
+    statistics->segment_bytes = memory.segment_bytes;
+    statistics->segment_free_bytes = memory.free_bytes;
+}

@@ -1,0 +1,79 @@
+/*
+ * cache: values that were read lately, in memory in front of the data files: a bounded number of
+ * bytes (`--cache`), each entry a key with its value, version and expiry.
+ *
+ * Eviction is S3-FIFO (J. Yang et al., "FIFO Queues are All You Need for Cache Eviction", SOSP
+ * 2023): a new entry goes to a small queue of a tenth of the bytes; what was used again by the time
+ * it is the oldest there moves to the main queue, the rest is evicted and leaves a fingerprint, by
+ * which it is put into the main queue if it comes back soon. A hit changes a counter of two bits
+ * and no order. It was chosen by tests/bench/bench_cache_policy.c; hit ratios over 100,000 keys,
+ * 1,000,000 requests:
+ *
+ *                                      cached     LRU   CLOCK   SIEVE S3-FIFO
+ *   zipfian (0.99)                       0.1 %  0.274   0.287   0.400   0.397
+ *                                          1 %  0.490   0.501   0.586   0.585
+ *                                         10 %  0.726   0.735   0.776   0.778
+ *   the same, every fifth request        0.1 %  0.201   0.211   0.319   0.319
+ *   of a walk through all keys             1 %  0.368   0.379   0.466   0.471
+ *                                         10 %  0.565   0.574   0.629   0.633
+ *   zipfian, the popular keys change     0.1 %  0.274   0.287   0.397   0.396
+ *   every 200,000 requests                 1 %  0.489   0.501   0.548   0.576
+ *                                         10 %  0.721   0.727   0.671   0.732
+ *
+ * The bytes are shared out to shards, one for each data file, or for several where a data file's
+ * part would be less than CACHE_SHARD_MIN_BYTES. What counts are keys, values, what is kept with
+ * each entry, an allowance for the allocator, hash table and fingerprints. An entry larger than a
+ * CACHE_ENTRY_SHAREth of its shard is not kept: it would push out too many others.
+ *
+ * Threads: each shard has a lock, taken last (kvstore/core/lock.h). cache_put and cache_remove are
+ * called with the lock of the data file held: a reader, which shares it, puts what it has just
+ * read; a writer, which has it alone, removes what it has just replaced, before it gives the lock
+ * back. So what is in the cache is what the file says, but while a writer is at work. cache_get
+ * needs no lock of the file: what it finds is the value before the write that is under way, which
+ * nobody knows to have happened yet; and whoever finds nothing waits for the writer. (A reader that
+ * takes no lock at all, under optimistic locking, may therefore call cache_get, but not cache_put.)
+ */
+#ifndef MQKV_KVSTORE_CACHE_CACHE_H
+#define MQKV_KVSTORE_CACHE_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mqkv/slice.h"
+#include "mqkv/kvstore.h"
+#include "kvstore/format/record.h"
+
+struct cache;
+
+#define CACHE_SHARD_MIN_BYTES (UINT64_C(64) << 10)
+#define CACHE_ENTRY_SHARE     8u
+
+/* `bytes` in all, CACHE_SHARD_MIN_BYTES or more. NULL: out of memory. */
+struct cache *cache_create(uint64_t bytes, uint32_t datafiles, enum kvstore_allocator allocator);
+void cache_free(struct cache *cache);
+
+/* As kvstore_get with the answer, KV_OK or KV_BUFFER_TOO_SMALL, in *status; false: the cache does
+ * not know. Counts a hit or a miss, but not where the answer is KV_BUFFER_TOO_SMALL: the reader
+ * asks again. `hash` is the keyhash_index of the key. */
+bool cache_get(struct cache *cache, uint32_t file, uint32_t hash, struct kv_slice key, void *buffer,
+               size_t capacity, struct kvstore_entry *entry, enum kv_status *status);
+
+/* Keeps a copy of the record, verified and alive, unless it is too large, there already, or there
+ * is no memory. `awaited`: the reader whom cache_get just told that it does not know had no room
+ * for the value, and will ask again; the two count as one miss. Holds: the file's lock, shared or
+ * not. */
+void cache_put(struct cache *cache, uint32_t file, uint32_t hash, const struct record *record,
+               bool awaited);
+
+/* Forgets the key. Holds: the file's lock for writing. */
+void cache_remove(struct cache *cache, uint32_t file, uint32_t hash, struct kv_slice key);
+
+/* Before lookups of keys in one data file: takes those out of `hashes` of which the cache has an
+ * entry (or of another key with the same hash: it is but a hint), keeps the order of the rest and
+ * returns how many these are. */
+size_t cache_leave_out(struct cache *cache, uint32_t file, uint32_t *hashes, size_t count);
+
+/* Adds up over the shards. */
+void cache_statistics(struct cache *cache, struct kvstore_cache_statistics *statistics);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * lock: the locking strategies of a store behind one interface. A strategy decides how many locks
+ * there are (one, or one a data file) and of which kind; callers name the data file and whether
+ * they read or write. One table holds the strategies (lock.c). With `optimistic` most reads take
+ * none of these locks (optimistic.h); whoever takes one finds those of file-rwlock. The cache has a
+ * set of its own, a mutex a shard.
+ *
+ * Lock order of the engine, whole:  file lock (this)  ->  one of the mutexes in sync.c, compact.c,
+ * sweep.c and segmentpool.c, or the lock of a shard of the cache (cache.h)  ->  nothing. A get that
+ * finds its key in the cache takes the latter alone. The sync slot of a file (sync.h) is taken
+ * before its file lock. No thread holds two file locks, but around a fork; with a global strategy
+ * all files share one lock.
+ */
+#ifndef MQKV_KVSTORE_CORE_LOCK_H
+#define MQKV_KVSTORE_CORE_LOCK_H
+
+#include <stdint.h>
+
+#include "mqkv/kvstore.h"
+
+struct lockset;
+
+/* Locks for `datafiles` files; mutexes have no preference. NULL: out of memory. */
+struct lockset *lockset_create(enum kvstore_locking strategy, enum kvstore_rwlock preference,
+                               uint32_t datafiles);
+void lockset_free(struct lockset *locks);
+
+void lockset_read_lock(struct lockset *locks, uint32_t file);
+void lockset_read_unlock(struct lockset *locks, uint32_t file);
+void lockset_write_lock(struct lockset *locks, uint32_t file);
+void lockset_write_unlock(struct lockset *locks, uint32_t file);
+
+/* Every lock, in the order of the files: the one case in which a thread holds more than one. */
+void lockset_write_lock_all(struct lockset *locks);
+void lockset_write_unlock_all(struct lockset *locks);
+
+/* In a process just forked by a thread that held every lock: makes them anew, free. (Its copies say
+ * that they are held by a thread of the parent.) */
+void lockset_renew(struct lockset *locks);
+
+/* Memory of the locks. */
+uint64_t lockset_memory_bytes(const struct lockset *locks);
+
+/* See kvstore_take_lock_wait_ns. */
+uint64_t lockset_take_wait_ns(void);
+
+#endif

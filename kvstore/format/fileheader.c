@@ -1,0 +1,155 @@
+#include "kvstore/format/fileheader.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "common/cursor.h"
+
+#define MAGIC_BYTES            8
+#define IDENTITY_CHECKED_BYTES 40u
+#define IDENTITY_BYTES         (IDENTITY_CHECKED_BYTES + 8u)
+#define PROGRESS_CHECKED_BYTES 24u
+#define PROGRESS_SLOTS         2u
+#define NOTE_CHECKED_BYTES     24u
+#define FIRST_NOTE_SECTOR      (1 + PROGRESS_SLOTS)
+#define SECTOR_BYTES           512u
+
+static const char magic[MAGIC_BYTES + 1] = "mqkvdata";
+
+struct file_name file_name(uint32_t number, enum file_role role)
+{
+    static const char *const endings[FILE_ROLE_COUNT] = {
+        [FILE_LOG] = "",
+        [FILE_LOG_NEW] = ".new",
+        [FILE_CHECKPOINT] = ".index",
+        [FILE_CHECKPOINT_NEW] = ".index.tmp",
+    };
+    struct file_name name;
+    snprintf(name.text, sizeof name.text, "data.%04u%s", (unsigned)(number % 10000u),
+             endings[role]);
+    return name;
+}
+
+void fileheader_write_identity(uint8_t *page, const struct file_identity *identity)
+{
+    struct write_cursor cursor = write_cursor(page, IDENTITY_BYTES);
+    write_bytes(&cursor, magic, MAGIC_BYTES);
+    write_u32(&cursor, identity->format_version);
+    write_u32(&cursor, identity->datafiles);
+    write_u32(&cursor, identity->number);
+    write_u32(&cursor, 0);
+    write_u64(&cursor, identity->store_seed);
+    write_u64(&cursor, identity->salt);
+    write_u64(&cursor, XXH3_64bits(page, IDENTITY_CHECKED_BYTES));
+}
+
+enum fileheader_verdict fileheader_read_identity(const uint8_t *page,
+                                                 struct file_identity *identity)
+{
+    memset(identity, 0, sizeof *identity);
+    struct read_cursor cursor = read_cursor(page, IDENTITY_BYTES);
+    if (memcmp(read_bytes(&cursor, MAGIC_BYTES), magic, MAGIC_BYTES) != 0)
+        return FILEHEADER_FOREIGN;
+    /* Before the checksum: another format may keep it elsewhere. */
+    identity->format_version = read_u32(&cursor);
+    if (identity->format_version != FILE_FORMAT_VERSION)
+        return FILEHEADER_OTHER_FORMAT;
+    identity->datafiles = read_u32(&cursor);
+    identity->number = read_u32(&cursor);
+    read_u32(&cursor);
+    identity->store_seed = read_u64(&cursor);
+    identity->salt = read_u64(&cursor);
+    if (read_u64(&cursor) != XXH3_64bits(page, IDENTITY_CHECKED_BYTES))
+        return FILEHEADER_DAMAGED;
+    return FILEHEADER_VALID;
+}
+
+static uint32_t slot_offset(uint64_t slot)
+{
+    return (uint32_t)(SECTOR_BYTES * (1 + slot));
+}
+
+uint32_t fileheader_progress_offset(const struct file_progress *progress)
+{
+    return slot_offset(progress->sequence % PROGRESS_SLOTS);
+}
+
+void fileheader_write_progress(uint8_t *page, uint64_t salt, const struct file_progress *progress)
+{
+    uint8_t *slot = page + fileheader_progress_offset(progress);
+    struct write_cursor cursor = write_cursor(slot, FILE_PROGRESS_BYTES);
+    write_u64(&cursor, progress->sequence);
+    write_u64(&cursor, progress->synced_offset);
+    write_u64(&cursor, progress->version_floor);
+    write_u64(&cursor, XXH3_64bits_withSeed(slot, PROGRESS_CHECKED_BYTES, salt));
+}
+
+static bool read_slot(const uint8_t *slot, uint64_t salt, struct file_progress *progress)
+{
+    struct read_cursor cursor = read_cursor(slot, FILE_PROGRESS_BYTES);
+    progress->sequence = read_u64(&cursor);
+    progress->synced_offset = read_u64(&cursor);
+    progress->version_floor = read_u64(&cursor);
+    return read_u64(&cursor) == XXH3_64bits_withSeed(slot, PROGRESS_CHECKED_BYTES, salt);
+}
+
+bool fileheader_read_progress(const uint8_t *page, uint64_t salt, struct file_progress *progress)
+{
+    bool found = false;
+    for (uint32_t slot = 0; slot < PROGRESS_SLOTS; slot++) {
+        struct file_progress candidate;
+        if (!read_slot(page + slot_offset(slot), salt, &candidate))
+            continue;
+        if (!found || candidate.sequence > progress->sequence)
+            *progress = candidate;
+        found = true;
+    }
+    return found;
+}
+
+uint32_t fileheader_note_offset(enum file_note note)
+{
+    return SECTOR_BYTES * (FIRST_NOTE_SECTOR + (uint32_t)note);
+}
+
+void fileheader_write_note(uint8_t *page, enum file_note note, uint64_t salt,
+                           const uint8_t bytes[FILE_NOTE_BYTES])
+{
+    uint8_t *at = page + fileheader_note_offset(note);
+    struct write_cursor cursor = write_cursor(at, FILE_NOTE_PLACE_BYTES);
+    write_bytes(&cursor, bytes, FILE_NOTE_BYTES);
+    write_u64(&cursor, 0);
+    write_u64(&cursor, XXH3_64bits_withSeed(at, NOTE_CHECKED_BYTES, salt));
+}
+
+enum fileheader_note_state fileheader_read_note(const uint8_t *page, enum file_note note,
+                                                uint64_t salt, uint8_t bytes[FILE_NOTE_BYTES])
+{
+    static const uint8_t none[FILE_NOTE_PLACE_BYTES];
+    const uint8_t *at = page + fileheader_note_offset(note);
+    memset(bytes, 0, FILE_NOTE_BYTES);
+    if (memcmp(at, none, sizeof none) == 0)
+        return FILEHEADER_NOTE_ABSENT;
+    struct read_cursor cursor = read_cursor(at + NOTE_CHECKED_BYTES, 8);
+    if (read_u64(&cursor) != XXH3_64bits_withSeed(at, NOTE_CHECKED_BYTES, salt))
+        return FILEHEADER_NOTE_DAMAGED;
+    memcpy(bytes, at, FILE_NOTE_BYTES);
+    return FILEHEADER_NOTE_VALID;
+}
+
+void fileheader_write_hash_key(uint8_t *page, const struct file_identity *identity)
+{
+    uint8_t bytes[FILE_NOTE_BYTES];
+    store_u64(bytes, identity->hash_key.words[0]);
+    store_u64(bytes + 8, identity->hash_key.words[1]);
+    if (!hash_key_is_none(&identity->hash_key))
+        fileheader_write_note(page, FILE_NOTE_HASH_KEY, identity->salt, bytes);
+}
+
+void fileheader_read_hash_key(const uint8_t *page, struct file_identity *identity)
+{
+    uint8_t bytes[FILE_NOTE_BYTES];
+    fileheader_read_note(page, FILE_NOTE_HASH_KEY, identity->salt, bytes);
+    identity->hash_key = (struct hash_key){{load_u64(bytes), load_u64(bytes + 8)}};
+}

@@ -1,0 +1,126 @@
+/*
+ * fileheader: the names of a store's files and the header page of a data file, as bytes.
+ * docs/FORMAT.md is the contract with other programs; this is the one place that builds and parses
+ * them. Integers are little-endian; checksums are XXH3_64.
+ *
+ *   offset size field
+ *        0    8 magic "mqkvdata"
+ *        8    4 format version
+ *       12    4 D, the data files of the store
+ *       16    4 number of this file, 0 .. D-1
+ *       20    4 zero
+ *       24    8 store seed: of the hash of keys; the same in every file of the store
+ *       32    8 salt: of the record checksums; another in every physical file
+ *       40    8 checksum over bytes 0 .. 39
+ *
+ *      512   32 progress, slot 0     (each in a disk sector of its own, so that a power cut in the
+ *     1024   32 progress, slot 1      middle of a write can spoil one at most)
+ *
+ *     1536   32 note: the boot of the machine that the file was last opened for writing in
+ *     2048   32 note: the key of the index's hash; that of data.0000 counts
+ *
+ *   progress:  0  8 sequence: slot number = sequence % 2; the valid slot with the higher one counts
+ *              8  8 synced_offset: every byte before it was on disk when this was written
+ *             16  8 version_floor: no version up to it may be given to a new write
+ *             24  8 checksum over bytes 0 .. 23, seeded with the salt
+ *   note:      0 16 what is noted
+ *             16  8 zero
+ *             24  8 checksum over bytes 0 .. 23, seeded with the salt
+ *   A note of zeros was never made: files of older versions have none.
+ *
+ * The first record is at FILE_HEADER_BYTES.
+ */
+#ifndef MQKV_KVSTORE_FORMAT_FILEHEADER_H
+#define MQKV_KVSTORE_FORMAT_FILEHEADER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kvstore/format/keyhash.h"
+
+#define FILE_HEADER_BYTES   4096u
+#define FILE_FORMAT_VERSION 1u
+
+/* What the files beside "data.NNNN" are. */
+enum file_role {
+    FILE_LOG,            /* "data.0000": the log */
+    FILE_LOG_NEW,        /* "data.0000.new": its next generation, until it is complete */
+    FILE_CHECKPOINT,     /* "data.0000.index": the index, written at a clean close */
+    FILE_CHECKPOINT_NEW, /* "data.0000.index.tmp": the same, until it is complete */
+    FILE_ROLE_COUNT
+};
+
+#define FILE_NAME_BYTES 24
+#define LOCK_FILE_NAME  "lock"
+
+struct file_name {
+    char text[FILE_NAME_BYTES];
+};
+
+struct file_name file_name(uint32_t number, enum file_role role);
+
+/* What never changes in a physical file. */
+struct file_identity {
+    uint32_t format_version;
+    uint32_t datafiles;
+    uint32_t number;
+    uint64_t store_seed;
+    uint64_t salt;
+    struct hash_key hash_key; /* a note, not one of the bytes above: may be none */
+};
+
+/* What is rewritten while the file is in use. */
+struct file_progress {
+    uint64_t sequence;
+    uint64_t synced_offset;
+    uint64_t version_floor;
+};
+
+enum fileheader_verdict {
+    FILEHEADER_VALID,
+    FILEHEADER_FOREIGN,      /* no data file of mqkv at all */
+    FILEHEADER_OTHER_FORMAT, /* *identity has the format version, nothing else */
+    FILEHEADER_DAMAGED
+};
+
+/* `page` has FILE_HEADER_BYTES. */
+void fileheader_write_identity(uint8_t *page, const struct file_identity *identity);
+enum fileheader_verdict fileheader_read_identity(const uint8_t *page,
+                                                 struct file_identity *identity);
+
+/* Writes the slot that the sequence picks; the other keeps what it had. */
+void fileheader_write_progress(uint8_t *page, uint64_t salt, const struct file_progress *progress);
+
+/* Where that slot is in the page, which is all that it changes. */
+#define FILE_PROGRESS_BYTES 32u
+uint32_t fileheader_progress_offset(const struct file_progress *progress);
+
+/* The newer valid slot; false if there is none. */
+bool fileheader_read_progress(const uint8_t *page, uint64_t salt, struct file_progress *progress);
+
+/* What is noted once, or rarely. */
+enum file_note { FILE_NOTE_BOOT, FILE_NOTE_HASH_KEY };
+#define FILE_NOTE_BYTES 16u /* of what is noted */
+
+enum fileheader_note_state {
+    FILEHEADER_NOTE_ABSENT,
+    FILEHEADER_NOTE_VALID,
+    FILEHEADER_NOTE_DAMAGED
+};
+
+void fileheader_write_note(uint8_t *page, enum file_note note, uint64_t salt,
+                           const uint8_t bytes[FILE_NOTE_BYTES]);
+
+/* `bytes` are zeros unless the note is valid. */
+enum fileheader_note_state fileheader_read_note(const uint8_t *page, enum file_note note,
+                                                uint64_t salt, uint8_t bytes[FILE_NOTE_BYTES]);
+
+/* The same of the hash key; none is not written, and read where there is no valid note. */
+void fileheader_write_hash_key(uint8_t *page, const struct file_identity *identity);
+void fileheader_read_hash_key(const uint8_t *page, struct file_identity *identity);
+
+/* Where the note is in the page, and how much of it. */
+#define FILE_NOTE_PLACE_BYTES 32u
+uint32_t fileheader_note_offset(enum file_note note);
+
+#endif

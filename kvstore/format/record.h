@@ -1,0 +1,100 @@
+/*
+ * record: one entry of a data file's log, as bytes. docs/FORMAT.md is the contract with other
+ * programs; this is the one place that builds and parses it.
+ *
+ *   offset size field (little-endian)
+ *        0    4 checksum: low 32 bits of XXH3_64 over bytes 4 .. end of value, seeded with
+ *                         salt ^ offset of the record in its file
+ *        4    4 value_bytes
+ *        8    8 version
+ *       16    2 key_bytes
+ *       18    1 kind: 1 put, 2 delete
+ *       19    1 flags: bit 0: an expiry follows
+ *       20    8 expiry_ms, only with the flag
+ *        .    . key, value, zero bytes up to a multiple of 8
+ *
+ * A record is valid if its checksum holds, its kind and flags are known, key_bytes and version are
+ * not 0, the version is below 2^63, value_bytes of a deletion and the padding are 0, an expiry that
+ * follows is not 0, and it ends within the file. A log position whose first RECORD_HEADER_BYTES are
+ * all zero is its end. Seeding with salt and offset makes a record valid only in its own file and
+ * place: remains of an older file or of a cut tail never look like records.
+ */
+#ifndef MQKV_KVSTORE_FORMAT_RECORD_H
+#define MQKV_KVSTORE_FORMAT_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mqkv/slice.h"
+
+#define RECORD_HEADER_BYTES     20u
+#define RECORD_MAX_HEADER_BYTES 28u /* with an expiry */
+#define RECORD_ALIGNMENT        8u
+
+/* Versions are below. Far beyond what a store reaches, low enough that adding to one never
+ * overflows. */
+#define RECORD_VERSION_LIMIT (UINT64_C(1) << 63)
+
+enum record_kind { RECORD_PUT = 1, RECORD_DELETE = 2 };
+
+/* A record in the clear. Slices borrow. */
+struct record {
+    enum record_kind kind;
+    uint64_t version;
+    uint64_t expiry_ms; /* 0: none */
+    struct kv_slice key;
+    struct kv_slice value;
+};
+
+enum record_verdict {
+    RECORD_VALID,
+    RECORD_END,       /* zeros: nothing was ever written here */
+    RECORD_INVALID,   /* neither */
+    RECORD_UNREADABLE /* given by logfile.h only: the bytes could not be read; errno */
+};
+
+/* Bytes in the log, padding included, a multiple of RECORD_ALIGNMENT. */
+static inline uint64_t record_size(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry)
+{
+    uint64_t header_bytes = has_expiry ? RECORD_MAX_HEADER_BYTES : RECORD_HEADER_BYTES;
+    return (header_bytes + key_bytes + value_bytes + RECORD_ALIGNMENT - 1) &
+           ~(uint64_t)(RECORD_ALIGNMENT - 1);
+}
+
+/* Writes the record at `at`, which has record_size() bytes; the checksum is taken over what was
+ * written, not over the source, which may change meanwhile. Key and value sizes are the caller's
+ * duty. Returns record_size(). The value may be given in two pieces (append): value, then
+ * value_tail. */
+uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice value_tail,
+                      uint64_t salt, uint64_t offset);
+
+/* The same piece by piece, for a record that is written with calls: `put` gets `size` bytes of it,
+ * laid out in `room`, that belong at `at` bytes from its start. If all of it has place in the room,
+ * it is put at once; else in pieces that end, as far as can be, at multiples of room_bytes in the
+ * file, the checksum last, and what is there before is no record. 0, or what `put` gave back that
+ * was not 0: then nothing more was put. room_bytes: RECORD_MAX_HEADER_BYTES at least. */
+typedef int record_put(void *context, const uint8_t *bytes, uint64_t size, uint64_t at);
+int record_write_pieces(const struct record *record, struct kv_slice value_tail, uint64_t salt,
+                        uint64_t offset, uint8_t *room, uint64_t room_bytes, record_put *put,
+                        void *context);
+
+/* Parses and verifies what is at `at`, where `available` bytes may be read. On RECORD_VALID fills
+ * *record (slices into `at`) and *size_bytes. */
+enum record_verdict record_read(const uint8_t *at, uint64_t available, uint64_t salt,
+                                uint64_t offset, struct record *record, uint64_t *size_bytes);
+
+/* As record_read without the checksum: bounds, kind and flags only. For records that this process
+ * wrote or verified itself. */
+enum record_verdict record_parse(const uint8_t *at, uint64_t available, struct record *record,
+                                 uint64_t *size_bytes);
+
+/* What record_read does beyond record_parse: do checksum and padding hold of the record that
+ * record_parse gave from the bytes at `at`? */
+bool record_is_sound(const uint8_t *at, const struct record *record, uint64_t salt,
+                     uint64_t offset);
+
+/* The key's bytes only, if the header is within bounds; an empty slice if not. For the comparison
+ * behind an index probe. */
+struct kv_slice record_peek_key(const uint8_t *at, uint64_t available);
+
+#endif

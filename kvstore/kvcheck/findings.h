@@ -1,0 +1,28 @@
+/*
+ * findings: the sentences about what is wrong with a store, each with file, offset, what, and what to
+ * do, and their number.
+ */
+#ifndef MQKV_KVSTORE_KVCHECK_FINDINGS_H
+#define MQKV_KVSTORE_KVCHECK_FINDINGS_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+struct report {
+    FILE *stream;
+    const char *dir;
+    uint64_t damages;
+};
+
+/* What to do about it. */
+enum remedy {
+    REMEDY_SALVAGE,
+    REMEDY_RESTORE_FILE,
+    REMEDY_REMOVE_CHECKPOINT,
+    REMEDY_NONE /* a note, no damage: the engine puts it right by itself */
+};
+
+void report_finding(struct report *report, enum remedy remedy, const char *file, uint64_t offset,
+                    const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+#endif

@@ -1,0 +1,421 @@
+#include "kvstore/log/logfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "kvstore/log/fileio.h"
+#include "kvstore/log/logtail.h"
+#include "kvstore/format/sizes.h"
+
+#define PAGE_BYTES       UINT64_C(4096)
+#define CACHE_LINE_BYTES 64u
+
+/* Address space for the mappings of all data files of a store; x86-64 and arm64 have 128 TiB. The
+ * sanitizers keep shadow memory of it and leave less. */
+#ifdef MQKV_SANITIZER
+#define ADDRESS_SPACE_BYTES (UINT64_C(512) << 30)
+#else
+#define ADDRESS_SPACE_BYTES (UINT64_C(16) << 40)
+#endif
+
+/* Maps the file's share of the address space, or half of it, a quarter ... where there is less,
+ * but no less than twice what the file has. */
+static enum kv_status map_file(struct logfile *log, uint32_t datafiles, const char *name,
+                               struct kv_error *error)
+{
+    uint64_t needed = at_most(round_up(2 * log->allocated_bytes, PAGE_BYTES), LOGFILE_MAX_BYTES);
+    uint64_t wanted = at_most(ADDRESS_SPACE_BYTES / at_least(datafiles, 1), LOGFILE_MAX_BYTES);
+    int protection = log->writable ? PROT_READ | PROT_WRITE : PROT_READ;
+    for (uint64_t bytes = at_least(wanted, needed); bytes >= needed; bytes /= 2) {
+        log->map = fileio->map(bytes, protection, log->fd);
+        log->map_bytes = bytes;
+        if (log->map != MAP_FAILED) {
+            verified_bitmap_init(&log->verified, bytes);
+            log->guard = mapguard_add(log->map, bytes);
+            return KV_OK;
+        }
+        if (errno != ENOMEM)
+            break;
+    }
+    log->map = NULL;
+    return kv_error_set_errno(
+        error,
+        "%s: can not map %" PRIu64
+        " bytes into memory (is there a limit on the address space, ulimit -v?)",
+        name, needed);
+}
+
+/* Without a mapping the file may grow to what its format allows. */
+static enum kv_status make_accessible(struct logfile *log, enum kvstore_io io, uint32_t datafiles,
+                                      const char *name, struct kv_error *error)
+{
+    if (io == KVSTORE_IO_MMAP)
+        return map_file(log, datafiles, name, error);
+    log->map_bytes = LOGFILE_MAX_BYTES;
+    return KV_OK;
+}
+
+/* Makes bytes of the header part of the file that belong at the offset. With a mapping they are
+ * there already. */
+static int put_header(const struct logfile *log, const uint8_t *bytes, uint64_t size,
+                      uint64_t offset)
+{
+    return log->map || fileio->write_at(log->fd, bytes, size, (off_t)offset) >= 0 ? 0 : -1;
+}
+
+static enum kv_status write_header(struct logfile *log, const char *name, uint64_t version_floor,
+                                   struct kv_error *error)
+{
+    uint8_t page[FILE_HEADER_BYTES] = {0};
+    uint8_t *header = log->map ? log->map : page;
+    fileheader_write_identity(header, &log->identity);
+    boot_note(header, log->identity.salt);
+    fileheader_write_hash_key(header, &log->identity);
+    if (put_header(log, header, FILE_HEADER_BYTES, 0) != 0 ||
+        logfile_note_progress(log, FILE_HEADER_BYTES, version_floor) != 0)
+        return kv_error_set_errno(error, "%s: can not write the header", name);
+    return KV_OK;
+}
+
+static enum kv_status fill_new_file(struct logfile *log, enum kvstore_io io, const char *name,
+                                    const struct file_identity *identity, uint64_t version_floor,
+                                    uint64_t room_bytes, struct kv_error *error)
+{
+    uint64_t needed = FILE_HEADER_BYTES + room_bytes;
+    uint64_t size = at_most(round_up(needed, LOGTAIL_UNIT_BYTES), LOGFILE_MAX_BYTES);
+    int result = fileio->allocate(log->fd, 0, (off_t)size);
+    if (result != 0 && errno == ENOSPC) { /* the last blocks of a disk are as good as others */
+        size = at_most(round_up(needed, FILE_HEADER_BYTES), LOGFILE_MAX_BYTES);
+        result = fileio->allocate(log->fd, 0, (off_t)size);
+    }
+    if (result != 0)
+        return kv_error_set_errno(error, "%s: can not allocate %" PRIu64 " bytes on disk", name,
+                                  size);
+    log->allocated_bytes = size;
+    enum kv_status status = make_accessible(log, io, identity->datafiles, name, error);
+    if (status != KV_OK)
+        return status;
+    log->boot = BOOT_THIS;
+    log->identity = *identity;
+    log->tail = FILE_HEADER_BYTES;
+    return write_header(log, name, version_floor, error);
+}
+
+enum kv_status logfile_create(struct logfile *log, enum kvstore_io io, int dir_fd, const char *name,
+                              const struct file_identity *identity, uint64_t version_floor,
+                              uint64_t room_bytes, struct kv_error *error)
+{
+    *log = (struct logfile){.fd = -1, .writable = true};
+    log->fd = fileio->open_at(dir_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+    if (log->fd < 0)
+        return kv_error_set_errno(error, "%s: can not create the file", name);
+    enum kv_status status =
+        fill_new_file(log, io, name, identity, version_floor, room_bytes, error);
+    if (status != KV_OK) {
+        logfile_close(log);
+        fileio->unlink_at(dir_fd, name);
+    }
+    return status;
+}
+
+static enum kv_status check_header(struct logfile *log, const uint8_t *page, const char *name,
+                                   struct kv_error *error)
+{
+    switch (fileheader_read_identity(page, &log->identity)) {
+    case FILEHEADER_VALID:
+        break;
+    case FILEHEADER_FOREIGN:
+        return kv_error_set(error, KV_CORRUPT,
+                            "%s: not a data file of mqkv, or its first bytes are damaged", name);
+    case FILEHEADER_OTHER_FORMAT:
+        return kv_error_set(error, KV_MISMATCH,
+                            "%s: the file is of format version %u, this program reads version %u "
+                            "(if that cannot be, its header is damaged: kvcheck tells)",
+                            name, log->identity.format_version, FILE_FORMAT_VERSION);
+    case FILEHEADER_DAMAGED:
+        return kv_error_set(error, KV_CORRUPT, "%s: the header is damaged (offset 0)", name);
+    }
+    if (!fileheader_read_progress(page, log->identity.salt, &log->progress))
+        return kv_error_set(error, KV_CORRUPT,
+                            "%s: both copies of the synced offset are damaged (offset 512, 1024)",
+                            name);
+    log->boot = boot_noted(page, log->identity.salt);
+    fileheader_read_hash_key(page, &log->identity);
+    log->notes_are_missing =
+        boot_is_unknown(log->boot) || hash_key_is_none(&log->identity.hash_key);
+    return KV_OK;
+}
+
+static enum kv_status read_existing_file(struct logfile *log, enum kvstore_io io, const char *name,
+                                         struct kv_error *error)
+{
+    struct stat facts;
+    if (fstat(log->fd, &facts) != 0)
+        return kv_error_set_errno(error, "%s: can not read the file's size", name);
+    uint64_t size = (uint64_t)facts.st_size;
+    if (!S_ISREG(facts.st_mode))
+        return kv_error_set(error, KV_CORRUPT, "%s: not a regular file", name);
+    if (size < FILE_HEADER_BYTES)
+        return kv_error_set(error, KV_CORRUPT,
+                            "%s: %" PRIu64 " bytes are too few for a data file's header", name,
+                            size);
+    if (size > LOGFILE_MAX_BYTES)
+        return kv_error_set(error, KV_CORRUPT,
+                            "%s: %" PRIu64 " bytes are more than a data file can have (%" PRIu64
+                            ")",
+                            name, size, LOGFILE_MAX_BYTES);
+    log->allocated_bytes = size;
+
+    uint8_t page[FILE_HEADER_BYTES];
+    if (fileio->read_at(log->fd, page, sizeof page, 0) != (ssize_t)sizeof page)
+        return kv_error_set_errno(error, "%s: can not read the header", name);
+    log->tail = FILE_HEADER_BYTES;
+    enum kv_status status = check_header(log, page, name, error);
+    if (status == KV_OK) /* the header says among how many files the address space is shared */
+        status = make_accessible(log, io, log->identity.datafiles, name, error);
+    return status;
+}
+
+const char *logfile_other_kind(int error_number)
+{
+    switch (error_number) {
+    case ELOOP:
+        return "a symbolic link";
+    case EISDIR:
+        return "a directory";
+    case ENXIO:
+        return "a FIFO, a socket or a device";
+    default:
+        return NULL;
+    }
+}
+
+enum kv_status logfile_open(struct logfile *log, enum kvstore_io io, int dir_fd, const char *name,
+                            bool writable, struct kv_error *error)
+{
+    *log = (struct logfile){.fd = -1, .writable = writable};
+    log->fd = fileio->open_at(dir_fd, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW, 0);
+    if (log->fd < 0 && errno == ENOENT)
+        return kv_error_set(error, KV_NOT_FOUND, "%s: no such file", name);
+    if (log->fd < 0 && logfile_other_kind(errno))
+        return kv_error_set(error, KV_CORRUPT, "%s: not a regular file, but %s", name,
+                            logfile_other_kind(errno));
+    if (log->fd < 0)
+        return kv_error_set_errno(error, "%s: can not open the file", name);
+    enum kv_status status = read_existing_file(log, io, name, error);
+    if (status != KV_OK)
+        logfile_close(log);
+    return status;
+}
+
+void logfile_close(struct logfile *log)
+{
+    verified_bitmap_free(&log->verified);
+    mapguard_remove(log->guard);
+    log->guard = NULL;
+    if (log->map)
+        fileio->unmap(log->map, log->map_bytes);
+    if (log->fd >= 0)
+        close(log->fd);
+    log->map = NULL;
+    log->fd = -1;
+}
+
+const uint8_t *logfile_bytes(const struct logfile *log, enum read_buffer buffer, uint64_t offset,
+                             uint64_t size)
+{
+    return log->map ? log->map + offset
+                    : read_buffer_read(buffer, log->fd, offset, size, log->allocated_bytes);
+}
+
+/* Readers without the lock too (logfile.h). Who has an offset from the index sees a tail beyond the
+ * record there, since that was written first; and what lies before a tail that was seen is there,
+ * as a buffer that reads ahead needs it. */
+static uint64_t end_of(const struct logfile *log)
+{
+    return __atomic_load_n(&log->tail, __ATOMIC_ACQUIRE);
+}
+
+/* How much of a record is needed. */
+enum extent { UP_TO_KEY, WHOLE };
+
+static uint64_t end_of_key(const uint8_t *at, const struct record *record)
+{
+    return (uint64_t)((const uint8_t *)record->key.data - at) + record->key.size;
+}
+
+/* The calls below are kept out of the functions that a mapping uses, which are to cost nothing
+ * more. This one reads and parses by turns until what the bytes in the buffer ask for is there too:
+ * also if a read that is repeated gives other bytes, nothing outside of them is looked at. */
+__attribute__((noinline)) static enum record_verdict
+parse_by_call(const struct logfile *log, enum read_buffer buffer, enum extent extent,
+              uint64_t offset, uint64_t end, struct record *record, uint64_t *size_bytes)
+{
+    uint64_t there = at_most(RECORD_MAX_HEADER_BYTES, end - offset);
+    for (;;) {
+        const uint8_t *at = read_buffer_read(buffer, log->fd, offset, there, end);
+        if (!at)
+            return RECORD_UNREADABLE;
+        enum record_verdict verdict = record_parse(at, end - offset, record, size_bytes);
+        if (verdict != RECORD_VALID)
+            return verdict;
+        uint64_t needed = extent == WHOLE ? *size_bytes : end_of_key(at, record);
+        if (needed <= there)
+            return verdict;
+        there = needed;
+    }
+}
+
+enum record_verdict logfile_parse(const struct logfile *log, enum read_buffer buffer,
+                                  uint64_t offset, struct record *record, uint64_t *size_bytes)
+{
+    if (!log->map)
+        return parse_by_call(log, buffer, UP_TO_KEY, offset, end_of(log), record, size_bytes);
+    return record_parse(log->map + offset, end_of(log) - offset, record, size_bytes);
+}
+
+enum record_verdict logfile_load(const struct logfile *log, enum read_buffer buffer,
+                                 uint64_t offset, struct record *record, uint64_t *size_bytes)
+{
+    if (!log->map)
+        return parse_by_call(log, buffer, WHOLE, offset, end_of(log), record, size_bytes);
+    return record_parse(log->map + offset, end_of(log) - offset, record, size_bytes);
+}
+
+__attribute__((noinline)) static enum record_verdict
+read_by_call(const struct logfile *log, enum read_buffer buffer, uint64_t offset, uint64_t end,
+             struct record *record, uint64_t *size_bytes)
+{
+    enum record_verdict verdict =
+        parse_by_call(log, buffer, WHOLE, offset, end, record, size_bytes);
+    if (verdict != RECORD_VALID)
+        return verdict;
+    const uint8_t *at = read_buffer_read(buffer, log->fd, offset, *size_bytes, end);
+    return record_read(at, *size_bytes, log->identity.salt, offset, record, size_bytes);
+}
+
+enum record_verdict logfile_read_before(const struct logfile *log, enum read_buffer buffer,
+                                        uint64_t offset, uint64_t end, struct record *record,
+                                        uint64_t *size_bytes)
+{
+    if (!log->map)
+        return read_by_call(log, buffer, offset, end, record, size_bytes);
+    enum record_verdict verdict = record_read(log->map + offset, end - offset, log->identity.salt,
+                                              offset, record, size_bytes);
+    if (verdict == RECORD_VALID)
+        verified_bitmap_note(&log->verified, offset, *size_bytes);
+    return verdict;
+}
+
+enum record_verdict logfile_walk(const struct logfile *log, enum read_buffer buffer,
+                                 uint64_t offset, uint64_t end, struct record *record,
+                                 uint64_t *size_bytes, bool *verified)
+{
+    *verified = !log->map ||
+                record_parse(log->map + offset, end - offset, record, size_bytes) != RECORD_VALID ||
+                !verified_bitmap_has(&log->verified, offset, *size_bytes);
+    return *verified ? logfile_read_before(log, buffer, offset, end, record, size_bytes)
+                     : RECORD_VALID;
+}
+
+bool logfile_verify(const struct logfile *log, uint64_t offset, const struct record *record)
+{
+    return record_is_sound(log->map + offset, record, log->identity.salt, offset);
+}
+
+enum record_verdict logfile_read(const struct logfile *log, enum read_buffer buffer,
+                                 uint64_t offset, struct record *record, uint64_t *size_bytes)
+{
+    return logfile_read_before(log, buffer, offset, end_of(log), record, size_bytes);
+}
+
+bool logfile_holds(const struct logfile *log, enum read_buffer buffer, uint64_t offset)
+{
+    if (log->map)
+        return true;
+    if (!read_buffer_holds(buffer, offset, RECORD_MAX_HEADER_BYTES))
+        return false;
+    struct record record;
+    uint64_t size_bytes;
+    const uint8_t *at = read_buffer_read(buffer, log->fd, offset, RECORD_MAX_HEADER_BYTES,
+                                         offset + RECORD_MAX_HEADER_BYTES); /* without reading */
+    return record_parse(at, LOGFILE_MAX_BYTES, &record, &size_bytes) != RECORD_VALID ||
+           read_buffer_holds(buffer, offset, size_bytes);
+}
+
+bool logfile_is_end(const struct logfile *log, uint64_t offset)
+{
+    uint64_t left = log->allocated_bytes - offset;
+    uint64_t size = at_most(RECORD_HEADER_BYTES, left);
+    struct record record;
+    uint64_t size_bytes;
+    logfile_begin(log, READ_BUFFER_VISIT);
+    const uint8_t *at = logfile_bytes(log, READ_BUFFER_VISIT, offset, size);
+    return at && record_parse(at, left, &record, &size_bytes) == RECORD_END;
+}
+
+void logfile_prefetch(const struct logfile *log, uint64_t offset)
+{
+    if (!log->map)
+        return;
+    /* A header of 20 bytes, a key of 16 and a value of 64 lie in two lines or, depending on where they
+     * begin, as often in three. */
+    __builtin_prefetch(log->map + offset);
+    __builtin_prefetch(log->map + offset + CACHE_LINE_BYTES);
+    __builtin_prefetch(log->map + offset + (uint64_t)2 * CACHE_LINE_BYTES);
+}
+
+int logfile_flush_and_forget(const struct logfile *log)
+{
+    if (logfile_sync(log) != 0)
+        return -1;
+    uint64_t from = log->progress.synced_offset / PAGE_BYTES * PAGE_BYTES;
+    if (from < log->allocated_bytes)
+        fileio->forget(log->fd, log->map, log->allocated_bytes, (off_t)from);
+    return 0;
+}
+
+int logfile_sync(const struct logfile *log)
+{
+    return fileio->sync_data(log->fd);
+}
+
+int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t version_floor)
+{
+    uint8_t page[FILE_HEADER_BYTES];
+    log->progress.sequence++;
+    log->progress.synced_offset = synced_offset;
+    log->progress.version_floor = version_floor;
+    uint8_t *header = log->map ? log->map : page;
+    fileheader_write_progress(header, log->identity.salt, &log->progress);
+    uint32_t at = fileheader_progress_offset(&log->progress);
+    if (put_header(log, header + at, FILE_PROGRESS_BYTES, at) == 0)
+        return 0;
+    log->progress
+        .sequence--; /* what is now in this slot nobody knows: the next note goes there too */
+    return -1;
+}
+
+static int put_note(struct logfile *log, const uint8_t *header, enum file_note note)
+{
+    uint32_t at = fileheader_note_offset(note);
+    return put_header(log, header + at, FILE_NOTE_PLACE_BYTES, at);
+}
+
+int logfile_note_opening(struct logfile *log)
+{
+    uint8_t page[FILE_HEADER_BYTES] = {0};
+    uint8_t *header = log->map ? log->map : page;
+    boot_note(header, log->identity.salt);
+    fileheader_write_hash_key(header, &log->identity);
+    if (put_note(log, header, FILE_NOTE_BOOT) != 0 ||
+        put_note(log, header, FILE_NOTE_HASH_KEY) != 0)
+        return -1;
+    return log->notes_are_missing ? logfile_sync(log) : 0;
+}

@@ -1,0 +1,194 @@
+#include "kvstore/log/remains.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "kvstore/log/fileio.h"
+#include "kvstore/log/holes.h"
+#include "mqkv/kvstore.h"
+#include "kvstore/format/sizes.h"
+
+#define PAGE_BYTES UINT64_C(4096)
+
+/* What a value holds may look like headers of large records, each of which costs a checksum: the
+ * bytes checked are no more than these and so many for each byte that is looked at. */
+#define FIRST_CREDIT_BYTES (UINT64_C(1) << 30)
+#define CREDIT_PER_BYTE    256u
+
+/* Of one place. More than these nobody has left there unless a start fails again and again. */
+#define MAX_KEPT_FILES 100u
+
+static bool is_zero(const uint8_t *bytes, uint64_t size)
+{
+    return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
+}
+
+/* Where the page, or what the file has of it, begins to be zeros. */
+static uint64_t used_of(const uint8_t *bytes, uint64_t size)
+{
+    uint64_t used = is_zero(bytes, size) ? 0 : size;
+    while (used > 0 && bytes[used - 1] == 0)
+        used--;
+    return used;
+}
+
+typedef enum kv_status page_visit(void *context, uint64_t at, const uint8_t *bytes, uint64_t used);
+
+/* Calls visit for each page in [from, allocated_bytes) that is not all zeros, the first and the last
+ * perhaps in part. The read buffer may be used by visit. */
+static enum kv_status each_page(const struct logfile *log, uint64_t from, page_visit *visit,
+                                void *context)
+{
+    struct stretch_of_data data;
+    for (; holes_next_data(log->fd, from, log->allocated_bytes, &data); from = data.to) {
+        for (uint64_t at = data.from, size; at < data.to; at += size) {
+            size = at_most(data.to - at, PAGE_BYTES - at % PAGE_BYTES);
+            const uint8_t *bytes = logfile_bytes(log, READ_BUFFER_WALK, at, size);
+            if (!bytes)
+                return kv_status_from_errno(errno);
+            uint64_t used = used_of(bytes, size);
+            enum kv_status status = used > 0 ? visit(context, at, bytes, used) : KV_OK;
+            if (status != KV_OK)
+                return status;
+        }
+    }
+    return KV_OK;
+}
+
+struct search {
+    const struct logfile *log;
+    struct remains *remains;
+    uint64_t next; /* no record begins before */
+    uint64_t credit_bytes;
+};
+
+/* The size of the record at the offset; 0: there is none, or it would cost too much to tell. */
+static enum kv_status try_record(struct search *search, uint64_t offset, uint64_t *size_bytes)
+{
+    const struct logfile *log = search->log;
+    uint64_t left = log->allocated_bytes - offset;
+    uint64_t there = at_most(left, RECORD_MAX_HEADER_BYTES);
+    struct record record;
+    *size_bytes = 0;
+    search->credit_bytes += (uint64_t)CREDIT_PER_BYTE * RECORD_ALIGNMENT;
+    const uint8_t *at = logfile_bytes(log, READ_BUFFER_WALK, offset, there);
+    if (!at)
+        return kv_status_from_errno(errno);
+    uint64_t size;
+    if (record_parse(at, left, &record, &size) != RECORD_VALID ||
+        record.value.size > KVSTORE_MAX_VALUE_BYTES || size > search->credit_bytes)
+        return KV_OK;
+    search->credit_bytes -= size;
+    enum record_verdict verdict =
+        logfile_read_before(log, READ_BUFFER_WALK, offset, log->allocated_bytes, &record, &size);
+    if (verdict == RECORD_UNREADABLE)
+        return kv_status_from_errno(errno);
+    if (verdict == RECORD_VALID)
+        *size_bytes = size;
+    return KV_OK;
+}
+
+/* A record begins in this page or in the last 8 bytes of the one before, whose other bytes it has:
+ * more zeros than its checksum and the size of its value do not begin one. */
+static enum kv_status search_page(void *context, uint64_t at, const uint8_t *bytes, uint64_t used)
+{
+    struct search *search = context;
+    struct remains *remains = search->remains;
+    (void)bytes;
+    uint64_t end = at + used;
+    uint64_t offset = at / RECORD_ALIGNMENT * RECORD_ALIGNMENT;
+    if (offset >= RECORD_ALIGNMENT)
+        offset -= RECORD_ALIGNMENT;
+    for (offset = at_least(offset, search->next); offset < end;) {
+        uint64_t size_bytes;
+        enum kv_status status = try_record(search, offset, &size_bytes);
+        if (status != KV_OK)
+            return status;
+        if (size_bytes > 0 && remains->intact++ == 0)
+            remains->first_intact_at = offset;
+        offset += at_least(size_bytes, RECORD_ALIGNMENT);
+    }
+    search->next = offset;
+    remains->end = at_least(remains->end, end);
+    return KV_OK;
+}
+
+enum kv_status remains_find(const struct logfile *log, struct remains *remains)
+{
+    *remains = (struct remains){.end = log->tail};
+    struct search search = {log, remains, log->tail + RECORD_ALIGNMENT, FIRST_CREDIT_BYTES};
+    logfile_begin(log, READ_BUFFER_WALK);
+    return each_page(log, log->tail, search_page, &search);
+}
+
+/* Keeping -------------------------------------------------------------------------------------- */
+
+static int create(int dir_fd, uint32_t number, uint64_t offset, char name[REMAINS_NAME_BYTES])
+{
+    for (unsigned i = 0; i < MAX_KEPT_FILES; i++) {
+        int length = snprintf(name, REMAINS_NAME_BYTES, "%s.cut-%" PRIu64,
+                              file_name(number, FILE_LOG).text, offset);
+        if (i > 0)
+            snprintf(name + length, REMAINS_NAME_BYTES - (size_t)length, ".%u", i);
+        int fd = fileio->open_at(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+static enum kv_status copy_page(void *context, uint64_t at, const uint8_t *bytes, uint64_t used)
+{
+    const int *fd = context;
+    return fileio->write_at(*fd, bytes, used, (off_t)at) < 0 ? kv_status_from_errno(errno) : KV_OK;
+}
+
+static enum kv_status copy_header(const struct logfile *log, int fd)
+{
+    uint8_t page[FILE_HEADER_BYTES] = {0};
+    struct file_progress progress = {1, FILE_HEADER_BYTES, log->progress.version_floor};
+    fileheader_write_identity(page, &log->identity);
+    fileheader_write_progress(page, log->identity.salt, &progress);
+    return copy_page(&fd, 0, page, sizeof page);
+}
+
+static enum kv_status fill(const struct logfile *log, const struct remains *remains, int fd)
+{
+    logfile_begin(log, READ_BUFFER_WALK);
+    enum kv_status status = copy_header(log, fd);
+    if (status == KV_OK)
+        status = each_page(log, log->tail, copy_page, &fd);
+    if (status == KV_OK && (fileio->truncate(fd, (off_t)round_up(remains->end, PAGE_BYTES)) != 0 ||
+                            fileio->sync_data(fd) != 0))
+        status = kv_status_from_errno(errno);
+    return status;
+}
+
+enum kv_status remains_keep(const struct logfile *log, const struct remains *remains, int dir_fd,
+                            char name[REMAINS_NAME_BYTES], struct kv_error *error)
+{
+    int fd = create(dir_fd, log->identity.number, log->tail, name);
+    if (fd < 0)
+        return kv_error_set_errno(error,
+                                  "%s: can not create the file, to keep %" PRIu64
+                                  " intact records in that lie behind a torn place",
+                                  name, remains->intact);
+    enum kv_status status = fill(log, remains, fd);
+    if (status == KV_OK && fileio->sync_dir(dir_fd) != 0)
+        status = kv_status_from_errno(errno);
+    if (status != KV_OK) {
+        kv_error_set_errno(error,
+                           "%s: can not write the file, to keep %" PRIu64
+                           " intact records in that lie behind a torn place; make room for %" PRIu64
+                           " bytes",
+                           name, remains->intact, remains->end - log->tail + FILE_HEADER_BYTES);
+        fileio->unlink_at(dir_fd, name);
+    }
+    close(fd);
+    return status;
+}

@@ -1,0 +1,52 @@
+/*
+ * verified_bitmap: which large records of a log this process has written or verified, so that reading one
+ * again does not take its checksum again: of a large value the checksum takes longer than the copy.
+ *
+ * One bit for each VERIFIED_MIN_BYTES of the log: in so many bytes at most one record of that size
+ * or larger begins. So the memory is 1/131072 of the log, and taken only where bits are set.
+ *
+ * Threads: any, without a lock. A record is noted after its bytes are there; who finds it noted got
+ * its offset from the index, which is synchronised by itself.
+ */
+#ifndef MQKV_KVSTORE_LOG_VERIFIED_BITMAP_H
+#define MQKV_KVSTORE_LOG_VERIFIED_BITMAP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define VERIFIED_MIN_BYTES UINT64_C(16384)
+
+/* Start from {0}: nothing is noted, nor can be. */
+struct verified_bitmap {
+    _Atomic uint64_t
+        *words; /* the first: not 0 after verified_bitmap_distrust; then the bits. Or NULL */
+    uint64_t bytes;
+};
+
+/* For offsets below log_bytes. Without memory nothing is ever noted. */
+void verified_bitmap_init(struct verified_bitmap *verified, uint64_t log_bytes);
+void verified_bitmap_free(struct verified_bitmap *verified);
+
+/* The record at offset has size_bytes; smaller ones than VERIFIED_MIN_BYTES are never noted (and
+ * are no business of the first two, which the others call). */
+void verified_bitmap_note_large(const struct verified_bitmap *verified, uint64_t offset);
+bool verified_bitmap_has_large(const struct verified_bitmap *verified, uint64_t offset);
+
+static inline void verified_bitmap_note(const struct verified_bitmap *verified, uint64_t offset,
+                                        uint64_t size_bytes)
+{
+    if (size_bytes >= VERIFIED_MIN_BYTES)
+        verified_bitmap_note_large(verified, offset);
+}
+
+static inline bool verified_bitmap_has(const struct verified_bitmap *verified, uint64_t offset,
+                                       uint64_t size_bytes)
+{
+    return size_bytes >= VERIFIED_MIN_BYTES && verified_bitmap_has_large(verified, offset);
+}
+
+/* From now on nothing counts as verified: memory may have lost what was written. */
+void verified_bitmap_distrust(const struct verified_bitmap *verified);
+
+#endif

@@ -1,0 +1,330 @@
+#include "kvstore/maintenance/copylog.h"
+
+#include <errno.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "kvstore/log/logtail.h"
+#include "kvstore/format/sizes.h"
+#include "kvstore/maintenance/sweep.h"
+
+/* What one lock hold copies at most, when the next generation is shared, but for a single record that
+ * is larger. */
+#define SHARED_RECORDS 128u
+#define SHARED_BYTES   (UINT64_C(64) << 10)
+
+/* A slot of an index is asked for so many candidates before it is needed. */
+#define PREFETCH_RECORDS 32u
+
+/* How much of the log one step reads at most, but for a single record that is larger: a compaction
+ * that is to be abandoned soon notices. */
+#define READ_BYTES (UINT64_C(1) << 20)
+
+/* The next generation is shared when there is no more left than this, or more than this share of
+ * what the pass before had: writers are then too fast to be caught up with. */
+#define SHARE_BYTES (UINT64_C(64) << 10)
+#define SHARE_PART  2u
+
+void copylog_start(struct copylog *copy, struct kvstore *store, struct datafile *file,
+                   struct generation *next)
+{
+    copy->store = store;
+    copy->file = file;
+    copy->next = next;
+    copy->passes = 0;
+    copy->shared = false;
+    copy->at = FILE_HEADER_BYTES;
+    copy->candidate_count = copy->candidate_next = 0;
+    lockset_read_lock(store->locks, file->number);
+    copy->end = file->current->log.tail;
+    copy->pass_bytes = copy->end - copy->at;
+    lockset_read_unlock(store->locks, file->number);
+}
+
+static bool has_candidates(const struct copylog *copy)
+{
+    return copy->candidate_next < copy->candidate_count;
+}
+
+bool copylog_is_done(const struct copylog *copy)
+{
+    return copy->shared && copy->at >= copy->end && !has_candidates(copy);
+}
+
+bool copylog_is_complete(const struct copylog *copy)
+{
+    const struct datafile *file = copy->file;
+    lockset_read_lock(copy->store->locks, file->number);
+    bool complete = file->next_status != KV_OK || /* then it says more */
+                    index_count(file->next->index) >= index_count(file->current->index);
+    lockset_read_unlock(copy->store->locks, file->number);
+    return complete;
+}
+
+/* Reading -------------------------------------------------------------------------------------- */
+
+/* In the first pass the next generation has nothing that a delete could delete. */
+static bool is_candidate(const struct copylog *copy, const struct record *record)
+{
+    return record->kind == RECORD_PUT || (copy->passes > 0 && record->kind == RECORD_DELETE);
+}
+
+/* Reads and verifies the next records, without a lock: this part of the log does not change any
+ * more, and only the compactor puts another generation in its place. Large ones are verified when it
+ * is known whether they are alive: most are not, and nothing but their headers is read. */
+static enum kv_status read_candidates(struct copylog *copy)
+{
+    const struct logfile *log = &copy->file->current->log;
+    uint64_t read_end = copy->at + READ_BYTES;
+    copy->candidate_count = copy->candidate_next = 0;
+    logfile_begin(log, READ_BUFFER_WALK);
+    while (copy->at < copy->end && copy->at < read_end &&
+           copy->candidate_count < COPYLOG_BATCH_RECORDS) {
+        struct candidate *candidate = &copy->candidates[copy->candidate_count];
+        if (copy->candidate_count > 0 && !logfile_holds(log, READ_BUFFER_WALK, copy->at))
+            break; /* to read on would take the candidates' bytes away */
+        enum record_verdict verdict =
+            logfile_walk(log, READ_BUFFER_WALK, copy->at, copy->end, &candidate->record,
+                         &candidate->size_bytes, &candidate->verified);
+        if (verdict != RECORD_VALID)
+            return verdict == RECORD_UNREADABLE ? kv_status_from_errno(errno) : KV_CORRUPT;
+        candidate->offset = copy->at;
+        copy->at += candidate->size_bytes;
+        if (!is_candidate(copy, &candidate->record))
+            continue;
+        candidate->hash = keyhash_index(keyhash(&copy->store->hash_key, candidate->record.key));
+        copy->candidate_count++;
+    }
+    return KV_OK;
+}
+
+/* Which are alive ------------------------------------------------------------------------------ */
+
+/* Does the index still point at the record? Then *lookup is as if its key had been looked up.
+ * Holds: the file's lock. */
+static bool is_current(const struct generation *current, const struct candidate *candidate,
+                       struct lookup *lookup)
+{
+    index_probe_start(&lookup->probe, current->index, candidate->hash);
+    while (index_probe_next(&lookup->probe, &lookup->offset)) {
+        if (lookup->offset != candidate->offset)
+            continue;
+        lookup->found = true;
+        lookup->hash = candidate->hash;
+        lookup->record = candidate->record;
+        lookup->size_bytes = candidate->size_bytes;
+        return true;
+    }
+    return false;
+}
+
+/* How many candidates the step deals with: all there are, or what one lock hold may copy. Whoever has
+ * to sleep for a lock on a busy machine sleeps long: with fewer at a time writers could be faster. */
+static uint32_t step_size(const struct copylog *copy)
+{
+    uint32_t left = copy->candidate_count - copy->candidate_next;
+    if (!copy->shared)
+        return left;
+    uint32_t count = 0;
+    uint64_t bytes = 0;
+    while (count < left && count < SHARED_RECORDS && bytes < SHARED_BYTES)
+        bytes += copy->candidates[copy->candidate_next + count++].size_bytes;
+    return count;
+}
+
+/* Notes which of the candidates are alive; what has expired is no more. Holds: the file's lock for
+ * writing. */
+static void find_alive(struct copylog *copy, struct candidate *candidates, uint32_t count,
+                       uint64_t now_ms)
+{
+    struct datafile *file = copy->file;
+    const struct index *index = file->current->index;
+    for (uint32_t i = 0; i < count && i < PREFETCH_RECORDS; i++)
+        index_prefetch(index, candidates[i].hash);
+    for (uint32_t i = 0; i < count; i++) {
+        struct lookup lookup;
+        if (i + PREFETCH_RECORDS < count)
+            index_prefetch(index, candidates[i + PREFETCH_RECORDS].hash);
+        bool found = is_current(file->current, &candidates[i], &lookup);
+        candidates[i].alive = found && !record_has_expired(&candidates[i].record, now_ms);
+        if (found && !candidates[i].alive)
+            datafile_expire(copy->store, file, &lookup);
+    }
+}
+
+/* Finds those that are alive, and verifies of these what was not verified when it was read, which is
+ * not done under the lock. The lock is that for writing since writers, where they are preferred, keep
+ * readers waiting for as long as they are busy. KV_CORRUPT: of the record at copy->at. */
+static enum kv_status verify_alive(struct copylog *copy, struct candidate *candidates,
+                                   uint32_t count, uint64_t now_ms)
+{
+    lockset_write_lock(copy->store->locks, copy->file->number);
+    find_alive(copy, candidates, count, now_ms);
+    lockset_write_unlock(copy->store->locks, copy->file->number);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!candidates[i].alive || candidates[i].verified ||
+            logfile_verify(&copy->file->current->log, candidates[i].offset, &candidates[i].record))
+            continue;
+        copy->at = candidates[i].offset;
+        return KV_CORRUPT;
+    }
+    return KV_OK;
+}
+
+static bool has_unverified(const struct candidate *candidates, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (!candidates[i].verified)
+            return true;
+    return false;
+}
+
+/* Copying -------------------------------------------------------------------------------------- */
+
+static void prefetch_alive(const struct index *index, const struct candidate *candidates,
+                           uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (candidates[i].alive)
+            index_prefetch(index, candidates[i].hash);
+}
+
+/* In the first pass the next generation has no other record of the key: a later one would have made
+ * this one dead. */
+static enum kv_status copy_first(struct copylog *copy, const struct candidate *candidate)
+{
+    struct lookup absent = {.hash = candidate->hash};
+    return candidate->alive
+               ? generation_append(copy->next, &absent, &candidate->record, kv_slice(NULL, 0))
+               : KV_OK;
+}
+
+/* In later passes it may have an older one, which is replaced or deleted; or, if it is shared, a
+ * later one. A dead put need not be repeated, since the record that made it dead is still to come,
+ * unless it expired, which leaves no record. */
+static enum kv_status copy_later(struct copylog *copy, const struct candidate *candidate)
+{
+    struct lookup lookup;
+    bool deletes = !candidate->alive &&
+                   (candidate->record.kind == RECORD_DELETE || candidate->record.expiry_ms != 0);
+    if (!candidate->alive && !deletes)
+        return KV_OK;
+    generation_find(copy->next, candidate->hash, candidate->record.key, &lookup);
+    if (lookup.error != 0)
+        return kv_status_from_errno(lookup.error);
+    if (lookup.damaged)
+        return KV_CORRUPT;
+    if (lookup.found ? lookup.record.version >= candidate->record.version : deletes)
+        return KV_OK;
+    struct record record = candidate->record;
+    if (deletes)
+        record = (struct record){
+            .kind = RECORD_DELETE, .version = record.version, .key = candidate->record.key};
+    return generation_append(copy->next, &lookup, &record, kv_slice(NULL, 0));
+}
+
+/* Nobody reads what the first pass copies before it is over, so that its writes can be bundled. */
+static enum kv_status copy_unshared(struct copylog *copy, const struct candidate *candidates,
+                                    uint32_t count)
+{
+    enum kv_status status = KV_OK;
+    struct generation *next = copy->next;
+    bool first = copy->passes == 0;
+    if (first)
+        logtail_open_bundle(&next->log);
+    for (uint32_t i = 0; i < count && status == KV_OK; i++) {
+        if (i % PREFETCH_RECORDS == 0)
+            prefetch_alive(next->index, candidates + i, at_most(count - i, PREFETCH_RECORDS));
+        status = first ? copy_first(copy, &candidates[i]) : copy_later(copy, &candidates[i]);
+    }
+    enum kv_status closed = first ? logtail_close_bundle(&next->log) : KV_OK;
+    return status == KV_OK ? closed : status;
+}
+
+/* After a failure the next generation may be without what a writer thinks it has: who writes from
+ * then on must not look anything up in it. Holds: the file's lock for writing. */
+static enum kv_status copy_shared(struct copylog *copy, const struct candidate *candidates,
+                                  uint32_t count)
+{
+    struct datafile *file = copy->file;
+    enum kv_status status = file->read_only ? KV_READ_ONLY : file->next_status;
+    for (uint32_t i = 0; i < count && status == KV_OK; i++)
+        status = copy_later(copy, &candidates[i]);
+    file->next_status = status;
+    return status;
+}
+
+static enum kv_status step_shared(struct copylog *copy, struct candidate *candidates,
+                                  uint32_t count, uint64_t now_ms)
+{
+    enum kv_status status = KV_OK;
+    if (has_unverified(candidates, count))
+        status = verify_alive(copy, candidates, count, now_ms);
+    if (status != KV_OK)
+        return status;
+    lockset_write_lock(copy->store->locks, copy->file->number);
+    find_alive(copy, candidates, count, now_ms);
+    status = copy_shared(copy, candidates, count);
+    lockset_write_unlock(copy->store->locks, copy->file->number);
+    return status;
+}
+
+static enum kv_status step_unshared(struct copylog *copy, struct candidate *candidates,
+                                    uint32_t count, uint64_t now_ms)
+{
+    enum kv_status status = verify_alive(copy, candidates, count, now_ms);
+    return status == KV_OK ? copy_unshared(copy, candidates, count) : status;
+}
+
+static enum kv_status copy_candidates(struct copylog *copy)
+{
+    struct candidate *candidates = &copy->candidates[copy->candidate_next];
+    uint32_t count = step_size(copy);
+    uint64_t now_ms = clock_realtime_ms();
+    copy->candidate_next += count;
+    return copy->shared ? step_shared(copy, candidates, count, now_ms)
+                        : step_unshared(copy, candidates, count, now_ms);
+}
+
+/* Passes --------------------------------------------------------------------------------------- */
+
+/* From now on every append goes to the next generation as well. Holds: the file's lock for writing. */
+static enum kv_status share(struct copylog *copy)
+{
+    struct datafile *file = copy->file;
+    struct generation *next = copy->next;
+    /* Deletes may have left no trace in the new log; their versions must not be given again. */
+    next->max_version = at_least(next->max_version, file->current->max_version);
+    if (logfile_note_progress(&next->log, FILE_HEADER_BYTES, next->max_version) != 0)
+        return KV_IO;
+    copy->shared = true;
+    file->next = next;
+    file->next_status = KV_OK;
+    if (next->expiring_keys > 0) /* some may have been swept out of the current one since */
+        sweeper_note_expiry(copy->store->sweeper);
+    return KV_OK;
+}
+
+/* Begins the next pass, over what was appended during this one. */
+static enum kv_status next_pass(struct copylog *copy)
+{
+    struct datafile *file = copy->file;
+    enum kv_status status = KV_OK;
+    uint64_t before = copy->pass_bytes;
+    copy->passes++;
+    lockset_write_lock(copy->store->locks, file->number);
+    copy->end = file->current->log.tail;
+    copy->pass_bytes = copy->end - copy->at;
+    if (copy->pass_bytes <= SHARE_BYTES || copy->pass_bytes > before / SHARE_PART)
+        status = share(copy);
+    lockset_write_unlock(copy->store->locks, file->number);
+    return status;
+}
+
+enum kv_status copylog_step(struct copylog *copy)
+{
+    enum kv_status status = KV_OK;
+    if (!has_candidates(copy))
+        status = copy->at < copy->end ? read_candidates(copy) : next_pass(copy);
+    return status == KV_OK && has_candidates(copy) ? copy_candidates(copy) : status;
+}

@@ -1,0 +1,62 @@
+/*
+ * copylog: the copying step of compaction: the live records of one generation's log, a few at a
+ * time, into the next generation.
+ *
+ * It goes in passes. The first copies what the log has when it begins; each further one what was
+ * appended during the one before, and as it copies much faster than writers append, that is less
+ * each time. So far nobody else knows the next generation: it is filled without a lock, and writers
+ * are held up only while it is looked whether records are alive. When little is left the next
+ * generation is shared: from then on writers append to both, and the rest is copied under their lock.
+ */
+#ifndef MQKV_KVSTORE_MAINTENANCE_COPYLOG_H
+#define MQKV_KVSTORE_MAINTENANCE_COPYLOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kvstore/api/store.h"
+
+/* Records that are read together, at most. */
+#define COPYLOG_BATCH_RECORDS 512u
+
+/* A put or, after the first pass, a delete that was read. */
+struct candidate {
+    bool verified; /* false: large, and noted as sound before (logfile_walk): not looked at yet */
+    bool alive;
+    struct record record;
+    uint64_t offset;
+    uint64_t size_bytes;
+    uint32_t hash;
+};
+
+struct copylog {
+    struct kvstore *store;
+    struct datafile *file;
+    struct generation *next;
+    unsigned passes;     /* completed */
+    bool shared;         /* every append goes to the next generation as well: it is file->next */
+    uint64_t at;         /* records before this offset have been read */
+    uint64_t end;        /* of this pass, */
+    uint64_t pass_bytes; /* which has so many */
+    struct candidate candidates[COPYLOG_BATCH_RECORDS]; /* were read; */
+    uint32_t candidate_count;
+    uint32_t candidate_next; /* those before were copied or found dead */
+};
+
+/* Begins. The next generation stays the caller's. */
+void copylog_start(struct copylog *copy, struct kvstore *store, struct datafile *file,
+                   struct generation *next);
+
+/* Copies the next few; takes the file's lock for short times. KV_OK, or why the next generation can not be completed:
+ * KV_NO_SPACE, KV_CORRUPT (of the record at copy->at) ... */
+enum kv_status copylog_step(struct copylog *copy);
+
+/* Everything was copied, and the next generation is shared. */
+bool copylog_is_done(const struct copylog *copy);
+
+/* When it is done: does the next generation have a key for each that the current one has? A record
+ * whose key is damaged is not found in the index, and passes for dead if it is not verified. (More
+ * keys it may have: what was copied and then expired.) Takes the file's lock. */
+bool copylog_is_complete(const struct copylog *copy);
+
+#endif

@@ -1,0 +1,204 @@
+#include "kvstore/maintenance/sweep.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "kvstore/api/operations.h"
+#include "kvstore/core/thread.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+
+/* Records of about so many bytes are verified and taken out under one lock hold. */
+#define HOLD_BYTES (UINT64_C(1) << 20)
+
+struct sweeper {
+    struct kvstore *store;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t work;
+    bool stop;           /* covered by the mutex */
+    bool told;           /* covered by the mutex: an expiry was written while dormant */
+    atomic_bool dormant; /* the thread sleeps, or is about to, until it is told */
+};
+
+/* Takes the entry of the item out if it has expired, else lowers the bound to its expiry. One that
+ * is damaged or can not be read stays, for reads to tell of it. Returns the bytes of the record it
+ * took out. Holds: the file's lock for writing. */
+static uint64_t sweep_item(struct kvstore *store, struct datafile *file,
+                           const struct index_item *item, uint64_t now_ms, uint64_t *bound_ms)
+{
+    struct generation *generation = file->current;
+    struct lookup lookup = {.hash = item->hash, .found = true, .offset = item->offset_bytes};
+    if (logfile_parse(&generation->log, READ_BUFFER_VISIT, lookup.offset, &lookup.record,
+                      &lookup.size_bytes) != RECORD_VALID)
+        return 0;
+    if (!record_has_expired(&lookup.record, now_ms)) {
+        if (lookup.record.expiry_ms != 0 && lookup.record.expiry_ms < *bound_ms)
+            *bound_ms = lookup.record.expiry_ms;
+        return 0;
+    }
+    if (verify_found(store, file, READ_BUFFER_VISIT, &lookup) != KV_OK)
+        return 0;
+    uint64_t offset;
+    index_probe_start(&lookup.probe, generation->index, lookup.hash);
+    while (index_probe_next(&lookup.probe, &offset)) {
+        if (offset == lookup.offset) {
+            datafile_expire(store, file, &lookup);
+            return lookup.size_bytes;
+        }
+    }
+    return 0;
+}
+
+/* How far the sweep of one file has come. */
+struct sweep {
+    uint64_t hash;        /* the start of a segment ... */
+    uint64_t compactions; /* ... of the index that the file had after so many compactions */
+};
+
+/* Sweeps the first segment from sweep->hash on that may hold an expired entry, or a part of it,
+ * under one lock hold, and moves on past it once all of it was looked at. */
+static void sweep_segment(struct kvstore *store, struct datafile *file, struct sweep *sweep)
+{
+    struct index_item items[INDEX_SEGMENT_SLOTS];
+    uint64_t now_ms = clock_realtime_ms();
+    lockset_write_lock(store->locks, file->number);
+    if (sweep->compactions != file->compactions)
+        *sweep = (struct sweep){0, file->compactions};
+    logfile_begin(&file->current->log, READ_BUFFER_VISIT);
+    struct index *index = file->current->index;
+    uint64_t start = index_next_expiring(index, sweep->hash, now_ms);
+    sweep->hash = start;
+    if (start < INDEX_HASH_END && index_expiry_bound(index, (uint32_t)start) <= now_ms) {
+        size_t count = index_collect(index, start, items, INDEX_SEGMENT_SLOTS, &sweep->hash);
+        uint64_t bound_ms = UINT64_MAX;
+        uint64_t swept_bytes = 0;
+        size_t i = 0;
+        for (; i < count && swept_bytes < HOLD_BYTES; i++)
+            swept_bytes += sweep_item(store, file, &items[i], now_ms, &bound_ms);
+        if (i == count)
+            index_set_expiry_bound(index, (uint32_t)start, bound_ms);
+        else
+            sweep->hash = start; /* once more, for the rest */
+    }
+    datafile_consider_compaction(store, file, false);
+    lockset_write_unlock(store->locks, file->number);
+    store_end_operation(store);
+}
+
+static bool must_stop(struct sweeper *sweeper)
+{
+    pthread_mutex_lock(&sweeper->mutex);
+    bool stop = sweeper->stop;
+    pthread_mutex_unlock(&sweeper->mutex);
+    return stop;
+}
+
+/* Returns how many entries with an expiry are left. */
+static uint64_t sweep_file(struct sweeper *sweeper, struct datafile *file)
+{
+    struct kvstore *store = sweeper->store;
+    lockset_read_lock(store->locks, file->number);
+    uint64_t expiring_keys = file->current->expiring_keys;
+    lockset_read_unlock(store->locks, file->number);
+    struct sweep sweep = {0};
+    while (expiring_keys > 0 && sweep.hash < INDEX_HASH_END && !must_stop(sweeper))
+        sweep_segment(store, file, &sweep);
+    lockset_read_lock(store->locks, file->number);
+    expiring_keys = file->current->expiring_keys;
+    if (file->next) /* it may have copies of entries that were swept since */
+        expiring_keys += file->next->expiring_keys;
+    lockset_read_unlock(store->locks, file->number);
+    return expiring_keys;
+}
+
+/* False if no entry of the store has an expiry. An expiry that is written while this runs is either
+ * seen here, or its writer, who has the file's lock later, sees that the sweeper is dormant. */
+static bool sweep_store(struct sweeper *sweeper)
+{
+    uint64_t expiring_keys = 0;
+    atomic_store(&sweeper->dormant, true);
+    for (uint32_t number = 0; number < sweeper->store->datafiles; number++)
+        expiring_keys += sweep_file(sweeper, &sweeper->store->files[number]);
+    if (expiring_keys > 0)
+        atomic_store(&sweeper->dormant, false);
+    return expiring_keys > 0;
+}
+
+/* Holds: mutex. */
+static void sleep_for_interval(struct sweeper *sweeper)
+{
+    uint64_t wake_ns = clock_monotonic_ns() + sweeper->store->options.sweep_interval_ms * NS_PER_MS;
+    while (!sweeper->stop && clock_monotonic_ns() < wake_ns)
+        thread_wait_until(&sweeper->work, &sweeper->mutex, wake_ns);
+}
+
+static void *sweeper_thread(void *argument)
+{
+    struct sweeper *sweeper = argument;
+    pthread_mutex_lock(&sweeper->mutex);
+    while (!sweeper->stop) {
+        sweeper->told = false;
+        pthread_mutex_unlock(&sweeper->mutex);
+        bool may_go_dormant = !sweep_store(sweeper);
+        pthread_mutex_lock(&sweeper->mutex);
+        while (may_go_dormant && !sweeper->told && !sweeper->stop)
+            pthread_cond_wait(&sweeper->work, &sweeper->mutex);
+        sleep_for_interval(sweeper);
+    }
+    pthread_mutex_unlock(&sweeper->mutex);
+    return NULL;
+}
+
+static void deallocate(struct sweeper *sweeper)
+{
+    pthread_cond_destroy(&sweeper->work);
+    pthread_mutex_destroy(&sweeper->mutex);
+    free(sweeper);
+}
+
+enum kv_status sweeper_create(struct kvstore *store, struct sweeper **sweeper,
+                              struct kv_error *error)
+{
+    struct sweeper *created = calloc(1, sizeof *created);
+    if (!created)
+        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", store->dir);
+    created->store = store;
+    pthread_mutex_init(&created->mutex, NULL);
+    thread_condition_init(&created->work);
+    int result = thread_start(&created->thread, "kv-sweep", sweeper_thread, created);
+    if (result != 0) {
+        deallocate(created);
+        return kv_error_set_no_thread(error, result, "%s: can not start the sweep thread",
+                                      store->dir);
+    }
+    *sweeper = created;
+    return KV_OK;
+}
+
+void sweeper_free(struct sweeper *sweeper)
+{
+    if (!sweeper)
+        return;
+    pthread_mutex_lock(&sweeper->mutex);
+    sweeper->stop = true;
+    pthread_cond_signal(&sweeper->work);
+    pthread_mutex_unlock(&sweeper->mutex);
+    pthread_join(sweeper->thread, NULL);
+    deallocate(sweeper);
+}
+
+void sweeper_note_expiry(struct sweeper *sweeper)
+{
+    if (!atomic_load_explicit(&sweeper->dormant, memory_order_relaxed))
+        return;
+    atomic_store(&sweeper->dormant, false);
+    pthread_mutex_lock(&sweeper->mutex);
+    sweeper->told = true;
+    pthread_cond_signal(&sweeper->work);
+    pthread_mutex_unlock(&sweeper->mutex);
+}

@@ -1,0 +1,494 @@
+#include "kvstore/sync/sync.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "kvstore/core/file_ring.h"
+#include "kvstore/format/sizes.h"
+#include "kvstore/core/thread.h"
+#include "kvstore/core/eventcount.h"
+
+#define MAX_THREADS 8u
+
+/* As long as another sync is to come, the note of what is on disk may lag so far behind: each note
+ * is one more page that has to be made writable, protected and written at the next sync. */
+#define NOTE_LAG_BYTES (UINT64_C(1) << 20)
+
+/* What sync knows of one data file. Covered by sync.mutex; what is atomic is written under it and
+ * read by anybody. */
+struct sync_file {
+    bool queued;               /* in the ready queue */
+    bool busy;                 /* somebody has the slot, or it was handed over */
+    bool handed_over;          /* to one of the slot's waiters, who has not taken it yet */
+    bool again;                /* to be queued when the slot is free */
+    bool note_lags;            /* the timed pass that is to come shall note what is on disk */
+    atomic_bool timed;         /* in the timed queue, or about to be; written by writers too */
+    atomic_bool failed;        /* for good */
+    uint64_t due_ns;           /* while timed */
+    uint64_t covered_position; /* of the last snapshot that a sync was started for */
+    uint32_t started;          /* syncs; the number of the one under way, or of the last */
+    uint32_t slot_waiters;
+    atomic_uint_fast64_t synced_position;
+    uint64_t syncs;
+    uint64_t failures;
+    struct eventcount waiters; /* for a durable position; group: group_of the sync that will do */
+    pthread_cond_t slot_free;
+};
+
+struct sync {
+    struct kvstore *store;
+    pthread_mutex_t mutex;
+    pthread_cond_t work;
+    struct file_ring ready;
+    struct file_ring timed; /* by due time, since all wait equally long */
+    struct sync_file *files;
+    pthread_t threads[MAX_THREADS];
+    uint32_t max_threads;
+    uint32_t thread_count;
+    uint32_t idle_count;
+    bool timer_watched; /* an idle thread will wake up for the first of the timed */
+    bool stop;
+    kvstore_sync_listener listener;
+    void *listener_context;
+};
+
+static void *sync_thread(void *argument);
+
+/* Starts one more thread if there is more to do than threads that wait for work. One thread is
+ * enough to go on; the first was started at open. Holds: mutex. */
+static void wake_or_start_thread(struct sync *sync)
+{
+    if (sync->ready.count > sync->idle_count && sync->thread_count < sync->max_threads &&
+        !sync->stop &&
+        thread_start(&sync->threads[sync->thread_count], "kv-sync", sync_thread, sync) == 0)
+        sync->thread_count++;
+    pthread_cond_signal(&sync->work);
+}
+
+/* Holds: mutex. */
+static void enqueue(struct sync *sync, uint32_t number)
+{
+    struct sync_file *file = &sync->files[number];
+    if (file->busy) {
+        file->again = true;
+    } else if (!file->queued) {
+        file->queued = true;
+        file_ring_push(&sync->ready, number);
+        wake_or_start_thread(sync);
+    }
+}
+
+/* Holds: mutex. */
+static bool is_dirty(const struct sync *sync, uint32_t number)
+{
+    return atomic_load(&sync->store->files[number].appended_bytes) >
+           atomic_load(&sync->files[number].synced_position);
+}
+
+/* Moves the files whose time has come to the ready queue. Holds: mutex. */
+static void take_due(struct sync *sync)
+{
+    while (sync->timed.count > 0) {
+        uint32_t number = file_ring_first(&sync->timed);
+        if (sync->files[number].due_ns > clock_monotonic_ns())
+            break;
+        file_ring_pop(&sync->timed);
+        atomic_exchange(&sync->files[number].timed, false); /* see sync_within_interval */
+        if (is_dirty(sync, number) || sync->files[number].note_lags)
+            enqueue(sync, number);
+    }
+}
+
+/* Sleeps until there may be work. One idle thread at most keeps an eye on the time. Holds:
+ * mutex. */
+static void wait_for_work(struct sync *sync)
+{
+    sync->idle_count++;
+    if (sync->timed.count > 0 && !sync->timer_watched) {
+        uint64_t due_ns = sync->files[file_ring_first(&sync->timed)].due_ns;
+        sync->timer_watched = true;
+        thread_wait_until(&sync->work, &sync->mutex, due_ns);
+        sync->timer_watched = false;
+    } else {
+        pthread_cond_wait(&sync->work, &sync->mutex);
+    }
+    sync->idle_count--;
+}
+
+/* What a sync is about to make durable. */
+struct snapshot {
+    struct generation *generation; /* stays while the slot is held */
+    uint64_t position;
+    uint64_t tail;
+    uint64_t max_version;
+    bool failed;
+};
+
+/* Holds: the slot. */
+static struct snapshot take_snapshot(struct sync *sync, uint32_t number)
+{
+    struct kvstore *store = sync->store;
+    struct datafile *file = &store->files[number];
+    struct snapshot snapshot;
+    lockset_read_lock(store->locks, number);
+    snapshot.generation = file->current;
+    snapshot.position = atomic_load(&file->appended_bytes);
+    snapshot.tail = file->current->log.tail;
+    snapshot.max_version = file->current->max_version;
+    snapshot.failed = datafile_is_read_only(file);
+    file->sync_timer_armed = false; /* whoever writes after this has to see to a later sync */
+    lockset_read_unlock(store->locks, number);
+    return snapshot;
+}
+
+/* True: something is to be synced, and this is the beginning of the next sync. */
+static bool announce(struct sync *sync, uint32_t number, uint64_t position, bool *note_may_lag)
+{
+    struct sync_file *file = &sync->files[number];
+    pthread_mutex_lock(&sync->mutex);
+    bool needed = position > atomic_load(&file->synced_position);
+    file->covered_position = position;
+    file->started += needed;
+    file->note_lags = *note_may_lag = atomic_load(&file->timed);
+    pthread_mutex_unlock(&sync->mutex);
+    return needed;
+}
+
+/* Nothing that was promised rests on the note: if it can not be written, the next one repeats it.
+ * Holds: the slot; all before the tail of the snapshot is on disk. */
+static void note_progress(const struct snapshot *snapshot, bool may_lag)
+{
+    struct logfile *log = &snapshot->generation->log;
+    uint64_t lag_bytes = snapshot->tail - log->progress.synced_offset;
+    if (lag_bytes > 0 && (!may_lag || lag_bytes >= NOTE_LAG_BYTES))
+        (void)logfile_note_progress(log, snapshot->tail, snapshot->max_version);
+}
+
+/* Holds: the slot. */
+static void sync_file(struct sync *sync, uint32_t number)
+{
+    struct snapshot snapshot = take_snapshot(sync, number);
+    if (snapshot.failed) {
+        sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
+        return;
+    }
+    bool note_may_lag;
+    if (announce(sync, number, snapshot.position, &note_may_lag) &&
+        logfile_sync(&snapshot.generation->log) != 0) {
+        sync_give_up(sync, number, errno);
+        return;
+    }
+    if (logfile_is_broken(
+            &snapshot.generation->log)) { /* some of it may not have been in the file */
+        sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
+        return;
+    }
+    note_progress(&snapshot, note_may_lag);
+    sync_publish(sync, number, snapshot.position, KV_OK);
+}
+
+/* Holds: mutex, released meanwhile. */
+static void work_on_ready(struct sync *sync)
+{
+    uint32_t number = file_ring_pop(&sync->ready);
+    struct sync_file *file = &sync->files[number];
+    file->queued = false;
+    if (file->busy) {
+        file->again = true;
+        return;
+    }
+    file->busy = true;
+    if (sync->timed.count > 0 && !sync->timer_watched)
+        pthread_cond_signal(&sync->work); /* let another one watch the time */
+    pthread_mutex_unlock(&sync->mutex);
+    sync_file(sync, number);
+    sync_release_slot(sync, number);
+    pthread_mutex_lock(&sync->mutex);
+}
+
+static void *sync_thread(void *argument)
+{
+    struct sync *sync = argument;
+    pthread_mutex_lock(&sync->mutex);
+    for (;;) {
+        take_due(sync);
+        if (sync->ready.count > 0)
+            work_on_ready(sync);
+        else if (sync->stop)
+            break;
+        else
+            wait_for_work(sync);
+    }
+    pthread_mutex_unlock(&sync->mutex);
+    return NULL;
+}
+
+/* For the compactor ---------------------------------------------------------------------------- */
+
+void sync_take_slot(struct sync *sync, uint32_t number)
+{
+    struct sync_file *file = &sync->files[number];
+    pthread_mutex_lock(&sync->mutex);
+    file->slot_waiters++;
+    while (file->busy && !file->handed_over)
+        pthread_cond_wait(&file->slot_free, &sync->mutex);
+    file->slot_waiters--;
+    file->handed_over = false;
+    file->busy = true;
+    pthread_mutex_unlock(&sync->mutex);
+}
+
+/* A waiter gets the slot without its being free in between: a sync that was asked for meanwhile
+ * would have it long before the waiter is awake, and so each time. */
+void sync_release_slot(struct sync *sync, uint32_t number)
+{
+    struct sync_file *file = &sync->files[number];
+    pthread_mutex_lock(&sync->mutex);
+    file->busy = file->handed_over = file->slot_waiters > 0;
+    if (file->busy) {
+        pthread_cond_signal(&file->slot_free);
+    } else if (file->again) {
+        file->again = false;
+        enqueue(sync, number);
+    }
+    pthread_mutex_unlock(&sync->mutex);
+}
+
+/* Waiters fall into two groups: those of the sync that is under way, and those of the next. */
+static uint32_t group_of(uint32_t sync_number)
+{
+    return 1u << sync_number % 2;
+}
+
+void sync_publish(struct sync *sync, uint32_t number, uint64_t position, enum kv_status status)
+{
+    struct sync_file *file = &sync->files[number];
+    pthread_mutex_lock(&sync->mutex);
+    uint32_t groups = EVENTCOUNT_EVERY_GROUP;
+    if (status != KV_OK) {
+        atomic_store(&file->failed, true);
+    } else if (position > atomic_load(&file->synced_position)) {
+        if (position == file->covered_position)
+            groups = group_of(file->started);
+        atomic_store(&file->synced_position, position);
+        file->syncs++;
+    }
+    kvstore_sync_listener listener = sync->listener;
+    void *context = sync->listener_context;
+    pthread_mutex_unlock(&sync->mutex);
+    eventcount_notify(&file->waiters, groups);
+    if (listener)
+        listener(context, number, position, status);
+}
+
+void sync_give_up(struct sync *sync, uint32_t number, int error_number)
+{
+    struct kvstore *store = sync->store;
+    lockset_write_lock(store->locks, number);
+    store->files[number].read_only = true;
+    verified_bitmap_distrust(&store->files[number].current->log.verified);
+    lockset_write_unlock(store->locks, number);
+
+    pthread_mutex_lock(&sync->mutex);
+    sync->files[number].failures++;
+    pthread_mutex_unlock(&sync->mutex);
+    log_error(
+        "%s/%s: the sync of the file failed (%s): it takes no more writes; check the disk, then "
+        "open the store again",
+        store->dir, file_name(number, FILE_LOG).text, strerror(error_number));
+    sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
+}
+
+/* Making and ending ---------------------------------------------------------------------------- */
+
+static bool allocate(struct sync *sync, uint32_t datafiles)
+{
+    sync->files = calloc(datafiles, sizeof *sync->files);
+    bool has_queues =
+        file_ring_init(&sync->ready, datafiles) && file_ring_init(&sync->timed, datafiles);
+    if (!sync->files || !has_queues)
+        return false;
+    for (uint32_t number = 0; number < datafiles; number++)
+        pthread_cond_init(&sync->files[number].slot_free, NULL);
+    return true;
+}
+
+static void deallocate(struct sync *sync)
+{
+    for (uint32_t number = 0; sync->files && number < sync->store->datafiles; number++)
+        pthread_cond_destroy(&sync->files[number].slot_free);
+    free(sync->files);
+    file_ring_free(&sync->ready);
+    file_ring_free(&sync->timed);
+    pthread_cond_destroy(&sync->work);
+    pthread_mutex_destroy(&sync->mutex);
+    free(sync);
+}
+
+enum kv_status sync_create(struct kvstore *store, struct sync **sync, struct kv_error *error)
+{
+    struct sync *created = calloc(1, sizeof *created);
+    if (!created)
+        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", store->dir);
+    created->store = store;
+    created->max_threads = (uint32_t)at_most(store->datafiles, MAX_THREADS);
+    pthread_mutex_init(&created->mutex, NULL);
+    thread_condition_init(&created->work);
+    if (!allocate(created, store->datafiles)) {
+        deallocate(created);
+        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", store->dir);
+    }
+    int result = thread_start(&created->threads[0], "kv-sync", sync_thread, created);
+    if (result != 0) {
+        deallocate(created);
+        return kv_error_set_no_thread(error, result, "%s: can not start the sync thread",
+                                      store->dir);
+    }
+    created->thread_count = 1;
+    *sync = created;
+    return KV_OK;
+}
+
+void sync_free(struct sync *sync)
+{
+    if (!sync)
+        return;
+    pthread_mutex_lock(&sync->mutex);
+    sync->stop = true;
+    uint32_t thread_count = sync->thread_count; /* none is started any more */
+    pthread_cond_broadcast(&sync->work);
+    pthread_mutex_unlock(&sync->mutex);
+    for (uint32_t i = 0; i < thread_count; i++)
+        pthread_join(sync->threads[i], NULL);
+    deallocate(sync);
+}
+
+/* For writers ---------------------------------------------------------------------------------- */
+
+void sync_within_interval(struct sync *sync, uint32_t number)
+{
+    struct sync_file *file = &sync->files[number];
+    /* The writer has appended before, and take_due looks for it after the same exchange: the file
+     * is either dirty to that look, or timed here. */
+    if (atomic_exchange(&file->timed, true))
+        return;
+    uint64_t due_ns =
+        clock_monotonic_ns() + (uint64_t)sync->store->options.sync_interval_ms * 1000000u;
+    pthread_mutex_lock(&sync->mutex);
+    file->due_ns = due_ns;
+    file_ring_push(&sync->timed, number);
+    if (!sync->timer_watched)
+        pthread_cond_signal(&sync->work);
+    pthread_mutex_unlock(&sync->mutex);
+}
+
+static bool is_durable(const struct sync_file *file, uint64_t position)
+{
+    return position <= atomic_load_explicit(&file->synced_position, memory_order_acquire);
+}
+
+/* Queues the file, unless the sync that is under way will do. A position that is durable already is
+ * queued too: the listener is told again, without a sync. Returns the number of the sync that will
+ * do. Holds: mutex. */
+static uint32_t want_sync(struct sync *sync, uint32_t number, uint64_t position)
+{
+    const struct sync_file *file = &sync->files[number];
+    bool under_way = file->busy && !atomic_load(&file->failed) && !is_durable(file, position) &&
+                     position <= file->covered_position;
+    if (under_way)
+        return file->started;
+    enqueue(sync, number);
+    return file->started + 1;
+}
+
+/* Who would wait for a sync that nobody does or is to do, does it: no thread has to be woken for
+ * it, and none then wakes this one. Holds: mutex; released. */
+static void sync_here(struct sync *sync, uint32_t number)
+{
+    sync->files[number].busy = true;
+    pthread_mutex_unlock(&sync->mutex);
+    sync_file(sync, number);
+    sync_release_slot(sync, number);
+}
+
+/* Which sync will do is asked again after each wake-up: one that had the slot but was not announced
+ * yet may turn out to have begun before the write, and then the next one will do. Holds: mutex;
+ * released. */
+static void sleep_until_synced(struct sync *sync, uint32_t number, uint64_t position)
+{
+    struct sync_file *file = &sync->files[number];
+    while (!is_durable(file, position) && !atomic_load(&file->failed)) {
+        uint32_t group = group_of(want_sync(sync, number, position));
+        uint32_t changes = eventcount_prepare(&file->waiters);
+        pthread_mutex_unlock(&sync->mutex);
+        eventcount_wait(&file->waiters, changes, group);
+        pthread_mutex_lock(&sync->mutex);
+    }
+    pthread_mutex_unlock(&sync->mutex);
+}
+
+/* No ticket lies behind the end of the log. */
+static uint64_t bounded_position(const struct kvstore *store, struct kvstore_ticket ticket)
+{
+    return at_most(ticket.position, atomic_load(&store->files[ticket.file].appended_bytes));
+}
+
+void kvstore_request_sync(struct kvstore *store, struct kvstore_ticket ticket)
+{
+    struct sync *sync = store->sync;
+    if (!sync || ticket.position == 0 || ticket.file >= store->datafiles)
+        return;
+    pthread_mutex_lock(&sync->mutex);
+    want_sync(sync, ticket.file, bounded_position(store, ticket));
+    pthread_mutex_unlock(&sync->mutex);
+}
+
+bool kvstore_is_durable(const struct kvstore *store, struct kvstore_ticket ticket)
+{
+    if (!store->sync || ticket.position == 0)
+        return true;
+    return ticket.file < store->datafiles &&
+           is_durable(&store->sync->files[ticket.file], ticket.position);
+}
+
+enum kv_status kvstore_wait_durable(struct kvstore *store, struct kvstore_ticket ticket)
+{
+    struct sync *sync = store->sync;
+    if (kvstore_is_durable(store, ticket))
+        return KV_OK;
+    if (ticket.file >= store->datafiles)
+        return KV_BAD_REQUEST;
+    struct sync_file *file = &sync->files[ticket.file];
+    uint64_t position = bounded_position(store, ticket);
+    pthread_mutex_lock(&sync->mutex);
+    if (!file->busy && !file->queued && !is_durable(file, position) && !atomic_load(&file->failed))
+        sync_here(sync, ticket.file);
+    else
+        sleep_until_synced(sync, ticket.file, position);
+    return is_durable(file, position) ? KV_OK : KV_NOT_DURABLE;
+}
+
+void kvstore_set_sync_listener(struct kvstore *store, kvstore_sync_listener listener, void *context)
+{
+    if (!store->sync)
+        return;
+    pthread_mutex_lock(&store->sync->mutex);
+    store->sync->listener = listener;
+    store->sync->listener_context = context;
+    pthread_mutex_unlock(&store->sync->mutex);
+}
+
+struct sync_counts sync_counts(struct sync *sync, uint32_t number)
+{
+    const struct sync_file *file = &sync->files[number];
+    pthread_mutex_lock(&sync->mutex);
+    struct sync_counts counts = {atomic_load(&file->synced_position), file->syncs, file->failures};
+    pthread_mutex_unlock(&sync->mutex);
+    return counts;
+}

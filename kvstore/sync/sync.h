@@ -1,0 +1,58 @@
+/*
+ * sync: group commit. Whoever wrote says what shall be on disk (a ticket), and one fdatasync at a
+ * time a data file covers everything appended before it began. Sync threads call it, so that who
+ * only asks (kvstore_request_sync) never sleeps; who waits (kvstore_wait_durable) calls it itself
+ * if the file is at rest, and else sleeps until the sync that covers its write, and no earlier one,
+ * wakes it. As many files are synced in parallel as there are threads; threads are started when
+ * there is work for them and sleep without wake-ups when there is none.
+ *
+ * The note in the file's header of what is on disk (logfile_note_progress) is made with the syncs
+ * of the interval. Those in between, of writes that somebody waits for, leave it as it is, up to a
+ * megabyte: it is a second page for each sync to write, and nothing that was promised rests on it.
+ *
+ * After a failed fdatasync the kernel may have dropped the pages it could not write, and a second
+ * call would report success (P. Rebello et al., "Can Applications Recover from fsync Failures?",
+ * USENIX ATC 2020). So it is not repeated: the file takes no writes any more, and what was not
+ * durable by then never is.
+ */
+#ifndef MQKV_KVSTORE_SYNC_SYNC_H
+#define MQKV_KVSTORE_SYNC_SYNC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mqkv/error.h"
+#include "kvstore/api/store.h"
+
+/* The store's files must be open. */
+enum kv_status sync_create(struct kvstore *store, struct sync **sync, struct kv_error *error);
+
+/* Finishes what was asked for, then ends the threads. NULL is harmless. */
+void sync_free(struct sync *sync);
+
+/* Sees to it that the file is synced within the store's sync_interval_ms. Any thread; may hold the
+ * file's lock. */
+void sync_within_interval(struct sync *sync, uint32_t file);
+
+/* The right to sync the file, to write its header and to replace its current generation: taken for
+ * each sync by whoever does it, and by the compactor at its end, who comes before the syncs that
+ * are asked for while it waits. Must not hold the file's lock. */
+void sync_take_slot(struct sync *sync, uint32_t file);
+void sync_release_slot(struct sync *sync, uint32_t file);
+
+/* Tells waiters and the listener that the file is durable up to `position` (KV_OK), or that it
+ * failed for good (KV_NOT_DURABLE). Holds: the file's slot, not its lock. */
+void sync_publish(struct sync *sync, uint32_t file, uint64_t position, enum kv_status status);
+
+/* Marks the file read-only after a sync that failed with `error_number`, in the log, for writers,
+ * for waiters. Holds: the file's slot, not its lock. */
+void sync_give_up(struct sync *sync, uint32_t file, int error_number);
+
+struct sync_counts {
+    uint64_t synced_bytes;
+    uint64_t syncs;
+    uint64_t failures;
+};
+struct sync_counts sync_counts(struct sync *sync, uint32_t file);
+
+#endif

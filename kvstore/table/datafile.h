@@ -1,0 +1,99 @@
+/*
+ * datafile: one of the D data files of a store: the generation in use, perhaps the next one, and
+ * what belongs to the file whichever generation it is.
+ *
+ * How one is recovered at open: recovery.h. How its next generation comes about: compact.h.
+ */
+#ifndef MQKV_KVSTORE_TABLE_DATAFILE_H
+#define MQKV_KVSTORE_TABLE_DATAFILE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kvstore/table/generation.h"
+#include "mqkv/kvstore.h"
+
+/* Fields are covered by the file's lock unless they say otherwise. Alone on its cache lines:
+ * workers at two files share nothing. */
+struct datafile {
+    _Alignas(64) uint32_t number; /* constant */
+    struct generation *current;   /* without the lock: datafile_current */
+    struct generation *next; /* a compaction is filling it: every append goes there too. Or NULL */
+    enum kv_status next_status; /* not KV_OK: `next` missed an append and is of no use any more */
+    bool read_only;             /* takes no writes, for good */
+    bool sync_timer_armed;      /* a sync within the interval will cover all writes there are;
+                                   cleared by the holder of the sync slot for each sync, under the
+                                   shared lock, and by the compactor, whose sync takes its place */
+    bool compaction_wanted;     /* the compactor has been told */
+    bool full;                  /* the last put found no space */
+    atomic_uint_fast64_t appended_bytes; /* since open; written under the lock, read by anybody */
+    uint64_t expired;
+    uint64_t compactions;
+    uint64_t compaction_failures;
+    uint64_t recovered_bytes_cut;      /* constant */
+    bool from_checkpoint;              /* constant */
+    atomic_uint damage_told;           /* lines in the log; any thread */
+    atomic_uint_fast64_t read_retries; /* any thread, as the next: see optimistic.h */
+    atomic_uint_fast64_t read_fallbacks;
+};
+
+/* The generation in use, for readers without the lock (readers.h): it is not freed before they have
+ * left. The order with readers_enter matters, hence the sequential consistency. */
+static inline const struct generation *datafile_current(const struct datafile *file)
+{
+    return __atomic_load_n(&file->current, __ATOMIC_SEQ_CST);
+}
+
+/* Puts the generation in the place of the one in use. Holds: the file's lock for writing, or nobody
+ * knows the file yet. */
+void datafile_set_current(const struct kvstore *store, struct datafile *file,
+                          struct generation *generation);
+
+/* Opens and recovers data file `number` of the store. On failure file->current stays NULL. */
+enum kv_status datafile_open(const struct kvstore *store, uint32_t number, struct kv_error *error);
+
+/* Syncs the file and writes its checkpoint, if it is in a state to, and frees its generation. No
+ * thread of the engine runs any more. */
+enum kv_status datafile_close(const struct kvstore *store, uint32_t number, struct kv_error *error);
+
+/* Appends a record, whose version is set here, to the data file and, while a compaction runs, to
+ * its next generation, and tells the background threads what they should know. `lookup` is of the
+ * current generation. written may be NULL. On failure nothing has changed. Holds: the file's lock
+ * for writing. */
+enum kv_status datafile_append(struct kvstore *store, struct datafile *file, struct lookup *lookup,
+                               struct record *record, struct kv_slice value_tail,
+                               struct kvstore_written *written);
+
+/* Says in the log, once, that the file has lost bytes (logfile_is_broken), which stops its writes.
+ * Returns KV_IO. Any thread; log: a log of the file, which is in use. */
+enum kv_status datafile_tell_broken(const struct kvstore *store, const struct datafile *file,
+                                    const struct logfile *log);
+
+/* Whether the file takes no writes any more. Holds: the file's lock. */
+static inline bool datafile_is_read_only(const struct datafile *file)
+{
+    return file->read_only || logfile_is_broken(&file->current->log);
+}
+
+/* Says in the log that the record at the offset is damaged, and what to do; only of the first few,
+ * so that readers of a damaged file do not fill the log. Returns KV_CORRUPT; KV_IO if the file has lost
+ * bytes, which then is what is told. Any thread. */
+enum kv_status datafile_tell_damage(const struct kvstore *store, struct datafile *file,
+                                    uint64_t offset);
+
+/* The same of one that can not be read, with the reason. Returns KV_IO; KV_NO_MEMORY, of which
+ * nothing is said, if that was the reason. */
+enum kv_status datafile_tell_unreadable(const struct kvstore *store, struct datafile *file,
+                                        uint64_t offset, int error_number);
+
+/* Takes the entry of a lookup that found one, which has expired, out of the current generation: the
+ * index, the cache, the counts. Holds: the file's lock for writing. */
+void datafile_expire(struct kvstore *store, struct datafile *file, struct lookup *lookup);
+
+/* Tells the compactor if enough of the file's log is dead, and the log so large that it is worth the
+ * while; for_room: however small it is, because there was no room for a write. Holds: the file's
+ * lock for writing. */
+void datafile_consider_compaction(struct kvstore *store, struct datafile *file, bool for_room);
+
+#endif

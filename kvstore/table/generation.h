@@ -1,0 +1,80 @@
+/*
+ * generation: one generation of a data file: a log and the index over it, which together hold the
+ * entries. Compaction fills a new generation and puts it in the place of the old one.
+ *
+ * Threads: none of its own; callers hold the data file's lock, shared for generation_find,
+ * exclusive for what changes.
+ */
+#ifndef MQKV_KVSTORE_TABLE_GENERATION_H
+#define MQKV_KVSTORE_TABLE_GENERATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kvstore/index/index.h"
+#include "kvstore/log/logfile.h"
+
+/* Invariant: log.tail + reserve_bytes <= log.allocated_bytes as long as disk space was never short
+ * at open: every key that is there can still be deleted when nothing else can be written. */
+struct generation {
+    struct logfile log;
+    struct index *index;
+    uint64_t live_bytes;    /* of the records that the index points at */
+    uint64_t expiring_keys; /* of those, records with an expiry */
+    uint64_t reserve_bytes; /* of the delete records that all keys together would need */
+    uint64_t max_version;   /* the greatest that was ever given to a write of this data file */
+};
+
+/* Takes over the log, even on failure: KV_NO_MEMORY. */
+enum kv_status generation_create(struct logfile log, struct generation **generation);
+
+/* Closes the log too. NULL is harmless. */
+void generation_free(struct generation *generation);
+
+/* What the index knows of a key. */
+struct lookup {
+    uint32_t hash;
+    bool found;   /* also if it has expired */
+    bool damaged; /* not found, but a record that was the key's, or (hardly ever) another's of the
+                     same hash, is damaged: a write takes its place in the index */
+    int error;    /* not 0: neither: a record at the hash could not be read, errno */
+    uint64_t offset; /* of what was found, is damaged or could not be read */
+    uint64_t size_bytes;
+    struct record record;     /* found: parsed, not verified; slices into the mapping, or else into
+                                 READ_BUFFER_LOOKUP, the value not loaded (logfile_load) */
+    struct index_probe probe; /* at what was found, or is damaged */
+};
+
+/* Valid until the next change of the generation; the bytes, if they are in the read buffer, until the
+ * thread's next lookup. */
+void generation_find(const struct generation *generation, uint32_t hash, struct kv_slice key,
+                     struct lookup *lookup);
+
+/* Appends the record to the log and brings the index up to date with it; `lookup` is what
+ * generation_find says of the record's key. The value may continue in value_tail. Version and
+ * sizes are the caller's duty. KV_NO_SPACE, KV_NO_MEMORY, KV_IO: nothing has changed. */
+enum kv_status generation_append(struct generation *generation, struct lookup *lookup,
+                                 const struct record *record, struct kv_slice value_tail);
+
+/* Brings the index up to date with a record that is in the log already (recovery). */
+enum kv_status generation_adopt(struct generation *generation, struct lookup *lookup,
+                                const struct record *record, uint64_t offset, uint64_t size_bytes);
+
+/* Takes the entry of a lookup that found one out of the index: it has expired. */
+void generation_forget(struct generation *generation, struct lookup *lookup);
+
+/* Counts a record in or out that the index (no longer) points at. */
+void generation_count(struct generation *generation, const struct record *record,
+                      uint64_t size_bytes);
+void generation_discount(struct generation *generation, const struct record *record,
+                         uint64_t size_bytes);
+
+/* Bytes of the log that nothing points at. */
+uint64_t generation_dead_bytes(const struct generation *generation);
+
+static inline bool record_has_expired(const struct record *record, uint64_t now_ms)
+{
+    return record->expiry_ms != 0 && record->expiry_ms <= now_ms;
+}
+
+#endif
