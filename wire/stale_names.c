@@ -115,7 +115,7 @@ static unsigned remove_likely(const char *base)
     return count;
 }
 
-unsigned wire_leftovers_remove(const char *base)
+unsigned wire_stale_names_remove(const char *base)
 {
     unsigned queues = remove_listed("/dev/mqueue", base, WIRE_REPLY_QUEUE);
     if (queues == 0)
@@ -123,12 +123,12 @@ unsigned wire_leftovers_remove(const char *base)
     return queues + remove_listed("/dev/shm", base, WIRE_REPLY_SEGMENT);
 }
 
-unsigned wire_leftovers_remove_again(const char *base)
+unsigned wire_stale_names_remove_again(const char *base)
 {
     static _Atomic uint64_t next_ms;
     uint64_t now_ms = clock_monotonic_coarse_ms();
     uint64_t next = atomic_load(&next_ms);
     if (now_ms < next || !atomic_compare_exchange_strong(&next_ms, &next, now_ms + AGAIN_AFTER_MS))
         return 0;
-    return wire_leftovers_remove(base);
+    return wire_stale_names_remove(base);
 }

@@ -1,5 +1,5 @@
 /*
- * leftovers: reply queues and segments that this user's processes left when they were killed in a handshake,
+ * stale_names: reply queues and segments that this user's processes left when they were killed in a handshake,
  * between making the queue and unlinking its name. They cost the user's bytes of queues, and the system's
  * number of them, until somebody removes them; a server of another user may not.
  *
@@ -13,9 +13,9 @@
 
 /* Removes them: those that /dev/mqueue and /dev/shm list, and where the queues can not be listed those
  * under `base` whose names are likely. Returns how many. Takes some milliseconds. */
-unsigned wire_leftovers_remove(const char *base);
+unsigned wire_stale_names_remove(const char *base);
 
 /* The same, but not more than once a second in this process; 0 otherwise. */
-unsigned wire_leftovers_remove_again(const char *base);
+unsigned wire_stale_names_remove_again(const char *base);
 
 #endif

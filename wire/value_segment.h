@@ -1,5 +1,5 @@
 /*
- * segment: the POSIX shared-memory segment through which one session's big values go. The client
+ * value_segment: the POSIX shared-memory segment through which one session's big values go. The client
  * creates and pays for it, offers its name (WIRE_SEGMENT), and unlinks the name when the server has
  * answered, so that kill -9 leaves nothing behind.
  *

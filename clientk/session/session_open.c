@@ -76,7 +76,7 @@ static enum kv_status make_reply_queue(struct connection *connection,
                                        char name[WIRE_QUEUE_NAME_BYTES], struct kv_error *error)
 {
     enum kv_status status = create_reply_queue(connection, name, error);
-    if (status == KV_LIMIT && wire_leftovers_remove_again(connection->settings->queue) > 0)
+    if (status == KV_LIMIT && wire_stale_names_remove_again(connection->settings->queue) > 0)
         status = create_reply_queue(connection, name, error);
     if (status == KV_EXISTS)
         return kv_error_set(error, KV_LIMIT,

@@ -15,15 +15,15 @@
 #include "common/log.h"
 #include "common/parse.h"
 #include "common/random.h"
-#include "serverk/lanes/claim.h"
 #include "serverk/daemon/control.h"
-#include "serverk/dispatch/dispatch.h"
-#include "serverk/lanes/lane_names.h"
-#include "serverk/session/orphans.h"
-#include "serverk/dispatch/nice.h"
 #include "serverk/daemon/pidfile.h"
 #include "serverk/daemon/start_guard.h"
 #include "serverk/daemon/start_limits.h"
+#include "serverk/dispatch/dispatch.h"
+#include "serverk/dispatch/nice.h"
+#include "serverk/lanes/claim.h"
+#include "serverk/lanes/lane_names.h"
+#include "serverk/session/orphans.h"
 #include "wire/queue.h"
 
 /* Descriptors of a session: reply queue, pidfd, and two segments that are not mapped. */
@@ -39,7 +39,7 @@
 
 struct server {
     struct service service;
-    struct transfer_budget budget;
+    struct fragment_budget budget;
     struct control *control;
     struct pool *pool;
     struct pidfile *pidfile; /* NULL: none */
@@ -85,7 +85,7 @@ static unsigned session_capacity(uint32_t datafiles)
                                              : (unsigned)sessions;
 }
 
-static void set_budget(struct transfer_budget *budget, uint32_t max_value_bytes)
+static void set_budget(struct fragment_budget *budget, uint32_t max_value_bytes)
 {
     budget->message_max_bytes = (size_t)max_value_bytes + SERVICE_MESSAGE_EXTRA_BYTES;
     budget->max_bytes = LARGE_MESSAGES * (uint64_t)budget->message_max_bytes;
@@ -101,8 +101,8 @@ static unsigned statistics_blocks(const struct server_options *options)
     return dispatch_model_writers(options->dispatch, options->workers);
 }
 
-/* Only a pool has a crew: elsewhere one thread receives. */
-static bool wants_crew(const struct server_options *options)
+/* Only a pool has a parking: elsewhere one thread receives. */
+static bool wants_parking(const struct server_options *options)
 {
     return options->dispatch == DISPATCH_POOL && options->lanes == LANES_AUTO;
 }
@@ -140,25 +140,25 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
     if (service->farewells)
         session_set_mourner(service->sessions, farewells_mourn, service->farewells);
     if (dispatch_model_counts(options->dispatch))
-        service->vacancies = vacancies_create(options->workers);
+        service->slots = slots_create(options->workers);
     if (lanes_have_door(service->lanes)) {
         service->shares = aligned_alloc(_Alignof(struct shares), sizeof(struct shares));
         if (service->shares)
             memset(service->shares, 0, sizeof *service->shares);
         lanes_set_payer_watcher(service->lanes, forget_payer, service->shares);
     }
-    if (wants_crew(options)) {
+    if (wants_parking(options)) {
         long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-        service->crew = crew_create(options->workers, cpus < 1 ? 1 : (unsigned)cpus);
+        service->parking = parking_create(options->workers, cpus < 1 ? 1 : (unsigned)cpus);
     }
     if (options->sched == ORDER_COST)
         service->schedule = schedule_create(options->sched_queue,
                                             lanes_message_bytes(service->lanes), options->workers);
     if (!service->statistics || !service->sessions || !service->commit || !service->farewells ||
-        (dispatch_model_counts(options->dispatch) && !service->vacancies) ||
+        (dispatch_model_counts(options->dispatch) && !service->slots) ||
         (options->sched == ORDER_COST && !service->schedule) ||
         (lanes_have_door(service->lanes) && !service->shares) ||
-        (wants_crew(options) && !service->crew))
+        (wants_parking(options) && !service->parking))
         return kv_error_set(error, KV_NO_MEMORY,
                             "no memory to start with (is it limited: ulimit -v?)");
     return KV_OK;
@@ -252,7 +252,7 @@ enum kv_status server_start(const struct server_options *options, struct server 
             kvstore_datafiles(service->store),
             dispatch_model_receivers(options->dispatch, options->workers), error);
     if (status == KV_OK) {
-        leftovers_remove(options->queue);
+        orphans_remove(options->queue);
         status = dispatch_start(service, &server->pool, error);
     }
     if (status != KV_OK) {
@@ -289,10 +289,10 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     session_table_free(service->sessions);
     enum kv_status status = kvstore_close(service->store, error);
     commit_free(service->commit);
-    crew_free(service->crew);
+    parking_free(service->parking);
     schedule_free(service->schedule);
     free(service->shares);
-    vacancies_free(service->vacancies);
+    slots_free(service->slots);
     statistics_free_shared(service->statistics, statistics_blocks(service->options));
     pidfile_remove(server->pidfile);
     lanes_close(service->lanes);

@@ -7,14 +7,14 @@
 
 #include "common/log.h"
 #include "common/mapguard.h"
-#include "serverk/daemon/daemonize.h"
 #include "serverk/config/options.h"
+#include "serverk/daemon/daemonize.h"
 #include "serverk/daemon/server.h"
 #include "serverk/daemon/start_limits.h"
 
-enum exit_code { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_FAILED = 4 };
+enum { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_FAILED = 4 };
 
-static int fail(const struct kv_error *error, enum exit_code exit_code)
+static int fail(const struct kv_error *error, int exit_code)
 {
     fprintf(stderr, "serverk: %s\n", error->text);
     return exit_code;

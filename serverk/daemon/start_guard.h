@@ -9,8 +9,8 @@
 
 #include "mqkv/error.h"
 #include "serverk/daemon/control.h"
-#include "serverk/lanes/lanes.h"
 #include "serverk/daemon/pidfile.h"
+#include "serverk/lanes/lanes.h"
 
 struct start_guard;
 

@@ -13,7 +13,7 @@
  * need; before the first thread starts. KV_LIMIT: the hard limit on stacks is too small. */
 enum kv_status start_limits_raise(struct kv_error *error);
 
-/* To be called when the store and the queues are open, before the first receiver starts. KV_LIMIT: too few
+/* To be unparked when the store and the queues are open, before the first receiver starts. KV_LIMIT: too few
  * descriptors are left for so many receivers, a client, and a compaction or checkpoint of a store of so many data
  * files. */
 enum kv_status start_limits_check_descriptors(uint32_t datafiles, unsigned receivers,

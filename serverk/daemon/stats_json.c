@@ -146,23 +146,23 @@ static void put_queues(const struct service *service, struct json *json)
 static void put_workers(const struct service *service, struct json *json)
 {
     put_number(json, "workers", service->options->workers);
-    if (!service->crew)
+    if (!service->parking)
         return;
-    struct crew_counts counts = crew_counts(service->crew);
-    put_number(json, "workers_awake", counts.on_duty + counts.away);
+    struct parking_counts counts = parking_counts(service->parking);
+    put_number(json, "workers_awake", counts.active + counts.in_long);
 }
 
 /* Of the models in which each request has a thread or process of its own. */
 static void put_requests_alive(const struct service *service, struct json *json)
 {
-    if (!service->vacancies)
+    if (!service->slots)
         return;
-    struct vacancy_counts counts = vacancies_counts(service->vacancies);
+    struct slot_counts counts = slots_counts(service->slots);
     begin_member(json, "alive");
     open_object(json);
     put_number(json, "now", counts.live);
     put_number(json, "most", counts.live_max);
-    put_number(json, "limit", counts.places);
+    put_number(json, "limit", counts.limit);
     put_number(json, "started", counts.started);
     put_number(json, "limit_waits", counts.waits);
     put_number(json, "died", counts.died);
@@ -447,8 +447,8 @@ static const struct {
     {"sessions", put_sessions},
 };
 
-enum kv_status report_json(const struct service *service, struct kv_slice section, char **text,
-                           size_t *size)
+enum kv_status stats_json(const struct service *service, struct kv_slice section, char **text,
+                          size_t *size)
 {
     struct json json = {.stream = open_memstream(text, size)};
     if (!json.stream)

@@ -55,7 +55,7 @@ static void watch_backlog(struct receiver *receiver, uint64_t *busy_since_ns, ui
     } else if (now_ns - *busy_since_ns > BACKLOG_NS) {
         *busy_since_ns = now_ns;
         if (receiver_backlog(receiver) >= BACKLOG_MESSAGES)
-            crew_call(receiver->crew);
+            parking_unpark(receiver->parking);
     }
 }
 
@@ -71,7 +71,7 @@ static void receive_loop(struct pool_worker *self)
                                        : worker_handle(&self->worker, (size_t)size);
         if (receiver->shares)
             receiver_charge(receiver, self->worker.received_ns, now_ns);
-        if (receiver->crew)
+        if (receiver->parking)
             watch_backlog(receiver, &busy_since_ns, now_ns);
         if (!receiver->blocking)
             wire_waiter_served(&receiver->waiter, now_ns);
@@ -216,7 +216,7 @@ static enum kv_status set_up_receiver(struct pool *pool, unsigned number, struct
                                   .current = (unsigned)__builtin_ctz(queues),
                                   .blocking = !automatic && worker->receivers > 1,
                                   .sleep_epoll = -1,
-                                  .crew = service->crew,
+                                  .parking = service->parking,
                                   .shares = automatic ? service->shares : NULL,
                                   .stop_event = pool->stop_event,
                                   .sessions = service->sessions,
@@ -318,8 +318,8 @@ void pool_stop(struct pool *pool)
     atomic_store(&pool->stopping, true);
     if (pool->stop_event >= 0)
         eventfd_write(pool->stop_event, 1);
-    if (pool->service->crew)
-        crew_stop(pool->service->crew);
+    if (pool->service->parking)
+        parking_stop(pool->service->parking);
     for (unsigned i = 0; i < pool->count; i++) {
         struct pool_worker *worker = &pool->workers[i];
         if (!worker->started)

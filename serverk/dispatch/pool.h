@@ -6,7 +6,7 @@
  *   worker  queue q is served by the workers w with w mod queues = q, or, if there are fewer workers
  *           than queues, by worker q mod workers; who is alone on his queues polls them by that rule,
  *           who is not blocks
- *   auto    every worker on duty polls all queues; the crew (crew.h) says how many are
+ *   auto    every worker on duty polls all queues; the parking (parking.h) says how many are
  */
 #ifndef MQKV_SERVERK_DISPATCH_POOL_H
 #define MQKV_SERVERK_DISPATCH_POOL_H

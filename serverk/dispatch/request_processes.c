@@ -16,10 +16,10 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/mapguard.h"
-#include "serverk/execute/allowance.h"
-#include "serverk/session/deliver.h"
-#include "serverk/execute/execution.h"
 #include "serverk/dispatch/worker.h"
+#include "serverk/execute/allowance.h"
+#include "serverk/execute/execution.h"
+#include "serverk/session/deliver.h"
 #include "wire/queue.h"
 
 /* data.u64 of the event that ends the reaper; children have the number of their place. */
@@ -35,7 +35,7 @@
 enum { CHILD_ANSWERED = 0, CHILD_LEFT_IT = 1, CHILD_FOUND_QUEUE_FULL = 2, CHILD_MADE_REPLY = 3 };
 
 /* One request that is alive. */
-struct request_place {
+struct request_process {
     struct session *session; /* held */
     uint8_t *message;        /* of lanes_message_bytes; swapped with that of who received it */
     size_t message_bytes;
@@ -48,7 +48,7 @@ struct request_place {
 
 struct request_processes {
     const struct service *service;
-    struct vacancies *vacancies;
+    struct slots *slots;
     struct worker reaper; /* of the reaper thread; its buffers also serve the children, as copies */
     struct service in_child;             /* the service without what a child must not touch */
     struct worker_statistics child_zero; /* what a child counts in, its own copy of zeros */
@@ -58,7 +58,7 @@ struct request_processes {
     pthread_t thread;
     bool started;
     uint64_t died_line_ms; /* the reaper's */
-    struct request_place places[];
+    struct request_process places[];
 };
 
 /* What a child leaves word of. */
@@ -68,7 +68,7 @@ struct child_word {
 };
 
 /* A request that only reads, as it lies in a message. */
-struct request {
+struct read_request {
     struct wire_header header;
     struct read_cursor operations;
 };
@@ -93,7 +93,7 @@ static void bound_life(pid_t daemon)
 
 /* Adds up what this child counted, for the daemon to see. */
 static void count_request(struct request_processes *all, unsigned number,
-                          struct worker_statistics *counted, const struct request_place *place,
+                          struct worker_statistics *counted, const struct request_process *place,
                           uint64_t worked_ns, size_t reply_bytes)
 {
     statistics_add(&counted->messages, 1);
@@ -106,9 +106,9 @@ static void count_request(struct request_processes *all, unsigned number,
 }
 
 static _Noreturn void serve_in_child(struct request_processes *all, unsigned number,
-                                     struct request *request, pid_t daemon)
+                                     struct read_request *request, pid_t daemon)
 {
-    const struct request_place *place = &all->places[number];
+    const struct request_process *place = &all->places[number];
     bound_life(daemon);
     kvstore_fork_in_child(all->service->store);
     struct worker worker = all->reaper;
@@ -147,7 +147,7 @@ static _Noreturn void serve_in_child(struct request_processes *all, unsigned num
 static void tell_died(struct request_processes *all, const siginfo_t *info)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
-    vacancies_count_died(all->vacancies);
+    slots_count_died(all->slots);
     if (now_ms - all->died_line_ms < DIED_LINE_MS)
         return;
     all->died_line_ms = now_ms;
@@ -156,10 +156,10 @@ static void tell_died(struct request_processes *all, const siginfo_t *info)
              (long)info->si_pid, info->si_status);
 }
 
-static void cancel_reservation(struct request_processes *all, struct request_place *place)
+static void cancel_reservation(struct request_processes *all, struct request_process *place)
 {
     if (place->reserved)
-        transfer_cancel(&place->session->transfers, all->service->budget);
+        fragments_cancel(&place->session->fragments, all->service->budget);
     place->reserved = false;
 }
 
@@ -167,7 +167,7 @@ static void cancel_reservation(struct request_processes *all, struct request_pla
 static void deliver_made(struct request_processes *all, unsigned number, struct worker *worker)
 {
     const struct service *service = all->service;
-    struct request_place *place = &all->places[number];
+    struct request_process *place = &all->places[number];
     size_t size = atomic_load(&all->words[number].made_bytes);
     size_t sent = deliver_reply(service->sessions, service->budget, place->session,
                                 kv_slice(place->reply, size), true);
@@ -178,11 +178,11 @@ static void deliver_made(struct request_processes *all, unsigned number, struct 
 }
 
 /* Executes the request of the place in this thread. */
-static void take_back(struct request_processes *all, struct request_place *place,
+static void take_back(struct request_processes *all, struct request_process *place,
                       struct worker *worker)
 {
     cancel_reservation(all, place);
-    vacancies_count_taken_back(all->vacancies);
+    slots_count_taken_back(all->slots);
     uint8_t *buffer = worker->receiver.buffer;
     session_hold(place->session); /* it may have ended meanwhile */
     worker->receiver.session = place->session;
@@ -195,13 +195,13 @@ static void leave(struct request_processes *all, unsigned number)
 {
     cancel_reservation(all, &all->places[number]);
     session_release(all->service->sessions, all->places[number].session);
-    vacancies_give(all->vacancies, number);
+    slots_release(all->slots, number);
 }
 
 /* Waits for the end of the child, which is there or near, and sees to what it left. */
 static void reap(struct request_processes *all, unsigned number, struct worker *worker)
 {
-    struct request_place *place = &all->places[number];
+    struct request_process *place = &all->places[number];
     siginfo_t info = {0};
     int result;
     do
@@ -240,7 +240,7 @@ static void *reap_all(void *argument)
 
 /* The receiving thread ----------------------------------------------------------------------------- */
 
-static bool only_reads(const struct request *request)
+static bool only_reads(const struct read_request *request)
 {
     struct read_cursor cursor = request->operations;
     for (unsigned i = 0; i < request->header.count; i++) {
@@ -255,7 +255,8 @@ static bool only_reads(const struct request *request)
 
 /* True if the message is a request that a child can serve; its session is held then. */
 static bool is_for_child(const struct request_processes *all, struct worker *front,
-                         struct kv_slice message, struct request *request, struct session **session)
+                         struct kv_slice message, struct read_request *request,
+                         struct session **session)
 {
     struct wire_header *header = &request->header;
     request->operations = read_cursor(message.data, message.size);
@@ -272,7 +273,8 @@ static bool is_for_child(const struct request_processes *all, struct worker *fro
 }
 
 /* Forks. The pid; -1: errno. */
-static pid_t start_child(struct request_processes *all, unsigned number, struct request *request)
+static pid_t start_child(struct request_processes *all, unsigned number,
+                         struct read_request *request)
 {
     pid_t daemon = getpid();
     kvstore_fork_begin(all->service->store);
@@ -288,7 +290,7 @@ static pid_t start_child(struct request_processes *all, unsigned number, struct 
 /* Leaves the child to the reaper. False: that can not be (no descriptor). */
 static bool watch_child(const struct request_processes *all, unsigned number)
 {
-    const struct request_place *place = &all->places[number];
+    const struct request_process *place = &all->places[number];
     struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = number}};
     return place->pidfd >= 0 && epoll_ctl(all->epoll, EPOLL_CTL_ADD, place->pidfd, &event) == 0;
 }
@@ -299,13 +301,13 @@ static uint64_t serve_message(void *context, struct worker *front, size_t messag
     struct request_processes *all = context;
     struct receiver *receiver = &front->receiver;
     uint64_t received_ns = clock_monotonic_ns();
-    struct request request;
+    struct read_request request;
     struct session *session;
     if (!is_for_child(all, front, kv_slice(receiver->buffer, message_bytes), &request, &session))
         return worker_handle(front, message_bytes);
     receiver_settle(receiver);
-    unsigned number = vacancies_take(all->vacancies);
-    struct request_place *place = &all->places[number];
+    unsigned number = slots_take(all->slots);
+    struct request_process *place = &all->places[number];
     uint8_t *buffer = place->message;
     place->message = receiver->buffer;
     receiver->buffer = buffer;
@@ -314,7 +316,7 @@ static uint64_t serve_message(void *context, struct worker *front, size_t messag
     place->received_ns = received_ns;
     atomic_store(&all->words[number].answered, false);
     place->reserved = request.header.count > 1 && place->reply &&
-                      transfer_reserve(&session->transfers, all->service->budget);
+                      fragments_reserve(&session->fragments, all->service->budget);
     place->pid = start_child(all, number, &request);
     if (place->pid < 0) {
         take_back(all, place, front);
@@ -331,7 +333,7 @@ static uint64_t serve_message(void *context, struct worker *front, size_t messag
 static void wait_for_all(void *context)
 {
     const struct request_processes *all = context;
-    vacancies_wait_all(all->vacancies);
+    slots_wait_all(all->slots);
 }
 
 /* Life --------------------------------------------------------------------------------------------- */
@@ -411,7 +413,7 @@ enum kv_status request_processes_create(const struct service *service, struct po
     if (!all)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory for %u processes (-w)", count);
     all->service = service;
-    all->vacancies = service->vacancies;
+    all->slots = service->slots;
     all->in_child = *service;
     all->in_child.budget = NULL;
     all->epoll = all->stop_event = -1;

@@ -25,7 +25,7 @@
  *
  * A child dies with the receiving thread (PR_SET_PDEATHSIG) and at the latest after
  * REQUEST_PROCESS_LIFE_S (SIGALRM). At most service->options->workers are alive; at that limit the
- * receiving thread waits (vacancies.h).
+ * receiving thread waits (slots.h).
  */
 #ifndef MQKV_SERVERK_DISPATCH_REQUEST_PROCESSES_H
 #define MQKV_SERVERK_DISPATCH_REQUEST_PROCESSES_H

@@ -12,7 +12,7 @@
  * (40 MiB, pthread_attr_setstacksize(3), glibc.pthread.stack_cache_size). */
 #define STACK_BYTES (512u << 10)
 
-struct request_place {
+struct request_thread {
     struct request_threads *threads;
     struct worker worker;
     size_t message_bytes; /* in worker.receiver.buffer */
@@ -22,21 +22,21 @@ struct request_place {
 
 struct request_threads {
     const struct service *service;
-    struct vacancies *vacancies;
+    struct slots *slots;
     pthread_attr_t attributes;
-    struct request_place places[];
+    struct request_thread places[];
 };
 
 static void *serve(void *argument)
 {
-    struct request_place *place = argument;
-    struct vacancies *vacancies = place->threads->vacancies;
+    struct request_thread *place = argument;
+    struct slots *slots = place->threads->slots;
     worker_handle(&place->worker, place->message_bytes);
-    vacancies_give(vacancies, (unsigned)(place - place->threads->places));
+    slots_release(slots, (unsigned)(place - place->threads->places));
     return NULL;
 }
 
-static void join(struct request_place *place)
+static void join(struct request_thread *place)
 {
     if (place->joinable)
         pthread_join(place->thread, NULL);
@@ -48,13 +48,13 @@ static uint64_t start_thread(void *context, struct worker *front, size_t message
 {
     struct request_threads *threads = context;
     receiver_claim(&front->receiver, message_bytes);
-    struct request_place *place = &threads->places[vacancies_take(threads->vacancies)];
+    struct request_thread *place = &threads->places[slots_take(threads->slots)];
     join(place);
     worker_take_message(&place->worker, front);
     place->message_bytes = message_bytes;
     place->joinable = pthread_create(&place->thread, &threads->attributes, serve, place) == 0;
     if (!place->joinable) {
-        vacancies_count_taken_back(threads->vacancies);
+        slots_count_taken_back(threads->slots);
         place->worker.nice.on = false; /* there would be no way back for threads to come */
         serve(place);
     }
@@ -65,7 +65,7 @@ static uint64_t start_thread(void *context, struct worker *front, size_t message
 static void wait_for_all(void *context)
 {
     struct request_threads *threads = context;
-    vacancies_wait_all(threads->vacancies);
+    slots_wait_all(threads->slots);
     for (unsigned i = 0; i < threads->service->options->workers; i++)
         join(&threads->places[i]);
 }
@@ -84,7 +84,7 @@ static void free_threads(void *context)
 static bool set_up_place(struct request_threads *threads, unsigned number)
 {
     const struct service *service = threads->service;
-    struct request_place *place = &threads->places[number];
+    struct request_thread *place = &threads->places[number];
     place->threads = threads;
     return worker_init(&place->worker, service, &service->statistics[1 + number]) &&
            worker_init_buffer(&place->worker);
@@ -99,7 +99,7 @@ enum kv_status request_threads_create(const struct service *service, struct pool
     if (!threads)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory for %u threads (-w)", count);
     threads->service = service;
-    threads->vacancies = service->vacancies;
+    threads->slots = service->slots;
     pthread_attr_init(&threads->attributes);
     pthread_attr_setstacksize(&threads->attributes, STACK_BYTES);
     for (unsigned i = 0; i < count; i++) {

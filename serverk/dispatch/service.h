@@ -8,18 +8,18 @@
 #include <stdint.h>
 
 #include "mqkv/kvstore.h"
-#include "serverk/execute/commit.h"
-#include "serverk/receive/parking.h"
-#include "serverk/session/farewell.h"
-#include "serverk/lanes/lanes.h"
 #include "serverk/config/options.h"
-#include "serverk/sandbox/sandbox.h"
-#include "serverk/receive/schedule.h"
-#include "serverk/session/session.h"
-#include "serverk/receive/shares.h"
-#include "serverk/execute/statistics.h"
-#include "serverk/session/fragments.h"
 #include "serverk/dispatch/slots.h"
+#include "serverk/execute/commit.h"
+#include "serverk/execute/statistics.h"
+#include "serverk/lanes/lanes.h"
+#include "serverk/receive/parking.h"
+#include "serverk/receive/schedule.h"
+#include "serverk/receive/shares.h"
+#include "serverk/sandbox/sandbox.h"
+#include "serverk/session/farewell.h"
+#include "serverk/session/fragments.h"
+#include "serverk/session/session.h"
 
 /* A whole request or reply may be so much larger than the largest value: room for the longest key
  * and every other field. */
@@ -30,11 +30,11 @@ struct service {
     struct kvstore *store;
     struct lanes *lanes;
     struct session_table *sessions;
-    struct transfer_budget *budget;
+    struct fragment_budget *budget;
     struct farewells *farewells;
     struct commit *commit;
-    struct crew *crew;                    /* NULL unless --dispatch pool and --lanes auto */
-    struct vacancies *vacancies;          /* NULL unless --dispatch thread or process */
+    struct parking *parking;              /* NULL unless --dispatch pool and --lanes auto */
+    struct slots *slots;                  /* NULL unless --dispatch thread or process */
     struct shares *shares;                /* NULL: there are no other users */
     struct schedule *schedule;            /* NULL unless --sched cost */
     struct worker_statistics *statistics; /* dispatch_model_writers blocks */

@@ -3,92 +3,91 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-struct vacancies {
+struct slots {
     pthread_mutex_t lock; /* everything below */
     pthread_cond_t given;
-    struct vacancy_counts counts;
-    unsigned free_count; /* = counts.places - counts.live */
-    unsigned free_places[];
+    struct slot_counts counts;
+    unsigned free_count; /* = counts.limit - counts.live */
+    unsigned free_slots[];
 };
 
-struct vacancies *vacancies_create(unsigned count)
+struct slots *slots_create(unsigned count)
 {
-    struct vacancies *vacancies =
-        calloc(1, sizeof *vacancies + count * sizeof vacancies->free_places[0]);
-    if (!vacancies)
+    struct slots *slots = calloc(1, sizeof *slots + count * sizeof slots->free_slots[0]);
+    if (!slots)
         return NULL;
-    pthread_mutex_init(&vacancies->lock, NULL);
-    pthread_cond_init(&vacancies->given, NULL);
-    vacancies->counts.places = count;
-    while (vacancies->free_count < count) {
-        vacancies->free_places[vacancies->free_count] = count - 1 - vacancies->free_count;
-        vacancies->free_count++;
+    pthread_mutex_init(&slots->lock, NULL);
+    pthread_cond_init(&slots->given, NULL);
+    slots->counts.limit = count;
+    while (slots->free_count < count) {
+        slots->free_slots[slots->free_count] = count - 1 - slots->free_count;
+        slots->free_count++;
     }
-    return vacancies;
+    return slots;
 }
 
-void vacancies_free(struct vacancies *vacancies)
+void slots_free(struct slots *slots)
 {
-    if (!vacancies)
+    if (!slots)
         return;
-    pthread_cond_destroy(&vacancies->given);
-    pthread_mutex_destroy(&vacancies->lock);
-    free(vacancies);
+    pthread_cond_destroy(&slots->given);
+    pthread_mutex_destroy(&slots->lock);
+    free(slots);
 }
 
-unsigned vacancies_take(struct vacancies *vacancies)
+unsigned slots_take(struct slots *slots)
 {
-    struct vacancy_counts *counts = &vacancies->counts;
-    pthread_mutex_lock(&vacancies->lock);
-    counts->waits += vacancies->free_count == 0;
-    while (vacancies->free_count == 0)
-        pthread_cond_wait(&vacancies->given, &vacancies->lock);
-    unsigned place = vacancies->free_places[--vacancies->free_count];
+    struct slot_counts *counts = &slots->counts;
+    pthread_mutex_lock(&slots->lock);
+    counts->waits += slots->free_count == 0;
+    while (slots->free_count == 0)
+        pthread_cond_wait(&slots->given, &slots->lock);
+    unsigned slot = slots->free_slots[--slots->free_count];
     counts->started++;
     if (++counts->live > counts->live_max)
         counts->live_max = counts->live;
-    pthread_mutex_unlock(&vacancies->lock);
-    return place;
+    pthread_mutex_unlock(&slots->lock);
+    return slot;
 }
 
-void vacancies_give(struct vacancies *vacancies, unsigned place)
+void slots_release(struct slots *slots, unsigned slot)
 {
-    pthread_mutex_lock(&vacancies->lock);
-    vacancies->free_places[vacancies->free_count++] = place;
-    vacancies->counts.live--;
-    pthread_cond_broadcast(&vacancies->given);
-    pthread_mutex_unlock(&vacancies->lock);
+    pthread_mutex_lock(&slots->lock);
+    slots->free_slots[slots->free_count++] = slot;
+    slots->counts.live--;
+    pthread_cond_broadcast(&slots->given);
+    pthread_mutex_unlock(&slots->lock);
 }
 
-void vacancies_wait_all(struct vacancies *vacancies)
+void slots_wait_all(struct slots *slots)
 {
-    pthread_mutex_lock(&vacancies->lock);
-    while (vacancies->counts.live > 0)
-        pthread_cond_wait(&vacancies->given, &vacancies->lock);
-    pthread_mutex_unlock(&vacancies->lock);
+    pthread_mutex_lock(&slots->lock);
+    while (slots->counts.live > 0)
+        pthread_cond_wait(&slots->given, &slots->lock);
+    pthread_mutex_unlock(&slots->lock);
 }
 
-static void count(struct vacancies *vacancies, uint64_t *counter)
+static void count(struct slots *slots, uint64_t *counter)
 {
-    pthread_mutex_lock(&vacancies->lock);
+    pthread_mutex_lock(&slots->lock);
     ++*counter;
-    pthread_mutex_unlock(&vacancies->lock);
+    pthread_mutex_unlock(&slots->lock);
 }
 
-void vacancies_count_died(struct vacancies *vacancies)
+void slots_count_died(struct slots *slots)
 {
-    count(vacancies, &vacancies->counts.died);
+    count(slots, &slots->counts.died);
 }
 
-void vacancies_count_taken_back(struct vacancies *vacancies)
+void slots_count_taken_back(struct slots *slots)
 {
-    count(vacancies, &vacancies->counts.taken_back);
+    count(slots, &slots->counts.taken_back);
 }
 
-struct vacancy_counts vacancies_counts(struct vacancies *vacancies)
+struct slot_counts slots_counts(struct slots *slots)
 {
-    pthread_mutex_lock(&vacancies->lock);
-    struct vacancy_counts counts = vacancies->counts;
-    pthread_mutex_unlock(&vacancies->lock);
+    pthread_mutex_lock(&slots->lock);
+    struct slot_counts counts = slots->counts;
+    pthread_mutex_unlock(&slots->lock);
     return counts;
 }

@@ -1,45 +1,44 @@
 /*
- * vacancies: places for the requests that are alive at once (--dispatch thread and process), and what
- * is counted about them. Who wants a place while all are taken waits: so messages stay in the kernel's
- * queues, and then with their senders.
+ * slots: the limit on requests that are alive at once (--dispatch thread and process): each has a slot,
+ * and the receiving thread waits for a free one. Meanwhile messages stay in the kernel's queues, and
+ * then with their senders.
  *
- * The place given back last is taken first, so that few are used while few are needed.
+ * The slot that was released last is taken first, so that few slots are used while few are needed.
  *
- * Threads: all calls may be made by any thread. Locks: one of its own, under which nothing is called.
+ * Threads: any. Locks: one of its own, under which nothing is unparked.
  */
 #ifndef MQKV_SERVERK_DISPATCH_SLOTS_H
 #define MQKV_SERVERK_DISPATCH_SLOTS_H
 
 #include <stdint.h>
 
-struct vacancies;
+struct slots;
 
-struct vacancy_counts {
-    unsigned places;
-    unsigned live;     /* taken now */
-    unsigned live_max; /* at any time */
-    uint64_t started;  /* times that a place was taken */
-    uint64_t waits;    /* of those, times that it had to be waited for */
-    uint64_t died;     /* processes that ended without having answered */
-    uint64_t
-        taken_back; /* requests that the daemon then executed itself, for that or another reason */
+struct slot_counts {
+    unsigned limit;
+    unsigned live;       /* taken now */
+    unsigned live_max;   /* the most at any time */
+    uint64_t started;    /* how often a slot was taken */
+    uint64_t waits;      /* how often the receiving thread had to wait for one */
+    uint64_t died;       /* processes that ended without an answer */
+    uint64_t taken_back; /* requests that the daemon executed itself instead */
 };
 
-/* `count` places, numbered from 0. NULL: out of memory. */
-struct vacancies *vacancies_create(unsigned count);
+/* `count` slots, numbered from 0. NULL: out of memory. */
+struct slots *slots_create(unsigned count);
 
 /* NULL is harmless. */
-void vacancies_free(struct vacancies *vacancies);
+void slots_free(struct slots *slots);
 
-/* The number of a place, which is the caller's now. */
-unsigned vacancies_take(struct vacancies *vacancies);
-void vacancies_give(struct vacancies *vacancies, unsigned place);
+/* Takes a slot, after waiting for a free one: its number. */
+unsigned slots_take(struct slots *slots);
+void slots_release(struct slots *slots, unsigned slot);
 
-/* Waits until no place is taken. */
-void vacancies_wait_all(struct vacancies *vacancies);
+/* Waits until no slot is taken. */
+void slots_wait_all(struct slots *slots);
 
-void vacancies_count_died(struct vacancies *vacancies);
-void vacancies_count_taken_back(struct vacancies *vacancies);
-struct vacancy_counts vacancies_counts(struct vacancies *vacancies);
+void slots_count_died(struct slots *slots);
+void slots_count_taken_back(struct slots *slots);
+struct slot_counts slots_counts(struct slots *slots);
 
 #endif

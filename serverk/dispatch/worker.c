@@ -7,8 +7,8 @@
 #include "common/clock.h"
 #include "common/mapguard.h"
 #include "serverk/execute/allowance.h"
-#include "serverk/session/deliver.h"
 #include "serverk/execute/execution.h"
+#include "serverk/session/deliver.h"
 #include "serverk/session/hello.h"
 #include "wire/queue.h"
 
@@ -79,16 +79,16 @@ void worker_take_message(struct worker *worker, struct worker *from)
 
 void worker_expect_long(struct worker *worker)
 {
-    if (worker->away || !worker->service->crew)
+    if (worker->away || !worker->service->parking)
         return;
-    crew_leave(worker->service->crew);
+    parking_begin_long(worker->service->parking);
     worker->away = true;
 }
 
 static void come_back(struct worker *worker)
 {
     if (worker->away)
-        crew_return(worker->service->crew);
+        parking_end_long(worker->service->parking);
     worker->away = false;
 }
 
@@ -239,12 +239,12 @@ static void take_part(struct worker *worker, struct session *session,
 {
     const struct service *service = worker->service;
     struct wire_part part = {0};
-    struct transfer_message whole = {0};
+    struct fragmented_message whole = {0};
     char text[KV_ERROR_TEXT_BYTES];
     enum kv_status status = wire_get_part(body, &part);
     if (status == KV_OK)
-        status = transfer_take_part(&session->transfers, service->budget, header->request_id, &part,
-                                    &whole);
+        status = fragments_take_part(&session->fragments, service->budget, header->request_id,
+                                     &part, &whole);
     if (status != KV_OK) {
         fail(worker, session, header, status, explain_part(service, status, &part, text));
         return;
@@ -267,7 +267,7 @@ static void take_part(struct worker *worker, struct session *session,
         fail(
             worker, session, header, status,
             explain_header(&request, status, "what the pieces make up is not their request", text));
-    transfer_free(&whole, service->budget);
+    fragmented_message_free(&whole, service->budget);
 }
 
 static void send_more(struct worker *worker, struct session *session,
@@ -354,7 +354,7 @@ static void handle_message(struct worker *worker, size_t size, uint64_t received
         session = session_acquire(sessions, header.session, header.secret);
     receiver_settle(&worker->receiver);
     if (header.kind == WIRE_HELLO && header.session == 0) {
-        handshake_hello(worker, &header, status, &cursor);
+        hello_answer(worker, &header, status, &cursor);
         return;
     }
     if (header.session == 0) {
@@ -393,7 +393,8 @@ static void estimate_queue_wait(struct worker *worker, uint64_t service_ns)
         return;
     const struct receiver *receiver = &worker->receiver;
     uint64_t waiting = receiver_backlog_behind(receiver);
-    unsigned takers = receiver->crew ? crew_counts(receiver->crew).on_duty : worker->receivers;
+    unsigned takers =
+        receiver->parking ? parking_counts(receiver->parking).active : worker->receivers;
     histogram_record(&worker->statistics->stages[STAGE_QUEUE_WAIT],
                      waiting * worker->mean_service_ns / (takers > 0 ? takers : 1));
 }

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "serverk/dispatch/nice.h"
-#include "serverk/receive/receiver.h"
 #include "serverk/dispatch/service.h"
+#include "serverk/receive/receiver.h"
 #include "wire/message.h"
 
 /* Used by one thread. */
@@ -34,7 +34,7 @@ struct worker {
     uint64_t received_ns;      /* when the message being executed was */
     size_t incoming_used;      /* by it */
     struct commit_waits waits; /* of the message being executed */
-    bool away;                 /* crew_leave was called for it */
+    bool away;                 /* parking_begin_long was unparked for it */
 
     uint64_t done_ns;         /* end of the last message */
     uint64_t mean_service_ns; /* of a message, moving average */

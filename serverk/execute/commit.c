@@ -11,12 +11,12 @@
 /* One file that a held reply waits for. */
 struct wait {
     struct wait *next; /* of the same file, in no order */
-    struct held *held;
+    struct held_reply *held;
     uint64_t position;
 };
 
-struct held {
-    struct held *next; /* in a list of those to be sent */
+struct held_reply {
+    struct held_reply *next; /* in a list of those to be sent */
     struct session *session;
     uint64_t since_ns;
     uint32_t files_left; /* guarded by commit->lock */
@@ -30,7 +30,7 @@ struct held {
 struct commit {
     struct kvstore *store;
     struct session_table *sessions;
-    struct transfer_budget *budget;
+    struct fragment_budget *budget;
 
     pthread_mutex_t lock; /* everything below */
     pthread_cond_t drained;
@@ -86,17 +86,17 @@ static size_t send_not_durable(struct commit *commit, struct session *session,
     struct wire_header header = {0};
     wire_get_header(&cursor, &header);
     if (extended)
-        transfer_cancel(&session->transfers, commit->budget);
+        fragments_cancel(&session->fragments, commit->budget);
     return deliver_failure(commit->sessions, session, header.request_id, KV_NOT_DURABLE,
                            "applied, but the sync that should have made it durable failed; the log "
                            "of the server says why");
 }
 
 /* Sends and frees those of the list; no lock is held. */
-static void send_list(struct commit *commit, struct held *list)
+static void send_list(struct commit *commit, struct held_reply *list)
 {
     while (list) {
-        struct held *held = list;
+        struct held_reply *held = list;
         list = held->next;
         struct kv_slice reply = kv_slice(held->reply, held->reply_bytes);
         size_t sent = held->failed ? send_not_durable(commit, held->session, reply, held->extended)
@@ -119,7 +119,7 @@ static void send_list(struct commit *commit, struct held *list)
 static void file_synced(void *context, uint32_t file, uint64_t position, enum kv_status status)
 {
     struct commit *commit = context;
-    struct held *ready = NULL;
+    struct held_reply *ready = NULL;
     pthread_mutex_lock(&commit->lock);
     if (status != KV_OK)
         commit->sync_failed[file] = true;
@@ -131,7 +131,7 @@ static void file_synced(void *context, uint32_t file, uint64_t position, enum kv
             continue;
         }
         *link = wait->next;
-        struct held *held = wait->held;
+        struct held_reply *held = wait->held;
         held->failed |= status != KV_OK;
         if (--held->files_left == 0) {
             held->next = ready;
@@ -143,7 +143,7 @@ static void file_synced(void *context, uint32_t file, uint64_t position, enum kv
 }
 
 struct commit *commit_create(struct kvstore *store, struct session_table *sessions,
-                             struct transfer_budget *budget)
+                             struct fragment_budget *budget)
 {
     struct commit *commit = aligned_alloc(_Alignof(struct commit), sizeof *commit);
     if (!commit)
@@ -177,17 +177,18 @@ void commit_free(struct commit *commit)
 
 /* Holding ------------------------------------------------------------------------------------------ */
 
-static struct held *make_held(struct session *session, struct kv_slice reply, bool extended,
-                              const struct commit_waits *waits)
+static struct held_reply *make_held(struct session *session, struct kv_slice reply, bool extended,
+                                    const struct commit_waits *waits)
 {
-    struct held *held = malloc(sizeof *held + waits->count * sizeof held->waits[0] + reply.size);
+    struct held_reply *held =
+        malloc(sizeof *held + waits->count * sizeof held->waits[0] + reply.size);
     if (!held)
         return NULL;
-    *held = (struct held){.session = session,
-                          .since_ns = clock_monotonic_ns(),
-                          .extended = extended,
-                          .reply = (uint8_t *)&held->waits[waits->count],
-                          .reply_bytes = reply.size};
+    *held = (struct held_reply){.session = session,
+                                .since_ns = clock_monotonic_ns(),
+                                .extended = extended,
+                                .reply = (uint8_t *)&held->waits[waits->count],
+                                .reply_bytes = reply.size};
     memcpy(held->reply, reply.data, reply.size);
     return held;
 }
@@ -200,7 +201,7 @@ static struct kvstore_ticket ticket_of(const struct commit_waits *waits, uint32_
 /* Puts the reply on the lists of the files it waits for, but for those that are on disk by now: the word
  * of any later sync comes after the lock. Those whose sync has failed already count at once. True: none
  * is left to wait for. */
-static bool enlist(struct commit *commit, struct held *held, const struct commit_waits *waits)
+static bool enlist(struct commit *commit, struct held_reply *held, const struct commit_waits *waits)
 {
     pthread_mutex_lock(&commit->lock);
     commit->waiting++;
@@ -238,7 +239,7 @@ static void wait_and_send(struct commit *commit, struct session *session, struct
 void commit_hold(struct commit *commit, struct session *session, struct kv_slice reply,
                  bool extended, const struct commit_waits *waits)
 {
-    struct held *held = make_held(session, reply, extended, waits);
+    struct held_reply *held = make_held(session, reply, extended, waits);
     if (!held) {
         wait_and_send(commit, session, reply, extended, waits);
         return;

@@ -13,10 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "mqkv/slice.h"
 #include "mqkv/kvstore.h"
-#include "serverk/session/session.h"
+#include "mqkv/slice.h"
 #include "serverk/execute/statistics.h"
+#include "serverk/session/session.h"
 
 struct commit;
 
@@ -35,7 +35,7 @@ void commit_waits_clear(struct commit_waits *waits);
 
 /* Becomes the sync listener of the store. NULL: out of memory. */
 struct commit *commit_create(struct kvstore *store, struct session_table *sessions,
-                             struct transfer_budget *budget);
+                             struct fragment_budget *budget);
 
 /* After commit_drain, when the store calls no more. */
 void commit_free(struct commit *commit);

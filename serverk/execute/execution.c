@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/copy.h"
-#include "serverk/execute/allowance.h"
 #include "serverk/daemon/stats_json.h"
+#include "serverk/execute/allowance.h"
 #include "serverk/execute/scan_page.h"
 
 /* Operations that copy so much are worth waking another worker for (10 us and more; a wake is 20). */
@@ -336,7 +336,7 @@ static void run_scan(struct execution *execution)
     const struct wire_operation *operation = execution->operation;
     struct wire_result *result = &execution->result;
     struct scan_page page;
-    if (execution->worker->service->crew && scan_page_takes_long(execution->store, operation))
+    if (execution->worker->service->parking && scan_page_takes_long(execution->store, operation))
         worker_expect_long(execution->worker);
     struct reply_place place = reply_largest_place(execution->reply);
     result->status = scan_page_fill(&page, execution->store, operation, &execution->allowance,
@@ -373,7 +373,7 @@ static void run_stats(struct execution *execution)
     size_t size = 0;
     worker_expect_long(execution->worker);
     result->status =
-        report_json(execution->worker->service, execution->operation->key, &text, &size);
+        stats_json(execution->worker->service, execution->operation->key, &text, &size);
     if (result->status == KV_OK)
         add_copy(execution, kv_slice(text, size));
     else

@@ -1,12 +1,12 @@
 /*
- * execute: the operations of a request on the store, and their results in a reply. Nothing here
+ * execution: the operations of a request on the store, and their results in a reply. Nothing here
  * allocates but STATS; nothing waits but for the locks of the store.
  */
 #ifndef MQKV_SERVERK_EXECUTE_EXECUTION_H
 #define MQKV_SERVERK_EXECUTE_EXECUTION_H
 
-#include "serverk/execute/reply.h"
 #include "serverk/dispatch/worker.h"
+#include "serverk/execute/reply.h"
 
 /* Executes, in order, the request->count operations at the cursor. KV_OK: *reply is complete but for
  * reply_finish, and worker->waits tells what it must wait for. Else nothing was executed, and

@@ -39,7 +39,7 @@ static bool extend(struct reply *reply)
     if (reply->may_stop && reply->results > 0)
         return false;
     if (!reply->reserved &&
-        (!reply->budget || !transfer_reserve(&reply->session->transfers, reply->budget))) {
+        (!reply->budget || !fragments_reserve(&reply->session->fragments, reply->budget))) {
         reply->too_large = true;
         return false;
     }
@@ -68,7 +68,7 @@ static size_t promised_bytes(const struct reply *reply)
 }
 
 enum kv_status reply_start(struct reply *reply, struct session *session,
-                           struct transfer_budget *budget, bool reserved,
+                           struct fragment_budget *budget, bool reserved,
                            const struct wire_header *request, uint8_t *buffer, size_t buffer_bytes,
                            uint8_t *scratch, size_t scratch_bytes)
 {
@@ -227,7 +227,7 @@ void reply_add(struct reply *reply, const struct wire_result *result)
 void reply_abandon(struct reply *reply)
 {
     if (reply->extended)
-        transfer_cancel(&reply->session->transfers, reply->budget);
+        fragments_cancel(&reply->session->fragments, reply->budget);
     reply->extended = false;
 }
 

@@ -21,7 +21,7 @@
 
 struct reply {
     struct session *session;
-    struct transfer_budget *budget;
+    struct fragment_budget *budget;
     struct write_cursor cursor; /* its end is the limit for now */
     size_t buffer_bytes;        /* the limit once it is extended */
     bool reserved;  /* it may be extended without asking: a transfer is reserved for it */
@@ -55,7 +55,7 @@ struct reply_place {
  * `reserved`: the caller has reserved a transfer, and sees to it.
  * KV_OVERLOADED: see above. */
 enum kv_status reply_start(struct reply *reply, struct session *session,
-                           struct transfer_budget *budget, bool reserved,
+                           struct fragment_budget *budget, bool reserved,
                            const struct wire_header *request, uint8_t *buffer, size_t buffer_bytes,
                            uint8_t *scratch, size_t scratch_bytes);
 

@@ -10,11 +10,11 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/log_pace.h"
 #include "common/parse.h"
 #include "serverk/lanes/claim.h"
 #include "serverk/lanes/guest_lanes.h"
 #include "serverk/lanes/lane_names.h"
-#include "common/log_pace.h"
 #include "wire/message.h"
 #include "wire/queue.h"
 

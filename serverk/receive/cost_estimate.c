@@ -54,7 +54,7 @@ static uint64_t operations_ns(struct read_cursor *cursor, unsigned count)
     return looked_at > 0 ? sum_ns * count / looked_at : 0;
 }
 
-uint64_t work_expected_ns(struct kv_slice message)
+uint64_t cost_estimate_ns(struct kv_slice message)
 {
     struct read_cursor cursor = read_cursor(message.data, message.size);
     struct wire_header header = {0};

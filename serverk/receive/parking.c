@@ -3,102 +3,102 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-struct crew {
-    pthread_mutex_t lock; /* everything below but max_on_duty */
-    pthread_cond_t called;
-    unsigned max_on_duty;
-    unsigned on_duty; /* those that were called but have not run yet included */
-    unsigned away;
+struct parking {
+    pthread_mutex_t lock; /* everything below but max_active */
+    pthread_cond_t unparked;
+    unsigned max_active;
+    unsigned active; /* including those that were unparked but have not run yet */
+    unsigned in_long;
     unsigned parked;
-    unsigned calls; /* parked workers that may go */
+    unsigned permits; /* parked workers that may wake up */
     bool stopped;
 };
 
-struct crew *crew_create(unsigned workers, unsigned max_on_duty)
+struct parking *parking_create(unsigned workers, unsigned max_active)
 {
-    struct crew *crew = calloc(1, sizeof *crew);
-    if (!crew)
+    struct parking *parking = calloc(1, sizeof *parking);
+    if (!parking)
         return NULL;
-    pthread_mutex_init(&crew->lock, NULL);
-    pthread_cond_init(&crew->called, NULL);
-    crew->max_on_duty = max_on_duty;
-    crew->on_duty = workers;
-    return crew;
+    pthread_mutex_init(&parking->lock, NULL);
+    pthread_cond_init(&parking->unparked, NULL);
+    parking->max_active = max_active;
+    parking->active = workers;
+    return parking;
 }
 
-void crew_free(struct crew *crew)
+void parking_free(struct parking *parking)
 {
-    if (!crew)
+    if (!parking)
         return;
-    pthread_cond_destroy(&crew->called);
-    pthread_mutex_destroy(&crew->lock);
-    free(crew);
+    pthread_cond_destroy(&parking->unparked);
+    pthread_mutex_destroy(&parking->lock);
+    free(parking);
 }
 
 /* holds: lock. */
-static void call_one(struct crew *crew)
+static void unpark_one(struct parking *parking)
 {
-    if (crew->parked == 0 || crew->on_duty >= crew->max_on_duty)
+    if (parking->parked == 0 || parking->active >= parking->max_active)
         return;
-    crew->parked--;
-    crew->on_duty++;
-    crew->calls++;
-    pthread_cond_signal(&crew->called);
+    parking->parked--;
+    parking->active++;
+    parking->permits++;
+    pthread_cond_signal(&parking->unparked);
 }
 
-bool crew_rest(struct crew *crew)
+bool parking_park(struct parking *parking)
 {
-    pthread_mutex_lock(&crew->lock);
-    bool last = crew->on_duty == 1 && !crew->stopped;
-    if (!last && !crew->stopped) {
-        crew->on_duty--;
-        crew->parked++;
-        while (crew->calls == 0 && !crew->stopped)
-            pthread_cond_wait(&crew->called, &crew->lock);
-        if (crew->calls > 0)
-            crew->calls--;
+    pthread_mutex_lock(&parking->lock);
+    bool last = parking->active == 1 && !parking->stopped;
+    if (!last && !parking->stopped) {
+        parking->active--;
+        parking->parked++;
+        while (parking->permits == 0 && !parking->stopped)
+            pthread_cond_wait(&parking->unparked, &parking->lock);
+        if (parking->permits > 0)
+            parking->permits--;
     }
-    pthread_mutex_unlock(&crew->lock);
+    pthread_mutex_unlock(&parking->lock);
     return !last;
 }
 
-void crew_call(struct crew *crew)
+void parking_unpark(struct parking *parking)
 {
-    pthread_mutex_lock(&crew->lock);
-    call_one(crew);
-    pthread_mutex_unlock(&crew->lock);
+    pthread_mutex_lock(&parking->lock);
+    unpark_one(parking);
+    pthread_mutex_unlock(&parking->lock);
 }
 
-void crew_leave(struct crew *crew)
+void parking_begin_long(struct parking *parking)
 {
-    pthread_mutex_lock(&crew->lock);
-    crew->on_duty--;
-    crew->away++;
-    if (crew->on_duty == 0)
-        call_one(crew);
-    pthread_mutex_unlock(&crew->lock);
+    pthread_mutex_lock(&parking->lock);
+    parking->active--;
+    parking->in_long++;
+    if (parking->active == 0)
+        unpark_one(parking);
+    pthread_mutex_unlock(&parking->lock);
 }
 
-void crew_return(struct crew *crew)
+void parking_end_long(struct parking *parking)
 {
-    pthread_mutex_lock(&crew->lock);
-    crew->away--;
-    crew->on_duty++;
-    pthread_mutex_unlock(&crew->lock);
+    pthread_mutex_lock(&parking->lock);
+    parking->in_long--;
+    parking->active++;
+    pthread_mutex_unlock(&parking->lock);
 }
 
-void crew_stop(struct crew *crew)
+void parking_stop(struct parking *parking)
 {
-    pthread_mutex_lock(&crew->lock);
-    crew->stopped = true;
-    pthread_cond_broadcast(&crew->called);
-    pthread_mutex_unlock(&crew->lock);
+    pthread_mutex_lock(&parking->lock);
+    parking->stopped = true;
+    pthread_cond_broadcast(&parking->unparked);
+    pthread_mutex_unlock(&parking->lock);
 }
 
-struct crew_counts crew_counts(struct crew *crew)
+struct parking_counts parking_counts(struct parking *parking)
 {
-    pthread_mutex_lock(&crew->lock);
-    struct crew_counts counts = {crew->on_duty, crew->away, crew->parked};
-    pthread_mutex_unlock(&crew->lock);
+    pthread_mutex_lock(&parking->lock);
+    struct parking_counts counts = {parking->active, parking->in_long, parking->parked};
+    pthread_mutex_unlock(&parking->lock);
     return counts;
 }

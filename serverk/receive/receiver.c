@@ -7,8 +7,8 @@
 #include <sys/epoll.h>
 
 #include "common/clock.h"
-#include "serverk/session/session.h"
 #include "serverk/receive/cost_estimate.h"
+#include "serverk/session/session.h"
 #include "wire/message.h"
 
 /* A queue is cold if it gave none of the last COLD_AFTER messages; then it is polled in every
@@ -30,7 +30,7 @@
 /* The clients need the CPUs, too: so only half of the workers' time is dealt out. */
 static unsigned workers_to_share(const struct receiver *receiver)
 {
-    unsigned workers = receiver->crew ? crew_counts(receiver->crew).on_duty / 2 : 1;
+    unsigned workers = receiver->parking ? parking_counts(receiver->parking).active / 2 : 1;
     return workers > 0 ? workers : 1;
 }
 
@@ -147,7 +147,7 @@ static ssize_t collect(struct receiver *receiver, uint64_t now_ns)
         receiver_claim(receiver, message.size);
         struct schedule_source source = {receiver->session, receiver->current};
         schedule_add(receiver->schedule, message, source, receiver->priority,
-                     work_expected_ns(message), clock_monotonic_ns());
+                     cost_estimate_ns(message), clock_monotonic_ns());
     }
     return size < 0 ? -1 : 0;
 }
@@ -219,7 +219,7 @@ static ssize_t take_polling(struct receiver *receiver)
         ssize_t size = wire_wait(&receiver->waiter, attempt, receiver);
         if (size != 0)
             return size;
-        if (!receiver->crew || !crew_rest(receiver->crew))
+        if (!receiver->parking || !parking_park(receiver->parking))
             sleep_on_queues(receiver);
     }
     return 0;

@@ -19,12 +19,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "serverk/receive/parking.h"
-#include "serverk/session/farewell.h"
+#include "serverk/execute/statistics.h"
 #include "serverk/lanes/lanes.h"
+#include "serverk/receive/parking.h"
 #include "serverk/receive/schedule.h"
 #include "serverk/receive/shares.h"
-#include "serverk/execute/statistics.h"
+#include "serverk/session/farewell.h"
 #include "wire/wait.h"
 
 /* Private to receiver.c but for buffer, priority, session, waiter and found_empty. */
@@ -59,8 +59,8 @@ struct receiver {
     unsigned round;
     uint64_t taken;                            /* messages so far */
     uint64_t last_taken[LANE_PLAN_MAX_QUEUES]; /* `taken` when the queue gave its last message */
-    int sleep_epoll;   /* its queues (or all of them in use) and the stop event */
-    struct crew *crew; /* NULL: it does not share its queues */
+    int sleep_epoll;         /* its queues (or all of them in use) and the stop event */
+    struct parking *parking; /* NULL: it does not share its queues */
     const _Atomic bool *stopping;
 };
 

@@ -1,9 +1,10 @@
 #include "serverk/session/admission.h"
-#include "common/error.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "common/error.h"
 
 /* Below so many, a share is half of all. */
 #define LEAST_SHARE 256u

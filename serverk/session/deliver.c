@@ -20,7 +20,7 @@ size_t deliver_failure(struct session_table *table, struct session *session, uin
     return send_bytes(table, session, message, size);
 }
 
-size_t deliver_piece(struct session_table *table, struct transfer_budget *budget,
+size_t deliver_piece(struct session_table *table, struct fragment_budget *budget,
                      struct session *session, uint64_t request_id, uint32_t offset)
 {
     uint8_t message[PIECE_MAX_BYTES];
@@ -30,8 +30,8 @@ size_t deliver_piece(struct session_table *table, struct transfer_budget *budget
                                  .session = session->id,
                                  .request_id = request_id,
                                  .secret = session->nonce};
-    bool found = transfer_next_piece(&session->transfers, budget, &header, offset, &cursor);
-    if (!found && transfer_reply_given_up(&session->transfers, request_id))
+    bool found = fragments_next_piece(&session->fragments, budget, &header, offset, &cursor);
+    if (!found && fragments_reply_given_up(&session->fragments, request_id))
         return deliver_failure(
             table, session, request_id, KV_NO_MEMORY,
             "executed, but its reply was not fetched for 5 s while others needed "
@@ -42,18 +42,18 @@ size_t deliver_piece(struct session_table *table, struct transfer_budget *budget
     return send_bytes(table, session, message, write_cursor_used(&cursor));
 }
 
-size_t deliver_reply(struct session_table *table, struct transfer_budget *budget,
+size_t deliver_reply(struct session_table *table, struct fragment_budget *budget,
                      struct session *session, struct kv_slice reply, bool extended)
 {
     if (reply.size <= session->reply_bytes) {
         if (extended)
-            transfer_cancel(&session->transfers, budget);
+            fragments_cancel(&session->fragments, budget);
         return send_bytes(table, session, reply.data, reply.size);
     }
     struct read_cursor cursor = read_cursor(reply.data, reply.size);
     struct wire_header header = {0};
     wire_get_header(&cursor, &header);
-    if (!transfer_store(&session->transfers, budget, header.request_id, reply.data, reply.size))
+    if (!fragments_store(&session->fragments, budget, header.request_id, reply.data, reply.size))
         return deliver_failure(table, session, header.request_id, KV_NO_MEMORY,
                                "executed, but the server has no memory for so large a reply");
     return deliver_piece(table, budget, session, header.request_id, 0);

@@ -214,7 +214,7 @@ static void clean_up(struct farewells *farewells, const char *queue_name)
     farewells->mourned_count = 0;
     pthread_mutex_unlock(&farewells->lock);
     for (unsigned i = 0; i < count; i++)
-        leftovers_remove_of(queue_name, pids[i]);
+        orphans_remove_of(queue_name, pids[i]);
 }
 
 static void nudge_all(struct farewells *farewells)

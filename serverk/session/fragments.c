@@ -13,18 +13,18 @@
 
 /* The budget --------------------------------------------------------------------------------------- */
 
-static _Atomic uint64_t *user_bytes(struct transfer_budget *budget, uid_t uid)
+static _Atomic uint64_t *user_bytes(struct fragment_budget *budget, uid_t uid)
 {
-    return &budget->user_bytes[uid % TRANSFER_USERS];
+    return &budget->user_bytes[uid % FRAGMENTS_USERS];
 }
 
-static void budget_return(struct transfer_budget *budget, uid_t uid, uint64_t bytes)
+static void budget_return(struct fragment_budget *budget, uid_t uid, uint64_t bytes)
 {
     atomic_fetch_sub(&budget->used_bytes, bytes);
     atomic_fetch_sub(user_bytes(budget, uid), bytes);
 }
 
-static bool budget_try(struct transfer_budget *budget, uid_t uid, uint64_t bytes)
+static bool budget_try(struct fragment_budget *budget, uid_t uid, uint64_t bytes)
 {
     uint64_t limit = budget->user_max_bytes != 0 && uid != budget->owner ? budget->user_max_bytes
                                                                          : budget->max_bytes;
@@ -36,114 +36,114 @@ static bool budget_try(struct transfer_budget *budget, uid_t uid, uint64_t bytes
     return false;
 }
 
-void transfer_free(struct transfer_message *message, struct transfer_budget *budget)
+void fragmented_message_free(struct fragmented_message *message, struct fragment_budget *budget)
 {
     if (!message->data)
         return;
     budget_return(budget, message->uid, message->charged);
     free(message->data);
-    *message = (struct transfer_message){0};
+    *message = (struct fragmented_message){0};
 }
 
 /* Gives up what one session has begun. Holds: its lock. */
-static void give_up(struct transfers *transfers, struct transfer_budget *budget)
+static void give_up(struct fragments *fragments, struct fragment_budget *budget)
 {
-    if (transfers->assembly.data)
-        transfers->given_up_part = transfers->assembly.request_id;
-    transfer_free(&transfers->assembly, budget);
-    for (unsigned i = 0; i < TRANSFER_MAX_STORED; i++) {
-        if (transfers->stored[i].data)
-            transfers->given_up_reply = transfers->stored[i].request_id;
-        transfer_free(&transfers->stored[i], budget);
+    if (fragments->assembly.data)
+        fragments->given_up_part = fragments->assembly.request_id;
+    fragmented_message_free(&fragments->assembly, budget);
+    for (unsigned i = 0; i < FRAGMENTS_MAX_STORED; i++) {
+        if (fragments->stored[i].data)
+            fragments->given_up_reply = fragments->stored[i].request_id;
+        fragmented_message_free(&fragments->stored[i], budget);
     }
 }
 
 /* The budget is short: gives up what has not got on for a while, in other sessions. Whose lock is taken
  * is busy, so it gets on. Holds: the lock of `own`. */
-static void make_room(struct transfer_budget *budget, const struct transfers *own)
+static void make_room(struct fragment_budget *budget, const struct fragments *own)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
     pthread_mutex_lock(&budget->lock);
-    for (struct transfers *other = budget->first; other; other = other->next) {
+    for (struct fragments *other = budget->first; other; other = other->next) {
         if (other == own || pthread_mutex_trylock(&other->lock) != 0)
             continue;
-        if (now_ms - other->progress_ms >= TRANSFER_PATIENCE_MS)
+        if (now_ms - other->progress_ms >= FRAGMENTS_PATIENCE_MS)
             give_up(other, budget);
         pthread_mutex_unlock(&other->lock);
     }
     pthread_mutex_unlock(&budget->lock);
 }
 
-/* Holds: transfers.lock. */
-static void enlist(struct transfers *transfers, struct transfer_budget *budget)
+/* Holds: fragments.lock. */
+static void enlist(struct fragments *fragments, struct fragment_budget *budget)
 {
     pthread_mutex_lock(&budget->lock);
-    transfers->next = budget->first;
-    if (transfers->next)
-        transfers->next->previous = transfers;
-    budget->first = transfers;
-    transfers->listed = true;
+    fragments->next = budget->first;
+    if (fragments->next)
+        fragments->next->previous = fragments;
+    budget->first = fragments;
+    fragments->listed = true;
     pthread_mutex_unlock(&budget->lock);
 }
 
-static void unlist(struct transfers *transfers, struct transfer_budget *budget)
+static void unlist(struct fragments *fragments, struct fragment_budget *budget)
 {
-    if (!transfers->listed)
+    if (!fragments->listed)
         return;
     pthread_mutex_lock(&budget->lock);
-    if (transfers->next)
-        transfers->next->previous = transfers->previous;
-    if (transfers->previous)
-        transfers->previous->next = transfers->next;
+    if (fragments->next)
+        fragments->next->previous = fragments->previous;
+    if (fragments->previous)
+        fragments->previous->next = fragments->next;
     else
-        budget->first = transfers->next;
+        budget->first = fragments->next;
     pthread_mutex_unlock(&budget->lock);
 }
 
-/* Holds: transfers.lock. */
-static bool budget_take(struct transfer_budget *budget, struct transfers *transfers, uint64_t bytes)
+/* Holds: fragments.lock. */
+static bool budget_take(struct fragment_budget *budget, struct fragments *fragments, uint64_t bytes)
 {
-    if (!transfers->listed)
-        enlist(transfers, budget);
-    transfers->progress_ms = clock_monotonic_coarse_ms();
-    if (budget_try(budget, transfers->uid, bytes))
+    if (!fragments->listed)
+        enlist(fragments, budget);
+    fragments->progress_ms = clock_monotonic_coarse_ms();
+    if (budget_try(budget, fragments->uid, bytes))
         return true;
-    make_room(budget, transfers);
-    return budget_try(budget, transfers->uid, bytes);
+    make_room(budget, fragments);
+    return budget_try(budget, fragments->uid, bytes);
 }
 
-void transfers_init(struct transfers *transfers, uid_t uid)
+void fragments_init(struct fragments *fragments, uid_t uid)
 {
-    *transfers = (struct transfers){.uid = uid};
-    pthread_mutex_init(&transfers->lock, NULL);
+    *fragments = (struct fragments){.uid = uid};
+    pthread_mutex_init(&fragments->lock, NULL);
 }
 
-void transfers_clear(struct transfers *transfers, struct transfer_budget *budget)
+void fragments_clear(struct fragments *fragments, struct fragment_budget *budget)
 {
-    unlist(transfers, budget);
-    transfer_free(&transfers->assembly, budget);
-    for (unsigned i = 0; i < TRANSFER_MAX_STORED; i++)
-        transfer_free(&transfers->stored[i], budget);
-    pthread_mutex_destroy(&transfers->lock);
+    unlist(fragments, budget);
+    fragmented_message_free(&fragments->assembly, budget);
+    for (unsigned i = 0; i < FRAGMENTS_MAX_STORED; i++)
+        fragmented_message_free(&fragments->stored[i], budget);
+    pthread_mutex_destroy(&fragments->lock);
 }
 
 /* Requests in parts -------------------------------------------------------------------------------- */
 
 /* Makes the memory of the assembly large enough for `needed` bytes. Holds: lock. */
-static enum kv_status grow(struct transfers *transfers, struct transfer_budget *budget,
+static enum kv_status grow(struct fragments *fragments, struct fragment_budget *budget,
                            size_t needed)
 {
-    struct transfer_message *assembly = &transfers->assembly;
+    struct fragmented_message *assembly = &fragments->assembly;
     size_t capacity = assembly->charged > 0 ? assembly->charged : FIRST_BYTES;
     while (capacity < needed)
         capacity *= 2;
     if (capacity > assembly->size)
         capacity = assembly->size;
-    if (!budget_take(budget, transfers, capacity - assembly->charged))
+    if (!budget_take(budget, fragments, capacity - assembly->charged))
         return KV_OVERLOADED;
     uint8_t *data = realloc(assembly->data, capacity);
     if (!data) {
-        budget_return(budget, transfers->uid, capacity - assembly->charged);
+        budget_return(budget, fragments->uid, capacity - assembly->charged);
         return KV_NO_MEMORY;
     }
     assembly->data = data;
@@ -152,139 +152,139 @@ static enum kv_status grow(struct transfers *transfers, struct transfer_budget *
 }
 
 /* Begins a new request in place of one that was not finished. Holds: lock. */
-static enum kv_status start_assembly(struct transfers *transfers, struct transfer_budget *budget,
+static enum kv_status start_assembly(struct fragments *fragments, struct fragment_budget *budget,
                                      uint64_t request_id, uint32_t total_bytes)
 {
-    transfer_free(&transfers->assembly, budget);
-    transfers->given_up_part = 0;
+    fragmented_message_free(&fragments->assembly, budget);
+    fragments->given_up_part = 0;
     if (total_bytes > budget->message_max_bytes)
         return KV_VALUE_TOO_BIG;
-    transfers->assembly = (struct transfer_message){
-        .size = total_bytes, .request_id = request_id, .uid = transfers->uid};
+    fragments->assembly = (struct fragmented_message){
+        .size = total_bytes, .request_id = request_id, .uid = fragments->uid};
     return KV_OK;
 }
 
 /* The part is not the one that comes next. Holds: lock. */
-static enum kv_status refuse_part(struct transfers *transfers, struct transfer_budget *budget,
+static enum kv_status refuse_part(struct fragments *fragments, struct fragment_budget *budget,
                                   uint64_t request_id)
 {
-    bool given_up = transfers->given_up_part != 0 && transfers->given_up_part == request_id;
-    transfer_free(&transfers->assembly, budget);
+    bool given_up = fragments->given_up_part != 0 && fragments->given_up_part == request_id;
+    fragmented_message_free(&fragments->assembly, budget);
     return given_up ? KV_OVERLOADED : KV_BAD_REQUEST;
 }
 
 /* Holds: lock. */
-static enum kv_status take_part(struct transfers *transfers, struct transfer_budget *budget,
+static enum kv_status take_part(struct fragments *fragments, struct fragment_budget *budget,
                                 uint64_t request_id, const struct wire_part *part)
 {
-    struct transfer_message *assembly = &transfers->assembly;
+    struct fragmented_message *assembly = &fragments->assembly;
     enum kv_status status = KV_OK;
     if (part->total_bytes == 0)
         return KV_BAD_REQUEST; /* the form of MORE */
     if (part->offset == 0)
-        status = start_assembly(transfers, budget, request_id, part->total_bytes);
+        status = start_assembly(fragments, budget, request_id, part->total_bytes);
     else if (!assembly->data || assembly->request_id != request_id ||
              part->offset != assembly->done || part->total_bytes != assembly->size)
-        return refuse_part(transfers, budget, request_id);
+        return refuse_part(fragments, budget, request_id);
     if (status == KV_OK && assembly->done + part->bytes.size > assembly->charged)
-        status = grow(transfers, budget, assembly->done + part->bytes.size);
+        status = grow(fragments, budget, assembly->done + part->bytes.size);
     if (status != KV_OK) {
-        transfer_free(assembly, budget);
+        fragmented_message_free(assembly, budget);
         return status;
     }
     copy_bytes(assembly->data + assembly->done, part->bytes.data, part->bytes.size);
     assembly->done += part->bytes.size;
-    transfers->progress_ms = clock_monotonic_coarse_ms();
+    fragments->progress_ms = clock_monotonic_coarse_ms();
     return KV_OK;
 }
 
-enum kv_status transfer_take_part(struct transfers *transfers, struct transfer_budget *budget,
-                                  uint64_t request_id, const struct wire_part *part,
-                                  struct transfer_message *whole)
+enum kv_status fragments_take_part(struct fragments *fragments, struct fragment_budget *budget,
+                                   uint64_t request_id, const struct wire_part *part,
+                                   struct fragmented_message *whole)
 {
-    *whole = (struct transfer_message){0};
-    pthread_mutex_lock(&transfers->lock);
-    struct transfer_message *assembly = &transfers->assembly;
-    enum kv_status status = take_part(transfers, budget, request_id, part);
+    *whole = (struct fragmented_message){0};
+    pthread_mutex_lock(&fragments->lock);
+    struct fragmented_message *assembly = &fragments->assembly;
+    enum kv_status status = take_part(fragments, budget, request_id, part);
     if (status == KV_OK && assembly->done == assembly->size) {
         *whole = *assembly;
-        *assembly = (struct transfer_message){0};
+        *assembly = (struct fragmented_message){0};
     }
-    pthread_mutex_unlock(&transfers->lock);
+    pthread_mutex_unlock(&fragments->lock);
     return status;
 }
 
 /* Replies in parts --------------------------------------------------------------------------------- */
 
-bool transfer_reserve(struct transfers *transfers, struct transfer_budget *budget)
+bool fragments_reserve(struct fragments *fragments, struct fragment_budget *budget)
 {
-    pthread_mutex_lock(&transfers->lock);
-    unsigned taken = transfers->reserved;
-    for (unsigned i = 0; i < TRANSFER_MAX_STORED; i++)
-        taken += transfers->stored[i].data != NULL;
+    pthread_mutex_lock(&fragments->lock);
+    unsigned taken = fragments->reserved;
+    for (unsigned i = 0; i < FRAGMENTS_MAX_STORED; i++)
+        taken += fragments->stored[i].data != NULL;
     bool granted =
-        taken < TRANSFER_MAX_STORED && budget_take(budget, transfers, budget->message_max_bytes);
-    transfers->reserved += granted;
-    pthread_mutex_unlock(&transfers->lock);
+        taken < FRAGMENTS_MAX_STORED && budget_take(budget, fragments, budget->message_max_bytes);
+    fragments->reserved += granted;
+    pthread_mutex_unlock(&fragments->lock);
     return granted;
 }
 
-void transfer_cancel(struct transfers *transfers, struct transfer_budget *budget)
+void fragments_cancel(struct fragments *fragments, struct fragment_budget *budget)
 {
-    pthread_mutex_lock(&transfers->lock);
-    transfers->reserved--;
-    pthread_mutex_unlock(&transfers->lock);
-    budget_return(budget, transfers->uid, budget->message_max_bytes);
+    pthread_mutex_lock(&fragments->lock);
+    fragments->reserved--;
+    pthread_mutex_unlock(&fragments->lock);
+    budget_return(budget, fragments->uid, budget->message_max_bytes);
 }
 
-bool transfer_store(struct transfers *transfers, struct transfer_budget *budget,
-                    uint64_t request_id, const void *data, size_t size)
+bool fragments_store(struct fragments *fragments, struct fragment_budget *budget,
+                     uint64_t request_id, const void *data, size_t size)
 {
     uint8_t *copy = malloc(size);
     if (!copy) {
-        transfer_cancel(transfers, budget);
+        fragments_cancel(fragments, budget);
         return false;
     }
     copy_bytes(copy, data, size);
-    pthread_mutex_lock(&transfers->lock);
-    struct transfer_message *place = transfers->stored;
+    pthread_mutex_lock(&fragments->lock);
+    struct fragmented_message *place = fragments->stored;
     while (place->data) /* the reservation says that one is free */
         place++;
-    *place = (struct transfer_message){.data = copy,
-                                       .size = size,
-                                       .charged = size,
-                                       .uid = transfers->uid,
-                                       .request_id = request_id};
-    transfers->reserved--;
-    transfers->progress_ms = clock_monotonic_coarse_ms();
-    pthread_mutex_unlock(&transfers->lock);
-    budget_return(budget, transfers->uid, budget->message_max_bytes - size);
+    *place = (struct fragmented_message){.data = copy,
+                                         .size = size,
+                                         .charged = size,
+                                         .uid = fragments->uid,
+                                         .request_id = request_id};
+    fragments->reserved--;
+    fragments->progress_ms = clock_monotonic_coarse_ms();
+    pthread_mutex_unlock(&fragments->lock);
+    budget_return(budget, fragments->uid, budget->message_max_bytes - size);
     return true;
 }
 
 /* holds: lock. */
-static struct transfer_message *find_stored(struct transfers *transfers, uint64_t request_id)
+static struct fragmented_message *find_stored(struct fragments *fragments, uint64_t request_id)
 {
-    for (unsigned i = 0; i < TRANSFER_MAX_STORED; i++)
-        if (transfers->stored[i].data && transfers->stored[i].request_id == request_id)
-            return &transfers->stored[i];
+    for (unsigned i = 0; i < FRAGMENTS_MAX_STORED; i++)
+        if (fragments->stored[i].data && fragments->stored[i].request_id == request_id)
+            return &fragments->stored[i];
     return NULL;
 }
 
-bool transfer_reply_given_up(struct transfers *transfers, uint64_t request_id)
+bool fragments_reply_given_up(struct fragments *fragments, uint64_t request_id)
 {
-    pthread_mutex_lock(&transfers->lock);
-    bool given_up = transfers->given_up_reply != 0 && transfers->given_up_reply == request_id;
-    pthread_mutex_unlock(&transfers->lock);
+    pthread_mutex_lock(&fragments->lock);
+    bool given_up = fragments->given_up_reply != 0 && fragments->given_up_reply == request_id;
+    pthread_mutex_unlock(&fragments->lock);
     return given_up;
 }
 
-bool transfer_next_piece(struct transfers *transfers, struct transfer_budget *budget,
-                         const struct wire_header *header, uint32_t offset,
-                         struct write_cursor *cursor)
+bool fragments_next_piece(struct fragments *fragments, struct fragment_budget *budget,
+                          const struct wire_header *header, uint32_t offset,
+                          struct write_cursor *cursor)
 {
-    pthread_mutex_lock(&transfers->lock);
-    struct transfer_message *stored = find_stored(transfers, header->request_id);
+    pthread_mutex_lock(&fragments->lock);
+    struct fragmented_message *stored = find_stored(fragments, header->request_id);
     bool found = stored && stored->done == offset;
     if (found) {
         wire_put_header(cursor, header);
@@ -296,10 +296,10 @@ bool transfer_next_piece(struct transfers *transfers, struct transfer_budget *bu
             .bytes = kv_slice(stored->data + stored->done, left < room ? left : room)};
         wire_put_part(cursor, &part);
         stored->done += part.bytes.size;
-        transfers->progress_ms = clock_monotonic_coarse_ms();
+        fragments->progress_ms = clock_monotonic_coarse_ms();
         if (stored->done == stored->size)
-            transfer_free(stored, budget);
+            fragmented_message_free(stored, budget);
     }
-    pthread_mutex_unlock(&transfers->lock);
+    pthread_mutex_unlock(&fragments->lock);
     return found;
 }

@@ -8,9 +8,9 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/log_pace.h"
 #include "serverk/session/admission.h"
 #include "serverk/session/deliver.h"
-#include "common/log_pace.h"
 #include "wire/queue.h"
 
 /* Replies are built in buffers that are at least so large; a client's larger messages stay unused. */
@@ -274,8 +274,8 @@ static enum kv_status check_form(const struct applicant *applicant, enum kv_stat
     return KV_OK;
 }
 
-void handshake_hello(struct worker *worker, const struct wire_header *header,
-                     enum kv_status header_status, struct read_cursor *body)
+void hello_answer(struct worker *worker, const struct wire_header *header,
+                  enum kv_status header_status, struct read_cursor *body)
 {
     const struct service *service = worker->service;
     struct applicant applicant = {.pidfd = -1};

@@ -25,7 +25,7 @@ static unsigned removed(const char *name)
     return 1;
 }
 
-unsigned leftovers_remove_of(const char *queue_name, pid_t pid)
+unsigned orphans_remove_of(const char *queue_name, pid_t pid)
 {
     unsigned count = 0;
     char name[WIRE_QUEUE_NAME_BYTES];
@@ -79,7 +79,7 @@ static unsigned remove_in(const char *directory, const char *queue_name, enum wi
     return count;
 }
 
-unsigned leftovers_remove(const char *queue_name)
+unsigned orphans_remove(const char *queue_name)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
     return remove_in("/dev/mqueue", queue_name, WIRE_REPLY_QUEUE, mq_unlink, now_ms + SWEEP_MS) +

@@ -1,5 +1,5 @@
 /*
- * leftovers: queues and segments of clients that died before the handshake was over: nobody else
+ * orphans: queues and segments of clients that died before the handshake was over: nobody else
  * would remove them, and dead queues keep charging their user's budget.
  */
 #ifndef MQKV_SERVERK_SESSION_ORPHANS_H
@@ -9,10 +9,10 @@
 
 /* At the start: unlinks the reply queues and segments under the queue name whose process is gone, as far as
  * they can be listed (/dev/mqueue mounted, /dev/shm) in half a second each, and this user may. Returns how many. */
-unsigned leftovers_remove(const char *queue_name);
+unsigned orphans_remove(const char *queue_name);
 
 /* The same for one process that has died, without a look at any directory: others may have put very many names
  * there. */
-unsigned leftovers_remove_of(const char *queue_name, pid_t pid);
+unsigned orphans_remove_of(const char *queue_name, pid_t pid);
 
 #endif

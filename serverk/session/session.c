@@ -59,7 +59,7 @@ struct session_table {
     unsigned capacity;
     struct lanes *lanes;
     int watch_epoll;
-    struct transfer_budget *budget;
+    struct fragment_budget *budget;
 
     pthread_mutex_t lock; /* free_slots, died */
     uint16_t free_slots[MAX_CAPACITY];
@@ -77,7 +77,7 @@ struct session_table {
 };
 
 struct session_table *session_table_create(unsigned capacity, struct lanes *lanes, int watch_epoll,
-                                           struct transfer_budget *budget)
+                                           struct fragment_budget *budget)
 {
     if (capacity > MAX_CAPACITY)
         capacity = MAX_CAPACITY;
@@ -179,7 +179,7 @@ struct session *session_open(struct session_table *table, const struct session_s
     session->assignment = lanes_assign(table->lanes, &request);
     atomic_store(&session->lane_closed, !session->assignment.opening);
     atomic_store(&session->segment, NULL);
-    transfers_init(&session->transfers, start->uid);
+    fragments_init(&session->fragments, start->uid);
     session->pidfd = start->pidfd;
     strcpy(session->reply_name, start->reply_name);
     note_queue(session);
@@ -248,7 +248,7 @@ static void dispose(struct session_table *table, struct session *session)
     close(session->pidfd);
     for (unsigned i = 0; i < session->segment_count; i++)
         wire_segment_close(session->segments[i]);
-    transfers_clear(&session->transfers, table->budget);
+    fragments_clear(&session->fragments, table->budget);
 
     uint32_t generation = generation_of(atomic_load(&session->state));
     uint32_t next = (generation + 1) & ((1u << GENERATION_BITS) - 1);
@@ -545,7 +545,7 @@ static bool is_held_by_caller_alone(struct session *session)
     return phase_of(state) == LIVE && (state & HOLDS_MASK) == 2;
 }
 
-/* Closes all but the last segment. Holds: transfers.lock. */
+/* Closes all but the last segment. Holds: fragments.lock. */
 static void close_replaced(struct session *session)
 {
     unsigned last = session->segment_count - 1;
@@ -559,7 +559,7 @@ bool session_add_segment(struct session *session, struct wire_segment *segment, 
 {
     unsigned most =
         wire_segment_is_mapped(segment) ? SESSION_MAX_SEGMENTS : SESSION_MAX_UNMAPPED_SEGMENTS;
-    pthread_mutex_lock(&session->transfers.lock);
+    pthread_mutex_lock(&session->fragments.lock);
     if (session->segment_count > 0 && is_held_by_caller_alone(session))
         close_replaced(session);
     bool taken = session->segment_count < most;
@@ -570,7 +570,7 @@ bool session_add_segment(struct session *session, struct wire_segment *segment, 
         if (is_held_by_caller_alone(session))
             close_replaced(session);
     }
-    pthread_mutex_unlock(&session->transfers.lock);
+    pthread_mutex_unlock(&session->fragments.lock);
     return taken;
 }
 

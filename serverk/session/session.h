@@ -62,7 +62,7 @@ struct session {
     _Atomic bool lane_closed;             /* nobody else may open its lane (any more) */
     struct wire_segment *_Atomic segment; /* the one in use; NULL: none */
 
-    struct transfers transfers; /* has its lock */
+    struct fragments fragments; /* has its lock */
 
     /* constant while LIVE, rarely read */
     int pidfd;
@@ -77,7 +77,7 @@ struct session {
     ino_t reply_inode;
     char reply_name[WIRE_QUEUE_NAME_BYTES];
 
-    /* guarded by transfers.lock */
+    /* guarded by fragments.lock */
     struct wire_segment *segments[SESSION_MAX_SEGMENTS];
     unsigned segment_count;
     char segment_name[WIRE_QUEUE_NAME_BYTES]; /* of the last; "": none */
@@ -100,7 +100,7 @@ struct session_start {
 /* watch_epoll: an epoll set that has the pidfd of every session until it ends (EPOLLIN, data.u64 the
  * id). NULL: out of memory. */
 struct session_table *session_table_create(unsigned capacity, struct lanes *lanes, int watch_epoll,
-                                           struct transfer_budget *budget);
+                                           struct fragment_budget *budget);
 
 unsigned session_table_capacity(const struct session_table *table);
 

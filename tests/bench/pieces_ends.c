@@ -56,14 +56,14 @@ static void free_batch(void)
 /* Server --------------------------------------------------------------------------------------- */
 
 static struct session session;
-static struct transfer_budget budget;
+static struct fragment_budget budget;
 static uint8_t buffer[MESSAGE_BYTES];
 
 static void make_session(uint64_t keys)
 {
     (void)keys;
     session.reply_bytes = MESSAGE_BYTES;
-    transfers_init(&session.transfers, 0);
+    fragments_init(&session.fragments, 0);
 }
 
 static void build_replies(uint64_t calls)
@@ -92,7 +92,7 @@ static void build_replies(uint64_t calls)
 
 static void end_session(void)
 {
-    transfers_clear(&session.transfers, &budget);
+    fragments_clear(&session.fragments, &budget);
 }
 
 const struct piece ends_pieces[] = {

@@ -21,7 +21,7 @@ struct worker_fixture {
     char name[WIRE_QUEUE_NAME_BYTES];
     struct server_options options;
     struct service service;
-    struct transfer_budget budget;
+    struct fragment_budget budget;
     int epoll;
     struct worker worker;
 };

@@ -1,4 +1,4 @@
-/* work: what a message is expected to cost, from its kinds, counts and sizes. */
+/* cost_estimate: what a message is expected to cost, from its kinds, counts and sizes. */
 #include <check.h>
 
 #include "serverk/receive/cost_estimate.h"
@@ -21,7 +21,7 @@ static uint64_t work_of(struct wire_operation operation, uint16_t count, uint16_
     wire_put_header(&cursor, &header);
     for (unsigned i = 0; i < count; i++)
         ck_assert(wire_put_operation(&cursor, &operation));
-    return work_expected_ns(kv_slice(bytes, write_cursor_used(&cursor)));
+    return cost_estimate_ns(kv_slice(bytes, write_cursor_used(&cursor)));
 }
 
 static uint64_t work_of_kind(enum wire_kind kind)
@@ -29,7 +29,7 @@ static uint64_t work_of_kind(enum wire_kind kind)
     struct write_cursor cursor = write_cursor(bytes, sizeof bytes);
     struct wire_header header = {.kind = kind, .session = 1};
     wire_put_header(&cursor, &header);
-    return work_expected_ns(kv_slice(bytes, write_cursor_used(&cursor)));
+    return cost_estimate_ns(kv_slice(bytes, write_cursor_used(&cursor)));
 }
 
 START_TEST(more_operations_are_more_work)
@@ -83,8 +83,8 @@ START_TEST(what_is_malformed_is_refused_quickly)
 {
     uint64_t message = work_of_kind(WIRE_MORE);
     ck_assert_uint_gt(message, 0);
-    ck_assert_uint_eq(work_expected_ns(kv_slice(bytes, 0)), message);
-    ck_assert_uint_eq(work_expected_ns(kv_slice(bytes, 10)), message);
+    ck_assert_uint_eq(cost_estimate_ns(kv_slice(bytes, 0)), message);
+    ck_assert_uint_eq(cost_estimate_ns(kv_slice(bytes, 10)), message);
     ck_assert_uint_eq(work_of(get_of("a"), 1, 0), message);
     ck_assert_uint_eq(work_of(get_of("a"), 0, 1), message);
     uint64_t one = work_of(get_of("a"), 1, 1);
@@ -100,8 +100,8 @@ END_TEST
 
 Suite *suite_serverk_cost_estimate(void)
 {
-    Suite *suite = suite_create("serverk work");
-    TCase *cases = tcase_create("work");
+    Suite *suite = suite_create("serverk cost_estimate");
+    TCase *cases = tcase_create("estimates");
     tcase_add_test(cases, more_operations_are_more_work);
     tcase_add_test(cases, larger_values_are_more_work);
     tcase_add_test(cases, scans_count_as_far_as_they_go);

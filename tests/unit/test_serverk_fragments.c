@@ -1,4 +1,4 @@
-/* transfer: large requests put together from parts, and large replies taken apart, within a budget. */
+/* fragments: large requests put together from parts, and large replies taken apart, within a budget. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,19 +6,19 @@
 #include "serverk/session/fragments.h"
 #include "tests/unit/suites.h"
 
-static struct transfer_budget budget;
-static struct transfers transfers;
-static struct transfer_message whole;
+static struct fragment_budget budget;
+static struct fragments fragments;
+static struct fragmented_message whole;
 
 static void set_up(void)
 {
-    budget = (struct transfer_budget){.max_bytes = 4000, .message_max_bytes = 1000};
-    transfers_init(&transfers, 1);
+    budget = (struct fragment_budget){.max_bytes = 4000, .message_max_bytes = 1000};
+    fragments_init(&fragments, 1);
 }
 
 static void tear_down(void)
 {
-    transfers_clear(&transfers, &budget);
+    fragments_clear(&fragments, &budget);
     ck_assert_uint_eq(budget.used_bytes, 0);
 }
 
@@ -26,7 +26,7 @@ static enum kv_status take(uint64_t request_id, uint32_t total, uint32_t offset,
 {
     struct wire_part part = {
         .total_bytes = total, .offset = offset, .bytes = kv_slice_from_string(text)};
-    return transfer_take_part(&transfers, &budget, request_id, &part, &whole);
+    return fragments_take_part(&fragments, &budget, request_id, &part, &whole);
 }
 
 START_TEST(parts_make_a_whole)
@@ -40,7 +40,7 @@ START_TEST(parts_make_a_whole)
     ck_assert_uint_eq(whole.size, 60);
     ck_assert_mem_eq(whole.data, "twenty bytes of partand twenty more of itnineteen at the end",
                      60);
-    transfer_free(&whole, &budget);
+    fragmented_message_free(&whole, &budget);
 }
 END_TEST
 
@@ -67,7 +67,7 @@ START_TEST(offset_zero_starts_anew)
     ck_assert_int_eq(take(1, 60, 0, "twenty bytes of part"), KV_OK);
     ck_assert_int_eq(take(2, 6, 0, "other!"), KV_OK);
     ck_assert_uint_eq(whole.size, 6);
-    transfer_free(&whole, &budget);
+    fragmented_message_free(&whole, &budget);
     ck_assert_uint_eq(budget.used_bytes, 0);
 }
 END_TEST
@@ -101,50 +101,50 @@ END_TEST
 
 START_TEST(a_user_has_a_part_of_it)
 {
-    struct transfers others;
+    struct fragments others;
     budget.user_max_bytes = 3000;
     budget.owner = 99;
-    transfers_init(&others, 2);
-    ck_assert(transfer_reserve(&transfers, &budget));
-    ck_assert(transfer_reserve(&transfers, &budget));
-    struct transfers same;
-    transfers_init(&same, 1);
-    ck_assert(transfer_reserve(&same, &budget));
-    ck_assert(!transfer_reserve(&same, &budget)); /* 4,000 in all, but not for one user */
-    ck_assert(transfer_reserve(&others, &budget));
-    transfer_cancel(&others, &budget);
-    transfer_cancel(&same, &budget);
+    fragments_init(&others, 2);
+    ck_assert(fragments_reserve(&fragments, &budget));
+    ck_assert(fragments_reserve(&fragments, &budget));
+    struct fragments same;
+    fragments_init(&same, 1);
+    ck_assert(fragments_reserve(&same, &budget));
+    ck_assert(!fragments_reserve(&same, &budget)); /* 4,000 in all, but not for one user */
+    ck_assert(fragments_reserve(&others, &budget));
+    fragments_cancel(&others, &budget);
+    fragments_cancel(&same, &budget);
     same.uid = budget.owner;
-    ck_assert(transfer_reserve(&same, &budget));
-    ck_assert(transfer_reserve(&same, &budget));
+    ck_assert(fragments_reserve(&same, &budget));
+    ck_assert(fragments_reserve(&same, &budget));
     for (unsigned i = 0; i < 2; i++) {
-        transfer_cancel(&same, &budget);
-        transfer_cancel(&transfers, &budget);
+        fragments_cancel(&same, &budget);
+        fragments_cancel(&fragments, &budget);
     }
-    transfers_clear(&same, &budget);
-    transfers_clear(&others, &budget);
+    fragments_clear(&same, &budget);
+    fragments_clear(&others, &budget);
 }
 END_TEST
 
 START_TEST(what_does_not_get_on_is_given_up_when_it_is_short)
 {
-    struct transfers late;
-    struct transfer_message none;
+    struct fragments late;
+    struct fragmented_message none;
     struct wire_part part = {
         .total_bytes = 1000, .offset = 0, .bytes = kv_slice_from_string("twenty bytes of part")};
-    transfers_init(&late, 3);
-    ck_assert(transfer_reserve(&late, &budget));
-    ck_assert(transfer_store(&late, &budget, 7, "reply", 5));
-    ck_assert_int_eq(transfer_take_part(&late, &budget, 8, &part, &none), KV_OK);
+    fragments_init(&late, 3);
+    ck_assert(fragments_reserve(&late, &budget));
+    ck_assert(fragments_store(&late, &budget, 7, "reply", 5));
+    ck_assert_int_eq(fragments_take_part(&late, &budget, 8, &part, &none), KV_OK);
     budget.max_bytes = 1500;
     ck_assert_int_eq(take(1, 1000, 0, "x"), KV_OVERLOADED); /* it may yet get on */
-    late.progress_ms -= TRANSFER_PATIENCE_MS;
+    late.progress_ms -= FRAGMENTS_PATIENCE_MS;
     ck_assert_int_eq(take(1, 1000, 0, "x"), KV_OK);
     part.offset = 20;
-    ck_assert_int_eq(transfer_take_part(&late, &budget, 8, &part, &none), KV_OVERLOADED);
-    ck_assert(transfer_reply_given_up(&late, 7));
-    ck_assert(!transfer_reply_given_up(&late, 8));
-    transfers_clear(&late, &budget);
+    ck_assert_int_eq(fragments_take_part(&late, &budget, 8, &part, &none), KV_OVERLOADED);
+    ck_assert(fragments_reply_given_up(&late, 7));
+    ck_assert(!fragments_reply_given_up(&late, 8));
+    fragments_clear(&late, &budget);
 }
 END_TEST
 
@@ -156,7 +156,7 @@ static size_t fetch(uint64_t request_id, size_t room, uint8_t *text, size_t tota
     while (done < total) {
         uint8_t message[512];
         struct write_cursor cursor = write_cursor(message, room);
-        if (!transfer_next_piece(&transfers, &budget, &header, (uint32_t)done, &cursor))
+        if (!fragments_next_piece(&fragments, &budget, &header, (uint32_t)done, &cursor))
             break;
         struct read_cursor read = read_cursor(message, write_cursor_used(&cursor));
         struct wire_part part;
@@ -176,9 +176,9 @@ START_TEST(a_reply_is_fetched_in_pieces)
     uint8_t reply[700], text[700];
     for (size_t i = 0; i < sizeof reply; i++)
         reply[i] = (uint8_t)i;
-    ck_assert(transfer_reserve(&transfers, &budget));
+    ck_assert(fragments_reserve(&fragments, &budget));
     ck_assert_uint_eq(budget.used_bytes, 1000);
-    ck_assert(transfer_store(&transfers, &budget, 5, reply, sizeof reply));
+    ck_assert(fragments_store(&fragments, &budget, 5, reply, sizeof reply));
     ck_assert_uint_eq(budget.used_bytes, 700);
     ck_assert_uint_eq(fetch(4, 128, text, sizeof text), 0);
     ck_assert_uint_eq(fetch(5, 128, text, sizeof text), 700);
@@ -190,22 +190,22 @@ END_TEST
 
 START_TEST(reservations_are_bounded)
 {
-    for (unsigned i = 0; i < TRANSFER_MAX_STORED; i++)
-        ck_assert(transfer_reserve(&transfers, &budget));
-    ck_assert(!transfer_reserve(&transfers, &budget));
-    ck_assert(transfer_store(&transfers, &budget, 1, "reply", 5));
-    ck_assert(!transfer_reserve(&transfers, &budget));
-    for (unsigned i = 1; i < TRANSFER_MAX_STORED; i++)
-        transfer_cancel(&transfers, &budget);
-    ck_assert(transfer_reserve(&transfers, &budget));
-    transfer_cancel(&transfers, &budget);
+    for (unsigned i = 0; i < FRAGMENTS_MAX_STORED; i++)
+        ck_assert(fragments_reserve(&fragments, &budget));
+    ck_assert(!fragments_reserve(&fragments, &budget));
+    ck_assert(fragments_store(&fragments, &budget, 1, "reply", 5));
+    ck_assert(!fragments_reserve(&fragments, &budget));
+    for (unsigned i = 1; i < FRAGMENTS_MAX_STORED; i++)
+        fragments_cancel(&fragments, &budget);
+    ck_assert(fragments_reserve(&fragments, &budget));
+    fragments_cancel(&fragments, &budget);
 }
 END_TEST
 
 Suite *suite_serverk_fragments(void)
 {
-    Suite *suite = suite_create("serverk transfer");
-    TCase *cases = tcase_create("transfer");
+    Suite *suite = suite_create("serverk fragments");
+    TCase *cases = tcase_create("fragments");
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, parts_make_a_whole);
     tcase_add_test(cases, a_gap_gives_up);

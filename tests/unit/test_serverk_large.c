@@ -79,7 +79,7 @@ START_TEST(with_too_many_waiting_only_the_size_comes)
     struct wire_operation get = fixture_operation(WIRE_OP_GET, "large", "");
     struct wire_header reply;
     struct read_cursor cursor;
-    for (unsigned i = 0; i < TRANSFER_MAX_STORED; i++) {
+    for (unsigned i = 0; i < FRAGMENTS_MAX_STORED; i++) {
         struct wire_header request = fixture_header(&only_client, WIRE_REQUEST, 1);
         fixture_request(&fixture, &request, &get);
         ck_assert(fixture_reply(&only_client, 0, &reply, &cursor));

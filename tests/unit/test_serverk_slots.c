@@ -1,4 +1,4 @@
-/* vacancies: places are given once at a time, who comes too much waits, and all of it is counted. */
+/* slots: places are given once at a time, who comes too much waits, and all of it is counted. */
 #include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,40 +14,40 @@
 
 START_TEST(places_differ_and_the_last_given_is_taken_first)
 {
-    struct vacancies *vacancies = vacancies_create(PLACES);
-    ck_assert_uint_eq(vacancies_take(vacancies), 0);
-    ck_assert_uint_eq(vacancies_take(vacancies), 1);
-    ck_assert_uint_eq(vacancies_take(vacancies), 2);
-    vacancies_give(vacancies, 2);
-    vacancies_give(vacancies, 0);
-    ck_assert_uint_eq(vacancies_take(vacancies), 0);
-    vacancies_count_died(vacancies);
-    vacancies_count_taken_back(vacancies);
-    vacancies_count_taken_back(vacancies);
-    struct vacancy_counts counts = vacancies_counts(vacancies);
-    ck_assert_uint_eq(counts.places, PLACES);
+    struct slots *slots = slots_create(PLACES);
+    ck_assert_uint_eq(slots_take(slots), 0);
+    ck_assert_uint_eq(slots_take(slots), 1);
+    ck_assert_uint_eq(slots_take(slots), 2);
+    slots_release(slots, 2);
+    slots_release(slots, 0);
+    ck_assert_uint_eq(slots_take(slots), 0);
+    slots_count_died(slots);
+    slots_count_taken_back(slots);
+    slots_count_taken_back(slots);
+    struct slot_counts counts = slots_counts(slots);
+    ck_assert_uint_eq(counts.limit, PLACES);
     ck_assert_uint_eq(counts.live, 2);
     ck_assert_uint_eq(counts.live_max, 3);
     ck_assert_uint_eq(counts.started, 4);
     ck_assert_uint_eq(counts.waits, 0);
     ck_assert_uint_eq(counts.died, 1);
     ck_assert_uint_eq(counts.taken_back, 2);
-    vacancies_free(vacancies);
-    vacancies_free(NULL);
+    slots_free(slots);
+    slots_free(NULL);
 }
 END_TEST
 
-static struct vacancies *shared;
+static struct slots *shared;
 static _Atomic unsigned owners[PLACES];
 
 static void *come_and_go(void *unused)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
-        unsigned place = vacancies_take(shared);
+        unsigned place = slots_take(shared);
         ck_assert_uint_lt(place, PLACES);
         ck_assert_uint_eq(atomic_fetch_add(&owners[place], 1), 0);
         atomic_fetch_sub(&owners[place], 1);
-        vacancies_give(shared, place);
+        slots_release(shared, place);
     }
     return unused;
 }
@@ -55,23 +55,23 @@ static void *come_and_go(void *unused)
 START_TEST(no_place_has_two_owners)
 {
     pthread_t threads[THREADS];
-    shared = vacancies_create(PLACES);
+    shared = slots_create(PLACES);
     for (unsigned i = 0; i < THREADS; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, come_and_go, NULL), 0);
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    vacancies_wait_all(shared);
-    struct vacancy_counts counts = vacancies_counts(shared);
+    slots_wait_all(shared);
+    struct slot_counts counts = slots_counts(shared);
     ck_assert_uint_eq(counts.live, 0);
     ck_assert_uint_le(counts.live_max, PLACES);
     ck_assert_uint_eq(counts.started, THREADS * ROUNDS);
-    vacancies_free(shared);
+    slots_free(shared);
 }
 END_TEST
 
 static void *take_one(void *taken)
 {
-    vacancies_take(shared);
+    slots_take(shared);
     atomic_store((atomic_bool *)taken, true);
     return NULL;
 }
@@ -80,24 +80,24 @@ START_TEST(at_the_limit_taking_waits_for_giving)
 {
     atomic_bool taken = false;
     pthread_t thread;
-    shared = vacancies_create(1);
-    vacancies_take(shared);
+    shared = slots_create(1);
+    slots_take(shared);
     ck_assert_int_eq(pthread_create(&thread, NULL, take_one, &taken), 0);
-    while (vacancies_counts(shared).waits == 0)
+    while (slots_counts(shared).waits == 0)
         clock_sleep_ms(1);
     ck_assert(!atomic_load(&taken));
-    vacancies_give(shared, 0);
+    slots_release(shared, 0);
     pthread_join(thread, NULL);
     ck_assert(atomic_load(&taken));
-    ck_assert_uint_eq(vacancies_counts(shared).live_max, 1);
-    vacancies_free(shared);
+    ck_assert_uint_eq(slots_counts(shared).live_max, 1);
+    slots_free(shared);
 }
 END_TEST
 
 Suite *suite_serverk_slots(void)
 {
-    Suite *suite = suite_create("serverk vacancies");
-    TCase *cases = tcase_create("vacancies");
+    Suite *suite = suite_create("serverk slots");
+    TCase *cases = tcase_create("slots");
     tcase_set_timeout(cases, 60);
     tcase_add_test(cases, places_differ_and_the_last_given_is_taken_first);
     tcase_add_test(cases, no_place_has_two_owners);

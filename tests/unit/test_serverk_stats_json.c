@@ -1,4 +1,4 @@
-/* statistics and report: what is counted, and that it comes as JSON. */
+/* statistics and stats_json: what is counted, and that it comes as JSON. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,11 +53,11 @@ START_TEST(each_section_is_json)
 {
     char *text;
     size_t size;
-    ck_assert_int_eq(
-        report_json(&fixture.service, kv_slice_from_string(sections[_i]), &text, &size), KV_OK);
+    ck_assert_int_eq(stats_json(&fixture.service, kv_slice_from_string(sections[_i]), &text, &size),
+                     KV_OK);
     assert_json(text, size, sections[_i]);
     free(text);
-    ck_assert_int_eq(report_json(&fixture.service, kv_slice(NULL, 0), &text, &size), KV_OK);
+    ck_assert_int_eq(stats_json(&fixture.service, kv_slice(NULL, 0), &text, &size), KV_OK);
     assert_json(text, size, sections[_i]);
     free(text);
 }
@@ -71,7 +71,7 @@ END_TEST
 
 Suite *suite_serverk_stats_json(void)
 {
-    Suite *suite = suite_create("serverk report");
+    Suite *suite = suite_create("serverk stats_json");
     TCase *statistics = tcase_create("statistics");
     one_client_case_add(statistics);
     tcase_add_test(statistics, statistics_count_what_was_done);

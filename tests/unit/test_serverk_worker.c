@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "tests/support/store_calls.h"
 #include "tests/support/one_client_worker.h"
+#include "tests/support/store_calls.h"
 #include "tests/unit/suites.h"
 
 static struct wire_result put(const char *key, const char *value)
@@ -187,33 +187,33 @@ START_TEST(an_atomic_page_ends_between_data_files)
 }
 END_TEST
 
-static void *rest(void *crew)
+static void *rest(void *parking)
 {
-    crew_rest(crew);
+    parking_park(parking);
     return NULL;
 }
 
-static bool one_is_parked(void *crew)
+static bool one_is_parked(void *parking)
 {
-    return crew_counts(crew).parked == 1;
+    return parking_counts(parking).parked == 1;
 }
 
-/* Whether a scan with these flags and this prefix calls the other worker of a crew of two. */
+/* Whether a scan with these flags and this prefix calls the other worker of a parking of two. */
 static bool scan_calls_another(uint16_t flags, const char *prefix)
 {
-    struct crew *crew = crew_create(2, 2);
+    struct parking *parking = parking_create(2, 2);
     pthread_t other;
-    ck_assert_int_eq(pthread_create(&other, NULL, rest, crew), 0);
-    ck_assert(wait_until(one_is_parked, crew));
-    fixture.service.crew = crew;
+    ck_assert_int_eq(pthread_create(&other, NULL, rest, parking), 0);
+    ck_assert(wait_until(one_is_parked, parking));
+    fixture.service.parking = parking;
     struct wire_operation scan = fixture_operation(WIRE_OP_SCAN, prefix, "");
     scan.flags = flags;
     ck_assert_int_eq(call(scan).status, KV_OK);
-    bool called = crew_counts(crew).parked == 0;
-    fixture.service.crew = NULL;
-    crew_stop(crew);
+    bool called = parking_counts(parking).parked == 0;
+    fixture.service.parking = NULL;
+    parking_stop(parking);
     pthread_join(other, NULL);
-    crew_free(crew);
+    parking_free(parking);
     return called;
 }
 

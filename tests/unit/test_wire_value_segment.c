@@ -1,4 +1,4 @@
-/* segment: copies in range, nothing out of range, and a peer that shortens the object. */
+/* value_segment: copies in range, nothing out of range, and a peer that shortens the object. */
 #include <check.h>
 #include <fcntl.h>
 #include <signal.h>
