@@ -7,7 +7,7 @@ DESTDIR ?=
 CC ?= gcc
 PKG_CONFIG ?= pkg-config
 
-# VARIANT: release (the default), debug, asan, tsan, fuzz. Each builds into its own folder.
+# VARIANT: release (the default), debug, asan, tsan, fuzz, coverage. Each builds into its own folder.
 VARIANT ?= release
 OUT := build$(if $(filter-out release,$(VARIANT)),/$(VARIANT))
 
@@ -32,13 +32,16 @@ VARIANT_CFLAGS_asan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined 
 VARIANT_CFLAGS_tsan := -O1 -fno-omit-frame-pointer -fsanitize=thread
 VARIANT_CFLAGS_fuzz := $(VARIANT_CFLAGS_asan) -fsanitize=fuzzer-no-link \
 	-fprofile-instr-generate -fcoverage-mapping
-SANITIZERS = $(filter-out -fsanitize=fuzzer-no-link,$(filter -fsanitize=%,$(VARIANT_CFLAGS_$(VARIANT))))
+VARIANT_CFLAGS_coverage := -O0 --coverage -fprofile-update=atomic -fno-builtin-fork \
+	-include tests/coverage/counters_at_exit.h
+# What a variant needs at linking as well.
+VARIANT_LDFLAGS = $(filter-out -fsanitize=fuzzer-no-link,$(filter -fsanitize=% --coverage,$(VARIANT_CFLAGS_$(VARIANT))))
 
 BASE_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -Iinclude -fPIC -fvisibility=hidden -pthread -MMD -MP $(WARNINGS) \
 	-ffile-prefix-map=$(CURDIR)=. -DMQKV_VERSION='"$(VERSION)"' \
-	$(if $(filter asan tsan,$(VARIANT)),-DMQKV_SANITIZER='"$(VARIANT)"')
+	$(if $(filter asan tsan coverage,$(VARIANT)),-DMQKV_SANITIZER='"$(VARIANT)"')
 ALL_CFLAGS = $(BASE_CFLAGS) $(CFLAGS) $(VARIANT_CFLAGS_$(VARIANT))
-BASE_LDFLAGS = -pthread -Wl,-z,relro,-z,now $(SANITIZERS)
+BASE_LDFLAGS = -pthread -Wl,-z,relro,-z,now $(VARIANT_LDFLAGS)
 PIE := -pie
 
 # The rooms. A room is a folder; its .c files, and those of its sub-rooms, are its modules; what may call what is

@@ -90,6 +90,19 @@ check-asan check-tsan: check-%:
 	@tests/deps
 	@$(MAKE) --no-print-directory VARIANT=$* OUT=$(OUT)/$* test-run
 
+# The same tests with programs that clang built.
+.PHONY: check-clang
+check-clang:
+	@tests/deps
+	@$(MAKE) --no-print-directory CC=clang OUT=$(OUT)/clang test-run
+
+# Which lines and branches the tests reach: by the unit tests alone, and by all.
+.PHONY: coverage
+coverage:
+	@tests/deps coverage
+	@$(MAKE) --no-print-directory -s $(PARALLEL) VARIANT=coverage OUT=$(OUT)/coverage test-binaries
+	@tests/coverage/measure $(OUT)/coverage $(UNIT_BINARIES:$(OUT)/%=$(OUT)/coverage/%) -- $(SCENARIOS)
+
 .PHONY: crash-test
 CRASH_ROUNDS ?= 50
 crash-test: all $(TEST_PROGRAMS)
@@ -209,6 +222,8 @@ lint-man:
 #? make test          every test; the last line is "N passed, N failed" (make unit-kvstore: one room)
 #? make check-asan    the same tests with the address and undefined-behaviour sanitizers
 #? make check-tsan    the same tests with the thread sanitizer
+#? make check-clang   the same tests with programs built by clang
+#? make coverage      lines and branches that unit tests and scenarios reach, by room; HTML in build/coverage
 #? make lint          formatting, static analysis, includes, scripts, man pages
 #? make fuzz          each fuzzer for FUZZ_SECONDS (default 30), and what it reached; FUZZERS_ONLY="fuzz_json ..."
 #? make check-porcupine   HISTORIES (15) of concurrent clients, kills among them, judged by Porcupine (needs Go)
