@@ -9,12 +9,14 @@
 #include "common/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/live_server.h"
+#include "tests/support/skip.h"
 #include "tests/unit/suites.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 
-#define FOREVER_MS 3600000u
-#define THREADS    6
+#define FOREVER_MS     3600000u
+#define THREADS        6
+#define ASKED_AFTER_NS UINT64_C(95000000)
 
 static struct live_server server;
 static atomic_bool stop_waiting;
@@ -119,16 +121,22 @@ START_TEST(answered_calls_are_not_interrupted)
     struct clientk_options options = options_of_test();
     struct clientk *client = must_connect_with(&options);
     atomic_store(&stop_waiting, true);
-    /* A machine that takes a tenth of a second for an answer may cut one short. */
-    int answered = 0;
+    /* The program is asked after a tenth of a second: on a busy machine a call may take that long. */
+    int in_time = 0;
     struct clientk_value value = {.size = 0};
     for (int i = 0; i < 100; i++) {
+        uint64_t before_ns = clock_monotonic_ns();
         enum kv_status status = clientk_get(client, TEXT("nobody"), &value);
-        answered += status == KV_NOT_FOUND;
-        ck_assert(status == KV_NOT_FOUND || status == KV_TIMEOUT || status == KV_DEADLINE);
+        if (clock_monotonic_ns() - before_ns < ASKED_AFTER_NS) {
+            ck_assert_int_eq(status, KV_NOT_FOUND);
+            in_time++;
+        } else {
+            ck_assert(status == KV_NOT_FOUND || status == KV_TIMEOUT || status == KV_DEADLINE);
+        }
     }
-    ck_assert_int_gt(answered, 0);
     clientk_close(client);
+    if (in_time == 0)
+        SKIP_TEST("no call was answered within a tenth of a second");
 }
 END_TEST
 

@@ -14,6 +14,7 @@
 #include "common/pause.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/live_server.h"
+#include "tests/support/skip.h"
 #include "tests/unit/suites.h"
 
 #define TEXT(text) kv_slice_from_string(text)
@@ -198,6 +199,8 @@ static void become_user_with_budget(rlim_t bytes)
 
 START_TEST(reply_queue_shrinks_to_what_the_kernel_grants)
 {
+    if (geteuid() != 0)
+        SKIP_TEST("needs root, to become another user");
     become_user_with_budget(4 * (1024 + 96) + 10);
     struct clientk *client = must_connect(server.queue);
     struct clientk_info info;
@@ -218,6 +221,8 @@ END_TEST
 
 START_TEST(threads_without_a_session_of_their_own_share_the_first)
 {
+    if (geteuid() != 0)
+        SKIP_TEST("needs root, to become another user");
     become_user_with_budget(2 * (512 + 96) + 10);
     struct clientk *client = must_connect(server.queue);
     int64_t before = counter(client, "all");
@@ -233,6 +238,8 @@ END_TEST
 
 START_TEST(no_budget_at_all_is_told_with_the_limit)
 {
+    if (geteuid() != 0)
+        SKIP_TEST("needs root, to become another user");
     become_user_with_budget(100);
     struct clientk_options options = {.queue = server.queue, .timeout_ms = 30000};
     struct clientk *client = NULL;
@@ -303,11 +310,9 @@ Suite *suite_clientk_threads(void)
     tcase_add_test(tcase, threads_come_and_go);
     tcase_add_test(tcase, one_thread_uses_several_handles);
     tcase_add_test(tcase, child_abandons_the_handle_and_the_parent_goes_on);
-    if (geteuid() == 0) { /* another user is needed */
-        tcase_add_test(tcase, reply_queue_shrinks_to_what_the_kernel_grants);
-        tcase_add_test(tcase, threads_without_a_session_of_their_own_share_the_first);
-        tcase_add_test(tcase, no_budget_at_all_is_told_with_the_limit);
-    }
+    tcase_add_test(tcase, reply_queue_shrinks_to_what_the_kernel_grants);
+    tcase_add_test(tcase, threads_without_a_session_of_their_own_share_the_first);
+    tcase_add_test(tcase, no_budget_at_all_is_told_with_the_limit);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -13,6 +13,7 @@
 
 #include "serverk/lanes/lane_names.h"
 #include "serverk/lanes/lanes.h"
+#include "tests/support/skip.h"
 #include "tests/unit/suites.h"
 #include "wire/message.h"
 #include "wire/queue.h"
@@ -269,8 +270,8 @@ START_TEST(automatic_lanes_fill_one_after_the_other)
 {
     struct lanes *lanes = must_open(LANES_AUTO, 0600);
     if (lanes_plan(lanes)->lanes < 2) {
-        lanes_close(lanes); /* others have the budget */
-        return;
+        lanes_close(lanes);
+        SKIP_TEST("other programs have the queues that this user may have");
     }
     unsigned told = 0;
     lanes_set_watcher(lanes, note_lane, &told);
@@ -326,8 +327,8 @@ START_TEST(with_a_door_own_lanes_are_closed_to_others)
 {
     struct lanes *lanes = must_open(LANES_AUTO, 0622);
     if (!lanes_have_door(lanes)) {
-        lanes_close(lanes); /* others have the budget */
-        return;
+        lanes_close(lanes);
+        SKIP_TEST("other programs have the queues that this user may have");
     }
     ck_assert_uint_eq(mode_of(lanes, 0), 0622);
     for (unsigned queue = 1; queue < lanes_queue_count(lanes); queue++)
@@ -351,7 +352,7 @@ START_TEST(each_guest_has_a_lane_for_as_long_as_it_has_sessions)
     struct lane_assignment first = assign_to(lanes, 12345, true);
     if (first.family != WIRE_FAMILY_GUESTS) {
         lanes_close(lanes);
-        return;
+        SKIP_TEST("other programs have the queues that this user may have");
     }
     struct lane_assignment second = assign_to(lanes, 12345, true);
     struct lane_assignment other = assign_to(lanes, 12346, true);
@@ -399,7 +400,7 @@ START_TEST(a_lane_that_nobody_comes_through_is_closed)
     struct lane_assignment idle = assign_to(lanes, 12345, true);
     if (idle.family != WIRE_FAMILY_GUESTS || !idle.opening) {
         lanes_close(lanes);
-        return;
+        SKIP_TEST("this daemon gives lanes away (root), or has none to give");
     }
     struct pollfd timer = {.fd = lanes_timer(lanes), .events = POLLIN};
     lanes_tick(lanes); /* too early */
@@ -428,7 +429,7 @@ START_TEST(a_lane_full_of_garbage_gets_a_successor)
     struct guest_facts facts;
     if (first.family != WIRE_FAMILY_GUESTS || !first.opening) {
         lanes_close(lanes); /* nobody else can get into a lane that was given away */
-        return;
+        SKIP_TEST("this daemon gives lanes away (root), or has none to give");
     }
     for (unsigned i = 0; i < 1000; i++)
         lanes_count_garbage(lanes, first.queue);

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "common/clock.h"
+#include "tests/support/skip.h"
 #include "tests/unit/suites.h"
 #include "wire/wait.h"
 
@@ -120,7 +121,18 @@ START_TEST(fixed_polls_its_time_out)
 }
 END_TEST
 
-START_TEST(hits_raise_the_score_misses_lower_it)
+/* Where other programs take the time, yielding is muted: then a test of it begins again. */
+#define TRIES 5
+
+/* After whatever the last try met. */
+static void wait_until_unmuted(void)
+{
+    while (wire_yielding_is_muted())
+        clock_sleep_ms(10);
+}
+
+/* False: yielding was muted meanwhile. */
+static bool scores_rise_and_fall(void)
 {
     struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
     uint32_t before = waiter.yield_score;
@@ -131,7 +143,7 @@ START_TEST(hits_raise_the_score_misses_lower_it)
     before = waiter.yield_score;
     ck_assert_int_eq(wait_in_vain(&waiter, NULL), 0);
     if (wire_yielding_is_muted())
-        return; /* other programs took the time */
+        return false;
     ck_assert_uint_lt(waiter.yield_score, before);
     for (unsigned i = 0; waiter.yield_score <= 900 && i < 100000; i++) {
         struct script hit = {.succeeds_at = 2, .result = 1};
@@ -139,19 +151,31 @@ START_TEST(hits_raise_the_score_misses_lower_it)
         ck_assert_uint_le(waiter.yield_score, 1024);
     }
     if (wire_yielding_is_muted())
-        return;
+        return false;
     ck_assert_uint_gt(waiter.yield_score, 900);
+    return true;
+}
+
+START_TEST(hits_raise_the_score_misses_lower_it)
+{
+    for (unsigned tries = 0; tries < TRIES; tries++) {
+        wait_until_unmuted();
+        if (scores_rise_and_fall())
+            return;
+    }
+    SKIP_TEST("other programs take the time");
 }
 END_TEST
 
-START_TEST(polling_that_never_pays_stops_but_for_a_probe)
+/* False: yielding was muted before it had learned that polling never pays. */
+static bool polling_stops_but_for_a_probe(void)
 {
     struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
     unsigned long calls, polled = 0;
     for (unsigned i = 1; i <= 128; i++)
         wait_in_vain(&waiter, NULL);
     if (wire_yielding_is_muted())
-        return; /* other programs took the time: it has not learned that polling never pays */
+        return false;
     for (unsigned i = 129; i <= 128 + 512; i++) { /* two probes: waits 256 and 512 */
         wait_in_vain(&waiter, &calls);
         if (calls > 1) {
@@ -162,6 +186,17 @@ START_TEST(polling_that_never_pays_stops_but_for_a_probe)
     ck_assert_uint_eq(polled, 2);
     ck_assert_uint_eq(waiter.waits, 640);
     ck_assert_uint_eq(waiter.sleeps, 640);
+    return true;
+}
+
+START_TEST(polling_that_never_pays_stops_but_for_a_probe)
+{
+    for (unsigned tries = 0; tries < TRIES; tries++) {
+        wait_until_unmuted();
+        if (polling_stops_but_for_a_probe())
+            return;
+    }
+    SKIP_TEST("other programs take the time");
 }
 END_TEST
 
@@ -204,8 +239,7 @@ static struct attempts count_attempts(uint32_t turns_max)
 {
     struct attempts attempts = {.fewest = ULONG_MAX};
     for (int tries = 0, counted = 0; tries < 50 && counted < 10; tries++) {
-        while (wire_yielding_is_muted())
-            clock_sleep_ms(10);
+        wait_until_unmuted();
         struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
         if (turns_max > 0)
             wire_waiter_limit_turns(&waiter, turns_max);
@@ -253,9 +287,15 @@ END_TEST
 START_TEST(lost_time_mutes_the_whole_process)
 {
     struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
+    bool forgiven = false;
+    for (unsigned tries = 0; tries < TRIES && !forgiven; tries++) {
+        wait_until_unmuted();
+        waiter = new_waiter(WIRE_SPIN_AUTO, 0);
+        forgiven = lose(&waiter, 4) < 25 * (uint64_t)MS; /* one time slice */
+    }
+    if (!forgiven)
+        SKIP_TEST("other programs take the time");
     ck_assert(!wire_yielding_is_muted());
-    if (lose(&waiter, 4) < 25 * (uint64_t)MS) /* one time slice is forgiven */
-        ck_assert(!wire_yielding_is_muted());
     lose(&waiter, 30);
     ck_assert(wire_yielding_is_muted());
     clock_sleep_ms(1100);
@@ -265,14 +305,18 @@ END_TEST
 
 START_TEST(muted_waiters_poll_without_yielding)
 {
-    struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
-    uint64_t before_ns = clock_monotonic_ns();
-    lose(&waiter, 30);
-    struct wire_waiter fresh = new_waiter(WIRE_SPIN_AUTO, 0);
-    waiter = fresh;
-    wait_in_vain(&waiter, NULL);
-    if (clock_monotonic_ns() - before_ns > 200 * (uint64_t)MS)
-        return; /* on this machine, now, the mute may have been over */
+    struct wire_waiter waiter, fresh = new_waiter(WIRE_SPIN_AUTO, 0);
+    uint64_t took_ns = UINT64_MAX; /* the mute lasts longer than 200 ms */
+    for (unsigned tries = 0; tries < TRIES && took_ns > 200 * (uint64_t)MS; tries++) {
+        waiter = new_waiter(WIRE_SPIN_AUTO, 0);
+        uint64_t before_ns = clock_monotonic_ns();
+        lose(&waiter, 30);
+        waiter = fresh;
+        wait_in_vain(&waiter, NULL);
+        took_ns = clock_monotonic_ns() - before_ns;
+    }
+    if (took_ns > 200 * (uint64_t)MS)
+        SKIP_TEST("other programs take the time");
     ck_assert_uint_eq(waiter.yield_score, fresh.yield_score);
     ck_assert_uint_ne(waiter.pause_score, fresh.pause_score);
 }
@@ -288,8 +332,9 @@ START_TEST(mutes_grow_when_they_follow_each_other)
     lose(&waiter, 30);
     clock_sleep_ms(300); /* the first would be over */
     bool muted = wire_yielding_is_muted();
-    if (clock_monotonic_ns() - before_ns < 1000 * (uint64_t)MS)
-        ck_assert(muted);
+    if (clock_monotonic_ns() - before_ns >= 1000 * (uint64_t)MS)
+        SKIP_TEST("other programs take the time");
+    ck_assert(muted);
 }
 END_TEST
 

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# tests_run: tests/run counts checks of all kinds, names what was skipped, and ends with its line
+. "$(dirname "$0")/lib.sh"
+
+runner=$library_dir/../run
+inner=$MQKV_TEST_DIR/inner
+mkdir "$inner"
+
+# make_test NAME < BODY: a test to be run.
+make_test() {
+    { echo '#!/usr/bin/env bash' && cat; } >"$inner/$1"
+    chmod +x "$inner/$1"
+}
+
+# run_tests NAME...: as make test does; a directory of its own is for tests/run to give.
+run_tests() {
+    (cd "$inner" && env -u MQKV_TEST_DIR -u MQKV_TEST_QUEUE MQKV_TEST_TIMEOUT=20 "$runner" "$@")
+}
+
+make_test good.sh <<'END'
+echo 'ok - one'
+echo 'ok - two'
+END
+make_test half.sh <<'END'
+echo 'ok - one'
+echo 'skip - full disks: mounts need root'
+END
+make_test unit_some <<'END'
+echo 'skip - at_night: it is day'
+echo '75%: Checks: 4, Failures: 1, Errors: 0'
+END
+make_test bad.sh <<'END'
+echo 'not ok - three'
+exit 1
+END
+make_test silent.sh <<'END'
+exit 0
+END
+make_test dying.sh <<'END'
+echo 'ok - as far as it came'
+kill -9 $$
+END
+make_test leaving.sh <<'END'
+echo 'ok - done'
+sleep 300 &
+END
+
+check_status 0 'good tests pass' run_tests ./good.sh -- ./half.sh
+check_equal '3 passed, 0 failed' "$(tail -n 1 <<<"$output")" 'with their checks counted in the last line'
+check_equal '1 skipped:
+    half: full disks: mounts need root' "$(tail -n 3 <<<"$output" | head -n 2)" 'and what was skipped above it'
+
+check_status 1 'a failed check of a unit binary is a failure' run_tests ./unit_some
+check_equal '2 passed, 1 failed' "$(tail -n 1 <<<"$output")" 'and a skipped one is not passed'
+check_match 'unit_some: at_night: it is day' "$output" 'but named'
+
+check_status 1 'so is one of a scenario' run_tests ./bad.sh ./good.sh
+check_equal '2 passed, 1 failed' "$(tail -n 1 <<<"$output")" 'the others are counted'
+check_match '\| not ok - three' "$output" 'and its output is shown'
+
+check_status 1 'a test without a check fails' run_tests ./silent.sh
+check_equal '0 passed, 1 failed' "$(tail -n 1 <<<"$output")" 'as one'
+check_status 1 'one that dies fails' run_tests ./dying.sh
+check_equal '1 passed, 1 failed' "$(tail -n 1 <<<"$output")" 'beside what it had checked'
+check_status 1 'one that leaves a process fails' run_tests ./leaving.sh
+check_match 'left behind: process [0-9]+ \(sleep 300 \)' "$output" 'which is named'
