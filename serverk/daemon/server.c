@@ -152,8 +152,9 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
         service->parking = parking_create(options->workers, cpus < 1 ? 1 : (unsigned)cpus);
     }
     if (options->sched == ORDER_COST)
-        service->schedule = schedule_create(options->sched_queue,
-                                            lanes_message_bytes(service->lanes), options->workers);
+        service->schedule =
+            schedule_create(options->sched_queue, lanes_have_door(service->lanes) ? PAYERS : 1,
+                            lanes_message_bytes(service->lanes), options->workers);
     if (!service->statistics || !service->sessions || !service->commit || !service->farewells ||
         (dispatch_model_counts(options->dispatch) && !service->slots) ||
         (options->sched == ORDER_COST && !service->schedule) ||

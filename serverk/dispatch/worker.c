@@ -58,6 +58,7 @@ bool worker_init_buffer(struct worker *worker)
     struct lanes *lanes = worker->service->lanes;
     worker->receiver = (struct receiver){.lanes = lanes,
                                          .statistics = worker->statistics,
+                                         .sessions = worker->service->sessions,
                                          .buffer_bytes = lanes_message_bytes(lanes),
                                          .sleep_epoll = -1,
                                          .taken = 1}; /* no estimates: it does not receive */
@@ -90,13 +91,6 @@ static void come_back(struct worker *worker)
     if (worker->away)
         parking_end_long(worker->service->parking);
     worker->away = false;
-}
-
-static void drop(struct worker *worker, enum dropped_reason reason)
-{
-    worker->receiver.wasted = true;
-    lanes_count_garbage(worker->service->lanes, worker->receiver.current);
-    statistics_add(&worker->statistics->dropped[reason], 1);
 }
 
 /* For a message that fails as a whole, whatever its kind. */
@@ -357,19 +351,10 @@ static void handle_message(struct worker *worker, size_t size, uint64_t received
         hello_answer(worker, &header, status, &cursor);
         return;
     }
-    if (header.session == 0) {
-        drop(worker, DROPPED_MALFORMED);
+    if (receiver_drop_stray(&worker->receiver, &header, session))
         return;
-    }
-    if (!session) {
-        if (header.kind == WIRE_BYE)
-            session_said_bye(sessions, header.session, header.secret);
-        else
-            drop(worker, DROPPED_UNKNOWN_SESSION);
-        return;
-    }
     if (!worker_lane_admits(worker, session)) {
-        drop(worker, DROPPED_UNKNOWN_SESSION);
+        receiver_drop(&worker->receiver, DROPPED_UNKNOWN_SESSION);
         session_release(sessions, session);
         return;
     }

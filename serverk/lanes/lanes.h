@@ -33,7 +33,7 @@
 struct lanes;
 
 /* Who pays for messages; the guest lane j is PAYER_GUESTS + j. */
-enum { PAYER_OWN, PAYER_DOOR, PAYER_GUESTS };
+enum { PAYER_OWN, PAYER_DOOR, PAYER_GUESTS, PAYERS = PAYER_GUESTS + LANE_PLAN_MAX_GUESTS };
 
 struct lanes_options {
     const char *name;

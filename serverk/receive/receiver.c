@@ -51,8 +51,8 @@ static uint32_t due_queues(struct receiver *receiver)
     receiver->began_ns = clock_monotonic_ns();
     uint32_t payers =
         shares_resting(receiver->shares, receiver->began_ns, &receiver->resting_until_ns);
-    receiver->resting = lanes_of_payers(payers) & served;
-    return served & ~receiver->resting;
+    receiver->resting = payers;
+    return served & ~lanes_of_payers(payers);
 }
 
 void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t done_ns)
@@ -96,6 +96,8 @@ static ssize_t poll_round(void *context)
 {
     struct receiver *receiver = context;
     uint32_t served = due_queues(receiver);
+    if (receiver->schedule)
+        served &= ~lanes_of_payers(schedule_full_payers(receiver->schedule));
     if (receiver->turn)
         farewell_enter(receiver->turn);
     uint32_t up_to_last = (UINT32_C(2) << receiver->current) - 1;
@@ -117,21 +119,73 @@ static ssize_t poll_round(void *context)
     return 0;
 }
 
-void receiver_claim(struct receiver *receiver, size_t size)
+static void claim(struct receiver *receiver, size_t size, struct wire_header *header)
 {
     struct read_cursor cursor = read_cursor(receiver->buffer, size);
-    struct wire_header header = {0};
-    wire_get_header(&cursor, &header);
-    receiver->session = header.session != 0
-                            ? session_acquire(receiver->sessions, header.session, header.secret)
+    *header = (struct wire_header){0};
+    wire_get_header(&cursor, header);
+    receiver->session = header->session != 0
+                            ? session_acquire(receiver->sessions, header->session, header->secret)
                             : NULL;
     receiver_settle(receiver);
+}
+
+void receiver_claim(struct receiver *receiver, size_t size)
+{
+    struct wire_header header;
+    claim(receiver, size, &header);
+}
+
+void receiver_drop(struct receiver *receiver, enum dropped_reason reason)
+{
+    receiver->wasted = true;
+    lanes_count_garbage(receiver->lanes, receiver->current);
+    statistics_add(&receiver->statistics->dropped[reason], 1);
+}
+
+bool receiver_drop_stray(struct receiver *receiver, const struct wire_header *header,
+                         const struct session *session)
+{
+    if (session || (header->kind == WIRE_HELLO && header->session == 0))
+        return false;
+    if (header->session == 0)
+        receiver_drop(receiver, DROPPED_MALFORMED);
+    else if (header->kind == WIRE_BYE)
+        session_said_bye(receiver->sessions, header->session, header->secret);
+    else
+        receiver_drop(receiver, DROPPED_UNKNOWN_SESSION);
+    return true;
 }
 
 uint32_t receiver_source(const struct receiver *receiver)
 {
     bool own = receiver->turn && !receiver->schedule;
     return own ? UINT32_C(1) << receiver->current : UINT32_MAX;
+}
+
+/* Without a door, all messages are one user's. */
+static unsigned payer_of(const struct receiver *receiver, unsigned queue)
+{
+    return receiver->shares ? lanes_payer(queue) : PAYER_OWN;
+}
+
+/* The message received gets a place in the schedule, unless it is nobody's. Receiving it is charged
+ * now, what it asks for when that is done. */
+static void add_to_schedule(struct receiver *receiver, size_t size)
+{
+    struct wire_header header;
+    claim(receiver, size, &header);
+    uint64_t now_ns = clock_monotonic_ns();
+    if (!receiver_drop_stray(receiver, &header, receiver->session)) {
+        struct kv_slice message = kv_slice(receiver->buffer, size);
+        struct schedule_source source = {.session = receiver->session,
+                                         .queue = receiver->current,
+                                         .payer = payer_of(receiver, receiver->current)};
+        schedule_add(receiver->schedule, message, source, receiver->priority,
+                     cost_estimate_ns(message), now_ns);
+    }
+    if (receiver->shares)
+        receiver_charge(receiver, now_ns, now_ns);
 }
 
 /* Receives what has come into the schedule. -1: errno. */
@@ -143,52 +197,67 @@ static ssize_t collect(struct receiver *receiver, uint64_t now_ns)
         size = poll_round(receiver);
         if (size <= 0)
             break;
-        struct kv_slice message = kv_slice(receiver->buffer, (size_t)size);
-        receiver_claim(receiver, message.size);
-        struct schedule_source source = {receiver->session, receiver->current};
-        schedule_add(receiver->schedule, message, source, receiver->priority,
-                     cost_estimate_ns(message), clock_monotonic_ns());
+        add_to_schedule(receiver, (size_t)size);
     }
     return size < 0 ? -1 : 0;
 }
 
-size_t receiver_take_scheduled(struct receiver *receiver)
+/* The first message of those payers. */
+static size_t take_scheduled(struct receiver *receiver, uint32_t payers)
 {
-    uint64_t waited_ns;
-    struct schedule_source source = {NULL, receiver->current};
-    size_t size = schedule_take(receiver->schedule, receiver->buffer, &source, &receiver->priority,
-                                clock_monotonic_ns(), &waited_ns);
+    uint64_t waited_ns, now_ns = clock_monotonic_ns();
+    struct schedule_source source = {.queue = receiver->current};
+    size_t size = schedule_take(receiver->schedule, payers, receiver->buffer, &source,
+                                &receiver->priority, now_ns, &waited_ns);
     receiver->session = source.session;
     receiver->current = source.queue;
-    receiver->began_ns = 0;
+    receiver->began_ns = receiver->shares && shares_contended(receiver->shares) ? now_ns : 0;
     if (size > 0)
         histogram_record(&receiver->statistics->stages[STAGE_QUEUE_WAIT], waited_ns);
     return size;
 }
 
-/* A wire_attempt: what is due first, of all that has come. */
+size_t receiver_take_scheduled(struct receiver *receiver)
+{
+    return take_scheduled(receiver, UINT32_MAX);
+}
+
+/* The payers that do not rest. */
+static uint32_t due_payers(const struct receiver *receiver, uint64_t now_ns)
+{
+    uint64_t until_ns;
+    if (!receiver->shares || !shares_contended(receiver->shares))
+        return UINT32_MAX;
+    return ~shares_resting(receiver->shares, now_ns, &until_ns);
+}
+
+/* A wire_attempt: what is due first, of all that has come and whose payers do not rest. */
 static ssize_t scheduled_round(void *context)
 {
     struct receiver *receiver = context;
     uint64_t now_ns = clock_monotonic_ns();
-    if (schedule_waiting(receiver->schedule) == 0 ||
+    if ((schedule_payers(receiver->schedule) & due_payers(receiver, now_ns)) == 0 ||
         now_ns - receiver->collected_ns > COLLECT_EVERY_NS)
         if (collect(receiver, now_ns) < 0)
             return -1;
-    size_t size = receiver_take_scheduled(receiver);
+    size_t size = take_scheduled(receiver, due_payers(receiver, clock_monotonic_ns()));
     if (size > 0 && schedule_waiting(receiver->schedule) > 0)
         receiver->found_empty = false;
     return (ssize_t)size;
 }
 
-/* Sleeps until a queue of a payer that does not rest has something, the first of those that rest may be served,
- * or the pool stops. In the set of all queues the full ones of who rests would end each sleep at once. */
+/* Sleeps until a queue of a payer that does not rest has something (and there is a place for it),
+ * the first of those that rest may be served, or the pool stops. In the set of all queues the full
+ * ones of who rests would end each sleep at once. */
 static void sleep_beside_resting(const struct receiver *receiver)
 {
     struct pollfd events[LANE_PLAN_MAX_QUEUES + 1] = {
         {.fd = receiver->stop_event, .events = POLLIN}};
     nfds_t count = 1;
-    for (uint32_t queues = served_queues(receiver) & ~receiver->resting; queues != 0;)
+    uint32_t queues = served_queues(receiver) & ~lanes_of_payers(receiver->resting);
+    if (receiver->schedule && schedule_full(receiver->schedule))
+        queues = 0;
+    while (queues != 0)
         events[count++] = (struct pollfd){
             .fd = (int)lanes_queue(receiver->lanes, take_lowest(&queues)), .events = POLLIN};
     uint64_t now_ns = clock_monotonic_ns();

@@ -3,10 +3,12 @@
  * rule (wire/wait.h) and slept on when they stay empty; or, where several workers serve one queue, a
  * blocking receive, because a poller loses every message to a blocked receiver.
  *
- * With --sched cost the queues are emptied into the schedule, time and again, and messages are taken
- * from there. While the schedule is full they stay in their queues, and then with their senders.
+ * With --sched cost the queues are emptied into the schedule, time and again, and messages are
+ * taken from there. While the schedule is full they stay in their queues, and then with their
+ * senders. What is nobody's gets no place in it.
  *
- * Where several payers are active (shares.h), the queues of those that rest are left alone meanwhile.
+ * Where several payers are active (shares.h), the queues of those that rest are left alone
+ * meanwhile, and what they have in the schedule stays there.
  *
  * A queue that gave none of the last messages is polled only every few rounds: each poll is a system
  * call, and lanes of idle sessions should not slow down the busy ones.
@@ -25,6 +27,7 @@
 #include "serverk/receive/schedule.h"
 #include "serverk/receive/shares.h"
 #include "serverk/session/farewell.h"
+#include "wire/message.h"
 #include "wire/wait.h"
 
 /* Private to receiver.c but for buffer, priority, session, waiter and found_empty. */
@@ -48,9 +51,9 @@ struct receiver {
     struct shares *shares; /* of all workers; NULL: nobody shares */
     uint64_t
         began_ns; /* when it began to receive the last message, if payers were several; else 0 */
-    uint32_t resting;          /* queues that were left alone in the last round */
+    uint32_t resting;          /* payers whose queues were left alone in the last round */
     uint64_t resting_until_ns; /* the first of them, if there are any */
-    bool wasted;               /* the message was nobody's; set by who dealt with it */
+    bool wasted;               /* the message was nobody's */
     int stop_event;
 
     uint32_t queues;  /* bit i: serves queue i */
@@ -86,7 +89,15 @@ static inline void receiver_settle(struct receiver *receiver)
 /* The queues (as bits) from which who received the last message may have received others of its session. */
 uint32_t receiver_source(const struct receiver *receiver);
 
-/* The next message that waits in the schedule, without a look at the queues; 0: none. */
+/* The message received is of no use to anybody: counts it. */
+void receiver_drop(struct receiver *receiver, enum dropped_reason reason);
+
+/* Drops the message received if it has no session (any more) and asks for none; else false. */
+bool receiver_drop_stray(struct receiver *receiver, const struct wire_header *header,
+                         const struct session *session);
+
+/* The next message that waits in the schedule, whoever rests, without a look at the queues; 0:
+ * none. */
 size_t receiver_take_scheduled(struct receiver *receiver);
 
 /* Messages that wait for the receiver now, in its queues and in the schedule. */

@@ -20,16 +20,28 @@ struct waiting {
     unsigned priority;
 };
 
+/* Where there are several payers: of so many parts of the capacity each has one. */
+#define PAYER_PARTS 4u
+
+/* heap[i] is not due after heap[2i + 1] and heap[2i + 2]. */
+struct payer_heap {
+    struct waiting *heap;
+    unsigned count;
+};
+
 struct schedule {
     unsigned capacity;
     unsigned places; /* capacity, and one a worker */
+    unsigned payers;
+    unsigned payer_capacity;
     size_t message_bytes;
     uint8_t *messages; /* address space: memory is taken as far as it is used */
     _Atomic unsigned count;
+    _Atomic uint32_t waiting_payers, full_payers; /* bits */
     _Atomic uint64_t full;
 
-    pthread_mutex_t lock;  /* of all that follows; and of changes to count */
-    struct waiting *heap;  /* heap[i] is not due after heap[2i + 1] and heap[2i + 2] */
+    pthread_mutex_t lock; /* of all that follows; and of changes to count and the sets of payers */
+    struct payer_heap heaps[SCHEDULE_MAX_PAYERS];
     uint32_t *free_places; /* a stack: places used lately are used again first */
     unsigned free_count;
     uint64_t received;
@@ -48,7 +60,25 @@ uint64_t schedule_delay_ns(unsigned priority, uint64_t work_ns)
 
 /* Life --------------------------------------------------------------------------------------------- */
 
-struct schedule *schedule_create(unsigned capacity, size_t message_bytes, unsigned workers)
+static unsigned quarter_of(unsigned capacity)
+{
+    return capacity > PAYER_PARTS ? capacity / PAYER_PARTS : 1;
+}
+
+/* False: out of memory. */
+static bool create_heaps(struct schedule *schedule, unsigned workers)
+{
+    for (unsigned payer = 0; payer < schedule->payers; payer++) {
+        struct payer_heap *heap = &schedule->heaps[payer];
+        heap->heap = calloc(schedule->payer_capacity + workers, sizeof *heap->heap);
+        if (!heap->heap)
+            return false;
+    }
+    return true;
+}
+
+struct schedule *schedule_create(unsigned capacity, unsigned payers, size_t message_bytes,
+                                 unsigned workers)
 {
     struct schedule *schedule = calloc(1, sizeof *schedule);
     if (!schedule)
@@ -56,13 +86,14 @@ struct schedule *schedule_create(unsigned capacity, size_t message_bytes, unsign
     pthread_mutex_init(&schedule->lock, NULL);
     schedule->capacity = capacity;
     schedule->places = capacity + workers;
+    schedule->payers = payers;
+    schedule->payer_capacity = payers > 1 ? quarter_of(capacity) : capacity;
     schedule->message_bytes = message_bytes;
-    schedule->heap = calloc(schedule->places, sizeof *schedule->heap);
     schedule->free_places = calloc(schedule->places, sizeof *schedule->free_places);
     void *messages = mmap(NULL, schedule->places * message_bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     schedule->messages = messages == MAP_FAILED ? NULL : messages;
-    if (!schedule->heap || !schedule->free_places || !schedule->messages) {
+    if (!create_heaps(schedule, workers) || !schedule->free_places || !schedule->messages) {
         schedule_free(schedule);
         return NULL;
     }
@@ -77,23 +108,25 @@ void schedule_free(struct schedule *schedule)
         return;
     if (schedule->messages)
         munmap(schedule->messages, schedule->places * schedule->message_bytes);
-    free(schedule->heap);
+    for (unsigned payer = 0; payer < schedule->payers; payer++)
+        free(schedule->heaps[payer].heap);
     free(schedule->free_places);
     pthread_mutex_destroy(&schedule->lock);
     free(schedule);
 }
 
-/* The heap; all with the lock held ----------------------------------------------------------------- */
+/* The heaps; all with the lock held
+ * ---------------------------------------------------------------- */
 
 static bool before(const struct waiting *a, const struct waiting *b)
 {
     return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->number < b->number;
 }
 
-static void push(struct schedule *schedule, struct waiting waiting, unsigned count)
+static void push(struct payer_heap *payer, struct waiting waiting)
 {
-    struct waiting *heap = schedule->heap;
-    unsigned at = count;
+    struct waiting *heap = payer->heap;
+    unsigned at = payer->count++;
     while (at > 0 && before(&waiting, &heap[(at - 1) / 2])) {
         heap[at] = heap[(at - 1) / 2];
         at = (at - 1) / 2;
@@ -101,10 +134,11 @@ static void push(struct schedule *schedule, struct waiting waiting, unsigned cou
     heap[at] = waiting;
 }
 
-/* Takes the first of `count`, at least one. */
-static struct waiting pop(struct schedule *schedule, unsigned count)
+/* Takes the first; there is one. */
+static struct waiting pop(struct payer_heap *payer)
 {
-    struct waiting *heap = schedule->heap;
+    struct waiting *heap = payer->heap;
+    unsigned count = payer->count--;
     struct waiting first = heap[0], last = heap[count - 1];
     unsigned at = 0, child;
     while ((child = 2 * at + 1) < count - 1) {
@@ -119,6 +153,32 @@ static struct waiting pop(struct schedule *schedule, unsigned count)
     return first;
 }
 
+/* Of those payers, one that has messages: the one whose first message is the first of all. */
+static unsigned first_payer(const struct schedule *schedule, uint32_t payers)
+{
+    unsigned first = (unsigned)__builtin_ctz(payers);
+    for (payers &= payers - 1; payers != 0; payers &= payers - 1) {
+        unsigned payer = (unsigned)__builtin_ctz(payers);
+        if (before(schedule->heaps[payer].heap, schedule->heaps[first].heap))
+            first = payer;
+    }
+    return first;
+}
+
+/* After a change of the payer's messages. */
+static void note_payer(struct schedule *schedule, unsigned payer)
+{
+    unsigned count = schedule->heaps[payer].count;
+    uint32_t bit = UINT32_C(1) << payer;
+    uint32_t waiting = atomic_load_explicit(&schedule->waiting_payers, memory_order_relaxed);
+    uint32_t full = atomic_load_explicit(&schedule->full_payers, memory_order_relaxed);
+    atomic_store_explicit(&schedule->waiting_payers, count > 0 ? waiting | bit : waiting & ~bit,
+                          memory_order_relaxed);
+    atomic_store_explicit(&schedule->full_payers,
+                          count >= schedule->payer_capacity ? full | bit : full & ~bit,
+                          memory_order_relaxed);
+}
+
 static uint8_t *message_at(const struct schedule *schedule, uint32_t place)
 {
     return schedule->messages + place * schedule->message_bytes;
@@ -129,6 +189,19 @@ static uint8_t *message_at(const struct schedule *schedule, uint32_t place)
 unsigned schedule_waiting(const struct schedule *schedule)
 {
     return atomic_load_explicit(&schedule->count, memory_order_relaxed);
+}
+
+uint32_t schedule_payers(const struct schedule *schedule)
+{
+    return atomic_load_explicit(&schedule->waiting_payers, memory_order_relaxed);
+}
+
+uint32_t schedule_full_payers(struct schedule *schedule)
+{
+    uint32_t full = atomic_load_explicit(&schedule->full_payers, memory_order_relaxed);
+    if (full != 0)
+        atomic_fetch_add_explicit(&schedule->full, 1, memory_order_relaxed);
+    return full;
 }
 
 bool schedule_full(struct schedule *schedule)
@@ -153,7 +226,8 @@ void schedule_add(struct schedule *schedule, struct kv_slice message, struct sch
     waiting.number = schedule->received++;
     waiting.place = schedule->free_places[--schedule->free_count];
     memcpy(message_at(schedule, waiting.place), message.data, message.size);
-    push(schedule, waiting, count);
+    push(&schedule->heaps[source.payer], waiting);
+    note_payer(schedule, source.payer);
     schedule->found_sum += count;
     if (count + 1 > schedule->waiting_max)
         schedule->waiting_max = count + 1;
@@ -161,22 +235,25 @@ void schedule_add(struct schedule *schedule, struct kv_slice message, struct sch
     pthread_mutex_unlock(&schedule->lock);
 }
 
-size_t schedule_take(struct schedule *schedule, uint8_t *buffer, struct schedule_source *source,
-                     unsigned *priority, uint64_t now_ns, uint64_t *waited_ns)
+size_t schedule_take(struct schedule *schedule, uint32_t payers, uint8_t *buffer,
+                     struct schedule_source *source, unsigned *priority, uint64_t now_ns,
+                     uint64_t *waited_ns)
 {
     pthread_mutex_lock(&schedule->lock);
-    unsigned count = schedule_waiting(schedule);
-    if (count == 0) {
+    payers &= schedule_payers(schedule);
+    if (payers == 0) {
         pthread_mutex_unlock(&schedule->lock);
         return 0;
     }
-    struct waiting first = pop(schedule, count);
+    unsigned payer = first_payer(schedule, payers);
+    struct waiting first = pop(&schedule->heaps[payer]);
+    note_payer(schedule, payer);
     memcpy(buffer, message_at(schedule, first.place), first.size);
     schedule->free_places[schedule->free_count++] = first.place;
     /* Two workers' clocks were read in another order than they came here. */
     *waited_ns = now_ns > first.received_ns ? now_ns - first.received_ns : 0;
     histogram_record(&schedule->waits[first.priority / CLASS_PRIORITIES], *waited_ns);
-    atomic_store_explicit(&schedule->count, count - 1, memory_order_relaxed);
+    atomic_store_explicit(&schedule->count, schedule_waiting(schedule) - 1, memory_order_relaxed);
     pthread_mutex_unlock(&schedule->lock);
     *source = first.source;
     *priority = first.priority;

@@ -18,8 +18,18 @@ valid_flood() {
     attack_as "$hostile_uid" "$MQKV_BUILD/clientk" -m "$server_queue" bench --mix get=1 -n 20 --batch 64 -t 60
 }
 
-start_server_as "$daemon_uid" --mode 0622
-for garbage_priority in 0 31 32767; do
-    keeps_a_quarter "garbage of priority $garbage_priority" garbage_flood --mix get=1
-done
-keeps_a_quarter "batches of 64" valid_flood --mix get=1
+# floods ORDER PRIORITY...: the good client keeps a quarter, with that order of requests and garbage of those priorities.
+floods() {
+    local order=$1
+    shift
+    start_server_as "$daemon_uid" --mode 0622 --sched "$order"
+    for garbage_priority in "$@"; do
+        keeps_a_quarter "$order: garbage of priority $garbage_priority" garbage_flood --mix get=1
+    done
+    keeps_a_quarter "$order: batches of 64" valid_flood --mix get=1
+    stop_server
+}
+
+floods fifo 0 31 32767
+floods priority 32767
+floods cost 32767

@@ -77,6 +77,8 @@ void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durabi
     service->statistics = statistics_create(1);
     ck_assert(worker_init(&fixture->worker, service, service->statistics));
     fixture->worker.receiver.lanes = service->lanes;
+    fixture->worker.receiver.sessions = service->sessions;
+    fixture->worker.receiver.statistics = fixture->worker.statistics;
     fixture->worker.receiver.buffer = malloc(FIXTURE_MESSAGE_BYTES);
 }
 

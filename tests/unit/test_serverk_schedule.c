@@ -14,6 +14,7 @@
 #define MS            (1000 * US)
 
 static struct schedule *schedule;
+static uint32_t payers_due = UINT32_MAX; /* messages of these are taken */
 
 /* A message whose bytes say its number. */
 static void add(uint32_t number, unsigned priority, uint64_t work_ns, uint64_t now_ns)
@@ -22,13 +23,20 @@ static void add(uint32_t number, unsigned priority, uint64_t work_ns, uint64_t n
                  work_ns, now_ns);
 }
 
+/* The same of another payer. */
+static void add_of(unsigned payer, uint32_t number, uint64_t work_ns)
+{
+    schedule_add(schedule, kv_slice(&number, sizeof number),
+                 (struct schedule_source){.payer = payer}, 0, work_ns, 0);
+}
+
 /* The number of the message that comes next, -1: none waits. */
 static int64_t take_at(uint64_t now_ns, unsigned *priority, uint64_t *waited_ns)
 {
     uint8_t buffer[MESSAGE_BYTES];
     uint32_t number;
     struct schedule_source source;
-    size_t size = schedule_take(schedule, buffer, &source, priority, now_ns, waited_ns);
+    size_t size = schedule_take(schedule, payers_due, buffer, &source, priority, now_ns, waited_ns);
     if (size == 0)
         return -1;
     ck_assert_uint_eq(size, sizeof number);
@@ -45,7 +53,7 @@ static int64_t take(void)
 
 START_TEST(equal_cost_is_first_in_first_out)
 {
-    schedule = schedule_create(100, MESSAGE_BYTES, 1);
+    schedule = schedule_create(100, 1, MESSAGE_BYTES, 1);
     for (uint32_t i = 0; i < 100; i++)
         add(i, 7, 5 * US, 1000);
     for (uint32_t i = 0; i < 100; i++)
@@ -57,7 +65,7 @@ END_TEST
 
 START_TEST(less_work_and_higher_priority_come_first)
 {
-    schedule = schedule_create(10, MESSAGE_BYTES, 1);
+    schedule = schedule_create(10, 1, MESSAGE_BYTES, 1);
     add(0, 0, 50 * US, 0);
     add(1, 0, 5 * US, 0);
     add(2, 31, 50 * US, 0); /* 50 / 32 is less than 5 */
@@ -88,7 +96,7 @@ END_TEST
  * and by none that comes later. */
 START_TEST(nothing_starves)
 {
-    schedule = schedule_create(10, MESSAGE_BYTES, 1);
+    schedule = schedule_create(10, 1, MESSAGE_BYTES, 1);
     add(1, 0, UINT64_MAX, 0);
     unsigned passed = 0;
     uint64_t now_ns = 0;
@@ -115,7 +123,7 @@ START_TEST(random_messages_come_out_in_order)
     static bool seen[COUNT];
     struct random_state random;
     random_seed(&random, 5);
-    schedule = schedule_create(COUNT, MESSAGE_BYTES, 1);
+    schedule = schedule_create(COUNT, 1, MESSAGE_BYTES, 1);
     for (uint32_t i = 0; i < COUNT; i++) {
         unsigned priority = (unsigned)random_below(&random, 32);
         uint64_t work_ns = random_below(&random, 200 * US), now_ns = i * US;
@@ -138,7 +146,7 @@ END_TEST
 
 START_TEST(full_at_its_capacity)
 {
-    schedule = schedule_create(3, MESSAGE_BYTES, 2);
+    schedule = schedule_create(3, 1, MESSAGE_BYTES, 2);
     for (uint32_t i = 0; i < 3; i++) {
         ck_assert(!schedule_full(schedule));
         add(i, 0, US, 0);
@@ -154,12 +162,56 @@ START_TEST(full_at_its_capacity)
 }
 END_TEST
 
+START_TEST(messages_of_payers_who_rest_stay)
+{
+    schedule = schedule_create(100, 3, MESSAGE_BYTES, 1);
+    add_of(2, 20, US);
+    add_of(0, 1, 4 * US);
+    add_of(2, 21, 2 * US);
+    add_of(1, 10, 3 * US);
+    ck_assert_uint_eq(schedule_payers(schedule), 7);
+    payers_due = ~4u;
+    ck_assert_int_eq(take(), 10);
+    ck_assert_int_eq(take(), 1);
+    ck_assert_int_eq(take(), -1);
+    ck_assert_uint_eq(schedule_payers(schedule), 4);
+    payers_due = UINT32_MAX;
+    add_of(0, 2, 4 * US);
+    const int64_t expected[] = {20, 21, 2, -1};
+    for (unsigned i = 0; i < 4; i++)
+        ck_assert_int_eq(take(), expected[i]);
+    ck_assert_uint_eq(schedule_payers(schedule), 0);
+    schedule_free(schedule);
+}
+END_TEST
+
+START_TEST(one_of_several_payers_gets_a_quarter_of_the_places)
+{
+    schedule = schedule_create(8, 3, MESSAGE_BYTES, 2);
+    add_of(1, 0, US);
+    ck_assert_uint_eq(schedule_full_payers(schedule), 0);
+    add_of(1, 1, US);
+    ck_assert_uint_eq(schedule_full_payers(schedule), 2);
+    add_of(1, 2, US); /* two workers had asked before */
+    add_of(1, 3, US);
+    ck_assert(!schedule_full(schedule));
+    add_of(2, 4, US);
+    ck_assert_uint_eq(schedule_full_payers(schedule), 2);
+    payers_due = 2;
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(take(), i);
+    ck_assert_uint_eq(schedule_full_payers(schedule), 0);
+    payers_due = UINT32_MAX;
+    schedule_free(schedule);
+}
+END_TEST
+
 START_TEST(statistics_tell_depth_and_waits)
 {
     static struct schedule_statistics statistics;
     unsigned priority;
     uint64_t waited_ns;
-    schedule = schedule_create(2, MESSAGE_BYTES, 1);
+    schedule = schedule_create(2, 1, MESSAGE_BYTES, 1);
     add(0, 31, US, 10 * US);
     add(1, 2, US, 10 * US);
     ck_assert(schedule_full(schedule));
@@ -206,7 +258,7 @@ START_TEST(threads_lose_and_double_nothing)
 {
     pthread_t threads[THREADS];
     uint32_t numbers[THREADS];
-    schedule = schedule_create(2, MESSAGE_BYTES, THREADS);
+    schedule = schedule_create(2, 1, MESSAGE_BYTES, THREADS);
     for (uint32_t i = 0; i < THREADS; i++) {
         numbers[i] = i;
         ck_assert_int_eq(pthread_create(&threads[i], NULL, add_and_take, &numbers[i]), 0);
@@ -249,6 +301,8 @@ Suite *suite_serverk_schedule(void)
     tcase_add_test(cases, nothing_starves);
     tcase_add_test(cases, random_messages_come_out_in_order);
     tcase_add_test(cases, full_at_its_capacity);
+    tcase_add_test(cases, messages_of_payers_who_rest_stay);
+    tcase_add_test(cases, one_of_several_payers_gets_a_quarter_of_the_places);
     tcase_add_test(cases, statistics_tell_depth_and_waits);
     tcase_add_test(cases, threads_lose_and_double_nothing);
     tcase_add_test(cases, nice_falls_as_priority_rises);
