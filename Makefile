@@ -1,7 +1,8 @@
 # mqkv: `make help` lists the targets. Nothing here needs more than GNU make, gcc and pkg-config;
 # `make deps` installs the Debian packages that the build, the tests and the plots use.
 
-VERSION := 0.1.0
+# The version stands in the header that programs see.
+VERSION := $(shell sed -n 's/^.define MQKV_VERSION_STRING "\(.*\)"$$/\1/p' include/mqkv/version.h)
 PREFIX ?= /usr/local
 DESTDIR ?=
 CC ?= gcc

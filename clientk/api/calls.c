@@ -56,74 +56,87 @@ static enum kv_status refuse(enum kv_status status)
     return last_error_explain(error, status);
 }
 
+/* Executes a write whose result has no value. options NULL: the defaults. */
+static enum kv_status execute_write(struct clientk *client, struct task *task,
+                                    const struct clientk_write_options *options,
+                                    struct clientk_result *result, uint64_t *version)
+{
+    *result = (struct clientk_result){.status = KV_OK};
+    enum kv_status status = options ? translate_write(options, &task->operation) : KV_OK;
+    status = status == KV_OK ? execute(client, task, result) : refuse(status);
+    if (version)
+        *version = result->value.version;
+    return status;
+}
+
 enum kv_status clientk_put(struct clientk *client, struct kv_slice key, struct kv_slice value,
-                           const struct clientk_put_options *options, uint64_t *version)
+                           const struct clientk_write_options *options, uint64_t *version)
 {
     struct task task = {.operation = {.opcode = WIRE_OP_PUT, .key = key, .value = value}};
     struct clientk_result result;
-    enum kv_status status = options ? translate_put(options, &task.operation) : KV_OK;
-    if (status != KV_OK)
-        return refuse(status);
-    status = execute(client, &task, &result);
+    return execute_write(client, &task, options, &result, version);
+}
+
+enum kv_status clientk_delete(struct clientk *client, struct kv_slice key,
+                              const struct clientk_write_options *options, uint64_t *version)
+{
+    struct task task = {.operation = {.opcode = WIRE_OP_DELETE, .key = key}};
+    struct clientk_result result;
+    return execute_write(client, &task, options, &result, version);
+}
+
+enum kv_status clientk_add(struct clientk *client, struct kv_slice key, int64_t delta,
+                           const struct clientk_add_options *options, int64_t *sum,
+                           uint64_t *version)
+{
+    static const struct clientk_add_options defaults;
+    struct task task = {.operation = {.opcode = WIRE_OP_ADD, .key = key}};
+    struct clientk_result result = {.status = KV_OK};
+    enum kv_status status = translate_add(options ? options : &defaults, delta, &task.operation);
+    status = status == KV_OK ? execute(client, &task, &result) : refuse(status);
+    if (sum)
+        *sum = result.number;
     if (version)
         *version = result.value.version;
     return status;
 }
 
-enum kv_status clientk_delete(struct clientk *client, struct kv_slice key, uint64_t if_version)
-{
-    struct task task = {.operation = {.opcode = WIRE_OP_DELETE,
-                                      .flags = if_version ? WIRE_HAS_VERSION : 0,
-                                      .version = if_version,
-                                      .key = key}};
-    struct clientk_result result;
-    return execute(client, &task, &result);
-}
-
-enum kv_status clientk_add(struct clientk *client, struct kv_slice key, int64_t delta,
-                           const struct clientk_add_options *options, int64_t *sum)
-{
-    static const struct clientk_add_options defaults = {
-        .min = INT64_MIN, .max = INT64_MAX, .create = true};
-    struct task task = {.operation = {.opcode = WIRE_OP_ADD, .key = key}};
-    struct clientk_result result;
-    enum kv_status status = translate_add(options ? options : &defaults, delta, &task.operation);
-    if (status != KV_OK)
-        return refuse(status);
-    status = execute(client, &task, &result);
-    if (sum)
-        *sum = result.number;
-    return status;
-}
-
 enum kv_status clientk_append(struct clientk *client, struct kv_slice key, struct kv_slice suffix,
-                              uint64_t *value_bytes)
+                              const struct clientk_write_options *options, uint64_t *value_bytes,
+                              uint64_t *version)
 {
     struct task task = {.operation = {.opcode = WIRE_OP_APPEND, .key = key, .value = suffix}};
     struct clientk_result result;
-    enum kv_status status = execute(client, &task, &result);
+    enum kv_status status = execute_write(client, &task, options, &result, version);
     if (value_bytes)
         *value_bytes = (uint64_t)result.number;
     return status;
 }
 
 enum kv_status clientk_exchange(struct clientk *client, struct kv_slice key, struct kv_slice value,
-                                const struct clientk_put_options *options,
-                                struct clientk_value *old, bool *found)
+                                const struct clientk_write_options *options,
+                                struct clientk_value *old, bool *found, uint64_t *version)
 {
     struct task task = {.operation = {.opcode = WIRE_OP_EXCHANGE, .key = key, .value = value}};
-    enum kv_status status = options ? translate_put(options, &task.operation) : KV_OK;
-    return status == KV_OK ? execute_into(client, &task, old, found) : refuse(status);
+    enum kv_status status = options ? translate_write(options, &task.operation) : KV_OK;
+    if (old)
+        old->version = 0;
+    status = status == KV_OK ? execute_into(client, &task, old, found) : refuse(status);
+    if (version)
+        *version = old ? old->version : 0;
+    return status;
 }
 
-enum kv_status clientk_touch(struct clientk *client, struct kv_slice key, uint64_t expiry_ms)
+enum kv_status clientk_touch(struct clientk *client, struct kv_slice key, uint64_t expiry_ms,
+                             const struct clientk_write_options *options, uint64_t *version)
 {
-    struct task task = {.operation = {.opcode = WIRE_OP_TOUCH,
-                                      .flags = expiry_ms ? WIRE_HAS_EXPIRY : 0,
-                                      .expiry_ms = expiry_ms,
-                                      .key = key}};
-    struct clientk_result result;
-    return execute(client, &task, &result);
+    struct task task = {.operation = {.opcode = WIRE_OP_TOUCH, .key = key}};
+    struct clientk_result result = {.status = KV_OK};
+    if (options && options->expiry_ms != 0)
+        return refuse(KV_USAGE); /* one argument says it */
+    struct clientk_write_options expiry = options ? *options : (struct clientk_write_options){0};
+    expiry.expiry_ms = expiry_ms;
+    return execute_write(client, &task, &expiry, &result, version);
 }
 
 enum kv_status clientk_stats(struct clientk *client, const char *section,

@@ -125,6 +125,11 @@ enum kv_status client_execute(struct clientk *client, const struct clientk_opera
     return last_error_explain(error, status);
 }
 
+const char *clientk_version(void)
+{
+    return MQKV_VERSION_STRING;
+}
+
 /* Open and close ------------------------------------------------------------------------------ */
 
 static void free_client(struct clientk *client, bool say_goodbye)

@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/parse.h"
+#include "common/reserved.h"
 #include "wire/message.h"
 
 #define DEFAULT_COMBINE_ABOVE  8u
@@ -105,6 +106,8 @@ enum kv_status client_settings_read(struct client_settings *settings,
         .fail_fast = options->fail_fast,
         .fail_fast_open = options->fail_fast_open};
 
+    if (!RESERVED_IS_CLEAR(options->reserved))
+        return kv_error_set(error, KV_UNSUPPORTED, RESERVED_ADVICE);
     const char *queue = queue_name(options);
     if (!wire_name_valid(queue))
         return kv_error_set(error, KV_USAGE,

@@ -2,6 +2,7 @@
 
 #include "clientk/base/value.h"
 #include "common/copy.h"
+#include "common/reserved.h"
 
 static unsigned durability_flags(enum clientk_durability durability)
 {
@@ -16,18 +17,43 @@ static unsigned durability_flags(enum clientk_durability durability)
     return 0;
 }
 
-enum kv_status translate_put(const struct clientk_put_options *options, struct wire_operation *to)
+#define SYNC_FLAGS      (WIRE_SYNC_INTERVAL | WIRE_SYNC_ALWAYS)
+#define CONDITION_FLAGS (WIRE_IF_ABSENT | WIRE_IF_PRESENT | WIRE_HAS_VERSION)
+#define EXPIRY_FLAGS    (WIRE_HAS_EXPIRY | WIRE_KEEP_EXPIRY)
+
+/* The flags that options may set. */
+static unsigned flags_of_write(enum wire_opcode opcode)
 {
+    switch (opcode) {
+    case WIRE_OP_PUT:
+    case WIRE_OP_EXCHANGE:
+        return CONDITION_FLAGS | EXPIRY_FLAGS | SYNC_FLAGS;
+    case WIRE_OP_DELETE:
+        return WIRE_HAS_VERSION | SYNC_FLAGS;
+    case WIRE_OP_TOUCH:
+        return WIRE_HAS_EXPIRY | SYNC_FLAGS;
+    default:
+        return SYNC_FLAGS;
+    }
+}
+
+enum kv_status translate_write(const struct clientk_write_options *options,
+                               struct wire_operation *to)
+{
+    if (!RESERVED_IS_CLEAR(options->reserved))
+        return KV_UNSUPPORTED;
     if (options->if_absent + options->if_present + (options->if_version != 0) > 1)
         return KV_USAGE;
     if (options->keep_expiry && options->expiry_ms != 0)
         return KV_USAGE;
-    to->flags = (uint16_t)((options->if_absent ? WIRE_IF_ABSENT : 0u) |
-                           (options->if_present ? WIRE_IF_PRESENT : 0u) |
-                           (options->if_version ? WIRE_HAS_VERSION : 0u) |
-                           (options->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
-                           (options->keep_expiry ? WIRE_KEEP_EXPIRY : 0u) |
-                           durability_flags(options->durability));
+    unsigned flags =
+        (options->if_absent ? WIRE_IF_ABSENT : 0u) | (options->if_present ? WIRE_IF_PRESENT : 0u) |
+        (options->if_version ? WIRE_HAS_VERSION : 0u) |
+        (options->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
+        (options->keep_expiry ? WIRE_KEEP_EXPIRY : 0u) | durability_flags(options->durability);
+    if (flags & ~flags_of_write(to->opcode))
+        return KV_USAGE;
+    to->flags = (uint16_t)flags;
     to->version = options->if_version;
     to->expiry_ms = options->expiry_ms;
     return KV_OK;
@@ -36,6 +62,8 @@ enum kv_status translate_put(const struct clientk_put_options *options, struct w
 static enum kv_status translate_scan(const struct clientk_scan_options *options,
                                      struct wire_operation *to)
 {
+    if (!RESERVED_IS_CLEAR(options->reserved))
+        return KV_UNSUPPORTED;
     to->flags = (uint16_t)((options->keys_only ? WIRE_KEYS_ONLY : 0u) |
                            (options->atomic ? WIRE_ATOMIC : 0u));
     to->cursor = options->cursor;
@@ -46,18 +74,21 @@ static enum kv_status translate_scan(const struct clientk_scan_options *options,
 enum kv_status translate_add(const struct clientk_add_options *options, int64_t delta,
                              struct wire_operation *to)
 {
-    if (options->min > options->max)
+    if (!RESERVED_IS_CLEAR(options->reserved))
+        return KV_UNSUPPORTED;
+    if ((!options->has_min && options->min != 0) || (!options->has_max && options->max != 0))
         return KV_USAGE;
-    bool bounded = options->min != INT64_MIN || options->max != INT64_MAX;
-    to->flags = (uint16_t)((bounded ? WIRE_HAS_BOUNDS : 0u) | (options->create ? WIRE_CREATE : 0u) |
-                           (options->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
-                           durability_flags(options->durability));
     to->delta = delta;
-    to->min = options->min;
-    to->max = options->max;
+    to->min = options->has_min ? options->min : INT64_MIN;
+    to->max = options->has_max ? options->max : INT64_MAX;
     to->initial = options->initial;
     to->expiry_ms = options->expiry_ms;
-    return KV_OK;
+    bool bounded = to->min != INT64_MIN || to->max != INT64_MAX;
+    to->flags =
+        (uint16_t)((bounded ? WIRE_HAS_BOUNDS : 0u) | (options->if_present ? 0u : WIRE_CREATE) |
+                   (options->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
+                   durability_flags(options->durability));
+    return to->min <= to->max ? KV_OK : KV_USAGE;
 }
 
 enum kv_status translate_operation(const struct clientk_operation *from, struct wire_operation *to)
@@ -66,30 +97,22 @@ enum kv_status translate_operation(const struct clientk_operation *from, struct 
     to->flags = 0;
     to->key = from->key;
     to->value = kv_slice(NULL, 0);
+    if (!RESERVED_IS_CLEAR(from->reserved))
+        return KV_UNSUPPORTED;
     switch (from->opcode) {
     case CLIENTK_GET:
     case CLIENTK_EXISTS:
         return KV_OK;
     case CLIENTK_PUT:
     case CLIENTK_EXCHANGE:
-        to->value = from->value;
-        return translate_put(&from->put, to);
-    case CLIENTK_DELETE:
-        to->version = from->put.if_version;
-        to->flags = (uint16_t)((to->version ? WIRE_HAS_VERSION : 0u) |
-                               durability_flags(from->put.durability));
-        return KV_OK;
-    case CLIENTK_ADD:
-        return translate_add(&from->add, from->delta, to);
     case CLIENTK_APPEND:
         to->value = from->value;
-        to->flags = (uint16_t)durability_flags(from->put.durability);
-        return KV_OK;
+        return translate_write(&from->write, to);
+    case CLIENTK_DELETE:
     case CLIENTK_TOUCH:
-        to->expiry_ms = from->put.expiry_ms;
-        to->flags = (uint16_t)((to->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
-                               durability_flags(from->put.durability));
-        return KV_OK;
+        return translate_write(&from->write, to);
+    case CLIENTK_ADD:
+        return translate_add(&from->add, from->delta, to);
     case CLIENTK_SCAN:
         return translate_scan(&from->scan, to);
     }

@@ -12,12 +12,14 @@
 #include "clientk/base/large_values.h"
 #include "wire/operation.h"
 
-/* KV_OK; or the status that the operation gets without being sent: KV_BAD_KEY, KV_USAGE (unknown
- * opcode, more than one condition). */
+/* KV_OK; or the status that the operation gets without being sent: KV_USAGE (unknown opcode, options that
+ * it does not take or that exclude each other), KV_UNSUPPORTED (options of a newer header). */
 enum kv_status translate_operation(const struct clientk_operation *from, struct wire_operation *to);
 
-/* Puts the options of a PUT or EXCHANGE, or those of an ADD, into the operation: KV_OK or KV_USAGE. */
-enum kv_status translate_put(const struct clientk_put_options *options, struct wire_operation *to);
+/* Puts the options of a write but ADD, or those of an ADD, into the operation, whose opcode says which of
+ * them it takes. Returns as translate_operation. */
+enum kv_status translate_write(const struct clientk_write_options *options,
+                               struct wire_operation *to);
 enum kv_status translate_add(const struct clientk_add_options *options, int64_t delta,
                              struct wire_operation *to);
 

@@ -99,7 +99,7 @@ enum kv_status clientk_get(struct clientk *client, struct kv_slice key, struct c
 }
 
 enum kv_status clientk_put(struct clientk *client, struct kv_slice key, struct kv_slice value,
-                           const struct clientk_put_options *options, uint64_t *version)
+                           const struct clientk_write_options *options, uint64_t *version)
 {
     struct clientk_value unused = {0};
     (void)options;
@@ -131,13 +131,17 @@ const char *clientk_last_error(void)
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 NOT_FOR_PEERS(clientk_exists, struct clientk *c, struct kv_slice k, struct clientk_value *v)
-NOT_FOR_PEERS(clientk_delete, struct clientk *c, struct kv_slice k, uint64_t version)
+NOT_FOR_PEERS(clientk_delete, struct clientk *c, struct kv_slice k,
+              const struct clientk_write_options *o, uint64_t *version)
 NOT_FOR_PEERS(clientk_add, struct clientk *c, struct kv_slice k, int64_t d,
-              const struct clientk_add_options *o, int64_t *s)
-NOT_FOR_PEERS(clientk_append, struct clientk *c, struct kv_slice k, struct kv_slice s, uint64_t *n)
+              const struct clientk_add_options *o, int64_t *s, uint64_t *version)
+NOT_FOR_PEERS(clientk_append, struct clientk *c, struct kv_slice k, struct kv_slice s,
+              const struct clientk_write_options *o, uint64_t *n, uint64_t *version)
 NOT_FOR_PEERS(clientk_exchange, struct clientk *c, struct kv_slice k, struct kv_slice v,
-              const struct clientk_put_options *o, struct clientk_value *old, bool *found)
-NOT_FOR_PEERS(clientk_touch, struct clientk *c, struct kv_slice k, uint64_t expiry_ms)
+              const struct clientk_write_options *o, struct clientk_value *old, bool *found,
+              uint64_t *version)
+NOT_FOR_PEERS(clientk_touch, struct clientk *c, struct kv_slice k, uint64_t expiry_ms,
+              const struct clientk_write_options *o, uint64_t *version)
 NOT_FOR_PEERS(clientk_scan, struct clientk *c, struct kv_slice p, bool keys_only, uint64_t *cursor,
               uint64_t limit, clientk_visit visit, void *context)
 NOT_FOR_PEERS(clientk_scan_atomic, struct clientk *c, struct kv_slice p, bool keys_only,

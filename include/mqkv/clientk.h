@@ -25,6 +25,12 @@
  * child must not use the parent's handle but to call clientk_abandon. A process that ends, even by
  * kill -9, leaves no queue and no segment behind once the server has answered its handshake. A thread
  * must not be cancelled while it is in a call: it may be working for others.
+ *
+ * Structures: every structure starts from {0}, and every zero means its default. They grow into their
+ * reserved space, so a program that was built with this header runs with later libraries of the same
+ * soname. The reserved space stays 0: options with something in it are of a newer header than the library
+ * knows, and give KV_UNSUPPORTED. Structures without reserved space never change (kv_slice), or are made
+ * by the library only and grow at their end (clientk_entry).
  */
 #ifndef MQKV_CLIENTK_H
 #define MQKV_CLIENTK_H
@@ -36,6 +42,7 @@
 #include "mqkv/error.h"
 #include "mqkv/slice.h"
 #include "mqkv/status.h"
+#include "mqkv/version.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,7 +54,9 @@ extern "C" {
 
 struct clientk;
 
-/* Start from {0}: every zero means its default. */
+/* The version of the library that runs, as MQKV_VERSION_STRING is that of the header. */
+const char *clientk_version(void);
+
 struct clientk_options {
     const char *queue;       /* NAME of serverk -m; default: $MQKV_QUEUE, else /serverk */
     uint32_t timeout_ms;     /* of a call, reconnecting included; default 5000 */
@@ -64,6 +73,7 @@ struct clientk_options {
         *server_uid; /* uid (number or user name) that the server must have, as the kernel says;
                                default: $MQKV_SERVER_UID, else any. Another one is KV_DENIED, and is sent
                                nothing. The handle goes on only with the uid that it met first */
+    uint64_t reserved[8];
 };
 
 /* Connects (one handshake) and returns the handle. KV_NO_SERVER, KV_DENIED, KV_LIMIT, KV_UNSUPPORTED
@@ -86,28 +96,31 @@ void clientk_abandon(struct clientk *client);
 /* The sentence about the last failure in this thread ("server refused: ..."); never NULL. */
 const char *clientk_last_error(void);
 
-/* A value as the library hands it out: start from {0}, reuse for as many calls as you like (the
- * memory grows as needed and is reused), free at the end. */
+/* A value as the library hands it out: reuse it for as many calls as you like (the memory grows as needed
+ * and is reused), and free it at the end. */
 struct clientk_value {
     void *data; /* followed by a NUL that size does not count */
     size_t size;
     size_t capacity;
     uint64_t version;
     uint64_t expiry_ms; /* milliseconds since 1970, 0: never */
+    uint64_t reserved[2];
 };
 void clientk_value_free(struct clientk_value *value);
 
 /* How safe a write must be before the call returns; the default is what the server is set to. */
 enum clientk_durability { CLIENTK_SERVER_DEFAULT, CLIENTK_SYNC_INTERVAL, CLIENTK_SYNC_ALWAYS };
 
-/* For put and exchange; start from {0}. At most one of the three conditions. */
-struct clientk_put_options {
-    bool if_absent;      /* else KV_EXISTS */
-    bool if_present;     /* else KV_NOT_FOUND */
+/* Of every write but add. PUT and EXCHANGE take all of it, but at most one of the three conditions; DELETE takes
+ * if_version and durability; APPEND and TOUCH durability. What a call does not take must be 0: KV_USAGE. */
+struct clientk_write_options {
+    bool if_absent;   /* else KV_EXISTS */
+    bool if_present;  /* else KV_NOT_FOUND */
+    bool keep_expiry; /* of the entry that is replaced */
+    enum clientk_durability durability;
     uint64_t if_version; /* if not 0, else KV_NOT_FOUND, KV_VERSION_MISMATCH */
     uint64_t expiry_ms;  /* since 1970; 0: never */
-    bool keep_expiry;    /* of the entry that is replaced */
-    enum clientk_durability durability;
+    uint64_t reserved[2];
 };
 
 /* Calls, one operation each. Statuses beside those named: KV_BAD_KEY, KV_VALUE_TOO_BIG, KV_NO_SPACE,
@@ -121,37 +134,46 @@ enum kv_status clientk_get(struct clientk *client, struct kv_slice key,
 enum kv_status clientk_exists(struct clientk *client, struct kv_slice key,
                               struct clientk_value *value);
 
+/* Writes. options NULL: the defaults. *version (may be NULL): the entry's new version; of a deletion, the
+ * deletion's; 0 if the write was not executed. */
+
 enum kv_status clientk_put(struct clientk *client, struct kv_slice key, struct kv_slice value,
-                           const struct clientk_put_options *options, uint64_t *version);
+                           const struct clientk_write_options *options, uint64_t *version);
 
-/* if_version 0: whatever the version. KV_NOT_FOUND, KV_VERSION_MISMATCH. */
-enum kv_status clientk_delete(struct clientk *client, struct kv_slice key, uint64_t if_version);
+/* KV_NOT_FOUND, KV_VERSION_MISMATCH. */
+enum kv_status clientk_delete(struct clientk *client, struct kv_slice key,
+                              const struct clientk_write_options *options, uint64_t *version);
 
-/* For add; start from CLIENTK_ADD_DEFAULTS: no bounds, an absent key counts as 0. */
+/* Of add; {0}: no bounds, and an absent key counts as 0. */
 struct clientk_add_options {
-    int64_t min, max; /* the sum must lie within, else KV_OUT_OF_BOUNDS and nothing changes */
-    bool create;      /* else KV_NOT_FOUND for an absent key */
-    int64_t initial;
-    uint64_t expiry_ms; /* of a key that is created */
+    bool has_min, has_max; /* the sum must lie within min and max, as far as they are given; else
+                              KV_OUT_OF_BOUNDS and nothing changes */
+    bool if_present;       /* else KV_NOT_FOUND for an absent key */
     enum clientk_durability durability;
+    int64_t min, max;   /* KV_USAGE if not 0 and not given */
+    int64_t initial;    /* what an absent key counts as */
+    uint64_t expiry_ms; /* of a key that is created */
+    uint64_t reserved[2];
 };
-#define CLIENTK_ADD_DEFAULTS \
-    ((struct clientk_add_options){.min = INT64_MIN, .max = INT64_MAX, .create = true})
 
-/* options NULL: the defaults. *sum may be NULL. KV_NOT_A_NUMBER. */
+/* *sum (may be NULL): the sum; with KV_OUT_OF_BOUNDS the number that is there. KV_NOT_A_NUMBER. */
 enum kv_status clientk_add(struct clientk *client, struct kv_slice key, int64_t delta,
-                           const struct clientk_add_options *options, int64_t *sum);
+                           const struct clientk_add_options *options, int64_t *sum,
+                           uint64_t *version);
 
+/* *value_bytes (may be NULL): the new size. */
 enum kv_status clientk_append(struct clientk *client, struct kv_slice key, struct kv_slice suffix,
-                              uint64_t *value_bytes);
+                              const struct clientk_write_options *options, uint64_t *value_bytes,
+                              uint64_t *version);
 
-/* Puts `value` and gives the old one; *found false if there was none. */
+/* Puts `value` and gives the old one; *found (may be NULL) false if there was none. */
 enum kv_status clientk_exchange(struct clientk *client, struct kv_slice key, struct kv_slice value,
-                                const struct clientk_put_options *options,
-                                struct clientk_value *old, bool *found);
+                                const struct clientk_write_options *options,
+                                struct clientk_value *old, bool *found, uint64_t *version);
 
 /* expiry_ms since 1970; 0: never (persist). */
-enum kv_status clientk_touch(struct clientk *client, struct kv_slice key, uint64_t expiry_ms);
+enum kv_status clientk_touch(struct clientk *client, struct kv_slice key, uint64_t expiry_ms,
+                             const struct clientk_write_options *options, uint64_t *version);
 
 /* One entry of a scan; the slices live until the visitor returns. Return false to stop. */
 struct clientk_entry {
@@ -208,26 +230,25 @@ enum clientk_opcode {
     CLIENTK_SCAN /* one page; key: the prefix, may be empty */
 };
 
-/* Of one page of a scan; start from {0}. */
+/* Of one page of a scan. */
 struct clientk_scan_options {
     bool keys_only;
     bool atomic;     /* whole data files, each seen at one moment: see clientk_scan_atomic */
     uint32_t limit;  /* entries, about; 0: as many as the server likes */
     uint64_t cursor; /* 0: from the start; else the number that the last page gave */
+    uint64_t reserved[2];
 };
 
-/* One operation; start from {0} or a designated initialiser. Key and value are borrowed until the
- * call returns. */
+/* One operation. Key and value are borrowed until the call returns. */
 struct clientk_operation {
     enum clientk_opcode opcode;
     struct kv_slice key;
     struct kv_slice value;
-    struct clientk_put_options
-        put;       /* PUT, EXCHANGE; if_version also for DELETE; expiry_ms also for TOUCH;
-                                       durability for every write */
-    int64_t delta; /* ADD */
-    struct clientk_add_options add;   /* ADD; use CLIENTK_ADD_DEFAULTS */
-    struct clientk_scan_options scan; /* SCAN */
+    struct clientk_write_options write; /* of every write but ADD; of TOUCH also its expiry_ms */
+    int64_t delta;                      /* ADD */
+    struct clientk_add_options add;     /* ADD */
+    struct clientk_scan_options scan;   /* SCAN */
+    uint64_t reserved[2];
 };
 
 struct clientk_result {
@@ -238,6 +259,7 @@ struct clientk_result {
                                    clientk_read_page; with KV_CORRUPT or KV_IO and a version not 0
                                    the page ends at a record that is damaged or can not be read,
                                    number is the cursor behind it, the version its offset */
+    uint64_t reserved[2];
 };
 
 /* Executes the operations in order, in as few messages as they fit in; each result gets its status.
@@ -292,6 +314,7 @@ struct clientk_info {
     uint64_t messages;                 /* sent by this handle */
     uint64_t operations;               /* in them */
     uint64_t reconnects;
+    uint64_t reserved[8];
 };
 void clientk_info(struct clientk *client, struct clientk_info *info);
 

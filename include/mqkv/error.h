@@ -5,6 +5,8 @@
 #ifndef MQKV_ERROR_H
 #define MQKV_ERROR_H
 
+#include <stdint.h>
+
 #include "mqkv/status.h"
 
 #ifdef __cplusplus
@@ -18,6 +20,7 @@ extern "C" {
 struct kv_error {
     enum kv_status status;
     char text[KV_ERROR_TEXT_BYTES];
+    uint32_t reserved[3];
 };
 
 #ifdef __cplusplus

@@ -12,6 +12,12 @@
  * locking strategy has it), readers shared, writers exclusive, and holds none when it returns or
  * while it calls anything of the caller's, but for kvstore_scan's visitor, which says so. With
  * KVSTORE_OPTIMISTIC kvstore_get and kvstore_prefetch take none (kvstore/api/optimistic.h).
+ *
+ * Structures: every structure starts from {0}, and every zero means its default. They grow into their
+ * reserved space, so a program that was built with this header runs with later libraries of the same
+ * soname. The reserved space stays 0: options with something in it are of a newer header than the library
+ * knows, and give KV_UNSUPPORTED. Structures without reserved space never change (kv_slice, kvstore_ticket),
+ * or are made by the library only and grow at their end (kvstore_scanned).
  */
 #ifndef MQKV_KVSTORE_H
 #define MQKV_KVSTORE_H
@@ -23,13 +29,17 @@
 #include "mqkv/error.h"
 #include "mqkv/slice.h"
 #include "mqkv/status.h"
+#include "mqkv/version.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-#pragma GCC visibility push(default) /* public in the installed libkvstore.a */
+#pragma GCC visibility push(default) /* exported by libkvstore.so */
 
 struct kvstore;
+
+/* The version of the library that runs, as MQKV_VERSION_STRING is that of the header. */
+const char *kvstore_version(void);
 
 #define KVSTORE_MAX_DATAFILES           4096u
 #define KVSTORE_DEFAULT_DATAFILES       4u
@@ -98,7 +108,6 @@ enum kvstore_allocator {
 /* "system" ...; NULL if out of range. */
 const char *kvstore_allocator_name(enum kvstore_allocator allocator);
 
-/* Start from {0}: every zero means its default. */
 struct kvstore_options {
     uint32_t datafiles; /* D; 0: the store's own, KVSTORE_DEFAULT_DATAFILES for a new one */
     bool create;        /* make a new store in dir if it holds none (dir itself must exist) */
@@ -122,6 +131,7 @@ struct kvstore_options {
     bool verify_every_read; /* also of records of 16 KiB and more that this process has written or
                                verified already: else these are not checked again, until a sync
                                fails */
+    uint64_t reserved[8];
 };
 
 /* Opens the store in `dir`, recovering each data file (kvstore/table/recovery.h). One process at a time:
@@ -158,6 +168,7 @@ struct kvstore_entry {
     uint64_t version;
     uint64_t expiry_ms; /* 0: never */
     uint32_t value_bytes;
+    uint64_t reserved[2];
 };
 
 /* What a write tells. */
@@ -166,6 +177,7 @@ struct kvstore_written {
     struct kvstore_ticket ticket;
     uint64_t
         record_bytes; /* that were written for it: all of the new value, also by append and touch */
+    uint64_t reserved[2];
 };
 
 enum kvstore_condition {
@@ -175,12 +187,13 @@ enum kvstore_condition {
     KVSTORE_IF_VERSION  /* else KV_NOT_FOUND or KV_VERSION_MISMATCH */
 };
 
-/* Start from {0}: unconditional, no expiry. */
+/* {0}: unconditional, no expiry. */
 struct kvstore_put_options {
     enum kvstore_condition condition;
     uint64_t version;   /* for IF_VERSION */
     uint64_t expiry_ms; /* since 1970; 0: never; one that has passed: the key is gone at once */
     bool keep_expiry;   /* keep the expiry of the entry that is replaced, if there is one */
+    uint64_t reserved[2];
 };
 
 /* Common to all operations below: KV_BAD_KEY for a key of a bad size; KV_CORRUPT where a record
@@ -214,12 +227,15 @@ enum kv_status kvstore_put(struct kvstore *store, struct kv_slice key, struct kv
 enum kv_status kvstore_delete(struct kvstore *store, struct kv_slice key, uint64_t if_version,
                               struct kvstore_written *written);
 
-/* Start from {.min = INT64_MIN, .max = INT64_MAX}. */
+/* {0}: no bounds, and an absent key counts as 0. */
 struct kvstore_add_options {
-    int64_t min, max; /* the sum must lie within, else KV_OUT_OF_BOUNDS and nothing changes */
-    bool create;      /* an absent key counts as `initial` before adding; else KV_NOT_FOUND */
-    int64_t initial;
+    bool has_min, has_max; /* the sum must lie within min and max, as far as they are given; else
+                              KV_OUT_OF_BOUNDS and nothing changes */
+    bool if_present;       /* else KV_NOT_FOUND for an absent key */
+    int64_t min, max;
+    int64_t initial;    /* what an absent key counts as before adding */
     uint64_t expiry_ms; /* for a key that is created; an existing one keeps its own */
+    uint64_t reserved[2];
 };
 
 /* Adds to a value that is a decimal int64 ("-17"); stores the sum in the same form and in *sum
@@ -365,6 +381,7 @@ struct kvstore_file_statistics {
     bool from_checkpoint;         /* the index was loaded, not rebuilt */
     bool read_only;               /* stopped taking writes; why is in the log */
     bool full;                    /* the last put to it found no space; the next may find some */
+    uint64_t reserved[8];
 };
 
 /* Takes the file's lock for a moment. */
@@ -381,6 +398,7 @@ struct kvstore_cache_statistics {
     uint64_t evictions;          /* entries taken out to make room */
     uint64_t segment_bytes;      /* that the allocator has of the system, for all of the process */
     uint64_t segment_free_bytes; /* of those, free */
+    uint64_t reserved[8];
 };
 
 void kvstore_cache_statistics(struct kvstore *store, struct kvstore_cache_statistics *statistics);

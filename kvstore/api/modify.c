@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "common/parse.h"
+#include "common/reserved.h"
 
 /* A decimal int64 with its sign and terminating NUL. */
 #define NUMBER_TEXT_BYTES 24
@@ -15,7 +16,7 @@ static enum kv_status number_found(const struct write *write,
 {
     if (!write->live) {
         *number = options->initial;
-        return options->create ? KV_OK : KV_NOT_FOUND;
+        return options->if_present ? KV_NOT_FOUND : KV_OK;
     }
     struct kv_slice value = write->lookup.record.value;
     return parse_i64_bytes(value.data, value.size, number) ? KV_OK : KV_NOT_A_NUMBER;
@@ -29,8 +30,9 @@ static enum kv_status add(struct write *write, int64_t delta,
     enum kv_status status = number_found(write, options, &number);
     if (status != KV_OK)
         return status;
-    if (__builtin_add_overflow(number, delta, &result) || result < options->min ||
-        result > options->max) {
+    if (__builtin_add_overflow(number, delta, &result) ||
+        (options->has_min && result < options->min) ||
+        (options->has_max && result > options->max)) {
         *sum = number;
         return KV_OUT_OF_BOUNDS;
     }
@@ -48,13 +50,17 @@ enum kv_status kvstore_add(struct kvstore *store, struct kv_slice key, int64_t d
                            const struct kvstore_add_options *options, int64_t *sum,
                            struct kvstore_written *written)
 {
-    static const struct kvstore_add_options no_bounds = {.min = INT64_MIN, .max = INT64_MAX};
+    static const struct kvstore_add_options no_options;
+    if (!options)
+        options = &no_options;
+    if (!RESERVED_IS_CLEAR(options->reserved))
+        return KV_UNSUPPORTED; /* of a newer header */
     int64_t unwanted;
     struct write write;
     enum kv_status status = write_begin(store, key, false, &write);
     if (status != KV_OK)
         return status;
-    status = add(&write, delta, options ? options : &no_bounds, sum ? sum : &unwanted, written);
+    status = add(&write, delta, options, sum ? sum : &unwanted, written);
     return write_end(&write, status);
 }
 

@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "common/copy.h"
+#include "common/reserved.h"
 #include "kvstore/cache/cache.h"
 #include "kvstore/api/optimistic.h"
 #include "kvstore/core/readers.h"
@@ -240,6 +241,8 @@ enum kv_status write_append(struct write *write, struct kv_slice value_tail,
 
 enum kv_status write_check(const struct write *write, const struct kvstore_put_options *options)
 {
+    if (!RESERVED_IS_CLEAR(options->reserved))
+        return KV_UNSUPPORTED; /* of a newer header */
     switch (options->condition) {
     case KVSTORE_ALWAYS:
         return KV_OK;

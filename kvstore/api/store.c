@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "common/random.h"
+#include "common/reserved.h"
 #include "kvstore/cache/cache.h"
 #include "kvstore/maintenance/compact.h"
 #include "kvstore/log/fileio.h"
@@ -26,6 +27,11 @@
 
 /* Options -------------------------------------------------------------------------------------- */
 
+const char *kvstore_version(void)
+{
+    return MQKV_VERSION_STRING;
+}
+
 const char *kvstore_io_name(enum kvstore_io io)
 {
     static const char *const names[KVSTORE_IO_COUNT] = {
@@ -35,6 +41,8 @@ const char *kvstore_io_name(enum kvstore_io io)
 
 static enum kv_status check_options(const struct kvstore_options *options, struct kv_error *error)
 {
+    if (!RESERVED_IS_CLEAR(options->reserved))
+        return kv_error_set(error, KV_UNSUPPORTED, RESERVED_ADVICE);
     if (options->datafiles > KVSTORE_MAX_DATAFILES)
         return kv_error_set(error, KV_USAGE, "%u data files: a store can have 1 to %u",
                             options->datafiles, KVSTORE_MAX_DATAFILES);

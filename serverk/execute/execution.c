@@ -256,9 +256,12 @@ static void run_delete(struct execution *execution)
 static void run_add(struct execution *execution)
 {
     const struct wire_operation *operation = execution->operation;
-    struct kvstore_add_options options = {.min = operation->min,
+    bool bounded = operation->flags & WIRE_HAS_BOUNDS;
+    struct kvstore_add_options options = {.has_min = bounded,
+                                          .has_max = bounded,
+                                          .if_present = !(operation->flags & WIRE_CREATE),
+                                          .min = operation->min,
                                           .max = operation->max,
-                                          .create = operation->flags & WIRE_CREATE,
                                           .initial = operation->initial,
                                           .expiry_ms = operation->expiry_ms};
     struct wire_result *result = &execution->result;

@@ -143,7 +143,7 @@ static void write_next(struct writer *writer, uint32_t key, char *value)
 
     account->attempted = number;
     if (number % DELETE_EVERY == 0)
-        status = clientk_delete(loop->client, slice, 0);
+        status = clientk_delete(loop->client, slice, NULL, NULL);
     else
         status = clientk_put(loop->client, slice,
                              kv_slice(value, fill_value(value, writer->number, key, number)), NULL,

@@ -106,7 +106,7 @@ static void check_entry_comes_back(const char *line, size_t size, struct kv_slic
     require(take_line(line, size, &words, &prepared) == KV_OK && prepared.command);
     const struct clientk_operation *operation = &prepared.key_command.operation;
     require(operation->opcode == CLIENTK_PUT && kv_slice_equal(operation->key, key) &&
-            kv_slice_equal(operation->value, value) && operation->put.expiry_ms == expiry_ms);
+            kv_slice_equal(operation->value, value) && operation->write.expiry_ms == expiry_ms);
     invocation_free(&prepared);
     line_free(&words);
 }

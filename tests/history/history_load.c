@@ -75,11 +75,10 @@ static void perform(struct clientk *client, struct kv_slice key, struct history_
         .opcode = opcodes[note->call],
         .key = key,
         .value = kv_slice(text, has_value ? (size_t)size : 0),
-        .put = {.if_absent = note->condition == NOTE_IF_ABSENT,
-                .if_present = note->condition == NOTE_IF_PRESENT,
-                .if_version = note->condition == NOTE_IF_VERSION ? note->if_version : 0},
-        .delta = note->input,
-        .add = CLIENTK_ADD_DEFAULTS};
+        .write = {.if_absent = note->condition == NOTE_IF_ABSENT,
+                  .if_present = note->condition == NOTE_IF_PRESENT,
+                  .if_version = note->condition == NOTE_IF_VERSION ? note->if_version : 0},
+        .delta = note->input};
 
     enum kv_status status = clientk_execute(client, &operation, 1, result);
     note->status = status == KV_OK ? result->status : status;

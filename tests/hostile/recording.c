@@ -45,12 +45,12 @@ static enum kv_status batch(struct clientk *client)
 {
     struct kv_slice key = kv_slice_from_string("batched"), value = kv_slice_from_string("1234");
     struct clientk_operation operations[BATCH] = {
-        {.opcode = CLIENTK_PUT, .key = key, .value = value, .put = {.expiry_ms = SOME_EXPIRY}},
+        {.opcode = CLIENTK_PUT, .key = key, .value = value, .write = {.expiry_ms = SOME_EXPIRY}},
         {.opcode = CLIENTK_GET, .key = key},
-        {.opcode = CLIENTK_ADD, .key = key, .delta = -7, .add = CLIENTK_ADD_DEFAULTS},
-        {.opcode = CLIENTK_EXCHANGE, .key = key, .value = value, .put = {.keep_expiry = true}},
+        {.opcode = CLIENTK_ADD, .key = key, .delta = -7},
+        {.opcode = CLIENTK_EXCHANGE, .key = key, .value = value, .write = {.keep_expiry = true}},
         {.opcode = CLIENTK_APPEND, .key = key, .value = value},
-        {.opcode = CLIENTK_TOUCH, .key = key, .put = {.expiry_ms = SOME_EXPIRY}},
+        {.opcode = CLIENTK_TOUCH, .key = key, .write = {.expiry_ms = SOME_EXPIRY}},
         {.opcode = CLIENTK_SCAN, .key = key, .scan = {.limit = 3}},
         {.opcode = CLIENTK_DELETE, .key = key},
     };
@@ -68,20 +68,22 @@ static enum kv_status small_work(struct clientk *client)
     bool found;
     for (int i = 0; i < ENTRIES; i++) {
         struct kv_slice key = key_of(i, text);
-        struct clientk_put_options put = {.if_absent = i % 5 == 1, .if_present = i % 5 == 2};
+        struct clientk_write_options put = {.if_absent = i % 5 == 1, .if_present = i % 5 == 2};
         clientk_put(client, key, key, &put, NULL);
         clientk_get(client, key, &value);
         if (i % 3 == 0)
-            clientk_exchange(client, key, kv_slice_from_string("other"), NULL, &value, &found);
+            clientk_exchange(client, key, kv_slice_from_string("other"), NULL, &value, &found,
+                             NULL);
         if (i % 3 == 1)
             clientk_exists(client, key, &value);
         if (i % 4 == 3)
-            clientk_delete(client, key, 0);
+            clientk_delete(client, key, NULL, NULL);
         if (i % 4 == 1)
-            clientk_touch(client, key, SOME_EXPIRY);
+            clientk_touch(client, key, SOME_EXPIRY, NULL, NULL);
     }
-    clientk_add(client, kv_slice_from_string("counter"), 5, NULL, NULL);
-    clientk_append(client, kv_slice_from_string("text"), kv_slice_from_string("more"), NULL);
+    clientk_add(client, kv_slice_from_string("counter"), 5, NULL, NULL, NULL);
+    clientk_append(client, kv_slice_from_string("text"), kv_slice_from_string("more"), NULL, NULL,
+                   NULL);
     clientk_scan(client, kv_slice(NULL, 0), false, NULL, 200, visit, NULL);
     clientk_scan(client, kv_slice_from_string("rec"), true, NULL, 10, visit, NULL);
     clientk_scan_atomic(client, kv_slice_from_string("recorded"), false, visit, NULL);

@@ -58,8 +58,8 @@ END_TEST
 START_TEST(operations_on_one_key_take_effect_in_order)
 {
     for (unsigned i = 0; i < COUNT; i++)
-        operations[i] = (struct clientk_operation){
-            .opcode = CLIENTK_ADD, .key = TEXT("counter"), .delta = 1, .add = CLIENTK_ADD_DEFAULTS};
+        operations[i] =
+            (struct clientk_operation){.opcode = CLIENTK_ADD, .key = TEXT("counter"), .delta = 1};
     for (unsigned i = 9; i < COUNT; i += 10)
         operations[i] = (struct clientk_operation){.opcode = CLIENTK_GET, .key = TEXT("counter")};
     assert_status(clientk_execute(client, operations, COUNT, results), KV_OK);
@@ -108,8 +108,10 @@ START_TEST(a_failing_operation_does_not_stop_the_others)
         {.opcode = CLIENTK_GET, .key = kv_slice("", 0)},
         {.opcode = CLIENTK_GET, .key = TEXT("m none")},
         {.opcode = (enum clientk_opcode)99, .key = TEXT("m1")},
-        {.opcode = CLIENTK_PUT, .key = TEXT("m1"), .put = {.if_absent = true, .if_present = true}},
-        {.opcode = CLIENTK_PUT, .key = TEXT("m1"), .put = {.if_absent = true}},
+        {.opcode = CLIENTK_PUT,
+         .key = TEXT("m1"),
+         .write = {.if_absent = true, .if_present = true}},
+        {.opcode = CLIENTK_PUT, .key = TEXT("m1"), .write = {.if_absent = true}},
         {.opcode = CLIENTK_APPEND, .key = TEXT("m1"), .value = TEXT(" two")},
         {.opcode = CLIENTK_EXISTS, .key = TEXT("m1")},
         {.opcode = CLIENTK_EXCHANGE, .key = TEXT("m1"), .value = TEXT("three")},
@@ -152,11 +154,11 @@ START_TEST(a_scan_in_a_batch_sees_what_came_before_it)
         {.opcode = CLIENTK_ADD,
          .key = TEXT("stock 1"),
          .delta = -4,
-         .add = {.min = 0, .max = INT64_MAX}},
+         .add = {.has_min = true, .if_present = true}},
         {.opcode = CLIENTK_ADD,
          .key = TEXT("stock 1"),
          .delta = -7,
-         .add = {.min = 0, .max = INT64_MAX}},
+         .add = {.has_min = true, .if_present = true}},
         {.opcode = CLIENTK_SCAN, .key = TEXT("stock ")},
         {.opcode = CLIENTK_SCAN, .scan = {.cursor = UINT64_MAX}},
     };

@@ -85,18 +85,18 @@ END_TEST
 
 START_TEST(put_conditions_hold)
 {
-    struct clientk_put_options absent = {.if_absent = true};
-    struct clientk_put_options present = {.if_present = true};
+    struct clientk_write_options absent = {.if_absent = true};
+    struct clientk_write_options present = {.if_present = true};
     assert_status(clientk_put(client, TEXT("cond"), TEXT("0"), &present, NULL), KV_NOT_FOUND);
     uint64_t version = 0;
     assert_status(clientk_put(client, TEXT("cond"), TEXT("1"), &absent, &version), KV_OK);
     assert_status(clientk_put(client, TEXT("cond"), TEXT("2"), &absent, NULL), KV_EXISTS);
-    struct clientk_put_options expected = {.if_version = version};
+    struct clientk_write_options expected = {.if_version = version};
     assert_status(clientk_put(client, TEXT("cond"), TEXT("3"), &expected, NULL), KV_OK);
     assert_status(clientk_put(client, TEXT("cond"), TEXT("4"), &expected, NULL),
                   KV_VERSION_MISMATCH);
     assert_text(client, "cond", "3");
-    struct clientk_put_options two = {.if_absent = true, .if_present = true};
+    struct clientk_write_options two = {.if_absent = true, .if_present = true};
     assert_status(clientk_put(client, TEXT("cond"), TEXT("5"), &two, NULL), KV_USAGE);
     assert_text(client, "cond", "3");
 }
@@ -105,7 +105,7 @@ END_TEST
 START_TEST(exists_tells_all_but_the_value)
 {
     uint64_t expiry_ms = clock_realtime_ms() + 1000000;
-    struct clientk_put_options options = {.expiry_ms = expiry_ms};
+    struct clientk_write_options options = {.expiry_ms = expiry_ms};
     uint64_t version = 0;
     assert_status(clientk_put(client, TEXT("e"), TEXT("12345"), &options, &version), KV_OK);
     struct clientk_value value = {.size = 0};
@@ -122,45 +122,45 @@ START_TEST(delete_removes_only_the_version_it_names)
 {
     uint64_t version = 0;
     assert_status(clientk_put(client, TEXT("d"), TEXT("1"), NULL, &version), KV_OK);
-    assert_status(clientk_delete(client, TEXT("d"), version + 1), KV_VERSION_MISMATCH);
+    struct clientk_write_options expected = {.if_version = version + 1};
+    assert_status(clientk_delete(client, TEXT("d"), &expected, NULL), KV_VERSION_MISMATCH);
     assert_text(client, "d", "1");
-    assert_status(clientk_delete(client, TEXT("d"), version), KV_OK);
-    assert_status(clientk_delete(client, TEXT("d"), 0), KV_NOT_FOUND);
+    expected.if_version = version;
+    uint64_t deletion = 0;
+    assert_status(clientk_delete(client, TEXT("d"), &expected, &deletion), KV_OK);
+    ck_assert_uint_gt(deletion, version);
+    assert_status(clientk_delete(client, TEXT("d"), NULL, NULL), KV_NOT_FOUND);
 }
 END_TEST
 
 START_TEST(add_counts_within_its_bounds)
 {
     int64_t sum = 0;
-    assert_status(clientk_add(client, TEXT("n"), 5, NULL, &sum), KV_OK);
+    assert_status(clientk_add(client, TEXT("n"), 5, NULL, &sum, NULL), KV_OK);
     ck_assert_int_eq(sum, 5);
-    assert_status(clientk_add(client, TEXT("n"), -7, NULL, &sum), KV_OK);
+    assert_status(clientk_add(client, TEXT("n"), -7, NULL, &sum, NULL), KV_OK);
     ck_assert_int_eq(sum, -2);
     assert_text(client, "n", "-2");
-    struct clientk_add_options bounded = CLIENTK_ADD_DEFAULTS;
-    bounded.min = -2;
-    bounded.max = 3;
-    assert_status(clientk_add(client, TEXT("n"), -1, &bounded, &sum), KV_OUT_OF_BOUNDS);
+    struct clientk_add_options bounded = {.has_min = true, .min = -2, .has_max = true, .max = 3};
+    assert_status(clientk_add(client, TEXT("n"), -1, &bounded, &sum, NULL), KV_OUT_OF_BOUNDS);
     assert_text(client, "n", "-2");
-    assert_status(clientk_add(client, TEXT("n"), 5, &bounded, &sum), KV_OK);
-    struct clientk_add_options existing = CLIENTK_ADD_DEFAULTS;
-    existing.create = false;
-    assert_status(clientk_add(client, TEXT("m"), 1, &existing, &sum), KV_NOT_FOUND);
-    struct clientk_add_options from_hundred = CLIENTK_ADD_DEFAULTS;
-    from_hundred.initial = 100;
-    assert_status(clientk_add(client, TEXT("m"), 1, &from_hundred, &sum), KV_OK);
+    assert_status(clientk_add(client, TEXT("n"), 5, &bounded, &sum, NULL), KV_OK);
+    struct clientk_add_options existing = {.if_present = true};
+    assert_status(clientk_add(client, TEXT("m"), 1, &existing, &sum, NULL), KV_NOT_FOUND);
+    struct clientk_add_options from_hundred = {.initial = 100};
+    assert_status(clientk_add(client, TEXT("m"), 1, &from_hundred, &sum, NULL), KV_OK);
     ck_assert_int_eq(sum, 101);
     must_put_text(client, "word", "abc");
-    assert_status(clientk_add(client, TEXT("word"), 1, NULL, &sum), KV_NOT_A_NUMBER);
+    assert_status(clientk_add(client, TEXT("word"), 1, NULL, &sum, NULL), KV_NOT_A_NUMBER);
 }
 END_TEST
 
 START_TEST(append_grows_the_value)
 {
     uint64_t size = 0;
-    assert_status(clientk_append(client, TEXT("log"), TEXT("one "), &size), KV_OK);
+    assert_status(clientk_append(client, TEXT("log"), TEXT("one "), NULL, &size, NULL), KV_OK);
     ck_assert_uint_eq(size, 4);
-    assert_status(clientk_append(client, TEXT("log"), TEXT("two"), &size), KV_OK);
+    assert_status(clientk_append(client, TEXT("log"), TEXT("two"), NULL, &size, NULL), KV_OK);
     ck_assert_uint_eq(size, 7);
     assert_text(client, "log", "one two");
 }
@@ -170,10 +170,12 @@ START_TEST(exchange_gives_the_old_value)
 {
     struct clientk_value old = {.size = 0};
     bool found = true;
-    assert_status(clientk_exchange(client, TEXT("x"), TEXT("first"), NULL, &old, &found), KV_OK);
+    assert_status(clientk_exchange(client, TEXT("x"), TEXT("first"), NULL, &old, &found, NULL),
+                  KV_OK);
     ck_assert(!found);
     ck_assert_uint_eq(old.size, 0);
-    assert_status(clientk_exchange(client, TEXT("x"), TEXT("second"), NULL, &old, &found), KV_OK);
+    assert_status(clientk_exchange(client, TEXT("x"), TEXT("second"), NULL, &old, &found, NULL),
+                  KV_OK);
     ck_assert(found);
     ck_assert_str_eq(old.data, "first");
     assert_text(client, "x", "second");
@@ -185,31 +187,100 @@ START_TEST(touch_sets_and_takes_away_the_expiry)
 {
     must_put_text(client, "t", "v");
     uint64_t expiry_ms = clock_realtime_ms() + 500000;
-    assert_status(clientk_touch(client, TEXT("t"), expiry_ms), KV_OK);
+    assert_status(clientk_touch(client, TEXT("t"), expiry_ms, NULL, NULL), KV_OK);
     struct clientk_value value = {.size = 0};
     assert_status(clientk_exists(client, TEXT("t"), &value), KV_OK);
     ck_assert_uint_eq(value.expiry_ms, expiry_ms);
-    struct clientk_put_options keep = {.keep_expiry = true};
+    struct clientk_write_options keep = {.keep_expiry = true};
     assert_status(clientk_put(client, TEXT("t"), TEXT("w"), &keep, NULL), KV_OK);
     assert_status(clientk_exists(client, TEXT("t"), &value), KV_OK);
     ck_assert_uint_eq(value.expiry_ms, expiry_ms);
-    assert_status(clientk_touch(client, TEXT("t"), 0), KV_OK);
+    assert_status(clientk_touch(client, TEXT("t"), 0, NULL, NULL), KV_OK);
     assert_status(clientk_exists(client, TEXT("t"), &value), KV_OK);
     ck_assert_uint_eq(value.expiry_ms, 0);
-    assert_status(clientk_touch(client, TEXT("t"), 1), KV_OK); /* long ago */
+    assert_status(clientk_touch(client, TEXT("t"), 1, NULL, NULL), KV_OK); /* long ago */
     assert_status(clientk_exists(client, TEXT("t"), &value), KV_NOT_FOUND);
-    assert_status(clientk_touch(client, TEXT("t"), 0), KV_NOT_FOUND);
+    assert_status(clientk_touch(client, TEXT("t"), 0, NULL, NULL), KV_NOT_FOUND);
 }
 END_TEST
 
 START_TEST(durable_writes_and_sync_are_acknowledged)
 {
-    struct clientk_put_options always = {.durability = CLIENTK_SYNC_ALWAYS};
-    struct clientk_put_options interval = {.durability = CLIENTK_SYNC_INTERVAL};
+    struct clientk_write_options always = {.durability = CLIENTK_SYNC_ALWAYS};
+    struct clientk_write_options interval = {.durability = CLIENTK_SYNC_INTERVAL};
     assert_status(clientk_put(client, TEXT("s"), TEXT("1"), &always, NULL), KV_OK);
     assert_status(clientk_put(client, TEXT("s"), TEXT("2"), &interval, NULL), KV_OK);
     assert_status(clientk_sync(client), KV_OK);
     assert_text(client, "s", "2");
+}
+END_TEST
+
+START_TEST(every_write_takes_durability_and_gives_its_version)
+{
+    struct clientk_write_options always = {.durability = CLIENTK_SYNC_ALWAYS};
+    struct clientk_add_options add = {.durability = CLIENTK_SYNC_ALWAYS};
+    struct clientk_value old = {.size = 0};
+    uint64_t versions[8] = {0};
+    assert_status(clientk_put(client, TEXT("v"), TEXT("1"), &always, &versions[1]), KV_OK);
+    assert_status(clientk_add(client, TEXT("v"), 1, &add, NULL, &versions[2]), KV_OK);
+    assert_status(clientk_append(client, TEXT("v"), TEXT("0"), &always, NULL, &versions[3]), KV_OK);
+    assert_status(clientk_exchange(client, TEXT("v"), TEXT("2"), &always, &old, NULL, &versions[4]),
+                  KV_OK);
+    assert_status(clientk_touch(client, TEXT("v"), UINT64_C(1) << 50, &always, &versions[5]),
+                  KV_OK);
+    always.if_version = versions[5];
+    assert_status(clientk_delete(client, TEXT("v"), &always, &versions[6]), KV_OK);
+    for (int i = 1; i <= 6; i++)
+        ck_assert_uint_gt(versions[i], versions[i - 1]);
+    assert_status(clientk_delete(client, TEXT("v"), NULL, &versions[6]), KV_NOT_FOUND);
+    ck_assert_uint_eq(versions[6], 0);
+    clientk_value_free(&old);
+}
+END_TEST
+
+START_TEST(options_from_zeros_are_the_defaults)
+{
+    int64_t sum = 0;
+    struct clientk_add_options zeros = {0};
+    assert_status(clientk_add(client, TEXT("zero"), -5, &zeros, &sum, NULL), KV_OK);
+    ck_assert_int_eq(sum, -5);
+    struct clientk_operation operation = {.opcode = CLIENTK_ADD, .key = TEXT("zero 2")};
+    struct clientk_result result = {.status = KV_IO};
+    operation.delta = 7;
+    assert_status(clientk_execute(client, &operation, 1, &result), KV_OK);
+    assert_status(result.status, KV_OK);
+    ck_assert_int_eq(result.number, 7);
+    clientk_value_free(&result.value);
+}
+END_TEST
+
+START_TEST(options_that_a_call_does_not_take_are_refused)
+{
+    must_put_text(client, "o", "1");
+    struct clientk_write_options absent = {.if_absent = true}, version = {.if_version = 1},
+                                 expiry = {.expiry_ms = 1}, newer = {.reserved = {0, 1}};
+    assert_status(clientk_delete(client, TEXT("o"), &absent, NULL), KV_USAGE);
+    assert_status(clientk_append(client, TEXT("o"), TEXT("2"), &version, NULL, NULL), KV_USAGE);
+    assert_status(clientk_touch(client, TEXT("o"), 0, &version, NULL), KV_USAGE);
+    assert_status(clientk_touch(client, TEXT("o"), 0, &expiry, NULL), KV_USAGE);
+    assert_status(clientk_put(client, TEXT("o"), TEXT("2"), &newer, NULL), KV_UNSUPPORTED);
+    struct clientk_add_options bound_not_given = {.min = 1}, newer_add = {.reserved = {1}};
+    assert_status(clientk_add(client, TEXT("o"), 1, &bound_not_given, NULL, NULL), KV_USAGE);
+    assert_status(clientk_add(client, TEXT("o"), 1, &newer_add, NULL, NULL), KV_UNSUPPORTED);
+    struct clientk_operation operations[] = {
+        {.opcode = CLIENTK_GET, .key = TEXT("o"), .reserved = {1}},
+        {.opcode = CLIENTK_SCAN, .scan = {.reserved = {1}}}};
+    struct clientk_result results[2] = {{.status = KV_OK}};
+    assert_status(clientk_execute(client, operations, 2, results), KV_OK);
+    assert_status(results[0].status, KV_UNSUPPORTED);
+    assert_status(results[1].status, KV_UNSUPPORTED);
+    struct clientk_options newer_options = {.reserved = {[7] = 1}};
+    struct clientk *other;
+    struct kv_error error = {0};
+    assert_status(clientk_open(&newer_options, &other, &error), KV_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.text, "newer version"));
+    assert_text(client, "o", "1");
+    ck_assert_str_eq(clientk_version(), MQKV_VERSION_STRING);
 }
 END_TEST
 
@@ -313,6 +384,9 @@ static void add_operations(TCase *tcase)
     tcase_add_test(tcase, exchange_gives_the_old_value);
     tcase_add_test(tcase, touch_sets_and_takes_away_the_expiry);
     tcase_add_test(tcase, durable_writes_and_sync_are_acknowledged);
+    tcase_add_test(tcase, every_write_takes_durability_and_gives_its_version);
+    tcase_add_test(tcase, options_from_zeros_are_the_defaults);
+    tcase_add_test(tcase, options_that_a_call_does_not_take_are_refused);
     tcase_add_test(tcase, stats_and_ping_answer);
     tcase_add_test(tcase, info_counts_messages_and_operations);
     tcase_add_test(tcase, misuse_is_refused_with_a_sentence);

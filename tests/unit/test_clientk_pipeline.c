@@ -85,7 +85,7 @@ static void run_ordered_steps(uint32_t window, uint32_t batch, unsigned change_e
                                  .opcode = reads ? CLIENTK_GET : CLIENTK_ADD,
                                  .expected = ledger.submitted[number]};
         struct clientk_operation operation = {
-            .opcode = steps[i].opcode, .key = TEXT(key), .delta = 1, .add = CLIENTK_ADD_DEFAULTS};
+            .opcode = steps[i].opcode, .key = TEXT(key), .delta = 1};
         assert_status(clientk_pipeline_submit(pipeline, &operation, &steps[i]), KV_OK);
         memset(key, 'z', sizeof key); /* it was copied */
     }

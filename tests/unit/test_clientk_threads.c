@@ -48,11 +48,11 @@ static void *do_share(void *argument)
     snprintf(own, sizeof own, "own%u", share->number);
     struct clientk_value value = {.size = 0};
     int64_t before = 0;
-    assert_status(clientk_add(share->client, TEXT(own), 0, NULL, &before), KV_OK);
+    assert_status(clientk_add(share->client, TEXT(own), 0, NULL, &before, NULL), KV_OK);
     for (int64_t i = 1; i <= INCREMENTS; i++) {
         int64_t sum = 0;
-        assert_status(clientk_add(share->client, TEXT("all"), 1, NULL, NULL), KV_OK);
-        assert_status(clientk_add(share->client, TEXT(own), 1, NULL, &sum), KV_OK);
+        assert_status(clientk_add(share->client, TEXT("all"), 1, NULL, NULL, NULL), KV_OK);
+        assert_status(clientk_add(share->client, TEXT(own), 1, NULL, &sum, NULL), KV_OK);
         ck_assert_int_eq(sum, before + i);
         assert_status(clientk_get(share->client, TEXT(own), &value), KV_OK);
         ck_assert_int_eq(atoll(value.data), before + i);
@@ -75,7 +75,7 @@ static void run_shares(struct clientk *client, unsigned threads)
 static int64_t counter(struct clientk *client, const char *key)
 {
     int64_t sum = 0;
-    assert_status(clientk_add(client, TEXT(key), 0, NULL, &sum), KV_OK);
+    assert_status(clientk_add(client, TEXT(key), 0, NULL, &sum, NULL), KV_OK);
     return sum;
 }
 

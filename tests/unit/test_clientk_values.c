@@ -65,9 +65,9 @@ START_TEST(value_beyond_the_limit_is_refused)
     struct kv_slice beyond = kv_slice(bytes, MIB + 1);
     assert_status(clientk_put(client, TEXT("limit"), beyond, NULL, NULL), KV_VALUE_TOO_BIG);
     struct clientk_value old = {.size = 0};
-    assert_status(clientk_exchange(client, TEXT("limit"), beyond, NULL, &old, NULL),
+    assert_status(clientk_exchange(client, TEXT("limit"), beyond, NULL, &old, NULL, NULL),
                   KV_VALUE_TOO_BIG);
-    assert_status(clientk_append(client, TEXT("limit"), kv_slice(bytes, MIB), NULL),
+    assert_status(clientk_append(client, TEXT("limit"), kv_slice(bytes, MIB), NULL, NULL, NULL),
                   KV_VALUE_TOO_BIG);
     get_patterned("limit", 10, 1);
     clientk_value_free(&old);
@@ -81,8 +81,8 @@ START_TEST(exchange_carries_big_values_both_ways)
     char *bytes = patterned_bytes(MIB, 2);
     struct clientk_value old = {.size = 0};
     bool found = false;
-    assert_status(clientk_exchange(client, TEXT("x"), kv_slice(bytes, MIB), NULL, &old, &found),
-                  KV_OK);
+    assert_status(
+        clientk_exchange(client, TEXT("x"), kv_slice(bytes, MIB), NULL, &old, &found, NULL), KV_OK);
     ck_assert(found);
     assert_patterned(&old, MIB, 1);
     get_patterned("x", MIB, 2);
@@ -95,9 +95,11 @@ START_TEST(append_builds_a_big_value)
 {
     char *bytes = patterned_bytes(400000, 5);
     uint64_t size = 0;
-    assert_status(clientk_append(client, TEXT("a"), kv_slice(bytes, 200000), &size), KV_OK);
-    assert_status(clientk_append(client, TEXT("a"), kv_slice(bytes + 200000, 200000), &size),
+    assert_status(clientk_append(client, TEXT("a"), kv_slice(bytes, 200000), NULL, &size, NULL),
                   KV_OK);
+    assert_status(
+        clientk_append(client, TEXT("a"), kv_slice(bytes + 200000, 200000), NULL, &size, NULL),
+        KV_OK);
     ck_assert_uint_eq(size, 400000);
     get_patterned("a", 400000, 5);
     free(bytes);

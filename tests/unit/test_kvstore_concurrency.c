@@ -67,14 +67,13 @@ static void run_threads(void *(*run)(void *))
 /* Shared counters: no addition may be lost. */
 static void *add_many(void *argument)
 {
-    const struct kvstore_add_options counter = {.min = INT64_MIN, .max = INT64_MAX, .create = true};
     struct random_state random;
     char key[32];
     random_seed(&random, (uint64_t) * (int *)argument);
     for (int i = 0; i < ADDS; i++) {
         int64_t sum;
         snprintf(key, sizeof key, "counter %d", (int)random_below(&random, COUNTERS));
-        if (kvstore_add(store, KEY(key), 1, &counter, &sum, NULL) != KV_OK)
+        if (kvstore_add(store, KEY(key), 1, NULL, &sum, NULL) != KV_OK)
             return strdup(key);
     }
     return NULL;
@@ -163,6 +162,7 @@ static bool do_step(struct owner *owner)
     bool there = owner->values[i] >= 0;
     const char *key = own_key(owner, i);
     char text[32];
+    const struct kvstore_add_options existing = {.if_present = true};
     int64_t sum = 0;
     snprintf(text, sizeof text, "%d", value);
     switch (random_below(&owner->random, 200) == 0 ? 9 : random_below(&owner->random, 5)) {
@@ -175,7 +175,8 @@ static bool do_step(struct owner *owner)
     case 2:
         if (there)
             owner->values[i] += 5;
-        return kvstore_add(store, KEY(key), 5, NULL, &sum, NULL) == (there ? KV_OK : KV_NOT_FOUND);
+        return kvstore_add(store, KEY(key), 5, &existing, &sum, NULL) ==
+               (there ? KV_OK : KV_NOT_FOUND);
     case 3:
         return kvstore_touch(store, KEY(key), 0, NULL) == (there ? KV_OK : KV_NOT_FOUND);
     case 9:

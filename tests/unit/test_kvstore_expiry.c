@@ -27,13 +27,14 @@ START_TEST(an_expired_entry_is_absent_for_every_call)
 {
     const struct kvstore_put_options if_present = {.condition = KVSTORE_IF_PRESENT};
     const struct kvstore_put_options if_absent = {.condition = KVSTORE_IF_ABSENT};
+    const struct kvstore_add_options existing = {.if_present = true};
     int64_t sum;
     put_expiring("key", 1);
     ck_assert_ptr_null(get_text(store, "key"));
     ck_assert_int_eq(get_entry(store, "key", NULL), KV_NOT_FOUND);
     ck_assert_int_eq(kvstore_delete(store, KEY("key"), 0, NULL), KV_NOT_FOUND);
     ck_assert_int_eq(kvstore_touch(store, KEY("key"), 0, NULL), KV_NOT_FOUND);
-    ck_assert_int_eq(kvstore_add(store, KEY("key"), 1, NULL, &sum, NULL), KV_NOT_FOUND);
+    ck_assert_int_eq(kvstore_add(store, KEY("key"), 1, &existing, &sum, NULL), KV_NOT_FOUND);
     ck_assert_int_eq(kvstore_put(store, KEY("key"), KEY("v"), &if_present, NULL), KV_NOT_FOUND);
     ck_assert_int_eq(kvstore_put(store, KEY("key"), KEY("v"), &if_absent, NULL), KV_OK);
     ck_assert_uint_eq(expiry_of("key"), 0);

@@ -205,10 +205,9 @@ END_TEST
 
 START_TEST(add_counts)
 {
-    const struct kvstore_add_options counter = {
-        .min = INT64_MIN, .max = INT64_MAX, .create = true, .initial = 10};
+    const struct kvstore_add_options existing = {.if_present = true}, counter = {.initial = 10};
     int64_t sum = 0;
-    ck_assert_int_eq(kvstore_add(store, KEY("n"), 1, NULL, &sum, NULL), KV_NOT_FOUND);
+    ck_assert_int_eq(kvstore_add(store, KEY("n"), 1, &existing, &sum, NULL), KV_NOT_FOUND);
     ck_assert_int_eq(kvstore_add(store, KEY("n"), 5, &counter, &sum, NULL), KV_OK);
     ck_assert_int_eq(sum, 15);
     ck_assert_int_eq(kvstore_add(store, KEY("n"), -32, NULL, &sum, NULL), KV_OK);
@@ -220,9 +219,36 @@ START_TEST(add_counts)
 }
 END_TEST
 
+START_TEST(add_from_zeros_has_no_bounds_and_creates)
+{
+    const struct kvstore_add_options zeros = {0}, one_bound = {.has_max = true};
+    int64_t sum = 0;
+    ck_assert_int_eq(kvstore_add(store, KEY("z"), -5, &zeros, &sum, NULL), KV_OK);
+    ck_assert_int_eq(sum, -5);
+    ck_assert_int_eq(kvstore_add(store, KEY("z"), 5, &one_bound, &sum, NULL), KV_OK);
+    ck_assert_int_eq(kvstore_add(store, KEY("z"), 1, &one_bound, &sum, NULL), KV_OUT_OF_BOUNDS);
+}
+END_TEST
+
+START_TEST(options_of_a_newer_header_are_refused)
+{
+    const struct kvstore_add_options add = {.reserved = {[1] = 1}};
+    const struct kvstore_put_options put = {.reserved = {[0] = 1}};
+    const struct kvstore_options open = {.create = true, .reserved = {[7] = 1}};
+    struct kvstore *other;
+    struct kv_error error = {0};
+    ck_assert_int_eq(kvstore_add(store, KEY("new"), 1, &add, NULL, NULL), KV_UNSUPPORTED);
+    ck_assert_int_eq(kvstore_put(store, KEY("new"), KEY("v"), &put, NULL), KV_UNSUPPORTED);
+    ck_assert_ptr_null(get_text(store, "new"));
+    ck_assert_int_eq(kvstore_open(".", &open, &other, &error), KV_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.text, "newer version"));
+    ck_assert_str_eq(kvstore_version(), MQKV_VERSION_STRING);
+}
+END_TEST
+
 START_TEST(add_keeps_within_its_bounds)
 {
-    const struct kvstore_add_options stock = {.min = 0, .max = 10};
+    const struct kvstore_add_options stock = {.has_min = true, .has_max = true, .max = 10};
     int64_t sum = 0;
     must_put(store, "n", "3");
     ck_assert_int_eq(kvstore_add(store, KEY("n"), -4, &stock, &sum, NULL), KV_OUT_OF_BOUNDS);
@@ -390,6 +416,8 @@ Suite *suite_kvstore_store(void)
     tcase_add_test(operations, versions_grow_with_every_write);
     tcase_add_test(operations, a_delete_may_ask_for_a_version);
     tcase_add_test(operations, add_counts);
+    tcase_add_test(operations, add_from_zeros_has_no_bounds_and_creates);
+    tcase_add_test(operations, options_of_a_newer_header_are_refused);
     tcase_add_test(operations, add_keeps_within_its_bounds);
     tcase_add_test(operations, append_lengthens_the_value);
     tcase_add_test(operations, exchange_gives_the_old_value);

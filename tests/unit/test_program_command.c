@@ -45,27 +45,27 @@ START_TEST(commands_become_operations)
     ck_assert_int_eq(operation->opcode, CLIENTK_PUT);
     ck_assert(is_bytes(operation->key, "k"));
     ck_assert(is_bytes(operation->value, "some words"));
-    ck_assert(operation->put.if_absent);
+    ck_assert(operation->write.if_absent);
     operation = operation_of("DELETE k --if-version 7 --sync always");
     ck_assert_int_eq(operation->opcode, CLIENTK_DELETE);
-    ck_assert_uint_eq(operation->put.if_version, 7);
-    ck_assert_int_eq(operation->put.durability, CLIENTK_SYNC_ALWAYS);
+    ck_assert_uint_eq(operation->write.if_version, 7);
+    ck_assert_int_eq(operation->write.durability, CLIENTK_SYNC_ALWAYS);
     operation = operation_of("decr k 5 --min 0 --no-create");
     ck_assert_int_eq(operation->opcode, CLIENTK_ADD);
     ck_assert_int_eq(operation->delta, -5);
     ck_assert_int_eq(operation->add.min, 0);
     ck_assert_int_eq(operation->add.max, INT64_MAX);
-    ck_assert(!operation->add.create);
+    ck_assert(operation->add.if_present);
     operation = operation_of("incr k");
     ck_assert_int_eq(operation->delta, 1);
-    ck_assert(operation->add.create);
+    ck_assert(!operation->add.if_present);
     operation = operation_of("expire k 1h");
     ck_assert_int_eq(operation->opcode, CLIENTK_TOUCH);
-    ck_assert_uint_gt(operation->put.expiry_ms, 3600000);
+    ck_assert_uint_gt(operation->write.expiry_ms, 3600000);
     operation = operation_of("persist k");
-    ck_assert_uint_eq(operation->put.expiry_ms, 0);
+    ck_assert_uint_eq(operation->write.expiry_ms, 0);
     operation = operation_of("put k v --expires-at 123");
-    ck_assert_uint_eq(operation->put.expiry_ms, 123);
+    ck_assert_uint_eq(operation->write.expiry_ms, 123);
 }
 END_TEST
 

@@ -103,10 +103,10 @@ static void draw(struct bench_worker *worker, struct slot *slot,
                                           workload_sizes_draw(&plan->sizes, &worker->random));
     if (slot->kind == WORKLOAD_ADD) {
         operation->delta = workload_delta(plan->options.add_most, &worker->random);
-        operation->add = CLIENTK_ADD_DEFAULTS;
-        operation->add.min = plan->add_min;
+        operation->add.has_min = plan->add_min != INT64_MIN;
+        operation->add.min = operation->add.has_min ? plan->add_min : 0;
     } else if (slot->kind == WORKLOAD_TOUCH) {
-        operation->put.expiry_ms = clock_realtime_ms() + TOUCH_TTL_MS;
+        operation->write.expiry_ms = clock_realtime_ms() + TOUCH_TTL_MS;
     }
 }
 

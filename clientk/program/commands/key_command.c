@@ -137,15 +137,17 @@ static void apply_options(struct key_command *self)
     uint64_t expiry_ms =
         options->ttl_ms ? clock_realtime_ms() + options->ttl_ms : options->expires_at_ms;
     enum clientk_durability durability = (enum clientk_durability)options->sync;
-    self->operation.put = (struct clientk_put_options){.if_absent = options->if_absent,
-                                                       .if_present = options->if_present,
-                                                       .if_version = options->if_version,
-                                                       .expiry_ms = expiry_ms,
-                                                       .keep_expiry = options->keep_ttl,
-                                                       .durability = durability};
-    self->operation.add = (struct clientk_add_options){.min = options->min,
+    self->operation.write = (struct clientk_write_options){.if_absent = options->if_absent,
+                                                           .if_present = options->if_present,
+                                                           .if_version = options->if_version,
+                                                           .expiry_ms = expiry_ms,
+                                                           .keep_expiry = options->keep_ttl,
+                                                           .durability = durability};
+    self->operation.add = (struct clientk_add_options){.has_min = true,
+                                                       .has_max = true,
+                                                       .if_present = options->no_create,
+                                                       .min = options->min,
                                                        .max = options->max,
-                                                       .create = !options->no_create,
                                                        .initial = options->initial,
                                                        .expiry_ms = expiry_ms,
                                                        .durability = durability};

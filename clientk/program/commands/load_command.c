@@ -120,9 +120,10 @@ static void load_line(struct load *load, struct line *words, const char *text, s
     if (status != KV_OK) {
         note_failure(load, number, status, error.text);
     } else if (prepared.command) {
-        prepared.key_command.operation.put.if_absent |= load->options->if_absent;
-        status = clientk_pipeline_submit(load->pipeline, &prepared.key_command.operation,
-                                         (void *)(uintptr_t)number);
+        struct clientk_operation *operation = &prepared.key_command.operation;
+        if (operation->opcode == CLIENTK_PUT || operation->opcode == CLIENTK_EXCHANGE)
+            operation->write.if_absent |= load->options->if_absent;
+        status = clientk_pipeline_submit(load->pipeline, operation, (void *)(uintptr_t)number);
         if (status != KV_OK && may_pass(status))
             stop_at(load, number, status);
         else if (status != KV_OK)
