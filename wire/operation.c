@@ -66,47 +66,61 @@ size_t wire_operation_size(const struct wire_operation *operation)
            (operation->flags & WIRE_VALUE_IN_SEGMENT ? 4u : operation->value.size);
 }
 
-static void put_operation_fields(struct write_cursor *cursor,
-                                 const struct wire_operation *operation)
+static uint8_t *put_u64(uint8_t *at, uint64_t value)
+{
+    store_u64(at, value);
+    return at + sizeof value;
+}
+
+/* Writes operation_field_bytes; returns their end. */
+static uint8_t *put_operation_fields(uint8_t *at, const struct wire_operation *operation)
 {
     if (operation->flags & WIRE_HAS_EXPIRY)
-        write_u64(cursor, operation->expiry_ms);
+        at = put_u64(at, operation->expiry_ms);
     if (operation->flags & WIRE_HAS_VERSION)
-        write_u64(cursor, operation->version);
+        at = put_u64(at, operation->version);
     if (operation->opcode == WIRE_OP_ADD) {
-        write_u64(cursor, (uint64_t)operation->delta);
+        at = put_u64(at, (uint64_t)operation->delta);
         if (operation->flags & WIRE_HAS_BOUNDS) {
-            write_u64(cursor, (uint64_t)operation->min);
-            write_u64(cursor, (uint64_t)operation->max);
+            at = put_u64(at, (uint64_t)operation->min);
+            at = put_u64(at, (uint64_t)operation->max);
         }
         if (operation->flags & WIRE_CREATE)
-            write_u64(cursor, (uint64_t)operation->initial);
+            at = put_u64(at, (uint64_t)operation->initial);
     } else if (operation->opcode == WIRE_OP_SCAN) {
-        write_u64(cursor, operation->cursor);
-        write_u32(cursor, operation->limit);
+        at = put_u64(at, operation->cursor);
+        store_u32(at, operation->limit);
+        at += sizeof operation->limit;
     }
+    return at;
 }
 
 bool wire_put_operation(struct write_cursor *cursor, const struct wire_operation *operation)
 {
-    if (operation->key.size > WIRE_MAX_KEY_BYTES || operation->value.size > WIRE_MAX_VALUE_BYTES ||
-        wire_operation_size(operation) > write_cursor_left(cursor))
+    struct kv_slice key = operation->key, value = operation->value;
+    bool in_segment = operation->flags & WIRE_VALUE_IN_SEGMENT;
+    size_t field_bytes = operation_field_bytes(operation->opcode, operation->flags);
+    size_t size =
+        WIRE_OPERATION_FIXED_BYTES + field_bytes + key.size + (in_segment ? 4u : value.size);
+    if (key.size > WIRE_MAX_KEY_BYTES || value.size > WIRE_MAX_VALUE_BYTES ||
+        size > write_cursor_left(cursor) || cursor->failed)
         return false;
-    uint8_t *fixed = write_room(cursor, WIRE_OPERATION_FIXED_BYTES);
-    if (!fixed)
-        return false;
-    fixed[0] = (uint8_t)operation->opcode;
-    fixed[1] = 0;
-    store_u16(fixed + 2, operation->flags);
-    store_u16(fixed + 4, (uint16_t)operation->key.size);
-    store_u16(fixed + 6, 0);
-    store_u32(fixed + 8, (uint32_t)operation->value.size);
-    put_operation_fields(cursor, operation);
-    write_bytes(cursor, operation->key.data, operation->key.size);
-    if (operation->flags & WIRE_VALUE_IN_SEGMENT)
-        write_u32(cursor, operation->value_offset);
+    uint8_t *at = write_room(cursor, size);
+    at[0] = (uint8_t)operation->opcode;
+    at[1] = 0;
+    store_u16(at + 2, operation->flags);
+    store_u16(at + 4, (uint16_t)key.size);
+    store_u16(at + 6, 0);
+    store_u32(at + 8, (uint32_t)value.size);
+    at += WIRE_OPERATION_FIXED_BYTES;
+    if (field_bytes > 0)
+        at = put_operation_fields(at, operation);
+    copy_bytes(at, key.data, key.size);
+    at += key.size;
+    if (in_segment)
+        store_u32(at, operation->value_offset);
     else
-        write_bytes(cursor, operation->value.data, operation->value.size);
+        copy_bytes(at, value.data, value.size);
     return true;
 }
 
@@ -231,6 +245,13 @@ bool wire_put_result(struct write_cursor *cursor, const struct wire_result *resu
     return true;
 }
 
+static uint64_t take_u64(const uint8_t **at)
+{
+    uint64_t value = load_u64(*at);
+    *at += sizeof value;
+    return value;
+}
+
 enum kv_status wire_get_result(struct read_cursor *cursor, struct wire_result *result)
 {
     const uint8_t *fixed = read_bytes(cursor, WIRE_RESULT_FIXED_BYTES);
@@ -242,12 +263,15 @@ enum kv_status wire_get_result(struct read_cursor *cursor, struct wire_result *r
         return KV_UNSUPPORTED;
     if ((flags & WIRE_RESULT_IN_SEGMENT) && (flags & WIRE_RESULT_NO_VALUE))
         return KV_BAD_REQUEST;
+    const uint8_t *at = read_bytes(cursor, result_field_bytes(flags) - WIRE_RESULT_FIXED_BYTES);
+    if (!at)
+        return KV_BAD_REQUEST;
     result->status = (enum kv_status)load_u16(fixed);
     result->flags = (uint16_t)flags;
-    result->version = flags & WIRE_RESULT_HAS_VERSION ? read_u64(cursor) : 0;
-    result->expiry_ms = flags & WIRE_RESULT_HAS_EXPIRY ? read_u64(cursor) : 0;
-    result->number = flags & WIRE_RESULT_HAS_NUMBER ? (int64_t)read_u64(cursor) : 0;
-    result->value_offset = flags & WIRE_RESULT_IN_SEGMENT ? read_u32(cursor) : 0;
+    result->version = flags & WIRE_RESULT_HAS_VERSION ? take_u64(&at) : 0;
+    result->expiry_ms = flags & WIRE_RESULT_HAS_EXPIRY ? take_u64(&at) : 0;
+    result->number = flags & WIRE_RESULT_HAS_NUMBER ? (int64_t)take_u64(&at) : 0;
+    result->value_offset = flags & WIRE_RESULT_IN_SEGMENT ? load_u32(at) : 0;
     if (flags & (WIRE_RESULT_IN_SEGMENT | WIRE_RESULT_NO_VALUE))
         result->value = kv_slice(NULL, value_bytes);
     else

@@ -8,13 +8,6 @@ bool large_values_put(struct large_values *values, uint64_t offset, struct kv_sl
     return false;
 }
 
-void large_values_expect(struct large_values *values, uint64_t value_bytes)
-{
-    uint64_t faded = values->expected_value_bytes - values->expected_value_bytes / 8u;
-    uint64_t expected = value_bytes > faded ? value_bytes : faded;
-    values->expected_value_bytes = expected > UINT32_MAX ? UINT32_MAX : (uint32_t)expected;
-}
-
 void large_values_close(struct large_values *values)
 {
     wire_segment_close(values->segment);

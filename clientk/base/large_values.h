@@ -31,7 +31,12 @@ struct large_values {
 bool large_values_put(struct large_values *values, uint64_t offset, struct kv_slice value);
 
 /* Takes note of the size of a value that was read. */
-void large_values_expect(struct large_values *values, uint64_t value_bytes);
+static inline void large_values_expect(struct large_values *values, uint64_t value_bytes)
+{
+    uint64_t faded = values->expected_value_bytes - values->expected_value_bytes / 8u;
+    uint64_t expected = value_bytes > faded ? value_bytes : faded;
+    values->expected_value_bytes = expected > UINT32_MAX ? UINT32_MAX : (uint32_t)expected;
+}
 
 void large_values_close(struct large_values *values);
 

@@ -12,7 +12,7 @@ static void note_stop(struct call *call, const struct outcome *outcome)
                      (int)outcome->sentence.size, (const char *)outcome->sentence.data);
 }
 
-static void complete(struct task_queue *queue, struct task *task, const struct outcome *outcome)
+void call_complete_task(struct task_queue *queue, struct task *task, const struct outcome *outcome)
 {
     struct call *call = (struct call *)queue;
     struct clientk_result *result = task->target;
@@ -24,29 +24,6 @@ static void complete(struct task_queue *queue, struct task *task, const struct o
         note_stop(call, outcome);
     }
     call->unfinished--;
-}
-
-void call_init(struct call *call, uint64_t deadline_ms, struct kv_error *error)
-{
-    call->queue.first = NULL;
-    call->queue.lent_until_packed = false;
-    call->queue.complete = complete;
-    call->unfinished = 0;
-    call->status = KV_OK;
-    call->sent = false;
-    call->deadline_ms = deadline_ms;
-    call->error = error;
-}
-
-void call_add(struct call *call, struct task *task, struct clientk_result *result)
-{
-    task->queue = &call->queue;
-    task->target = result;
-    task->value_bytes = 0;
-    task->own_bytes = NULL;
-    task->uncertain = false;
-    task_queue_push(&call->queue, task);
-    call->unfinished++;
 }
 
 void call_stop(struct call *call, enum kv_status status, enum kv_status status_of_rest)

@@ -29,12 +29,34 @@ struct call {
     unsigned sleeper;      /* number of its thread in the combiner: says where it sleeps */
 };
 
+/* The `complete` of a call's queue. */
+void call_complete_task(struct task_queue *queue, struct task *task, const struct outcome *outcome);
+
 /* A call without tasks. */
-void call_init(struct call *call, uint64_t deadline_ms, struct kv_error *error);
+static inline void call_init(struct call *call, uint64_t deadline_ms, struct kv_error *error)
+{
+    call->queue.first = NULL;
+    call->queue.lent_until_packed = false;
+    call->queue.complete = call_complete_task;
+    call->unfinished = 0;
+    call->status = KV_OK;
+    call->sent = false;
+    call->deadline_ms = deadline_ms;
+    call->error = error;
+}
 
 /* Adds the task, of which only the operation is filled in. The result goes to *result. The task, its key and
  * its value stay until the call is finished. */
-void call_add(struct call *call, struct task *task, struct clientk_result *result);
+static inline void call_add(struct call *call, struct task *task, struct clientk_result *result)
+{
+    task->queue = &call->queue;
+    task->target = result;
+    task->value_bytes = 0;
+    task->own_bytes = NULL;
+    task->uncertain = false;
+    task_queue_push(&call->queue, task);
+    call->unfinished++;
+}
 
 static inline bool call_finished(const struct call *call)
 {

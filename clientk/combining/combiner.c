@@ -369,8 +369,8 @@ static void advance(struct combiner *combiner)
     settle(combiner);
 }
 
-/* Passes the lead to the next in the list, or to whoever comes, and wakes those on the list. */
-static void pass_lead(struct combiner *combiner, struct wake_list *to_wake)
+/* Passes the lead to the next in the list, or to whoever comes, and wakes those on to_wake. */
+static void pass_lead_and_wake(struct combiner *combiner, struct wake_list *to_wake)
 {
     do {
         collect_arrivals(combiner);
@@ -384,36 +384,45 @@ static void pass_lead(struct combiner *combiner, struct wake_list *to_wake)
     wake(combiner, to_wake);
 }
 
-/* For a leader that is alone: its call's message is packed, sent and answered without a look at what only
- * several need. If the call is not finished then, it is on the list. */
-static void lead_alone(struct combiner *combiner, struct call *own)
+__attribute__((noinline)) static void pass_lead(struct combiner *combiner)
+{
+    struct wake_list nobody = {.any = false};
+    pass_lead_and_wake(combiner, &nobody);
+}
+
+/* Packs, sends and sees through the message of a leader that is alone, without a look at what only several
+ * calls need. Its call is not on the list; it is unfinished if the leader is not alone, or one message does
+ * not do. Returns what stopped the message. */
+static enum kv_status lead_alone(struct combiner *combiner, struct call *own)
 {
     struct window *window = &combiner->window;
     struct message *message = &window->messages[0];
-    enum kv_status status = KV_OK;
-    if (!combiner->first && window->in_flight == 0 && combiner->linger.expected <= 1 &&
-        connection_usable(&window->connection) && window_begin(window, message) &&
-        window_fill(window, message, &own->queue, 0) == FILL_ALL && message->request.count > 0) {
-        own->sent = true;
-        combiner->packed_full = false;
-        message->deadline_ms = own->deadline_ms;
-        status = window_send(window, message, own->deadline_ms);
-        while (status == KV_OK && window->in_flight > 0)
-            status = window_receive(window, own->deadline_ms);
-    }
-    if (status == KV_OK && call_finished(own))
-        return;
-    enqueue(combiner, own);
-    if (status != KV_OK)
-        message_failed(combiner, status);
-    settle(combiner);
-    if (!call_finished(own))
-        return;
-    combiner->first = NULL; /* it was the only one */
-    combiner->last = NULL;
-    combiner->call_count = 0;
+    if (combiner->first || window->in_flight > 0 || combiner->linger.expected > 1 ||
+        !connection_usable(&window->connection) || !window_begin(window, message) ||
+        window_fill(window, message, &own->queue, 0) != FILL_ALL || message->request.count == 0)
+        return KV_OK;
+    own->sent = true;
+    combiner->packed_full = false;
+    message->deadline_ms = own->deadline_ms;
+    enum kv_status status = window_send(window, message, own->deadline_ms);
+    while (status == KV_OK && window->in_flight > 0)
+        status = window_receive(window, own->deadline_ms);
+    return status;
 }
 
+/* The leader has nothing on its list. */
+static void step_down(struct combiner *combiner)
+{
+    if (!atomic_load_explicit(&combiner->arrivals, memory_order_relaxed)) {
+        atomic_store(&combiner->led, 0);
+        /* Who came before the store found the combiner led, and waits to be seen. */
+        if (!atomic_load(&combiner->arrivals) || !try_lead(combiner))
+            return;
+    }
+    pass_lead(combiner);
+}
+
+/* Leads until its own call, which is on the list unless it is finished. */
 static void lead(struct combiner *combiner, struct call *own)
 {
     struct wake_list to_wake = {.any = false};
@@ -425,7 +434,26 @@ static void lead(struct combiner *combiner, struct call *own)
         advance(combiner);
         dismiss_finished(combiner, own, &to_wake);
     }
-    pass_lead(combiner, &to_wake);
+    pass_lead_and_wake(combiner, &to_wake);
+}
+
+/* Goes on where lead_alone ended with that status. */
+__attribute__((noinline)) static void lead_on(struct combiner *combiner, struct call *own,
+                                              enum kv_status status)
+{
+    if (!call_finished(own)) {
+        enqueue(combiner, own);
+        if (status != KV_OK)
+            message_failed(combiner, status);
+        settle(combiner);
+        if (call_finished(own)) {
+            struct wake_list nobody = {.any = false};
+            dismiss_finished(combiner, own, &nobody);
+        }
+    } else if (status != KV_OK) {
+        message_failed(combiner, status);
+    }
+    lead(combiner, own);
 }
 
 /* Following --------------------------------------------------------------------------------- */
@@ -470,17 +498,27 @@ static enum call_turn await_turn(struct combiner *combiner, struct call *call,
     return (enum call_turn)atomic_load(&call->turn);
 }
 
-void combiner_execute(struct combiner *combiner, struct call *call, struct wire_waiter *waiter)
+/* Waits for others to execute the call, or for the lead. */
+__attribute__((noinline)) static void follow(struct combiner *combiner, struct call *call,
+                                             struct wire_waiter *waiter)
 {
-    atomic_init(&call->turn, TURN_WAITING);
-    if (try_lead(combiner)) {
-        lead_alone(combiner, call);
-        lead(combiner, call);
-        return;
-    }
     arrive(combiner, call);
     if (try_lead(combiner) || await_turn(combiner, call, waiter) == TURN_TO_LEAD)
         lead(combiner, call);
+}
+
+void combiner_execute(struct combiner *combiner, struct call *call, struct wire_waiter *waiter)
+{
+    atomic_init(&call->turn, TURN_WAITING);
+    if (!try_lead(combiner)) {
+        follow(combiner, call, waiter);
+        return;
+    }
+    enum kv_status status = lead_alone(combiner, call);
+    if (status == KV_OK && call_finished(call) && !combiner->first)
+        step_down(combiner);
+    else
+        lead_on(combiner, call, status);
 }
 
 void combiner_retire(struct combiner *combiner)
@@ -489,6 +527,5 @@ void combiner_retire(struct combiner *combiner)
         return;
     if (combiner->window.connection.open && !combiner->first)
         disconnect(combiner, true);
-    struct wake_list nobody = {.any = false};
-    pass_lead(combiner, &nobody);
+    pass_lead(combiner);
 }

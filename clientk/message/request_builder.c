@@ -16,11 +16,9 @@
 /* A message that did not find room for all its values makes the segment grow up to so much. */
 #define REASONABLE_SEGMENT_BYTES ((uint64_t)8 << 20)
 
-/* What was in the message is lost. */
-static bool reserve(struct request_builder *builder, size_t bytes)
+/* Sees to a buffer of so many bytes; what was in the message is lost. False: no memory. */
+__attribute__((noinline)) static bool replace_buffer(struct request_builder *builder, size_t bytes)
 {
-    if (bytes <= builder->capacity)
-        return true;
     uint8_t *message = wire_queue_buffer(bytes);
     if (!message)
         return false;
@@ -33,13 +31,13 @@ static bool reserve(struct request_builder *builder, size_t bytes)
 bool builder_begin(struct request_builder *builder, struct connection *connection,
                    uint64_t region_start, uint64_t region_end)
 {
-    if (builder->capacity > KEEP_BYTES)
-        builder_free(builder);
-    builder->message_limit_bytes = connection_message_bytes(connection);
-    if (!reserve(builder, builder->message_limit_bytes))
+    size_t limit = connection_message_bytes(connection);
+    if ((limit > builder->capacity || builder->capacity > KEEP_BYTES) &&
+        !replace_buffer(builder, limit))
         return false;
-    builder->cursor = write_cursor(builder->message, builder->message_limit_bytes);
-    write_room(&builder->cursor, WIRE_HEADER_BYTES);
+    builder->cursor = write_cursor(builder->message, limit);
+    builder->cursor.at += WIRE_HEADER_BYTES;
+    builder->message_limit_bytes = limit;
     builder->count = 0;
     builder->in_pieces = false;
     builder->may_stop = connection->welcome.flags & WIRE_WELCOME_SHORT_REPLIES;
@@ -94,12 +92,13 @@ static bool write_operation(struct request_builder *builder, const struct wire_o
 }
 
 /* Adds an operation without room in any message, to be sent in pieces. */
-static enum builder_verdict add_in_pieces(struct request_builder *builder,
-                                          const struct wire_operation *operation, size_t size)
+__attribute__((noinline)) static enum builder_verdict
+add_in_pieces(struct request_builder *builder, const struct wire_operation *operation, size_t size)
 {
     if (builder->count > 0)
         return BUILDER_FULL;
-    if (!reserve(builder, WIRE_HEADER_BYTES + size))
+    if (WIRE_HEADER_BYTES + size > builder->capacity &&
+        !replace_buffer(builder, WIRE_HEADER_BYTES + size))
         return BUILDER_NO_MEMORY;
     builder->cursor = write_cursor(builder->message, WIRE_HEADER_BYTES + size);
     write_room(&builder->cursor, WIRE_HEADER_BYTES);
@@ -131,8 +130,8 @@ static bool belongs_in_segment(const struct request_builder *builder,
 }
 
 /* Adds the operation, with its value in the segment. */
-static enum builder_verdict add_through_segment(struct request_builder *builder,
-                                                const struct wire_operation *operation)
+__attribute__((noinline)) static enum builder_verdict
+add_through_segment(struct request_builder *builder, const struct wire_operation *operation)
 {
     struct wire_operation placed = *operation;
     placed.flags |= WIRE_VALUE_IN_SEGMENT;
@@ -153,18 +152,11 @@ static enum builder_verdict add_through_segment(struct request_builder *builder,
     return verdict;
 }
 
-/* Sets aside room for the value that the operation will give, in the reply or in the segment. */
-static enum builder_verdict reserve_for_value(struct request_builder *builder,
-                                              enum wire_opcode opcode, uint64_t value_bytes)
+/* Sets aside room in the segment, if there is any, for a value of about so many bytes that the operation
+ * will give and for which the reply has no room. known: exactly so many. */
+__attribute__((noinline)) static enum builder_verdict
+reserve_region(struct request_builder *builder, uint64_t bytes, bool known)
 {
-    bool known = value_bytes > 0;
-    uint64_t bytes = value_bytes;
-    if (!known && operation_reads_entry(opcode))
-        bytes = builder->values->expected_value_bytes;
-    if (bytes <= VALUE_INLINE_MAX_BYTES && bytes + RESULT_BYTES <= builder->reply_left_bytes) {
-        builder->reply_left_bytes -= bytes;
-        return BUILDER_ADDED;
-    }
     if (wants_region(builder))
         return lacks_region(builder, bytes);
     if (region_holds(builder, bytes)) {
@@ -174,6 +166,19 @@ static enum builder_verdict reserve_for_value(struct request_builder *builder,
     if ((known || bytes > VALUE_INLINE_MAX_BYTES) && !builder->values->unavailable)
         return lacks_region(builder, bytes);
     return builder->count > 0 ? BUILDER_FULL : BUILDER_ADDED;
+}
+
+/* Sets aside room for the value that the operation will give, in the reply or in the segment. */
+static enum builder_verdict reserve_for_value(struct request_builder *builder,
+                                              enum wire_opcode opcode, uint64_t value_bytes)
+{
+    uint64_t bytes = value_bytes;
+    if (bytes == 0 && operation_reads_entry(opcode))
+        bytes = builder->values->expected_value_bytes;
+    if (bytes > VALUE_INLINE_MAX_BYTES || bytes + RESULT_BYTES > builder->reply_left_bytes)
+        return reserve_region(builder, bytes, value_bytes > 0);
+    builder->reply_left_bytes -= bytes;
+    return BUILDER_ADDED;
 }
 
 enum builder_verdict builder_add(struct request_builder *builder,

@@ -3,38 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-void task_queue_push(struct task_queue *queue, struct task *task)
+void task_free_bytes(struct task *task)
 {
-    task->next = NULL;
-    if (queue->first)
-        queue->last->next = task;
-    else
-        queue->first = task;
-    queue->last = task;
-}
-
-void task_queue_push_front(struct task_queue *queue, struct task *task)
-{
-    task->next = queue->first;
-    if (!queue->first)
-        queue->last = task;
-    queue->first = task;
-}
-
-struct task *task_queue_pop(struct task_queue *queue)
-{
-    struct task *task = queue->first;
-    queue->first = task->next;
-    return task;
-}
-
-void task_complete(struct task *task, const struct outcome *outcome)
-{
-    if (task->own_bytes) {
-        free(task->own_bytes);
-        task->own_bytes = NULL;
-    }
-    task->queue->complete(task->queue, task, outcome);
+    free(task->own_bytes);
+    task->own_bytes = NULL;
 }
 
 void task_answer(struct task *task, enum kv_status status)

@@ -46,11 +46,31 @@ struct task_queue {
     void (*complete)(struct task_queue *queue, struct task *task, const struct outcome *outcome);
 };
 
-void task_queue_push(struct task_queue *queue, struct task *task);
-void task_queue_push_front(struct task_queue *queue, struct task *task);
+static inline void task_queue_push(struct task_queue *queue, struct task *task)
+{
+    task->next = NULL;
+    if (queue->first)
+        queue->last->next = task;
+    else
+        queue->first = task;
+    queue->last = task;
+}
+
+static inline void task_queue_push_front(struct task_queue *queue, struct task *task)
+{
+    task->next = queue->first;
+    if (!queue->first)
+        queue->last = task;
+    queue->first = task;
+}
 
 /* Takes the first one off the queue, which is not empty. */
-struct task *task_queue_pop(struct task_queue *queue);
+static inline struct task *task_queue_pop(struct task_queue *queue)
+{
+    struct task *task = queue->first;
+    queue->first = task->next;
+    return task;
+}
 
 /* Completes the task with a result that is nothing but a status. */
 void task_answer(struct task *task, enum kv_status status);
@@ -62,8 +82,16 @@ void task_stop(struct task *task, enum kv_status status);
 /* As task_stop, with what the server said. */
 void task_refuse(struct task *task, enum kv_status status, struct kv_slice sentence);
 
+/* Frees the task's copy of its key and value. */
+void task_free_bytes(struct task *task);
+
 /* Completes the task, which may have been executed just now. */
-void task_complete(struct task *task, const struct outcome *outcome);
+static inline void task_complete(struct task *task, const struct outcome *outcome)
+{
+    if (task->own_bytes)
+        task_free_bytes(task);
+    task->queue->complete(task->queue, task, outcome);
+}
 
 /* Stops all that is due. */
 void task_queue_stop(struct task_queue *queue, enum kv_status status);

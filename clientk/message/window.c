@@ -90,9 +90,11 @@ struct message *window_idle_message(struct window *window)
 
 bool window_begin(struct window *window, struct message *message)
 {
-    if (message->request.count > 0)
+    if (message->unfinished > 0)
         end_message(window, message);
-    uint64_t share = window->connection.values.bytes / window->limit & ~(uint64_t)7;
+    uint64_t share = window->connection.values.bytes;
+    if (window->limit > 1)
+        share = share / window->limit & ~(uint64_t)7;
     uint64_t start = share * (uint64_t)(message - window->messages);
     message->has_refused = false;
     return builder_begin(&message->request, &window->connection, start, start + share);
@@ -115,7 +117,10 @@ static bool reserve_task(struct message *message)
  * it is sent again, since the server keeps few large replies for a session. */
 static bool must_wait(const struct window *window, struct task *task)
 {
-    if (window->limit == 1 || window->in_flight == 0)
+    if (window->limit == 1)
+        return false;
+    task->key_hash = key_hash(task->operation.key);
+    if (window->in_flight == 0)
         return false;
     if (window->refused_in_flight || task->value_bytes > 0)
         return true;
@@ -127,6 +132,7 @@ static void note_packed(struct message *message, struct task *task)
 {
     const struct request_builder *builder = &message->request;
     message->tasks[builder->count - 1] = task;
+    message->unfinished++;
     message->has_refused |= task->value_bytes > 0;
     if (!task->queue->lent_until_packed)
         return;
@@ -148,8 +154,6 @@ enum fill_verdict window_fill(struct window *window, struct message *message,
             task_answer(task_queue_pop(queue), status);
             continue;
         }
-        if (window->limit > 1)
-            task->key_hash = key_hash(task->operation.key);
         if (must_wait(window, task))
             return FILL_WAITS;
         if (limit > 0 && builder->count >= limit)
@@ -184,11 +188,9 @@ enum kv_status window_grow(struct window *window, const struct message *message,
 
 /* In flight, and no longer ------------------------------------------------------------------- */
 
-/* Its keys are in the set, or come there. False: no memory. */
+/* Its keys come into the set. False: no memory. */
 static bool enter_keys(struct window *window, const struct message *message)
 {
-    if (window->limit == 1)
-        return true;
     for (uint32_t i = 0; i < message->request.count; i++) {
         const struct task *task = message->tasks[i];
         if (key_set_add(&window->keys, task->key_hash, operation_writes(&task->operation)))
@@ -201,27 +203,35 @@ static bool enter_keys(struct window *window, const struct message *message)
     return true;
 }
 
-/* The task leaves the message, from which nothing of it is needed any more. */
+/* The task, which is still in the message, leaves it; nothing of the message is needed for it any more. */
 static struct task *take_out(struct window *window, struct message *message, uint32_t index)
 {
     struct task *task = message->tasks[index];
     message->tasks[index] = NULL;
-    if (task && message->in_flight && window->limit > 1)
+    message->unfinished--;
+    if (window->limit > 1 && message->in_flight)
         key_set_remove(&window->keys, task->key_hash, operation_writes(&task->operation));
     return task;
 }
 
-static void end_message(struct window *window, struct message *message)
+/* What is left in the message is due again. */
+__attribute__((noinline)) static void requeue(struct window *window, struct message *message)
 {
     for (uint32_t i = message->request.count; i-- > 0;) {
-        struct task *task = take_out(window, message, i);
-        if (!task)
+        if (!message->tasks[i])
             continue;
+        struct task *task = take_out(window, message, i);
         if (task->queue->lent_until_packed && !task_own_bytes(task))
             task_stop(task, KV_NO_MEMORY);
         else
             task_queue_push_front(task->queue, task);
     }
+}
+
+static void end_message(struct window *window, struct message *message)
+{
+    if (message->unfinished > 0)
+        requeue(window, message);
     if (message->in_flight) {
         window->in_flight--;
         window->refused_in_flight &= !message->has_refused;
@@ -353,11 +363,9 @@ static void take_refusal(struct window *window, struct message *message)
     struct read_cursor *body = &message->exchange.body;
     size_t size = read_cursor_left(body);
     struct kv_slice sentence = kv_slice(read_bytes(body, size), size);
-    for (uint32_t i = 0; i < message->request.count; i++) {
-        struct task *task = take_out(window, message, i);
-        if (task)
-            task_refuse(task, status, sentence);
-    }
+    for (uint32_t i = 0; i < message->request.count; i++)
+        if (message->tasks[i])
+            task_refuse(take_out(window, message, i), status, sentence);
 }
 
 static enum kv_status take_answer(struct window *window, struct message *message)
@@ -382,20 +390,32 @@ static enum kv_status take_answer(struct window *window, struct message *message
 
 /* Sending and receiving --------------------------------------------------------------------- */
 
+/* Sends what is due of the message, if there is a credit. As send_due. */
+static enum kv_status send_message(struct window *window, struct message *message,
+                                   uint64_t deadline_ms)
+{
+    struct connection *connection = &window->connection;
+    enum kv_status status = KV_OK;
+    if (connection->unanswered < connection->welcome.credits)
+        status = exchange_send(&message->exchange, connection, deadline_ms);
+    window->to_send |= message->exchange.to_send;
+    return status;
+}
+
 /* Sends what is due of the messages in flight, as far as there are credits. KV_OK; KV_TIMEOUT: the lane was
  * full until the deadline; KV_NO_SERVER, KV_IO. */
 static enum kv_status send_due(struct window *window, uint64_t deadline_ms)
 {
-    struct connection *connection = &window->connection;
     enum kv_status status = KV_OK;
     window->to_send = false;
     for (unsigned i = 0; i < window->limit; i++) {
         struct message *message = &window->messages[i];
         if (!message->in_flight || !message->exchange.to_send)
             continue;
-        if (status == KV_OK && connection->unanswered < connection->welcome.credits)
-            status = exchange_send(&message->exchange, connection, deadline_ms);
-        window->to_send |= message->exchange.to_send;
+        if (status == KV_OK)
+            status = send_message(window, message, deadline_ms);
+        else
+            window->to_send = true;
     }
     return status;
 }
@@ -408,7 +428,7 @@ static struct message *message_of(struct window *window, uint64_t request_id)
     return NULL;
 }
 
-static enum kv_status lose_unless_late(struct window *window, enum kv_status status)
+static inline enum kv_status lose_unless_late(struct window *window, enum kv_status status)
 {
     if (status != KV_OK && status != KV_TIMEOUT)
         window_lose(window, status != KV_NO_SERVER && status != KV_NO_SESSION);
@@ -434,7 +454,7 @@ enum kv_status window_receive(struct window *window, uint64_t deadline_ms)
 
 enum kv_status window_send(struct window *window, struct message *message, uint64_t deadline_ms)
 {
-    if (!enter_keys(window, message)) {
+    if (window->limit > 1 && !enter_keys(window, message)) {
         end_message(window, message);
         return KV_NO_MEMORY;
     }
@@ -448,5 +468,7 @@ enum kv_status window_send(struct window *window, struct message *message, uint6
     window->refused_in_flight |= message->has_refused;
     count(&window->messages_sent, 1);
     count(&window->operations_sent, message->request.count);
-    return lose_unless_late(window, send_due(window, deadline_ms));
+    enum kv_status status = window->to_send ? send_due(window, deadline_ms)
+                                            : send_message(window, message, deadline_ms);
+    return lose_unless_late(window, status);
 }

@@ -33,6 +33,7 @@ struct message {
     struct exchange exchange;
     struct task **tasks; /* request.count of them; NULL: completed */
     uint32_t tasks_capacity;
+    uint32_t unfinished;  /* tasks that are in it still */
     uint64_t deadline_ms; /* when nobody waits for it any more */
     bool in_flight;
     bool has_refused; /* a task that is sent again for want of room */

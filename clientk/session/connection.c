@@ -26,12 +26,6 @@ static bool server_ended(const struct connection *connection)
     return poll(&ended, 1, 0) > 0;
 }
 
-size_t connection_message_bytes(const struct connection *connection)
-{
-    const struct wire_welcome *welcome = &connection->welcome;
-    return welcome->bulk_bytes > welcome->lane_bytes ? welcome->bulk_bytes : welcome->lane_bytes;
-}
-
 /* The kernel orders a queue by priority in any case: where the server is to be fair to all, they are left
  * out; but where strangers may have got into the lane, nothing they send shall come first. Before there is a session
  * only HELLO is sent. */
@@ -45,14 +39,15 @@ static unsigned priority_to_send(const struct connection *connection)
     return atomic_load_explicit(&connection->priority, memory_order_relaxed);
 }
 
-enum kv_status connection_send(struct connection *connection, const void *message, size_t size,
-                               uint64_t deadline_ms)
+/* The lane was full, or a signal came. */
+__attribute__((noinline)) static enum kv_status
+send_when_there_is_room(const struct connection *connection, mqd_t lane, struct kv_slice message,
+                        uint64_t deadline_ms)
 {
-    mqd_t lane = size <= connection->welcome.lane_bytes ? connection->lane : connection->bulk_lane;
     for (;;) {
         uint64_t now_ms = clock_monotonic_coarse_ms();
         uint64_t left_ms = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
-        if (wire_send(lane, message, size, priority_to_send(connection),
+        if (wire_send(lane, message.data, message.size, priority_to_send(connection),
                       left_ms < SEND_SLICE_MS ? left_ms : SEND_SLICE_MS) == 0)
             return KV_OK;
         if (errno != ETIMEDOUT)
@@ -62,6 +57,15 @@ enum kv_status connection_send(struct connection *connection, const void *messag
         if (left_ms <= SEND_SLICE_MS || client_settings_interrupted(connection->settings))
             return KV_TIMEOUT;
     }
+}
+
+enum kv_status connection_send(struct connection *connection, const void *message, size_t size,
+                               uint64_t deadline_ms)
+{
+    mqd_t lane = size <= connection->welcome.lane_bytes ? connection->lane : connection->bulk_lane;
+    if (mq_send(lane, message, size, priority_to_send(connection)) == 0)
+        return KV_OK;
+    return send_when_there_is_room(connection, lane, kv_slice(message, size), deadline_ms);
 }
 
 /* A wire_attempt: the next message into connection->received. */
@@ -106,22 +110,30 @@ static enum kv_status sleep_for_message(struct connection *connection, uint64_t 
     return client_settings_interrupted(connection->settings) ? KV_TIMEOUT : KV_OK;
 }
 
-/* Waits for bytes in connection->received. */
-static enum kv_status receive_bytes(struct connection *connection, uint64_t deadline_ms)
+/* Waits for bytes in connection->received, once polling for them was given up. */
+__attribute__((noinline)) static enum kv_status sleep_and_receive(struct connection *connection,
+                                                                  uint64_t deadline_ms)
 {
     uint64_t look_ms = 0;
     for (;;) {
-        ssize_t got = wire_wait(&connection->waiter, receive_now, connection);
-        if (got > 0)
-            return KV_OK;
-        if (got < 0)
-            return KV_IO;
         enum kv_status status = sleep_for_message(connection, deadline_ms, &look_ms);
         if (status == KV_NO_SERVER && receive_now(connection) > 0)
             return KV_OK;
         if (status != KV_OK)
             return status;
+        ssize_t got = wire_wait(&connection->waiter, receive_now, connection);
+        if (got != 0)
+            return got > 0 ? KV_OK : KV_IO;
     }
+}
+
+/* Waits for bytes in connection->received. */
+static enum kv_status receive_bytes(struct connection *connection, uint64_t deadline_ms)
+{
+    ssize_t got = wire_wait(&connection->waiter, receive_now, connection);
+    if (got == 0)
+        return sleep_and_receive(connection, deadline_ms);
+    return got > 0 ? KV_OK : KV_IO;
 }
 
 /* A refusal by a server of another version is in this version's form, but for the version. */
@@ -236,11 +248,15 @@ static bool should_move(const struct connection *connection)
     return connection->moved && connection->unanswered == 0;
 }
 
+/* With system calls. */
+__attribute__((noinline)) static bool look_for_server(const struct connection *connection)
+{
+    return !wire_queue_unlinked(connection->lane) && !server_ended(connection);
+}
+
 bool connection_server_gone(const struct connection *connection)
 {
-    if (connection->heard_ms == clock_monotonic_coarse_ms())
-        return false;
-    return wire_queue_unlinked(connection->lane) || server_ended(connection);
+    return connection->heard_ms != clock_monotonic_coarse_ms() && !look_for_server(connection);
 }
 
 bool connection_usable(const struct connection *connection)

@@ -74,7 +74,11 @@ void connection_close(struct connection *connection, bool say_goodbye);
 void connection_close_queue(mqd_t *queue);
 
 /* The largest message that may be sent whole. */
-size_t connection_message_bytes(const struct connection *connection);
+static inline size_t connection_message_bytes(const struct connection *connection)
+{
+    const struct wire_welcome *welcome = &connection->welcome;
+    return welcome->bulk_bytes > welcome->lane_bytes ? welcome->bulk_bytes : welcome->lane_bytes;
+}
 
 /* Sends to the lane that fits the size. KV_OK; KV_TIMEOUT: no room until the deadline, not sent;
  * KV_NO_SERVER: dead, not sent; KV_IO. */

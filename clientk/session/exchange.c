@@ -4,27 +4,11 @@
 
 #include "common/copy.h"
 
-/* A buffer that had to grow beyond this for one big answer is given back. */
+/* A buffer that had to grow beyond this for one large answer is given back before the next. */
 #define KEEP_BYTES         ((size_t)256 << 10)
 #define PART_FIELD_BYTES   8u /* total_bytes and offset, before the bytes of a piece */
 #define MAX_MESSAGE_BYTES  65536u
 #define CONTROL_BODY_BYTES 256u
-
-void exchange_begin(struct exchange *exchange, const uint8_t *message, size_t message_bytes,
-                    uint64_t request_id, uint64_t deadline_ms)
-{
-    if (exchange->pieces_capacity > KEEP_BYTES)
-        exchange_free(exchange);
-    exchange->message = message;
-    exchange->message_bytes = message_bytes;
-    exchange->request_id = request_id;
-    exchange->deadline_ms = deadline_ms;
-    exchange->sent_bytes = 0;
-    exchange->to_send = true;
-    exchange->delivered = false;
-    exchange->answered = false;
-    exchange->pieces_bytes = 0;
-}
 
 void exchange_free(struct exchange *exchange)
 {
@@ -51,8 +35,8 @@ static enum kv_status send_part(const struct exchange *exchange, struct connecti
 }
 
 /* Sends the next piece of a message that is too big for one. */
-static enum kv_status send_piece(struct exchange *exchange, struct connection *connection,
-                                 uint64_t deadline_ms)
+static enum kv_status send_request_piece(struct exchange *exchange, struct connection *connection,
+                                         uint64_t deadline_ms)
 {
     size_t room = connection_message_bytes(connection);
     if (room > MAX_MESSAGE_BYTES)
@@ -69,33 +53,16 @@ static enum kv_status send_piece(struct exchange *exchange, struct connection *c
     return status;
 }
 
-static enum kv_status send_due(struct exchange *exchange, struct connection *connection,
-                               uint64_t deadline_ms)
+enum kv_status exchange_send_piece(struct exchange *exchange, struct connection *connection,
+                                   uint64_t deadline_ms)
 {
+    enum kv_status status;
     if (exchange->delivered) {
         struct wire_part wanted = {.offset = (uint32_t)exchange->pieces_bytes};
-        return send_part(exchange, connection, WIRE_MORE, &wanted, deadline_ms);
+        status = send_part(exchange, connection, WIRE_MORE, &wanted, deadline_ms);
+    } else {
+        status = send_request_piece(exchange, connection, deadline_ms);
     }
-    if (exchange->message_bytes > connection_message_bytes(connection))
-        return send_piece(exchange, connection, deadline_ms);
-    enum kv_status status =
-        connection_send(connection, exchange->message, exchange->message_bytes, deadline_ms);
-    if (status == KV_OK)
-        exchange->sent_bytes = exchange->message_bytes;
-    return status;
-}
-
-enum kv_status exchange_send(struct exchange *exchange, struct connection *connection,
-                             uint64_t deadline_ms)
-{
-    while (connection->unanswered >= connection->welcome.credits) {
-        struct wire_header header;
-        struct read_cursor body;
-        enum kv_status status = connection_receive(connection, deadline_ms, &header, &body);
-        if (status != KV_OK)
-            return status;
-    }
-    enum kv_status status = send_due(exchange, connection, deadline_ms);
     if (status != KV_OK)
         return status;
     connection->unanswered++;
@@ -108,6 +75,11 @@ enum kv_status exchange_send(struct exchange *exchange, struct connection *conne
 static bool reserve_piece(struct exchange *exchange, size_t size)
 {
     size_t needed = exchange->pieces_bytes + size;
+    if (exchange->pieces_bytes == 0 && exchange->pieces_capacity > KEEP_BYTES) {
+        free(exchange->pieces);
+        exchange->pieces = NULL;
+        exchange->pieces_capacity = 0;
+    }
     if (needed <= exchange->pieces_capacity)
         return true;
     size_t capacity = needed * 2;
@@ -140,29 +112,38 @@ static enum kv_status take_piece(struct exchange *exchange, struct read_cursor b
     return exchange->answered ? KV_OK : KV_IO;
 }
 
-enum kv_status exchange_take(struct exchange *exchange, const struct wire_header *header,
-                             struct read_cursor body)
+enum kv_status exchange_take_piece(struct exchange *exchange, const struct wire_header *header,
+                                   struct read_cursor body)
 {
     if (header->kind == WIRE_REPLY_PART && exchange->delivered)
         return take_piece(exchange, body);
     if (header->kind != WIRE_REPLY)
         return KV_IO;
-    if (!exchange->delivered && header->status == KV_OK) {
-        exchange->to_send = true; /* a piece has arrived; send the next one */
-        return KV_OK;
-    }
-    exchange->answer = *header;
-    exchange->body = body;
-    exchange->answered = true;
+    exchange->to_send = true; /* the last piece has arrived */
     return KV_OK;
+}
+
+/* Waits for a credit; what comes meanwhile and is not for this exchange is dropped. */
+static enum kv_status await_credit(struct connection *connection, uint64_t deadline_ms)
+{
+    enum kv_status status = KV_OK;
+    while (status == KV_OK && connection->unanswered >= connection->welcome.credits) {
+        struct wire_header header;
+        struct read_cursor body;
+        status = connection_receive(connection, deadline_ms, &header, &body);
+    }
+    return status;
 }
 
 enum kv_status exchange_continue(struct exchange *exchange, struct connection *connection,
                                  uint64_t deadline_ms)
 {
     while (!exchange->answered) {
-        enum kv_status status =
-            exchange->to_send ? exchange_send(exchange, connection, deadline_ms) : KV_OK;
+        enum kv_status status = KV_OK;
+        if (exchange->to_send)
+            status = await_credit(connection, deadline_ms);
+        if (exchange->to_send && status == KV_OK)
+            status = exchange_send(exchange, connection, deadline_ms);
         if (status != KV_OK)
             return status;
         struct wire_header header;

@@ -31,23 +31,62 @@ struct exchange {
 };
 
 /* Begins with a message that was built for this connection, with request_id in its header. */
-void exchange_begin(struct exchange *exchange, const uint8_t *message, size_t message_bytes,
-                    uint64_t request_id, uint64_t deadline_ms);
+static inline void exchange_begin(struct exchange *exchange, const uint8_t *message,
+                                  size_t message_bytes, uint64_t request_id, uint64_t deadline_ms)
+{
+    exchange->message = message;
+    exchange->message_bytes = message_bytes;
+    exchange->request_id = request_id;
+    exchange->deadline_ms = deadline_ms;
+    exchange->sent_bytes = 0;
+    exchange->to_send = true;
+    exchange->delivered = false;
+    exchange->answered = false;
+    exchange->pieces_bytes = 0;
+}
 
 /* Sends and receives until it is answered. KV_OK: answered; KV_TIMEOUT: may be continued;
  * KV_NO_SERVER, KV_IO, KV_NO_MEMORY: over, and the connection with it. */
 enum kv_status exchange_continue(struct exchange *exchange, struct connection *connection,
                                  uint64_t deadline_ms);
 
-/* Sends the piece that is due, waiting until the server has granted a credit for it; what comes
- * meanwhile and is not for this exchange is dropped. Returns as exchange_continue. */
-enum kv_status exchange_send(struct exchange *exchange, struct connection *connection,
-                             uint64_t deadline_ms);
+/* Sends the piece that is due. The server has granted a credit for it. Returns as exchange_continue. */
+enum kv_status exchange_send_piece(struct exchange *exchange, struct connection *connection,
+                                   uint64_t deadline_ms);
 
-/* Takes in a message with its request_id. Returns as exchange_continue; the caller looks at
- * `answered` and `to_send`. */
-enum kv_status exchange_take(struct exchange *exchange, const struct wire_header *header,
-                             struct read_cursor body);
+/* Sends what is due: all of a message that is small enough, or a piece. As exchange_send_piece. */
+static inline enum kv_status exchange_send(struct exchange *exchange, struct connection *connection,
+                                           uint64_t deadline_ms)
+{
+    if (exchange->delivered || exchange->message_bytes > connection_message_bytes(connection))
+        return exchange_send_piece(exchange, connection, deadline_ms);
+    enum kv_status status =
+        connection_send(connection, exchange->message, exchange->message_bytes, deadline_ms);
+    if (status != KV_OK)
+        return status;
+    connection->unanswered++;
+    exchange->sent_bytes = exchange->message_bytes;
+    exchange->to_send = false;
+    exchange->delivered = true;
+    return KV_OK;
+}
+
+/* Takes in a message with its request_id that is part of an answer, or acknowledges a piece. Returns as
+ * exchange_continue; the caller looks at `answered` and `to_send`. */
+enum kv_status exchange_take_piece(struct exchange *exchange, const struct wire_header *header,
+                                   struct read_cursor body);
+
+/* Takes in a message with its request_id. As exchange_take_piece. */
+static inline enum kv_status
+exchange_take(struct exchange *exchange, const struct wire_header *header, struct read_cursor body)
+{
+    if (header->kind != WIRE_REPLY || (!exchange->delivered && header->status == KV_OK))
+        return exchange_take_piece(exchange, header, body);
+    exchange->answer = *header;
+    exchange->body = body;
+    exchange->answered = true;
+    return KV_OK;
+}
 
 /* Frees what belongs to it. */
 void exchange_free(struct exchange *exchange);
