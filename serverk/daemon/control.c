@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/die_by_signal.h"
 #include "common/error.h"
 #include "common/log.h"
 
@@ -85,23 +86,12 @@ void control_free(struct control *control)
     free(control);
 }
 
-void control_end_process(int signal_number)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, signal_number);
-    signal(signal_number, SIG_DFL);
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-    raise(signal_number); /* also from its own handler: it is not blocked */
-    _exit(128 + signal_number);
-}
-
 static uint64_t stopping_since_ns; /* written before the handler is set */
 
 static void end_if_impatient(int signal_number)
 {
     if (clock_monotonic_ns() - stopping_since_ns >= SAME_REQUEST_NS)
-        control_end_process(signal_number);
+        die_by_signal(signal_number);
 }
 
 void control_expect_impatience(const struct control *control)

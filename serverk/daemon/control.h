@@ -30,10 +30,6 @@ int control_signals(const struct control *control);
 /* The signal to stop that has come, 0: none. */
 int control_take_signal(const struct control *control);
 
-/* Ends the process as the signal does by itself. The first process of a container, which the kernel spares
- * that, exits with 128 and the signal's number. Only calls what signal-safety(7) allows. */
-_Noreturn void control_end_process(int signal_number);
-
 /* Serves until a signal to stop comes, whose number it returns. */
 int control_run(struct control *control, const struct service *service);
 

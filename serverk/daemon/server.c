@@ -19,6 +19,7 @@
 #include "serverk/daemon/pidfile.h"
 #include "serverk/daemon/start_guard.h"
 #include "serverk/daemon/start_limits.h"
+#include "serverk/daemon/stats_json.h"
 #include "serverk/dispatch/dispatch.h"
 #include "serverk/dispatch/nice.h"
 #include "serverk/lanes/claim.h"
@@ -39,6 +40,7 @@
 
 struct server {
     struct service service;
+    struct stats_source stats;
     struct fragment_budget budget;
     struct control *control;
     struct pool *pool;
@@ -87,7 +89,7 @@ static unsigned session_capacity(uint32_t datafiles)
 
 static void set_budget(struct fragment_budget *budget, uint32_t max_value_bytes)
 {
-    budget->message_max_bytes = (size_t)max_value_bytes + SERVICE_MESSAGE_EXTRA_BYTES;
+    budget->message_max_bytes = (size_t)max_value_bytes + FRAGMENTS_EXTRA_BYTES;
     budget->max_bytes = LARGE_MESSAGES * (uint64_t)budget->message_max_bytes;
     if (budget->max_bytes < LARGE_MESSAGE_BYTES)
         budget->max_bytes = LARGE_MESSAGE_BYTES;
@@ -119,6 +121,18 @@ static void forget_payer(void *shares, unsigned payer)
     shares_forget(shares, payer);
 }
 
+static struct hello_terms hello_terms(const struct service *service)
+{
+    const struct server_options *options = service->options;
+    return (struct hello_terms){.sessions = service->sessions,
+                                .queue = options->queue,
+                                .instance = random_secret(),
+                                .max_value_bytes = kvstore_max_value_bytes(service->store),
+                                .welcome_flags =
+                                    WIRE_WELCOME_SHORT_REPLIES |
+                                    (options->sched == ORDER_FIFO ? 0 : WIRE_WELCOME_PRIORITY)};
+}
+
 /* The parts that need nothing but memory. */
 static enum kv_status create_parts(struct server *server, struct kv_error *error)
 {
@@ -126,8 +140,8 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
     const struct server_options *options = service->options;
     set_budget(&server->budget, kvstore_max_value_bytes(service->store));
     service->budget = &server->budget;
-    service->instance = random_secret();
-    service->started_ns = clock_monotonic_ns();
+    service->write_stats = stats_json;
+    service->stats_context = &server->stats;
     service->statistics = statistics_create_shared(statistics_blocks(options));
     service->sessions =
         session_table_create(session_capacity(kvstore_datafiles(service->store)), service->lanes,
@@ -137,6 +151,7 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
     if (service->sessions)
         service->farewells = farewells_create(
             dispatch_model_receivers(options->dispatch, options->workers), service->sessions);
+    service->terms = hello_terms(service);
     if (service->farewells)
         session_set_mourner(service->sessions, farewells_mourn, service->farewells);
     if (dispatch_model_counts(options->dispatch))
@@ -179,7 +194,7 @@ static const char *describe_workers(const struct server_options *options, char t
     return text;
 }
 
-static void log_start(const struct service *service)
+static void log_start(const struct service *service, const struct sandbox *given_up)
 {
     const struct server_options *options = service->options;
     char datafiles[32], workers[64], lanes[LANE_PLAN_TEXT_BYTES], interval[16] = "";
@@ -201,7 +216,7 @@ static void log_start(const struct service *service)
         format_count(kvstore_datafiles(service->store), "data file", datafiles),
         describe_workers(options, workers), lane_plan_describe(lanes_plan(service->lanes), lanes),
         lanes_mode_name(options->lanes), durability_name(options->durability), interval);
-    log_debug("sandbox: %s", sandbox_describe(&service->sandbox, sandbox));
+    log_debug("sandbox: %s", sandbox_describe(given_up, sandbox));
 }
 
 static enum kv_status open_store(struct server *server, struct kv_error *error)
@@ -232,6 +247,8 @@ enum kv_status server_start(const struct server_options *options, struct server 
                             "no memory to start with (is it limited: ulimit -v?)");
     struct service *service = &server->service;
     service->options = options;
+    server->stats.service = service;
+    server->stats.started_ns = clock_monotonic_ns();
     struct lanes_options lanes = lanes_options(options);
 
     enum kv_status status = check_nice(options, error);
@@ -242,8 +259,8 @@ enum kv_status server_start(const struct server_options *options, struct server 
     if (status == KV_OK && options->pidfile)
         status = pidfile_create(options->pidfile, &server->pidfile, error);
     if (status == KV_OK)
-        status =
-            sandbox_enter(options, (int)lanes_queue(service->lanes, 0), &service->sandbox, error);
+        status = sandbox_enter(options, (int)lanes_queue(service->lanes, 0), &server->stats.sandbox,
+                               error);
     if (status == KV_OK)
         status = open_store(server, error);
     if (status == KV_OK)
@@ -260,7 +277,7 @@ enum kv_status server_start(const struct server_options *options, struct server 
         release(server, NULL);
         return status;
     }
-    log_start(service);
+    log_start(service, &server->stats.sandbox);
     *result = server;
     return KV_OK;
 }

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "common/die_by_signal.h"
 #include "common/error.h"
 #include "common/log.h"
 
@@ -24,7 +25,7 @@ static _Noreturn void end_process(const struct start_guard *guard, int signal_nu
              strsignal(signal_number));
     lanes_close(guard->lanes);
     pidfile_remove(guard->pidfile);
-    control_end_process(signal_number);
+    die_by_signal(signal_number);
 }
 
 static void *take_signals(void *argument)

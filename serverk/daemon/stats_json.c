@@ -183,15 +183,16 @@ static void put_sandbox(const struct sandbox *sandbox, struct json *json)
     close_object(json);
 }
 
-static void put_server(const struct service *service, struct json *json)
+static void put_server(const struct stats_source *source, struct json *json)
 {
+    const struct service *service = source->service;
     const struct server_options *options = service->options;
     char instance[17];
-    snprintf(instance, sizeof instance, "%016" PRIx64, service->instance);
+    snprintf(instance, sizeof instance, "%016" PRIx64, service->terms.instance);
     put_text(json, "version", MQKV_VERSION);
     put_number(json, "pid", (uint64_t)getpid());
     put_text(json, "instance", instance);
-    put_number(json, "uptime_ms", (clock_monotonic_ns() - service->started_ns) / 1000000);
+    put_number(json, "uptime_ms", (clock_monotonic_ns() - source->started_ns) / 1000000);
     put_text(json, "queue", options->queue);
     put_text(json, "dir", options->dir);
     put_number(json, "datafiles", kvstore_datafiles(service->store));
@@ -211,11 +212,12 @@ static void put_server(const struct service *service, struct json *json)
     put_number(json, "max_value_bytes", kvstore_max_value_bytes(service->store));
     put_number(json, "replies_waiting_for_sync", commit_waiting(service->commit));
     put_number(json, "large_message_bytes", atomic_load(&service->budget->used_bytes));
-    put_sandbox(&service->sandbox, json);
+    put_sandbox(&source->sandbox, json);
 }
 
-static void put_operations(const struct service *service, struct json *json)
+static void put_operations(const struct stats_source *source, struct json *json)
 {
+    const struct service *service = source->service;
     struct worker_statistics *sum = statistics_create(1);
     if (!sum)
         return;
@@ -260,8 +262,9 @@ static void put_histogram(struct json *json, const char *name, const struct hist
     close_object(json);
 }
 
-static void put_latency(const struct service *service, struct json *json)
+static void put_latency(const struct stats_source *source, struct json *json)
 {
+    const struct service *service = source->service;
     struct worker_statistics *sum = statistics_create(1);
     if (!sum)
         return;
@@ -281,8 +284,9 @@ static void put_waits(struct json *json, const struct schedule_statistics *stati
     close_object(json);
 }
 
-static void put_schedule(const struct service *service, struct json *json)
+static void put_schedule(const struct stats_source *source, struct json *json)
 {
+    const struct service *service = source->service;
     put_text(json, "sched", sched_name(service->options->sched));
     put_flag(json, "nice", service->options->nice);
     if (!service->schedule)
@@ -348,8 +352,9 @@ static void put_disk(const struct service *service, struct json *json)
     put_number(json, "disk_bytes", (uint64_t)disk.f_blocks * disk.f_frsize);
 }
 
-static void put_files(const struct service *service, struct json *json)
+static void put_files(const struct stats_source *source, struct json *json)
 {
+    const struct service *service = source->service;
     uint64_t numbers[FILE_FIELD_COUNT], sums[FILE_FIELD_COUNT] = {0};
     uint64_t read_only = 0, full = 0;
     uint32_t count = kvstore_datafiles(service->store);
@@ -385,8 +390,9 @@ static void put_files(const struct service *service, struct json *json)
     close_object(json);
 }
 
-static void put_cache(const struct service *service, struct json *json)
+static void put_cache(const struct stats_source *source, struct json *json)
 {
+    const struct service *service = source->service;
     struct kvstore_cache_statistics cache;
     kvstore_cache_statistics(service->store, &cache);
     put_number(json, "max_bytes", cache.max_bytes);
@@ -418,8 +424,9 @@ static bool put_session(void *context, struct session *session)
     return true;
 }
 
-static void put_sessions(const struct service *service, struct json *json)
+static void put_sessions(const struct stats_source *source, struct json *json)
 {
+    const struct service *service = source->service;
     struct session_counts counts;
     session_counts(service->sessions, &counts);
     put_number(json, "live", counts.live);
@@ -440,15 +447,14 @@ static void put_sessions(const struct service *service, struct json *json)
 
 static const struct {
     const char *name;
-    void (*put)(const struct service *service, struct json *json);
+    void (*put)(const struct stats_source *source, struct json *json);
 } sections[] = {
     {"server", put_server},     {"operations", put_operations}, {"latency", put_latency},
     {"schedule", put_schedule}, {"files", put_files},           {"cache", put_cache},
     {"sessions", put_sessions},
 };
 
-enum kv_status stats_json(const struct service *service, struct kv_slice section, char **text,
-                          size_t *size)
+enum kv_status stats_json(const void *source, struct kv_slice section, char **text, size_t *size)
 {
     struct json json = {.stream = open_memstream(text, size)};
     if (!json.stream)
@@ -462,7 +468,7 @@ enum kv_status stats_json(const struct service *service, struct kv_slice section
             continue;
         begin_member(&json, sections[i].name);
         open_object(&json);
-        sections[i].put(service, &json);
+        sections[i].put(source, &json);
         close_object(&json);
     }
     close_object(&json);

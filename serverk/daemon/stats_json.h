@@ -5,15 +5,23 @@
 #define MQKV_SERVERK_DAEMON_STATS_JSON_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "mqkv/slice.h"
 #include "mqkv/status.h"
 #include "serverk/dispatch/service.h"
+#include "serverk/sandbox/sandbox.h"
 
-/* One object with the named section ("server", "operations", "latency", "files", "cache",
- * "sessions") as its member, or with all if `section` is empty. KV_NOT_FOUND: there is no such
- * section; KV_NO_MEMORY. *text is to be freed. */
-enum kv_status stats_json(const struct service *service, struct kv_slice section, char **text,
-                          size_t *size);
+/* What the statistics are of. */
+struct stats_source {
+    const struct service *service;
+    struct sandbox sandbox; /* what is on of it */
+    uint64_t started_ns;    /* of the daemon */
+};
+
+/* A stats_writer of a struct stats_source. One object with the named section ("server", "operations", "latency",
+ * "schedule", "files", "cache", "sessions") as its member, or with all if `section` is empty. KV_NOT_FOUND: there is
+ * no such section; KV_NO_MEMORY. *text is to be freed. Threads: any. */
+enum kv_status stats_json(const void *source, struct kv_slice section, char **text, size_t *size);
 
 #endif

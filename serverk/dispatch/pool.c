@@ -16,12 +16,6 @@
 #include "serverk/dispatch/worker.h"
 #include "wire/queue.h"
 
-/* A worker that has not been idle for so long, with messages waiting still, calls another. */
-#define BACKLOG_NS (200u * 1000u)
-
-/* Fewer waiting messages are not worth a wake-up: one worker serves them sooner. */
-#define BACKLOG_MESSAGES 4u
-
 /* Interrupts a blocking receive when the pool stops. */
 #define WAKE_SIGNAL SIGUSR1
 
@@ -46,43 +40,6 @@ struct pool {
 
 /* Threads ------------------------------------------------------------------------------------------ */
 
-/* Calls another worker when the load has been too much for this one for a while. */
-static void watch_backlog(struct receiver *receiver, uint64_t *busy_since_ns, uint64_t now_ns)
-{
-    if (receiver->found_empty) {
-        receiver->found_empty = false;
-        *busy_since_ns = now_ns;
-    } else if (now_ns - *busy_since_ns > BACKLOG_NS) {
-        *busy_since_ns = now_ns;
-        if (receiver_backlog(receiver) >= BACKLOG_MESSAGES)
-            parking_unpark(receiver->parking);
-    }
-}
-
-static void receive_loop(struct pool_worker *self)
-{
-    struct receiver *receiver = &self->worker.receiver;
-    uint64_t busy_since_ns = 0;
-    ssize_t size;
-    const struct pool_feed *feed = &self->pool->feed;
-    while ((size = receiver_take(receiver)) > 0) {
-        self->worker.received_ns = 0; /* the feed may hand the message on */
-        uint64_t now_ns = feed->handle ? feed->handle(feed->context, &self->worker, (size_t)size)
-                                       : worker_handle(&self->worker, (size_t)size);
-        if (receiver->shares)
-            receiver_charge(receiver, self->worker.received_ns, now_ns);
-        if (receiver->parking)
-            watch_backlog(receiver, &busy_since_ns, now_ns);
-        if (!receiver->blocking)
-            wire_waiter_served(&receiver->waiter, now_ns);
-    }
-    if (size < 0) {
-        log_error("receiving from a request queue failed: %s; stopping", strerror(errno));
-        atomic_store(&self->pool->failed, true);
-        kill(getpid(), SIGTERM);
-    }
-}
-
 static void *worker_main(void *argument)
 {
     struct pool_worker *self = argument;
@@ -92,7 +49,11 @@ static void *worker_main(void *argument)
         sigaddset(&wake, WAKE_SIGNAL);
         pthread_sigmask(SIG_UNBLOCK, &wake, NULL);
     }
-    receive_loop(self);
+    if (!worker_run(&self->worker)) {
+        log_error("receiving from a request queue failed: %s; stopping", strerror(errno));
+        atomic_store(&self->pool->failed, true);
+        kill(getpid(), SIGTERM);
+    }
     if (self->pool->feed.finish)
         self->pool->feed.finish(self->pool->feed.context);
     atomic_store(&self->ended, true);
@@ -209,6 +170,8 @@ static enum kv_status set_up_receiver(struct pool *pool, unsigned number, struct
     uint32_t queues = queues_of(pool, number);
     bool automatic = service->options->lanes == LANES_AUTO;
     worker->receivers = receivers_of(pool, queues);
+    worker->handle = pool->feed.handle;
+    worker->handle_context = pool->feed.context;
     *receiver = (struct receiver){.lanes = service->lanes,
                                   .statistics = worker->statistics,
                                   .buffer_bytes = lanes_message_bytes(service->lanes),

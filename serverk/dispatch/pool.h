@@ -17,15 +17,14 @@
 
 #include "mqkv/error.h"
 #include "serverk/dispatch/service.h"
+#include "serverk/dispatch/worker.h"
 
 struct pool;
-struct worker;
 
 /* What the workers of a pool do with messages if they do not handle them themselves. */
 struct pool_feed {
     void *context;
-    /* In place of worker_handle (worker.h). NULL: that. */
-    uint64_t (*handle)(void *context, struct worker *worker, size_t size);
+    message_handler handle; /* NULL: worker_handle */
     /* Called by a worker before it ends. NULL: nothing. */
     void (*finish)(void *context);
     /* Frees the context, after pool_stop. NULL: nothing. */

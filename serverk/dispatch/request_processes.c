@@ -50,7 +50,6 @@ struct request_processes {
     const struct service *service;
     struct slots *slots;
     struct worker reaper; /* of the reaper thread; its buffers also serve the children, as copies */
-    struct service in_child;             /* the service without what a child must not touch */
     struct worker_statistics child_zero; /* what a child counts in, its own copy of zeros */
     struct child_word *words;            /* by place, shared with the children */
     int epoll;                           /* the children's pidfds and the stop event */
@@ -111,18 +110,18 @@ static _Noreturn void serve_in_child(struct request_processes *all, unsigned num
     const struct request_process *place = &all->places[number];
     bound_life(daemon);
     kvstore_fork_in_child(all->service->store);
-    struct worker worker = all->reaper;
-    worker.service = &all->in_child;
-    worker.statistics = &all->child_zero;
-    worker.received_ns = place->received_ns;
-    worker.message_ms = ALLOWANCE_CHILD_MS;
+    struct execution_context context = all->reaper.execution;
+    context.budget = NULL; /* it has a lock */
+    context.statistics = &all->child_zero;
+    context.received_ns = place->received_ns;
+    context.message_ms = ALLOWANCE_CHILD_MS;
     if (place->reserved)
-        worker.reply = place->reply;
-    worker.reply_reserved = place->reserved;
+        context.reply = place->reply;
+    context.reply_reserved = place->reserved;
     struct reply reply;
     const char *sentence;
     uint32_t faults = mapguard_count(); /* what is lost, the daemon is to find out itself */
-    if (execute_request(&worker, place->session, &request->header, &request->operations, &reply,
+    if (execute_request(&context, place->session, &request->header, &request->operations, &reply,
                         &sentence) != KV_OK ||
         reply.too_large || mapguard_count() != faults)
         _exit(CHILD_LEFT_IT);
@@ -132,13 +131,13 @@ static _Noreturn void serve_in_child(struct request_processes *all, unsigned num
      * client's next request could come before the reservation is given back. */
     if (place->reserved) {
         atomic_store(&all->words[number].made_bytes, message.size);
-        count_request(all, number, worker.statistics, place, worked_ns, 0);
+        count_request(all, number, context.statistics, place, worked_ns, 0);
         _exit(CHILD_MADE_REPLY);
     }
     if (wire_send(place->session->reply_queue, message.data, message.size, 0, 0) != 0)
         _exit(CHILD_FOUND_QUEUE_FULL);
     atomic_store(&all->words[number].answered, true);
-    count_request(all, number, worker.statistics, place, worked_ns, message.size);
+    count_request(all, number, context.statistics, place, worked_ns, message.size);
     _exit(CHILD_ANSWERED);
 }
 
@@ -174,7 +173,7 @@ static void deliver_made(struct request_processes *all, unsigned number, struct 
     statistics_add(&worker->statistics->bytes_out, sent);
     place->reserved = false;
     if (size > KEEP_BYTES)
-        madvise(place->reply, worker->buffer_bytes, MADV_REMOVE);
+        madvise(place->reply, worker->execution.buffer_bytes, MADV_REMOVE);
 }
 
 /* Executes the request of the place in this thread. */
@@ -262,7 +261,7 @@ static bool is_for_child(const struct request_processes *all, struct worker *fro
     request->operations = read_cursor(message.data, message.size);
     *header = (struct wire_header){0};
     if (wire_get_header(&request->operations, header) != KV_OK || header->kind != WIRE_REQUEST ||
-        header->session == 0 || deadline_passed(header) || !only_reads(request))
+        header->session == 0 || allowance_deadline_passed(header) || !only_reads(request))
         return false;
     struct session_table *sessions = all->service->sessions;
     *session = session_acquire(sessions, header->session, header->secret);
@@ -414,8 +413,6 @@ enum kv_status request_processes_create(const struct service *service, struct po
         return kv_error_set(error, KV_NO_MEMORY, "out of memory for %u processes (-w)", count);
     all->service = service;
     all->slots = service->slots;
-    all->in_child = *service;
-    all->in_child.budget = NULL;
     all->epoll = all->stop_event = -1;
     enum kv_status status =
         allocate(all, count)

@@ -11,19 +11,16 @@
 #include "serverk/config/options.h"
 #include "serverk/dispatch/slots.h"
 #include "serverk/execute/commit.h"
+#include "serverk/execute/execution_context.h"
 #include "serverk/execute/statistics.h"
 #include "serverk/lanes/lanes.h"
 #include "serverk/receive/parking.h"
 #include "serverk/receive/schedule.h"
 #include "serverk/receive/shares.h"
-#include "serverk/sandbox/sandbox.h"
 #include "serverk/session/farewell.h"
 #include "serverk/session/fragments.h"
+#include "serverk/session/hello.h"
 #include "serverk/session/session.h"
-
-/* A whole request or reply may be so much larger than the largest value: room for the longest key
- * and every other field. */
-#define SERVICE_MESSAGE_EXTRA_BYTES (128u << 10)
 
 struct service {
     const struct server_options *options;
@@ -38,9 +35,9 @@ struct service {
     struct shares *shares;                /* NULL: there are no other users */
     struct schedule *schedule;            /* NULL unless --sched cost */
     struct worker_statistics *statistics; /* dispatch_model_writers blocks */
-    struct sandbox sandbox;               /* what is on of it */
-    uint64_t instance;                    /* random: this start of the daemon */
-    uint64_t started_ns;
+    struct hello_terms terms;             /* of new sessions */
+    stats_writer write_stats;             /* for STATS */
+    const void *stats_context;
 };
 
 #endif

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "common/clock.h"
 #include "common/mapguard.h"
@@ -10,19 +9,26 @@
 #include "serverk/execute/execution.h"
 #include "serverk/session/deliver.h"
 #include "serverk/session/hello.h"
+#include "serverk/session/segment_offer.h"
 #include "wire/queue.h"
-
-/* After a message that needed more than so much of a buffer, the memory goes back to the kernel. */
-#define KEEP_BYTES (1u << 20)
 
 /* Every so many messages the backlog is looked at, for the estimate of the queue wait. */
 #define ESTIMATE_EVERY 64u
 
-static uint8_t *reserve_buffer(size_t bytes)
+/* A worker that has not been idle for so long, while messages wait still, unparks another. */
+#define BACKLOG_NS (200u * 1000u)
+
+/* Fewer waiting messages are not worth a wake-up: one worker serves them sooner. */
+#define BACKLOG_MESSAGES 4u
+
+/* For an execution_context. */
+static void expect_long(void *context)
 {
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return at == MAP_FAILED ? NULL : at;
+    struct worker *worker = context;
+    if (worker->in_long)
+        return;
+    parking_begin_long(worker->service->parking);
+    worker->in_long = true;
 }
 
 bool worker_init(struct worker *worker, const struct service *service,
@@ -31,26 +37,23 @@ bool worker_init(struct worker *worker, const struct service *service,
     *worker = (struct worker){.service = service,
                               .statistics = statistics,
                               .receivers = 1,
-                              .message_ms = ALLOWANCE_MS,
-                              .receiver = {.sleep_epoll = -1},
-                              .buffer_bytes = service->budget->message_max_bytes};
-    worker->reply = reserve_buffer(worker->buffer_bytes);
-    worker->incoming = reserve_buffer(worker->buffer_bytes);
-    worker->outgoing = reserve_buffer(worker->buffer_bytes);
-    if (worker->reply && worker->incoming && worker->outgoing &&
-        commit_waits_init(&worker->waits, kvstore_datafiles(service->store)))
-        return true;
-    worker_free(worker);
-    return false;
+                              .receiver = {.sleep_epoll = -1}};
+    struct execution_context *execution = &worker->execution;
+    if (!execution_context_init(execution, service->store, service->budget))
+        return false;
+    execution->durability = service->options->durability;
+    execution->one_snapshot = service->options->dispatch == DISPATCH_PROCESS;
+    execution->statistics = statistics;
+    execution->write_stats = service->write_stats;
+    execution->stats_context = service->stats_context;
+    execution->expect_long = service->parking ? expect_long : NULL;
+    execution->worker = worker;
+    return true;
 }
 
 void worker_free(struct worker *worker)
 {
-    uint8_t *buffers[] = {worker->reply, worker->incoming, worker->outgoing};
-    for (unsigned i = 0; i < 3; i++)
-        if (buffers[i])
-            munmap(buffers[i], worker->buffer_bytes);
-    commit_waits_free(&worker->waits);
+    execution_context_free(&worker->execution);
 }
 
 bool worker_init_buffer(struct worker *worker)
@@ -78,19 +81,11 @@ void worker_take_message(struct worker *worker, struct worker *from)
     worker->nice = from->nice; /* a thread that it starts has its nice value */
 }
 
-void worker_expect_long(struct worker *worker)
+static void end_long(struct worker *worker)
 {
-    if (worker->away || !worker->service->parking)
-        return;
-    parking_begin_long(worker->service->parking);
-    worker->away = true;
-}
-
-static void come_back(struct worker *worker)
-{
-    if (worker->away)
+    if (worker->in_long)
         parking_end_long(worker->service->parking);
-    worker->away = false;
+    worker->in_long = false;
 }
 
 /* For a message that fails as a whole, whatever its kind. */
@@ -105,34 +100,24 @@ static void fail(struct worker *worker, struct session *session, const struct wi
 
 /* Operations --------------------------------------------------------------------------------------- */
 
-static void give_back(const struct worker *worker, uint8_t *buffer, size_t used_bytes)
-{
-    if (used_bytes > KEEP_BYTES)
-        madvise(buffer, worker->buffer_bytes, MADV_DONTNEED);
-}
-
 /* Sends the reply, or leaves it to the commit queue. */
 static void send_reply(struct worker *worker, struct session *session, struct reply *reply)
 {
     const struct service *service = worker->service;
+    struct execution_context *execution = &worker->execution;
     struct kv_slice message = reply_finish(reply);
-    if (worker->waits.count > 0) {
-        commit_hold(service->commit, session, message, reply->extended, &worker->waits);
-        commit_waits_clear(&worker->waits);
+    if (execution->waits.count > 0) {
+        commit_hold(service->commit, session, message, reply->extended, &execution->waits);
+        commit_waits_clear(&execution->waits);
     } else {
         size_t sent =
             deliver_reply(service->sessions, service->budget, session, message, reply->extended);
         statistics_add(&worker->statistics->bytes_out, sent);
     }
-    give_back(worker, worker->reply, message.size);
-    give_back(worker, worker->outgoing, reply->scratch_used);
-    give_back(worker, worker->incoming, worker->incoming_used);
-    worker->incoming_used = 0;
-}
-
-bool deadline_passed(const struct wire_header *request)
-{
-    return request->deadline_ms != 0 && clock_monotonic_coarse_ms() >= request->deadline_ms;
+    execution_context_trim(execution, execution->reply, message.size);
+    execution_context_trim(execution, execution->outgoing, reply->scratch_used);
+    execution_context_trim(execution, execution->incoming, execution->incoming_used);
+    execution->incoming_used = 0;
 }
 
 /* Whether the client has truncated the segment that the request may have used. */
@@ -149,8 +134,9 @@ static void fail_by_segment(struct worker *worker, struct session *session,
                             const struct wire_header *request, struct reply *reply)
 {
     reply_abandon(reply);
-    commit_waits_clear(&worker->waits);
-    give_back(worker, worker->reply, worker->buffer_bytes);
+    struct execution_context *execution = &worker->execution;
+    commit_waits_clear(&execution->waits);
+    execution_context_trim(execution, execution->reply, execution->buffer_bytes);
     session_end(worker->service->sessions, session, SESSION_SEGMENT); /* before its BYE can come */
     fail(worker, session, request, KV_IO,
          "the segment was shortened while the server used it: the session ends");
@@ -163,14 +149,14 @@ static void run_request(struct worker *worker, struct session *session,
 {
     struct worker_statistics *statistics = worker->statistics;
     statistics_add(&statistics->messages, 1);
-    if (deadline_passed(request)) {
+    if (allowance_deadline_passed(request)) {
         fail(worker, session, request, KV_DEADLINE, "the deadline passed before it was executed");
         return;
     }
     struct reply reply;
     const char *sentence = "";
     enum kv_status status =
-        execute_request(worker, session, request, operations, &reply, &sentence);
+        execute_request(&worker->execution, session, request, operations, &reply, &sentence);
     if (status != KV_OK) {
         fail(worker, session, request, status, sentence);
         return;
@@ -201,7 +187,7 @@ static const char *explain_part(const struct service *service, enum kv_status st
                  "a message in parts has at most %u bytes, this one %u: the largest value "
                  "(--max-value of the server: %u) and %u more",
                  most_bytes, part->total_bytes, kvstore_max_value_bytes(service->store),
-                 SERVICE_MESSAGE_EXTRA_BYTES);
+                 FRAGMENTS_EXTRA_BYTES);
         return text;
     case KV_OVERLOADED:
         return part->offset == 0 || part->total_bytes == 0
@@ -247,7 +233,8 @@ static void take_part(struct worker *worker, struct session *session,
         deliver_failure(service->sessions, session, header->request_id, KV_OK, ""); /* go on */
         return;
     }
-    worker_expect_long(worker);
+    if (worker->execution.expect_long)
+        expect_long(worker);
     struct read_cursor cursor = read_cursor(whole.data, whole.size);
     struct wire_header request = {0};
     status = wire_get_header(&cursor, &request);
@@ -307,7 +294,7 @@ static void handle_kind(struct worker *worker, struct session *session,
         send_more(worker, session, header, body);
         return;
     case WIRE_SEGMENT:
-        handshake_segment(worker, session, header, body);
+        segment_offer_answer(&worker->service->terms, session, header, body);
         return;
     case WIRE_BYE:
         end_session(worker, session, header);
@@ -348,7 +335,9 @@ static void handle_message(struct worker *worker, size_t size, uint64_t received
         session = session_acquire(sessions, header.session, header.secret);
     receiver_settle(&worker->receiver);
     if (header.kind == WIRE_HELLO && header.session == 0) {
-        hello_answer(worker, &header, status, &cursor);
+        struct kv_slice message = kv_slice(worker->receiver.buffer, size);
+        if (!hello_answer(&worker->service->terms, message, &header, status, &cursor))
+            statistics_add(&worker->statistics->dropped[DROPPED_BAD_HELLO], 1);
         return;
     }
     if (receiver_drop_stray(&worker->receiver, &header, session))
@@ -386,14 +375,47 @@ static void estimate_queue_wait(struct worker *worker, uint64_t service_ns)
 
 uint64_t worker_handle(struct worker *worker, size_t size)
 {
-    uint64_t received_ns = worker->received_ns = clock_monotonic_ns();
+    uint64_t received_ns = worker->execution.received_ns = clock_monotonic_ns();
     if (worker->nice.on)
         nice_follow(&worker->nice, worker->receiver.priority);
     statistics_add(&worker->statistics->bytes_in, size);
     handle_message(worker, size, received_ns);
-    come_back(worker);
+    end_long(worker);
     if (worker->done_ns < received_ns)
         worker->done_ns = clock_monotonic_ns();
     estimate_queue_wait(worker, worker->done_ns - received_ns);
     return worker->done_ns;
+}
+
+/* Unparks another worker when the load has been too much for this one for a while. */
+static void watch_backlog(struct receiver *receiver, uint64_t *busy_since_ns, uint64_t now_ns)
+{
+    if (receiver->found_empty) {
+        receiver->found_empty = false;
+        *busy_since_ns = now_ns;
+    } else if (now_ns - *busy_since_ns > BACKLOG_NS) {
+        *busy_since_ns = now_ns;
+        if (receiver_backlog(receiver) >= BACKLOG_MESSAGES)
+            parking_unpark(receiver->parking);
+    }
+}
+
+bool worker_run(struct worker *worker)
+{
+    struct receiver *receiver = &worker->receiver;
+    uint64_t busy_since_ns = 0;
+    ssize_t size;
+    while ((size = receiver_take(receiver)) > 0) {
+        worker->execution.received_ns = 0; /* the message may be handed on */
+        uint64_t done_ns = worker->handle
+                               ? worker->handle(worker->handle_context, worker, (size_t)size)
+                               : worker_handle(worker, (size_t)size);
+        if (receiver->shares)
+            receiver_charge(receiver, worker->execution.received_ns, done_ns);
+        if (receiver->parking)
+            watch_backlog(receiver, &busy_since_ns, done_ns);
+        if (!receiver->blocking)
+            wire_waiter_served(&receiver->waiter, done_ns);
+    }
+    return size == 0;
 }

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/clock.h"
 #include "mqkv/status.h"
 #include "serverk/session/session.h"
 #include "wire/message.h"
@@ -34,6 +35,12 @@ struct allowance {
     unsigned light;         /* operations since the last look that surely took little time */
     enum kv_status verdict; /* KV_OK: go on; for good once it is not */
 };
+
+/* Whether the time has passed until which the client wanted its request executed. */
+static inline bool allowance_deadline_passed(const struct wire_header *request)
+{
+    return request->deadline_ms != 0 && clock_monotonic_coarse_ms() >= request->deadline_ms;
+}
 
 /* received_ns: when the message was. ms 0: it has no time at all. */
 void allowance_begin(struct allowance *allowance, const struct session *session,

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "serverk/session/deliver.h"
+
 /* Every field of a result, its place in the segment included. */
 #define MAX_FIELDS_BYTES (WIRE_RESULT_MAX_FIELD_BYTES + 4u)
 
@@ -13,24 +15,6 @@
 #define INLINE_BYTES 4096u
 
 #define WINDOW_ALIGNMENT 8u
-
-/* Others send to the client's lane: a new session gets another one. */
-static bool must_move(const struct session *session)
-{
-    const _Atomic bool *spoiled = session->assignment.spoiled;
-    return spoiled && atomic_load_explicit(spoiled, memory_order_relaxed);
-}
-
-static struct wire_header header_for(const struct session *session, uint64_t request_id,
-                                     enum kv_status status)
-{
-    return (struct wire_header){.kind = WIRE_REPLY,
-                                .status = status,
-                                .session = session->id,
-                                .flags = must_move(session) ? WIRE_REPLY_MOVED : 0,
-                                .request_id = request_id,
-                                .secret = session->nonce};
-}
 
 static bool extend(struct reply *reply)
 {
@@ -81,7 +65,7 @@ enum kv_status reply_start(struct reply *reply, struct session *session,
                             .results_to_come = request->count,
                             .scratch = scratch,
                             .scratch_bytes = scratch_bytes};
-    struct wire_header header = header_for(session, request->request_id, KV_OK);
+    struct wire_header header = deliver_header(session, request->request_id, KV_OK);
     wire_put_header(&reply->cursor, &header);
     open_window(reply, request);
     if (promised_bytes(reply) > write_cursor_left(&reply->cursor) && !extend(reply))
@@ -235,18 +219,4 @@ struct kv_slice reply_finish(struct reply *reply)
 {
     wire_patch_count(reply->cursor.start, reply->results);
     return kv_slice(reply->cursor.start, write_cursor_used(&reply->cursor));
-}
-
-size_t reply_failure(uint8_t *buffer, size_t buffer_bytes, const struct session *session,
-                     uint64_t request_id, enum kv_status status, const char *sentence)
-{
-    size_t message_bytes =
-        session->reply_bytes < buffer_bytes ? session->reply_bytes : buffer_bytes;
-    struct write_cursor cursor = write_cursor(buffer, message_bytes);
-    struct wire_header header = header_for(session, request_id, status);
-    wire_put_header(&cursor, &header);
-    size_t room = write_cursor_left(&cursor);
-    size_t length = strlen(sentence);
-    write_bytes(&cursor, sentence, length < room ? length : room);
-    return write_cursor_used(&cursor);
 }

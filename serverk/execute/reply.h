@@ -81,9 +81,4 @@ void reply_abandon(struct reply *reply);
 /* The finished message. */
 struct kv_slice reply_finish(struct reply *reply);
 
-/* Builds a REPLY with a status, no results, and the sentence (cut to what fits buffer and session).
- * Returns its size. */
-size_t reply_failure(uint8_t *buffer, size_t buffer_bytes, const struct session *session,
-                     uint64_t request_id, enum kv_status status, const char *sentence);
-
 #endif

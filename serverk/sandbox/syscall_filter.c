@@ -11,9 +11,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "common/die_by_signal.h"
 #include "common/error.h"
 #include "common/log.h"
-#include "serverk/daemon/control.h"
 
 /* Called with any arguments. For these the kernel keeps a bitmap (from 5.11 on), so that they do not cost
  * a run of the filter: everything that a request needs belongs here. */
@@ -207,7 +207,7 @@ static void tell_and_end(int signal_number, siginfo_t *info, void *context)
         "system call %d, which the daemon never makes, was tried and refused: it ends now. Is it "
         "of a new C library, then --sandbox off helps for the moment",
         info->si_syscall);
-    control_end_process(signal_number);
+    die_by_signal(signal_number);
 }
 
 enum kv_status syscall_filter_enter(bool forks, bool nice, bool *entered, struct kv_error *error)

@@ -1,9 +1,8 @@
 #include "serverk/session/deliver.h"
 
-#include "serverk/execute/reply.h"
-#include "wire/message.h"
+#include <string.h>
 
-/* Pieces and failures are built on the stack; a client with larger messages gets pieces so large. */
+/* Pieces and failures are built on the stack; a client with larger messages gets pieces of this size. */
 #define PIECE_MAX_BYTES 8192u
 
 static size_t send_bytes(struct session_table *table, struct session *session, const void *message,
@@ -12,20 +11,29 @@ static size_t send_bytes(struct session_table *table, struct session *session, c
     return session_send(table, session, message, size) ? size : 0;
 }
 
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 size_t deliver_failure(struct session_table *table, struct session *session, uint64_t request_id,
                        enum kv_status status, const char *sentence)
 {
     uint8_t message[WIRE_HEADER_BYTES + KV_ERROR_TEXT_BYTES];
-    size_t size = reply_failure(message, sizeof message, session, request_id, status, sentence);
-    return send_bytes(table, session, message, size);
+    struct write_cursor cursor =
+        write_cursor(message, smaller(session->reply_bytes, sizeof message));
+    struct wire_header header = deliver_header(session, request_id, status);
+    wire_put_header(&cursor, &header);
+    write_bytes(&cursor, sentence, smaller(strlen(sentence), write_cursor_left(&cursor)));
+    return send_bytes(table, session, message, write_cursor_used(&cursor));
 }
 
 size_t deliver_piece(struct session_table *table, struct fragment_budget *budget,
                      struct session *session, uint64_t request_id, uint32_t offset)
 {
     uint8_t message[PIECE_MAX_BYTES];
-    size_t room = session->reply_bytes < sizeof message ? session->reply_bytes : sizeof message;
-    struct write_cursor cursor = write_cursor(message, room);
+    struct write_cursor cursor =
+        write_cursor(message, smaller(session->reply_bytes, sizeof message));
     struct wire_header header = {.kind = WIRE_REPLY_PART,
                                  .session = session->id,
                                  .request_id = request_id,
@@ -42,12 +50,11 @@ size_t deliver_piece(struct session_table *table, struct fragment_budget *budget
     return send_bytes(table, session, message, write_cursor_used(&cursor));
 }
 
-size_t deliver_reply(struct session_table *table, struct fragment_budget *budget,
-                     struct session *session, struct kv_slice reply, bool extended)
+size_t deliver_extended(struct session_table *table, struct fragment_budget *budget,
+                        struct session *session, struct kv_slice reply)
 {
     if (reply.size <= session->reply_bytes) {
-        if (extended)
-            fragments_cancel(&session->fragments, budget);
+        fragments_cancel(&session->fragments, budget);
         return send_bytes(table, session, reply.data, reply.size);
     }
     struct read_cursor cursor = read_cursor(reply.data, reply.size);

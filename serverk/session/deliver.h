@@ -1,6 +1,8 @@
 /*
- * deliver: a finished reply on its way: as one message where it fits, else stored and sent in pieces,
- * each when the client asks for it. Nothing here waits.
+ * deliver: a finished reply on its way to the client: as one message where it fits, else stored and sent in
+ * pieces, each when the client asks for it. Nothing here waits.
+ *
+ * Threads: any that holds the session.
  */
 #ifndef MQKV_SERVERK_SESSION_DELIVER_H
 #define MQKV_SERVERK_SESSION_DELIVER_H
@@ -11,17 +13,41 @@
 
 #include "mqkv/slice.h"
 #include "serverk/session/session.h"
+#include "wire/message.h"
 
-/* Sends the REPLY. `extended`: its builder holds a transfer reservation, which is used or given back
- * here. Returns the bytes sent; 0: the session was at fault and has ended. */
-size_t deliver_reply(struct session_table *table, struct fragment_budget *budget,
-                     struct session *session, struct kv_slice reply, bool extended);
+/* The header of a REPLY. It tells the client if others send to its lane: a new session gets another one. */
+static inline struct wire_header deliver_header(const struct session *session, uint64_t request_id,
+                                                enum kv_status status)
+{
+    const _Atomic bool *spoiled = session->assignment.spoiled;
+    bool moved = spoiled && atomic_load_explicit(spoiled, memory_order_relaxed);
+    return (struct wire_header){.kind = WIRE_REPLY,
+                                .status = status,
+                                .session = session->id,
+                                .flags = moved ? WIRE_REPLY_MOVED : 0,
+                                .request_id = request_id,
+                                .secret = session->nonce};
+}
+
+/* A reply whose builder holds a reservation of fragments, which is used or given back here. Returns the bytes
+ * sent now; 0: the session was at fault and has ended. */
+size_t deliver_extended(struct session_table *table, struct fragment_budget *budget,
+                        struct session *session, struct kv_slice reply);
+
+/* Sends the REPLY; extended: as deliver_extended. Any other reply fits a message. */
+static inline size_t deliver_reply(struct session_table *table, struct fragment_budget *budget,
+                                   struct session *session, struct kv_slice reply, bool extended)
+{
+    if (extended)
+        return deliver_extended(table, budget, session, reply);
+    return session_send(table, session, reply.data, reply.size) ? reply.size : 0;
+}
 
 /* Sends the piece from `offset` on of the reply to request_id; or a failure, if there is none. */
 size_t deliver_piece(struct session_table *table, struct fragment_budget *budget,
                      struct session *session, uint64_t request_id, uint32_t offset);
 
-/* Sends a REPLY without results. */
+/* Sends a REPLY without results: a status and the sentence, which is cut to what fits a message. */
 size_t deliver_failure(struct session_table *table, struct session *session, uint64_t request_id,
                        enum kv_status status, const char *sentence);
 

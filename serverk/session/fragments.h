@@ -18,6 +18,10 @@
 #include "mqkv/status.h"
 #include "wire/message.h"
 
+/* A whole request or reply may be this much larger than the largest value: room for the longest key and every
+ * other field. */
+#define FRAGMENTS_EXTRA_BYTES (128u << 10)
+
 #define FRAGMENTS_MAX_STORED 2u
 
 #define FRAGMENTS_PATIENCE_MS 5000u

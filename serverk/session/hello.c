@@ -14,10 +14,7 @@
 #include "wire/queue.h"
 
 /* Replies are built in buffers that are at least so large; a client's larger messages stay unused. */
-#define MAX_REPLY_BYTES SERVICE_MESSAGE_EXTRA_BYTES
-
-/* Offsets in a segment have 32 bits. */
-#define MAX_SEGMENT_BYTES (1ull << 32)
+#define MAX_REPLY_BYTES FRAGMENTS_EXTRA_BYTES
 
 /* One handshake at a time: so a HELLO that came twice finds the session of the first. */
 static pthread_mutex_t handshake_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -72,14 +69,13 @@ static void warn_of_lost_hello(const char *reason)
 }
 
 /* Opens the reply queue that HELLO names. False: there is none that may be opened. */
-static bool open_reply_queue(const struct service *service, struct applicant *applicant)
+static bool open_reply_queue(const struct hello_terms *terms, struct applicant *applicant)
 {
     struct kv_slice name = applicant->hello.reply_queue;
     pid_t named_pid = 0;
     struct kv_error error = {0};
     if (name.size >= sizeof applicant->reply_name ||
-        !wire_queue_name_parse(name.data, name.size, service->options->queue, WIRE_REPLY_QUEUE,
-                               &named_pid) ||
+        !wire_queue_name_parse(name.data, name.size, terms->queue, WIRE_REPLY_QUEUE, &named_pid) ||
         named_pid != (pid_t)applicant->hello.pid) {
         log_failure(applicant, " dropped", "its reply queue is not named after it");
         return false;
@@ -167,31 +163,29 @@ static void refuse(struct applicant *applicant, const struct wire_header *reques
     close_applicant(applicant);
 }
 
-static void send_welcome(const struct service *service, struct session *session,
+static void send_welcome(const struct hello_terms *terms, struct session *session,
                          const struct wire_header *request)
 {
     const struct lane_assignment *lanes = &session->assignment;
-    struct wire_welcome welcome = {
-        .cookie = session->cookie,
-        .instance = service->instance,
-        .max_value_bytes = kvstore_max_value_bytes(service->store),
-        .server_pid = (uint32_t)getpid(),
-        .credits = lanes->credits,
-        .lane_family = lanes->family,
-        .lane = lanes->lane,
-        .bulk_lane = lanes->bulk_lane,
-        .flags = WIRE_WELCOME_SHORT_REPLIES |
-                 (service->options->sched == ORDER_FIFO ? 0 : WIRE_WELCOME_PRIORITY),
-        .lane_bytes = lanes->lane_bytes,
-        .bulk_bytes = lanes->bulk_bytes};
+    struct wire_welcome welcome = {.cookie = session->cookie,
+                                   .instance = terms->instance,
+                                   .max_value_bytes = terms->max_value_bytes,
+                                   .server_pid = (uint32_t)getpid(),
+                                   .credits = lanes->credits,
+                                   .lane_family = lanes->family,
+                                   .lane = lanes->lane,
+                                   .bulk_lane = lanes->bulk_lane,
+                                   .flags = terms->welcome_flags,
+                                   .lane_bytes = lanes->lane_bytes,
+                                   .bulk_bytes = lanes->bulk_bytes};
     uint8_t message[WIRE_MIN_REPLY_BYTES];
     size_t size = build_answer(message, sizeof message, WIRE_WELCOME, request, session->id,
                                session->nonce, KV_OK, &welcome, "");
-    session_send(service->sessions, session, message, size);
+    session_send(terms->sessions, session, message, size);
 }
 
 /* NULL: no room for another. */
-static struct session *open_session(const struct service *service,
+static struct session *open_session(const struct hello_terms *terms,
                                     const struct applicant *applicant)
 {
     const struct wire_hello *hello = &applicant->hello;
@@ -210,10 +204,10 @@ static struct session *open_session(const struct service *service,
         .uid = applicant->uid,
         .knows_guests = (hello->abilities & WIRE_HELLO_GUEST_LANES) != 0,
         .reply_name = applicant->reply_name};
-    return session_open(service->sessions, &start);
+    return session_open(terms->sessions, &start);
 }
 
-static void admit(const struct service *service, struct applicant *applicant,
+static void admit(const struct hello_terms *terms, struct applicant *applicant,
                   const struct wire_header *request)
 {
     struct kv_error error = {0};
@@ -222,15 +216,15 @@ static void admit(const struct service *service, struct applicant *applicant,
                                 .pid = (pid_t)applicant->hello.pid,
                                 .uid = applicant->uid};
     struct session *session = NULL;
-    enum kv_status status = admission_check(service->sessions, &newcomer, &session, &error);
+    enum kv_status status = admission_check(terms->sessions, &newcomer, &session, &error);
     if (session) {
-        send_welcome(service, session, request); /* the same once more */
-        session_release(service->sessions, session);
+        send_welcome(terms, session, request); /* the same once more */
+        session_release(terms->sessions, session);
         close_applicant(applicant);
         return;
     }
     if (status == KV_OK) {
-        session = open_session(service, applicant);
+        session = open_session(terms, applicant);
         if (!session)
             status = kv_error_set(&error, KV_LIMIT,
                                   "the server has no descriptor or place left for a session");
@@ -242,8 +236,8 @@ static void admit(const struct service *service, struct applicant *applicant,
     log_debug("session %u: process %ld, uid %lu, %u threads, lane %u, %u credits", session->id,
               (long)session->pid, (unsigned long)session->uid, session->threads,
               session->assignment.lane, session->assignment.credits);
-    send_welcome(service, session, request);
-    session_release(service->sessions, session);
+    send_welcome(terms, session, request);
+    session_release(terms->sessions, session);
 }
 
 /* Whether the server can talk to the client as it describes itself. */
@@ -274,78 +268,27 @@ static enum kv_status check_form(const struct applicant *applicant, enum kv_stat
     return KV_OK;
 }
 
-void hello_answer(struct worker *worker, const struct wire_header *header,
-                  enum kv_status header_status, struct read_cursor *body)
+bool hello_answer(const struct hello_terms *terms, struct kv_slice message,
+                  const struct wire_header *header, enum kv_status header_status,
+                  struct read_cursor *body)
 {
-    const struct service *service = worker->service;
     struct applicant applicant = {.pidfd = -1};
     struct kv_error error = {0};
-    enum identity identity = IDENTITY_NONE;
-    if (wire_get_hello(body, &applicant.hello) == KV_OK && open_reply_queue(service, &applicant)) {
-        identity = prove_process(&applicant, &error);
-        if (identity == IDENTITY_NONE)
-            close_applicant(&applicant);
+    if (wire_get_hello(body, &applicant.hello) != KV_OK || !open_reply_queue(terms, &applicant))
+        return false;
+    enum identity identity = prove_process(&applicant, &error);
+    if (identity == IDENTITY_NONE) {
+        close_applicant(&applicant);
+        return false;
     }
     if (identity == IDENTITY_PROVEN)
-        check_form(&applicant, header_status, worker->receiver.buffer, &error);
-    else
-        statistics_add(&worker->statistics->dropped[DROPPED_BAD_HELLO], 1);
-    if (identity == IDENTITY_NONE)
-        return;
+        check_form(&applicant, header_status, message.data, &error);
     if (error.status != KV_OK) {
         refuse(&applicant, header, error.status, error.text);
-        return;
+        return identity == IDENTITY_PROVEN;
     }
     pthread_mutex_lock(&handshake_lock);
-    admit(service, &applicant, header);
+    admit(terms, &applicant, header);
     pthread_mutex_unlock(&handshake_lock);
-}
-
-/* Opens the offered segment for the session. */
-static enum kv_status take_segment(const struct service *service, struct session *session,
-                                   const struct wire_segment_offer *offer, struct kv_error *error)
-{
-    pid_t pid = 0;
-    char name[WIRE_QUEUE_NAME_BYTES];
-    if (offer->name.size >= sizeof name ||
-        !wire_queue_name_parse(offer->name.data, offer->name.size, service->options->queue,
-                               WIRE_REPLY_SEGMENT, &pid) ||
-        pid != session->pid)
-        return kv_error_set(error, KV_BAD_REQUEST, "the segment is not named after process %ld",
-                            (long)session->pid);
-    if (offer->bytes > MAX_SEGMENT_BYTES)
-        return kv_error_set(error, KV_LIMIT, "a segment has at most 4 GiB");
-    memcpy(name, offer->name.data, offer->name.size);
-    name[offer->name.size] = '\0';
-    /* What its owner does with it (fallocate, say) makes every read and write of it wait: so those of
-     * other users are taken only where the client can not know better, and never mapped. */
-    bool map = session->uid == geteuid();
-    if (!map && geteuid() != 0)
-        return kv_error_set(error, KV_DENIED,
-                            "the server (uid %lu) takes no segment of another user (uid %lu): send "
-                            "large values in parts",
-                            (unsigned long)geteuid(), (unsigned long)session->uid);
-    struct wire_segment *segment;
-    enum kv_status status =
-        wire_segment_open(name, offer->bytes, session->uid, map, &segment, error);
-    if (status != KV_OK)
-        return status;
-    if (session_add_segment(session, segment, name))
-        return KV_OK;
-    wire_segment_close(segment);
-    return kv_error_set(error, KV_LIMIT, "a session can change its segment %u times",
-                        SESSION_MAX_SEGMENTS - 1);
-}
-
-void handshake_segment(struct worker *worker, struct session *session,
-                       const struct wire_header *header, struct read_cursor *body)
-{
-    struct wire_segment_offer offer;
-    struct kv_error error = {0};
-    enum kv_status status = wire_get_segment_offer(body, &offer);
-    if (status != KV_OK)
-        kv_error_set(&error, status, "malformed SEGMENT message");
-    else
-        status = take_segment(worker->service, session, &offer, &error);
-    deliver_failure(worker->service->sessions, session, header->request_id, status, error.text);
+    return true;
 }

@@ -531,7 +531,7 @@ bool session_send(struct session_table *table, struct session *session, const vo
                   size_t size)
 {
     tell_thread_sanitizer(session);
-    if (wire_send(session->reply_queue, message, size, 0, 0) == 0)
+    if (mq_send(session->reply_queue, message, size, 0) == 0)
         return true;
     session_end(table, session, SESSION_FAULT);
     return false;

@@ -68,13 +68,17 @@ void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durabi
     struct service *service = &fixture->service;
     service->options = &fixture->options;
     must(lanes_open(&lanes, &service->lanes, &error), &error);
-    fixture->budget.message_max_bytes = max_value_bytes + SERVICE_MESSAGE_EXTRA_BYTES;
+    fixture->budget.message_max_bytes = max_value_bytes + FRAGMENTS_EXTRA_BYTES;
     fixture->budget.max_bytes = 8 * (uint64_t)fixture->budget.message_max_bytes;
     service->budget = &fixture->budget;
     fixture->epoll = epoll_create1(EPOLL_CLOEXEC);
     service->sessions = session_table_create(8, service->lanes, fixture->epoll, service->budget);
     service->commit = commit_create(service->store, service->sessions, service->budget);
     service->statistics = statistics_create(1);
+    fixture->stats.service = service;
+    service->write_stats = stats_json;
+    service->stats_context = &fixture->stats;
+    service->terms = (struct hello_terms){.sessions = service->sessions, .queue = fixture->name};
     ck_assert(worker_init(&fixture->worker, service, service->statistics));
     fixture->worker.receiver.lanes = service->lanes;
     fixture->worker.receiver.sessions = service->sessions;

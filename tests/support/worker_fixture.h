@@ -9,6 +9,7 @@
 #include <mqueue.h>
 #include <stdbool.h>
 
+#include "serverk/daemon/stats_json.h"
 #include "serverk/dispatch/worker.h"
 #include "tests/support/store_files.h"
 #include "wire/message.h"
@@ -21,6 +22,7 @@ struct worker_fixture {
     char name[WIRE_QUEUE_NAME_BYTES];
     struct server_options options;
     struct service service;
+    struct stats_source stats;
     struct fragment_budget budget;
     int epoll;
     struct worker worker;

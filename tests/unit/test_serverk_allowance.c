@@ -43,7 +43,7 @@ static struct wire_operation add_to(const char *key)
 
 START_TEST(without_time_only_the_first_is_executed)
 {
-    fixture.worker.message_ms = 0;
+    fixture.worker.execution.message_ms = 0;
     struct wire_operation operations[] = {
         add_to("n"), add_to("n"), fixture_operation(WIRE_OP_GET, "n", ""),
         fixture_operation(WIRE_OP_SCAN, "", ""), fixture_operation(WIRE_OP_SCAN, "", "")};
@@ -63,7 +63,7 @@ END_TEST
 
 START_TEST(small_operations_are_executed_some_at_a_time)
 {
-    fixture.worker.message_ms = 0;
+    fixture.worker.execution.message_ms = 0;
     struct wire_operation operations[COUNT];
     for (unsigned i = 0; i < COUNT; i++)
         operations[i] = fixture_operation(WIRE_OP_PUT, "k", "v");
@@ -81,7 +81,7 @@ END_TEST
 START_TEST(with_time_all_are_executed)
 {
     struct wire_operation operations[COUNT];
-    fixture.worker.message_ms = 60000;
+    fixture.worker.execution.message_ms = 60000;
     for (unsigned i = 0; i < COUNT; i++)
         operations[i] = add_to("n");
     call_batch(operations, COUNT);
@@ -100,7 +100,7 @@ START_TEST(what_a_message_makes_the_store_write_is_bounded)
     ck_assert_int_eq(kvstore_put(fixture.service.store, kv_slice_from_string("large"),
                                  kv_slice(large, sizeof large - 1), NULL, NULL),
                      KV_OK);
-    fixture.worker.message_ms = 60000;
+    fixture.worker.execution.message_ms = 60000;
     struct allowance allowance = {.write_bytes_left = 100};
     allowance_note(&allowance, true, 60);
     ck_assert_uint_eq(allowance.write_bytes_left, 40);
@@ -172,7 +172,7 @@ START_TEST(a_scan_that_matches_nothing_ends_its_pages)
                                      kv_slice_from_string("v"), NULL, NULL),
                          KV_OK);
     }
-    fixture.worker.message_ms = 0;
+    fixture.worker.execution.message_ms = 0;
     struct wire_operation scan = fixture_operation(WIRE_OP_SCAN, "none", "");
     scan.limit = 4096;
     unsigned pages = 0;

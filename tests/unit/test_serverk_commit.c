@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "kvstore/log/fileio.h"
-#include "serverk/execute/reply.h"
+#include "serverk/session/deliver.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/worker_fixture.h"
@@ -177,8 +177,11 @@ START_TEST(what_was_on_disk_before_a_sync_failed_is_durable)
     ck_assert(commit_waits_init(&waits, kvstore_datafiles(fixture.service.store)));
     commit_waits_add(&waits, (struct kvstore_ticket){put_file(), file.synced_bytes});
     uint8_t message[WIRE_HEADER_BYTES];
-    size_t size = reply_failure(message, sizeof message, client.session, 77, KV_OK, "");
-    commit_hold(fixture.service.commit, client.session, kv_slice(message, size), false, &waits);
+    struct write_cursor made = write_cursor(message, sizeof message);
+    struct wire_header answer = deliver_header(client.session, 77, KV_OK);
+    wire_put_header(&made, &answer);
+    commit_hold(fixture.service.commit, client.session, kv_slice(message, sizeof message), false,
+                &waits);
     struct wire_header reply;
     struct read_cursor cursor;
     ck_assert(fixture_reply(&client, 5000, &reply, &cursor));

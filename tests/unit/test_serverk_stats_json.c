@@ -53,11 +53,11 @@ START_TEST(each_section_is_json)
 {
     char *text;
     size_t size;
-    ck_assert_int_eq(stats_json(&fixture.service, kv_slice_from_string(sections[_i]), &text, &size),
+    ck_assert_int_eq(stats_json(&fixture.stats, kv_slice_from_string(sections[_i]), &text, &size),
                      KV_OK);
     assert_json(text, size, sections[_i]);
     free(text);
-    ck_assert_int_eq(stats_json(&fixture.service, kv_slice(NULL, 0), &text, &size), KV_OK);
+    ck_assert_int_eq(stats_json(&fixture.stats, kv_slice(NULL, 0), &text, &size), KV_OK);
     assert_json(text, size, sections[_i]);
     free(text);
 }

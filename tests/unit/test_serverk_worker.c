@@ -198,6 +198,16 @@ static bool one_is_parked(void *parking)
     return parking_counts(parking).parked == 1;
 }
 
+/* The worker is made anew: it learns at its start whether there are others. */
+static void set_parking(struct parking *parking)
+{
+    struct receiver receiver = fixture.worker.receiver;
+    worker_free(&fixture.worker);
+    fixture.service.parking = parking;
+    ck_assert(worker_init(&fixture.worker, &fixture.service, fixture.service.statistics));
+    fixture.worker.receiver = receiver;
+}
+
 /* Whether a scan with these flags and this prefix calls the other worker of a parking of two. */
 static bool scan_calls_another(uint16_t flags, const char *prefix)
 {
@@ -205,12 +215,12 @@ static bool scan_calls_another(uint16_t flags, const char *prefix)
     pthread_t other;
     ck_assert_int_eq(pthread_create(&other, NULL, rest, parking), 0);
     ck_assert(wait_until(one_is_parked, parking));
-    fixture.service.parking = parking;
+    set_parking(parking);
     struct wire_operation scan = fixture_operation(WIRE_OP_SCAN, prefix, "");
     scan.flags = flags;
     ck_assert_int_eq(call(scan).status, KV_OK);
     bool called = parking_counts(parking).parked == 0;
-    fixture.service.parking = NULL;
+    set_parking(NULL);
     parking_stop(parking);
     pthread_join(other, NULL);
     parking_free(parking);

@@ -25,8 +25,7 @@ enum distribution_kind {
     DISTRIBUTION_LATEST,
     DISTRIBUTION_SEQUENTIAL
 };
-/* The name of a kind; NULL beyond the last. */
-const char *distribution_name(int kind);
+extern const char *const distribution_names[]; /* NULL-terminated, in the order of the enum */
 
 /* Constant after distribution_init, shared by all threads. */
 struct distribution {

@@ -1,4 +1,4 @@
-#include "common/suggest.h"
+#include "clientk/program/cli/suggest.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -1,0 +1,66 @@
+/*
+ * execution_context: what a thread executes requests with: the store, buffers of its own, and what the message
+ * being executed has used.
+ *
+ * Threads: used by one.
+ */
+#ifndef MQKV_SERVERK_EXECUTE_EXECUTION_CONTEXT_H
+#define MQKV_SERVERK_EXECUTE_EXECUTION_CONTEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "mqkv/kvstore.h"
+#include "serverk/execute/commit.h"
+#include "serverk/execute/statistics.h"
+
+/* Writes the named section of the statistics (all if it is empty) as JSON text, which is to be freed.
+ * KV_NOT_FOUND: there is no such section; KV_NO_MEMORY. */
+typedef enum kv_status (*stats_writer)(const void *context, struct kv_slice section, char **text,
+                                       size_t *size);
+
+struct execution_context {
+    struct kvstore *store;
+    enum kvstore_durability durability;
+    struct worker_statistics *statistics; /* the thread's own block */
+    stats_writer write_stats;
+    const void *stats_context;
+
+    /* An operation is about to take long: another worker takes over the lanes. NULL: none could. */
+    void (*expect_long)(void *worker);
+    void *worker;
+
+    struct fragment_budget *budget; /* NULL: a reply must fit a message, unless reply_reserved */
+    bool reply_reserved;            /* fragments are reserved for the reply (reply_start) */
+    bool one_snapshot; /* all reads of a message are of one moment: no reply ends before its request */
+    uint32_t message_ms; /* time for one message (allowance.h) */
+
+    uint8_t *reply;      /* replies are built here; of buffer_bytes */
+    uint8_t *incoming;   /* for values read out of segments that are not mapped; likewise */
+    uint8_t *outgoing;   /* for values on their way into such segments; likewise */
+    size_t buffer_bytes; /* address space: memory is taken as far as it is used */
+
+    /* of the message being executed */
+    uint64_t received_ns;
+    size_t incoming_used;
+    struct commit_waits waits;
+};
+
+/* Sets store, budget and message_ms, and makes buffers for the largest messages of the budget. The rest is zero,
+ * and the caller's to set. False: out of memory. */
+bool execution_context_init(struct execution_context *context, struct kvstore *store,
+                            struct fragment_budget *budget);
+void execution_context_free(struct execution_context *context);
+
+/* Gives the memory of a buffer of the context back to the kernel, if the message used much of it. */
+static inline void execution_context_trim(const struct execution_context *context, uint8_t *buffer,
+                                          size_t used_bytes)
+{
+    const size_t keep_bytes = 1u << 20;
+    if (used_bytes > keep_bytes)
+        madvise(buffer, context->buffer_bytes, MADV_DONTNEED);
+}
+
+#endif

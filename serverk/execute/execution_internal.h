@@ -1,0 +1,85 @@
+/*
+ * execution_internal: what the files that execute operations share; no other file includes it. Runners are in
+ * execution.c (reads), writes.c and inquiries.c.
+ */
+#ifndef MQKV_SERVERK_EXECUTE_EXECUTION_INTERNAL_H
+#define MQKV_SERVERK_EXECUTE_EXECUTION_INTERNAL_H
+
+#include "serverk/execute/allowance.h"
+#include "serverk/execute/execution_context.h"
+#include "serverk/execute/reply.h"
+
+/* Operations that copy so much are worth waking another worker for (10 us and more; a wake-up takes 20). */
+#define LONG_VALUE_BYTES (256u << 10)
+
+/* A request on its way through its operations. */
+struct execution {
+    struct execution_context *context;
+    struct kvstore *store;
+    struct session *session;
+    struct reply *reply;
+    struct allowance allowance;
+    bool synced; /* a SYNC was executed, and nothing written since */
+    bool begun;  /* the first operation was executed */
+    const struct wire_operation *operation;
+    struct kv_slice value; /* of the operation, wherever it lies */
+    struct wire_result result;
+    struct kvstore_written written;
+    bool found;   /* EXCHANGE */
+    bool stopped; /* the rest of the request is not executed: its reply is full */
+};
+
+/* Executes one operation and adds its result to the reply. */
+typedef void (*operation_runner)(struct execution *execution);
+
+/* Another worker takes over the lanes meanwhile. */
+static inline void expect_long(const struct execution *execution)
+{
+    if (execution->context->expect_long)
+        execution->context->expect_long(execution->context->worker);
+}
+
+static inline void tell_version(struct wire_result *result, uint64_t version)
+{
+    result->flags |= WIRE_RESULT_HAS_VERSION;
+    result->version = version;
+}
+
+static inline void tell_number(struct wire_result *result, int64_t number)
+{
+    result->flags |= WIRE_RESULT_HAS_NUMBER;
+    result->number = number;
+}
+
+static inline void tell_entry(struct wire_result *result, const struct kvstore_entry *entry)
+{
+    tell_version(result, entry->version);
+    if (entry->expiry_ms) {
+        result->flags |= WIRE_RESULT_HAS_EXPIRY;
+        result->expiry_ms = entry->expiry_ms;
+    }
+}
+
+static inline void tell_size_only(struct wire_result *result, size_t value_bytes)
+{
+    result->flags |= WIRE_RESULT_NO_VALUE;
+    result->value = kv_slice(NULL, value_bytes);
+}
+
+/* Adds the result, if it has no value in the reply yet. If the client takes a short reply, a result without
+ * room for its value ends the reply: such a result is the only one, or the operation gets none. */
+void add_plain(struct execution *execution);
+
+/* Reads a value into a buffer; KV_BUFFER_TOO_SMALL with entry->value_bytes if it does not fit. */
+typedef enum kv_status (*value_reader)(struct execution *execution, void *buffer, size_t capacity,
+                                       struct kvstore_entry *entry);
+
+/* Reads a value into the reply: where there is room at first, and if it is larger, where a value of its size
+ * fits (again, should it grow meanwhile). On KV_OK *place has it. */
+enum kv_status read_into_reply(struct execution *execution, value_reader reader,
+                               struct kvstore_entry *entry, struct reply_place *place);
+
+/* Finds the operation's value: in the message, in the mapped segment, or read out of it. */
+enum kv_status take_value(struct execution *execution);
+
+#endif

@@ -1,0 +1,96 @@
+#include "serverk/execute/inquiries.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/copy.h"
+#include "serverk/execute/execution_internal.h"
+#include "serverk/execute/scan_page.h"
+
+/* What was too big for the largest place gets another that is large enough; writers may make it grow
+ * in between. */
+#define SCAN_TRIES 3u
+
+static bool overlap(const void *a, const void *b, size_t size)
+{
+    uintptr_t from = (uintptr_t)a, to = (uintptr_t)b;
+    return from < to ? to - from < size : from - to < size;
+}
+
+/* Copies bytes that are at hand into the reply as the result's value. They may lie in the segment, and
+ * the window over them: then the reply has them as they were. */
+static void add_copy(struct execution *execution, struct kv_slice bytes)
+{
+    struct wire_result *result = &execution->result;
+    struct reply_place place = reply_place(execution->reply, bytes.size);
+    if (place.kind != PLACE_NONE) {
+        if (overlap(place.at, bytes.data, bytes.size))
+            memmove(place.at, bytes.data, bytes.size);
+        else
+            copy_bytes(place.at, bytes.data, bytes.size);
+        result->value = kv_slice(NULL, bytes.size);
+        if (reply_add_placed(execution->reply, result, &place))
+            return;
+    }
+    result->status = KV_BUFFER_TOO_SMALL;
+    tell_size_only(result, bytes.size);
+    add_plain(execution);
+}
+
+void run_scan(struct execution *execution)
+{
+    const struct wire_operation *operation = execution->operation;
+    struct wire_result *result = &execution->result;
+    struct scan_page page;
+    if (execution->context->expect_long && scan_page_takes_long(execution->store, operation))
+        expect_long(execution);
+    struct reply_place place = reply_largest_place(execution->reply);
+    result->status = scan_page_fill(&page, execution->store, operation, &execution->allowance,
+                                    place.at, place.capacity);
+    for (unsigned i = 0; i < SCAN_TRIES && result->status == KV_BUFFER_TOO_SMALL; i++) {
+        place = reply_place(execution->reply, page.refused_bytes);
+        if (place.kind == PLACE_NONE)
+            break;
+        result->status = scan_page_fill(&page, execution->store, operation, &execution->allowance,
+                                        place.at, place.capacity);
+    }
+    size_t used = write_cursor_used(&page.cursor);
+    if (result->status == KV_BUFFER_TOO_SMALL) {
+        tell_size_only(result, page.refused_bytes);
+    } else if (result->status == KV_OK || page.bad_offset != 0) {
+        if (page.bad_offset != 0)
+            tell_version(result, page.bad_offset);
+        tell_number(result, (int64_t)page.next);
+        result->value = kv_slice(NULL, used);
+        if (reply_add_placed(execution->reply, result, &place))
+            return;
+        *result = (struct wire_result){.status = KV_BUFFER_TOO_SMALL}; /* as for GET */
+        tell_size_only(result, used);
+    }
+    add_plain(execution);
+}
+
+void run_stats(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    char *text = NULL;
+    size_t size = 0;
+    expect_long(execution);
+    const struct execution_context *context = execution->context;
+    result->status =
+        context->write_stats(context->stats_context, execution->operation->key, &text, &size);
+    if (result->status == KV_OK)
+        add_copy(execution, kv_slice(text, size));
+    else
+        add_plain(execution);
+    free(text);
+}
+
+void run_ping(struct execution *execution)
+{
+    execution->result.status = take_value(execution);
+    if (execution->result.status == KV_OK)
+        add_copy(execution, execution->value);
+    else
+        add_plain(execution);
+}

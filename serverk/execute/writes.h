@@ -1,0 +1,18 @@
+/*
+ * writes: the operations that change the store, and SYNC. After a write, the context's commit waits tell what
+ * must be on disk before the reply is sent.
+ */
+#ifndef MQKV_SERVERK_EXECUTE_WRITES_H
+#define MQKV_SERVERK_EXECUTE_WRITES_H
+
+struct execution;
+
+void run_put(struct execution *execution);
+void run_delete(struct execution *execution);
+void run_add(struct execution *execution);
+void run_append(struct execution *execution);
+void run_exchange(struct execution *execution);
+void run_touch(struct execution *execution);
+void run_sync(struct execution *execution);
+
+#endif

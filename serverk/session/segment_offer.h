@@ -1,0 +1,17 @@
+/*
+ * segment_offer: how a session offers its value segment (wire/value_segment.h).
+ *
+ * Threads: any that holds the session.
+ */
+#ifndef MQKV_SERVERK_SESSION_SEGMENT_OFFER_H
+#define MQKV_SERVERK_SESSION_SEGMENT_OFFER_H
+
+#include "common/cursor.h"
+#include "serverk/session/hello.h"
+#include "wire/message.h"
+
+/* A SEGMENT message of a session: opens the segment and answers with a REPLY. */
+void segment_offer_answer(const struct hello_terms *terms, struct session *session,
+                          const struct wire_header *header, struct read_cursor *body);
+
+#endif
