@@ -123,15 +123,4 @@ CURSOR_FIELD(32)
 CURSOR_FIELD(64)
 #undef CURSOR_FIELD
 
-static inline uint8_t read_u8(struct read_cursor *cursor)
-{
-    const uint8_t *bytes = read_bytes(cursor, 1);
-    return bytes ? *bytes : 0;
-}
-
-static inline void write_u8(struct write_cursor *cursor, uint8_t value)
-{
-    write_bytes(cursor, &value, 1);
-}
-
 #endif

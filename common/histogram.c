@@ -74,14 +74,6 @@ void histogram_merge(struct histogram *into, const struct histogram *from)
     into->total_ns += load(&from->total_ns);
 }
 
-void histogram_subtract(struct histogram *into, const struct histogram *earlier)
-{
-    for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++)
-        into->counts[i] -= earlier->counts[i];
-    into->total_count -= earlier->total_count;
-    into->total_ns -= earlier->total_ns;
-}
-
 /* Values a quantile must cover: ceil(fraction * total), at least one. */
 static uint64_t quantile_rank(uint64_t total_count, double fraction)
 {

@@ -29,10 +29,6 @@ void histogram_record(struct histogram *histogram, uint64_t value_ns);
 /* Adds the counts of `from` to `into`. `from` may be written meanwhile; `into` must not be. */
 void histogram_merge(struct histogram *into, const struct histogram *from);
 
-/* Takes `earlier` (an older copy of the same histogram) away from `into`: what came since.
- * min and max stay those of the later copy. */
-void histogram_subtract(struct histogram *into, const struct histogram *earlier);
-
 /* The smallest value that at least `fraction` (0..1) of the recorded values do not exceed, rounded
  * up to the top of its bucket, but never above max_ns. 0 if nothing was recorded. */
 uint64_t histogram_quantile_ns(const struct histogram *histogram, double fraction);

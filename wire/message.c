@@ -74,11 +74,6 @@ void wire_patch_count(uint8_t *message, uint16_t count)
     store_u16(message + AT_COUNT, count);
 }
 
-void wire_patch_status(uint8_t *message, enum kv_status status)
-{
-    store_u16(message + AT_STATUS, (uint16_t)status);
-}
-
 /* Session messages -------------------------------------------------------------------------- */
 
 /* u16 size and the bytes. False if the name is none that a queue or segment can have. */

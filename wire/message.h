@@ -81,9 +81,8 @@ enum kv_status wire_get_header(struct read_cursor *cursor, struct wire_header *h
 /* The version in the header of a message that wire_get_header could read. */
 uint8_t wire_message_version(const uint8_t *message);
 
-/* Sets the count (and status) of a header that was written at `message` before its operations. */
+/* Sets the count of a header that was written at `message` before its operations. */
 void wire_patch_count(uint8_t *message, uint16_t count);
-void wire_patch_status(uint8_t *message, enum kv_status status);
 
 /* Session messages -------------------------------------------------------------------------- */
 

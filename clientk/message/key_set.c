@@ -100,13 +100,6 @@ bool key_set_conflicts(const struct key_set *set, uint64_t key_hash, bool writes
     return use->writes > 0 || (writes && use->reads > 0);
 }
 
-void key_set_clear(struct key_set *set)
-{
-    if (set->used > 0)
-        memset(set->slots, 0, set->slot_count * sizeof *set->slots);
-    set->used = 0;
-}
-
 void key_set_free(struct key_set *set)
 {
     free(set->slots);

@@ -27,7 +27,6 @@ void key_set_remove(struct key_set *set, uint64_t key_hash, bool writes);
 /* True if such an operation must wait for one that is in the set. */
 bool key_set_conflicts(const struct key_set *set, uint64_t key_hash, bool writes);
 
-void key_set_clear(struct key_set *set);
 void key_set_free(struct key_set *set);
 
 #endif

@@ -50,7 +50,9 @@ START_TEST(crowded_keys_are_found_until_they_are_removed)
         unsigned probe = (unsigned)random_below(&random, KEYS);
         ck_assert_int_eq(key_set_conflicts(&set, crowded_hash(probe), true), reads[probe] > 0);
     }
-    key_set_clear(&set);
+    for (unsigned key = 0; key < KEYS; key++)
+        for (; reads[key] > 0; reads[key]--)
+            key_set_remove(&set, crowded_hash(key), false);
     for (unsigned i = 0; i < KEYS; i++)
         ck_assert(!key_set_conflicts(&set, crowded_hash(i), true));
     key_set_free(&set);

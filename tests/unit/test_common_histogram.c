@@ -115,21 +115,6 @@ START_TEST(merge_is_the_same_as_recording_all_in_one)
 }
 END_TEST
 
-START_TEST(subtract_leaves_what_came_since)
-{
-    struct histogram histogram = {0};
-    histogram_record(&histogram, 10);
-    histogram_record(&histogram, 500);
-    struct histogram earlier = histogram;
-    histogram_record(&histogram, 20);
-    histogram_record(&histogram, 20);
-    histogram_subtract(&histogram, &earlier);
-    ck_assert_uint_eq(histogram.total_count, 2);
-    ck_assert(histogram_mean_ns(&histogram) == 20);
-    ck_assert_uint_eq(histogram_quantile_ns(&histogram, 0.5), 20);
-}
-END_TEST
-
 struct recorder {
     struct histogram histogram;
     _Atomic bool stop;
@@ -180,7 +165,6 @@ Suite *suite_common_histogram(void)
     tcase_add_test(tests, a_quantile_is_never_above_the_maximum);
     tcase_add_test(tests, quantiles_count_values);
     tcase_add_test(tests, merge_is_the_same_as_recording_all_in_one);
-    tcase_add_test(tests, subtract_leaves_what_came_since);
     tcase_add_test(tests, a_copy_taken_while_it_is_written_is_whole);
     suite_add_tcase(suite, tests);
     return suite;

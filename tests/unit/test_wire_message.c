@@ -86,11 +86,11 @@ END_TEST
 START_TEST(patches_change_one_field)
 {
     uint8_t bytes[WIRE_HEADER_BYTES];
-    struct wire_header header = {.kind = WIRE_REPLY, .session = 5, .request_id = 6};
+    struct wire_header header = {
+        .kind = WIRE_REPLY, .status = KV_OVERLOADED, .session = 5, .request_id = 6};
     struct write_cursor writer = write_cursor(bytes, sizeof bytes);
     wire_put_header(&writer, &header);
     wire_patch_count(bytes, 300);
-    wire_patch_status(bytes, KV_OVERLOADED);
     struct read_cursor reader = read_cursor(bytes, sizeof bytes);
     ck_assert_int_eq(wire_get_header(&reader, &header), KV_OK);
     ck_assert_uint_eq(header.count, 300);
