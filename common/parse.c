@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static bool is_digit(char c)
 {
@@ -169,6 +170,18 @@ bool parse_double(const char *text, double min, double max, double *value)
         return false;
     *value = number;
     return true;
+}
+
+bool parse_choice(const char *text, parse_name_of *name_of, int *choice)
+{
+    const char *name;
+    for (int i = 0; (name = name_of(i)); i++) {
+        if (strcasecmp(text, name) == 0) {
+            *choice = i;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* The value in the biggest unit that leaves at least 1, with one decimal beyond the first unit. */

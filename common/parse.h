@@ -26,6 +26,12 @@ bool parse_duration_ms(const char *text, uint64_t min, uint64_t max, uint64_t *m
 /* A decimal fraction, min <= value <= max, C locale, finite. */
 bool parse_double(const char *text, double min, double max, double *value);
 
+/* The name of choice `index`; NULL beyond the last. */
+typedef const char *parse_name_of(int index);
+
+/* Which of the names it is, letter case aside. */
+bool parse_choice(const char *text, parse_name_of *name_of, int *choice);
+
 /* Formats bytes as "1.5 MiB" / durations as "12.3 us" for people; buffer of at least 32 bytes,
  * which is returned. */
 char *format_size(uint64_t bytes, char buffer[32]);

@@ -19,50 +19,45 @@
 #include "clientk/program/ops/top.h"
 
 /* Options of the commands about one key, each named once. */
-#define FIELD(name) .offset = offsetof(struct key_command_options, name)
-#define TTL_ROW                                                                                \
-    {                                                                                          \
-        .name = "ttl", .kind = OPTION_DURATION_MS, .argument = "DURATION",                     \
-        .help = "expire so long from now: 250 (ms), 30s, 5m, 1h, 7d", FIELD(ttl_ms), .min = 1, \
-        .max = UINT64_MAX / 2                                                                  \
+#define FIELD(name) OPTION_FIELD(struct key_command_options, name)
+#define TTL_ROW                                                                  \
+    {                                                                            \
+        "ttl", 0, OPTION_DURATION_MS, "DURATION",                                \
+            "expire after this time: 250 (ms), 30s, 5m, 1h, 7d", FIELD(ttl_ms),  \
+            .min = 1, .max = UINT64_MAX / 2, .advise = arguments_duration_advice \
     }
-#define EXPIRES_AT_ROW                                                                  \
+#define EXPIRES_AT_ROW                                                                        \
+    {                                                                                         \
+        "expires-at", 0, OPTION_NUMBER, "MS", "expire at this time: milliseconds since 1970", \
+            FIELD(expires_at_ms), .min = 1, .max = UINT64_MAX                                 \
+    }
+#define IF_ABSENT_ROW                                                                         \
+    {                                                                                         \
+        "if-absent", 0, OPTION_FLAG, NULL, "only if the key does not exist", FIELD(if_absent) \
+    }
+#define IF_PRESENT_ROW                                                                  \
     {                                                                                   \
-        .name = "expires-at", .kind = OPTION_NUMBER, .argument = "MS",                  \
-        .help = "expire then: milliseconds since 1970", FIELD(expires_at_ms), .min = 1, \
-        .max = UINT64_MAX                                                               \
+        "if-present", 0, OPTION_FLAG, NULL, "only if the key exists", FIELD(if_present) \
     }
-#define IF_ABSENT_ROW                                                                     \
-    {                                                                                     \
-        .name = "if-absent", .kind = OPTION_FLAG, .help = "only if the key is not there", \
-        FIELD(if_absent)                                                                  \
+#define IF_VERSION_ROW                                                                     \
+    {                                                                                      \
+        "if-version", 0, OPTION_NUMBER, "VERSION",                                         \
+            "only if the entry has this version (get --meta shows it)", FIELD(if_version), \
+            .min = 1, .max = UINT64_MAX                                                    \
     }
-#define IF_PRESENT_ROW                                                                 \
-    {                                                                                  \
-        .name = "if-present", .kind = OPTION_FLAG, .help = "only if the key is there", \
-        FIELD(if_present)                                                              \
+#define SYNC_ROW                                                                                   \
+    {                                                                                              \
+        "sync", 0, OPTION_CHOICE, "LEVEL",                                                         \
+            "default (the server's), interval, or always: on disk before the answer", FIELD(sync), \
+            .choice_name = key_command_sync_name                                                   \
     }
-#define IF_VERSION_ROW                                                                         \
-    {                                                                                          \
-        .name = "if-version", .kind = OPTION_NUMBER, .argument = "VERSION",                    \
-        .help = "only if the entry has this version (get --meta shows it)", FIELD(if_version), \
-        .min = 1, .max = UINT64_MAX                                                            \
+#define META_ROW                                                                     \
+    {                                                                                \
+        "meta", 'v', OPTION_FLAG, NULL, "show version, size and expiry", FIELD(meta) \
     }
-#define SYNC_ROW                                                                          \
-    {                                                                                     \
-        .name = "sync", .kind = OPTION_CHOICE, .argument = "LEVEL",                       \
-        .help = "default (the server's), interval, or always: on disk before the answer", \
-        FIELD(sync), .choices = key_command_sync_names                                    \
-    }
-#define META_ROW                                             \
-    {                                                        \
-        .name = "meta", .letter = 'v', .kind = OPTION_FLAG,  \
-        .help = "show version, size and expiry", FIELD(meta) \
-    }
-#define KEEP_TTL_ROW                                                                              \
-    {                                                                                             \
-        .name = "keep-ttl", .kind = OPTION_FLAG, .help = "keep the expiry of the entry replaced", \
-        FIELD(keep_ttl)                                                                           \
+#define KEEP_TTL_ROW                                                                               \
+    {                                                                                              \
+        "keep-ttl", 0, OPTION_FLAG, NULL, "keep the expiry of the replaced entry", FIELD(keep_ttl) \
     }
 #define END_ROW      \
     {                \
@@ -76,24 +71,11 @@ static const struct option_row put_rows[] = {TTL_ROW,       EXPIRES_AT_ROW, KEEP
 static const struct option_row write_rows[] = {SYNC_ROW, END_ROW};
 static const struct option_row del_rows[] = {IF_VERSION_ROW, SYNC_ROW, END_ROW};
 static const struct option_row add_rows[] = {
-    {.name = "min",
-     .kind = OPTION_INTEGER,
-     .argument = "N",
-     .help = "the sum must not be less, else nothing changes",
-     FIELD(min)},
-    {.name = "max",
-     .kind = OPTION_INTEGER,
-     .argument = "N",
-     .help = "the sum must not be more, else nothing changes",
-     FIELD(max)},
-    {.name = "initial",
-     .kind = OPTION_INTEGER,
-     .argument = "N",
-     .help = "what a key that is not there counts as (default 0)",
-     FIELD(initial)},
-    {.name = "no-create",
-     .kind = OPTION_FLAG,
-     .help = "a key that is not there is NOT FOUND",
+    {"min", 0, OPTION_INTEGER, "N", "change nothing if the sum would be less", FIELD(min)},
+    {"max", 0, OPTION_INTEGER, "N", "change nothing if the sum would be more", FIELD(max)},
+    {"initial", 0, OPTION_INTEGER, "N",
+     "the number to start from if the key does not exist (default 0)", FIELD(initial)},
+    {"no-create", 0, OPTION_FLAG, NULL, "answer NOT FOUND if the key does not exist",
      FIELD(no_create)},
     TTL_ROW,
     SYNC_ROW,

@@ -1,129 +1,83 @@
-"""Markdown to HTML: headings, paragraphs, lists, tables, code blocks, **bold**, *emphasis*, `code`,
-links, images. HTML in the source is text like any other. Links are told, not linked: the page stands
-alone, and the files beside the report are not with it."""
+"""Markdown to HTML: cmark-gfm reads it, this gives its elements tags. HTML in the source is text like any
+other. Links are told, not linked: the page stands alone, and the files beside the report are not with it."""
 
-import re
+import subprocess
+from xml.etree import ElementTree
 
-from webpage.markup import Markup, identifier, join, tag, text
+from harness import HarnessError
+from webpage.markup import Markup, identifier, join, tag, visible
 from webpage.table import table
 
-SPAN = re.compile(
-    r"`(?P<code>[^`]+)`|\*\*(?P<bold>.+?)\*\*|\*(?P<emphasis>[^*\s][^*]*)\*"
-    r"|!\[(?P<alt>[^\]]*)\]\([^)]*\)|\[(?P<link>[^\]]+)\]\((?P<target>[^)\s]*)\)"
-)
-ITEM = re.compile(r"\s*(?:[-*]|(?P<number>\d+)\.)\s+(?P<text>.*)")
-BLOCK_START = re.compile(r"#{1,6} |```|\||\s*(?:[-*]|\d+\.)\s")
+COMMAND = ("cmark-gfm", "-e", "table", "-t", "xml")
+TAGS = {"strong": "strong", "emph": "em", "code": "code", "item": "li", "block_quote": "blockquote"}
 
 
 def render(source, top_level=2, picture=None, prefix=""):
     """The source as HTML; its `#` becomes h<top_level>. picture: Markup to stand where the first
     image is; others are left out. prefix: of the ids of headings."""
-    return _Reader(source, top_level, picture, prefix).read()
+    pictures = [picture] if picture is not None else []
+    return join((_block(e, top_level, pictures, prefix) for e in _parse(source)), "\n")
 
 
-def inline(source):
-    """One paragraph's text."""
-    parts, at = [], 0
-    for found in SPAN.finditer(source):
-        parts.append(text(source[at : found.start()]))
-        parts.append(_span(found))
-        at = found.end()
-    return join([*parts, text(source[at:])])
+def _parse(source):
+    """The tree of the document: elements of CommonMark's DTD, and tables."""
+    try:
+        done = subprocess.run(
+            COMMAND, input=visible(source).encode(), stdout=subprocess.PIPE, check=True
+        )
+        return ElementTree.fromstring(done.stdout)
+    except FileNotFoundError as error:
+        raise HarnessError("no cmark-gfm here: make deps") from error
+    except (subprocess.CalledProcessError, ElementTree.ParseError) as error:
+        raise HarnessError(f"cmark-gfm failed: {error}") from error
 
 
-def _span(found):
-    if found["code"] is not None:
-        return tag("code", found["code"])
-    if found["bold"] is not None:
-        return tag("strong", inline(found["bold"]))
-    if found["emphasis"] is not None:
-        return tag("em", inline(found["emphasis"]))
-    if found["alt"] is not None:
+def _kind(element):
+    return element.tag.rpartition("}")[2]
+
+
+def _block(element, top_level, pictures, prefix):
+    kind = _kind(element)
+    if kind == "heading":
+        level = min(int(element.get("level")) - 1 + top_level, 6)
+        name = identifier("".join(element.itertext()))
+        return tag(f"h{level}", _inline(element), id=prefix + name)
+    if kind == "paragraph":
+        return _paragraph(element, pictures)
+    if kind == "list":
+        name = "ol" if element.get("type") == "ordered" else "ul"
+        return tag(name, *(tag("li", *map(_inline, item)) for item in element))
+    if kind == "table":
+        rows = [[_inline(cell) for cell in row] for row in element]
+        return table(rows[0], rows[1:])
+    if kind == "code_block":
+        return tag("pre", tag("code", element.text))
+    return tag("p", "".join(element.itertext()))  # HTML, as text
+
+
+def _paragraph(element, pictures):
+    words = _inline(element)
+    is_lead = [_kind(child) for child in element] == ["strong"]
+    shown = tag("p", words, class_="lead" if is_lead else None) if words.strip() else None
+    has_image = any(_kind(child) == "image" for child in element)
+    return join([pictures.pop(), shown]) if has_image and pictures else shown
+
+
+def _inline(element):
+    """What is in the element."""
+    return join(map(_span, element)) if len(element) else join([element.text])
+
+
+def _span(element):
+    kind = _kind(element)
+    if kind == "image":
         return Markup("")
-    label, target = found["link"], found["target"]
-    told = "://" in target and target != label
-    return join([inline(label), f" ({target})" if told else ""])
-
-
-class _Reader:
-    def __init__(self, source, top_level, picture, prefix):
-        self.lines = source.splitlines()
-        self.at = 0
-        self.top_level = top_level
-        self.picture = picture
-        self.prefix = prefix
-
-    def read(self):
-        blocks = []
-        while self.at < len(self.lines):
-            line = self.lines[self.at]
-            if not line.strip():
-                self.at += 1
-            elif line.startswith("```"):
-                blocks.append(self._code())
-            elif re.match(r"#{1,6} ", line):
-                blocks.append(self._heading())
-            elif line.startswith("|"):
-                blocks.append(self._table())
-            elif ITEM.match(line):
-                blocks.append(self._list())
-            else:
-                blocks.append(self._paragraph())
-        return join(blocks, "\n")
-
-    def _heading(self):
-        marks, _, words = self.lines[self.at].partition(" ")
-        self.at += 1
-        level = min(len(marks) - 1 + self.top_level, 6)
-        return tag(f"h{level}", inline(words.strip()), id=self.prefix + identifier(words))
-
-    def _code(self):
-        self.at += 1
-        start = self.at
-        while self.at < len(self.lines) and not self.lines[self.at].startswith("```"):
-            self.at += 1
-        self.at += 1
-        return tag("pre", tag("code", "\n".join(self.lines[start : self.at - 1])))
-
-    def _table(self):
-        rows = []
-        while self.at < len(self.lines) and self.lines[self.at].startswith("|"):
-            cells = self.lines[self.at].strip().strip("|").split("|")
-            self.at += 1
-            if not all(re.fullmatch(r"\s*:?-+:?\s*", cell) for cell in cells):
-                rows.append([inline(cell.strip()) for cell in cells])
-        return table(rows[0], rows[1:]) if rows else None
-
-    def _list(self):
-        items, ordered = [], ITEM.match(self.lines[self.at])["number"] is not None
-        while self.at < len(self.lines) and ITEM.match(self.lines[self.at]):
-            words = [ITEM.match(self.lines[self.at])["text"]]
-            self.at += 1
-            words += self._continued()
-            items.append(tag("li", inline(" ".join(words))))
-        return tag("ol" if ordered else "ul", *items)
-
-    def _continued(self):
-        """Lines that go on with the paragraph or item before them."""
-        found = []
-        while self.at < len(self.lines):
-            line = self.lines[self.at]
-            if not line.strip() or BLOCK_START.match(line):
-                break
-            found.append(line.strip())
-            self.at += 1
-        return found
-
-    def _paragraph(self):
-        first = self.lines[self.at].strip()
-        self.at += 1
-        words = " ".join([first, *self._continued()])
-        has_image = re.search(r"!\[[^\]]*\]\([^)]*\)", words)
-        paragraph = inline(words)
-        is_lead = re.fullmatch(r"\*\*[^*]+\*\*", words)
-        shown = None
-        if paragraph.strip():
-            shown = tag("p", paragraph, class_="lead" if is_lead else None)
-        if has_image and self.picture is not None:
-            shown, self.picture = join([self.picture, shown]), None
-        return shown
+    if kind == "softbreak":
+        return "\n"
+    if kind == "link":
+        target = element.get("destination")
+        told = "://" in target and target != "".join(element.itertext())
+        return join([_inline(element), f" ({target})" if told else ""])
+    if kind in TAGS:
+        return tag(TAGS[kind], _inline(element))
+    return _inline(element)  # text, HTML as text

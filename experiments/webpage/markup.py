@@ -8,15 +8,18 @@ class Markup(str):
     """Text that is HTML and must not be escaped again."""
 
 
+def visible(words):
+    """Control characters, which neither HTML nor XML can hold, become U+FFFD."""
+    return "".join(
+        c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs") else "\ufffd" for c in words
+    )
+
+
 def text(value):
-    """Escaped. Control characters, which neither HTML nor XML can hold, become U+FFFD."""
+    """Escaped, and visible."""
     if isinstance(value, Markup):
         return value
-    visible = "".join(
-        c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs") else "\ufffd"
-        for c in str(value)
-    )
-    return Markup(html.escape(visible, quote=True))
+    return Markup(html.escape(visible(str(value)), quote=True))
 
 
 def tag(name, *children, **attributes):

@@ -74,22 +74,6 @@ class Measured:
         """(what it is called, unit)"""
         return self.study.name_of(metric) if self.study else (metric, "")
 
-    def group_of(self, series):
-        """Of a series' name; '' if its study has no groups."""
-        found = self.study.series if self.study else []
-        return next((one.group for one in found if one.name == series), "")
-
-    def groups(self):
-        """Of the series that were measured, in the study's order."""
-        there = {self.group_of(row["series"]) for row in self.rows}
-        known = [one.group for one in self.study.series] if self.study else []
-        return [group for group in dict.fromkeys(known or there) if group in there]
-
-    @property
-    def plot(self):
-        """What the study says about its picture, or None."""
-        return self.study.plot if self.study else None
-
     def outcomes(self):
         """Keys of verdict.HEADLINES, as the report's conclusion has them."""
         conclusion = self.report.partition("\n## Conclusion\n")[2].partition("\n## ")[0]

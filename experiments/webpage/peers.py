@@ -1,12 +1,15 @@
 """The comparison with other servers and engines: results/peers/PROFILE, as experiments/bench wrote it."""
 
+import pathlib
+import tempfile
+
 from harness import HarnessError, content, summary
 from judge import page, provenance
 from judge import table as bench_table
 from judge.cases import all_cases
-from judge.verdicts import Figures, judge, label
-from webpage import chart, markdown
-from webpage.markup import Markup, join, tag
+from judge.verdicts import Figures, judge, label, write_summary
+from webpage import markdown, picture
+from webpage.markup import join, tag
 from webpage.measured import read_manifest
 from webpage.table import table
 
@@ -35,9 +38,9 @@ class Peers:
 
     def section(self):
         method = markdown.render(self._method())
-        parts = [tag("h2", TITLE), method, tag("h3", "Goals"), self._goals()]
+        parts = [tag("h2", TITLE), method, self._picture(), tag("h3", "Goals"), self._goals()]
         for name, cases in bench_table.sections(self.cases).items():
-            parts += [tag("h3", name), self._picture(cases), self._table(cases)]
+            parts += [tag("h3", name), self._table(cases)]
         parts.append(self._failures())
         return tag("section", *parts, id=ANCHOR, class_="study")
 
@@ -87,33 +90,13 @@ class Peers:
     def _cell(self, case, system):
         return bench_table.cell(case, system, self.figures).replace("(x", "(×")
 
-    def _picture(self, cases):
-        """Bars: how the systems do in each work, as a share of the best of them."""
-        if len({case.column for case in cases}) > 1:
-            return Markup("")
-        lines = []
-        for system in bench_table.columns(cases):
-            points = {}
-            for i, case in enumerate(cases, 1):
-                one = self.figures.get(case.name, system, case.column)
-                if one:
-                    best = max(
-                        found.median
-                        for name in case.systems
-                        if (found := self.figures.get(case.name, name, case.column))
-                    )
-                    if best > 0:
-                        share = (one.median / best, one.low / best, one.high / best)
-                        points[str(i)] = chart.Point(*share)
-            if points:
-                lines.append(chart.Line(label(system), points))
-        if len(lines) < 2:
-            return Markup("")
-        numbers = [str(i) for i in range(1, len(cases) + 1)]
-        panel = chart.Panel("relative to the largest", "row of the table", numbers, lines, True)
-        drawn = tag("div", chart.draw(panel), class_="panels")
+    def _picture(self):
         caption = "Medians; error bars from the least to the most of the runs."
-        return tag("figure", chart.legend(lines, True), drawn, tag("figcaption", caption))
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / NAME / str(self.manifest.get("profile", {}).get("name"))
+            path.mkdir(parents=True)
+            write_summary(self.cases, self.figures, path / "summary.csv")
+            return picture.figure(path / "summary.csv", TITLE, caption)
 
     def _failures(self):
         failed = self.figures.failures.items()

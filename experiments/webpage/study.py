@@ -1,19 +1,16 @@
-"""The section of one study: its report, the panels drawn from summary.csv, and in a fold whatever
-else the runs recorded."""
+"""The section of one study: its report, the picture drawn from summary.csv, and in a fold whatever else the
+runs recorded."""
 
 import math
 import re
 
 from judge.table import number
-from webpage import chart, markdown
+from webpage import markdown, picture
 from webpage.markup import join, tag
 from webpage.measured import figure
 from webpage.table import table
 
 PICTURE_FILES = re.compile(r"^\(\[PNG\].*$", re.MULTILINE)  # they are not with the page
-RATIO = ":ratio"
-PANELS = ("ops_per_s", "mean_us", "p99_us", "ops_per_s:ratio", "mean_us:ratio")
-PANELS_MAX = 8  # of a group
 VERDICTS = {
     "holds": "holds",
     "part": "in part",
@@ -24,9 +21,13 @@ TOLD_IN_REPORT = ("ops", "seconds", "repeat", "seed", "attempt", "steal_pct", "f
 
 
 def section(measured):
-    picture = _panels(measured)
+    caption = (
+        "Bars show 95 % bootstrap intervals of the means;"
+        f" ratios are relative to {measured.base()}."
+    )
+    shown = picture.figure(measured.folder / "summary.csv", measured.title, caption)
     report = PICTURE_FILES.sub("", measured.report)
-    body = markdown.render(report, 2, picture, f"{anchor(measured)}-")
+    body = markdown.render(report, 2, shown, f"{anchor(measured)}-")
     return tag("section", body, _further(measured), id=anchor(measured), class_="study")
 
 
@@ -63,77 +64,6 @@ def _step_text(measured, metric, ratio, row):
     same = [r for r in same if r["series"] == row["series"]]
     published = figure(same[0], f"{metric}_ratio") if same else None
     return told + (f", published ×{published:.3g}" if published else "")
-
-
-def _panels(measured):
-    plot = measured.plot
-    names = [name for panel in plot.panels for name in panel.split("+")] if plot else []
-    usual = [name for name in PANELS if name.removesuffix(RATIO) in measured.metrics]
-    names = names or usual or measured.metrics
-    groups = measured.groups()
-    drawn, lines = [], []
-    for name in list(dict.fromkeys(names))[:PANELS_MAX]:
-        for group in groups:
-            panel = _panel(measured, name, plot, group)
-            svg = chart.draw(panel) if panel else None
-            if svg is not None:
-                drawn.append(svg)
-                lines = panel.lines if len(panel.lines) > len(lines) else lines
-    if not drawn:
-        return None
-    caption = (
-        "Bars show 95 % bootstrap intervals of the means. Values stand at equal distances;"
-        f" ratios are relative to {measured.base()}."
-    )
-    figures = tag("div", *drawn, class_="panels")
-    is_bars = plot is not None and plot.kind == "bars"
-    return tag("figure", chart.legend(lines, is_bars), figures, tag("figcaption", caption))
-
-
-def _panel(measured, name, plot, group):
-    """Of the series of one group, which stands before the title; '': of all."""
-    metric, is_ratio = name.removesuffix(RATIO), name.endswith(RATIO)
-    column = f"{metric}_ratio" if is_ratio else metric
-    if metric not in measured.metrics:
-        return None
-    by_series = plot is not None and plot.kind == "bars" and plot.x == "series"
-    labels = {
-        row["series"]: row["label"]
-        for row in measured.rows
-        if row["origin"] == "here" and measured.group_of(row["series"]) == group
-    }
-    lines, xs = {}, []
-    for row in measured.rows:
-        point = _point(row, column)
-        if point is None or row["series"] not in labels:
-            continue
-        value, series = measured.label_of(row[measured.knob]), labels[row["series"]]
-        x, label = (series, f"{measured.symbol} = {value}") if by_series else (value, series)
-        is_published = row["origin"] == "published"
-        xs.append(x)
-        line = lines.setdefault((label, is_published), chart.Line(label, {}, is_published))
-        line.points[x] = point
-    of_published = [line for line in lines.values() if line.published]
-    own = [line.label for line in lines.values() if not line.published]
-    for line in of_published:
-        if len(of_published) > 1 and line.label in own:
-            line.colour = own.index(line.label)
-            line.label = f"{line.label}, published"
-        else:
-            line.label = "published"
-    title, unit = measured.name_of(metric)
-    title = title + ", relative" if is_ratio else ", ".join(filter(None, (title, unit)))
-    title = f"{group}: {title}" if group else title
-    in_order = [measured.label_of(value) for value in measured.values]
-    xs = list(dict.fromkeys(xs)) if by_series else [x for x in in_order if x in xs]
-    label = plot.x_label if plot and plot.x_label else "" if by_series else measured.symbol
-    is_bars = plot is not None and plot.kind == "bars"
-    return chart.Panel(title, label, xs, list(lines.values()), is_bars)
-
-
-def _point(row, column):
-    found = [figure(row, column + end) for end in ("", "_low", "_high")]
-    return None if None in found else chart.Point(*found)
 
 
 def _further(measured):

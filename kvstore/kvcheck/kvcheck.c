@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/option_table.h"
 #include "kvstore/kvcheck/record_dump.h"
 #include "kvstore/kvcheck/layout.h"
 #include "kvstore/kvcheck/findings.h"
@@ -21,11 +21,13 @@
 
 enum exit_status { EXIT_SOUND = 0, EXIT_DAMAGE = 1, EXIT_USAGE = 2, EXIT_UNREADABLE = 4 };
 
-struct command {
+/* The command line. */
+struct kvcheck_options {
     const char *dir;
     const char *salvage_out; /* NULL: no salvage */
     bool dump;
-    enum dump_format format;
+    int format; /* enum dump_format; -1: not given */
+    bool help, version;
 };
 
 static const char usage[] = "usage: kvcheck DIR\n"
@@ -33,122 +35,121 @@ static const char usage[] = "usage: kvcheck DIR\n"
                             "       kvcheck --salvage OUT DIR\n"
                             "       kvcheck -h | -V\n";
 
-static const char help[] =
-    "\n"
-    "Verifies every record of every data file of the store in DIR, which no daemon may be using,\n"
-    "and prints what the files hold.\n"
-    "\n"
-    "  --dump            print every intact record, one a line\n"
-    "  --format FORMAT   of the dump: text (the default) or json\n"
-    "  --salvage OUT     copy the newest intact record of every key to a new store in OUT\n"
-    "  -h, --help        this text\n"
-    "  -V, --version     the version\n"
-    "\n"
-    "Exit status: 0 sound, 1 damage (or --salvage lost something), 2 usage, 4 can not read.\n";
+static const char *format_of(int format)
+{
+    static const char *const names[] = {[DUMP_TEXT] = "text", [DUMP_JSON] = "json"};
+    return (size_t)format < sizeof names / sizeof names[0] ? names[format] : NULL;
+}
 
-enum { OPTION_DUMP = 256, OPTION_FORMAT, OPTION_SALVAGE };
+#define FIELD(name) OPTION_FIELD(struct kvcheck_options, name)
 
-static const struct option options[] = {
-    {"dump", no_argument, NULL, OPTION_DUMP},
-    {"format", required_argument, NULL, OPTION_FORMAT},
-    {"salvage", required_argument, NULL, OPTION_SALVAGE},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},
-    {NULL, 0, NULL, 0},
+static const struct option_row rows[] = {
+    {"dump", 0, OPTION_FLAG, NULL, "print every intact record, one per line", FIELD(dump)},
+    {"format", 0, OPTION_CHOICE, "FORMAT", "of the dump: text (default) or json", FIELD(format),
+     .choice_name = format_of},
+    {"salvage", 0, OPTION_TEXT, "OUT",
+     "copy the newest intact record of every key to a new store in OUT", FIELD(salvage_out)},
+    {"help", 'h', OPTION_STOP, NULL, "print this", FIELD(help)},
+    {"version", 'V', OPTION_STOP, NULL, "print the version", FIELD(version)},
+    {.name = NULL},
 };
 
-static int complain(const char *what, const char *value)
+static void print_help(void)
 {
-    fprintf(stderr, "kvcheck: %s%s%s\n%s", what, value ? ": " : "", value ? value : "", usage);
+    printf(
+        "%s\n"
+        "Verifies every record of every data file of the store in DIR and prints what the files\n"
+        "hold. No daemon may be using the store.\n\n",
+        usage);
+    option_print_help(stdout, rows, 20);
+    printf("\nExit status: 0 sound, 1 damage (or --salvage lost something), 2 wrong usage,\n"
+           "4 cannot read the store. Manual: kvcheck(1).\n");
+}
+
+static int complain(const char *sentence)
+{
+    fprintf(stderr, "kvcheck: %s\n%s", sentence, usage);
     return EXIT_USAGE;
 }
 
-/* -1: go on; else the exit status. */
-static int parse_command(int argc, char **argv, struct command *command)
+/* What no option can tell alone; or NULL. */
+static const char *fault_of(const struct kvcheck_options *options, int operands)
 {
-    bool format_given = false;
-    for (int option; (option = getopt_long(argc, argv, "hV", options, NULL)) != -1;) {
-        switch (option) {
-        case OPTION_DUMP:
-            command->dump = true;
-            break;
-        case OPTION_FORMAT:
-            format_given = true;
-            if (strcmp(optarg, "json") == 0)
-                command->format = DUMP_JSON;
-            else if (strcmp(optarg, "text") != 0)
-                return complain("--format is text or json, not", optarg);
-            break;
-        case OPTION_SALVAGE:
-            command->salvage_out = optarg;
-            break;
-        case 'h':
-            printf("%s%s", usage, help);
-            return EXIT_SOUND;
-        case 'V':
-            puts("kvcheck " MQKV_VERSION);
-            return EXIT_SOUND;
-        default:
-            fputs(usage, stderr);
-            return EXIT_USAGE;
-        }
-    }
-    if (command->dump && command->salvage_out)
-        return complain("--dump and --salvage exclude each other", NULL);
-    if (format_given && !command->dump)
-        return complain("--format goes with --dump", NULL);
-    if (argc - optind != 1)
-        return complain(argc == optind ? "no directory given" : "more than one directory given",
-                        NULL);
-    command->dir = argv[optind];
+    if (options->dump && options->salvage_out)
+        return "--dump and --salvage exclude each other";
+    if (options->format >= 0 && !options->dump)
+        return "--format needs --dump";
+    if (operands == 0)
+        return "no directory given";
+    return operands > 1 ? "more than one directory given" : NULL;
+}
+
+/* -1: go on; else the exit status. */
+static int parse_command_line(int argc, char **argv, struct kvcheck_options *options)
+{
+    const struct option_set sets[] = {{rows, options}, {NULL, NULL}};
+    struct kv_error error = {0};
+    if (option_take_argv(sets, "kvcheck -h lists the options", &argc, argv, &error) != KV_OK)
+        return complain(error.text);
+    if (options->help)
+        print_help();
+    else if (options->version)
+        puts("kvcheck " MQKV_VERSION);
+    if (options->help || options->version)
+        return EXIT_SOUND;
+    const char *fault = fault_of(options, argc - 1);
+    if (fault)
+        return complain(fault);
+    options->dir = argv[1];
     return -1;
 }
 
 /* Holds: the store's lock, shared. */
-static enum kv_status run_locked(const struct command *command, int dir_fd, struct report *report,
-                                 struct kv_error *error)
+static enum kv_status run_locked(const struct kvcheck_options *options, int dir_fd,
+                                 struct report *report, struct kv_error *error)
 {
     struct layout layout;
-    enum kv_status status = layout_find(&layout, dir_fd, command->dir, error);
+    enum kv_status status = layout_find(&layout, dir_fd, options->dir, error);
     if (status != KV_OK)
         return status;
-    if (command->dump)
-        return dump_store(dir_fd, &layout, command->format, report, error);
-    if (command->salvage_out)
-        return salvage_store(dir_fd, &layout, command->salvage_out, report, error);
+    if (options->dump)
+        return dump_store(dir_fd, &layout, options->format == DUMP_JSON ? DUMP_JSON : DUMP_TEXT,
+                          report, error);
+    if (options->salvage_out)
+        return salvage_store(dir_fd, &layout, options->salvage_out, report, error);
     return verify_store(dir_fd, &layout, report, error);
 }
 
-static enum kv_status run(const struct command *command, struct report *report,
+static enum kv_status run(const struct kvcheck_options *options, struct report *report,
                           struct kv_error *error)
 {
-    int dir_fd = open(command->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int dir_fd = open(options->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir_fd < 0)
-        return kv_error_set_errno(error, "%s: can not open the directory", command->dir);
+        return kv_error_set_errno(error, "%s: cannot open the directory", options->dir);
     struct lockfile *lockfile;
-    enum kv_status status = lockfile_acquire(command->dir, dir_fd, true, &lockfile, error);
+    enum kv_status status = lockfile_acquire(options->dir, dir_fd, true, &lockfile, error);
     if (status == KV_OK) {
-        status = run_locked(command, dir_fd, report, error);
+        status = run_locked(options, dir_fd, report, error);
         lockfile_release(lockfile);
     }
     close(dir_fd);
     if (status == KV_OK && (fflush(stdout) != 0 || ferror(stdout)))
-        status = kv_error_set_errno(error, "can not write the output");
+        status = kv_error_set_errno(error, "cannot write the output");
     return status;
 }
 
 int main(int argc, char **argv)
 {
-    struct command command = {.format = DUMP_TEXT};
-    int exit_status = parse_command(argc, argv, &command);
+    struct kvcheck_options options = {.format = -1};
+    int exit_status = parse_command_line(argc, argv, &options);
     if (exit_status >= 0)
         return exit_status;
 
     signal(SIGXFSZ, SIG_IGN); /* a file beyond ulimit -f is an error of its write */
     log_set_level(LOG_LEVEL_ERROR);
-    struct report report = {command.dump ? stderr : stdout, command.dir, 0};
+    struct report report = {options.dump ? stderr : stdout, options.dir, 0};
     struct kv_error error = {0};
-    enum kv_status status = run(&command, &report, &error);
+    enum kv_status status = run(&options, &report, &error);
     if (status != KV_OK) {
         fprintf(stderr, "kvcheck: %s\n", error.text);
         return status == KV_USAGE ? EXIT_USAGE : EXIT_UNREADABLE;

@@ -1,6 +1,5 @@
 #include "serverk/config/dispatch_model.h"
 
-#include <string.h>
 #include <unistd.h>
 
 /* A thread costs the kernel some 20 KiB and a stack; a process a copy of the page tables as well. */
@@ -25,16 +24,6 @@ static const struct {
 const char *dispatch_model_name(enum dispatch_model model)
 {
     return models[model].name;
-}
-
-bool dispatch_model_parse(const char *name, enum dispatch_model *model)
-{
-    for (unsigned i = 0; i < DISPATCH_MODELS; i++) {
-        *model = (enum dispatch_model)i;
-        if (strcmp(name, models[i].name) == 0)
-            return true;
-    }
-    return false;
 }
 
 uint32_t dispatch_model_default_workers(enum dispatch_model model)

@@ -19,9 +19,6 @@ enum dispatch_model {
 /* "pool" ... */
 const char *dispatch_model_name(enum dispatch_model model);
 
-/* False: no such name. */
-bool dispatch_model_parse(const char *name, enum dispatch_model *model);
-
 /* What -w means: the workers of a pool; the requests that may be alive at once with THREAD and
  * PROCESS; EVENT takes 1 only. */
 uint32_t dispatch_model_default_workers(enum dispatch_model model);

@@ -44,7 +44,6 @@ struct server_options {
     enum kvstore_locking locking;
     bool verify_every_read;
     enum kvstore_rwlock rwlock;
-    bool rwlock_given; /* it is refused with a strategy that has no reader-writer locks */
     enum kvstore_io io;
     uint64_t cache_bytes; /* 0: none */
     enum kvstore_allocator allocator;
@@ -70,7 +69,7 @@ enum options_outcome {
     OPTIONS_BAD   /* *error says which argument, its value, and what would be right */
 };
 
-/* Strings in *options borrow from argv. Not reentrant (getopt). */
+/* Strings in *options borrow from argv, whose words it moves. */
 enum options_outcome options_parse(int argc, char **argv, struct server_options *options,
                                    struct kv_error *error);
 

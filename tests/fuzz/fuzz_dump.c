@@ -41,7 +41,7 @@ static enum kv_status take_line(const char *text, size_t size, struct line *word
     *prepared = (struct invocation){0};
     if (!line_parse(words, text, size, &wrong))
         return KV_USAGE;
-    return prepare(prepared, words->words, words->count, COMMAND_BATCH, NULL, &error);
+    return invocation_prepare(prepared, words->words, words->count, COMMAND_BATCH, NULL, &error);
 }
 
 static void judge_line(struct dump_check *check, const char *text, size_t size)

@@ -1,5 +1,5 @@
 /*
- * covers: clientk/program/cli/line.c common/escape.c clientk/program/cli/arguments.c clientk/program/commands/invocation.c
+ * covers: clientk/program/cli/line.c common/escape.c clientk/program/cli/arguments.c common/option_table.c clientk/program/commands/invocation.c
  *
  * The line parser under libFuzzer: any bytes become words or an error with a column inside the line;
  * no word leaves the line's memory; and the words, written out in their escaped form, are read back

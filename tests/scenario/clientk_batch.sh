@@ -28,14 +28,14 @@ OK
 1 2 3
 "x\n\0\xff"
 NOT FOUND
-ERROR usage: unknown command "BOGUS"; help lists all
+ERROR usage: unknown command 'BOGUS'; help lists all
 ERROR usage: too few arguments; usage: get KEY
 ERROR usage: column 7: this quote is never closed
 5
 ERROR not_a_number: the value is not a decimal integer
 OK
 ""
-ERROR usage: unknown option --frobnicate (put -- before words that begin with a dash)
+ERROR usage: unknown option '--frobnicate': put -- before words that begin with a dash
 END
 check_status 2 'a batch with bad lines exits 2' client batch mixed
 check_equal "$(cat mixed.expected)" "$output" 'each line has its answer'

@@ -32,7 +32,7 @@ check_equal 0 "$(column errors)" 'a sum out of bounds is no error'
 check_equal 20 "$(client scan n | wc -l)" 'the preload put the numbers'
 check_equal "" "$(client scan n | grep -E -- '-[0-9]+$')" 'and none fell below its bound'
 check_status 2 'a bound that is no number' client bench --add-min low
-check_match '"low" is not a whole number' "$errors" 'is named'
+check_match "'low' is not a whole number" "$errors" 'is named'
 
 check_status 0 'JSON' client --format json bench -t 0.3 --mix put=1,get=2,scan=1,add=1,getset=1 -L 1-300
 printf '%s\n' "$output" | python3 -c '

@@ -100,14 +100,14 @@ complains 2 'usage: put KEY VALUE' put name
 complains 2 'too many' get a b
 complains 2 'key has 0 bytes' put '' x
 complains 2 'key has 65536 bytes' get "$(head -c 65536 /dev/zero | tr '\0' k)"
-complains 2 'unknown option --if-absend; did you mean --if-absent' put a b --if-absend
+complains 2 "unknown option '--if-absend'; did you mean --if-absent" put a b --if-absend
 complains 2 'prompt only' quit
 complains 2 'mqkv has no keys: scan' keys '*'
 complains 2 'mqkv has no flushall: ' flushall
 complains 2 'mqkv has no mget: .*batch' help mget
 complains 2 'at the prompt and in batches only' priority 3
-complains 2 'no section "nosuch"; stats alone shows all: server, .*, sessions$' stats nosuch
-complains 2 'is not one of text, raw, json, csv' --format xml get a
+complains 2 "no section 'nosuch'; stats alone shows all: server, .*, sessions$" stats nosuch
+complains 2 'is not text, raw, json or csv' --format xml get a
 complains 2 'exclude each other' put a b --ttl 5s --keep-ttl
 complains 2 'queue name' -m noslash get a
 complains 4 '65536 bytes' put big "$(head -c 70000 /dev/zero | tr '\0' v)"

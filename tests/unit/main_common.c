@@ -9,6 +9,7 @@ int main(void)
         suite_common_status,
         suite_common_slice,
         suite_common_error,
+        suite_common_option_table,
         suite_common_parse,
         suite_common_escape,
         suite_common_cursor,

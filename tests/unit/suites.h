@@ -16,6 +16,7 @@ Suite *suite_common_escape(void);
 Suite *suite_common_histogram(void);
 Suite *suite_common_log(void);
 Suite *suite_common_mapguard(void);
+Suite *suite_common_option_table(void);
 Suite *suite_common_parse(void);
 Suite *suite_common_random(void);
 Suite *suite_common_slice(void);

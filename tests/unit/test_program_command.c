@@ -126,13 +126,13 @@ START_TEST(bad_commands_are_refused_with_a_sentence)
         {"put k", "usage: put KEY VALUE..."},
         {"put k v --if-absent --if-present", "exclude each other"},
         {"put k v --ttl 5s --keep-ttl", "exclude each other"},
-        {"add k x", "\"x\""},
+        {"add k x", "'x'"},
         {"decr k -9223372036854775808", "cannot be subtracted"},
         {"add k 1 --min 5 --max 2", "above"},
-        {"touch k 0", "\"0\""},
+        {"touch k 0", "'0'"},
         {"bench", "from the shell only"},
         {"quit", "works"},
-        {"get --ttl 5s k", "unknown option --ttl"},
+        {"get --ttl 5s k", "unknown option '--ttl'"},
         {"\"\\xff\" k", "binary"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

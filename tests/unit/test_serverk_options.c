@@ -157,7 +157,7 @@ static const char *const refused[][3] = {
     {"--sched cost --lanes shared", "--sched cost", "--lanes shared"},
     {"--nice", "--nice", "--sched priority"},
     {"--nice --sched cost --dispatch process", "--nice", "--dispatch process"},
-    {"--nice=5", "--nice", "no argument"},
+    {"--nice=5", "--nice", "no value"},
     {"--spin 0", "--spin", "'0'"},
     {"--max-value 65M", "--max-value", "'65M'"},
     {"--max-value 0", "--max-value", "'0'"},
@@ -171,9 +171,12 @@ static const char *const refused[][3] = {
     {"--rwlock prefer-reader --locking file-mutex", "--rwlock", "file-mutex"},
     {"--locking global-mutex --rwlock prefer-writer", "--rwlock", "global-mutex"},
     {"-x", "'-x'", "serverk -h"},
-    {"-d", "--datafiles", "argument"},
-    {"--daemon=yes", "--daemon", "no argument"},
-    {"surplus", "'surplus'", "options"},
+    {"-d", "--datafiles", "needs a value"},
+    {"--daemon=yes", "--daemon", "no value"},
+    {"surplus", "'surplus'", "serverk takes options only"},
+    {"--worker 2 -- --check", "'--check'", "serverk takes options only"},
+    {"--s auto", "'--s'", "ambiguous"},
+    {"--wrokers 2", "'--wrokers'", "did you mean --workers?"},
 };
 
 START_TEST(refused_with_option_and_value)

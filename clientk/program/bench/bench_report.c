@@ -87,7 +87,7 @@ static void print_plan(FILE *stream, const struct bench_plan *plan)
         fprintf(stream, " in %" PRIu64 " processes", options->processes);
     fprintf(stream, ", %s, values of %s bytes, %" PRIu64 " keys of %" PRIu64 " bytes (%s)\n",
             workload_mix_format(&plan->mix, ' ', mix), format_sizes(&plan->sizes, sizes),
-            options->keys, options->key_bytes, distribution_names[options->distribution]);
+            options->keys, options->key_bytes, distribution_name(options->distribution));
     if (options->rate > 0)
         fprintf(stream, "open loop, %.0f operations/s, latency from the intended start",
                 options->rate);
@@ -154,7 +154,7 @@ static void print_csv(FILE *stream, const struct bench_report *report)
             ",%g,%g,%" PRIu64,
             options->threads, options->processes, workload_mix_format(&report->plan->mix, ' ', mix),
             format_sizes(&report->plan->sizes, sizes), options->keys, options->key_bytes,
-            distribution_names[options->distribution], options->batch, options->window,
+            distribution_name(options->distribution), options->batch, options->window,
             options->rate, options->warmup_seconds, options->seed);
     fprintf(stream, ",%" PRIu64 ",%.6f,%.1f,%.3f", report->ops, report->seconds,
             ops_per_second(report), us(histogram_mean_ns(&report->all)));
@@ -194,7 +194,7 @@ static void print_json_plan(FILE *stream, const struct bench_plan *plan)
             "},\"value_bytes_min\":%" PRIu64 ",\"value_bytes_max\":%" PRIu64 ",\"keys\":%" PRIu64
             ",\"key_bytes\":%" PRIu64 ",\"dist\":\"%s\",\"batch\":%" PRIu64 ",\"window\":%" PRIu64,
             plan->sizes.min, plan->sizes.max, options->keys, options->key_bytes,
-            distribution_names[options->distribution], options->batch, options->window);
+            distribution_name(options->distribution), options->batch, options->window);
     fprintf(stream, ",\"rate_per_s\":%g,\"warmup_s\":%g,\"seed\":%" PRIu64 ",\"verify\":%s}",
             options->rate, options->warmup_seconds, options->seed,
             options->verify ? "true" : "false");

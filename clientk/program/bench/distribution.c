@@ -3,7 +3,11 @@
 #include <math.h>
 #include <stddef.h>
 
-const char *const distribution_names[] = {"uniform", "zipfian", "latest", "sequential", NULL};
+const char *distribution_name(int kind)
+{
+    static const char *const names[] = {"uniform", "zipfian", "latest", "sequential"};
+    return (size_t)kind < sizeof names / sizeof names[0] ? names[kind] : NULL;
+}
 
 void distribution_init(struct distribution *distribution, enum distribution_kind kind,
                        uint64_t keys, double theta)

@@ -25,7 +25,8 @@ enum distribution_kind {
     DISTRIBUTION_LATEST,
     DISTRIBUTION_SEQUENTIAL
 };
-extern const char *const distribution_names[]; /* NULL-terminated, in the order of the enum */
+/* The name of a kind; NULL beyond the last. */
+const char *distribution_name(int kind);
 
 /* Constant after distribution_init, shared by all threads. */
 struct distribution {

@@ -4,34 +4,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#include "clientk/program/cli/suggest.h"
+#include "common/suggest.h"
 #include "common/error.h"
 #include "common/parse.h"
 
 #define MAX_WEIGHT 1000000u
 #define WINDOWS    65536u /* starts of values in the block: so many values tell themselves apart */
 
-static const char *const kind_names[WORKLOAD_KINDS] = {
-    "put", "get", "del", "exists", "add", "append", "getset", "touch", "scan",
-};
-
-const char *workload_kind_name(enum workload_kind kind)
+const char *workload_kind_name(int kind)
 {
-    return kind_names[kind];
+    static const char *const names[WORKLOAD_KINDS] = {
+        "put", "get", "del", "exists", "add", "append", "getset", "touch", "scan",
+    };
+    return (unsigned)kind < WORKLOAD_KINDS ? names[kind] : NULL;
 }
 
 static enum kv_status unknown_kind(const char *name, struct kv_error *error)
 {
     struct suggestion suggestion = SUGGESTION_NONE;
     for (int i = 0; i < WORKLOAD_KINDS; i++)
-        suggest_consider(&suggestion, name, kind_names[i]);
-    return kv_error_set(error, KV_USAGE,
-                        "--mix: \"%.40s\" is no kind of operation%s%s (put, get, del, exists, add, "
-                        "append, getset, touch, scan)",
-                        name, suggestion.name ? "; did you mean " : "",
-                        suggestion.name ? suggestion.name : "");
+        suggest_consider(&suggestion, name, workload_kind_name(i));
+    return kv_error_set(
+        error, KV_USAGE,
+        "--mix: '%.40s' is not a kind of operation%s%s (put, get, del, exists, add, "
+        "append, getset, touch, scan)",
+        name, suggestion.name ? "; did you mean " : "", suggestion.name ? suggestion.name : "");
 }
 
 static enum kv_status take_share(char *item, struct workload_mix *mix, struct kv_error *error)
@@ -42,16 +40,14 @@ static enum kv_status take_share(char *item, struct workload_mix *mix, struct kv
         *equals = '\0';
     if (equals && !parse_u64(equals + 1, 0, MAX_WEIGHT, &weight))
         return kv_error_set(error, KV_USAGE,
-                            "--mix: the share of %.40s, \"%.40s\", is not a number from 0 to %u",
+                            "--mix: the share of %.40s, '%.40s', is not a number from 0 to %u",
                             item, equals + 1, MAX_WEIGHT);
-    for (int i = 0; i < WORKLOAD_KINDS; i++) {
-        if (strcasecmp(kind_names[i], item) == 0) {
-            mix->total += (uint32_t)weight - mix->weights[i];
-            mix->weights[i] = (uint32_t)weight;
-            return KV_OK;
-        }
-    }
-    return unknown_kind(item, error);
+    int kind;
+    if (!parse_choice(item, workload_kind_name, &kind))
+        return unknown_kind(item, error);
+    mix->total += (uint32_t)weight - mix->weights[kind];
+    mix->weights[kind] = (uint32_t)weight;
+    return KV_OK;
 }
 
 enum kv_status workload_mix_parse(const char *text, struct workload_mix *mix,
@@ -89,7 +85,7 @@ char *workload_mix_format(const struct workload_mix *mix, char separator, char b
         if (mix->weights[i] == 0)
             continue;
         char share[48];
-        snprintf(share, sizeof share, "%s=%" PRIu32, kind_names[i], mix->weights[i]);
+        snprintf(share, sizeof share, "%s=%" PRIu32, workload_kind_name(i), mix->weights[i]);
         used +=
             (size_t)snprintf(buffer + used, 256 - used, "%.*s%s", used ? 1 : 0, &separator, share);
     }
@@ -112,7 +108,7 @@ enum kv_status workload_sizes_parse(const char *text, uint64_t most, struct work
     if (good)
         return KV_OK;
     return kv_error_set(error, KV_USAGE,
-                        "--value-size: \"%.60s\" is neither a size (64, 4k) nor a range of sizes "
+                        "--value-size: '%.60s' is neither a size (64, 4k) nor a range of sizes "
                         "(32-512), up to %s",
                         text, format_size(most, longest));
 }

@@ -24,7 +24,7 @@ enum workload_kind {
     WORKLOAD_SCAN,
     WORKLOAD_KINDS
 };
-const char *workload_kind_name(enum workload_kind kind);
+const char *workload_kind_name(int kind);
 
 /* How often each kind comes, as shares of the sum. */
 struct workload_mix {

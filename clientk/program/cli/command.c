@@ -4,7 +4,7 @@
 #include <strings.h>
 
 #include "clientk/program/cli/foreign.h"
-#include "clientk/program/cli/suggest.h"
+#include "common/suggest.h"
 #include "common/error.h"
 #include "common/escape.h"
 
@@ -30,10 +30,10 @@ static void fail_unknown(const char *name, unsigned place, struct kv_error *erro
         if (commands[i].places & place)
             suggest_consider(&suggestion, name, commands[i].name);
     if (suggestion.name)
-        kv_error_set(error, KV_USAGE, "unknown command \"%.40s\"; did you mean %s?", name,
+        kv_error_set(error, KV_USAGE, "unknown command '%.40s'; did you mean %s?", name,
                      suggestion.name);
     else
-        kv_error_set(error, KV_USAGE, "unknown command \"%.40s\"; %s lists all", name, help);
+        kv_error_set(error, KV_USAGE, "unknown command '%.40s'; %s lists all", name, help);
 }
 
 const struct command *command_find(const struct word *name, unsigned place, struct kv_error *error)

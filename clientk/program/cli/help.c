@@ -4,6 +4,8 @@
 
 #include "clientk/program/cli/global_options.h"
 
+#define HELP_COLUMNS 30 /* left of what an option means */
+
 static void print_commands(FILE *stream, unsigned place)
 {
     for (size_t i = 0; i < command_count; i++) {
@@ -23,7 +25,7 @@ void help_print_usage(FILE *stream)
           stream);
     print_commands(stream, COMMAND_SHELL);
     fputs("\noptions:\n", stream);
-    arguments_print_help(stream, global_option_rows);
+    option_print_help(stream, global_option_rows, HELP_COLUMNS);
     fputs("\nclientk help COMMAND tells more; clientk help tells all; so does clientk(1).\n",
           stream);
 }
@@ -36,7 +38,7 @@ void help_print_command(FILE *stream, const struct command *command)
         fprintf(stream, "\n%s\n", command->details);
     if (command->options) {
         fputs("\noptions:\n", stream);
-        arguments_print_help(stream, command->options);
+        option_print_help(stream, command->options, HELP_COLUMNS);
     }
 }
 

@@ -6,7 +6,11 @@
 
 #include "common/escape.h"
 
-const char *const output_format_names[] = {"text", "raw", "json", "csv", NULL};
+const char *output_format_name(int format)
+{
+    static const char *const names[] = {"text", "raw", "json", "csv"};
+    return (size_t)format < sizeof names / sizeof names[0] ? names[format] : NULL;
+}
 
 int exit_code_of(enum kv_status status)
 {

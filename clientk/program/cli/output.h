@@ -21,7 +21,8 @@
 #include "mqkv/status.h"
 
 enum output_format { OUTPUT_TEXT, OUTPUT_RAW, OUTPUT_JSON, OUTPUT_CSV };
-extern const char *const output_format_names[]; /* NULL-terminated */
+/* Its name; NULL beyond the last. */
+const char *output_format_name(int format);
 
 /* Exit codes of clientk. */
 enum exit_code { EXIT_DONE, EXIT_NOT_FOUND, EXIT_USAGE, EXIT_NO_SERVER, EXIT_REFUSED };

@@ -21,23 +21,12 @@
 #define MAX_FILES_AT_ONCE 64
 
 const struct option_row batch_option_rows[] = {
-    {.name = "threads",
-     .letter = 'n',
-     .kind = OPTION_NUMBER,
-     .argument = "N",
-     .help = "threads that share the lines of the file (default 1)",
-     .offset = offsetof(struct batch_options, threads),
-     .min = 1,
-     .max = MAX_THREADS},
-    {.name = "bail",
-     .kind = OPTION_FLAG,
-     .help = "stop at the first line that is bad or fails",
-     .offset = offsetof(struct batch_options, bail)},
-    {.name = "quiet",
-     .letter = 'q',
-     .kind = OPTION_FLAG,
-     .help = "print no answers, only failures and the summary",
-     .offset = offsetof(struct batch_options, quiet)},
+    {"threads", 'n', OPTION_NUMBER, "N", "threads that share the lines of the file (default 1)",
+     OPTION_FIELD(struct batch_options, threads), .min = 1, .max = MAX_THREADS},
+    {"bail", 0, OPTION_FLAG, NULL, "stop at the first line that is bad or fails",
+     OPTION_FIELD(struct batch_options, bail)},
+    {"quiet", 'q', OPTION_FLAG, NULL, "print no answers, only failures and the summary",
+     OPTION_FIELD(struct batch_options, quiet)},
     {.name = NULL},
 };
 const struct batch_options batch_option_defaults = {0};

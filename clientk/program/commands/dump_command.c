@@ -14,15 +14,10 @@
 #include "common/error.h"
 
 const struct option_row dump_option_rows[] = {
-    {.name = "prefix",
-     .kind = OPTION_TEXT,
-     .argument = "PREFIX",
-     .help = "only keys that begin with it",
-     .offset = offsetof(struct dump_options, prefix)},
-    {.name = "force",
-     .kind = OPTION_FLAG,
-     .help = "replace FILE if it is there",
-     .offset = offsetof(struct dump_options, force)},
+    {"prefix", 0, OPTION_TEXT, "PREFIX", "only keys that begin with it",
+     OPTION_FIELD(struct dump_options, prefix)},
+    {"force", 0, OPTION_FLAG, NULL, "replace FILE if it is there",
+     OPTION_FIELD(struct dump_options, force)},
     {.name = NULL},
 };
 const struct dump_options dump_option_defaults = {0};

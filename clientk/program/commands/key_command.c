@@ -14,7 +14,11 @@
 #define MAX_KEY_BYTES   65535u
 #define MAX_VALUE_BYTES (64u << 20) /* no store allows more */
 
-const char *const key_command_sync_names[] = {"default", "interval", "always", NULL};
+const char *key_command_sync_name(int sync)
+{
+    static const char *const names[] = {"default", "interval", "always"};
+    return (size_t)sync < sizeof names / sizeof names[0] ? names[sync] : NULL;
+}
 
 const struct key_command_options key_command_option_defaults = {.min = INT64_MIN, .max = INT64_MAX};
 

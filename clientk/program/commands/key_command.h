@@ -38,13 +38,15 @@ struct key_command_options {
     bool keep_ttl;
     bool if_absent, if_present;
     uint64_t if_version;
-    int sync; /* index into key_command_sync_names */
+    int sync; /* key_command_sync_name */
     int64_t min, max, initial;
     bool no_create;
     bool meta; /* show version, expiry and size */
 };
 extern const struct key_command_options key_command_option_defaults;
-extern const char *const key_command_sync_names[];
+
+/* The name of a level of --sync; NULL beyond the last. */
+const char *key_command_sync_name(int sync);
 
 #define KEY_COMMAND_SENTENCE_BYTES 256
 

@@ -17,21 +17,13 @@
 #include "common/escape.h"
 
 const struct option_row load_option_rows[] = {
-    {.name = "from",
-     .kind = OPTION_NUMBER,
-     .argument = "LINE",
-     .help = "go on from that line of the file, where a load before stopped",
-     .offset = offsetof(struct load_options, from),
-     .min = 1,
-     .max = UINT64_MAX},
-    {.name = "if-absent",
-     .kind = OPTION_FLAG,
-     .help = "leave keys alone that are there",
-     .offset = offsetof(struct load_options, if_absent)},
-    {.name = "force",
-     .kind = OPTION_FLAG,
-     .help = "load also a damaged or cut-off dump",
-     .offset = offsetof(struct load_options, force)},
+    {"from", 0, OPTION_NUMBER, "LINE",
+     "go on from that line of the file, where a load before stopped",
+     OPTION_FIELD(struct load_options, from), .min = 1, .max = UINT64_MAX},
+    {"if-absent", 0, OPTION_FLAG, NULL, "leave keys alone that are there",
+     OPTION_FIELD(struct load_options, if_absent)},
+    {"force", 0, OPTION_FLAG, NULL, "load also a damaged or cut-off dump",
+     OPTION_FIELD(struct load_options, force)},
     {.name = NULL},
 };
 const struct load_options load_option_defaults = {0};

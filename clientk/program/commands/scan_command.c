@@ -7,25 +7,13 @@
 #include "clientk/program/commands/whole_scan.h"
 
 const struct option_row scan_option_rows[] = {
-    {.name = "limit",
-     .kind = OPTION_NUMBER,
-     .argument = "N",
-     .help = "stop after N entries",
-     .offset = offsetof(struct scan_options, limit),
-     .min = 1,
-     .max = UINT64_MAX},
-    {.name = "keys",
-     .kind = OPTION_FLAG,
-     .help = "print keys only",
-     .offset = offsetof(struct scan_options, keys_only)},
-    {.name = "count",
-     .kind = OPTION_FLAG,
-     .help = "print only how many there are",
-     .offset = offsetof(struct scan_options, count_only)},
-    {.name = "atomic",
-     .kind = OPTION_FLAG,
-     .help = "see each data file at one moment, under its reader lock",
-     .offset = offsetof(struct scan_options, atomic)},
+    {"limit", 0, OPTION_NUMBER, "N", "stop after N entries",
+     OPTION_FIELD(struct scan_options, limit), .min = 1, .max = UINT64_MAX},
+    {"keys", 0, OPTION_FLAG, NULL, "print keys only", OPTION_FIELD(struct scan_options, keys_only)},
+    {"count", 0, OPTION_FLAG, NULL, "print only how many there are",
+     OPTION_FIELD(struct scan_options, count_only)},
+    {"atomic", 0, OPTION_FLAG, NULL, "see each data file at one moment, under its reader lock",
+     OPTION_FIELD(struct scan_options, atomic)},
     {.name = NULL},
 };
 const struct scan_options scan_option_defaults = {0};

@@ -10,21 +10,10 @@
 #include "common/parse.h"
 
 const struct option_row ping_option_rows[] = {
-    {.name = "count",
-     .letter = 'c',
-     .kind = OPTION_NUMBER,
-     .argument = "N",
-     .help = "round trips (default 1)",
-     .offset = offsetof(struct ping_options, count),
-     .min = 1,
-     .max = 1000000000},
-    {.name = "interval",
-     .letter = 'i',
-     .kind = OPTION_DURATION_MS,
-     .argument = "MS",
-     .help = "pause between them (default none)",
-     .offset = offsetof(struct ping_options, interval_ms),
-     .max = 3600000},
+    {"count", 'c', OPTION_NUMBER, "N", "round trips (default 1)",
+     OPTION_FIELD(struct ping_options, count), .min = 1, .max = 1000000000},
+    {"interval", 'i', OPTION_DURATION_MS, "MS", "pause between them (default none)",
+     OPTION_FIELD(struct ping_options, interval_ms), .max = 3600000},
     {.name = NULL},
 };
 const struct ping_options ping_option_defaults = {.count = 1};

@@ -219,7 +219,7 @@ static int refuse_section(struct cli_context *context, const char *asked)
                                  section->name);
     json_free(document);
     char sentence[384];
-    snprintf(sentence, sizeof sentence, "there is no section \"%.40s\"; stats alone shows all%s",
+    snprintf(sentence, sizeof sentence, "there is no section '%.40s'; stats alone shows all%s",
              asked, names);
     return output_failure(&context->output, "stats", KV_USAGE, sentence);
 }

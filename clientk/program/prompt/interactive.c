@@ -258,19 +258,18 @@ int format_run(struct cli_context *context, const void *options, const struct wo
                size_t count)
 {
     (void)options;
-    for (int i = 0; count > 0 && output_format_names[i]; i++) {
-        if (word_is(&operands[0], output_format_names[i])) {
-            context->output.format = (enum output_format)i;
-            context->output.csv_started = false;
-            return EXIT_DONE;
-        }
+    int format;
+    if (count == 0) {
+        struct answer answer = {.command = "format",
+                                .text = output_format_name((int)context->output.format)};
+        return output_answer(&context->output, &answer);
     }
-    if (count > 0)
+    if (!parse_choice(operands[0].data, output_format_name, &format))
         return output_failure(&context->output, "format", KV_USAGE,
                               "usage: format text|raw|json|csv");
-    struct answer answer = {.command = "format",
-                            .text = output_format_names[context->output.format]};
-    return output_answer(&context->output, &answer);
+    context->output.format = (enum output_format)format;
+    context->output.csv_started = false;
+    return EXIT_DONE;
 }
 
 int quit_run(struct cli_context *context, const void *options, const struct word *operands,

@@ -1,8 +1,8 @@
 /*
- * suggest: which of the known names did somebody mean who mistyped one.
+ * suggest: the known name that a mistyped one is most like.
  */
-#ifndef MQKV_CLIENTK_PROGRAM_CLI_SUGGEST_H
-#define MQKV_CLIENTK_PROGRAM_CLI_SUGGEST_H
+#ifndef MQKV_COMMON_SUGGEST_H
+#define MQKV_COMMON_SUGGEST_H
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-#include "clientk/program/cli/suggest.h"
+#include "common/suggest.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -1,0 +1,81 @@
+/*
+ * option_table: options as tables, for every program of mqkv. A row says an option's name, its kind,
+ * where its value goes and what help says about it, so that parsing, error messages, help and
+ * completion agree.
+ *
+ * Accepted: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, several flags in one word (-vV), and a
+ * long name cut short where one option alone begins so. The value of an option must not begin with
+ * "--" unless it is glued to it.
+ */
+#ifndef MQKV_COMMON_OPTION_TABLE_H
+#define MQKV_COMMON_OPTION_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/parse.h"
+#include "mqkv/error.h"
+
+enum option_kind {
+    OPTION_FLAG,        /* bool, set to true */
+    OPTION_STOP,        /* the same; option_take_argv looks at nothing behind it (--help) */
+    OPTION_NUMBER,      /* an unsigned integer of any width, min..max */
+    OPTION_INTEGER,     /* int64_t */
+    OPTION_SIZE,        /* an unsigned integer of any width, bytes, min..max */
+    OPTION_DURATION_MS, /* an unsigned integer of any width, min..max */
+    OPTION_FRACTION,    /* double, min..max */
+    OPTION_TEXT,        /* const char *, borrowed from the words; at least min bytes */
+    OPTION_CHOICE,      /* an enum, int or bool: the index of the name in choice_name */
+    OPTION_PARSED       /* whatever parse makes of it */
+};
+
+/* A table ends with a row without name. */
+struct option_row {
+    const char *name;
+    char letter; /* 0: none */
+    enum option_kind kind;
+    const char *argument; /* as help shows it; NULL: takes none */
+    const char *help;
+    size_t offset, bytes; /* of the field in the target: OPTION_FIELD */
+    uint64_t min, max;
+    parse_name_of *choice_name;
+    bool (*parse)(const char *text, void *field);
+    /* What a right value is, for error messages: "a group's name or number". NULL: it follows from
+     * the kind. */
+    const char *expects;
+    /* More to say about a wrong value, as the end of a sentence; or NULL. */
+    const char *(*advise)(const char *text);
+};
+
+#define OPTION_FIELD(type, member) \
+    .offset = offsetof(type, member), .bytes = sizeof(((type *)NULL)->member)
+
+/* A table and the struct that its values go to. Where several sets are given, the last has rows
+ * NULL, and the first that knows an option takes it. */
+struct option_set {
+    const struct option_row *rows;
+    void *target;
+};
+
+/* True if the word looks like an option: a dash and a letter, or two dashes. "-" and negative
+ * numbers do not. */
+bool option_looks_so(const char *word);
+
+/* Takes one word that looks like an option, with the word after it (NULL: none) as its value if it
+ * needs one: then *took_next is true. hint: where an unknown option is explained, as the end of a
+ * sentence. KV_OK or KV_USAGE. */
+enum kv_status option_take(const struct option_set *sets, const char *hint, const char *word,
+                           const char *next, bool *took_next, struct kv_error *error);
+
+/* Takes the options out of argv[1..*argc-1], wherever they stand; the operands move up, and *argc
+ * counts what is left. "--" ends the options. KV_OK or KV_USAGE. */
+enum kv_status option_take_argv(const struct option_set *sets, const char *hint, int *argc,
+                                char **argv, struct kv_error *error);
+
+/* Prints "  -x, --name ARGUMENT   help" for each row, with `columns` for what stands left of the
+ * help; nothing for an empty or NULL table. */
+void option_print_help(FILE *stream, const struct option_row *rows, int columns);
+
+#endif
