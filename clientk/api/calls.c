@@ -1,11 +1,160 @@
 /* The calls of clientk.h that are one operation each, and execute. */
-#include "common/error.h"
-#include "mqkv/clientk.h"
+#include "clientk/api/calls.h"
 
-#include "clientk/api/client.h"
+#include <stdlib.h>
+
+#include "clientk/api/threads.h"
+#include "clientk/base/handles.h"
 #include "clientk/base/last_error.h"
 #include "clientk/message/translate.h"
-#include "common/clock.h"
+#include "common/error.h"
+
+/* Executing --------------------------------------------------------------------------------- */
+
+__attribute__((noinline)) static enum kv_status refuse_handle(const struct clientk *client)
+{
+    struct kv_error *error = last_error_of_thread();
+    if (!client)
+        return kv_error_set(error, KV_USAGE, "no handle: NULL was given as the client");
+    return kv_error_set(error, KV_USAGE,
+                        "the handle belongs to the parent process: open one in the child, and "
+                        "give the parent's to clientk_abandon");
+}
+
+enum kv_status client_check(const struct clientk *client)
+{
+    if (client && client->fork_generation == handles_fork_generation())
+        return KV_OK;
+    return refuse_handle(client);
+}
+
+/* Executes the call through the combiner of the calling thread. True: the kernel's limits grant the thread no
+ * session, nothing was sent, and the call is to begin anew: the thread shares the first session now. */
+static bool run(struct clientk *client, struct call *call)
+{
+    struct attachment *attachment = thread_attachment(client);
+    if (!attachment) {
+        call_stop(call, KV_NO_MEMORY, KV_NO_MEMORY);
+        return false;
+    }
+    call->sleeper = attachment->number_in_group;
+    combiner_execute(attachment->combiner, call, &attachment->waiter);
+    return call->status == KV_LIMIT && !call->sent && thread_share_first_combiner(attachment);
+}
+
+enum kv_status client_execute_one(struct clientk *client, struct task *task,
+                                  struct clientk_result *result)
+{
+    enum kv_status status = client_check(client);
+    if (status != KV_OK)
+        return status;
+    struct kv_error *error = last_error_of_thread();
+    error->status = KV_OK;
+    struct call call;
+    do {
+        call_init(&call, client_deadline_ms(client), error);
+        call_add(&call, task, result);
+    } while (run(client, &call));
+    return result->status == KV_OK ? KV_OK : last_error_explain(error, result->status);
+}
+
+/* Tasks that a call has on its stack; more are allocated. */
+#define STACK_TASKS 16u
+
+/* The operations of a call that is being executed. */
+struct call_share {
+    const struct clientk_operation *operations;
+    size_t count;
+    struct clientk_result *results;
+    struct task *tasks; /* count of them */
+};
+
+static void add_tasks(struct call *call, const struct call_share *share)
+{
+    for (size_t i = 0; i < share->count; i++) {
+        struct task *task = &share->tasks[i];
+        enum kv_status status = translate_operation(&share->operations[i], &task->operation);
+        if (status == KV_OK)
+            call_add(call, task, &share->results[i]);
+        else
+            result_clear(&share->results[i], status);
+    }
+}
+
+/* KV_OK, or what stopped it. */
+static enum kv_status execute_share(struct clientk *client, const struct call_share *share,
+                                    struct kv_error *error)
+{
+    struct call call;
+    error->status = KV_OK;
+    do {
+        call_init(&call, client_deadline_ms(client), error);
+        add_tasks(&call, share);
+    } while (!call_finished(&call) && run(client, &call));
+    return call.status;
+}
+
+/* Results of what was not begun because of what stopped the operations before it. */
+static void stop_rest(struct clientk_result *results, size_t count, enum kv_status status)
+{
+    if (status == KV_OUTCOME_UNKNOWN)
+        status = KV_NO_SERVER;
+    else if (status == KV_TIMEOUT)
+        status = KV_DEADLINE;
+    for (size_t i = 0; i < count; i++)
+        result_clear(&results[i], status);
+}
+
+/* Executes the operations in order, as many at a time as a message may have. KV_OK, or what stopped it. */
+static enum kv_status execute_all(struct clientk *client,
+                                  const struct clientk_operation *operations, size_t count,
+                                  struct clientk_result *results)
+{
+    struct task on_stack[STACK_TASKS];
+    size_t capacity = count < WIRE_MAX_OPERATIONS ? count : WIRE_MAX_OPERATIONS;
+    struct call_share share = {.tasks = on_stack};
+    struct kv_error *error = last_error_of_thread();
+    enum kv_status status = KV_OK;
+    if (capacity > STACK_TASKS)
+        share.tasks = malloc(capacity * sizeof *share.tasks);
+    if (!share.tasks) {
+        stop_rest(results, count, KV_NO_MEMORY);
+        return kv_error_set(error, KV_NO_MEMORY, "no memory for a batch");
+    }
+    for (size_t begun = 0; begun < count && status == KV_OK; begun += share.count) {
+        share.operations = operations + begun;
+        share.results = results + begun;
+        share.count = count - begun < capacity ? count - begun : capacity;
+        status = execute_share(client, &share, error);
+        if (status != KV_OK)
+            stop_rest(share.results + share.count, count - begun - share.count, status);
+    }
+    if (share.tasks != on_stack)
+        free(share.tasks);
+    return last_error_explain(error, status);
+}
+
+/* Calls ------------------------------------------------------------------------------------- */
+
+#define NOTHING kv_slice(NULL, 0)
+
+/* The rest of the operation is for its options. (Clearing all of it took longer than sending it.) */
+static void task_begin(struct task *task, enum wire_opcode opcode, struct kv_slice key,
+                       struct kv_slice value)
+{
+    task->operation.opcode = opcode;
+    task->operation.flags = 0;
+    task->operation.key = key;
+    task->operation.value = value;
+}
+
+/* A result without memory for a value. */
+static void result_begin(struct clientk_result *result)
+{
+    result->value.data = NULL;
+    result->value.capacity = 0;
+    result_clear(result, KV_OK);
+}
 
 static enum kv_status missing(const char *what)
 {
@@ -18,7 +167,9 @@ static enum kv_status execute_into(struct clientk *client, struct task *task,
 {
     if (!value)
         return missing("value");
-    struct clientk_result result = {.value = *value};
+    struct clientk_result result;
+    result.found = false;
+    result.value = *value;
     enum kv_status status = client_execute_one(client, task, &result);
     *value = result.value;
     if (found)
@@ -28,14 +179,16 @@ static enum kv_status execute_into(struct clientk *client, struct task *task,
 
 enum kv_status clientk_get(struct clientk *client, struct kv_slice key, struct clientk_value *value)
 {
-    struct task task = {.operation = {.opcode = WIRE_OP_GET, .key = key}};
+    struct task task;
+    task_begin(&task, WIRE_OP_GET, key, NOTHING);
     return execute_into(client, &task, value, NULL);
 }
 
 enum kv_status clientk_exists(struct clientk *client, struct kv_slice key,
                               struct clientk_value *value)
 {
-    struct task task = {.operation = {.opcode = WIRE_OP_EXISTS, .key = key}};
+    struct task task;
+    task_begin(&task, WIRE_OP_EXISTS, key, NOTHING);
     struct clientk_value unused = {.size = 0};
     return execute_into(client, &task, value ? value : &unused, NULL);
 }
@@ -44,7 +197,7 @@ enum kv_status clientk_exists(struct clientk *client, struct kv_slice key,
 static enum kv_status execute(struct clientk *client, struct task *task,
                               struct clientk_result *result)
 {
-    *result = (struct clientk_result){.status = KV_OK};
+    result_begin(result);
     return client_execute_one(client, task, result);
 }
 
@@ -61,7 +214,7 @@ static enum kv_status execute_write(struct clientk *client, struct task *task,
                                     const struct clientk_write_options *options,
                                     struct clientk_result *result, uint64_t *version)
 {
-    *result = (struct clientk_result){.status = KV_OK};
+    result_begin(result);
     enum kv_status status = options ? translate_write(options, &task->operation) : KV_OK;
     status = status == KV_OK ? execute(client, task, result) : refuse(status);
     if (version)
@@ -72,7 +225,8 @@ static enum kv_status execute_write(struct clientk *client, struct task *task,
 enum kv_status clientk_put(struct clientk *client, struct kv_slice key, struct kv_slice value,
                            const struct clientk_write_options *options, uint64_t *version)
 {
-    struct task task = {.operation = {.opcode = WIRE_OP_PUT, .key = key, .value = value}};
+    struct task task;
+    task_begin(&task, WIRE_OP_PUT, key, value);
     struct clientk_result result;
     return execute_write(client, &task, options, &result, version);
 }
@@ -80,7 +234,8 @@ enum kv_status clientk_put(struct clientk *client, struct kv_slice key, struct k
 enum kv_status clientk_delete(struct clientk *client, struct kv_slice key,
                               const struct clientk_write_options *options, uint64_t *version)
 {
-    struct task task = {.operation = {.opcode = WIRE_OP_DELETE, .key = key}};
+    struct task task;
+    task_begin(&task, WIRE_OP_DELETE, key, NOTHING);
     struct clientk_result result;
     return execute_write(client, &task, options, &result, version);
 }
@@ -90,8 +245,10 @@ enum kv_status clientk_add(struct clientk *client, struct kv_slice key, int64_t 
                            uint64_t *version)
 {
     static const struct clientk_add_options defaults;
-    struct task task = {.operation = {.opcode = WIRE_OP_ADD, .key = key}};
-    struct clientk_result result = {.status = KV_OK};
+    struct task task;
+    task_begin(&task, WIRE_OP_ADD, key, NOTHING);
+    struct clientk_result result;
+    result_begin(&result);
     enum kv_status status = translate_add(options ? options : &defaults, delta, &task.operation);
     status = status == KV_OK ? execute(client, &task, &result) : refuse(status);
     if (sum)
@@ -105,7 +262,8 @@ enum kv_status clientk_append(struct clientk *client, struct kv_slice key, struc
                               const struct clientk_write_options *options, uint64_t *value_bytes,
                               uint64_t *version)
 {
-    struct task task = {.operation = {.opcode = WIRE_OP_APPEND, .key = key, .value = suffix}};
+    struct task task;
+    task_begin(&task, WIRE_OP_APPEND, key, suffix);
     struct clientk_result result;
     enum kv_status status = execute_write(client, &task, options, &result, version);
     if (value_bytes)
@@ -117,7 +275,8 @@ enum kv_status clientk_exchange(struct clientk *client, struct kv_slice key, str
                                 const struct clientk_write_options *options,
                                 struct clientk_value *old, bool *found, uint64_t *version)
 {
-    struct task task = {.operation = {.opcode = WIRE_OP_EXCHANGE, .key = key, .value = value}};
+    struct task task;
+    task_begin(&task, WIRE_OP_EXCHANGE, key, value);
     enum kv_status status = options ? translate_write(options, &task.operation) : KV_OK;
     if (old)
         old->version = 0;
@@ -130,8 +289,9 @@ enum kv_status clientk_exchange(struct clientk *client, struct kv_slice key, str
 enum kv_status clientk_touch(struct clientk *client, struct kv_slice key, uint64_t expiry_ms,
                              const struct clientk_write_options *options, uint64_t *version)
 {
-    struct task task = {.operation = {.opcode = WIRE_OP_TOUCH, .key = key}};
-    struct clientk_result result = {.status = KV_OK};
+    struct task task;
+    task_begin(&task, WIRE_OP_TOUCH, key, NOTHING);
+    struct clientk_result result;
     if (options && options->expiry_ms != 0)
         return refuse(KV_USAGE); /* one argument says it */
     struct clientk_write_options expiry = options ? *options : (struct clientk_write_options){0};
@@ -144,8 +304,8 @@ enum kv_status clientk_stats(struct clientk *client, const char *section,
 {
     if (!json)
         return missing("value");
-    struct task task = {.operation = {.opcode = WIRE_OP_STATS,
-                                      .key = kv_slice_from_string(section ? section : "")}};
+    struct task task;
+    task_begin(&task, WIRE_OP_STATS, kv_slice_from_string(section ? section : ""), NOTHING);
     struct clientk_result result = {.value = *json};
     enum kv_status status = client_execute_one(client, &task, &result);
     *json = result.value;
@@ -155,7 +315,8 @@ enum kv_status clientk_stats(struct clientk *client, const char *section,
 /* An operation without key, value or result. */
 static enum kv_status execute_bare(struct clientk *client, enum wire_opcode opcode)
 {
-    struct task task = {.operation = {.opcode = opcode}};
+    struct task task;
+    task_begin(&task, opcode, NOTHING, NOTHING);
     struct clientk_result result = {.status = KV_OK};
     enum kv_status status = client_execute_one(client, &task, &result);
     clientk_value_free(&result.value);
@@ -184,5 +345,5 @@ enum kv_status clientk_execute(struct clientk *client, const struct clientk_oper
         return status;
     if (count > 0 && (!operations || !results))
         return missing(operations ? "results" : "operations");
-    return client_execute(client, operations, count, results);
+    return execute_all(client, operations, count, results);
 }

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "clientk/api/client.h"
+#include "clientk/api/calls.h"
 #include "clientk/base/last_error.h"
 #include "clientk/message/translate.h"
 #include "common/cursor.h"

@@ -13,23 +13,7 @@
  * wait costs more than the one wake-up for all of them. */
 #define FOLLOWER_TURNS_MAX 1u
 
-/* One thread's place in one handle. Freed by its thread; the handle can only orphan it. */
-struct attachment {
-    struct clientk *_Atomic client; /* NULL: the handle was closed */
-    struct attachment *next_of_thread;
-    struct wire_waiter waiter;
-    struct combiner *combiner; /* as of epoch */
-    uint32_t epoch;
-    unsigned number; /* in the order of arrival: picks the group; constant, as is the next */
-    unsigned number_in_group;
-
-    /* Guarded by the lock. */
-    struct attachment *next_of_client, **link_of_client;
-    int slot;    /* the combiner that is its own, or NO_SLOT */
-    bool no_own; /* the kernel's limits did not allow for a session of its own */
-};
-
-static _Thread_local struct attachment *attachments;
+_Thread_local struct attachment *thread_attachments;
 
 /* Its value only makes the destructor run when a thread ends. */
 static pthread_key_t thread_end_key;
@@ -104,10 +88,10 @@ static void thread_ends(void *head)
 {
     (void)head;
     handles_lock();
-    while (attachments) {
-        struct attachment *attachment = attachments;
+    while (thread_attachments) {
+        struct attachment *attachment = thread_attachments;
         struct clientk *client = atomic_load(&attachment->client);
-        attachments = attachment->next_of_thread;
+        thread_attachments = attachment->next_of_thread;
         if (client)
             detach(client, attachment);
         free(attachment);
@@ -130,7 +114,7 @@ void threads_setup(void)
 /* Drops what closed handles left in the calling thread's list. */
 static void free_orphans(void)
 {
-    for (struct attachment **link = &attachments; *link;) {
+    for (struct attachment **link = &thread_attachments; *link;) {
         struct attachment *attachment = *link;
         if (atomic_load(&attachment->client)) {
             link = &attachment->next_of_thread;
@@ -166,32 +150,31 @@ static struct attachment *attach(struct clientk *client)
     choose_combiner(client, attachment);
     handles_unlock();
 
-    attachment->next_of_thread = attachments;
-    attachments = attachment;
+    attachment->next_of_thread = thread_attachments;
+    thread_attachments = attachment;
     pthread_setspecific(thread_end_key, attachment);
     return attachment;
 }
 
-struct attachment *thread_attachment(struct clientk *client)
+/* The layout of the handle has changed. */
+static void follow_layout(struct clientk *client, struct attachment *attachment)
 {
-    for (struct attachment *attachment = attachments; attachment;
-         attachment = attachment->next_of_thread)
-        if (atomic_load_explicit(&attachment->client, memory_order_relaxed) == client)
-            return attachment;
-    return attach(client);
+    handles_lock();
+    attachment->epoch = atomic_load(&client->layout_epoch);
+    choose_combiner(client, attachment);
+    handles_unlock();
 }
 
-struct combiner *thread_combiner(struct attachment *attachment)
+struct attachment *thread_find_attachment(struct clientk *client)
 {
-    struct clientk *client = atomic_load_explicit(&attachment->client, memory_order_relaxed);
-    uint32_t epoch = atomic_load_explicit(&client->layout_epoch, memory_order_relaxed);
-    if (attachment->epoch != epoch) {
-        handles_lock();
-        attachment->epoch = atomic_load(&client->layout_epoch);
-        choose_combiner(client, attachment);
-        handles_unlock();
-    }
-    return attachment->combiner;
+    struct attachment *attachment = thread_attachments;
+    while (attachment && atomic_load_explicit(&attachment->client, memory_order_relaxed) != client)
+        attachment = attachment->next_of_thread;
+    if (!attachment)
+        return attach(client);
+    if (attachment->epoch != atomic_load_explicit(&client->layout_epoch, memory_order_relaxed))
+        follow_layout(client, attachment);
+    return attachment;
 }
 
 bool thread_share_first_combiner(struct attachment *attachment)
@@ -207,19 +190,9 @@ bool thread_share_first_combiner(struct attachment *attachment)
     return true;
 }
 
-struct wire_waiter *thread_waiter(struct attachment *attachment)
-{
-    return &attachment->waiter;
-}
-
-unsigned thread_number(const struct attachment *attachment)
-{
-    return attachment->number_in_group;
-}
-
 static bool is_of_this_thread(const struct attachment *attachment)
 {
-    const struct attachment *own = attachments;
+    const struct attachment *own = thread_attachments;
     while (own && own != attachment)
         own = own->next_of_thread;
     return own != NULL;

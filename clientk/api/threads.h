@@ -10,32 +10,54 @@
 #ifndef MQKV_CLIENTK_API_THREADS_H
 #define MQKV_CLIENTK_API_THREADS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
+#include "clientk/api/handle.h"
 #include "clientk/combining/combiner.h"
 #include "wire/wait.h"
-
-struct clientk;
-struct attachment;
 
 /* Prepares this module and base/handles; harmless when repeated. */
 void threads_setup(void);
 
-/* The calling thread's; made at its first call. NULL: no memory. */
-struct attachment *thread_attachment(struct clientk *client);
+/* One thread's place in one handle. Freed by its thread; the handle only orphans it. */
+struct attachment {
+    struct clientk *_Atomic client; /* NULL: the handle was closed */
+    struct attachment *next_of_thread;
+    struct wire_waiter waiter;
+    struct combiner *combiner; /* as of epoch */
+    uint32_t epoch;
+    unsigned number; /* in the order of arrival: picks the group; constant, as is the next */
+    unsigned
+        number_in_group; /* among those that share a combiner: 0, 1, ... in the order of their first
+                                 calls, with gaps where threads have ended */
 
-/* The combiner that the thread is to use now. */
-struct combiner *thread_combiner(struct attachment *attachment);
+    /* Guarded by the lock. */
+    struct attachment *next_of_client, **link_of_client;
+    int slot;    /* the combiner that is its own, or NO_SLOT */
+    bool no_own; /* the kernel's limits did not allow for a session of its own */
+};
+
+/* Of the calling thread, in no order. Private to this module. */
+extern _Thread_local struct attachment *thread_attachments __attribute__((visibility("hidden")));
+
+/* As thread_attachment, wherever it may be. */
+struct attachment *thread_find_attachment(struct clientk *client);
+
+/* The calling thread's; made at its first call. Its combiner is the one to use now. NULL: no memory. */
+static inline struct attachment *thread_attachment(struct clientk *client)
+{
+    struct attachment *first = thread_attachments;
+    if (first && atomic_load_explicit(&first->client, memory_order_relaxed) == client &&
+        first->epoch == atomic_load_explicit(&client->layout_epoch, memory_order_relaxed))
+        return first;
+    return thread_find_attachment(client);
+}
 
 /* The thread could not get a session of its own: it uses the first combiner from now on. False: it
  * did that already. */
 bool thread_share_first_combiner(struct attachment *attachment);
-
-struct wire_waiter *thread_waiter(struct attachment *attachment);
-
-/* Its number among the threads that share a combiner with it: 0, 1, ... in the order of their first
- * calls, with gaps where threads have ended. */
-unsigned thread_number(const struct attachment *attachment);
 
 /* Detaches all threads from a handle that is about to be freed. */
 void threads_detach_all(struct clientk *client);

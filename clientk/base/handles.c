@@ -1,10 +1,9 @@
 #include "clientk/base/handles.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_uint fork_generation;
+atomic_uint handles_forks;
 
 void handles_lock(void)
 {
@@ -16,14 +15,9 @@ void handles_unlock(void)
     pthread_mutex_unlock(&lock);
 }
 
-unsigned handles_fork_generation(void)
-{
-    return atomic_load_explicit(&fork_generation, memory_order_relaxed);
-}
-
 static void after_fork_in_child(void)
 {
-    atomic_fetch_add(&fork_generation, 1);
+    atomic_fetch_add(&handles_forks, 1);
     handles_unlock();
 }
 

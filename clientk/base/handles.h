@@ -5,6 +5,10 @@
 #ifndef MQKV_CLIENTK_BASE_HANDLES_H
 #define MQKV_CLIENTK_BASE_HANDLES_H
 
+#include <stdatomic.h>
+
+extern atomic_uint handles_forks __attribute__((visibility("hidden")));
+
 /* Prepares for forks; harmless when repeated. Before the first handle is opened. */
 void handles_setup(void);
 
@@ -14,6 +18,9 @@ void handles_lock(void);
 void handles_unlock(void);
 
 /* Counts forks: in a child it is another number than in the parent. */
-unsigned handles_fork_generation(void);
+static inline unsigned handles_fork_generation(void)
+{
+    return atomic_load_explicit(&handles_forks, memory_order_relaxed);
+}
 
 #endif

@@ -4,12 +4,7 @@
 
 #include "mqkv/clientk.h"
 
-static _Thread_local struct kv_error last_error;
-
-struct kv_error *last_error_of_thread(void)
-{
-    return &last_error;
-}
+_Thread_local struct kv_error last_error_private;
 
 enum kv_status last_error_explain(struct kv_error *error, enum kv_status status)
 {
@@ -26,5 +21,5 @@ enum kv_status last_error_explain(struct kv_error *error, enum kv_status status)
 
 const char *clientk_last_error(void)
 {
-    return last_error.text;
+    return last_error_private.text;
 }

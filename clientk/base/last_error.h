@@ -6,9 +6,14 @@
 
 #include "mqkv/error.h"
 
+extern _Thread_local struct kv_error last_error_private __attribute__((visibility("hidden")));
+
 /* Where the calling thread's failures are told. Another thread may fill it while its owner waits
  * in a call. */
-struct kv_error *last_error_of_thread(void);
+static inline struct kv_error *last_error_of_thread(void)
+{
+    return &last_error_private;
+}
 
 /* Sees to it that the sentence speaks of `status`, if that is a failure: one that was already
  * told for it stays, else the status' own text is taken. Returns status. */

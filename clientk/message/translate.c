@@ -1,8 +1,11 @@
 #include "clientk/message/translate.h"
 
-#include "clientk/base/value.h"
+#include <stdlib.h>
+
 #include "common/copy.h"
 #include "common/reserved.h"
+
+#define MIN_SPARE_BYTES 64u /* of a value that grows */
 
 static unsigned durability_flags(enum clientk_durability durability)
 {
@@ -119,19 +122,30 @@ enum kv_status translate_operation(const struct clientk_operation *from, struct 
     return KV_USAGE;
 }
 
-void result_clear(struct clientk_result *result, enum kv_status status)
-{
-    result->status = status;
-    result->found = false;
-    result->number = 0;
-    result->value.size = 0;
-    result->value.version = 0;
-    result->value.expiry_ms = 0;
-}
-
 bool result_is_cut_short(const struct clientk_result *result)
 {
     return (result->status == KV_CORRUPT || result->status == KV_IO) && result->value.version != 0;
+}
+
+/* Makes room for size bytes and the NUL after them; false: no memory. */
+__attribute__((noinline)) static bool grow_value(struct clientk_value *value, size_t size)
+{
+    /* Some more than needed, so that a value that grows bit by bit is not moved each time. */
+    size_t capacity = size + size / 8 + MIN_SPARE_BYTES;
+    char *data = realloc(value->data, capacity);
+    if (!data)
+        return false;
+    value->data = data;
+    value->capacity = capacity;
+    return true;
+}
+
+void clientk_value_free(struct clientk_value *value)
+{
+    if (!value)
+        return;
+    free(value->data);
+    *value = (struct clientk_value){.data = NULL};
 }
 
 /* Copies the value that is there. */
@@ -139,7 +153,7 @@ static enum kv_status copy_value(const struct wire_result *from, const struct la
                                  struct clientk_value *to)
 {
     size_t size = from->value.size;
-    if (!value_reserve(to, size))
+    if (size >= to->capacity && !grow_value(to, size))
         return KV_NO_MEMORY;
     if (from->flags & WIRE_RESULT_IN_SEGMENT) {
         if (!values->segment ||
@@ -148,27 +162,26 @@ static enum kv_status copy_value(const struct wire_result *from, const struct la
     } else {
         copy_bytes(to->data, from->value.data, size);
     }
-    value_end(to, size);
+    ((char *)to->data)[size] = '\0';
+    to->size = size;
     return KV_OK;
 }
 
 void translate_result(const struct wire_result *from, const struct large_values *values,
                       bool gives_value, struct clientk_result *to)
 {
-    result_clear(to, from->status);
+    to->status = from->status;
     to->found = from->flags & WIRE_RESULT_FOUND;
     to->number = from->number;
+    to->value.size = from->flags & WIRE_RESULT_NO_VALUE ? from->value.size : 0;
     to->value.version = from->version;
     to->value.expiry_ms = from->expiry_ms;
-    bool due = gives_value && (from->status == KV_OK || result_is_cut_short(to));
-    bool absent = from->flags & WIRE_RESULT_NO_VALUE;
-    if (due) {
-        enum kv_status status = absent ? KV_IO : copy_value(from, values, &to->value);
-        if (status != KV_OK)
-            result_clear(to, status);
-    } else if (absent) {
-        to->value.size = from->value.size;
-    }
+    if (!gives_value || (from->status != KV_OK && !result_is_cut_short(to)))
+        return;
+    enum kv_status status =
+        from->flags & WIRE_RESULT_NO_VALUE ? KV_IO : copy_value(from, values, &to->value);
+    if (status != KV_OK)
+        result_clear(to, status);
 }
 
 bool operation_repeatable(const struct wire_operation *operation, bool repeat_writes)

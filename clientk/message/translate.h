@@ -77,6 +77,14 @@ static inline bool operation_reads_entry(enum wire_opcode opcode)
 bool operation_repeatable(const struct wire_operation *operation, bool repeat_writes);
 
 /* Makes result->value empty and the rest zero, keeping the value's memory. */
-void result_clear(struct clientk_result *result, enum kv_status status);
+static inline void result_clear(struct clientk_result *result, enum kv_status status)
+{
+    result->status = status;
+    result->found = false;
+    result->number = 0;
+    result->value.size = 0;
+    result->value.version = 0;
+    result->value.expiry_ms = 0;
+}
 
 #endif
