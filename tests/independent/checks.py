@@ -11,7 +11,8 @@ import json
 import time
 import traceback
 
-from mqkv import *
+from mqkv_messages import stats
+from mqkv_session import Session
 
 failed = 0
 _sections = []

@@ -5,7 +5,8 @@ import subprocess
 import time
 
 from checks import Server
-from mqkv import *
+from mqkv_messages import Failure, ping
+from mqkv_session import Session
 
 
 class Daemon(Server):

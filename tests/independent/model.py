@@ -2,7 +2,10 @@
 import collections
 import time
 
-from mqkv import *
+from mqkv_messages import (
+    ADD, APPEND, DELETE, EXCHANGE, EXISTS, GET, IF_ABSENT, IF_PRESENT, KEEP_EXPIRY,
+    OPCODE_NAMES, PING, PUT, SYNC, SYNC_ALWAYS, SYNC_INTERVAL, TOUCH, operation,
+)
 
 Entry = collections.namedtuple("Entry", "value expiry_ms version")  # expiry_ms None: never; version None: not known
 Operation = collections.namedtuple("Operation", "opcode key value flags fields")

@@ -28,7 +28,16 @@ import secrets
 import sys
 import time
 
-from mqkv_neighbours import *  # which has all the others
+import mqkv_messages
+import mqkv_neighbours
+import mqkv_queues
+import mqkv_session
+from mqkv_messages import ping, put
+from mqkv_neighbours import flood, good_client, hello_storm, malformed_storm, request_flood
+from mqkv_session import Session
+
+for part in (mqkv_messages, mqkv_queues, mqkv_session, mqkv_neighbours):
+    globals().update({name: value for name, value in vars(part).items() if name[0] != "_"})
 
 
 def main():

@@ -2,13 +2,17 @@
 import collections
 import errno
 import os
-import random
 import secrets
 import struct
 import threading
 import time
 
-from mqkv_session import *
+from mqkv_messages import (
+    BYE, Failure, HELLO, MORE, PART, REQUEST, Refused, S, SEGMENT, STATUS_NAMES, Timeout, add,
+    decode_header, get, header, ping, put, scan,
+)
+from mqkv_queues import Queue
+from mqkv_session import Session, hello_body, part_body, segment_body
 
 def run_threads(count, work):
     threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(count)]

@@ -8,8 +8,13 @@ import struct
 import threading
 import time
 
-from mqkv_messages import *
-from mqkv_queues import *
+from mqkv_messages import (
+    BYE, FIRST_PRIORITY, Failure, HEADER_BYTES, HELLO, KEYS_ONLY, MORE, MOVED, Message,
+    NoServer, PART, REFUSED, REPLY, REPLY_PART, REQUEST, Reader, Refused, Result, S, SEGMENT,
+    STATUS_NAMES, ServerGone, Timeout, Violation, WELCOME, W_PRIORITY, decode_entries,
+    decode_results, delete, get, header, put, scan,
+)
+from mqkv_queues import Queue, SharedMemory, unlink_queue
 
 WAIT_STEP = 0.1  # the longest sleep between two looks for the server
 REPLY_QUEUES = ((4, 8192), (2, 4352), (2, 512))  # depth and message size that are tried one after the other

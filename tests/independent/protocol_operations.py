@@ -1,7 +1,15 @@
 """Checks of PROTOCOL.md sections 2.1, 2.4, 6 and 7: versions, limits, and each operation."""
 import json
+import os
+import time
 
-from checks import *
+from checks import check, equal, section, statuses
+from mqkv_messages import (
+    ATOMIC, EXCHANGE, IF_ABSENT, IF_PRESENT, KEEP_EXPIRY, KEYS_ONLY, MAX_KEY_BYTES,
+    OPCODE_NAMES, PUT, R_EXPIRY, R_FOUND, R_NO_VALUE, R_NUMBER, R_VERSION, SYNC_ALWAYS,
+    SYNC_INTERVAL, add, append, delete, exchange, exists, get, ping, put, scan, stats, sync,
+    touch,
+)
 
 LATER_MS = 4102444800000  # 2100-01-01
 

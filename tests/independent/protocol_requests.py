@@ -1,5 +1,15 @@
 """Checks of PROTOCOL.md section 4: order and failure, operations and results, parts, segment, deadlines."""
-from checks import *
+import os
+
+from checks import check, equal, refused, section, statuses
+from mqkv_messages import (
+    ADD, APPEND, BYE, DELETE, EXCHANGE, EXISTS, FLAGS_OF_OPERATION, GET, HEADER_BYTES,
+    IF_ABSENT, IF_PRESENT, KEEP_EXPIRY, MORE, OPCODE_NAMES, PART, PARTS_EXTRA_BYTES, PING, PUT,
+    REPLY_PART, S, SCAN, STATS, SYNC, SYNC_ALWAYS, SYNC_INTERVAL, TOUCH, add, append,
+    decode_results, delete, exchange, get, operation, ping, put,
+)
+from mqkv_queues import SharedMemory
+from mqkv_session import decode_part, next_number, now_ms, part_body
 
 EXTRA = PARTS_EXTRA_BYTES
 

@@ -1,8 +1,15 @@
 """Checks of PROTOCOL.md sections 2, 3, 5 and 9: names, headers, handshake, credits, BYE, death."""
+import os
 import subprocess
 import sys
+import time
 
-from checks import *
+from checks import check, equal, refused, section, statuses
+from mqkv_messages import (
+    GUEST_LANES, HEADER_BYTES, HELLO, Message, NoServer, REFUSED, REPLY, REPLY_PART, Refused, S,
+    STATUS_NAMES, ServerGone, Timeout, WELCOME, get, header, ping, put, sync,
+)
+from mqkv_session import Session, hello_body, next_number
 
 MALFORMED = ("operations", "dropped", "malformed")
 UNKNOWN = ("operations", "dropped", "unknown_session")
@@ -204,7 +211,7 @@ def hello_without_proof(server):
     session.close()
     holder = subprocess.Popen([sys.executable, "-B", "-c", f"""
 import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
-from mqkv import *
+from mqkv_session import Session
 session = Session({server.name!r}, connect=False)
 session.open_server(); session.create_queue()
 print(session.queue_name, flush=True); sys.stdin.read(); session.close()"""],

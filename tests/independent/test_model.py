@@ -7,12 +7,17 @@ Every result must be that of the model, every scan give all of it. A message tha
 killed may have been executed up to any of its operations, in their order; one in flight at a stop wholly, and then it is
 answered, or not at all. Exit status 1: something was wrong, and is printed with the seed.
 """
+import collections
 import random
 import sys
 import time
 
 from daemon import Daemon
-from model import *
+from model import Choice, Model, Wrong, encode
+from mqkv_messages import (
+    APPEND, EXCHANGE, Failure, Message, OPCODE_NAMES, PING, PUT, REPLY, S, decode_results,
+)
+from mqkv_session import Reply, Session
 
 SEGMENT_BYTES = 1 << 18
 WINDOW = (SEGMENT_BYTES // 2, SEGMENT_BYTES // 2)

@@ -6,14 +6,14 @@
 starts SERVERK with the options, and stops it at the end. Exit status 1 if a check failed.
 """
 import argparse
+import importlib
 import sys
 
 import checks
 from daemon import Daemon
 
-import protocol_sessions  # noqa: F401 (registers its sections)
-import protocol_requests  # noqa: F401
-import protocol_operations  # noqa: F401
+for chapter in ("sessions", "requests", "operations"):
+    importlib.import_module(f"protocol_{chapter}")  # registers its sections
 
 
 def main():
