@@ -159,6 +159,15 @@ uninstall:
 	  $(completiondir)/clientk
 	rm -rf $(includedir)
 
+# Releasing: see CONTRIBUTING.md. The same commit gives the same bytes.
+DIST := mqkv-$(VERSION)
+.PHONY: dist
+dist:
+	@git diff --quiet HEAD -- || { echo 'dist: there are changes that are not committed' >&2; exit 1; }
+	@mkdir -p build
+	@git archive --format=tar --prefix=$(DIST)/ HEAD | gzip -9n >build/$(DIST).tar.gz
+	@cd build && sha256sum $(DIST).tar.gz | tee $(DIST).tar.gz.sha256
+
 .PHONY: clean help
 clean:
 	rm -rf build
@@ -169,4 +178,5 @@ help:
 #? make               build everything into build/
 #? make deps          install what build, tests and plots need (Debian packages)
 #? make install       install under PREFIX (default /usr/local), honours DESTDIR
+#? make dist          a tarball of the committed tree, build/mqkv-VERSION.tar.gz, and its SHA-256
 #? make clean         remove build/
