@@ -80,7 +80,8 @@ static bool wants_region(const struct request_builder *builder)
 }
 
 /* False: it does not fit. */
-static bool write_operation(struct request_builder *builder, const struct wire_operation *operation)
+static inline bool write_operation(struct request_builder *builder,
+                                   const struct wire_operation *operation)
 {
     if (!wire_put_operation(&builder->cursor, operation))
         return false;
@@ -107,8 +108,8 @@ add_in_pieces(struct request_builder *builder, const struct wire_operation *oper
     return BUILDER_ADDED;
 }
 
-static enum builder_verdict add_inline(struct request_builder *builder,
-                                       const struct wire_operation *operation)
+static inline enum builder_verdict add_inline(struct request_builder *builder,
+                                              const struct wire_operation *operation)
 {
     if (write_operation(builder, operation))
         return BUILDER_ADDED;

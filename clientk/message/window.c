@@ -357,7 +357,7 @@ static bool answer_is_possible(const struct window *window, const struct message
 }
 
 /* The server refused the message as a whole: nothing of it was executed. */
-static void take_refusal(struct window *window, struct message *message)
+__attribute__((noinline)) static void take_refusal(struct window *window, struct message *message)
 {
     enum kv_status status = message->exchange.answer.status;
     struct read_cursor *body = &message->exchange.body;
@@ -444,7 +444,7 @@ enum kv_status window_receive(struct window *window, uint64_t deadline_ms)
         status = connection_receive(&window->connection, deadline_ms, &header, &body);
     struct message *message = status == KV_OK ? message_of(window, header.request_id) : NULL;
     if (message) {
-        status = exchange_take(&message->exchange, &header, body);
+        status = exchange_take(&message->exchange, &header, &body);
         window->to_send |= message->exchange.to_send;
         if (status == KV_OK && message->exchange.answered)
             status = take_answer(window, message);

@@ -150,7 +150,7 @@ enum kv_status exchange_continue(struct exchange *exchange, struct connection *c
         struct read_cursor body;
         status = connection_receive(connection, deadline_ms, &header, &body);
         if (status == KV_OK && header.request_id == exchange->request_id)
-            status = exchange_take(exchange, &header, body);
+            status = exchange_take(exchange, &header, &body);
         if (status != KV_OK)
             return status;
     }

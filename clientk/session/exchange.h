@@ -77,13 +77,14 @@ enum kv_status exchange_take_piece(struct exchange *exchange, const struct wire_
                                    struct read_cursor body);
 
 /* Takes in a message with its request_id. As exchange_take_piece. */
-static inline enum kv_status
-exchange_take(struct exchange *exchange, const struct wire_header *header, struct read_cursor body)
+static inline enum kv_status exchange_take(struct exchange *exchange,
+                                           const struct wire_header *header,
+                                           const struct read_cursor *body)
 {
     if (header->kind != WIRE_REPLY || (!exchange->delivered && header->status == KV_OK))
-        return exchange_take_piece(exchange, header, body);
+        return exchange_take_piece(exchange, header, *body);
     exchange->answer = *header;
-    exchange->body = body;
+    exchange->body = *body;
     exchange->answered = true;
     return KV_OK;
 }
