@@ -61,10 +61,11 @@ CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program)
 CLIENTK_OBJ := $(filter-out $(CLIENTK_PROGRAM_OBJ),$(call objects,clientk))
 
 LIBS := $(OUT)/libkvstore.a $(OUT)/libclientk.a $(OUT)/liballocator.a
+SHARED_LIBS := $(OUT)/libclientk.so $(OUT)/libkvstore.so
 PROGRAMS := $(OUT)/serverk $(OUT)/clientk $(OUT)/kvcheck
 
 .PHONY: all
-all: $(PROGRAMS) $(LIBS) $(OUT)/libclientk.so
+all: $(PROGRAMS) $(LIBS) $(SHARED_LIBS)
 
 $(OUT)/obj/%.o: %.c Makefile
 	@mkdir -p $(@D)
@@ -82,15 +83,26 @@ $(OUT)/libclientk.a: $(CLIENTK_OBJ) $(WIRE_OBJ) $(COMMON_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
-# The number of libclientk's binary interface: one more whenever a program that was built before would not run
-# as it did (a public struct that grew, a symbol that is gone).
+# The number of each library's binary interface: one more whenever a program that was built before would not run
+# as it did (a public struct that changed, a symbol that is gone): see tests/lint/abi.
 LIBCLIENTK_ABI := 1
-SO_MAJOR := $(LIBCLIENTK_ABI)
-$(OUT)/libclientk.so.$(LIBCLIENTK_ABI).$(VERSION): $(CLIENTK_OBJ) $(WIRE_OBJ) $(COMMON_OBJ) clientk/libclientk.map
-	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -shared -Wl,-soname,libclientk.so.$(SO_MAJOR) \
-	  -Wl,--version-script=clientk/libclientk.map -o $@ $(filter %.o,$^) -lm
-$(OUT)/libclientk.so: $(OUT)/libclientk.so.$(LIBCLIENTK_ABI).$(VERSION)
-	ln -sf $(<F) $(OUT)/libclientk.so.$(SO_MAJOR)
+LIBKVSTORE_ABI := 1
+LIBCLIENTK_SO := libclientk.so.$(LIBCLIENTK_ABI)
+LIBKVSTORE_SO := libkvstore.so.$(LIBKVSTORE_ABI)
+
+# A library that was loaded stays: a thread that used it runs its code once more when it ends.
+link_shared = $(CC) $(BASE_LDFLAGS) $(LDFLAGS) -shared -Wl,-z,nodelete -Wl,-soname,$(1) \
+	-Wl,--version-script=$(filter %.map,$^) -o $@ $(filter %.o,$^)
+
+$(OUT)/$(LIBCLIENTK_SO).$(VERSION): $(CLIENTK_OBJ) $(WIRE_OBJ) $(COMMON_OBJ) clientk/libclientk.map
+	$(call link_shared,$(LIBCLIENTK_SO)) -lm
+$(OUT)/$(LIBKVSTORE_SO).$(VERSION): $(KVSTORE_OBJ) $(COMMON_OBJ) kvstore/libkvstore.map
+	$(call link_shared,$(LIBKVSTORE_SO)) -lxxhash
+
+$(OUT)/libclientk.so: $(OUT)/$(LIBCLIENTK_SO).$(VERSION)
+$(OUT)/libkvstore.so: $(OUT)/$(LIBKVSTORE_SO).$(VERSION)
+$(SHARED_LIBS):
+	ln -sf $(<F) $(OUT)/$(patsubst %.$(VERSION),%,$(<F))
 	ln -sf $(<F) $@
 
 $(OUT)/serverk: $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a
@@ -139,9 +151,9 @@ install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 	$(INSTALL) -d $(bindir) $(includedir) $(libdir)/pkgconfig $(mandir)/man1 $(mandir)/man3 $(completiondir)
 	$(INSTALL) -m 755 $(PROGRAMS) $(bindir)
 	$(INSTALL) -m 644 $(LIBS:$(OUT)/%=$(OUT)/installed/%) $(libdir)
-	$(INSTALL) -m 755 $(OUT)/libclientk.so.$(LIBCLIENTK_ABI).$(VERSION) $(libdir)
-	ln -sf libclientk.so.$(LIBCLIENTK_ABI).$(VERSION) $(libdir)/libclientk.so.$(SO_MAJOR)
-	ln -sf libclientk.so.$(LIBCLIENTK_ABI).$(VERSION) $(libdir)/libclientk.so
+	for so in $(LIBCLIENTK_SO) $(LIBKVSTORE_SO); do \
+	  $(INSTALL) -m 755 $(OUT)/$$so.$(VERSION) $(libdir) && ln -sf $$so.$(VERSION) $(libdir)/$$so && \
+	  ln -sf $$so.$(VERSION) $(libdir)/$${so%.*} || exit 1; done
 	$(INSTALL) -m 644 $(PUBLIC_HEADERS) $(includedir)
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' clientk/libclientk.pc.in \
 	  > $(libdir)/pkgconfig/libclientk.pc
@@ -150,12 +162,25 @@ install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 	$(INSTALL) -m 644 docs/*.1 $(mandir)/man1
 	$(INSTALL) -m 644 docs/*.3 $(mandir)/man3
 	$(INSTALL) -m 644 clientk/clientk.bash-completion $(completiondir)/clientk
+	@$(if $(DESTDIR),,$(announce_libraries))
+
+# The dynamic linker finds a library in one of its directories once ldconfig has run, and elsewhere when told.
+LDCONFIG ?= /sbin/ldconfig
+define announce_libraries
+if ! $(LDCONFIG) -v -N -X 2>/dev/null | grep -q '^$(PREFIX)/lib:'; then \
+  echo 'The dynamic linker does not look into $(PREFIX)/lib: build programs with'; \
+  echo '    cc PROGRAM.c $$(PKG_CONFIG_PATH=$(PREFIX)/lib/pkgconfig pkg-config --cflags --libs libclientk) -Wl,-rpath,$(PREFIX)/lib'; \
+  echo 'or run them with LD_LIBRARY_PATH=$(PREFIX)/lib.'; \
+elif ! $(LDCONFIG); then \
+  echo 'Run ldconfig as root, so that programs find the libraries in $(PREFIX)/lib.'; \
+fi
+endef
 
 uninstall:
-	rm -f $(addprefix $(bindir)/,serverk clientk kvcheck) $(libdir)/libclientk.* $(libdir)/libkvstore.a \
+	rm -f $(addprefix $(bindir)/,serverk clientk kvcheck) $(libdir)/libclientk.* $(libdir)/libkvstore.* \
 	  $(libdir)/liballocator.a \
 	  $(libdir)/pkgconfig/libclientk.pc $(libdir)/pkgconfig/libkvstore.pc \
-	  $(addprefix $(mandir)/man1/,serverk.1 clientk.1 kvcheck.1) $(mandir)/man3/clientk.3 \
+	  $(addprefix $(mandir)/man1/,serverk.1 clientk.1 kvcheck.1) $(addprefix $(mandir)/man3/,clientk.3 kvstore.3) \
 	  $(completiondir)/clientk
 	rm -rf $(includedir)
 

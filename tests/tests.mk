@@ -163,7 +163,7 @@ SHELL_FILES = $(shell find . \( -path ./.git -o -path ./build -o -path ./datafil
 MAN_FILES = $(wildcard docs/*.[13])
 
 LINTS := lint-format lint-includes lint-headers lint-gcc lint-clang lint-cppcheck lint-tidy \
-	lint-shell lint-man
+	lint-shell lint-man lint-abi
 .PHONY: lint $(LINTS)
 lint:
 	@tests/deps
@@ -213,6 +213,10 @@ $(LINT_OUT)/tidy/%.ok: %.c $(H_FILES) .clang-tidy
 lint-shell:
 	@shellcheck -x $(SHELL_FILES)
 	@echo 'lint: nothing from shellcheck'
+
+# What a library exports, and how large it is to programs: a change needs a decision (tests/lint/abi says which).
+lint-abi:
+	@tests/lint/abi check
 
 lint-man:
 	@$(if $(MAN_FILES),mandoc -T lint -W warning $(MAN_FILES))

@@ -74,8 +74,9 @@ enum kv_status clientk_open(const struct clientk_options *options, struct client
     struct client_settings settings;
     enum kv_status status = client_settings_read(&settings, options, last_error);
     struct clientk *opened = NULL;
+    if (status == KV_OK)
+        status = threads_setup(last_error);
     if (status == KV_OK) {
-        threads_setup();
         opened = new_client(&settings);
         status = opened ? connect_first(opened, last_error)
                         : kv_error_set(last_error, KV_NO_MEMORY, "no memory for a handle");

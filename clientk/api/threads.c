@@ -1,11 +1,13 @@
 #include "clientk/api/threads.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "clientk/api/handle.h"
 #include "clientk/base/handles.h"
+#include "common/error.h"
 
 #define NO_SLOT (-1)
 
@@ -99,16 +101,21 @@ static void thread_ends(void *head)
     handles_unlock();
 }
 
-static void setup_once(void)
+enum kv_status threads_setup(struct kv_error *error)
 {
-    pthread_key_create(&thread_end_key, thread_ends);
-    handles_setup();
-}
-
-void threads_setup(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, setup_once);
+    static bool has_key;
+    if (!handles_setup())
+        return kv_error_set(error, KV_NO_MEMORY, "no memory for a handle");
+    handles_lock();
+    int failure = has_key ? 0 : pthread_key_create(&thread_end_key, thread_ends);
+    has_key = failure == 0;
+    handles_unlock();
+    if (failure == 0)
+        return KV_OK;
+    return kv_error_set(
+        error, failure == ENOMEM ? KV_NO_MEMORY : KV_LIMIT,
+        "cannot see the end of threads: this process has no thread-specific key left "
+        "(PTHREAD_KEYS_MAX)");
 }
 
 /* Drops what closed handles left in the calling thread's list. */
@@ -129,8 +136,11 @@ static struct attachment *attach(struct clientk *client)
 {
     free_orphans();
     struct attachment *attachment = calloc(1, sizeof *attachment);
-    if (!attachment)
+    /* A thread whose end is not seen would stay attached for ever. */
+    if (!attachment || pthread_setspecific(thread_end_key, attachment) != 0) {
+        free(attachment);
         return NULL;
+    }
     atomic_init(&attachment->client, client);
     wire_waiter_init(&attachment->waiter, client->settings.spin);
     wire_waiter_limit_turns(&attachment->waiter, FOLLOWER_TURNS_MAX);
@@ -152,7 +162,6 @@ static struct attachment *attach(struct clientk *client)
 
     attachment->next_of_thread = thread_attachments;
     thread_attachments = attachment;
-    pthread_setspecific(thread_end_key, attachment);
     return attachment;
 }
 

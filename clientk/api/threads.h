@@ -16,10 +16,12 @@
 
 #include "clientk/api/handle.h"
 #include "clientk/combining/combiner.h"
+#include "mqkv/error.h"
 #include "wire/wait.h"
 
-/* Prepares this module and base/handles; harmless when repeated. */
-void threads_setup(void);
+/* Prepares this module and base/handles; harmless when repeated. KV_OK, KV_LIMIT, KV_NO_MEMORY: the next call
+ * tries again. */
+enum kv_status threads_setup(struct kv_error *error);
 
 /* One thread's place in one handle. Freed by its thread; the handle only orphans it. */
 struct attachment {

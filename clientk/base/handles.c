@@ -21,13 +21,13 @@ static void after_fork_in_child(void)
     handles_unlock();
 }
 
-static void setup_once(void)
+bool handles_setup(void)
 {
-    pthread_atfork(handles_lock, handles_unlock, after_fork_in_child);
-}
-
-void handles_setup(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, setup_once);
+    static bool ready;
+    handles_lock();
+    if (!ready)
+        ready = pthread_atfork(handles_lock, handles_unlock, after_fork_in_child) == 0;
+    bool done = ready;
+    handles_unlock();
+    return done;
 }

@@ -6,11 +6,13 @@
 #define MQKV_CLIENTK_BASE_HANDLES_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 extern atomic_uint handles_forks __attribute__((visibility("hidden")));
 
-/* Prepares for forks; harmless when repeated. Before the first handle is opened. */
-void handles_setup(void);
+/* Prepares for forks; harmless when repeated. Before the first handle is opened. False: no memory; the next
+ * call tries again. */
+bool handles_setup(void);
 
 /* Guards the threads, combiners and pipelines of all handles. Taken when a thread or a pipeline comes
  * or goes, never by a call that finds its combiner. Held while a combiner is closed, and over a fork. */

@@ -78,9 +78,9 @@ fi
 ok "make install"
 
 # Completeness.
-for file in bin/serverk bin/clientk bin/kvcheck lib/libclientk.a lib/libclientk.so lib/libkvstore.a \
+for file in bin/serverk bin/clientk bin/kvcheck lib/libclientk.a lib/libclientk.so lib/libkvstore.a lib/libkvstore.so \
     include/mqkv/clientk.h include/mqkv/kvstore.h share/man/man1/serverk.1 \
-    share/man/man1/clientk.1 share/man/man1/kvcheck.1 share/man/man3/clientk.3; do
+    share/man/man1/clientk.1 share/man/man1/kvcheck.1 share/man/man3/clientk.3 share/man/man3/kvstore.3; do
     check_file "$file"
 done
 for program in serverk clientk kvcheck; do
@@ -92,11 +92,55 @@ check_equal "$version" "$(pkg_config libkvstore --modversion)" "both packages ha
 abi=$(sed -n 's/^LIBCLIENTK_ABI := //p' "$source_dir/Makefile")
 check_match "SONAME.*\[libclientk\.so\.$abi\]" "$(readelf -d "$installed/lib/libclientk.so")" \
     "the shared library has the number of its interface in its soname"
-check_equal "" "$(nm -D --defined-only "$installed/lib/libclientk.so" | awk '$2 != "A" { sub("@.*", "", $3); print $3 }' |
-    grep -vE '^(clientk|kv)_')" "the shared library exports clientk_ and kv_ names only"
+abi=$(sed -n 's/^LIBKVSTORE_ABI := //p' "$source_dir/Makefile")
+check_match "SONAME.*\[libkvstore\.so\.$abi\]" "$(readelf -d "$installed/lib/libkvstore.so")" \
+    "and so has the storage engine's"
+
+# What the headers declare is what the libraries export.
+read -ra cflags < <(pkg_config libclientk --cflags)
+
+# program_of HEADER FUNCTION...: prints a program that needs all of the functions.
+program_of() {
+    local header=$1
+    shift
+    printf '#include <mqkv/%s>\n#include <stdio.h>\n' "$header"
+    printf 'int main(void)\n{\n    const void *volatile found = NULL;\n    int count = 0;\n'
+    printf '    found = (const void *)&%s; count += found != NULL;\n' "$@"
+    printf '    printf("%%d\\n", count);\n    return 0;\n}\n'
+}
+
+# check_functions HEADER LIBRARY FLAG...: as C and as C++, against LIBRARY.so, if there is one, and LIBRARY.a.
+check_functions() {
+    local header=$1 library=$2 functions kind language
+    shift 2
+    mapfile -t functions < <("$source_dir/tests/lint/abi" functions "$header")
+    program_of "$header" "${functions[@]}" >"$MQKV_TEST_DIR/all.c"
+    for kind in so a; do
+        [ -e "$installed/lib/$library.$kind" ] || continue
+        for language in c c++; do
+            check_status 0 "every function of $header is in $library.$kind ($language)" \
+                gcc -x "$language" -Wall -Wextra -Werror -Wno-address -o "$MQKV_TEST_DIR/all" "${cflags[@]}" \
+                "$MQKV_TEST_DIR/all.c" -x none "-L$installed/lib" "-l:$library.$kind" "$@"
+        done
+        check_equal "${#functions[@]}" "$(LD_LIBRARY_PATH=$installed/lib "$MQKV_TEST_DIR/all")" \
+            "and the program runs"
+    done
+    [ -e "$installed/lib/$library.so" ] || return
+    check_equal "$(printf '%s\n' "${functions[@]}")" \
+        "$(nm -D --defined-only "$installed/lib/$library.so" | awk '$2 != "A" { sub("@.*", "", $3); print $3 }' | sort)" \
+        "$library.so exports nothing else"
+}
+
+if [ "$(command -v clang)" ]; then
+    check_functions clientk.h libclientk -pthread -lm
+    check_functions kvstore.h libkvstore -pthread -lxxhash
+    check_functions allocator.h liballocator -pthread
+else
+    skip "without clang the functions of the headers are not known"
+fi
 
 # A program against the client library, shared and static.
-read -ra cflags < <(pkg_config libclientk --cflags)
+abi=$(sed -n 's/^LIBCLIENTK_ABI := //p' "$source_dir/Makefile")
 read -ra shared_libs < <(pkg_config libclientk --libs)
 read -ra static_libs < <(pkg_config libclientk --libs --static)
 check_status 0 "a program links with the shared library" \
@@ -117,11 +161,52 @@ for kind in shared static; do
 done
 stop_server
 
-# A program against the storage engine.
-read -ra store_flags < <(pkg_config libkvstore --cflags --libs --static)
+# A program against the storage engine, shared and static.
+read -ra store_flags < <(pkg_config libkvstore --cflags --libs)
+read -ra static_store_flags < <(pkg_config libkvstore --cflags --libs --static)
 mkdir "$MQKV_TEST_DIR/store"
-check_status 0 "a program links with the storage engine" compile store-static "${store_flags[@]}"
-check_status 0 "and opens a store" "$MQKV_TEST_DIR/store-static" "$MQKV_TEST_DIR/store"
+check_status 0 "a program links with the shared storage engine" compile store-shared "${store_flags[@]}"
+check_status 0 "and with the static one" \
+    compile store-static "${static_store_flags[@]/#-lkvstore/-l:libkvstore.a}"
+check_equal "" "$(ldd "$MQKV_TEST_DIR/store-static" | grep libkvstore)" "which needs no shared one"
+for kind in shared static; do
+    check_status 0 "the $kind one opens a store" \
+        env LD_LIBRARY_PATH="$installed/lib" "$MQKV_TEST_DIR/store-$kind" "$MQKV_TEST_DIR/store"
+done
 
 check_status 0 "make uninstall" make_target uninstall
 check_equal "" "$(find "$root" ! -type d)" "nothing is left of it"
+
+# Where programs find the libraries: ldconfig knows the directory or not.
+home=$MQKV_TEST_DIR/home
+
+# install_home: as `make install PREFIX=$home` prints it, with an ldconfig that knows $ldconfig_knows.
+install_home() {
+    cat >"$MQKV_TEST_DIR/ldconfig" <<END
+#!/bin/sh
+if [ \$# -gt 0 ]; then echo '$ldconfig_knows/lib: (from test)'; else echo ran >>'$MQKV_TEST_DIR/ldconfig.runs'; exit $ldconfig_status; fi
+END
+    chmod +x "$MQKV_TEST_DIR/ldconfig"
+    MAKEFLAGS='' make --no-print-directory -C "$source_dir" OUT="$MQKV_BUILD" PREFIX="$home" \
+        LDCONFIG="$MQKV_TEST_DIR/ldconfig" install
+}
+
+ldconfig_knows=$home ldconfig_status=0
+check_status 0 "an installation in a directory that the dynamic linker searches" install_home
+check_equal ran "$(cat "$MQKV_TEST_DIR/ldconfig.runs")" "runs ldconfig"
+ldconfig_status=1
+check_status 0 "without the right to run it" install_home
+check_match 'Run ldconfig as root' "$output" "says so"
+ldconfig_knows=/nowhere
+check_status 0 "an installation elsewhere" install_home
+check_match "LD_LIBRARY_PATH=$home/lib" "$output" "says how programs find the libraries"
+
+# The example, compiled as its comment and that sentence say.
+cp "$source_dir/examples/hello.c" "$MQKV_TEST_DIR/hello.c"
+server_program=$home/bin/serverk
+sentence=$(printf '%s\n' "$output" | sed -n 's/^ *cc PROGRAM\.c //p')
+start_server
+check_status 0 "the example compiles as the sentence says" \
+    sh -c "cc '$MQKV_TEST_DIR/hello.c' $sentence -o '$MQKV_TEST_DIR/hello'"
+check_status 0 "and runs" env MQKV_QUEUE="$server_queue" "$MQKV_TEST_DIR/hello"
+check_match '^Hello, Ada' "$output" "and greets"
