@@ -159,7 +159,8 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
     if (lanes_have_door(service->lanes)) {
         service->shares = aligned_alloc(_Alignof(struct shares), sizeof(struct shares));
         if (service->shares)
-            memset(service->shares, 0, sizeof *service->shares);
+            *service->shares = (struct shares){
+                .workers = dispatch_model_receivers(options->dispatch, options->workers)};
         lanes_set_payer_watcher(service->lanes, forget_payer, service->shares);
     }
     if (wants_parking(options)) {

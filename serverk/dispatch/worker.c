@@ -25,9 +25,12 @@
 static void expect_long(void *context)
 {
     struct worker *worker = context;
+    const struct service *service = worker->service;
     if (worker->in_long)
         return;
-    parking_begin_long(worker->service->parking);
+    if (service->shares)
+        shares_begin_long(service->shares, lanes_payer(worker->receiver.current));
+    parking_begin_long(service->parking);
     worker->in_long = true;
 }
 
@@ -83,8 +86,12 @@ void worker_take_message(struct worker *worker, struct worker *from)
 
 static void end_long(struct worker *worker)
 {
-    if (worker->in_long)
-        parking_end_long(worker->service->parking);
+    const struct service *service = worker->service;
+    if (!worker->in_long)
+        return;
+    parking_end_long(service->parking);
+    if (service->shares)
+        shares_end_long(service->shares, lanes_payer(worker->receiver.current));
     worker->in_long = false;
 }
 
@@ -167,6 +174,9 @@ static void run_request(struct worker *worker, struct session *session,
     }
     uint64_t worked_ns = clock_monotonic_ns();
     uint64_t lock_wait_ns = kvstore_take_lock_wait_ns();
+    worker->receiver.waited_ns = lock_wait_ns;
+    worker->receiver.written_bytes = worker->execution.written_bytes;
+    worker->execution.written_bytes = 0;
     send_reply(worker, session, &reply);
     uint64_t sent_ns = worker->done_ns = clock_monotonic_ns();
     uint64_t work_ns = worked_ns - received_ns;

@@ -126,6 +126,7 @@ static void run_operation(struct execution *execution, const struct wire_operati
     uint16_t results_before = execution->reply->results;
     runners[operation->opcode](execution);
     execution->begun = true;
+    execution->context->written_bytes += execution->written.record_bytes;
     allowance_note(&execution->allowance, was_light(execution), extra_bytes(execution));
     if (execution->reply->results == results_before)
         return; /* not executed: its turn comes in another message */

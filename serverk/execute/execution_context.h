@@ -34,7 +34,8 @@ struct execution_context {
 
     struct fragment_budget *budget; /* NULL: a reply must fit a message, unless reply_reserved */
     bool reply_reserved;            /* fragments are reserved for the reply (reply_start) */
-    bool one_snapshot; /* all reads of a message are of one moment: no reply ends before its request */
+    bool
+        one_snapshot; /* all reads of a message are of one moment: no reply ends before its request */
     uint32_t message_ms; /* time for one message (allowance.h) */
 
     uint8_t *reply;      /* replies are built here; of buffer_bytes */
@@ -45,6 +46,7 @@ struct execution_context {
     /* of the message being executed */
     uint64_t received_ns;
     size_t incoming_used;
+    uint64_t written_bytes; /* to data files */
     struct commit_waits waits;
 };
 

@@ -103,8 +103,19 @@ void run_add(struct execution *execution)
     add_plain(execution);
 }
 
+/* These write the whole record again. Where records may be large, another worker is there meanwhile. */
+static void expect_rewrite(const struct execution *execution)
+{
+    struct kvstore_entry entry;
+    if (kvstore_max_value_bytes(execution->store) > KVSTORE_DEFAULT_MAX_VALUE_BYTES &&
+        kvstore_get(execution->store, execution->operation->key, NULL, 0, &entry) == KV_OK &&
+        entry.value_bytes >= LONG_VALUE_BYTES)
+        expect_long(execution);
+}
+
 void run_append(struct execution *execution)
 {
+    expect_rewrite(execution);
     struct wire_result *result = &execution->result;
     uint32_t value_bytes = 0;
     result->status = take_value(execution);
@@ -133,6 +144,7 @@ void run_exchange(struct execution *execution)
     struct wire_result *result = &execution->result;
     struct kvstore_entry old = {0};
     struct reply_place place = {.kind = PLACE_NONE};
+    expect_rewrite(execution);
     result->status = take_value(execution);
     if (result->status == KV_OK)
         result->status = read_into_reply(execution, exchange_reader, &old, &place);
@@ -153,6 +165,7 @@ void run_exchange(struct execution *execution)
 void run_touch(struct execution *execution)
 {
     struct wire_result *result = &execution->result;
+    expect_rewrite(execution);
     result->status = kvstore_touch(execution->store, execution->operation->key,
                                    execution->operation->expiry_ms, &execution->written);
     if (result->status == KV_OK)

@@ -153,20 +153,36 @@ static bool may_have_another(const struct guest_lanes *guests, uid_t uid)
     return own == 0 ? unused > 0 : unused > LANE_PLAN_MAX_GUESTS / 3;
 }
 
+/* The one that the uid had last, if that is unused: its account goes on (lanes.h). There is an
+ * unused one. */
+static struct guest_lane *choose_unused(struct guest_lanes *guests, uid_t uid)
+{
+    struct guest_lane *chosen = NULL;
+    for (struct guest_lane *lane = guests->lanes; lane < guests->lanes + LANE_PLAN_MAX_GUESTS;
+         lane++) {
+        if (lane->live)
+            continue;
+        if (lane->queue != (mqd_t)-1 && lane->uid == uid)
+            return lane;
+        if (!chosen || (chosen->queue != (mqd_t)-1 && lane->queue == (mqd_t)-1))
+            chosen = lane;
+    }
+    return chosen;
+}
+
 static struct guest_lane *make(struct guest_lanes *guests, uid_t uid)
 {
-    struct guest_lane *lane = guests->lanes;
+    struct guest_lane *lane = may_have_another(guests, uid) ? choose_unused(guests, uid) : NULL;
     guests->reason = "there are as many users with lanes of their own as there is room for";
-    if (!may_have_another(guests, uid))
+    if (!lane)
         return NULL;
-    while (lane->live)
-        lane++;
     lane->geometry = lane_plan_guest(guests->plan, guests->bytes_left);
     if (lane->geometry.depth == 0) {
         guests->reason =
             "the bytes in queues that are kept for other users are in use (RLIMIT_MSGQUEUE)";
         return NULL;
     }
+    lane->known = lane->queue != (mqd_t)-1 && lane->uid == uid;
     lane->uid = uid;
     lane->spoiled = false;
     lane->open = false;

@@ -35,6 +35,7 @@ struct guest_lane {
     bool given;
     _Atomic bool spoiled;
     _Atomic uid_t uid;
+    bool known;    /* the uid had this one before */
     unsigned name; /* the number in it */
     unsigned sessions;
     bool open;              /* lent, and others may open it now */

@@ -379,7 +379,7 @@ static void assign_guest(struct lanes *lanes, const struct lane_request *request
     assignment->spoiled = &guest->spoiled;
     if (!made)
         return;
-    if (lanes->payer_watcher)
+    if (lanes->payer_watcher && !guest->known)
         lanes->payer_watcher(lanes->payer_context, PAYER_GUESTS + number);
     serve(lanes, assignment->queue);
 }

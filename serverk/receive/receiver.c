@@ -60,12 +60,16 @@ void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t d
     unsigned payer = lanes_payer(receiver->current);
     unsigned weight =
         (payer == PAYER_DOOR ? DOOR_WEIGHT : 1) * (receiver->wasted ? GARBAGE_WEIGHT : 1);
-    receiver->wasted = false;
-    if (shares_is_alone(receiver->shares, payer))
-        return;
     uint64_t start_ns = receiver->began_ns ? receiver->began_ns : received_ns;
-    shares_charge(receiver->shares, payer, start_ns ? start_ns : done_ns, done_ns, weight,
-                  workers_to_share(receiver));
+    struct share_use use = {.start_ns = start_ns ? start_ns : done_ns,
+                            .end_ns = done_ns,
+                            .waited_ns = receiver->waited_ns,
+                            .written_bytes = receiver->written_bytes,
+                            .weight = weight};
+    receiver->wasted = false;
+    receiver->waited_ns = receiver->written_bytes = 0;
+    if (!shares_is_alone(receiver->shares, payer))
+        shares_charge(receiver->shares, payer, &use, workers_to_share(receiver));
 }
 
 /* Takes the lowest bit out of the set, which is not empty: its number. */

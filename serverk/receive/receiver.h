@@ -54,6 +54,8 @@ struct receiver {
     uint32_t resting;          /* payers whose queues were left alone in the last round */
     uint64_t resting_until_ns; /* the first of them, if there are any */
     bool wasted;               /* the message was nobody's */
+    uint64_t waited_ns;        /* for locks, by the message; like the next set by who executes it */
+    uint64_t written_bytes;    /* by it, to data files */
     int stop_event;
 
     uint32_t queues;  /* bit i: serves queue i */

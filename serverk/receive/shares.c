@@ -5,6 +5,9 @@
  * 5 us instead of 50. */
 #define BURST_NS (2u * 1000 * 1000)
 
+/* A byte written is moved again later, by the disk and by compaction. */
+#define NS_PER_BYTE 1u
+
 static uint64_t load(const _Atomic uint64_t *number)
 {
     return atomic_load_explicit(number, memory_order_relaxed);
@@ -25,7 +28,7 @@ static void join(struct shares *shares, uint32_t active, unsigned payer, uint64_
     atomic_fetch_or_explicit(&shares->active, UINT32_C(1) << payer, memory_order_relaxed);
 }
 
-/* Those of the active ones that had no message for long are no more; the payer itself stays. Returns the
+/* Those of the active ones that had no message for long, and might have had, are no more; the payer itself stays. Returns the
  * rest. now_ns: when the payer's message began, since while it was worked on nobody else had a chance. */
 static uint32_t drop_inactive(struct shares *shares, uint32_t active, unsigned payer,
                               uint64_t now_ns)
@@ -33,7 +36,9 @@ static uint32_t drop_inactive(struct shares *shares, uint32_t active, unsigned p
     uint32_t gone = 0;
     for (uint32_t others = active & ~(UINT32_C(1) << payer); others != 0; others &= others - 1) {
         unsigned other = (unsigned)__builtin_ctz(others);
-        if (load(&shares->payers[other].seen_ns) + SHARES_ACTIVE_NS < now_ns)
+        const struct payer *account = &shares->payers[other];
+        if (load(&account->seen_ns) + SHARES_ACTIVE_NS < now_ns &&
+            load(&account->rests_until_ns) + SHARES_ACTIVE_NS < now_ns)
             gone |= UINT32_C(1) << other;
     }
     if (gone != 0)
@@ -50,25 +55,41 @@ static uint64_t stretched(uint64_t used_ns, unsigned payers, unsigned workers)
     return used_ns * payers / workers;
 }
 
+/* After a message that is charged with so much. */
+static uint64_t longest_rest(uint64_t more_ns)
+{
+    return more_ns < SHARES_MAX_REST_NS       ? SHARES_MAX_REST_NS
+           : more_ns < SHARES_LONGEST_REST_NS ? more_ns
+                                              : SHARES_LONGEST_REST_NS;
+}
+
 static void add_due(struct payer *payer, uint64_t start_ns, uint64_t end_ns, uint64_t more_ns)
 {
     uint64_t floor_ns = start_ns > BURST_NS ? start_ns - BURST_NS : 0;
+    uint64_t latest_ns = end_ns + longest_rest(more_ns);
     uint64_t due_ns = load(&payer->due_ns), next_ns;
     do {
         next_ns = (due_ns > floor_ns ? due_ns : floor_ns) + more_ns;
-        if (next_ns > end_ns + SHARES_MAX_REST_NS)
-            next_ns = end_ns + SHARES_MAX_REST_NS;
+        if (next_ns > latest_ns)
+            next_ns = latest_ns;
     } while (!atomic_compare_exchange_weak_explicit(&payer->due_ns, &due_ns, next_ns,
                                                     memory_order_relaxed, memory_order_relaxed));
     if (next_ns > end_ns)
-        store(&payer->rests_until_ns, end_ns + SHARES_MAX_REST_NS - BURST_NS > next_ns
-                                          ? next_ns + BURST_NS
-                                          : end_ns + SHARES_MAX_REST_NS);
+        store(&payer->rests_until_ns,
+              latest_ns - BURST_NS > next_ns ? next_ns + BURST_NS : latest_ns);
 }
 
-void shares_charge(struct shares *shares, unsigned payer, uint64_t start_ns, uint64_t end_ns,
-                   unsigned weight, unsigned workers)
+/* Time that the message used, without that in which the worker only waited. */
+static uint64_t time_used(const struct share_use *use)
 {
+    uint64_t ns = use->end_ns > use->start_ns ? use->end_ns - use->start_ns : 0;
+    return ns > use->waited_ns ? ns - use->waited_ns : 0;
+}
+
+void shares_charge(struct shares *shares, unsigned payer, const struct share_use *use,
+                   unsigned workers)
+{
+    uint64_t start_ns = use->start_ns, end_ns = use->end_ns;
     uint32_t mine = UINT32_C(1) << payer;
     uint32_t active = atomic_load_explicit(&shares->active, memory_order_relaxed);
     if ((active & mine) == 0)
@@ -78,10 +99,13 @@ void shares_charge(struct shares *shares, unsigned payer, uint64_t start_ns, uin
     active = drop_inactive(shares, active | mine, payer, start_ns);
     if (active == mine)
         return;
-    uint64_t used_ns = end_ns > start_ns ? end_ns - start_ns : 0;
+    uint64_t used_ns = time_used(use);
     atomic_fetch_add_explicit(&account->used_ns, used_ns, memory_order_relaxed);
+    if (used_ns > SHARES_ACTIVE_NS)
+        store(&account->alone_until_ns, end_ns + SHARES_ACTIVE_NS);
     add_due(account, start_ns, end_ns,
-            stretched(used_ns * weight, (unsigned)__builtin_popcount(active), workers));
+            stretched(used_ns * use->weight + use->written_bytes * NS_PER_BYTE,
+                      (unsigned)__builtin_popcount(active), workers));
 }
 
 /* Whether a payer other than this one is active. */
@@ -94,19 +118,43 @@ static bool others_active(const struct shares *shares, uint32_t active, unsigned
     return false;
 }
 
+void shares_begin_long(struct shares *shares, unsigned payer)
+{
+    atomic_fetch_add_explicit(&shares->payers[payer].long_messages, 1, memory_order_relaxed);
+}
+
+void shares_end_long(struct shares *shares, unsigned payer)
+{
+    atomic_fetch_sub_explicit(&shares->payers[payer].long_messages, 1, memory_order_relaxed);
+}
+
+/* Whether the payer keeps as many workers as one may. */
+static bool keeps_workers(const struct shares *shares, unsigned payer)
+{
+    unsigned kept =
+        atomic_load_explicit(&shares->payers[payer].long_messages, memory_order_relaxed);
+    return kept > 0 && kept + 1 >= shares->workers;
+}
+
 uint32_t shares_resting(const struct shares *shares, uint64_t now_ns, uint64_t *until_ns)
 {
     uint32_t active = atomic_load_explicit(&shares->active, memory_order_relaxed);
     uint32_t resting = 0;
+    uint64_t first_ns = now_ns + SHARES_MAX_REST_NS;
     for (uint32_t left = active; left != 0; left &= left - 1) {
         unsigned payer = (unsigned)__builtin_ctz(left);
-        uint64_t rests_until_ns = load(&shares->payers[payer].rests_until_ns);
-        if (rests_until_ns <= now_ns || !others_active(shares, active, payer, now_ns))
+        const struct payer *account = &shares->payers[payer];
+        uint64_t rests_until_ns = load(&account->rests_until_ns);
+        bool rests = rests_until_ns > now_ns && (now_ns < load(&account->alone_until_ns) ||
+                                                 others_active(shares, active, payer, now_ns));
+        if (!rests && !keeps_workers(shares, payer))
             continue;
-        if (resting == 0 || rests_until_ns < *until_ns)
-            *until_ns = rests_until_ns;
+        if (rests && rests_until_ns < first_ns)
+            first_ns = rests_until_ns;
         resting |= UINT32_C(1) << payer;
     }
+    if (resting != 0)
+        *until_ns = first_ns;
     return resting;
 }
 
@@ -115,5 +163,6 @@ void shares_forget(struct shares *shares, unsigned payer)
     atomic_fetch_and_explicit(&shares->active, ~(UINT32_C(1) << payer), memory_order_relaxed);
     store(&shares->payers[payer].due_ns, 0);
     store(&shares->payers[payer].rests_until_ns, 0);
+    store(&shares->payers[payer].alone_until_ns, 0);
     store(&shares->payers[payer].used_ns, 0);
 }

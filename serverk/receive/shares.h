@@ -9,8 +9,12 @@
  * anything to do: otherwise a client that sends its next request after each reply would wait behind a message of
  * that payer every time.
  *
- * A payer is active for some milliseconds after a message. A rest ends with the activity of the others, and is
- * never longer than SHARES_MAX_REST_NS.
+ * A payer is active for some milliseconds after a message. A rest ends with the activity of the
+ * others, and is never longer than SHARES_MAX_REST_NS, or than a single message calls for that took
+ * longer (SHARES_LONGEST_REST_NS at most). After such a message the others get some milliseconds
+ * to be seen again.
+ *
+ * Beside others, one payer never has all workers in messages that take long: one is kept.
  *
  * Threads: any, without locks; accounts are exact up to what several workers do in the same moment.
  */
@@ -25,15 +29,20 @@
 #define SHARES_ACTIVE_NS   (5u * 1000 * 1000)
 #define SHARES_MAX_REST_NS (50u * 1000 * 1000)
 
+#define SHARES_LONGEST_REST_NS (1000u * 1000 * 1000)
+
 struct payer {
     _Atomic uint64_t seen_ns; /* its last message, as far as several were active */
     _Atomic uint64_t due_ns;  /* when the clock has made up for all that it used */
     _Atomic uint64_t rests_until_ns;
-    _Atomic uint64_t used_ns; /* by its messages while several were active */
+    _Atomic uint64_t alone_until_ns; /* until then it rests whether others are active or not */
+    _Atomic unsigned long_messages;  /* under way */
+    _Atomic uint64_t used_ns;        /* by its messages while several were active */
 } __attribute__((aligned(64)));
 
 struct shares {
     _Atomic uint32_t active; /* bits of payers */
+    unsigned workers;        /* all there are; constant */
     struct payer payers[SHARES_MAX_PAYERS];
 };
 
@@ -50,12 +59,24 @@ static inline bool shares_is_alone(const struct shares *shares, unsigned payer)
     return atomic_load_explicit(&shares->active, memory_order_relaxed) == UINT32_C(1) << payer;
 }
 
-/* A message of the payer kept a worker from start_ns to end_ns, which counts `weight` times; `workers`
- * (>= 1) are there for all. */
-void shares_charge(struct shares *shares, unsigned payer, uint64_t start_ns, uint64_t end_ns,
-                   unsigned weight, unsigned workers);
+/* What a message kept a worker busy with. */
+struct share_use {
+    uint64_t start_ns, end_ns;
+    uint64_t waited_ns;     /* of that for locks: others had them */
+    uint64_t written_bytes; /* to data files; the disk and compaction have them before them still */
+    unsigned weight;        /* the time counts so many times */
+};
 
-/* The payers (as bits) that rest now; *until_ns gets when the first of them stops to, if there is one. */
+/* A message of the payer was that; `workers` (>= 1) are there for all. */
+void shares_charge(struct shares *shares, unsigned payer, const struct share_use *use,
+                   unsigned workers);
+
+/* A message of the payer is found to take long; and its end. */
+void shares_begin_long(struct shares *shares, unsigned payer);
+void shares_end_long(struct shares *shares, unsigned payer);
+
+/* The payers (as bits) that rest now; if there is one, *until_ns gets when to look again: when the
+ * first of them stops to, or after SHARES_MAX_REST_NS. */
 uint32_t shares_resting(const struct shares *shares, uint64_t now_ns, uint64_t *until_ns);
 
 /* Somebody else is the payer of that number from now on. */

@@ -1,6 +1,5 @@
 /* shares: nothing is counted for one payer; of several, who uses more rests until the clock has made up for it. */
 #include <check.h>
-#include <string.h>
 
 #include "serverk/receive/shares.h"
 #include "tests/unit/suites.h"
@@ -13,7 +12,7 @@ static uint64_t now_ns;
 
 static void begin(void)
 {
-    memset(&shares, 0, sizeof shares);
+    shares = (struct shares){.workers = 4};
     now_ns = 1000 * (uint64_t)MS;
 }
 
@@ -26,7 +25,8 @@ static bool rests(unsigned payer)
 /* A message of the payer that takes so long. */
 static void work(unsigned payer, uint64_t ns, unsigned workers)
 {
-    shares_charge(&shares, payer, now_ns, now_ns + ns, 1, workers);
+    struct share_use use = {.start_ns = now_ns, .end_ns = now_ns + ns, .weight = 1};
+    shares_charge(&shares, payer, &use, workers);
     now_ns += ns;
 }
 
@@ -64,7 +64,9 @@ static void simulate(uint64_t good_ns, uint64_t flood_ns, unsigned weight, doubl
     uint64_t start_ns = now_ns, good_used_ns = 0, flood_used_ns = 0;
     while (now_ns < start_ns + 500 * (uint64_t)MS) {
         if (!rests(1)) {
-            shares_charge(&shares, 1, now_ns, now_ns + flood_ns, weight, 1);
+            struct share_use use = {
+                .start_ns = now_ns, .end_ns = now_ns + flood_ns, .weight = weight};
+            shares_charge(&shares, 1, &use, 1);
             now_ns += flood_ns;
             flood_used_ns += flood_ns;
         }
@@ -113,8 +115,8 @@ END_TEST
 START_TEST(a_rest_ends_with_the_activity_of_the_others)
 {
     work(0, 5 * US, 1);
-    work(1, 40 * MS, 1);  /* nobody else had a chance meanwhile */
-    ck_assert(!rests(1)); /* but it is long ago that there was somebody else */
+    work(1, 40 * MS, 1); /* nobody else had a chance meanwhile */
+    ck_assert(rests(1)); /* so the others get some time to be seen */
     work(0, 5 * US, 1);
     ck_assert(rests(1));
     now_ns += SHARES_ACTIVE_NS + 1;
@@ -122,14 +124,75 @@ START_TEST(a_rest_ends_with_the_activity_of_the_others)
 }
 END_TEST
 
+/* How long payer 1 rests now while payer 0 stays active. */
+static uint64_t rest_ns(void)
+{
+    uint64_t start_ns = now_ns, until_ns;
+    for (work(0, 5 * US, 1); rests(1); work(0, 5 * US, 1)) {
+        shares_resting(&shares, now_ns, &until_ns);
+        ck_assert_uint_gt(until_ns, now_ns);
+        ck_assert_uint_le(until_ns, now_ns + SHARES_MAX_REST_NS);
+        now_ns += MS;
+    }
+    return now_ns - start_ns;
+}
+
 START_TEST(a_rest_has_an_end)
 {
     work(0, 5 * US, 1);
     work(1, 3000 * (uint64_t)MS, 1);
+    ck_assert_uint_le(rest_ns(), SHARES_LONGEST_REST_NS + 2 * MS);
+}
+END_TEST
+
+START_TEST(many_short_messages_make_no_long_rest)
+{
     work(0, 5 * US, 1);
-    uint64_t until_ns;
-    ck_assert_uint_ne(shares_resting(&shares, now_ns, &until_ns), 0);
-    ck_assert_uint_le(until_ns, now_ns + SHARES_MAX_REST_NS);
+    for (unsigned i = 0; i < 100; i++)
+        work(1, 4 * MS, 1);
+    ck_assert_uint_le(rest_ns(), SHARES_MAX_REST_NS + 2 * MS);
+}
+END_TEST
+
+START_TEST(a_long_message_is_followed_by_as_long_a_rest)
+{
+    work(0, 5 * US, 1);
+    work(1, 400 * MS, 1);
+    uint64_t rest = rest_ns();
+    ck_assert_uint_ge(rest, 390 * MS);
+    ck_assert_uint_le(rest, 410 * MS);
+}
+END_TEST
+
+START_TEST(waiting_for_others_locks_is_not_charged_but_written_bytes_are)
+{
+    work(0, 5 * US, 1);
+    struct share_use use = {
+        .start_ns = now_ns, .end_ns = now_ns + 40 * MS, .waited_ns = 40 * MS, .weight = 1};
+    shares_charge(&shares, 1, &use, 1);
+    now_ns += 40 * MS;
+    work(0, 5 * US, 1);
+    ck_assert(!rests(1));
+    use = (struct share_use){.start_ns = now_ns, .end_ns = now_ns + 5 * US, .weight = 1};
+    use.written_bytes = 60u << 20;
+    shares_charge(&shares, 1, &use, 1);
+    ck_assert_uint_ge(rest_ns(), 60 * MS);
+}
+END_TEST
+
+START_TEST(beside_others_nobody_keeps_the_last_worker)
+{
+    work(0, 5 * US, 1);
+    work(1, 5 * US, 1);
+    shares_begin_long(&shares, 1);
+    shares_begin_long(&shares, 1);
+    ck_assert(!rests(1));
+    shares_begin_long(&shares, 1); /* the third of four */
+    now_ns += 900 * MS;
+    ck_assert(rests(1));
+    ck_assert(!rests(0));
+    shares_end_long(&shares, 1);
+    ck_assert(!rests(1));
 }
 END_TEST
 
@@ -163,6 +226,10 @@ Suite *suite_serverk_shares(void)
     tcase_add_test(cases, a_flood_gets_its_share_and_no_more);
     tcase_add_test(cases, a_rest_ends_with_the_activity_of_the_others);
     tcase_add_test(cases, a_rest_has_an_end);
+    tcase_add_test(cases, many_short_messages_make_no_long_rest);
+    tcase_add_test(cases, a_long_message_is_followed_by_as_long_a_rest);
+    tcase_add_test(cases, waiting_for_others_locks_is_not_charged_but_written_bytes_are);
+    tcase_add_test(cases, beside_others_nobody_keeps_the_last_worker);
     tcase_add_test(cases, many_workers_leave_one_for_each_other);
     tcase_add_test(cases, a_new_payer_does_not_inherit);
     suite_add_tcase(suite, cases);

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# large_values: who writes values of 60 MB again and again (--max-value 64M) leaves others their share, and lets nobody wait
+. "$(dirname "$0")/lib.sh"
+# exclusive
+need_root
+if [ "${MQKV_VARIANT:-release}" != release ]; then
+    skip "large_values: sanitizers take from each another share"
+    exit 0
+fi
+
+# One process after the other sends one operation: what is left of them at the end of the attack is short.
+writers() { # COMMAND of clientk
+    local writer
+    for writer in 1 2 3; do
+        attack_as "$hostile_uid" bash -c \
+            "while :; do '$MQKV_BUILD/clientk' --timeout 60000 -m '$server_queue' $1 <'$common_dir/large'; done"
+    done
+}
+
+appends() { writers 'append large$((RANDOM % 4)) y'; }
+puts() { writers 'put large$((RANDOM % 4)) -'; }
+
+head -c 60000000 /dev/zero >"$common_dir/large"
+chmod 644 "$common_dir/large"
+for workers in 1; do
+    start_server_as "$daemon_uid" --mode 0622 --max-value 64M --sync none -w "$workers"
+    for key in 0 1 2 3; do
+        client_as "$hostile_uid" --timeout 60000 put "large$key" - <"$common_dir/large" >"$MQKV_TEST_DIR/.put"
+    done
+    keeps_a_quarter "-w $workers: appends to 60 MB beside reads" appends --mix get=1
+    keeps_a_quarter "-w $workers: appends to 60 MB beside writes" appends --mix put=1
+    keeps_a_quarter "-w $workers: values of 60 MB beside writes" puts --mix put=1
+    stop_server
+done
