@@ -103,7 +103,8 @@ void run_add(struct execution *execution)
     add_plain(execution);
 }
 
-/* These write the whole record again. Where records may be large, another worker is there meanwhile. */
+/* These write the whole record again. Where records may be large, another worker is there
+ * meanwhile. */
 static void expect_rewrite(const struct execution *execution)
 {
     struct kvstore_entry entry;
