@@ -346,6 +346,16 @@ START_TEST(with_a_door_own_lanes_are_closed_to_others)
 }
 END_TEST
 
+static unsigned payers_begun;
+
+/* A lanes_payer_watcher. */
+static void count_payer(void *context, unsigned payer)
+{
+    (void)context;
+    (void)payer;
+    payers_begun++;
+}
+
 START_TEST(each_guest_has_a_lane_for_as_long_as_it_has_sessions)
 {
     struct lanes *lanes = must_open(LANES_AUTO, 0622);
@@ -386,9 +396,17 @@ START_TEST(each_guest_has_a_lane_for_as_long_as_it_has_sessions)
                      -1);
     ck_assert_int_eq(errno, EBADF); /* and not: somebody else's descriptor */
 
-    struct lane_assignment again = assign_to(lanes, 12347, true);
+    /* The place of the last lane of a guest is kept for it while there are others, and its account
+     * goes on. */
+    payers_begun = 0;
+    lanes_set_payer_watcher(lanes, count_payer, NULL);
+    struct lane_assignment third = assign_to(lanes, 12347, true);
+    ck_assert_uint_ne(third.queue, first.queue);
+    ck_assert(lanes_served(lanes) >> third.queue & 1);
+    ck_assert_uint_eq(payers_begun, 1);
+    struct lane_assignment again = assign_to(lanes, 12345, true);
     ck_assert_uint_eq(again.queue, first.queue);
-    ck_assert(lanes_served(lanes) >> again.queue & 1);
+    ck_assert_uint_eq(payers_begun, 1);
     lanes_close(lanes);
     ck_assert_int_eq(wire_queue_open(name, true, &queue, NULL, NULL), KV_NO_SERVER);
 }
