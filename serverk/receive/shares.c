@@ -8,6 +8,8 @@
 /* A byte written is moved again later, by the disk and by compaction. */
 #define NS_PER_BYTE 1u
 
+#define MAX_PATIENCE_NS (100u * 1000 * 1000)
+
 static uint64_t load(const _Atomic uint64_t *number)
 {
     return atomic_load_explicit(number, memory_order_relaxed);
@@ -31,14 +33,14 @@ static void join(struct shares *shares, uint32_t active, unsigned payer, uint64_
 /* Those of the active ones that had no message for long, and might have had, are no more; the payer itself stays. Returns the
  * rest. now_ns: when the payer's message began, since while it was worked on nobody else had a chance. */
 static uint32_t drop_inactive(struct shares *shares, uint32_t active, unsigned payer,
-                              uint64_t now_ns)
+                              uint64_t now_ns, uint64_t patience_ns)
 {
     uint32_t gone = 0;
     for (uint32_t others = active & ~(UINT32_C(1) << payer); others != 0; others &= others - 1) {
         unsigned other = (unsigned)__builtin_ctz(others);
         const struct payer *account = &shares->payers[other];
-        if (load(&account->seen_ns) + SHARES_ACTIVE_NS < now_ns &&
-            load(&account->rests_until_ns) + SHARES_ACTIVE_NS < now_ns)
+        if (load(&account->seen_ns) + patience_ns < now_ns &&
+            load(&account->rests_until_ns) + patience_ns < now_ns)
             gone |= UINT32_C(1) << other;
     }
     if (gone != 0)
@@ -79,6 +81,13 @@ static void add_due(struct payer *payer, uint64_t start_ns, uint64_t end_ns, uin
               latest_ns - BURST_NS > next_ns ? next_ns + BURST_NS : latest_ns);
 }
 
+/* How long others are active after a message, beside one that took so long. */
+static uint64_t patience_after(uint64_t used_ns)
+{
+    uint64_t ns = used_ns / 4;
+    return ns < SHARES_ACTIVE_NS ? SHARES_ACTIVE_NS : ns < MAX_PATIENCE_NS ? ns : MAX_PATIENCE_NS;
+}
+
 /* Time that the message used, without that in which the worker only waited. */
 static uint64_t time_used(const struct share_use *use)
 {
@@ -95,14 +104,15 @@ void shares_charge(struct shares *shares, unsigned payer, const struct share_use
     if ((active & mine) == 0)
         join(shares, active, payer, start_ns);
     struct payer *account = &shares->payers[payer];
+    uint64_t used_ns = time_used(use), patience_ns = patience_after(used_ns);
     store(&account->seen_ns, end_ns);
-    active = drop_inactive(shares, active | mine, payer, start_ns);
+    store(&account->patience_ns, patience_ns);
+    active = drop_inactive(shares, active | mine, payer, start_ns, patience_ns);
     if (active == mine)
         return;
-    uint64_t used_ns = time_used(use);
     atomic_fetch_add_explicit(&account->used_ns, used_ns, memory_order_relaxed);
     if (used_ns > SHARES_ACTIVE_NS)
-        store(&account->alone_until_ns, end_ns + SHARES_ACTIVE_NS);
+        store(&account->alone_until_ns, end_ns + patience_ns);
     add_due(account, start_ns, end_ns,
             stretched(used_ns * use->weight + use->written_bytes * NS_PER_BYTE,
                       (unsigned)__builtin_popcount(active), workers));
@@ -110,10 +120,10 @@ void shares_charge(struct shares *shares, unsigned payer, const struct share_use
 
 /* Whether a payer other than this one is active. */
 static bool others_active(const struct shares *shares, uint32_t active, unsigned payer,
-                          uint64_t now_ns)
+                          uint64_t now_ns, uint64_t patience_ns)
 {
     for (uint32_t others = active & ~(UINT32_C(1) << payer); others != 0; others &= others - 1)
-        if (load(&shares->payers[__builtin_ctz(others)].seen_ns) + SHARES_ACTIVE_NS >= now_ns)
+        if (load(&shares->payers[__builtin_ctz(others)].seen_ns) + patience_ns >= now_ns)
             return true;
     return false;
 }
@@ -145,8 +155,9 @@ uint32_t shares_resting(const struct shares *shares, uint64_t now_ns, uint64_t *
         unsigned payer = (unsigned)__builtin_ctz(left);
         const struct payer *account = &shares->payers[payer];
         uint64_t rests_until_ns = load(&account->rests_until_ns);
-        bool rests = rests_until_ns > now_ns && (now_ns < load(&account->alone_until_ns) ||
-                                                 others_active(shares, active, payer, now_ns));
+        bool rests = rests_until_ns > now_ns &&
+                     (now_ns < load(&account->alone_until_ns) ||
+                      others_active(shares, active, payer, now_ns, load(&account->patience_ns)));
         if (!rests && !keeps_workers(shares, payer))
             continue;
         if (rests && rests_until_ns < first_ns)

@@ -11,8 +11,8 @@
  *
  * A payer is active for some milliseconds after a message. A rest ends with the activity of the
  * others, and is never longer than SHARES_MAX_REST_NS, or than a single message calls for that took
- * longer (SHARES_LONGEST_REST_NS at most). After such a message the others get some milliseconds
- * to be seen again.
+ * longer (SHARES_LONGEST_REST_NS at most). After such a message the others have up to a quarter of
+ * its time to be seen again: they may have to wait for a CPU first.
  *
  * Beside others, one payer never has all workers in messages that take long: one is kept.
  *
@@ -36,6 +36,7 @@ struct payer {
     _Atomic uint64_t due_ns;  /* when the clock has made up for all that it used */
     _Atomic uint64_t rests_until_ns;
     _Atomic uint64_t alone_until_ns; /* until then it rests whether others are active or not */
+    _Atomic uint64_t patience_ns;    /* beside it others are active so long after a message */
     _Atomic unsigned long_messages;  /* under way */
     _Atomic uint64_t used_ns;        /* by its messages while several were active */
 } __attribute__((aligned(64)));

@@ -33,6 +33,7 @@ begin() {
 }
 
 end() {
+    sleep 0.5
     client_as "$hostile_uid" doctor >"$MQKV_TEST_DIR/.doctor" # removes queues of the killed writers
     stop_server
     rm -r "$server_dir"
