@@ -41,7 +41,7 @@ leave "$hostile_uid" "$server_queue.c$dead.3"
 as_uid "$good_uid" touch "/dev/shm$server_queue.s$dead.1"
 
 check_status 0 'doctor finds all well' client doctor
-check_match 'removed 2 queues and 1 segments that dead processes of yours left' "$output" 'and removes what is left'
+check_match 'removed 2 queues and 1 segments left by dead processes of yours' "$output" 'and removes what is left'
 # shellcheck disable=SC2012 # names of queues
 check_equal "$(printf '%s\n' "c$$.1" "c$dead.3" other)" \
     "$(ls /dev/mqueue | sed -n "s/^${server_queue#/}\\.\\(c.*\\|other\\)$/\\1/p" | sort)" \

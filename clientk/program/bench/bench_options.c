@@ -17,7 +17,7 @@
 const struct option_row bench_option_rows[] = {
     {"threads", 'n', OPTION_NUMBER, "N", "client threads (default 1)", FIELD(threads), .min = 1,
      .max = BENCH_MAX_THREADS},
-    {"processes", 0, OPTION_NUMBER, "P", "processes that the threads are spread over (default 1)",
+    {"processes", 0, OPTION_NUMBER, "P", "processes to spread the threads over (default 1)",
      FIELD(processes), .min = 1, .max = BENCH_MAX_THREADS},
     {"value-size", 'L', OPTION_TEXT, "SIZE|MIN-MAX", "bytes of a value (default 64)",
      FIELD(value_size)},
@@ -28,12 +28,12 @@ const struct option_row bench_option_rows[] = {
     {"count", 'c', OPTION_NUMBER, "COUNT", "operations to measure, instead of a time", FIELD(count),
      .min = 1, .max = UINT64_MAX},
     {"rate", 0, OPTION_FRACTION, "PER_SECOND",
-     "open loop: so many operations a second, timed from their intended start", FIELD(rate),
+     "open loop: operations per second, timed from their intended start", FIELD(rate),
      .max = MAX_RATE},
-    {"batch", 0, OPTION_NUMBER, "B", "operations a message (default 1)", FIELD(batch), .min = 1,
+    {"batch", 0, OPTION_NUMBER, "B", "operations per message (default 1)", FIELD(batch), .min = 1,
      .max = BENCH_MAX_BATCH},
     {"window", 0, OPTION_NUMBER, "W",
-     "messages in flight a thread (default: one at a time, without a pipeline)", FIELD(window),
+     "messages in flight per thread (default: one at a time, without a pipeline)", FIELD(window),
      .min = 1, .max = 64},
     {"keys", 0, OPTION_NUMBER, "K", "different keys (default 10000)", FIELD(keys), .min = 1,
      .max = MAX_KEYS},
@@ -46,19 +46,18 @@ const struct option_row bench_option_rows[] = {
     {"scan-length", 0, OPTION_NUMBER, "N", "entries of a scan (default 10)", FIELD(scan_length),
      .min = 1, .max = 100000},
     {"scan-atomic", 0, OPTION_FLAG, NULL,
-     "a scan lists all entries, each data file seen at one moment", FIELD(scan_atomic)},
+     "a scan lists all entries, with a consistent view of each data file", FIELD(scan_atomic)},
     {"add-most", 0, OPTION_NUMBER, "N",
-     "an add adds a random number from -N to N, but 0 (default: it adds 1)", FIELD(add_most),
-     .min = 1, .max = MAX_ADD},
+     "add a random number from -N to N except 0 (default: add 1)", FIELD(add_most), .min = 1,
+     .max = MAX_ADD},
     {"add-min", 0, OPTION_TEXT, "MIN",
-     "an add that would make the number smaller changes nothing (default: no bound)",
-     FIELD(add_min)},
-    {"warmup", 0, OPTION_FRACTION, "SECONDS", "run so long before measuring (default 0)",
+     "lower bound: an add that would go below it changes nothing (default: none)", FIELD(add_min)},
+    {"warmup", 0, OPTION_FRACTION, "SECONDS", "run this long before measuring (default 0)",
      FIELD(warmup_seconds), .max = MAX_SECONDS},
-    {"preload", 0, OPTION_FLAG, NULL,
-     "put every key of the mix once before the run (numbers for add: 0)", FIELD(preload)},
+    {"preload", 0, OPTION_FLAG, NULL, "put every key of the mix once before the run (counters: 0)",
+     FIELD(preload)},
     {"seed", 0, OPTION_NUMBER, "SEED",
-     "of keys, kinds and values (default 1): the same seed, the same operations", FIELD(seed),
+     "seed of keys, kinds and values (default 1): same seed, same operations", FIELD(seed),
      .max = UINT64_MAX},
     {"verify", 0, OPTION_FLAG, NULL,
      "check every value read (the keys must hold values of the same seed and sizes)",
@@ -95,9 +94,9 @@ static enum kv_status check(const struct bench_options *options, struct kv_error
                             ": a letter and the digits of the number must fit",
                             options->keys, options->key_bytes);
     if (options->theta <= 0 || options->theta >= 1)
-        return kv_error_set(error, KV_USAGE, "--theta must lie between 0 and 1, both excluded");
+        return kv_error_set(error, KV_USAGE, "--theta must be between 0 and 1, both excluded");
     if (options->count == 0 && options->seconds <= 0)
-        return kv_error_set(error, KV_USAGE, "-t 0: there would be nothing to measure");
+        return kv_error_set(error, KV_USAGE, "-t 0 measures nothing");
     return KV_OK;
 }
 

@@ -93,7 +93,7 @@ static void print_plan(FILE *stream, const struct bench_plan *plan)
                 options->rate);
     else
         fprintf(stream, "closed loop");
-    fprintf(stream, ", %" PRIu64 " operation%s a message", options->batch,
+    fprintf(stream, ", %" PRIu64 " operation%s per message", options->batch,
             options->batch == 1 ? "" : "s");
     if (options->window > 0)
         fprintf(stream, ", %" PRIu64 " messages in flight", options->window);

@@ -56,7 +56,7 @@ enum kv_status workload_mix_parse(const char *text, struct workload_mix *mix,
     char copy[256], *rest = copy, *item;
     *mix = (struct workload_mix){0};
     if (strlen(text) >= sizeof copy)
-        return kv_error_set(error, KV_USAGE, "--mix: the text is too long");
+        return kv_error_set(error, KV_USAGE, "--mix is too long");
     strcpy(copy, text);
     while ((item = strsep(&rest, ","))) {
         enum kv_status status = take_share(item, mix, error);

@@ -23,7 +23,7 @@ enum kv_status cli_open_client(const struct cli_context *context, bool patient,
     if (status == KV_NO_SERVER)
         return kv_error_set(error, status,
                             "no server at queue %s; start one: serverk -m %s -f DIRECTORY "
-                            "(clientk doctor looks closer)",
+                            "(clientk doctor tells more)",
                             context->global.queue, context->global.queue);
     return status;
 }
@@ -58,13 +58,13 @@ const char *cli_explain(enum kv_status status)
         return interrupted
                    ? "interrupted before an answer came"
                    : "the server does not answer: no answer came in time (--timeout; clientk "
-                     "doctor looks closer)";
+                     "doctor tells more)";
     case KV_DEADLINE:
         return interrupted ? "interrupted, not executed"
                            : "the server does not answer: not executed in time (--timeout; clientk "
-                             "doctor looks closer)";
+                             "doctor tells more)";
     case KV_NO_SERVER:
-        return "the server has ended, and no other has come (clientk doctor looks closer)";
+        return "the server has ended and has not come back (clientk doctor tells more)";
     case KV_OUTCOME_UNKNOWN:
         return "the server ended before it answered; the write may have been executed";
     default:

@@ -26,8 +26,9 @@ void help_print_usage(FILE *stream)
     print_commands(stream, COMMAND_SHELL);
     fputs("\noptions:\n", stream);
     option_print_help(stream, global_option_rows, HELP_COLUMNS);
-    fputs("\nclientk help COMMAND tells more; clientk help tells all; so does clientk(1).\n",
-          stream);
+    fputs(
+        "\nclientk help COMMAND explains one command, clientk help all of them. Manual: clientk(1).\n",
+        stream);
 }
 
 void help_print_command(FILE *stream, const struct command *command)
@@ -55,17 +56,18 @@ static void print_everything(FILE *stream)
     fputs(
         "\nexit codes: 0 done; 1 not found, or a condition did not hold; 2 usage; 3 no server, or "
         "no\nanswer in time; 4 the server refused or failed.\n"
-        "environment: MQKV_QUEUE, the queue instead of /serverk.\n",
+        "environment: MQKV_QUEUE names the queue (default /serverk).\n",
         stream);
 }
 
 static void print_prompt_help(FILE *stream)
 {
     print_commands(stream, COMMAND_PROMPT);
-    fputs("\nhelp COMMAND tells more. Words with blanks or binary bytes go in double quotes, with "
-          "the\nescapes \\\\ \\\" \\n \\r \\t \\0 \\xHH. TAB completes, Ctrl-C cancels the line, "
-          "Ctrl-D leaves.\n",
-          stream);
+    fputs(
+        "\nhelp COMMAND explains one command. Words with blanks or binary bytes need double quotes, with "
+        "the\nescapes \\\\ \\\" \\n \\r \\t \\0 \\xHH. TAB completes, Ctrl-C cancels the line, "
+        "Ctrl-D leaves.\n",
+        stream);
 }
 
 int help_run(struct cli_context *context, const void *options, const struct word *operands,

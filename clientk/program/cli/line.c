@@ -98,7 +98,7 @@ bool line_parse(struct line *line, const char *text, size_t size, struct line_er
         size--;
     /* Each word is followed by a blank or the end, whose byte its NUL takes. */
     if (!reserve_storage(line, size + 1))
-        return fail(line, error, 0, "no memory for so long a line");
+        return fail(line, error, 0, "not enough memory for the line");
 
     char *storage = line->storage;
     for (size_t at = 0;;) {
@@ -111,7 +111,7 @@ bool line_parse(struct line *line, const char *text, size_t size, struct line_er
         if (wrong)
             return fail(line, error, at, wrong);
         if (!add_word(line, word))
-            return fail(line, error, at, "no memory for so many words");
+            return fail(line, error, at, "not enough memory for the words");
         storage += word.size + 1;
     }
 }
@@ -124,7 +124,7 @@ bool line_from_arguments(struct line *line, char *const *arguments, size_t count
         bytes += strlen(arguments[i]) + 1;
     line->count = 0;
     if (!reserve_storage(line, bytes + 1))
-        return fail(line, error, 0, "no memory for the arguments");
+        return fail(line, error, 0, "not enough memory for the arguments");
 
     char *storage = line->storage;
     for (size_t i = 0; i < count; i++) {
@@ -141,7 +141,7 @@ bool line_from_arguments(struct line *line, char *const *arguments, size_t count
         }
         storage[word.size] = '\0';
         if (!add_word(line, word))
-            return fail(line, error, i, "no memory for so many arguments");
+            return fail(line, error, i, "not enough memory for the arguments");
         storage += word.size + 1;
     }
     return true;

@@ -23,7 +23,7 @@
 const struct option_row batch_option_rows[] = {
     {"threads", 'n', OPTION_NUMBER, "N", "threads that share the lines of the file (default 1)",
      OPTION_FIELD(struct batch_options, threads), .min = 1, .max = MAX_THREADS},
-    {"bail", 0, OPTION_FLAG, NULL, "stop at the first line that is bad or fails",
+    {"bail", 0, OPTION_FLAG, NULL, "stop at the first line that is wrong or fails",
      OPTION_FIELD(struct batch_options, bail)},
     {"quiet", 'q', OPTION_FLAG, NULL, "print no answers, only failures and the summary",
      OPTION_FIELD(struct batch_options, quiet)},
@@ -276,8 +276,7 @@ static void run_threads(struct batch_job *batch, size_t count)
     }
     if (started < count) {
         struct kv_error error;
-        kv_error_set_no_thread(&error, failure, "only %zu of %zu threads could be started", started,
-                               count);
+        kv_error_set_no_thread(&error, failure, "started only %zu of %zu threads", started, count);
         fprintf(stderr, "clientk: batch: %s\n", error.text);
         if (threads[started])
             thread_free(threads[started]);
@@ -357,8 +356,9 @@ int batch_run(struct cli_context *context, const void *options_given, const stru
     const struct batch_options *options = options_given;
     size_t threads = options->threads ? (size_t)options->threads : 1;
     if (count > 1 && options->threads > 0)
-        return output_failure(&context->output, "batch", KV_USAGE,
-                              "several files get a thread each: leave -n out, or give one file");
+        return output_failure(
+            &context->output, "batch", KV_USAGE,
+            "each of several files has its own thread: leave out -n, or give one file");
     if (count > 1)
         threads = count < MAX_FILES_AT_ONCE ? count : MAX_FILES_AT_ONCE;
 

@@ -14,9 +14,9 @@
 #include "common/error.h"
 
 const struct option_row dump_option_rows[] = {
-    {"prefix", 0, OPTION_TEXT, "PREFIX", "only keys that begin with it",
+    {"prefix", 0, OPTION_TEXT, "PREFIX", "only keys with this prefix",
      OPTION_FIELD(struct dump_options, prefix)},
-    {"force", 0, OPTION_FLAG, NULL, "replace FILE if it is there",
+    {"force", 0, OPTION_FLAG, NULL, "replace FILE if it exists",
      OPTION_FIELD(struct dump_options, force)},
     {.name = NULL},
 };

@@ -77,7 +77,7 @@ const char *dump_check_verdict(const struct dump_check *check, char reason[160])
     if (!check->has_header)
         return NULL;
     if (check->other_version)
-        snprintf(reason, 160, "it is a dump of another format version than %d", FORMAT_VERSION);
+        snprintf(reason, 160, "its format version is not %d", FORMAT_VERSION);
     else if (!check->has_trailer)
         snprintf(reason, 160, "it has no trailer: the dump was cut off after %" PRIu64 " entries",
                  check->entries);
@@ -87,7 +87,7 @@ const char *dump_check_verdict(const struct dump_check *check, char reason[160])
     else if (check->checksum != check->trailer_checksum)
         snprintf(reason, 160,
                  "its checksum is %016" PRIx64 ", its trailer says %016" PRIx64
-                 ": some byte was changed",
+                 ": the dump was changed",
                  check->checksum, check->trailer_checksum);
     else
         return NULL;

@@ -96,7 +96,7 @@ static bool make_room(struct line_source *source)
     size_t capacity = source->capacity * 2 + READ_BYTES;
     char *buffer = realloc(source->buffer, capacity);
     if (!buffer) {
-        strcpy(source->error, "no memory for so long a line");
+        strcpy(source->error, "not enough memory for the line");
         return false;
     }
     source->buffer = buffer;

@@ -18,11 +18,11 @@
 
 const struct option_row load_option_rows[] = {
     {"from", 0, OPTION_NUMBER, "LINE",
-     "go on from that line of the file, where a load before stopped",
+     "start at this line of the file, where an earlier load stopped",
      OPTION_FIELD(struct load_options, from), .min = 1, .max = UINT64_MAX},
-    {"if-absent", 0, OPTION_FLAG, NULL, "leave keys alone that are there",
+    {"if-absent", 0, OPTION_FLAG, NULL, "skip keys that exist",
      OPTION_FIELD(struct load_options, if_absent)},
-    {"force", 0, OPTION_FLAG, NULL, "load also a damaged or cut-off dump",
+    {"force", 0, OPTION_FLAG, NULL, "load a dump even if it is damaged or cut off",
      OPTION_FIELD(struct load_options, force)},
     {.name = NULL},
 };
@@ -224,7 +224,7 @@ static const char *reason_to_stop(const struct load *load)
     switch (load->stopped_by) {
     case KV_TIMEOUT:
     case KV_DEADLINE:
-        return "the server gave no answer in time (--timeout)";
+        return "the server did not answer in time (--timeout)";
     case KV_NO_SERVER:
     case KV_OUTCOME_UNKNOWN:
         return "the server has ended";
@@ -259,8 +259,9 @@ static void judge(struct load *load)
         note_failure(load, load->next, KV_IO, read_error);
     } else if (load->unfinished == 0 && load->options->from > load->next) {
         char sentence[96];
-        snprintf(sentence, sizeof sentence, "--from %" PRIu64 ": there are %" PRIu64 " lines only",
-                 load->options->from, load->next - 1);
+        snprintf(sentence, sizeof sentence,
+                 "--from %" PRIu64 ": the file has only %" PRIu64 " lines", load->options->from,
+                 load->next - 1);
         worsen(load, output_failure(&load->context->output, "load", KV_USAGE, sentence));
     } else if (load->unfinished == 0 && dump_check_verdict(&load->check, reason)) {
         fputs("clientk: load: ", stderr);
@@ -276,7 +277,7 @@ static int finish(struct load *load, const char *path)
     judge(load);
     fprintf(stderr, "clientk: %" PRIu64 " entries loaded", load->loaded);
     if (load->skipped > 0)
-        fprintf(stderr, ", %" PRIu64 " left alone because they were there", load->skipped);
+        fprintf(stderr, ", %" PRIu64 " skipped because their keys exist", load->skipped);
     fprintf(stderr, ", %" PRIu64 " failed\n", load->failed);
     if (load->unfinished > 0)
         tell_rest(load, path);

@@ -13,7 +13,7 @@
 
 struct load_options {
     bool force;     /* load also a damaged dump */
-    bool if_absent; /* leave keys alone that are there */
+    bool if_absent; /* skip keys that exist */
     uint64_t from;  /* the first line to load; 0: all */
 };
 extern const struct option_row load_option_rows[];

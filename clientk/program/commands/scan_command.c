@@ -12,7 +12,7 @@ const struct option_row scan_option_rows[] = {
     {"keys", 0, OPTION_FLAG, NULL, "print keys only", OPTION_FIELD(struct scan_options, keys_only)},
     {"count", 0, OPTION_FLAG, NULL, "print only how many there are",
      OPTION_FIELD(struct scan_options, count_only)},
-    {"atomic", 0, OPTION_FLAG, NULL, "see each data file at one moment, under its reader lock",
+    {"atomic", 0, OPTION_FLAG, NULL, "a consistent view of each data file, under its reader lock",
      OPTION_FIELD(struct scan_options, atomic)},
     {.name = NULL},
 };
@@ -60,7 +60,7 @@ int scan_run(struct cli_context *context, const void *options_given, const struc
     const struct scan_options *options = options_given;
     if (options->atomic && options->limit > 0)
         return output_failure(&context->output, "scan", KV_USAGE,
-                              "--atomic lists everything: leave --limit out");
+                              "--atomic lists everything: leave out --limit");
     int code = cli_connect_for(context, "scan");
     if (code != EXIT_DONE)
         return code;
@@ -69,12 +69,13 @@ int scan_run(struct cli_context *context, const void *options_given, const struc
     uint64_t left_out;
     enum kv_status status = visit_all(context, prefix, &scan, &left_out);
     if (status == KV_LIMIT && options->atomic)
-        return output_failure(&context->output, "scan", status,
-                              "a data file holds more entries than are read under one lock; leave "
-                              "--atomic out, or make the store with more data files (serverk -d)");
+        return output_failure(
+            &context->output, "scan", status,
+            "a data file holds too many entries to read them under one lock; leave out "
+            "--atomic, or create the store with more data files (serverk -d)");
     if ((status == KV_CORRUPT || status == KV_IO) && options->atomic)
         return output_failure(&context->output, "scan", status,
-                              "a record is damaged or can not be read; without --atomic all others "
+                              "a record is damaged or cannot be read; without --atomic all others "
                               "are listed");
     if (status != KV_OK)
         return output_failure(&context->output, "scan", status, cli_sentence(status));

@@ -44,7 +44,7 @@ enum kv_status target_file_open(struct target_file *target, const char *path, bo
     *target = (struct target_file){.path = path};
     int fd = open_descriptor(target, replace);
     if (fd < 0 && errno == EEXIST)
-        return kv_error_set(error, KV_USAGE, "%.200s is there already (--force replaces it)", path);
+        return kv_error_set(error, KV_USAGE, "%.200s exists already (--force replaces it)", path);
     if (fd < 0)
         return kv_error_set_errno(error, "cannot write %.200s", path);
     target->stream = fdopen(fd, "w");

@@ -65,8 +65,7 @@ static bool check_owner(struct diagnosis *diagnosis, mqd_t lane, const char *bas
         return true;
     }
     if (owner < 0) {
-        finding(diagnosis, "BAD",
-                "this process can not see the server: " WIRE_PID_NAMESPACE_ADVICE);
+        finding(diagnosis, "BAD", "this process cannot see the server: " WIRE_PID_NAMESPACE_ADVICE);
         return false;
     }
     finding(diagnosis, "NONE", "the queue is there, but nobody serves it: its server has died");
@@ -131,8 +130,7 @@ static void report_connection(struct diagnosis *diagnosis)
                    info.reply_bytes < wire_reply_ladder[0].message_bytes;
     finding(diagnosis, smaller ? "low" : "ok",
             "session: %" PRIu32 " replies of %" PRIu32 " bytes%s", info.reply_depth,
-            info.reply_bytes,
-            smaller ? " (smaller than could be: the budget of queue bytes is short)" : "");
+            info.reply_bytes, smaller ? " (reduced: few queue bytes are left)" : "");
     finding(diagnosis, "ok", "values of up to %s; requests of up to %" PRIu32 " bytes",
             format_size(info.max_value_bytes, value_size),
             info.bulk_bytes ? info.bulk_bytes : info.lane_bytes);
@@ -157,9 +155,10 @@ static void check_shared_memory(struct diagnosis *diagnosis)
 {
     struct statvfs shm;
     char free_size[32];
-    heading(diagnosis, "Shared memory (for values above some 4 KiB)");
+    heading(diagnosis, "Shared memory (for values above about 4 KiB)");
     if (statvfs("/dev/shm", &shm) != 0) {
-        finding(diagnosis, "low", "/dev/shm: %s; big values go in pieces, slower", strerror(errno));
+        finding(diagnosis, "low", "/dev/shm: %s; large values travel in pieces, which is slower",
+                strerror(errno));
         return;
     }
     uint64_t free_bytes = (uint64_t)shm.f_bavail * shm.f_frsize;

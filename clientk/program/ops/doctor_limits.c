@@ -66,7 +66,7 @@ static void report_use(struct diagnosis *diagnosis, uint64_t used,
     uint64_t left = bytes_left(diagnosis, used);
     char how[WIRE_LIMITS_HOW_BYTES];
     if (used == UNKNOWN) {
-        finding(diagnosis, "low", "how many of them are in use cannot be found out");
+        finding(diagnosis, "low", "the number of bytes in use cannot be determined");
         return;
     }
     bool none = left < smallest_session();
@@ -116,8 +116,8 @@ static void clear_orphans(struct diagnosis *diagnosis)
     struct orphans removed = orphans_remove_own(diagnosis->context->global.queue);
     if (removed.queues + removed.segments > 0)
         finding(diagnosis, "ok",
-                "removed %u queues and %u segments that dead processes of yours left",
-                removed.queues, removed.segments);
+                "removed %u queues and %u segments left by dead processes of yours", removed.queues,
+                removed.segments);
 }
 
 void doctor_check_limits(struct diagnosis *diagnosis)
@@ -126,9 +126,9 @@ void doctor_check_limits(struct diagnosis *diagnosis)
     struct queue_listing listing;
     heading(diagnosis, "Kernel limits");
     finding(diagnosis, limits->msg_max >= 10 ? "ok" : "low",
-            "messages a queue (fs.mqueue.msg_max): %" PRIu64, limits->msg_max);
+            "messages per queue (fs.mqueue.msg_max): %" PRIu64, limits->msg_max);
     finding(diagnosis, limits->msgsize_max >= SMALLEST_USEFUL_MESSAGE_BYTES ? "ok" : "BAD",
-            "bytes a message (fs.mqueue.msgsize_max): %" PRIu64, limits->msgsize_max);
+            "bytes per message (fs.mqueue.msgsize_max): %" PRIu64, limits->msgsize_max);
     clear_orphans(diagnosis);
     bool listed = queue_listing_read(&listing, geteuid());
     if (listed)
@@ -138,8 +138,8 @@ void doctor_check_limits(struct diagnosis *diagnosis)
     else
         finding(diagnosis, "ok",
                 "queues (fs.mqueue.queues_max): %" PRIu64
-                " (how many there are, and which were left by dead processes, only /dev/mqueue "
-                "tells, which is not mounted: as root, mount -t mqueue none /dev/mqueue)",
+                " (their number, and which ones dead processes left, is unknown: /dev/mqueue is "
+                "not mounted; as root: mount -t mqueue none /dev/mqueue)",
                 limits->queues_max);
     check_budget(diagnosis, listed ? &listing : NULL);
 }
@@ -153,7 +153,7 @@ void doctor_print_limit_advice(struct diagnosis *diagnosis)
     finding(diagnosis, "", "more queues:          sysctl fs.mqueue.queues_max=1024   (as root)");
     finding(diagnosis, "", "deeper queues:        sysctl fs.mqueue.msg_max=64        (as root)");
     finding(diagnosis, "",
-            "                      (to keep: a line each in /etc/sysctl.d/mqkv.conf)");
+            "                      (to keep them: one line each in /etc/sysctl.d/mqkv.conf)");
     finding(diagnosis, "",
             "more bytes, a shell:  ulimit -q %" PRIu64 "   (above the hard limit as root: prlimit "
             "--pid PID --msgqueue=%" PRIu64 ")",

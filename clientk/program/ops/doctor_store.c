@@ -48,8 +48,8 @@ static void check_files(struct diagnosis *diagnosis, const struct json_value *fi
     bool well = true;
     if (number_of(sum, "read_only_files") > 0) {
         finding(diagnosis, "BAD",
-                "%s of %s take%s no writes any more (%s): a sync or a write to disk failed, the "
-                "server's log says why; start the server again when that is mended",
+                "%s of %s take%s no writes any more (%s): a sync or a write to disk failed; the "
+                "server's log says why; restart the server when that is fixed",
                 format_count(number_of(sum, "read_only_files"), "file", count),
                 format_count(number_of(sum, "files"), "file", (char[32]){0}),
                 number_of(sum, "read_only_files") == 1 ? "s" : "",
@@ -99,7 +99,7 @@ static void check_space(struct diagnosis *diagnosis, const struct json_value *do
         finding(diagnosis, "BAD", "no space for the largest value: %s has %s free", where, size);
     else if (told)
         finding(diagnosis, refused > 0 ? "low" : "ok", "%s has %s free%s", where, size,
-                refused > 0 ? "; puts were refused for want of space, but not the last ones" : "");
+                refused > 0 ? "; earlier puts were refused for lack of space" : "");
 }
 
 static void check_own_sessions(struct diagnosis *diagnosis, const struct json_value *sessions)
@@ -127,7 +127,7 @@ void doctor_check_store(struct diagnosis *diagnosis)
         check_space(diagnosis, document, files);
         check_own_sessions(diagnosis, json_member(document, "sessions"));
     } else {
-        finding(diagnosis, "BAD", "the server does not tell about it: %s",
+        finding(diagnosis, "BAD", "no statistics from the server: %s",
                 status == KV_OK ? "its statistics cannot be read" : cli_sentence(status));
     }
     json_free(document);

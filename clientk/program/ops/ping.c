@@ -12,7 +12,7 @@
 const struct option_row ping_option_rows[] = {
     {"count", 'c', OPTION_NUMBER, "N", "round trips (default 1)",
      OPTION_FIELD(struct ping_options, count), .min = 1, .max = 1000000000},
-    {"interval", 'i', OPTION_DURATION_MS, "MS", "pause between them (default none)",
+    {"interval", 'i', OPTION_DURATION_MS, "MS", "pause between round trips (default none)",
      OPTION_FIELD(struct ping_options, interval_ms), .max = 3600000},
     {.name = NULL},
 };

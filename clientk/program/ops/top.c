@@ -17,11 +17,11 @@
 #define CLEAR_SCREEN "\033[H\033[2J"
 
 const struct option_row top_option_rows[] = {
-    {"interval", 'i', OPTION_DURATION_MS, "MS", "time between two looks (default 1s)",
+    {"interval", 'i', OPTION_DURATION_MS, "MS", "time between two updates (default 1s)",
      OPTION_FIELD(struct top_options, interval_ms), .min = 100, .max = 3600000},
-    {"count", 'c', OPTION_NUMBER, "N", "looks (default: until Ctrl-C)",
+    {"count", 'c', OPTION_NUMBER, "N", "number of updates (default: until Ctrl-C)",
      OPTION_FIELD(struct top_options, count), .min = 1, .max = UINT64_MAX},
-    {"lines", 0, OPTION_NUMBER, "N", "counters shown at most (default 20)",
+    {"lines", 0, OPTION_NUMBER, "N", "counters to show at most (default 20)",
      OPTION_FIELD(struct top_options, lines), .min = 1, .max = MAX_COUNTERS},
     {.name = NULL},
 };
