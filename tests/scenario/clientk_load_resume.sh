@@ -31,7 +31,7 @@ exec 3>&-
 wait "$load"
 check_equal 3 $? 'no answer: exit 3'
 reports=$(cat reports)
-check_match 'stdin: stopped: the server gave no answer in time' "$reports" 'says that it stopped, and why'
+check_match 'stdin: stopped: the server did not answer in time' "$reports" 'says that it stopped, and why'
 check_equal '' "$(grep -E 'trailer|cut off' reports)" 'says nothing against the dump'
 check_equal 2 "$(wc -l <reports)" 'in two lines'
 line=$(sed -n 's/.* load --from \([0-9]*\) -$/\1/p' reports)
@@ -51,7 +51,7 @@ check_equal "$(grep '^PUT' whole | sort | md5sum)" "$(grep '^PUT' again | sort |
 check_status 0 'a stream, too' client load --from 5990 - <whole
 check_match '^clientk: 12 entries loaded' "$errors" 'skips what comes before'
 check_status 2 'a line behind the end is refused' client load --from 7000 whole
-check_match 'there are 6002 lines only' "$errors" 'and says so'
+check_match 'the file has only 6002 lines' "$errors" 'and says so'
 grep -v '"key77"' whole >damaged
 check_status 4 'a damaged dump is refused with --from, too' client load --from 5990 damaged
 check_match 'nothing was loaded' "$errors" 'as a whole'
