@@ -185,7 +185,7 @@ static struct guest_lane *make(struct guest_lanes *guests, uid_t uid)
     lane->known = lane->queue != (mqd_t)-1 && lane->uid == uid;
     lane->uid = uid;
     lane->spoiled = false;
-    lane->open = false;
+    lane->open = lane->reopened = false;
     lane->sessions = lane->opening = 0;
     atomic_store(&lane->messages, 0);
     atomic_store(&lane->garbage, 0);
@@ -198,10 +198,9 @@ static void set_timer(struct guest_lanes *guests, uint64_t milliseconds)
     guests->armed = timerfd_settime(guests->timer, 0, &in, NULL) == 0;
 }
 
-/* For a session that is to open it now. */
-static void open_lane(struct guest_lanes *guests, struct guest_lane *lane)
+void guest_lanes_reopen(struct guest_lanes *guests, struct guest_lane *lane, unsigned round)
 {
-    lane->opening++;
+    lane->reopened |= round != lane->round;
     lane->open_until_ms = clock_monotonic_ns() / 1000000 + OPEN_MS;
     if (!lane->open)
         lane->open = fchmod((int)lane->queue, 0600 | (guests->mode & 0022)) == 0;
@@ -223,14 +222,16 @@ struct guest_lane *guest_lanes_enter(struct guest_lanes *guests, uid_t uid, bool
     if (!lane)
         return NULL;
     lane->sessions++;
-    if (!lane->given)
-        open_lane(guests, lane);
+    if (!lane->given) {
+        lane->opening++;
+        guest_lanes_reopen(guests, lane, lane->round);
+    }
     return lane;
 }
 
 void guest_lanes_arrived(struct guest_lane *lane, unsigned round)
 {
-    if (round == lane->round && --lane->opening == 0)
+    if (round == lane->round && --lane->opening == 0 && !lane->reopened)
         close_lane(lane);
 }
 
@@ -246,6 +247,7 @@ void guest_lanes_tick(struct guest_lanes *guests)
         if (now_ms >= lane->open_until_ms) {
             close_lane(lane);
             lane->round++;
+            lane->reopened = false;
             lane->opening = 0;
         } else if (wait_ms == 0 || lane->open_until_ms - now_ms < wait_ms) {
             wait_ms = lane->open_until_ms - now_ms;

@@ -41,6 +41,7 @@ struct guest_lane {
     bool open;              /* lent, and others may open it now */
     uint64_t open_until_ms; /* of the monotonic clock */
     unsigned round;         /* of being open: how often it was closed by the time */
+    bool reopened;          /* for a session of an earlier round: only the time closes it */
     unsigned opening;       /* sessions of this round that have not come through it yet */
     struct wire_geometry geometry;
     _Atomic uint64_t messages, garbage;
@@ -70,6 +71,10 @@ void guest_lanes_unlink(struct guest_lanes *guests);
 
 /* The lane for one more session of the uid; *made: it is a new one. NULL: none is to be had; guests->reason. */
 struct guest_lane *guest_lanes_enter(struct guest_lanes *guests, uid_t uid, bool *made);
+
+/* A session that entered in that round (lane->round, then) and has not come through the lane yet
+ * asks again: others may open it once more. */
+void guest_lanes_reopen(struct guest_lanes *guests, struct guest_lane *lane, unsigned round);
 
 /* A session that entered in that round (lane->round, then) has sent its first message. */
 void guest_lanes_arrived(struct guest_lane *lane, unsigned round);

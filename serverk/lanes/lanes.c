@@ -402,6 +402,13 @@ static struct guest_lane *guest_of(struct lanes *lanes, unsigned queue)
     return &lanes->guests.lanes[queue - LANE_PLAN_FIRST_GUEST];
 }
 
+void lanes_reopen(struct lanes *lanes, const struct lane_assignment *assignment)
+{
+    pthread_mutex_lock(&lanes->lock);
+    guest_lanes_reopen(&lanes->guests, guest_of(lanes, assignment->queue), assignment->round);
+    pthread_mutex_unlock(&lanes->lock);
+}
+
 void lanes_arrived(struct lanes *lanes, const struct lane_assignment *assignment)
 {
     pthread_mutex_lock(&lanes->lock);

@@ -94,6 +94,9 @@ struct lane_request {
  * sessions go round. */
 struct lane_assignment lanes_assign(struct lanes *lanes, const struct lane_request *request);
 
+/* A session whose lane is opening, and that has not come through there, asks for the same again. */
+void lanes_reopen(struct lanes *lanes, const struct lane_assignment *assignment);
+
 /* Once for a session whose lane is opening: its first message came through there. */
 void lanes_arrived(struct lanes *lanes, const struct lane_assignment *assignment);
 

@@ -218,6 +218,7 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
     struct session *session = NULL;
     enum kv_status status = admission_check(terms->sessions, &newcomer, &session, &error);
     if (session) {
+        session_reopen_lane(terms->sessions, session);
         send_welcome(terms, session, request); /* the same once more */
         session_release(terms->sessions, session);
         close_applicant(applicant);

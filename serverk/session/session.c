@@ -209,6 +209,12 @@ struct session *session_acquire(struct session_table *table, uint32_t id, uint64
     return NULL;
 }
 
+void session_reopen_lane(struct session_table *table, struct session *session)
+{
+    if (!atomic_load(&session->lane_closed))
+        lanes_reopen(table->lanes, &session->assignment);
+}
+
 void session_close_lane(struct session_table *table, struct session *session)
 {
     if (!atomic_exchange(&session->lane_closed, true))

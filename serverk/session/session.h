@@ -117,6 +117,10 @@ struct session *session_acquire(struct session_table *table, uint32_t id, uint64
 /* A message of the session came through its lane, which until the first one was open to others. */
 void session_close_lane(struct session_table *table, struct session *session);
 
+/* Its client asks again for what it was welcomed with: so that lane is open to others again, if
+ * nothing of the session has come through it yet. */
+void session_reopen_lane(struct session_table *table, struct session *session);
+
 /* One more hold, for somebody who holds it already. */
 void session_hold(struct session *session);
 

@@ -440,6 +440,38 @@ START_TEST(a_lane_that_nobody_comes_through_is_closed)
 }
 END_TEST
 
+START_TEST(a_lane_is_opened_again_for_who_asks_again)
+{
+    struct lanes *lanes = must_open(LANES_AUTO, 0622);
+    struct lane_assignment late = assign_to(lanes, 12345, true);
+    if (late.family != WIRE_FAMILY_GUESTS || !late.opening) {
+        lanes_close(lanes);
+        SKIP_TEST("this daemon gives lanes away (root), or has none to give");
+    }
+    struct pollfd timer = {.fd = lanes_timer(lanes), .events = POLLIN};
+    ck_assert_int_eq(poll(&timer, 1, 10000), 1);
+    lanes_tick(lanes);
+    ck_assert_uint_eq(mode_of(lanes, late.queue), 0600);
+    lanes_reopen(lanes, &late);
+    ck_assert_uint_eq(mode_of(lanes, late.queue), 0622);
+
+    /* Another that comes through meanwhile does not close it; the time does. */
+    struct lane_assignment next = assign_to(lanes, 12345, true);
+    lanes_arrived(lanes, &next);
+    ck_assert_uint_eq(mode_of(lanes, late.queue), 0622);
+    for (unsigned i = 0; i < 100 && mode_of(lanes, late.queue) != 0600; i++) {
+        ck_assert_int_eq(poll(&timer, 1, 10000), 1);
+        lanes_tick(lanes);
+    }
+    ck_assert_uint_eq(mode_of(lanes, late.queue), 0600);
+    lanes_arrived(lanes, &late);
+    struct lane_assignment last = assign_to(lanes, 12345, true);
+    lanes_arrived(lanes, &last);
+    ck_assert_uint_eq(mode_of(lanes, late.queue), 0600);
+    lanes_close(lanes);
+}
+END_TEST
+
 START_TEST(a_lane_full_of_garbage_gets_a_successor)
 {
     struct lanes *lanes = must_open(LANES_AUTO, 0622);
@@ -550,6 +582,7 @@ Suite *suite_serverk_lanes(void)
     tcase_add_test(cases, with_a_door_own_lanes_are_closed_to_others);
     tcase_add_test(cases, each_guest_has_a_lane_for_as_long_as_it_has_sessions);
     tcase_add_test(cases, a_lane_that_nobody_comes_through_is_closed);
+    tcase_add_test(cases, a_lane_is_opened_again_for_who_asks_again);
     tcase_add_test(cases, a_lane_full_of_garbage_gets_a_successor);
     tcase_add_test(cases, worker_lanes_go_round);
     tcase_add_loop_test(cases, a_name_that_is_taken_is_skipped, 0, 2);
