@@ -218,6 +218,17 @@ void kvstore_prefetch(struct kvstore *store, const struct kv_slice *keys, size_t
 enum kv_status kvstore_get(struct kvstore *store, struct kv_slice key, void *buffer,
                            size_t capacity, struct kvstore_entry *entry);
 
+/* Shows where a value of so many bytes is to be copied; NULL: nowhere. Called by a read that finds
+ * its key, once, while the record is held, so that nothing is looked up twice: not to wait, and not
+ * to call the store. */
+typedef void *(*kvstore_place)(void *context, size_t bytes);
+
+/* As kvstore_get, with the value where place(context, its size) says; KV_BUFFER_TOO_SMALL if that is
+ * nowhere. *entry is filled in before place is called. After KV_CORRUPT and KV_IO the bytes there
+ * are of no use. place NULL: fills in *entry only. */
+enum kv_status kvstore_get_to(struct kvstore *store, struct kv_slice key, kvstore_place place,
+                              void *context, struct kvstore_entry *entry);
+
 /* written may be NULL in all of these; options too where they are a pointer. */
 enum kv_status kvstore_put(struct kvstore *store, struct kv_slice key, struct kv_slice value,
                            const struct kvstore_put_options *options,
@@ -255,6 +266,14 @@ enum kv_status kvstore_exchange(struct kvstore *store, struct kv_slice key, stru
                                 const struct kvstore_put_options *options, void *buffer,
                                 size_t capacity, bool *found, struct kvstore_entry *entry,
                                 struct kvstore_written *written);
+
+/* The same with the old value where place(context, its size) says (kvstore_get_to), under the file's
+ * lock for writing. place is not called if there is none. */
+enum kv_status kvstore_exchange_to(struct kvstore *store, struct kv_slice key,
+                                   struct kv_slice value,
+                                   const struct kvstore_put_options *options, kvstore_place place,
+                                   void *context, bool *found, struct kvstore_entry *entry,
+                                   struct kvstore_written *written);
 
 /* Sets the expiry of an entry (0: persist, it never expires; one that has passed: gone at once).
  * The version changes, as with every write. KV_NOT_FOUND. */

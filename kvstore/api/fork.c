@@ -2,16 +2,16 @@
 
 void kvstore_fork_begin(struct kvstore *store)
 {
-    lockset_write_lock_all(store->locks);
+    lockset_write_lock_all(store->context.locks);
 }
 
 void kvstore_fork_end(struct kvstore *store)
 {
-    lockset_write_unlock_all(store->locks);
+    lockset_write_unlock_all(store->context.locks);
 }
 
 void kvstore_fork_in_child(struct kvstore *store)
 {
-    lockset_renew(store->locks);
+    lockset_renew(store->context.locks);
     store->cache = NULL; /* stays as it is: another thread may have been at work in it */
 }

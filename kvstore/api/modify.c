@@ -6,6 +6,7 @@
 
 #include "common/parse.h"
 #include "common/reserved.h"
+#include "kvstore/api/buffer_place.h"
 
 /* A decimal int64 with its sign and terminating NUL. */
 #define NUMBER_TEXT_BYTES 24
@@ -86,18 +87,10 @@ enum kv_status kvstore_append(struct kvstore *store, struct kv_slice key, struct
     return write_end(&write, status);
 }
 
-static enum kv_status give_old(const struct write *write, void *buffer, size_t capacity,
-                               bool *found, struct kvstore_entry *entry)
-{
-    if (found)
-        *found = write->live;
-    return write->live ? copy_found(&write->lookup.record, buffer, capacity, entry) : KV_OK;
-}
-
-enum kv_status kvstore_exchange(struct kvstore *store, struct kv_slice key, struct kv_slice value,
-                                const struct kvstore_put_options *options, void *buffer,
-                                size_t capacity, bool *found, struct kvstore_entry *entry,
-                                struct kvstore_written *written)
+enum kv_status kvstore_exchange_to(struct kvstore *store, struct kv_slice key,
+                                   struct kv_slice value, const struct kvstore_put_options *options,
+                                   kvstore_place place, void *context, bool *found,
+                                   struct kvstore_entry *entry, struct kvstore_written *written)
 {
     static const struct kvstore_put_options no_options;
     if (!options)
@@ -107,14 +100,26 @@ enum kv_status kvstore_exchange(struct kvstore *store, struct kv_slice key, stru
     if (status != KV_OK)
         return status;
     status = write_check(&write, options);
-    if (status == KV_OK)
-        status = give_old(&write, buffer, capacity, found, entry);
+    if (status == KV_OK && found)
+        *found = write.live;
+    if (status == KV_OK && write.live)
+        status = record_give(&write.lookup.record, place, context, entry);
     if (status == KV_OK) {
         write.record.value = value;
         write.record.expiry_ms = write_expiry(&write, options);
         status = write_append(&write, kv_slice(NULL, 0), written);
     }
     return write_end(&write, status);
+}
+
+enum kv_status kvstore_exchange(struct kvstore *store, struct kv_slice key, struct kv_slice value,
+                                const struct kvstore_put_options *options, void *buffer,
+                                size_t capacity, bool *found, struct kvstore_entry *entry,
+                                struct kvstore_written *written)
+{
+    struct buffer_place place = {buffer, capacity};
+    return kvstore_exchange_to(store, key, value, options, place_in_buffer, &place, found, entry,
+                               written);
 }
 
 enum kv_status kvstore_touch(struct kvstore *store, struct kv_slice key, uint64_t expiry_ms,

@@ -1,6 +1,6 @@
 /*
- * operations: what the calls that work on one key have in common: find the place, lock, look up,
- * check the condition.
+ * operations: what the calls that write one key have in common: find the place, lock, look up,
+ * check the condition, append, tell the background threads.
  */
 #ifndef MQKV_KVSTORE_API_OPERATIONS_H
 #define MQKV_KVSTORE_API_OPERATIONS_H
@@ -36,16 +36,5 @@ enum kv_status write_check(const struct write *write, const struct kvstore_put_o
 
 /* The expiry that a put gives the entry. */
 uint64_t write_expiry(const struct write *write, const struct kvstore_put_options *options);
-
-/* Loads and verifies the entry that was found, of which anything but its being there is about to be
- * used: KV_OK, KV_CORRUPT or KV_IO. lookup->record is as before, but for where its bytes may lie:
- * in the read buffer if not in the mapping. Holds: the file's lock, shared or not. */
-enum kv_status verify_found(const struct kvstore *store, struct datafile *file,
-                            enum read_buffer read_buffer, struct lookup *lookup);
-
-/* Copies the value that was found and tells about it: KV_OK or KV_BUFFER_TOO_SMALL (nothing
- * copied). entry may be NULL. */
-enum kv_status copy_found(const struct record *record, void *buffer, size_t capacity,
-                          struct kvstore_entry *entry);
 
 #endif

@@ -35,10 +35,11 @@ static const struct generation *find(struct datafile *file, uint32_t hash, struc
     return found ? generation : NULL;
 }
 
-struct reader *optimistic_find(struct kvstore *store, struct place place, struct kv_slice key,
-                               const struct generation **generation, struct lookup *lookup)
+struct reader *optimistic_find(const struct store_context *context, struct key_place place,
+                               struct kv_slice key, const struct generation **generation,
+                               struct lookup *lookup)
 {
-    struct reader *reader = readers_enter(store->readers);
+    struct reader *reader = readers_enter(context->readers);
     if (reader) {
         *generation = find(place.file, keyhash_index(place.hash), key, lookup);
         if (*generation)

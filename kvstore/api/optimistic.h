@@ -22,8 +22,9 @@
 
 /* Steps 1 and 2: the lookup in the generation that was in use. The caller ends with readers_leave;
  * until then both are valid. NULL: to be done under the lock. Counts retries and fallbacks of the
- * file. Only with store->readers. */
-struct reader *optimistic_find(struct kvstore *store, struct place place, struct kv_slice key,
-                               const struct generation **generation, struct lookup *lookup);
+ * file. Only where the context has readers. */
+struct reader *optimistic_find(const struct store_context *context, struct key_place place,
+                               struct kv_slice key, const struct generation **generation,
+                               struct lookup *lookup);
 
 #endif

@@ -12,13 +12,13 @@
  * instead of adding up (Chen, Ailamaki, Gibbons, Mowry, "Improving Hash Join Performance through
  * Prefetching", ICDE 2004). Only hints: what changes before the lookup costs that lookup its
  * miss. */
-static void prefetch_file(struct kvstore *store, uint32_t file, const uint32_t *hashes,
-                          size_t count)
+static void prefetch_file(const struct store_context *context, uint32_t file,
+                          const uint32_t *hashes, size_t count)
 {
-    struct reader *reader = store->readers ? readers_enter(store->readers) : NULL;
+    struct reader *reader = context->readers ? readers_enter(context->readers) : NULL;
     if (!reader)
-        lockset_read_lock(store->locks, file);
-    const struct generation *generation = datafile_current(&store->files[file]);
+        lockset_read_lock(context->locks, file);
+    const struct generation *generation = datafile_current(&context->files[file]);
     for (size_t i = 0; i < count; i++)
         index_prefetch(generation->index, hashes[i]);
     for (size_t i = 0; i < count; i++) {
@@ -31,15 +31,15 @@ static void prefetch_file(struct kvstore *store, uint32_t file, const uint32_t *
     if (reader)
         readers_leave(reader);
     else
-        lockset_read_unlock(store->locks, file);
+        lockset_read_unlock(context->locks, file);
 }
 
 static void prefetch_round(struct kvstore *store, const struct kv_slice *keys, size_t count)
 {
-    struct place places[ROUND_KEYS];
+    struct key_place places[ROUND_KEYS];
     uint32_t hashes[ROUND_KEYS];
     for (size_t i = 0; i < count; i++)
-        places[i] = place_of(store, keys[i]);
+        places[i] = key_place(&store->context, keys[i]);
     for (size_t i = 0; i < count; i++) {
         struct datafile *file = places[i].file;
         size_t same = 0;
@@ -52,13 +52,13 @@ static void prefetch_round(struct kvstore *store, const struct kv_slice *keys, s
         if (file && store->cache)
             same = cache_leave_out(store->cache, file->number, hashes, same);
         if (same > 0)
-            prefetch_file(store, file->number, hashes, same);
+            prefetch_file(&store->context, file->number, hashes, same);
     }
 }
 
 void kvstore_prefetch(struct kvstore *store, const struct kv_slice *keys, size_t count)
 {
-    if (store->options.io != KVSTORE_IO_MMAP)
+    if (store->context.options.io != KVSTORE_IO_MMAP)
         return;
     for (size_t done = 0; done < count; done += ROUND_KEYS)
         prefetch_round(store, keys + done, at_most(count - done, ROUND_KEYS));

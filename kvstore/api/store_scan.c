@@ -29,10 +29,10 @@ _Static_assert(KVSTORE_MAX_DATAFILES <= UINT64_C(1) << SCAN_FILE_BITS, "a data f
 
 /* One kvstore_scan call. */
 struct scan {
-    struct kvstore *store;
+    const struct store_context *context;
     struct kv_slice prefix;
     kvstore_visit visit;
-    void *context;
+    void *visit_context;
     uint64_t position; /* everything before was visited */
     uint64_t visits_left;
     uint64_t looks_left;
@@ -64,7 +64,7 @@ static uint32_t position_hash(uint64_t position)
 
 static bool is_past_end(const struct scan *scan)
 {
-    return position_file(scan->position) >= scan->store->datafiles;
+    return position_file(scan->position) >= scan->context->datafiles;
 }
 
 /* An entry about to be visited. */
@@ -77,8 +77,8 @@ struct stop {
 /* Holds: the file's lock. */
 static void tell_unreadable(struct scan *scan, uint64_t offset)
 {
-    struct datafile *file = &scan->store->files[position_file(scan->position)];
-    scan->status = datafile_tell_unreadable(scan->store, file, offset, errno);
+    struct datafile *file = &scan->context->files[position_file(scan->position)];
+    scan->status = datafile_tell_unreadable(scan->context, file, offset, errno);
     scan->bad_offset = offset;
 }
 
@@ -98,7 +98,7 @@ static uint64_t tie_of(struct scan *scan, const struct logfile *log, uint64_t of
     default:
         break;
     }
-    return keyhash(&scan->store->hash_key, key) & ((UINT64_C(1) << TIE_BITS) - 1);
+    return keyhash(&scan->context->hash_key, key) & ((UINT64_C(1) << TIE_BITS) - 1);
 }
 
 static bool scan_is_over(const struct scan *scan)
@@ -131,7 +131,7 @@ static bool show(struct scan *scan, const struct logfile *log, uint64_t offset)
     struct record record;
     uint64_t size_bytes;
     uint32_t mark = mapguard_mark(log->guard);
-    bool verify = !scan->store->options.no_read_verify || logfile_is_broken(log);
+    bool verify = !scan->context->options.no_read_verify || logfile_is_broken(log);
     enum record_verdict verdict =
         verify ? logfile_read(log, READ_BUFFER_VISIT, offset, &record, &size_bytes)
                : logfile_load(log, READ_BUFFER_VISIT, offset, &record, &size_bytes);
@@ -141,18 +141,18 @@ static bool show(struct scan *scan, const struct logfile *log, uint64_t offset)
         return true;
     }
     if (verdict != RECORD_VALID) {
-        struct datafile *file = &scan->store->files[position_file(scan->position)];
-        scan->status = datafile_tell_damage(scan->store, file, offset);
+        struct datafile *file = &scan->context->files[position_file(scan->position)];
+        scan->status = datafile_tell_damage(scan->context, file, offset);
         scan->bad_offset = offset;
         return true;
     }
     if (!kv_slice_has_prefix(record.key, scan->prefix) || !record_is_live(&record))
         return true;
     struct kvstore_scanned entry = {record.key, record.value, record.version, record.expiry_ms};
-    bool taken = scan->visit(scan->context, &entry);
+    bool taken = scan->visit(scan->visit_context, &entry);
     if (!mapguard_held(log->guard, mark)) { /* what the visitor saw may be zeros */
-        struct datafile *file = &scan->store->files[position_file(scan->position)];
-        scan->status = datafile_tell_broken(scan->store, file, log);
+        struct datafile *file = &scan->context->files[position_file(scan->position)];
+        scan->status = datafile_tell_broken(scan->context, file, log);
         scan->bad_offset = 0;
         return true;
     }
@@ -222,7 +222,8 @@ static void visit_equal_hashes(struct scan *scan, const struct datafile *file,
 /* What the caller is to go on with. */
 static uint64_t cursor_of(const struct scan *scan)
 {
-    return is_past_end(scan) ? 0 : scan_cursor_of_position(&scan->store->hash_key, scan->position);
+    return is_past_end(scan) ? 0
+                             : scan_cursor_of_position(&scan->context->hash_key, scan->position);
 }
 
 /* Goes on from scan->position for a while, within one data file and one segment of its index.
@@ -247,31 +248,32 @@ static void scan_a_while(struct scan *scan, const struct datafile *file)
 }
 
 enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
-                                 kvstore_visit visit, void *context)
+                                 kvstore_visit visit, void *visit_context)
 {
+    const struct store_context *context = &store->context;
     uint64_t position;
-    if (!scan_cursor_position(&store->hash_key, *cursor, &position))
+    if (!scan_cursor_position(&context->hash_key, *cursor, &position))
         return KV_BAD_REQUEST;
     uint32_t number = position_file(position);
-    if (number >= store->datafiles || position != position_of(number, 0, 0))
+    if (number >= context->datafiles || position != position_of(number, 0, 0))
         return KV_BAD_REQUEST;
-    struct scan scan = {.store = store,
+    struct scan scan = {.context = context,
                         .prefix = prefix,
                         .visit = visit,
-                        .context = context,
+                        .visit_context = visit_context,
                         .position = position,
                         .visits_left = UINT64_MAX,
                         .looks_left = KVSTORE_SCAN_FILE_ENTRIES,
                         .until_ns =
                             clock_monotonic_ns() + KVSTORE_SCAN_FILE_MS * UINT64_C(1000000)};
     bool file_left;
-    lockset_read_lock(store->locks, number);
+    lockset_read_lock(context->locks, number);
     do {
-        scan_a_while(&scan, &store->files[number]);
+        scan_a_while(&scan, &context->files[number]);
         file_left = is_past_end(&scan) || position_file(scan.position) != number;
     } while (!file_left && !scan_is_over(&scan));
-    lockset_read_unlock(store->locks, number);
-    store_end_operation(store);
+    lockset_read_unlock(context->locks, number);
+    logfile_end(context->options.io);
     if (scan.status != KV_OK || scan.refused)
         return scan.status;
     if (!file_left)
@@ -281,28 +283,29 @@ enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct
 }
 
 enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
-                            uint32_t max_entries, kvstore_visit visit, void *context)
+                            uint32_t max_entries, kvstore_visit visit, void *visit_context)
 {
+    const struct store_context *context = &store->context;
     uint64_t position;
-    if (!scan_cursor_position(&store->hash_key, *cursor, &position) ||
-        position_file(position) >= store->datafiles)
+    if (!scan_cursor_position(&context->hash_key, *cursor, &position) ||
+        position_file(position) >= context->datafiles)
         return KV_BAD_REQUEST;
     uint64_t visits = at_least(max_entries, 1);
-    struct scan scan = {.store = store,
+    struct scan scan = {.context = context,
                         .prefix = prefix,
                         .visit = visit,
-                        .context = context,
+                        .visit_context = visit_context,
                         .position = position,
                         .visits_left = visits,
                         .looks_left = visits * LOOKS_A_VISIT};
     last_bad_offset = 0;
     do {
         uint32_t number = position_file(scan.position);
-        lockset_read_lock(store->locks, number);
-        scan_a_while(&scan, &store->files[number]);
-        lockset_read_unlock(store->locks, number);
+        lockset_read_lock(context->locks, number);
+        scan_a_while(&scan, &context->files[number]);
+        lockset_read_unlock(context->locks, number);
     } while (!is_past_end(&scan) && !scan_is_over(&scan));
-    store_end_operation(store);
+    logfile_end(context->options.io);
     if (scan.refused && !scan.visited)
         return KV_OK;
     last_bad_offset = scan.bad_offset;

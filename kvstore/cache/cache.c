@@ -6,7 +6,6 @@
 #include "common/copy.h"
 #include "mqkv/allocator.h"
 #include "kvstore/core/lock.h"
-#include "kvstore/api/operations.h"
 
 /* One bucket of the hash table, and one fingerprint, for so many bytes of a shard. */
 #define BYTES_A_BUCKET 256u
@@ -32,7 +31,6 @@ struct entry {
     uint16_t key_bytes;
     uint8_t queue;
     uint8_t uses; /* since it came into its queue or was last spared there; up to MAX_USES */
-    bool awaited; /* put for a reader who had no room: his next look is the end of a miss */
     uint8_t bytes[];
 };
 
@@ -257,7 +255,6 @@ static struct entry *entry_of(const struct shard *shard, uint32_t hash, const st
     entry->expiry_ms = record->expiry_ms;
     entry->key_bytes = (uint16_t)record->key.size;
     entry->value_bytes = (uint32_t)record->value.size;
-    entry->awaited = false;
     memcpy(entry->bytes, record->key.data, record->key.size);
     copy_bytes(entry->bytes + record->key.size, record->value.data, record->value.size);
     return entry;
@@ -273,7 +270,7 @@ static struct shard *lock_shard(struct cache *cache, uint32_t file, uint32_t *nu
 }
 
 /* Answers from the entry, if it has not expired. */
-static bool give(const struct entry *cached, void *buffer, size_t capacity,
+static bool give(const struct entry *cached, kvstore_place place, void *context,
                  struct kvstore_entry *entry, enum kv_status *status)
 {
     struct record record = {.version = cached->version,
@@ -282,38 +279,27 @@ static bool give(const struct entry *cached, void *buffer, size_t capacity,
                                 kv_slice(cached->bytes + cached->key_bytes, cached->value_bytes)};
     if (!record_is_live(&record))
         return false;
-    *status = copy_found(&record, buffer, capacity, entry);
-    if (!buffer && capacity == 0) /* only *entry was asked for */
-        *status = KV_OK;
+    *status = KV_OK;
+    if (place)
+        *status = record_give(&record, place, context, entry);
+    else
+        record_describe(&record, entry);
     return true;
 }
 
-/* A get whose reader had no room is counted when he comes back with more, and not as a use of what
- * was put for him. */
-static void count_hit(struct shard *shard, struct entry *entry, enum kv_status status)
-{
-    if (status == KV_BUFFER_TOO_SMALL)
-        return;
-    if (entry->awaited) {
-        shard->misses++;
-    } else {
-        shard->hits++;
-        entry->uses += entry->uses < MAX_USES;
-    }
-    entry->awaited = false;
-}
-
-bool cache_get(struct cache *cache, uint32_t file, uint32_t hash, struct kv_slice key, void *buffer,
-               size_t capacity, struct kvstore_entry *entry, enum kv_status *status)
+bool cache_get(struct cache *cache, uint32_t file, uint32_t hash, struct kv_slice key,
+               kvstore_place place, void *context, struct kvstore_entry *entry,
+               enum kv_status *status)
 {
     uint32_t number;
     struct shard *shard = lock_shard(cache, file, &number);
     struct entry **at = find(shard, hash, key);
-    bool hit = *at && give(*at, buffer, capacity, entry, status);
+    bool hit = *at && give(*at, place, context, entry, status);
     if (hit)
-        count_hit(shard, *at, *status);
+        (*at)->uses += (*at)->uses < MAX_USES;
     else if (*at)
         drop(shard, at);
+    shard->hits += hit;
     shard->misses += !hit;
     lockset_write_unlock(cache->locks, number);
     return hit;
@@ -335,22 +321,17 @@ static void put(struct shard *shard, struct entry *entry)
     enqueue(shard, entry, comes_back ? MAIN : SMALL);
 }
 
-void cache_put(struct cache *cache, uint32_t file, uint32_t hash, const struct record *record,
-               bool awaited)
+void cache_put(struct cache *cache, uint32_t file, uint32_t hash, const struct record *record)
 {
-    uint64_t cost = cost_of(record->key.size, record->value.size);
     uint32_t number = file % cache->shard_count;
-    struct entry *entry = NULL;
-    if (cost <= cache->shards[number].max_bytes / CACHE_ENTRY_SHARE)
-        entry = entry_of(&cache->shards[number], hash, record);
-    if (!entry && !awaited)
+    if (cost_of(record->key.size, record->value.size) >
+        cache->shards[number].max_bytes / CACHE_ENTRY_SHARE)
+        return;
+    struct entry *entry = entry_of(&cache->shards[number], hash, record);
+    if (!entry)
         return;
     struct shard *shard = lock_shard(cache, file, &number);
-    if (entry) {
-        entry->awaited = awaited;
-        put(shard, entry);
-    }
-    shard->misses -= awaited; /* he comes back, and is counted then */
+    put(shard, entry);
     lockset_write_unlock(cache->locks, number);
 }
 

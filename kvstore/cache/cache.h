@@ -52,18 +52,16 @@ struct cache;
 struct cache *cache_create(uint64_t bytes, uint32_t datafiles, enum kvstore_allocator allocator);
 void cache_free(struct cache *cache);
 
-/* As kvstore_get with the answer, KV_OK or KV_BUFFER_TOO_SMALL, in *status; false: the cache does
- * not know. Counts a hit or a miss, but not where the answer is KV_BUFFER_TOO_SMALL: the reader
- * asks again. `hash` is the keyhash_index of the key. */
-bool cache_get(struct cache *cache, uint32_t file, uint32_t hash, struct kv_slice key, void *buffer,
-               size_t capacity, struct kvstore_entry *entry, enum kv_status *status);
+/* As kvstore_get_to with the answer, KV_OK or KV_BUFFER_TOO_SMALL, in *status; false: the cache does
+ * not know. Counts a hit or a miss. `place` is called under the shard's lock. `hash` is the
+ * keyhash_index of the key. */
+bool cache_get(struct cache *cache, uint32_t file, uint32_t hash, struct kv_slice key,
+               kvstore_place place, void *context, struct kvstore_entry *entry,
+               enum kv_status *status);
 
 /* Keeps a copy of the record, verified and alive, unless it is too large, there already, or there
- * is no memory. `awaited`: the reader whom cache_get just told that it does not know had no room
- * for the value, and will ask again; the two count as one miss. Holds: the file's lock, shared or
- * not. */
-void cache_put(struct cache *cache, uint32_t file, uint32_t hash, const struct record *record,
-               bool awaited);
+ * is no memory. Holds: the file's lock, shared or not. */
+void cache_put(struct cache *cache, uint32_t file, uint32_t hash, const struct record *record);
 
 /* Forgets the key. Holds: the file's lock for writing. */
 void cache_remove(struct cache *cache, uint32_t file, uint32_t hash, struct kv_slice key);

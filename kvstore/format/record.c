@@ -170,8 +170,9 @@ static bool content_is_sound(const uint8_t *at, const struct layout *layout, uin
            padding_is_zero(at, layout);
 }
 
-static enum record_verdict parse(const uint8_t *at, uint64_t available, struct record *record,
-                                 struct layout *layout)
+/* Inline: record_parse is on the way of every lookup. */
+__attribute__((always_inline)) static inline enum record_verdict
+parse(const uint8_t *at, uint64_t available, struct record *record, struct layout *layout)
 {
     if (available < RECORD_HEADER_BYTES)
         return all_zero(at, available) ? RECORD_END : RECORD_INVALID;
@@ -222,13 +223,4 @@ bool record_is_sound(const uint8_t *at, const struct record *record, uint64_t sa
 {
     struct layout layout = layout_of(record->key.size, record->value.size, record->expiry_ms != 0);
     return content_is_sound(at, &layout, salt, offset);
-}
-
-struct kv_slice record_peek_key(const uint8_t *at, uint64_t available)
-{
-    struct record record;
-    struct layout layout;
-    if (parse(at, available, &record, &layout) != RECORD_VALID)
-        return kv_slice(NULL, 0);
-    return record.key;
 }

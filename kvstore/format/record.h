@@ -25,6 +25,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/clock.h"
+#include "common/copy.h"
+#include "mqkv/kvstore.h"
 #include "mqkv/slice.h"
 
 #define RECORD_HEADER_BYTES     20u
@@ -52,6 +55,41 @@ enum record_verdict {
     RECORD_INVALID,   /* neither */
     RECORD_UNREADABLE /* given by logfile.h only: the bytes could not be read; errno */
 };
+
+/* now_ms: clock_realtime_ms. */
+static inline bool record_has_expired(const struct record *record, uint64_t now_ms)
+{
+    return record->expiry_ms != 0 && record->expiry_ms <= now_ms;
+}
+
+/* Reads the clock only if the record has an expiry to compare it with. */
+static inline bool record_is_live(const struct record *record)
+{
+    return record->expiry_ms == 0 || !record_has_expired(record, clock_realtime_ms());
+}
+
+/* What a read tells about the record beside its value. entry may be NULL. */
+static inline void record_describe(const struct record *record, struct kvstore_entry *entry)
+{
+    if (!entry)
+        return;
+    entry->version = record->version;
+    entry->expiry_ms = record->expiry_ms;
+    entry->value_bytes = (uint32_t)record->value.size;
+}
+
+/* Describes the record and copies its value to where `place` says: KV_OK, or KV_BUFFER_TOO_SMALL if
+ * that is nowhere. */
+static inline enum kv_status record_give(const struct record *record, kvstore_place place,
+                                         void *context, struct kvstore_entry *entry)
+{
+    record_describe(record, entry);
+    void *at = place(context, record->value.size);
+    if (!at)
+        return KV_BUFFER_TOO_SMALL;
+    copy_bytes(at, record->value.data, record->value.size);
+    return KV_OK;
+}
 
 /* Bytes in the log, padding included, a multiple of RECORD_ALIGNMENT. */
 static inline uint64_t record_size(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry)
@@ -92,9 +130,5 @@ enum record_verdict record_parse(const uint8_t *at, uint64_t available, struct r
  * record_parse gave from the bytes at `at`? */
 bool record_is_sound(const uint8_t *at, const struct record *record, uint64_t salt,
                      uint64_t offset);
-
-/* The key's bytes only, if the header is within bounds; an empty slice if not. For the comparison
- * behind an index probe. */
-struct kv_slice record_peek_key(const uint8_t *at, uint64_t available);
 
 #endif

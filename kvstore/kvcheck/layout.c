@@ -1,4 +1,5 @@
 #include "kvstore/kvcheck/layout.h"
+#include "kvstore/kvcheck/source_open.h"
 
 #include <stddef.h>
 

@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/escape.h"
 #include "kvstore/kvcheck/survey.h"
+#include "kvstore/kvcheck/source_open.h"
 
 static const char *kind_name(const struct record *record)
 {

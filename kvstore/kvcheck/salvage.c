@@ -18,6 +18,7 @@
 #include "kvstore/log/logfile.h"
 #include "kvstore/log/logtail.h"
 #include "kvstore/table/recovery.h"
+#include "kvstore/kvcheck/source_open.h"
 
 struct salvage {
     struct report *report;

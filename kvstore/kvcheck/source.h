@@ -8,7 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "mqkv/error.h"
 #include "kvstore/log/boot.h"
 #include "kvstore/format/fileheader.h"
 
@@ -30,12 +29,5 @@ struct source {
     struct file_progress progress; /* synced_offset is FILE_HEADER_BYTES if not sound */
     uint64_t used_bytes;           /* where the zeros begin that last to the end of the file */
 };
-
-/* Opens data file `number`. KV_NOT_FOUND: it is not there; KV_MISMATCH: of another format version;
- * KV_IO, KV_DENIED ...: it can not be read. Damage is no failure. Should the disk fail to deliver a
- * page later on, the process ends with exit status 4 and a message. */
-enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
-                           struct kv_error *error);
-void source_close(struct source *source);
 
 #endif

@@ -10,6 +10,7 @@
 #include "kvstore/table/generation.h"
 #include "kvstore/kvcheck/survey.h"
 #include "kvstore/table/recovery.h"
+#include "kvstore/kvcheck/source_open.h"
 
 /* What the table says of a file. */
 struct row {

@@ -10,7 +10,6 @@
 
 #include "common/error.h"
 #include "kvstore/log/fileio.h"
-#include "kvstore/log/logtail.h"
 #include "kvstore/format/sizes.h"
 
 #define PAGE_BYTES       UINT64_C(4096)
@@ -88,7 +87,7 @@ static enum kv_status fill_new_file(struct logfile *log, enum kvstore_io io, con
                                     uint64_t room_bytes, struct kv_error *error)
 {
     uint64_t needed = FILE_HEADER_BYTES + room_bytes;
-    uint64_t size = at_most(round_up(needed, LOGTAIL_UNIT_BYTES), LOGFILE_MAX_BYTES);
+    uint64_t size = at_most(round_up(needed, LOGFILE_UNIT_BYTES), LOGFILE_MAX_BYTES);
     int result = fileio->allocate(log->fd, 0, (off_t)size);
     if (result != 0 && errno == ENOSPC) { /* the last blocks of a disk are as good as others */
         size = at_most(round_up(needed, FILE_HEADER_BYTES), LOGFILE_MAX_BYTES);

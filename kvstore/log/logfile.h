@@ -33,6 +33,9 @@
 /* Offsets in the index are 32 bits in units of 8 bytes. */
 #define LOGFILE_MAX_BYTES (UINT64_C(1) << 35)
 
+/* Files are allocated in multiples of this, where the disk is not nearly full. */
+#define LOGFILE_UNIT_BYTES (UINT64_C(64) << 10)
+
 struct logfile {
     int fd;
     bool writable;
@@ -85,6 +88,13 @@ static inline void logfile_begin(const struct logfile *log, enum read_buffer buf
 {
     if (!log->map)
         read_buffer_forget(buffer);
+}
+
+/* After an operation that has read: nothing of the logs is looked at any more. */
+static inline void logfile_end(enum kvstore_io io)
+{
+    if (__builtin_expect(io == KVSTORE_IO_PREAD, 0))
+        read_buffer_trim();
 }
 
 /* The record at an offset below the tail: parsed, so that its key may be used and its value not

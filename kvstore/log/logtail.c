@@ -12,7 +12,7 @@
 
 /* The file grows by about 1/8 at a time. */
 #define GROWTH_SHARE     8u
-#define GROWTH_MIN_BYTES LOGTAIL_UNIT_BYTES
+#define GROWTH_MIN_BYTES LOGFILE_UNIT_BYTES
 #define GROWTH_MAX_BYTES (UINT64_C(64) << 20)
 
 /* Pages are brought in ahead of the tail, so many bytes at most and no more than a share of what

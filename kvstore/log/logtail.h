@@ -16,12 +16,9 @@
 #include "mqkv/error.h"
 #include "kvstore/log/logfile.h"
 
-/* Files are allocated in multiples of this, where the disk is not nearly full. */
-#define LOGTAIL_UNIT_BYTES (UINT64_C(64) << 10)
-
 /* So much of the disk is left free by writes of data: a compaction needs room for what a file holds
  * before it gives back the rest, and on a full disk begins with the files that are nearly dead. */
-#define LOGTAIL_SPARE_BYTES (2 * LOGTAIL_UNIT_BYTES)
+#define LOGTAIL_SPARE_BYTES (2 * LOGFILE_UNIT_BYTES)
 
 /* Makes sure that `bytes` after the tail are allocated: KV_OK or KV_NO_SPACE, KV_IO, ... */
 enum kv_status logtail_ensure_room(struct logfile *log, uint64_t bytes);

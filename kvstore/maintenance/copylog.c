@@ -25,20 +25,20 @@
 #define SHARE_BYTES (UINT64_C(64) << 10)
 #define SHARE_PART  2u
 
-void copylog_start(struct copylog *copy, struct kvstore *store, struct datafile *file,
+void copylog_start(struct copylog *copy, const struct maintenance *with, struct datafile *file,
                    struct generation *next)
 {
-    copy->store = store;
+    copy->with = *with;
     copy->file = file;
     copy->next = next;
     copy->passes = 0;
     copy->shared = false;
     copy->at = FILE_HEADER_BYTES;
     copy->candidate_count = copy->candidate_next = 0;
-    lockset_read_lock(store->locks, file->number);
+    lockset_read_lock(with->context->locks, file->number);
     copy->end = file->current->log.tail;
     copy->pass_bytes = copy->end - copy->at;
-    lockset_read_unlock(store->locks, file->number);
+    lockset_read_unlock(with->context->locks, file->number);
 }
 
 static bool has_candidates(const struct copylog *copy)
@@ -54,10 +54,10 @@ bool copylog_is_done(const struct copylog *copy)
 bool copylog_is_complete(const struct copylog *copy)
 {
     const struct datafile *file = copy->file;
-    lockset_read_lock(copy->store->locks, file->number);
+    lockset_read_lock(copy->with.context->locks, file->number);
     bool complete = file->next_status != KV_OK || /* then it says more */
                     index_count(file->next->index) >= index_count(file->current->index);
-    lockset_read_unlock(copy->store->locks, file->number);
+    lockset_read_unlock(copy->with.context->locks, file->number);
     return complete;
 }
 
@@ -92,7 +92,8 @@ static enum kv_status read_candidates(struct copylog *copy)
         copy->at += candidate->size_bytes;
         if (!is_candidate(copy, &candidate->record))
             continue;
-        candidate->hash = keyhash_index(keyhash(&copy->store->hash_key, candidate->record.key));
+        candidate->hash =
+            keyhash_index(keyhash(&copy->with.context->hash_key, candidate->record.key));
         copy->candidate_count++;
     }
     return KV_OK;
@@ -148,7 +149,7 @@ static void find_alive(struct copylog *copy, struct candidate *candidates, uint3
         bool found = is_current(file->current, &candidates[i], &lookup);
         candidates[i].alive = found && !record_has_expired(&candidates[i].record, now_ms);
         if (found && !candidates[i].alive)
-            datafile_expire(copy->store, file, &lookup);
+            sweep_out(copy->with.cache, file, &lookup);
     }
 }
 
@@ -158,9 +159,9 @@ static void find_alive(struct copylog *copy, struct candidate *candidates, uint3
 static enum kv_status verify_alive(struct copylog *copy, struct candidate *candidates,
                                    uint32_t count, uint64_t now_ms)
 {
-    lockset_write_lock(copy->store->locks, copy->file->number);
+    lockset_write_lock(copy->with.context->locks, copy->file->number);
     find_alive(copy, candidates, count, now_ms);
-    lockset_write_unlock(copy->store->locks, copy->file->number);
+    lockset_write_unlock(copy->with.context->locks, copy->file->number);
     for (uint32_t i = 0; i < count; i++) {
         if (!candidates[i].alive || candidates[i].verified ||
             logfile_verify(&copy->file->current->log, candidates[i].offset, &candidates[i].record))
@@ -262,10 +263,10 @@ static enum kv_status step_shared(struct copylog *copy, struct candidate *candid
         status = verify_alive(copy, candidates, count, now_ms);
     if (status != KV_OK)
         return status;
-    lockset_write_lock(copy->store->locks, copy->file->number);
+    lockset_write_lock(copy->with.context->locks, copy->file->number);
     find_alive(copy, candidates, count, now_ms);
     status = copy_shared(copy, candidates, count);
-    lockset_write_unlock(copy->store->locks, copy->file->number);
+    lockset_write_unlock(copy->with.context->locks, copy->file->number);
     return status;
 }
 
@@ -301,7 +302,7 @@ static enum kv_status share(struct copylog *copy)
     file->next = next;
     file->next_status = KV_OK;
     if (next->expiring_keys > 0) /* some may have been swept out of the current one since */
-        sweeper_note_expiry(copy->store->sweeper);
+        sweeper_note_expiry(copy->with.sweeper);
     return KV_OK;
 }
 
@@ -312,12 +313,12 @@ static enum kv_status next_pass(struct copylog *copy)
     enum kv_status status = KV_OK;
     uint64_t before = copy->pass_bytes;
     copy->passes++;
-    lockset_write_lock(copy->store->locks, file->number);
+    lockset_write_lock(copy->with.context->locks, file->number);
     copy->end = file->current->log.tail;
     copy->pass_bytes = copy->end - copy->at;
     if (copy->pass_bytes <= SHARE_BYTES || copy->pass_bytes > before / SHARE_PART)
         status = share(copy);
-    lockset_write_unlock(copy->store->locks, file->number);
+    lockset_write_unlock(copy->with.context->locks, file->number);
     return status;
 }
 

@@ -14,7 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kvstore/api/store.h"
+#include "kvstore/maintenance/maintenance.h"
+#include "kvstore/table/datafile.h"
 
 /* Records that are read together, at most. */
 #define COPYLOG_BATCH_RECORDS 512u
@@ -30,7 +31,7 @@ struct candidate {
 };
 
 struct copylog {
-    struct kvstore *store;
+    struct maintenance with;
     struct datafile *file;
     struct generation *next;
     unsigned passes;     /* completed */
@@ -44,11 +45,11 @@ struct copylog {
 };
 
 /* Begins. The next generation stays the caller's. */
-void copylog_start(struct copylog *copy, struct kvstore *store, struct datafile *file,
+void copylog_start(struct copylog *copy, const struct maintenance *with, struct datafile *file,
                    struct generation *next);
 
-/* Copies the next few; takes the file's lock for short times. KV_OK, or why the next generation can not be completed:
- * KV_NO_SPACE, KV_CORRUPT (of the record at copy->at) ... */
+/* Copies the next few; takes the file's lock for short times. KV_OK, or why the next generation
+ * cannot be completed: KV_NO_SPACE, KV_CORRUPT (of the record at copy->at) ... */
 enum kv_status copylog_step(struct copylog *copy);
 
 /* Everything was copied, and the next generation is shared. */

@@ -7,8 +7,10 @@
 
 #include "common/clock.h"
 #include "common/error.h"
-#include "kvstore/api/operations.h"
+#include "kvstore/cache/cache.h"
 #include "kvstore/core/thread.h"
+#include "kvstore/maintenance/compaction_queue.h"
+#include "kvstore/table/found_record.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -16,7 +18,7 @@
 #define HOLD_BYTES (UINT64_C(1) << 20)
 
 struct sweeper {
-    struct kvstore *store;
+    struct maintenance with;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t work;
@@ -25,10 +27,18 @@ struct sweeper {
     atomic_bool dormant; /* the thread sleeps, or is about to, until it is told */
 };
 
+void sweep_out(struct cache *cache, struct datafile *file, struct lookup *lookup)
+{
+    /* The cache would not give it out, unless the clock is set back. */
+    if (cache)
+        cache_remove(cache, file->number, lookup->hash, lookup->record.key);
+    datafile_expire(file, lookup);
+}
+
 /* Takes the entry of the item out if it has expired, else lowers the bound to its expiry. One that
  * is damaged or can not be read stays, for reads to tell of it. Returns the bytes of the record it
  * took out. Holds: the file's lock for writing. */
-static uint64_t sweep_item(struct kvstore *store, struct datafile *file,
+static uint64_t sweep_item(const struct maintenance *with, struct datafile *file,
                            const struct index_item *item, uint64_t now_ms, uint64_t *bound_ms)
 {
     struct generation *generation = file->current;
@@ -41,13 +51,13 @@ static uint64_t sweep_item(struct kvstore *store, struct datafile *file,
             *bound_ms = lookup.record.expiry_ms;
         return 0;
     }
-    if (verify_found(store, file, READ_BUFFER_VISIT, &lookup) != KV_OK)
+    if (found_record_verify(with->context, file, READ_BUFFER_VISIT, &lookup) != KV_OK)
         return 0;
     uint64_t offset;
     index_probe_start(&lookup.probe, generation->index, lookup.hash);
     while (index_probe_next(&lookup.probe, &offset)) {
         if (offset == lookup.offset) {
-            datafile_expire(store, file, &lookup);
+            sweep_out(with->cache, file, &lookup);
             return lookup.size_bytes;
         }
     }
@@ -62,11 +72,13 @@ struct sweep {
 
 /* Sweeps the first segment from sweep->hash on that may hold an expired entry, or a part of it,
  * under one lock hold, and moves on past it once all of it was looked at. */
-static void sweep_segment(struct kvstore *store, struct datafile *file, struct sweep *sweep)
+static void sweep_segment(const struct maintenance *with, struct datafile *file,
+                          struct sweep *sweep)
 {
     struct index_item items[INDEX_SEGMENT_SLOTS];
     uint64_t now_ms = clock_realtime_ms();
-    lockset_write_lock(store->locks, file->number);
+    const struct store_context *context = with->context;
+    lockset_write_lock(context->locks, file->number);
     if (sweep->compactions != file->compactions)
         *sweep = (struct sweep){0, file->compactions};
     logfile_begin(&file->current->log, READ_BUFFER_VISIT);
@@ -79,15 +91,16 @@ static void sweep_segment(struct kvstore *store, struct datafile *file, struct s
         uint64_t swept_bytes = 0;
         size_t i = 0;
         for (; i < count && swept_bytes < HOLD_BYTES; i++)
-            swept_bytes += sweep_item(store, file, &items[i], now_ms, &bound_ms);
+            swept_bytes += sweep_item(with, file, &items[i], now_ms, &bound_ms);
         if (i == count)
             index_set_expiry_bound(index, (uint32_t)start, bound_ms);
         else
             sweep->hash = start; /* once more, for the rest */
     }
-    datafile_consider_compaction(store, file, false);
-    lockset_write_unlock(store->locks, file->number);
-    store_end_operation(store);
+    compaction_queue_consider(with->compactions, file, &context->options,
+                              context->options.compact_min_bytes);
+    lockset_write_unlock(context->locks, file->number);
+    logfile_end(context->options.io);
 }
 
 static bool must_stop(struct sweeper *sweeper)
@@ -101,18 +114,18 @@ static bool must_stop(struct sweeper *sweeper)
 /* Returns how many entries with an expiry are left. */
 static uint64_t sweep_file(struct sweeper *sweeper, struct datafile *file)
 {
-    struct kvstore *store = sweeper->store;
-    lockset_read_lock(store->locks, file->number);
+    const struct store_context *context = sweeper->with.context;
+    lockset_read_lock(context->locks, file->number);
     uint64_t expiring_keys = file->current->expiring_keys;
-    lockset_read_unlock(store->locks, file->number);
+    lockset_read_unlock(context->locks, file->number);
     struct sweep sweep = {0};
     while (expiring_keys > 0 && sweep.hash < INDEX_HASH_END && !must_stop(sweeper))
-        sweep_segment(store, file, &sweep);
-    lockset_read_lock(store->locks, file->number);
+        sweep_segment(&sweeper->with, file, &sweep);
+    lockset_read_lock(context->locks, file->number);
     expiring_keys = file->current->expiring_keys;
     if (file->next) /* it may have copies of entries that were swept since */
         expiring_keys += file->next->expiring_keys;
-    lockset_read_unlock(store->locks, file->number);
+    lockset_read_unlock(context->locks, file->number);
     return expiring_keys;
 }
 
@@ -122,8 +135,8 @@ static bool sweep_store(struct sweeper *sweeper)
 {
     uint64_t expiring_keys = 0;
     atomic_store(&sweeper->dormant, true);
-    for (uint32_t number = 0; number < sweeper->store->datafiles; number++)
-        expiring_keys += sweep_file(sweeper, &sweeper->store->files[number]);
+    for (uint32_t number = 0; number < sweeper->with.context->datafiles; number++)
+        expiring_keys += sweep_file(sweeper, &sweeper->with.context->files[number]);
     if (expiring_keys > 0)
         atomic_store(&sweeper->dormant, false);
     return expiring_keys > 0;
@@ -132,7 +145,8 @@ static bool sweep_store(struct sweeper *sweeper)
 /* Holds: mutex. */
 static void sleep_for_interval(struct sweeper *sweeper)
 {
-    uint64_t wake_ns = clock_monotonic_ns() + sweeper->store->options.sweep_interval_ms * NS_PER_MS;
+    uint64_t wake_ns =
+        clock_monotonic_ns() + sweeper->with.context->options.sweep_interval_ms * NS_PER_MS;
     while (!sweeper->stop && clock_monotonic_ns() < wake_ns)
         thread_wait_until(&sweeper->work, &sweeper->mutex, wake_ns);
 }
@@ -161,20 +175,20 @@ static void deallocate(struct sweeper *sweeper)
     free(sweeper);
 }
 
-enum kv_status sweeper_create(struct kvstore *store, struct sweeper **sweeper,
+enum kv_status sweeper_create(const struct maintenance *with, struct sweeper **sweeper,
                               struct kv_error *error)
 {
     struct sweeper *created = calloc(1, sizeof *created);
     if (!created)
-        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", store->dir);
-    created->store = store;
+        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", with->context->dir);
+    created->with = *with;
     pthread_mutex_init(&created->mutex, NULL);
     thread_condition_init(&created->work);
     int result = thread_start(&created->thread, "kv-sweep", sweeper_thread, created);
     if (result != 0) {
         deallocate(created);
         return kv_error_set_no_thread(error, result, "%s: can not start the sweep thread",
-                                      store->dir);
+                                      with->context->dir);
     }
     *sweeper = created;
     return KV_OK;

@@ -10,9 +10,13 @@
 #define MQKV_KVSTORE_MAINTENANCE_SWEEP_H
 
 #include "mqkv/error.h"
-#include "kvstore/api/store.h"
+#include "kvstore/maintenance/maintenance.h"
+#include "kvstore/table/datafile.h"
 
-enum kv_status sweeper_create(struct kvstore *store, struct sweeper **sweeper,
+struct sweeper;
+
+/* Starts the thread. What `with` names outlives it. */
+enum kv_status sweeper_create(const struct maintenance *with, struct sweeper **sweeper,
                               struct kv_error *error);
 
 /* NULL is harmless. */
@@ -20,5 +24,9 @@ void sweeper_free(struct sweeper *sweeper);
 
 /* Tells that an entry with an expiry was written. Cheap; holds: the file's lock for writing. */
 void sweeper_note_expiry(struct sweeper *sweeper);
+
+/* Takes the entry of a lookup that found one, which has expired, out of cache and index. cache NULL:
+ * there is none. Holds: the file's lock for writing. */
+void sweep_out(struct cache *cache, struct datafile *file, struct lookup *lookup);
 
 #endif

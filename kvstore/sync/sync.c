@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "kvstore/core/file_ring.h"
+#include "kvstore/table/datafile.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/core/thread.h"
 #include "kvstore/core/eventcount.h"
@@ -42,7 +43,7 @@ struct sync_file {
 };
 
 struct sync {
-    struct kvstore *store;
+    const struct store_context *context;
     pthread_mutex_t mutex;
     pthread_cond_t work;
     struct file_ring ready;
@@ -87,7 +88,7 @@ static void enqueue(struct sync *sync, uint32_t number)
 /* Holds: mutex. */
 static bool is_dirty(const struct sync *sync, uint32_t number)
 {
-    return atomic_load(&sync->store->files[number].appended_bytes) >
+    return atomic_load(&sync->context->files[number].appended_bytes) >
            atomic_load(&sync->files[number].synced_position);
 }
 
@@ -133,17 +134,17 @@ struct snapshot {
 /* Holds: the slot. */
 static struct snapshot take_snapshot(struct sync *sync, uint32_t number)
 {
-    struct kvstore *store = sync->store;
-    struct datafile *file = &store->files[number];
+    const struct store_context *context = sync->context;
+    struct datafile *file = &context->files[number];
     struct snapshot snapshot;
-    lockset_read_lock(store->locks, number);
+    lockset_read_lock(context->locks, number);
     snapshot.generation = file->current;
     snapshot.position = atomic_load(&file->appended_bytes);
     snapshot.tail = file->current->log.tail;
     snapshot.max_version = file->current->max_version;
     snapshot.failed = datafile_is_read_only(file);
     file->sync_timer_armed = false; /* whoever writes after this has to see to a later sync */
-    lockset_read_unlock(store->locks, number);
+    lockset_read_unlock(context->locks, number);
     return snapshot;
 }
 
@@ -289,11 +290,11 @@ void sync_publish(struct sync *sync, uint32_t number, uint64_t position, enum kv
 
 void sync_give_up(struct sync *sync, uint32_t number, int error_number)
 {
-    struct kvstore *store = sync->store;
-    lockset_write_lock(store->locks, number);
-    store->files[number].read_only = true;
-    verified_bitmap_distrust(&store->files[number].current->log.verified);
-    lockset_write_unlock(store->locks, number);
+    const struct store_context *context = sync->context;
+    lockset_write_lock(context->locks, number);
+    context->files[number].read_only = true;
+    verified_bitmap_distrust(&context->files[number].current->log.verified);
+    lockset_write_unlock(context->locks, number);
 
     pthread_mutex_lock(&sync->mutex);
     sync->files[number].failures++;
@@ -301,7 +302,7 @@ void sync_give_up(struct sync *sync, uint32_t number, int error_number)
     log_error(
         "%s/%s: the sync of the file failed (%s): it takes no more writes; check the disk, then "
         "open the store again",
-        store->dir, file_name(number, FILE_LOG).text, strerror(error_number));
+        context->dir, file_name(number, FILE_LOG).text, strerror(error_number));
     sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
 }
 
@@ -321,7 +322,7 @@ static bool allocate(struct sync *sync, uint32_t datafiles)
 
 static void deallocate(struct sync *sync)
 {
-    for (uint32_t number = 0; sync->files && number < sync->store->datafiles; number++)
+    for (uint32_t number = 0; sync->files && number < sync->context->datafiles; number++)
         pthread_cond_destroy(&sync->files[number].slot_free);
     free(sync->files);
     file_ring_free(&sync->ready);
@@ -331,24 +332,25 @@ static void deallocate(struct sync *sync)
     free(sync);
 }
 
-enum kv_status sync_create(struct kvstore *store, struct sync **sync, struct kv_error *error)
+enum kv_status sync_create(const struct store_context *context, struct sync **sync,
+                           struct kv_error *error)
 {
     struct sync *created = calloc(1, sizeof *created);
     if (!created)
-        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", store->dir);
-    created->store = store;
-    created->max_threads = (uint32_t)at_most(store->datafiles, MAX_THREADS);
+        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", context->dir);
+    created->context = context;
+    created->max_threads = (uint32_t)at_most(context->datafiles, MAX_THREADS);
     pthread_mutex_init(&created->mutex, NULL);
     thread_condition_init(&created->work);
-    if (!allocate(created, store->datafiles)) {
+    if (!allocate(created, context->datafiles)) {
         deallocate(created);
-        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", store->dir);
+        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", context->dir);
     }
     int result = thread_start(&created->threads[0], "kv-sync", sync_thread, created);
     if (result != 0) {
         deallocate(created);
         return kv_error_set_no_thread(error, result, "%s: can not start the sync thread",
-                                      store->dir);
+                                      context->dir);
     }
     created->thread_count = 1;
     *sync = created;
@@ -379,7 +381,7 @@ void sync_within_interval(struct sync *sync, uint32_t number)
     if (atomic_exchange(&file->timed, true))
         return;
     uint64_t due_ns =
-        clock_monotonic_ns() + (uint64_t)sync->store->options.sync_interval_ms * 1000000u;
+        clock_monotonic_ns() + (uint64_t)sync->context->options.sync_interval_ms * 1000000u;
     pthread_mutex_lock(&sync->mutex);
     file->due_ns = due_ns;
     file_ring_push(&sync->timed, number);
@@ -434,38 +436,27 @@ static void sleep_until_synced(struct sync *sync, uint32_t number, uint64_t posi
 }
 
 /* No ticket lies behind the end of the log. */
-static uint64_t bounded_position(const struct kvstore *store, struct kvstore_ticket ticket)
+static uint64_t bounded_position(const struct sync *sync, struct kvstore_ticket ticket)
 {
-    return at_most(ticket.position, atomic_load(&store->files[ticket.file].appended_bytes));
+    return at_most(ticket.position, atomic_load(&sync->context->files[ticket.file].appended_bytes));
 }
 
-void kvstore_request_sync(struct kvstore *store, struct kvstore_ticket ticket)
+void sync_request(struct sync *sync, struct kvstore_ticket ticket)
 {
-    struct sync *sync = store->sync;
-    if (!sync || ticket.position == 0 || ticket.file >= store->datafiles)
-        return;
     pthread_mutex_lock(&sync->mutex);
-    want_sync(sync, ticket.file, bounded_position(store, ticket));
+    want_sync(sync, ticket.file, bounded_position(sync, ticket));
     pthread_mutex_unlock(&sync->mutex);
 }
 
-bool kvstore_is_durable(const struct kvstore *store, struct kvstore_ticket ticket)
+bool sync_is_durable(const struct sync *sync, struct kvstore_ticket ticket)
 {
-    if (!store->sync || ticket.position == 0)
-        return true;
-    return ticket.file < store->datafiles &&
-           is_durable(&store->sync->files[ticket.file], ticket.position);
+    return is_durable(&sync->files[ticket.file], ticket.position);
 }
 
-enum kv_status kvstore_wait_durable(struct kvstore *store, struct kvstore_ticket ticket)
+enum kv_status sync_wait(struct sync *sync, struct kvstore_ticket ticket)
 {
-    struct sync *sync = store->sync;
-    if (kvstore_is_durable(store, ticket))
-        return KV_OK;
-    if (ticket.file >= store->datafiles)
-        return KV_BAD_REQUEST;
     struct sync_file *file = &sync->files[ticket.file];
-    uint64_t position = bounded_position(store, ticket);
+    uint64_t position = bounded_position(sync, ticket);
     pthread_mutex_lock(&sync->mutex);
     if (!file->busy && !file->queued && !is_durable(file, position) && !atomic_load(&file->failed))
         sync_here(sync, ticket.file);
@@ -474,14 +465,12 @@ enum kv_status kvstore_wait_durable(struct kvstore *store, struct kvstore_ticket
     return is_durable(file, position) ? KV_OK : KV_NOT_DURABLE;
 }
 
-void kvstore_set_sync_listener(struct kvstore *store, kvstore_sync_listener listener, void *context)
+void sync_set_listener(struct sync *sync, kvstore_sync_listener listener, void *context)
 {
-    if (!store->sync)
-        return;
-    pthread_mutex_lock(&store->sync->mutex);
-    store->sync->listener = listener;
-    store->sync->listener_context = context;
-    pthread_mutex_unlock(&store->sync->mutex);
+    pthread_mutex_lock(&sync->mutex);
+    sync->listener = listener;
+    sync->listener_context = context;
+    pthread_mutex_unlock(&sync->mutex);
 }
 
 struct sync_counts sync_counts(struct sync *sync, uint32_t number)

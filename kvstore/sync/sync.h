@@ -22,10 +22,13 @@
 #include <stdint.h>
 
 #include "mqkv/error.h"
-#include "kvstore/api/store.h"
+#include "kvstore/core/context.h"
+
+struct sync;
 
 /* The store's files must be open. */
-enum kv_status sync_create(struct kvstore *store, struct sync **sync, struct kv_error *error);
+enum kv_status sync_create(const struct store_context *context, struct sync **sync,
+                           struct kv_error *error);
 
 /* Finishes what was asked for, then ends the threads. NULL is harmless. */
 void sync_free(struct sync *sync);
@@ -33,6 +36,13 @@ void sync_free(struct sync *sync);
 /* Sees to it that the file is synced within the store's sync_interval_ms. Any thread; may hold the
  * file's lock. */
 void sync_within_interval(struct sync *sync, uint32_t file);
+
+/* kvstore_request_sync, kvstore_is_durable and kvstore_wait_durable of a file that there is, and
+ * kvstore_set_sync_listener. */
+void sync_request(struct sync *sync, struct kvstore_ticket ticket);
+bool sync_is_durable(const struct sync *sync, struct kvstore_ticket ticket);
+enum kv_status sync_wait(struct sync *sync, struct kvstore_ticket ticket);
+void sync_set_listener(struct sync *sync, kvstore_sync_listener listener, void *context);
 
 /* The right to sync the file, to write its header and to replace its current generation: taken for
  * each sync by whoever does it, and by the compactor at its end, who comes before the syncs that

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kvstore/core/context.h"
 #include "kvstore/table/generation.h"
 #include "mqkv/kvstore.h"
 
@@ -47,28 +48,30 @@ static inline const struct generation *datafile_current(const struct datafile *f
 
 /* Puts the generation in the place of the one in use. Holds: the file's lock for writing, or nobody
  * knows the file yet. */
-void datafile_set_current(const struct kvstore *store, struct datafile *file,
+void datafile_set_current(const struct store_context *context, struct datafile *file,
                           struct generation *generation);
 
 /* Opens and recovers data file `number` of the store. On failure file->current stays NULL. */
-enum kv_status datafile_open(const struct kvstore *store, uint32_t number, struct kv_error *error);
+enum kv_status datafile_open(const struct store_context *context, uint32_t number,
+                             struct kv_error *error);
 
 /* Syncs the file and writes its checkpoint, if it is in a state to, and frees its generation. No
  * thread of the engine runs any more. */
-enum kv_status datafile_close(const struct kvstore *store, uint32_t number, struct kv_error *error);
+enum kv_status datafile_close(const struct store_context *context, uint32_t number,
+                              struct kv_error *error);
 
 /* Appends a record, whose version is set here, to the data file and, while a compaction runs, to
- * its next generation, and tells the background threads what they should know. `lookup` is of the
- * current generation. written may be NULL. On failure nothing has changed. Holds: the file's lock
- * for writing. */
-enum kv_status datafile_append(struct kvstore *store, struct datafile *file, struct lookup *lookup,
-                               struct record *record, struct kv_slice value_tail,
-                               struct kvstore_written *written);
+ * its next generation. `lookup` is of the current generation. written may be NULL. On failure
+ * nothing has changed, but that KV_NO_SPACE sets file->full. Whoever calls tells the background
+ * threads and the cache. Holds: the file's lock for writing. */
+enum kv_status datafile_append(const struct store_context *context, struct datafile *file,
+                               struct lookup *lookup, struct record *record,
+                               struct kv_slice value_tail, struct kvstore_written *written);
 
 /* Says in the log, once, that the file has lost bytes (logfile_is_broken), which stops its writes.
  * Returns KV_IO. Any thread; log: a log of the file, which is in use. */
-enum kv_status datafile_tell_broken(const struct kvstore *store, const struct datafile *file,
-                                    const struct logfile *log);
+enum kv_status datafile_tell_broken(const struct store_context *context,
+                                    const struct datafile *file, const struct logfile *log);
 
 /* Whether the file takes no writes any more. Holds: the file's lock. */
 static inline bool datafile_is_read_only(const struct datafile *file)
@@ -79,21 +82,16 @@ static inline bool datafile_is_read_only(const struct datafile *file)
 /* Says in the log that the record at the offset is damaged, and what to do; only of the first few,
  * so that readers of a damaged file do not fill the log. Returns KV_CORRUPT; KV_IO if the file has lost
  * bytes, which then is what is told. Any thread. */
-enum kv_status datafile_tell_damage(const struct kvstore *store, struct datafile *file,
+enum kv_status datafile_tell_damage(const struct store_context *context, struct datafile *file,
                                     uint64_t offset);
 
 /* The same of one that can not be read, with the reason. Returns KV_IO; KV_NO_MEMORY, of which
  * nothing is said, if that was the reason. */
-enum kv_status datafile_tell_unreadable(const struct kvstore *store, struct datafile *file,
+enum kv_status datafile_tell_unreadable(const struct store_context *context, struct datafile *file,
                                         uint64_t offset, int error_number);
 
 /* Takes the entry of a lookup that found one, which has expired, out of the current generation: the
- * index, the cache, the counts. Holds: the file's lock for writing. */
-void datafile_expire(struct kvstore *store, struct datafile *file, struct lookup *lookup);
-
-/* Tells the compactor if enough of the file's log is dead, and the log so large that it is worth the
- * while; for_room: however small it is, because there was no room for a write. Holds: the file's
- * lock for writing. */
-void datafile_consider_compaction(struct kvstore *store, struct datafile *file, bool for_room);
+ * index and the counts. The caller takes it out of the cache. Holds: the file's lock for writing. */
+void datafile_expire(struct datafile *file, struct lookup *lookup);
 
 #endif

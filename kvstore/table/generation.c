@@ -181,8 +181,3 @@ void generation_forget(struct generation *generation, struct lookup *lookup)
     index_probe_remove(&lookup->probe);
     lookup->found = false;
 }
-
-uint64_t generation_dead_bytes(const struct generation *generation)
-{
-    return generation->log.tail - FILE_HEADER_BYTES - generation->live_bytes;
-}

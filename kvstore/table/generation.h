@@ -70,11 +70,9 @@ void generation_discount(struct generation *generation, const struct record *rec
                          uint64_t size_bytes);
 
 /* Bytes of the log that nothing points at. */
-uint64_t generation_dead_bytes(const struct generation *generation);
-
-static inline bool record_has_expired(const struct record *record, uint64_t now_ms)
+static inline uint64_t generation_dead_bytes(const struct generation *generation)
 {
-    return record->expiry_ms != 0 && record->expiry_ms <= now_ms;
+    return generation->log.tail - FILE_HEADER_BYTES - generation->live_bytes;
 }
 
 #endif

@@ -107,11 +107,10 @@ static void try_record(const uint8_t *data, size_t size)
 {
     struct record record;
     uint64_t size_bytes;
-    record_peek_key(data, size);
     if (record_parse(data, size, &record, &size_bytes) != RECORD_VALID)
         return;
     require(size_bytes <= size && size_bytes % RECORD_ALIGNMENT == 0);
-    require(kv_slice_equal(record_peek_key(data, size), record.key));
+    require((const uint8_t *)record.key.data + record.key.size <= data + size_bytes);
     if (record_read(data, size, SALT, 0, &record, &size_bytes) != RECORD_VALID)
         return;
     uint8_t *copy = malloc(size_bytes);

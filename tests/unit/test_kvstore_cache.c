@@ -37,11 +37,17 @@ static struct kv_slice key_text(unsigned key)
     return kv_slice(text, (size_t)snprintf(text, sizeof text, "%08u", key));
 }
 
+static void *place_in_own_buffer(void *context, size_t bytes)
+{
+    (void)context;
+    return bytes <= sizeof buffer ? buffer : NULL;
+}
+
 static bool ask(struct cache *cache, unsigned key, struct kvstore_entry *entry)
 {
     enum kv_status status;
     bool hit =
-        cache_get(cache, 0, hash_of(key), key_text(key), buffer, sizeof buffer, entry, &status);
+        cache_get(cache, 0, hash_of(key), key_text(key), place_in_own_buffer, NULL, entry, &status);
     if (hit)
         ck_assert_int_eq(status, KV_OK);
     return hit;
@@ -55,7 +61,7 @@ static void keep(struct cache *cache, unsigned key, uint64_t version, size_t val
                             .version = version,
                             .key = key_text(key),
                             .value = kv_slice(value, value_bytes)};
-    cache_put(cache, 0, hash_of(key), &record, false);
+    cache_put(cache, 0, hash_of(key), &record);
 }
 
 static struct kvstore_cache_statistics statistics_of(struct cache *cache)
@@ -322,41 +328,76 @@ START_TEST(what_a_get_wants_beside_the_value)
     ck_assert_int_eq(kvstore_get(store, text("key"), small, sizeof small, &entry),
                      KV_BUFFER_TOO_SMALL);
     ck_assert_uint_eq(entry.value_bytes, 5);
-    ck_assert_uint_eq(hits(), before + 1); /* who had no room asks again, and counts then */
+    ck_assert_uint_eq(hits(), before + 2);
 }
 END_TEST
 
-/* As the daemon gets a value larger than a message: too little room first, then enough. */
-static void get_in_two_looks(const char *key, size_t value_bytes)
+static size_t asked_bytes;
+
+static void *place_in_room(void *room, size_t bytes)
 {
-    char room[20000];
-    ck_assert_int_eq(kvstore_get(store, text(key), room, 10, NULL), KV_BUFFER_TOO_SMALL);
-    ck_assert_int_eq(kvstore_get(store, text(key), room, value_bytes, NULL), KV_OK);
+    asked_bytes = bytes;
+    return room;
 }
 
-START_TEST(a_get_in_two_looks_counts_once)
+static void *place_nowhere(void *context, size_t bytes)
+{
+    (void)context;
+    asked_bytes = bytes;
+    return NULL;
+}
+
+/* As the daemon gets a value: the engine asks for the place, and looks once. */
+START_TEST(a_get_that_asks_for_the_place_counts_once)
 {
     static const struct {
         const char *key;
         size_t value_bytes;
         bool is_kept; /* not where it would fill the cache */
     } cases[] = {{"middling", 1000, true}, {"large", 20000, false}};
-    static char value[20000];
+    static char value[20000], room[20000];
     for (size_t i = 0; i < 2; i++) {
         struct kvstore_cache_statistics before, after;
-        ck_assert_int_eq(kvstore_put(store, text(cases[i].key),
-                                     kv_slice(value, cases[i].value_bytes), NULL, NULL),
+        struct kvstore_entry entry;
+        struct kv_slice key = text(cases[i].key);
+        memset(value, (int)i + 1, sizeof value);
+        ck_assert_int_eq(kvstore_put(store, key, kv_slice(value, cases[i].value_bytes), NULL, NULL),
                          KV_OK);
         kvstore_cache_statistics(store, &before);
-        get_in_two_looks(cases[i].key, cases[i].value_bytes);
+        ck_assert_int_eq(kvstore_get_to(store, key, place_in_room, room, &entry), KV_OK);
+        ck_assert_uint_eq(asked_bytes, cases[i].value_bytes);
+        ck_assert_uint_eq(entry.value_bytes, cases[i].value_bytes);
+        ck_assert_mem_eq(room, value, cases[i].value_bytes);
         kvstore_cache_statistics(store, &after);
         ck_assert_uint_eq(after.misses, before.misses + 1);
         ck_assert_uint_eq(after.hits, before.hits);
-        get_in_two_looks(cases[i].key, cases[i].value_bytes);
+        memset(room, 0, sizeof room);
+        ck_assert_int_eq(kvstore_get_to(store, key, place_in_room, room, &entry), KV_OK);
+        ck_assert_mem_eq(room, value, cases[i].value_bytes);
         kvstore_cache_statistics(store, &after);
         ck_assert_uint_eq(after.misses, before.misses + (cases[i].is_kept ? 1 : 2));
         ck_assert_uint_eq(after.hits, before.hits + (cases[i].is_kept ? 1 : 0));
     }
+}
+END_TEST
+
+START_TEST(a_get_that_is_shown_no_place_copies_nothing)
+{
+    struct kvstore_entry entry = {0};
+    must_put(store, "key", "value");
+    for (unsigned cached = 0; cached < 2; cached++) {
+        asked_bytes = 0;
+        ck_assert_int_eq(kvstore_get_to(store, text("key"), place_nowhere, NULL, &entry),
+                         KV_BUFFER_TOO_SMALL);
+        ck_assert_uint_eq(asked_bytes, 5);
+        ck_assert_uint_eq(entry.value_bytes, 5);
+    }
+    asked_bytes = 0;
+    ck_assert_int_eq(kvstore_get_to(store, text("absent"), place_nowhere, NULL, &entry),
+                     KV_NOT_FOUND);
+    ck_assert_uint_eq(asked_bytes, 0);
+    ck_assert_int_eq(kvstore_get_to(store, text("key"), NULL, NULL, &entry), KV_OK);
+    ck_assert_uint_eq(asked_bytes, 0);
 }
 END_TEST
 
@@ -444,7 +485,8 @@ Suite *suite_kvstore_cache(void)
     tcase_add_test(in_store, compaction_and_reopening_change_nothing);
     tcase_add_test(in_store, a_cached_entry_expires);
     tcase_add_test(in_store, what_a_get_wants_beside_the_value);
-    tcase_add_test(in_store, a_get_in_two_looks_counts_once);
+    tcase_add_test(in_store, a_get_that_asks_for_the_place_counts_once);
+    tcase_add_test(in_store, a_get_that_is_shown_no_place_copies_nothing);
     tcase_add_test(in_store, a_cache_that_is_too_small_is_refused);
     tcase_add_loop_test(in_store, no_reader_goes_back_in_time, 0, 2);
     suite_add_tcase(suite, in_store);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "kvstore/api/store.h"
 #include "kvstore/log/fileio.h"
 #include "tests/support/fault.h"
 #include "tests/support/one_file_store.h"
@@ -20,17 +21,23 @@
 #define MANY 6000
 
 static struct copylog copying;
+static struct maintenance parts;
 static struct generation *next;
 
 static void start_copying(void)
 {
-    struct file_identity identity = store->files[0].current->log.identity;
+    struct file_identity identity = store->context.files[0].current->log.identity;
     struct logfile log;
-    ck_assert_int_eq(logfile_create(&log, KVSTORE_IO_MMAP, store->dir_fd, "data.0000.new",
+    ck_assert_int_eq(logfile_create(&log, KVSTORE_IO_MMAP, store->context.dir_fd, "data.0000.new",
                                     &identity, 0, 1 << 20, NULL),
                      KV_OK);
     ck_assert_int_eq(generation_create(log, &next), KV_OK);
-    copylog_start(&copying, store, &store->files[0], next);
+    parts = (struct maintenance){.context = &store->context,
+                                 .cache = store->cache,
+                                 .sync = store->sync,
+                                 .compactions = store->compactions,
+                                 .sweeper = store->sweeper};
+    copylog_start(&copying, &parts, &store->context.files[0], next);
 }
 
 static bool pass_is_over(void)
@@ -57,7 +64,7 @@ static void begin_pass(bool shared)
 static uint64_t version_in(const struct generation *generation, const char *key)
 {
     struct lookup lookup;
-    uint64_t hash = keyhash(&store->hash_key, KEY(key));
+    uint64_t hash = keyhash(&store->context.hash_key, KEY(key));
     generation_find(generation, keyhash_index(hash), KEY(key), &lookup);
     ck_assert(!lookup.damaged && lookup.error == 0);
     return lookup.found ? lookup.record.version : 0;
@@ -65,7 +72,7 @@ static uint64_t version_in(const struct generation *generation, const char *key)
 
 static void check_same(const char *key)
 {
-    uint64_t expected = version_in(store->files[0].current, key);
+    uint64_t expected = version_in(store->context.files[0].current, key);
     ck_assert_msg(version_in(next, key) == expected, "%s: version %ju instead of %ju", key,
                   (uintmax_t)version_in(next, key), (uintmax_t)expected);
 }
@@ -75,15 +82,15 @@ static struct kvstore *finish_copying(void)
 {
     while (!copylog_is_done(&copying))
         ck_assert_int_eq(copylog_step(&copying), KV_OK);
-    const struct generation *current = store->files[0].current;
+    const struct generation *current = store->context.files[0].current;
     for (int i = 0; i < MANY; i++)
         check_same(numbered("key", i));
     ck_assert_uint_eq(next->live_bytes, current->live_bytes);
     ck_assert_uint_eq(next->reserve_bytes, current->reserve_bytes);
     ck_assert_uint_eq(next->max_version, current->max_version);
-    store->files[0].next = NULL;
+    store->context.files[0].next = NULL;
     generation_free(next);
-    ck_assert_int_eq(fileio->rename_at(store->dir_fd, "data.0000.new", "data.0000"), 0);
+    ck_assert_int_eq(fileio->rename_at(store->context.dir_fd, "data.0000.new", "data.0000"), 0);
     return open_copy();
 }
 
@@ -240,7 +247,7 @@ START_TEST(after_a_failed_copy_writers_leave_the_next_generation_alone)
     uint64_t tail = next->log.tail;
     put_round(100, 1);
     ck_assert_uint_eq(next->log.tail, tail);
-    store->files[0].next = NULL;
+    store->context.files[0].next = NULL;
     generation_free(next);
     check_round(store, 100, 1);
 }
@@ -254,7 +261,7 @@ START_TEST(a_write_of_the_first_pass_that_fails_ends_it)
     fault_install(&once);
     ck_assert_int_eq(copylog_step(&copying), KV_IO);
     fault_clear();
-    ck_assert_ptr_null(store->files[0].next);
+    ck_assert_ptr_null(store->context.files[0].next);
     generation_free(next);
     put_round(100, 1);
     check_round(store, 100, 1);

@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/random.h"
+#include "kvstore/api/store.h"
 #include "kvstore/format/fileheader.h"
 #include "kvstore/core/readers.h"
 #include "tests/support/store_calls.h"
@@ -203,7 +204,8 @@ START_TEST(a_get_takes_no_lock)
     struct kvstore_entry entry;
     uint64_t version = must_put(store, "key", "value");
     uint32_t file = kvstore_file_of(store, kv_slice_from_string("key"));
-    lockset_write_lock(store->locks, file); /* a get that waited for it would never return */
+    lockset_write_lock(store->context.locks,
+                       file); /* a get that waited for it would never return */
     ck_assert_int_eq(kvstore_get(store, kv_slice_from_string("key"), value, sizeof value, &entry),
                      KV_OK);
     ck_assert_uint_eq(entry.version, version);
@@ -218,7 +220,7 @@ START_TEST(a_get_takes_no_lock)
         absent = kv_slice_from_string(numbered("absent", number++));
     while (kvstore_file_of(store, absent) != file);
     ck_assert_int_eq(kvstore_get(store, absent, value, sizeof value, NULL), KV_NOT_FOUND);
-    lockset_write_unlock(store->locks, file);
+    lockset_write_unlock(store->context.locks, file);
     struct kvstore_file_statistics sum = total_statistics(store);
     ck_assert_uint_eq(sum.read_retries, 0);
     ck_assert_uint_eq(sum.read_fallbacks, 0);
@@ -238,7 +240,7 @@ START_TEST(a_damaged_record_is_told)
     close(fd);
     ck_assert_int_eq(kvstore_get(store, kv_slice_from_string("key"), value, sizeof value, NULL),
                      KV_CORRUPT);
-    ck_assert_uint_eq(atomic_load(&store->files[file].damage_told), 1);
+    ck_assert_uint_eq(atomic_load(&store->context.files[file].damage_told), 1);
 }
 END_TEST
 
@@ -283,7 +285,7 @@ static pthread_barrier_t all_there;
 static void *enter_and_get(void *unused)
 {
     (void)unused;
-    struct reader *reader = readers_enter(store->readers);
+    struct reader *reader = readers_enter(store->context.readers);
     if (reader)
         readers_leave(reader);
     pthread_barrier_wait(&all_there);

@@ -101,7 +101,7 @@ END_TEST
 START_TEST(a_scan_gives_no_hash_away)
 {
     put_stable(300);
-    struct file_identity identity = store->files[0].current->log.identity;
+    struct file_identity identity = store->context.files[0].current->log.identity;
     unsigned hashes = 0, given = 0;
     char key[32];
     uint64_t cursor = 0;
@@ -159,7 +159,7 @@ END_TEST
 /* Keys that all have one hash in the index, as only who knows its key could make them. */
 START_TEST(a_crowd_of_one_hash_is_refused_by_name_and_hurts_no_other)
 {
-    struct generation *generation = store->files[0].current;
+    struct generation *generation = store->context.files[0].current;
     struct lookup lookup;
     char key[32];
     int stored = 0;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "kvstore/log/fileio.h"
+#include "kvstore/api/store.h"
 #include "kvstore/sync/sync.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"

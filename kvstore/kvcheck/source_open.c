@@ -1,4 +1,4 @@
-#include "kvstore/kvcheck/source.h"
+#include "kvstore/kvcheck/source_open.h"
 
 #include <errno.h>
 #include <fcntl.h>

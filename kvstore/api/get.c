@@ -1,0 +1,122 @@
+/* Reading the entry of one key: kvstore_get, kvstore_get_to. */
+#include "kvstore/api/buffer_place.h"
+#include "kvstore/api/optimistic.h"
+#include "kvstore/cache/cache.h"
+#include "kvstore/core/readers.h"
+#include "kvstore/table/found_record.h"
+
+/* What a get is asked for. place NULL: the entry only. */
+struct get {
+    struct kv_slice key;
+    kvstore_place place;
+    void *place_context;
+    struct kvstore_entry *entry; /* or NULL */
+};
+
+/* Holds: the file's lock, or a place among the readers without one. */
+__attribute__((always_inline)) static inline enum kv_status
+give_found(const struct store_context *context, struct datafile *file,
+           const struct generation *generation, struct lookup *lookup, const struct get *get)
+{
+    if (!lookup->found)
+        return found_record_explain_absence(context, file, lookup);
+    uint32_t mark = mapguard_mark(generation->log.guard);
+    bool live = record_is_live(&lookup->record);
+    if (live && !get->place) {
+        record_describe(&lookup->record, get->entry);
+        return KV_OK;
+    }
+    enum kv_status status =
+        found_record_verify_in(context, file, generation, READ_BUFFER_LOOKUP, lookup);
+    if (status != KV_OK)
+        return status;
+    status = live ? record_give(&lookup->record, get->place, get->place_context, get->entry)
+                  : KV_NOT_FOUND;
+    if (!mapguard_held(generation->log.guard, mark)) /* the copy may have zeros in it */
+        return datafile_tell_broken(context, file, &generation->log);
+    return status;
+}
+
+/* False: to be done with the lock. Kept out of the way of those that take it. */
+__attribute__((noinline)) static bool get_without_lock(const struct store_context *context,
+                                                       struct key_place at, const struct get *get,
+                                                       enum kv_status *status)
+{
+    const struct generation *generation;
+    struct lookup lookup;
+    struct reader *reader = optimistic_find(context, at, get->key, &generation, &lookup);
+    if (!reader)
+        return false;
+    *status = give_found(context, at.file, generation, &lookup, get);
+    readers_leave(reader);
+    logfile_end(context->options.io);
+    return true;
+}
+
+/* With a cache. What it does not know is read under the lock, so that it may be kept, also where
+ * reads take none else. */
+__attribute__((noinline)) static enum kv_status
+get_cached(struct kvstore *store, struct key_place at, const struct get *get)
+{
+    const struct store_context *context = &store->context;
+    uint32_t number = at.file->number;
+    uint32_t hash = keyhash_index(at.hash);
+    enum kv_status status;
+    if (cache_get(store->cache, number, hash, get->key, get->place, get->place_context, get->entry,
+                  &status))
+        return status;
+    struct lookup lookup;
+    lockset_read_lock(context->locks, number);
+    const struct generation *generation = at.file->current;
+    generation_find(generation, hash, get->key, &lookup);
+    status = give_found(context, at.file, generation, &lookup, get);
+    uint32_t mark = mapguard_mark(generation->log.guard);
+    if ((status == KV_OK && get->place) || status == KV_BUFFER_TOO_SMALL)
+        cache_put(store->cache, number, hash, &lookup.record);
+    if (!mapguard_held(generation->log.guard, mark))
+        cache_remove(store->cache, number, hash, get->key);
+    lockset_read_unlock(context->locks, number);
+    logfile_end(context->options.io);
+    return status;
+}
+
+/* Inline, so that a place that is known costs no call. */
+__attribute__((always_inline)) static inline enum kv_status run_get(struct kvstore *store,
+                                                                    const struct get *get)
+{
+    const struct store_context *context = &store->context;
+    if (!key_is_valid(get->key))
+        return KV_BAD_KEY;
+    struct key_place at = key_place(context, get->key);
+    if (store->cache)
+        return get_cached(store, at, get);
+    if (context->readers) {
+        enum kv_status unlocked;
+        if (get_without_lock(context, at, get, &unlocked))
+            return unlocked;
+    }
+    struct lookup lookup;
+    uint32_t number = at.file->number;
+    lockset_read_lock(context->locks, number);
+    const struct generation *generation = at.file->current;
+    generation_find(generation, keyhash_index(at.hash), get->key, &lookup);
+    enum kv_status status = give_found(context, at.file, generation, &lookup, get);
+    lockset_read_unlock(context->locks, number);
+    logfile_end(context->options.io);
+    return status;
+}
+
+enum kv_status kvstore_get(struct kvstore *store, struct kv_slice key, void *buffer,
+                           size_t capacity, struct kvstore_entry *entry)
+{
+    struct buffer_place place = {buffer, capacity};
+    struct get get = {key, buffer || capacity > 0 ? place_in_buffer : NULL, &place, entry};
+    return run_get(store, &get);
+}
+
+enum kv_status kvstore_get_to(struct kvstore *store, struct kv_slice key, kvstore_place place,
+                              void *context, struct kvstore_entry *entry)
+{
+    struct get get = {key, place, context, entry};
+    return run_get(store, &get);
+}

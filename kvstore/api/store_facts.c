@@ -1,0 +1,70 @@
+/* What a store tells about itself. */
+#include "kvstore/api/store.h"
+#include "kvstore/cache/cache.h"
+#include "kvstore/core/readers.h"
+#include "kvstore/sync/sync.h"
+
+uint32_t kvstore_datafiles(const struct kvstore *store)
+{
+    return store->context.datafiles;
+}
+
+uint32_t kvstore_max_value_bytes(const struct kvstore *store)
+{
+    return store->context.options.max_value_bytes;
+}
+
+uint32_t kvstore_file_of(const struct kvstore *store, struct kv_slice key)
+{
+    return keyhash_file(store->context.seed, key, store->context.datafiles);
+}
+
+void kvstore_file_statistics(struct kvstore *store, uint32_t number,
+                             struct kvstore_file_statistics *statistics)
+{
+    const struct datafile *file = &store->context.files[number];
+    *statistics = (struct kvstore_file_statistics){0};
+    lockset_read_lock(store->context.locks, number);
+    const struct generation *generation = file->current;
+    statistics->keys = index_count(generation->index);
+    statistics->expiring_keys = generation->expiring_keys;
+    statistics->live_bytes = generation->live_bytes;
+    statistics->dead_bytes = generation_dead_bytes(generation);
+    statistics->file_bytes = generation->log.allocated_bytes;
+    statistics->index_bytes = index_memory_bytes(generation->index);
+    statistics->appended_bytes = atomic_load(&file->appended_bytes);
+    statistics->compactions = file->compactions;
+    statistics->compaction_failures = file->compaction_failures;
+    statistics->expired = file->expired;
+    statistics->read_retries = atomic_load_explicit(&file->read_retries, memory_order_relaxed);
+    statistics->read_fallbacks = atomic_load_explicit(&file->read_fallbacks, memory_order_relaxed);
+    statistics->recovered_bytes_cut = file->recovered_bytes_cut;
+    statistics->from_checkpoint = file->from_checkpoint;
+    statistics->read_only = datafile_is_read_only(file);
+    statistics->full = file->full;
+    lockset_read_unlock(store->context.locks, number);
+    if (!store->sync)
+        return;
+    struct sync_counts counts = sync_counts(store->sync, number);
+    statistics->synced_bytes = counts.synced_bytes;
+    statistics->syncs = counts.syncs;
+    statistics->sync_failures = counts.failures;
+}
+
+void kvstore_cache_statistics(struct kvstore *store, struct kvstore_cache_statistics *statistics)
+{
+    *statistics = (struct kvstore_cache_statistics){0};
+    if (store->cache)
+        cache_statistics(store->cache, statistics);
+}
+
+uint64_t kvstore_lock_memory_bytes(const struct kvstore *store)
+{
+    return lockset_memory_bytes(store->context.locks) +
+           (store->context.readers ? readers_memory_bytes() : 0);
+}
+
+uint64_t kvstore_take_lock_wait_ns(void)
+{
+    return lockset_take_wait_ns();
+}

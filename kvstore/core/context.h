@@ -1,0 +1,33 @@
+/*
+ * context: what every part of an open store may look at, and none changes: options, directory, the
+ * keys of its hashes, its locks, and where its data files are. Constant from the end of
+ * kvstore_open to kvstore_close, so that no lock covers it; what `files`, `locks` and `readers`
+ * point at changes by rules of its own (datafile.h, lock.h, readers.h).
+ */
+#ifndef MQKV_KVSTORE_CORE_CONTEXT_H
+#define MQKV_KVSTORE_CORE_CONTEXT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kvstore/core/lock.h"
+#include "kvstore/core/readers.h"
+#include "kvstore/format/keyhash.h"
+#include "mqkv/kvstore.h"
+
+struct datafile;
+
+struct store_context {
+    struct kvstore_options options; /* defaults filled in */
+    char *dir;
+    int dir_fd;
+    uint64_t seed;
+    struct hash_key hash_key;
+    uint32_t datafiles;
+    bool is_new; /* made by this open: its files are empty */
+    struct lockset *locks;
+    struct readers *readers; /* those without a lock; NULL unless locking is KVSTORE_OPTIMISTIC */
+    struct datafile *files;  /* `datafiles` of them */
+};
+
+#endif

@@ -1,0 +1,21 @@
+/*
+ * source_open: opening a data file for kvcheck, whatever state it is in. Where the header is damaged,
+ * the salt is found again: from the header's other bytes, or from the checkpoint of the index; it is
+ * the right one if a record is valid with it.
+ */
+#ifndef MQKV_KVSTORE_KVCHECK_SOURCE_OPEN_H
+#define MQKV_KVSTORE_KVCHECK_SOURCE_OPEN_H
+
+#include <stdint.h>
+
+#include "kvstore/kvcheck/source.h"
+#include "mqkv/error.h"
+
+/* Opens data file `number`. KV_NOT_FOUND: it is not there; KV_MISMATCH: of another format version;
+ * KV_IO, KV_DENIED ...: it can not be read. Damage is no failure. Should the disk fail to deliver a
+ * page later on, the process ends with exit status 4 and a message. */
+enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
+                           struct kv_error *error);
+void source_close(struct source *source);
+
+#endif

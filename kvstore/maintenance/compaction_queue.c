@@ -1,0 +1,283 @@
+#include "kvstore/maintenance/compaction_queue.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "kvstore/core/thread.h"
+#include "kvstore/format/sizes.h"
+
+/* How long a file is left alone after a compaction: so many times what it took, or so long. */
+#define REST_FACTOR 3u
+#define REST_MIN_MS UINT64_C(1000)
+
+/* The same after a failure: 10 s, doubled with each further one up to 11 minutes. */
+#define RETRY_FIRST_MS      UINT64_C(10000)
+#define RETRY_MAX_DOUBLINGS 6u
+
+/* How often all files are looked at for room, at most. */
+#define ROOM_EVERY_MS UINT64_C(1000)
+
+/* A smaller log than a block of the disk gives nothing back. */
+#define ROOM_MIN_BYTES UINT64_C(4096)
+
+#define NS_PER_MS UINT64_C(1000000)
+
+struct compaction_turn {
+    bool wanted;
+    uint32_t failures_in_a_row;
+    uint64_t not_before_ns;
+};
+
+/* On the stack of the caller who waits. */
+struct compaction_request {
+    uint32_t number;
+    bool done;
+    enum kv_status status;
+    struct kv_error *error;
+    struct compaction_request *next;
+};
+
+/* Covered by the mutex. */
+struct compaction_queue {
+    const struct store_context *context;
+    pthread_mutex_t mutex;
+    pthread_cond_t work;
+    pthread_cond_t request_done;
+    bool stop;
+    uint32_t wanted_count;
+    uint32_t next_number; /* files take turns */
+    bool room_wanted;
+    uint64_t room_not_before_ns;
+    struct compaction_turn *turns;       /* of each data file */
+    struct compaction_request *requests; /* first in, first out */
+};
+
+struct compaction_queue *compaction_queue_create(const struct store_context *context)
+{
+    struct compaction_queue *queue = calloc(1, sizeof *queue);
+    struct compaction_turn *turns = calloc(context->datafiles, sizeof *turns);
+    if (!queue || !turns) {
+        free(queue);
+        free(turns);
+        return NULL;
+    }
+    queue->context = context;
+    queue->turns = turns;
+    pthread_mutex_init(&queue->mutex, NULL);
+    thread_condition_init(&queue->work);
+    pthread_cond_init(&queue->request_done, NULL);
+    return queue;
+}
+
+void compaction_queue_free(struct compaction_queue *queue)
+{
+    if (!queue)
+        return;
+    pthread_cond_destroy(&queue->work);
+    pthread_cond_destroy(&queue->request_done);
+    pthread_mutex_destroy(&queue->mutex);
+    free(queue->turns);
+    free(queue);
+}
+
+/* Wanting -------------------------------------------------------------------------------------- */
+
+/* Holds: mutex. */
+static void set_wanted(struct compaction_queue *queue, uint32_t number, bool wanted)
+{
+    queue->wanted_count += wanted && !queue->turns[number].wanted;
+    queue->wanted_count -= !wanted && queue->turns[number].wanted;
+    queue->turns[number].wanted = wanted;
+}
+
+void compaction_queue_want(struct compaction_queue *queue, uint32_t number)
+{
+    pthread_mutex_lock(&queue->mutex);
+    set_wanted(queue, number, true);
+    pthread_cond_signal(&queue->work);
+    pthread_mutex_unlock(&queue->mutex);
+}
+
+void compaction_queue_want_room(struct compaction_queue *queue)
+{
+    pthread_mutex_lock(&queue->mutex);
+    if (!queue->room_wanted)
+        pthread_cond_signal(&queue->work);
+    queue->room_wanted = true;
+    pthread_mutex_unlock(&queue->mutex);
+}
+
+enum kv_status compaction_queue_call(struct compaction_queue *queue, uint32_t number,
+                                     struct kv_error *error)
+{
+    struct compaction_request request = {.number = number, .error = error};
+    pthread_mutex_lock(&queue->mutex);
+    struct compaction_request **last = &queue->requests;
+    while (*last)
+        last = &(*last)->next;
+    *last = &request;
+    pthread_cond_signal(&queue->work);
+    while (!request.done)
+        pthread_cond_wait(&queue->request_done, &queue->mutex);
+    pthread_mutex_unlock(&queue->mutex);
+    return request.status;
+}
+
+/* Giving out ----------------------------------------------------------------------------------- */
+
+/* The next file in turn whose time has come, or D; *wake_ns: when the first of the others is due,
+ * UINT64_MAX if none is wanted. Holds: mutex. */
+static uint32_t next_wanted(const struct compaction_queue *queue, uint64_t *wake_ns)
+{
+    uint32_t datafiles = queue->context->datafiles;
+    uint64_t now_ns = clock_monotonic_ns();
+    *wake_ns = UINT64_MAX;
+    for (uint32_t i = 0; queue->wanted_count > 0 && i < datafiles; i++) {
+        uint32_t number = (queue->next_number + i) % datafiles;
+        const struct compaction_turn *turn = &queue->turns[number];
+        if (!turn->wanted)
+            continue;
+        if (turn->not_before_ns <= now_ns)
+            return number;
+        if (turn->not_before_ns < *wake_ns)
+            *wake_ns = turn->not_before_ns;
+    }
+    return datafiles;
+}
+
+/* Finds files that are worth compacting for want of room. Holds: mutex, released meanwhile. */
+static void look_for_room(struct compaction_queue *queue)
+{
+    const struct store_context *context = queue->context;
+    queue->room_wanted = false;
+    queue->room_not_before_ns = clock_monotonic_ns() + ROOM_EVERY_MS * NS_PER_MS;
+    pthread_mutex_unlock(&queue->mutex);
+    for (uint32_t number = 0; number < context->datafiles; number++) {
+        lockset_write_lock(context->locks, number);
+        compaction_queue_consider(queue, &context->files[number], &context->options,
+                                  ROOM_MIN_BYTES);
+        lockset_write_unlock(context->locks, number);
+    }
+    pthread_mutex_lock(&queue->mutex);
+}
+
+/* Holds: mutex, released while it sleeps. */
+static void sleep_until(struct compaction_queue *queue, uint64_t wake_ns)
+{
+    if (queue->room_wanted && queue->room_not_before_ns < wake_ns)
+        wake_ns = queue->room_not_before_ns;
+    if (wake_ns < UINT64_MAX)
+        thread_wait_until(&queue->work, &queue->mutex, wake_ns);
+    else
+        pthread_cond_wait(&queue->work, &queue->mutex);
+}
+
+/* A file whose time has come, or false after a while. Holds: mutex, released meanwhile. */
+static bool take_wanted_or_wait(struct compaction_queue *queue, struct compaction *next)
+{
+    if (queue->room_wanted && queue->room_not_before_ns <= clock_monotonic_ns()) {
+        look_for_room(queue);
+        return false;
+    }
+    uint64_t wake_ns;
+    uint32_t number = next_wanted(queue, &wake_ns);
+    if (number == queue->context->datafiles) {
+        sleep_until(queue, wake_ns);
+        return false;
+    }
+    queue->next_number = number + 1;
+    *next = (struct compaction){number, NULL};
+    return true;
+}
+
+/* Holds: mutex. */
+static void answer(struct compaction_queue *queue, struct compaction_request *request,
+                   enum kv_status status, const struct kv_error *error)
+{
+    request->status = status;
+    if (request->error)
+        *request->error = *error;
+    request->done = true;
+    pthread_cond_broadcast(&queue->request_done);
+}
+
+/* Holds: mutex. */
+static void refuse_requests(struct compaction_queue *queue)
+{
+    struct kv_error error = {0};
+    kv_error_set(&error, KV_BUSY, "the store is being closed");
+    while (queue->requests) {
+        struct compaction_request *request = queue->requests;
+        queue->requests = request->next;
+        answer(queue, request, KV_BUSY, &error);
+    }
+}
+
+bool compaction_queue_next(struct compaction_queue *queue, struct compaction *next)
+{
+    bool taken = false;
+    pthread_mutex_lock(&queue->mutex);
+    while (!taken && !queue->stop) {
+        if (queue->requests) {
+            *next = (struct compaction){queue->requests->number, queue->requests};
+            queue->requests = queue->requests->next;
+            taken = true;
+        } else {
+            taken = take_wanted_or_wait(queue, next);
+        }
+    }
+    if (!taken)
+        refuse_requests(queue);
+    pthread_mutex_unlock(&queue->mutex);
+    return taken;
+}
+
+void compaction_queue_answer(struct compaction_queue *queue, struct compaction_request *request,
+                             enum kv_status status, const struct kv_error *error)
+{
+    pthread_mutex_lock(&queue->mutex);
+    answer(queue, request, status, error);
+    pthread_mutex_unlock(&queue->mutex);
+}
+
+/* When the file may be compacted next. After a success: not so soon that compaction could take more
+ * than a small share of the time, however fast the file is overwritten. */
+static uint64_t rest_ns(struct compaction_turn *turn, enum kv_status status, uint64_t took_ns)
+{
+    if (status == KV_OK) {
+        turn->failures_in_a_row = 0;
+        return at_least(took_ns * REST_FACTOR, REST_MIN_MS * NS_PER_MS);
+    }
+    uint64_t wait_ms = RETRY_FIRST_MS << turn->failures_in_a_row;
+    if (turn->failures_in_a_row < RETRY_MAX_DOUBLINGS)
+        turn->failures_in_a_row++;
+    return wait_ms * NS_PER_MS;
+}
+
+void compaction_queue_finish(struct compaction_queue *queue, uint32_t number, enum kv_status status,
+                             uint64_t took_ns)
+{
+    struct compaction_turn *turn = &queue->turns[number];
+    pthread_mutex_lock(&queue->mutex);
+    turn->not_before_ns = clock_monotonic_ns() + rest_ns(turn, status, took_ns);
+    set_wanted(queue, number, false);
+    pthread_mutex_unlock(&queue->mutex);
+}
+
+void compaction_queue_stop(struct compaction_queue *queue)
+{
+    pthread_mutex_lock(&queue->mutex);
+    queue->stop = true;
+    pthread_cond_signal(&queue->work);
+    pthread_mutex_unlock(&queue->mutex);
+}
+
+bool compaction_queue_is_stopped(struct compaction_queue *queue)
+{
+    pthread_mutex_lock(&queue->mutex);
+    bool stopped = queue->stop;
+    pthread_mutex_unlock(&queue->mutex);
+    return stopped;
+}
