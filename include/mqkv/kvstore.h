@@ -270,10 +270,9 @@ enum kv_status kvstore_exchange(struct kvstore *store, struct kv_slice key, stru
 /* The same with the old value where place(context, its size) says (kvstore_get_to), under the file's
  * lock for writing. place is not called if there is none. */
 enum kv_status kvstore_exchange_to(struct kvstore *store, struct kv_slice key,
-                                   struct kv_slice value,
-                                   const struct kvstore_put_options *options, kvstore_place place,
-                                   void *context, bool *found, struct kvstore_entry *entry,
-                                   struct kvstore_written *written);
+                                   struct kv_slice value, const struct kvstore_put_options *options,
+                                   kvstore_place place, void *context, bool *found,
+                                   struct kvstore_entry *entry, struct kvstore_written *written);
 
 /* Sets the expiry of an entry (0: persist, it never expires; one that has passed: gone at once).
  * The version changes, as with every write. KV_NOT_FOUND. */
@@ -292,6 +291,15 @@ struct kvstore_scanned {
  * Return false to refuse the entry (no room): the scan then stops before it. */
 typedef bool (*kvstore_visit)(void *context, const struct kvstore_scanned *entry);
 
+/* What a scan tells beside the entries. */
+struct kvstore_scan_result {
+    /* After KV_CORRUPT and KV_IO: where the record is in the log of its data file, in bytes; else 0.
+     * 0 after KV_IO too if the file lost bytes during the visit: then what the call has shown may be
+     * wrong. */
+    uint64_t bad_offset;
+    uint64_t reserved[3];
+};
+
 /* Visits the entries whose key begins with `prefix` (empty: all), from *cursor on (0: from the
  * start), and stops after about `max_entries` visits, or 64 times as many entries looked at (one whose
  * record has more than 4 KiB counts once for each 4 KiB), or when the visitor refuses. *cursor is then where to go on; 0: all were visited. A lock is held for
@@ -308,12 +316,8 @@ typedef bool (*kvstore_visit)(void *context, const struct kvstore_scanned *entry
  * read; likewise. KV_BAD_REQUEST if *cursor
  * is none that a scan of this store gives; those that versions up to 0.1.0 gave are none. */
 enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
-                            uint32_t max_entries, kvstore_visit visit, void *context);
-
-/* After a kvstore_scan of this thread that gave KV_CORRUPT or KV_IO: where in the log of its data
- * file the record is, in bytes; else 0. 0 after KV_IO too, if the file lost bytes during the visit:
- * then what this call has shown may be wrong. */
-uint64_t kvstore_scan_bad_offset(void);
+                            uint32_t max_entries, kvstore_visit visit, void *context,
+                            struct kvstore_scan_result *result);
 
 /* So many entries of a data file, about, kvstore_scan_file looks at: some milliseconds of lock; and so
  * long it holds the lock at most, however large they are. */
@@ -425,9 +429,9 @@ void kvstore_cache_statistics(struct kvstore *store, struct kvstore_cache_statis
 /* Memory of the store's locks. */
 uint64_t kvstore_lock_memory_bytes(const struct kvstore *store);
 
-/* Nanoseconds this thread has waited for kvstore locks since its last call of this function, and
- * zero again. A lock that is free costs no clock read: a try comes first. */
-uint64_t kvstore_take_lock_wait_ns(void);
+/* Nanoseconds that this thread has waited for locks of stores since it began. A lock that is free
+ * costs no clock read: a try comes first. */
+uint64_t kvstore_lock_wait_ns(void);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

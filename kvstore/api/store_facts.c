@@ -64,7 +64,7 @@ uint64_t kvstore_lock_memory_bytes(const struct kvstore *store)
            (store->context.readers ? readers_memory_bytes() : 0);
 }
 
-uint64_t kvstore_take_lock_wait_ns(void)
+uint64_t kvstore_lock_wait_ns(void)
 {
-    return lockset_take_wait_ns();
+    return lockset_wait_ns();
 }

@@ -44,9 +44,6 @@ struct scan {
     uint64_t bad_offset;   /* at this offset of the log */
 };
 
-/* Of the thread's last kvstore_scan. */
-static _Thread_local uint64_t last_bad_offset;
-
 static uint64_t position_of(uint64_t file, uint64_t hash, uint64_t tie)
 {
     return file << (HASH_BITS + TIE_BITS) | hash << TIE_BITS | tie;
@@ -283,9 +280,12 @@ enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct
 }
 
 enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
-                            uint32_t max_entries, kvstore_visit visit, void *visit_context)
+                            uint32_t max_entries, kvstore_visit visit, void *visit_context,
+                            struct kvstore_scan_result *result)
 {
     const struct store_context *context = &store->context;
+    if (result)
+        *result = (struct kvstore_scan_result){0};
     uint64_t position;
     if (!scan_cursor_position(&context->hash_key, *cursor, &position) ||
         position_file(position) >= context->datafiles)
@@ -298,7 +298,6 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
                         .position = position,
                         .visits_left = visits,
                         .looks_left = visits * LOOKS_A_VISIT};
-    last_bad_offset = 0;
     do {
         uint32_t number = position_file(scan.position);
         lockset_read_lock(context->locks, number);
@@ -308,12 +307,8 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
     logfile_end(context->options.io);
     if (scan.refused && !scan.visited)
         return KV_OK;
-    last_bad_offset = scan.bad_offset;
+    if (result)
+        result->bad_offset = scan.bad_offset;
     *cursor = cursor_of(&scan);
     return scan.status;
-}
-
-uint64_t kvstore_scan_bad_offset(void)
-{
-    return last_bad_offset;
 }

@@ -305,9 +305,7 @@ uint64_t lockset_memory_bytes(const struct lockset *locks)
     return sizeof *locks + (uint64_t)locks->lock_count * sizeof(union lock);
 }
 
-uint64_t lockset_take_wait_ns(void)
+uint64_t lockset_wait_ns(void)
 {
-    uint64_t taken_ns = waited_ns;
-    waited_ns = 0;
-    return taken_ns;
+    return waited_ns;
 }

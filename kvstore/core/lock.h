@@ -41,7 +41,7 @@ void lockset_renew(struct lockset *locks);
 /* Memory of the locks. */
 uint64_t lockset_memory_bytes(const struct lockset *locks);
 
-/* See kvstore_take_lock_wait_ns. */
-uint64_t lockset_take_wait_ns(void);
+/* kvstore_lock_wait_ns. */
+uint64_t lockset_wait_ns(void);
 
 #endif

@@ -162,6 +162,7 @@ static void run_request(struct worker *worker, struct session *session,
     }
     struct reply reply;
     const char *sentence = "";
+    uint64_t waited_ns = kvstore_lock_wait_ns();
     enum kv_status status =
         execute_request(&worker->execution, session, request, operations, &reply, &sentence);
     if (status != KV_OK) {
@@ -173,7 +174,7 @@ static void run_request(struct worker *worker, struct session *session,
         return;
     }
     uint64_t worked_ns = clock_monotonic_ns();
-    uint64_t lock_wait_ns = kvstore_take_lock_wait_ns();
+    uint64_t lock_wait_ns = kvstore_lock_wait_ns() - waited_ns;
     worker->receiver.waited_ns = lock_wait_ns;
     worker->receiver.written_bytes = worker->execution.written_bytes;
     worker->execution.written_bytes = 0;

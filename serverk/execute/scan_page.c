@@ -114,13 +114,15 @@ static enum kv_status add_entries(struct scan_page *page, struct kvstore *store,
     uint32_t limit = limit_of(operation);
     enum kv_status status;
     uint32_t slices = 0;
+    struct kvstore_scan_result result;
     do {
         uint32_t left = limit - page->entries;
         status = kvstore_scan(store, &page->next, operation->key,
-                              left < SLICE_ENTRIES ? left : SLICE_ENTRIES, add, page);
+                              left < SLICE_ENTRIES ? left : SLICE_ENTRIES, add, page, &result);
     } while (status == KV_OK && page->next != 0 && page->refused_bytes == 0 &&
              page->entries < limit && ++slices <= 2 * limit / SLICE_ENTRIES &&
              allowance_look(allowance, &(bool){false}) == KV_OK);
+    page->bad_offset = result.bad_offset;
     return status;
 }
 
@@ -134,7 +136,6 @@ enum kv_status scan_page_fill(struct scan_page *page, struct kvstore *store,
     if (operation->flags & WIRE_ATOMIC)
         return add_files(page, store, operation, allowance);
     enum kv_status status = add_entries(page, store, operation, allowance);
-    page->bad_offset = status == KV_CORRUPT || status == KV_IO ? kvstore_scan_bad_offset() : 0;
     if (status == KV_OK && page->refused_bytes > 0 && is_empty(page))
         return KV_BUFFER_TOO_SMALL;
     return status;

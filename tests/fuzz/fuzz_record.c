@@ -133,7 +133,7 @@ static void scan_all(struct kvstore *store)
     uint64_t visits = 0;
     do {
         enum kv_status status =
-            kvstore_scan(store, &cursor, kv_slice(NULL, 0), 1000, visit, &visits);
+            kvstore_scan(store, &cursor, kv_slice(NULL, 0), 1000, visit, &visits, NULL);
         if (status == KV_CORRUPT)
             return;
         require(status == KV_OK);

@@ -366,7 +366,7 @@ static void use(struct kvstore *store)
     static char value[1 << 20];
     do {
         before = cursor;
-        kvstore_scan(store, &cursor, kv_slice(NULL, 0), 100, count_entry, &bytes);
+        kvstore_scan(store, &cursor, kv_slice(NULL, 0), 100, count_entry, &bytes, NULL);
     } while (cursor != 0 && cursor != before);
     for (int i = 0; i < 50; i++) {
         char key[16];

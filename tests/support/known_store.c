@@ -189,7 +189,7 @@ void assert_scan_is_right(struct kvstore *store, const struct content *expected,
     enum kv_status status;
     unsigned calls = 0;
     do {
-        status = kvstore_scan(store, &cursor, kv_slice(NULL, 0), 100, check_scanned, &check);
+        status = kvstore_scan(store, &cursor, kv_slice(NULL, 0), 100, check_scanned, &check, NULL);
         ck_assert_msg(status == KV_OK || status == KV_CORRUPT, "%s: scan: %s", context,
                       kv_status_name(status));
         ck_assert_uint_lt(++calls, 10000);

@@ -141,7 +141,7 @@ START_TEST(a_scan_and_a_compaction_fail)
     int seen = 0, failures = 0;
     for (unsigned i = 0; i < 10 * KEYS; i++) {
         enum kv_status status =
-            kvstore_scan(store, &cursor, kv_slice(NULL, 0), 100, check_entry, &seen);
+            kvstore_scan(store, &cursor, kv_slice(NULL, 0), 100, check_entry, &seen, NULL);
         ck_assert(status == KV_OK || status == KV_IO);
         failures += status == KV_IO;
         if (cursor == 0)

@@ -326,12 +326,13 @@ START_TEST(a_scan_goes_on_behind_a_damaged_record)
     unsigned damaged = 0, visited = 0;
     uint64_t cursor = 0;
     do {
+        struct kvstore_scan_result result;
         uint64_t before = cursor;
-        enum kv_status status =
-            kvstore_scan(store, &cursor, KEY(""), _i == 0 ? 1000 : 3, count_entry, &visited);
+        enum kv_status status = kvstore_scan(store, &cursor, KEY(""), _i == 0 ? 1000 : 3,
+                                             count_entry, &visited, &result);
         ck_assert(status == KV_OK || status == KV_CORRUPT);
         ck_assert_uint_ne(cursor, before);
-        ck_assert_uint_eq(kvstore_scan_bad_offset(), status == KV_OK ? 0 : FILE_HEADER_BYTES);
+        ck_assert_uint_eq(result.bad_offset, status == KV_OK ? 0 : FILE_HEADER_BYTES);
         damaged += status == KV_CORRUPT;
     } while (cursor != 0);
     ck_assert_uint_eq(damaged, 1);

@@ -72,7 +72,8 @@ static int judge_scan(void)
     uint64_t cursor = 0;
     int entries = 0;
     do
-        if (kvstore_scan(store, &cursor, kv_slice(NULL, 0), 100, count_visit, &entries) != KV_OK)
+        if (kvstore_scan(store, &cursor, kv_slice(NULL, 0), 100, count_visit, &entries, NULL) !=
+            KV_OK)
             return 4;
     while (cursor != 0);
     return entries == KEYS ? 0 : 5;

@@ -128,7 +128,7 @@ static enum kv_status scan(struct kvstore *store, unsigned *visited)
 {
     uint64_t cursor = 0;
     *visited = 0;
-    return kvstore_scan(store, &cursor, kv_slice(NULL, 0), 100, take, visited);
+    return kvstore_scan(store, &cursor, kv_slice(NULL, 0), 100, take, visited, NULL);
 }
 
 static enum kv_status call(struct kvstore *store, int which)
@@ -194,8 +194,8 @@ START_TEST(a_large_record_is_kept_until_its_operation_ends)
     ck_assert(read_buffer_holds(READ_BUFFER_LOOKUP, FILE_HEADER_BYTES, 1000));
     ck_assert_int_eq(kvstore_get(store, large, buffer, sizeof buffer, NULL), KV_OK);
     ck_assert(!read_buffer_holds(READ_BUFFER_LOOKUP, at, 1));
-    ck_assert_int_eq(kvstore_scan(store, &cursor, kv_slice(NULL, 0), 10, count_entry, &entries),
-                     KV_OK);
+    ck_assert_int_eq(
+        kvstore_scan(store, &cursor, kv_slice(NULL, 0), 10, count_entry, &entries, NULL), KV_OK);
     ck_assert_int_eq(entries, 2);
     ck_assert(!read_buffer_holds(READ_BUFFER_VISIT, at, 1));
     ck_assert_int_eq(kvstore_touch(store, large, 0, NULL), KV_OK);

@@ -83,7 +83,8 @@ static void scan_all(struct visits *visits, const char *prefix, uint32_t max_ent
     do {
         visits->room = room;
         ck_assert_int_eq(
-            kvstore_scan(store, &cursor, KEY(prefix), max_entries, count_visit, visits), KV_OK);
+            kvstore_scan(store, &cursor, KEY(prefix), max_entries, count_visit, visits, NULL),
+            KV_OK);
     } while (cursor != 0);
 }
 
@@ -91,7 +92,7 @@ START_TEST(an_empty_store_has_nothing_to_visit)
 {
     struct visits visits = {.room = 1};
     uint64_t cursor = 0;
-    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 10, count_visit, &visits), KV_OK);
+    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 10, count_visit, &visits, NULL), KV_OK);
     ck_assert_uint_eq(cursor, 0);
     ck_assert_uint_eq(visits.room, 1);
 }
@@ -122,10 +123,10 @@ START_TEST(a_refusal_at_once_leaves_the_cursor)
     struct visits visits = {.room = 3};
     uint64_t cursor = 0;
     put_stable(100);
-    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 100, count_visit, &visits), KV_OK);
+    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 100, count_visit, &visits, NULL), KV_OK);
     ck_assert_uint_ne(cursor, 0);
     uint64_t unchanged = cursor;
-    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 100, count_visit, &visits), KV_OK);
+    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 100, count_visit, &visits, NULL), KV_OK);
     ck_assert_uint_eq(cursor, unchanged);
 }
 END_TEST
@@ -144,7 +145,8 @@ START_TEST(a_prefix_narrows_the_scan)
     ck_assert_uint_eq(visits.others, 0);
     /* A scan that finds nothing stops now and then all the same. */
     uint64_t cursor = 0;
-    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY("none"), 1, count_visit, &visits), KV_OK);
+    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY("none"), 1, count_visit, &visits, NULL),
+                     KV_OK);
     ck_assert_uint_ne(cursor, 0);
 }
 END_TEST
@@ -168,7 +170,7 @@ START_TEST(a_visit_has_all_of_the_entry)
     options.expiry_ms = 1;
     ck_assert_int_eq(kvstore_put(store, KEY("expired"), KEY("v"), &options, NULL), KV_OK);
     uint64_t cursor = 0;
-    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 10, check_entry, &entry), KV_OK);
+    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 10, check_entry, &entry, NULL), KV_OK);
     ck_assert_uint_eq(cursor, 0);
 }
 END_TEST
@@ -177,10 +179,10 @@ START_TEST(a_foreign_cursor_is_refused)
 {
     struct visits visits = {0};
     uint64_t cursor = UINT64_MAX;
-    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 1, count_visit, &visits),
+    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 1, count_visit, &visits, NULL),
                      KV_BAD_REQUEST);
     cursor = (uint64_t)KVSTORE_DEFAULT_DATAFILES << 52;
-    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 1, count_visit, &visits),
+    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 1, count_visit, &visits, NULL),
                      KV_BAD_REQUEST);
 }
 END_TEST
@@ -190,13 +192,15 @@ START_TEST(a_cursor_outlives_a_restart)
     struct visits visits = {.room = 1000};
     uint64_t cursor = 0;
     put_stable(2000);
-    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 1000, count_visit, &visits), KV_OK);
+    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 1000, count_visit, &visits, NULL),
+                     KV_OK);
     ck_assert_int_eq(kvstore_compact(store, 2, NULL), KV_OK);
     must_close(store);
     store = must_open(dir, NULL);
     while (cursor != 0) {
         visits.room = UINT32_MAX;
-        ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 1000, count_visit, &visits), KV_OK);
+        ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 1000, count_visit, &visits, NULL),
+                         KV_OK);
     }
     check_each_once(&visits, 2000);
 }
@@ -282,7 +286,8 @@ START_TEST(keys_of_one_hash_are_told_apart)
     uint64_t cursor = 0;
     do {
         collected.room = 1; /* refuses in the middle of each pair */
-        ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 10, collect_key, &collected), KV_OK);
+        ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 10, collect_key, &collected, NULL),
+                         KV_OK);
     } while (cursor != 0);
     ck_assert_uint_eq(collected.count, (unsigned)count);
     for (int i = 0; i < count; i++) {

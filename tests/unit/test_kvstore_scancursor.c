@@ -107,7 +107,8 @@ START_TEST(a_scan_gives_no_hash_away)
     uint64_t cursor = 0;
     do {
         struct visits visits = {.room = 1};
-        ck_assert_int_eq(kvstore_scan(store, &cursor, KEY("s"), 1, count_visit, &visits), KV_OK);
+        ck_assert_int_eq(kvstore_scan(store, &cursor, KEY("s"), 1, count_visit, &visits, NULL),
+                         KV_OK);
         for (int i = 0; i < 300; i++) {
             snprintf(key, sizeof key, "s%d", i);
             uint64_t xxh = XXH3_64bits_withSeed(key, strlen(key), identity.store_seed) >> 32;
@@ -139,7 +140,8 @@ START_TEST(an_older_store_gets_a_hash_key)
     store = must_open(dir, NULL);
     ck_assert_str_eq(get_text(store, "s7"), "s7");
     uint64_t cursor = 0;
-    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 1000, count_visit, &visits), KV_OK);
+    ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 1000, count_visit, &visits, NULL),
+                     KV_OK);
     ck_assert_int_eq(kvstore_compact(store, 0, NULL), KV_OK);
     for (int round = 0; round < 2; round++) {
         must_close(store);
@@ -150,7 +152,8 @@ START_TEST(an_older_store_gets_a_hash_key)
     ck_assert(statistics.from_checkpoint);
     while (cursor != 0) {
         visits.room = UINT32_MAX;
-        ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 1000, count_visit, &visits), KV_OK);
+        ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 1000, count_visit, &visits, NULL),
+                         KV_OK);
     }
     check_each_once(&visits, 2000);
 }
