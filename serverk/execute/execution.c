@@ -17,20 +17,15 @@ void add_plain(struct execution *execution)
         reply_add(reply, &execution->result);
 }
 
-enum kv_status read_into_reply(struct execution *execution, value_reader reader,
-                               struct kvstore_entry *entry, struct reply_place *place)
+void *show_place(void *context, size_t bytes)
 {
-    *place = reply_place(execution->reply, 0);
-    enum kv_status status = reader(execution, place->at, place->capacity, entry);
-    for (int growths = 0; status == KV_BUFFER_TOO_SMALL && growths < 3; growths++) {
-        *place = reply_place(execution->reply, entry->value_bytes);
-        if (place->kind == PLACE_NONE)
-            break;
-        if (entry->value_bytes >= LONG_VALUE_BYTES)
-            expect_long(execution);
-        status = reader(execution, place->at, place->capacity, entry);
-    }
-    return status;
+    struct execution *execution = context;
+    execution->place = reply_place(execution->reply, bytes);
+    if (execution->place.kind == PLACE_NONE)
+        return NULL;
+    if (bytes >= LONG_VALUE_BYTES)
+        expect_long(execution);
+    return execution->place.at;
 }
 
 /* Reads ---------------------------------------------------------------------------------------------- */
@@ -44,23 +39,17 @@ static void count_lookup(struct execution *execution)
         statistics_add(&statistics->hits, 1);
 }
 
-static enum kv_status get_reader(struct execution *execution, void *buffer, size_t capacity,
-                                 struct kvstore_entry *entry)
-{
-    return kvstore_get(execution->store, execution->operation->key, buffer, capacity, entry);
-}
-
 static void run_get(struct execution *execution)
 {
     struct wire_result *result = &execution->result;
     struct kvstore_entry entry;
-    struct reply_place place;
-    result->status = read_into_reply(execution, get_reader, &entry, &place);
+    result->status =
+        kvstore_get_to(execution->store, execution->operation->key, show_place, execution, &entry);
     count_lookup(execution);
     if (result->status == KV_OK) {
         tell_entry(result, &entry);
         result->value = kv_slice(NULL, entry.value_bytes);
-        if (reply_add_placed(execution->reply, result, &place))
+        if (reply_add_placed(execution->reply, result, &execution->place))
             return;
         result->status = KV_BUFFER_TOO_SMALL; /* the window does not take it */
         tell_size_only(result, entry.value_bytes);

@@ -25,8 +25,8 @@ struct execution {
     struct kv_slice value; /* of the operation, wherever it lies */
     struct wire_result result;
     struct kvstore_written written;
-    bool found;   /* EXCHANGE */
-    bool stopped; /* the rest of the request is not executed: its reply is full */
+    struct reply_place place; /* of the value that was read */
+    bool stopped;             /* the rest of the request is not executed: its reply is full */
 };
 
 /* Executes one operation and adds its result to the reply. */
@@ -70,14 +70,9 @@ static inline void tell_size_only(struct wire_result *result, size_t value_bytes
  * room for its value ends the reply: such a result is the only one, or the operation gets none. */
 void add_plain(struct execution *execution);
 
-/* Reads a value into a buffer; KV_BUFFER_TOO_SMALL with entry->value_bytes if it does not fit. */
-typedef enum kv_status (*value_reader)(struct execution *execution, void *buffer, size_t capacity,
-                                       struct kvstore_entry *entry);
-
-/* Reads a value into the reply: where there is room at first, and if it is larger, where a value of its size
- * fits (again, should it grow meanwhile). On KV_OK *place has it. */
-enum kv_status read_into_reply(struct execution *execution, value_reader reader,
-                               struct kvstore_entry *entry, struct reply_place *place);
+/* A kvstore_place of the execution: where a value of that size goes in the reply, kept in
+ * execution->place. The engine calls it while it holds the record, and so its lock. */
+void *show_place(void *execution, size_t bytes);
 
 /* Finds the operation's value: in the message, in the mapped segment, or read out of it. */
 enum kv_status take_value(struct execution *execution);

@@ -130,32 +130,28 @@ void run_append(struct execution *execution)
     add_plain(execution);
 }
 
-static enum kv_status exchange_reader(struct execution *execution, void *buffer, size_t capacity,
-                                      struct kvstore_entry *entry)
-{
-    struct kvstore_put_options options = put_options(execution->operation);
-    *entry = (struct kvstore_entry){0};
-    return kvstore_exchange(execution->store, execution->operation->key, execution->value, &options,
-                            buffer, capacity, &execution->found, entry, &execution->written);
-}
-
 /* The version told is the new one; the old value comes without its own. */
 void run_exchange(struct execution *execution)
 {
     struct wire_result *result = &execution->result;
     struct kvstore_entry old = {0};
-    struct reply_place place = {.kind = PLACE_NONE};
+    struct kvstore_put_options options = put_options(execution->operation);
+    bool found = false;
     expect_rewrite(execution);
     result->status = take_value(execution);
     if (result->status == KV_OK)
-        result->status = read_into_reply(execution, exchange_reader, &old, &place);
+        result->status =
+            kvstore_exchange_to(execution->store, execution->operation->key, execution->value,
+                                &options, show_place, execution, &found, &old, &execution->written);
     if (result->status == KV_BUFFER_TOO_SMALL) {
         tell_size_only(result, old.value_bytes);
     } else if (result->status == KV_OK) {
         tell_written(execution);
-        result->flags |= execution->found ? WIRE_RESULT_FOUND : 0;
-        result->value = kv_slice(NULL, execution->found ? old.value_bytes : 0);
-        if (reply_add_placed(execution->reply, result, &place))
+        if (!found)
+            execution->place = reply_place(execution->reply, 0);
+        result->flags |= found ? WIRE_RESULT_FOUND : 0;
+        result->value = kv_slice(NULL, found ? old.value_bytes : 0);
+        if (reply_add_placed(execution->reply, result, &execution->place))
             return;
         result->status = KV_IO; /* exchanged, but the window does not take the old value */
         tell_size_only(result, old.value_bytes);
