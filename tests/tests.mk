@@ -27,10 +27,12 @@ $(LIBSUPPORT): $(call objects_of,$(filter-out $(TEST_PROGRAM_SRC),$(SUPPORT_SRC)
 
 # What one needs beside the libraries: the parts of serverk that microbench measures.
 PROGRAM_NEEDS_microbench := $(call without_main,$(SERVERK_OBJ))
+# microbench counts calls without the system calls that send and receive.
+PROGRAM_LDFLAGS_microbench := -Wl,--wrap=mq_send,--wrap=mq_receive
 
 define test_program_rule
 $(OUT)/tests/$(basename $(notdir $(1))): $(call objects_of,$(1)) $(LIBSUPPORT) $(PROGRAM_NEEDS_$(basename $(notdir $(1)))) $(LIBS)
-	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ -lxxhash -lm \
+	$$(CC) $$(BASE_LDFLAGS) $$(PROGRAM_LDFLAGS_$(basename $(notdir $(1)))) $$(LDFLAGS) -o $$@ $$^ -lxxhash -lm \
 	  $(if $(PROGRAM_NEEDS_$(basename $(notdir $(1)))),-lseccomp)
 endef
 $(foreach source,$(TEST_PROGRAM_SRC),$(eval $(call test_program_rule,$(source))))

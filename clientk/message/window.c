@@ -5,7 +5,7 @@
 #include "clientk/message/key_hash.h"
 #include "clientk/message/translate.h"
 #include "clientk/session/segment_offer.h"
-#include "clientk/session/session_open.h"
+#include "clientk/session/connect.h"
 
 #define FIRST_TASKS 16u
 
@@ -69,7 +69,7 @@ enum kv_status window_connect(struct window *window, uint64_t deadline_ms, struc
 {
     struct connection *connection = &window->connection;
     uint32_t handshakes = connection->handshakes;
-    enum kv_status status = session_open(connection, deadline_ms, error);
+    enum kv_status status = connection_open(connection, deadline_ms, error);
     if (handshakes > 0 && connection->handshakes != handshakes)
         count(&window->reconnects, 1);
     return status;

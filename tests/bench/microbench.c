@@ -26,7 +26,7 @@
 
 uint64_t piece_sink;
 
-static const struct piece *const tables[] = {wire_pieces, store_pieces, ends_pieces};
+static const struct piece *const tables[] = {wire_pieces, store_pieces, ends_pieces, client_pieces};
 
 const void *piece_key(uint64_t number)
 {

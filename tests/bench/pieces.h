@@ -20,7 +20,8 @@ struct piece {
 /* Tables that end with a piece without a name. */
 extern const struct piece wire_pieces[];
 extern const struct piece store_pieces[];
-extern const struct piece ends_pieces[]; /* client and server */
+extern const struct piece ends_pieces[];   /* messages of client and server */
+extern const struct piece client_pieces[]; /* whole calls */
 
 /* A key, in a buffer that the next three calls leave alone. Ten instructions. */
 #define PIECE_KEY_BYTES   16u

@@ -1,6 +1,5 @@
 #include "tests/support/sham_server.h"
 
-#include <check.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -14,7 +13,7 @@
 #define LANE_BYTES 4096u
 #define TICK_NS    1000000
 
-/* Ends the sham server; the test then meets a server that died. */
+/* Ends the process: in the sham server, so that the test meets a server that died. */
 static void require(bool condition, const char *what)
 {
     if (condition)
@@ -149,11 +148,11 @@ static bool served(const char *queue)
 pid_t sham_server_start(const char *queue, sham_handler handler)
 {
     pid_t pid = fork();
-    ck_assert_int_ge(pid, 0);
+    require(pid >= 0, "no process for it");
     if (pid == 0)
         serve(queue, handler);
     while (!served(queue)) {
-        ck_assert_msg(waitpid(pid, NULL, WNOHANG) == 0, "the sham server did not start");
+        require(waitpid(pid, NULL, WNOHANG) == 0, "it did not start");
         clock_sleep_ms(1);
     }
     return pid;

@@ -1,4 +1,4 @@
-#include "clientk/session/session_open.h"
+#include "clientk/session/connect.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -346,7 +346,7 @@ static bool back_off(struct connection *connection, uint64_t deadline_ms)
     return true;
 }
 
-enum kv_status session_open(struct connection *connection, uint64_t deadline_ms,
+enum kv_status connection_open(struct connection *connection, uint64_t deadline_ms,
                             struct kv_error *error)
 {
     if (connection->open) {

@@ -1,10 +1,10 @@
 /*
- * session_open: how a session begins. The client creates its reply queue, locks it (by which the kernel
+ * connect: how a session begins. The client creates its reply queue, locks it (by which the kernel
  * proves its pid to the server), and says HELLO on lane 0; the server answers WELCOME, or REFUSED and
  * why; then the name of the reply queue is unlinked, so that nothing stays behind.
  */
-#ifndef MQKV_CLIENTK_SESSION_SESSION_OPEN_H
-#define MQKV_CLIENTK_SESSION_SESSION_OPEN_H
+#ifndef MQKV_CLIENTK_SESSION_CONNECT_H
+#define MQKV_CLIENTK_SESSION_CONNECT_H
 
 #include <stdint.h>
 
@@ -17,7 +17,7 @@
  * serves the queue; KV_TIMEOUT: somebody does, but did not answer; KV_DENIED, KV_LIMIT,
  * KV_UNSUPPORTED, KV_OVERLOADED, ...: with the sentence why. After a failure it is closed, and no name
  * is left. */
-enum kv_status session_open(struct connection *connection, uint64_t deadline_ms,
+enum kv_status connection_open(struct connection *connection, uint64_t deadline_ms,
                             struct kv_error *error);
 
 #endif
