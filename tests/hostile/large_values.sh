@@ -10,14 +10,15 @@ fi
 
 # One process after the other sends one operation: what is left of them at the end of the attack is short.
 writers() { # COMMAND of clientk
-    local writer
-    for writer in 1 2 3; do
+    for _ in 1 2 3; do
         attack_as "$hostile_uid" bash -c \
             "while :; do '$MQKV_BUILD/clientk' --timeout 60000 -m '$server_queue' $1 <'$common_dir/large'; done"
     done
 }
 
+# shellcheck disable=SC2016 # expanded by the attacker's shell
 appends() { writers 'append large$((RANDOM % 4)) y'; }
+# shellcheck disable=SC2016
 puts() { writers 'put large$((RANDOM % 4)) -'; }
 
 head -c 60000000 /dev/zero >"$common_dir/large"

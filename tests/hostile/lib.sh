@@ -27,6 +27,7 @@ hostile_uid=$((uid_base + 3))
 
 common_dir=
 attack_pids=()
+attack='' python='' # of python_attack
 hostile_pairs=${HOSTILE_PAIRS:-3}           # of runs alone and under attack
 hostile_run_s=${HOSTILE_RUN_SECONDS:-0.7}   # of each
 good_ops_per_s=0 good_max_us=0 good_errors=0 # of the last good_bench
@@ -153,6 +154,23 @@ end_attacks() {
     attack_pids=()
 }
 
+# python_attack NAME: writes the program on stdin, in Python, where every user can read it: $python "$attack" runs it.
+# It may import mqkv, the independent client (tests/independent).
+python_attack() {
+    local independent
+    independent=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../independent")
+    PYTHONPATH=$(dirname "$(reachable "$independent/mqkv.py")")
+    if [ "$PYTHONPATH" != "$independent" ]; then
+        cp "$independent"/*.py "$PYTHONPATH" && chmod a+r "$PYTHONPATH"/*.py
+    fi
+    export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
+    python=/usr/bin/python3 # one that every user may run
+    [ -x "$python" ] || python=$(command -v python3)
+    attack=$common_dir/$1.py
+    cat >"$attack"
+    chmod a+r "$attack"
+}
+
 median() {
     sort -g | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
 }
@@ -196,23 +214,23 @@ run_pairs() {
     done
 }
 
-# check_at_least LEAST VALUE TEXT
+# check_at_least LEAST VALUE TEXT, check_at_most MOST VALUE TEXT
 check_at_least() {
-    if awk -v least="$1" -v value="$2" 'BEGIN { exit !(value + 0 >= least + 0) }'; then
-        ok "$3"
-    else
-        not_ok "$3" "at least: $1
-got:      $2"
-    fi
+    check_bound 'at least' "$@"
+}
+check_at_most() {
+    check_bound 'at most' "$@"
 }
 
-# check_at_most MOST VALUE TEXT
-check_at_most() {
-    if awk -v most="$1" -v value="$2" 'BEGIN { exit !(value + 0 <= most + 0) }'; then
-        ok "$3"
+# check_bound 'at least'|'at most' BOUND VALUE TEXT
+check_bound() {
+    local relation=$1 bound=$2 value=$3 text=$4
+    if awk -v relation="$relation" -v bound="$bound" -v value="$value" \
+        'BEGIN { exit !(relation == "at least" ? value + 0 >= bound + 0 : value + 0 <= bound + 0) }'; then
+        ok "$text"
     else
-        not_ok "$3" "at most: $1
-got:     $2"
+        not_ok "$text" "$relation: $bound
+got:      $value"
     fi
 }
 

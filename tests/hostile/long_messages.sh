@@ -3,11 +3,9 @@
 . "$(dirname "$0")/lib.sh"
 need_root
 
-# long.py QUEUE MODE MODULES: what the message asks for by MODE; prints what became of it.
-attack=$common_dir/long.py
-cat >"$attack" <<'END'
+# QUEUE MODE: what the message asks for by MODE; prints what became of it.
+python_attack long <<'END'
 import collections, sys, time
-sys.path.insert(0, sys.argv[3])
 import mqkv
 
 queue, mode = sys.argv[1:3]
@@ -29,10 +27,6 @@ while True:
     if mode == "appends":
         time.sleep(60)
 END
-attack=$(reachable "$attack")
-python=/usr/bin/python3 # one that every user may run
-[ -x "$python" ] || python=$(command -v python3)
-module_dir=$(dirname "$(reachable "$(dirname "$0")/../independent/mqkv.py")")
 
 store_bytes() {
     du -sb "$server_dir" | cut -f1
@@ -45,8 +39,8 @@ check_status 0 "a store is filled" client --timeout 60000 batch "$common_dir/key
 
 for mode in scans atomic syncs stats; do
     : >"$MQKV_TEST_DIR/attack.log"
-    attack_as "$hostile_uid" "$python" "$attack" "$server_queue" "$mode" "$module_dir"
-    attack_as "$hostile_uid" "$python" "$attack" "$server_queue" "$mode" "$module_dir"
+    attack_as "$hostile_uid" "$python" "$attack" "$server_queue" "$mode"
+    attack_as "$hostile_uid" "$python" "$attack" "$server_queue" "$mode"
     sleep 0.7
     for i in 1 2 3; do
         check_status 0 "messages of 4,096 $mode: the good client is served ($i)" \
@@ -58,7 +52,7 @@ done
 
 before=$(store_bytes)
 : >"$MQKV_TEST_DIR/attack.log"
-attack_as "$hostile_uid" "$python" "$attack" "$server_queue" appends "$module_dir"
+attack_as "$hostile_uid" "$python" "$attack" "$server_queue" appends
 wait_until 20 grep -q '^appends' "$MQKV_TEST_DIR/attack.log" || true
 check_match "^appends: .*'OK', ([1-9]|[1-9][0-9])\).*'OVERLOADED', 40[0-9][0-9]\)" \
     "$(cat "$MQKV_TEST_DIR/attack.log")" "of 4,096 appends to a value of 1 MB some are executed, the rest is left over"

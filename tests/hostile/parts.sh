@@ -3,15 +3,13 @@
 . "$(dirname "$0")/lib.sh"
 need_root
 
-# parts.py QUEUE MODULES BYTES: sessions that announce 60 MB each, send so much of it, and stay.
-attack=$common_dir/parts.py
-cat >"$attack" <<'END'
+# QUEUE BYTES: sessions that announce 60 MB each, send so much of it, and stay.
+python_attack parts <<'END'
 import sys, time
-sys.path.insert(0, sys.argv[2])
 import mqkv
 
 sessions, taken = [], 0
-whole = b"x" * int(sys.argv[3])
+whole = b"x" * int(sys.argv[2])
 for number in range(12):
     session = mqkv.Session(sys.argv[1], timeout=20, depth=2, message_bytes=512)
     sessions.append(session)
@@ -27,16 +25,12 @@ for number in range(12):
 print("taken:", taken, flush=True)
 time.sleep(60)
 END
-attack=$(reachable "$attack")
-python=/usr/bin/python3 # one that every user may run
-[ -x "$python" ] || python=$(command -v python3)
-module_dir=$(dirname "$(reachable "$(dirname "$0")/../independent/mqkv.py")")
 
 start_server_as "$daemon_uid" --mode 0622 --max-value 64M --sync none
 head -c 20000000 /dev/urandom >"$common_dir/large"
 chmod 644 "$common_dir/large"
 : >"$MQKV_TEST_DIR/attack.log"
-attack_as "$hostile_uid" "$python" "$attack" "$server_queue" "$module_dir" 100
+attack_as "$hostile_uid" "$python" "$attack" "$server_queue" 100
 wait_until 20 grep -q '^taken' "$MQKV_TEST_DIR/attack.log" || true
 check_match '^taken: 12' "$(cat "$MQKV_TEST_DIR/attack.log")" "12 messages of 60 MB are announced"
 check_match '"large_message_bytes": *[0-9]{1,7},' "$(client --format json stats server)" "which takes next to no memory"

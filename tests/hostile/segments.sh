@@ -3,11 +3,9 @@
 . "$(dirname "$0")/lib.sh"
 need_root
 
-# hostile MODE: prints status and sentence of the answer to SEGMENT, and stays until killed.
-hostile=$common_dir/segment.py
-cat >"$hostile" <<'END'
+# QUEUE MODE: prints status and sentence of the answer to SEGMENT, and stays until killed.
+python_attack segment <<'END'
 import fcntl, os, signal, sys, threading, time
-sys.path.insert(0, sys.argv[3])
 import mqkv
 
 queue, mode = sys.argv[1:3]
@@ -43,10 +41,6 @@ if mode == "overlap" and reply.status == 0:
     sys.exit()
 time.sleep(60)
 END
-hostile=$(reachable "$hostile")
-python=/usr/bin/python3 # one that every user may run
-[ -x "$python" ] || python=$(command -v python3)
-module_dir=$(dirname "$(reachable "$(dirname "$0")/../independent/mqkv.py")")
 
 answered() { # MODE
     grep -q "^$1: " "$MQKV_TEST_DIR/attack.log"
@@ -59,7 +53,7 @@ put_large() {
 # offer UID MODE STATUS TEXT: the offer is answered with that status, and the good client served meanwhile.
 offer() {
     : >"$MQKV_TEST_DIR/attack.log"
-    attack_as "$1" "$python" "$hostile" "$server_queue" "$2" "$module_dir"
+    attack_as "$1" "$python" "$attack" "$server_queue" "$2"
     wait_until 20 answered "$2" || true
     check_match "^$2: $3 after [0-4]\\." "$(cat "$MQKV_TEST_DIR/attack.log")" "$4"
     check_status 0 "$4: the good client is served" client --timeout 5000 put key value
@@ -81,7 +75,7 @@ offer "$hostile_uid" lease DENIED "one with a lease too"
 offer "$hostile_uid" fallocate DENIED "one that its owner fills too"
 offer "$daemon_uid" lease DENIED "a lease on a segment of the daemon's own user is refused"
 : >"$MQKV_TEST_DIR/attack.log"
-attack_as "$daemon_uid" "$python" "$hostile" "$server_queue" overlap "$module_dir"
+attack_as "$daemon_uid" "$python" "$attack" "$server_queue" overlap
 wait_until 20 grep -q "^overlap: [rw]" "$MQKV_TEST_DIR/attack.log" || true
 check_match "^overlap: right" "$(cat "$MQKV_TEST_DIR/attack.log")" "a window over the value of a PING gets it as it was"
 end_attacks
