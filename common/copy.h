@@ -1,11 +1,12 @@
 /*
  * copy: copying runs of bytes that may be long, like values.
  *
- * AMD processors of the Zen 3 and Zen 4 families take some twenty times as long for "rep movsb" if the
- * destination lies 1 to 31 bytes after the source, both counted from the start of their pages of 4 KiB
- * (measured: 64 KiB in 33 us instead of 1.6; 4 KiB in 2.5 instead of 0.09). memcpy uses that instruction
- * from about 2 KiB on in glibc before 2.39 (its bug 30994), and so does the kernel for what it copies from
- * and to a program: there the addresses have to be chosen well (wire_queue_buffer).
+ * AMD processors of the Zen 3 and Zen 4 families take some twenty times as long for "rep movsb" if
+ * the destination lies 1 to 31 bytes after the source, both counted from the start of their pages
+ * of 4 KiB (measured: 64 KiB in 33 us instead of 1.6; 4 KiB in 2.5 instead of 0.09). memcpy uses
+ * that instruction from about 2 KiB on in glibc before 2.39 (its bug 30994), and so does the kernel
+ * for what it copies from and to a program: there the addresses have to be chosen well
+ * (wire_queue_buffer).
  */
 #ifndef MQKV_COMMON_COPY_H
 #define MQKV_COMMON_COPY_H

@@ -55,7 +55,8 @@ static inline size_t write_cursor_used(const struct write_cursor *cursor)
     return (size_t)(cursor->at - cursor->start);
 }
 
-/* The next `size` bytes, borrowed from the cursor's memory; NULL (and failed) if there are fewer. */
+/* The next `size` bytes, borrowed from the cursor's memory; NULL (and failed) if there are
+ * fewer. */
 static inline const uint8_t *read_bytes(struct read_cursor *cursor, size_t size)
 {
     if (cursor->failed || size > read_cursor_left(cursor)) {
@@ -73,7 +74,8 @@ static inline struct kv_slice read_slice(struct read_cursor *cursor, size_t size
     return kv_slice(bytes, bytes ? size : 0);
 }
 
-/* Room for the next `size` bytes, to be filled by the caller; NULL (and failed) if there is none. */
+/* Room for the next `size` bytes, to be filled by the caller; NULL (and failed) if there is
+ * none. */
 static inline uint8_t *write_room(struct write_cursor *cursor, size_t size)
 {
     if (cursor->failed || size > write_cursor_left(cursor)) {

@@ -37,7 +37,8 @@ sentence_append(struct sentence *sentence, const char *format, ...)
     va_end(arguments);
 }
 
-/* What a sentence repeats may come from a file or another program, and must not command a terminal. */
+/* What a sentence repeats may come from a file or another program, and must not command a
+ * terminal. */
 static void make_harmless(struct sentence *sentence)
 {
     if (escape_is_printable(kv_slice(sentence->text, sentence->used), false))

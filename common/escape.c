@@ -54,7 +54,8 @@ void escape_print_word(FILE *stream, struct kv_slice bytes)
     fputs(quote, stream);
 }
 
-/* The length of the well-formed UTF-8 sequence at data (Unicode 15, table 3-7), 0 if there is none. */
+/* The length of the well-formed UTF-8 sequence at data (Unicode 15, table 3-7), 0 if there is
+ * none. */
 static size_t utf8_length(const uint8_t *data, size_t size)
 {
     uint8_t lead = data[0];

@@ -12,17 +12,17 @@
 
 #include "mqkv/slice.h"
 
-/* Writes the escaped bytes to the stream, without quotes. Stops, as the next ones, at an error of the
- * stream, so that who is to end need not wait for each part of a long value. */
+/* Writes the escaped bytes to the stream, without quotes. Stops, as the next ones, at an error of
+ * the stream, so that who is to end need not wait for each part of a long value. */
 void escape_print(FILE *stream, struct kv_slice bytes);
 
 /* Writes them in double quotes if they hold anything but letters, digits and -_./:@%+=, or are
  * empty; else bare: a form that the batch-line parser takes as one word. */
 void escape_print_word(FILE *stream, struct kv_slice bytes);
 
-/* Writes bytes as a JSON string, quotes included. Valid UTF-8 is kept, but for control characters (C0, DEL
- * and C1), which become \uHHHH: the same to a program, and nothing to a terminal. A byte that is not part
- * of valid UTF-8 becomes \u00HH. */
+/* Writes bytes as a JSON string, quotes included. Valid UTF-8 is kept, but for control characters
+ * (C0, DEL and C1), which become \uHHHH: the same to a program, and nothing to a terminal. A byte
+ * that is not part of valid UTF-8 becomes \u00HH. */
 void escape_print_json(FILE *stream, struct kv_slice bytes);
 
 /* True if the bytes are well-formed UTF-8. */
@@ -35,8 +35,8 @@ bool escape_is_printable(struct kv_slice bytes, bool lines);
 /* Writes text as it is if it is printable, else escaped: names of files, sentences of others. */
 void escape_print_text(FILE *stream, const char *text);
 
-/* Writes a JSON document of another's making: as it is, but for control characters other than newline and
- * tab, and bytes that are no UTF-8, which become \uHHHH. */
+/* Writes a JSON document of another's making: as it is, but for control characters other than
+ * newline and tab, and bytes that are no UTF-8, which become \uHHHH. */
 void escape_print_document(FILE *stream, struct kv_slice json);
 
 /* Decodes the escapes of text (without quotes) in place of nothing: into out, which has at least

@@ -68,8 +68,9 @@ static void blank_control_bytes(char *text, size_t size)
     }
 }
 
-/* A write of a line would not sleep: a pipe has room for a page, a terminal is not stopped (Ctrl-S). No
- * lock is held from here to the write, since a process that is forked meanwhile would inherit it. */
+/* A write of a line would not sleep: a pipe has room for a page, a terminal is not stopped
+ * (Ctrl-S). No lock is held from here to the write, since a process that is forked meanwhile would
+ * inherit it. */
 static bool has_room(int patience_ms)
 {
     struct pollfd output = {STDERR_FILENO, POLLOUT, 0};

@@ -1,6 +1,6 @@
 /*
- * log_pace: lines of the log that anybody can cause as often as he likes: one in so many milliseconds,
- * with the number of those that were left out since the one before.
+ * log_pace: lines of the log that anybody can cause as often as he likes: one in so many
+ * milliseconds, with the number of those that were left out since the one before.
  *
  * Threads: any.
  */

@@ -28,7 +28,7 @@ static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 static const char *program_name = "";
 static uintptr_t page_bytes = 4096;
 
-/* Adding ------------------------------------------------------------------------------------------- */
+/* Adding --------------------------------------------------------------------------------------- */
 
 /* holds: adding. */
 static struct mapguard *take_free(void)
@@ -71,10 +71,11 @@ void mapguard_remove(struct mapguard *guard)
     pthread_mutex_unlock(&adding);
 }
 
-/* The handler -------------------------------------------------------------------------------------- */
+/* The handler ---------------------------------------------------------------------------------- */
 
-/* Whether the address lies in the guard's mapping. One that is being changed meanwhile by another thread
- * is none that this thread has just touched: seen half old and half new, it is looked at again. */
+/* Whether the address lies in the guard's mapping. One that is being changed meanwhile by another
+ * thread is none that this thread has just touched: seen half old and half new, it is looked at
+ * again. */
 static bool covers(struct mapguard *guard, uintptr_t address)
 {
     size_t bytes = atomic_load(&guard->bytes);
@@ -99,9 +100,9 @@ static bool zeros_at(uintptr_t at, size_t bytes)
                    (long)0) == (long)at;
 }
 
-/* Counts the fault, then puts a page of zeros there, which is this process's own: whoever reads zeros
- * finds the fault counted. The kernel is called directly: sanitizers watch the library's mmap, which is
- * not for handlers. */
+/* Counts the fault, then puts a page of zeros there, which is this process's own: whoever reads
+ * zeros finds the fault counted. The kernel is called directly: sanitizers watch the library's
+ * mmap, which is not for handlers. */
 static bool patch(struct mapguard *guard, uintptr_t address)
 {
     uintptr_t page = address & ~(page_bytes - 1);

@@ -1,17 +1,18 @@
 /*
  * mapguard: mappings whose file may lose its bytes while they are mapped: a segment that its client
  * truncates, a data file that somebody shortens or whose disk fails. Touching what is gone raises
- * SIGBUS, which ends the process. With the handler of this module installed, a page of zeros takes the
- * place of the one that is gone, the guard of the mapping counts the fault, and the access goes on:
- * whoever copied out of the mapping, or into it, asks afterwards whether the mapping held.
+ * SIGBUS, which ends the process. With the handler of this module installed, a page of zeros takes
+ * the place of the one that is gone, the guard of the mapping counts the fault, and the access goes
+ * on: whoever copied out of the mapping, or into it, asks afterwards whether the mapping held.
  *
  *     uint32_t mark = mapguard_mark(guard);
  *     copy ...
  *     if (!mapguard_held(guard, mark)) ... the copy may have zeros in it, or be lost
  *
- * Before any fault in the process mark and held cost one load of a word that nobody writes. A library
- * only adds its mappings; the program installs the handler, or does not: then everything is as without.
- * A SIGBUS elsewhere, or one that was sent, ends the process, after a line on standard error.
+ * Before any fault in the process mark and held cost one load of a word that nobody writes. A
+ * library only adds its mappings; the program installs the handler, or does not: then everything is
+ * as without. A SIGBUS elsewhere, or one that was sent, ends the process, after a line on standard
+ * error.
  *
  * Threads: any, also the handler; guards are made and ended by whoever makes and ends the mapping.
  * Threads that block SIGBUS are ended with the process by a fault: leave it open.
@@ -37,11 +38,12 @@ struct mapguard {
 /* Faults of all guarded mappings since the start. */
 extern _Atomic uint32_t mapguard_all_faults;
 
-/* Installs the handler of SIGBUS, for the program's name in the line about a fault elsewhere (it must
- * stay). */
+/* Installs the handler of SIGBUS, for the program's name in the line about a fault elsewhere (it
+ * must stay). */
 void mapguard_install(const char *program);
 
-/* The guard of a mapping; NULL: out of memory. NULL is a guard without faults for all calls below. */
+/* The guard of a mapping; NULL: out of memory. NULL is a guard without faults for all calls
+ * below. */
 struct mapguard *mapguard_add(void *start, size_t bytes);
 
 /* Before the mapping is unmapped. */

@@ -1,6 +1,6 @@
 /*
- * option_table: options as tables, for every program of mqkv. A row says an option's name, its kind,
- * where its value goes and what help says about it, so that parsing, error messages, help and
+ * option_table: options as tables, for every program of mqkv. A row says an option's name, its
+ * kind, where its value goes and what help says about it, so that parsing, error messages, help and
  * completion agree.
  *
  * Accepted: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, several flags in one word (-vV), and a

@@ -76,8 +76,8 @@ struct unit {
     uint64_t factor;
 };
 
-/* Multiplies number, and the fraction whose digits are at `digits`, by factor. False: too big, or no whole
- * number. */
+/* Multiplies number, and the fraction whose digits are at `digits`, by factor. False: too big, or
+ * no whole number. */
 static bool scale(uint64_t number, const char *digits, size_t length, uint64_t factor,
                   uint64_t *value)
 {

@@ -1,6 +1,7 @@
 /*
  * random: a small, fast, seedable generator for load and for tests (xoshiro256**, Blackman and
- * Vigna, public domain algorithm, seeded through splitmix64), and the kernel's randomness for secrets.
+ * Vigna, public domain algorithm, seeded through splitmix64), and the kernel's randomness for
+ * secrets.
  */
 #ifndef MQKV_COMMON_RANDOM_H
 #define MQKV_COMMON_RANDOM_H

@@ -1,6 +1,7 @@
 /*
- * reserved: the space into which the public structures grow. A library that finds something in the space of
- * options was built before the program's header, and must not ignore what it does not know.
+ * reserved: the space into which the public structures grow. A library that finds something in the
+ * space of options was built before the program's header, and must not ignore what it does not
+ * know.
  */
 #ifndef MQKV_COMMON_RESERVED_H
 #define MQKV_COMMON_RESERVED_H

@@ -237,10 +237,11 @@ const struct command commands[] = {
      .arguments = "FILE...",
      .summary = "execute files of commands; - is stdin",
      .details =
-         "One command per line, as at the prompt; # begins a comment. Words with blanks or binary "
-         "bytes need\ndouble quotes, with the escapes \\\\ \\\" \\n \\r \\t \\0 \\xHH. Each command "
-         "has one answer, in the\norder of the lines: OK, the value, NOT FOUND, or ERROR. With -n N "
-         "threads share the lines, which\nthen run side by side. Each of several files has its own thread.",
+         "One command per line, as at the prompt; # begins a comment. Words with blanks or\n"
+         "binary bytes need double quotes, with the escapes \\\\ \\\" \\n \\r \\t \\0 \\xHH. Each\n"
+         "command has one answer, in the order of the lines: OK, the value, NOT FOUND, or\n"
+         "ERROR. With -n N threads share the lines, which then run side by side. Each of\n"
+         "several files has its own thread.",
      .places = COMMAND_SHELL,
      .min_operands = 1,
      .max_operands = COMMAND_ANY_NUMBER,

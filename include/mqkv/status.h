@@ -9,7 +9,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-#pragma GCC visibility push(default) /* exported by libclientk.so */
+#pragma GCC visibility push(default) /* exported by libclientk.so and libkvstore.so */
 
 enum kv_status {
     KV_OK = 0,

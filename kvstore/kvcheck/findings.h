@@ -1,6 +1,6 @@
 /*
- * findings: the sentences about what is wrong with a store, each with file, offset, what, and what to
- * do, and their number.
+ * findings: the sentences about what is wrong with a store, each with file, offset, what, and what
+ * to do, and their number.
  */
 #ifndef MQKV_KVSTORE_KVCHECK_FINDINGS_H
 #define MQKV_KVSTORE_KVCHECK_FINDINGS_H

@@ -2,7 +2,8 @@
 
 #include <unistd.h>
 
-/* A thread costs the kernel some 20 KiB and a stack; a process a copy of the page tables as well. */
+/* A thread costs the kernel some 20 KiB and a stack; a process a copy of the page tables as
+ * well. */
 #define DEFAULT_THREADS   64u
 #define DEFAULT_PROCESSES 16u
 

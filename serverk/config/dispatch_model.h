@@ -12,7 +12,7 @@ enum dispatch_model {
     DISPATCH_POOL,    /* M worker threads receive and execute */
     DISPATCH_EVENT,   /* one thread receives and executes */
     DISPATCH_THREAD,  /* one thread receives, and starts a thread for each message */
-    DISPATCH_PROCESS, /* one thread receives, and forks a process for each request that only reads */
+    DISPATCH_PROCESS, /* one thread receives, and forks a process per request that only reads */
     DISPATCH_MODELS
 };
 
@@ -26,7 +26,8 @@ uint32_t dispatch_model_default_workers(enum dispatch_model model);
 /* Threads that receive messages. */
 unsigned dispatch_model_receivers(enum dispatch_model model, uint32_t workers);
 
-/* Threads and processes that write statistics, each a block of its own: first those that receive. */
+/* Threads and processes that write statistics, each a block of its own: first those that
+ * receive. */
 unsigned dispatch_model_writers(enum dispatch_model model, uint32_t workers);
 
 /* True if requests are alive beside the thread that receives them, and are limited and counted. */

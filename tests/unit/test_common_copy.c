@@ -7,7 +7,7 @@
 #define MOST_BYTES (3 * COPY_PAGE_BYTES + 100)
 #define MOST_APART 64u
 
-/* Copies `size` bytes to where they lie `apart` bytes further in their page, and looks at both sides. */
+/* Copies `size` bytes to a place `apart` bytes further in their page, and checks both sides. */
 static void copy_and_check(uint8_t *to_page, const uint8_t *from, size_t apart, size_t size)
 {
     memset(to_page, 0xee, MOST_BYTES + 2 * MOST_APART);

@@ -1,4 +1,4 @@
-/* mapguard: a mapping that loses its bytes gives zeros, and says so; any other SIGBUS ends the process. */
+/* mapguard: a mapping that loses its bytes gives zeros and says so; other SIGBUS end the process. */
 #include "common/mapguard.h"
 
 #include <check.h>

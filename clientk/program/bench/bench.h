@@ -1,5 +1,5 @@
 /*
- * bench: the command that puts load on a server and reports what it did.
+ * bench: the command that measures a server under load.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_BENCH_BENCH_H
 #define MQKV_CLIENTK_PROGRAM_BENCH_BENCH_H

@@ -1,6 +1,6 @@
 /*
- * bench_crew: the threads of a bench, in this process or spread over several, from their start
- * together to their tallies.
+ * bench_crew: the threads of a bench, in this process or spread over several: starts them together,
+ * waits for them and keeps their tallies.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_BENCH_BENCH_CREW_H
 #define MQKV_CLIENTK_PROGRAM_BENCH_BENCH_CREW_H
@@ -18,8 +18,8 @@ struct bench_crew; /* opaque */
 enum kv_status bench_crew_create(const struct bench_plan *plan, struct bench_crew **crew,
                                  struct kv_error *error);
 
-/* Connects, starts, waits, with a progress line on a terminal. KV_OK, or why a thread or process
- * could not work. The context must not be connected (its processes would share the connection). */
+/* Connects, starts, waits, with a progress line on a terminal. KV_OK, or the error of a thread or
+ * process. The context must not be connected (its processes would share the connection). */
 enum kv_status bench_crew_run(struct bench_crew *crew, const struct cli_context *context,
                               struct kv_error *error);
 

@@ -1,5 +1,5 @@
 /*
- * bench_options: what `clientk bench` was asked to do, checked.
+ * bench_options: the options of `clientk bench`, checked.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_BENCH_BENCH_OPTIONS_H
 #define MQKV_CLIENTK_PROGRAM_BENCH_BENCH_OPTIONS_H
@@ -21,14 +21,14 @@ struct bench_options {
     const char *value_size, *mix;
     double seconds;
     uint64_t count; /* of operations in all; 0: by time */
-    double rate;    /* operations a second in all; 0: closed loop */
+    double rate;    /* operations per second in all; 0: closed loop */
     uint64_t batch, window;
     uint64_t keys, key_bytes;
     int distribution; /* enum distribution_kind */
     double theta;
     uint64_t scan_length;
-    bool scan_atomic;    /* a scan lists everything, each data file at one moment */
-    uint64_t add_most;   /* adds add a number from -add_most to add_most but 0; 0: they add 1 */
+    bool scan_atomic;    /* a scan lists everything, with a consistent view of each data file */
+    uint64_t add_most;   /* adds add a number from -add_most to add_most except 0; 0: they add 1 */
     const char *add_min; /* NULL: adds have no lower bound */
     double warmup_seconds;
     bool preload, verify;
@@ -48,7 +48,7 @@ struct bench_plan {
     int64_t add_min; /* what a sum must not fall below */
 };
 
-/* KV_USAGE, KV_NO_MEMORY with a sentence. bench_plan_free is due in any case. */
+/* KV_USAGE, KV_NO_MEMORY with a sentence. The caller calls bench_plan_free in any case. */
 enum kv_status bench_plan_make(struct bench_plan *plan, const struct bench_options *options,
                                struct kv_error *error);
 void bench_plan_free(struct bench_plan *plan);

@@ -76,7 +76,7 @@ static char *format_sizes(const struct workload_sizes *sizes, char buffer[48])
     return buffer;
 }
 
-/* Text ------------------------------------------------------------------------------------------- */
+/* Text ----------------------------------------------------------------------------------------- */
 
 static void print_plan(FILE *stream, const struct bench_plan *plan)
 {
@@ -139,7 +139,7 @@ static void print_text(FILE *stream, const struct bench_report *report)
                     kv_status_name((enum kv_status)status), kv_status_text((enum kv_status)status));
 }
 
-/* CSV -------------------------------------------------------------------------------------------- */
+/* CSV ------------------------------------------------------------------------------------------ */
 
 static void print_csv(FILE *stream, const struct bench_report *report)
 {
@@ -165,7 +165,7 @@ static void print_csv(FILE *stream, const struct bench_report *report)
             report->errors, report->misses, report->mismatches);
 }
 
-/* JSON ------------------------------------------------------------------------------------------- */
+/* JSON ----------------------------------------------------------------------------------------- */
 
 static void print_json_latency(FILE *stream, const struct histogram *latencies)
 {

@@ -1,5 +1,5 @@
 /*
- * bench_report: what a bench found out, for people, as CSV and as JSON.
+ * bench_report: the result of a bench as text, CSV and JSON.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_BENCH_BENCH_REPORT_H
 #define MQKV_CLIENTK_PROGRAM_BENCH_BENCH_REPORT_H

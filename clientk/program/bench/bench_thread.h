@@ -1,8 +1,8 @@
 /*
- * bench_thread: one client thread of a bench: draws operations, sends them closed-loop (the next when
- * the last is answered) or open-loop (each at its intended time), and counts. An open-loop latency
- * begins at the intended start, so that operations which had to wait for a slow one before them
- * count as slow too (no coordinated omission).
+ * bench_thread: one client thread of a bench: draws operations, sends them closed-loop (the next
+ * when the last is answered) or open-loop (each at its intended time), and counts. An open-loop
+ * latency is measured from the intended start, so that an operation that waits for a slow one is
+ * slow, too (no coordinated omission).
  */
 #ifndef MQKV_CLIENTK_PROGRAM_BENCH_BENCH_THREAD_H
 #define MQKV_CLIENTK_PROGRAM_BENCH_BENCH_THREAD_H
@@ -19,7 +19,7 @@
 struct bench_tally {
     _Atomic uint64_t running_ops; /* warm-up included, for progress */
     uint64_t ops;                 /* measured */
-    uint64_t misses;              /* not found: no error */
+    uint64_t misses;              /* not found, which is not an error */
     uint64_t mismatches;          /* values that failed --verify */
     uint64_t statuses[KV_STATUS_COUNT];
     uint64_t last_end_ns;
@@ -42,8 +42,8 @@ struct bench_thread {
     uint64_t index; /* 0..threads-1 of the whole bench */
 };
 
-/* Waits for the start, works, and returns when time, count or the course's stop says so. KV_OK, or why
- * it could not work. */
+/* Waits for the start, works, and returns at the end of the time or count, or at the stop of the
+ * course. KV_OK, or the error that ended it. */
 enum kv_status bench_thread_run(const struct bench_thread *thread, struct kv_error *error);
 
 #endif

@@ -3,8 +3,8 @@
  *
  *   uniform     each as likely as any other
  *   zipfian     rank r with probability proportional to 1 / r^theta (Gray, Sundaresan, Englert,
- *               Baclawski, Weinberger: Quickly Generating Billion-Record Synthetic Databases, SIGMOD
- *               1994, which is also what YCSB does), the ranks scattered over the keys by a hash so
+ *               Baclawski, Weinberger: Quickly Generating Billion-Record Synthetic Databases,
+ *               SIGMOD 1994; YCSB does the same), the ranks scattered over the keys by a hash so
  *               that the popular keys are not neighbours
  *   latest      writes go on to the next key in a circle; reads fall near the one written last,
  *               zipfian in their distance to it (YCSB's "latest")

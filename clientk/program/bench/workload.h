@@ -1,5 +1,5 @@
 /*
- * workload: what the operations of a bench are: the mix of kinds, the keys' and the values' bytes.
+ * workload: the operations of a bench: the mix of kinds, the bytes of keys and values.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_BENCH_WORKLOAD_H
 #define MQKV_CLIENTK_PROGRAM_BENCH_WORKLOAD_H
@@ -61,11 +61,13 @@ bool workload_keys_fit(uint64_t keys, size_t key_bytes);
 /* Writes key_bytes bytes. */
 void workload_key(char *out, size_t key_bytes, enum workload_kind kind, uint64_t number);
 
-/* What an add adds: 1 if most is 0, else a number from -most to most but 0, each as likely. */
+/* What an add adds: 1 if most is 0, else a number from -most to most except 0, all equally
+ * likely. */
 int64_t workload_delta(uint64_t most, struct random_state *random);
 
 /* Values are windows into one block of random bytes that depends on the seed alone; which window
- * depends on key number and size, so that any value read tells whether it was ever written there. */
+ * depends on key number and size, so that any value read shows whether it was ever written
+ * there. */
 struct workload_values; /* opaque; constant once made */
 
 struct workload_values *workload_values_create(uint64_t seed,

@@ -1,6 +1,6 @@
 /*
- * command: the one table of everything clientk can do. The shell, the prompt and batches look
- * commands up here, and help and completion are made of it.
+ * command: the table of all commands. The shell, the prompt and batches look commands up in it;
+ * help and completion are made from it.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_CLI_COMMAND_H
 #define MQKV_CLIENTK_PROGRAM_CLI_COMMAND_H
@@ -25,8 +25,8 @@ enum {
 
 struct key_command_kind;
 
-/* Runs a command that is not about one key. options: what its table filled in. Answers for itself;
- * returns the exit code. */
+/* Runs a command that is not for one key. options: the struct that its option table filled in.
+ * Prints its answers; returns the exit code. */
 typedef int (*command_run)(struct cli_context *context, const void *options,
                            const struct word *operands, size_t count);
 
@@ -38,20 +38,20 @@ struct command {
     const char *details;   /* more lines for `help NAME`; or NULL */
     unsigned places;
     size_t min_operands, max_operands;
-    bool takes_key;                   /* the first operand is one: completion offers keys */
+    bool takes_key;                   /* the first operand is a key: completion offers keys */
     const struct option_row *options; /* or NULL */
-    const void *option_defaults;      /* the options' struct before any option was seen */
+    const void *option_defaults;      /* the struct of the options before any was given */
     size_t option_bytes;
-    const struct key_command_kind *key_kind; /* a command about one key; else run */
+    const struct key_command_kind *key_kind; /* a command for one key; else run */
     command_run run;
 };
 
-/* Defined in command_table.c, above all rooms of commands. */
+/* Defined in command_table.c, which alone knows all commands. */
 extern const struct command commands[];
 extern const size_t command_count;
 
-/* The command of that name or alias; NULL if there is none, or not in that place: then *error says
- * so and names the nearest. */
+/* The command of that name or alias. NULL: there is none, or none in that place; *error says so and
+ * suggests the most similar one. */
 const struct command *command_find(const struct word *name, unsigned place, struct kv_error *error);
 
 #endif

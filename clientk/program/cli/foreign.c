@@ -39,8 +39,10 @@ static const struct {
     {"echo", "ping times a round trip"},
     {"prepend setrange getrange substr getbit setbit bitcount",
      "get and put take the whole value, append KEY VALUE adds to it"},
-    {"hset hget hgetall hdel hmset hmget hincrby lpush rpush lpop rpop lrange llen sadd srem smembers sismember zadd zrange zrem xadd xread",
-     "a value is one string of bytes; give each field a key such as user:7:name, scan user:7: lists them"},
+    {"hset hget hgetall hdel hmset hmget hincrby lpush rpush lpop rpop lrange llen sadd srem "
+     "smembers sismember zadd zrange zrem xadd xread",
+     "a value is one string of bytes; give each field a key such as user:7:name, scan user:7: "
+     "lists them"},
     {"multi exec discard unwatch",
      "each command is atomic alone; put --if-version makes it depend on what was read"},
     {"eval evalsha script fcall",

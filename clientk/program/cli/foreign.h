@@ -1,12 +1,12 @@
 /*
- * foreign: the commands of other key-value stores (Redis, memcached) that people type from habit, and what
- * does the same here.
+ * foreign: commands of other key-value stores (Redis, memcached) that people type from habit, and
+ * what to use instead.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_CLI_FOREIGN_H
 #define MQKV_CLIENTK_PROGRAM_CLI_FOREIGN_H
 
-/* What to use instead of the command `name` (letter case aside), as half a sentence that follows "mqkv has no
- * NAME: ". NULL: no such command is known. */
+/* What to use instead of the command `name` (letter case is ignored): the end of a sentence that
+ * begins "mqkv has no NAME: ". NULL: the name is unknown. */
 const char *foreign_advice(const char *name);
 
 #endif

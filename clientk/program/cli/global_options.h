@@ -1,5 +1,5 @@
 /*
- * global_options: what holds for every command: the options that clientk itself takes.
+ * global_options: the options of clientk itself, which apply to every command.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_CLI_GLOBAL_OPTIONS_H
 #define MQKV_CLIENTK_PROGRAM_CLI_GLOBAL_OPTIONS_H
@@ -13,7 +13,7 @@ struct global_options {
     const char *queue; /* -m, else $MQKV_QUEUE, else the default; never NULL */
     uint64_t timeout_ms;
     int format; /* enum output_format */
-    bool wait;  /* for a server to come, up to the timeout */
+    bool wait;  /* for a server, up to the timeout */
     bool escapes;
     const char *server_uid; /* NULL: $MQKV_SERVER_UID, else any */
     const char *spin;
@@ -22,7 +22,7 @@ struct global_options {
     bool version;
 };
 
-/* The defaults, the environment looked at. */
+/* The defaults, some of them from the environment. */
 struct global_options global_option_defaults(void);
 
 extern const struct option_row global_option_rows[];

@@ -26,9 +26,9 @@ void help_print_usage(FILE *stream)
     print_commands(stream, COMMAND_SHELL);
     fputs("\noptions:\n", stream);
     option_print_help(stream, global_option_rows, HELP_COLUMNS);
-    fputs(
-        "\nclientk help COMMAND explains one command, clientk help all of them. Manual: clientk(1).\n",
-        stream);
+    fputs("\nclientk help COMMAND explains one command, clientk help all of them. Manual: "
+          "clientk(1).\n",
+          stream);
 }
 
 void help_print_command(FILE *stream, const struct command *command)
@@ -64,9 +64,9 @@ static void print_prompt_help(FILE *stream)
 {
     print_commands(stream, COMMAND_PROMPT);
     fputs(
-        "\nhelp COMMAND explains one command. Words with blanks or binary bytes need double quotes, with "
-        "the\nescapes \\\\ \\\" \\n \\r \\t \\0 \\xHH. TAB completes, Ctrl-C cancels the line, "
-        "Ctrl-D leaves.\n",
+        "\nhelp COMMAND explains one command. Words with blanks or binary bytes need double\n"
+        "quotes, with the escapes \\\\ \\\" \\n \\r \\t \\0 \\xHH. TAB completes, Ctrl-C cancels\n"
+        "the line, Ctrl-D leaves.\n",
         stream);
 }
 

@@ -1,5 +1,5 @@
 /*
- * help: what clientk says about itself, made from the tables.
+ * help: the help texts, made from the tables of commands and options.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_CLI_HELP_H
 #define MQKV_CLIENTK_PROGRAM_CLI_HELP_H

@@ -6,9 +6,9 @@
  *   comment = '#', where a word could begin, and the rest of the line
  *
  * A bare word is any run of bytes without blanks that does not begin with '"' or '#'; a backslash
- * in it is a backslash. Within double quotes the escapes of common/escape.h hold (\" \\ \n \r \t \0
- * \xHH), so that every byte string can be written. Blanks are space and tab; a CR at the end of the
- * line is dropped.
+ * in it is a backslash. Double quotes allow the escapes of common/escape.h (\" \\ \n \r \t \0
+ * \xHH), so that any bytes can be written. Blanks are space and tab; a CR at the end of the line is
+ * dropped.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_CLI_LINE_H
 #define MQKV_CLIENTK_PROGRAM_CLI_LINE_H

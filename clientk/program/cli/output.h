@@ -4,11 +4,11 @@
  *   text  for people: OK, the value, NOT FOUND, ERROR status: sentence. A value is printed as it is
  *         if a terminal can show it in one line, else in double quotes with the escapes of the line
  *         syntax. Exception: a one-shot `get` prints the bytes as they are, unless to a terminal.
- *   raw   the bytes as they are, and nothing else where there is no value
- *   json  one object a line; bytes that are no UTF-8 stand in base64 under NAME_base64
- *   csv   a header line, then one row an answer (RFC 4180); bytes in their escaped form
+ *   raw   the bytes as they are; nothing if there is no value
+ *   json  one object per line; bytes that are not UTF-8 are written in base64 as NAME_base64
+ *   csv   a header line, then one row per answer (RFC 4180); bytes in their escaped form
  *
- * Failures of a one-shot command go to stderr, at the prompt and in batches they are answers.
+ * Failures of a one-shot command go to stderr; at the prompt and in batches they are answers.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_CLI_OUTPUT_H
 #define MQKV_CLIENTK_PROGRAM_CLI_OUTPUT_H

@@ -1,6 +1,6 @@
 /*
- * progress: one line on the terminal that tells how far a long command is. Silent where stderr is no
- * terminal. Any thread may call.
+ * progress: one line on the terminal that shows how far a long command is. Silent if stderr is not
+ * a terminal. Any thread may call.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_CLI_PROGRESS_H
 #define MQKV_CLIENTK_PROGRAM_CLI_PROGRESS_H
@@ -16,13 +16,13 @@ struct progress {
     _Atomic uint64_t next_ns; /* when to print again */
 };
 
-/* quiet: nothing is shown, whatever stderr is. */
+/* quiet: never shows anything. */
 void progress_start(struct progress *progress, const char *what, bool quiet);
 
-/* Prints, a few times a second at most. total 0: not known. */
+/* Prints, at most a few times per second. total 0: unknown. */
 void progress_show(struct progress *progress, uint64_t done, uint64_t total);
 
-/* Takes the line away. */
+/* Erases the line. */
 void progress_end(struct progress *progress);
 
 #endif

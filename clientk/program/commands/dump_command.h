@@ -14,7 +14,7 @@
 
 struct dump_options {
     const char *prefix;
-    bool force; /* write over a file that is there */
+    bool force; /* replace a file that exists */
 };
 extern const struct option_row dump_option_rows[];
 extern const struct dump_options dump_option_defaults;

@@ -7,9 +7,9 @@
  *     ...
  *     # mqkv dump end: 2 entries, checksum 9ae16a3b2f90404f
  *
- * The checksum is that of the lines between the two comments, one after the other: XXH3_64 of the
- * line without its end, seeded with the checksum of the lines before it, 0 for the first. It is against
- * damage and cut-off files, not against forgery.
+ * The checksum covers the lines between the two comments: XXH3_64 of each line without its newline,
+ * seeded with the checksum of the lines before it (0 for the first). It detects damaged and cut-off
+ * files, not forgery.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_DUMP_FORMAT_H
 #define MQKV_CLIENTK_PROGRAM_COMMANDS_DUMP_FORMAT_H
@@ -21,7 +21,8 @@
 
 #include "mqkv/slice.h"
 
-/* The checksum after one more line (given without its end), from the one before it; 0 at the start. */
+/* The checksum after one more line (without its newline), from the checksum before it (0 at
+ * first). */
 uint64_t dump_checksum(uint64_t checksum, const void *line, size_t size);
 
 void dump_print_header(FILE *stream, const char *queue);
@@ -35,11 +36,11 @@ struct dump_check {
     uint64_t trailer_entries, trailer_checksum; /* as the trailer says */
 };
 
-/* Takes a line (without its newline). True if it is header or trailer; else it was counted. */
+/* Takes a line (without its newline). True: a header or trailer; else the line was counted. */
 bool dump_check_line(struct dump_check *check, const char *line, size_t size);
 
-/* NULL if the whole was a sound dump, or no dump at all but some other batch file; else what is
- * wrong with it, in `reason`, which is returned. */
+/* NULL if all lines were a sound dump, or not a dump but another batch file; else `reason`, which
+ * then says what is wrong. */
 const char *dump_check_verdict(const struct dump_check *check, char reason[160]);
 
 #endif

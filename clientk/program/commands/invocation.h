@@ -1,5 +1,5 @@
 /*
- * invocation: from the words of a command to its answer.
+ * invocation: one command with its options and operands, from its words to its answer.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_INVOCATION_H
 #define MQKV_CLIENTK_PROGRAM_COMMANDS_INVOCATION_H
@@ -11,28 +11,28 @@
 #include "clientk/program/cli/cli_context.h"
 #include "clientk/program/commands/key_command.h"
 
-/* A command whose words were understood. */
+/* A command whose words are valid. */
 struct invocation {
     const struct command *command; /* NULL: an empty line */
-    void *options;                 /* of a command that runs by itself */
+    void *options;                 /* of a command that is not for one key */
     const struct word *operands;
     size_t operand_count;
-    struct key_command key_command; /* of a command about one key */
+    struct key_command key_command; /* of a command for one key */
 };
 
-/* Looks up words[0], takes its options, checks its operands, and builds its operation. settings: takes
- * the options of clientk itself too (from the shell; else NULL). KV_OK, or the status with a
- * sentence; invocation_free is due in any case. The words must live as long. */
+/* Looks up words[0], takes its options, checks its operands and builds its operation. settings:
+ * takes the global options, too (from the shell; else NULL). KV_OK, or the status with a sentence.
+ * The caller calls invocation_free in any case and keeps the words until then. */
 enum kv_status invocation_prepare(struct invocation *prepared, struct word *words, size_t count,
                                   unsigned place, struct global_options *settings,
                                   struct kv_error *error);
 
 void invocation_free(struct invocation *prepared);
 
-/* Runs what was prepared, answers, and returns the exit code. */
+/* Runs the command, prints its answer and returns the exit code. */
 int invocation_execute(struct cli_context *context, struct invocation *prepared);
 
-/* Both for one line: the empty one does nothing. */
+/* Prepares and executes one line; an empty line does nothing. */
 int invocation_run_words(struct cli_context *context, struct word *words, size_t count,
                          unsigned place);
 

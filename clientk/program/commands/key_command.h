@@ -1,7 +1,7 @@
 /*
- * key_command: a command about one key as an operation of the library, and its result as an answer. All
- * such commands differ only in what their operands are (shape), which operation they become, and
- * what their answer shows; the table of commands tells these three.
+ * key_command: a command for one key as an operation of the library, and its result as an answer.
+ * Such commands differ only in their operands (shape), their operation and the form of their
+ * answer: the three fields of their kind.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_KEY_COMMAND_H
 #define MQKV_CLIENTK_PROGRAM_COMMANDS_KEY_COMMAND_H
@@ -31,7 +31,7 @@ struct key_command_kind {
     enum key_command_answer answer;
 };
 
-/* What the options of these commands can say; a command's table names those it takes. */
+/* The options of all these commands; the table of a command lists those that it takes. */
 struct key_command_options {
     uint64_t ttl_ms;        /* 0: none */
     uint64_t expires_at_ms; /* since 1970; 0: none */
@@ -50,7 +50,7 @@ const char *key_command_sync_name(int sync);
 
 #define KEY_COMMAND_SENTENCE_BYTES 256
 
-/* One command about to be sent, then with its result. Key and value borrow from the words, or from
+/* One command before it is sent, then with its result. Key and value borrow from the words or from
  * `owned`. */
 struct key_command {
     const char *name;
@@ -59,22 +59,22 @@ struct key_command {
     struct clientk_operation operation;
     char *owned;
     struct clientk_result result;
-    char sentence[KEY_COMMAND_SENTENCE_BYTES]; /* about a failure, "" if its status says it all */
+    char sentence[KEY_COMMAND_SENTENCE_BYTES]; /* about a failure; "": its status says it all */
 };
 
 #define KEY_COMMANDS_AT_ONCE 64
 
-/* Fills *self from the command's operands (their number was checked). With may_read_stdin the
- * value "-" is what standard input holds. KV_USAGE, KV_BAD_KEY, KV_VALUE_TOO_BIG, KV_IO, KV_NO_MEMORY
- * with a sentence; key_command_free is due in any case. */
+/* Fills *self from the operands, whose number was checked. With may_read_stdin the value "-" is
+ * read from standard input. KV_USAGE, KV_BAD_KEY, KV_VALUE_TOO_BIG, KV_IO, KV_NO_MEMORY with a
+ * sentence. The caller calls key_command_free in any case. */
 enum kv_status key_command_build(struct key_command *self, const char *name,
                                  const struct key_command_kind *kind,
                                  const struct key_command_options *options,
                                  const struct word *operands, size_t count, bool may_read_stdin,
                                  struct kv_error *error);
 
-/* Sends the commands, at most KEY_COMMANDS_AT_ONCE, in order and in as few messages as they fit in, and
- * fills in their results. Returns KV_NO_SERVER if the server went away, else KV_OK whatever the
+/* Sends the commands, at most KEY_COMMANDS_AT_ONCE, in order and in as few messages as possible,
+ * and fills in their results. KV_NO_SERVER: the server is gone; else KV_OK, whatever the
  * results. */
 enum kv_status key_command_execute(struct clientk *client, struct key_command *commands,
                                    size_t count);

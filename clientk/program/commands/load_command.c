@@ -36,9 +36,9 @@ struct load {
     struct progress progress;
     struct clientk_pipeline *pipeline;
     uint64_t loaded, skipped, failed;
-    uint64_t
-        unfinished; /* the first line that is not known to be loaded, as the server gave no answer or
-                            had no space; 0: none. Nothing more is sent then */
+    /* The first line that may not be loaded, since the server did not answer or had no space; 0:
+     * none. Nothing is sent after it. */
+    uint64_t unfinished;
     enum kv_status stopped_by;
     uint64_t next; /* the line after those that were taken */
     int worst_code;
@@ -92,7 +92,8 @@ static void complete(void *context, void *tag, const struct clientk_result *resu
         note_failure(load, (uint64_t)(uintptr_t)tag, result->status, NULL);
 }
 
-/* Parses a line of the file: KV_OK with its operation (an empty line has no command), or why not. */
+/* Parses a line of the file: KV_OK with its operation (an empty line has no command), or why
+ * not. */
 static enum kv_status prepare_record(struct line *words, const char *text, size_t size,
                                      struct invocation *prepared, struct kv_error *error)
 {
@@ -178,8 +179,8 @@ static bool can_be_read_twice(const char *path)
     return stat(path, &facts) == 0 && S_ISREG(facts.st_mode);
 }
 
-/* Reads the whole file once before anything is loaded: is it a sound dump? A pipe can only be judged
- * afterwards. */
+/* Reads the whole file once before anything is loaded: is it a sound dump? A pipe can only be
+ * judged afterwards. */
 static enum kv_status check_file(const char *path, struct kv_error *error)
 {
     struct line_source *source = NULL;

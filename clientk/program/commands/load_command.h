@@ -1,5 +1,5 @@
 /*
- * load_command: stores the entries of a dump (dump_format.h) again.
+ * load_command: stores the entries of a dump (dump_format.h).
  */
 #ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_LOAD_COMMAND_H
 #define MQKV_CLIENTK_PROGRAM_COMMANDS_LOAD_COMMAND_H
@@ -12,7 +12,7 @@
 #include "clientk/program/cli/cli_context.h"
 
 struct load_options {
-    bool force;     /* load also a damaged dump */
+    bool force;     /* load a dump even if it is damaged */
     bool if_absent; /* skip keys that exist */
     uint64_t from;  /* the first line to load; 0: all */
 };

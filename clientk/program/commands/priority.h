@@ -1,5 +1,5 @@
 /*
- * priority: shows or sets the priority of what clientk sends from then on.
+ * priority: the command that shows or sets the priority of later messages.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_PRIORITY_H
 #define MQKV_CLIENTK_PROGRAM_COMMANDS_PRIORITY_H

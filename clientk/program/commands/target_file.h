@@ -1,6 +1,6 @@
 /*
- * target_file: a file that is written from beginning to end, or not at all: what was there before stays
- * until the new one is whole and on disk.
+ * target_file: a file that is written completely or not at all: the old file stays until the new
+ * one is complete and on disk.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_TARGET_FILE_H
 #define MQKV_CLIENTK_PROGRAM_COMMANDS_TARGET_FILE_H
@@ -14,20 +14,22 @@
 struct target_file {
     FILE *stream;
     const char *path;
-    char *temporary; /* what it is called until it is whole; NULL: `path` from the beginning */
-    bool is_new;     /* nothing was there: it is removed if it does not become whole */
+    char *temporary; /* its name until it is complete; NULL: `path` from the beginning */
+    bool is_new;     /* there was no old file: an incomplete one is removed */
 };
 
-/* A file that is there is replaced if `replace`, else KV_USAGE. It is made with mode 0600, or that of the
- * file it replaces. What is no regular file (a device, a FIFO, a link), or in a directory that takes no
- * other file, is written in place. KV_NO_MEMORY, KV_NOT_FOUND, KV_DENIED, KV_IO with a sentence. */
+/* Replaces an existing file if `replace`, else fails with KV_USAGE. The new file has mode 0600, or
+ * that of the file it replaces. A target that is not a regular file (a device, a FIFO, a link), or
+ * whose directory takes no other file, is written in place. KV_NO_MEMORY, KV_NOT_FOUND, KV_DENIED,
+ * KV_IO with a sentence. */
 enum kv_status target_file_open(struct target_file *target, const char *path, bool replace,
                                 struct kv_error *error);
 
-/* Syncs and closes it, and gives it its name; discards it if that fails: KV_IO, KV_FULL. */
+/* Syncs and closes the file and gives it its name; discards it if that fails. KV_NO_SPACE,
+ * KV_DENIED, KV_IO with a sentence. */
 enum kv_status target_file_keep(struct target_file *target, struct kv_error *error);
 
-/* Closes it and removes it, if it is not one that is written in place. */
+/* Closes the file and removes it, unless it is written in place. */
 void target_file_discard(struct target_file *target);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * whole_scan: a scan for people, which does not end at a record that is damaged or can not be read: it
- * tells of it and goes on with the rest.
+ * whole_scan: a scan that does not end at a record that is damaged or cannot be read: it reports
+ * the record and continues after it.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_WHOLE_SCAN_H
 #define MQKV_CLIENTK_PROGRAM_COMMANDS_WHOLE_SCAN_H
@@ -8,7 +8,7 @@
 #include "clientk/program/cli/cli_context.h"
 
 struct whole_scan {
-    const char *command; /* in whose name it is told */
+    const char *command; /* named in the reports */
     struct kv_slice prefix;
     bool keys_only;
     uint64_t limit; /* entries; 0: all */
@@ -16,9 +16,9 @@ struct whole_scan {
     void *context;
 };
 
-/* KV_OK: at the end, the limit or the visitor's word; *left_out: records that were passed over, of which
- * the first WHOLE_SCAN_TOLD were told as failures, with file and offset, and the number of all if there
- * were any. Else what stopped it, as clientk_scan. */
+/* KV_OK: the scan reached the end or the limit, or the visitor ended it. *left_out: the number of
+ * skipped records. The first WHOLE_SCAN_TOLD of them were reported as failures with file and
+ * offset, and then their number. Else the error that stopped it, as from clientk_scan. */
 enum kv_status whole_scan_run(struct cli_context *context, const struct whole_scan *scan,
                               uint64_t *left_out);
 

@@ -1,5 +1,5 @@
 /*
- * diagnosis: what doctor has found so far, and how it is told.
+ * diagnosis: the findings of doctor and how it prints them.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_OPS_DIAGNOSIS_H
 #define MQKV_CLIENTK_PROGRAM_OPS_DIAGNOSIS_H
@@ -15,13 +15,13 @@ struct diagnosis {
     struct cli_context *context;
     FILE *stream;
     struct wire_limits limits;
-    bool problem;   /* something was found that is to be mended */
+    bool problem;   /* something needs fixing */
     bool no_server; /* there is none, or it does not answer */
     bool silent;    /* there is a server, but an answer did not come in time */
 };
 
-/* A line under a heading. Marks: "ok", "low" (works, but less well), "BAD", "NONE"; "" goes on with the
- * line before. BAD makes the diagnosis one with a problem, NONE one without a server. */
+/* Prints a line under a heading. Marks: "ok", "low" (works, but less well), "BAD" (sets problem),
+ * "NONE" (sets no_server); "" continues the line before. */
 void finding(struct diagnosis *diagnosis, const char *mark, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -30,11 +30,12 @@ void heading(const struct diagnosis *diagnosis, const char *text);
 /* "uid 1001 (name)" */
 const char *user_name(uid_t uid, char buffer[64]);
 
-/* doctor_limits.c: the kernel's limits, and what of them is used. */
+/* doctor_limits.c: the kernel's limits and how much of them is in use. */
 void doctor_check_limits(struct diagnosis *diagnosis);
 void doctor_print_limit_advice(struct diagnosis *diagnosis);
 
-/* doctor_store.c: what the server tells about its data files and its disk. Once connected. */
+/* doctor_store.c: the data files and the disk, by the statistics of the server. Needs a
+ * connection. */
 void doctor_check_store(struct diagnosis *diagnosis);
 
 #endif

@@ -104,8 +104,8 @@ static bool read_word(struct document *document, struct json_value *value)
     return true;
 }
 
-/* The name of a member. False: there is none, or it is not fit to be printed on a terminal, which no
- * statistics have. */
+/* The name of a member. False: there is none, or it is not fit to be printed on a terminal, which
+ * no statistics have. */
 static bool read_name(struct document *document, struct json_value *member)
 {
     if (!take(document, '"') || !(member->name = read_string(document)))

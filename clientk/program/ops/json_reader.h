@@ -1,7 +1,7 @@
 /*
- * json_reader: a small reader of JSON texts (RFC 8259) for what the server's `stats` sends. Any bytes are
- * read in bounded time, memory (a constant times their size) and depth. Names that are not fit to be
- * printed on a terminal are refused, unlike other texts.
+ * json_reader: a small JSON reader (RFC 8259) for the statistics of the server. It reads any bytes
+ * in bounded time, memory (a constant times their size) and depth. It refuses names that a terminal
+ * must not show, but no other texts.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_OPS_JSON_READER_H
 #define MQKV_CLIENTK_PROGRAM_OPS_JSON_READER_H
@@ -12,7 +12,7 @@
 enum json_kind { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
 
 /* A value in the tree of its document. Names and texts are NUL-terminated; \u escapes above 7 bits
- * are kept as they were written, for these texts are only shown. */
+ * are kept as they were written, since these texts are only shown. */
 struct json_value {
     enum json_kind kind;
     const char *name;         /* of a member of an object, else NULL */
@@ -22,11 +22,11 @@ struct json_value {
     struct json_value *next;  /* the parent's next child */
 };
 
-/* The document, to be freed by json_free; NULL if the text is no JSON or memory is short. */
+/* The document, to be freed by json_free; NULL: the text is not JSON, or out of memory. */
 struct json_value *json_parse(const char *text, size_t size);
 void json_free(struct json_value *document); /* NULL is harmless */
 
-/* The member of an object; NULL if there is none, or if it is no object. */
+/* The member of an object; NULL: there is none, or it is not an object. */
 const struct json_value *json_member(const struct json_value *object, const char *name);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * ping: how long an empty round trip takes; sync: everything written before is on disk.
+ * ping: the commands ping, which times empty round trips, and sync, which waits until all earlier
+ * writes are on disk.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_OPS_PING_H
 #define MQKV_CLIENTK_PROGRAM_OPS_PING_H

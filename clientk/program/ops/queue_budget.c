@@ -73,7 +73,8 @@ bool queue_budget_used(const char *base, uint64_t *used_bytes)
     return found;
 }
 
-/* The bytes of a name without what queues of one server differ in: ".l2", ".b0", ".lock", ".c12.3". */
+/* The bytes of a name without what queues of one server differ in: ".l2", ".b0", ".lock",
+ * ".c12.3". */
 static size_t base_length(const char *name)
 {
     size_t length = strlen(name);

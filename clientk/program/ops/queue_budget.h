@@ -1,7 +1,7 @@
 /*
- * queue_budget: how many bytes of message queues this user has, of those that RLIMIT_MSGQUEUE grants. The
- * kernel counts them for a uid over all its processes, and tells nobody; queues that were unlinked (as the
- * reply queues of all sessions are) are listed nowhere.
+ * queue_budget: how many of the bytes of message queues that RLIMIT_MSGQUEUE grants this user has
+ * in use. The kernel counts them per uid over all its processes and does not report the count;
+ * unlinked queues, such as the reply queues of all sessions, are listed nowhere.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_OPS_QUEUE_BUDGET_H
 #define MQKV_CLIENTK_PROGRAM_OPS_QUEUE_BUDGET_H
@@ -10,13 +10,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The bytes in use now, found by creating the smallest of queues (97 bytes, named as a reply queue of `base`
- * and removed at once) under one limit after the other; they may change meanwhile. The process has its limit
- * back afterwards; no other thread of it may create queues. UINT64_MAX: more than its limits let it see.
- * False: it cannot be found out, as there are too many queues (ENOSPC) or none may be made. */
+/* The bytes in use now. Found by creating the smallest possible queue (97 bytes, named as a reply
+ * queue of `base` and removed at once) under one limit after another; the bytes may change
+ * meanwhile. Restores the limit of the process at the end; no other thread of it may create queues
+ * meanwhile. UINT64_MAX: more than the limits can show. False: unknown, since there are too many
+ * queues (ENOSPC) or none may be created. */
 bool queue_budget_used(const char *base, uint64_t *used_bytes);
 
-/* The queues of a uid that /dev/mqueue lists. Of those whose attributes may be read, what they take. */
+/* The queues of a uid that /dev/mqueue lists, and the bytes of those whose attributes can be
+ * read. */
 struct queue_listing {
     unsigned all, own; /* queues of anybody, and of the uid */
     uint64_t own_bytes;
@@ -28,7 +30,8 @@ struct queue_listing {
     unsigned holder_count;
 };
 
-/* False: it is not mounted. Opens the queues for a moment: whoever holds locks on queues loses those. */
+/* False: /dev/mqueue is not mounted. Opens the queues for a moment: a process that holds locks on
+ * them loses these locks. */
 bool queue_listing_read(struct queue_listing *listing, uid_t uid);
 
 #endif

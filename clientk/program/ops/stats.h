@@ -1,6 +1,6 @@
 /*
- * stats: the server's statistics as tables for people, or as the JSON that it sent; and top, which
- * shows once a second what changed.
+ * stats: the command that prints the statistics of the server as tables, or as the JSON that it
+ * sent.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_OPS_STATS_H
 #define MQKV_CLIENTK_PROGRAM_OPS_STATS_H
@@ -15,8 +15,8 @@
 int stats_run(struct cli_context *context, const void *options, const struct word *operands,
               size_t count);
 
-/* Prints any JSON as headed lists and tables. A number's unit is in its name: NAME_bytes and NAME_ns
- * are shown in fitting units too. */
+/* Prints any JSON as lists and tables with headings. The unit of a number is in its name:
+ * NAME_bytes and NAME_ns are also shown in larger units. */
 void stats_print(FILE *stream, const struct json_value *document);
 
 /* Writes a number as stats_print shows it; buffer of 48 bytes, which is returned. */

@@ -1,6 +1,5 @@
 /*
- * top: what the server is doing, once a second: each counter of its statistics that changes, with
- * its rate, the busiest first.
+ * top: the command that shows, once per second, which counters of the server change and how fast.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_OPS_TOP_H
 #define MQKV_CLIENTK_PROGRAM_OPS_TOP_H

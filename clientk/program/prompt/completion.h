@@ -1,5 +1,5 @@
 /*
- * completion: what could a half-typed word at the prompt become.
+ * completion: the words that a half-typed word at the prompt can become.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_PROMPT_COMPLETION_H
 #define MQKV_CLIENTK_PROGRAM_PROMPT_COMPLETION_H

@@ -10,10 +10,10 @@
 #include "clientk/program/cli/line.h"
 
 /* Reads and executes commands until the end of input or `quit`. Returns the exit code: 0, or 4 if
- * the terminal can not be used. */
+ * the terminal cannot be used. */
 int interactive_run(struct cli_context *context);
 
-/* Commands of the prompt alone. */
+/* Commands that only the prompt has. */
 int timing_run(struct cli_context *context, const void *options, const struct word *operands,
                size_t count);
 int format_run(struct cli_context *context, const void *options, const struct word *operands,
