@@ -13,11 +13,12 @@
  * while it calls anything of the caller's, but for kvstore_scan's visitor, which says so. With
  * KVSTORE_OPTIMISTIC kvstore_get and kvstore_prefetch take none (kvstore/api/optimistic.h).
  *
- * Structures: every structure starts from {0}, and every zero means its default. They grow into their
- * reserved space, so a program that was built with this header runs with later libraries of the same
- * soname. The reserved space stays 0: options with something in it are of a newer header than the library
- * knows, and give KV_UNSUPPORTED. Structures without reserved space never change (kv_slice, kvstore_ticket),
- * or are made by the library only and grow at their end (kvstore_scanned).
+ * Structures: every structure starts from {0}, and every zero means its default. They grow into
+ * their reserved space, so a program that was built with this header runs with later libraries of
+ * the same soname. The reserved space stays 0: options with something in it are of a newer header
+ * than the library knows, and give KV_UNSUPPORTED. Structures without reserved space never change
+ * (kv_slice, kvstore_ticket), or are made by the library only and grow at their end
+ * (kvstore_scanned).
  */
 #ifndef MQKV_KVSTORE_H
 #define MQKV_KVSTORE_H
@@ -84,12 +85,12 @@ bool kvstore_locking_has_rwlocks(enum kvstore_locking locking);
 #define KVSTORE_MIN_CACHE_BYTES (UINT64_C(64) << 10)
 
 /* How the data files are read and written while the store is open. MMAP: through a mapping; an I/O
- * error of the disk, or a file that somebody shortens, is then a SIGBUS, which ends the process; unless
- * the program has installed mapguard's handler (serverk has): then it is KV_IO of the call that met it,
- * and the file takes no more writes, as after a failed sync. PREAD: by system calls, one or two
- * for each record that is looked at, and nothing is mapped; an I/O error is KV_IO of the call that
- * met it, with the file and the offset in the log. All of the store follows: recovery, reads,
- * writes, scans, expiry, compaction. The files are the same. Each thread keeps up to 512 KiB
+ * error of the disk, or a file that somebody shortens, is then a SIGBUS, which ends the process;
+ * unless the program has installed mapguard's handler (serverk has): then it is KV_IO of the call
+ * that met it, and the file takes no more writes, as after a failed sync. PREAD: by system calls,
+ * one or two for each record that is looked at, and nothing is mapped; an I/O error is KV_IO of the
+ * call that met it, with the file and the offset in the log. All of the store follows: recovery,
+ * reads, writes, scans, expiry, compaction. The files are the same. Each thread keeps up to 512 KiB
  * (window.h), and during a call as much as the records that it works on. */
 enum kvstore_io { KVSTORE_IO_MMAP, KVSTORE_IO_PREAD, KVSTORE_IO_COUNT };
 
@@ -134,15 +135,15 @@ struct kvstore_options {
     uint64_t reserved[8];
 };
 
-/* Opens the store in `dir`, recovering each data file (kvstore/table/recovery.h). One process at a time:
- * an exclusive lock on dir/lock, whose text is the owner's pid. The store runs its own background
- * threads (sync, compaction, sweep), with all signals blocked.
+/* Opens the store in `dir`, recovering each data file (kvstore/table/recovery.h). One process at a
+ * time: an exclusive lock on dir/lock, whose text is the owner's pid. The store runs its own
+ * background threads (sync, compaction, sweep), with all signals blocked.
  *
- * Errors, each with a sentence in *error: KV_USAGE (dir is no directory, option out of
- * range), KV_NOT_FOUND (no store there and !create), KV_BUSY (owner's pid), KV_MISMATCH (D or
- * format: both numbers), KV_CORRUPT (file, offset and the kvcheck command that salvages),
- * KV_NO_SPACE, KV_DENIED, KV_LIMIT, KV_NO_MEMORY, KV_IO. On error nothing is left open and no file
- * is changed, but that a torn tail may be cut. */
+ * Errors, each with a sentence in *error: KV_USAGE (dir is no directory, option out of range),
+ * KV_NOT_FOUND (no store there and !create), KV_BUSY (owner's pid), KV_MISMATCH (D or format: both
+ * numbers), KV_CORRUPT (file, offset and the kvcheck command that salvages), KV_NO_SPACE,
+ * KV_DENIED, KV_LIMIT, KV_NO_MEMORY, KV_IO. On error nothing is left open and no file is changed,
+ * but that a torn tail may be cut. */
 enum kv_status kvstore_open(const char *dir, const struct kvstore_options *options,
                             struct kvstore **store, struct kv_error *error);
 
@@ -152,8 +153,8 @@ enum kv_status kvstore_open(const char *dir, const struct kvstore_options *optio
  * next open. */
 enum kv_status kvstore_close(struct kvstore *store, struct kv_error *error);
 
-/* Whether the caller could open the store, which is open read-only, to write: KV_OK, or KV_DENIED and
- * the like, with the first file that is in the way. */
+/* Whether the caller could open the store, which is open read-only, to write: KV_OK, or KV_DENIED
+ * and the like, with the first file that is in the way. */
 enum kv_status kvstore_check_writable(const struct kvstore *store, struct kv_error *error);
 
 /* Where a write stands in the log of its data file. position 0: there is nothing to wait for. */
@@ -198,13 +199,13 @@ struct kvstore_put_options {
 
 /* Common to all operations below: KV_BAD_KEY for a key of a bad size; KV_CORRUPT where a record
  * that is needed is damaged (a put or delete without a condition needs none, and so replaces or
- * removes it; keep_expiry is a condition here); KV_IO, where a record
- * can not be read (KVSTORE_IO_PREAD): then nothing has changed. All
- * writes may also give KV_VALUE_TOO_BIG, KV_NO_SPACE (nothing changed; deletes still work, from a
- * reserve), KV_READ_ONLY, KV_NO_MEMORY, KV_CROWDED (512 keys are there whose hash, which is secret,
- * begins as this one's does; other keys can be written). Keys and values are copied; a value may lie in memory that
- * another process changes meanwhile (then the bytes stored are some bytes that were there, and the
- * record is sound all the same). */
+ * removes it; keep_expiry is a condition here); KV_IO, where a record can not be read
+ * (KVSTORE_IO_PREAD): then nothing has changed. All writes may also give KV_VALUE_TOO_BIG,
+ * KV_NO_SPACE (nothing changed; deletes still work, from a reserve), KV_READ_ONLY, KV_NO_MEMORY,
+ * KV_CROWDED (512 keys are there whose hash, which is secret, begins as this one's does; other keys
+ * can be written). Keys and values are copied; a value may lie in memory that another process
+ * changes meanwhile (then the bytes stored are some bytes that were there, and the record is sound
+ * all the same). */
 
 /* Before calls for several keys: what the calls will read of index and files is asked from memory
  * for all of them together, so that they do not wait for it one after the other. A hint: changes
@@ -223,9 +224,9 @@ enum kv_status kvstore_get(struct kvstore *store, struct kv_slice key, void *buf
  * to call the store. */
 typedef void *(*kvstore_place)(void *context, size_t bytes);
 
-/* As kvstore_get, with the value where place(context, its size) says; KV_BUFFER_TOO_SMALL if that is
- * nowhere. *entry is filled in before place is called. After KV_CORRUPT and KV_IO the bytes there
- * are of no use. place NULL: fills in *entry only. */
+/* As kvstore_get, with the value where place(context, its size) says; KV_BUFFER_TOO_SMALL if that
+ * is nowhere. *entry is filled in before place is called. After KV_CORRUPT and KV_IO the bytes
+ * there are of no use. place NULL: fills in *entry only. */
 enum kv_status kvstore_get_to(struct kvstore *store, struct kv_slice key, kvstore_place place,
                               void *context, struct kvstore_entry *entry);
 
@@ -267,8 +268,8 @@ enum kv_status kvstore_exchange(struct kvstore *store, struct kv_slice key, stru
                                 size_t capacity, bool *found, struct kvstore_entry *entry,
                                 struct kvstore_written *written);
 
-/* The same with the old value where place(context, its size) says (kvstore_get_to), under the file's
- * lock for writing. place is not called if there is none. */
+/* The same with the old value where place(context, its size) says (kvstore_get_to), under the
+ * file's lock for writing. place is not called if there is none. */
 enum kv_status kvstore_exchange_to(struct kvstore *store, struct kv_slice key,
                                    struct kv_slice value, const struct kvstore_put_options *options,
                                    kvstore_place place, void *context, bool *found,
@@ -293,17 +294,18 @@ typedef bool (*kvstore_visit)(void *context, const struct kvstore_scanned *entry
 
 /* What a scan tells beside the entries. */
 struct kvstore_scan_result {
-    /* After KV_CORRUPT and KV_IO: where the record is in the log of its data file, in bytes; else 0.
-     * 0 after KV_IO too if the file lost bytes during the visit: then what the call has shown may be
-     * wrong. */
+    /* After KV_CORRUPT and KV_IO: where the record is in the log of its data file, in bytes; else
+     * 0. 0 after KV_IO too if the file lost bytes during the visit: then what the call has shown
+     * may be wrong. */
     uint64_t bad_offset;
     uint64_t reserved[3];
 };
 
 /* Visits the entries whose key begins with `prefix` (empty: all), from *cursor on (0: from the
- * start), and stops after about `max_entries` visits, or 64 times as many entries looked at (one whose
- * record has more than 4 KiB counts once for each 4 KiB), or when the visitor refuses. *cursor is then where to go on; 0: all were visited. A lock is held for
- * a few dozen entries at a time.
+ * start), and stops after about `max_entries` visits, or 64 times as many entries looked at (one
+ * whose record has more than 4 KiB counts once for each 4 KiB), or when the visitor refuses.
+ * *cursor is then where to go on; 0: all were visited. A lock is held for a few dozen entries at a
+ * time.
  *
  * Guarantee: the order is that of the hash, which no write changes. An entry that is there from the
  * first call to the last is visited exactly once (if its value changes meanwhile: with some value
@@ -313,14 +315,14 @@ struct kvstore_scan_result {
  * bits of the order are visited in one call (the visitor may then see more than max_entries; if it
  * refuses one in their middle, it is shown the earlier ones again). KV_CORRUPT: the checksum of an
  * entry does not hold; those before it were visited, *cursor is past it. KV_IO: an entry can not be
- * read; likewise. KV_BAD_REQUEST if *cursor
- * is none that a scan of this store gives; those that versions up to 0.1.0 gave are none. */
+ * read; likewise. KV_BAD_REQUEST if *cursor is none that a scan of this store gives; those that
+ * versions up to 0.1.0 gave are none. */
 enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
                             uint32_t max_entries, kvstore_visit visit, void *context,
                             struct kvstore_scan_result *result);
 
-/* So many entries of a data file, about, kvstore_scan_file looks at: some milliseconds of lock; and so
- * long it holds the lock at most, however large they are. */
+/* So many entries of a data file, about, kvstore_scan_file looks at: some milliseconds of lock; and
+ * so long it holds the lock at most, however large they are. */
 #define KVSTORE_SCAN_FILE_ENTRIES 65536u
 #define KVSTORE_SCAN_FILE_MS      500u
 
@@ -329,8 +331,8 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
  * what the last call gave; 0 again: that was the last file. Between two files others may write. A
  * refusal ends the visit and leaves *cursor. KV_LIMIT: the file holds more than
  * KVSTORE_SCAN_FILE_ENTRIES entries, or visiting them takes more than KVSTORE_SCAN_FILE_MS, which
- * nobody shall wait for; some of them were visited, *cursor is left. KV_CORRUPT likewise. KV_BAD_REQUEST if *cursor is not the beginning of a
- * file. */
+ * nobody shall wait for; some of them were visited, *cursor is left. KV_CORRUPT likewise.
+ * KV_BAD_REQUEST if *cursor is not the beginning of a file. */
 enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
                                  kvstore_visit visit, void *context);
 

@@ -1,6 +1,6 @@
 /*
- * memory_segment: memory that only grows, like sbrk(2)'s, but any number of segments beside each other:
- * ranges of SEGMENT_RANGE_BYTES of anonymous memory, of which pages are taken when they are
+ * memory_segment: memory that only grows, like sbrk(2)'s, but any number of segments beside each
+ * other: ranges of SEGMENT_RANGE_BYTES of anonymous memory, of which pages are taken when they are
  * touched. What does not fit in the rest of a range starts a new one, and that rest is not used
  * again; it is not counted either. Ranges may touch, and what is taken one after the other from one
  * range does.

@@ -1,15 +1,15 @@
 /*
- * scan_cursor: what a scan gives its caller to go on with, and what comes back. The order of a scan is
- * that of hashes (scan.c), which are nobody's business: who knows them finds keys that crowd in one
- * place of the index. So a position is given away enciphered, with a key that follows from the
+ * scan_cursor: what a scan gives its caller to go on with, and what comes back. The order of a scan
+ * is that of hashes (scan.c), which are nobody's business: who knows them finds keys that crowd in
+ * one place of the index. So a position is given away enciphered, with a key that follows from the
  * store's hash key, and is thus valid as long as the store is:
  *
  *   63 .. 52 data file | 51 .. 20 hash, enciphered | 19 .. 10 seal | 9 .. 0 zero
  *
  * The seal is never 0, so that a cursor of an older version, which was the hash itself, is none; of
- * others, made up, one in a thousand passes. The low zeros make it exact as a double where there are
- * no more than 2,048 files. A position between two keys of one hash, which is rare, has no room for
- * a seal:
+ * others, made up, one in a thousand passes. The low zeros make it exact as a double where there
+ * are no more than 2,048 files. A position between two keys of one hash, which is rare, has no room
+ * for a seal:
  *
  *   63 .. 52 data file | 51 .. 20 hash, enciphered | 19 .. 1 tie, enciphered | 0 one
  *

@@ -17,8 +17,8 @@
 /* Entries looked at under one lock hold, about. */
 #define ENTRIES_A_HOLD 48u
 
-/* So many entries may be looked at for each that is asked for, if the prefix does not match. One look
- * is worth so many bytes of a record, all of which is read and verified. */
+/* So many entries may be looked at for each that is asked for, if the prefix does not match. One
+ * look is worth so many bytes of a record, all of which is read and verified. */
 #define LOOKS_A_VISIT 64u
 #define BYTES_A_LOOK  UINT64_C(4096)
 
@@ -104,7 +104,8 @@ static bool scan_is_over(const struct scan *scan)
            scan->looks_left == 0;
 }
 
-/* Counts a record of that size as looked at. Of whole files the entries are counted, and the time. */
+/* Counts a record of that size as looked at. Of whole files the entries are counted, and the
+ * time. */
 static void count_look(struct scan *scan, uint64_t record_bytes)
 {
     uint64_t looks = 1;

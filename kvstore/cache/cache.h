@@ -52,8 +52,8 @@ struct cache;
 struct cache *cache_create(uint64_t bytes, uint32_t datafiles, enum kvstore_allocator allocator);
 void cache_free(struct cache *cache);
 
-/* As kvstore_get_to with the answer, KV_OK or KV_BUFFER_TOO_SMALL, in *status; false: the cache does
- * not know. Counts a hit or a miss. `place` is called under the shard's lock. `hash` is the
+/* As kvstore_get_to with the answer, KV_OK or KV_BUFFER_TOO_SMALL, in *status; false: the cache
+ * does not know. Counts a hit or a miss. `place` is called under the shard's lock. `hash` is the
  * keyhash_index of the key. */
 bool cache_get(struct cache *cache, uint32_t file, uint32_t hash, struct kv_slice key,
                kvstore_place place, void *context, struct kvstore_entry *entry,

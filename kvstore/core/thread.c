@@ -15,8 +15,8 @@ struct beginning {
     void *argument;
 };
 
-/* A thread names itself: the name of another is written to a file below /proc, which a daemon in a sandbox
- * may not open. */
+/* A thread names itself: the name of another is written to a file below /proc, which a daemon in a
+ * sandbox may not open. */
 static void *begin(void *argument)
 {
     struct beginning beginning = *(struct beginning *)argument;

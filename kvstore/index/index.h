@@ -9,10 +9,10 @@
  * more than one segment's slots (and now and then copies the directory, 8 bytes a segment).
  * Segments do not merge again: memory is given back when compaction builds the index anew.
  *
- * The 32 bits must be those of a good hash that is secret, and not the one that picked the data file. A key that
- * finds a full segment which can not be split any more is refused (index_reserve); how far a
- * crowded place is split is bounded by the number of segments there are (index.c), so that no
- * distribution of hashes costs more memory than a few times that of a good one and 8 MiB.
+ * The 32 bits must be those of a good hash that is secret, and not the one that picked the data
+ * file. A key that finds a full segment which can not be split any more is refused (index_reserve);
+ * how far a crowded place is split is bounded by the number of segments there are (index.c), so
+ * that no distribution of hashes costs more memory than a few times that of a good one and 8 MiB.
  *
  * Threads: none of its own; callers hold the data file's lock, shared for find and collect,
  * exclusive for the rest. But for this: a probe may also be made without the lock, as long as the

@@ -1,7 +1,7 @@
 /*
- * source_open: opening a data file for kvcheck, whatever state it is in. Where the header is damaged,
- * the salt is found again: from the header's other bytes, or from the checkpoint of the index; it is
- * the right one if a record is valid with it.
+ * source_open: opening a data file for kvcheck, whatever state it is in. Where the header is
+ * damaged, the salt is found again: from the header's other bytes, or from the checkpoint of the
+ * index; it is the right one if a record is valid with it.
  */
 #ifndef MQKV_KVSTORE_KVCHECK_SOURCE_OPEN_H
 #define MQKV_KVSTORE_KVCHECK_SOURCE_OPEN_H

@@ -30,8 +30,8 @@ static inline bool boot_is_unknown(enum boot boot)
     return boot == BOOT_NOT_NOTED || boot == BOOT_UNTOLD || boot == BOOT_WAS_UNTOLD;
 }
 
-/* Why it is not known whether the machine has been started again since, and what to do if anything can be done:
- * a part of a sentence. */
+/* Why it is not known whether the machine has been started again since, and what to do if anything
+ * can be done: a part of a sentence. */
 const char *boot_why_unknown(enum boot boot);
 
 /* Notes today's boot in the header page. */

@@ -363,8 +363,8 @@ void logfile_prefetch(const struct logfile *log, uint64_t offset)
 {
     if (!log->map)
         return;
-    /* A header of 20 bytes, a key of 16 and a value of 64 lie in two lines or, depending on where they
-     * begin, as often in three. */
+    /* A header of 20 bytes, a key of 16 and a value of 64 lie in two lines or, depending on where
+     * they begin, as often in three. */
     __builtin_prefetch(log->map + offset);
     __builtin_prefetch(log->map + offset + CACHE_LINE_BYTES);
     __builtin_prefetch(log->map + offset + (uint64_t)2 * CACHE_LINE_BYTES);

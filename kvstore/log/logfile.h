@@ -1,10 +1,10 @@
 /*
  * logfile: one physical log file: a header page (fileheader.h) and the records after it, mapped
  * into memory for reading and appending, or read and written with system calls (enum kvstore_io).
- * Large records are always written with calls, which leave less to do for the kernel.
- * Callers see no difference, but for where a record's bytes lie, how long they stay, and that
- * reading can fail: with a mapping they lie in it and stay as long as it; without, in the read buffer
- * that the caller names (read_buffer.h), until that is used again.
+ * Large records are always written with calls, which leave less to do for the kernel. Callers see
+ * no difference, but for where a record's bytes lie, how long they stay, and that reading can fail:
+ * with a mapping they lie in it and stay as long as it; without, in the read buffer that the caller
+ * names (read_buffer.h), until that is used again.
  *
  * The mapping covers all that the file may ever grow to and never moves; the file is allocated in
  * steps ahead of its tail, and nothing is touched beyond what is allocated, so that a full disk is
@@ -67,17 +67,17 @@ enum kv_status logfile_create(struct logfile *log, enum kvstore_io io, int dir_f
 enum kv_status logfile_open(struct logfile *log, enum kvstore_io io, int dir_fd, const char *name,
                             bool writable, struct kv_error *error);
 
-/* What the name of a data file stands for, if the open failed with that errno because it is no regular
- * file; else NULL. */
+/* What the name of a data file stands for, if the open failed with that errno because it is no
+ * regular file; else NULL. */
 const char *logfile_other_kind(int error_number);
 
 /* Unmaps and closes, without a sync. */
 void logfile_close(struct logfile *log);
 
-/* Bytes of the file that were there are gone, or can not be read: the disk, or somebody has shortened
- * the file (with a mapping; by calls each read tells). What is read after that may be zeros, and what
- * is written lost: nothing read from it that was not verified since may be given out, nothing may be
- * written, and nothing of it be called durable. */
+/* Bytes of the file that were there are gone, or can not be read: the disk, or somebody has
+ * shortened the file (with a mapping; by calls each read tells). What is read after that may be
+ * zeros, and what is written lost: nothing read from it that was not verified since may be given
+ * out, nothing may be written, and nothing of it be called durable. */
 static inline bool logfile_is_broken(const struct logfile *log)
 {
     return mapguard_is_broken(log->guard);
@@ -114,7 +114,8 @@ enum record_verdict logfile_read_before(const struct logfile *log, enum read_buf
                                         uint64_t *size_bytes);
 
 /* As logfile_read_before, but a large record of a mapped log that this process has written or
- * verified before is parsed only: then *verified is false, and logfile_verify does it if need be. */
+ * verified before is parsed only: then *verified is false, and logfile_verify does it if need
+ * be. */
 enum record_verdict logfile_walk(const struct logfile *log, enum read_buffer buffer,
                                  uint64_t offset, uint64_t end, struct record *record,
                                  uint64_t *size_bytes, bool *verified);
@@ -126,12 +127,13 @@ bool logfile_holds(const struct logfile *log, enum read_buffer buffer, uint64_t 
 /* Is there nothing, zeros, at the offset, which is not beyond what is allocated? */
 bool logfile_is_end(const struct logfile *log, uint64_t offset);
 
-/* `size` bytes of the file that are allocated, in the mapping or the read buffer; NULL and errno: they can
- * not be read. */
+/* `size` bytes of the file that are allocated, in the mapping or the read buffer; NULL and errno:
+ * they can not be read. */
 const uint8_t *logfile_bytes(const struct logfile *log, enum read_buffer buffer, uint64_t offset,
                              uint64_t size);
 
-/* Asks for the first cache lines of the record at an offset below the tail, without waiting for them. */
+/* Asks for the first cache lines of the record at an offset below the tail, without waiting for
+ * them. */
 void logfile_prefetch(const struct logfile *log, uint64_t offset);
 
 /* Before an existing log is read to be written to: what is dirty in memory is synced (-1 and errno:
@@ -148,9 +150,9 @@ int logfile_sync(const struct logfile *log);
  * (never with a mapping); log->progress has it all the same, and the next note repeats it. */
 int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t version_floor);
 
-/* Notes the boot, and log->identity.hash_key, in the header of a file that is about to be written to.
- * After an older version, which noted neither, they are on disk before the first record is: else a
- * power cut could leave records and no note. -1 and errno. */
+/* Notes the boot, and log->identity.hash_key, in the header of a file that is about to be written
+ * to. After an older version, which noted neither, they are on disk before the first record is:
+ * else a power cut could leave records and no note. -1 and errno. */
 int logfile_note_opening(struct logfile *log);
 
 #endif

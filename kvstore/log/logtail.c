@@ -39,7 +39,8 @@
 
 /* Room ----------------------------------------------------------------------------------------- */
 
-/* Whether the disk has leave_bytes more than the file is to grow by. True where it does not tell. */
+/* Whether the disk has leave_bytes more than the file is to grow by. True where it does not
+ * tell. */
 static bool leaves_free(const struct logfile *log, uint64_t growth_bytes, uint64_t leave_bytes)
 {
     struct statvfs disk;
@@ -93,8 +94,8 @@ void logtail_expect_syncs(struct logfile *log)
         madvise(log->map + from, log->map_bytes - from, MADV_RANDOM);
 }
 
-/* Brings in the pages from `from` to the end of what is to be written, `end`, and on to the end of a
- * folio; not beyond what is allocated. Nothing was written at or after `from` yet. */
+/* Brings in the pages from `from` to the end of what is to be written, `end`, and on to the end of
+ * a folio; not beyond what is allocated. Nothing was written at or after `from` yet. */
 static void zero_ahead(struct logfile *log, uint64_t from, uint64_t end, uint64_t folio_bytes)
 {
     if (end <= log->zeroed_bytes || from < POPULATE_SHARE * folio_bytes)

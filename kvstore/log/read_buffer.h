@@ -2,9 +2,9 @@
  * window: stretches of a log file that a thread has read with system calls, where the store does
  * that instead of mapping its files (KVSTORE_IO_PREAD). Each thread has one window for each use
  * below, so that what it looked up stays while it reads something else; memory is allocated at the
- * first use and freed with the thread. Between operations a thread keeps at most READ_BUFFER_KEPT_BYTES
- * a window (read_buffer_trim; the compactor keeps that of its last walk); during one, a window is as
- * large as the largest record that is read (kvstore_options).
+ * first use and freed with the thread. Between operations a thread keeps at most
+ * READ_BUFFER_KEPT_BYTES a window (read_buffer_trim; the compactor keeps that of its last walk);
+ * during one, a window is as large as the largest record that is read (kvstore_options).
  *
  * A window says nothing about whose bytes it holds: an operation forgets what an earlier one left
  * before it reads. Within one operation, under the file's lock or as a reader without one
@@ -36,8 +36,8 @@ void read_buffer_forget(enum read_buffer buffer);
 void read_buffer_trim(void);
 
 /* `size` bytes of the file from `offset` on; what is missing is read, and something beyond, but not
- * past `end`: 4 KiB in all, for READ_BUFFER_WALK 1 MiB. NULL and errno: an error of the read, ENODATA if
- * the file has fewer bytes, ENOMEM; the window is then empty. */
+ * past `end`: 4 KiB in all, for READ_BUFFER_WALK 1 MiB. NULL and errno: an error of the read,
+ * ENODATA if the file has fewer bytes, ENOMEM; the window is then empty. */
 const uint8_t *read_buffer_read(enum read_buffer buffer, int fd, uint64_t offset, uint64_t size,
                                 uint64_t end);
 

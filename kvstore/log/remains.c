@@ -39,8 +39,8 @@ static uint64_t used_of(const uint8_t *bytes, uint64_t size)
 
 typedef enum kv_status page_visit(void *context, uint64_t at, const uint8_t *bytes, uint64_t used);
 
-/* Calls visit for each page in [from, allocated_bytes) that is not all zeros, the first and the last
- * perhaps in part. The read buffer may be used by visit. */
+/* Calls visit for each page in [from, allocated_bytes) that is not all zeros, the first and the
+ * last perhaps in part. The read buffer may be used by visit. */
 static enum kv_status each_page(const struct logfile *log, uint64_t from, page_visit *visit,
                                 void *context)
 {

@@ -1,7 +1,7 @@
 /*
  * remains: what lies behind the end of a log: nothing, what a write that was under way has left, or
- * whole records behind a gap. The checksum of a record covers its place and the salt of its file, so
- * that what is found behind a gap was written there, in this file, and not cut off since.
+ * whole records behind a gap. The checksum of a record covers its place and the salt of its file,
+ * so that what is found behind a gap was written there, in this file, and not cut off since.
  *
  * Threads: none of its own; the caller is alone with the file.
  */

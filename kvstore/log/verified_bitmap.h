@@ -1,6 +1,7 @@
 /*
- * verified_bitmap: which large records of a log this process has written or verified, so that reading one
- * again does not take its checksum again: of a large value the checksum takes longer than the copy.
+ * verified_bitmap: which large records of a log this process has written or verified, so that
+ * reading one again does not take its checksum again: of a large value the checksum takes longer
+ * than the copy.
  *
  * One bit for each VERIFIED_MIN_BYTES of the log: in so many bytes at most one record of that size
  * or larger begins. So the memory is 1/131072 of the log, and taken only where bits are set.

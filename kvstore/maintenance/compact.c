@@ -22,9 +22,9 @@
 #include "kvstore/core/thread.h"
 
 /* Between two steps the compactor sleeps as long as the one before took, so that it takes no more
- * than half of a CPU, and so long at least and at most (and what the kernel needs to wake it): under
- * a mutex it would else have the lock back before a waiting thread is awake. Shorter pauses cost
- * writers more than the earlier end is worth. */
+ * than half of a CPU, and so long at least and at most (and what the kernel needs to wake it):
+ * under a mutex it would else have the lock back before a waiting thread is awake. Shorter pauses
+ * cost writers more than the earlier end is worth. */
 #define PAUSE_MIN_NS UINT64_C(5000)
 #define PAUSE_MAX_NS UINT64_C(1000000)
 

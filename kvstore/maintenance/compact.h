@@ -1,14 +1,14 @@
 /*
  * compact: background compaction. One thread for the store; it takes the data files that are due
- * (compaction_queue.h), copies the live records of each to a new log, data.NNNN.new, while reads and
- * writes go on, and renames that over the old one.
+ * (compaction_queue.h), copies the live records of each to a new log, data.NNNN.new, while reads
+ * and writes go on, and renames that over the old one.
  *
  * First the log is copied as it is, in passes (copylog.h), then every append goes to the new
- * generation too, under the same lock: so there is an end to it whatever the writers do. When all is
- * copied, the new log is synced, and then, holding the file's sync slot (no write is acknowledged as
- * durable meanwhile): synced once more, swapped and renamed under the lock, and its directory
- * synced. A crash at any step finds the old log or the new one under the name, and all that was
- * acknowledged as durable in either.
+ * generation too, under the same lock: so there is an end to it whatever the writers do. When all
+ * is copied, the new log is synced, and then, holding the file's sync slot (no write is
+ * acknowledged as durable meanwhile): synced once more, swapped and renamed under the lock, and its
+ * directory synced. A crash at any step finds the old log or the new one under the name, and all
+ * that was acknowledged as durable in either.
  *
  * A failure leaves the old generation as it was.
  */

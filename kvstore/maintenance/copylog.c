@@ -8,8 +8,8 @@
 #include "kvstore/format/sizes.h"
 #include "kvstore/maintenance/sweep.h"
 
-/* What one lock hold copies at most, when the next generation is shared, but for a single record that
- * is larger. */
+/* What one lock hold copies at most, when the next generation is shared, but for a single record
+ * that is larger. */
 #define SHARED_RECORDS 128u
 #define SHARED_BYTES   (UINT64_C(64) << 10)
 
@@ -70,8 +70,8 @@ static bool is_candidate(const struct copylog *copy, const struct record *record
 }
 
 /* Reads and verifies the next records, without a lock: this part of the log does not change any
- * more, and only the compactor puts another generation in its place. Large ones are verified when it
- * is known whether they are alive: most are not, and nothing but their headers is read. */
+ * more, and only the compactor puts another generation in its place. Large ones are verified when
+ * it is known whether they are alive: most are not, and nothing but their headers is read. */
 static enum kv_status read_candidates(struct copylog *copy)
 {
     const struct logfile *log = &copy->file->current->log;
@@ -119,8 +119,9 @@ static bool is_current(const struct generation *current, const struct candidate 
     return false;
 }
 
-/* How many candidates the step deals with: all there are, or what one lock hold may copy. Whoever has
- * to sleep for a lock on a busy machine sleeps long: with fewer at a time writers could be faster. */
+/* How many candidates the step deals with: all there are, or what one lock hold may copy. Whoever
+ * has to sleep for a lock on a busy machine sleeps long: with fewer at a time writers could be
+ * faster. */
 static uint32_t step_size(const struct copylog *copy)
 {
     uint32_t left = copy->candidate_count - copy->candidate_next;
@@ -153,9 +154,9 @@ static void find_alive(struct copylog *copy, struct candidate *candidates, uint3
     }
 }
 
-/* Finds those that are alive, and verifies of these what was not verified when it was read, which is
- * not done under the lock. The lock is that for writing since writers, where they are preferred, keep
- * readers waiting for as long as they are busy. KV_CORRUPT: of the record at copy->at. */
+/* Finds those that are alive, and verifies of these what was not verified when it was read, which
+ * is not done under the lock. The lock is that for writing since writers, where they are preferred,
+ * keep readers waiting for as long as they are busy. KV_CORRUPT: of the record at copy->at. */
 static enum kv_status verify_alive(struct copylog *copy, struct candidate *candidates,
                                    uint32_t count, uint64_t now_ms)
 {
@@ -289,7 +290,8 @@ static enum kv_status copy_candidates(struct copylog *copy)
 
 /* Passes --------------------------------------------------------------------------------------- */
 
-/* From now on every append goes to the next generation as well. Holds: the file's lock for writing. */
+/* From now on every append goes to the next generation as well. Holds: the file's lock for
+ * writing. */
 static enum kv_status share(struct copylog *copy)
 {
     struct datafile *file = copy->file;

@@ -6,7 +6,8 @@
  * appended during the one before, and as it copies much faster than writers append, that is less
  * each time. So far nobody else knows the next generation: it is filled without a lock, and writers
  * are held up only while it is looked whether records are alive. When little is left the next
- * generation is shared: from then on writers append to both, and the rest is copied under their lock.
+ * generation is shared: from then on writers append to both, and the rest is copied under their
+ * lock.
  */
 #ifndef MQKV_KVSTORE_MAINTENANCE_COPYLOG_H
 #define MQKV_KVSTORE_MAINTENANCE_COPYLOG_H

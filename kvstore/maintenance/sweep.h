@@ -25,8 +25,8 @@ void sweeper_free(struct sweeper *sweeper);
 /* Tells that an entry with an expiry was written. Cheap; holds: the file's lock for writing. */
 void sweeper_note_expiry(struct sweeper *sweeper);
 
-/* Takes the entry of a lookup that found one, which has expired, out of cache and index. cache NULL:
- * there is none. Holds: the file's lock for writing. */
+/* Takes the entry of a lookup that found one, which has expired, out of cache and index. cache
+ * NULL: there is none. Holds: the file's lock for writing. */
 void sweep_out(struct cache *cache, struct datafile *file, struct lookup *lookup);
 
 #endif

@@ -80,8 +80,8 @@ static inline bool datafile_is_read_only(const struct datafile *file)
 }
 
 /* Says in the log that the record at the offset is damaged, and what to do; only of the first few,
- * so that readers of a damaged file do not fill the log. Returns KV_CORRUPT; KV_IO if the file has lost
- * bytes, which then is what is told. Any thread. */
+ * so that readers of a damaged file do not fill the log. Returns KV_CORRUPT; KV_IO if the file has
+ * lost bytes, which then is what is told. Any thread. */
 enum kv_status datafile_tell_damage(const struct store_context *context, struct datafile *file,
                                     uint64_t offset);
 
@@ -91,7 +91,8 @@ enum kv_status datafile_tell_unreadable(const struct store_context *context, str
                                         uint64_t offset, int error_number);
 
 /* Takes the entry of a lookup that found one, which has expired, out of the current generation: the
- * index and the counts. The caller takes it out of the cache. Holds: the file's lock for writing. */
+ * index and the counts. The caller takes it out of the cache. Holds: the file's lock for
+ * writing. */
 void datafile_expire(struct datafile *file, struct lookup *lookup);
 
 #endif

@@ -45,8 +45,8 @@ struct lookup {
     struct index_probe probe; /* at what was found, or is damaged */
 };
 
-/* Valid until the next change of the generation; the bytes, if they are in the read buffer, until the
- * thread's next lookup. */
+/* Valid until the next change of the generation; the bytes, if they are in the read buffer, until
+ * the thread's next lookup. */
 void generation_find(const struct generation *generation, uint32_t hash, struct kv_slice key,
                      struct lookup *lookup);
 
