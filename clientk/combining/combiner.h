@@ -16,13 +16,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/machine_sizes.h"
 #include "clientk/combining/call.h"
 #include "clientk/combining/linger.h"
 #include "clientk/base/client_settings.h"
 #include "clientk/message/window.h"
 #include "wire/wait.h"
-
-#define CACHE_LINE_BYTES 64
 
 #define COMBINER_WAKE_WORDS 4u
 

@@ -22,7 +22,7 @@
  * give nothing back to the system until the process ends (kvstore/allocator/memory_segment.h).
  *
  * Blocks are aligned to 16 bytes, and each costs 16 bytes beside its own, rounded up to 16; the
- * smallest takes 32. Zero bytes give a block like any other. What can not be had gives NULL with
+ * smallest takes 32. Zero bytes give a block like any other. What cannot be had gives NULL with
  * errno ENOMEM and changes nothing. A pointer that is not of a live block of that allocator (freed
  * twice, another allocator's) ends the process with a message where it is recognised.
  *

@@ -15,22 +15,22 @@
  * each; when there are more, they share sessions and their operations travel together.
  *
  * Failure: every call returns within its timeout. When the server is gone the library reconnects by
- * itself, with backoff, until the timeout: a restart of the server is a pause, not an error. What was
- * in flight then: reads are repeated; a write gives KV_OUTCOME_UNKNOWN, unless repeat_writes allows
- * repeating it (put and delete without condition may then be applied twice, which for them is the same).
- * How a call ended without an answer: KV_TIMEOUT and KV_OUTCOME_UNKNOWN, the operation
- * may or may not have been executed; KV_DEADLINE and KV_NO_SERVER, it surely was not.
+ * itself, with backoff, until the timeout: a restart of the server is a pause, not an error. What
+ * was in flight then: reads are repeated; a write gives KV_OUTCOME_UNKNOWN, unless repeat_writes
+ * allows repeating it (put and delete without condition may then be applied twice, which for them
+ * is the same). How a call ended without an answer: KV_TIMEOUT and KV_OUTCOME_UNKNOWN, the
+ * operation may or may not have been executed; KV_DEADLINE and KV_NO_SERVER, it surely was not.
  *
  * Signals and fork: the library installs no signal handler and starts no thread. After fork() the
  * child must not use the parent's handle but to call clientk_abandon. A process that ends, even by
- * kill -9, leaves no queue and no segment behind once the server has answered its handshake. A thread
- * must not be cancelled while it is in a call: it may be working for others.
+ * kill -9, leaves no queue and no segment behind once the server has answered its handshake. A
+ * thread must not be cancelled while it is in a call: it may be working for others.
  *
- * Structures: every structure starts from {0}, and every zero means its default. They grow into their
- * reserved space, so a program that was built with this header runs with later libraries of the same
- * soname. The reserved space stays 0: options with something in it are of a newer header than the library
- * knows, and give KV_UNSUPPORTED. Structures without reserved space never change (kv_slice), or are made
- * by the library only and grow at their end (clientk_entry).
+ * Structures: every structure starts from {0}, and every zero means its default. They grow into
+ * their reserved space, so a program that was built with this header runs with later libraries of
+ * the same soname. The reserved space stays 0: options with something in it are of a newer header
+ * than the library knows, and give KV_UNSUPPORTED. Structures without reserved space never change
+ * (kv_slice), or are made by the library only and grow at their end (clientk_entry).
  */
 #ifndef MQKV_CLIENTK_H
 #define MQKV_CLIENTK_H
@@ -76,17 +76,18 @@ struct clientk_options {
     uint64_t reserved[8];
 };
 
-/* Connects (one handshake) and returns the handle. KV_NO_SERVER, KV_DENIED, KV_LIMIT, KV_UNSUPPORTED
- * (protocol version), KV_USAGE, KV_TIMEOUT, KV_NO_MEMORY, each with a sentence. options may be NULL. */
+/* Connects (one handshake) and returns the handle. KV_NO_SERVER, KV_DENIED, KV_LIMIT,
+ * KV_UNSUPPORTED (protocol version), KV_USAGE, KV_TIMEOUT, KV_NO_MEMORY, each with a sentence.
+ * options may be NULL. */
 enum kv_status clientk_open(const struct clientk_options *options, struct clientk **client,
                             struct kv_error *error);
 
 /* Says goodbye and frees. No other thread may be in a call. NULL is harmless. */
 void clientk_close(struct clientk *client);
 
-/* The priority, 0 (the default) to 31, of this handle's messages from now on, those of all its threads;
- * pipelines that are open keep theirs. A server that was started with --sched priority or cost deals
- * with higher ones sooner; to another they are not told. KV_USAGE. */
+/* The priority, 0 (the default) to 31, of this handle's messages from now on, those of all its
+ * threads; pipelines that are open keep theirs. A server that was started with --sched priority or
+ * cost deals with higher ones sooner; to another they are not told. KV_USAGE. */
 #define CLIENTK_MAX_PRIORITY 31u
 enum kv_status clientk_set_priority(struct clientk *client, unsigned priority);
 
@@ -96,8 +97,8 @@ void clientk_abandon(struct clientk *client);
 /* The sentence about the last failure in this thread ("server refused: ..."); never NULL. */
 const char *clientk_last_error(void);
 
-/* A value as the library hands it out: reuse it for as many calls as you like (the memory grows as needed
- * and is reused), and free it at the end. */
+/* A value as the library hands it out: reuse it for as many calls as you like (the memory grows as
+ * needed and is reused), and free it at the end. */
 struct clientk_value {
     void *data; /* followed by a NUL that size does not count */
     size_t size;
@@ -111,8 +112,9 @@ void clientk_value_free(struct clientk_value *value);
 /* How safe a write must be before the call returns; the default is what the server is set to. */
 enum clientk_durability { CLIENTK_SERVER_DEFAULT, CLIENTK_SYNC_INTERVAL, CLIENTK_SYNC_ALWAYS };
 
-/* Of every write but add. PUT and EXCHANGE take all of it, but at most one of the three conditions; DELETE takes
- * if_version and durability; APPEND and TOUCH durability. What a call does not take must be 0: KV_USAGE. */
+/* Of every write but add. PUT and EXCHANGE take all of it, but at most one of the three conditions;
+ * DELETE takes if_version and durability; APPEND and TOUCH durability. What a call does not take
+ * must be 0: KV_USAGE. */
 struct clientk_write_options {
     bool if_absent;   /* else KV_EXISTS */
     bool if_present;  /* else KV_NOT_FOUND */
@@ -123,9 +125,10 @@ struct clientk_write_options {
     uint64_t reserved[2];
 };
 
-/* Calls, one operation each. Statuses beside those named: KV_BAD_KEY, KV_VALUE_TOO_BIG, KV_NO_SPACE,
- * KV_READ_ONLY, KV_NOT_DURABLE, KV_IO, KV_CORRUPT, KV_OVERLOADED, KV_DENIED; KV_TIMEOUT, KV_DEADLINE,
- * KV_NO_SERVER, KV_OUTCOME_UNKNOWN, KV_LIMIT, KV_NO_MEMORY; KV_USAGE for impossible arguments. */
+/* Calls, one operation each. Statuses beside those named: KV_BAD_KEY, KV_VALUE_TOO_BIG,
+ * KV_NO_SPACE, KV_READ_ONLY, KV_NOT_DURABLE, KV_IO, KV_CORRUPT, KV_OVERLOADED, KV_DENIED;
+ * KV_TIMEOUT, KV_DEADLINE, KV_NO_SERVER, KV_OUTCOME_UNKNOWN, KV_LIMIT, KV_NO_MEMORY; KV_USAGE for
+ * impossible arguments. */
 
 enum kv_status clientk_get(struct clientk *client, struct kv_slice key,
                            struct clientk_value *value);
@@ -134,8 +137,8 @@ enum kv_status clientk_get(struct clientk *client, struct kv_slice key,
 enum kv_status clientk_exists(struct clientk *client, struct kv_slice key,
                               struct clientk_value *value);
 
-/* Writes. options NULL: the defaults. *version (may be NULL): the entry's new version; of a deletion, the
- * deletion's; 0 if the write was not executed. */
+/* Writes. options NULL: the defaults. *version (may be NULL): the entry's new version; of a
+ * deletion, the deletion's; 0 if the write was not executed. */
 
 enum kv_status clientk_put(struct clientk *client, struct kv_slice key, struct kv_slice value,
                            const struct clientk_write_options *options, uint64_t *version);
@@ -185,20 +188,21 @@ struct clientk_entry {
 typedef bool (*clientk_visit)(void *context, const struct clientk_entry *entry);
 
 /* Visits entries whose key begins with prefix, page by page, from *cursor (0: start; may be NULL:
- * all from the start) until the end, `limit` entries (0: no limit) or the visitor's word; *cursor: where
- * to go on, 0: done. An entry that is there all the while is visited exactly once. A visitor that stops
- * leaves *cursor at the beginning of its page, some of which may then be visited again: who wants to
- * go on later gives a limit instead. KV_CORRUPT, KV_IO: a record is damaged, or can not be read;
- * clientk_last_error names the data file and the offset. If *cursor has changed, the entries before
- * it were visited and *cursor is behind it (0: nothing follows): call again, with what is left of the
- * limit, for the rest. */
+ * all from the start) until the end, `limit` entries (0: no limit) or the visitor's word; *cursor:
+ * where to go on, 0: done. An entry that is there all the while is visited exactly once. A visitor
+ * that stops leaves *cursor at the beginning of its page, some of which may then be visited again:
+ * who wants to go on later gives a limit instead. KV_CORRUPT, KV_IO: a record is damaged, or can
+ * not be read; clientk_last_error names the data file and the offset. If *cursor has changed, the
+ * entries before it were visited and *cursor is behind it (0: nothing follows): call again, with
+ * what is left of the limit, for the rest. */
 enum kv_status clientk_scan(struct clientk *client, struct kv_slice prefix, bool keys_only,
                             uint64_t *cursor, uint64_t limit, clientk_visit visit, void *context);
 
-/* Visits all entries whose key begins with prefix, each data file as it was at one moment: the server
- * reads a file under one hold of its reader lock (serverk --locking). Between two files others may
- * write; a store of one data file is seen whole. KV_BUFFER_TOO_SMALL: a file's entries are more than
- * the largest answer holds (max_value_bytes, about); KV_LIMIT: or more than a lock is held for. */
+/* Visits all entries whose key begins with prefix, each data file as it was at one moment: the
+ * server reads a file under one hold of its reader lock (serverk --locking). Between two files
+ * others may write; a store of one data file is seen whole. KV_BUFFER_TOO_SMALL: a file's entries
+ * are more than the largest answer holds (max_value_bytes, about); KV_LIMIT: or more than a lock is
+ * held for. */
 enum kv_status clientk_scan_atomic(struct clientk *client, struct kv_slice prefix, bool keys_only,
                                    clientk_visit visit, void *context);
 
@@ -216,7 +220,8 @@ enum kv_status clientk_ping(struct clientk *client, uint64_t *round_trip_ns);
 /* Everything written before is on disk when it returns KV_OK. */
 enum kv_status clientk_sync(struct clientk *client);
 
-/* Batches: many operations in few messages ------------------------------------------------------ */
+/* Batches: many operations in few messages
+ * ------------------------------------------------------ */
 
 enum clientk_opcode {
     CLIENTK_GET = 1,
@@ -265,11 +270,13 @@ struct clientk_result {
 /* Executes the operations in order, in as few messages as they fit in; each result gets its status.
  * Returns KV_OK if all were executed (whatever their statuses), else the status that stopped the
  * journey: then those that were on their way hold KV_TIMEOUT or KV_OUTCOME_UNKNOWN, and those that
- * surely were not executed KV_DEADLINE, KV_NO_SERVER, or what else stopped it. Not atomic as a whole. */
+ * surely were not executed KV_DEADLINE, KV_NO_SERVER, or what else stopped it. Not atomic as a
+ * whole. */
 enum kv_status clientk_execute(struct clientk *client, const struct clientk_operation *operations,
                                size_t count, struct clientk_result *results);
 
-/* Pipelines: several messages in flight --------------------------------------------------------- */
+/* Pipelines: several messages in flight
+ * --------------------------------------------------------- */
 
 struct clientk_pipeline;
 
@@ -286,14 +293,14 @@ enum kv_status clientk_pipeline_open(struct clientk *client, uint32_t window, ui
                                      struct clientk_pipeline **pipeline, struct kv_error *error);
 
 /* Adds one operation (copied, key and value too); sends when a message is full; waits for room in
- * the window. Operations on one key take effect in the order of submission. Other statuses than KV_OK:
- * it was not added, and will not be completed. */
+ * the window. Operations on one key take effect in the order of submission. Other statuses than
+ * KV_OK: it was not added, and will not be completed. */
 enum kv_status clientk_pipeline_submit(struct clientk_pipeline *pipeline,
                                        const struct clientk_operation *operation, void *tag);
 
-/* The priority of operations submitted from now on; at first that of the handle. Those before are sent
- * with what they had, and messages of different priority may be in flight together; an operation still
- * waits for those before it on the same key. KV_USAGE. */
+/* The priority of operations submitted from now on; at first that of the handle. Those before are
+ * sent with what they had, and messages of different priority may be in flight together; an
+ * operation still waits for those before it on the same key. KV_USAGE. */
 enum kv_status clientk_pipeline_set_priority(struct clientk_pipeline *pipeline, unsigned priority);
 
 /* Sends what is pending and waits until everything is complete. KV_OK (whatever the statuses of the
@@ -303,7 +310,8 @@ enum kv_status clientk_pipeline_flush(struct clientk_pipeline *pipeline);
 /* Flushes and frees. NULL is harmless. */
 void clientk_pipeline_close(struct clientk_pipeline *pipeline);
 
-/* Facts ------------------------------------------------------------------------------------------ */
+/* Facts
+ * ------------------------------------------------------------------------------------------ */
 
 struct clientk_info {
     uint32_t server_pid;

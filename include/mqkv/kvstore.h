@@ -48,14 +48,14 @@ const char *kvstore_version(void);
 #define KVSTORE_DEFAULT_MAX_VALUE_BYTES (1u << 20)
 #define KVSTORE_MAX_VALUE_BYTES         (64u << 20)
 
-/* When a write is on disk. NONE: when the kernel writes it (kill -9 loses nothing, a power cut
+/* When a write is on disk. NONE: when the kernel writes it (kill -9 loses nothing, a power failure
  * may). INTERVAL: at most sync_interval_ms later, by a background thread. ALWAYS: before
  * kvstore_wait_durable returns / the sync listener is told; no call but these waits for the disk,
  * and a write that nobody asks about is synced as with INTERVAL. */
 enum kvstore_durability { KVSTORE_SYNC_NONE, KVSTORE_SYNC_INTERVAL, KVSTORE_SYNC_ALWAYS };
 
 enum kvstore_locking {
-    KVSTORE_FILE_RWLOCK, /* one reader-writer lock a data file: the default */
+    KVSTORE_FILE_RWLOCK, /* one reader-writer lock per data file: the default */
     KVSTORE_FILE_MUTEX,
     KVSTORE_GLOBAL_RWLOCK,
     KVSTORE_GLOBAL_MUTEX,
@@ -68,7 +68,7 @@ enum kvstore_locking {
 const char *kvstore_locking_name(enum kvstore_locking locking);
 
 /* Who goes first at a reader-writer lock that is held by readers while a writer waits. A steady
- * stream of reads that overlap keeps a writer out for ever with PREFER_READER; a steady stream of
+ * stream of reads that overlap keeps a writer out forever with PREFER_READER; a steady stream of
  * waiting writers keeps readers out with PREFER_WRITER. */
 enum kvstore_rwlock {
     KVSTORE_PREFER_WRITER, /* readers that come later wait behind it: the default */
@@ -85,7 +85,7 @@ bool kvstore_locking_has_rwlocks(enum kvstore_locking locking);
 #define KVSTORE_MIN_CACHE_BYTES (UINT64_C(64) << 10)
 
 /* How the data files are read and written while the store is open. MMAP: through a mapping; an I/O
- * error of the disk, or a file that somebody shortens, is then a SIGBUS, which ends the process;
+ * error of the disk, or a file that somebody truncates, is then a SIGBUS, which ends the process;
  * unless the program has installed mapguard's handler (serverk has): then it is KV_IO of the call
  * that met it, and the file takes no more writes, as after a failed sync. PREAD: by system calls,
  * one or two for each record that is looked at, and nothing is mapped; an I/O error is KV_IO of the
@@ -161,7 +161,7 @@ enum kv_status kvstore_check_writable(const struct kvstore *store, struct kv_err
 struct kvstore_ticket {
     uint32_t file;
     uint64_t
-        position; /* bytes appended to the file since open; grows for ever, also over compaction */
+        position; /* bytes appended to the file since open; grows forever, also over compaction */
 };
 
 /* What a read tells beside the value. */
@@ -199,7 +199,7 @@ struct kvstore_put_options {
 
 /* Common to all operations below: KV_BAD_KEY for a key of a bad size; KV_CORRUPT where a record
  * that is needed is damaged (a put or delete without a condition needs none, and so replaces or
- * removes it; keep_expiry is a condition here); KV_IO, where a record can not be read
+ * removes it; keep_expiry is a condition here); KV_IO, where a record cannot be read
  * (KVSTORE_IO_PREAD): then nothing has changed. All writes may also give KV_VALUE_TOO_BIG,
  * KV_NO_SPACE (nothing changed; deletes still work, from a reserve), KV_READ_ONLY, KV_NO_MEMORY,
  * KV_CROWDED (512 keys are there whose hash, which is secret, begins as this one's does; other keys
@@ -310,11 +310,11 @@ struct kvstore_scan_result {
  * Guarantee: the order is that of the hash, which no write changes. An entry that is there from the
  * first call to the last is visited exactly once (if its value changes meanwhile: with some value
  * it had); one that is put or deleted meanwhile is visited once or not at all. The cursor is valid
- * for ever, also over growth, compaction and a restart. A refusal at the very first entry of a call
+ * forever, also over growth, compaction and a restart. A refusal at the very first entry of a call
  * leaves *cursor unchanged; the caller then needs more room. Entries whose hashes collide in all 51
  * bits of the order are visited in one call (the visitor may then see more than max_entries; if it
  * refuses one in their middle, it is shown the earlier ones again). KV_CORRUPT: the checksum of an
- * entry does not hold; those before it were visited, *cursor is past it. KV_IO: an entry can not be
+ * entry does not hold; those before it were visited, *cursor is past it. KV_IO: an entry cannot be
  * read; likewise. KV_BAD_REQUEST if *cursor is none that a scan of this store gives; those that
  * versions up to 0.1.0 gave are none. */
 enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
@@ -331,7 +331,7 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
  * what the last call gave; 0 again: that was the last file. Between two files others may write. A
  * refusal ends the visit and leaves *cursor. KV_LIMIT: the file holds more than
  * KVSTORE_SCAN_FILE_ENTRIES entries, or visiting them takes more than KVSTORE_SCAN_FILE_MS, which
- * nobody shall wait for; some of them were visited, *cursor is left. KV_CORRUPT likewise.
+ * nobody should wait for; some of them were visited, *cursor is left. KV_CORRUPT likewise.
  * KV_BAD_REQUEST if *cursor is not the beginning of a file. */
 enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
                                  kvstore_visit visit, void *context);
@@ -344,7 +344,7 @@ enum kv_status kvstore_wait_durable(struct kvstore *store, struct kvstore_ticket
 
 /* Asks for the sync without waiting. Cheap; any thread. The listener is called at least once after
  * each request, with a position that covers the ticket's or with the failure: also if the write was
- * durable before, so that whoever asks late does not wait for ever. (Not for position 0.) */
+ * durable before, so that whoever asks late does not wait forever. (Not for position 0.) */
 void kvstore_request_sync(struct kvstore *store, struct kvstore_ticket ticket);
 
 /* True once the ticket's write is on disk; never true after a failed sync. */
@@ -352,7 +352,7 @@ bool kvstore_is_durable(const struct kvstore *store, struct kvstore_ticket ticke
 
 /* Called by a background thread, or one in kvstore_wait_durable, no lock held, after each sync of a
  * file: all of its writes up to `position` are on disk (KV_OK), or the sync failed (KV_NOT_DURABLE,
- * position UINT64_MAX: nothing that was not reported durable before will ever be). One listener a
+ * position UINT64_MAX: nothing that was not reported durable before will ever be). One listener per
  * store; set before use. */
 typedef void (*kvstore_sync_listener)(void *context, uint32_t file, uint64_t position,
                                       enum kv_status status);

@@ -1,6 +1,6 @@
 /*
- * version: which mqkv this is: what a program was compiled with. clientk_version() and kvstore_version()
- * tell what it runs with.
+ * version: which mqkv this is: what a program was compiled with. clientk_version() and
+ * kvstore_version() tell what it runs with.
  */
 #ifndef MQKV_VERSION_H
 #define MQKV_VERSION_H

@@ -25,7 +25,7 @@ struct heap {
     }
 
 /* From now on no fork comes between two steps of a thread that holds one of the heap's mutexes: the
- * forking thread holds them. Once for each heap, by a constructor; the heap lives for ever. */
+ * forking thread holds them. Once for each heap, by a constructor; the heap lives forever. */
 void heap_watch_forks(struct heap *heap, void (*in_child)(void));
 
 /* As struct allocator's is_sound, of the list. */

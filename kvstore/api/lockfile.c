@@ -91,13 +91,13 @@ static enum kv_status take_lock(struct lockfile *lockfile, const char *dir, int 
     if (lockfile->fd < 0 && shared && errno == ENOENT)
         return KV_OK;
     if (lockfile->fd < 0)
-        return kv_error_set_errno(error, "%s/%s: can not open the lock file", dir, LOCK_FILE_NAME);
+        return kv_error_set_errno(error, "%s/%s: cannot open the lock file", dir, LOCK_FILE_NAME);
 
     struct flock wanted = {.l_type = shared ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(lockfile->fd, F_SETLK, &wanted) != 0) {
         if (errno == EACCES || errno == EAGAIN)
             return report_owner(lockfile->fd, wanted, dir, error);
-        return kv_error_set_errno(error, "%s/%s: can not lock the file", dir, LOCK_FILE_NAME);
+        return kv_error_set_errno(error, "%s/%s: cannot lock the file", dir, LOCK_FILE_NAME);
     }
     if (!shared)
         write_pid(lockfile->fd);
@@ -109,7 +109,7 @@ enum kv_status lockfile_acquire(const char *dir, int dir_fd, bool shared,
 {
     struct stat facts;
     if (fstat(dir_fd, &facts) != 0)
-        return kv_error_set_errno(error, "%s: can not read the directory's facts", dir);
+        return kv_error_set_errno(error, "%s: cannot stat the directory", dir);
     struct lockfile *created = calloc(1, sizeof *created);
     if (!created)
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", dir);

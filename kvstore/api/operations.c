@@ -64,7 +64,7 @@ static void tell_no_space(struct kvstore *store, const struct datafile *file)
         return;
     log_error(
         "%s/%s: no space left for the data: the disk, a quota or the file is full; writes are "
-        "refused until there is, reads go on (this is told once a minute)",
+        "refused until there is, reads continue (logged once a minute)",
         store->context.dir, file_name(file->number, FILE_LOG).text);
 }
 

@@ -13,7 +13,7 @@
  * since the call began.
  *
  * Lookups are repeated a few times; then the lock is taken after all: no writer can keep a reader
- * for ever.
+ * forever.
  */
 #ifndef MQKV_KVSTORE_API_OPTIMISTIC_H
 #define MQKV_KVSTORE_API_OPTIMISTIC_H

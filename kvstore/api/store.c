@@ -76,7 +76,7 @@ static enum kv_status check_options(const struct kvstore_options *options, struc
         return kv_error_set(error, KV_USAGE, "unknown durability %u",
                             (unsigned)options->durability);
     if (options->read_only && options->create)
-        return kv_error_set(error, KV_USAGE, "a store can not be created read-only");
+        return kv_error_set(error, KV_USAGE, "a store cannot be created read-only");
     return KV_OK;
 }
 
@@ -102,12 +102,11 @@ static enum kv_status open_directory(struct store_context *context, struct kv_er
     if (context->dir_fd >= 0)
         return KV_OK;
     if (errno == ENOENT)
-        return kv_error_set(error, KV_USAGE, "%s: there is no such directory; make it first",
+        return kv_error_set(error, KV_USAGE, "%s: no such directory; create it first",
                             context->dir);
     if (errno == ENOTDIR)
-        return kv_error_set(error, KV_USAGE, "%s is no directory, which a store needs",
-                            context->dir);
-    return kv_error_set_errno(error, "%s: can not open the directory as uid %u", context->dir,
+        return kv_error_set(error, KV_USAGE, "%s: not a directory", context->dir);
+    return kv_error_set_errno(error, "%s: cannot open the directory as uid %u", context->dir,
                               (unsigned)geteuid());
 }
 
@@ -120,8 +119,7 @@ static enum kv_status find_store(struct store_context *context, struct kv_error 
     if (status == KV_NOT_FOUND && store_check_vacant(context->dir_fd, context->dir, error) != KV_OK)
         return KV_CORRUPT;
     if (status == KV_NOT_FOUND && !options->create)
-        return kv_error_set(error, KV_NOT_FOUND, "%s: there is no store in this directory",
-                            context->dir);
+        return kv_error_set(error, KV_NOT_FOUND, "%s: no store in this directory", context->dir);
     if (status == KV_NOT_FOUND) {
         uint32_t datafiles = options->datafiles ? options->datafiles : KVSTORE_DEFAULT_DATAFILES;
         status = store_create(context->dir_fd, context->dir, datafiles, &identity, error);
@@ -200,12 +198,12 @@ static enum kv_status remove_leftovers(const struct store_context *context, stru
         for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
             struct file_name name = file_name(number, roles[i]);
             if (fileio->unlink_at(context->dir_fd, name.text) != 0 && errno != ENOENT)
-                return kv_error_set_errno(error, "%s/%s: can not remove the file", context->dir,
+                return kv_error_set_errno(error, "%s/%s: cannot remove the file", context->dir,
                                           name.text);
         }
     }
     if (fileio->sync_dir(context->dir_fd) != 0)
-        return kv_error_set_errno(error, "%s: can not sync the directory", context->dir);
+        return kv_error_set_errno(error, "%s: cannot sync the directory", context->dir);
     return KV_OK;
 }
 
@@ -328,7 +326,7 @@ enum kv_status kvstore_close(struct kvstore *store, struct kv_error *error)
     enum kv_status status =
         thread_run_parallel(context->datafiles, close_file, &store->context, error);
     if (!context->options.read_only && fileio->sync_dir(context->dir_fd) != 0 && status == KV_OK)
-        status = kv_error_set_errno(error, "%s: can not sync the directory", context->dir);
+        status = kv_error_set_errno(error, "%s: cannot sync the directory", context->dir);
     free_store(store);
     return status;
 }
@@ -339,8 +337,8 @@ enum kv_status kvstore_check_writable(const struct kvstore *store, struct kv_err
     for (uint32_t number = 0; number < context->datafiles; number++) {
         struct file_name name = file_name(number, FILE_LOG);
         if (faccessat(context->dir_fd, name.text, W_OK, AT_EACCESS) != 0)
-            return kv_error_set_errno(error, "%s/%s: uid %u can not write to the file",
-                                      context->dir, name.text, (unsigned)geteuid());
+            return kv_error_set_errno(error, "%s/%s: uid %u cannot write to the file", context->dir,
+                                      name.text, (unsigned)geteuid());
     }
     return KV_OK;
 }
@@ -349,7 +347,7 @@ enum kv_status kvstore_compact(struct kvstore *store, uint32_t number, struct kv
 {
     const struct store_context *context = &store->context;
     if (number >= context->datafiles)
-        return kv_error_set(error, KV_USAGE, "there is no data file %u; the store has %u", number,
+        return kv_error_set(error, KV_USAGE, "no data file %u: the store has %u", number,
                             context->datafiles);
     if (!store->compactions)
         return kv_error_set(error, KV_READ_ONLY, "%s: the store is open read-only", context->dir);

@@ -93,7 +93,7 @@ static enum kv_status create_file(const struct creation *creation, uint32_t numb
         return recovery_explain(creation->dir, status, error);
     if (logfile_sync(&log) != 0 ||
         fileio->rename_at(creation->dir_fd, unfinished.text, name.text) != 0) {
-        status = kv_error_set_errno(error, "%s/%s: can not write the new data file", creation->dir,
+        status = kv_error_set_errno(error, "%s/%s: cannot write the new data file", creation->dir,
                                     name.text);
         fileio->unlink_at(creation->dir_fd, unfinished.text);
     }
@@ -109,7 +109,7 @@ static enum kv_status create_later_file(void *context, uint32_t i, struct kv_err
 static enum kv_status sync_names(const struct creation *creation, struct kv_error *error)
 {
     if (fileio->sync_dir(creation->dir_fd) != 0)
-        return kv_error_set_errno(error, "%s: can not sync the directory", creation->dir);
+        return kv_error_set_errno(error, "%s: cannot sync the directory", creation->dir);
     return KV_OK;
 }
 

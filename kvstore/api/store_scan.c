@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "common/clock.h"
+#include "common/machine_sizes.h"
 #include "kvstore/api/scan_cursor.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/api/store.h"
@@ -15,20 +16,20 @@
 #define HASH_BITS SCAN_HASH_BITS
 
 /* Entries looked at under one lock hold, about. */
-#define ENTRIES_A_HOLD 48u
+#define ENTRIES_PER_HOLD 48u
 
 /* So many entries may be looked at for each that is asked for, if the prefix does not match. One
  * look is worth so many bytes of a record, all of which is read and verified. */
-#define LOOKS_A_VISIT 64u
-#define BYTES_A_LOOK  UINT64_C(4096)
+#define LOOKS_PER_VISIT 64u
+#define BYTES_PER_LOOK  PAGE_BYTES
 
 /* The clock is looked at after so many bytes of records, where the time is limited. */
-#define BYTES_A_CLOCK (UINT64_C(8) << 20)
+#define BYTES_PER_CLOCK (UINT64_C(8) << 20)
 
 _Static_assert(KVSTORE_MAX_DATAFILES <= UINT64_C(1) << SCAN_FILE_BITS, "a data file's number fits");
 
 /* One kvstore_scan call. */
-struct scan {
+struct store_scan {
     const struct store_context *context;
     struct kv_slice prefix;
     kvstore_visit visit;
@@ -40,7 +41,7 @@ struct scan {
     uint64_t bytes_since_clock; /* likewise */
     bool visited;               /* the visitor has taken an entry */
     bool refused;
-    enum kv_status status; /* KV_CORRUPT, KV_IO: met a record that is damaged or can not be read, */
+    enum kv_status status; /* KV_CORRUPT, KV_IO: met a record that is damaged or cannot be read, */
     uint64_t bad_offset;   /* at this offset of the log */
 };
 
@@ -59,20 +60,20 @@ static uint32_t position_hash(uint64_t position)
     return (uint32_t)(position >> TIE_BITS);
 }
 
-static bool is_past_end(const struct scan *scan)
+static bool is_past_end(const struct store_scan *scan)
 {
     return position_file(scan->position) >= scan->context->datafiles;
 }
 
 /* An entry about to be visited. */
-struct stop {
+struct scan_stop {
     uint64_t position; /* its own, or one before it with no other entry in between */
     uint64_t next;     /* where to go on after it */
     uint64_t offset;
 };
 
 /* Holds: the file's lock. */
-static void tell_unreadable(struct scan *scan, uint64_t offset)
+static void tell_unreadable(struct store_scan *scan, uint64_t offset)
 {
     struct datafile *file = &scan->context->files[position_file(scan->position)];
     scan->status = datafile_tell_unreadable(scan->context, file, offset, errno);
@@ -80,7 +81,7 @@ static void tell_unreadable(struct scan *scan, uint64_t offset)
 }
 
 /* Holds: the file's lock. */
-static uint64_t tie_of(struct scan *scan, const struct logfile *log, uint64_t offset)
+static uint64_t tie_of(struct store_scan *scan, const struct logfile *log, uint64_t offset)
 {
     struct record record;
     uint64_t size_bytes;
@@ -98,7 +99,7 @@ static uint64_t tie_of(struct scan *scan, const struct logfile *log, uint64_t of
     return keyhash(&scan->context->hash_key, key) & ((UINT64_C(1) << TIE_BITS) - 1);
 }
 
-static bool scan_is_over(const struct scan *scan)
+static bool scan_is_over(const struct store_scan *scan)
 {
     return scan->refused || scan->status != KV_OK || scan->visits_left == 0 ||
            scan->looks_left == 0;
@@ -106,14 +107,14 @@ static bool scan_is_over(const struct scan *scan)
 
 /* Counts a record of that size as looked at. Of whole files the entries are counted, and the
  * time. */
-static void count_look(struct scan *scan, uint64_t record_bytes)
+static void count_look(struct store_scan *scan, uint64_t record_bytes)
 {
     uint64_t looks = 1;
     if (scan->until_ns == 0) {
-        looks = at_least(record_bytes / BYTES_A_LOOK, 1);
+        looks = at_least(record_bytes / BYTES_PER_LOOK, 1);
     } else {
         scan->bytes_since_clock += record_bytes;
-        if (scan->bytes_since_clock >= BYTES_A_CLOCK) {
+        if (scan->bytes_since_clock >= BYTES_PER_CLOCK) {
             scan->bytes_since_clock = 0;
             if (clock_monotonic_ns() >= scan->until_ns)
                 looks = scan->looks_left;
@@ -124,7 +125,7 @@ static void count_look(struct scan *scan, uint64_t record_bytes)
 
 /* Shows the entry to the visitor if it is to be seen; false if the visitor refused it. Holds: the
  * file's lock. */
-static bool show(struct scan *scan, const struct logfile *log, uint64_t offset)
+static bool show(struct store_scan *scan, const struct logfile *log, uint64_t offset)
 {
     struct record record;
     uint64_t size_bytes;
@@ -164,8 +165,8 @@ static bool show(struct scan *scan, const struct logfile *log, uint64_t offset)
 
 /* Visits entries that are in order and begin at scan->position or later; those that share a
  * position are not torn apart by a limit. Holds: the file's lock. */
-static void visit_stops(struct scan *scan, const struct logfile *log, const struct stop *stops,
-                        size_t count)
+static void visit_stops(struct store_scan *scan, const struct logfile *log,
+                        const struct scan_stop *stops, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         bool shares_position = i > 0 && stops[i].position == stops[i - 1].position;
@@ -181,10 +182,10 @@ static void visit_stops(struct scan *scan, const struct logfile *log, const stru
 }
 
 /* By insertion: there are hardly ever more than two. */
-static void sort_stops(struct stop *stops, size_t count)
+static void sort_stops(struct scan_stop *stops, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
-        struct stop stop = stops[i];
+        struct scan_stop stop = stops[i];
         size_t at = i;
         for (; at > 0 && stops[at - 1].position > stop.position; at--)
             stops[at] = stops[at - 1];
@@ -194,21 +195,21 @@ static void sort_stops(struct stop *stops, size_t count)
 
 /* Visits `count` items of one hash. The tie is worked out only where it decides. Holds: the file's
  * lock. */
-static void visit_equal_hashes(struct scan *scan, const struct datafile *file,
+static void visit_equal_hashes(struct store_scan *scan, const struct datafile *file,
                                const struct index_item *items, size_t count)
 {
     const struct logfile *log = &file->current->log;
-    struct stop stops[INDEX_SEGMENT_SLOTS];
+    struct scan_stop stops[INDEX_SEGMENT_SLOTS];
     size_t found = 0;
     uint64_t start = position_of(file->number, items[0].hash, 0);
     uint64_t next_hash = start + (UINT64_C(1) << TIE_BITS);
     if (count == 1 && scan->position <= start) {
-        stops[found++] = (struct stop){start, next_hash, items[0].offset_bytes};
+        stops[found++] = (struct scan_stop){start, next_hash, items[0].offset_bytes};
     } else {
         for (size_t i = 0; i < count; i++) {
             uint64_t position = start + tie_of(scan, log, items[i].offset_bytes);
             if (position >= scan->position)
-                stops[found++] = (struct stop){position, position + 1, items[i].offset_bytes};
+                stops[found++] = (struct scan_stop){position, position + 1, items[i].offset_bytes};
         }
         sort_stops(stops, found);
     }
@@ -218,7 +219,7 @@ static void visit_equal_hashes(struct scan *scan, const struct datafile *file,
 }
 
 /* What the caller is to go on with. */
-static uint64_t cursor_of(const struct scan *scan)
+static uint64_t cursor_of(const struct store_scan *scan)
 {
     return is_past_end(scan) ? 0
                              : scan_cursor_of_position(&scan->context->hash_key, scan->position);
@@ -226,7 +227,7 @@ static uint64_t cursor_of(const struct scan *scan)
 
 /* Goes on from scan->position for a while, within one data file and one segment of its index.
  * Holds: the file's lock. */
-static void scan_a_while(struct scan *scan, const struct datafile *file)
+static void scan_a_while(struct store_scan *scan, const struct datafile *file)
 {
     struct index_item items[INDEX_SEGMENT_SLOTS];
     uint64_t next_hash;
@@ -234,7 +235,7 @@ static void scan_a_while(struct scan *scan, const struct datafile *file)
     size_t count = index_collect(file->current->index, position_hash(scan->position), items,
                                  INDEX_SEGMENT_SLOTS, &next_hash);
     size_t begin = 0;
-    while (begin < count && begin < ENTRIES_A_HOLD && !scan_is_over(scan)) {
+    while (begin < count && begin < ENTRIES_PER_HOLD && !scan_is_over(scan)) {
         size_t end = begin + 1;
         while (end < count && items[end].hash == items[begin].hash)
             end++;
@@ -255,15 +256,15 @@ enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct
     uint32_t number = position_file(position);
     if (number >= context->datafiles || position != position_of(number, 0, 0))
         return KV_BAD_REQUEST;
-    struct scan scan = {.context = context,
-                        .prefix = prefix,
-                        .visit = visit,
-                        .visit_context = visit_context,
-                        .position = position,
-                        .visits_left = UINT64_MAX,
-                        .looks_left = KVSTORE_SCAN_FILE_ENTRIES,
-                        .until_ns =
-                            clock_monotonic_ns() + KVSTORE_SCAN_FILE_MS * UINT64_C(1000000)};
+    struct store_scan scan = {.context = context,
+                              .prefix = prefix,
+                              .visit = visit,
+                              .visit_context = visit_context,
+                              .position = position,
+                              .visits_left = UINT64_MAX,
+                              .looks_left = KVSTORE_SCAN_FILE_ENTRIES,
+                              .until_ns =
+                                  clock_monotonic_ns() + KVSTORE_SCAN_FILE_MS * UINT64_C(1000000)};
     bool file_left;
     lockset_read_lock(context->locks, number);
     do {
@@ -292,13 +293,13 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
         position_file(position) >= context->datafiles)
         return KV_BAD_REQUEST;
     uint64_t visits = at_least(max_entries, 1);
-    struct scan scan = {.context = context,
-                        .prefix = prefix,
-                        .visit = visit,
-                        .visit_context = visit_context,
-                        .position = position,
-                        .visits_left = visits,
-                        .looks_left = visits * LOOKS_A_VISIT};
+    struct store_scan scan = {.context = context,
+                              .prefix = prefix,
+                              .visit = visit,
+                              .visit_context = visit_context,
+                              .position = position,
+                              .visits_left = visits,
+                              .looks_left = visits * LOOKS_PER_VISIT};
     do {
         uint32_t number = position_file(scan.position);
         lockset_read_lock(context->locks, number);

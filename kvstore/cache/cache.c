@@ -8,7 +8,7 @@
 #include "kvstore/core/lock.h"
 
 /* One bucket of the hash table, and one fingerprint, for so many bytes of a shard. */
-#define BYTES_A_BUCKET 256u
+#define BYTES_PER_BUCKET 256u
 
 /* What an allocator adds to a block, rounding included, on average. */
 #define ALLOCATION_BYTES 16u
@@ -90,7 +90,7 @@ static uint32_t power_of_two_up_to(uint64_t limit)
 
 static bool init_shard(struct shard *shard, uint64_t bytes)
 {
-    uint32_t buckets = power_of_two_up_to(bytes / BYTES_A_BUCKET);
+    uint32_t buckets = power_of_two_up_to(bytes / BYTES_PER_BUCKET);
     uint64_t table_bytes = buckets * (sizeof *shard->buckets + sizeof *shard->ghosts);
     shard->bucket_mask = buckets - 1;
     shard->max_bytes = bytes - table_bytes;

@@ -1,7 +1,7 @@
 /*
  * eventcount: where threads sleep until something they share has moved on. Sleepers say which of a
  * few groups they belong to, and whoever moves it on wakes a group at once, with one system call,
- * or none if nobody sleeps: a futex with a bit a group (futex(2), FUTEX_WAIT_BITSET). What they
+ * or none if nobody sleeps: a futex with a bit per group (futex(2), FUTEX_WAIT_BITSET). What they
  * wait for is theirs to look at again after each return; no lock is needed for waking up.
  *
  * Threads: any. One that is zeroed is ready.

@@ -1,6 +1,6 @@
 /*
  * file_ring: numbers of data files, first in, first out. A file is in a queue at most once, so that
- * one with room for every file is never full.
+ * one with room forevery file is never full.
  *
  * Threads: none of its own; the owner's lock covers it.
  */

@@ -9,8 +9,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/pause.h"
-
-#define CACHE_LINE_BYTES 64
+#include "common/machine_sizes.h"
 
 /* Most operations hold a lock for less than a microsecond, but a thread that sleeps for one costs
  * two context switches and a wake-up: some 5 us, paid by who holds the lock, too. So a thread tries

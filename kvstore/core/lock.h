@@ -1,9 +1,9 @@
 /*
  * lock: the locking strategies of a store behind one interface. A strategy decides how many locks
- * there are (one, or one a data file) and of which kind; callers name the data file and whether
+ * there are (one, or one per data file) and of which kind; callers name the data file and whether
  * they read or write. One table holds the strategies (lock.c). With `optimistic` most reads take
  * none of these locks (optimistic.h); whoever takes one finds those of file-rwlock. The cache has a
- * set of its own, a mutex a shard.
+ * set of its own, a mutex per shard.
  *
  * Lock order of the engine, whole:  file lock (this)  ->  one of the mutexes in sync.c, compact.c,
  * sweep.c and segmentpool.c, or the lock of a shard of the cache (cache.h)  ->  nothing. A get that

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/machine_sizes.h"
 
-#define CACHE_LINE_BYTES 64
-#define WORD_BITS        64u
-#define WORDS            (READERS_MAX / WORD_BITS)
+#define WORD_BITS 64u
+#define WORDS     (READERS_MAX / WORD_BITS)
 
 struct reader {
     _Alignas(CACHE_LINE_BYTES) atomic_uint_fast64_t visits; /* odd: inside */

@@ -4,7 +4,7 @@
  *
  * Each reading thread has a place of its own, a counter alone on its cache line, which it makes odd
  * when it enters and even when it leaves. Who has taken something out of the readers' reach waits
- * until every counter that was odd has changed: who enters later can not find it any more. This is
+ * until every counter that was odd has changed: who enters later cannot find it any more. This is
  * the quiescence of Fraser, "Practical lock-freedom" (PhD thesis, Cambridge, 2004), 5.2.3, with one
  * thread (the compactor) that frees, and which may wait: so there are no epochs and no lists of
  * things to be freed later.

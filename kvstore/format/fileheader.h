@@ -13,8 +13,8 @@
  *       32    8 salt: of the record checksums; another in every physical file
  *       40    8 checksum over bytes 0 .. 39
  *
- *      512   32 progress, slot 0     (each in a disk sector of its own, so that a power cut in the
- *     1024   32 progress, slot 1      middle of a write can spoil one at most)
+ *      512   32 progress, slot 0     (each in a disk sector of its own, so that a power
+ *     1024   32 progress, slot 1      failure during a write can spoil one at most)
  *
  *     1536   32 note: the boot of the machine that the file was last opened for writing in
  *     2048   32 note: the key of the index's hash; that of data.0000 counts

@@ -28,16 +28,16 @@ enum {
 
 /* Where the parts of a record lie, all counted from its start. 64 bits: no sum of the fields, at
  * most 4 GiB + 64 KiB, can overflow. */
-struct layout {
+struct record_layout {
     uint64_t key_at;
     uint64_t value_at;
     uint64_t content_end; /* what the checksum covers ends here */
     uint64_t end;         /* with padding */
 };
 
-static struct layout layout_of(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry)
+static struct record_layout layout_of(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry)
 {
-    struct layout layout;
+    struct record_layout layout;
     layout.key_at = RECORD_HEADER_BYTES + (has_expiry ? EXPIRY_BYTES : 0);
     layout.value_at = layout.key_at + key_bytes;
     layout.content_end = layout.value_at + value_bytes;
@@ -45,7 +45,7 @@ static struct layout layout_of(uint64_t key_bytes, uint64_t value_bytes, bool ha
     return layout;
 }
 
-static uint32_t checksum(const uint8_t *at, const struct layout *layout, uint64_t salt,
+static uint32_t checksum(const uint8_t *at, const struct record_layout *layout, uint64_t salt,
                          uint64_t offset)
 {
     return (uint32_t)XXH3_64bits_withSeed(at + CHECKSUM_BYTES, layout->content_end - CHECKSUM_BYTES,
@@ -82,7 +82,7 @@ uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice 
                       uint64_t salt, uint64_t offset)
 {
     uint64_t value_bytes = record->value.size + value_tail.size;
-    struct layout layout = layout_of(record->key.size, value_bytes, record->expiry_ms != 0);
+    struct record_layout layout = layout_of(record->key.size, value_bytes, record->expiry_ms != 0);
 
     store_u64(at + layout.end - RECORD_ALIGNMENT, 0); /* the padding, and what is written over it */
     write_head(at, record, value_bytes);
@@ -120,7 +120,7 @@ int record_write_pieces(const struct record *record, struct kv_slice value_tail,
 {
     static const uint8_t padding[RECORD_ALIGNMENT];
     uint64_t value_bytes = record->value.size + value_tail.size;
-    struct layout layout = layout_of(record->key.size, value_bytes, record->expiry_ms != 0);
+    struct record_layout layout = layout_of(record->key.size, value_bytes, record->expiry_ms != 0);
     if (layout.end <= room_bytes)
         return put(context, room, record_write(room, record, value_tail, salt, offset), 0);
 
@@ -157,13 +157,13 @@ static bool header_is_sound(const uint8_t *at)
 }
 
 /* The padding is the last of the record's bytes, fewer than 8. */
-static bool padding_is_zero(const uint8_t *at, const struct layout *layout)
+static bool padding_is_zero(const uint8_t *at, const struct record_layout *layout)
 {
     uint64_t padding = layout->end - layout->content_end;
     return padding == 0 || load_u64(at + layout->end - 8) >> (64 - 8 * padding) == 0;
 }
 
-static bool content_is_sound(const uint8_t *at, const struct layout *layout, uint64_t salt,
+static bool content_is_sound(const uint8_t *at, const struct record_layout *layout, uint64_t salt,
                              uint64_t offset)
 {
     return checksum(at, layout, salt, offset) == load_u32(at + CHECKSUM_AT) &&
@@ -172,7 +172,7 @@ static bool content_is_sound(const uint8_t *at, const struct layout *layout, uin
 
 /* Inline: record_parse is on the way of every lookup. */
 __attribute__((always_inline)) static inline enum record_verdict
-parse(const uint8_t *at, uint64_t available, struct record *record, struct layout *layout)
+parse(const uint8_t *at, uint64_t available, struct record *record, struct record_layout *layout)
 {
     if (available < RECORD_HEADER_BYTES)
         return all_zero(at, available) ? RECORD_END : RECORD_INVALID;
@@ -199,7 +199,7 @@ parse(const uint8_t *at, uint64_t available, struct record *record, struct layou
 enum record_verdict record_parse(const uint8_t *at, uint64_t available, struct record *record,
                                  uint64_t *size_bytes)
 {
-    struct layout layout;
+    struct record_layout layout;
     enum record_verdict verdict = parse(at, available, record, &layout);
     if (verdict == RECORD_VALID)
         *size_bytes = layout.end;
@@ -209,7 +209,7 @@ enum record_verdict record_parse(const uint8_t *at, uint64_t available, struct r
 enum record_verdict record_read(const uint8_t *at, uint64_t available, uint64_t salt,
                                 uint64_t offset, struct record *record, uint64_t *size_bytes)
 {
-    struct layout layout;
+    struct record_layout layout;
     enum record_verdict verdict = parse(at, available, record, &layout);
     if (verdict != RECORD_VALID)
         return verdict;
@@ -221,6 +221,7 @@ enum record_verdict record_read(const uint8_t *at, uint64_t available, uint64_t 
 
 bool record_is_sound(const uint8_t *at, const struct record *record, uint64_t salt, uint64_t offset)
 {
-    struct layout layout = layout_of(record->key.size, record->value.size, record->expiry_ms != 0);
+    struct record_layout layout =
+        layout_of(record->key.size, record->value.size, record->expiry_ms != 0);
     return content_is_sound(at, &layout, salt, offset);
 }

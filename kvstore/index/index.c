@@ -39,7 +39,7 @@
 /* A segment splits when an item is to be added to so many. */
 #define SPLIT_ITEMS 480u
 
-/* The directory has at most so many entries a segment (and at least so many may be there). With a
+/* The directory has at most so many entries per segment (and at least so many may be there). With a
  * good hash there are 1 to 4. Hashes that crowd in one place would double the directory with each
  * split, up to 32 GiB at the full depth.
  *

@@ -10,7 +10,7 @@
  * Segments do not merge again: memory is given back when compaction builds the index anew.
  *
  * The 32 bits must be those of a good hash that is secret, and not the one that picked the data
- * file. A key that finds a full segment which can not be split any more is refused (index_reserve);
+ * file. A key that finds a full segment which cannot be split any more is refused (index_reserve);
  * how far a crowded place is split is bounded by the number of segments there are (index.c), so
  * that no distribution of hashes costs more memory than a few times that of a good one and 8 MiB.
  *
@@ -79,7 +79,7 @@ void index_prefetch(const struct index *index, uint32_t hash);
 void index_probe_replace(struct index_probe *probe, uint64_t offset_bytes);
 void index_probe_remove(struct index_probe *probe);
 
-/* Makes sure that one index_insert with this hash can not fail; false: out of memory, or too many
+/* Makes sure that one index_insert with this hash cannot fail; false: out of memory, or too many
  * keys with nearly the same hash (no item is lost or moved out of order). Invalidates probes. */
 bool index_reserve(struct index *index, uint32_t hash);
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct report {
+struct findings {
     FILE *stream;
     const char *dir;
     uint64_t damages;
@@ -22,7 +22,7 @@ enum remedy {
     REMEDY_NONE /* a note, no damage: the engine puts it right by itself */
 };
 
-void report_finding(struct report *report, enum remedy remedy, const char *file, uint64_t offset,
-                    const char *format, ...) __attribute__((format(printf, 5, 6)));
+void findings_add(struct findings *findings, enum remedy remedy, const char *file, uint64_t offset,
+                  const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 #endif

@@ -106,7 +106,7 @@ static int parse_command_line(int argc, char **argv, struct kvcheck_options *opt
 
 /* Holds: the store's lock, shared. */
 static enum kv_status run_locked(const struct kvcheck_options *options, int dir_fd,
-                                 struct report *report, struct kv_error *error)
+                                 struct findings *findings, struct kv_error *error)
 {
     struct layout layout;
     enum kv_status status = layout_find(&layout, dir_fd, options->dir, error);
@@ -114,13 +114,13 @@ static enum kv_status run_locked(const struct kvcheck_options *options, int dir_
         return status;
     if (options->dump)
         return dump_store(dir_fd, &layout, options->format == DUMP_JSON ? DUMP_JSON : DUMP_TEXT,
-                          report, error);
+                          findings, error);
     if (options->salvage_out)
-        return salvage_store(dir_fd, &layout, options->salvage_out, report, error);
-    return verify_store(dir_fd, &layout, report, error);
+        return salvage_store(dir_fd, &layout, options->salvage_out, findings, error);
+    return verify_store(dir_fd, &layout, findings, error);
 }
 
-static enum kv_status run(const struct kvcheck_options *options, struct report *report,
+static enum kv_status run(const struct kvcheck_options *options, struct findings *findings,
                           struct kv_error *error)
 {
     int dir_fd = open(options->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -129,7 +129,7 @@ static enum kv_status run(const struct kvcheck_options *options, struct report *
     struct lockfile *lockfile;
     enum kv_status status = lockfile_acquire(options->dir, dir_fd, true, &lockfile, error);
     if (status == KV_OK) {
-        status = run_locked(options, dir_fd, report, error);
+        status = run_locked(options, dir_fd, findings, error);
         lockfile_release(lockfile);
     }
     close(dir_fd);
@@ -147,12 +147,12 @@ int main(int argc, char **argv)
 
     signal(SIGXFSZ, SIG_IGN); /* a file beyond ulimit -f is an error of its write */
     log_set_level(LOG_LEVEL_ERROR);
-    struct report report = {options.dump ? stderr : stdout, options.dir, 0};
+    struct findings findings = {options.dump ? stderr : stdout, options.dir, 0};
     struct kv_error error = {0};
-    enum kv_status status = run(&options, &report, &error);
+    enum kv_status status = run(&options, &findings, &error);
     if (status != KV_OK) {
         fprintf(stderr, "kvcheck: %s\n", error.text);
         return status == KV_USAGE ? EXIT_USAGE : EXIT_UNREADABLE;
     }
-    return report.damages > 0 ? EXIT_DAMAGE : EXIT_SOUND;
+    return findings.damages > 0 ? EXIT_DAMAGE : EXIT_SOUND;
 }

@@ -45,7 +45,7 @@ static void print_json(const char *file, const struct walk_step *step, bool live
 }
 
 static void dump_records(const struct survey *survey, enum dump_format format,
-                         struct report *report)
+                         struct findings *findings)
 {
     const char *file = survey->source->name.text;
     struct walk walk;
@@ -53,8 +53,8 @@ static void dump_records(const struct survey *survey, enum dump_format format,
     walk_start(&walk, survey->source);
     while (!ferror(stdout) && walk_next(&walk, &step)) {
         if (step.kind != WALK_RECORD)
-            report_finding(report, step.kind == WALK_TORN ? REMEDY_NONE : REMEDY_SALVAGE, file,
-                           step.offset, "%" PRIu64 " bytes hold no valid record", step.size_bytes);
+            findings_add(findings, step.kind == WALK_TORN ? REMEDY_NONE : REMEDY_SALVAGE, file,
+                         step.offset, "%" PRIu64 " bytes hold no valid record", step.size_bytes);
         else if (format == DUMP_JSON)
             print_json(file, &step, survey_is_live(survey, &step));
         else
@@ -63,36 +63,36 @@ static void dump_records(const struct survey *survey, enum dump_format format,
 }
 
 static enum kv_status dump_file(int dir_fd, const struct layout *layout, uint32_t number,
-                                enum dump_format format, struct report *report,
+                                enum dump_format format, struct findings *findings,
                                 struct kv_error *error)
 {
     struct source source;
     struct survey survey;
     enum kv_status status = source_open(&source, dir_fd, number, error);
     if (status == KV_NOT_FOUND) {
-        report_finding(report, REMEDY_RESTORE_FILE, source.name.text, 0, "the file is missing");
+        findings_add(findings, REMEDY_RESTORE_FILE, source.name.text, 0, "the file is missing");
         return KV_OK;
     }
     if (status != KV_OK)
         return status;
     const char *complaint = layout_complaint(layout, &source, number);
     if (complaint)
-        report_finding(report, REMEDY_SALVAGE, source.name.text, 0, "%s", complaint);
+        findings_add(findings, REMEDY_SALVAGE, source.name.text, 0, "%s", complaint);
     status = survey_run(&survey, &source, layout, NULL, NULL);
     if (status != KV_OK)
         kv_error_set(error, status, "%s: no memory for an index of its keys", source.name.text);
     else if (source.header != SOURCE_HEADER_LOST)
-        dump_records(&survey, format, report);
+        dump_records(&survey, format, findings);
     survey_free(&survey);
     source_close(&source);
     return status;
 }
 
 enum kv_status dump_store(int dir_fd, const struct layout *layout, enum dump_format format,
-                          struct report *report, struct kv_error *error)
+                          struct findings *findings, struct kv_error *error)
 {
     enum kv_status status = KV_OK;
     for (uint32_t number = 0; number < layout->datafiles && status == KV_OK; number++)
-        status = dump_file(dir_fd, layout, number, format, report, error);
+        status = dump_file(dir_fd, layout, number, format, findings, error);
     return status;
 }

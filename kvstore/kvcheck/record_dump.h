@@ -1,5 +1,6 @@
 /*
- * record_dump: kvcheck --dump: every intact record, in the order of the log, one a line on stdout.
+ * record_dump: kvcheck --dump: every intact record, in the order of the log, one per line on
+ * stdout.
  */
 #ifndef MQKV_KVSTORE_KVCHECK_RECORD_DUMP_H
 #define MQKV_KVSTORE_KVCHECK_RECORD_DUMP_H
@@ -10,8 +11,8 @@
 
 enum dump_format { DUMP_TEXT, DUMP_JSON };
 
-/* Damage is reported on report->stream. */
+/* Damage is reported on findings->stream. */
 enum kv_status dump_store(int dir_fd, const struct layout *layout, enum dump_format format,
-                          struct report *report, struct kv_error *error);
+                          struct findings *findings, struct kv_error *error);
 
 #endif

@@ -21,7 +21,7 @@
 #include "kvstore/kvcheck/source_open.h"
 
 struct salvage {
-    struct report *report;
+    struct findings *findings;
     const char *out;
     int out_fd;
     uint32_t datafiles;
@@ -39,10 +39,10 @@ struct salvage {
 static enum kv_status open_empty_directory(struct salvage *salvage, struct kv_error *error)
 {
     if (mkdir(salvage->out, 0700) != 0 && errno != EEXIST)
-        return kv_error_set_errno(error, "%s: can not create the directory", salvage->out);
+        return kv_error_set_errno(error, "%s: cannot create the directory", salvage->out);
     DIR *listing = opendir(salvage->out);
     if (!listing)
-        return kv_error_set_errno(error, "%s: can not open the directory", salvage->out);
+        return kv_error_set_errno(error, "%s: cannot open the directory", salvage->out);
     bool empty = true;
     for (const struct dirent *entry; empty && (entry = readdir(listing));)
         empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
@@ -53,7 +53,7 @@ static enum kv_status open_empty_directory(struct salvage *salvage, struct kv_er
                             salvage->out);
     salvage->out_fd = open(salvage->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (salvage->out_fd < 0)
-        return kv_error_set_errno(error, "%s: can not open the directory", salvage->out);
+        return kv_error_set_errno(error, "%s: cannot open the directory", salvage->out);
     return KV_OK;
 }
 
@@ -85,12 +85,12 @@ static enum kv_status finish_log(struct salvage *salvage, uint32_t number, struc
     struct logfile *log = &salvage->logs[number];
     struct file_name unfinished = file_name(number, FILE_LOG_NEW);
     if (logfile_sync(log) != 0)
-        return kv_error_set_errno(error, "%s/%s: can not sync the file", salvage->out,
+        return kv_error_set_errno(error, "%s/%s: cannot sync the file", salvage->out,
                                   unfinished.text);
     if (logfile_note_progress(log, log->tail, salvage->max_version) != 0 ||
         logfile_sync(log) != 0 ||
         fileio->rename_at(salvage->out_fd, unfinished.text, file_name(number, FILE_LOG).text) != 0)
-        return kv_error_set_errno(error, "%s/%s: can not finish the file", salvage->out,
+        return kv_error_set_errno(error, "%s/%s: cannot finish the file", salvage->out,
                                   unfinished.text);
     return KV_OK;
 }
@@ -104,7 +104,7 @@ static enum kv_status finish_store(struct salvage *salvage, struct kv_error *err
             return status;
     }
     if (fileio->sync_dir(salvage->out_fd) != 0)
-        return kv_error_set_errno(error, "%s: can not sync the directory", salvage->out);
+        return kv_error_set_errno(error, "%s: cannot sync the directory", salvage->out);
     return KV_OK;
 }
 
@@ -134,9 +134,9 @@ static bool version_is_possible(uint64_t version)
 static void report_version(struct salvage *salvage, const char *file, const char *what,
                            uint64_t version)
 {
-    fprintf(salvage->report->stream, "saved: %s/%s: the impossible %s %" PRIu64 " was replaced\n",
-            salvage->report->dir, file, what, version);
-    salvage->report->damages++;
+    fprintf(salvage->findings->stream, "saved: %s/%s: the impossible %s %" PRIu64 " was replaced\n",
+            salvage->findings->dir, file, what, version);
+    salvage->findings->damages++;
 }
 
 /* The versions of the new store go on from here. */
@@ -197,21 +197,21 @@ static void report_gap(void *context, const struct walk_step *step)
     const struct gap_report *gap = context;
     if (step->kind == WALK_RECORD)
         return; /* of another file: it goes where it belongs */
-    fprintf(gap->salvage->report->stream,
+    fprintf(gap->salvage->findings->stream,
             "lost: %s/%s: offset %" PRIu64 " to %" PRIu64 ": %" PRIu64 " bytes%s\n",
-            gap->salvage->report->dir, gap->file, step->offset, step->offset + step->size_bytes,
+            gap->salvage->findings->dir, gap->file, step->offset, step->offset + step->size_bytes,
             step->size_bytes,
             step->kind == WALK_TORN ? " of a torn tail, never acknowledged as on disk" : "");
     if (step->kind != WALK_TORN)
-        gap->salvage->report->damages++;
+        gap->salvage->findings->damages++;
     gap->salvage->lost_bytes += step->size_bytes;
 }
 
 static void report_lost_file(struct salvage *salvage, const char *file, const char *why)
 {
-    fprintf(salvage->report->stream, "lost: %s/%s: all of it: %s\n", salvage->report->dir, file,
+    fprintf(salvage->findings->stream, "lost: %s/%s: all of it: %s\n", salvage->findings->dir, file,
             why);
-    salvage->report->damages++;
+    salvage->findings->damages++;
 }
 
 /* Does the file say that it is one which is there under its own name, too? */
@@ -244,9 +244,9 @@ static enum kv_status salvage_source(struct salvage *salvage, const struct layou
         return KV_OK;
     }
     if (complaint) {
-        fprintf(salvage->report->stream, "saved: %s/%s: %s, but its records can be read\n",
-                salvage->report->dir, file, complaint);
-        salvage->report->damages++;
+        fprintf(salvage->findings->stream, "saved: %s/%s: %s, but its records are readable\n",
+                salvage->findings->dir, file, complaint);
+        salvage->findings->damages++;
     }
     struct survey survey;
     struct gap_report gap = {salvage, file};
@@ -256,10 +256,10 @@ static enum kv_status salvage_source(struct salvage *salvage, const struct layou
     else
         status = copy_live_records(salvage, &survey, error);
     if (survey.skipped > 0)
-        fprintf(salvage->report->stream,
+        fprintf(salvage->findings->stream,
                 "lost: %s/%s: perhaps more: %" PRIu64 " places in gaps look like the start of a "
-                "record too big to be tried\n",
-                salvage->report->dir, file, survey.skipped);
+                "record too large to be checked\n",
+                salvage->findings->dir, file, survey.skipped);
     take_version(salvage, survey.max_version);
     take_version(salvage, source->progress.version_floor);
     if (!version_is_possible(source->progress.version_floor))
@@ -286,9 +286,9 @@ static enum kv_status salvage_file(struct salvage *salvage, int dir_fd, const st
 }
 
 enum kv_status salvage_store(int dir_fd, const struct layout *layout, const char *out,
-                             struct report *report, struct kv_error *error)
+                             struct findings *findings, struct kv_error *error)
 {
-    struct salvage salvage = {.report = report,
+    struct salvage salvage = {.findings = findings,
                               .out = out,
                               .out_fd = -1,
                               .datafiles = layout->datafiles,
@@ -304,7 +304,7 @@ enum kv_status salvage_store(int dir_fd, const struct layout *layout, const char
     close_store(&salvage, status == KV_OK);
     if (status == KV_OK) {
         char size[32];
-        fprintf(report->stream,
+        fprintf(findings->stream,
                 "%s: %" PRIu64 " keys saved; %s lost; %" PRIu64
                 " records found behind damaged places\n",
                 out, salvage.keys, format_size(salvage.lost_bytes, size), salvage.after_damage);

@@ -17,9 +17,9 @@
 #include "kvstore/kvcheck/findings.h"
 
 /* Makes the store in `out`, a directory that does not exist yet, or is empty. Says on
- * report->stream what was lost and what was saved. On failure the data files made so far are
+ * findings->stream what was lost and what was saved. On failure the data files made so far are
  * removed. */
 enum kv_status salvage_store(int dir_fd, const struct layout *layout, const char *out,
-                             struct report *report, struct kv_error *error);
+                             struct findings *findings, struct kv_error *error);
 
 #endif

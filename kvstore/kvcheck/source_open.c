@@ -11,6 +11,7 @@
 
 #include "common/cursor.h"
 #include "common/error.h"
+#include "common/machine_sizes.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/log/holes.h"
 #include "kvstore/kvcheck/walk.h"
@@ -36,7 +37,7 @@ static void end_on_disk_error(int signal_number)
 /* Where the bytes of [from, to) begin to be zeros; `from` if all are. */
 static uint64_t end_of_use(const struct source *source, uint64_t from, uint64_t to)
 {
-    static const uint8_t zeros[4096];
+    static const uint8_t zeros[PAGE_BYTES];
     uint64_t end = to;
     while (end - from >= sizeof zeros &&
            memcmp(source->map + end - sizeof zeros, zeros, sizeof zeros) == 0)
@@ -149,7 +150,7 @@ static enum kv_status map_file(struct source *source, struct kv_error *error)
 {
     struct stat facts;
     if (fstat(source->fd, &facts) != 0)
-        return kv_error_set_errno(error, "%s: can not read the file's size", source->name.text);
+        return kv_error_set_errno(error, "%s: cannot read the file's size", source->name.text);
     if (!S_ISREG(facts.st_mode))
         return kv_error_set(error, KV_IO, "%s: not a regular file", source->name.text);
     source->size_bytes = (uint64_t)facts.st_size;
@@ -161,7 +162,7 @@ static enum kv_status map_file(struct source *source, struct kv_error *error)
         return KV_OK;
     void *map = fileio->map(source->size_bytes, PROT_READ, source->fd);
     if (map == MAP_FAILED)
-        return kv_error_set_errno(error, "%s: can not map the file", source->name.text);
+        return kv_error_set_errno(error, "%s: cannot map the file", source->name.text);
     source->map = map;
     signal(SIGBUS, end_on_disk_error);
     return KV_OK;
@@ -178,7 +179,7 @@ enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
         return kv_error_set(error, KV_IO, "%s: not a regular file, but %s", source->name.text,
                             logfile_other_kind(errno));
     if (source->fd < 0)
-        return kv_error_set_errno(error, "%s: can not open the file", source->name.text);
+        return kv_error_set_errno(error, "%s: cannot open the file", source->name.text);
     enum kv_status status = map_file(source, error);
     if (status != KV_OK) {
         source_close(source);

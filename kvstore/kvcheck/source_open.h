@@ -12,7 +12,7 @@
 #include "mqkv/error.h"
 
 /* Opens data file `number`. KV_NOT_FOUND: it is not there; KV_MISMATCH: of another format version;
- * KV_IO, KV_DENIED ...: it can not be read. Damage is no failure. Should the disk fail to deliver a
+ * KV_IO, KV_DENIED ...: it cannot be read. Damage is no failure. Should the disk fail to deliver a
  * page later on, the process ends with exit status 4 and a message. */
 enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
                            struct kv_error *error);

@@ -35,7 +35,7 @@ struct survey {
     uint64_t skipped;      /* struct walk */
 };
 
-/* Called for every gap and every misplaced record. */
+/* Called forevery gap and every misplaced record. */
 typedef void (*survey_observer)(void *context, const struct walk_step *step);
 
 /* The source must stay open as long as the survey. KV_NO_MEMORY. observer may be NULL. */

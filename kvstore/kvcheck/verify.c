@@ -24,7 +24,7 @@ struct row {
 };
 
 struct file_check {
-    struct report *report;
+    struct findings *findings;
     const struct source *source;
 };
 
@@ -33,17 +33,17 @@ static void report_step(void *context, const struct walk_step *step)
     struct file_check *check = context;
     const char *name = check->source->name.text;
     if (step->kind == WALK_RECORD)
-        report_finding(check->report, REMEDY_SALVAGE, name, step->offset,
-                       "the record's key belongs in another data file");
+        findings_add(check->findings, REMEDY_SALVAGE, name, step->offset,
+                     "the record's key belongs in another data file");
     else if (step->kind == WALK_TORN)
-        report_finding(check->report, REMEDY_NONE, name, step->offset,
-                       "torn tail: %" PRIu64 " bytes written after the last sync are no valid "
-                       "record, and none follows; the next open cuts them off",
-                       step->size_bytes);
+        findings_add(check->findings, REMEDY_NONE, name, step->offset,
+                     "torn tail: %" PRIu64 " bytes written after the last sync are no valid "
+                     "record, and none follows; the next open cuts them off",
+                     step->size_bytes);
     else if (step->kind == WALK_DAMAGE)
-        report_finding(check->report, REMEDY_SALVAGE, name, step->offset,
-                       "%" PRIu64 " bytes hold %s", step->size_bytes,
-                       step->all_zero ? "only zeros where records should be" : "no valid record");
+        findings_add(check->findings, REMEDY_SALVAGE, name, step->offset,
+                     "%" PRIu64 " bytes hold %s", step->size_bytes,
+                     step->all_zero ? "only zeros where records should be" : "no valid record");
     /* WALK_HOLE: report_hole, when it is known what follows. */
 }
 
@@ -56,8 +56,8 @@ static const char *hole_reason(enum boot boot, const char **why)
                "damage, or the store was copied while a daemon wrote to it; serverk refuses the "
                "file";
     if (boot == BOOT_EARLIER)
-        return "they were written after the last noted sync: a power cut leaves that, or a copy "
-               "made while a daemon wrote; the next open for writing cuts them off and keeps them "
+        return "they were written after the last noted sync: a power failure leaves that, or a "
+               "copy made while a daemon wrote; the next open for writing cuts them off and keeps them "
                "in a file of their own";
     *why = boot_why_unknown(boot);
     return "serverk refuses the file, since it is not known whether the machine has been started "
@@ -65,19 +65,19 @@ static const char *hole_reason(enum boot boot, const char **why)
 }
 
 static void report_hole(const struct source *source, const struct survey *survey,
-                        struct report *report)
+                        struct findings *findings)
 {
     if (survey->hole_at == 0)
         return;
     const char *why, *reason = hole_reason(source->boot, &why);
-    report_finding(report, REMEDY_SALVAGE, source->name.text, survey->hole_at,
-                   "no valid record, but %" PRIu64 " intact records follow: %s%s",
-                   survey->after_hole, reason, why);
+    findings_add(findings, REMEDY_SALVAGE, source->name.text, survey->hole_at,
+                 "no valid record, but %" PRIu64 " intact records follow: %s%s", survey->after_hole,
+                 reason, why);
 }
 
 /* "none", "ok" or "stale", or damage: it matches its log and yet says something else. */
 static const char *check_checkpoint(int dir_fd, uint32_t number, const struct survey *survey,
-                                    struct report *report)
+                                    struct findings *findings)
 {
     struct file_name name = file_name(number, FILE_CHECKPOINT);
     struct logfile log;
@@ -97,62 +97,62 @@ static const char *check_checkpoint(int dir_fd, uint32_t number, const struct su
                       (keys <= survey->keys && keys >= survey->keys - survey->expired_keys);
         verdict = agrees ? "ok" : "wrong";
         if (!agrees)
-            report_finding(report, REMEDY_REMOVE_CHECKPOINT, name.text, 0,
-                           "the checkpoint has %" PRIu64 " keys, its data file %" PRIu64, keys,
-                           survey->keys);
+            findings_add(findings, REMEDY_REMOVE_CHECKPOINT, name.text, 0,
+                         "the checkpoint has %" PRIu64 " keys, its data file %" PRIu64, keys,
+                         survey->keys);
     }
     generation_free(generation);
     return verdict;
 }
 
 static void check_header(const struct layout *layout, const struct source *source, uint32_t number,
-                         struct report *report)
+                         struct findings *findings)
 {
     const char *complaint = layout_complaint(layout, source, number);
     if (complaint)
-        report_finding(report,
-                       layout_is_foreign(layout, source) ? REMEDY_RESTORE_FILE : REMEDY_SALVAGE,
-                       source->name.text, 0, "%s", complaint);
+        findings_add(findings,
+                     layout_is_foreign(layout, source) ? REMEDY_RESTORE_FILE : REMEDY_SALVAGE,
+                     source->name.text, 0, "%s", complaint);
     else if (!source->progress_sound)
-        report_finding(report, REMEDY_SALVAGE, source->name.text, 512,
-                       "both copies of the synced offset are damaged");
+        findings_add(findings, REMEDY_SALVAGE, source->name.text, 512,
+                     "both copies of the synced offset are damaged");
     else if (source->progress.version_floor >= RECOVERY_VERSION_LIMIT)
-        report_finding(report, REMEDY_SALVAGE, source->name.text, 512,
-                       "impossible version floor %" PRIu64, source->progress.version_floor);
+        findings_add(findings, REMEDY_SALVAGE, source->name.text, 512,
+                     "impossible version floor %" PRIu64, source->progress.version_floor);
 }
 
 static enum kv_status check_file(int dir_fd, const struct layout *layout, uint32_t number,
-                                 struct report *report, struct row *row, struct kv_error *error)
+                                 struct findings *findings, struct row *row, struct kv_error *error)
 {
-    uint64_t damages_before = report->damages;
+    uint64_t damages_before = findings->damages;
     struct source source;
     *row = (struct row){.name = file_name(number, FILE_LOG), .checkpoint = "-"};
     enum kv_status status = source_open(&source, dir_fd, number, error);
     if (status == KV_NOT_FOUND) {
         row->missing = true;
-        report_finding(report, REMEDY_RESTORE_FILE, row->name.text, 0,
-                       "the file is missing; the store has %" PRIu32 " data files",
-                       layout->datafiles);
+        findings_add(findings, REMEDY_RESTORE_FILE, row->name.text, 0,
+                     "the file is missing; the store has %" PRIu32 " data files",
+                     layout->datafiles);
         return KV_OK;
     }
     if (status != KV_OK)
         return status;
 
-    check_header(layout, &source, number, report);
-    struct file_check check = {report, &source};
+    check_header(layout, &source, number, findings);
+    struct file_check check = {findings, &source};
     status = survey_run(&row->survey, &source, layout, report_step, &check);
     if (status != KV_OK)
         status =
             kv_error_set(error, status, "%s: no memory for an index of its keys", row->name.text);
     if (status == KV_OK && source.header == SOURCE_HEADER_SOUND && source.progress_sound)
-        row->checkpoint = check_checkpoint(dir_fd, number, &row->survey, report);
+        row->checkpoint = check_checkpoint(dir_fd, number, &row->survey, findings);
     if (row->survey.max_version >= RECOVERY_VERSION_LIMIT)
-        report_finding(report, REMEDY_SALVAGE, row->name.text, FILE_HEADER_BYTES,
-                       "a record has the impossible version %" PRIu64, row->survey.max_version);
-    report_hole(&source, &row->survey, report);
+        findings_add(findings, REMEDY_SALVAGE, row->name.text, FILE_HEADER_BYTES,
+                     "a record has the impossible version %" PRIu64, row->survey.max_version);
+    report_hole(&source, &row->survey, findings);
     row->file_bytes = source.size_bytes;
     row->synced_bytes = source.progress.synced_offset;
-    row->damaged = report->damages > damages_before;
+    row->damaged = findings->damages > damages_before;
     survey_free(&row->survey);
     source_close(&source);
     return status;
@@ -194,7 +194,7 @@ static void add_up(struct row *total, const struct row *row)
     total->survey.damaged_bytes += row->survey.damaged_bytes;
 }
 
-enum kv_status verify_store(int dir_fd, const struct layout *layout, struct report *report,
+enum kv_status verify_store(int dir_fd, const struct layout *layout, struct findings *findings,
                             struct kv_error *error)
 {
     struct row *rows = calloc(layout->datafiles, sizeof *rows);
@@ -203,16 +203,16 @@ enum kv_status verify_store(int dir_fd, const struct layout *layout, struct repo
                             layout->datafiles);
     enum kv_status status = KV_OK;
     for (uint32_t number = 0; number < layout->datafiles && status == KV_OK; number++)
-        status = check_file(dir_fd, layout, number, report, &rows[number], error);
+        status = check_file(dir_fd, layout, number, findings, &rows[number], error);
     if (status == KV_OK) {
         struct row total = {.name = {"total"}, .checkpoint = "-"};
-        print_head(report->stream);
+        print_head(findings->stream);
         for (uint32_t number = 0; number < layout->datafiles; number++) {
-            print_row(report->stream, &rows[number]);
+            print_row(findings->stream, &rows[number]);
             add_up(&total, &rows[number]);
         }
         if (layout->datafiles > 1)
-            print_row(report->stream, &total);
+            print_row(findings->stream, &total);
     }
     free(rows);
     return status;

@@ -8,8 +8,8 @@
 #include "kvstore/kvcheck/layout.h"
 #include "kvstore/kvcheck/findings.h"
 
-/* Findings first, then the table, on report->stream. Failures are those of reading. */
-enum kv_status verify_store(int dir_fd, const struct layout *layout, struct report *report,
+/* Findings first, then the table, on findings->stream. Failures are those of reading. */
+enum kv_status verify_store(int dir_fd, const struct layout *layout, struct findings *findings,
                             struct kv_error *error);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * boot: which boot of the machine a data file was last opened for writing in, as its header notes
- * it. Pages of a file get to the disk in any order, so that a power cut may leave a gap in the part
- * of a log that was not synced, with whole records behind it. Nothing else may: a killed process
- * leaves all that it wrote. So a gap in a file of this very boot is damage, or the file is a copy
- * that was made while a daemon wrote to it.
+ * it. Pages of a file get to the disk in any order, so that a power failure may leave a gap in the
+ * part of a log that was not synced, with whole records behind it. Nothing else may: a killed
+ * process leaves all that it wrote. So a gap in a file of this very boot is damage, or the file is
+ * a copy that was made while a daemon wrote to it.
  *
  * Threads: any.
  */

@@ -35,7 +35,7 @@ struct fileio {
     ssize_t (*write_at)(int fd, const void *data, size_t size, off_t offset);
 
     /* Brings the pages of a range in that is allocated and reads as zeros, by writing zeros, up to
-     * 128 KiB a call: then they come, on file systems that have such, in folios of many pages,
+     * 128 KiB per call: then they come, on file systems that have such, in folios of many pages,
      * which cost the kernel less than half of what single ones do, now and when they are freed. 0,
      * or -1: then some may be there. Contents stay. */
     int (*zero)(int fd, size_t size, off_t offset);
@@ -57,7 +57,7 @@ struct fileio {
     /* Drops from memory what is there of the file from offset on (a multiple of the page size) and
      * not dirty, so that it is read from the disk when it is needed next. `at` is the file's one
      * mapping (NULL: it has none), of which `size` bytes may have been touched: mapped pages would
-     * stay. As far as the file system plays along (one without a disk does not). */
+     * stay. Where the file system supports it (one without a disk does not). */
     void (*forget)(int fd, void *at, size_t size, off_t offset);
 
     /* A number of the boot that the machine is in, another after each; zeros: the system does not

@@ -9,11 +9,9 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/machine_sizes.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/format/sizes.h"
-
-#define PAGE_BYTES       UINT64_C(4096)
-#define CACHE_LINE_BYTES 64u
 
 /* Address space for the mappings of all data files of a store; x86-64 and arm64 have 128 TiB. The
  * sanitizers keep shadow memory of it and leave less. */
@@ -45,8 +43,8 @@ static enum kv_status map_file(struct logfile *log, uint32_t datafiles, const ch
     log->map = NULL;
     return kv_error_set_errno(
         error,
-        "%s: can not map %" PRIu64
-        " bytes into memory (is there a limit on the address space, ulimit -v?)",
+        "%s: cannot map %" PRIu64
+        " bytes into memory (check the limit on the address space: ulimit -v)",
         name, needed);
 }
 
@@ -78,7 +76,7 @@ static enum kv_status write_header(struct logfile *log, const char *name, uint64
     fileheader_write_hash_key(header, &log->identity);
     if (put_header(log, header, FILE_HEADER_BYTES, 0) != 0 ||
         logfile_note_progress(log, FILE_HEADER_BYTES, version_floor) != 0)
-        return kv_error_set_errno(error, "%s: can not write the header", name);
+        return kv_error_set_errno(error, "%s: cannot write the header", name);
     return KV_OK;
 }
 
@@ -94,7 +92,7 @@ static enum kv_status fill_new_file(struct logfile *log, enum kvstore_io io, con
         result = fileio->allocate(log->fd, 0, (off_t)size);
     }
     if (result != 0)
-        return kv_error_set_errno(error, "%s: can not allocate %" PRIu64 " bytes on disk", name,
+        return kv_error_set_errno(error, "%s: cannot allocate %" PRIu64 " bytes on disk", name,
                                   size);
     log->allocated_bytes = size;
     enum kv_status status = make_accessible(log, io, identity->datafiles, name, error);
@@ -113,7 +111,7 @@ enum kv_status logfile_create(struct logfile *log, enum kvstore_io io, int dir_f
     *log = (struct logfile){.fd = -1, .writable = true};
     log->fd = fileio->open_at(dir_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
     if (log->fd < 0)
-        return kv_error_set_errno(error, "%s: can not create the file", name);
+        return kv_error_set_errno(error, "%s: cannot create the file", name);
     enum kv_status status =
         fill_new_file(log, io, name, identity, version_floor, room_bytes, error);
     if (status != KV_OK) {
@@ -156,7 +154,7 @@ static enum kv_status read_existing_file(struct logfile *log, enum kvstore_io io
 {
     struct stat facts;
     if (fstat(log->fd, &facts) != 0)
-        return kv_error_set_errno(error, "%s: can not read the file's size", name);
+        return kv_error_set_errno(error, "%s: cannot read the file's size", name);
     uint64_t size = (uint64_t)facts.st_size;
     if (!S_ISREG(facts.st_mode))
         return kv_error_set(error, KV_CORRUPT, "%s: not a regular file", name);
@@ -173,7 +171,7 @@ static enum kv_status read_existing_file(struct logfile *log, enum kvstore_io io
 
     uint8_t page[FILE_HEADER_BYTES];
     if (fileio->read_at(log->fd, page, sizeof page, 0) != (ssize_t)sizeof page)
-        return kv_error_set_errno(error, "%s: can not read the header", name);
+        return kv_error_set_errno(error, "%s: cannot read the header", name);
     log->tail = FILE_HEADER_BYTES;
     enum kv_status status = check_header(log, page, name, error);
     if (status == KV_OK) /* the header says among how many files the address space is shared */
@@ -206,7 +204,7 @@ enum kv_status logfile_open(struct logfile *log, enum kvstore_io io, int dir_fd,
         return kv_error_set(error, KV_CORRUPT, "%s: not a regular file, but %s", name,
                             logfile_other_kind(errno));
     if (log->fd < 0)
-        return kv_error_set_errno(error, "%s: can not open the file", name);
+        return kv_error_set_errno(error, "%s: cannot open the file", name);
     enum kv_status status = read_existing_file(log, io, name, error);
     if (status != KV_OK)
         logfile_close(log);

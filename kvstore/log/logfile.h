@@ -41,7 +41,7 @@ struct logfile {
     bool writable;
     uint8_t *map;             /* NULL: system calls */
     struct mapguard *guard;   /* of the mapping */
-    uint64_t map_bytes;       /* address space; the file can not grow beyond */
+    uint64_t map_bytes;       /* address space; the file cannot grow beyond */
     uint64_t allocated_bytes; /* <= map_bytes; may be touched */
     uint64_t tail;            /* where the next record goes, <= allocated_bytes */
     uint64_t populated_bytes; /* pages before are not worth populating (again) */
@@ -74,7 +74,7 @@ const char *logfile_other_kind(int error_number);
 /* Unmaps and closes, without a sync. */
 void logfile_close(struct logfile *log);
 
-/* Bytes of the file that were there are gone, or can not be read: the disk, or somebody has
+/* Bytes of the file that were there are gone, or cannot be read: the disk, or somebody has
  * shortened the file (with a mapping; by calls each read tells). What is read after that may be
  * zeros, and what is written lost: nothing read from it that was not verified since may be given
  * out, nothing may be written, and nothing of it be called durable. */
@@ -128,7 +128,7 @@ bool logfile_holds(const struct logfile *log, enum read_buffer buffer, uint64_t 
 bool logfile_is_end(const struct logfile *log, uint64_t offset);
 
 /* `size` bytes of the file that are allocated, in the mapping or the read buffer; NULL and errno:
- * they can not be read. */
+ * they cannot be read. */
 const uint8_t *logfile_bytes(const struct logfile *log, enum read_buffer buffer, uint64_t offset,
                              uint64_t size);
 
@@ -152,7 +152,7 @@ int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t 
 
 /* Notes the boot, and log->identity.hash_key, in the header of a file that is about to be written
  * to. After an older version, which noted neither, they are on disk before the first record is:
- * else a power cut could leave records and no note. -1 and errno. */
+ * else a power failure could leave records and no note. -1 and errno. */
 int logfile_note_opening(struct logfile *log);
 
 #endif

@@ -5,10 +5,9 @@
 #include <sys/statvfs.h>
 
 #include "common/error.h"
+#include "common/machine_sizes.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/format/sizes.h"
-
-#define PAGE_BYTES UINT64_C(4096)
 
 /* The file grows by about 1/8 at a time. */
 #define GROWTH_SHARE     8u

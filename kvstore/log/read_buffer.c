@@ -4,12 +4,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "common/machine_sizes.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/format/sizes.h"
 
 /* What is read at least. A record and its neighbours share a page of the file, so that less saves
  * nothing but the copying. */
-#define LOOK_BYTES UINT64_C(4096)
+#define LOOK_BYTES PAGE_BYTES
 #define WALK_BYTES (UINT64_C(1) << 20)
 
 struct stretch {

@@ -8,12 +8,11 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/machine_sizes.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/log/holes.h"
 #include "mqkv/kvstore.h"
 #include "kvstore/format/sizes.h"
-
-#define PAGE_BYTES UINT64_C(4096)
 
 /* What a value holds may look like headers of large records, each of which costs a checksum: the
  * bytes checked are no more than these and so many for each byte that is looked at. */
@@ -175,7 +174,7 @@ enum kv_status remains_keep(const struct logfile *log, const struct remains *rem
     int fd = create(dir_fd, log->identity.number, log->tail, name);
     if (fd < 0)
         return kv_error_set_errno(error,
-                                  "%s: can not create the file, to keep %" PRIu64
+                                  "%s: cannot create the file, to keep %" PRIu64
                                   " intact records in that lie behind a torn place",
                                   name, remains->intact);
     enum kv_status status = fill(log, remains, fd);
@@ -183,7 +182,7 @@ enum kv_status remains_keep(const struct logfile *log, const struct remains *rem
         status = kv_status_from_errno(errno);
     if (status != KV_OK) {
         kv_error_set_errno(error,
-                           "%s: can not write the file, to keep %" PRIu64
+                           "%s: cannot write the file, to keep %" PRIu64
                            " intact records in that lie behind a torn place; make room for %" PRIu64
                            " bytes",
                            name, remains->intact, remains->end - log->tail + FILE_HEADER_BYTES);

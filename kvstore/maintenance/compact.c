@@ -114,10 +114,9 @@ static enum kv_status sync_next(const struct store_context *context, struct data
         return kv_error_set(error, status, "%s/%s: compaction failed: %s", context->dir, name.text,
                             kv_status_text(status));
     if (logfile_sync(log) != 0)
-        return kv_error_set_errno(error, "%s/%s: can not sync the file", context->dir, name.text);
+        return kv_error_set_errno(error, "%s/%s: cannot sync the file", context->dir, name.text);
     if (logfile_note_progress(log, tail, max_version) != 0)
-        return kv_error_set_errno(error, "%s/%s: can not write the header", context->dir,
-                                  name.text);
+        return kv_error_set_errno(error, "%s/%s: cannot write the header", context->dir, name.text);
     return KV_OK;
 }
 
@@ -137,8 +136,8 @@ static enum kv_status swap(const struct store_context *context, struct datafile 
         kv_error_set(error, status, "%s/%s: compaction failed: %s", context->dir, name.text,
                      kv_status_text(status));
     else if (fileio->rename_at(context->dir_fd, new_name.text, name.text) != 0)
-        status = kv_error_set_errno(error, "%s/%s: can not rename %s to it", context->dir,
-                                    name.text, new_name.text);
+        status = kv_error_set_errno(error, "%s/%s: cannot rename %s to it", context->dir, name.text,
+                                    new_name.text);
     if (status == KV_OK) {
         *old = file->current;
         datafile_set_current(context, file, file->next);
@@ -163,7 +162,7 @@ static enum kv_status replace(const struct maintenance *with, struct datafile *f
     if (status != KV_OK)
         return status;
     if (fileio->sync_dir(with->context->dir_fd) != 0) {
-        status = kv_error_set_errno(error, "%s: can not sync the directory", with->context->dir);
+        status = kv_error_set_errno(error, "%s: cannot sync the directory", with->context->dir);
         sync_give_up(with->sync, file->number, errno);
         return status;
     }

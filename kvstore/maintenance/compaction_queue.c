@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/machine_sizes.h"
 #include "kvstore/core/thread.h"
 #include "kvstore/format/sizes.h"
 
@@ -20,7 +21,7 @@
 #define ROOM_EVERY_MS UINT64_C(1000)
 
 /* A smaller log than a block of the disk gives nothing back. */
-#define ROOM_MIN_BYTES UINT64_C(4096)
+#define ROOM_MIN_BYTES PAGE_BYTES
 
 #define NS_PER_MS UINT64_C(1000000)
 

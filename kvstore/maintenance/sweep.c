@@ -36,7 +36,7 @@ void sweep_out(struct cache *cache, struct datafile *file, struct lookup *lookup
 }
 
 /* Takes the entry of the item out if it has expired, else lowers the bound to its expiry. One that
- * is damaged or can not be read stays, for reads to tell of it. Returns the bytes of the record it
+ * is damaged or cannot be read stays, for reads to tell of it. Returns the bytes of the record it
  * took out. Holds: the file's lock for writing. */
 static uint64_t sweep_item(const struct maintenance *with, struct datafile *file,
                            const struct index_item *item, uint64_t now_ms, uint64_t *bound_ms)
@@ -187,7 +187,7 @@ enum kv_status sweeper_create(const struct maintenance *with, struct sweeper **s
     int result = thread_start(&created->thread, "kv-sweep", sweeper_thread, created);
     if (result != 0) {
         deallocate(created);
-        return kv_error_set_no_thread(error, result, "%s: can not start the sweep thread",
+        return kv_error_set_no_thread(error, result, "%s: cannot start the sweep thread",
                                       with->context->dir);
     }
     *sweeper = created;

@@ -1,9 +1,9 @@
 /*
  * sweep: the thread that takes expired entries out of the indexes, every sweep_interval_ms. It
- * visits only segments of an index that may hold an expired entry, at most one a lock hold, and
+ * visits only segments of an index that may hold an expired entry, at most one per lock hold, and
  * sleeps without wake-ups while no entry of the store has an expiry.
  *
- * Nothing is written: an expired entry is absent for every call, whether it was swept or not, and a
+ * Nothing is written: an expired entry is absent forevery call, whether it was swept or not, and a
  * recovery leaves it out by its own expiry.
  */
 #ifndef MQKV_KVSTORE_MAINTENANCE_SWEEP_H

@@ -161,7 +161,7 @@ static bool announce(struct sync *sync, uint32_t number, uint64_t position, bool
     return needed;
 }
 
-/* Nothing that was promised rests on the note: if it can not be written, the next one repeats it.
+/* Nothing that was promised rests on the note: if it cannot be written, the next one repeats it.
  * Holds: the slot; all before the tail of the snapshot is on disk. */
 static void note_progress(const struct snapshot *snapshot, bool may_lag)
 {
@@ -349,7 +349,7 @@ enum kv_status sync_create(const struct store_context *context, struct sync **sy
     int result = thread_start(&created->threads[0], "kv-sync", sync_thread, created);
     if (result != 0) {
         deallocate(created);
-        return kv_error_set_no_thread(error, result, "%s: can not start the sync thread",
+        return kv_error_set_no_thread(error, result, "%s: cannot start the sync thread",
                                       context->dir);
     }
     created->thread_count = 1;

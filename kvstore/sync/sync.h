@@ -1,6 +1,6 @@
 /*
  * sync: group commit. Whoever wrote says what shall be on disk (a ticket), and one fdatasync at a
- * time a data file covers everything appended before it began. Sync threads call it, so that who
+ * time per data file covers everything appended before it began. Sync threads call it, so that who
  * only asks (kvstore_request_sync) never sleeps; who waits (kvstore_wait_durable) calls it itself
  * if the file is at rest, and else sleeps until the sync that covers its write, and no earlier one,
  * wakes it. As many files are synced in parallel as there are threads; threads are started when

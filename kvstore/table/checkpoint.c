@@ -198,13 +198,13 @@ enum kv_status checkpoint_write(const struct generation *generation, int dir_fd,
     int fd =
         fileio->open_at(dir_fd, unfinished.text, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return kv_error_set_errno(error, "%s: can not create the file", unfinished.text);
+        return kv_error_set_errno(error, "%s: cannot create the file", unfinished.text);
     bool written =
         write_whole(generation, fd) && fileio->rename_at(dir_fd, unfinished.text, name.text) == 0;
     enum kv_status status = KV_OK;
     if (!written) {
         status = kv_error_set(error, kv_status_from_errno(errno),
-                              "%s: can not write the index checkpoint: %s; the next start rebuilds "
+                              "%s: cannot write the index checkpoint: %s; the next start rebuilds "
                               "the index from the data",
                               name.text, strerror(errno));
         fileio->unlink_at(dir_fd, unfinished.text);

@@ -12,7 +12,7 @@
 #include "kvstore/table/recovery.h"
 #include "kvstore/core/context.h"
 
-/* Lines about damaged records, a file. */
+/* Lines about damaged records, per file. */
 #define DAMAGE_LINES 10u
 
 static enum kv_status check_identity(const struct store_context *context, uint32_t number,
@@ -26,7 +26,7 @@ static enum kv_status check_identity(const struct store_context *context, uint32
             name, identity->datafiles, context->datafiles);
     if (identity->number != number)
         return kv_error_set(error, KV_CORRUPT,
-                            "%s/%s: the file says that it is data file %u; was it renamed?",
+                            "%s/%s: the header says data file %u: was the file renamed?",
                             context->dir, name, identity->number);
     if (identity->store_seed != context->seed)
         return kv_error_set(error, KV_CORRUPT,
@@ -65,7 +65,7 @@ enum kv_status datafile_open(const struct store_context *context, uint32_t numbe
     struct generation *generation;
     status = generation_create(log, &generation);
     if (status != KV_OK)
-        return kv_error_set(error, status, "%s/%s: no memory (is it limited: ulimit -v?)",
+        return kv_error_set(error, status, "%s/%s: out of memory (check the limit: ulimit -v)",
                             context->dir, name.text);
 
     struct recovery recovery = {0};
@@ -106,11 +106,10 @@ static enum kv_status finish(const struct store_context *context, struct datafil
                             "%s/%s: a sync of the file has failed; its last writes may be lost",
                             context->dir, name.text);
     if (logfile_sync(log) != 0)
-        return kv_error_set(error, KV_NOT_DURABLE, "%s/%s: can not sync the file: %s", context->dir,
+        return kv_error_set(error, KV_NOT_DURABLE, "%s/%s: cannot sync the file: %s", context->dir,
                             name.text, strerror(errno));
     if (logfile_note_progress(log, log->tail, generation->max_version) != 0)
-        return kv_error_set_errno(error, "%s/%s: can not write the header", context->dir,
-                                  name.text);
+        return kv_error_set_errno(error, "%s/%s: cannot write the header", context->dir, name.text);
     return checkpoint_write(generation, context->dir_fd, error);
 }
 
@@ -185,15 +184,15 @@ void datafile_expire(struct datafile *file, struct lookup *lookup)
 
 static const char *last_line(unsigned told)
 {
-    return told + 1 == DAMAGE_LINES ? " (further damage in this file is not told)" : "";
+    return told + 1 == DAMAGE_LINES ? " (further damage in this file is not logged)" : "";
 }
 
 enum kv_status datafile_tell_broken(const struct store_context *context,
                                     const struct datafile *file, const struct logfile *log)
 {
     if (!atomic_exchange(&log->guard->told, true))
-        log_error("%s/%s: the file can not be read at offset %" PRIu64
-                  ": an error of the disk, or somebody has shortened it; it takes no more writes; "
+        log_error("%s/%s: the file cannot be read at offset %" PRIu64
+                  ": a disk error, or the file was truncated; it takes no more writes; "
                   "check the disk, then open the store again",
                   context->dir, file_name(file->number, FILE_LOG).text,
                   atomic_load(&log->guard->fault_offset));
@@ -223,7 +222,7 @@ enum kv_status datafile_tell_unreadable(const struct store_context *context, str
         return KV_NO_MEMORY;
     unsigned told = atomic_fetch_add_explicit(&file->damage_told, 1, memory_order_relaxed);
     if (told < DAMAGE_LINES)
-        log_error("%s/%s: the record at offset %" PRIu64 " can not be read: %s; check the disk%s",
+        log_error("%s/%s: the record at offset %" PRIu64 " cannot be read: %s; check the disk%s",
                   context->dir, file_name(file->number, FILE_LOG).text, offset,
                   error_number == ENODATA ? "the file is shorter than it was"
                                           : strerror(error_number),

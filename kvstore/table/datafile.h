@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/machine_sizes.h"
 #include "kvstore/core/context.h"
 #include "kvstore/table/generation.h"
 #include "mqkv/kvstore.h"
@@ -18,8 +19,8 @@
 /* Fields are covered by the file's lock unless they say otherwise. Alone on its cache lines:
  * workers at two files share nothing. */
 struct datafile {
-    _Alignas(64) uint32_t number; /* constant */
-    struct generation *current;   /* without the lock: datafile_current */
+    _Alignas(CACHE_LINE_BYTES) uint32_t number; /* constant */
+    struct generation *current;                 /* without the lock: datafile_current */
     struct generation *next; /* a compaction is filling it: every append goes there too. Or NULL */
     enum kv_status next_status; /* not KV_OK: `next` missed an append and is of no use any more */
     bool read_only;             /* takes no writes, for good */
@@ -85,7 +86,7 @@ static inline bool datafile_is_read_only(const struct datafile *file)
 enum kv_status datafile_tell_damage(const struct store_context *context, struct datafile *file,
                                     uint64_t offset);
 
-/* The same of one that can not be read, with the reason. Returns KV_IO; KV_NO_MEMORY, of which
+/* The same of one that cannot be read, with the reason. Returns KV_IO; KV_NO_MEMORY, of which
  * nothing is said, if that was the reason. */
 enum kv_status datafile_tell_unreadable(const struct store_context *context, struct datafile *file,
                                         uint64_t offset, int error_number);

@@ -74,8 +74,8 @@ static enum kv_status report_broken(const struct logfile *log, const char *name,
                                     struct kv_error *error)
 {
     return kv_error_set(error, KV_IO,
-                        "%s: the file can not be read at offset %" PRIu64
-                        ": an error of the disk, or somebody has shortened it meanwhile",
+                        "%s: the file cannot be read at offset %" PRIu64
+                        ": a disk error, or the file was truncated meanwhile",
                         name, atomic_load(&log->guard->fault_offset));
 }
 
@@ -102,12 +102,12 @@ static enum kv_status report_hole(const struct logfile *log, const char *name,
         unknown ? "whether the machine has been started again since they were written, which could "
                   "leave that, is not known: "
                 : "the machine has not been started again since they were written, so that this is "
-                  "no torn tail but damage, or the store was copied while a daemon wrote to it",
+                  "damage and not a torn tail, or the store was copied while a daemon wrote to it",
         unknown ? boot_why_unknown(log->boot) : "");
 }
 
-/* Intact records behind a gap that a power cut may have left: the log ends at the gap all the same,
- * as its records may build on each other, but they are kept. */
+/* Intact records behind a gap that a power failure may have left: the log ends at the gap all the
+ * same, as its records may build on each other, but they are kept. */
 static enum kv_status keep_remains(const struct logfile *log, int dir_fd, const char *dir,
                                    const struct remains *remains, struct kv_error *error)
 {
@@ -122,8 +122,8 @@ static enum kv_status keep_remains(const struct logfile *log, int dir_fd, const 
     enum kv_status status = remains_keep(log, remains, dir_fd, kept, error);
     if (status == KV_OK)
         log_warn(
-            "%s/%s: the machine was restarted since it was written, or this is a copy that was made "
-            "while it was written to: %" PRIu64
+            "%s/%s: the machine was restarted since it was written, or this is a copy that was "
+            "made while it was written to: %" PRIu64
             " intact records behind the torn place at offset %" PRIu64
             " were not yet known to be on disk; they are cut off, and kept in %s/%s, which "
             "kvcheck --dump reads as %s of a directory of its own",
@@ -143,16 +143,16 @@ static enum kv_status settle(struct generation *generation, const char *name,
                             generation->max_version);
     generation->max_version += RECOVERY_VERSION_LEAP;
     if (logfile_note_progress(log, log->progress.synced_offset, generation->max_version) != 0)
-        return kv_error_set_errno(error, "%s: can not write the header", name);
+        return kv_error_set_errno(error, "%s: cannot write the header", name);
     if (logtail_cut(log, log->tail) != KV_OK)
-        return kv_error_set_errno(error, "%s: can not cut the file to %" PRIu64 " bytes", name,
+        return kv_error_set_errno(error, "%s: cannot cut the file to %" PRIu64 " bytes", name,
                                   log->tail);
     if (logtail_ensure_room(log, generation->reserve_bytes + 1) != KV_OK)
-        log_warn("%s: no disk space to write to (%s); reading goes on", name, strerror(errno));
+        log_warn("%s: no disk space for writes (%s); reads continue", name, strerror(errno));
     if (logfile_sync(log) != 0)
-        return kv_error_set_errno(error, "%s: can not sync the recovered file", name);
+        return kv_error_set_errno(error, "%s: cannot sync the recovered file", name);
     if (logfile_note_progress(log, log->tail, generation->max_version) != 0)
-        return kv_error_set_errno(error, "%s: can not write the header", name);
+        return kv_error_set_errno(error, "%s: cannot write the header", name);
     return KV_OK;
 }
 
@@ -162,7 +162,7 @@ static enum kv_status recover_by_reading(struct generation *generation, int dir_
     struct logfile *log = &generation->log;
     struct file_name name = file_name(log->identity.number, FILE_LOG);
     if (log->writable && logfile_flush_and_forget(log) != 0)
-        return kv_error_set_errno(error, "%s: can not sync the file", name.text);
+        return kv_error_set_errno(error, "%s: cannot sync the file", name.text);
     enum record_verdict verdict;
     enum kv_status status = read_log(generation, &verdict);
     if (status == KV_NO_MEMORY)
@@ -174,7 +174,7 @@ static enum kv_status recover_by_reading(struct generation *generation, int dir_
         return kv_error_set(error, status, "%s: %s", name.text, kv_status_text(status));
     if (status != KV_OK)
         return kv_error_set(error, status,
-                            "%s: the log can not be read, at or before offset %" PRIu64, name.text,
+                            "%s: the log cannot be read, at or before offset %" PRIu64, name.text,
                             log->tail);
     if (log->tail < log->progress.synced_offset)
         return report_damage(log, name.text, verdict, error);
@@ -182,7 +182,7 @@ static enum kv_status recover_by_reading(struct generation *generation, int dir_
     struct remains remains;
     status = remains_find(log, &remains);
     if (status != KV_OK)
-        return kv_error_set(error, status, "%s: the log can not be read after offset %" PRIu64,
+        return kv_error_set(error, status, "%s: the log cannot be read after offset %" PRIu64,
                             name.text, log->tail);
     if (logfile_is_broken(log))
         return report_broken(log, name.text, error);
@@ -225,7 +225,7 @@ enum kv_status recovery_run(struct generation *generation, int dir_fd, const cha
     *recovery = (struct recovery){0};
     enum kv_status status = recover(generation, dir_fd, dir, recovery, error);
     if (status == KV_OK && log->writable && logfile_note_opening(log) != 0)
-        status = kv_error_set_errno(error, "%s: can not write the header",
+        status = kv_error_set_errno(error, "%s: cannot write the header",
                                     file_name(log->identity.number, FILE_LOG).text);
     return status == KV_OK ? KV_OK : recovery_explain(dir, status, error);
 }

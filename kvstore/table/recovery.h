@@ -8,9 +8,9 @@
  * KV_CORRUPT, and nothing is changed.
  *
  * Intact records behind that place are what a killed process never leaves (boot.h). If the machine
- * has been started again since the file was opened for writing, a power cut may have: then they are
- * cut off with the torn tail, and kept in a file of their own (remains.h). If not, or if that is
- * not known, it is damage.
+ * has been started again since the file was opened for writing, a power failure may have: then they
+ * are cut off with the torn tail, and kept in a file of their own (remains.h). If not, or if that
+ * is not known, it is damage.
  */
 #ifndef MQKV_KVSTORE_TABLE_RECOVERY_H
 #define MQKV_KVSTORE_TABLE_RECOVERY_H
