@@ -47,7 +47,7 @@ PIE := -pie
 
 # The rooms. A room is a folder; its .c files, and those of its sub-rooms, are its modules; what may call what is
 # in ARCHITECTURE.md and checked by tests/lint/includes.
-ROOMS := common kvstore wire serverk clientk
+ROOMS := common kvstore wire serverk clientk kresp
 sources = $(sort $(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 objects = $(patsubst %.c,$(OUT)/obj/%.o,$(call sources,$(1)))
 
@@ -59,10 +59,11 @@ WIRE_OBJ := $(call objects,wire)
 SERVERK_OBJ := $(call objects,serverk)
 CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program)
 CLIENTK_OBJ := $(filter-out $(CLIENTK_PROGRAM_OBJ),$(call objects,clientk))
+KRESP_OBJ := $(call objects,kresp)
 
 LIBS := $(OUT)/libkvstore.a $(OUT)/libclientk.a $(OUT)/liballocator.a
 SHARED_LIBS := $(OUT)/libclientk.so $(OUT)/libkvstore.so
-PROGRAMS := $(OUT)/serverk $(OUT)/clientk $(OUT)/kvcheck
+PROGRAMS := $(OUT)/serverk $(OUT)/clientk $(OUT)/kvcheck $(OUT)/kresp
 
 .PHONY: all
 all: $(PROGRAMS) $(LIBS) $(SHARED_LIBS)
@@ -110,6 +111,9 @@ $(OUT)/serverk: $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a
 
 $(OUT)/clientk: $(CLIENTK_PROGRAM_OBJ) $(OUT)/libclientk.a
 	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -ledit -lxxhash -lm
+
+$(OUT)/kresp: $(KRESP_OBJ) $(OUT)/libclientk.a
+	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm
 
 $(OUT)/kvcheck: $(KVCHECK_OBJ) $(OUT)/libkvstore.a
 	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lxxhash
@@ -177,10 +181,10 @@ fi
 endef
 
 uninstall:
-	rm -f $(addprefix $(bindir)/,serverk clientk kvcheck) $(libdir)/libclientk.* $(libdir)/libkvstore.* \
+	rm -f $(addprefix $(bindir)/,serverk clientk kvcheck kresp) $(libdir)/libclientk.* $(libdir)/libkvstore.* \
 	  $(libdir)/liballocator.a \
 	  $(libdir)/pkgconfig/libclientk.pc $(libdir)/pkgconfig/libkvstore.pc \
-	  $(addprefix $(mandir)/man1/,serverk.1 clientk.1 kvcheck.1) $(addprefix $(mandir)/man3/,clientk.3 kvstore.3) \
+	  $(addprefix $(mandir)/man1/,serverk.1 clientk.1 kvcheck.1 kresp.1) $(addprefix $(mandir)/man3/,clientk.3 kvstore.3) \
 	  $(completiondir)/clientk
 	rm -rf $(includedir)
 

@@ -1,0 +1,355 @@
+#include "kresp/bridge/bridge_thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "kresp/bridge/redis_connection.h"
+#include "kresp/commands/redis_turn.h"
+
+#define MAX_EVENTS 256
+
+/* Sockets that were given and not yet taken over. */
+#define MAX_GIVEN 64u
+
+/* When it is to stop: so long it waits for clients to read their last replies. */
+#define LINGER_MS 1000u
+
+struct bridge_thread {
+    struct redis_service *service;
+    pthread_t handle;
+    int epoll_fd, wake_fd;
+    _Atomic uint64_t connection_count;
+    atomic_bool stopping;
+    pthread_mutex_t lock; /* of given */
+    int given[MAX_GIVEN];
+    size_t given_count;
+    /* Of the thread alone: */
+    struct redis_turn turn;
+    struct redis_connection *connections;
+    struct redis_connection **active, **served; /* capacity: active_capacity each */
+    size_t active_count, active_capacity;
+    uint64_t stop_ms; /* monotonic; 0: it is not to stop */
+};
+
+/* The list of those with something to do ------------------------------------------------------------------------ */
+
+static bool make_list_room(struct bridge_thread *thread, size_t count)
+{
+    if (count <= thread->active_capacity)
+        return true;
+    size_t capacity = count * 2;
+    struct redis_connection **active = realloc(thread->active, capacity * sizeof *active);
+    if (active)
+        thread->active = active;
+    struct redis_connection **served = realloc(thread->served, capacity * sizeof *served);
+    if (served)
+        thread->served = served;
+    if (!active || !served)
+        return false;
+    thread->active_capacity = capacity;
+    return true;
+}
+
+/* There is room for each connection. */
+static void activate(struct bridge_thread *thread, struct redis_connection *connection)
+{
+    if (connection->active)
+        return;
+    connection->active = true;
+    thread->active[thread->active_count++] = connection;
+}
+
+/* Connections that come and go -------------------------------------------------------------------------------------- */
+
+static void drop(struct bridge_thread *thread, struct redis_connection *connection)
+{
+    if (connection->previous)
+        connection->previous->next = connection->next;
+    else
+        thread->connections = connection->next;
+    if (connection->next)
+        connection->next->previous = connection->previous;
+    redis_connection_close(connection);
+    atomic_fetch_sub(&thread->connection_count, 1);
+    atomic_fetch_sub(&thread->service->clients, 1);
+}
+
+static void refuse(struct bridge_thread *thread, int fd)
+{
+    close(fd);
+    atomic_fetch_sub(&thread->connection_count, 1);
+    atomic_fetch_sub(&thread->service->clients, 1);
+}
+
+static void adopt(struct bridge_thread *thread, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET};
+    if (!make_list_room(thread, (size_t)atomic_load(&thread->connection_count))) {
+        refuse(thread, fd);
+        return;
+    }
+    struct redis_connection *connection = redis_connection_open(thread->service, fd);
+    if (!connection) {
+        atomic_fetch_sub(&thread->connection_count, 1);
+        atomic_fetch_sub(&thread->service->clients, 1);
+        return;
+    }
+    connection->next = thread->connections;
+    if (thread->connections)
+        thread->connections->previous = connection;
+    thread->connections = connection;
+    event.data.ptr = connection;
+    if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+        log_warn("a connection cannot be watched: error %d", errno);
+        drop(thread, connection);
+    }
+}
+
+static void adopt_given(struct bridge_thread *thread)
+{
+    uint64_t wakes;
+    int given[MAX_GIVEN];
+    if (read(thread->wake_fd, &wakes, sizeof wakes) < 0 && errno != EAGAIN)
+        log_warn("the wake-up of a thread cannot be read: error %d", errno);
+    pthread_mutex_lock(&thread->lock);
+    size_t count = thread->given_count;
+    for (size_t i = 0; i < count; i++)
+        given[i] = thread->given[i];
+    thread->given_count = 0;
+    pthread_mutex_unlock(&thread->lock);
+    for (size_t i = 0; i < count; i++)
+        adopt(thread, given[i]);
+}
+
+/* One round -------------------------------------------------------------------------------------------------------- */
+
+static int wait_ms(const struct bridge_thread *thread)
+{
+    if (thread->active_count > 0)
+        return 0;
+    if (thread->stop_ms == 0)
+        return -1;
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    return now_ms < thread->stop_ms ? (int)(thread->stop_ms - now_ms) : 0;
+}
+
+static void take_events(struct bridge_thread *thread)
+{
+    struct epoll_event events[MAX_EVENTS];
+    int count = epoll_wait(thread->epoll_fd, events, MAX_EVENTS, wait_ms(thread));
+    for (int i = 0; i < count; i++) {
+        struct redis_connection *connection = events[i].data.ptr;
+        if (!connection) {
+            adopt_given(thread);
+            continue;
+        }
+        if (events[i].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+            connection->readable = true;
+        if (events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+            connection->hung_up = true;
+        if (events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
+            connection->writable = true;
+        activate(thread, connection);
+    }
+}
+
+/* Reads, and plans what has come. */
+static void take(struct bridge_thread *thread, struct redis_connection *connection)
+{
+    if (redis_connection_unwritten(connection) > 0)
+        redis_connection_write(connection);
+    if (connection->broken || !redis_connection_may_take(connection))
+        return;
+    redis_connection_read(connection);
+    if (connection->has_more && !connection->broken)
+        connection->has_more = redis_turn_take(&thread->turn, &connection->session);
+}
+
+/* Writes the replies; true: it has more to do in the next round. */
+static bool settle(struct redis_connection *connection)
+{
+    if (!connection->session.unfinished)
+        redis_session_release(&connection->session);
+    redis_connection_write(connection);
+    return redis_connection_may_take(connection) &&
+           (connection->has_more || connection->session.unfinished ||
+            (connection->readable && !connection->ended && !connection->session.closing));
+}
+
+/* Those that were served go behind those for which the turn had no room. */
+static void run_round(struct bridge_thread *thread)
+{
+    size_t taken = 0, kept = 0, served = 0;
+    while (taken < thread->active_count && !redis_turn_is_full(&thread->turn))
+        take(thread, thread->active[taken++]);
+    redis_turn_run(&thread->turn);
+    for (size_t i = 0; i < taken; i++) {
+        struct redis_connection *connection = thread->active[i];
+        bool has_more = settle(connection);
+        if (redis_connection_is_done(connection))
+            drop(thread, connection);
+        else if (has_more)
+            thread->served[served++] = connection;
+        else
+            connection->active = false;
+    }
+    for (size_t i = taken; i < thread->active_count; i++)
+        thread->active[kept++] = thread->active[i];
+    for (size_t i = 0; i < served; i++)
+        thread->active[kept++] = thread->served[i];
+    thread->active_count = kept;
+}
+
+/* The end ------------------------------------------------------------------------------------------------------------ */
+
+/* What has come until now is answered. */
+static void begin_to_stop(struct bridge_thread *thread)
+{
+    adopt_given(thread);
+    thread->stop_ms = clock_monotonic_coarse_ms() + LINGER_MS;
+    for (struct redis_connection *connection = thread->connections; connection;
+         connection = connection->next) {
+        connection->readable = true;
+        activate(thread, connection);
+    }
+}
+
+static bool is_done(const struct bridge_thread *thread)
+{
+    if (thread->stop_ms == 0)
+        return false;
+    if (clock_monotonic_coarse_ms() >= thread->stop_ms)
+        return true;
+    if (thread->active_count > 0)
+        return false;
+    for (const struct redis_connection *connection = thread->connections; connection;
+         connection = connection->next)
+        if (redis_connection_unwritten(connection) > 0)
+            return false;
+    return true;
+}
+
+static void *run(void *argument)
+{
+    struct bridge_thread *thread = argument;
+    while (!is_done(thread)) {
+        take_events(thread);
+        if (thread->stop_ms == 0 && atomic_load(&thread->stopping))
+            begin_to_stop(thread);
+        run_round(thread);
+    }
+    while (thread->connections)
+        drop(thread, thread->connections);
+    return NULL;
+}
+
+/* From other threads ------------------------------------------------------------------------------------------------- */
+
+static void release(struct bridge_thread *thread)
+{
+    if (thread->epoll_fd >= 0)
+        close(thread->epoll_fd);
+    if (thread->wake_fd >= 0)
+        close(thread->wake_fd);
+    pthread_mutex_destroy(&thread->lock);
+    redis_turn_free(&thread->turn);
+    free(thread->active);
+    free(thread->served);
+    free(thread);
+}
+
+static enum kv_status open_descriptors(struct bridge_thread *thread, struct kv_error *error)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    thread->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    thread->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (thread->epoll_fd < 0 || thread->wake_fd < 0 ||
+        epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, thread->wake_fd, &event) < 0)
+        return kv_error_set_errno(error, "cannot watch sockets");
+    return KV_OK;
+}
+
+enum kv_status bridge_thread_start(struct redis_service *service, unsigned number,
+                                   struct bridge_thread **thread, struct kv_error *error)
+{
+    char name[16];
+    struct bridge_thread *started = calloc(1, sizeof *started);
+    if (!started)
+        return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    started->service = service;
+    started->epoll_fd = started->wake_fd = -1;
+    pthread_mutex_init(&started->lock, NULL);
+    redis_turn_init(&started->turn, service);
+    enum kv_status status = open_descriptors(started, error);
+    if (status == KV_OK) {
+        int error_number = pthread_create(&started->handle, NULL, run, started);
+        if (error_number != 0)
+            status = kv_error_set_no_thread(error, error_number, "cannot start a thread");
+    }
+    if (status != KV_OK) {
+        release(started);
+        return status;
+    }
+    snprintf(name, sizeof name, "kresp/%u", number);
+    pthread_setname_np(started->handle, name);
+    *thread = started;
+    return KV_OK;
+}
+
+uint64_t bridge_thread_connections(const struct bridge_thread *thread)
+{
+    return atomic_load_explicit(&thread->connection_count, memory_order_relaxed);
+}
+
+static void wake(struct bridge_thread *thread)
+{
+    const uint64_t one = 1;
+    if (write(thread->wake_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+        log_warn("a thread cannot be woken: error %d", errno);
+}
+
+void bridge_thread_give(struct bridge_thread *thread, int fd)
+{
+    atomic_fetch_add(&thread->connection_count, 1);
+    for (;;) {
+        pthread_mutex_lock(&thread->lock);
+        bool given = thread->given_count < MAX_GIVEN;
+        if (given)
+            thread->given[thread->given_count++] = fd;
+        pthread_mutex_unlock(&thread->lock);
+        if (given)
+            break;
+        clock_sleep_ms(1);
+    }
+    wake(thread);
+}
+
+void bridge_thread_stop(struct bridge_thread *thread)
+{
+    atomic_store(&thread->stopping, true);
+    wake(thread);
+}
+
+bool bridge_thread_join(struct bridge_thread *thread, uint64_t timeout_ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)(timeout_ms / 1000);
+    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    if (pthread_timedjoin_np(thread->handle, NULL, &until) != 0)
+        return false;
+    release(thread);
+    return true;
+}

@@ -1,0 +1,128 @@
+/* The commands about numbers. */
+#include <math.h>
+
+#include "kresp/commands/command_functions.h"
+#include "kresp/commands/redis_command.h"
+#include "kresp/commands/redis_error.h"
+#include "kresp/commands/redis_value.h"
+#include "kresp/protocol/decimal.h"
+
+/* INCR, DECR, INCRBY, DECRBY. The store adds to "007" and "-0", which Redis does not take for numbers: so the value
+ * is read in the same message, just before the addition, and an addition that should not have been is undone. */
+
+static bool parse_delta(struct redis_job *job, int64_t *delta)
+{
+    bool down = job->command->name[0] == 'd';
+    *delta = 1;
+    if (job->count > 2 && !redis_argument_integer(job, 2, delta))
+        return false;
+    if (down && *delta == INT64_MIN) {
+        redis_job_fail(job, "ERR decrement would overflow");
+        return false;
+    }
+    *delta = down ? -*delta : *delta;
+    return true;
+}
+
+void plan_incr(struct redis_job *job)
+{
+    int64_t delta;
+    if (!parse_delta(job, &delta))
+        return;
+    redis_job_add(job, CLIENTK_GET, job->arguments[1]);
+    struct clientk_operation *add = redis_job_add(job, CLIENTK_ADD, job->arguments[1]);
+    add->delta = delta;
+    add->add = CLIENTK_ADD_DEFAULTS;
+}
+
+/* Puts the old value back, unless somebody has written since: then there is nothing to undo. */
+static void undo(struct redis_job *job)
+{
+    struct clientk_result result = {0};
+    struct clientk_operation put = {
+        .opcode = CLIENTK_PUT,
+        .key = job->arguments[1],
+        .value = redis_result_bytes(redis_job_result(job, 0)),
+        .put = {.if_version = redis_job_result(job, 1)->value.version, .keep_expiry = true},
+    };
+    redis_store_execute(job->session->service->store, &put, 1, &result);
+    clientk_value_free(&result.value);
+}
+
+bool answer_incr(struct redis_job *job)
+{
+    const struct clientk_result *read = redis_job_result(job, 0), *added = redis_job_result(job, 1);
+    int64_t old;
+    if (added->status == KV_OK && read->status == KV_OK &&
+        !decimal_parse(redis_result_bytes(read), &old)) {
+        undo(job);
+        reply_status(redis_job_reply(job), KV_NOT_A_NUMBER);
+    } else if (redis_job_written(job, 1) == FOUND) {
+        reply_integer(redis_job_reply(job), added->number);
+    }
+    return true;
+}
+
+/* INCRBYFLOAT: reads, adds, puts if nothing has changed. steps: bytes (the sum), version. */
+
+void plan_incrbyfloat(struct redis_job *job)
+{
+    long double delta;
+    redis_job_hold_others(job);
+    if (!decimal_parse_real(job->arguments[2], &delta)) {
+        redis_job_fail(job, "ERR value is not a valid float");
+        return;
+    }
+    if (job->phase == 0) {
+        redis_job_add(job, CLIENTK_GET, job->arguments[1]);
+        return;
+    }
+    struct clientk_operation *put = redis_job_add(job, CLIENTK_PUT, job->arguments[1]);
+    put->value = byte_buffer_slice(&job->steps->bytes);
+    put->put.keep_expiry = true;
+    redis_put_if_unchanged(put, job->steps->version);
+}
+
+static bool answer_incrbyfloat_read(struct redis_job *job)
+{
+    const struct clientk_result *result = redis_job_result(job, 0);
+    enum redis_found found = redis_job_found(job, 0);
+    long double old = 0, delta = 0;
+    char sum[DECIMAL_REAL_BYTES];
+    if (found == FAILED)
+        return true;
+    if (found == FOUND && !decimal_parse_real(redis_result_bytes(result), &old)) {
+        redis_job_fail(job, "ERR value is not a valid float");
+        return true;
+    }
+    decimal_parse_real(job->arguments[2], &delta);
+    size_t size = isfinite(old + delta) ? decimal_write_real(sum, old + delta) : 0;
+    if (size == 0) {
+        redis_job_fail(job, "ERR increment would produce NaN or Infinity");
+        return true;
+    }
+    struct redis_steps *steps = redis_job_steps(job);
+    if (!steps)
+        return true;
+    steps->bytes.start = steps->bytes.end = 0;
+    byte_buffer_append(&steps->bytes, sum, size);
+    steps->version = found == FOUND ? result->value.version : 0;
+    job->phase = 1;
+    return false;
+}
+
+bool answer_incrbyfloat(struct redis_job *job)
+{
+    if (job->phase == 0)
+        return answer_incrbyfloat_read(job);
+    switch (redis_job_written(job, 0)) {
+    case ABSENT:
+        return redis_job_try_again(job);
+    case FOUND:
+        reply_bulk(redis_job_reply(job), byte_buffer_slice(&job->steps->bytes));
+        break;
+    case FAILED:
+        break;
+    }
+    return true;
+}

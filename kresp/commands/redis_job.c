@@ -1,0 +1,89 @@
+#include "kresp/commands/redis_job.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "kresp/commands/redis_turn.h"
+#include "kresp/protocol/decimal.h"
+
+struct clientk_result *redis_job_result(const struct redis_job *job, size_t i)
+{
+    return &job->turn->results[job->first_operation + i];
+}
+
+void redis_job_fail(struct redis_job *job, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    size_t bytes = size < 0 ? 0 : (size_t)size < sizeof text ? (size_t)size : sizeof text - 1;
+    char *copy = redis_turn_allocate(job->turn, bytes + 1);
+    if (copy) {
+        memcpy(copy, text, bytes);
+        copy[bytes] = '\0';
+    }
+    job->error = copy ? copy : "ERR kresp: out of memory";
+}
+
+struct redis_steps *redis_job_steps(struct redis_job *job)
+{
+    if (!job->steps)
+        job->steps = calloc(1, sizeof *job->steps);
+    if (!job->steps)
+        job->error = "ERR kresp: out of memory";
+    return job->steps;
+}
+
+void redis_job_end(struct redis_job *job)
+{
+    if (!job->steps)
+        return;
+    byte_buffer_free(&job->steps->bytes);
+    free(job->steps->arguments);
+    free(job->steps);
+    job->steps = NULL;
+}
+
+void redis_job_free(struct redis_job *job)
+{
+    if (!job)
+        return;
+    redis_job_end(job);
+    free(job);
+}
+
+struct redis_job *redis_job_keep(struct redis_job *job)
+{
+    struct redis_steps *steps = redis_job_steps(job);
+    struct redis_job *kept = steps ? malloc(sizeof *kept) : NULL;
+    if (kept && !steps->arguments) {
+        steps->arguments = calloc(job->count, sizeof *steps->arguments);
+        if (steps->arguments)
+            memcpy(steps->arguments, job->arguments, job->count * sizeof *steps->arguments);
+    }
+    if (!kept || !steps->arguments) {
+        free(kept);
+        return NULL;
+    }
+    *kept = *job;
+    kept->arguments = steps->arguments;
+    return kept;
+}
+
+bool redis_argument_is(const struct redis_job *job, size_t i, const char *word)
+{
+    struct kv_slice argument = job->arguments[i];
+    return argument.size == strlen(word) && strncasecmp(argument.data, word, argument.size) == 0;
+}
+
+bool redis_argument_integer(struct redis_job *job, size_t i, int64_t *value)
+{
+    if (decimal_parse(job->arguments[i], value))
+        return true;
+    redis_job_fail(job, "ERR value is not an integer or out of range");
+    return false;
+}

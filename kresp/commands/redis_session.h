@@ -1,0 +1,50 @@
+/*
+ * redis_session: one client as the commands see it: what it sent, what it is to be sent, and what its earlier
+ * commands have said about later ones. It knows nothing of sockets.
+ *
+ * Threads: a session belongs to one thread.
+ */
+#ifndef MQKV_KRESP_COMMANDS_REDIS_SESSION_H
+#define MQKV_KRESP_COMMANDS_REDIS_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kresp/commands/redis_service.h"
+#include "kresp/commands/transaction.h"
+#include "kresp/protocol/byte_buffer.h"
+#include "kresp/protocol/resp_reply.h"
+#include "kresp/protocol/resp_request.h"
+
+struct redis_job;
+
+#define REDIS_NAME_BYTES 64
+
+struct redis_session {
+    struct redis_service *service;
+    struct byte_buffer input;
+    struct resp_request request; /* being read from input */
+    struct resp_reply reply;
+    uint64_t id;
+    uint64_t since_ms;
+    bool authenticated;
+    bool closing;     /* no further command is read; what was replied is still sent */
+    bool hold_output; /* the reply may yet be taken back (EXEC whose write has a condition) */
+    char name[REDIS_NAME_BYTES];
+    char library[REDIS_NAME_BYTES], library_version[REDIS_NAME_BYTES];
+    char address[128]; /* as CLIENT LIST shows it */
+    struct redis_transaction transaction;
+    struct redis_job
+        *unfinished; /* a command that has further steps; owned. No other begins before it ends */
+    uint64_t commands;
+};
+
+void redis_session_init(struct redis_session *session, struct redis_service *service);
+
+/* Frees what it owns; the session itself is the caller's. */
+void redis_session_free(struct redis_session *session);
+
+/* Forgets the commands that were answered: their bytes leave the input. Not while one is unfinished. */
+void redis_session_release(struct redis_session *session);
+
+#endif

@@ -1,0 +1,351 @@
+#include "kresp/commands/redis_turn.h"
+
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "kresp/commands/redis_command.h"
+
+/* Results whose memory is larger give it back, and count for the limit of the next turn. */
+#define LARGE_VALUE_BYTES     ((size_t)16 * 1024)
+#define LARGE_TURN_BYTES      ((size_t)8 * 1024 * 1024)
+#define LEAST_OPERATION_LIMIT 8u
+
+#define MEMORY_BYTES ((size_t)64 * 1024)
+
+struct redis_turn_memory {
+    struct redis_turn_memory *next;
+    size_t bytes;
+    _Alignas(16) char data[];
+};
+
+void redis_turn_init(struct redis_turn *turn, struct redis_service *service)
+{
+    *turn = (struct redis_turn){.service = service, .operation_limit = REDIS_TURN_OPERATIONS};
+}
+
+static void free_memory(struct redis_turn *turn, struct redis_turn_memory *keep)
+{
+    while (turn->memory != keep) {
+        struct redis_turn_memory *memory = turn->memory;
+        turn->memory = memory->next;
+        free(memory);
+    }
+}
+
+void redis_turn_free(struct redis_turn *turn)
+{
+    for (size_t i = 0; i < turn->result_capacity; i++)
+        clientk_value_free(&turn->results[i].value);
+    free(turn->results);
+    free(turn->operations);
+    free(turn->jobs);
+    free_memory(turn, NULL);
+}
+
+void *redis_turn_allocate(struct redis_turn *turn, size_t bytes)
+{
+    bytes = (bytes + 15) & ~(size_t)15;
+    if (!turn->memory || turn->memory->bytes - turn->memory_used < bytes) {
+        size_t size = bytes > MEMORY_BYTES ? bytes : MEMORY_BYTES;
+        struct redis_turn_memory *memory = malloc(sizeof *memory + size);
+        if (!memory)
+            return NULL;
+        memory->next = turn->memory;
+        memory->bytes = size;
+        turn->memory = memory;
+        turn->memory_used = 0;
+    }
+    void *given = turn->memory->data + turn->memory_used;
+    turn->memory_used += bytes;
+    return given;
+}
+
+/* Keeps one piece of the usual size. */
+static void forget_memory(struct redis_turn *turn)
+{
+    turn->memory_used = 0;
+    if (turn->memory && (turn->memory->next || turn->memory->bytes > MEMORY_BYTES))
+        free_memory(turn, NULL);
+}
+
+struct clientk_operation *redis_job_add(struct redis_job *job, enum clientk_opcode opcode,
+                                        struct kv_slice key)
+{
+    static _Thread_local struct clientk_operation lost;
+    struct redis_turn *turn = job->turn;
+    if (turn->operation_count == turn->operation_capacity) {
+        size_t capacity =
+            turn->operation_capacity > 0 ? turn->operation_capacity * 2 : REDIS_TURN_OPERATIONS;
+        void *operations = realloc(turn->operations, capacity * sizeof *turn->operations);
+        if (!operations) {
+            job->error = "ERR kresp: out of memory";
+            return &lost;
+        }
+        turn->operations = operations;
+        turn->operation_capacity = capacity;
+    }
+    struct clientk_operation *operation = &turn->operations[turn->operation_count++];
+    *operation = (struct clientk_operation){.opcode = opcode, .key = key};
+    job->operations++;
+    return operation;
+}
+
+static struct redis_job *add_job(struct redis_turn *turn)
+{
+    if (turn->job_count == turn->job_capacity) {
+        size_t capacity = turn->job_capacity > 0 ? turn->job_capacity * 2 : 64;
+        void *jobs = realloc(turn->jobs, capacity * sizeof *turn->jobs);
+        if (!jobs)
+            return NULL;
+        turn->jobs = jobs;
+        turn->job_capacity = capacity;
+    }
+    return &turn->jobs[turn->job_count++];
+}
+
+/* Takes back the operations of a job that found a mistake. */
+static void drop_operations(struct redis_job *job)
+{
+    job->turn->operation_count = job->first_operation;
+    job->operations = 0;
+}
+
+static void plan(struct redis_job *job)
+{
+    job->first_operation = job->turn->operation_count;
+    job->operations = 0;
+    job->holds_others = false;
+    if (!job->error && job->command->plan)
+        job->command->plan(job);
+    if (job->error)
+        drop_operations(job);
+}
+
+/* What became of a command that was looked at. */
+enum taken {
+    TAKEN_GO_ON, /* the next one may be taken */
+    TAKEN_LAST,  /* it was taken, and nothing behind it may be in this turn */
+    TAKEN_NOT    /* it has to wait for the answers to those before it */
+};
+
+/* Adds the job to the turn and plans it. */
+static enum taken take_planned(struct redis_turn *turn, const struct redis_job *looked_at)
+{
+    struct redis_job *job = add_job(turn);
+    if (!job) {
+        looked_at->session->closing = true;
+        return TAKEN_LAST;
+    }
+    *job = *looked_at;
+    plan(job);
+    return job->holds_others ? TAKEN_LAST : TAKEN_GO_ON;
+}
+
+/* One that is executed at once, or, where it finds that it needs the store, planned. */
+static enum taken take_at_once(struct redis_turn *turn, struct redis_job *job)
+{
+    if (job->command->answer(job)) {
+        if (job->error)
+            reply_error(&job->session->reply, "%s", job->error);
+        redis_job_end(job);
+        return TAKEN_GO_ON;
+    }
+    take_planned(turn, job);
+    return TAKEN_LAST;
+}
+
+static enum taken take_queued(struct redis_job *job)
+{
+    struct redis_session *session = job->session;
+    if (!job->error && redis_transaction_queue(&session->transaction, job->command, job->arguments,
+                                               job->count, session->service->max_request_bytes)) {
+        reply_simple(&session->reply, "QUEUED");
+        return TAKEN_GO_ON;
+    }
+    session->transaction.broken = true;
+    reply_error(&session->reply, "%s",
+                job->error ? job->error : "ERR kresp: the transaction is too large");
+    return TAKEN_GO_ON;
+}
+
+static enum taken take_command(struct redis_turn *turn, struct redis_session *session,
+                               const struct kv_slice *arguments, size_t count, bool first)
+{
+    struct redis_job job = {
+        .session = session, .turn = turn, .arguments = arguments, .count = count};
+    redis_command_find(&job);
+    session->commands++;
+    job.conditional = session->transaction.state == TRANSACTION_EXECUTING &&
+                      session->transaction.conditional && !job.error &&
+                      (job.command->flags & COMMAND_WRITE);
+    if (session->transaction.state == TRANSACTION_QUEUEING &&
+        (job.error || !(job.command->flags & COMMAND_NOT_QUEUED)))
+        return take_queued(&job);
+    if (job.error || !(job.command->flags & COMMAND_AT_ONCE))
+        return take_planned(turn, &job);
+    if (!first)
+        return TAKEN_NOT;
+    return take_at_once(turn, &job);
+}
+
+/* The next command of an EXEC. False: there is none any more. The queue is forgotten when the session is
+ * released: commands of this turn may be made of it. */
+static bool take_executing(struct redis_turn *turn, struct redis_session *session, bool first,
+                           enum taken *taken)
+{
+    struct redis_transaction *transaction = &session->transaction;
+    if (transaction->next == redis_transaction_count(transaction)) {
+        transaction->state = TRANSACTION_NONE;
+        return false;
+    }
+    struct queued_command queued = redis_transaction_command(transaction, transaction->next);
+    struct kv_slice *arguments = redis_turn_allocate(turn, queued.arguments * sizeof *arguments);
+    if (!arguments) {
+        session->closing = true;
+        *taken = TAKEN_LAST;
+        return true;
+    }
+    for (size_t i = 0; i < queued.arguments; i++)
+        arguments[i] = redis_transaction_argument(transaction, &queued, i);
+    *taken = take_command(turn, session, arguments, queued.arguments, first);
+    if (*taken != TAKEN_NOT)
+        transaction->next++;
+    return true;
+}
+
+/* The next command that the client sent. False: there is no whole one. */
+static bool take_sent(struct redis_turn *turn, struct redis_session *session, bool first,
+                      enum taken *taken)
+{
+    struct redis_service *service = session->service;
+    struct resp_limits limits = {
+        .max_argument_bytes = redis_command_max_argument_bytes(service),
+        .max_request_bytes = service->max_request_bytes,
+        .max_arguments = 1024 * 1024,
+        .unauthenticated = !session->authenticated,
+    };
+    char problem[RESP_PROBLEM_BYTES];
+    struct redis_job failed = {.session = session, .turn = turn};
+    struct resp_request *request = &session->request;
+    switch (resp_request_next(request, &session->input, &limits, problem)) {
+    case RESP_INCOMPLETE:
+        return false;
+    case RESP_OVERSIZED:
+        redis_job_fail(&failed, "%s", REDIS_TOO_LARGE);
+        *taken = session->transaction.state == TRANSACTION_QUEUEING ? take_queued(&failed)
+                                                                    : take_planned(turn, &failed);
+        return true;
+    case RESP_BAD:
+        redis_job_fail(&failed, "ERR Protocol error: %s", problem);
+        *taken = take_planned(turn, &failed);
+        session->closing = true;
+        return true;
+    case RESP_REQUEST:
+        break;
+    }
+    struct kv_slice *arguments = redis_turn_allocate(turn, request->count * sizeof *arguments);
+    if (!arguments) {
+        session->closing = true;
+        return false;
+    }
+    for (size_t i = 0; i < request->count; i++)
+        arguments[i] = resp_request_argument(request, &session->input, i);
+    *taken = take_command(turn, session, arguments, request->count, first);
+    if (*taken == TAKEN_NOT)
+        resp_request_hold(request);
+    return true;
+}
+
+bool redis_turn_take(struct redis_turn *turn, struct redis_session *session)
+{
+    size_t jobs_before = turn->job_count;
+    if (session->unfinished) {
+        struct redis_job *job = session->unfinished;
+        session->unfinished = NULL;
+        take_planned(turn, job);
+        free(job); /* what it owned belongs to its copy, or is lost with the connection */
+        return true;
+    }
+    for (uint64_t taken_count = 0; !session->closing; taken_count++) {
+        bool first = turn->job_count == jobs_before;
+        enum taken taken;
+        if (taken_count == session->service->max_pipeline || redis_turn_is_full(turn))
+            return true;
+        if (session->transaction.state == TRANSACTION_EXECUTING) {
+            if (!take_executing(turn, session, first, &taken))
+                continue;
+        } else if (!take_sent(turn, session, first, &taken)) {
+            return false;
+        }
+        if (taken != TAKEN_GO_ON)
+            return true;
+    }
+    return false;
+}
+
+/* Writes the job's reply, or keeps it for its next turn. */
+static void answer(struct redis_job *job)
+{
+    struct redis_session *session = job->session;
+    if (!job->error && !job->command->answer(job)) {
+        session->unfinished = redis_job_keep(job);
+        if (session->unfinished)
+            return;
+        job->error = "ERR kresp: out of memory";
+    }
+    if (job->error)
+        reply_error(&session->reply, "%s", job->error);
+    redis_job_end(job);
+}
+
+/* Large values give their memory back, and are fewer in the next turn. */
+static void trim_results(struct redis_turn *turn)
+{
+    size_t large_bytes = 0;
+    for (size_t i = 0; i < turn->operation_count; i++) {
+        struct clientk_value *value = &turn->results[i].value;
+        if (value->capacity > LARGE_VALUE_BYTES) {
+            large_bytes += value->capacity;
+            clientk_value_free(value);
+        }
+    }
+    if (large_bytes > LARGE_TURN_BYTES)
+        turn->operation_limit = turn->operation_limit / 4 > LEAST_OPERATION_LIMIT
+                                    ? turn->operation_limit / 4
+                                    : LEAST_OPERATION_LIMIT;
+    else if (turn->operation_limit < REDIS_TURN_OPERATIONS)
+        turn->operation_limit *= 2;
+}
+
+static bool make_results(struct redis_turn *turn)
+{
+    if (turn->operation_count <= turn->result_capacity)
+        return true;
+    void *results = realloc(turn->results, turn->operation_capacity * sizeof *turn->results);
+    if (!results)
+        return false;
+    turn->results = results;
+    memset(turn->results + turn->result_capacity, 0,
+           (turn->operation_capacity - turn->result_capacity) * sizeof *turn->results);
+    turn->result_capacity = turn->operation_capacity;
+    return true;
+}
+
+void redis_turn_run(struct redis_turn *turn)
+{
+    if (turn->operation_count > 0 && make_results(turn)) {
+        redis_store_execute(turn->service->store, turn->operations, turn->operation_count,
+                            turn->results);
+    } else if (turn->operation_count > 0) {
+        for (size_t i = 0; i < turn->job_count; i++)
+            turn->jobs[i].error = "ERR kresp: out of memory";
+        turn->operation_count = 0;
+    }
+    for (size_t i = 0; i < turn->job_count; i++)
+        answer(&turn->jobs[i]);
+    trim_results(turn);
+    atomic_fetch_add_explicit(&turn->service->commands, turn->job_count, memory_order_relaxed);
+    turn->job_count = 0;
+    turn->operation_count = 0;
+    forget_memory(turn);
+}

@@ -1,0 +1,65 @@
+/*
+ * redis_turn: takes commands from many sessions, executes all that they ask of the store in one call, and answers
+ * them, each session in the order of its commands.
+ *
+ *     redis_turn_take(turn, session);   for each session that has something to do
+ *     redis_turn_run(turn);
+ *
+ * A session's commands are taken until one of them must be seen through before the next can be understood
+ * or executed: its own turns then go on one by one, without holding up other sessions.
+ *
+ * Memory: a turn holds at most REDIS_TURN_OPERATIONS operations and the chunk of one command more; where values
+ * are large it takes fewer. Threads: a turn belongs to one thread.
+ */
+#ifndef MQKV_KRESP_COMMANDS_REDIS_TURN_H
+#define MQKV_KRESP_COMMANDS_REDIS_TURN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kresp/commands/redis_job.h"
+#include "kresp/commands/redis_session.h"
+#include "mqkv/clientk.h"
+
+#define REDIS_TURN_OPERATIONS 256u
+
+/* Of a command with many keys, so many are dealt with in one turn. */
+#define REDIS_CHUNK_KEYS 128u
+
+struct redis_turn_memory; /* a piece of the memory that redis_turn_allocate gives */
+
+/* Plain data of this module and of redis_job. */
+struct redis_turn {
+    struct redis_service *service;
+    struct redis_job *jobs;
+    size_t job_count, job_capacity;
+    struct clientk_operation *operations;
+    size_t operation_count, operation_capacity;
+    struct clientk_result *results; /* their values' memory is used again and again */
+    size_t result_capacity;
+    size_t operation_limit; /* of the next turn: fewer while values are large */
+    struct redis_turn_memory *memory;
+    size_t memory_used;
+};
+
+void redis_turn_init(struct redis_turn *turn, struct redis_service *service);
+void redis_turn_free(struct redis_turn *turn);
+
+/* True if no more should be taken before the turn has run. */
+static inline bool redis_turn_is_full(const struct redis_turn *turn)
+{
+    return turn->operation_count >= turn->operation_limit;
+}
+
+/* Plans what the session has: what its unfinished command does next, or new commands. Its replies come with
+ * redis_turn_run. True if it has, or may have, more to do afterwards without new input. Each session once a
+ * turn. */
+bool redis_turn_take(struct redis_turn *turn, struct redis_session *session);
+
+/* Executes, answers and forgets all that was taken. */
+void redis_turn_run(struct redis_turn *turn);
+
+/* Memory until the end of the turn; NULL: there is none. */
+void *redis_turn_allocate(struct redis_turn *turn, size_t bytes);
+
+#endif

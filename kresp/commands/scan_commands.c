@@ -1,0 +1,311 @@
+/* The commands about all keys. */
+#include "common/random.h"
+#include "kresp/commands/command_functions.h"
+#include "kresp/commands/redis_command.h"
+#include "kresp/commands/redis_error.h"
+#include "kresp/commands/redis_turn.h"
+#include "kresp/commands/redis_value.h"
+#include "kresp/protocol/decimal.h"
+#include "kresp/protocol/glob.h"
+
+/* Keys that are looked at in one turn, at least about. */
+#define PAGE_KEYS 256u
+
+/* A page that is visited: the keys of it that match. */
+struct page_visit {
+    struct kv_slice pattern;
+    struct resp_reply *reply; /* NULL: they are only counted */
+    size_t matches;
+};
+
+static bool visit(void *context, const struct clientk_entry *entry)
+{
+    struct page_visit *page = context;
+    if (page->pattern.data && !glob_matches(page->pattern, entry->key, false))
+        return true;
+    page->matches++;
+    if (page->reply)
+        reply_bulk(page->reply, entry->key);
+    return true;
+}
+
+/* Adds the operation that reads a page of keys that begin as the pattern does. */
+static void add_page(struct redis_job *job, struct kv_slice pattern, uint64_t cursor,
+                     uint32_t limit)
+{
+    struct kv_slice prefix = pattern.data ? glob_literal_prefix(pattern) : kv_slice(NULL, 0);
+    struct clientk_operation *scan = redis_job_add(job, CLIENTK_SCAN, prefix);
+    scan->scan.keys_only = true;
+    scan->scan.cursor = cursor;
+    scan->scan.limit = limit;
+}
+
+/* A page that ends at a damaged record has entries too, and goes on behind it. */
+static bool has_entries(const struct clientk_result *result)
+{
+    bool damaged = result->status == KV_CORRUPT || result->status == KV_IO;
+    return result->status == KV_OK || (damaged && result->value.version != 0);
+}
+
+/* Where a page ends: the next cursor, 0 at the end. A cursor that this store never gave, or a prefix that no key
+ * can have, has nothing behind it. False: an error was replied. */
+static bool page_end(struct redis_job *job, uint64_t *next)
+{
+    const struct clientk_result *result = redis_job_result(job, 0);
+    *next = has_entries(result) ? (uint64_t)result->number : 0;
+    if (has_entries(result) || result->status == KV_USAGE || result->status == KV_BAD_REQUEST ||
+        result->status == KV_BAD_KEY)
+        return true;
+    reply_status(redis_job_reply(job), result->status);
+    return false;
+}
+
+static void read_page(const struct redis_job *job, clientk_visit visitor, void *context)
+{
+    if (has_entries(redis_job_result(job, 0)))
+        clientk_read_page(&redis_job_result(job, 0)->value, visitor, context);
+}
+
+/* SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]. */
+
+struct scan_request {
+    uint64_t cursor;
+    struct kv_slice pattern; /* data NULL: all */
+    uint32_t count;
+    bool nothing; /* another type than there is */
+};
+
+static bool parse_scan(struct redis_job *job, struct scan_request *scan)
+{
+    *scan = (struct scan_request){.count = 10};
+    if (!decimal_parse_cursor(job->arguments[1], &scan->cursor)) {
+        redis_job_fail(job, "ERR invalid cursor");
+        return false;
+    }
+    for (size_t i = 2; i < job->count; i += 2) {
+        int64_t count;
+        if (i + 1 < job->count && redis_argument_is(job, i, "COUNT")) {
+            if (!redis_argument_integer(job, i + 1, &count))
+                return false;
+            if (count >= 1) {
+                scan->count = count > 10000 ? 10000 : (uint32_t)count;
+                continue;
+            }
+        } else if (i + 1 < job->count && redis_argument_is(job, i, "MATCH")) {
+            scan->pattern = job->arguments[i + 1];
+            continue;
+        } else if (i + 1 < job->count && redis_argument_is(job, i, "TYPE")) {
+            scan->nothing = !redis_argument_is(job, i + 1, "string");
+            continue;
+        }
+        redis_job_fail(job, "ERR syntax error");
+        return false;
+    }
+    return true;
+}
+
+void plan_scan(struct redis_job *job)
+{
+    struct scan_request scan;
+    if (parse_scan(job, &scan))
+        add_page(job, scan.pattern, scan.cursor, scan.count);
+}
+
+bool answer_scan(struct redis_job *job)
+{
+    struct resp_reply *reply = redis_job_reply(job);
+    struct scan_request scan;
+    char cursor[DECIMAL_BYTES];
+    uint64_t next;
+    parse_scan(job, &scan);
+    if (!page_end(job, &next))
+        return true;
+    struct page_visit page = {.pattern = scan.pattern};
+    if (!scan.nothing)
+        read_page(job, visit, &page);
+    size_t size = decimal_write_cursor(cursor, next);
+    reply_array(reply, 2);
+    reply_bulk(reply, kv_slice(cursor, size));
+    reply_array(reply, page.matches);
+    if (page.matches > 0) {
+        page.reply = reply;
+        read_page(job, visit, &page);
+    }
+    return true;
+}
+
+/* KEYS: pages until the end. steps: cursor, bytes (the elements of the reply), total. ------------------- */
+
+void plan_keys(struct redis_job *job)
+{
+    redis_job_hold_others(job);
+    add_page(job, job->arguments[1], job->steps ? job->steps->cursor : 0, PAGE_KEYS);
+}
+
+bool answer_keys(struct redis_job *job)
+{
+    struct redis_steps *steps = redis_job_steps(job);
+    uint64_t next;
+    if (!steps || !page_end(job, &next))
+        return true;
+    struct resp_reply elements = {.bytes = steps->bytes,
+                                  .protocol = redis_job_reply(job)->protocol};
+    struct page_visit page = {.pattern = job->arguments[1], .reply = &elements};
+    read_page(job, visit, &page);
+    steps->bytes = elements.bytes;
+    steps->total += (int64_t)page.matches;
+    steps->cursor = next;
+    if (steps->bytes.failed) {
+        redis_job_fail(job, "ERR kresp: the reply is too large; use SCAN");
+        return true;
+    }
+    if (next != 0)
+        return false;
+    reply_array(redis_job_reply(job), (size_t)steps->total);
+    byte_buffer_append(&redis_job_reply(job)->bytes, steps->bytes.data + steps->bytes.start,
+                       byte_buffer_size(&steps->bytes));
+    return true;
+}
+
+/* RANDOMKEY: the first key behind a place that is drawn by lot; from the start, where nothing lies behind it.
+ * phase 0: asks how many data files there are; 1: behind the place; 2: from the start. steps: cursor. A cursor has
+ * the number of the data file in its bits from 52 on, the hash of a key in those from 20 on (docs/PROTOCOL.md). */
+
+#define CURSOR_FILE_BITS 52
+#define CURSOR_HASH_BITS 20
+
+void plan_randomkey(struct redis_job *job)
+{
+    redis_job_hold_others(job);
+    add_page(job, kv_slice(NULL, 0), job->steps ? job->steps->cursor : 0, 1);
+}
+
+static bool draw_place(struct redis_job *job)
+{
+    static _Thread_local struct random_state random;
+    static _Thread_local bool seeded;
+    struct redis_store_figures figures = {0};
+    enum kv_status status = redis_store_count(job->session->service->store, &figures);
+    struct redis_steps *steps = redis_job_steps(job);
+    if (status != KV_OK || !steps) {
+        reply_status(redis_job_reply(job), status != KV_OK ? status : KV_NO_MEMORY);
+        return true;
+    }
+    if (!seeded)
+        random_seed(&random, random_secret());
+    seeded = true;
+    uint64_t file = random_below(&random, figures.files > 0 ? figures.files : 1);
+    steps->cursor = file << CURSOR_FILE_BITS | (random_next(&random) >> 32) << CURSOR_HASH_BITS;
+    job->phase = 1;
+    return false;
+}
+
+bool answer_randomkey(struct redis_job *job)
+{
+    struct page_visit page = {.reply = NULL};
+    uint64_t next;
+    if (job->phase == 0)
+        return draw_place(job);
+    if (!page_end(job, &next))
+        return true;
+    struct resp_reply keys = {.protocol = 2};
+    page.reply = &keys;
+    read_page(job, visit, &page);
+    if (page.matches == 0 && (next != 0 || job->phase == 1)) {
+        if (next == 0)
+            job->phase = 2;
+        job->steps->cursor = next;
+        byte_buffer_free(&keys.bytes);
+        return false;
+    }
+    if (page.matches == 0) {
+        reply_null(redis_job_reply(job));
+    } else {
+        /* A page may hold more than one; the first is taken. */
+        struct byte_buffer *bytes = &keys.bytes;
+        size_t header = (size_t)((char *)memchr(bytes->data, '\n', bytes->end) - bytes->data) + 1;
+        int64_t size = 0;
+        decimal_parse(kv_slice(bytes->data + 1, header - 3), &size);
+        reply_bulk(redis_job_reply(job), kv_slice(bytes->data + header, (size_t)size));
+    }
+    byte_buffer_free(&keys.bytes);
+    return true;
+}
+
+bool answer_dbsize(struct redis_job *job)
+{
+    struct redis_store_figures figures = {0};
+    enum kv_status status = redis_store_count(job->session->service->store, &figures);
+    if (status == KV_OK)
+        reply_integer(redis_job_reply(job), (int64_t)figures.keys);
+    else
+        reply_status(redis_job_reply(job), status);
+    return true;
+}
+
+/* FLUSHDB, FLUSHALL: deletes page by page. phase 0: reads a page; 1: deletes its keys. steps: cursor, bytes (the
+ * page's keys, each with its size before it). */
+
+static bool keep_key(void *context, const struct clientk_entry *entry)
+{
+    struct byte_buffer *keys = context;
+    byte_buffer_append(keys, &entry->key.size, sizeof entry->key.size);
+    byte_buffer_append(keys, entry->key.data, entry->key.size);
+    return true;
+}
+
+static void add_deletes(struct redis_job *job)
+{
+    struct kv_slice left = byte_buffer_slice(&job->steps->bytes);
+    while (left.size > 0) {
+        size_t size;
+        memcpy(&size, left.data, sizeof size);
+        const char *key = (const char *)left.data + sizeof size;
+        redis_job_add(job, CLIENTK_DELETE, kv_slice(key, size));
+        left = kv_slice(key + size, left.size - sizeof size - size);
+    }
+}
+
+void plan_flush(struct redis_job *job)
+{
+    redis_job_hold_others(job);
+    if (!job->session->service->allow_flush)
+        redis_job_fail(job, "ERR kresp: %s is off; start kresp with --allow-flush",
+                       job->command->name);
+    else if (job->count > 2 || (job->count == 2 && !redis_argument_is(job, 1, "ASYNC") &&
+                                !redis_argument_is(job, 1, "SYNC")))
+        redis_job_fail(job, "ERR syntax error");
+    else if (job->phase == 0)
+        add_page(job, kv_slice(NULL, 0), job->steps ? job->steps->cursor : 0, PAGE_KEYS);
+    else
+        add_deletes(job);
+}
+
+static bool answer_flush_page(struct redis_job *job)
+{
+    struct redis_steps *steps = redis_job_steps(job);
+    if (!steps || !page_end(job, &steps->cursor))
+        return true;
+    steps->bytes.start = steps->bytes.end = 0;
+    read_page(job, keep_key, &steps->bytes);
+    if (steps->bytes.failed) {
+        redis_job_fail(job, "ERR kresp: out of memory");
+        return true;
+    }
+    job->phase = 1;
+    return false;
+}
+
+bool answer_flush(struct redis_job *job)
+{
+    if (job->phase == 0)
+        return answer_flush_page(job);
+    for (size_t i = 0; i < job->operations; i++)
+        if (redis_job_found(job, i) == FAILED)
+            return true;
+    job->phase = 0;
+    if (job->steps->cursor != 0)
+        return false;
+    reply_simple(redis_job_reply(job), "OK");
+    return true;
+}

@@ -1,0 +1,158 @@
+/* EVAL and EVALSHA of the scripts that are known (lock_scripts.h), SCRIPT, and what is asked of FUNCTION. */
+#include "common/clock.h"
+#include "kresp/commands/command_functions.h"
+#include "kresp/commands/lock_scripts.h"
+#include "kresp/commands/redis_command.h"
+#include "kresp/commands/redis_expiry.h"
+#include "kresp/commands/redis_value.h"
+#include "kresp/protocol/decimal.h"
+
+#define NO_LUA "ERR kresp: Lua scripts are not available"
+
+/* Arguments of EVAL script 1 key token [time [replace]]. */
+enum {
+    ARGUMENT_SCRIPT = 1,
+    ARGUMENT_KEYS,
+    ARGUMENT_KEY,
+    ARGUMENT_TOKEN,
+    ARGUMENT_TIME,
+    ARGUMENT_REPLACE
+};
+
+/* The script, or LOCK_UNKNOWN: the job has failed. */
+static enum lock_script find_script(struct redis_job *job)
+{
+    char hex[SHA1_HEX_BYTES];
+    int64_t keys;
+    if (!redis_argument_integer(job, ARGUMENT_KEYS, &keys))
+        return LOCK_UNKNOWN;
+    if (keys > (int64_t)job->count - 3) {
+        redis_job_fail(job, "ERR Number of keys can't be greater than number of args");
+        return LOCK_UNKNOWN;
+    }
+    if (keys < 0) {
+        redis_job_fail(job, "ERR Number of keys can't be negative");
+        return LOCK_UNKNOWN;
+    }
+    bool by_hash = strcmp(job->command->name, "evalsha") == 0;
+    enum lock_script script = by_hash ? lock_script_find(job->arguments[ARGUMENT_SCRIPT])
+                                      : lock_script_load(job->arguments[ARGUMENT_SCRIPT], hex);
+    if (script == LOCK_UNKNOWN)
+        redis_job_fail(job, "%s",
+                       by_hash ? "NOSCRIPT No matching script. Please use EVAL." : NO_LUA);
+    else if (keys != 1 || job->count <= ARGUMENT_TOKEN ||
+             (script != LOCK_RELEASE && job->count <= ARGUMENT_TIME))
+        redis_job_fail(job,
+                       "ERR kresp: this script takes one key, a token and, but for a release, a "
+                       "time");
+    return job->error ? LOCK_UNKNOWN : script;
+}
+
+/* The script reads the key, compares, then deletes or puts it as it was read. mode: the script. steps: bytes (the
+ * value), version, expiry_ms. */
+
+static void plan_lock_write(struct redis_job *job)
+{
+    int64_t expiry_ms = 0;
+    struct redis_time_unit unit = {.seconds = job->mode == LOCK_EXPIRE_SECONDS};
+    if (job->mode != LOCK_RELEASE &&
+        !redis_expiry_parse(job, ARGUMENT_TIME, unit, false, &expiry_ms))
+        return;
+    bool adds = job->mode == LOCK_EXTEND && job->count > ARGUMENT_REPLACE &&
+                kv_slice_equal(job->arguments[ARGUMENT_REPLACE], kv_slice_from_string("0"));
+    if (adds)
+        expiry_ms += (int64_t)(job->steps->expiry_ms - clock_realtime_ms());
+    bool deletes = expiry_ms <= (int64_t)clock_realtime_ms();
+    struct clientk_operation *write =
+        redis_job_add(job, deletes ? CLIENTK_DELETE : CLIENTK_PUT, job->arguments[ARGUMENT_KEY]);
+    write->put.if_version = job->steps->version;
+    if (!deletes) {
+        write->value = byte_buffer_slice(&job->steps->bytes);
+        write->put.expiry_ms = (uint64_t)expiry_ms;
+    }
+}
+
+void plan_eval(struct redis_job *job)
+{
+    redis_job_hold_others(job);
+    if (job->phase == 1) {
+        plan_lock_write(job);
+        return;
+    }
+    job->mode = find_script(job);
+    if (job->mode != LOCK_UNKNOWN)
+        redis_job_add(job, CLIENTK_GET, job->arguments[ARGUMENT_KEY]);
+}
+
+static bool answer_eval_read(struct redis_job *job)
+{
+    const struct clientk_result *result = redis_job_result(job, 0);
+    enum redis_found found = redis_job_found(job, 0);
+    if (found == FAILED)
+        return true;
+    if (found == ABSENT ||
+        !kv_slice_equal(redis_result_bytes(result), job->arguments[ARGUMENT_TOKEN]) ||
+        (job->mode == LOCK_EXTEND && result->value.expiry_ms == 0)) {
+        reply_integer(redis_job_reply(job), 0);
+        return true;
+    }
+    struct redis_steps *steps = redis_job_steps(job);
+    if (!steps)
+        return true;
+    steps->bytes.start = steps->bytes.end = 0;
+    byte_buffer_append(&steps->bytes, result->value.data, result->value.size);
+    steps->version = result->value.version;
+    steps->expiry_ms = result->value.expiry_ms;
+    job->phase = 1;
+    return false;
+}
+
+bool answer_eval(struct redis_job *job)
+{
+    if (job->phase == 0)
+        return answer_eval_read(job);
+    enum redis_found written = redis_job_written(job, 0);
+    if (written == ABSENT)
+        return redis_job_try_again(job);
+    if (written == FOUND)
+        reply_integer(redis_job_reply(job), 1);
+    return true;
+}
+
+bool answer_script_load(struct redis_job *job)
+{
+    char hex[SHA1_HEX_BYTES];
+    if (lock_script_load(job->arguments[2], hex) == LOCK_UNKNOWN)
+        redis_job_fail(job, NO_LUA);
+    else
+        reply_bulk_text(redis_job_reply(job), hex);
+    return true;
+}
+
+bool answer_script_exists(struct redis_job *job)
+{
+    reply_array(redis_job_reply(job), job->count - 2);
+    for (size_t i = 2; i < job->count; i++)
+        reply_integer(redis_job_reply(job), lock_script_find(job->arguments[i]) != LOCK_UNKNOWN);
+    return true;
+}
+
+bool answer_script_flush(struct redis_job *job)
+{
+    lock_script_flush();
+    reply_simple(redis_job_reply(job), "OK");
+    return true;
+}
+
+/* There are no functions: all of none are gone. */
+bool answer_function_flush(struct redis_job *job)
+{
+    reply_simple(redis_job_reply(job), "OK");
+    return true;
+}
+
+bool answer_function_list(struct redis_job *job)
+{
+    reply_array(redis_job_reply(job), 0);
+    return true;
+}

@@ -1,0 +1,272 @@
+/* The commands about strings as a whole: GET and its like. */
+#include "kresp/commands/command_functions.h"
+#include "kresp/commands/redis_command.h"
+#include "kresp/commands/redis_error.h"
+#include "kresp/commands/redis_turn.h"
+#include "kresp/commands/redis_value.h"
+
+static void count_lookup(struct redis_job *job, bool hit)
+{
+    struct redis_service *service = job->session->service;
+    atomic_fetch_add_explicit(hit ? &service->hits : &service->misses, 1, memory_order_relaxed);
+}
+
+void plan_get(struct redis_job *job)
+{
+    redis_job_add(job, CLIENTK_GET, job->arguments[1]);
+}
+
+bool answer_get(struct redis_job *job)
+{
+    enum redis_found found = redis_job_found(job, 0);
+    count_lookup(job, found == FOUND);
+    if (found == FOUND)
+        reply_bulk(redis_job_reply(job), redis_result_bytes(redis_job_result(job, 0)));
+    else if (found == ABSENT)
+        reply_null(redis_job_reply(job));
+    return true;
+}
+
+void plan_strlen(struct redis_job *job)
+{
+    redis_job_add(job, CLIENTK_EXISTS, job->arguments[1]);
+}
+
+bool answer_strlen(struct redis_job *job)
+{
+    enum redis_found found = redis_job_found(job, 0);
+    if (found != FAILED)
+        reply_integer(redis_job_reply(job),
+                      found == FOUND ? (int64_t)redis_job_result(job, 0)->value.size : 0);
+    return true;
+}
+
+void plan_append(struct redis_job *job)
+{
+    redis_job_add(job, CLIENTK_APPEND, job->arguments[1])->value = job->arguments[2];
+}
+
+bool answer_append(struct redis_job *job)
+{
+    if (redis_job_written(job, 0) == FOUND)
+        reply_integer(redis_job_reply(job), redis_job_result(job, 0)->number);
+    return true;
+}
+
+void plan_getset(struct redis_job *job)
+{
+    redis_job_add(job, CLIENTK_EXCHANGE, job->arguments[1])->value = job->arguments[2];
+}
+
+bool answer_getset(struct redis_job *job)
+{
+    if (redis_job_written(job, 0) != FOUND)
+        return true;
+    if (redis_job_result(job, 0)->found)
+        reply_bulk(redis_job_reply(job), redis_result_bytes(redis_job_result(job, 0)));
+    else
+        reply_null(redis_job_reply(job));
+    return true;
+}
+
+/* GETDEL: reads, then deletes what was read. steps: bytes, version. ------------------------------------ */
+
+void plan_getdel(struct redis_job *job)
+{
+    redis_job_hold_others(job);
+    if (job->phase == 0)
+        redis_job_add(job, CLIENTK_GET, job->arguments[1]);
+    else
+        redis_job_add(job, CLIENTK_DELETE, job->arguments[1])->put.if_version = job->steps->version;
+}
+
+static bool keep_value(struct redis_job *job)
+{
+    const struct clientk_result *result = redis_job_result(job, 0);
+    struct redis_steps *steps = redis_job_steps(job);
+    if (!steps)
+        return true;
+    steps->bytes.start = steps->bytes.end = 0;
+    byte_buffer_append(&steps->bytes, result->value.data, result->value.size);
+    steps->version = result->value.version;
+    job->phase = 1;
+    return false;
+}
+
+bool answer_getdel(struct redis_job *job)
+{
+    enum redis_found found = job->phase == 0 ? redis_job_found(job, 0) : redis_job_written(job, 0);
+    if (found == FAILED)
+        return true;
+    if (job->phase == 0 && found == FOUND)
+        return keep_value(job);
+    if (job->phase == 0)
+        reply_null(redis_job_reply(job));
+    else if (found == ABSENT)
+        return redis_job_try_again(job);
+    else
+        reply_bulk(redis_job_reply(job), byte_buffer_slice(&job->steps->bytes));
+    return true;
+}
+
+/* MGET, MSET: a chunk of their keys in each turn. steps: next. ------------------------------------------ */
+
+/* Where this turn's chunk begins; *end where it ends. Of a command that needs one turn, steps are not made. */
+static size_t chunk(struct redis_job *job, size_t step, size_t *end)
+{
+    size_t start = job->steps ? job->steps->next : 1;
+    size_t keys = (job->count - start) / step;
+    *end = start + (keys > REDIS_CHUNK_KEYS ? REDIS_CHUNK_KEYS : keys) * step;
+    if (job->steps || *end < job->count)
+        redis_job_hold_others(job);
+    return start;
+}
+
+/* Goes on behind the chunk in the next turn: false; true: there is nothing more. */
+static bool chunks_done(struct redis_job *job, size_t end)
+{
+    if (end == job->count)
+        return true;
+    struct redis_steps *steps = redis_job_steps(job);
+    if (!steps)
+        return true;
+    steps->next = end;
+    return false;
+}
+
+void plan_mget(struct redis_job *job)
+{
+    size_t end, start = chunk(job, 1, &end);
+    for (size_t i = start; i < end; i++)
+        redis_job_add(job, CLIENTK_GET, job->arguments[i]);
+}
+
+/* An error in the place of a value would shift all others: the client takes it for one of the values, which is
+ * what RESP has errors inside of arrays for. */
+bool answer_mget(struct redis_job *job)
+{
+    size_t end, start = chunk(job, 1, &end);
+    if (start == 1)
+        reply_array(redis_job_reply(job), job->count - 1);
+    for (size_t i = start; i < end; i++) {
+        enum redis_found found = redis_job_found(job, i - start);
+        count_lookup(job, found == FOUND);
+        if (found == FOUND)
+            reply_bulk(redis_job_reply(job), redis_result_bytes(redis_job_result(job, i - start)));
+        else if (found == ABSENT)
+            reply_null(redis_job_reply(job));
+    }
+    return chunks_done(job, end);
+}
+
+static bool has_pairs(struct redis_job *job)
+{
+    if (job->count % 2 == 1)
+        return true;
+    redis_job_fail(job, "ERR wrong number of arguments for '%s' command", job->command->name);
+    return false;
+}
+
+void plan_mset(struct redis_job *job)
+{
+    if (!has_pairs(job))
+        return;
+    size_t end, start = chunk(job, 2, &end);
+    for (size_t i = start; i < end; i += 2)
+        redis_job_add(job, CLIENTK_PUT, job->arguments[i])->value = job->arguments[i + 1];
+}
+
+bool answer_mset(struct redis_job *job)
+{
+    size_t end, start = chunk(job, 2, &end);
+    for (size_t i = start; i < end; i += 2)
+        if (redis_job_written(job, (i - start) / 2) != FOUND)
+            return true;
+    if (!chunks_done(job, end))
+        return false;
+    reply_simple(redis_job_reply(job), "OK");
+    return true;
+}
+
+/* MSETNX: looks at all keys, then puts those that must be absent; what it has put is deleted again if one of
+ * them has come meanwhile. phase 0: looks; 1: puts; 2: takes back. steps: bytes (versions that were put). */
+
+enum { MSETNX_LOOK, MSETNX_PUT, MSETNX_TAKE_BACK };
+
+/* The last of the values of a key that is named twice is the one that stays. */
+static bool is_named_before(const struct redis_job *job, size_t i)
+{
+    for (size_t j = 1; j < i; j += 2)
+        if (kv_slice_equal(job->arguments[j], job->arguments[i]))
+            return true;
+    return false;
+}
+
+void plan_msetnx(struct redis_job *job)
+{
+    if (!has_pairs(job))
+        return;
+    if (job->count > (size_t)REDIS_CHUNK_KEYS * 2 + 1) {
+        redis_job_fail(job, "ERR kresp: MSETNX takes at most %u keys", REDIS_CHUNK_KEYS);
+        return;
+    }
+    redis_job_hold_others(job);
+    for (size_t i = 1; i < job->count; i += 2) {
+        uint64_t version = 0;
+        if (job->phase == MSETNX_LOOK) {
+            redis_job_add(job, CLIENTK_EXISTS, job->arguments[i]);
+        } else if (job->phase == MSETNX_PUT) {
+            struct clientk_operation *put = redis_job_add(job, CLIENTK_PUT, job->arguments[i]);
+            put->value = job->arguments[i + 1];
+            put->put.if_absent = !is_named_before(job, i);
+        } else {
+            memcpy(&version, job->steps->bytes.data + (i / 2) * sizeof version, sizeof version);
+            /* No entry has this version: what was not put is not deleted. */
+            redis_job_add(job, CLIENTK_DELETE, job->arguments[i])->put.if_version =
+                version > 0 ? version : UINT64_MAX;
+        }
+    }
+}
+
+static bool keep_versions(struct redis_job *job)
+{
+    struct redis_steps *steps = redis_job_steps(job);
+    for (size_t i = 1; steps && i < job->count; i += 2) {
+        const struct clientk_result *result = redis_job_result(job, i / 2);
+        uint64_t version = result->status == KV_OK ? result->value.version : 0;
+        byte_buffer_append(&steps->bytes, &version, sizeof version);
+    }
+    job->phase = MSETNX_TAKE_BACK;
+    return !steps;
+}
+
+static bool answer_msetnx_put(struct redis_job *job)
+{
+    for (size_t i = 1; i < job->count; i += 2)
+        if (redis_job_result(job, i / 2)->status == KV_EXISTS)
+            return keep_versions(job);
+    for (size_t i = 1; i < job->count; i += 2)
+        if (redis_job_written(job, i / 2) == FAILED)
+            return true;
+    reply_integer(redis_job_reply(job), 1);
+    return true;
+}
+
+bool answer_msetnx(struct redis_job *job)
+{
+    if (job->phase == MSETNX_PUT)
+        return answer_msetnx_put(job);
+    bool exists = job->phase == MSETNX_TAKE_BACK;
+    for (size_t i = 1; i < job->count && !exists; i += 2) {
+        enum redis_found found = redis_job_found(job, i / 2);
+        if (found == FAILED)
+            return true;
+        exists = found == FOUND;
+    }
+    if (!exists) {
+        job->phase = MSETNX_PUT;
+        return false;
+    }
+    reply_integer(redis_job_reply(job), 0);
+    return true;
+}

@@ -1,0 +1,137 @@
+/*
+ * kresp: Redis clients on the store of serverk. See docs/kresp.1.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "kresp/bridge/bridge.h"
+#include "kresp/commands/redis_command.h"
+#include "kresp/program/kresp_options.h"
+
+enum exit_code { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_NO_SERVER = 3, EXIT_FAILED = 4 };
+
+#define MAX_PASSWORD_BYTES 512
+
+/* Descriptors besides those of clients. */
+#define OWN_DESCRIPTORS 64u
+
+static int fail(const struct kv_error *error, enum exit_code code)
+{
+    fprintf(stderr, "kresp: %s\n", error->text);
+    return code;
+}
+
+/* The first line of the file. */
+static enum kv_status read_password(const char *path, char password[MAX_PASSWORD_BYTES],
+                                    struct kv_error *error)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return kv_error_set_errno(error, "--requirepass-file: %s", path);
+    bool read = fgets(password, MAX_PASSWORD_BYTES, file) != NULL;
+    fclose(file);
+    if (read)
+        password[strcspn(password, "\r\n")] = '\0';
+    if (!read || password[0] == '\0')
+        return kv_error_set(error, KV_USAGE,
+                            "--requirepass-file: %s has no password in its first "
+                            "line",
+                            path);
+    return KV_OK;
+}
+
+/* A client takes a descriptor: as many as the kernel grants, and no more clients than that. */
+static void limit_clients(struct redis_service *service)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    uint64_t wanted = service->max_clients + OWN_DESCRIPTORS;
+    if (limit.rlim_cur < wanted) {
+        limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+        getrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (limit.rlim_cur >= wanted)
+        return;
+    service->max_clients =
+        limit.rlim_cur > 2 * OWN_DESCRIPTORS ? limit.rlim_cur - OWN_DESCRIPTORS : OWN_DESCRIPTORS;
+    log_warn("the limit of descriptors (ulimit -n) allows %llu clients",
+             (unsigned long long)service->max_clients);
+}
+
+static void make_service(const struct kresp_options *options, struct redis_service *service)
+{
+    service->password = options->password;
+    service->socket_path = options->socket_path;
+    service->port = options->port;
+    service->max_clients = options->max_clients;
+    service->max_request_bytes = options->request_bytes;
+    service->max_pipeline = options->max_pipeline;
+    service->threads = options->threads;
+    service->allow_flush = options->allow_flush;
+    service->loose_watch = options->loose_watch;
+    service->start_ms = clock_realtime_ms();
+    limit_clients(service);
+    byte_buffer_set_budget(options->buffer_bytes);
+}
+
+/* Blocked in all threads: the bridge waits for them. */
+static sigset_t block_signals(void)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return signals;
+}
+
+static int serve(const struct kresp_options *options)
+{
+    static struct redis_service service;
+    struct bridge_settings settings = {.socket_path = options->socket_path,
+                                       .socket_mode = options->socket_mode,
+                                       .port = options->port,
+                                       .threads = options->threads};
+    struct kv_error error = {0};
+    enum kv_status status =
+        redis_store_open(options->queue, options->timeout_ms, &service.store, &error);
+    if (status != KV_OK)
+        return fail(&error, status == KV_NO_SERVER || status == KV_TIMEOUT ? EXIT_NO_SERVER
+                            : status == KV_USAGE                           ? EXIT_USAGE
+                                                                           : EXIT_FAILED);
+    make_service(options, &service);
+    redis_command_init();
+    sigset_t signals = block_signals();
+    status = bridge_run(&service, &settings, &signals, &error);
+    redis_store_close(service.store);
+    return status == KV_OK ? EXIT_DONE : fail(&error, EXIT_FAILED);
+}
+
+int main(int argc, char **argv)
+{
+    static char password[MAX_PASSWORD_BYTES];
+    struct kresp_options options;
+    struct kv_error error = {0};
+    enum kresp_outcome outcome = kresp_options_parse(argc, argv, &options, &error);
+    if (outcome == KRESP_OPTIONS_DONE)
+        return EXIT_DONE;
+    if (outcome == KRESP_OPTIONS_BAD)
+        return fail(&error, EXIT_USAGE);
+    if (options.verbose)
+        log_set_level(LOG_LEVEL_DEBUG);
+    if (options.password_file && read_password(options.password_file, password, &error) != KV_OK)
+        return fail(&error, EXIT_USAGE);
+    if (options.password_file)
+        options.password = password;
+    return serve(&options);
+}

@@ -1,0 +1,75 @@
+/*
+ * byte_buffer: bytes that grow at the end and are consumed at the start: what a connection has received, and
+ * what it is to be sent.
+ *
+ * The memory of all buffers of the process counts against one budget. A buffer that cannot grow, because of
+ * the budget or of malloc, is "failed": it stays failed, and appending does nothing; callers check once at
+ * the end. Threads: a buffer belongs to one thread at a time; the budget may be used by all.
+ */
+#ifndef MQKV_KRESP_PROTOCOL_BYTE_BUFFER_H
+#define MQKV_KRESP_PROTOCOL_BYTE_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "mqkv/slice.h"
+
+/* Start from {0}. The bytes are data[start] .. data[end - 1]. */
+struct byte_buffer {
+    char *data;
+    size_t start, end, capacity;
+    bool failed;
+};
+
+/* The bytes that all buffers together may have; no limit before the first call. */
+void byte_buffer_set_budget(size_t bytes);
+
+/* What they have now. */
+size_t byte_buffer_total(void);
+
+void byte_buffer_free(struct byte_buffer *buffer);
+
+/* Room for at least `bytes` behind the end: true. Bytes may move. */
+bool byte_buffer_grow(struct byte_buffer *buffer, size_t bytes);
+
+/* Moves the bytes to the start of the memory. If they need no more than keep_bytes, gives back memory that
+ * is larger than that. */
+void byte_buffer_compact(struct byte_buffer *buffer, size_t keep_bytes);
+
+static inline size_t byte_buffer_size(const struct byte_buffer *buffer)
+{
+    return buffer->end - buffer->start;
+}
+
+static inline struct kv_slice byte_buffer_slice(const struct byte_buffer *buffer)
+{
+    return kv_slice(buffer->data + buffer->start, byte_buffer_size(buffer));
+}
+
+/* Where `bytes` may be written; the caller then adds what was written to end. NULL: failed. */
+static inline char *byte_buffer_room(struct byte_buffer *buffer, size_t bytes)
+{
+    if (bytes > buffer->capacity - buffer->end && !byte_buffer_grow(buffer, bytes))
+        return NULL;
+    return buffer->data + buffer->end;
+}
+
+static inline void byte_buffer_append(struct byte_buffer *buffer, const void *data, size_t size)
+{
+    char *room = byte_buffer_room(buffer, size);
+    if (!room || size == 0)
+        return;
+    memcpy(room, data, size);
+    buffer->end += size;
+}
+
+/* Takes bytes away from the start. */
+static inline void byte_buffer_consume(struct byte_buffer *buffer, size_t bytes)
+{
+    buffer->start += bytes;
+    if (buffer->start == buffer->end)
+        buffer->start = buffer->end = 0;
+}
+
+#endif
