@@ -48,6 +48,7 @@ UNIT_NEEDS_kvstore := $(OUT)/libkvstore.a
 UNIT_NEEDS_wire := $(WIRE_OBJ) $(COMMON_OBJ)
 UNIT_NEEDS_serverk := $(call without_main,$(SERVERK_OBJ)) $(WIRE_OBJ) $(OUT)/libkvstore.a
 UNIT_NEEDS_program := $(call without_main,$(CLIENTK_PROGRAM_OBJ)) $(OUT)/libclientk.a
+UNIT_NEEDS_kresp := $(call without_main,$(KRESP_OBJ)) $(OUT)/libclientk.a
 UNIT_NEEDS_clientk := $(call without_main,$(CLIENTK_PROGRAM_OBJ)) $(OUT)/libclientk.a
 
 define unit_binary_rule
@@ -66,7 +67,7 @@ PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
 # Running -----------------------------------------------------------------------------------------
 
-QUEUE_FREE := $(filter %_common %_allocator %_kvstore %_history %_program,$(UNIT_BINARIES))
+QUEUE_FREE := $(filter %_common %_allocator %_kvstore %_history %_program %_kresp,$(UNIT_BINARIES))
 QUEUE_USERS := $(filter-out $(QUEUE_FREE),$(UNIT_BINARIES))
 SCENARIOS = $(sort $(filter-out %/lib.sh,$(wildcard tests/scenario/*.sh tests/hostile/*.sh)))
 
@@ -132,7 +133,7 @@ fuzz:
 fuzz-binaries: $(FUZZERS)
 
 $(FUZZ_ROOMS): $(COMMON_OBJ) $(KVSTORE_OBJ) $(WIRE_OBJ) $(CLIENTK_OBJ) \
-		$(call without_main,$(SERVERK_OBJ) $(CLIENTK_PROGRAM_OBJ))
+		$(call without_main,$(SERVERK_OBJ) $(CLIENTK_PROGRAM_OBJ) $(KRESP_OBJ))
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(AR) rcs $@ $^

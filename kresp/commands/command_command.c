@@ -85,7 +85,7 @@ bool answer_command_info(struct redis_job *job)
         if (found)
             reply_command(redis_job_reply(job), found);
         else
-            reply_null_array(redis_job_reply(job));
+            reply_null(redis_job_reply(job));
     }
     return true;
 }

@@ -30,9 +30,7 @@ void plan_incr(struct redis_job *job)
     if (!parse_delta(job, &delta))
         return;
     redis_job_add(job, CLIENTK_GET, job->arguments[1]);
-    struct clientk_operation *add = redis_job_add(job, CLIENTK_ADD, job->arguments[1]);
-    add->delta = delta;
-    add->add = CLIENTK_ADD_DEFAULTS;
+    redis_job_add(job, CLIENTK_ADD, job->arguments[1])->delta = delta;
 }
 
 /* Puts the old value back, unless somebody has written since: then there is nothing to undo. */
@@ -43,7 +41,7 @@ static void undo(struct redis_job *job)
         .opcode = CLIENTK_PUT,
         .key = job->arguments[1],
         .value = redis_result_bytes(redis_job_result(job, 0)),
-        .put = {.if_version = redis_job_result(job, 1)->value.version, .keep_expiry = true},
+        .write = {.if_version = redis_job_result(job, 1)->value.version, .keep_expiry = true},
     };
     redis_store_execute(job->session->service->store, &put, 1, &result);
     clientk_value_free(&result.value);
@@ -79,7 +77,7 @@ void plan_incrbyfloat(struct redis_job *job)
     }
     struct clientk_operation *put = redis_job_add(job, CLIENTK_PUT, job->arguments[1]);
     put->value = byte_buffer_slice(&job->steps->bytes);
-    put->put.keep_expiry = true;
+    put->write.keep_expiry = true;
     redis_put_if_unchanged(put, job->steps->version);
 }
 

@@ -61,10 +61,10 @@ static void plan_expire_write(struct redis_job *job)
 {
     struct clientk_operation *write =
         redis_job_add(job, is_past(job) ? CLIENTK_DELETE : CLIENTK_PUT, job->arguments[1]);
-    write->put.if_version = job->steps->version;
+    write->write.if_version = job->steps->version;
     if (write->opcode == CLIENTK_PUT) {
         write->value = byte_buffer_slice(&job->steps->bytes);
-        write->put.expiry_ms = job->number;
+        write->write.expiry_ms = job->number;
     }
 }
 
@@ -76,7 +76,7 @@ void plan_expire(struct redis_job *job)
         struct clientk_operation *touch =
             redis_job_add(job, is_past(job) ? CLIENTK_DELETE : CLIENTK_TOUCH, job->arguments[1]);
         if (touch->opcode == CLIENTK_TOUCH)
-            touch->put.expiry_ms = job->number;
+            touch->write.expiry_ms = job->number;
         return;
     }
     redis_job_hold_others(job);
@@ -138,7 +138,7 @@ bool answer_expire(struct redis_job *job)
 void plan_persist(struct redis_job *job)
 {
     redis_job_add(job, CLIENTK_EXISTS, job->arguments[1]);
-    redis_job_add(job, CLIENTK_TOUCH, job->arguments[1])->put.expiry_ms = 0;
+    redis_job_add(job, CLIENTK_TOUCH, job->arguments[1])->write.expiry_ms = 0;
 }
 
 bool answer_persist(struct redis_job *job)

@@ -80,7 +80,8 @@ void plan_delex(struct redis_job *job)
     else if (job->phase == 0)
         redis_job_add(job, CLIENTK_GET, job->arguments[1]);
     else
-        redis_job_add(job, CLIENTK_DELETE, job->arguments[1])->put.if_version = job->steps->version;
+        redis_job_add(job, CLIENTK_DELETE, job->arguments[1])->write.if_version =
+            job->steps->version;
 }
 
 bool answer_delex(struct redis_job *job)
@@ -168,12 +169,12 @@ void plan_rename(struct redis_job *job)
     case RENAME_PUT:
         operation = redis_job_add(job, CLIENTK_PUT, job->arguments[2]);
         operation->value = byte_buffer_slice(&job->steps->bytes);
-        operation->put.expiry_ms = job->steps->expiry_ms;
-        operation->put.if_absent = !(job->mode & RENAME_REPLACES);
+        operation->write.expiry_ms = job->steps->expiry_ms;
+        operation->write.if_absent = !(job->mode & RENAME_REPLACES);
         break;
     default:
         operation = redis_job_add(job, CLIENTK_DELETE, job->arguments[1]);
-        operation->put.if_version = job->steps->version;
+        operation->write.if_version = job->steps->version;
         break;
     }
 }

@@ -67,7 +67,7 @@ void plan_setrange(struct redis_job *job)
     }
     struct clientk_operation *put = redis_job_add(job, CLIENTK_PUT, job->arguments[1]);
     put->value = byte_buffer_slice(&job->steps->bytes);
-    put->put.keep_expiry = true;
+    put->write.keep_expiry = true;
     redis_put_if_unchanged(put, job->steps->version);
 }
 

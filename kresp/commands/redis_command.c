@@ -239,6 +239,14 @@ static bool has_arity(const struct redis_command *command, size_t count)
     return command->arity >= 0 ? count == (size_t)command->arity : count >= (size_t)-command->arity;
 }
 
+/* An EXEC that cannot be executed ends the transaction all the same. */
+static void fail_exec(struct redis_job *job)
+{
+    redis_transaction_free(&job->session->transaction);
+    redis_job_fail(job, "EXECABORT Transaction discarded because of: wrong number of arguments for "
+                        "'exec' command");
+}
+
 void redis_command_find(struct redis_job *job)
 {
     char name[MAX_NAME_BYTES];
@@ -258,7 +266,9 @@ void redis_command_find(struct redis_job *job)
             return;
         }
     }
-    if (!has_arity(command, job->count))
+    if (!has_arity(command, job->count) && command->answer == answer_exec)
+        fail_exec(job);
+    else if (!has_arity(command, job->count))
         redis_job_fail(job, "ERR wrong number of arguments for '%s' command", command->name);
     else if (!job->session->authenticated && !(command->flags & COMMAND_NO_AUTH))
         redis_job_fail(job, "NOAUTH Authentication required.");

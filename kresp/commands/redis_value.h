@@ -31,8 +31,8 @@ static inline struct kv_slice redis_result_bytes(const struct clientk_result *re
 /* Makes a put take place only if the entry is as it was read: of this version, or absent if it is 0. */
 static inline void redis_put_if_unchanged(struct clientk_operation *put, uint64_t version)
 {
-    put->put.if_version = version;
-    put->put.if_absent = version == 0;
+    put->write.if_version = version;
+    put->write.if_absent = version == 0;
 }
 
 /* For a command that reads, computes and writes: the write did not take place, begin again. Returns what answer

@@ -7,7 +7,8 @@
 #include "kresp/commands/redis_value.h"
 #include "kresp/protocol/decimal.h"
 
-#define NO_LUA "ERR kresp: Lua scripts are not available"
+#define NO_SCRIPT "NOSCRIPT No matching script. Please use EVAL."
+#define NO_LUA    "ERR kresp: Lua scripts are not available"
 
 /* Arguments of EVAL script 1 key token [time [replace]]. */
 enum {
@@ -24,6 +25,11 @@ static enum lock_script find_script(struct redis_job *job)
 {
     char hex[SHA1_HEX_BYTES];
     int64_t keys;
+    bool by_hash = strcmp(job->command->name, "evalsha") == 0;
+    if (by_hash && job->arguments[ARGUMENT_SCRIPT].size != SHA1_HEX_BYTES - 1) {
+        redis_job_fail(job, NO_SCRIPT);
+        return LOCK_UNKNOWN;
+    }
     if (!redis_argument_integer(job, ARGUMENT_KEYS, &keys))
         return LOCK_UNKNOWN;
     if (keys > (int64_t)job->count - 3) {
@@ -34,12 +40,10 @@ static enum lock_script find_script(struct redis_job *job)
         redis_job_fail(job, "ERR Number of keys can't be negative");
         return LOCK_UNKNOWN;
     }
-    bool by_hash = strcmp(job->command->name, "evalsha") == 0;
     enum lock_script script = by_hash ? lock_script_find(job->arguments[ARGUMENT_SCRIPT])
                                       : lock_script_load(job->arguments[ARGUMENT_SCRIPT], hex);
     if (script == LOCK_UNKNOWN)
-        redis_job_fail(job, "%s",
-                       by_hash ? "NOSCRIPT No matching script. Please use EVAL." : NO_LUA);
+        redis_job_fail(job, "%s", by_hash ? NO_SCRIPT : NO_LUA);
     else if (keys != 1 || job->count <= ARGUMENT_TOKEN ||
              (script != LOCK_RELEASE && job->count <= ARGUMENT_TIME))
         redis_job_fail(job,
@@ -65,10 +69,10 @@ static void plan_lock_write(struct redis_job *job)
     bool deletes = expiry_ms <= (int64_t)clock_realtime_ms();
     struct clientk_operation *write =
         redis_job_add(job, deletes ? CLIENTK_DELETE : CLIENTK_PUT, job->arguments[ARGUMENT_KEY]);
-    write->put.if_version = job->steps->version;
+    write->write.if_version = job->steps->version;
     if (!deletes) {
         write->value = byte_buffer_slice(&job->steps->bytes);
-        write->put.expiry_ms = (uint64_t)expiry_ms;
+        write->write.expiry_ms = (uint64_t)expiry_ms;
     }
 }
 

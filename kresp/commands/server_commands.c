@@ -51,11 +51,15 @@ bool answer_time(struct redis_job *job)
 
 static bool sync_store(struct redis_job *job)
 {
-    int64_t number;
-    for (size_t i = 1; i < job->count; i++)
+    int64_t number, timeout_ms;
+    for (size_t i = 1; i + 1 < job->count; i++)
         if (!redis_argument_integer(job, i, &number))
             return false;
-    if (number < 0) {
+    if (!decimal_parse(job->arguments[job->count - 1], &timeout_ms)) {
+        redis_job_fail(job, "ERR timeout is not an integer or out of range");
+        return false;
+    }
+    if (timeout_ms < 0) {
         redis_job_fail(job, "ERR timeout is negative");
         return false;
     }

@@ -96,7 +96,7 @@ static bool parse_options(struct redis_job *job, size_t at, const struct set_wor
 
 /* Fills what the options say about the expiry. */
 static bool put_expiry(struct redis_job *job, const struct set_options *options,
-                       struct clientk_put_options *put)
+                       struct clientk_write_options *put)
 {
     int64_t expiry_ms;
     put->keep_expiry = (options->given & OPTION_KEEPTTL) != 0;
@@ -110,7 +110,7 @@ static bool put_expiry(struct redis_job *job, const struct set_options *options,
 
 /* SET with IFEQ or IFNE: reads, compares, puts if nothing has changed. steps: version, total (1: it was there). */
 
-static void plan_set_compared(struct redis_job *job, const struct clientk_put_options *put)
+static void plan_set_compared(struct redis_job *job, const struct clientk_write_options *put)
 {
     redis_job_hold_others(job);
     if (job->phase == 0) {
@@ -120,7 +120,7 @@ static void plan_set_compared(struct redis_job *job, const struct clientk_put_op
     struct clientk_operation *operation = redis_job_add(
         job, job->mode & OPTION_GET ? CLIENTK_EXCHANGE : CLIENTK_PUT, job->arguments[1]);
     operation->value = job->arguments[2];
-    operation->put = *put;
+    operation->write = *put;
     redis_put_if_unchanged(operation, job->steps->version);
 }
 
@@ -172,7 +172,7 @@ static bool answer_set_compared(struct redis_job *job)
 void plan_set(struct redis_job *job)
 {
     struct set_options options;
-    struct clientk_put_options put = {0};
+    struct clientk_write_options put = {0};
     if (!parse_options(job, 3, set_words, &options) || !put_expiry(job, &options, &put))
         return;
     job->mode = options.given;
@@ -186,7 +186,7 @@ void plan_set(struct redis_job *job)
     struct clientk_operation *operation = redis_job_add(
         job, options.given & OPTION_GET ? CLIENTK_EXCHANGE : CLIENTK_PUT, job->arguments[1]);
     operation->value = job->arguments[2];
-    operation->put = put;
+    operation->write = put;
     if (job->conditional)
         redis_transaction_condition(job, operation);
     /* What hinders NX is what GET is to tell. */
@@ -230,7 +230,7 @@ void plan_setnx(struct redis_job *job)
 {
     struct clientk_operation *put = redis_job_add(job, CLIENTK_PUT, job->arguments[1]);
     put->value = job->arguments[2];
-    put->put.if_absent = true;
+    put->write.if_absent = true;
 }
 
 bool answer_setnx(struct redis_job *job)
@@ -249,7 +249,7 @@ void plan_setex(struct redis_job *job)
         return;
     struct clientk_operation *put = redis_job_add(job, CLIENTK_PUT, job->arguments[1]);
     put->value = job->arguments[3];
-    put->put.expiry_ms = redis_expiry_put(expiry_ms);
+    put->write.expiry_ms = redis_expiry_put(expiry_ms);
 }
 
 bool answer_setex(struct redis_job *job)
@@ -272,7 +272,7 @@ void plan_getex(struct redis_job *job)
     if (expiry_ms > 0 && (uint64_t)expiry_ms <= clock_realtime_ms())
         redis_job_add(job, CLIENTK_DELETE, job->arguments[1]);
     else if (options.given & (OPTION_EXPIRY | OPTION_PERSIST))
-        redis_job_add(job, CLIENTK_TOUCH, job->arguments[1])->put.expiry_ms = (uint64_t)expiry_ms;
+        redis_job_add(job, CLIENTK_TOUCH, job->arguments[1])->write.expiry_ms = (uint64_t)expiry_ms;
 }
 
 bool answer_getex(struct redis_job *job)

@@ -77,7 +77,8 @@ void plan_getdel(struct redis_job *job)
     if (job->phase == 0)
         redis_job_add(job, CLIENTK_GET, job->arguments[1]);
     else
-        redis_job_add(job, CLIENTK_DELETE, job->arguments[1])->put.if_version = job->steps->version;
+        redis_job_add(job, CLIENTK_DELETE, job->arguments[1])->write.if_version =
+            job->steps->version;
 }
 
 static bool keep_value(struct redis_job *job)
@@ -218,11 +219,11 @@ void plan_msetnx(struct redis_job *job)
         } else if (job->phase == MSETNX_PUT) {
             struct clientk_operation *put = redis_job_add(job, CLIENTK_PUT, job->arguments[i]);
             put->value = job->arguments[i + 1];
-            put->put.if_absent = !is_named_before(job, i);
+            put->write.if_absent = !is_named_before(job, i);
         } else {
             memcpy(&version, job->steps->bytes.data + (i / 2) * sizeof version, sizeof version);
             /* No entry has this version: what was not put is not deleted. */
-            redis_job_add(job, CLIENTK_DELETE, job->arguments[i])->put.if_version =
+            redis_job_add(job, CLIENTK_DELETE, job->arguments[i])->write.if_version =
                 version > 0 ? version : UINT64_MAX;
         }
     }

@@ -212,7 +212,7 @@ void redis_transaction_condition(struct redis_job *job, struct clientk_operation
     uint64_t version = transaction_of(job)->condition_version;
     redis_job_hold_others(job);
     if (operation->opcode == CLIENTK_DELETE)
-        operation->put.if_version = version > 0 ? version : NO_VERSION;
+        operation->write.if_version = version > 0 ? version : NO_VERSION;
     else
         redis_put_if_unchanged(operation, version);
 }

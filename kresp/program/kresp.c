@@ -100,7 +100,7 @@ static int serve(const struct kresp_options *options)
     static struct redis_service service;
     struct bridge_settings settings = {.socket_path = options->socket_path,
                                        .socket_mode = options->socket_mode,
-                                       .port = options->port,
+                                       .port = (uint16_t)options->port,
                                        .threads = options->threads};
     struct kv_error error = {0};
     enum kv_status status =

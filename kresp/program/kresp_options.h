@@ -15,7 +15,7 @@ struct kresp_options {
     const char *queue; /* NULL: as libclientk chooses */
     const char *socket_path;
     mode_t socket_mode;
-    uint16_t port; /* 0: none */
+    uint32_t port; /* 0: none */
     const char *password;
     const char *password_file;
     uint32_t threads;

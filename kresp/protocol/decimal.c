@@ -48,7 +48,7 @@ bool decimal_parse_cursor(struct kv_slice text, uint64_t *value)
 
 bool decimal_parse_real(struct kv_slice text, long double *value)
 {
-    char copy[256];
+    char copy[DECIMAL_REAL_BYTES];
     char *end;
     if (text.size == 0 || text.size >= sizeof copy || isspace(*(const unsigned char *)text.data))
         return false;

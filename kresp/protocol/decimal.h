@@ -19,8 +19,8 @@ bool decimal_parse_cursor(struct kv_slice text, uint64_t *value);
 /* A floating-point number as strtold reads it, the whole text; infinities too, but no NaN. */
 bool decimal_parse_real(struct kv_slice text, long double *value);
 
-#define DECIMAL_BYTES      24  /* of the longest integer, with a NUL */
-#define DECIMAL_REAL_BYTES 320 /* of the longest real number without exponent that is not refused */
+#define DECIMAL_BYTES      24   /* of the longest integer, with a NUL */
+#define DECIMAL_REAL_BYTES 5120 /* of the longest real number without exponent */
 
 /* Writes the number (and a NUL); returns the number of bytes without the NUL. */
 size_t decimal_write(char out[DECIMAL_BYTES], int64_t value);

@@ -119,4 +119,13 @@ Suite *suite_clientk_sham(void);
 Suite *suite_clientk_threads(void);
 Suite *suite_clientk_values(void);
 
+/* kresp */
+Suite *suite_kresp_buffer(void);
+Suite *suite_kresp_decimal(void);
+Suite *suite_kresp_glob(void);
+Suite *suite_kresp_reply(void);
+Suite *suite_kresp_request(void);
+Suite *suite_kresp_scripts(void);
+Suite *suite_kresp_transaction(void);
+
 #endif

@@ -1,0 +1,48 @@
+# kresp.sh: what scenario scripts about kresp share; they source it behind lib.sh.
+# shellcheck shell=bash
+# shellcheck disable=SC2154,SC2034,SC2004 # variables of lib.sh
+
+kresp_socket=$MQKV_TEST_DIR/kresp.sock
+kresp_log=$MQKV_TEST_DIR/kresp.log
+kresp_pid=
+redis_tests=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../redis")
+server_logs[$kresp_log]=1 # searched for what sanitizers report
+
+kresp_listens_or_is_gone() {
+    grep -q 'listens on' "$kresp_log" || ! kill -0 "$kresp_pid" 2>/dev/null
+}
+
+# start_kresp [OPTION...]: starts kresp in front of the daemon under test, and waits until it listens.
+start_kresp() {
+    : >"$kresp_log"
+    "$MQKV_BUILD/kresp" -m "$server_queue" -s "$kresp_socket" "$@" </dev/null >>"$kresp_log" 2>&1 &
+    kresp_pid=$!
+    if ! wait_until "$start_timeout_s" kresp_listens_or_is_gone || ! kill -0 "$kresp_pid" 2>/dev/null
+    then
+        not_ok "kresp starts $*" "$(tail -n 30 "$kresp_log")"
+        exit 1
+    fi
+}
+
+kresp_is_gone() {
+    ! kill -0 "$kresp_pid" 2>/dev/null
+}
+
+# stop_kresp: asks it to stop (SIGTERM) and waits; returns its exit status.
+stop_kresp() {
+    kill "$kresp_pid" || return
+    if ! wait_until "$stop_timeout_s" kresp_is_gone; then
+        not_ok "kresp stops within $stop_timeout_s s of the signal" "$(tail -n 30 "$kresp_log")"
+        kill -9 "$kresp_pid"
+    fi
+    local status=0
+    wait "$kresp_pid" 2>/dev/null || status=$?
+    kresp_pid=
+    return "$status"
+}
+
+# ask COMMAND...: sends each argument as a command, in one pipeline; prints the replies, a line each, as
+# tests/redis/ask shows them.
+ask() {
+    python3 "$redis_tests/ask" "$kresp_socket" "$@"
+}
