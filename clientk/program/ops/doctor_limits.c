@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "clientk/program/ops/diagnosis.h"
-#include "clientk/program/ops/orphans.h"
+#include "clientk/program/ops/stale_names.h"
 #include "clientk/program/ops/queue_budget.h"
 #include "common/parse.h"
 #include "wire/queue.h"
@@ -111,9 +111,9 @@ static void check_budget(struct diagnosis *diagnosis, const struct queue_listing
 }
 
 /* Before what is used is counted. */
-static void clear_orphans(struct diagnosis *diagnosis)
+static void clear_stale_names(struct diagnosis *diagnosis)
 {
-    struct orphans removed = orphans_remove_own(diagnosis->context->global.queue);
+    struct stale_names removed = stale_names_remove_own(diagnosis->context->global.queue);
     if (removed.queues + removed.segments > 0)
         finding(diagnosis, "ok",
                 "removed %u queues and %u segments left by dead processes of yours", removed.queues,
@@ -129,7 +129,7 @@ void doctor_check_limits(struct diagnosis *diagnosis)
             "messages per queue (fs.mqueue.msg_max): %" PRIu64, limits->msg_max);
     finding(diagnosis, limits->msgsize_max >= SMALLEST_USEFUL_MESSAGE_BYTES ? "ok" : "BAD",
             "bytes per message (fs.mqueue.msgsize_max): %" PRIu64, limits->msgsize_max);
-    clear_orphans(diagnosis);
+    clear_stale_names(diagnosis);
     bool listed = queue_listing_read(&listing, geteuid());
     if (listed)
         finding(diagnosis, listing.all >= limits->queues_max ? "BAD" : "ok",

@@ -1,4 +1,4 @@
-#include "clientk/program/ops/orphans.h"
+#include "clientk/program/ops/stale_names.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -50,9 +50,9 @@ static unsigned remove_in(const char *path, const char *base, enum wire_queue_ro
     return removed;
 }
 
-struct orphans orphans_remove_own(const char *base)
+struct stale_names stale_names_remove_own(const char *base)
 {
-    return (struct orphans){
+    return (struct stale_names){
         .queues = remove_in("/dev/mqueue", base, WIRE_REPLY_QUEUE, remove_queue),
         .segments = remove_in("/dev/shm", base, WIRE_REPLY_SEGMENT, shm_unlink)};
 }
