@@ -153,7 +153,7 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
             dispatch_model_receivers(options->dispatch, options->workers), service->sessions);
     service->terms = hello_terms(service);
     if (service->farewells)
-        session_set_mourner(service->sessions, farewells_mourn, service->farewells);
+        session_set_death_listener(service->sessions, farewells_process_died, service->farewells);
     if (dispatch_model_counts(options->dispatch))
         service->slots = slots_create(options->workers);
     if (lanes_have_door(service->lanes)) {
@@ -303,7 +303,7 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     if (service->commit)
         commit_drain(service->commit);
     if (service->sessions)
-        session_set_mourner(service->sessions, NULL, NULL);
+        session_set_death_listener(service->sessions, NULL, NULL);
     farewells_free(service->farewells);
     session_table_free(service->sessions);
     enum kv_status status = kvstore_close(service->store, error);

@@ -283,7 +283,7 @@ static void end_session(struct worker *worker, struct session *session,
 {
     const struct service *service = worker->service;
     enum session_end_reason reason = SESSION_BYE;
-    session_last_word(service->sessions, session, header->request_id, &reason);
+    session_final_bye(service->sessions, session, header->request_id, &reason);
     if (service->farewells)
         farewells_end(service->farewells, session, receiver_source(&worker->receiver), reason);
     else

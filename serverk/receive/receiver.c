@@ -155,7 +155,7 @@ bool receiver_drop_stray(struct receiver *receiver, const struct wire_header *he
     if (header->session == 0)
         receiver_drop(receiver, DROPPED_MALFORMED);
     else if (header->kind == WIRE_BYE)
-        session_said_bye(receiver->sessions, header->session, header->secret);
+        session_bye_after_end(receiver->sessions, header->session, header->secret);
     else
         receiver_drop(receiver, DROPPED_UNKNOWN_SESSION);
     return true;

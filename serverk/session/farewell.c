@@ -29,7 +29,7 @@ struct farewells {
     _Atomic unsigned waiting; /* leavers; changed under the lock */
     pthread_mutex_t lock;     /* all that follows, but the turns */
     bool armed;               /* the timer */
-    bool words_due;           /* session_send_due_words is to be called */
+    bool words_due;           /* session_send_due_byes is to be called */
     struct leaver *leaving;   /* for whom `seen` was noted */
     struct leaver *next;      /* who came later */
     uint32_t next_queues;
@@ -169,7 +169,7 @@ void farewells_go_on(struct farewells *farewells)
 void farewells_end(struct farewells *farewells, struct session *session, uint32_t queues,
                    enum session_end_reason reason)
 {
-    if (!session_leaves(farewells->sessions, session, reason))
+    if (!session_retire(farewells->sessions, session, reason))
         return;
     struct leaver *leaver = NULL;
     if (!nobody_in_the_way(farewells, queues))
@@ -190,7 +190,7 @@ void farewells_end(struct farewells *farewells, struct session *session, uint32_
     pthread_mutex_unlock(&farewells->lock);
 }
 
-void farewells_mourn(void *context, pid_t pid)
+void farewells_process_died(void *context, pid_t pid)
 {
     struct farewells *farewells = context;
     pthread_mutex_lock(&farewells->lock);
@@ -237,7 +237,7 @@ void farewells_tick(struct farewells *farewells, const char *queue_name)
     bool words_due = farewells->words_due;
     farewells->words_due = false;
     pthread_mutex_unlock(&farewells->lock);
-    words_due = words_due && session_send_due_words(farewells->sessions);
+    words_due = words_due && session_send_due_byes(farewells->sessions);
     farewells_go_on(farewells);
     nudge_all(farewells);
     pthread_mutex_lock(&farewells->lock);

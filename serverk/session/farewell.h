@@ -74,8 +74,8 @@ static inline void farewell_leave(struct farewell_turn *turn)
 void farewells_end(struct farewells *farewells, struct session *session, uint32_t queues,
                    enum session_end_reason reason);
 
-/* A session_mourner: what the process left besides is removed soon. */
-void farewells_mourn(void *farewells, pid_t pid);
+/* A session_death_listener: what the process left besides is removed soon. */
+void farewells_process_died(void *farewells, pid_t pid);
 
 /* Goes on with what waits. */
 void farewells_tick(struct farewells *farewells, const char *queue_name);

@@ -16,8 +16,8 @@ static enum kv_status take_segment(const struct hello_terms *terms, struct sessi
     pid_t pid = 0;
     char name[WIRE_QUEUE_NAME_BYTES];
     if (offer->name.size >= sizeof name ||
-        !wire_queue_name_parse(offer->name.data, offer->name.size, terms->queue,
-                               WIRE_REPLY_SEGMENT, &pid) ||
+        !wire_queue_name_parse(offer->name.data, offer->name.size, terms->queue, WIRE_REPLY_SEGMENT,
+                               &pid) ||
         pid != session->pid)
         return kv_error_set(error, KV_BAD_REQUEST, "the segment is not named after process %ld",
                             (long)session->pid);

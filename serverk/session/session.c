@@ -12,69 +12,9 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
+#include "serverk/session/session_table.h"
 #include "wire/message.h"
 #include "wire/queue.h"
-
-/* An id is the slot in its low bits and the generation above: SLOT_BITS + GENERATION_BITS = 32. */
-#define SLOT_BITS       12u /* 4096: SESSION_MAX_SESSIONS */
-#define GENERATION_BITS 20u
-#define MAX_CAPACITY    (1u << SLOT_BITS)
-
-/* A state is, from the top: generation, phase (32 bits together), holds (32 bits). A thread that
- * looks for a session adds a hold before it knows what the slot is, and takes it away again if it is
- * not the session it wants; so holds may flicker in any phase, and phases are changed by adding a
- * difference above the holds. The table itself has one hold of a LIVE session. */
-enum phase { FREE = 0, LIVE = 1, CLOSING = 2, DISPOSING = 3 };
-#define PHASE_BITS 2u
-#define HOLDS_MASK 0xffffffffu
-
-static uint64_t tag(uint32_t generation, enum phase phase)
-{
-    return (uint64_t)((generation << PHASE_BITS) | phase) << 32;
-}
-
-static enum phase phase_of(uint64_t state)
-{
-    return (enum phase)((state >> 32) & ((1u << PHASE_BITS) - 1));
-}
-
-static uint32_t generation_of(uint64_t state)
-{
-    return (uint32_t)(state >> (32 + PHASE_BITS));
-}
-
-/* Ends of processes that may be noticed before the BYEs that wait in the lanes; a few lanes full. */
-#define DIED_REMEMBERED 64u
-
-/* So long room is looked for in a lane that is full. */
-#define LAST_WORD_MS 1000u
-
-struct past_session {
-    uint32_t id; /* 0: none */
-    uint64_t cookie;
-};
-
-struct session_table {
-    struct session *slots;
-    unsigned capacity;
-    struct lanes *lanes;
-    int watch_epoll;
-    struct fragment_budget *budget;
-
-    pthread_mutex_t lock; /* free_slots, died */
-    uint16_t free_slots[MAX_CAPACITY];
-    unsigned free_count;
-    struct past_session died[DIED_REMEMBERED]; /* a ring of the latest */
-    unsigned died_next;
-
-    uint64_t last_word; /* secret request_id of what session_client_died sends */
-    session_mourner mourner;
-    void *mourner_context;
-
-    _Atomic uint64_t last_fault_ms; /* when one was last logged as a warning */
-    _Atomic uint64_t opened;
-    _Atomic uint64_t ended[SESSION_END_REASONS];
-};
 
 struct session_table *session_table_create(unsigned capacity, struct lanes *lanes, int watch_epoll,
                                            struct fragment_budget *budget)
@@ -94,7 +34,7 @@ struct session_table *session_table_create(unsigned capacity, struct lanes *lane
     table->capacity = capacity;
     table->lanes = lanes;
     table->watch_epoll = watch_epoll;
-    table->last_word = random_secret();
+    table->final_bye = random_secret();
     table->budget = budget;
     pthread_mutex_init(&table->lock, NULL);
     for (unsigned slot = capacity; slot-- > 0;) {
@@ -185,8 +125,8 @@ struct session *session_open(struct session_table *table, const struct session_s
     note_queue(session);
     session->client_died = false;
     atomic_store(&session->lost, false);
-    atomic_store(&session->last_word, SESSION_END_REASONS);
-    atomic_store(&session->word_until_ms, 0);
+    atomic_store(&session->final_bye, SESSION_END_REASONS);
+    atomic_store(&session->final_bye_until_ms, 0);
     atomic_store(&session->counted, SESSION_END_REASONS);
     session->segment_count = 0;
     session->segment_name[0] = '\0';
@@ -246,8 +186,8 @@ static void dispose(struct session_table *table, struct session *session)
 {
     if (session->client_died) {
         unlink_leftovers(session);
-        if (table->mourner)
-            table->mourner(table->mourner_context, session->pid);
+        if (table->death_listener)
+            table->death_listener(table->death_context, session->pid);
     }
     lanes_give_back(table->lanes, &session->assignment, atomic_load(&session->lane_closed));
     session_close_queue(session->reply_queue);
@@ -276,147 +216,7 @@ void session_release(struct session_table *table, struct session *session)
         dispose(table, session);
 }
 
-/* A client that faults again and again does not fill the log: a warning a second. */
-static bool fault_is_news(struct session_table *table)
-{
-    uint64_t now_ms = clock_monotonic_coarse_ms();
-    uint64_t last_ms = atomic_load(&table->last_fault_ms);
-    return now_ms - last_ms >= 1000 &&
-           atomic_compare_exchange_strong(&table->last_fault_ms, &last_ms, now_ms);
-}
-
-/* An ended session waits for nothing more from its client. Its pidfd would stay readable, and keep the
- * watcher awake, for as long as somebody holds the session; and a process that was forked meanwhile has a
- * copy of it, so that closing ours would not take it out of the set. The caller holds the session. */
-static void unwatch(const struct session_table *table, const struct session *session)
-{
-    epoll_ctl(table->watch_epoll, EPOLL_CTL_DEL, session->pidfd, NULL);
-}
-
-/* Holds: lock. */
-static void remember_died(struct session_table *table, const struct session *session)
-{
-    table->died[table->died_next++ % DIED_REMEMBERED] =
-        (struct past_session){session->id, session->cookie};
-}
-
-void session_said_bye(struct session_table *table, uint32_t id, uint64_t cookie)
-{
-    pthread_mutex_lock(&table->lock);
-    for (unsigned i = 0; i < DIED_REMEMBERED; i++) {
-        struct past_session *died = &table->died[i];
-        if (died->id != id || died->cookie != cookie)
-            continue;
-        *died = (struct past_session){0};
-        atomic_fetch_sub(&table->ended[SESSION_DIED], 1);
-        atomic_fetch_add(&table->ended[SESSION_BYE], 1);
-    }
-    pthread_mutex_unlock(&table->lock);
-}
-
-/* LIVE -> CLOSING. False: it was not. */
-static bool close_door(struct session *session)
-{
-    uint64_t state = atomic_load(&session->state);
-    do {
-        if (phase_of(state) != LIVE)
-            return false;
-    } while (!atomic_compare_exchange_weak(&session->state, &state,
-                                           state + tag(generation_of(state), CLOSING) -
-                                               tag(generation_of(state), LIVE)));
-    return true;
-}
-
-static bool is_leaving(const struct session *session)
-{
-    return atomic_load_explicit(&session->counted, memory_order_relaxed) != SESSION_END_REASONS;
-}
-
-bool session_leaves(struct session_table *table, struct session *session,
-                    enum session_end_reason reason)
-{
-    unsigned counted = SESSION_END_REASONS;
-    if (atomic_compare_exchange_strong(&session->counted, &counted, reason)) {
-        unwatch(table, session);
-        atomic_fetch_add(&table->ended[reason], 1);
-        return true;
-    }
-    if (reason == SESSION_BYE && (counted == SESSION_DIED || counted == SESSION_ABANDONED) &&
-        atomic_compare_exchange_strong(&session->counted, &counted, SESSION_BYE)) {
-        atomic_fetch_sub(&table->ended[counted], 1);
-        atomic_fetch_add(&table->ended[SESSION_BYE], 1);
-    }
-    return false;
-}
-
-/* The end of a process may be noticed before a worker takes its BYE: under the lock, so that the BYE finds
- * either the session or what is remembered of it. */
-static bool close_door_of_dead(struct session_table *table, struct session *session)
-{
-    pthread_mutex_lock(&table->lock);
-    bool closed = close_door(session);
-    if (closed && session_leaves(table, session, SESSION_DIED))
-        remember_died(table, session);
-    pthread_mutex_unlock(&table->lock);
-    return closed;
-}
-
-void session_end(struct session_table *table, struct session *session,
-                 enum session_end_reason reason)
-{
-    if (reason == SESSION_DIED ? !close_door_of_dead(table, session) : !close_door(session))
-        return;
-    session->client_died = reason == SESSION_DIED; /* read by the last to let go */
-    if (reason != SESSION_BYE && reason != SESSION_SHUTDOWN)
-        atomic_store(&session->lost, true);
-    session_leaves(table, session, reason);
-    if (reason == SESSION_FAULT && fault_is_news(table))
-        log_warn("session %u of process %ld ended: it has no room for its replies", session->id,
-                 (long)session->pid);
-    else if (reason == SESSION_SEGMENT && fault_is_news(table))
-        log_warn(
-            "session %u of process %ld, uid %lu, ended: it has shortened its shared-memory segment "
-            "while the server used it",
-            session->id, (long)session->pid, (unsigned long)session->uid);
-    else
-        log_debug("session %u of process %ld ended: %s", session->id, (long)session->pid,
-                  session_end_reason_name(reason));
-    session_release(table, session); /* the table's hold */
-}
-
-/* Whether the last word found room in the session's lane, where it comes behind all that the client sent. */
-static bool send_last_word(struct session_table *table, const struct session *session)
-{
-    uint8_t message[WIRE_HEADER_BYTES];
-    struct write_cursor cursor = write_cursor(message, sizeof message);
-    struct wire_header header = {.kind = WIRE_BYE,
-                                 .session = session->id,
-                                 .request_id = table->last_word,
-                                 .secret = session->cookie};
-    struct timespec at_once = {0}; /* the lane may be one whose receivers block */
-    wire_put_header(&cursor, &header);
-    return mq_timedsend(lanes_queue(table->lanes, session->assignment.queue), (const char *)message,
-                        sizeof message, 0, &at_once) == 0;
-}
-
-bool session_last_word(const struct session_table *table, const struct session *session,
-                       uint64_t request_id, enum session_end_reason *reason)
-{
-    if (request_id != table->last_word)
-        return false;
-    unsigned said = atomic_load(&session->last_word);
-    *reason = said < SESSION_END_REASONS ? (enum session_end_reason)said : SESSION_BYE;
-    return true;
-}
-
-void session_set_mourner(struct session_table *table, session_mourner mourner, void *context)
-{
-    table->mourner = mourner;
-    table->mourner_context = context;
-}
-
-/* Holds the slot's session if it is live. */
-static bool hold_if_live(struct session_table *table, struct session *session)
+bool session_hold_if_live(struct session_table *table, struct session *session)
 {
     if (phase_of(atomic_load_explicit(&session->state, memory_order_relaxed)) != LIVE)
         return false;
@@ -427,98 +227,18 @@ static bool hold_if_live(struct session_table *table, struct session *session)
     return false;
 }
 
-/* Ends the session when what waits in its lane is executed. */
-static void end_behind_the_rest(struct session_table *table, struct session *session,
-                                enum session_end_reason reason)
-{
-    unsigned none = SESSION_END_REASONS;
-    if (!atomic_compare_exchange_strong(&session->last_word, &none, reason) ||
-        send_last_word(table, session))
-        return;
-    if (!table->mourner) {
-        session_end(table, session, reason);
-        return;
-    }
-    atomic_store(&session->word_until_ms, clock_monotonic_coarse_ms() + LAST_WORD_MS);
-    table->mourner(table->mourner_context, 0);
-}
-
-struct due_words {
-    struct session_table *table;
-    uint64_t now_ms;
-    bool some_left;
-};
-
-static bool send_due_word(void *context, struct session *session)
-{
-    struct due_words *due = context;
-    uint64_t until_ms = atomic_load(&session->word_until_ms);
-    if (until_ms == 0)
-        return true;
-    if (send_last_word(due->table, session))
-        atomic_store(&session->word_until_ms, 0);
-    else if (due->now_ms >= until_ms)
-        session_end(due->table, session, (enum session_end_reason)atomic_load(&session->last_word));
-    else
-        due->some_left = true;
-    return true;
-}
-
-bool session_send_due_words(struct session_table *table)
-{
-    struct due_words due = {.table = table, .now_ms = clock_monotonic_coarse_ms()};
-    session_each(table, send_due_word, &due);
-    return due.some_left;
-}
-
-void session_client_died(struct session_table *table, uint32_t id)
-{
-    struct session *session = &table->slots[id & (SESSION_MAX_SESSIONS - 1)];
-    if (!hold_if_live(table, session))
-        return;
-    if (session->id == id && !is_leaving(session)) {
-        unwatch(table, session);
-        end_behind_the_rest(table, session, SESSION_DIED);
-    }
-    session_release(table, session);
-}
-
 void session_each(struct session_table *table,
                   bool (*visit)(void *context, struct session *session), void *context)
 {
     bool go_on = true;
     for (unsigned slot = 0; slot < table->capacity && go_on; slot++) {
         struct session *session = &table->slots[slot];
-        if (!hold_if_live(table, session))
+        if (!session_hold_if_live(table, session))
             continue;
-        if (!is_leaving(session))
+        if (!is_retired(session))
             go_on = visit(context, session);
         session_release(table, session);
     }
-}
-
-struct abandoned_search {
-    struct session_table *table;
-    pid_t pid;
-};
-
-static bool end_if_abandoned(void *context, struct session *session)
-{
-    const struct abandoned_search *search = context;
-    if ((search->pid != 0 && search->pid != session->pid) ||
-        wire_queue_owner(session->reply_queue) != 0)
-        return true;
-    if (search->pid == 0)
-        session_end(search->table, session, SESSION_ABANDONED);
-    else
-        end_behind_the_rest(search->table, session, SESSION_ABANDONED);
-    return true;
-}
-
-void session_end_abandoned(struct session_table *table, pid_t pid)
-{
-    struct abandoned_search search = {table, pid};
-    session_each(table, end_if_abandoned, &search);
 }
 
 /* What a thread did with the client's segment before a reply happens before what another does with it
@@ -587,16 +307,4 @@ void session_counts(const struct session_table *table, struct session_counts *co
         ended += counts->ended[reason] = atomic_load(&table->ended[reason]);
     counts->opened = atomic_load(&table->opened); /* last: each of those that ended is in it */
     counts->live = counts->opened - ended;
-}
-
-const char *session_end_reason_name(enum session_end_reason reason)
-{
-    static const char *const names[] = {[SESSION_BYE] = "bye",
-                                        [SESSION_DIED] = "died",
-                                        [SESSION_SEGMENT] = "segment",
-                                        [SESSION_FAULT] = "fault",
-                                        [SESSION_ABANDONED] = "abandoned",
-                                        [SESSION_REPLACED] = "replaced",
-                                        [SESSION_SHUTDOWN] = "shutdown"};
-    return names[reason];
 }

@@ -69,11 +69,11 @@ struct session {
     bool client_died;  /* written by session_end */
     _Atomic bool lost; /* nobody waits for its replies: it ended otherwise than by BYE */
     /* Reasons; SESSION_END_REASONS: none yet. */
-    _Atomic unsigned last_word; /* of the one that was sent for it */
-    _Atomic unsigned counted;   /* by session_leaves */
+    _Atomic unsigned final_bye; /* of the one that was sent for it */
+    _Atomic unsigned counted;   /* by session_retire */
     _Atomic uint64_t
-        word_until_ms;  /* until then room is looked for it (monotonic); 0: it is not due */
-    dev_t reply_device; /* with the inode: which queue it is, whatever its name */
+        final_bye_until_ms; /* until then room is looked for it (monotonic); 0: it is not due */
+    dev_t reply_device;     /* with the inode: which queue it is, whatever its name */
     ino_t reply_inode;
     char reply_name[WIRE_QUEUE_NAME_BYTES];
 
@@ -134,30 +134,31 @@ void session_end(struct session_table *table, struct session *session,
 
 /* The process of the session has ended: the session, if it lives still, ends with reason SESSION_DIED when what
  * the client sent to its lane is executed, a BYE among that excepted. For that a message goes through the lane, which
- * nobody else can write (session_last_word); if no room is found for it in a second, the session ends so. */
+ * nobody else can write (session_final_bye); if no room is found for it in a second, the session ends so. */
 void session_client_died(struct session_table *table, uint32_t id);
 
 /* Looks once more for room for such messages. False: none is due any more. */
-bool session_send_due_words(struct session_table *table);
+bool session_send_due_byes(struct session_table *table);
 
 /* Whether a BYE of the session with that request_id is such a message; *reason: for which it ends then. */
-bool session_last_word(const struct session_table *table, const struct session *session,
+bool session_final_bye(const struct session_table *table, const struct session *session,
                        uint64_t request_id, enum session_end_reason *reason);
 
 /* The session is about to end for that reason; false: it was so before. It is not counted, watched or shown any
  * more, but found by its messages until session_end. A BYE counts also if it was only handled after that. */
-bool session_leaves(struct session_table *table, struct session *session,
+bool session_retire(struct session_table *table, struct session *session,
                     enum session_end_reason reason);
 
 /* Told, by any thread, of the process of a session that it left by dying, after what is known of it was
- * removed; 0: session_send_due_words is to be called soon. */
-typedef void (*session_mourner)(void *context, pid_t pid);
-void session_set_mourner(struct session_table *table, session_mourner mourner, void *context);
+ * removed; 0: session_send_due_byes is to be called soon. */
+typedef void (*session_death_listener)(void *context, pid_t pid);
+void session_set_death_listener(struct session_table *table, session_death_listener death_listener,
+                                void *context);
 
 /* A BYE that came when there was no such session any more. If it ended lately because its process did,
  * the client had left with a word, and counts so: the end of a process may be noticed before a
  * worker takes its last message. */
-void session_said_bye(struct session_table *table, uint32_t id, uint64_t cookie);
+void session_bye_after_end(struct session_table *table, uint32_t id, uint64_t cookie);
 
 /* Ends sessions of process `pid` that has closed their reply queues without a word, as session_client_died; 0: of
  * all processes, at once. */

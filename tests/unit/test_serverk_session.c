@@ -200,21 +200,21 @@ START_TEST(the_dead_leave_behind_what_waits_in_their_lane)
     struct fixture_client client;
     fixture_connect(&fixture, &client, replies);
     pid_t mourned = -1;
-    session_set_mourner(table, mourn, &mourned);
+    session_set_death_listener(table, mourn, &mourned);
     while (mq_send(lanes_queue(fixture.service.lanes, 0), "full", 4, 0) == 0)
         ;
     session_client_died(table, client.session->id);
     ck_assert_int_eq(mourned, 0);
-    ck_assert(session_send_due_words(table));
+    ck_assert(session_send_due_byes(table));
     ck_assert_uint_eq(live_sessions(), 1);
     serve_lane();
-    ck_assert(!session_send_due_words(table));
+    ck_assert(!session_send_due_byes(table));
     ck_assert_uint_eq(live_sessions(), 1);
     serve_lane();
     ck_assert_uint_eq(live_sessions(), 0);
     session_release(table, client.session);
     ck_assert_int_eq(mourned, getpid());
-    session_set_mourner(table, NULL, NULL);
+    session_set_death_listener(table, NULL, NULL);
     mq_close(client.replies);
 }
 END_TEST

@@ -1,0 +1,239 @@
+#include "serverk/session/session.h"
+
+#include <sys/epoll.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "serverk/session/session_table.h"
+#include "wire/message.h"
+#include "wire/queue.h"
+
+/* How long a full lane is tried again for the BYE of a dead client. */
+#define FINAL_BYE_MS 1000u
+
+/* A client that faults again and again does not fill the log: a warning a second. */
+static bool fault_is_news(struct session_table *table)
+{
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    uint64_t last_ms = atomic_load(&table->last_fault_ms);
+    return now_ms - last_ms >= 1000 &&
+           atomic_compare_exchange_strong(&table->last_fault_ms, &last_ms, now_ms);
+}
+
+/* An ended session waits for nothing more from its client. Its pidfd would stay readable, and keep the
+ * watcher awake, for as long as somebody holds the session; and a process that was forked meanwhile has a
+ * copy of it, so that closing ours would not take it out of the set. The caller holds the session. */
+static void unwatch(const struct session_table *table, const struct session *session)
+{
+    epoll_ctl(table->watch_epoll, EPOLL_CTL_DEL, session->pidfd, NULL);
+}
+
+/* Holds: lock. */
+static void remember_died(struct session_table *table, const struct session *session)
+{
+    table->died[table->died_next++ % DIED_REMEMBERED] =
+        (struct past_session){session->id, session->cookie};
+}
+
+void session_bye_after_end(struct session_table *table, uint32_t id, uint64_t cookie)
+{
+    pthread_mutex_lock(&table->lock);
+    for (unsigned i = 0; i < DIED_REMEMBERED; i++) {
+        struct past_session *died = &table->died[i];
+        if (died->id != id || died->cookie != cookie)
+            continue;
+        *died = (struct past_session){0};
+        atomic_fetch_sub(&table->ended[SESSION_DIED], 1);
+        atomic_fetch_add(&table->ended[SESSION_BYE], 1);
+    }
+    pthread_mutex_unlock(&table->lock);
+}
+
+/* LIVE -> CLOSING. False: it was not. */
+static bool begin_closing(struct session *session)
+{
+    uint64_t state = atomic_load(&session->state);
+    do {
+        if (phase_of(state) != LIVE)
+            return false;
+    } while (!atomic_compare_exchange_weak(&session->state, &state,
+                                           state + tag(generation_of(state), CLOSING) -
+                                               tag(generation_of(state), LIVE)));
+    return true;
+}
+
+bool session_retire(struct session_table *table, struct session *session,
+                    enum session_end_reason reason)
+{
+    unsigned counted = SESSION_END_REASONS;
+    if (atomic_compare_exchange_strong(&session->counted, &counted, reason)) {
+        unwatch(table, session);
+        atomic_fetch_add(&table->ended[reason], 1);
+        return true;
+    }
+    if (reason == SESSION_BYE && (counted == SESSION_DIED || counted == SESSION_ABANDONED) &&
+        atomic_compare_exchange_strong(&session->counted, &counted, SESSION_BYE)) {
+        atomic_fetch_sub(&table->ended[counted], 1);
+        atomic_fetch_add(&table->ended[SESSION_BYE], 1);
+    }
+    return false;
+}
+
+/* The end of a process may be noticed before a worker takes its BYE: under the lock, so that the BYE finds
+ * either the session or what is remembered of it. */
+static bool begin_closing_of_dead(struct session_table *table, struct session *session)
+{
+    pthread_mutex_lock(&table->lock);
+    bool closed = begin_closing(session);
+    if (closed && session_retire(table, session, SESSION_DIED))
+        remember_died(table, session);
+    pthread_mutex_unlock(&table->lock);
+    return closed;
+}
+
+void session_end(struct session_table *table, struct session *session,
+                 enum session_end_reason reason)
+{
+    if (reason == SESSION_DIED ? !begin_closing_of_dead(table, session) : !begin_closing(session))
+        return;
+    session->client_died = reason == SESSION_DIED; /* read by the last to let go */
+    if (reason != SESSION_BYE && reason != SESSION_SHUTDOWN)
+        atomic_store(&session->lost, true);
+    session_retire(table, session, reason);
+    if (reason == SESSION_FAULT && fault_is_news(table))
+        log_warn("session %u of process %ld ended: it has no room for its replies", session->id,
+                 (long)session->pid);
+    else if (reason == SESSION_SEGMENT && fault_is_news(table))
+        log_warn(
+            "session %u of process %ld, uid %lu, ended: it has shortened its shared-memory segment "
+            "while the server used it",
+            session->id, (long)session->pid, (unsigned long)session->uid);
+    else
+        log_debug("session %u of process %ld ended: %s", session->id, (long)session->pid,
+                  session_end_reason_name(reason));
+    session_release(table, session); /* the table's hold */
+}
+
+/* Whether the last word found room in the session's lane, where it comes behind all that the client sent. */
+static bool send_final_bye(struct session_table *table, const struct session *session)
+{
+    uint8_t message[WIRE_HEADER_BYTES];
+    struct write_cursor cursor = write_cursor(message, sizeof message);
+    struct wire_header header = {.kind = WIRE_BYE,
+                                 .session = session->id,
+                                 .request_id = table->final_bye,
+                                 .secret = session->cookie};
+    struct timespec at_once = {0}; /* the lane may be one whose receivers block */
+    wire_put_header(&cursor, &header);
+    return mq_timedsend(lanes_queue(table->lanes, session->assignment.queue), (const char *)message,
+                        sizeof message, 0, &at_once) == 0;
+}
+
+bool session_final_bye(const struct session_table *table, const struct session *session,
+                       uint64_t request_id, enum session_end_reason *reason)
+{
+    if (request_id != table->final_bye)
+        return false;
+    unsigned said = atomic_load(&session->final_bye);
+    *reason = said < SESSION_END_REASONS ? (enum session_end_reason)said : SESSION_BYE;
+    return true;
+}
+
+void session_set_death_listener(struct session_table *table, session_death_listener death_listener,
+                                void *context)
+{
+    table->death_listener = death_listener;
+    table->death_context = context;
+}
+
+/* Ends the session when what waits in its lane is executed. */
+static void end_after_queued(struct session_table *table, struct session *session,
+                             enum session_end_reason reason)
+{
+    unsigned none = SESSION_END_REASONS;
+    if (!atomic_compare_exchange_strong(&session->final_bye, &none, reason) ||
+        send_final_bye(table, session))
+        return;
+    if (!table->death_listener) {
+        session_end(table, session, reason);
+        return;
+    }
+    atomic_store(&session->final_bye_until_ms, clock_monotonic_coarse_ms() + FINAL_BYE_MS);
+    table->death_listener(table->death_context, 0);
+}
+
+struct due_byes {
+    struct session_table *table;
+    uint64_t now_ms;
+    bool some_left;
+};
+
+static bool send_due_bye(void *context, struct session *session)
+{
+    struct due_byes *due = context;
+    uint64_t until_ms = atomic_load(&session->final_bye_until_ms);
+    if (until_ms == 0)
+        return true;
+    if (send_final_bye(due->table, session))
+        atomic_store(&session->final_bye_until_ms, 0);
+    else if (due->now_ms >= until_ms)
+        session_end(due->table, session, (enum session_end_reason)atomic_load(&session->final_bye));
+    else
+        due->some_left = true;
+    return true;
+}
+
+bool session_send_due_byes(struct session_table *table)
+{
+    struct due_byes due = {.table = table, .now_ms = clock_monotonic_coarse_ms()};
+    session_each(table, send_due_bye, &due);
+    return due.some_left;
+}
+
+void session_client_died(struct session_table *table, uint32_t id)
+{
+    struct session *session = &table->slots[id & (SESSION_MAX_SESSIONS - 1)];
+    if (!session_hold_if_live(table, session))
+        return;
+    if (session->id == id && !is_retired(session)) {
+        unwatch(table, session);
+        end_after_queued(table, session, SESSION_DIED);
+    }
+    session_release(table, session);
+}
+
+struct abandoned_search {
+    struct session_table *table;
+    pid_t pid;
+};
+
+static bool end_if_abandoned(void *context, struct session *session)
+{
+    const struct abandoned_search *search = context;
+    if ((search->pid != 0 && search->pid != session->pid) ||
+        wire_queue_owner(session->reply_queue) != 0)
+        return true;
+    if (search->pid == 0)
+        session_end(search->table, session, SESSION_ABANDONED);
+    else
+        end_after_queued(search->table, session, SESSION_ABANDONED);
+    return true;
+}
+
+void session_end_abandoned(struct session_table *table, pid_t pid)
+{
+    struct abandoned_search search = {table, pid};
+    session_each(table, end_if_abandoned, &search);
+}
+
+const char *session_end_reason_name(enum session_end_reason reason)
+{
+    static const char *const names[] = {[SESSION_BYE] = "bye",
+                                        [SESSION_DIED] = "died",
+                                        [SESSION_SEGMENT] = "segment",
+                                        [SESSION_FAULT] = "fault",
+                                        [SESSION_ABANDONED] = "abandoned",
+                                        [SESSION_REPLACED] = "replaced",
+                                        [SESSION_SHUTDOWN] = "shutdown"};
+    return names[reason];
+}
