@@ -71,6 +71,7 @@ Suite *suite_history_check(void);
 Suite *suite_serverk_allowance(void);
 Suite *suite_serverk_commit(void);
 Suite *suite_serverk_parking(void);
+Suite *suite_serverk_lane_plan(void);
 Suite *suite_serverk_lanes(void);
 Suite *suite_serverk_large(void);
 Suite *suite_serverk_options(void);

@@ -1,5 +1,4 @@
-/* lane_plan and lanes: queues within the kernel's limits, the claim to a name, and who gets which
- * lane. */
+/* lanes: queues within the kernel's limits, the claim to a name, and which session gets which lane. */
 #include <check.h>
 #include <poll.h>
 #include <errno.h>
@@ -46,82 +45,6 @@ static void name_queues(void)
     snprintf(base, sizeof base, "/tskl%d", (int)getpid());
     atexit(remove_queues);
 }
-
-static const struct wire_limits kernel_defaults = {
-    .msg_max = 10, .msgsize_max = 8192, .queues_max = 256, .msgqueue_bytes = 819200};
-
-START_TEST(plans_at_kernel_defaults)
-{
-    struct lane_plan plan = lane_plan_first(LANES_AUTO, 4, &kernel_defaults);
-    ck_assert_uint_eq(plan.lanes, 8);
-    ck_assert_uint_eq(plan.lane.depth, 10);
-    ck_assert_uint_eq(plan.lane.message_bytes, 1024);
-    ck_assert_uint_eq(plan.bulk_lanes, 2);
-    ck_assert_uint_eq(plan.bulk.message_bytes, 8192);
-    ck_assert_uint_eq(lane_plan_charge(&plan), 8 * 11200 + 2 * 82880);
-
-    plan = lane_plan_first(LANES_SHARED, 4, &kernel_defaults);
-    ck_assert_uint_eq(plan.lanes, 1);
-    ck_assert_uint_eq(plan.bulk_lanes, 0);
-    ck_assert_uint_eq(plan.lane.message_bytes, 8192);
-
-    plan = lane_plan_first(LANES_WORKER, 3, &kernel_defaults);
-    ck_assert_uint_eq(plan.lanes, 3);
-    plan = lane_plan_first(LANES_WORKER, 200, &kernel_defaults);
-    ck_assert_uint_le(plan.lanes, LANE_PLAN_MAX_LANES);
-}
-END_TEST
-
-START_TEST(plans_leave_room_for_clients)
-{
-    struct wire_limits limits = kernel_defaults;
-    for (limits.msgqueue_bytes = 6000; limits.msgqueue_bytes < 2000000;
-         limits.msgqueue_bytes += 10007) {
-        struct lane_plan plan = lane_plan_first((enum lanes_mode)_i, 16, &limits);
-        bool smallest = !lane_plan_degrade(
-            &(struct lane_plan){plan.lanes, plan.bulk_lanes, plan.lane, plan.bulk});
-        ck_assert(smallest || lane_plan_charge(&plan) <= limits.msgqueue_bytes / 3);
-        ck_assert_uint_ge(plan.lanes, 1);
-        ck_assert_uint_ge(plan.lane.depth, 1);
-    }
-}
-END_TEST
-
-START_TEST(plans_shrink_to_an_end)
-{
-    struct lane_plan plan = lane_plan_first((enum lanes_mode)_i, 16, &kernel_defaults);
-    uint64_t charge = lane_plan_charge(&plan);
-    while (lane_plan_degrade(&plan)) {
-        ck_assert_uint_lt(lane_plan_charge(&plan), charge);
-        charge = lane_plan_charge(&plan);
-    }
-    ck_assert_uint_eq(plan.lanes, 1);
-    ck_assert_uint_eq(plan.lane.depth, 1);
-}
-END_TEST
-
-START_TEST(plans_are_told_in_words)
-{
-    char text[LANE_PLAN_TEXT_BYTES];
-    struct lane_plan plan = lane_plan_first(LANES_AUTO, 4, &kernel_defaults);
-    ck_assert_str_eq(lane_plan_describe(&plan, text),
-                     "8 lanes of 10 x 1024 bytes, 2 bulk lanes of 10 x 8192 bytes");
-    plan = lane_plan_first(LANES_SHARED, 4, &kernel_defaults);
-    ck_assert_str_eq(lane_plan_describe(&plan, text), "1 lane of 10 x 8192 bytes");
-}
-END_TEST
-
-START_TEST(plans_obey_smaller_messages)
-{
-    struct wire_limits limits = kernel_defaults;
-    limits.msg_max = 3;
-    limits.msgsize_max = 512;
-    struct lane_plan plan = lane_plan_first(LANES_AUTO, 4, &limits);
-    ck_assert_uint_eq(plan.lane.message_bytes, 512);
-    ck_assert_uint_eq(plan.bulk.message_bytes, 512);
-    ck_assert_uint_eq(plan.lane.depth, 3);
-}
-END_TEST
 
 static struct lanes_options with_mode(enum lanes_mode mode)
 {
@@ -289,24 +212,6 @@ START_TEST(automatic_lanes_fill_one_after_the_other)
     lanes_give_back(lanes, &assignments[0], true);
     ck_assert_uint_eq(assign(lanes, 4).lane, 0);
     lanes_close(lanes);
-}
-END_TEST
-
-START_TEST(guests_take_half_of_what_is_left_each)
-{
-    struct lane_plan plan = lane_plan_first(LANES_AUTO, 4, &kernel_defaults);
-    uint64_t left = kernel_defaults.msgqueue_bytes / LANE_PLAN_GUEST_SHARES;
-    struct wire_geometry first = lane_plan_guest(&plan, left);
-    ck_assert_uint_eq(first.depth, 6);
-    ck_assert_uint_eq(first.message_bytes, 8192);
-    unsigned guests = 0;
-    for (struct wire_geometry next; (next = lane_plan_guest(&plan, left)).depth > 0; guests++) {
-        ck_assert_uint_le(wire_geometry_charge(next), left);
-        ck_assert_uint_ge(next.message_bytes, 1024);
-        left -= wire_geometry_charge(next);
-    }
-    ck_assert_uint_ge(guests, 8);
-    ck_assert_uint_eq(lane_plan_guest(&plan, 1000).depth, 0);
 }
 END_TEST
 
@@ -563,13 +468,6 @@ END_TEST
 Suite *suite_serverk_lanes(void)
 {
     Suite *suite = suite_create("serverk lanes");
-    TCase *plan = tcase_create("plan");
-    tcase_add_test(plan, plans_at_kernel_defaults);
-    tcase_add_loop_test(plan, plans_leave_room_for_clients, LANES_AUTO, LANES_SHARED + 1);
-    tcase_add_loop_test(plan, plans_shrink_to_an_end, LANES_AUTO, LANES_SHARED + 1);
-    tcase_add_test(plan, plans_are_told_in_words);
-    tcase_add_test(plan, plans_obey_smaller_messages);
-    suite_add_tcase(suite, plan);
     TCase *cases = tcase_create("lanes");
     tcase_add_checked_fixture(cases, name_queues, NULL);
     tcase_add_test(cases, queues_exist_while_open);
@@ -578,7 +476,6 @@ Suite *suite_serverk_lanes(void)
     tcase_add_test(cases, low_limits_give_smaller_queues);
     tcase_add_test(cases, no_room_at_all_names_the_limit);
     tcase_add_test(cases, automatic_lanes_fill_one_after_the_other);
-    tcase_add_test(cases, guests_take_half_of_what_is_left_each);
     tcase_add_test(cases, with_a_door_own_lanes_are_closed_to_others);
     tcase_add_test(cases, each_guest_has_a_lane_for_as_long_as_it_has_sessions);
     tcase_add_test(cases, a_lane_that_nobody_comes_through_is_closed);
