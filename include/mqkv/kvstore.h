@@ -8,10 +8,11 @@
  * a write that the crash may have undone.) An entry may have an expiry (milliseconds since 1970);
  * from then on it is not there for any call, and a background thread takes it out of the index.
  *
- * Locks: each call takes the lock of the one data file its key hashes to (or the store's, as the
- * locking strategy has it), readers shared, writers exclusive, and holds none when it returns or
- * while it calls anything of the caller's, but for kvstore_scan's visitor, which says so. With
- * KVSTORE_OPTIMISTIC kvstore_get and kvstore_prefetch take none (kvstore/api/optimistic.h).
+ * Locks: each call takes the lock of the one data file its key hashes to (or the store's, by the
+ * locking strategy), readers shared, writers exclusive. It holds none when it returns, nor while it
+ * calls anything of the caller's, except for the visitor of a scan and the place of a value, which
+ * say so. With KVSTORE_OPTIMISTIC kvstore_get and kvstore_prefetch take none
+ * (kvstore/api/optimistic.h).
  *
  * Structures: every structure starts from {0}, and every zero means its default. They grow into
  * their reserved space, so a program that was built with this header runs with later libraries of

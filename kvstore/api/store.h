@@ -3,7 +3,7 @@
  * parts that work with it. Only kvstore/api/ knows all of them.
  *
  * Threads: those of the caller, the sync threads (sync.h), the compactor (compact.h) and the
- * sweeper (sweep.h). Lock order: kvstore/core/lock.h.
+ * sweeper (sweep.h). Lock order: ARCHITECTURE.md.
  */
 #ifndef MQKV_KVSTORE_API_STORE_H
 #define MQKV_KVSTORE_API_STORE_H

@@ -25,7 +25,7 @@
  * each entry, an allowance for the allocator, hash table and fingerprints. An entry larger than a
  * CACHE_ENTRY_SHAREth of its shard is not kept: it would push out too many others.
  *
- * Threads: each shard has a lock, taken last (kvstore/core/lock.h). cache_put and cache_remove are
+ * Threads: each shard has a lock, taken last (ARCHITECTURE.md). cache_put and cache_remove are
  * called with the lock of the data file held: a reader, which shares it, puts what it has just
  * read; a writer, which has it alone, removes what it has just replaced, before it gives the lock
  * back. So what is in the cache is what the file says, but while a writer is at work. cache_get

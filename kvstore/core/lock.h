@@ -5,11 +5,7 @@
  * none of these locks (optimistic.h); whoever takes one finds those of file-rwlock. The cache has a
  * set of its own, a mutex per shard.
  *
- * Lock order of the engine, whole:  file lock (this)  ->  one of the mutexes in sync.c, compact.c,
- * sweep.c and segmentpool.c, or the lock of a shard of the cache (cache.h)  ->  nothing. A get that
- * finds its key in the cache takes the latter alone. The sync slot of a file (sync.h) is taken
- * before its file lock. No thread holds two file locks, but around a fork; with a global strategy
- * all files share one lock.
+ * The lock order of the engine is in ARCHITECTURE.md.
  */
 #ifndef MQKV_KVSTORE_CORE_LOCK_H
 #define MQKV_KVSTORE_CORE_LOCK_H

@@ -68,7 +68,7 @@ wrong=$(awk '$2 !~ /^ERROR/ && $1 != $2' "$MQKV_TEST_DIR/pairs" | head -3)
 check_equal "" "$wrong" "what is answered is right"
 lost=$(grep -c ' ERROR' "$MQKV_TEST_DIR/pairs")
 check_equal yes "$([ "$lost" -gt 300 ] && [ "$lost" -lt 700 ] && echo yes)" "the keys of one of four files fail ($lost of 2000)"
-check_match "ERROR .*/data.0001: the file can not be read at offset 4096: an error of the disk, or somebody has shortened it" \
+check_match "ERROR .*/data.0001: the file cannot be read at offset 4096: a disk error, or the file was truncated" \
     "$(cat "$server_log")" "the log names file and offset"
 check_match '"read_only": *true' "$(client --format json stats files)" "stats tells that the file takes no more writes"
 client batch "$MQKV_TEST_DIR/keys" >"$MQKV_TEST_DIR/answers" 2>/dev/null
