@@ -115,20 +115,22 @@ static unsigned remove_likely(const char *base)
     return count;
 }
 
-unsigned wire_stale_names_remove(const char *base)
+struct stale_names wire_stale_names_remove(const char *base)
 {
-    unsigned queues = remove_listed("/dev/mqueue", base, WIRE_REPLY_QUEUE);
-    if (queues == 0)
-        queues = remove_likely(base);
-    return queues + remove_listed("/dev/shm", base, WIRE_REPLY_SEGMENT);
+    struct stale_names removed = {.queues = remove_listed("/dev/mqueue", base, WIRE_REPLY_QUEUE),
+                                  .segments = remove_listed("/dev/shm", base, WIRE_REPLY_SEGMENT)};
+    if (removed.queues == 0)
+        removed.queues = remove_likely(base);
+    return removed;
 }
 
-unsigned wire_stale_names_remove_again(const char *base)
+bool wire_stale_names_remove_again(const char *base)
 {
     static _Atomic uint64_t next_ms;
     uint64_t now_ms = clock_monotonic_coarse_ms();
     uint64_t next = atomic_load(&next_ms);
     if (now_ms < next || !atomic_compare_exchange_strong(&next_ms, &next, now_ms + AGAIN_AFTER_MS))
-        return 0;
-    return wire_stale_names_remove(base);
+        return false;
+    struct stale_names removed = wire_stale_names_remove(base);
+    return removed.queues + removed.segments > 0;
 }

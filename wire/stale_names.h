@@ -11,11 +11,17 @@
 #ifndef MQKV_WIRE_STALE_NAMES_H
 #define MQKV_WIRE_STALE_NAMES_H
 
+#include <stdbool.h>
+
+struct stale_names {
+    unsigned queues, segments;
+};
+
 /* Removes them: those that /dev/mqueue and /dev/shm list, and where the queues can not be listed those
  * under `base` whose names are likely. Returns how many. Takes some milliseconds. */
-unsigned wire_stale_names_remove(const char *base);
+struct stale_names wire_stale_names_remove(const char *base);
 
-/* The same, but not more than once a second in this process; 0 otherwise. */
-unsigned wire_stale_names_remove_again(const char *base);
+/* The same, but not more than once a second in this process. False: nothing was removed. */
+bool wire_stale_names_remove_again(const char *base);
 
 #endif

@@ -18,12 +18,17 @@
 #include "wire/stale_names.h"
 
 /* How long one HELLO may go unanswered before a look at whether its queue is the server's still. */
-#define LOOK_AFTER_MS    100u
+#define LOOK_AFTER_MS     100u
 /* Names tried for the reply queue; one is taken only if a namesake of this pid died in its handshake. */
-#define NAME_ATTEMPTS    64u
+#define NAME_ATTEMPTS     64u
 /* So many times in a row a lane may have been closed before it was opened: the server waits 100 ms. */
-#define LANES_MISSED     5u
+#define LANES_MISSED      5u
 /* Pauses between attempts to connect. */
+/* The server gives the queues of sessions back a moment after their BYE, and what is refused for
+ * want of bytes in queues may be had then. */
+#define LIMIT_PATIENCE_MS 50u
+#define LIMIT_STEP_MS     5u
+
 #define FIRST_BACKOFF_MS 1u
 #define MAX_BACKOFF_MS   100u
 
@@ -73,11 +78,17 @@ static enum kv_status create_reply_queue(struct connection *connection,
 
 /* Creates the reply queue and writes its name to `name`. */
 static enum kv_status make_reply_queue(struct connection *connection,
-                                       char name[WIRE_QUEUE_NAME_BYTES], struct kv_error *error)
+                                       char name[WIRE_QUEUE_NAME_BYTES], uint64_t deadline_ms,
+                                       struct kv_error *error)
 {
     enum kv_status status = create_reply_queue(connection, name, error);
-    if (status == KV_LIMIT && wire_stale_names_remove_again(connection->settings->queue) > 0)
+    uint64_t patience_ms = clock_monotonic_coarse_ms() + LIMIT_PATIENCE_MS;
+    while (status == KV_LIMIT &&
+           clock_monotonic_coarse_ms() < (deadline_ms < patience_ms ? deadline_ms : patience_ms)) {
+        if (!wire_stale_names_remove_again(connection->settings->queue))
+            clock_sleep_ms(LIMIT_STEP_MS);
         status = create_reply_queue(connection, name, error);
+    }
     if (status == KV_EXISTS)
         return kv_error_set(error, KV_LIMIT,
                             "%u names of reply queues up to %s are taken: remove what dead "
@@ -317,7 +328,7 @@ static enum kv_status handshake(struct connection *connection, uint64_t deadline
     if (status != KV_OK)
         return status;
     char name[WIRE_QUEUE_NAME_BYTES];
-    status = make_reply_queue(connection, name, error);
+    status = make_reply_queue(connection, name, deadline_ms, error);
     if (status != KV_OK)
         return status;
     connection->nonce = random_secret();
@@ -347,7 +358,7 @@ static bool back_off(struct connection *connection, uint64_t deadline_ms)
 }
 
 enum kv_status connection_open(struct connection *connection, uint64_t deadline_ms,
-                            struct kv_error *error)
+                               struct kv_error *error)
 {
     if (connection->open) {
         if (connection_usable(connection))

@@ -34,7 +34,7 @@ begin() {
 }
 
 end() {
-    sleep 0.5
+    sleep 2.1 # they are left alone for a second
     client_as "$hostile_uid" doctor >"$MQKV_TEST_DIR/.doctor" # removes queues of the killed writers
     stop_server
     rm -r "$server_dir"

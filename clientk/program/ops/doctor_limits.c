@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include "clientk/program/ops/diagnosis.h"
-#include "clientk/program/ops/stale_names.h"
 #include "clientk/program/ops/queue_budget.h"
 #include "common/parse.h"
 #include "wire/queue.h"
+#include "wire/stale_names.h"
 
 #define SMALLEST_USEFUL_MESSAGE_BYTES 512u
 #define UNKNOWN                       UINT64_MAX
@@ -113,7 +113,7 @@ static void check_budget(struct diagnosis *diagnosis, const struct queue_listing
 /* Before what is used is counted. */
 static void clear_stale_names(struct diagnosis *diagnosis)
 {
-    struct stale_names removed = stale_names_remove_own(diagnosis->context->global.queue);
+    struct stale_names removed = wire_stale_names_remove(diagnosis->context->global.queue);
     if (removed.queues + removed.segments > 0)
         finding(diagnosis, "ok",
                 "removed %u queues and %u segments left by dead processes of yours", removed.queues,
