@@ -27,7 +27,7 @@ static void complete(void *context, void *tag, const struct clientk_result *resu
     progress_show(&preload->progress, ++preload->done, 0);
 }
 
-/* Puts every key of those that hold what operations of that kind work on. */
+/* Puts every key that operations of this kind use. */
 static enum kv_status submit_keys(const struct bench_plan *plan, enum workload_kind kind,
                                   struct preload *preload, struct clientk_pipeline *pipeline)
 {
@@ -51,7 +51,7 @@ static enum kv_status submit_keys(const struct bench_plan *plan, enum workload_k
     return status;
 }
 
-/* The numbers if the mix adds; the other keys if it has more than adds and scans, or only scans. */
+/* Puts the counters if the mix has adds, and the other keys if it has other kinds or only scans. */
 static enum kv_status submit_all(const struct bench_plan *plan, struct preload *preload,
                                  struct clientk_pipeline *pipeline)
 {
@@ -91,7 +91,7 @@ static enum kv_status preload_keys(const struct cli_context *context, const stru
     return status;
 }
 
-/* Writes and closes. */
+/* Writes the distribution and closes the file. */
 static enum kv_status write_histogram(FILE *file, const char *path,
                                       const struct histogram *histogram, struct kv_error *error)
 {
@@ -127,7 +127,7 @@ static enum kv_status run_plan(struct cli_context *context, const struct bench_p
     const char *path = plan->options.histogram_path;
     struct bench_crew *crew = NULL;
     enum kv_status status = KV_OK;
-    /* Before the run, which may take hours: it must not be in vain. */
+    /* Opened before the run, which may take hours: an error at the end would waste it. */
     FILE *histogram = path ? fopen(path, "we") : NULL;
     if (path && !histogram)
         return kv_error_set_errno(error, "cannot write %.200s", path);

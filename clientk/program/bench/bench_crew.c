@@ -18,9 +18,9 @@
 #include "common/error.h"
 
 #define LOOK_MS 20
-#define LEAD_NS 5000000u /* between the starting shot and the start: every thread has heard it */
+#define LEAD_NS 5000000u /* between the signal and the start, so that all threads see it */
 
-/* What all processes see. The first failure wins the right to fill in `failure`. */
+/* Shared by all processes. Only the first failure fills in `failure`. */
 struct shared {
     struct bench_course course;
     atomic_bool failed;
@@ -97,7 +97,7 @@ static void *run_member(void *argument)
     return NULL;
 }
 
-/* The threads first..end-1 of the bench, in this process, to their end. */
+/* Runs the threads first..end-1 of the bench in this process to their end. */
 static void run_members(struct bench_crew *crew, const struct cli_context *context, uint64_t first,
                         uint64_t end)
 {
@@ -138,7 +138,7 @@ static uint64_t first_of_process(const struct bench_options *options, uint64_t p
     return options->threads * process / options->processes;
 }
 
-/* A process of its own for its share of the threads; it ends when its parent does. */
+/* Runs a share of the threads in a process of its own, which ends with its parent. */
 static pid_t start_process(struct bench_crew *crew, const struct cli_context *context,
                            uint64_t process)
 {
@@ -156,7 +156,7 @@ static pid_t start_process(struct bench_crew *crew, const struct cli_context *co
     _exit(EXIT_DONE);
 }
 
-/* The shot is fired once all threads are at the line. */
+/* Starts the clock once all threads are ready. */
 static void start_when_ready(struct bench_crew *crew)
 {
     struct bench_course *course = &crew->shared->course;
@@ -223,7 +223,7 @@ static enum kv_status run_in_this_process(struct bench_crew *crew,
     return KV_OK;
 }
 
-/* Reaps what has ended of pids[0..count-1] (0: reaped); returns how many are left. */
+/* Reaps those of pids[0..count-1] that have ended (0: reaped). Returns how many are left. */
 static uint64_t reap(struct shared *shared, pid_t *pids, uint64_t count)
 {
     uint64_t left = 0;
@@ -249,7 +249,7 @@ static enum kv_status run_in_processes(struct bench_crew *crew, const struct cli
     pid_t *pids = calloc(count, sizeof *pids);
     if (!pids)
         return kv_error_set(error, KV_NO_MEMORY, "no memory for the processes");
-    signal(SIGCHLD, SIG_DFL); /* ignored, as a parent may leave it, nobody could wait for them */
+    signal(SIGCHLD, SIG_DFL); /* a parent may leave it ignored; then waitpid finds no child */
     for (uint64_t i = 0; i < count; i++) {
         pids[i] = start_process(crew, context, i);
         if (pids[i] < 0) {

@@ -18,7 +18,7 @@ static const struct quantile quantiles[] = {
 };
 #define QUANTILES (sizeof quantiles / sizeof quantiles[0])
 
-/* An answer that says "no" is no error of the store. */
+/* An unmet condition is not an error of the store. */
 static bool is_error(enum kv_status status)
 {
     return status != KV_OK && status != KV_NOT_FOUND && status != KV_OUT_OF_BOUNDS;

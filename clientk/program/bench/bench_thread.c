@@ -16,7 +16,7 @@
 #define TOUCH_TTL_MS    (3600u * 1000) /* far enough not to expire during a run */
 #define SLEEP_SPARED_NS 5000u          /* not worth a sleep */
 
-/* An operation on its way. */
+/* An operation in flight. */
 struct slot {
     struct slot *next_free;
     enum workload_kind kind;
@@ -78,7 +78,7 @@ static void verify(struct bench_worker *worker, const struct slot *slot,
         worker->tally->mismatches++;
 }
 
-/* Draws the next operation into slot and *operation. A scan is no operation of a message. */
+/* Draws the next operation into slot and *operation. A scan is not an operation of a message. */
 static void draw(struct bench_worker *worker, struct slot *slot,
                  struct clientk_operation *operation)
 {
@@ -117,7 +117,7 @@ static bool count_entry(void *context, const struct clientk_entry *entry)
     return true;
 }
 
-/* The next page of an endless round through the store; or all of it. */
+/* Reads the next page of an endless cycle through the store, or all of it. */
 static void run_scan(struct bench_worker *worker, struct slot *slot)
 {
     uint64_t entries = 0;
@@ -131,7 +131,7 @@ static void run_scan(struct bench_worker *worker, struct slot *slot)
     record(worker, slot, status, clock_monotonic_ns());
 }
 
-/* Ctrl-C cuts it short. */
+/* Sleeps; Ctrl-C ends it. */
 static void sleep_until(uint64_t monotonic_ns)
 {
     struct timespec until = {(time_t)(monotonic_ns / NS_PER_SECOND),
@@ -170,7 +170,7 @@ static bool begin_message(struct bench_worker *worker, uint64_t *start_ns, bool 
     return *start_ns < worker->end_ns;
 }
 
-/* How many operations the message gets that begins now. */
+/* The number of operations of the message that begins now. */
 static size_t message_operations(const struct bench_worker *worker, bool measured)
 {
     uint64_t batch = worker->plan->options.batch;
@@ -185,7 +185,7 @@ static void prepare_slot(struct slot *slot, uint64_t start_ns, bool measured)
     slot->measured = measured;
 }
 
-/* One message after the other. */
+/* One message after another. */
 static void run_messages(struct bench_worker *worker)
 {
     uint64_t start_ns;
@@ -223,7 +223,7 @@ static void complete(void *context, void *tag, const struct clientk_result *resu
     worker->free_slots = slot;
 }
 
-/* NULL: the pipeline gave none back. */
+/* NULL: the pipeline completed none. */
 static struct slot *take_slot(struct bench_worker *worker)
 {
     if (!worker->free_slots)

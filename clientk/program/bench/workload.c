@@ -10,7 +10,7 @@
 #include "common/parse.h"
 
 #define MAX_WEIGHT 1000000u
-#define WINDOWS    65536u /* starts of values in the block: so many values tell themselves apart */
+#define WINDOWS    65536u /* starts of values in the block: the number of distinct values */
 
 const char *workload_kind_name(int kind)
 {

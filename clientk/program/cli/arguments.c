@@ -22,7 +22,7 @@ static enum kv_status take_option(const struct option_set *sets, const struct wo
         return kv_error_set(error, KV_USAGE, "an option has a NUL byte in it");
     enum kv_status status =
         option_take(sets, hint, words[*at].data, next ? next->data : NULL, &took_next, error);
-    if (took_next && has_nul(next))
+    if (took_next && next && has_nul(next))
         return kv_error_set(error, KV_USAGE, "the value of %s has a NUL byte in it",
                             words[*at].data);
     *at += took_next;

@@ -43,7 +43,7 @@ void help_print_command(FILE *stream, const struct command *command)
     }
 }
 
-/* Everything, for those who read on. */
+/* The help of all commands. */
 static void print_everything(FILE *stream)
 {
     help_print_usage(stream);

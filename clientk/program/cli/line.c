@@ -96,7 +96,7 @@ bool line_parse(struct line *line, const char *text, size_t size, struct line_er
     line->count = 0;
     if (size > 0 && text[size - 1] == '\r')
         size--;
-    /* Each word is followed by a blank or the end, whose byte its NUL takes. */
+    /* A blank or the end follows each word; its NUL takes the place of that byte. */
     if (!reserve_storage(line, size + 1))
         return fail(line, error, 0, "not enough memory for the line");
 

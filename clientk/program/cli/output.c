@@ -94,7 +94,7 @@ void output_csv_bytes(FILE *stream, struct kv_slice bytes)
         escape_print(stream, bytes);
 }
 
-/* A value in one line of text, so that no value can be taken for another. */
+/* Prints a value as one unambiguous line of text. */
 static void print_displayed(FILE *stream, struct kv_slice value, bool lines)
 {
     bool needs_quotes = value.size == 0 || *(const char *)value.data == '"';
@@ -243,7 +243,7 @@ int output_answer(struct output *output, const struct answer *answer)
     if (to_report)
         print_report(output->reports, output->place, answer);
 
-    /* On one terminal the report with its place says it all. */
+    /* If both go to one terminal, the report, which names the place, is enough. */
     bool said = failed && (output->one_shot || (to_report && output->terminal));
     if (output->format == OUTPUT_JSON)
         print_json(output, answer);

@@ -37,17 +37,17 @@ struct batch_job {
     const struct batch_options *options;
     struct line_source **sources;
     size_t source_count;
-    atomic_size_t next_source; /* that no thread has yet; with one source all threads share it */
+    atomic_size_t next_source; /* the next that no thread has; with one source all share it */
     struct progress progress;
     atomic_bool stop;
-    pthread_mutex_t turn_lock; /* covers next_turn, and the chunks going out */
+    pthread_mutex_t turn_lock; /* covers next_turn and the writing of answers */
     pthread_cond_t turn_changed;
     uint64_t next_turn; /* with one source: the ticket whose answers go out next */
     _Atomic uint64_t done, not_found, failed;
     atomic_int worst_code;
 };
 
-/* One thread's work on one chunk of lines after the other. */
+/* One thread of a batch, which takes one chunk of lines after another. */
 struct batch_thread {
     struct batch_job *batch;
     struct cli_context context; /* own output, shared connection */
@@ -97,7 +97,7 @@ static enum kv_status prepare_line(struct batch_thread *self, size_t index, stru
                               NULL, error);
 }
 
-/* Executes lines first..end-1, which are all about one key each, in one go. */
+/* Executes lines first..end-1, each a command for one key, in one call. */
 static void execute_key_commands(struct batch_thread *self, size_t first, size_t end)
 {
     size_t count = end - first;
@@ -117,7 +117,7 @@ static bool is_key_command(const struct invocation *prepared)
     return prepared->command && prepared->command->key_kind;
 }
 
-/* Executes lines first..end-1, which were all understood. */
+/* Executes lines first..end-1, all of them valid. */
 static void execute_lines(struct batch_thread *self, size_t first, size_t end)
 {
     for (size_t i = first; i < end && !atomic_load(&self->batch->stop) && !interrupt_pending();) {
@@ -136,7 +136,7 @@ static void execute_lines(struct batch_thread *self, size_t first, size_t end)
     }
 }
 
-/* Executes the chunk. A bad line is answered after the lines before it were executed. */
+/* Executes the chunk. The lines before a wrong one are executed before its answer. */
 static void execute_chunk(struct batch_thread *self)
 {
     size_t first = 0, count = self->chunk.count;
@@ -155,7 +155,7 @@ static void execute_chunk(struct batch_thread *self)
         invocation_free(&self->prepared[i]);
 }
 
-/* Writes answers and reports out when all chunks before this one are. */
+/* Writes answers and reports once those of all earlier chunks are written. */
 static void take_turn(struct batch_thread *self, struct kv_slice answers, struct kv_slice reports)
 {
     struct batch_job *batch = self->batch;
@@ -165,7 +165,7 @@ static void take_turn(struct batch_thread *self, struct kv_slice answers, struct
     if (!batch->options->quiet) {
         fwrite(answers.data, 1, answers.size, batch->context->output.stream);
         if (fflush(batch->context->output.stream) != 0)
-            atomic_store(&batch->stop, true); /* nobody reads on */
+            atomic_store(&batch->stop, true); /* nobody reads the answers */
     }
     fwrite(reports.data, 1, reports.size, stderr);
     batch->next_turn++;
@@ -184,7 +184,7 @@ static void show_progress(struct batch_thread *self)
     progress_show(&batch->progress, lines, total);
 }
 
-/* False: no memory to collect answers in. */
+/* False: no memory for the answers. */
 static bool run_chunk(struct batch_thread *self)
 {
     char *answers = NULL, *reports = NULL;
@@ -259,7 +259,7 @@ static void thread_free(struct batch_thread *self)
     free(self);
 }
 
-/* Runs `count` threads to their end; fewer where the system gives no more. */
+/* Runs `count` threads to their end, or as many as the system allows. */
 static void run_threads(struct batch_job *batch, size_t count)
 {
     struct batch_thread *threads[MAX_THREADS] = {0};
@@ -288,7 +288,7 @@ static void run_threads(struct batch_job *batch, size_t count)
         thread_free(threads[i]);
 }
 
-/* Once for a file, however many threads shared it. */
+/* Once per file, whatever the number of threads. */
 static void report_unreadable(struct batch_job *batch)
 {
     for (size_t i = 0; i < batch->source_count; i++) {

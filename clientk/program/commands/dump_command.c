@@ -25,12 +25,12 @@ const struct dump_options dump_option_defaults = {0};
 struct dump {
     FILE *stream;
     uint64_t entries;
-    uint64_t left_out; /* records that are damaged */
+    uint64_t left_out; /* damaged records */
     uint64_t checksum;
     char *entry; /* the one being printed */
     size_t entry_size;
     FILE *entry_stream;
-    int write_errno; /* 0: all of it could be written so far */
+    int write_errno; /* 0: all writes succeeded so far */
     struct progress progress;
 };
 
@@ -51,7 +51,7 @@ static bool visit(void *context, const struct clientk_entry *entry)
     return !interrupt_pending() && dump->write_errno == 0;
 }
 
-/* Dumps all entries into dump->stream. KV_OK, or a status with its sentence. */
+/* Dumps all entries to dump->stream. KV_OK, or a status with a sentence. */
 static enum kv_status write_dump(struct cli_context *context, struct kv_slice prefix,
                                  struct dump *dump, struct kv_error *error)
 {

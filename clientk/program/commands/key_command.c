@@ -130,7 +130,7 @@ static enum kv_status check_options(const struct key_command *self, struct kv_er
     return KV_OK;
 }
 
-/* The options as the operation wants them. */
+/* Copies the options into the operation. */
 static void apply_options(struct key_command *self)
 {
     const struct key_command_options *options = &self->options;
@@ -202,7 +202,7 @@ static void print_meta(struct output *output, const struct key_command *self,
     fputc('\n', output->stream);
 }
 
-/* What is left of the entry's life. */
+/* The time until the entry expires. */
 static void fill_ttl(struct answer *answer, const struct clientk_value *value, char *text,
                      size_t size)
 {
@@ -268,7 +268,7 @@ static bool writes(const struct key_command *self)
     return opcode != CLIENTK_GET && opcode != CLIENTK_EXISTS;
 }
 
-/* Why there is no sum; the result's number is the value as it is. */
+/* Why there is no sum; the number of the result is the unchanged value. */
 static void describe_sum(struct key_command *self)
 {
     int64_t sum;

@@ -142,7 +142,7 @@ static bool find_newline(struct line_source *source, size_t *end)
     return newline != NULL;
 }
 
-/* Adds a line; an empty one has memory of its own, too, so that nobody counts from NULL. */
+/* Adds a line; an empty line has memory, too, so that nobody adds to NULL. */
 static bool chunk_append(struct line_chunk *chunk, const char *bytes, size_t size, bool too_long)
 {
     if (chunk->capacity - chunk->size < size + !too_long) {
@@ -160,7 +160,7 @@ static bool chunk_append(struct line_chunk *chunk, const char *bytes, size_t siz
     return true;
 }
 
-/* Hands the bytes up to `end` out as one line; `taken` of them are done with. Holds: lock. */
+/* Hands out the bytes up to `end` as one line and drops `taken` of them. Holds: lock. */
 static void hand_out(struct line_source *source, struct line_chunk *chunk, size_t end, size_t taken)
 {
     bool fits = end - source->start <= LONGEST_LINE_BYTES && !source->skipping;
@@ -173,7 +173,7 @@ static void hand_out(struct line_source *source, struct line_chunk *chunk, size_
     source->next_number++;
 }
 
-/* Forgets what was read of a line that is already too long. Holds: lock. */
+/* Drops the bytes read of a line that is already too long. Holds: lock. */
 static void skip_read_part(struct line_source *source)
 {
     source->skipping = true;

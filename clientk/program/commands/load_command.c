@@ -40,7 +40,7 @@ struct load {
      * none. Nothing is sent after it. */
     uint64_t unfinished;
     enum kv_status stopped_by;
-    uint64_t next; /* the line after those that were taken */
+    uint64_t next; /* the first line not taken yet */
     int worst_code;
 };
 
@@ -50,14 +50,14 @@ static void worsen(struct load *load, int code)
         load->worst_code = code;
 }
 
-/* What a later load of the same line may well not meet. */
+/* A failure that a later load of the same line may not have. */
 static bool may_pass(enum kv_status status)
 {
     return exit_code_of(status) == EXIT_NO_SERVER || status == KV_NO_SPACE ||
            status == KV_OVERLOADED;
 }
 
-/* The line and those behind it are for another load. */
+/* Leaves this line and those after it to a later load. */
 static void stop_at(struct load *load, uint64_t line, enum kv_status status)
 {
     if (load->unfinished == 0)
@@ -78,7 +78,7 @@ static void note_failure(struct load *load, uint64_t line, enum kv_status status
     fprintf(stderr, ":%" PRIu64 ": %s\n", line, sentence ? sentence : kv_status_text(status));
 }
 
-/* The pipeline's word on one record; its tag is its line number. */
+/* The completion of one record, whose tag is its line number. */
 static void complete(void *context, void *tag, const struct clientk_result *result)
 {
     struct load *load = context;
@@ -133,7 +133,7 @@ static void load_line(struct load *load, struct line *words, const char *text, s
     invocation_free(&prepared);
 }
 
-/* One line of the file, which may be no record. */
+/* Loads one line of the file, which may not be a record. */
 static void take_line(struct load *load, struct line *words, const struct line_chunk *chunk,
                       size_t index)
 {
@@ -165,7 +165,7 @@ static void load_lines(struct load *load)
         progress_show(&load->progress, load->loaded,
                       done_bytes ? load->loaded * total_bytes / done_bytes : 0);
     }
-    clientk_pipeline_flush(load->pipeline); /* what fails is told to complete() */
+    clientk_pipeline_flush(load->pipeline); /* complete() gets the failures */
     if (interrupt_pending() && load->unfinished == 0)
         stop_at(load, load->next, KV_TIMEOUT);
     line_chunk_free(&chunk);
@@ -179,8 +179,8 @@ static bool can_be_read_twice(const char *path)
     return stat(path, &facts) == 0 && S_ISREG(facts.st_mode);
 }
 
-/* Reads the whole file once before anything is loaded: is it a sound dump? A pipe can only be
- * judged afterwards. */
+/* Reads the whole file before anything is loaded, to see whether it is a sound dump. A pipe is
+ * checked at its end. */
 static enum kv_status check_file(const char *path, struct kv_error *error)
 {
     struct line_source *source = NULL;
@@ -201,7 +201,7 @@ static enum kv_status check_file(const char *path, struct kv_error *error)
     return status;
 }
 
-/* The word as a shell reads it. */
+/* Prints the word as a shell reads it. */
 static void print_shell_word(const char *text)
 {
     if (*text && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -234,7 +234,7 @@ static const char *reason_to_stop(const struct load *load)
     }
 }
 
-/* How to go on where this load stopped. */
+/* Prints the command that continues where this load stopped. */
 static void tell_rest(const struct load *load, const char *path)
 {
     const struct load_options *options = load->options;
@@ -251,7 +251,7 @@ static void tell_rest(const struct load *load, const char *path)
     fputc('\n', stderr);
 }
 
-/* Whether the dump was whole, if it was read to its end. */
+/* Reports an incomplete dump, if it was read to its end. */
 static void judge(struct load *load)
 {
     char reason[160];

@@ -12,7 +12,7 @@
 #include "common/parse.h"
 #include "wire/queue.h"
 
-#define FULLEST_SHM_BYTES (16u << 20) /* less room than this is worth a word */
+#define FULLEST_SHM_BYTES (16u << 20) /* warn below this */
 
 /* The IPC namespace of a process ("ipc:[4026531839]"); false if it may not be read. */
 static bool ipc_namespace(pid_t pid, char *out, size_t size)
@@ -40,7 +40,7 @@ static void report_no_server(struct diagnosis *diagnosis, const char *name)
     finding(diagnosis, "", "under systemd:        no PrivateIPC= in one unit alone");
 }
 
-/* The name of a process's program; "?" if it is not to be seen. */
+/* The name of a process's program; "?" if it cannot be read. */
 static const char *program_of(pid_t pid, char program[32])
 {
     char path[64];

@@ -11,7 +11,7 @@
 #define SMALLEST_USEFUL_MESSAGE_BYTES 512u
 #define UNKNOWN                       UINT64_MAX
 
-/* What the limit leaves; UNKNOWN as long as nobody knows what is used. */
+/* What the limit leaves; UNKNOWN until the bytes in use are known. */
 static uint64_t bytes_left(const struct diagnosis *diagnosis, uint64_t used)
 {
     uint64_t limit = diagnosis->limits.msgqueue_bytes;
@@ -51,7 +51,7 @@ static const char *limit_text(rlim_t bytes, char buffer[32])
     return buffer;
 }
 
-/* The least that a session takes. */
+/* The smallest session. */
 static uint64_t smallest_session(void)
 {
     const struct wire_geometry *step = wire_reply_ladder;
@@ -110,7 +110,7 @@ static void check_budget(struct diagnosis *diagnosis, const struct queue_listing
     report_reply_queues(diagnosis, bytes_left(diagnosis, used));
 }
 
-/* Before what is used is counted. */
+/* Runs before the bytes in use are counted. */
 static void clear_stale_names(struct diagnosis *diagnosis)
 {
     struct stale_names removed = wire_stale_names_remove(diagnosis->context->global.queue);

@@ -21,7 +21,7 @@ static const struct wire_geometry smallest = {1, 1};
 
 enum probe { PROBE_FITS, PROBE_REFUSED, PROBE_FAILED };
 
-/* Whether the smallest queue fits under a soft limit of so many bytes. */
+/* Whether the smallest queue fits under a soft limit of this many bytes. */
 static enum probe probe(const char *base, const struct rlimit *limit, uint64_t bytes)
 {
     struct rlimit lowered = {.rlim_cur = (rlim_t)bytes, .rlim_max = limit->rlim_max};
@@ -38,7 +38,7 @@ static enum probe probe(const char *base, const struct rlimit *limit, uint64_t b
     return PROBE_FITS;
 }
 
-/* The smallest limit under which it fits. False: nobody can tell. */
+/* The smallest limit under which it fits. False: unknown. */
 static bool search(const char *base, const struct rlimit *limit, uint64_t *fits_bytes)
 {
     uint64_t refused = 0;
@@ -73,8 +73,8 @@ bool queue_budget_used(const char *base, uint64_t *used_bytes)
     return found;
 }
 
-/* The bytes of a name without what queues of one server differ in: ".l2", ".b0", ".lock",
- * ".c12.3". */
+/* The bytes of a name without the ending that tells queues of one server apart: ".l2", ".b0",
+ * ".lock", ".c12.3". */
 static size_t base_length(const char *name)
 {
     size_t length = strlen(name);
@@ -113,7 +113,7 @@ static void add_to_holder(struct queue_listing *listing, const char *file, uint6
     holder->bytes += bytes;
 }
 
-/* What the queue takes; 0 if it may not be opened. */
+/* The bytes of the queue; 0: it may not be opened. */
 static uint64_t charge_of(const char *file)
 {
     char name[NAME_MAX + 2];

@@ -34,7 +34,7 @@ char *stats_format_number(const char *name, const struct json_value *number, cha
     return buffer;
 }
 
-/* Strings come from the server: nothing but printable characters goes to the terminal. */
+/* Strings come from the server: only printable characters go to the terminal. */
 static void print_scalar(FILE *stream, const char *name, const struct json_value *value)
 {
     char buffer[48];
@@ -51,7 +51,7 @@ static void extend_path(char path[PATH_BYTES], const char *parent, const char *n
              name ? name : "");
 }
 
-/* Sections are set apart by a blank line. */
+/* A blank line separates sections. */
 struct page {
     FILE *stream;
     bool started;
@@ -173,7 +173,7 @@ static void print_list(FILE *stream, const struct json_value *object)
     }
 }
 
-/* The scalar members first, as a list; then each other one under its own heading. */
+/* First the scalar members as a list, then each other member under its own heading. */
 static void print_section(struct page *page, const struct json_value *value, const char *path)
 {
     if (is_table(value)) {
@@ -204,7 +204,7 @@ void stats_print(FILE *stream, const struct json_value *document)
     }
 }
 
-/* The server knows its sections: they are the members of what it tells about all. */
+/* The sections are the members of the complete statistics. */
 static int refuse_section(struct cli_context *context, const char *asked)
 {
     char names[256] = "";

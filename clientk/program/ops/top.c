@@ -39,7 +39,7 @@ struct look {
     struct counter counters[MAX_COUNTERS];
 };
 
-/* Times are no counters: NAME_ms, NAME_us, NAME_ns. */
+/* Times are not counters: NAME_ms, NAME_us, NAME_ns. */
 static bool is_time(const char *name)
 {
     size_t size = strlen(name);
@@ -47,7 +47,7 @@ static bool is_time(const char *name)
            strchr("mun", name[size - 2]);
 }
 
-/* All numbers of the document with their paths. */
+/* Collects all numbers of the document with their paths. */
 static void collect(struct look *look, const struct json_value *value, const char *path)
 {
     unsigned index = 0;
@@ -80,7 +80,7 @@ static enum kv_status take_look(struct cli_context *context, struct look *look)
     return status;
 }
 
-/* Fills in what each counter gained since the look before; a counter stays near its place. */
+/* Fills in the gain of each counter since the last update; a counter stays near its place. */
 static void compute_rates(struct look *now, const struct look *before)
 {
     double seconds = (double)(now->taken_ns - before->taken_ns) / 1e9;

@@ -66,7 +66,7 @@ void completion_find(struct completion *completion, struct cli_context *context,
         line_free(&line);
         return;
     }
-    /* A word is half typed unless a blank follows it; then a new one begins. */
+    /* The last word is half typed, unless a blank follows it: then a new word begins. */
     bool begins_word = size == 0 || text[size - 1] == ' ' || text[size - 1] == '\t';
     struct word empty = {(char[]){""}, 0, false};
     struct word typed = begins_word || line.count == 0 ? empty : line.words[line.count - 1];

@@ -19,7 +19,7 @@
 #define HISTORY_LINES 1000
 #define HISTORY_FILE  ".mqkv_history"
 
-/* What libedit's callbacks reach through EL_CLIENTDATA. */
+/* The callbacks of libedit get it through EL_CLIENTDATA. */
 struct prompt {
     struct cli_context *context;
     EditLine *editor;
@@ -69,7 +69,7 @@ static void list_candidates(const struct completion *completion)
     fflush(stdout);
 }
 
-/* Bound to TAB: inserts what all candidates share, or lists them. */
+/* Bound to TAB: inserts the common prefix of all candidates, or lists them. */
 static unsigned char complete(EditLine *editor, int key)
 {
     (void)key;
@@ -99,7 +99,7 @@ static unsigned char complete(EditLine *editor, int key)
     return verdict;
 }
 
-/* The file is made here with mode 0600: keys and values are nobody else's business. */
+/* The file is made here with mode 0600: keys and values are private. */
 static void open_history(struct prompt *prompt)
 {
     HistEvent event;
@@ -180,7 +180,7 @@ static void remember(struct prompt *prompt, const char *text)
         history(prompt->history, &event, H_SAVE, prompt->history_path);
 }
 
-/* One line read and executed. False at the end of input, and after SIGTERM. */
+/* Reads and executes one line. False: the end of input, or SIGTERM. */
 static bool take_line(struct prompt *prompt)
 {
     int size = 0;
