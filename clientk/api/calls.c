@@ -28,8 +28,9 @@ enum kv_status client_check(const struct clientk *client)
     return refuse_handle(client);
 }
 
-/* Executes the call through the combiner of the calling thread. True: the kernel's limits grant the thread no
- * session, nothing was sent, and the call is to begin anew: the thread shares the first session now. */
+/* Executes the call through the combiner of the calling thread. True: the kernel's limits allow the
+ * thread no session, nothing was sent, and the call is to begin anew: the thread shares the first
+ * session now. */
 static bool run(struct clientk *client, struct call *call)
 {
     struct attachment *attachment = thread_attachment(client);
@@ -81,7 +82,7 @@ static void add_tasks(struct call *call, const struct call_share *share)
     }
 }
 
-/* KV_OK, or what stopped it. */
+/* KV_OK, or the error that stopped it. */
 static enum kv_status execute_share(struct clientk *client, const struct call_share *share,
                                     struct kv_error *error)
 {
@@ -94,7 +95,7 @@ static enum kv_status execute_share(struct clientk *client, const struct call_sh
     return call.status;
 }
 
-/* Results of what was not begun because of what stopped the operations before it. */
+/* Results of operations that were not begun because of an error before them. */
 static void stop_rest(struct clientk_result *results, size_t count, enum kv_status status)
 {
     if (status == KV_OUTCOME_UNKNOWN)
@@ -105,7 +106,8 @@ static void stop_rest(struct clientk_result *results, size_t count, enum kv_stat
         result_clear(&results[i], status);
 }
 
-/* Executes the operations in order, as many at a time as a message may have. KV_OK, or what stopped it. */
+/* Executes the operations in order, as many at a time as a message holds. KV_OK, or the error that
+ * stopped it. */
 static enum kv_status execute_all(struct clientk *client,
                                   const struct clientk_operation *operations, size_t count,
                                   struct clientk_result *results)
@@ -138,7 +140,7 @@ static enum kv_status execute_all(struct clientk *client,
 
 #define NOTHING kv_slice(NULL, 0)
 
-/* The rest of the operation is for its options. (Clearing all of it took longer than sending it.) */
+/* The other fields are for options. (Clearing them all took longer than encoding the operation.) */
 static void task_begin(struct task *task, enum wire_opcode opcode, struct kv_slice key,
                        struct kv_slice value)
 {

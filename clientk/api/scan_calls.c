@@ -14,7 +14,7 @@
 /* Entries asked for at once. */
 #define PAGE_ENTRIES 1000u
 
-struct scan {
+struct scan_walk {
     clientk_visit visit;
     void *context;
     uint64_t limit; /* 0: none */
@@ -22,18 +22,18 @@ struct scan {
     bool stopped; /* by the visitor */
 };
 
-static uint32_t page_limit(const struct scan *scan)
+static uint32_t page_limit(const struct scan_walk *walk)
 {
-    uint64_t left = scan->limit ? scan->limit - scan->visited : PAGE_ENTRIES;
+    uint64_t left = walk->limit ? walk->limit - walk->visited : PAGE_ENTRIES;
     return left < PAGE_ENTRIES ? (uint32_t)left : PAGE_ENTRIES;
 }
 
 static bool visit_counted(void *context, const struct clientk_entry *entry)
 {
-    struct scan *scan = context;
-    scan->visited++;
-    scan->stopped = !scan->visit(scan->context, entry);
-    return !scan->stopped;
+    struct scan_walk *walk = context;
+    walk->visited++;
+    walk->stopped = !walk->visit(walk->context, entry);
+    return !walk->stopped;
 }
 
 enum kv_status clientk_read_page(const struct clientk_value *page, clientk_visit visit,
@@ -58,10 +58,11 @@ enum kv_status clientk_read_page(const struct clientk_value *page, clientk_visit
     return KV_OK;
 }
 
-/* The number of the data file is in the upper bits of a cursor, also of the one just before `cursor`. */
+/* The number of the data file is in the upper bits of a cursor, also of the one just before
+ * `cursor`. */
 #define CURSOR_FILE_SHIFT 52
 
-/* Says which record it was. */
+/* Names the record. */
 static enum kv_status explain_cut(const struct clientk_result *result)
 {
     char file[32] = "the last data file";
@@ -70,32 +71,31 @@ static enum kv_status explain_cut(const struct clientk_result *result)
                  (unsigned)(((uint64_t)result->number - 1) >> CURSOR_FILE_SHIFT));
     return kv_error_set(last_error_of_thread(), result->status,
                         "%s: the record at offset %" PRIu64 " %s", file, result->value.version,
-                        result->status == KV_CORRUPT
-                            ? "is damaged: its checksum does not hold"
-                            : "can not be read; the server's log says why");
+                        result->status == KV_CORRUPT ? "is damaged: its checksum does not hold"
+                                                     : "cannot be read; the server's log says why");
 }
 
 /* Page by page from operation->cursor on, where that then is where to go on. */
 static enum kv_status scan_pages(struct clientk *client, struct clientk_operation *operation,
-                                 struct scan *scan)
+                                 struct scan_walk *walk)
 {
     struct clientk_result result = {.status = KV_OK};
     enum kv_status status;
     do {
-        operation->scan.limit = page_limit(scan);
+        operation->scan.limit = page_limit(walk);
         struct task page;
         translate_operation(operation, &page.operation); /* it can not fail */
         status = client_execute_one(client, &page, &result);
         bool cut_short = result_is_cut_short(&result);
         if (status == KV_OK || cut_short)
-            status = clientk_read_page(&result.value, visit_counted, scan);
-        if (status != KV_OK || scan->stopped)
+            status = clientk_read_page(&result.value, visit_counted, walk);
+        if (status != KV_OK || walk->stopped)
             break;
         operation->scan.cursor = (uint64_t)result.number;
         if (cut_short)
             status = explain_cut(&result);
     } while (status == KV_OK && operation->scan.cursor != 0 &&
-             (scan->limit == 0 || scan->visited < scan->limit));
+             (walk->limit == 0 || walk->visited < walk->limit));
     clientk_value_free(&result.value);
     return status;
 }
@@ -105,12 +105,12 @@ enum kv_status clientk_scan(struct clientk *client, struct kv_slice prefix, bool
 {
     if (!visit)
         return kv_error_set(last_error_of_thread(), KV_USAGE, "NULL was given as the visitor");
-    struct scan scan = {.visit = visit, .context = context, .limit = limit};
+    struct scan_walk walk = {.visit = visit, .context = context, .limit = limit};
     struct clientk_operation operation = {
         .opcode = CLIENTK_SCAN,
         .key = prefix,
         .scan = {.keys_only = keys_only, .cursor = cursor ? *cursor : 0}};
-    enum kv_status status = scan_pages(client, &operation, &scan);
+    enum kv_status status = scan_pages(client, &operation, &walk);
     if (cursor)
         *cursor = operation.scan.cursor;
     return status;
@@ -121,8 +121,8 @@ enum kv_status clientk_scan_atomic(struct clientk *client, struct kv_slice prefi
 {
     if (!visit)
         return kv_error_set(last_error_of_thread(), KV_USAGE, "NULL was given as the visitor");
-    struct scan scan = {.visit = visit, .context = context};
+    struct scan_walk walk = {.visit = visit, .context = context};
     struct clientk_operation operation = {
         .opcode = CLIENTK_SCAN, .key = prefix, .scan = {.keys_only = keys_only, .atomic = true}};
-    return scan_pages(client, &operation, &scan);
+    return scan_pages(client, &operation, &walk);
 }

@@ -11,8 +11,8 @@
 
 #define NO_SLOT (-1)
 
-/* A thread waits for the leader of its combiner, which waits for the server: another turn for all who
- * wait costs more than the one wake-up for all of them. */
+/* A thread waits for the leader of its combiner, which waits for the server: another turn for all
+ * waiting threads costs more than the one system call that wakes them all. */
 #define FOLLOWER_TURNS_MAX 1u
 
 _Thread_local struct attachment *thread_attachments;
@@ -58,7 +58,7 @@ static void choose_combiner(struct clientk *client, struct attachment *attachmen
 {
     unsigned groups = client->settings.combine_groups;
     if (client->shared) {
-        /* A session that nobody shares would only use up the user's bytes of message queues. */
+        /* A session that no thread shares would only use up the user's bytes of message queues. */
         if (attachment->slot >= (int)groups)
             combiner_retire(&client->combiners[attachment->slot]);
         leave_slot(client, attachment);
@@ -118,7 +118,7 @@ enum kv_status threads_setup(struct kv_error *error)
         "(PTHREAD_KEYS_MAX)");
 }
 
-/* Drops what closed handles left in the calling thread's list. */
+/* Frees what closed handles left in the calling thread's list. */
 static void free_orphans(void)
 {
     for (struct attachment **link = &thread_attachments; *link;) {

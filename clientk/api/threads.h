@@ -1,8 +1,8 @@
 /*
- * threads: which thread uses which combiner of a handle. As long as there are at most combine_above
- * threads, each has one for itself; when there are more, all of them share combine_groups. They go
- * back to combiners of their own when half of combine_above is left, so that a pool of threads that
- * breathes does not reconnect all the time.
+ * threads: which thread uses which combiner of a handle. Up to combine_above threads have a
+ * combiner each; when there are more, all of them share combine_groups of them. They return to
+ * combiners of their own when half of combine_above threads are left, so that a pool whose size
+ * varies does not reconnect all the time.
  *
  * A thread is attached to a handle by its first call, and detached when it ends or the handle is
  * closed.
@@ -19,8 +19,8 @@
 #include "mqkv/error.h"
 #include "wire/wait.h"
 
-/* Prepares this module and base/handles; harmless when repeated. KV_OK, KV_LIMIT, KV_NO_MEMORY: the next call
- * tries again. */
+/* Prepares this module and base/handles; harmless when repeated. KV_OK, KV_LIMIT, KV_NO_MEMORY: the
+ * next call tries again. */
 enum kv_status threads_setup(struct kv_error *error);
 
 /* One thread's place in one handle. Freed by its thread; the handle only orphans it. */
@@ -44,10 +44,11 @@ struct attachment {
 /* Of the calling thread, in no order. Private to this module. */
 extern _Thread_local struct attachment *thread_attachments __attribute__((visibility("hidden")));
 
-/* As thread_attachment, wherever it may be. */
+/* As thread_attachment, if it is not the first or its combiner may have changed. */
 struct attachment *thread_find_attachment(struct clientk *client);
 
-/* The calling thread's; made at its first call. Its combiner is the one to use now. NULL: no memory. */
+/* The calling thread's attachment, made at its first call; its combiner is the one to use now.
+ * NULL: no memory. */
 static inline struct attachment *thread_attachment(struct clientk *client)
 {
     struct attachment *first = thread_attachments;
@@ -57,8 +58,8 @@ static inline struct attachment *thread_attachment(struct clientk *client)
     return thread_find_attachment(client);
 }
 
-/* The thread could not get a session of its own: it uses the first combiner from now on. False: it
- * did that already. */
+/* The thread could not get a session of its own and uses the first combiner from now on. False: it
+ * already did. */
 bool thread_share_first_combiner(struct attachment *attachment);
 
 /* Detaches all threads from a handle that is about to be freed. */

@@ -1,6 +1,6 @@
 /*
- * settings: the options of a handle, checked and with their defaults filled in. Constant once
- * clientk_open is through.
+ * client_settings: the options of a handle, checked and with their defaults filled in. Constant
+ * once clientk_open has returned.
  */
 #ifndef MQKV_CLIENTK_BASE_CLIENT_SETTINGS_H
 #define MQKV_CLIENTK_BASE_CLIENT_SETTINGS_H
@@ -24,14 +24,14 @@ struct client_settings {
     bool repeat_writes;
     bool fail_fast, fail_fast_open;
     bool (*interrupted)(void); /* NULL: calls wait until their timeout */
-    /* The uid that the server must have: it was asked for, or a server of that uid was met first. */
+    /* The uid that the server must have: the caller asked for it, or the first server had it. */
     bool insists_on_uid, uid_was_met;
     uid_t server_uid;
-    bool no_segment; /* MQKV_NO_SEGMENT=1: big values go in pieces */
+    bool no_segment; /* MQKV_NO_SEGMENT=1: large values go in pieces */
 };
 
-/* Whether whoever uses the handle wants waits to end now. Not for each look at a queue: it is the
- * program's own code. */
+/* Whether the program wants waits to end now. It runs the program's own code, so it is not to be
+ * called for every poll of a queue. */
 bool client_settings_interrupted(const struct client_settings *settings);
 
 /* Whether a wait until deadline_ms (CLOCK_MONOTONIC) is over, by the clock or by interruption. */

@@ -10,12 +10,13 @@
 
 extern atomic_uint handles_forks __attribute__((visibility("hidden")));
 
-/* Prepares for forks; harmless when repeated. Before the first handle is opened. False: no memory; the next
- * call tries again. */
+/* Prepares for forks; harmless when repeated. Before the first handle is opened. False: no memory;
+ * the next call tries again. */
 bool handles_setup(void);
 
-/* Guards the threads, combiners and pipelines of all handles. Taken when a thread or a pipeline comes
- * or goes, never by a call that finds its combiner. Held while a combiner is closed, and over a fork. */
+/* Guards the threads, combiners and pipelines of all handles. Taken when a thread or a pipeline
+ * comes or goes, never by a call that finds its combiner. Held while a combiner is closed, and over
+ * a fork. */
 void handles_lock(void);
 void handles_unlock(void);
 

@@ -1,8 +1,8 @@
 /*
  * large_values: how values travel that are too large for a message: through the session's value
- * segment (wire/value_segment.h). session/segment_offer creates it for the first such value, and a
- * larger one for a larger value. Where none can be had, `unavailable` stays true and large values go
- * in pieces.
+ * segment (wire/value_segment.h). session/segment_growth creates it for the first such value, and a
+ * larger one for a larger value. Where none can be had, `unavailable` stays true and large values
+ * go in pieces.
  */
 #ifndef MQKV_CLIENTK_BASE_LARGE_VALUES_H
 #define MQKV_CLIENTK_BASE_LARGE_VALUES_H
@@ -23,11 +23,11 @@ struct large_values {
     uint64_t bytes;
     bool unavailable;
     uint32_t expected_value_bytes; /* about the size of the values read lately */
-    uint64_t
-        wanted_bytes; /* what a message would have liked as its share; 0: it had what it needed */
+    uint64_t wanted_bytes;         /* the share that a message would have used; 0: it had enough */
 };
 
-/* Puts the value at offset; false: no memory left in /dev/shm, and the segment is unavailable from now on. */
+/* Copies the value to offset. False: /dev/shm has no memory left, and the segment is unavailable
+ * from now on. */
 bool large_values_put(struct large_values *values, uint64_t offset, struct kv_slice value);
 
 /* Takes note of the size of a value that was read. */

@@ -1,5 +1,5 @@
 /*
- * names: the names of what this process creates: reply queues and segments.
+ * own_names: names for what this process creates: reply queues and segments.
  */
 #ifndef MQKV_CLIENTK_BASE_OWN_NAMES_H
 #define MQKV_CLIENTK_BASE_OWN_NAMES_H

@@ -1,7 +1,7 @@
 /*
- * call: what one call of a thread wants done: a queue of tasks (task.h) whose results go to the caller, and how
- * far it has got. It lives on the stack of the thread, which waits until it is finished; meanwhile the
- * leader of the combiner (combiner.h) works on it.
+ * call: what one call of a thread asks for: a queue of tasks (task.h), whose results go to the
+ * caller, and the progress made. It lives on the stack of its thread, which waits until the call is
+ * finished; meanwhile the leader of the combiner (combiner.h) works on it.
  */
 #ifndef MQKV_CLIENTK_COMBINING_CALL_H
 #define MQKV_CLIENTK_COMBINING_CALL_H
@@ -18,7 +18,7 @@
 struct call {
     struct task_queue queue; /* first: what is due */
     size_t unfinished;       /* tasks that were not completed yet */
-    enum kv_status status;   /* KV_OK, or what stopped it */
+    enum kv_status status;   /* KV_OK, or the error that stopped it */
     bool sent;               /* some of it was packed into a message */
     uint64_t deadline_ms;
     struct kv_error *error; /* of the calling thread */
@@ -45,8 +45,8 @@ static inline void call_init(struct call *call, uint64_t deadline_ms, struct kv_
     call->error = error;
 }
 
-/* Adds the task, of which only the operation is filled in. The result goes to *result. The task, its key and
- * its value stay until the call is finished. */
+/* Adds the task, of which only the operation is filled in. The result goes to *result. The task,
+ * its key and its value stay until the call is finished. */
 static inline void call_add(struct call *call, struct task *task, struct clientk_result *result)
 {
     task->queue = &call->queue;
@@ -63,11 +63,12 @@ static inline bool call_finished(const struct call *call)
     return call->unfinished == 0;
 }
 
-/* Stops what is due, unless the call is finished: results get status_of_rest, which must say that they were not
- * executed, or KV_OUTCOME_UNKNOWN where they may have been; the call gets status, or that. */
+/* Stops the tasks that are due, unless the call is finished. Their results get status_of_rest,
+ * which must say that they were not executed, or KV_OUTCOME_UNKNOWN where they may have been; the
+ * call gets status, or KV_OUTCOME_UNKNOWN. */
 void call_stop(struct call *call, enum kv_status status, enum kv_status status_of_rest);
 
-/* Stops what is due of a call of which something was stopped already. */
+/* Stops the tasks that are due of a call that was stopped in part. */
 void call_settle(struct call *call);
 
 #endif

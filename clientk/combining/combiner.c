@@ -9,9 +9,9 @@
 #include "common/clock.h"
 #include "common/error.h"
 
-/* Where a call stands that is not led by its own thread. */
+/* The state of a call that its own thread does not lead. */
 enum call_turn {
-    TURN_WAITING,  /* its thread looks at this word now and then */
+    TURN_WAITING,  /* its thread polls this word */
     TURN_SLEEPING, /* its thread sleeps on a word of the combiner */
     TURN_FINISHED,
     TURN_TO_LEAD /* its thread is the leader now */
@@ -84,9 +84,9 @@ void combiner_add_info(struct combiner *combiner, struct clientk_info *info)
 
 /* Leading ----------------------------------------------------------------------------------- */
 
-/* The look at the word must not be made before the call was put on the list of arrivals (a relaxed one
- * may be, on a CPU that reorders more than x86): or a leader that saw an empty list and left was seen as
- * leading still, and nobody leads. */
+/* The word must not be read before the call is on the list of arrivals, as a relaxed load may be on
+ * a CPU that reorders more than x86. Otherwise a leader that found an empty list and left could
+ * still be seen as leading, and no thread would lead. */
 static bool try_lead(struct combiner *combiner)
 {
     uint32_t nobody = 0;
@@ -125,8 +125,8 @@ static void collect_arrivals(struct combiner *combiner)
     }
 }
 
-/* Threads to wake: their bits in each of combiner->wakes. Woken together, none of them can take the CPU
- * from the leader before the last is. */
+/* Threads to wake: their bits in each of combiner->wakes. They are woken together, so that none of
+ * them takes the CPU from the leader before the last is awake. */
 struct wake_list {
     uint32_t bits[COMBINER_WAKE_WORDS];
     bool any;
@@ -158,8 +158,8 @@ static void wake(struct combiner *combiner, struct wake_list *list)
     }
 }
 
-/* The call belongs to its thread again, which must be woken if it comes on the list: it must not be
- * touched afterwards. */
+/* Returns the call to its thread, which is put on the list if it must be woken. The call must not
+ * be touched afterwards. */
 static void give_turn(struct call *call, enum call_turn turn, struct wake_list *to_wake)
 {
     unsigned sleeper = call->sleeper;
@@ -169,7 +169,7 @@ static void give_turn(struct call *call, enum call_turn turn, struct wake_list *
     to_wake->any = true;
 }
 
-/* Takes finished calls off the list and lets their threads go. */
+/* Takes finished calls off the list and releases their threads. */
 static void dismiss_finished(struct combiner *combiner, const struct call *own,
                              struct wake_list *to_wake)
 {
@@ -196,7 +196,7 @@ static uint64_t earliest_deadline_ms(const struct combiner *combiner)
     return earliest_ms;
 }
 
-/* Stops the calls whose time is over. */
+/* Stops the calls whose deadline has passed. */
 static void expire(struct combiner *combiner)
 {
     for (struct call *call = combiner->first; call; call = call->following) {
@@ -219,7 +219,7 @@ static void stop_all(struct combiner *combiner, enum kv_status status, const str
     }
 }
 
-/* The connection can not be had: the calls whose time is over, or all, are stopped. */
+/* There is no connection: the calls whose deadline has passed, or all, are stopped. */
 static void no_connection(struct combiner *combiner, enum kv_status status,
                           const struct kv_error *error)
 {
@@ -236,7 +236,7 @@ static void no_connection(struct combiner *combiner, enum kv_status status,
     }
 }
 
-/* What stopped the message that was in flight, or that was to be packed. */
+/* Deals with the error that stopped the message in flight, or the one that was to be packed. */
 static void message_failed(struct combiner *combiner, enum kv_status status)
 {
     if (status == KV_TIMEOUT) {
@@ -252,7 +252,7 @@ static void message_failed(struct combiner *combiner, enum kv_status status)
     stop_all(combiner, status, &error);
 }
 
-/* Calls of which something was stopped do not go on. */
+/* Calls that were stopped in part do not go on. */
 static void settle(struct combiner *combiner)
 {
     for (struct call *call = combiner->first; call; call = call->following)
@@ -260,8 +260,9 @@ static void settle(struct combiner *combiner)
             call_settle(call);
 }
 
-/* Fills the message from the calls in their order, as one pass can. */
-static enum fill_verdict fill_from_calls(struct combiner *combiner, struct message *message)
+/* Fills the message from the calls, in their order, in one pass. */
+static enum fill_verdict fill_from_calls(struct combiner *combiner,
+                                         struct inflight_message *message)
 {
     combiner->packed_calls = 0;
     message->deadline_ms = 0;
@@ -271,7 +272,7 @@ static enum fill_verdict fill_from_calls(struct combiner *combiner, struct messa
         if (message->request.count > packed_before) {
             call->sent = true;
             combiner->packed_calls++;
-            /* The latest: until then somebody waits for a part of the message. */
+            /* The latest one: until then a call waits for a part of the message. */
             if (call->deadline_ms > message->deadline_ms)
                 message->deadline_ms = call->deadline_ms;
         }
@@ -282,7 +283,8 @@ static enum fill_verdict fill_from_calls(struct combiner *combiner, struct messa
 }
 
 /* Packs a message. It is empty if no call needs one. */
-static enum kv_status pack(struct combiner *combiner, struct message *message, uint64_t deadline_ms)
+static enum kv_status pack(struct combiner *combiner, struct inflight_message *message,
+                           uint64_t deadline_ms)
 {
     struct window *window = &combiner->window;
     for (;;) {
@@ -300,8 +302,8 @@ static enum kv_status pack(struct combiner *combiner, struct message *message, u
     }
 }
 
-/* Puts the first call behind the others: it had its share of a message, and must not have the next
- * ones all for itself if it is a long one. */
+/* Puts the first call behind the others: it had its share of a message, and a long call must not
+ * have the next ones to itself. */
 static void rotate(struct combiner *combiner)
 {
     struct call *first = combiner->first;
@@ -312,8 +314,8 @@ static void rotate(struct combiner *combiner)
     enqueue(combiner, first);
 }
 
-/* Gives those that were just served a moment to come back. Polling is what `--spin off` forbids, and does
- * harm where yields go to other programs. */
+/* Lingers: gives the threads that were just served a moment to come back. `--spin off` forbids
+ * polling, and where yields go to other programs polling does harm. */
 static void wait_for_calls(struct combiner *combiner)
 {
     uint64_t linger_ns = linger_time_ns(&combiner->linger, combiner->call_count);
@@ -328,7 +330,7 @@ static void wait_for_calls(struct combiner *combiner)
 }
 
 /* Sends the message and waits for its answer, or, message NULL, for that of the one in flight. */
-static enum kv_status see_through(struct combiner *combiner, struct message *message,
+static enum kv_status see_through(struct combiner *combiner, struct inflight_message *message,
                                   uint64_t deadline_ms)
 {
     struct window *window = &combiner->window;
@@ -338,7 +340,7 @@ static enum kv_status see_through(struct combiner *combiner, struct message *mes
     while (status == KV_OK && window->in_flight > 0)
         status = window_receive(window, deadline_ms);
     if (status != KV_OK)
-        return status; /* which is not that of calls that come now */
+        return status; /* not the status of calls that arrive now */
     collect_arrivals(combiner);
     linger_note(&combiner->linger,
                 combiner->packed_full ? combiner->packed_calls : combiner->call_count,
@@ -350,7 +352,7 @@ static enum kv_status see_through(struct combiner *combiner, struct message *mes
 static void advance(struct combiner *combiner)
 {
     uint64_t deadline_ms = earliest_deadline_ms(combiner);
-    struct message *message = window_idle_message(&combiner->window);
+    struct inflight_message *message = window_idle_message(&combiner->window);
     if (message) {
         struct kv_error error;
         enum kv_status status = combiner_connect(combiner, deadline_ms, &error);
@@ -369,7 +371,8 @@ static void advance(struct combiner *combiner)
     settle(combiner);
 }
 
-/* Passes the lead to the next in the list, or to whoever comes, and wakes those on to_wake. */
+/* Passes the lead to the next call on the list, or to the next to arrive, and wakes the threads of
+ * to_wake. */
 static void pass_lead_and_wake(struct combiner *combiner, struct wake_list *to_wake)
 {
     do {
@@ -379,7 +382,7 @@ static void pass_lead_and_wake(struct combiner *combiner, struct wake_list *to_w
             break;
         }
         atomic_store(&combiner->led, 0);
-        /* Who came between the two steps above found the combiner led, and waits to be seen. */
+        /* A call that arrived between the two steps found the combiner led, and waits. */
     } while (atomic_load(&combiner->arrivals) && try_lead(combiner));
     wake(combiner, to_wake);
 }
@@ -390,13 +393,13 @@ __attribute__((noinline)) static void pass_lead(struct combiner *combiner)
     pass_lead_and_wake(combiner, &nobody);
 }
 
-/* Packs, sends and sees through the message of a leader that is alone, without a look at what only several
- * calls need. Its call is not on the list; it is unfinished if the leader is not alone, or one message does
- * not do. Returns what stopped the message. */
+/* Packs the message of a leader that is alone, sends it and receives the answer, without anything
+ * that only several calls need. The call is not on the list. It stays unfinished if the leader is
+ * not alone, or if one message is not enough. Returns the error that stopped the message. */
 static enum kv_status lead_alone(struct combiner *combiner, struct call *own)
 {
     struct window *window = &combiner->window;
-    struct message *message = &window->messages[0];
+    struct inflight_message *message = &window->messages[0];
     if (combiner->first || window->in_flight > 0 || combiner->linger.expected > 1 ||
         !connection_usable(&window->connection) || !window_begin(window, message) ||
         window_fill(window, message, &own->queue, 0) != FILL_ALL || message->request.count == 0)
@@ -415,7 +418,7 @@ static void step_down(struct combiner *combiner)
 {
     if (!atomic_load_explicit(&combiner->arrivals, memory_order_relaxed)) {
         atomic_store(&combiner->led, 0);
-        /* Who came before the store found the combiner led, and waits to be seen. */
+        /* A call that arrived before the store found the combiner led, and waits. */
         if (!atomic_load(&combiner->arrivals) || !try_lead(combiner))
             return;
     }
@@ -466,15 +469,15 @@ static void arrive(struct combiner *combiner, struct call *call)
     while (!atomic_compare_exchange_weak(&combiner->arrivals, &top, call));
 }
 
-/* A wire_attempt: 1 once the leader has said something. */
+/* A wire_attempt: 1 once the leader has changed the turn. */
 static ssize_t look_at_turn(void *context)
 {
     struct call *call = context;
     return atomic_load_explicit(&call->turn, memory_order_acquire) != TURN_WAITING;
 }
 
-/* Sleeps until the leader has said something. The word is read before the turn is looked at: when the
- * leader changes the turn after that, it changes the word too, and the kernel sees it. */
+/* Sleeps until the leader has changed the turn. The word is read before the turn: a leader that
+ * changes the turn later changes the word too, and the kernel sees that. */
 static void sleep_for_turn(struct combiner *combiner, struct call *call)
 {
     _Atomic uint32_t *wakes = &combiner->wakes[word_of(call->sleeper)];

@@ -1,10 +1,10 @@
 /*
  * combiner: a session that any number of threads share by flat combining (Hendler, Incze, Shavit,
- * Tzafrir: Flat combining and the synchronization-parallelism tradeoff, SPAA 2010): a thread puts its
- * call on the combiner's list; one of them, the leader, packs the operations of all into one message
- * of a window of one (window.h), sends it, and receives the reply, which completes the calls; when its own is
- * finished it passes the lead to the next. A thread that is alone leads at once, and pays two atomic
- * operations for it.
+ * Tzafrir: Flat combining and the synchronization-parallelism tradeoff, SPAA 2010). A thread puts
+ * its call on the combiner's list. One of them, the leader, packs the operations of all calls into
+ * one combined message of a window of one (window.h), sends it, and receives the reply, which
+ * completes the calls. When the leader's own call is finished, it passes the lead to the next
+ * thread. A thread that is alone leads at once, which costs it two atomic operations.
  *
  * The combiner connects by itself when it is first used, and again when the server was restarted.
  */
@@ -30,9 +30,10 @@ struct combiner {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t led; /* 1: some thread leads */
     _Atomic(struct call *) arrivals;                 /* a stack: the last to come is on top */
 
-    /* What threads sleep on that wait for the leader; counters of wake-ups. On one word sleep 32, each
-     * known by a bit (futex(2), FUTEX_WAIT_BITSET): one call wakes all whose calls are finished. More
-     * than 32 * COMBINER_WAKE_WORDS threads share bits, and are woken in vain now and then. */
+    /* Followers sleep on these words, which count wake-ups. 32 threads sleep on one word, each with
+     * a bit of its own (futex(2), FUTEX_WAIT_BITSET), so that one system call wakes all whose calls
+     * are finished. More than 32 * COMBINER_WAKE_WORDS threads share bits, and are sometimes woken
+     * in vain. */
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t wakes[COMBINER_WAKE_WORDS];
 
     /* Of the leader. */
@@ -40,14 +41,14 @@ struct combiner {
     struct window window;      /* of one message */
     struct call *first, *last; /* calls in the order of arrival; the leader's own too */
     unsigned call_count;       /* of that list */
-    unsigned packed_calls;     /* that the last message has operations of */
-    bool packed_full;          /* and it took no more */
+    unsigned packed_calls;     /* with operations in the last message */
+    bool packed_full;          /* the last message took no more */
     struct linger linger;
 
     /* Written by the leader, read by anybody. */
     _Atomic bool connected;
     pthread_mutex_t facts_lock;
-    struct clientk_info facts; /* guarded by facts_lock; of the last session, without counters */
+    struct clientk_info facts; /* guarded by facts_lock; about the last session, without counters */
 };
 
 /* False: no memory. */
@@ -56,8 +57,8 @@ bool combiner_init(struct combiner *combiner, const struct client_settings *sett
 /* Closes the session and frees; no thread may be in a call. */
 void combiner_free(struct combiner *combiner, bool say_goodbye);
 
-/* Executes the call until it is finished. waiter: of the calling thread, as is call->sleeper, which the
- * caller sets: different numbers for different threads are best, but not needed. */
+/* Executes the call until it is finished. waiter and call->sleeper, which the caller sets, belong
+ * to the calling thread. Each thread should have a number of its own, but need not. */
 void combiner_execute(struct combiner *combiner, struct call *call, struct wire_waiter *waiter);
 
 /* Connects, if it is not (window_connect). For the one thread that opens the handle. */

@@ -1,13 +1,13 @@
 #include "clientk/combining/linger.h"
 
-/* The wait is at most this share of the last round, so that in vain it costs no more ... */
+/* At most this share of the last round trip, which is what a wait in vain costs ... */
 #define LINGER_SHARE 8u
 
-/* ... not worth two reads of the clock and a yield below this ... */
+/* ... not below this, where two reads of the clock and a yield cost more than they gain ... */
 #define LINGER_MIN_NS 1000u
 
-/* ... and over before this: time for 64 woken threads to run on two CPUs. After that who was to come
- * has other things to do. */
+/* ... and no longer than this: enough for 64 woken threads to run on two CPUs. Threads that have
+ * not come back by then are busy otherwise. */
 #define LINGER_MAX_NS 250000u
 
 bool linger_matters(const struct linger *linger, unsigned calls)

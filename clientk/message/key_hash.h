@@ -1,6 +1,5 @@
 /*
- * key_hash: 64 bits that stand for a key where two keys that share them cost time only, never
- * correctness.
+ * key_hash: 64 bits that stand for a key. Two keys with the same hash cost time, never correctness.
  */
 #ifndef MQKV_CLIENTK_MESSAGE_KEY_HASH_H
 #define MQKV_CLIENTK_MESSAGE_KEY_HASH_H

@@ -1,6 +1,7 @@
 /*
- * key_set: the keys of the operations in flight, by their hashes: may an operation be sent beside
- * them? Two reads of a key may pass each other, a write may pass nothing.
+ * key_set: the keys of the operations in flight, by their hashes, which decide whether an operation
+ * may be sent beside them. Two reads of a key may overtake each other; nothing may overtake a
+ * write.
  */
 #ifndef MQKV_CLIENTK_MESSAGE_KEY_SET_H
 #define MQKV_CLIENTK_MESSAGE_KEY_SET_H
@@ -21,7 +22,7 @@ struct key_set {
 /* False: no memory, and nothing was added. */
 bool key_set_add(struct key_set *set, uint64_t key_hash, bool writes);
 
-/* Takes away what was added once. */
+/* Removes what was added once. */
 void key_set_remove(struct key_set *set, uint64_t key_hash, bool writes);
 
 /* True if such an operation must wait for one that is in the set. */

@@ -6,17 +6,17 @@
 
 /* A buffer that had to grow beyond this for one big message is given back. */
 #define KEEP_BYTES               ((size_t)256 << 10)
-/* Of a value in the segment, in its stead. */
+/* Of an offset in the segment, in place of a value. */
 #define OFFSET_BYTES             4u
 /* The most that a result takes in the reply, without its value. */
 #define RESULT_BYTES             (WIRE_RESULT_MAX_FIELD_BYTES + OFFSET_BYTES)
-/* What it takes as a rule: its fixed fields and two more. Where the server may stop, the reply is filled by
- * that, and the rest kept free once. */
+/* What it usually takes: its fixed fields and two more. Where the server may stop, so much is
+ * counted per result, and the rest is kept free once. */
 #define USUAL_RESULT_BYTES       (WIRE_RESULT_FIXED_BYTES + 16u)
-/* A message that did not find room for all its values makes the segment grow up to so much. */
+/* A request whose values did not all fit makes the segment grow to at most so much. */
 #define REASONABLE_SEGMENT_BYTES ((uint64_t)8 << 20)
 
-/* Sees to a buffer of so many bytes; what was in the message is lost. False: no memory. */
+/* Allocates a buffer of so many bytes; the old message is lost. False: no memory. */
 __attribute__((noinline)) static bool replace_buffer(struct request_builder *builder, size_t bytes)
 {
     uint8_t *message = wire_queue_buffer(bytes);
@@ -57,7 +57,7 @@ static bool region_holds(const struct request_builder *builder, uint64_t bytes)
            builder->region_end;
 }
 
-/* The verdict on an operation that the region can not hold. */
+/* The verdict on an operation that the region cannot hold. */
 static enum builder_verdict lacks_region(struct request_builder *builder, uint64_t bytes)
 {
     if (builder->count > 0) {
@@ -72,7 +72,7 @@ static enum builder_verdict lacks_region(struct request_builder *builder, uint64
     return BUILDER_NEEDS_SEGMENT;
 }
 
-/* Whether an earlier message would have liked a larger region. */
+/* Whether an earlier request would have used a larger region. */
 static bool wants_region(const struct request_builder *builder)
 {
     return builder->count == 0 && !builder->values->unavailable &&
@@ -92,7 +92,7 @@ static inline bool write_operation(struct request_builder *builder,
     return true;
 }
 
-/* Adds an operation without room in any message, to be sent in pieces. */
+/* Adds an operation that is too large for any message and is sent in pieces. */
 __attribute__((noinline)) static enum builder_verdict
 add_in_pieces(struct request_builder *builder, const struct wire_operation *operation, size_t size)
 {
@@ -116,7 +116,7 @@ static inline enum builder_verdict add_inline(struct request_builder *builder,
     return add_in_pieces(builder, operation, wire_operation_size(operation));
 }
 
-/* Whether the value is better off in the segment: a big one, or one without which the rest of the
+/* Whether the value goes to the segment: a large one, or one without which the rest of the
  * operation fits a message. */
 static bool belongs_in_segment(const struct request_builder *builder,
                                const struct wire_operation *operation)
@@ -153,8 +153,8 @@ add_through_segment(struct request_builder *builder, const struct wire_operation
     return verdict;
 }
 
-/* Sets aside room in the segment, if there is any, for a value of about so many bytes that the operation
- * will give and for which the reply has no room. known: exactly so many. */
+/* Sets aside room in the segment, if there is any, for a value of about so many bytes that the
+ * operation will give and for which the reply has no room. known: exactly so many. */
 __attribute__((noinline)) static enum builder_verdict
 reserve_region(struct request_builder *builder, uint64_t bytes, bool known)
 {
@@ -209,7 +209,7 @@ size_t builder_finish(struct request_builder *builder, struct connection *connec
 {
     *request_id = connection->next_request_id++;
     struct write_cursor cursor = write_cursor(builder->message, WIRE_HEADER_BYTES);
-    /* Where no value is expected to need it, the server is spared the look at the segment. */
+    /* If no value is expected to need the segment, the server need not look at it. */
     uint64_t window_bytes =
         builder->region_promised > 0 ? builder->region_end - builder->region_used : 0;
     struct wire_header header = {.kind = WIRE_REQUEST,

@@ -1,7 +1,8 @@
 /*
- * task: one operation of a caller, from its submission to its completion. It is due in the queue of its
- * owner, or in flight in a message (window.h), until it is completed, once. What must be sent again
- * goes back to the front of its queue, so that the operations of a queue are sent in their order.
+ * task: one operation of a caller, from its submission to its completion. It waits in its owner's
+ * queue, where it is due, or is in a message in flight (window.h), until it is completed, exactly
+ * once. A task that must be sent again returns to the front of its queue, so that the operations of
+ * a queue are sent in order.
  *
  * Threads: a queue and its tasks belong to one thread at a time.
  */
@@ -21,28 +22,30 @@ struct task {
     struct task *next; /* in its queue */
     struct task_queue *queue;
     struct wire_operation operation;
-    void *target; /* the owner's: where the result goes */
+    void *target; /* the owner's: says where the result goes */
     uint64_t
         value_bytes;   /* size of the value that it reads, once the server has told; 0: not known */
     uint64_t key_hash; /* set where a window has several messages */
-    void *own_bytes; /* memory of the task's own that has key and value; NULL: they are borrowed */
-    bool uncertain;  /* a write that was sent before and may have been executed then */
+    void *own_bytes;   /* the task's copy of key and value; NULL: they are borrowed */
+    bool uncertain;    /* a write that was sent before and may have been executed then */
 };
 
 /* How a task ended. */
 struct outcome {
     enum kv_status status;
-    const struct wire_result *result;  /* NULL: it was stopped, and has none */
+    const struct wire_result *result;  /* NULL: it was stopped without one */
     const struct large_values *values; /* with a result: the segment that its value may be in */
     struct kv_slice sentence;          /* of a server that refused; may be empty */
 };
 
 struct task_queue {
     struct task *first, *last;
-    /* Key and value of a task are the caller's until it is packed, and the message's from then on; a task
-     * that goes back to the queue gets a copy. False: they stay the caller's until it is completed. */
+    /* Key and value of a task belong to the caller until the task is packed, and to the message
+     * from then on; a task that returns to the queue gets a copy. False: they stay the caller's
+     * until the task is completed. */
     bool lent_until_packed;
-    /* Called once for each task, which is then the owner's again; it must not touch the window. */
+    /* Completion: called once per task, which then belongs to its owner again. It must not touch
+     * the window. */
     void (*complete)(struct task_queue *queue, struct task *task, const struct outcome *outcome);
 };
 
@@ -72,20 +75,20 @@ static inline struct task *task_queue_pop(struct task_queue *queue)
     return task;
 }
 
-/* Completes the task with a result that is nothing but a status. */
+/* Completes the task with a result that has a status only. */
 void task_answer(struct task *task, enum kv_status status);
 
-/* Completes the task without a result: it was not executed this time, for which the status is the
- * reason; KV_OUTCOME_UNKNOWN, if it may have been executed before. */
+/* Completes the task without a result: it was not executed this time, for the reason that status
+ * gives. It gets KV_OUTCOME_UNKNOWN if it may have been executed before. */
 void task_stop(struct task *task, enum kv_status status);
 
-/* As task_stop, with what the server said. */
+/* As task_stop, with the server's sentence. */
 void task_refuse(struct task *task, enum kv_status status, struct kv_slice sentence);
 
 /* Frees the task's copy of its key and value. */
 void task_free_bytes(struct task *task);
 
-/* Completes the task, which may have been executed just now. */
+/* Completes the task, whether it was executed or not. */
 static inline void task_complete(struct task *task, const struct outcome *outcome)
 {
     if (task->own_bytes)
@@ -93,7 +96,7 @@ static inline void task_complete(struct task *task, const struct outcome *outcom
     task->queue->complete(task->queue, task, outcome);
 }
 
-/* Stops all that is due. */
+/* Stops all tasks of the queue. */
 void task_queue_stop(struct task_queue *queue, enum kv_status status);
 
 /* Gives the task a copy of its key and value. False: no memory. */

@@ -1,6 +1,6 @@
 /*
- * translate: between the operations and results of clientk.h and those of the wire, and what is to
- * be known about operations: which write, which give a value, which may be repeated.
+ * translate: between the operations and results of clientk.h and those of the wire, and the
+ * properties of operations: which write, which give a value, which may be repeated.
  */
 #ifndef MQKV_CLIENTK_MESSAGE_TRANSLATE_H
 #define MQKV_CLIENTK_MESSAGE_TRANSLATE_H
@@ -12,18 +12,19 @@
 #include "clientk/base/large_values.h"
 #include "wire/operation.h"
 
-/* KV_OK; or the status that the operation gets without being sent: KV_USAGE (unknown opcode, options that
- * it does not take or that exclude each other), KV_UNSUPPORTED (options of a newer header). */
+/* KV_OK; or the status that the operation gets without being sent: KV_USAGE (unknown opcode,
+ * options that it does not take or that exclude each other), KV_UNSUPPORTED (options of a newer
+ * header). */
 enum kv_status translate_operation(const struct clientk_operation *from, struct wire_operation *to);
 
-/* Puts the options of a write but ADD, or those of an ADD, into the operation, whose opcode says which of
- * them it takes. Returns as translate_operation. */
+/* Puts the options of a write but ADD, or those of an ADD, into the operation, whose opcode says
+ * which of them it takes. Returns as translate_operation. */
 enum kv_status translate_write(const struct clientk_write_options *options,
                                struct wire_operation *to);
 enum kv_status translate_add(const struct clientk_add_options *options, int64_t delta,
                              struct wire_operation *to);
 
-/* KV_OK, or the status that a wire operation gets without being sent: KV_BAD_KEY, KV_VALUE_TOO_BIG. */
+/* KV_OK, or the status that an operation gets without being sent: KV_BAD_KEY, KV_VALUE_TOO_BIG. */
 static inline enum kv_status translate_check(const struct wire_operation *operation,
                                              uint64_t max_value_bytes)
 {
@@ -35,14 +36,14 @@ static inline enum kv_status translate_check(const struct wire_operation *operat
     return KV_OK;
 }
 
-/* Of SCAN: a record that is damaged or can not be read ended the page; the entries before it are there,
- * number is the cursor behind it, and value.version its offset in the data file. */
+/* Of SCAN: the page ends at a record that is damaged or cannot be read. It has the entries before
+ * the record; number is the cursor behind it, value.version its offset in the data file. */
 bool result_is_cut_short(const struct clientk_result *result);
 
 /* Copies the result; if the operation gives a value, also that, out of the message or the segment.
- * A value that is told of only leaves to->value without data, but with its size. to->status is KV_IO if
- * the result makes no sense (as one that succeeded without the value), KV_NO_MEMORY if there is no
- * memory. */
+ * If only the size of the value came, to->value gets the size and no data. to->status is
+ * KV_IO if the result makes no sense (as one that succeeded without the value), KV_NO_MEMORY if
+ * there is no memory. */
 void translate_result(const struct wire_result *from, const struct large_values *values,
                       bool gives_value, struct clientk_result *to);
 
@@ -60,7 +61,7 @@ static inline bool operation_writes(const struct wire_operation *operation)
 }
 
 /* True if its result has a value; then the server may also refuse it with KV_BUFFER_TOO_SMALL, for
- * want of room for that value. */
+ * lack of room for that value. */
 static inline bool operation_gives_value(enum wire_opcode opcode)
 {
     return OPERATIONS_THAT_GIVE_A_VALUE >> opcode & 1;

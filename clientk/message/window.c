@@ -4,7 +4,7 @@
 
 #include "clientk/message/key_hash.h"
 #include "clientk/message/translate.h"
-#include "clientk/session/segment_offer.h"
+#include "clientk/session/segment_growth.h"
 #include "clientk/session/connect.h"
 
 #define FIRST_TASKS 16u
@@ -30,7 +30,7 @@ static void free_messages(struct window *window)
 
 bool window_set_limit(struct window *window, unsigned limit)
 {
-    struct message *messages = calloc(limit, sizeof *messages);
+    struct inflight_message *messages = calloc(limit, sizeof *messages);
     if (!messages)
         return false;
     free_messages(window);
@@ -75,12 +75,13 @@ enum kv_status window_connect(struct window *window, uint64_t deadline_ms, struc
     return status;
 }
 
-/* The message is over. What was not completed is due again, before what was due already. */
-static void end_message(struct window *window, struct message *message);
+/* Ends the message. Tasks that were not completed are due again, before those that were due
+ * already. */
+static void end_message(struct window *window, struct inflight_message *message);
 
 /* Filling ----------------------------------------------------------------------------------- */
 
-struct message *window_idle_message(struct window *window)
+struct inflight_message *window_idle_message(struct window *window)
 {
     for (unsigned i = 0; i < window->limit; i++)
         if (!window->messages[i].in_flight)
@@ -88,7 +89,7 @@ struct message *window_idle_message(struct window *window)
     return NULL;
 }
 
-bool window_begin(struct window *window, struct message *message)
+bool window_begin(struct window *window, struct inflight_message *message)
 {
     if (message->unfinished > 0)
         end_message(window, message);
@@ -100,7 +101,7 @@ bool window_begin(struct window *window, struct message *message)
     return builder_begin(&message->request, &window->connection, start, start + share);
 }
 
-static bool reserve_task(struct message *message)
+static bool reserve_task(struct inflight_message *message)
 {
     if (message->request.count < message->tasks_capacity)
         return true;
@@ -113,8 +114,8 @@ static bool reserve_task(struct message *message)
     return true;
 }
 
-/* Whether the task must wait for what is in flight. One that was refused for want of room is alone in flight when
- * it is sent again, since the server keeps few large replies for a session. */
+/* Whether the task must wait for what is in flight. A task that was refused for lack of room is
+ * sent again alone, since the server keeps only a few large replies per session. */
 static bool must_wait(const struct window *window, struct task *task)
 {
     if (window->limit == 1)
@@ -128,7 +129,7 @@ static bool must_wait(const struct window *window, struct task *task)
 }
 
 /* The task is in the message, behind all others. */
-static void note_packed(struct message *message, struct task *task)
+static void note_packed(struct inflight_message *message, struct task *task)
 {
     const struct request_builder *builder = &message->request;
     message->tasks[builder->count - 1] = task;
@@ -142,7 +143,7 @@ static void note_packed(struct message *message, struct task *task)
     task->operation.value.data = builder->value_at;
 }
 
-enum fill_verdict window_fill(struct window *window, struct message *message,
+enum fill_verdict window_fill(struct window *window, struct inflight_message *message,
                               struct task_queue *queue, uint32_t limit)
 {
     struct request_builder *builder = &message->request;
@@ -175,12 +176,12 @@ enum fill_verdict window_fill(struct window *window, struct message *message,
     return FILL_ALL;
 }
 
-enum kv_status window_grow(struct window *window, const struct message *message,
+enum kv_status window_grow(struct window *window, const struct inflight_message *message,
                            uint64_t deadline_ms)
 {
     uint64_t share_bytes = (message->request.needed_bytes + 7) & ~(uint64_t)7;
     enum kv_status status =
-        segment_offer_grow(&window->connection, share_bytes * window->limit, deadline_ms);
+        value_segment_grow(&window->connection, share_bytes * window->limit, deadline_ms);
     if (status != KV_OK)
         window_lose(window, status != KV_NO_SERVER);
     return status;
@@ -189,7 +190,7 @@ enum kv_status window_grow(struct window *window, const struct message *message,
 /* In flight, and no longer ------------------------------------------------------------------- */
 
 /* Its keys come into the set. False: no memory. */
-static bool enter_keys(struct window *window, const struct message *message)
+static bool enter_keys(struct window *window, const struct inflight_message *message)
 {
     for (uint32_t i = 0; i < message->request.count; i++) {
         const struct task *task = message->tasks[i];
@@ -203,8 +204,9 @@ static bool enter_keys(struct window *window, const struct message *message)
     return true;
 }
 
-/* The task, which is still in the message, leaves it; nothing of the message is needed for it any more. */
-static struct task *take_out(struct window *window, struct message *message, uint32_t index)
+/* Takes the task, which is still in the message, out of it. */
+static struct task *take_out(struct window *window, struct inflight_message *message,
+                             uint32_t index)
 {
     struct task *task = message->tasks[index];
     message->tasks[index] = NULL;
@@ -214,8 +216,9 @@ static struct task *take_out(struct window *window, struct message *message, uin
     return task;
 }
 
-/* What is left in the message is due again. */
-__attribute__((noinline)) static void requeue(struct window *window, struct message *message)
+/* Makes the tasks that are left in the message due again. */
+__attribute__((noinline)) static void requeue(struct window *window,
+                                              struct inflight_message *message)
 {
     for (uint32_t i = message->request.count; i-- > 0;) {
         if (!message->tasks[i])
@@ -228,7 +231,7 @@ __attribute__((noinline)) static void requeue(struct window *window, struct mess
     }
 }
 
-static void end_message(struct window *window, struct message *message)
+static void end_message(struct window *window, struct inflight_message *message)
 {
     if (message->unfinished > 0)
         requeue(window, message);
@@ -240,8 +243,8 @@ static void end_message(struct window *window, struct message *message)
     message->request.count = 0;
 }
 
-/* What became of the tasks of a message whose answer will not come. */
-static void lose_message(struct window *window, struct message *message)
+/* Deals with the tasks of a message whose answer will not come. */
+static void lose_message(struct window *window, struct inflight_message *message)
 {
     bool repeat_writes = window->connection.settings->repeat_writes;
     bool executed = message->in_flight && message->exchange.delivered; /* perhaps */
@@ -256,12 +259,12 @@ static void lose_message(struct window *window, struct message *message)
     end_message(window, message);
 }
 
-/* That of the messages in flight that was sent last; NULL: none is. */
-static struct message *last_sent(struct window *window)
+/* The message in flight that was sent last; NULL: none is. */
+static struct inflight_message *last_sent(struct window *window)
 {
-    struct message *last = NULL;
+    struct inflight_message *last = NULL;
     for (unsigned i = 0; i < window->limit; i++) {
-        struct message *message = &window->messages[i];
+        struct inflight_message *message = &window->messages[i];
         if (message->in_flight &&
             (!last || message->exchange.request_id > last->exchange.request_id))
             last = message;
@@ -269,26 +272,26 @@ static struct message *last_sent(struct window *window)
     return last;
 }
 
-/* Messages go back to the queues from the last to the first, so that their order is kept. One that is being
- * filled is younger than all that are in flight. */
+/* Tasks return to their queues from the last message to the first, so that their order is kept. A
+ * message that is being filled is younger than all in flight. */
 void window_lose(struct window *window, bool say_goodbye)
 {
     for (unsigned i = 0; i < window->limit; i++)
         if (!window->messages[i].in_flight)
             end_message(window, &window->messages[i]);
-    struct message *message;
+    struct inflight_message *message;
     while ((message = last_sent(window)))
         lose_message(window, message);
     connection_close(&window->connection, say_goodbye);
 }
 
-/* Whether the task is one whose time is over. */
+/* Whether the task is one of those to give up. */
 static bool is_given_up(const struct task *task, const struct task_queue *queue)
 {
     return task && (!queue || task->queue == queue);
 }
 
-static void give_up_message(struct window *window, struct message *message,
+static void give_up_message(struct window *window, struct inflight_message *message,
                             const struct task_queue *queue)
 {
     bool concerned = false, wanted = false;
@@ -302,8 +305,8 @@ static void give_up_message(struct window *window, struct message *message,
             task_complete(take_out(window, message, i), &outcome);
         }
     }
-    /* A message of which the server has nothing to execute is taken back whole, since it would be executed after
-     * all if it were sent on for the sake of the others in it. */
+    /* A message that the server does not have completely is withdrawn as a whole: if the rest were
+     * sent for the sake of its other tasks, all of them would be executed. */
     if (!concerned || (wanted && message->exchange.delivered))
         return;
     window->connection.suspect |= message->exchange.sent_bytes > 0;
@@ -314,7 +317,7 @@ void window_give_up(struct window *window, const struct task_queue *queue)
 {
     const struct client_settings *settings = window->connection.settings;
     for (unsigned i = 0; i < window->limit; i++) {
-        struct message *message = &window->messages[i];
+        struct inflight_message *message = &window->messages[i];
         if (message->in_flight &&
             (queue || client_settings_time_is_over(settings, message->deadline_ms)))
             give_up_message(window, message, queue);
@@ -324,14 +327,14 @@ void window_give_up(struct window *window, const struct task_queue *queue)
 /* Answers ----------------------------------------------------------------------------------- */
 
 /* One result. False: it is malformed. */
-static bool take_result(struct window *window, struct message *message, uint32_t index)
+static bool take_result(struct window *window, struct inflight_message *message, uint32_t index)
 {
     struct wire_result result;
     if (wire_get_result(&message->exchange.body, &result) != KV_OK)
         return false;
     struct task *task = message->tasks[index];
-    /* Behind the first, which is executed, a server that does not stop says so of what was left over when the
-     * message had used its time. */
+    /* A server without short replies executes the first operation, and says so of those that were
+     * left when the message had used its time. */
     if (!task || (result.status == KV_OVERLOADED && index > 0))
         return true;
     struct large_values *values = &window->connection.values;
@@ -349,7 +352,7 @@ static bool take_result(struct window *window, struct message *message, uint32_t
     return true;
 }
 
-static bool answer_is_possible(const struct window *window, const struct message *message)
+static bool answer_is_possible(const struct window *window, const struct inflight_message *message)
 {
     uint32_t results = message->exchange.answer.count, operations = message->request.count;
     bool may_be_short = window->connection.welcome.flags & WIRE_WELCOME_SHORT_REPLIES;
@@ -357,7 +360,8 @@ static bool answer_is_possible(const struct window *window, const struct message
 }
 
 /* The server refused the message as a whole: nothing of it was executed. */
-__attribute__((noinline)) static void take_refusal(struct window *window, struct message *message)
+__attribute__((noinline)) static void take_refusal(struct window *window,
+                                                   struct inflight_message *message)
 {
     enum kv_status status = message->exchange.answer.status;
     struct read_cursor *body = &message->exchange.body;
@@ -368,7 +372,7 @@ __attribute__((noinline)) static void take_refusal(struct window *window, struct
             task_refuse(take_out(window, message, i), status, sentence);
 }
 
-static enum kv_status take_answer(struct window *window, struct message *message)
+static enum kv_status take_answer(struct window *window, struct inflight_message *message)
 {
     const struct wire_header *answer = &message->exchange.answer;
     if (answer->status == KV_NO_SESSION) {
@@ -390,8 +394,8 @@ static enum kv_status take_answer(struct window *window, struct message *message
 
 /* Sending and receiving --------------------------------------------------------------------- */
 
-/* Sends what is due of the message, if there is a credit. As send_due. */
-static enum kv_status send_message(struct window *window, struct message *message,
+/* Sends the due part of the message, if there is a credit. Returns as send_due. */
+static enum kv_status send_message(struct window *window, struct inflight_message *message,
                                    uint64_t deadline_ms)
 {
     struct connection *connection = &window->connection;
@@ -402,14 +406,14 @@ static enum kv_status send_message(struct window *window, struct message *messag
     return status;
 }
 
-/* Sends what is due of the messages in flight, as far as there are credits. KV_OK; KV_TIMEOUT: the lane was
- * full until the deadline; KV_NO_SERVER, KV_IO. */
+/* Sends the due parts of the messages in flight, as far as there are credits. KV_OK; KV_TIMEOUT:
+ * the lane was full until the deadline; KV_NO_SERVER, KV_IO. */
 static enum kv_status send_due(struct window *window, uint64_t deadline_ms)
 {
     enum kv_status status = KV_OK;
     window->to_send = false;
     for (unsigned i = 0; i < window->limit; i++) {
-        struct message *message = &window->messages[i];
+        struct inflight_message *message = &window->messages[i];
         if (!message->in_flight || !message->exchange.to_send)
             continue;
         if (status == KV_OK)
@@ -420,7 +424,7 @@ static enum kv_status send_due(struct window *window, uint64_t deadline_ms)
     return status;
 }
 
-static struct message *message_of(struct window *window, uint64_t request_id)
+static struct inflight_message *message_of(struct window *window, uint64_t request_id)
 {
     for (unsigned i = 0; i < window->limit; i++)
         if (window->messages[i].in_flight && window->messages[i].exchange.request_id == request_id)
@@ -442,7 +446,8 @@ enum kv_status window_receive(struct window *window, uint64_t deadline_ms)
     enum kv_status status = window->to_send ? send_due(window, deadline_ms) : KV_OK;
     if (status == KV_OK)
         status = connection_receive(&window->connection, deadline_ms, &header, &body);
-    struct message *message = status == KV_OK ? message_of(window, header.request_id) : NULL;
+    struct inflight_message *message =
+        status == KV_OK ? message_of(window, header.request_id) : NULL;
     if (message) {
         status = exchange_take(&message->exchange, &header, &body);
         window->to_send |= message->exchange.to_send;
@@ -452,7 +457,8 @@ enum kv_status window_receive(struct window *window, uint64_t deadline_ms)
     return lose_unless_late(window, status);
 }
 
-enum kv_status window_send(struct window *window, struct message *message, uint64_t deadline_ms)
+enum kv_status window_send(struct window *window, struct inflight_message *message,
+                           uint64_t deadline_ms)
 {
     if (window->limit > 1 && !enter_keys(window, message)) {
         end_message(window, message);

@@ -18,17 +18,17 @@ struct task_slab {
 };
 
 struct clientk_pipeline {
-    struct task_queue due; /* first: what waits to be packed, nearly always nothing */
+    struct task_queue due; /* first: the tasks to be packed, nearly always none */
     struct client_settings settings;
     unsigned fork_generation;
     struct window window;
-    struct message *filling; /* NULL: none */
-    uint32_t batch_limit;    /* operations a message at most; 0: as fit */
+    struct inflight_message *filling; /* NULL: none */
+    uint32_t batch_limit;             /* operations a message at most; 0: as fit */
     clientk_complete complete;
     void *context;
     struct clientk_result result; /* what complete is given */
     bool completing;              /* within complete */
-    enum kv_status status;        /* first that stopped an operation since the last flush */
+    enum kv_status status; /* the first error that stopped an operation since the last flush */
     struct task_slab *slabs;
     struct task *free_tasks;
 
@@ -120,7 +120,7 @@ static void free_tasks(struct clientk_pipeline *pipeline)
     }
 }
 
-/* A task of the pipeline is over: its submitter is told. */
+/* Completes a task of the pipeline. */
 static void complete(struct task_queue *queue, struct task *task, const struct outcome *outcome)
 {
     struct clientk_pipeline *pipeline = (struct clientk_pipeline *)queue;
@@ -141,7 +141,8 @@ static void complete(struct task_queue *queue, struct task *task, const struct o
 
 /* Sending and receiving --------------------------------------------------------------------- */
 
-/* Waits for one message of the server. KV_TIMEOUT: messages whose time is over were given up. */
+/* Waits for one message of the server. KV_TIMEOUT: messages whose deadline has passed were given
+ * up. */
 static enum kv_status receive(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
 {
     enum kv_status status = window_receive(&pipeline->window, deadline_ms);
@@ -169,9 +170,9 @@ static void lose(struct clientk_pipeline *pipeline)
 static void send_filling(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
 {
     struct window *window = &pipeline->window;
-    struct message *message = pipeline->filling;
+    struct inflight_message *message = pipeline->filling;
     if (message && message->request.count > 0) {
-        /* Pieces of two messages can not be on their way at once. */
+        /* Pieces of two messages cannot be in flight at once. */
         if (message->request.in_pieces || window->connection.suspect)
             drain(pipeline, deadline_ms);
         if (pipeline->filling && window->in_flight == 0 && !connection_usable(&window->connection))
@@ -192,8 +193,8 @@ static void send_filling(struct clientk_pipeline *pipeline, uint64_t deadline_ms
         drain(pipeline, deadline_ms);
 }
 
-/* An answer that nobody waits for any more may still be written to the segment: nothing may be put there
- * before there is a new one. */
+/* An answer that no task waits for any more may still be written to the segment: no value may be
+ * put there before there is a new one. */
 static void leave_suspect(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
 {
     if (!pipeline->window.connection.suspect || pipeline->filling)
@@ -202,7 +203,8 @@ static void leave_suspect(struct clientk_pipeline *pipeline, uint64_t deadline_m
     lose(pipeline);
 }
 
-/* Provides a message to fill. KV_OK: pipeline->filling may still be NULL, if the connection was lost. */
+/* Provides a message to fill. KV_OK: pipeline->filling may still be NULL, if the connection was
+ * lost. */
 static enum kv_status begin_filling(struct clientk_pipeline *pipeline, uint64_t deadline_ms,
                                     struct kv_error *error)
 {
@@ -215,7 +217,7 @@ static enum kv_status begin_filling(struct clientk_pipeline *pipeline, uint64_t 
         if (status != KV_OK)
             return status;
     }
-    struct message *idle = window_idle_message(window);
+    struct inflight_message *idle = window_idle_message(window);
     if (!idle)
         return receive(pipeline, deadline_ms) == KV_TIMEOUT ? KV_TIMEOUT : KV_OK;
     if (!window_begin(window, idle))
@@ -227,7 +229,7 @@ static enum kv_status begin_filling(struct clientk_pipeline *pipeline, uint64_t 
 /* Packs what is due, as far as one message goes. KV_TIMEOUT, KV_NO_MEMORY. */
 static enum kv_status fill(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
 {
-    struct message *message = pipeline->filling;
+    struct inflight_message *message = pipeline->filling;
     switch (window_fill(&pipeline->window, message, &pipeline->due, pipeline->batch_limit)) {
     case FILL_ALL:
         if (pipeline->batch_limit > 0 && message->request.count >= pipeline->batch_limit)
@@ -265,7 +267,7 @@ static enum kv_status pack_due(struct clientk_pipeline *pipeline, uint64_t deadl
     return status;
 }
 
-/* The same; what can not be packed is stopped. */
+/* The same; tasks that cannot be packed are stopped. */
 static void pack_or_stop(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
 {
     enum kv_status status = pack_due(pipeline, deadline_ms, last_error_of_thread());

@@ -1,7 +1,7 @@
 /*
- * pipeline: the clientk_pipeline calls but for the one that opens, and what a handle knows of its
- * pipelines. A pipeline has a session of its own and lives until it is closed, even if its handle is
- * closed before.
+ * pipeline: the clientk_pipeline calls, but for the one that opens, and the list of a handle's
+ * pipelines. A pipeline has a session of its own and lives until it is closed, even if its handle
+ * is closed first.
  */
 #ifndef MQKV_CLIENTK_PIPELINE_PIPELINE_H
 #define MQKV_CLIENTK_PIPELINE_PIPELINE_H

@@ -17,20 +17,20 @@
 #include "common/random.h"
 #include "wire/stale_names.h"
 
-/* How long one HELLO may go unanswered before a look at whether its queue is the server's still. */
+/* How long HELLO may go unanswered before a check that its queue is still the server's. */
 #define LOOK_AFTER_MS     100u
-/* Names tried for the reply queue; one is taken only if a namesake of this pid died in its handshake. */
+/* Names to try for the reply queue; one is taken only if a process of the same pid ended during its
+ * handshake. */
 #define NAME_ATTEMPTS     64u
-/* So many times in a row a lane may have been closed before it was opened: the server waits 100 ms. */
+/* How often in a row a lane may be closed before it was opened: the server waits 100 ms. */
 #define LANES_MISSED      5u
-/* Pauses between attempts to connect. */
 /* The server gives the queues of sessions back a moment after their BYE, and what is refused for
  * want of bytes in queues may be had then. */
 #define LIMIT_PATIENCE_MS 50u
 #define LIMIT_STEP_MS     5u
-
-#define FIRST_BACKOFF_MS 1u
-#define MAX_BACKOFF_MS   100u
+/* Pauses between attempts to connect. */
+#define FIRST_BACKOFF_MS  1u
+#define MAX_BACKOFF_MS    100u
 
 /* Whether the process lives in another PID namespace, as far as /proc tells. */
 static bool is_in_other_pid_namespace(pid_t pid)
@@ -41,7 +41,7 @@ static bool is_in_other_pid_namespace(pid_t pid)
            readlink(path, other, sizeof other - 1) > 0 && strcmp(own, other) != 0;
 }
 
-/* Why a server that is there gives no answer; server_pid 0: its pid is not shown here. */
+/* Explains why a running server does not answer; server_pid 0: its pid is not visible here. */
 static enum kv_status explain_silence(const struct connection *connection, enum kv_status status,
                                       const char *what, struct kv_error *error)
 {
@@ -50,15 +50,14 @@ static enum kv_status explain_silence(const struct connection *connection, enum 
     if (server == 0)
         return kv_error_set(
             error, status,
-            "the server of %s %s; and this process can not see it: " WIRE_PID_NAMESPACE_ADVICE,
+            "the server of %s %s; and this process cannot see it: " WIRE_PID_NAMESPACE_ADVICE,
             queue, what);
     if (is_in_other_pid_namespace(server))
-        return kv_error_set(
-            error, status,
-            "the server of %s (pid %ld here) %s; and it can not see this process: " WIRE_PID_NAMESPACE_ADVICE,
-            queue, (long)server, what);
-    return kv_error_set(error, status,
-                        "the server of %s (pid %ld) %s: it is stopped, or has too much to do",
+        return kv_error_set(error, status,
+                            "the server of %s (pid %ld here) %s; "
+                            "and it cannot see this process: " WIRE_PID_NAMESPACE_ADVICE,
+                            queue, (long)server, what);
+    return kv_error_set(error, status, "the server of %s (pid %ld) %s: it is stopped or overloaded",
                         queue, (long)server, what);
 }
 
@@ -98,7 +97,7 @@ static enum kv_status make_reply_queue(struct connection *connection,
         return status;
     connection->received = wire_queue_buffer(connection->reply_geometry.message_bytes);
     if (connection->received && wire_lock_queue(connection->reply_queue, NULL) == 0) {
-        /* The server must be able to write, and nobody but this process to read. */
+        /* The server must be able to write, and no other process to read. */
         pid_t server = (pid_t)connection->welcome.server_pid;
         status = server_access_grant(connection->reply_queue,
                                      server_access_needed(connection->lane, server), error);
@@ -136,8 +135,7 @@ static enum kv_status send_hello(struct connection *connection, const char *repl
         return KV_OK;
     const char *queue = connection->settings->queue;
     if (status == KV_TIMEOUT)
-        return explain_silence(connection, status, "takes nothing from its queue, which is full",
-                               error);
+        return explain_silence(connection, status, "does not read its queue, which is full", error);
     if (status == KV_NO_SERVER)
         return kv_error_set(error, status, "the server of %s has just ended", queue);
     return kv_error_set_errno(error, "cannot send to the message queue %s", queue);
@@ -158,7 +156,7 @@ static enum kv_status read_refusal(const struct wire_header *header, struct read
                         sentence ? sentence : "");
 }
 
-/* Takes in the answer to HELLO. */
+/* Reads the answer to HELLO. */
 static enum kv_status read_answer(struct connection *connection, const struct wire_header *header,
                                   struct read_cursor *body, struct kv_error *error)
 {
@@ -179,7 +177,7 @@ static enum kv_status read_answer(struct connection *connection, const struct wi
     return KV_OK;
 }
 
-/* Waits for the answer, for as long as the queue that HELLO went to is the server's. */
+/* Waits for the answer while the queue that HELLO was sent to is the server's. */
 static enum kv_status await_answer(struct connection *connection, uint64_t deadline_ms,
                                    struct kv_error *error)
 {
@@ -196,7 +194,7 @@ static enum kv_status await_answer(struct connection *connection, uint64_t deadl
             return kv_error_set(error, KV_NO_SERVER, "the server of %s ended during the handshake",
                                 queue);
         if (status == KV_NO_SESSION)
-            return kv_error_set(error, status, "somebody else fills the reply queue");
+            return kv_error_set(error, status, "another process fills the reply queue");
         if (status != KV_TIMEOUT)
             return kv_error_set_errno(error, "cannot receive from the reply queue");
         if (look_ms >= deadline_ms || client_settings_interrupted(connection->settings))
@@ -204,7 +202,7 @@ static enum kv_status await_answer(struct connection *connection, uint64_t deadl
     }
 }
 
-/* Another user may create queues under the names of a server that is not there. */
+/* Another user may create queues with the names of a server that does not run. */
 static enum kv_status check_server_uid(const struct connection *connection, struct kv_error *error)
 {
     const struct client_settings *settings = connection->settings;
@@ -215,13 +213,13 @@ static enum kv_status check_server_uid(const struct connection *connection, stru
         return kv_error_set(
             error, KV_DENIED,
             "the message queue %s belongs to uid %u now; when this handle was opened "
-            "it was uid %u: another user has taken the name, and was sent nothing "
-            "(clientk doctor tells who; a new handle would go there)",
+            "it was uid %u: another user has taken the name; nothing was sent to it "
+            "(clientk doctor shows who; a new handle would connect to it)",
             settings->queue, uid, (unsigned)settings->server_uid);
     return kv_error_set(
         error, KV_DENIED,
-        "the message queue %s belongs to uid %u, not to uid %u, of which the server "
-        "must be (server_uid, MQKV_SERVER_UID): nothing was sent",
+        "the message queue %s belongs to uid %u, not to uid %u, which the server must have "
+        "(server_uid, MQKV_SERVER_UID): nothing was sent",
         settings->queue, uid, (unsigned)settings->server_uid);
 }
 
@@ -252,7 +250,8 @@ static enum kv_status find_server(struct connection *connection, struct kv_error
     return KV_OK;
 }
 
-/* Opens one of the session's lanes, which is of the user that lane 0 is of; or, as a guest lane may be, our own. */
+/* Opens one of the session's lanes, which must belong to the owner of lane 0; a guest lane may also
+ * be our own. */
 static enum kv_status open_lane(const struct connection *connection, enum wire_queue_role role,
                                 unsigned number, mqd_t *lane, struct kv_error *error)
 {
@@ -270,8 +269,8 @@ static enum kv_status open_lane(const struct connection *connection, enum wire_q
     connection_close_queue(&opened);
     return kv_error_set(
         error, KV_DENIED,
-        "the message queue %s belongs to uid %u, and %s to uid %u: they are not of one "
-        "server, and nothing was sent there",
+        "the message queue %s belongs to uid %u, and %s to uid %u: they do not belong to one "
+        "server, and nothing was sent",
         name, (unsigned)uid, connection->settings->queue, (unsigned)connection->server_uid);
 }
 
@@ -284,7 +283,7 @@ static enum kv_status open_lanes(struct connection *connection, struct kv_error 
         mqd_t lane = (mqd_t)-1;
         enum kv_status status =
             open_lane(connection, guest ? WIRE_GUEST_LANE : WIRE_LANE, welcome->lane, &lane, error);
-        /* It was open to us for a moment only: another session gets another one. */
+        /* It is open to us for a moment only; a new session gets another lane. */
         if (guest && status == KV_DENIED && connection->lanes_missed++ < LANES_MISSED)
             return kv_error_set(
                 error, KV_NO_SESSION,
@@ -302,7 +301,8 @@ static enum kv_status open_lanes(struct connection *connection, struct kv_error 
     return open_lane(connection, WIRE_BULK_LANE, welcome->bulk_lane, &connection->bulk_lane, error);
 }
 
-/* A guest lane may be open to others until something comes through it: an empty request does, at once. */
+/* A guest lane may be open to others until a message arrives through it: send an empty request at
+ * once. */
 static enum kv_status close_lane_to_others(struct connection *connection, uint64_t deadline_ms,
                                            struct kv_error *error)
 {
@@ -344,7 +344,8 @@ static enum kv_status handshake(struct connection *connection, uint64_t deadline
     return status;
 }
 
-/* Sleeps before the next attempt, longer each time. False: the deadline has come, or an interruption. */
+/* Sleeps before the next attempt, longer each time. False: the deadline has come, or the wait was
+ * interrupted. */
 static bool back_off(struct connection *connection, uint64_t deadline_ms)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();

@@ -7,17 +7,18 @@
 
 #include "common/clock.h"
 
-/* How long to wait at most before looking whether the server is there still: with a pidfd the wait
- * itself ends when it dies, so this is for what a pidfd does not tell. A program that interrupts its
- * calls is asked as often as without: who is answered within that time is never interrupted. */
+/* How long to wait at most before checking that the server still runs. A pidfd ends the wait when
+ * the server ends, so with one this is for what a pidfd does not tell. A program with an
+ * `interrupted` function is asked as often as without a pidfd, so a wait that is answered within
+ * LOOK_AFTER_MS is never interrupted. */
 #define LOOK_AFTER_MS            100u
 #define LOOK_AFTER_WITH_PIDFD_MS 1000u
 #define SEND_SLICE_MS            100u
 
-/* For an answer that is on its way while others fill the queue. */
+/* How long to wait for an answer in flight once another process has filled the queue. */
 #define FILLED_PATIENCE_MS 250u
 
-/* Whether the server's process has ended, or, where that can not be seen, its lane is nobody's. */
+/* Whether the server's process has ended, or, if that cannot be seen, no process holds its lane. */
 static bool server_ended(const struct connection *connection)
 {
     if (connection->pidfd < 0)
@@ -26,9 +27,9 @@ static bool server_ended(const struct connection *connection)
     return poll(&ended, 1, 0) > 0;
 }
 
-/* The kernel orders a queue by priority in any case: where the server is to be fair to all, they are left
- * out; but where strangers may have got into the lane, nothing they send shall come first. Before there is a session
- * only HELLO is sent. */
+/* The kernel orders every queue by priority. A server that is to be fair to all asks for none; but
+ * where others may have opened the lane, nothing that they send may come first. Before there is a
+ * session, only HELLO is sent. */
 static unsigned priority_to_send(const struct connection *connection)
 {
     const struct wire_welcome *welcome = &connection->welcome;
@@ -80,12 +81,13 @@ static ssize_t receive_now(void *context)
     if (got < 0)
         return errno == EAGAIN ? 0 : -1;
     connection->received_bytes = (size_t)got;
-    return got > 0 ? got : 1; /* an empty message is a message, and will be dropped as such */
+    return got > 0 ? got : 1; /* an empty message counts as a message, and is dropped later */
 }
 
-/* Sleeps until a message may be there, or until *look_ms (0: to be chosen) to look whether the wait is to
- * go on; signals that end a sleep sooner do not put that off. KV_OK: look again; KV_TIMEOUT: or
- * interrupted; KV_NO_SERVER: it has died, but may have answered before. */
+/* Sleeps until a message may be there, or until *look_ms (0: to be chosen), when it checks whether
+ * the wait is to go on; signals that end a sleep early do not postpone the check. KV_OK: try again;
+ * KV_TIMEOUT: the deadline, or an interruption; KV_NO_SERVER: the server has ended, but may have
+ * answered before. */
 static enum kv_status sleep_for_message(struct connection *connection, uint64_t deadline_ms,
                                         uint64_t *look_ms)
 {
@@ -110,7 +112,7 @@ static enum kv_status sleep_for_message(struct connection *connection, uint64_t 
     return client_settings_interrupted(connection->settings) ? KV_TIMEOUT : KV_OK;
 }
 
-/* Waits for bytes in connection->received, once polling for them was given up. */
+/* Waits for bytes in connection->received after polling. */
 __attribute__((noinline)) static enum kv_status sleep_and_receive(struct connection *connection,
                                                                   uint64_t deadline_ms)
 {
@@ -136,14 +138,14 @@ static enum kv_status receive_bytes(struct connection *connection, uint64_t dead
     return got > 0 ? KV_OK : KV_IO;
 }
 
-/* A refusal by a server of another version is in this version's form, but for the version. */
+/* A refusal by a server of another version has this version's form, but for the version number. */
 static bool is_understood(enum kv_status status, const struct wire_header *header)
 {
     return status == KV_OK || (status == KV_UNSUPPORTED && header->kind == WIRE_REFUSED);
 }
 
-/* Somebody has the queue open who is not the server: it must be replaced, and if he filled it the server may have
- * ended the session for want of room. */
+/* Another process than the server has the queue open: it must be replaced. If the process filled
+ * it, the server may have ended the session because an answer did not fit. */
 static void note_garbage(struct connection *connection, uint64_t now_ms)
 {
     connection->suspect = true;
@@ -242,13 +244,13 @@ void connection_close(struct connection *connection, bool say_goodbye)
     connection->moved = false;
 }
 
-/* Nothing is waited for that another session would not be told. */
+/* No answer is due that a new session would not get. */
 static bool should_move(const struct connection *connection)
 {
     return connection->moved && connection->unanswered == 0;
 }
 
-/* With system calls. */
+/* Whether the server still serves its lane; with system calls. */
 __attribute__((noinline)) static bool look_for_server(const struct connection *connection)
 {
     return !wire_queue_unlinked(connection->lane) && !server_ended(connection);

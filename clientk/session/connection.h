@@ -1,10 +1,9 @@
 /*
- * connection: one session with the server: the reply queue, the lanes, the handshake, and the proof
- * that the server is alive. It moves messages; what they mean is the business of exchange.h.
+ * connection: one session with the server: the reply queue, the lanes, and the proof that the
+ * server is alive. It moves messages; exchange.h knows what they mean, connect.h opens it.
  *
- * Used by one thread at a time. It never waits longer than the deadline it is given, in
- * milliseconds of CLOCK_MONOTONIC; a wait that its program interrupts (settings.h) ends as if that had
- * come.
+ * Threads: one at a time. It never waits beyond the deadline it is given, in milliseconds of
+ * CLOCK_MONOTONIC; an interrupted wait (client_settings.h) ends as if the deadline had come.
  */
 #ifndef MQKV_CLIENTK_SESSION_CONNECTION_H
 #define MQKV_CLIENTK_SESSION_CONNECTION_H
@@ -25,11 +24,10 @@ struct connection {
     const struct client_settings *settings;
     _Atomic unsigned priority; /* of its messages; any thread may set it */
     bool open;
-    bool suspect; /* an answer stayed out: whether the session lives, and what it holds, is not
-                     known. To be closed before it is used again */
-    bool moved;   /* the server said that a new session gets a better lane */
+    bool suspect; /* an answer did not come, and the session's state is not known: to be closed */
+    bool moved;   /* the server says that a new session would get a better lane */
     mqd_t reply_queue, lane, bulk_lane; /* bulk_lane may be the same as lane */
-    int pidfd;                          /* of the server; -1: could not be had */
+    int pidfd;                          /* of the server; -1: not available */
     const struct wire_geometry *reply_ladder;
     struct wire_geometry reply_geometry; /* granted */
     uid_t server_uid;                    /* as the kernel says of lane 0 */
@@ -39,9 +37,8 @@ struct connection {
     uint64_t next_request_id;
     uint32_t unanswered; /* messages whose answer has not come; at most welcome.credits */
     uint64_t heard_ms;   /* when the last message came */
-    uint32_t garbage;    /* messages of others since then */
-    uint64_t
-        filled_ms; /* when they were as many as the queue holds: an answer may have had no room; 0: never */
+    uint32_t garbage;    /* messages since then that were not the server's */
+    uint64_t filled_ms;  /* when they filled the queue, so that no answer may fit; 0: never */
     struct wire_waiter waiter;
     uint8_t *received; /* reply_geometry.message_bytes */
     size_t received_bytes;
@@ -55,22 +52,22 @@ struct connection {
 void connection_init(struct connection *connection, const struct client_settings *settings,
                      const struct wire_geometry *ladder);
 
-/* False: it is closed or suspect, or messages sent now would reach nobody. A guess, without a system
- * call while the server was heard within this clock tick. */
+/* False: it is closed or suspect, or has no server any more. A guess, without a system call if the
+ * server was heard within this clock tick. */
 bool connection_usable(const struct connection *connection);
 
-/* Whether the server has ended, or its lane has lost its name. A guess, without a system call while it
- * was heard within this clock tick. */
+/* Whether the server has ended or its lane was unlinked. A guess, without a system call if the
+ * server was heard within this clock tick. */
 bool connection_server_gone(const struct connection *connection);
 
 /* Tells the server that the session ends, if there is room in the lane. */
 void connection_say_bye(struct connection *connection);
 
-/* Closes everything; say_goodbye tells the server, if it is there to hear it. Harmless if closed. */
+/* Closes everything, after BYE to the server if say_goodbye. Harmless if it is closed. */
 void connection_close(struct connection *connection, bool say_goodbye);
 
-/* Closes the queue, if it is open. A queue is a descriptor (Linux), and closed as one: the thread
- * sanitizer does not see mq_close, and would mistake the next user of the number for this one. */
+/* Closes the queue, if it is open. A queue is a descriptor (Linux) and is closed as one: the thread
+ * sanitizer does not see mq_close, and would take the next user of the number for this one. */
 void connection_close_queue(mqd_t *queue);
 
 /* The largest message that may be sent whole. */
@@ -80,15 +77,15 @@ static inline size_t connection_message_bytes(const struct connection *connectio
     return welcome->bulk_bytes > welcome->lane_bytes ? welcome->bulk_bytes : welcome->lane_bytes;
 }
 
-/* Sends to the lane that fits the size. KV_OK; KV_TIMEOUT: no room until the deadline, not sent;
- * KV_NO_SERVER: dead, not sent; KV_IO. */
+/* Sends to the lane for messages of that size. KV_OK; KV_TIMEOUT: the lane was full until the
+ * deadline, not sent; KV_NO_SERVER: the server has ended, not sent; KV_IO. */
 enum kv_status connection_send(struct connection *connection, const void *message, size_t size,
                                uint64_t deadline_ms);
 
-/* The next message of the server: its header, and the body in `body` (borrowed until the next call).
- * What is not from this server is dropped, and
- * makes the connection suspect. KV_NO_SESSION: others filled the queue, and no answer came since. KV_OK, KV_TIMEOUT, KV_NO_SERVER (dead, and nothing left
- * to receive), KV_IO. */
+/* Receives the next message of the server: its header, and its body (borrowed until the next call).
+ * A message that is not the server's is dropped and makes the connection suspect. KV_OK;
+ * KV_TIMEOUT; KV_NO_SERVER: the server has ended and nothing is left to receive; KV_NO_SESSION:
+ * another process filled the queue, and no answer has come since; KV_IO. */
 enum kv_status connection_receive(struct connection *connection, uint64_t deadline_ms,
                                   struct wire_header *header, struct read_cursor *body);
 

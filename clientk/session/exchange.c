@@ -71,7 +71,8 @@ enum kv_status exchange_send_piece(struct exchange *exchange, struct connection 
     return KV_OK;
 }
 
-/* Makes room for the bytes of one more piece. Grows with what has come, not with what is announced. */
+/* Makes room for the bytes of one more piece. The buffer grows with what has arrived, not with what
+ * was announced. */
 static bool reserve_piece(struct exchange *exchange, size_t size)
 {
     size_t needed = exchange->pieces_bytes + size;

@@ -1,7 +1,7 @@
 /*
- * exchange: one message on its way to the server, and the answer on its way back, either of them in
- * pieces if it is too big for a queue. An exchange that ran into its deadline can be continued by
- * whoever has more time; or dropped: an answer that nobody waits for is ignored.
+ * exchange: one message to the server and its answer, either of them in pieces if it is too large
+ * for a queue. An exchange that reached its deadline can be continued by a caller with more time,
+ * or dropped: an answer that no exchange waits for is ignored.
  */
 #ifndef MQKV_CLIENTK_SESSION_EXCHANGE_H
 #define MQKV_CLIENTK_SESSION_EXCHANGE_H
@@ -22,7 +22,7 @@ struct exchange {
     uint64_t deadline_ms; /* for the server, in the headers of what is sent */
     size_t sent_bytes;    /* of message */
     bool to_send;         /* a piece is due before the next wait */
-    bool delivered;       /* sent to the last byte: from now on it may be executed */
+    bool delivered;       /* sent to the last byte: from then on it may be executed */
     bool answered;
     struct wire_header answer; /* once answered: its header, ... */
     struct read_cursor body;   /* ... and what follows it, borrowed until the next receive */
@@ -50,11 +50,12 @@ static inline void exchange_begin(struct exchange *exchange, const uint8_t *mess
 enum kv_status exchange_continue(struct exchange *exchange, struct connection *connection,
                                  uint64_t deadline_ms);
 
-/* Sends the piece that is due. The server has granted a credit for it. Returns as exchange_continue. */
+/* Sends the piece that is due, for which there must be a credit. Returns as
+ * exchange_continue. */
 enum kv_status exchange_send_piece(struct exchange *exchange, struct connection *connection,
                                    uint64_t deadline_ms);
 
-/* Sends what is due: all of a message that is small enough, or a piece. As exchange_send_piece. */
+/* Sends the whole message if it is small enough, else a piece. As exchange_send_piece. */
 static inline enum kv_status exchange_send(struct exchange *exchange, struct connection *connection,
                                            uint64_t deadline_ms)
 {
@@ -71,12 +72,12 @@ static inline enum kv_status exchange_send(struct exchange *exchange, struct con
     return KV_OK;
 }
 
-/* Takes in a message with its request_id that is part of an answer, or acknowledges a piece. Returns as
- * exchange_continue; the caller looks at `answered` and `to_send`. */
+/* Takes a message with its request_id that is a piece of an answer or acknowledges a piece.
+ * Returns as exchange_continue; the caller looks at `answered` and `to_send`. */
 enum kv_status exchange_take_piece(struct exchange *exchange, const struct wire_header *header,
                                    struct read_cursor body);
 
-/* Takes in a message with its request_id. As exchange_take_piece. */
+/* Takes a message with its request_id. As exchange_take_piece. */
 static inline enum kv_status exchange_take(struct exchange *exchange,
                                            const struct wire_header *header,
                                            const struct read_cursor *body)

@@ -27,7 +27,7 @@ static bool names_group(const char *numbers, gid_t group)
     return false;
 }
 
-/* False: they can not be read. */
+/* False: they cannot be read. */
 static bool read_facts(pid_t server, gid_t group, struct server_facts *facts)
 {
     char path[64], line[4096];

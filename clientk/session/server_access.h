@@ -1,9 +1,8 @@
 /*
- * server_access: how wide the mode of a reply queue must be for the server to send to it. The narrower it
- * is, the fewer others can open the queue while it has its name, and fill it later.
- *
+ * server_access: the mode that a reply queue needs so that the server can send to it. The narrower
+ * it is, the fewer others can open the queue while it has its name, and fill it later.
  *   0600   the server has our uid, or is root with the right to open everything
- *   0620   it has a group of ours, which is that of its request queue
+ *   0620   it is in the group of its request queue, and so are we
  *   0622   else
  */
 #ifndef MQKV_CLIENTK_SESSION_SERVER_ACCESS_H
@@ -19,10 +18,12 @@ struct server_access {
     gid_t group; /* with 0620 */
 };
 
-/* By the owner and group of the server's lane, and what /proc says of its process (0: unknown). */
+/* Decides by the owner and group of the server's lane, and by what /proc says of its process (0:
+ * unknown). */
 struct server_access server_access_needed(mqd_t lane, pid_t server);
 
-/* Gives the queue, created with mode 0600, that group and mode; where the group can not be given, 0622. */
+/* Gives the queue, created with mode 0600, that group and mode, or 0622 if it cannot have the
+ * group. */
 enum kv_status server_access_grant(mqd_t queue, struct server_access access,
                                    struct kv_error *error);
 

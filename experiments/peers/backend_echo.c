@@ -18,7 +18,7 @@
 
 #define MAX_GROUPS 8u
 
-struct connection {
+struct echo_connection {
     struct echo_link *link;   /* its own, or ... */
     struct echo_group *group; /* ... NULL, and one that is shared */
     struct wire_waiter waiter;
@@ -84,7 +84,7 @@ static bool goes_through_segment(uint64_t value_bytes)
 
 void *backend_connect(const char *text, struct kv_error *error)
 {
-    struct connection *connection = calloc(1, sizeof *connection);
+    struct echo_connection *connection = calloc(1, sizeof *connection);
     struct address address = {0};
     if (!connection || !parse_address(text, &address)) {
         free(connection);
@@ -107,7 +107,7 @@ void *backend_connect(const char *text, struct kv_error *error)
 
 void backend_disconnect(void *handle)
 {
-    struct connection *connection = handle;
+    struct echo_connection *connection = handle;
     if (connection->group)
         leave_group();
     else
@@ -116,7 +116,7 @@ void backend_disconnect(void *handle)
 }
 
 /* What the operation and its result take in mqkv's messages, and beside them. */
-static void add_sizes(const struct connection *connection,
+static void add_sizes(const struct echo_connection *connection,
                       const struct clientk_operation *operation, struct echo_sizes *sizes)
 {
     bool is_put = operation->opcode == CLIENTK_PUT;
@@ -135,7 +135,7 @@ static void add_sizes(const struct connection *connection,
     sizes->given_bytes += gives ? (uint32_t)connection->value_bytes : 0;
 }
 
-static enum kv_status execute_alone(const struct connection *connection,
+static enum kv_status execute_alone(const struct echo_connection *connection,
                                     const struct clientk_operation *operations,
                                     struct echo_sizes *sizes, struct clientk_result *results)
 {
@@ -157,7 +157,7 @@ static enum kv_status execute_alone(const struct connection *connection,
                  : KV_BUFFER_TOO_SMALL;
 }
 
-static enum kv_status execute_together(struct connection *connection,
+static enum kv_status execute_together(struct echo_connection *connection,
                                        const struct echo_sizes *sizes)
 {
     struct echo_group *group = connection->group;
@@ -172,7 +172,7 @@ static enum kv_status execute_together(struct connection *connection,
 enum kv_status backend_execute(void *handle, const struct clientk_operation *operations,
                                size_t count, struct clientk_result *results)
 {
-    struct connection *connection = handle;
+    struct echo_connection *connection = handle;
     struct echo_sizes sizes = {0};
     for (size_t i = 0; i < count; i++)
         add_sizes(connection, &operations[i], &sizes);

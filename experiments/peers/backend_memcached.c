@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-struct connection {
+struct memcached_connection {
     int socket;
     char *out; /* commands of one call */
     size_t out_bytes, out_capacity;
@@ -21,7 +21,7 @@ struct connection {
 
 void *backend_connect(const char *address, struct kv_error *error)
 {
-    struct connection *connection = calloc(1, sizeof *connection);
+    struct memcached_connection *connection = calloc(1, sizeof *connection);
     struct sockaddr_un where = {.sun_family = AF_UNIX};
 
     if (!connection)
@@ -39,7 +39,7 @@ void *backend_connect(const char *address, struct kv_error *error)
 
 void backend_disconnect(void *handle)
 {
-    struct connection *connection = handle;
+    struct memcached_connection *connection = handle;
     if (connection->socket >= 0)
         close(connection->socket);
     free(connection->out);
@@ -60,7 +60,7 @@ static bool grow(char **buffer, size_t *capacity, size_t needed)
     return true;
 }
 
-static bool append(struct connection *connection, const void *data, size_t size)
+static bool append(struct memcached_connection *connection, const void *data, size_t size)
 {
     if (!grow(&connection->out, &connection->out_capacity, connection->out_bytes + size))
         return false;
@@ -70,7 +70,8 @@ static bool append(struct connection *connection, const void *data, size_t size)
     return true;
 }
 
-static bool append_command(struct connection *connection, const struct clientk_operation *operation)
+static bool append_command(struct memcached_connection *connection,
+                           const struct clientk_operation *operation)
 {
     static const char *const names[] = {[CLIENTK_GET] = "get ",
                                         [CLIENTK_EXISTS] = "get ",
@@ -90,7 +91,7 @@ static bool append_command(struct connection *connection, const struct clientk_o
              append(connection, "\r\n", 2)));
 }
 
-static bool send_all(struct connection *connection)
+static bool send_all(struct memcached_connection *connection)
 {
     for (size_t sent = 0; sent < connection->out_bytes;) {
         ssize_t now = send(connection->socket, connection->out + sent, connection->out_bytes - sent,
@@ -102,7 +103,7 @@ static bool send_all(struct connection *connection)
     return true;
 }
 
-static bool receive_more(struct connection *connection)
+static bool receive_more(struct memcached_connection *connection)
 {
     if (connection->in_at == connection->in_end)
         connection->in_at = connection->in_end = 0;
@@ -116,7 +117,7 @@ static bool receive_more(struct connection *connection)
 }
 
 /* The next line without its end; NULL: the connection broke. Valid until the next call. */
-static const char *take_line(struct connection *connection, size_t *line_bytes)
+static const char *take_line(struct memcached_connection *connection, size_t *line_bytes)
 {
     for (;;) {
         char *start = connection->in + connection->in_at;
@@ -132,7 +133,7 @@ static const char *take_line(struct connection *connection, size_t *line_bytes)
     }
 }
 
-static const char *take_bytes(struct connection *connection, size_t size)
+static const char *take_bytes(struct memcached_connection *connection, size_t size)
 {
     while (connection->in_end - connection->in_at < size)
         if (!receive_more(connection))
@@ -146,8 +147,8 @@ static bool starts(const char *line, size_t line_bytes, const char *word)
     return line_bytes >= strlen(word) && memcmp(line, word, strlen(word)) == 0;
 }
 
-static enum kv_status take_value(struct connection *connection, const char *line, size_t line_bytes,
-                                 struct clientk_result *result)
+static enum kv_status take_value(struct memcached_connection *connection, const char *line,
+                                 size_t line_bytes, struct clientk_result *result)
 {
     const char *size_at = memrchr(line, ' ', line_bytes);
     size_t size = size_at ? strtoul(size_at + 1, NULL, 10) : 0;
@@ -158,7 +159,8 @@ static enum kv_status take_value(struct connection *connection, const char *line
     return take_line(connection, &line_bytes) ? KV_OK : KV_IO; /* END */
 }
 
-static enum kv_status take_reply(struct connection *connection, struct clientk_result *result)
+static enum kv_status take_reply(struct memcached_connection *connection,
+                                 struct clientk_result *result)
 {
     size_t line_bytes;
     const char *line = take_line(connection, &line_bytes);
@@ -178,7 +180,7 @@ static enum kv_status take_reply(struct connection *connection, struct clientk_r
 enum kv_status backend_execute(void *handle, const struct clientk_operation *operations,
                                size_t count, struct clientk_result *results)
 {
-    struct connection *connection = handle;
+    struct memcached_connection *connection = handle;
     connection->out_bytes = 0;
     for (size_t i = 0; i < count; i++)
         if (!append_command(connection, &operations[i]))

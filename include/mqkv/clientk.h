@@ -1,6 +1,5 @@
 /*
  * clientk: the client library of mqkv, the key-value store over POSIX message queues.
- *
  *     struct clientk *client;
  *     struct kv_error error = {0};
  *     if (clientk_open(NULL, &client, &error) != KV_OK) errx(3, "%s", error.text);
@@ -14,16 +13,16 @@
  * Threads: one handle serves any number of threads. The first threads get a session (a reply queue)
  * each; when there are more, they share sessions and their operations travel together.
  *
- * Failure: every call returns within its timeout. When the server is gone the library reconnects by
- * itself, with backoff, until the timeout: a restart of the server is a pause, not an error. What
- * was in flight then: reads are repeated; a write gives KV_OUTCOME_UNKNOWN, unless repeat_writes
+ * Failure: every call returns within its timeout. When the server has ended, the library reconnects
+ * by itself, with backoff, until the timeout: a restart of the server is a pause, not an error.
+ * Reads that were in flight are repeated; a write gives KV_OUTCOME_UNKNOWN, unless repeat_writes
  * allows repeating it (put and delete without condition may then be applied twice, which for them
- * is the same). How a call ended without an answer: KV_TIMEOUT and KV_OUTCOME_UNKNOWN, the
- * operation may or may not have been executed; KV_DEADLINE and KV_NO_SERVER, it surely was not.
+ * is the same). After KV_TIMEOUT and KV_OUTCOME_UNKNOWN the operation may or may not have been
+ * executed; after KV_DEADLINE and KV_NO_SERVER it surely was not.
  *
  * Signals and fork: the library installs no signal handler and starts no thread. After fork() the
- * child must not use the parent's handle but to call clientk_abandon. A process that ends, even by
- * kill -9, leaves no queue and no segment behind once the server has answered its handshake. A
+ * child must not use the parent's handle, except to call clientk_abandon. A process that ends, even
+ * by kill -9, leaves no queue and no segment behind once the server has answered its handshake. A
  * thread must not be cancelled while it is in a call: it may be working for others.
  *
  * Structures: every structure starts from {0}, and every zero means its default. They grow into
@@ -67,12 +66,13 @@ struct clientk_options {
     uint32_t combine_above;  /* threads with a session each; above, all share; default 8 */
     uint32_t combine_groups; /* sessions that they share then; default 3 */
     uint8_t priority;        /* of this handle's messages, 0..31: clientk_set_priority */
-    bool (*interrupted)(void); /* asked ten times a second by calls that wait, in their threads:
-                                  true ends the wait as the timeout would. NULL: never */
-    const char
-        *server_uid; /* uid (number or user name) that the server must have, as the kernel says;
-                               default: $MQKV_SERVER_UID, else any. Another one is KV_DENIED, and is sent
-                               nothing. The handle goes on only with the uid that it met first */
+    /* Asked about every 100 ms by calls that wait, in their threads, and by attempts to connect and
+     * pipeline calls. True ends the wait as the timeout would. NULL: never. */
+    bool (*interrupted)(void);
+    /* uid (number or user name) that the server must have;
+     * default: $MQKV_SERVER_UID, else any. Another server is KV_DENIED and is sent nothing.
+     * The handle accepts only the uid of its first server. */
+    const char *server_uid;
     uint64_t reserved[8];
 };
 
@@ -87,11 +87,11 @@ void clientk_close(struct clientk *client);
 
 /* The priority, 0 (the default) to 31, of this handle's messages from now on, those of all its
  * threads; pipelines that are open keep theirs. A server that was started with --sched priority or
- * cost deals with higher ones sooner; to another they are not told. KV_USAGE. */
+ * cost serves higher ones first; other servers are not sent them. KV_USAGE. */
 #define CLIENTK_MAX_PRIORITY 31u
 enum kv_status clientk_set_priority(struct clientk *client, unsigned priority);
 
-/* In a forked child: frees the handle's memory and descriptors without a word to the server. */
+/* In a forked child: frees the handle's memory and descriptors without telling the server. */
 void clientk_abandon(struct clientk *client);
 
 /* The sentence about the last failure in this thread ("server refused: ..."); never NULL. */
@@ -109,7 +109,7 @@ struct clientk_value {
 };
 void clientk_value_free(struct clientk_value *value);
 
-/* How safe a write must be before the call returns; the default is what the server is set to. */
+/* How safe a write must be before the call returns; the default is the server's setting. */
 enum clientk_durability { CLIENTK_SERVER_DEFAULT, CLIENTK_SYNC_INTERVAL, CLIENTK_SYNC_ALWAYS };
 
 /* Of every write but add. PUT and EXCHANGE take all of it, but at most one of the three conditions;
@@ -188,13 +188,13 @@ struct clientk_entry {
 typedef bool (*clientk_visit)(void *context, const struct clientk_entry *entry);
 
 /* Visits entries whose key begins with prefix, page by page, from *cursor (0: start; may be NULL:
- * all from the start) until the end, `limit` entries (0: no limit) or the visitor's word; *cursor:
- * where to go on, 0: done. An entry that is there all the while is visited exactly once. A visitor
- * that stops leaves *cursor at the beginning of its page, some of which may then be visited again:
- * who wants to go on later gives a limit instead. KV_CORRUPT, KV_IO: a record is damaged, or can
- * not be read; clientk_last_error names the data file and the offset. If *cursor has changed, the
- * entries before it were visited and *cursor is behind it (0: nothing follows): call again, with
- * what is left of the limit, for the rest. */
+ * all from the start) until the end, `limit` entries (0: no limit) or until the visitor returns
+ * false; *cursor: where to go on, 0: done. An entry that exists all the while is visited exactly
+ * once. A visitor that stops leaves *cursor at the beginning of its page, some of which may then be
+ * visited again: to go on later, give a limit instead. KV_CORRUPT, KV_IO: a record is damaged, or
+ * cannot be read; clientk_last_error names the data file and the offset. If *cursor has changed,
+ * the entries before it were visited and *cursor is behind it (0: nothing follows): call again,
+ * with what is left of the limit, for the rest. */
 enum kv_status clientk_scan(struct clientk *client, struct kv_slice prefix, bool keys_only,
                             uint64_t *cursor, uint64_t limit, clientk_visit visit, void *context);
 
@@ -220,8 +220,7 @@ enum kv_status clientk_ping(struct clientk *client, uint64_t *round_trip_ns);
 /* Everything written before is on disk when it returns KV_OK. */
 enum kv_status clientk_sync(struct clientk *client);
 
-/* Batches: many operations in few messages
- * ------------------------------------------------------ */
+/* Batches: many operations in few messages ----------------------------------------------------- */
 
 enum clientk_opcode {
     CLIENTK_GET = 1,
@@ -268,15 +267,13 @@ struct clientk_result {
 };
 
 /* Executes the operations in order, in as few messages as they fit in; each result gets its status.
- * Returns KV_OK if all were executed (whatever their statuses), else the status that stopped the
- * journey: then those that were on their way hold KV_TIMEOUT or KV_OUTCOME_UNKNOWN, and those that
- * surely were not executed KV_DEADLINE, KV_NO_SERVER, or what else stopped it. Not atomic as a
- * whole. */
+ * Returns KV_OK if all were executed (whatever their statuses), else the error that stopped
+ * execution: operations already sent report KV_TIMEOUT or KV_OUTCOME_UNKNOWN; those that surely
+ * were not executed report KV_DEADLINE, KV_NO_SERVER, or that error. Not atomic as a whole. */
 enum kv_status clientk_execute(struct clientk *client, const struct clientk_operation *operations,
                                size_t count, struct clientk_result *results);
 
-/* Pipelines: several messages in flight
- * --------------------------------------------------------- */
+/* Pipelines: several messages in flight -------------------------------------------------------- */
 
 struct clientk_pipeline;
 
@@ -310,8 +307,7 @@ enum kv_status clientk_pipeline_flush(struct clientk_pipeline *pipeline);
 /* Flushes and frees. NULL is harmless. */
 void clientk_pipeline_close(struct clientk_pipeline *pipeline);
 
-/* Facts
- * ------------------------------------------------------------------------------------------ */
+/* Facts ---------------------------------------------------------------------------------------- */
 
 struct clientk_info {
     uint32_t server_pid;

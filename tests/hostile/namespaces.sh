@@ -22,7 +22,7 @@ ask() { # OPTIONS of unshare
 # All that a client in another PID namespace prints, from the command and from doctor.
 check_told() { # TEXT: after check_status
     check_match 'different PID namespaces.*--pid=host' "$errors" "$1: it is told why"
-    check_equal 0 "$(grep -cE 'pid 0|too much to do|has died' <<<"$errors")" "$1: and nothing else"
+    check_equal 0 "$(grep -cE 'pid 0|overloaded|has died' <<<"$errors")" "$1: and nothing else"
 }
 
 pid_too='--pid --fork --kill-child --mount-proc'

@@ -112,9 +112,9 @@ static struct task *due(struct task_queue *queue, enum wire_opcode opcode, const
     return task;
 }
 
-static struct message *must_fill(struct task_queue *queue, enum fill_verdict expected)
+static struct inflight_message *must_fill(struct task_queue *queue, enum fill_verdict expected)
 {
-    struct message *message = window_idle_message(&window);
+    struct inflight_message *message = window_idle_message(&window);
     ck_assert_ptr_nonnull(message);
     ck_assert(window_begin(&window, message));
     ck_assert_int_eq(window_fill(&window, message, queue, 0), expected);
@@ -122,7 +122,7 @@ static struct message *must_fill(struct task_queue *queue, enum fill_verdict exp
     return message;
 }
 
-static void must_send(struct message *message)
+static void must_send(struct inflight_message *message)
 {
     assert_status(window_send(&window, message, message->deadline_ms), KV_OK);
 }
@@ -180,7 +180,7 @@ START_TEST(task_that_needs_no_message_is_answered_by_filling)
     struct task_queue queue = {.first = NULL};
     struct task *impossible = due(&queue, WIRE_OP_GET, "");
     due(&queue, WIRE_OP_GET, "k");
-    struct message *message = must_fill(&queue, FILL_ALL);
+    struct inflight_message *message = must_fill(&queue, FILL_ALL);
     ck_assert_uint_eq(message->request.count, 1);
     ck_assert_uint_eq(ended_count, 1);
     assert_ended(0, impossible, KV_BAD_KEY);
@@ -304,7 +304,7 @@ START_TEST(one_queue_gives_up_and_the_other_has_its_answer)
     struct task_queue hasty = {.first = NULL}, patient = {.first = NULL};
     struct task *put = due(&hasty, WIRE_OP_PUT, "a");
     struct task *get = due(&patient, WIRE_OP_GET, "b");
-    struct message *message = must_fill(&hasty, FILL_ALL);
+    struct inflight_message *message = must_fill(&hasty, FILL_ALL);
     ck_assert_int_eq(window_fill(&window, message, &patient, 0), FILL_ALL);
     must_send(message);
     struct wire_header request = received();
@@ -374,7 +374,7 @@ START_TEST(lent_bytes_are_kept_by_what_is_due_again)
     char key[] = "lent", value[] = "bytes";
     struct task *put = due(&queue, WIRE_OP_PUT, key);
     put->operation.value = TEXT(value);
-    struct message *message = must_fill(&queue, FILL_ALL);
+    struct inflight_message *message = must_fill(&queue, FILL_ALL);
     memset(key, 'x', 4);
     memset(value, 'x', 5);
     window_lose(&window, false);

@@ -1,4 +1,4 @@
-#include "clientk/session/segment_offer.h"
+#include "clientk/session/segment_growth.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -44,7 +44,7 @@ static bool server_may_open(const struct connection *connection)
     return connection->server_uid == geteuid() || connection->server_uid == 0;
 }
 
-enum kv_status segment_offer_grow(struct connection *connection, uint64_t bytes,
+enum kv_status value_segment_grow(struct connection *connection, uint64_t bytes,
                                   uint64_t deadline_ms)
 {
     struct large_values *values = &connection->values;
