@@ -4,10 +4,10 @@
  *
  *     allocator_load system|locked|thread-local THREADS SECONDS SEED [CROSS_PERCENT]
  *
- * LIVE_BLOCKS blocks of SMALLEST to LARGEST bytes, spread over all threads, are live at any time. An
- * operation frees a random one of the thread's own, or with CROSS_PERCENT (default 10) the one that
- * another thread left last in a random place of a common table, and allocates a new one. Its first
- * and last bytes are written when it is made and checked before it is freed.
+ * LIVE_BLOCKS blocks of SMALLEST to LARGEST bytes, spread over all threads, are live at any time.
+ * An operation frees a random one of the thread's own, or with CROSS_PERCENT (default 10) the one
+ * that another thread left last in a random place of a common table, and allocates a new one. Its
+ * first and last bytes are written when it is made and checked before it is freed.
  */
 #include <err.h>
 #include <inttypes.h>

@@ -1,15 +1,17 @@
 /*
  * compare_load: lookups in a hash table of fixed size that is filled to a given part, for the two
- * questions of the study `compare`: does it pay to compare 32 bits of hash before the key is touched,
- * and does it pay to search on in the next slots or in pseudo-random ones? One CSV row on stdout.
+ * questions of the study `compare`: does it pay to compare 32 bits of hash before the key is
+ * touched, and does it pay to search on in the next slots or in pseudo-random ones? One CSV row on
+ * stdout.
  *
  *     compare_load linear|random hash|key FILL_PERCENT SLOTS SECONDS SEED
  *
  * SLOTS is a power of two.
  *
- * The slots are those of the store's index (kvstore/index/index.h): 32 bits of hash, 32 bits that say where
- * the record with the key is. Records lie in the order in which they came, as in the store's log. Half
- * of the lookups are for keys that are there. Times are of CPU, without what makes the keys.
+ * The slots are those of the store's index (kvstore/index/index.h): 32 bits of hash, 32 bits that
+ * say where the record with the key is. Records lie in the order in which they came, as in the
+ * store's log. Half of the lookups are for keys that are there. Times are of CPU, without what
+ * makes the keys.
  *
  *   linear  the home slot, and those after it (Knuth, TAOCP 3, 6.4, algorithm L)
  *   random  the home slot plus the numbers of one pseudo-random permutation of all slots (Morris,

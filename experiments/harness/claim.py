@@ -112,7 +112,9 @@ def _shape(sections, pair):
     metric, _, shape = pair.partition(":")
     if shape not in SHAPES:
         raise sections.error(
-            "claim", "shapes", f"'{pair}' is not METRIC:SHAPE with SHAPE one of " + ", ".join(SHAPES)
+            "claim",
+            "shapes",
+            f"'{pair}' is not METRIC:SHAPE with SHAPE one of " + ", ".join(SHAPES),
         )
     return metric, shape
 

@@ -2,14 +2,14 @@
 
 Every comparison comes down to ratios of two means, with the 95 % bootstrap interval of the ratio:
 
-    A > B by P %   holds if the interval lies above 1 + P/100; fails if it lies below, or if all of it
-                   is within NEGLIGIBLE of 1; else it cannot be told
+    A > B by P %   holds if the interval lies above 1 + P/100; fails if it lies below, or if all of
+                   it is within NEGLIGIBLE of 1; else it cannot be told
     A = B          holds if the interval lies within the tolerance of 1; fails if it lies outside;
                    else it cannot be told
     A / B ~ R      holds if A and B differ clearly to R's side and the interval meets R's tolerance;
-                   in part if they differ clearly to R's side by less or more than that; fails if they
-                   differ to the other side or the interval is within NEGLIGIBLE of 1; else it cannot
-                   be told
+                   in part if they differ clearly to R's side by less or more than that; fails if
+                   they differ to the other side or the interval is within NEGLIGIBLE of 1; else it
+                   cannot be told
 """
 
 from dataclasses import dataclass
@@ -156,7 +156,11 @@ def _near(ratio, comparison):
     wanted = comparison.ratio
     is_near = ratio.low <= wanted * within and ratio.high >= wanted / within
     if 1 / within < wanted < within:  # hardly a difference: its side does not matter
-        return "holds" if is_near and ratio.high / ratio.low < within**2 else _equal(ratio, comparison)
+        return (
+            "holds"
+            if is_near and ratio.high / ratio.low < within**2
+            else _equal(ratio, comparison)
+        )
     is_clear = ratio.low > 1 if wanted > 1 else ratio.high < 1
     if is_clear:
         return "holds" if is_near else "part"

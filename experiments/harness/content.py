@@ -1,4 +1,5 @@
-"""What the report of one study says, as data: report.py makes Markdown of it, others what they like.
+"""What the report of one study says, as data: report.py makes Markdown of it, others what they
+like.
 
     study, rows, raw_rows, manifest = content.load(folder)
     content.of(study, rows, raw_rows, manifest)
@@ -107,7 +108,8 @@ def noise_text(raw_rows, *columns):
     again = len(raw_rows) - len(kept)
     if again:
         text += (
-            f" {again} more {'attempt was' if again == 1 else 'attempts were'} made at runs that did at"
+            f" {again} more {'attempt was' if again == 1 else 'attempts were'} made at runs that "
+            f"did at"
             " first; the quietest attempt counts,"
             " raw.csv has all."
         )
@@ -254,7 +256,8 @@ def _metrics_table(study, here, title, metrics):
 
 
 def _told(study, name):
-    """A series in tables: by its name where a claim is in terms of names, else as in the picture."""
+    """A series in tables: by its name where a claim is in terms of names, else as in the
+    picture."""
     one = next(series for series in study.series if series.name == name)
     if study.claim:
         return name

@@ -6,8 +6,9 @@ import sys
 
 
 def run(main):
-    """Ends the process with what main returns. Where nobody reads standard output any more (`| head`), it
-    ends as Unix tools do: without a word, by SIGPIPE, once what main has open is cleaned up."""
+    """Ends the process with what main returns. Where nobody reads standard output any more (`|
+    head`), it ends as Unix tools do: without a word, by SIGPIPE, once what main has open is cleaned
+    up."""
     try:
         try:
             status = main()

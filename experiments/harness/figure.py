@@ -1,5 +1,6 @@
-"""The picture of a study: [plot] of study.conf, and plot.gp, which tells plots/panels.gp what to draw
-from summary.csv. Words come from the study, axes from the rows, all points from summary.csv."""
+"""The picture of a study: [plot] of study.conf, and plot.gp, which tells plots/panels.gp what to
+draw from summary.csv. Words come from the study, axes from the rows, all points from
+summary.csv."""
 
 import math
 import textwrap
@@ -185,7 +186,9 @@ def short(label):
 
 def _wrapped(labels):
     width = max(TIC_COLUMNS // max(len(labels), 1), 6)
-    return ["\n".join(textwrap.wrap(label, width, break_on_hyphens=False)) or label for label in labels]
+    return [
+        "\n".join(textwrap.wrap(label, width, break_on_hyphens=False)) or label for label in labels
+    ]
 
 
 def _is_published(row, series):

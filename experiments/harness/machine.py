@@ -81,8 +81,8 @@ class CpuWindow:
 
 
 def disturbance(ended, own_s):
-    """Columns of a row: what was stolen, and what others used. ended: of CpuWindow.end(); own_s: CPU
-    time used for the run meanwhile."""
+    """Columns of a row: what was stolen, and what others used. ended: of CpuWindow.end(); own_s:
+    CPU time used for the run meanwhile."""
     busy_s, stolen_s, total_s = ended
     return {
         "steal_pct": f"{100 * stolen_s / max(total_s, 1e-9):.2f}",

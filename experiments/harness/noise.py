@@ -46,8 +46,8 @@ def quietest(raw_rows, *columns):
 
 class Again:
     """Decides which runs are repeated, so that it ends on any machine: a run has ATTEMPTS_MAX
-    attempts, all repetitions together AGAIN_SHARE of the runs, and after GIVE_UP noisy ones in a row
-    there are no more. The rows on disk are all that it knows, so an interrupted study goes on.
+    attempts, all repetitions together AGAIN_SHARE of the runs, and after GIVE_UP noisy ones in a
+    row there are no more. The rows on disk are all that it knows, so an interrupted study goes on.
     key_of(row): of the row's run; a run may have several rows."""
 
     def __init__(self, raw_rows, runs, limit_pct, key_of):
@@ -60,8 +60,8 @@ class Again:
         self.rows.append(row)
 
     def next(self, among=None):
-        """(key, number of the next attempt) of a run to repeat, or None. among: the keys of the runs
-        that can be repeated now; None: all can."""
+        """(key, number of the next attempt) of a run to repeat, or None. among: the keys of the
+        runs that can be repeated now; None: all can."""
         by_attempt = {(self.key_of(row), attempt_of(row)): row for row in self.rows}
         repeated = [row for (_, attempt), row in by_attempt.items() if attempt > 1]
         last = repeated[-GIVE_UP:]

@@ -165,8 +165,8 @@ def _statistics(lines):
 
 def _collect(study, before, after):
     """Columns that the study takes from the daemon's statistics: what stands there after the
-    measurement, (`before PATH`) what stood there before it, or (`increase PATH`) by how much it grew
-    meanwhile."""
+    measurement, (`before PATH`) what stood there before it, or (`increase PATH`) by how much it
+    grew meanwhile."""
     columns = {}
     for column, path in study.collected.items():
         kind, _, rest = path.partition(" ")

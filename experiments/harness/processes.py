@@ -14,7 +14,8 @@ from harness import HarnessError, machine
 
 STOP_TIMEOUT_S = 15
 PING_S = 10
-LOAD_GRACE_S = 300  # beyond the stated time of a load, which may fill many keys first: then it hangs
+# Beyond the stated time of a load, which may fill many keys first: then it hangs.
+LOAD_GRACE_S = 300
 QUEUES_MAX = 256  # of an IPC namespace at the kernel's default
 PR_SET_PDEATHSIG = 1
 ENDING_SIGNALS = {signal.SIGINT, signal.SIGTERM}
@@ -63,7 +64,7 @@ class Daemon:
     def cost(self):
         """Of the daemon, and of the children it has waited for."""
         folder = pathlib.Path(f"/proc/{self.process.pid}")
-        # Fields 16 and 17 of proc(5) stat; the command name before may hold spaces. They count in ticks
+        # Fields 16 and 17 of proc(5) stat; the command name before may hold spaces. They count ticks
         # of 10 ms, too coarse for the daemon itself under a small load.
         ticks = (folder / "stat").read_text().rsplit(")", 1)[1].split()[13:15]
         switches = 0
@@ -110,7 +111,7 @@ def succeeds(command):
 def run_load(command, expected_s):
     """Runs a load program to its end: (its standard output, Cost)."""
     before = children_cost()
-    # A signal that came while the program starts would end the harness before it knows of the program.
+    # A signal that came while the program starts would end the harness before it knows of it.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
     process = None
     try:
@@ -133,7 +134,8 @@ def run_load(command, expected_s):
 
 
 def _process_cpu_s(pid):
-    """Of all threads of a process, also those that have ended: clock_getcpuclockid(3), nanoseconds."""
+    """Of all threads of a process, also those that have ended: clock_getcpuclockid(3),
+    nanoseconds."""
     clock = ctypes.c_int()
     error = _libc.clock_getcpuclockid(pid, ctypes.byref(clock))
     if error:

@@ -108,8 +108,10 @@ class Study:
     plot: figure.Plot
 
     def definition_hash(self):
-        """Changes when what is measured does: rows of different definitions are never mixed. What is
-        only told of them (titles, claim, plot, formulas) may change. The values are the profile's."""
+        """Changes when what is measured does: rows of different definitions are never mixed. What
+        is only told of them (titles, claim, plot, formulas) may change. The values are the
+        profile's.
+        """
         measured = (self.knob, self.fields, self.server_command, self.load_command)
         measured += (self.prepare_options, self.fill_command, self.collect_command, self.collected)
         measured += ([(one.name, one.fields) for one in self.series],)

@@ -16,6 +16,7 @@ from harness import HarnessError, formula, noise
 RESAMPLES = 2000
 TAIL = 0.025  # on each side of a 95 % interval
 
+
 @dataclass(frozen=True)
 class Estimate:
     mean: float

@@ -1,7 +1,7 @@
 """Whether a published claim holds here, in words made from the numbers.
 
-Shapes: a claim says for a metric which shape it has over the published values of the knob. Two points
-differ *clearly* if their 95 % intervals do not overlap. A clear difference that is less than
+Shapes: a claim says for a metric which shape it has over the published values of the knob. Two
+points differ *clearly* if their 95 % intervals do not overlap. A clear difference that is less than
 WEAK_SHARE of the published one (on a logarithmic scale: halving and doubling are equally large) is
 called weak. Where intervals overlap but are so wide that a step like the published one may hide in
 them, nothing is decided. Comparisons of points are judged in harness.comparison.

@@ -1,10 +1,10 @@
 """What bounds a goal that is not met: the kernel's queues, or mqkv's own work.
 
-The rule: the bare echo moves the same messages and does nothing else. Where a goal asks for more than
-CEILING_SHARE of what the echo reaches itself, the queues are the bound: nothing over them could meet it
-without being nearer to the echo than the ceiling's own goal demands. Else what is missing is mqkv's,
-and the CPU time beyond the echo's says whether the server or the client spends it. Works without an
-echo have no message, or wait for the disk unless the CPUs are full.
+The rule: the bare echo moves the same messages and does nothing else. Where a goal asks for more
+than CEILING_SHARE of what the echo reaches itself, the queues are the bound: nothing over them
+could meet it without being nearer to the echo than the ceiling's own goal demands. Else what is
+missing is mqkv's, and the CPU time beyond the echo's says whether the server or the client spends
+it. Works without an echo have no message, or wait for the disk unless the CPUs are full.
 """
 
 from dataclasses import dataclass
@@ -25,15 +25,18 @@ WAITING = "waiting for the disk"
 WORDS = {
     "engine-get": (
         OWN,
-        "In process, without queues: a lookup is a miss of the CPU's caches in the index and one in the"
-        " file, and the record's checksum is verified at each; LMDB compares keys in sorted pages, of"
+        "In process, without queues: a lookup is a miss of the CPU's caches in the index and one "
+        "in the"
+        " file, and the record's checksum is verified at each; LMDB compares keys in sorted "
+        "pages, of"
         " which it holds the upper ones in the caches, and verifies nothing.",
     ),
     "engines": (OWN, "In process, without queues: every microsecond is the engine's."),
     "population": (OWN, "No queue is in the way: what is written and read is mqkv's own choice."),
     "stalls": (
         OWN,
-        "Growing indexes and copying files use a CPU beside the server and the client that are measured.",
+        "Growing indexes and copying files use a CPU beside the server and the client that are "
+        "measured.",
     ),
     "idle": (OWN, "Whoever wakes up without a message does it on its own account."),
 }
@@ -123,7 +126,8 @@ def _unit(goal):
 def _shortfall(own, echo, cpus):
     """What mqkv spends beyond the echo."""
     text = (
-        f"Beyond the echo: {costs.signed(own.server_us - echo.server_us)} µs of CPU an operation in the"
+        f"Beyond the echo: {costs.signed(own.server_us - echo.server_us)} µs of CPU an operation "
+        f"in the"
         f" server, {costs.signed(own.client_us - echo.client_us)} µs in the client"
     )
     if own.switches > 2 * echo.switches + 0.1:
@@ -142,7 +146,8 @@ def _beside_peer(case, goal, own, figures, cpus):
     other = costs.cost_of(figures, case.name, goal.against)
     if other:
         text += (
-            f", those of {label(goal.against)} {number(other.server_us)} + {number(other.client_us)} µs"
+            f", those of {label(goal.against)} {number(other.server_us)} + "
+            f"{number(other.client_us)} µs"
             f" and {number(other.switches)}"
         )
     if own.cpus >= FULL_SHARE * cpus:

@@ -10,7 +10,8 @@ from judge.verdicts import judge, label
 
 NOT_YET = "(Not measured in this run.)"
 BUSY = (
-    "**The machine was busy with other work during many runs: no figure here is more than a hint; make"
+    "**The machine was busy with other work during many runs: no figure here is more than a "
+    "hint; make"
     " them again on a quiet machine.**"
 )
 MET = {True: "met", False: "**not met**"}

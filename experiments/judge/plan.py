@@ -30,8 +30,9 @@ ENGINE_US_PER_KEY = {  # by threads: a put and a get of a key
 }
 SYNCED_US_PER_KEY = {"mqkv": 70, "lmdb": 370, "rocksdb": 40, "leveldb": 30}
 
-# What a key takes on disk and in memory at the most, of the system that takes the most of it. A rewrite
-# of Redis' append-only file has old and new file on disk, and may copy every page of the parent.
+# What a key takes on disk and in memory at the most, of the system that takes the most of it. A
+# rewrite of Redis' append-only file has old and new file on disk, and may copy every page of the
+# parent.
 POPULATION_BYTES_PER_KEY = {"disk": 400, "memory": 400}
 ENGINE_BYTES_PER_KEY = {"disk": 400, "memory": 200}
 ENGINE_MEMORY_BYTES = 2 * GIB  # caches of 1 GiB, and tables being written
@@ -48,8 +49,8 @@ class Step:
 
 
 def steps(cases, profile, earlier_rows, done_rows):
-    """earlier_rows: measured under this profile at any time, for the time they took; done_rows: those
-    that need not be measured again."""
+    """earlier_rows: measured under this profile at any time, for the time they took; done_rows:
+    those that need not be measured again."""
     known = _known_times(earlier_rows)
     done = {key_of(row) for row in done_rows}
     found = {}
@@ -73,12 +74,15 @@ def steps(cases, profile, earlier_rows, done_rows):
 
 def told(planned, cases, profile, folder):
     """The plan for people; folder: where temporary stores go."""
-    lines = [f"{step.runs:5} runs  {duration(step.seconds):>12}  {step.section}" for step in planned]
+    lines = [
+        f"{step.runs:5} runs  {duration(step.seconds):>12}  {step.section}" for step in planned
+    ]
     seconds = sum(step.seconds for step in planned)
     runs = sum(step.runs for step in planned)
     lines.append(f"{runs:5} runs  {duration(seconds):>12}  in all, on a quiet machine;")
     lines.append(
-        f"{'':25}up to {duration(seconds * noise.AGAIN_SHARE)} more where disturbed runs are repeated"
+        f"{'':25}up to {duration(seconds * noise.AGAIN_SHARE)} more where disturbed runs are "
+        f"repeated"
     )
     need, have = needs(cases, profile), at_hand(folder)
     for what, where in (("disk", f" in {folder}"), ("memory", "")):

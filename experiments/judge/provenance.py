@@ -3,12 +3,14 @@ measured again with other programs (`experiments/bench --merge`) stand beside th
 
 
 def measurements(raw_rows):
-    """One dict for each commit and programs measured, the earliest first: commit, programs, first_utc,
-    last_utc, cases. Of rows that do not say what they were measured with: commit ''."""
+    """One dict for each commit and programs measured, the earliest first: commit, programs,
+    first_utc, last_utc, cases. Of rows that do not say what they were measured with: commit ''."""
     found = {}
     for row in raw_rows:
         key = row.get("commit") or "", row.get("programs") or ""
-        one = found.setdefault(key, {"commit": key[0], "programs": key[1], "times": [], "cases": []})
+        one = found.setdefault(
+            key, {"commit": key[0], "programs": key[1], "times": [], "cases": []}
+        )
         one["times"].append(row["started_utc"])
         if row["case"] not in one["cases"]:
             one["cases"].append(row["case"])
@@ -24,7 +26,8 @@ def told(raw_rows):
     if len(found) < 2:
         return ""
     lines = [
-        "**Not all works were measured with the same programs**; a ratio is always one of figures that"
+        "**Not all works were measured with the same programs**; a ratio is always one of "
+        "figures that"
         " were measured together:",
         "",
     ]

@@ -29,8 +29,8 @@ class Profile:
     measure_s: float
 
     def size(self, number):
-        """Of a work: the number itself, which is what it is judged by; of it a hundredth in the profile
-        that only shows that everything works."""
+        """Of a work: the number itself, which is what it is judged by; of it a hundredth in the
+        profile that only shows that everything works."""
         return max(number // 100, 1) if self.name == "smoke" else number
 
     def every(self):
@@ -100,9 +100,9 @@ class Ledger:
         return any(self.missing(*at) for at in order) or bool(self.again.next(_by_key(order)))
 
     def measure(self, order, run, headline):
-        """Of `order`, each (case, system, repeat), what is missing; then what was disturbed once more,
-        as often as noise.Again allows. run(case, system, repeat) gives a dict of columns, or several
-        as {case name: columns}; headline(columns) what is told of it."""
+        """Of `order`, each (case, system, repeat), what is missing; then what was disturbed once
+        more, as often as noise.Again allows. run(case, system, repeat) gives a dict of columns, or
+        several as {case name: columns}; headline(columns) what is told of it."""
         for at in order:
             if self.missing(*at):
                 self._attempt(at, 1, run, headline)
@@ -160,8 +160,7 @@ class Ledger:
 
 def _by_key(order):
     return {
-        run_key(case.name, system, repeat): (case, system, repeat)
-        for case, system, repeat in order
+        run_key(case.name, system, repeat): (case, system, repeat) for case, system, repeat in order
     }
 
 

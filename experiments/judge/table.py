@@ -1,4 +1,5 @@
-"""Tables: what a person sees at the end of a run, each work beside the peers, and the goals; and Markdown."""
+"""Tables: what a person sees at the end of a run, each work beside the peers, and the goals; and
+Markdown."""
 
 from judge.verdicts import judge, label
 

@@ -1,8 +1,8 @@
 /*
  * backend: lets `clientk bench` drive another server. A peer's load program is the clientk program,
- * object for object, linked with a backend instead of libclientk: the backend defines the functions of
- * mqkv/clientk.h on top of the peer's protocol. So loop, keys, sizes, mix, clock and report are the
- * same for all, and no difference is the tool's. -m names the peer's Unix socket (or queue).
+ * object for object, linked with a backend instead of libclientk: the backend defines the functions
+ * of mqkv/clientk.h on top of the peer's protocol. So loop, keys, sizes, mix, clock and report are
+ * the same for all, and no difference is the tool's. -m names the peer's Unix socket (or queue).
  *
  * Each thread has a connection of its own, made at its first call; operations of one call are sent
  * before the first answer is read (the peer's pipelining). Only GET, PUT, DEL, EXISTS are spoken.

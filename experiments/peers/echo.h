@@ -1,13 +1,13 @@
 /*
- * echo: the least that a request and its answer over message queues can cost: the ceiling for
- * mqkv. The client sends messages as large as mqkv's requests for the same operations and asks for
+ * echo: the least that a request and its answer over message queues can cost: the ceiling for mqkv.
+ * The client sends messages as large as mqkv's requests for the same operations and asks for
  * answers as large as mqkv's replies; the server looks at a few numbers and sends bytes back. Where
  * mqkv passes values through shared memory, so do these: each side copies the bytes once.
  *
- * Message: u32 slot (which reply queue and segment), u32 reply_bytes, u32 client (a queue of the same
- * slot and another client is a new one), u32 segment_bytes (of the client's segment; 0: it has none),
- * u32 taken_bytes and u32 given_bytes (that the server copies out of it, and then into it, from its
- * start), padding up to the request's size.
+ * Message: u32 slot (which reply queue and segment), u32 reply_bytes, u32 client (a queue of the
+ * same slot and another client is a new one), u32 segment_bytes (of the client's segment; 0: it has
+ * none), u32 taken_bytes and u32 given_bytes (that the server copies out of it, and then into it,
+ * from its start), padding up to the request's size.
  */
 #ifndef MQKV_EXPERIMENTS_PEERS_ECHO_H
 #define MQKV_EXPERIMENTS_PEERS_ECHO_H

@@ -52,7 +52,8 @@ static void give_turn(struct echo_call *call, enum turn turn)
         syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* Sends one message for the first calls, as many as fit, and answers them. True: `own` was among them. */
+/* Sends one message for the first calls, as many as fit, and answers them. True: `own` was among
+ * them. */
 static bool send_message(struct echo_group *group, const struct echo_call *own)
 {
     size_t most = echo_link_message_bytes(group->link);

@@ -50,7 +50,8 @@ static mqd_t open_lane(const char *base, unsigned lane)
     return mq_open(name, O_WRONLY | O_CLOEXEC);
 }
 
-/* Lanes fill up in turn: ten clients each, as many as fit a lane. Past the last: the first again. */
+/* Lanes fill up in turn: ten clients each, as many as fit a lane. Past the last: the first
+ * again. */
 static mqd_t open_lane_of_slot(const char *base, uint32_t slot)
 {
     unsigned lanes = 1;

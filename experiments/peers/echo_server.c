@@ -1,5 +1,6 @@
 /*
- * echo_server: the server of the ceiling (echo.h): one thread, several lanes, the wait rule of mqkv.
+ * echo_server: the server of the ceiling (echo.h): one thread, several lanes, the wait rule of
+ * mqkv.
  *
  *     echo_server NAME LANES MESSAGE_BYTES
  *
@@ -83,7 +84,8 @@ static void meet_client(struct server *server, uint32_t slot, uint32_t number,
         warnx("%s", error.text);
 }
 
-/* Copies what a store would have to: the value of a PUT out of the segment, that of a GET into it. */
+/* Copies what a store would have to: the value of a PUT out of the segment, that of a GET into
+ * it. */
 static bool copy_values(struct server *server, const struct client *client, uint32_t taken_bytes,
                         uint32_t given_bytes)
 {

@@ -25,7 +25,7 @@ static bool copy_out(const char *found, size_t found_bytes, void *buffer, size_t
     return true;
 }
 
-/* mqkv ------------------------------------------------------------------------------------------ */
+/* mqkv ----------------------------------------------------------------------------------------- */
 
 struct mqkv {
     struct kvstore *store;
@@ -70,7 +70,8 @@ static void mqkv_close(void *handle)
     free(database);
 }
 
-/* LMDB: a transaction an operation, as its users must; readers keep their transaction and renew it. */
+/* LMDB: a transaction an operation, as its users must; readers keep their transaction and renew
+ * it. */
 
 struct lmdb {
     MDB_env *environment;

@@ -1,11 +1,11 @@
 /*
- * engine_load: random puts, then random gets, on one embedded engine, by THREADS threads; one CSV row
- * a phase on stdout.
+ * engine_load: random puts, then random gets, on one embedded engine, by THREADS threads; one CSV
+ * row a phase on stdout.
  *
  *     engine_load ENGINE DIR KEYS VALUE_BYTES THREADS SEED [sync]
  *
- * The puts are a random permutation of all keys (each is put once), shared out over the threads; the
- * gets are as many uniformly chosen keys. With `sync` every put is on disk before the next.
+ * The puts are a random permutation of all keys (each is put once), shared out over the threads;
+ * the gets are as many uniformly chosen keys. With `sync` every put is on disk before the next.
  */
 #include <err.h>
 #include <inttypes.h>
@@ -127,9 +127,8 @@ int main(int argc, char **argv)
         !parse_u64(argv[4], 0, MAX_VALUE_BYTES, &load.value_bytes) ||
         !parse_u64(argv[5], 1, 256, &load.threads) ||
         !parse_u64(argv[6], 0, UINT64_MAX, &load.seed))
-        errx(
-            2,
-            "usage: engine_load mqkv|lmdb|rocksdb|leveldb DIR KEYS VALUE_BYTES THREADS SEED [sync]");
+        errx(2, "usage: engine_load mqkv|lmdb|rocksdb|leveldb DIR KEYS VALUE_BYTES "
+                "THREADS SEED [sync]");
     const char *durability = sync ? "always" : "none";
     load.database = load.engine->open(argv[2], sync);
     puts(

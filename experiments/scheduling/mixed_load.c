@@ -1,13 +1,13 @@
 /*
- * mixed_load: the load of the study `scheduling`: clients whose requests differ in work and priority, in
- * a closed loop, each with a session of its own.
+ * mixed_load: the load of the study `scheduling`: clients whose requests differ in work and
+ * priority, in a closed loop, each with a session of its own.
  *
  *     mixed_load QUEUE CLIENTS SECONDS SEED [--preload]
  *
- * A request is a GET (7 of 10), a batch of 32 GETs (2 of 10) or a scan of 250 entries (1 of 10), and has
- * the priority 0, 7, 15 or 31, each as often. Prints a CSV header and one row: weighted_us is the mean
- * response time, each weighted with 1 + priority; the other columns are plain means of the requests that
- * they name. Exit status: 0 done; 2 usage; 3 could not run.
+ * A request is a GET (7 of 10), a batch of 32 GETs (2 of 10) or a scan of 250 entries (1 of 10),
+ * and has the priority 0, 7, 15 or 31, each as often. Prints a CSV header and one row: weighted_us
+ * is the mean response time, each weighted with 1 + priority; the other columns are plain means of
+ * the requests that they name. Exit status: 0 done; 2 usage; 3 could not run.
  */
 #include <err.h>
 #include <inttypes.h>

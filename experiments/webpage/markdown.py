@@ -1,5 +1,6 @@
-"""Markdown to HTML: cmark-gfm reads it, this gives its elements tags. HTML in the source is text like any
-other. Links are told, not linked: the page stands alone, and the files beside the report are not with it."""
+"""Markdown to HTML: cmark-gfm reads it, this gives its elements tags. HTML in the source is text
+like any other. Links are told, not linked: the page stands alone, and the files beside the report
+are not with it."""
 
 import subprocess
 from xml.etree import ElementTree

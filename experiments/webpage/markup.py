@@ -23,7 +23,8 @@ def text(value):
 
 
 def tag(name, *children, **attributes):
-    """tag("td", "a < b", class_="number"): '_' at the end or inside a name stands for '-' or none."""
+    """tag("td", "a < b", class_="number"): '_' at the end or inside a name stands for '-' or
+    none."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{text(value)}"'
         for key, value in attributes.items()

@@ -1,5 +1,5 @@
-"""What folders of results hold: results/STUDY/PROFILE with manifest.json, raw.csv, and summary.csv and
-REPORT.md as experiments/analyse wrote them."""
+"""What folders of results hold: results/STUDY/PROFILE with manifest.json, raw.csv, and summary.csv
+and REPORT.md as experiments/analyse wrote them."""
 
 import csv
 import json
@@ -126,7 +126,8 @@ def read_manifest(folder):
 
 
 def read(name, profile, folder, definition):
-    """definition: the study's folder, or None. HarnessError if something is missing or malformed."""
+    """definition: the study's folder, or None. HarnessError if something is missing or
+    malformed."""
     try:
         report = (folder / "REPORT.md").read_text(encoding="utf-8")
     except (OSError, ValueError) as error:

@@ -1,4 +1,5 @@
-"""The comparison with other servers and engines: results/peers/PROFILE, as experiments/bench wrote it."""
+"""The comparison with other servers and engines: results/peers/PROFILE, as experiments/bench wrote
+it."""
 
 import pathlib
 import tempfile
@@ -53,7 +54,8 @@ class Peers:
         return "\n\n".join(
             [
                 f"The systems of a work in turns (profile {profile.get('name', '?')}), medians of"
-                f" {repeats or '?'} runs; {versions}. Figures in brackets: how many times better mqkv is."
+                f" {repeats or '?'} runs; {versions}. Figures in brackets: how many times better "
+                f"mqkv is."
                 f" What bounds the goals that are not met is in docs/PERFORMANCE.md.",
                 page.fewer(self.cases, self.figures, repeats),
                 content.noise_text(attempts, "case", "system") if attempts else "",

@@ -1,5 +1,5 @@
-"""The pictures that plots/draw makes of a summary CSV, as parts of the page: data URIs of SVG, which load
-nothing and cannot run anything."""
+"""The pictures that plots/draw makes of a summary CSV, as parts of the page: data URIs of SVG,
+which load nothing and cannot run anything."""
 
 import pathlib
 import subprocess

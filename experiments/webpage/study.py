@@ -1,5 +1,5 @@
-"""The section of one study: its report, the picture drawn from summary.csv, and in a fold whatever else the
-runs recorded."""
+"""The section of one study: its report, the picture drawn from summary.csv, and in a fold whatever
+else the runs recorded."""
 
 import math
 import re

@@ -1,14 +1,16 @@
 /*
  * bench_cache_policy: hit ratios of eviction policies on traces, from which the policy of
- * kvstore/cache was chosen (the figures are in its header). Entries are of one size; nothing is stored.
+ * kvstore/cache was chosen (the figures are in its header). Entries are of one size; nothing is
+ * stored.
  *
  *   LRU      the baseline
  *   CLOCK    F. J. Corbato, "A Paging Experiment with the Multics System", 1968
  *   SIEVE    Y. Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024
  *   S3-FIFO  J. Yang et al., "FIFO Queues are All You Need for Cache Eviction", SOSP 2023
  *
- * Traces over KEYS keys: zipfian with theta 0.99; the same where every fifth request belongs to a walk
- * through all keys in order, as of a backup; and zipfian whose popular keys move every so often.
+ * Traces over KEYS keys: zipfian with theta 0.99; the same where every fifth request belongs to a
+ * walk through all keys in order, as of a backup; and zipfian whose popular keys move every so
+ * often.
  *
  * usage: bench_cache_policy [REQUESTS [SEED]]
  */

@@ -1,9 +1,10 @@
 /*
  * bench_engine: what one call of the storage engine costs, without queues: random puts, gets and a
- * mix of both, with 1 and with T threads, and gets while a data file is compacted. The figures go to
- * docs/PERFORMANCE.md.
+ * mix of both, with 1 and with T threads, and gets while a data file is compacted. The figures go
+ * to docs/PERFORMANCE.md.
  *
- *   bench_engine [KEYS [VALUE_BYTES [SECONDS [THREADS [LOCKING]]]]]   default 1000000 64 3 2 file-rwlock
+ *   bench_engine [KEYS [VALUE_BYTES [SECONDS [THREADS [LOCKING]]]]]
+ *   default       1000000 64 3 2 file-rwlock
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,12 +1,13 @@
 /*
- * microbench: what one call of each layer costs: instructions, which repeat, and nanoseconds of CPU,
- * which do not. One CSV row a piece on stdout.
+ * microbench: what one call of each layer costs: instructions, which repeat, and nanoseconds of
+ * CPU, which do not. One CSV row a piece on stdout.
  *
  *   microbench [--calls N] [PIECE...]    default: 200000 calls, all pieces
  *   microbench --list                    their names, each with the calls it is measured with
  *
  * Instructions are empty where the CPU does not count them for us (a virtual machine without such
- * counters, kernel.perf_event_paranoid above 2); experiments/microbench then has Callgrind count them.
+ * counters, kernel.perf_event_paranoid above 2); experiments/microbench then has Callgrind count
+ * them.
  */
 #include <err.h>
 #include <inttypes.h>

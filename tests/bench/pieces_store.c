@@ -26,7 +26,8 @@ static struct kv_slice key_slice(uint64_t number)
     return kv_slice(piece_key(number), PIECE_KEY_BYTES);
 }
 
-/* One of those that are there, in another order than they came in: the log is not read in a line. */
+/* One of those that are there, in another order than they came in: the log is not read in a
+ * line. */
 static struct kv_slice key_there(uint64_t i)
 {
     return key_slice(i * 7919 % keys_there);

@@ -5,8 +5,8 @@
  * acknowledged must be found by the next open, and nothing else but the write that was under way.
  * The same store then goes on.
  *
- *   crash_calls DIR KILLS SEED      DIR: a directory to make stores in. Exit status 0, 1: wrong, 77: the
- *                                   system has no ptrace for us
+ *   crash_calls DIR KILLS SEED      DIR: a directory to make stores in. Exit status 0, 1: wrong,
+ *                                   77: the system has no ptrace for us
  */
 #include <errno.h>
 #include <pthread.h>
@@ -88,7 +88,7 @@ static struct kv_slice value_of(uint64_t token, uint8_t buffer[VALUE_MAX_BYTES])
     return kv_slice(buffer, size / 8 * 8);
 }
 
-/* The process that is killed --------------------------------------------------------------------- */
+/* The process that is killed ------------------------------------------------------------------- */
 
 struct writer {
     struct kvstore *store;
@@ -185,7 +185,7 @@ static void live(void)
     _exit(0);
 }
 
-/* Killing it -------------------------------------------------------------------------------------- */
+/* Killing it ----------------------------------------------------------------------------------- */
 
 static uint64_t up_to_log2(struct random_state *random, unsigned most)
 {
@@ -242,7 +242,7 @@ static bool run_to(pid_t child, uint64_t calls, uint64_t steps)
     }
 }
 
-/* What is left ------------------------------------------------------------------------------------ */
+/* What is left --------------------------------------------------------------------------------- */
 
 static void wrong(unsigned writer, unsigned key, const char *what)
 {
@@ -294,8 +294,8 @@ static void check_store(void)
     kvstore_close(store, NULL);
 }
 
-/* Making a store takes 12,000 calls, in which a directory is looked through: it is left to be made by
- * the first life in one of a few. */
+/* Making a store takes 12,000 calls, in which a directory is looked through: it is left to be made
+ * by the first life in one of a few. */
 static bool begin_store(const char *parent)
 {
     struct kvstore_options options = {.create = true, .datafiles = DATAFILES};

@@ -4,13 +4,13 @@
  * The checkpoint of a data file under libFuzzer: a store of one file and 200 keys, closed, whose
  * checkpoint is replaced by the input.
  *
- *   byte 0     bit 0: its checksum is made to hold; bit 1: the genuine header stands before it; bit 2: the
- *              input is a list of changes (u16 offset, u8 byte) to the genuine one
+ *   byte 0     bit 0: its checksum is made to hold; bit 1: the genuine header stands before it;
+ *              bit 2: the input is a list of changes (u16 offset, u8 byte) to the genuine one
  *   the rest   the checkpoint, or the changes
  *
- * The store opens. A checkpoint whose checksum does not hold is ignored: every key has its value. One that
- * was forged, checksum and all, may hide keys, but never gives one the value of another. What is
- * put then can be read, also after another open. Syncs are left out.
+ * The store opens. A checkpoint whose checksum does not hold is ignored: every key has its value.
+ * One that was forged, checksum and all, may hide keys, but never gives one the value of another.
+ * What is put then can be read, also after another open. Syncs are left out.
  */
 #include "tests/fuzz/fuzzing.h"
 

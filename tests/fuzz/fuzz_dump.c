@@ -1,10 +1,12 @@
 /*
- * covers: clientk/program/commands/dump_format.c clientk/program/commands/line_source.c clientk/program/commands/key_command.c
+ * covers: clientk/program/commands/dump_format.c clientk/program/commands/line_source.c
+ * clientk/program/commands/key_command.c
  *
- * Dumps as `clientk load` reads them, under libFuzzer. An input that begins with an even byte is a file:
- * its lines are handed out whole, in order and once, and each is judged and taken up to its operation.
- * Any other is an entry (byte 1: bytes of the key; 8 bytes: its expiry): written as a dump it is a sound
- * one that gives the same entry, and with any one byte of its line changed it is not.
+ * Dumps as `clientk load` reads them, under libFuzzer. An input that begins with an even byte is a
+ * file: its lines are handed out whole, in order and once, and each is judged and taken up to its
+ * operation. Any other is an entry (byte 1: bytes of the key; 8 bytes: its expiry): written as a
+ * dump it is a sound one that gives the same entry, and with any one byte of its line changed it is
+ * not.
  */
 #include "tests/fuzz/fuzzing.h"
 

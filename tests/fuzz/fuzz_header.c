@@ -1,14 +1,14 @@
 /*
  * covers: kvstore/format/fileheader.c
  *
- * The header page of a data file under libFuzzer: any page is read to a verdict; what reads as valid is
- * written to a page that reads as the same; the newer valid progress counts, and one that is damaged
- * never. A note is given out only if its checksum holds.
+ * The header page of a data file under libFuzzer: any page is read to a verdict; what reads as
+ * valid is written to a page that reads as the same; the newer valid progress counts, and one that
+ * is damaged never. A note is given out only if its checksum holds.
  *
  *   byte 0     bit 0: make the checksum of the identity hold; bit 1, 2: that of progress slot 0, 1;
  *              bit 3: the magic is there; bit 4: the checksums of the notes
- *   the rest   the page, as far as it goes: identity (48 bytes), slot 0, slot 1, the notes of the boot and of
- *              the hash key (32 bytes each)
+ *   the rest   the page, as far as it goes: identity (48 bytes), slot 0, slot 1, the notes of the
+ *              boot and of the hash key (32 bytes each)
  */
 #include "tests/fuzz/fuzzing.h"
 

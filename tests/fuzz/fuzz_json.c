@@ -1,9 +1,9 @@
 /*
  * covers: clientk/program/ops/json_reader.c
  *
- * The reader of JSON under libFuzzer: any bytes become a tree or nothing; the tree's nodes are no more
- * than the bytes, its depth is bounded, its names may be shown on a terminal, its texts end, and
- * members are found by their names.
+ * The reader of JSON under libFuzzer: any bytes become a tree or nothing; the tree's nodes are no
+ * more than the bytes, its depth is bounded, its names may be shown on a terminal, its texts end,
+ * and members are found by their names.
  */
 #include "tests/fuzz/fuzzing.h"
 

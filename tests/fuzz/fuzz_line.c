@@ -1,9 +1,10 @@
 /*
- * covers: clientk/program/cli/line.c common/escape.c clientk/program/cli/arguments.c common/option_table.c clientk/program/commands/invocation.c
+ * covers: clientk/program/cli/line.c common/escape.c clientk/program/cli/arguments.c
+ * common/option_table.c clientk/program/commands/invocation.c
  *
- * The line parser under libFuzzer: any bytes become words or an error with a column inside the line;
- * no word leaves the line's memory; and the words, written out in their escaped form, are read back
- * as the same words. Then the line goes the way of a batch line, up to its operation.
+ * The line parser under libFuzzer: any bytes become words or an error with a column inside the
+ * line; no word leaves the line's memory; and the words, written out in their escaped form, are
+ * read back as the same words. Then the line goes the way of a batch line, up to its operation.
  */
 #include "tests/fuzz/fuzzing.h"
 

@@ -1,9 +1,10 @@
 /*
  * covers: wire/queue_name.c
  *
- * Names of queues and segments under libFuzzer. The input is a base and, behind the first NUL, a name: no
- * name is taken but one that is formed from base, role, pid and number; what is formed from a valid
- * base is taken for its own role, with the pid that it was formed from, and for no other role.
+ * Names of queues and segments under libFuzzer. The input is a base and, behind the first NUL, a
+ * name: no name is taken but one that is formed from base, role, pid and number; what is formed
+ * from a valid base is taken for its own role, with the pid that it was formed from, and for no
+ * other role.
  */
 #include "tests/fuzz/fuzzing.h"
 

@@ -1,9 +1,10 @@
 /*
  * covers: common/parse.c clientk/program/bench/workload.c
  *
- * Numbers as people type them under libFuzzer: each parser takes exactly the texts that a second reader
- * takes, written here in another way (128-bit sums, the unit taken off the end), and gives the same number;
- * what it refuses leaves the value alone. Mixes and sizes of a bench are read without harm.
+ * Numbers as people type them under libFuzzer: each parser takes exactly the texts that a second
+ * reader takes, written here in another way (128-bit sums, the unit taken off the end), and gives
+ * the same number; what it refuses leaves the value alone. Mixes and sizes of a bench are read
+ * without harm.
  */
 #include "tests/fuzz/fuzzing.h"
 
@@ -70,8 +71,8 @@ struct suffix {
 
 #define SHORT_FRACTION 9 /* digits; a longer one may be refused though the number would be whole */
 
-/* The unit is the letters at the end; a fraction stands behind the dot, and the whole must be one. Sets
- * *long_fraction. */
+/* The unit is the letters at the end; a fraction stands behind the dot, and the whole must be one.
+ * Sets *long_fraction. */
 static bool read_with_suffix(const char *text, const struct suffix *suffixes, size_t count,
                              wide *number, bool *long_fraction)
 {

@@ -1,8 +1,8 @@
 /*
  * covers: serverk/config/options.c common/option_table.c
  *
- * The command line of serverk under libFuzzer: the input's lines are its arguments. They are taken, with
- * every option within its bounds, or a sentence says what is wrong.
+ * The command line of serverk under libFuzzer: the input's lines are its arguments. They are taken,
+ * with every option within its bounds, or a sentence says what is wrong.
  */
 #include "tests/fuzz/fuzzing.h"
 

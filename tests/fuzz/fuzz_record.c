@@ -12,8 +12,8 @@
  *   the rest   the log, or the file
  *
  * Whatever it is: the store opens or says what is wrong; if it opens, all that a scan gives can be
- * got, a put can be read back, and so it can after another open. Syncs are left out: they would take
- * nine tenths of the time.
+ * got, a put can be read back, and so it can after another open. Syncs are left out: they would
+ * take nine tenths of the time.
  */
 #include "tests/fuzz/fuzzing.h"
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Study files under mutation: study.conf with published.csv, and formulas of [compute].
 
-Whatever stands in a study's folder, the harness reads it or says what is wrong (HarnessError), within a
-second or so; what was read can be asked for its profiles, labels and formulas. Inputs that
+Whatever stands in a study's folder, the harness reads it or says what is wrong (HarnessError),
+within a second or so; what was read can be asked for its profiles, labels and formulas. Inputs that
 reach lines of experiments/harness/ that none before them did are kept and mutated further.
 
     fuzz_study.py [--seconds N] [--seed N] [--keep] [--corpus DIR] [--found DIR] [FILE...]
@@ -33,14 +33,17 @@ SPLIT = "\n%%\n"
 LONGEST_S = 5  # a study is read in milliseconds
 LONGEST_BYTES = 20000
 WORDS = (
-    "= # ; [ ] [study] [knob] [series x] [profile quick] [claim] [compute] [published] [plot] values "
+    "= # ; [ ] [study] [knob] [series x] [profile quick] [claim] [compute] [published] [plot] "
+    "values "
     "base base_series claim compare shapes peak rising by within at % ~ < > / 1e999 nan inf -1 0 "
-    "9**9**9 2**-1 (-1)**0.5 min() max(1) abs(a,b) {build} {seconds} {} {x.y} \x00 \ufeff é \\ ' \" , "
+    "9**9**9 2**-1 (-1)**0.5 min() max(1) abs(a,b) {build} {seconds} {} {x.y} \x00 \ufeff é \\ ' "
+    "\" , "
     "repeats measure_s warmup_s 1_000 0x10 True ops_per_s log_y metrics name label only_if group"
 ).split(" ")
 FORMULA = (
-    "ops_per_s p50_us threads nowhere 0 1 2 9 99999 1e308 0.5 1j 'a' None + - * / ** // % ( ) , min( "
-    "max( abs( round( lambda: x[0] x.y if else for . not ~ ** ** 9**9**9 -1 {} [] \"\" # = :="
+    "ops_per_s p50_us threads nowhere 0 1 2 9 99999 1e308 0.5 1j 'a' None + - * / ** // % ( ) , "
+    "min( "
+    'max( abs( round( lambda: x[0] x.y if else for . not ~ ** ** 9**9**9 -1 {} [] "" # = :='
 ).split(" ")
 
 
@@ -83,7 +86,9 @@ def mutate(text, others, rng):
         elif kind == 7:
             lines[at] = lines[at] * rng.choice((2, 3, 50))
         else:
-            name, end = f"f{rng.randrange(1000)}", lines.index("%%") if "%%" in lines else len(lines)
+            name, end = f"f{rng.randrange(1000)}", lines.index("%%") if "%%" in lines else len(
+                lines
+            )
             if "[compute]" not in lines:
                 lines.insert(end, "[compute]")
             lines.insert(lines.index("[compute]") + 1, f"{name} = {expression(rng)}")
@@ -187,7 +192,10 @@ def finding(text, error, folder):
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ("fuzz_study-" + hashlib.sha1(text.encode("utf-8", "replace")).hexdigest()[:16])
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    print(f"FAIL fuzz_study: {type(error).__name__}: {str(error)[:200]}; again with: {__file__} {path}")
+    print(
+        f"FAIL fuzz_study: {type(error).__name__}: {str(error)[:200]}; again with: {__file__} "
+        f"{path}"
+    )
     return 1
 
 
@@ -235,7 +243,9 @@ def main():
         if not options.files:
             return fuzz(options, pathlib.Path(folder))
         for path in options.files:
-            try_input(path.read_text(encoding="utf-8", errors="surrogateescape"), pathlib.Path(folder))
+            try_input(
+                path.read_text(encoding="utf-8", errors="surrogateescape"), pathlib.Path(folder)
+            )
     return 0
 
 

@@ -1,9 +1,9 @@
 /*
- * atomic_scans QUEUE SCANS: each of some writers gives its keys the number of its round, one after the other
- * and each when the one before is acknowledged; scanners list all keys with atomic scans meanwhile. In
- * a store of one data file a scan is one moment: of a writer's keys the first ones have its round, the
- * rest the one before. Prints how many scans there were, and how many met a round half done; exits 1
- * if one shows what no moment was, and 2 if a call failed.
+ * atomic_scans QUEUE SCANS: each of some writers gives its keys the number of its round, one after
+ * the other and each when the one before is acknowledged; scanners list all keys with atomic scans
+ * meanwhile. In a store of one data file a scan is one moment: of a writer's keys the first ones
+ * have its round, the rest the one before. Prints how many scans there were, and how many met a
+ * round half done; exits 1 if one shows what no moment was, and 2 if a call failed.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /*
  * history_load: several threads work on few keys of a running serverk at once, note when each call
  * began and ended and what it answered, and then have every key's history judged. The daemon may be
- * killed and started again meanwhile: writes of unknown fate are judged as such. Now and then a thread
- * changes the priority of all.
+ * killed and started again meanwhile: writes of unknown fate are judged as such. Now and then a
+ * thread changes the priority of all.
  *
  *     history_load QUEUE THREADS KEYS OPERATIONS SEED [FILE]
  *

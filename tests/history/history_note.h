@@ -1,6 +1,6 @@
 /*
- * history_note: one call as a client saw it, with all that its answer told; as JSON for checkers outside of
- * this repository (tests/porcupine), and as an operation of history.h.
+ * history_note: one call as a client saw it, with all that its answer told; as JSON for checkers
+ * outside of this repository (tests/porcupine), and as an operation of history.h.
  */
 #ifndef MQKV_TESTS_HISTORY_NOTE_H
 #define MQKV_TESTS_HISTORY_NOTE_H
@@ -31,11 +31,12 @@ struct history_note {
     uint64_t end_ns;   /* after the answer came */
 };
 
-/* One line, one JSON object: client, key, call, if, if_version, input, status, found, output, version,
- * start_ns, end_ns. */
+/* One line, one JSON object: client, key, call, if, if_version, input, status, found, output,
+ * version, start_ns, end_ns. */
 void history_note_write_json(FILE *file, const struct history_note *note);
 
-/* Fills the operation in. False: the call tells history.h nothing that it knows (a mismatch of versions). */
+/* Fills the operation in. False: the call tells history.h nothing that it knows (a mismatch of
+ * versions). */
 bool history_note_operation(const struct history_note *note, struct history_operation *operation);
 
 #endif

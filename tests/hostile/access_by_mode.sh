@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# access_by_mode: who may send to the daemon is decided by its uid, its group and --mode, and by nothing else
+# access_by_mode: who may send to the daemon is decided by its uid, its group and --mode, and by
+# nothing else
 . "$(dirname "$0")/lib.sh"
 need_root
 
@@ -33,7 +34,8 @@ printf '#!/bin/sh\nexec setpriv --reuid=%s --regid=%s --groups=%s "%s" "$@"\n' "
 start_server --mode 0620 --group "$group_gid"
 let_in_at 0620 "$good_uid:$group_gid" "a member of the group"
 denied_at 0620 "$hostile_uid" "a user outside of the group"
-denied_at 0620 "$hostile_uid:$daemon_uid" "a user in the daemon's group, which is not that of --group"
+denied_at 0620 "$hostile_uid:$daemon_uid" \
+    "a user in the daemon's group, which is not that of --group"
 stop_server
 
 start_server_as "$daemon_uid" --mode 0622

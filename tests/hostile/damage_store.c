@@ -1,10 +1,10 @@
 /*
- * damage_store: does something to the files of a store that nobody uses, chosen by a seed, and says on
- * one line what. Some of it keeps the checksums right, as no accident does.
+ * damage_store: does something to the files of a store that nobody uses, chosen by a seed, and says
+ * on one line what. Some of it keeps the checksums right, as no accident does.
  *
  *   damage_store DIR SEED         one to three damages
- *   damage_store --open DIR       opens the store as serverk does, by mapping and by calls, reads all of
- *                                 it, writes, closes. Exit status 0: it was opened, 1: refused
+ *   damage_store --open DIR       opens the store as serverk does, by mapping and by calls, reads
+ *                                 all of it, writes, closes. Exit status 0: opened, 1: refused
  */
 #include <dirent.h>
 #include <errno.h>
@@ -119,7 +119,7 @@ static uint64_t odd_number(void)
     }
 }
 
-/* Damages of one file's bytes ------------------------------------------------------------------- */
+/* Damages of one file's bytes ------------------------------------------------------------------ */
 
 static void flip_bits(struct file *file)
 {
@@ -259,7 +259,7 @@ static const struct {
 
 #define BYTE_DAMAGES (sizeof byte_damages / sizeof byte_damages[0])
 
-/* Damages of whole files ------------------------------------------------------------------------ */
+/* Damages of whole files ----------------------------------------------------------------------- */
 
 static void resize(const char *name)
 {
@@ -351,7 +351,7 @@ static void damage_once(const char *dir)
     }
 }
 
-/* Opening --------------------------------------------------------------------------------------- */
+/* Opening -------------------------------------------------------------------------------------- */
 
 static bool count_entry(void *context, const struct kvstore_scanned *entry)
 {

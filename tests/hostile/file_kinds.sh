@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# file_kinds: a store whose files are links, FIFOs, sockets, devices or directories is refused by name or served
-# without them, at once; what a link points to is neither read for one nor changed
+# file_kinds: a store whose files are links, FIFOs, sockets, devices or directories is refused by
+# name or served without them, at once; what a link points to is neither read for one nor changed
 . "$(dirname "$0")/../scenario/lib.sh"
 
 genuine=$MQKV_TEST_DIR/genuine
@@ -37,7 +37,8 @@ $(tail -n 20 "$MQKV_TEST_DIR/.said")"
     return 1
 }
 
-# serve TEXT FILE: a start answers, or ends with status 4 and the file's name. What is served is what was stored.
+# serve TEXT FILE: a start answers, or ends with status 4 and the file's name. What is served is
+# what was stored.
 serve() {
     local text=$1 file=$2 status=0
     "$server_program" -m "$server_queue" -f "$server_dir" >"$server_log" 2>&1 </dev/null &
@@ -48,7 +49,8 @@ serve() {
         return 1
     fi
     if kill -0 "$server_pid" 2>/dev/null; then
-        [ "$(client get key77)" = value77 ] || { not_ok "$text: what is served is what was stored" && status=1; }
+        [ "$(client get key77)" = value77 ] || { not_ok \
+            "$text: what is served is what was stored" && status=1; }
         stop_server || { not_ok "$text: it stops cleanly" && status=1; }
     else
         wait "$server_pid"
@@ -85,7 +87,8 @@ for file in data.0000 data.0001.index data.0000.new data.0001.index.tmp data.000
             not_ok "$text: nothing is created through a link"
             break 2
         fi
-        if [ "$kind" = hard_link_out ]; then # the same file under two names: no link that could be told
+        if [ "$kind" = hard_link_out ]; then \
+            # the same file under two names: no link that could be told
             rm -f "$victim"
             cp "$genuine/data.0000" "$victim"
             printf 'not for others\n' >>"$victim"

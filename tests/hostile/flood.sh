@@ -15,10 +15,12 @@ garbage_flood() {
 
 # 20 threads of requests, in batches.
 valid_flood() {
-    attack_as "$hostile_uid" "$MQKV_BUILD/clientk" -m "$server_queue" bench --mix get=1 -n 20 --batch 64 -t 60
+    attack_as "$hostile_uid" "$MQKV_BUILD/clientk" -m \
+        "$server_queue" bench --mix get=1 -n 20 --batch 64 -t 60
 }
 
-# floods ORDER PRIORITY...: the good client keeps a quarter, with that order of requests and garbage of those priorities.
+# floods ORDER PRIORITY...: the good client keeps a quarter, with that order of requests and garbage
+# of those priorities.
 floods() {
     local order=$1
     shift

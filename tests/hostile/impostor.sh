@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# impostor: a daemon that another user starts under the name gets nothing of a client that asked for a uid or was connected
+# impostor: a daemon that another user starts under the name gets nothing of a client that asked for
+# a uid or was connected
 . "$(dirname "$0")/lib.sh"
 need_root
 
@@ -11,7 +12,8 @@ impostor_answers() {
 }
 
 start_impostor() {
-    attack_as "$hostile_uid" "$MQKV_BUILD/serverk" -m "$server_queue" -f "$common_dir/impostor" -d 1 \
+    attack_as "$hostile_uid" "$MQKV_BUILD/serverk" -m "$server_queue" -f \
+        "$common_dir/impostor" -d 1 \
         --mode 0622
     wait_until 20 impostor_answers || not_ok 'the impostor serves the name'
 }
@@ -24,7 +26,8 @@ start_server_as "$daemon_uid" -d 1 --mode 0622
 check_status 0 'the server of the uid that was asked for is talked to' \
     client --server-uid "$daemon_uid" put asked yes
 check_status 0 'also if the environment asks' \
-    as_uid "$good_uid" env MQKV_SERVER_UID="$daemon_uid" "$MQKV_BUILD/clientk" -m "$server_queue" get asked
+    as_uid "$good_uid" env MQKV_SERVER_UID="$daemon_uid" "$MQKV_BUILD/clientk" -m \
+        "$server_queue" get asked
 check_status 4 'a server of another uid is not' client --server-uid root get asked
 check_match "belongs to uid $daemon_uid, not to uid 0" "$errors" 'which is said'
 check_status 2 'a user that nobody is' client --server-uid no-such-user get asked
@@ -50,13 +53,16 @@ wait_until 30 has_answers 3
 exec 3>&-
 wait "$connected"
 check_equal 4 $? 'a connected client does not go on with another user: exit 4'
-check_match "ERROR denied: the message queue $server_queue belongs to uid $hostile_uid now; .* it was uid $daemon_uid" \
+taken="belongs to uid $hostile_uid now; .* it was uid $daemon_uid"
+check_match "ERROR denied: the message queue $server_queue $taken" \
     "$(cat "$MQKV_TEST_DIR/answers")" 'and says why'
 check_equal '' "$(keys_of_impostor)" 'the impostor gets nothing'
-check_status 4 'nor does a new one that asks for the uid' client --server-uid "$daemon_uid" put secret 3
+check_status 4 'nor does a new one that asks for the uid' client --server-uid \
+    "$daemon_uid" put secret 3
 check_equal '' "$(keys_of_impostor)" 'which gives it nothing either'
 check_status 1 'doctor names the impostor' client --server-uid "$daemon_uid" doctor
-check_match "served by process $attack_pid \(serverk\) of uid $hostile_uid" "$output" 'by its uid and process'
+check_match "served by process $attack_pid \(serverk\) of uid $hostile_uid" "$output" \
+    'by its uid and process'
 check_status 0 'who asks for no uid is served by whoever serves' client put anybody 1
 
 # A load is cut off in its middle.

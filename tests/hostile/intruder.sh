@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# intruder: who gets into another user's lane in the moment that it is open stops nobody, and is reported.
+# intruder: who gets into another user's lane in the moment that it is open stops nobody, and is
+# reported.
 . "$(dirname "$0")/lib.sh"
 need_root
 
@@ -12,13 +13,15 @@ errors=0
 for ((i = 0; i < 6; i++)); do
     good_bench --mix get=1
     errors=$((errors + good_errors))
-    echo "# $good_ops_per_s/s, longest $good_max_us us; lanes opened: $(grep -c opened "$MQKV_TEST_DIR/attack.log")"
+    opened=$(grep -c opened "$MQKV_TEST_DIR/attack.log")
+    echo "# $good_ops_per_s/s, longest $good_max_us us; lanes opened: $opened"
     [ "$good_ops_per_s" -ge 10 ] || errors=$((errors + 1))
 done
 end_attacks
 check_equal 0 "$errors" "no operation of the good client fails"
 if grep -q opened "$MQKV_TEST_DIR/attack.log"; then
-    check_match "somebody else sends to the lane of uid $good_uid" "$(cat "$server_log")" "the log says what happens"
+    check_match "somebody else sends to the lane of uid $good_uid" "$(cat "$server_log")" \
+        "the log says what happens"
 else
     skip "the intruder came too late each time"
 fi

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# lanes: each user has a request lane that no other can send to, and old clients come through the door.
+# lanes: each user has a request lane that no other can send to, and old clients come through the
+# door.
 . "$(dirname "$0")/lib.sh"
 need_root
 users=()
@@ -11,15 +12,18 @@ start_server_with() {
     local capabilities=$1
     shift
     server_program=$common_dir/serverk-with
-    printf '#!/bin/sh\nexec setpriv --reuid=%s --regid=%s --clear-groups --inh-caps=%s --ambient-caps=%s "%s" "$@"\n' \
-        "$daemon_uid" "$daemon_uid" "$capabilities" "$capabilities" "$MQKV_BUILD/serverk" >"$server_program"
+    printf '#!/bin/sh\nexec setpriv --reuid=%s --regid=%s --clear-groups %s=%s %s=%s "%s" "$@"\n' \
+        "$daemon_uid" "$daemon_uid" --inh-caps "$capabilities" --ambient-caps "$capabilities" \
+        "$MQKV_BUILD/serverk" >"$server_program"
     chmod 755 "$server_program"
     start_server "$@"
 }
 
-# connect_good: a session of the good client that stays, after its first request; end_attacks ends it.
+# connect_good: a session of the good client that stays, after its first request; end_attacks ends
+# it.
 connect_good() {
-    attack_as "$good_uid" "$MQKV_BUILD/clientk" -m "$server_queue" bench --mix get=1 --rate 200 -t 60
+    attack_as "$good_uid" "$MQKV_BUILD/clientk" -m \
+        "$server_queue" bench --mix get=1 --rate 200 -t 60
     wait_for_guest "$good_uid"
 }
 
@@ -49,7 +53,8 @@ squat() {
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 class Attributes(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_long) for name in ("flags", "depth", "bytes", "now")] + [("rest", ctypes.c_long * 4)]
+    _fields_ = [(name, ctypes.c_long) for name in ("flags", "depth", "bytes", "now")]
+    _fields_ += [("rest", ctypes.c_long * 4)]
 for number in sys.argv[3:]:
     name = f"{sys.argv[1]}.g{number}".encode()
     if sys.argv[2] == "remove":
@@ -82,7 +87,8 @@ for guest in json.load(sys.stdin)["server"]["lanes"]["guests"].values():
 }
 
 check_isolation() { # lent or given
-    check_equal 1 "$(open_by_others "$hostile_uid")" "$1 lanes: without a guest, others may send to the door alone"
+    check_equal 1 "$(open_by_others "$hostile_uid")" \
+        "$1 lanes: without a guest, others may send to the door alone"
     connect_good
     check_equal "$1 $good_uid 1" "$(guests)" "$1 lanes: the good client has one"
     check_equal 1 "$(open_by_others "$hostile_uid")" "$1 lanes: others may send to the door alone"
@@ -105,13 +111,15 @@ end_attacks
 
 squat make {0..39}
 connect_good
-check_equal "lent $good_uid 1" "$(guests)" "beside queues of others under such names, the good client has a lane"
+check_equal "lent $good_uid 1" "$(guests)" \
+    "beside queues of others under such names, the good client has a lane"
 end_attacks
 squat remove {0..39}
 
 # As many as there are lanes for, and more, beside 60 processes of the daemon's user.
 for ((user = 2; user <= 16; user++)); do
-    as_uid "$((uid_base + user))" "$MQKV_BUILD/clientk" -m "$server_queue" bench --rate 20 -t 3 >/dev/null \
+    as_uid "$((uid_base + user))" "$MQKV_BUILD/clientk" -m \
+        "$server_queue" bench --rate 20 -t 3 >/dev/null \
         2>>"$MQKV_TEST_DIR/users.log" &
     users+=($!)
 done
@@ -125,9 +133,11 @@ done
 check_equal 0 "$failed" "15 users at a time are served"
 [ "$failed" = 0 ] || sed 's/^/# /' "$MQKV_TEST_DIR/users.log"
 
-# 1,500 bytes are more than a message of the door takes; the independent client asks for no lane of its own.
+# 1,500 bytes are more than a message of the door takes; the independent client asks for no lane of
+# its own.
 check_status 0 "a client that knows of no such lanes comes through the door" \
-    as_uid "$good_uid" env PYTHONDONTWRITEBYTECODE=1 "$python" - "$(dirname "$old_client")" "$server_queue" <<'PY'
+    as_uid "$good_uid" env PYTHONDONTWRITEBYTECODE=1 "$python" - "$(dirname "$old_client")" \
+        "$server_queue" <<'PY'
 import sys
 sys.path.insert(0, sys.argv[1])
 from mqkv_session import *
@@ -150,6 +160,7 @@ connect_good
 kill_server
 end_attacks
 start_server_with +chown,+fowner --mode 0622
-check_equal "" "$(as_uid "$daemon_uid" "$MQKV_BUILD/clientk" -m "$server_queue" ping >/dev/null || echo failed)" \
+check_equal "" "$(as_uid "$daemon_uid" "$MQKV_BUILD/clientk" -m "$server_queue" ping >/dev/null ||
+    echo failed)" \
     "after kill -9 the next daemon starts"
 check_equal 9 "$(open_by_others 0)" "and has removed the guests' lanes: there are its own alone"

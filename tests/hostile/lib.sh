@@ -32,10 +32,11 @@ hostile_pairs=${HOSTILE_PAIRS:-3}           # of runs alone and under attack
 hostile_run_s=${HOSTILE_RUN_SECONDS:-0.7}   # of each
 good_ops_per_s=0 good_max_us=0 good_errors=0 # of the last good_bench
 
-# Users ---------------------------------------------------------------------------------------------
+# Users
+# ---------------------------------------------------------------------------------------------
 
-# need_root: ends the script, skipped by name, where no other users can be had. Makes $common_dir, and
-# copies there what other users can not reach where it is.
+# need_root: ends the script, skipped by name, where no other users can be had. Makes $common_dir,
+# and copies there what other users can not reach where it is.
 need_root() {
     if [ "$(id -u)" != 0 ] ||
         ! setpriv --reuid="$daemon_uid" --regid="$daemon_uid" --clear-groups true 2>/dev/null
@@ -70,7 +71,8 @@ reachable() {
     fi
 }
 
-# as_uid UID[:GID] COMMAND...: as that user, without groups or capabilities. GID is UID if not named.
+# as_uid UID[:GID] COMMAND...: as that user, without groups or capabilities. GID is UID if not
+# named.
 as_uid() {
     (exec_as_uid "$@")
 }
@@ -82,7 +84,8 @@ exec_as_uid() {
     exec setpriv --reuid="$uid" --regid="$gid" --clear-groups "$@"
 }
 
-# as_uid_with CAPABILITIES UID[:GID] COMMAND...: the same with capabilities: "+sys_resource,+ipc_lock".
+# as_uid_with CAPABILITIES UID[:GID] COMMAND...: the same with capabilities:
+# "+sys_resource,+ipc_lock".
 as_uid_with() {
     local capabilities=$1 uid=${2%%:*} gid=${2##*:}
     shift 2
@@ -90,10 +93,11 @@ as_uid_with() {
         --ambient-caps="$capabilities" "$@"
 }
 
-# The daemon and the good client ----------------------------------------------------------------------
+# The daemon and the good client
+# ----------------------------------------------------------------------
 
-# start_server_as UID [OPTION...]: start_server as that user, on its own $server_dir. For other users to be
-# let in: --mode 0622.
+# start_server_as UID [OPTION...]: start_server as that user, on its own $server_dir. For other
+# users to be let in: --mode 0622.
 start_server_as() {
     local uid=$1
     shift
@@ -123,15 +127,19 @@ client_as() {
 # good_ops_per_s, good_max_us and good_errors. A run that ends without figures counts as one error.
 good_bench() {
     local line
-    line=$(client --timeout 10000 --format csv bench -t "$hostile_run_s" "$@" 2>"$MQKV_TEST_DIR/.bench" |
+    line=$(client --timeout 10000 --format csv \
+        bench -t "$hostile_run_s" "$@" 2>"$MQKV_TEST_DIR/.bench" |
         tail -n 1)
     IFS=, read -r good_ops_per_s good_max_us good_errors < <(
-        awk -F, 'NF > 20 && $13 ~ /^[0-9]+$/ { print int($15) "," int($21) "," $22 + $24; found = 1 }
+        awk -F, 'NF > 20 && $13 ~ /^[0-9]+$/ {
+                print int($15) "," int($21) "," $22 + $24; found = 1
+            }
             END { if (!found) print "0,0,1" }' <<<"$line")
     [ "$good_errors" = 0 ] || sed 's/^/# bench: /' "$MQKV_TEST_DIR/.bench"
 }
 
-# Attacks -------------------------------------------------------------------------------------------
+# Attacks
+# -------------------------------------------------------------------------------------------
 
 # attack_as UID[:GID] COMMAND...: starts it in the background, in a process group of its own, until
 # end_attacks. What it prints is in $MQKV_TEST_DIR/attack.log. Its pid is then $attack_pid.
@@ -175,14 +183,15 @@ median() {
     sort -g | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
 }
 
-# keeps_a_quarter TEXT ATTACK [BENCH-OPTION...]: runs of the good client alone and under attack, in turn.
-# ATTACK is a function that starts the attack with attack_as and returns. Checks: the median of the ratios is at
-# least a quarter; no operation fails; none waits more than a second longer than the longest one did alone. The
-# machine may be busy with something else during a few pairs: so below a quarter there are up to two more rounds
-# of pairs, and all pairs together are judged.
+# keeps_a_quarter TEXT ATTACK [BENCH-OPTION...]: runs of the good client alone and under attack, in
+# turn. ATTACK is a function that starts the attack with attack_as and returns. Checks: the median
+# of the ratios is at least a quarter; no operation fails; none waits more than a second longer than
+# the longest one did alone. The machine may be busy with something else during a few pairs: so
+# below a quarter there are up to two more rounds of pairs, and all pairs together are judged.
 keeps_a_quarter() {
     local text=$1 attack=$2 ratios='' errors=0 alone_max_us=0 max_us=0 ratio round
     shift 2
+    # shellcheck disable=SC2034 # counted only
     for round in 1 2 3; do
         run_pairs "$attack" "$@"
         ratio=$(tr ' ' '\n' <<<"${ratios% }" | median)
@@ -208,7 +217,8 @@ run_pairs() {
         end_attacks
         errors=$((errors + good_errors))
         [ "$good_max_us" -le "$max_us" ] || max_us=$good_max_us
-        ratio=$(awk -v a="$alone_ops" -v b="$good_ops_per_s" 'BEGIN { printf "%.3f", (a > 0 ? b / a : 0) }')
+        ratio=$(awk -v a="$alone_ops" -v b="$good_ops_per_s" \
+            'BEGIN { printf "%.3f", (a > 0 ? b / a : 0) }')
         ratios+="$ratio "
         echo "# $alone_ops/s alone, $good_ops_per_s/s under attack: $ratio; longest $good_max_us us"
     done
@@ -234,7 +244,8 @@ got:      $value"
     fi
 }
 
-# The end -------------------------------------------------------------------------------------------
+# The end
+# -------------------------------------------------------------------------------------------
 
 finish_attacks() {
     local status=$?

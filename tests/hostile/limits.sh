@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# limits: with every limit of the process small, and the disk, /dev/shm or the queues' budget full at every step, a
-# start is refused with a sentence or the daemon works: no crash, no hang, nothing left, nothing lost; names that
-# others took are refused by name.
+# limits: with every limit of the process small, and the disk, /dev/shm or the queues' budget full
+# at every step, a start is refused with a sentence or the daemon works: no crash, no hang, nothing
+# left, nothing lost; names that others took are refused by name.
 #
 #     LIMITS_LONG=1 tests/hostile/limits.sh    many more values, some minutes
 . "$(dirname "$0")/lib.sh"
-if [ -z "${LIMITS_NAMESPACE:-}" ] && [ "$(id -u)" = 0 ] && unshare --mount --ipc true 2>/dev/null; then
+if [ -z "${LIMITS_NAMESPACE:-}" ] && [ \
+    "$(id -u)" = 0 ] && unshare --mount --ipc true 2>/dev/null; then
     export LIMITS_NAMESPACE=1
     exec unshare --mount --ipc --propagation private "$0"
 fi
@@ -34,7 +35,8 @@ operations=3000 # of work
 
 # owner ARGUMENT...: a client of the daemon's own user.
 owner() {
-    as_uid "$daemon_uid" timeout -k 1 30 "$MQKV_BUILD/clientk" -m "$server_queue" --timeout 5000 "$@"
+    as_uid "$daemon_uid" timeout -k 1 30 "$MQKV_BUILD/clientk" -m "$server_queue" --timeout 5000 \
+        "$@"
 }
 
 left_behind() {
@@ -48,8 +50,9 @@ fresh_directory() {
     chown "$daemon_uid:$daemon_uid" "$server_dir"
 }
 
-# start_limited [PRLIMIT-OPTION...] -- [OPTION...]: starts the daemon with these limits; served=yes if it answers,
-# no if it has ended, hung if neither. Its log goes through a pipe: a limit on files is not for that.
+# start_limited [PRLIMIT-OPTION...] -- [OPTION...]: starts the daemon with these limits; served=yes
+# if it answers, no if it has ended, hung if neither. Its log goes through a pipe: a limit on files
+# is not for that.
 start_limited() {
     local limits=() end=$((SECONDS + 20))
     while [ "$1" != -- ]; do
@@ -84,16 +87,19 @@ end_limited() {
     server_pid=
 }
 
-# work: values small and large, overwritten until logs are compacted. Sets $trouble to what took too long, or
-# failed without being told that there is no room.
+# work: values small and large, overwritten until logs are compacted. Sets $trouble to what took too
+# long, or failed without being told that there is no room.
 work() {
     local status step
     trouble=
-    for step in "put a -" "put large -" "get a" "scan" "stats" "bench -n 4 -L 4000 --keys 200 -c $operations"; do
+    for step in "put a -" "put large -" "get a" "scan" "stats" \
+        "bench -n 4 -L 4000 --keys 200 -c $operations"; do
         # shellcheck disable=SC2086 # words
-        owner $step <"$values/$([ "$step" = "put large -" ] && echo large || echo small)" >"$MQKV_TEST_DIR/step" 2>&1
+        owner $step <"$values/$([ "$step" = "put large -" ] && echo large || echo small)" \
+            >"$MQKV_TEST_DIR/step" 2>&1
         status=$?
-        [ $status = 0 ] || { [ $status = 4 ] && grep -qE 'no space|no_space|memory' "$MQKV_TEST_DIR/step"; } ||
+        [ $status = 0 ] || { [ $status = 4 ] && grep -qE 'no space|no_space|memory' \
+            "$MQKV_TEST_DIR/step"; } ||
             { [ $status = 1 ] && [ "$step" = "get a" ]; } ||
             trouble+="$step: $status $(tail -n 1 "$MQKV_TEST_DIR/step"); "
     done
@@ -113,7 +119,8 @@ judge() {
         fi
         end_limited
         fault=$trouble
-        [ "$ended" = 0 ] || { [ "$ended" = 4 ] && grep -qE 'ERROR .*(descriptor|space|large|open files)' "$server_log"; } ||
+        [ "$ended" = 0 ] || { [ "$ended" = 4 ] && grep -qE \
+            'ERROR .*(descriptor|space|large|open files)' "$server_log"; } ||
             fault+="ended with $ended"
         ;;
     no)
@@ -148,7 +155,8 @@ limited() {
     done
 }
 
-# Limits of the process -----------------------------------------------------------------------------
+# Limits of the process
+# -----------------------------------------------------------------------------
 
 if [ -n "$long" ]; then
     # shellcheck disable=SC2046
@@ -177,7 +185,8 @@ start_limited --nofile=12:200 --stack=32768:8388608 -- -d 2
 check_equal yes "$served" "limits that may be raised are"
 judge "and the daemon works"
 
-# Names that others took --------------------------------------------------------------------------------
+# Names that others took
+# --------------------------------------------------------------------------------
 
 # taken QUEUE...: queues of another user's.
 taken() {
@@ -194,27 +203,33 @@ for suffix in '' .lock; do
     taken "$server_queue$suffix" || not_ok "another user takes $suffix"
     start_limited --
     check_equal no "$served" "a queue of another user with the name NAME$suffix: no start"
-    check_match "message queue $server_queue$suffix .*belongs to another user" "$(cat "$server_log")" "which names it"
+    check_match "message queue $server_queue$suffix .*belongs to another user" \
+        "$(cat "$server_log")" "which names it"
     end_limited
     check_equal 4 "$ended" "and ends with 4"
-    as_uid "$daemon_uid" "$MQKV_BUILD/serverk" --check -m "$server_queue" -f "$server_dir" >"$server_log" 2>&1
+    as_uid "$daemon_uid" "$MQKV_BUILD/serverk" --check -m "$server_queue" -f \
+        "$server_dir" >"$server_log" 2>&1
     check_equal 4 $? "--check says the same"
-    check_match "message queue $server_queue$suffix .*belongs to another user" "$(cat "$server_log")" "and names it"
+    check_match "message queue $server_queue$suffix .*belongs to another user" \
+        "$(cat "$server_log")" "and names it"
     rm -f "$common_dir/mqueue/${server_queue#/}"*
 done
 
-# served_beside TEXT SUFFIX...: a start beside queues of another user with these names; each is told in the log.
+# served_beside TEXT SUFFIX...: a start beside queues of another user with these names; each is told
+# in the log.
 served_beside() {
     local text=$1 suffix
     shift
     start_limited -- --mode 0622
     check_equal yes "$served" "$text: the daemon starts"
     for suffix in "$@"; do
-        check_match "WARN.*message queue $server_queue\\$suffix belongs to $told" "$(cat "$server_log")" \
+        check_match "WARN.*message queue $server_queue\\$suffix belongs to $told" \
+            "$(cat "$server_log")" \
             "$text: the log names NAME$suffix and its uid"
     done
     owner put large - <"$values/large"
-    check_equal "$(md5sum <"$values/large")" "$(owner get large | md5sum)" "$text: values large and small go"
+    check_equal "$(md5sum <"$values/large")" "$(owner get large | md5sum)" \
+        "$text: values large and small go"
     owner bench -n 12 --threads 12 -c 2000 >/dev/null 2>"$MQKV_TEST_DIR/step"
     check_equal 0 $? "$text: so many clients that each lane is used are served"
 }
@@ -224,19 +239,24 @@ told="another user"
 mount --bind "$common_dir/mqueue" /dev/mqueue 2>/dev/null && told="uid $hostile_uid"
 fresh_directory
 taken "$server_queue".{l1,l8,b0} || not_ok "another user takes names of lanes"
-as_uid "$daemon_uid" "$MQKV_BUILD/serverk" --check -m "$server_queue" -f "$server_dir" >"$server_log" 2>&1
+as_uid "$daemon_uid" "$MQKV_BUILD/serverk" --check -m "$server_queue" -f \
+    "$server_dir" >"$server_log" 2>&1
 check_equal 0 $? "queues of another user with names of lanes: --check finds no fault"
 served_beside "before the start" .l1 .l8 .b0
-taken "$server_queue".{l11,l12,b3} || not_ok "another user takes names of lanes while the daemon runs"
+taken "$server_queue".{l11,l12,b3} || not_ok \
+    "another user takes names of lanes while the daemon runs"
 kill -9 "$server_pid"
 wait_until 20 server_is_gone
 served_beside "after a crash" .l1 .l8 .b0 .l11 .l12 .b3
 end_limited
 check_equal 0 "$ended" "and it ends as always"
-check_equal "b0 b3 l1 l11 l12 l8" "$(find "$common_dir/mqueue" -name "${server_queue#/}*" -printf '%f\n' |
-    sed 's/.*\.//' | LC_ALL=C sort | tr '\n' ' ' | sed 's/ $//')" "and leaves nothing but what is of the other user"
+check_equal "b0 b3 l1 l11 l12 l8" \
+    "$(find "$common_dir/mqueue" -name "${server_queue#/}*" -printf '%f\n' |
+    sed 's/.*\.//' | LC_ALL=C sort | tr '\n' ' ' | sed 's/ $//')" \
+        "and leaves nothing but what is of the other user"
 # shellcheck disable=SC2046 # words
-taken $(printf "$server_queue.l%s " $(seq 2 7) 9 10 $(seq 13 63)) $(printf "$server_queue.b%s " 1 2 $(seq 4 63)) ||
+taken $(printf "$server_queue.l%s " $(seq 2 7) 9 10 $(seq 13 63)) \
+    $(printf "$server_queue.b%s " 1 2 $(seq 4 63)) ||
     not_ok "another user takes all names"
 served_beside "when all names but NAME are taken" .l63 .b63
 end_limited
@@ -244,8 +264,8 @@ check_equal 0 "$ended" "and it ends as always"
 [ "$told" = "another user" ] || umount /dev/mqueue
 rm -f "$common_dir/mqueue/${server_queue#/}"*
 
-# A client's names, taken as soon as its process is known: its segments' by links, some of its reply queues'.
-# named_client RANGE COMMAND...: a client whose reply queues of these numbers are taken.
+# A client's names, taken as soon as its process is known: its segments' by links, some of its reply
+# queues'. named_client RANGE COMMAND...: a client whose reply queues of these numbers are taken.
 named_client() {
     local range=$1 pid number
     shift
@@ -260,7 +280,8 @@ named_client() {
     # shellcheck disable=SC2046,SC2086 # words
     taken $(printf "$server_queue.c$pid.%s " $range)
     for number in 0 1 2 3; do
-        as_uid "$hostile_uid" ln -s "$common_dir/precious" "/dev/shm/${server_queue#/}.s$pid.$number"
+        as_uid "$hostile_uid" ln -s "$common_dir/precious" \
+            "/dev/shm/${server_queue#/}.s$pid.$number"
     done
     touch "$common_dir/run/go"
     wait "$job"
@@ -271,7 +292,8 @@ chown "$daemon_uid" "$common_dir/precious"
 fresh_directory
 start_limited --
 named_client "0" put large -
-check_equal 0 $? "a client whose first reply queue and whose segments have names that are taken works"
+check_equal 0 $? \
+    "a client whose first reply queue and whose segments have names that are taken works"
 check_equal "$(md5sum <"$values/large")" "$(owner get large | md5sum)" "and its value is whole"
 check_equal precious "$(cat "$common_dir/precious")" "no link of the name of a segment is followed"
 named_client "$(seq -s " " 0 63)" put large -
@@ -281,9 +303,11 @@ end_limited
 check_equal 0 "$ended" "and the daemon is as before"
 rm -f "$common_dir/mqueue/${server_queue#/}"* "/dev/shm/${server_queue#/}"* "$common_dir/run/"*
 
-# Full at every step ----------------------------------------------------------------------------------
+# Full at every step
+# ----------------------------------------------------------------------------------
 
-# put_until_full: stores keys, and writes down which were acknowledged, until one is refused or 60 are stored.
+# put_until_full: stores keys, and writes down which were acknowledged, until one is refused or 60
+# are stored.
 put_until_full() {
     local i
     : >"$MQKV_TEST_DIR/acknowledged"
@@ -302,7 +326,8 @@ lost() {
     echo $count
 }
 
-# disk KIBIBYTES: start, put, compaction, checkpoint and stop on a disk of that size, and a start from what is left.
+# disk KIBIBYTES: start, put, compaction, checkpoint and stop on a disk of that size, and a start
+# from what is left.
 disk() {
     rm -rf "$server_dir"
     mkdir -p "$server_dir"
@@ -311,9 +336,11 @@ disk() {
     if [ $served = yes ]; then
         put_until_full
         owner bench -L 4000 --keys 30 -c 600 --mix put=90,get=10 >/dev/null 2>&1
-        check_equal 0 "$(lost)" "a disk of $1 KiB: what was acknowledged is there ($(wc -l <"$MQKV_TEST_DIR/acknowledged") keys)"
+        check_equal 0 "$(lost)" "a disk of $1 KiB: what was acknowledged is there ($(wc -l \
+            <"$MQKV_TEST_DIR/acknowledged") keys)"
         end_limited
-        [ "$ended" = 0 ] || [ "$ended" = 4 ] || not_ok "a disk of $1 KiB: a stop" "ended with $ended"
+        [ "$ended" = 0 ] || [ "$ended" = 4 ] || not_ok "a disk of $1 KiB: a stop" \
+            "ended with $ended"
         start_limited -- -d 2
         check_equal yes "$served" "a disk of $1 KiB: a start from what is left"
         check_equal 0 "$(lost)" "a disk of $1 KiB: and all is there"

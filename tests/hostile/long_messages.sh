@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# long_messages: a message of thousands of operations keeps the others waiting for no longer than is stated
+# long_messages: a message of thousands of operations keeps the others waiting for no longer than is
+# stated
 . "$(dirname "$0")/lib.sh"
 need_root
 
@@ -23,7 +24,8 @@ while True:
     began = time.monotonic()
     reply = session.request(operations, again=False)
     counts = collections.Counter(result.name for result in reply.results)
-    print(f"{mode}: {time.monotonic() - began:.2f} s,", reply.name, *sorted(counts.items()), flush=True)
+    took = f"{mode}: {time.monotonic() - began:.2f} s,"
+    print(took, reply.name, *sorted(counts.items()), flush=True)
     if mode == "appends":
         time.sleep(60)
 END
@@ -55,7 +57,8 @@ before=$(store_bytes)
 attack_as "$hostile_uid" "$python" "$attack" "$server_queue" appends
 wait_until 20 grep -q '^appends' "$MQKV_TEST_DIR/attack.log" || true
 check_match "^appends: .*'OK', ([1-9]|[1-9][0-9])\).*'OVERLOADED', 40[0-9][0-9]\)" \
-    "$(cat "$MQKV_TEST_DIR/attack.log")" "of 4,096 appends to a value of 1 MB some are executed, the rest is left over"
+    "$(cat "$MQKV_TEST_DIR/attack.log")" \
+        "of 4,096 appends to a value of 1 MB some are executed, the rest is left over"
 check_status 0 "the good client is served" client --timeout 6000 put good value
 end_attacks
 grown=$((($(store_bytes) - before) / 1000000))

@@ -1,17 +1,17 @@
 /*
- * message_mutations QUEUE SERVER_PID SEED COUNT [FIRST_BATCH]: COUNT mutated messages for a daemon, and what
- * it makes of them.
+ * message_mutations QUEUE SERVER_PID SEED COUNT [FIRST_BATCH]: COUNT mutated messages for a daemon,
+ * and what it makes of them.
  *
- * First genuine messages of all kinds are recorded. Then processes, one after the other, each send a
- * batch of them, mutated: to sessions of their own, with the right cookie or a wrong one, in the recorded
- * order or in any, some with a segment that is truncated or taken away meanwhile. Each ends without
- * a word. All the while a polite client must get right answers.
+ * First genuine messages of all kinds are recorded. Then processes, one after the other, each send
+ * a batch of them, mutated: to sessions of their own, with the right cookie or a wrong one, in the
+ * recorded order or in any, some with a segment that is truncated or taken away meanwhile. Each
+ * ends without a word. All the while a polite client must get right answers.
  *
  * MQKV_KEEP_SEGMENTS set: segments keep their size.
  *
- * The last line tells how many messages, the memory that the daemon took at most (KiB) and whether it
- * has more descriptors than before. Exit 1, with the batch to begin with again, when an answer is
- * missing or wrong.
+ * The last line tells how many messages, the memory that the daemon took at most (KiB) and whether
+ * it has more descriptors than before. Exit 1, with the batch to begin with again, when an answer
+ * is missing or wrong.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -68,7 +68,7 @@ int mq_send(mqd_t queue, const char *bytes, size_t size, unsigned priority)
     return (int)syscall(SYS_mq_timedsend, queue, bytes, size, priority, NULL);
 }
 
-/* The hostile process ------------------------------------------------------------------------------- */
+/* The hostile process -------------------------------------------------------------------------- */
 
 struct hostile {
     const char *server;
@@ -87,8 +87,8 @@ static void swallow_replies(struct raw_client *client)
         ;
 }
 
-/* Waits until all before was dealt with: else replies fill the queue, which ends the session. False: the
- * session has ended. */
+/* Waits until all before was dealt with: else replies fill the queue, which ends the session.
+ * False: the session has ended. */
 static bool catch_up(struct raw_client *client)
 {
     struct wire_operation ping = {.opcode = WIRE_OP_PING};
@@ -263,7 +263,7 @@ _Noreturn static void be_hostile(const char *server, uint64_t seed, uint64_t mes
     _exit(0);
 }
 
-/* The polite client ---------------------------------------------------------------------------------- */
+/* The polite client ---------------------------------------------------------------------------- */
 
 struct polite {
     struct raw_client client;
@@ -329,7 +329,7 @@ static bool polite_answer(struct polite *self)
     return right;
 }
 
-/* The daemon from outside --------------------------------------------------------------------------- */
+/* The daemon from outside ---------------------------------------------------------------------- */
 
 /* KiB of the member of /proc/PID/status; 0: the process is gone. */
 static uint64_t memory_kib(pid_t pid, const char *member)
@@ -359,7 +359,7 @@ static long descriptors(pid_t pid)
     return count;
 }
 
-/* The whole ------------------------------------------------------------------------------------------ */
+/* The whole ------------------------------------------------------------------------------------ */
 
 struct run {
     const char *server;
@@ -449,13 +449,12 @@ int main(int argc, char **argv)
     bool right = run_all(&run);
     for (int i = 0; right && i < 100 && descriptors(run.server_pid) > before; i++)
         usleep(100000);
-    printf(
-        "%llu mutated messages of %zu recorded, seed %llu: %llu polite answers, daemon at most %llu "
-        "KiB, %+ld descriptors\n",
-        (unsigned long long)run.count, recording.count, (unsigned long long)run.seed,
-        (unsigned long long)run.polite.answers,
-        (unsigned long long)memory_kib(run.server_pid, "VmHWM"),
-        descriptors(run.server_pid) - before);
+    printf("%llu mutated messages of %zu recorded, seed %llu: %llu polite answers, "
+           "daemon at most %llu KiB, %+ld descriptors\n",
+           (unsigned long long)run.count, recording.count, (unsigned long long)run.seed,
+           (unsigned long long)run.polite.answers,
+           (unsigned long long)memory_kib(run.server_pid, "VmHWM"),
+           descriptors(run.server_pid) - before);
     raw_close(&run.polite.client);
     recording_free(&recording);
     return right ? 0 : 1;

@@ -1,7 +1,7 @@
 /*
- * mq_flood QUEUE THREADS PRIORITY [SIZE]: a hostile user. So many threads (0: it only looks whether it may) send garbage of SIZE bytes (48; at
- * most what the queue takes) to the queue for ever, asleep in mq_send while it is full. Ends when it may
- * not, or no more, open the queue: exit 2.
+ * mq_flood QUEUE THREADS PRIORITY [SIZE]: a hostile user. So many threads (0: it only looks whether
+ * it may) send garbage of SIZE bytes (48; at most what the queue takes) to the queue for ever,
+ * asleep in mq_send while it is full. Ends when it may not, or no more, open the queue: exit 2.
  */
 #include <errno.h>
 #include <fcntl.h>

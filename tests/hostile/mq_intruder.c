@@ -1,7 +1,8 @@
 /*
- * mq_intruder NAME THREADS: a hostile user. Tries all names of guest lanes for those that exist, and watches for one of the server of NAME that it may open, in
- * the moment that it is open to others; opens it, and lets so many threads send garbage there for ever, with the
- * highest priority, asleep while it is full. Then it goes on watching, up to 64 lanes.
+ * mq_intruder NAME THREADS: a hostile user. Tries all names of guest lanes for those that exist,
+ * and watches for one of the server of NAME that it may open, in the moment that it is open to
+ * others; opens it, and lets so many threads send garbage there for ever, with the highest
+ * priority, asleep while it is full. Then it goes on watching, up to 64 lanes.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /*
- * mutation: changes of bytes that decoders tend to take ill: flipped bits, numbers at their limits, pieces
- * cut out, doubled, put in from elsewhere, cut off and added. The same random state, the same changes.
+ * mutation: changes of bytes that decoders tend to take ill: flipped bits, numbers at their limits,
+ * pieces cut out, doubled, put in from elsewhere, cut off and added. The same random state, the
+ * same changes.
  */
 #ifndef MQKV_TESTS_HOSTILE_MUTATION_H
 #define MQKV_TESTS_HOSTILE_MUTATION_H

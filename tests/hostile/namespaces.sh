@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# namespaces: a client that the kernel keeps from proving its pid, or from seeing the server, is told so
+# namespaces: a client that the kernel keeps from proving its pid, or from seeing the server, is
+# told so
 . "$(dirname "$0")/lib.sh"
 need_root
 if ! unshare --pid --ipc --fork --mount-proc true 2>/dev/null; then
@@ -33,12 +34,15 @@ check_status 0 "a value is stored" client put name Ada
 check_status 0 "PID and IPC shared: it works" ask --uts
 check_status 4 "IPC shared, PID not: refused" ask "$pid_too"
 check_told "IPC shared, PID not"
-check_match "uid $good_uid\\) refused.*PID namespaces" "$(cat "$server_log")" "and the daemon logs the uid"
+check_match "uid $good_uid\\) refused.*PID namespaces" "$(cat "$server_log")" \
+    "and the daemon logs the uid"
 check_status 3 "PID shared, IPC not: no queue" ask --ipc
 check_match 'clientk doctor looks closer' "$errors" "PID shared, IPC not: it is sent to doctor"
-check_status 3 "which finds no queue" in_namespaces --ipc "$good_uid" "$MQKV_BUILD/clientk" -m "$server_queue" doctor
+check_status 3 "which finds no queue" in_namespaces --ipc "$good_uid" "$MQKV_BUILD/clientk" -m \
+    "$server_queue" doctor
 check_match 'no queue .* in this IPC namespace' "$output" "and says in which namespace"
-check_match 'one PID namespace .*--ipc=host --pid=host' "$output" "and that the PID namespace is to be shared, too"
+check_match 'one PID namespace .*--ipc=host --pid=host' "$output" \
+    "and that the PID namespace is to be shared, too"
 check_status 3 "neither shared: no queue" ask "--ipc $pid_too"
 check_status 1 "doctor of the daemon's owner in another PID namespace finds it" \
     in_namespaces "$pid_too" "$daemon_uid" "$MQKV_BUILD/clientk" -m "$server_queue" doctor
@@ -49,7 +53,8 @@ stop_server
 # The server in a PID namespace of its own, which the client can see into
 cat >"$server_program" <<P
 #!/bin/sh
-exec unshare $pid_too setpriv --reuid=$daemon_uid --regid=$daemon_uid --clear-groups "$MQKV_BUILD/serverk" "\$@"
+exec unshare $pid_too setpriv --reuid=$daemon_uid --regid=$daemon_uid --clear-groups \\
+    "$MQKV_BUILD/serverk" "\$@"
 P
 client() {
     "$MQKV_BUILD/clientk" -m "$server_queue" "$@"

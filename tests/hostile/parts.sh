@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# parts: messages in parts that are announced and never sent, or not sent on, take nothing from others for long
+# parts: messages in parts that are announced and never sent, or not sent on, take nothing from
+# others for long
 . "$(dirname "$0")/lib.sh"
 need_root
 
@@ -33,9 +34,11 @@ chmod 644 "$common_dir/large"
 attack_as "$hostile_uid" "$python" "$attack" "$server_queue" 100
 wait_until 20 grep -q '^taken' "$MQKV_TEST_DIR/attack.log" || true
 check_match '^taken: 12' "$(cat "$MQKV_TEST_DIR/attack.log")" "12 messages of 60 MB are announced"
-check_match '"large_message_bytes": *[0-9]{1,7},' "$(client --format json stats server)" "which takes next to no memory"
+check_match '"large_message_bytes": *[0-9]{1,7},' "$(client --format json stats server)" \
+    "which takes next to no memory"
 large_value() {
-    client --timeout 20000 put large - <"$common_dir/large" && client --timeout 20000 get large >"$common_dir/back"
+    client --timeout 20000 put large - <"$common_dir/large" && client --timeout 20000 get large \
+        >"$common_dir/back"
 }
 check_status 0 "a value of 20 MB of another user goes in parts" large_value
 check_status 0 "and comes back" cmp "$common_dir/large" "$common_dir/back"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# pidfile: in a directory where others may make files, they cannot choose what --pidfile overwrites, nor keep
-# a daemon from starting with a lock.
+# pidfile: in a directory where others may make files, they cannot choose what --pidfile overwrites,
+# nor keep a daemon from starting with a lock.
 . "$(dirname "$0")/lib.sh"
 need_root
 
@@ -45,13 +45,16 @@ stale = open(sys.argv[1])
 fcntl.lockf(stale, fcntl.LOCK_SH)
 print("locked", flush=True)
 time.sleep(600)' "$pidfile"
-check_status 0 "another user locks a stale file" wait_until 20 grep -q locked "$MQKV_TEST_DIR/attack.log"
+check_status 0 "another user locks a stale file" wait_until 20 grep -q locked \
+    "$MQKV_TEST_DIR/attack.log"
 start_server_as "$daemon_uid" --mode 0622 --pidfile "$pidfile"
 served=$(as_uid "$daemon_uid" "$MQKV_BUILD/clientk" -m "$server_queue" --format json stats server |
     grep -oE '"pid":[0-9]+' | head -n 1)
-check_equal "$served" "\"pid\":$(cat "$pidfile")" "a lock of another user keeps no daemon from its stale pid file"
+check_equal "$served" "\"pid\":$(cat "$pidfile")" \
+    "a lock of another user keeps no daemon from its stale pid file"
 check_equal 644 "$(stat -c %a "$pidfile")" "which others may read"
-check_status 4 "a living daemon's is refused" as_uid "$daemon_uid" timeout -k 1 20 "$MQKV_BUILD/serverk" \
+check_status 4 "a living daemon's is refused" as_uid "$daemon_uid" timeout -k 1 20 \
+    "$MQKV_BUILD/serverk" \
     -m "$server_queue.second" -f "$common_dir" --pidfile "$pidfile"
 check_match "is that of process $(cat "$pidfile")," "$errors" "with its process"
 stop_server

@@ -1,7 +1,7 @@
 /*
- * recording: genuine messages, as the client library sent them: every kind and every operation, small and
- * large values, through a segment and in parts. For programs that define mq_timedsend and mq_send to
- * call recording_note.
+ * recording: genuine messages, as the client library sent them: every kind and every operation,
+ * small and large values, through a segment and in parts. For programs that define mq_timedsend and
+ * mq_send to call recording_note.
  */
 #ifndef MQKV_TESTS_HOSTILE_RECORDING_H
 #define MQKV_TESTS_HOSTILE_RECORDING_H

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# segments: what a client does with its segment makes nobody wait: a lease, fallocate, an overlapping window
+# segments: what a client does with its segment makes nobody wait: a lease, fallocate, an
+# overlapping window
 . "$(dirname "$0")/lib.sh"
 need_root
 
@@ -50,7 +51,8 @@ put_large() {
     client --timeout 10000 put large - <"$common_dir/large"
 }
 
-# offer UID MODE STATUS TEXT: the offer is answered with that status, and the good client served meanwhile.
+# offer UID MODE STATUS TEXT: the offer is answered with that status, and the good client served
+# meanwhile.
 offer() {
     : >"$MQKV_TEST_DIR/attack.log"
     attack_as "$1" "$python" "$attack" "$server_queue" "$2"
@@ -77,7 +79,8 @@ offer "$daemon_uid" lease DENIED "a lease on a segment of the daemon's own user 
 : >"$MQKV_TEST_DIR/attack.log"
 attack_as "$daemon_uid" "$python" "$attack" "$server_queue" overlap
 wait_until 20 grep -q "^overlap: [rw]" "$MQKV_TEST_DIR/attack.log" || true
-check_match "^overlap: right" "$(cat "$MQKV_TEST_DIR/attack.log")" "a window over the value of a PING gets it as it was"
+check_match "^overlap: right" "$(cat "$MQKV_TEST_DIR/attack.log")" \
+    "a window over the value of a PING gets it as it was"
 end_attacks
 stop_server
 check_equal 0 $? "the daemon stops cleanly"

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# sessions: nobody keeps others from having a session, whatever HELLOs he sends; who is refused learns why
+# sessions: nobody keeps others from having a session, whatever HELLOs he sends; who is refused
+# learns why
 . "$(dirname "$0")/lib.sh"
 need_root
 
 independent=$common_dir/independent
 cp -r "$(realpath "$library_dir/../independent")" "$independent" && chmod -R a+rX "$independent"
 
-# python_as UID: a program on stdin, with the independent client; its argument is the daemon's queue.
+# python_as UID: a program on stdin, with the independent client; its argument is the daemon's
+# queue.
 python_as() {
-    as_uid "$1" env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$independent" python3 - "$server_queue" 2>&1
+    as_uid "$1" env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$independent" python3 - \
+        "$server_queue" 2>&1
 }
 
 fact() { # NAME: of stats sessions, asked by the daemon's owner
@@ -57,7 +60,8 @@ P
 greedy=$!
 wait_until 30 test -s "$MQKV_TEST_DIR/greedy.out"
 check_match "^[0-9]+ 26 .*uid $hostile_uid has [0-9]+ of the [0-9]+ sessions .* in process [0-9]+" \
-    "$(cat "$MQKV_TEST_DIR/greedy.out")" "a user with all of his share is told how many he has, and who holds them"
+    "$(cat "$MQKV_TEST_DIR/greedy.out")" \
+        "a user with all of his share is told how many he has, and who holds them"
 check_status 0 "another user gets in beside him" client --timeout 5000 get a
 check_status 0 "and the daemon's owner" client_as "$daemon_uid" --timeout 5000 get a
 for pid in $(pgrep -P "$greedy"; echo "$greedy"); do kill "$pid" 2>/dev/null; done
@@ -74,7 +78,8 @@ for _ in range($1):
     if child == 0:
         for size in (4352, 512):
             try:
-                Queue(f"{sys.argv[1]}.c{os.getpid()}.0", os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o622, 2, size)
+                flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
+                Queue(f"{sys.argv[1]}.c{os.getpid()}.0", flags, 0o622, 2, size)
                 os._exit(0)
             except OSError:
                 pass
@@ -98,13 +103,15 @@ P
 slow=$!
 wait_until 30 test -s "$MQKV_TEST_DIR/slow.out"
 left=$(left_of 110)
-check_at_least 60 "$left" "a user's processes are killed in their handshakes until he has no room for a queue"
+check_at_least 60 "$left" \
+    "a user's processes are killed in their handshakes until he has no room for a queue"
 sleep 2.1 # they must not look like ones that are being made
 # It looks where the kernel lists the queues of its IPC namespace.
 client_mounted() {
     # shellcheck disable=SC2016 # it is the inner shell that expands
     unshare --mount bash -c 'mount -t mqueue none /dev/mqueue 2>/dev/null
-        exec setpriv --reuid="$1" --regid="$1" --clear-groups "$2" -m "$3" --timeout 5000 "${@:4}"' \
+        exec setpriv --reuid="$1" --regid="$1" --clear-groups \
+            "$2" -m "$3" --timeout 5000 "${@:4}"' \
         bash "$good_uid" "$MQKV_BUILD/clientk" "$server_queue" "$@"
 }
 check_status 0 "the next client of that user removes what they left" client_mounted get a
@@ -139,7 +146,8 @@ for fields, version, count in (({"depth": 0}, 1, 1), ({"message_bytes": 64}, 1, 
     session = Session(sys.argv[1], connect=False, depth=2, message_bytes=512)
     session.open_server()
     session.create_queue()
-    body = hello_body(session.queue_name, session.nonce, **({"depth": 2, "message_bytes": 512} | fields))
+    fields = {"depth": 2, "message_bytes": 512} | fields
+    body = hello_body(session.queue_name, session.nonce, **fields)
     for number in range(count):
         if number == count - 1:
             time.sleep(1.1) # the time of the log's next line
@@ -152,7 +160,8 @@ for fields, version, count in (({"depth": 0}, 1, 1), ({"message_bytes": 64}, 1, 
 P
 )
 check_match 'REFUSED BAD_REQUEST .*reply_depth is 0' "$outcome" "a depth of 0 is refused"
-check_match 'REFUSED BAD_REQUEST .*have 64 bytes, less than 128' "$outcome" "so are messages of 64 bytes"
+check_match 'REFUSED BAD_REQUEST .*have 64 bytes, less than 128' "$outcome" \
+    "so are messages of 64 bytes"
 check_match 'REFUSED UNSUPPORTED the client speaks version 9 .*this server .*version 1' "$outcome" \
     "another version is told both"
 check_at_most 30 "$(grep -c refused "$server_log")" "3,000 refusals make a few lines in the log"

@@ -5,7 +5,8 @@
         with server.session() as session:
             equal("results come in the order of the operations", [...], [...])
 
-run(modules, server, wanted) runs the sections in order. An exception is a failed check with its place.
+run(modules, server, wanted) runs the sections in order. An exception is a failed check with its
+place.
 """
 import json
 import time
@@ -35,21 +36,28 @@ def equal(text, expected, got):
 
 
 def statuses(text, expected, reply):
-    """The statuses of a reply's results; or, for a refusal of the whole, ["whole: NAME"]. expected: names, one string."""
+    """The statuses of a reply's results; or, for a refusal of the whole, ["whole: NAME"]. expected:
+    names, one string."""
     got = reply.statuses if reply.status == 0 else [f"whole: {reply.name}"]
-    return check(text, expected == " ".join(got), f"expected: {expected}\ngot:      {' '.join(got)}\n{reply}")
+    return check(
+        text, expected == " ".join(got), f"expected: {expected}\ngot:      {' '.join(got)}\n{reply}"
+    )
 
 
 def refused(text, status, reply):
     """The whole message is refused with this status and a sentence."""
-    return check(text, reply.name == status and not reply.results and len(reply.sentence) > 5,
-                 f"expected: {status} and a sentence\ngot:      {reply}")
+    return check(
+        text,
+        reply.name == status and not reply.results and len(reply.sentence) > 5,
+        f"expected: {status} and a sentence\ngot:      {reply}",
+    )
 
 
 def section(number):
     def register(function):
         _sections.append((number, function))
         return function
+
     return register
 
 
@@ -90,8 +98,8 @@ class Server:
         return found
 
     def is_dropped(self, session, send, *path, seconds=10):
-        """Whether what send() sends is dropped: the counter at this path of the statistics grows, and the session gets
-        no message."""
+        """Whether what send() sends is dropped: the counter at this path of the statistics grows,
+        and the session gets no message."""
         before = self.counter(*path)
         send()
         end = time.monotonic() + seconds

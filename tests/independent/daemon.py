@@ -1,4 +1,5 @@
-"""A daemon under test, for the tests of this folder; only the process it started is ever signalled."""
+"""A daemon under test, for the tests of this folder; only the process it started is ever
+signalled."""
 import os
 import signal
 import subprocess
@@ -10,7 +11,8 @@ from mqkv_session import Session
 
 
 class Daemon(Server):
-    """serverk on a queue name and a directory, started with options; its log is appended to log_path."""
+    """serverk on a queue name and a directory, started with options; its log is appended to
+    log_path."""
 
     def __init__(self, program, name, directory, log_path):
         super().__init__(name)
@@ -22,8 +24,12 @@ class Daemon(Server):
         self.options = list(options)
         os.makedirs(self.directory, exist_ok=True)
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen([self.program, "-m", self.name, "-f", self.directory, *options],
-                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                [self.program, "-m", self.name, "-f", self.directory, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
         if wait:
             self.await_answer()
 
@@ -35,7 +41,9 @@ class Daemon(Server):
                     return session.one(ping())
             except (Failure, OSError):
                 if self.process.poll() is not None or time.monotonic() > end:
-                    raise RuntimeError(f"serverk {' '.join(self.options)} does not answer:\n{self.log_end()}") from None
+                    raise RuntimeError(
+                        f"serverk {' '.join(self.options)} does not answer:\n{self.log_end()}"
+                    ) from None
                 time.sleep(0.01)
 
     def log_end(self, size=3000):

@@ -1,16 +1,34 @@
-"""What a store is, as PROTOCOL.md tells it: a model for one client at a time, and random operations for it."""
+"""What a store is, as PROTOCOL.md tells it: a model for one client at a time, and random operations
+for it."""
 import collections
 import time
 
 from mqkv_messages import (
-    ADD, APPEND, DELETE, EXCHANGE, EXISTS, GET, IF_ABSENT, IF_PRESENT, KEEP_EXPIRY,
-    OPCODE_NAMES, PING, PUT, SYNC, SYNC_ALWAYS, SYNC_INTERVAL, TOUCH, operation,
+    ADD,
+    APPEND,
+    DELETE,
+    EXCHANGE,
+    EXISTS,
+    GET,
+    IF_ABSENT,
+    IF_PRESENT,
+    KEEP_EXPIRY,
+    OPCODE_NAMES,
+    PING,
+    PUT,
+    SYNC,
+    SYNC_ALWAYS,
+    SYNC_INTERVAL,
+    TOUCH,
+    operation,
 )
 
-Entry = collections.namedtuple("Entry", "value expiry_ms version")  # expiry_ms None: never; version None: not known
+Entry = collections.namedtuple(
+    "Entry", "value expiry_ms version"
+)  # expiry_ms None: never; version None: not known
 Operation = collections.namedtuple("Operation", "opcode key value flags fields")
 
-LEAST, MOST = -2**63, 2**63 - 1
+LEAST, MOST = -(2**63), 2**63 - 1
 EDGE_MS = 3000  # so near to its expiry a key is left alone: when it goes is not exact
 
 
@@ -28,7 +46,8 @@ class Wrong(Exception):
 
 
 class Model:
-    """entries: what is there. highest: the highest version that was told of each key, also of those that are gone."""
+    """entries: what is there. highest: the highest version that was told of each key, also of those
+    that are gone."""
 
     def __init__(self, entries=None, highest=None):
         self.entries, self.highest = entries or {}, highest or {}
@@ -38,11 +57,16 @@ class Model:
 
     def expire(self):
         now_ms = time.time() * 1000
-        for key in [key for key, entry in self.entries.items() if entry.expiry_ms and entry.expiry_ms < now_ms]:
+        for key in [
+            key
+            for key, entry in self.entries.items()
+            if entry.expiry_ms and entry.expiry_ms < now_ms
+        ]:
             del self.entries[key]
 
     def at_an_edge(self, key):
-        """Whether the key expires so soon, or did so just now, that nobody can say whether it is there."""
+        """Whether the key expires so soon, or did so just now, that nobody can say whether it is
+        there."""
         entry = self.entries.get(key)
         return entry and entry.expiry_ms and abs(entry.expiry_ms - time.time() * 1000) < EDGE_MS
 
@@ -84,7 +108,11 @@ class Model:
 
     def exchange(self, key, entry, value, flags, fields):
         self.put(key, entry, value, flags, fields)
-        return "OK", {"written": True, "found": entry is not None, "value": entry.value if entry else b""}
+        return "OK", {
+            "written": True,
+            "found": entry is not None,
+            "value": entry.value if entry else b"",
+        }
 
     def delete(self, key, entry, *_):
         if not entry:
@@ -132,7 +160,11 @@ class Model:
 
     def judge_entry(self, key, entry, told, with_value=True):
         """told: a Result, or an Entry of a scan."""
-        if (with_value and told.value != entry.value) or told.value_bytes != len(entry.value) or told.expiry_ms != entry.expiry_ms:
+        if (
+            (with_value and told.value != entry.value)
+            or told.value_bytes != len(entry.value)
+            or told.expiry_ms != entry.expiry_ms
+        ):
             raise Wrong(f"{entry!r:.300} was expected")
         if entry.version is not None and told.version != entry.version:
             raise Wrong(f"version {entry.version} was expected")
@@ -171,7 +203,11 @@ class Choice:
 
     def __init__(self, rng, model, keys=150, longest=6000):
         self.rng, self.model, self.longest = rng, model, longest
-        self.keys = [b"key%d" % number for number in range(keys - 3)] + [b"k" * 300, b"\0", bytes(range(256))]
+        self.keys = [b"key%d" % number for number in range(keys - 3)] + [
+            b"k" * 300,
+            b"\0",
+            bytes(range(256)),
+        ]
 
     def value(self, longest=None):
         longest = longest or self.longest
@@ -182,11 +218,15 @@ class Choice:
 
     def expiry_ms(self):
         now_ms = int(time.time() * 1000)
-        return self.rng.choice((0, 1, now_ms - 5000, now_ms + EDGE_MS + 2000, now_ms + 3600000, 2**62))
+        return self.rng.choice(
+            (0, 1, now_ms - 5000, now_ms + EDGE_MS + 2000, now_ms + 3600000, 2**62)
+        )
 
     def operation(self):
         rng = self.rng
-        opcode = rng.choice((GET, GET, GET, EXISTS, PUT, PUT, PUT, DELETE, ADD, ADD, APPEND, EXCHANGE, TOUCH, PING))
+        opcode = rng.choice(
+            (GET, GET, GET, EXISTS, PUT, PUT, PUT, DELETE, ADD, ADD, APPEND, EXCHANGE, TOUCH, PING)
+        )
         key = rng.choice(self.keys)
         while self.model.at_an_edge(key):
             key = rng.choice(self.keys)
@@ -196,15 +236,29 @@ class Choice:
         if opcode in (PUT, EXCHANGE):
             flags |= rng.choice((0, 0, 0, IF_ABSENT, IF_PRESENT))
             flags |= KEEP_EXPIRY if rng.random() < 0.2 else 0
-        if opcode in (PUT, EXCHANGE, DELETE) and not flags & (IF_ABSENT | IF_PRESENT) and rng.random() < 0.2:
+        if (
+            opcode in (PUT, EXCHANGE, DELETE)
+            and not flags & (IF_ABSENT | IF_PRESENT)
+            and rng.random() < 0.2
+        ):
             known = self.model.entries.get(key)
-            fields["version"] = known.version if known and known.version and rng.random() < 0.7 else rng.randrange(1, 2**63)
-        if opcode in (PUT, EXCHANGE, TOUCH, ADD) and not flags & KEEP_EXPIRY and rng.random() < 0.25:
+            fields["version"] = (
+                known.version
+                if known and known.version and rng.random() < 0.7
+                else rng.randrange(1, 2**63)
+            )
+        if (
+            opcode in (PUT, EXCHANGE, TOUCH, ADD)
+            and not flags & KEEP_EXPIRY
+            and rng.random() < 0.25
+        ):
             fields["expiry_ms"] = self.expiry_ms()
         if opcode == ADD:
             fields["delta"] = rng.choice((0, 1, -1, MOST, LEAST, rng.randrange(-1000, 1000)))
             if rng.random() < 0.3:
-                fields["bounds"] = tuple(sorted((rng.randrange(-100, 10**6), rng.choice((0, 100, MOST)))))
+                fields["bounds"] = tuple(
+                    sorted((rng.randrange(-100, 10**6), rng.choice((0, 100, MOST))))
+                )
             if rng.random() < 0.6:
                 fields["initial"] = rng.randrange(-10, 10)
         if opcode not in (GET, EXISTS, PING):
@@ -216,5 +270,13 @@ def encode(chosen, segment_offset=None):
     """The bytes of an Operation; its value in the segment if an offset is given."""
     fields = dict(chosen.fields)
     if segment_offset is not None:
-        return operation(chosen.opcode, chosen.key, b"", chosen.flags, value_bytes=len(chosen.value), segment_offset=segment_offset, **fields)
+        return operation(
+            chosen.opcode,
+            chosen.key,
+            b"",
+            chosen.flags,
+            value_bytes=len(chosen.value),
+            segment_offset=segment_offset,
+            **fields,
+        )
     return operation(chosen.opcode, chosen.key, chosen.value, chosen.flags, **fields)

@@ -12,10 +12,14 @@ MAX_KEY_BYTES = 65535
 PARTS_EXTRA_BYTES = 131072
 
 HELLO, WELCOME, REFUSED, REQUEST, REPLY, BYE, SEGMENT, PART, REPLY_PART, MORE = range(1, 11)
-KIND_NAMES = dict(enumerate("HELLO WELCOME REFUSED REQUEST REPLY BYE SEGMENT PART REPLY_PART MORE".split(), 1))
+KIND_NAMES = dict(
+    enumerate("HELLO WELCOME REFUSED REQUEST REPLY BYE SEGMENT PART REPLY_PART MORE".split(), 1)
+)
 
 GET, EXISTS, PUT, DELETE, ADD, APPEND, EXCHANGE, TOUCH, SCAN, STATS, PING, SYNC = range(1, 13)
-OPCODE_NAMES = dict(enumerate("GET EXISTS PUT DELETE ADD APPEND EXCHANGE TOUCH SCAN STATS PING SYNC".split(), 1))
+OPCODE_NAMES = dict(
+    enumerate("GET EXISTS PUT DELETE ADD APPEND EXCHANGE TOUCH SCAN STATS PING SYNC".split(), 1)
+)
 
 # Flags of an operation.
 HAS_EXPIRY, HAS_VERSION, IF_ABSENT, IF_PRESENT = 0x0001, 0x0002, 0x0004, 0x0008
@@ -23,33 +27,64 @@ HAS_BOUNDS, CREATE, KEEP_EXPIRY, VALUE_IN_SEGMENT = 0x0010, 0x0020, 0x0040, 0x00
 SYNC_INTERVAL, SYNC_ALWAYS, KEYS_ONLY, ATOMIC = 0x0100, 0x0200, 0x0400, 0x0800
 
 # Flags of a result.
-R_VERSION, R_EXPIRY, R_NUMBER, R_IN_SEGMENT, R_NO_VALUE, R_FOUND = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
+R_VERSION, R_EXPIRY, R_NUMBER, R_IN_SEGMENT, R_NO_VALUE, R_FOUND = (
+    0x01,
+    0x02,
+    0x04,
+    0x08,
+    0x10,
+    0x20,
+)
 
-W_PRIORITY = 0x0001     # flag of WELCOME
-GUEST_LANES = 0x0001    # ability in HELLO
-MOVED = 0x0001          # flag of a REPLY's header: begin another session, which gets another lane
-FIRST_PRIORITY = 32767  # of a message that nobody is to overtake: HELLO, and what goes to a guest lane
+W_PRIORITY = 0x0001  # flag of WELCOME
+GUEST_LANES = 0x0001  # ability in HELLO
+MOVED = 0x0001  # flag of a REPLY's header: begin another session, which gets another lane
+FIRST_PRIORITY = (
+    32767  # of a message that nobody is to overtake: HELLO, and what goes to a guest lane
+)
 
-STATUS_NAMES = dict(enumerate("""OK NOT_FOUND EXISTS VERSION_MISMATCH OUT_OF_BOUNDS NOT_A_NUMBER BAD_KEY
-    VALUE_TOO_BIG BUFFER_TOO_SMALL BAD_REQUEST UNSUPPORTED DENIED USAGE NO_SPACE READ_ONLY CORRUPT IO
-    NOT_DURABLE NO_MEMORY BUSY MISMATCH OVERLOADED DEADLINE TIMEOUT NO_SERVER OUTCOME_UNKNOWN LIMIT
-    NO_SESSION CROWDED""".split()))
+STATUS_NAMES = dict(
+    enumerate(
+        """OK NOT_FOUND EXISTS VERSION_MISMATCH OUT_OF_BOUNDS NOT_A_NUMBER BAD_KEY
+    VALUE_TOO_BIG BUFFER_TOO_SMALL BAD_REQUEST UNSUPPORTED DENIED USAGE NO_SPACE READ_ONLY CORRUPT
+    IO NOT_DURABLE NO_MEMORY BUSY MISMATCH OVERLOADED DEADLINE TIMEOUT NO_SERVER OUTCOME_UNKNOWN
+    LIMIT NO_SESSION CROWDED""".split()
+    )
+)
 S = collections.namedtuple("Statuses", STATUS_NAMES.values())(*STATUS_NAMES)
 
 FLAGS_OF_OPERATION = {
-    GET: 0, EXISTS: 0,
-    PUT: HAS_EXPIRY | KEEP_EXPIRY | HAS_VERSION | IF_ABSENT | IF_PRESENT | VALUE_IN_SEGMENT | SYNC_INTERVAL | SYNC_ALWAYS,
+    GET: 0,
+    EXISTS: 0,
+    PUT: HAS_EXPIRY
+    | KEEP_EXPIRY
+    | HAS_VERSION
+    | IF_ABSENT
+    | IF_PRESENT
+    | VALUE_IN_SEGMENT
+    | SYNC_INTERVAL
+    | SYNC_ALWAYS,
     DELETE: HAS_VERSION | SYNC_INTERVAL | SYNC_ALWAYS,
     ADD: HAS_EXPIRY | HAS_BOUNDS | CREATE | SYNC_INTERVAL | SYNC_ALWAYS,
     APPEND: VALUE_IN_SEGMENT | SYNC_INTERVAL | SYNC_ALWAYS,
-    EXCHANGE: HAS_EXPIRY | KEEP_EXPIRY | HAS_VERSION | IF_ABSENT | IF_PRESENT | VALUE_IN_SEGMENT | SYNC_INTERVAL | SYNC_ALWAYS,
+    EXCHANGE: HAS_EXPIRY
+    | KEEP_EXPIRY
+    | HAS_VERSION
+    | IF_ABSENT
+    | IF_PRESENT
+    | VALUE_IN_SEGMENT
+    | SYNC_INTERVAL
+    | SYNC_ALWAYS,
     TOUCH: HAS_EXPIRY | SYNC_INTERVAL | SYNC_ALWAYS,
     SCAN: KEYS_ONLY | ATOMIC,
-    STATS: 0, PING: VALUE_IN_SEGMENT, SYNC: 0,
+    STATS: 0,
+    PING: VALUE_IN_SEGMENT,
+    SYNC: 0,
 }
 
 
 # Failures -----------------------------------------------------------------------------------------
+
 
 class Failure(Exception):
     """Of a session; the subclasses tell which."""
@@ -83,13 +118,41 @@ class Refused(Failure):
 # Headers ------------------------------------------------------------------------------------------
 
 _HEADER = "<4sBBHIHHQQQII"
-Header = collections.namedtuple("Header", """magic version kind status session count flags request_id secret
-                                             deadline_ms window_offset window_bytes""")
+Header = collections.namedtuple(
+    "Header",
+    """magic version kind status session count flags request_id secret
+                                             deadline_ms window_offset window_bytes""",
+)
 
 
-def header(kind, *, magic=MAGIC, version=VERSION, status=0, session=0, count=0, flags=0, request_id=0, secret=0,
-           deadline_ms=0, window=(0, 0)):
-    return struct.pack(_HEADER, magic, version, kind, status, session, count, flags, request_id, secret, deadline_ms, *window)
+def header(
+    kind,
+    *,
+    magic=MAGIC,
+    version=VERSION,
+    status=0,
+    session=0,
+    count=0,
+    flags=0,
+    request_id=0,
+    secret=0,
+    deadline_ms=0,
+    window=(0, 0),
+):
+    return struct.pack(
+        _HEADER,
+        magic,
+        version,
+        kind,
+        status,
+        session,
+        count,
+        flags,
+        request_id,
+        secret,
+        deadline_ms,
+        *window,
+    )
 
 
 def decode_header(message):
@@ -129,13 +192,31 @@ class Message:
 
 # Operations ---------------------------------------------------------------------------------------
 
-def operation(opcode, key=b"", value=b"", flags=0, *, expiry_ms=None, version=None, delta=None, bounds=None, initial=None,
-              cursor=None, limit=None, segment_offset=None, key_bytes=None, value_bytes=None, reserved8=0, reserved16=0):
+
+def operation(
+    opcode,
+    key=b"",
+    value=b"",
+    flags=0,
+    *,
+    expiry_ms=None,
+    version=None,
+    delta=None,
+    bounds=None,
+    initial=None,
+    cursor=None,
+    limit=None,
+    segment_offset=None,
+    key_bytes=None,
+    value_bytes=None,
+    reserved8=0,
+    reserved16=0,
+):
     """The bytes of an operation.
 
-    A field that is given sets its flag (expiry_ms: HAS_EXPIRY, ...); flags adds others, also wrong ones, whose fields are
-    then missing. segment_offset: the value is there, value_bytes tells how long it is. key_bytes, value_bytes and the
-    reserved fields can be set to what does not fit.
+    A field that is given sets its flag (expiry_ms: HAS_EXPIRY, ...); flags adds others, also wrong
+    ones, whose fields are then missing. segment_offset: the value is there, value_bytes tells how
+    long it is. key_bytes, value_bytes and the reserved fields can be set to what does not fit.
     """
     fields = b""
     if expiry_ms is not None:
@@ -159,8 +240,20 @@ def operation(opcode, key=b"", value=b"", flags=0, *, expiry_ms=None, version=No
         value = struct.pack("<I", segment_offset)
     elif value_bytes is None:
         value_bytes = len(value)
-    return struct.pack("<BBHHHI", opcode, reserved8, flags, len(key) if key_bytes is None else key_bytes, reserved16,
-                       value_bytes) + fields + key + value
+    return (
+        struct.pack(
+            "<BBHHHI",
+            opcode,
+            reserved8,
+            flags,
+            len(key) if key_bytes is None else key_bytes,
+            reserved16,
+            value_bytes,
+        )
+        + fields
+        + key
+        + value
+    )
 
 
 def get(key, **fields):
@@ -213,11 +306,24 @@ def sync(**fields):
 
 # Results ------------------------------------------------------------------------------------------
 
-class Result:
-    """status; version, expiry_ms and number are None where the flags do not announce them. value is None with NO_VALUE,
-    b"" where there is none; value_bytes is what the result says. offset: where in the segment the value was."""
 
-    def __init__(self, status, flags, value_bytes, version=None, expiry_ms=None, number=None, value=b"", offset=None):
+class Result:
+    """status; version, expiry_ms and number are None where the flags do not announce them. value is
+    None with NO_VALUE, b"" where there is none; value_bytes is what the result says. offset: where
+    in the segment the value was.
+    """
+
+    def __init__(
+        self,
+        status,
+        flags,
+        value_bytes,
+        version=None,
+        expiry_ms=None,
+        number=None,
+        value=b"",
+        offset=None,
+    ):
         self.status, self.flags, self.value_bytes = status, flags, value_bytes
         self.version, self.expiry_ms, self.number = version, expiry_ms, number
         self.value, self.offset = value, offset
@@ -240,8 +346,11 @@ class Result:
 
     def __repr__(self):
         parts = [self.name, f"flags {self.flags:#x}", f"value_bytes {self.value_bytes}"]
-        parts += [f"{name} {getattr(self, name)}" for name in ("version", "expiry_ms", "number", "offset")
-                  if getattr(self, name) is not None]
+        parts += [
+            f"{name} {getattr(self, name)}"
+            for name in ("version", "expiry_ms", "number", "offset")
+            if getattr(self, name) is not None
+        ]
         if self.value:
             parts.append(repr(self.value[:40]) + ("..." if len(self.value) > 40 else ""))
         return f"Result({', '.join(parts)})"
@@ -263,7 +372,7 @@ class Reader:
         if self.at + size > len(self.data):
             raise Violation(f"cut off at byte {len(self.data)}")
         self.at += size
-        return self.data[self.at - size:self.at]
+        return self.data[self.at - size : self.at]
 
     def end(self):
         if self.at != len(self.data):
@@ -271,29 +380,37 @@ class Reader:
 
 
 def decode_results(body, count, segment=None, window=(0, 0)):
-    """window: that of the request; a value in the segment must lie in it, in order, at multiples of 8."""
+    """window: that of the request; a value in the segment must lie in it, in order, at multiples of
+    8."""
     reader = Reader(body)
     results = []
     free = window[0]
     for _ in range(count):
         status, flags, value_bytes = reader.fields("<HHI")
         result = Result(status, flags, value_bytes)
-        if flags & ~0x3f or (flags & R_NO_VALUE and flags & R_IN_SEGMENT):
+        if flags & ~0x3F or (flags & R_NO_VALUE and flags & R_IN_SEGMENT):
             raise Violation(f"flags {flags:#x} of a result")
         if flags & R_VERSION:
-            result.version, = reader.fields("<Q")
+            (result.version,) = reader.fields("<Q")
         if flags & R_EXPIRY:
-            result.expiry_ms, = reader.fields("<Q")
+            (result.expiry_ms,) = reader.fields("<Q")
         if flags & R_NUMBER:
-            result.number, = reader.fields("<q")
+            (result.number,) = reader.fields("<q")
         if flags & R_NO_VALUE:
             result.value = None
         elif flags & R_IN_SEGMENT:
-            result.offset, = reader.fields("<I")
-            if result.offset % 8 or result.offset < free or result.offset + value_bytes > window[0] + window[1]:
-                raise Violation(f"value at {result.offset}, {value_bytes} bytes, of window {window}, free from {free}")
+            (result.offset,) = reader.fields("<I")
+            if (
+                result.offset % 8
+                or result.offset < free
+                or result.offset + value_bytes > window[0] + window[1]
+            ):
+                raise Violation(
+                    f"value at {result.offset}, {value_bytes} bytes, of window {window}, free "
+                    f"from {free}"
+                )
             free = result.offset + value_bytes
-            result.value = bytes(segment[result.offset:free])
+            result.value = bytes(segment[result.offset : free])
         else:
             result.value = reader.bytes(value_bytes)
         results.append(result)
@@ -310,7 +427,13 @@ def decode_entries(value, keys_only=None):
     while reader.at < len(value):
         key_bytes, flags, value_bytes, version = reader.fields("<HHIQ")
         if not key_bytes or flags & ~0x02 or not version:
-            raise Violation(f"entry with key_bytes {key_bytes}, flags {flags:#x}, version {version}")
+            raise Violation(
+                f"entry with key_bytes {key_bytes}, flags {flags:#x}, version {version}"
+            )
         expiry_ms = reader.fields("<Q")[0] if flags & 0x02 else None
-        entries.append(Entry(reader.bytes(key_bytes), reader.bytes(value_bytes), version, expiry_ms, value_bytes))
+        entries.append(
+            Entry(
+                reader.bytes(key_bytes), reader.bytes(value_bytes), version, expiry_ms, value_bytes
+            )
+        )
     return entries

@@ -1,4 +1,5 @@
-"""What neighbours do, hostile and honest: floods, storms of HELLO, malformed messages; for mqkv.py."""
+"""What neighbours do, hostile and honest: floods, storms of HELLO, malformed messages; for
+mqkv.py."""
 import collections
 import errno
 import os
@@ -8,23 +9,42 @@ import threading
 import time
 
 from mqkv_messages import (
-    BYE, Failure, HELLO, MORE, PART, REQUEST, Refused, S, SEGMENT, STATUS_NAMES, Timeout, add,
-    decode_header, get, header, ping, put, scan,
+    BYE,
+    Failure,
+    HELLO,
+    MORE,
+    PART,
+    REQUEST,
+    Refused,
+    S,
+    SEGMENT,
+    STATUS_NAMES,
+    Timeout,
+    add,
+    decode_header,
+    get,
+    header,
+    ping,
+    put,
+    scan,
 )
 from mqkv_queues import Queue
 from mqkv_session import Session, hello_body, part_body, segment_body
 
+
 def run_threads(count, work):
-    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(count)]
+    threads = [
+        threading.Thread(target=work, args=(number,), daemon=True) for number in range(count)
+    ]
     for thread in threads:
         thread.start()
     return threads
 
 
 def flood(queue_name, message, *, threads=20, seconds=5.0, priority=0, asleep=True):
-    """So many threads send the message to the queue for so long, without any session; asleep: they sleep in mq_send, so
-    that the kernel hands the next free place to one of them. Gives the number of messages sent. A thread that is still
-    asleep at the end goes with the process."""
+    """So many threads send the message to the queue for so long, without any session; asleep: they
+    sleep in mq_send, so that the kernel hands the next free place to one of them. Gives the number
+    of messages sent. A thread that is still asleep at the end goes with the process."""
     end = time.monotonic() + seconds
     sent = [0] * threads
 
@@ -44,8 +64,10 @@ def flood(queue_name, message, *, threads=20, seconds=5.0, priority=0, asleep=Tr
 
 
 def request_flood(name, operations, *, threads=20, seconds=5.0, priority=0, in_flight=None):
-    """A valid flood: each thread has a session and keeps as many messages in flight as it has credits. Gives
-    (messages answered, messages refused, sessions that failed). Its reply queues are small: many fit into a user's budget."""
+    """A valid flood: each thread has a session and keeps as many messages in flight as it has
+    credits. Gives (messages answered, messages refused, sessions that failed). Its reply queues are
+    small: many fit into a user's budget.
+    """
     end = time.monotonic() + seconds
     counts = [[0, 0, 0] for _ in range(threads)]
 
@@ -53,7 +75,9 @@ def request_flood(name, operations, *, threads=20, seconds=5.0, priority=0, in_f
         count = counts[number]
         while time.monotonic() < end:
             try:
-                with Session(name, depth=4, message_bytes=2048, timeout=max(end + 1 - time.monotonic(), 0.1)) as session:
+                with Session(
+                    name, depth=4, message_bytes=2048, timeout=max(end + 1 - time.monotonic(), 0.1)
+                ) as session:
                     awaited = collections.deque()
                     while time.monotonic() < end:
                         while len(awaited) < (in_flight or session.welcome.credits):
@@ -69,8 +93,9 @@ def request_flood(name, operations, *, threads=20, seconds=5.0, priority=0, in_f
 
 
 def hello_storm(name, count, *, same_queue=True, keep=None):
-    """So many HELLOs, each with a new nonce; for the same reply queue, or each for one of its own, which is then kept
-    open (append them to keep). Gives Counter of "welcome", status names of REFUSED, "silent"."""
+    """So many HELLOs, each with a new nonce; for the same reply queue, or each for one of its own,
+    which is then kept open (append them to keep). Gives Counter of "welcome", status names of
+    REFUSED, "silent"."""
     outcomes = collections.Counter()
     session = None
     for _ in range(count):
@@ -97,7 +122,8 @@ def hello_storm(name, count, *, same_queue=True, keep=None):
 
 
 def good_client(name, seconds, *, value_bytes=100, timeout=5.0, pause=0.0):
-    """What an honest client of one request at a time gets: (operations/s, failures, longest wait in seconds)."""
+    """What an honest client of one request at a time gets: (operations/s, failures, longest wait in
+    seconds)."""
     end = time.monotonic() + seconds
     done = failures = 0
     longest = 0.0
@@ -129,12 +155,19 @@ def good_client(name, seconds, *, value_bytes=100, timeout=5.0, pause=0.0):
 
 
 def malformed_messages(rng, session=None, recorded=()):
-    """For ever: messages that are wrong in one way or in several: random bytes, and changed ones of those recorded (and
-    of some of its own, with the session's number and cookie if it is given)."""
-    fields = {"session": session.session, "secret": session.welcome.cookie} if session else {"session": 1, "secret": 2}
+    """For ever: messages that are wrong in one way or in several: random bytes, and changed ones of
+    those recorded (and of some of its own, with the session's number and cookie if it is given)."""
+    fields = (
+        {"session": session.session, "secret": session.welcome.cookie}
+        if session
+        else {"session": 1, "secret": 2}
+    )
     sound = list(recorded) or [
-        header(REQUEST, count=1, request_id=1, **fields) + put(b"key", b"value", expiry_ms=1, version=5),
-        header(REQUEST, count=2, request_id=2, **fields) + add(b"n", 1, bounds=(0, 9), initial=3) + get(b"key"),
+        header(REQUEST, count=1, request_id=1, **fields)
+        + put(b"key", b"value", expiry_ms=1, version=5),
+        header(REQUEST, count=2, request_id=2, **fields)
+        + add(b"n", 1, bounds=(0, 9), initial=3)
+        + get(b"key"),
         header(REQUEST, count=1, request_id=3, **fields) + scan(b"k", 0, 10),
         header(SEGMENT, request_id=4, **fields) + segment_body("/x.s1.1", 4096),
         header(PART, request_id=5, **fields) + part_body(10000, 0, b"x" * 40),
@@ -148,12 +181,14 @@ def malformed_messages(rng, session=None, recorded=()):
         if way == 0:
             message = bytearray(rng.randbytes(rng.randrange(0, 1024)))
         elif way == 1:
-            del message[rng.randrange(len(message) + 1):]
+            del message[rng.randrange(len(message) + 1) :]
         elif way == 2:
             message += rng.randbytes(rng.randrange(1, 64))
         elif way == 3:
             at = rng.randrange(len(message))
-            message[at:at + rng.choice((1, 2, 4, 8))] = rng.choice((b"\0", b"\xff", b"\x7f", b"\x80", b"\x01")) * 4
+            message[at : at + rng.choice((1, 2, 4, 8))] = (
+                rng.choice((b"\0", b"\xff", b"\x7f", b"\x80", b"\x01")) * 4
+            )
         else:
             for _ in range(rng.choice((1, 1, 2, 8))):
                 message[rng.randrange(len(message))] ^= 1 << rng.randrange(8)
@@ -161,8 +196,8 @@ def malformed_messages(rng, session=None, recorded=()):
 
 
 def malformed_storm(name, count, rng):
-    """Sends so many malformed messages to the lane of a session, a new one whenever they ended it. Gives the number of
-    sessions that took."""
+    """Sends so many malformed messages to the lane of a session, a new one whenever they ended it.
+    Gives the number of sessions that took."""
     sessions = 0
     while count > 0:
         with Session(name, depth=4, message_bytes=1024) as session:
@@ -172,19 +207,32 @@ def malformed_storm(name, count, rng):
                 count -= 1
                 while session.queue.receive(0):
                     pass
-                if count % 3 == 0 and (count == 0 or not still_answers(session)):  # within the credits
+                if count % 3 == 0 and (
+                    count == 0 or not still_answers(session)
+                ):  # within the credits
                     break
     return sessions
 
 
 def still_answers(session):
     """Whether the server still knows the session; what else is in its queue is dropped."""
-    awaited = header(REQUEST, count=1, request_id=2**63, session=session.session, secret=session.welcome.cookie) + ping()
+    awaited = (
+        header(
+            REQUEST,
+            count=1,
+            request_id=2**63,
+            session=session.session,
+            secret=session.welcome.cookie,
+        )
+        + ping()
+    )
     session.send_raw(awaited, "lane")
     for _ in range(3):
         while got := session.queue.receive(0.05):
             if decode_header(got[0]).request_id == 2**63:
                 return True
         with Session(session.name, depth=2, message_bytes=512) as other:
-            other.one(ping())  # so what was sent before has been received, unless there are several lanes
+            other.one(
+                ping()
+            )  # so what was sent before has been received, unless there are several lanes
     return False

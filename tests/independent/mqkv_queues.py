@@ -12,18 +12,34 @@ _librt = _libc if hasattr(_libc, "mq_open") else ctypes.CDLL("librt.so.1", use_e
 
 
 class _Attributes(ctypes.Structure):
-    _fields_ = [("flags", ctypes.c_long), ("maxmsg", ctypes.c_long), ("msgsize", ctypes.c_long),
-                ("curmsgs", ctypes.c_long), ("reserved", ctypes.c_long * 4)]
+    _fields_ = [
+        ("flags", ctypes.c_long),
+        ("maxmsg", ctypes.c_long),
+        ("msgsize", ctypes.c_long),
+        ("curmsgs", ctypes.c_long),
+        ("reserved", ctypes.c_long * 4),
+    ]
 
 
 class _Time(ctypes.Structure):
     _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
 
 
-_librt.mq_timedsend.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint, ctypes.POINTER(_Time)]
+_librt.mq_timedsend.argtypes = [
+    ctypes.c_int,
+    ctypes.c_char_p,
+    ctypes.c_size_t,
+    ctypes.c_uint,
+    ctypes.POINTER(_Time),
+]
 _librt.mq_send.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint]
-_librt.mq_timedreceive.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint),
-                                   ctypes.POINTER(_Time)]
+_librt.mq_timedreceive.argtypes = [
+    ctypes.c_int,
+    ctypes.c_char_p,
+    ctypes.c_size_t,
+    ctypes.POINTER(ctypes.c_uint),
+    ctypes.POINTER(_Time),
+]
 _librt.mq_timedreceive.restype = ctypes.c_ssize_t
 _librt.mq_getattr.argtypes = [ctypes.c_int, ctypes.POINTER(_Attributes)]
 
@@ -45,14 +61,22 @@ _LOCK = "hhqqi0q"  # struct flock of a 64-bit Linux
 
 
 class Queue:
-    """A message queue. Never open one's own reply queue twice: closing one descriptor gives up its lock."""
+    """A message queue. Never open one's own reply queue twice: closing one descriptor gives up its
+    lock."""
 
     def __init__(self, name, mode=os.O_WRONLY, permissions=0o600, depth=10, message_bytes=8192):
         self.name = name
         attributes = _Attributes(maxmsg=depth, msgsize=message_bytes)
         self.fd = -1
-        self.fd = _checked(_librt.mq_open(name.encode(), mode | os.O_CLOEXEC, permissions,
-                                          ctypes.byref(attributes) if mode & os.O_CREAT else None), f"mq_open {name}")
+        self.fd = _checked(
+            _librt.mq_open(
+                name.encode(),
+                mode | os.O_CLOEXEC,
+                permissions,
+                ctypes.byref(attributes) if mode & os.O_CREAT else None,
+            ),
+            f"mq_open {name}",
+        )
         self.message_bytes = self.attributes().msgsize
         self._buffer = None
 
@@ -65,19 +89,26 @@ class Queue:
         return found
 
     def send(self, message, priority=0, timeout=0.0):
-        """Waits at most timeout for room; None: for ever. OSError with ETIMEDOUT if there is none."""
+        """Waits at most timeout for room; None: for ever. OSError with ETIMEDOUT if there is
+        none."""
         if timeout is None:
-            _checked(_librt.mq_send(self.fd, message, len(message), priority), f"mq_send {self.name}")
+            _checked(
+                _librt.mq_send(self.fd, message, len(message), priority), f"mq_send {self.name}"
+            )
         else:
-            _checked(_librt.mq_timedsend(self.fd, message, len(message), priority, _after(timeout)),
-                     f"mq_timedsend {self.name}")
+            _checked(
+                _librt.mq_timedsend(self.fd, message, len(message), priority, _after(timeout)),
+                f"mq_timedsend {self.name}",
+            )
 
     def receive(self, timeout=0.0):
         """(message, priority), or None if nothing came in time."""
         if self._buffer is None:
             self._buffer = ctypes.create_string_buffer(self.message_bytes)
         priority = ctypes.c_uint()
-        size = _librt.mq_timedreceive(self.fd, self._buffer, self.message_bytes, ctypes.byref(priority), _after(timeout))
+        size = _librt.mq_timedreceive(
+            self.fd, self._buffer, self.message_bytes, ctypes.byref(priority), _after(timeout)
+        )
         if size < 0 and ctypes.get_errno() in (errno.ETIMEDOUT, errno.EINTR, errno.EAGAIN):
             return None
         _checked(size, f"mq_timedreceive {self.name}")
@@ -92,7 +123,9 @@ class Queue:
 
     def lock_holder(self):
         """The pid of another process that holds a lock on the queue, or None."""
-        found = fcntl.fcntl(self.fd, fcntl.F_GETLK, struct.pack(_LOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        found = fcntl.fcntl(
+            self.fd, fcntl.F_GETLK, struct.pack(_LOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        )
         kind, _, _, _, pid = struct.unpack(_LOCK, found)
         return None if kind == fcntl.F_UNLCK else pid
 
@@ -120,7 +153,10 @@ class SharedMemory:
     def __init__(self, name, size, permissions=0o600, truncate_to=None):
         self.name = name
         self.size = size
-        self.fd = _checked(_librt.shm_open(name.encode(), os.O_CREAT | os.O_EXCL | os.O_RDWR, permissions), f"shm_open {name}")
+        self.fd = _checked(
+            _librt.shm_open(name.encode(), os.O_CREAT | os.O_EXCL | os.O_RDWR, permissions),
+            f"shm_open {name}",
+        )
         os.ftruncate(self.fd, size if truncate_to is None else truncate_to)
         self.memory = mmap.mmap(self.fd, size) if truncate_to is None else None
         self.linked = True

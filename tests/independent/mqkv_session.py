@@ -9,27 +9,69 @@ import threading
 import time
 
 from mqkv_messages import (
-    BYE, FIRST_PRIORITY, Failure, HEADER_BYTES, HELLO, KEYS_ONLY, MORE, MOVED, Message,
-    NoServer, PART, REFUSED, REPLY, REPLY_PART, REQUEST, Reader, Refused, Result, S, SEGMENT,
-    STATUS_NAMES, ServerGone, Timeout, Violation, WELCOME, W_PRIORITY, decode_entries,
-    decode_results, delete, get, header, put, scan,
+    BYE,
+    FIRST_PRIORITY,
+    Failure,
+    HEADER_BYTES,
+    HELLO,
+    KEYS_ONLY,
+    MORE,
+    MOVED,
+    Message,
+    NoServer,
+    PART,
+    REFUSED,
+    REPLY,
+    REPLY_PART,
+    REQUEST,
+    Reader,
+    Refused,
+    Result,
+    S,
+    SEGMENT,
+    STATUS_NAMES,
+    ServerGone,
+    Timeout,
+    Violation,
+    WELCOME,
+    W_PRIORITY,
+    decode_entries,
+    decode_results,
+    delete,
+    get,
+    header,
+    put,
+    scan,
 )
 from mqkv_queues import Queue, SharedMemory, unlink_queue
 
 WAIT_STEP = 0.1  # the longest sleep between two looks for the server
-REPLY_QUEUES = ((4, 8192), (2, 4352), (2, 512))  # depth and message size that are tried one after the other
+REPLY_QUEUES = (
+    (4, 8192),
+    (2, 4352),
+    (2, 512),
+)  # depth and message size that are tried one after the other
 
-Welcome = collections.namedtuple("Welcome", """cookie instance max_value_bytes server_pid credits lane bulk_lane flags
-                                               lane_bytes bulk_bytes lane_family rest""")
+Welcome = collections.namedtuple(
+    "Welcome",
+    """cookie instance max_value_bytes server_pid credits lane bulk_lane flags
+                                               lane_bytes bulk_bytes lane_family rest""",
+)
 _WELCOME = "<QQQIHHHHII"
 
 
 class Reply:
-    """What came for a request: status and sentence of the whole, or its results. parts: messages it took;
-    message_priority: with which the last one came."""
+    """What came for a request: status and sentence of the whole, or its results. parts: messages it
+    took; message_priority: with which the last one came."""
 
     def __init__(self, status, sentence, results, parts=1, request_id=0):
-        self.status, self.sentence, self.results, self.parts, self.request_id = status, sentence, results, parts, request_id
+        self.status, self.sentence, self.results, self.parts, self.request_id = (
+            status,
+            sentence,
+            results,
+            parts,
+            request_id,
+        )
 
     @property
     def name(self):
@@ -54,21 +96,47 @@ def next_number():
 
 
 def reply_queue_name(name, pid=None, number=None):
-    return f"{name}.c{os.getpid() if pid is None else pid}.{next_number() if number is None else number}"
+    pid = os.getpid() if pid is None else pid
+    return f"{name}.c{pid}.{next_number() if number is None else number}"
 
 
-def hello_body(queue_name, nonce, *, pid=None, depth=4, threads=1, message_bytes=8192, name_bytes=None, abilities=None,
-               rest=b""):
+def hello_body(
+    queue_name,
+    nonce,
+    *,
+    pid=None,
+    depth=4,
+    threads=1,
+    message_bytes=8192,
+    name_bytes=None,
+    abilities=None,
+    rest=b"",
+):
     """abilities None: the field is left out."""
     encoded = queue_name if isinstance(queue_name, bytes) else queue_name.encode()
-    return struct.pack("<QIHHIH", nonce, os.getpid() if pid is None else pid, depth, threads, message_bytes,
-                       len(encoded) if name_bytes is None else name_bytes) + encoded + \
-        (b"" if abilities is None else struct.pack("<H", abilities)) + rest
+    return (
+        struct.pack(
+            "<QIHHIH",
+            nonce,
+            os.getpid() if pid is None else pid,
+            depth,
+            threads,
+            message_bytes,
+            len(encoded) if name_bytes is None else name_bytes,
+        )
+        + encoded
+        + (b"" if abilities is None else struct.pack("<H", abilities))
+        + rest
+    )
 
 
 def segment_body(name, size, *, name_bytes=None, rest=b""):
     encoded = name if isinstance(name, bytes) else name.encode()
-    return struct.pack("<QH", size, len(encoded) if name_bytes is None else name_bytes) + encoded + rest
+    return (
+        struct.pack("<QH", size, len(encoded) if name_bytes is None else name_bytes)
+        + encoded
+        + rest
+    )
 
 
 def part_body(total_bytes, offset, data):
@@ -89,14 +157,28 @@ def now_ms():
 class Session:
     """One session with the server NAME.
 
-    connect=False: the steps of the handshake are the caller's (open_server, create_queue, send_hello, await_welcome,
-    open_lanes). pid, number, nonce, depth and message_bytes are those of the reply queue and of HELLO; hello_fields
-    (see hello_body; abilities=GUEST_LANES) changes what HELLO says without changing the queue. Without depth and message_bytes the queue is the
-    largest of REPLY_QUEUES that the kernel grants. timeout: of each wait for an answer.
+    connect=False: the steps of the handshake are the caller's (open_server, create_queue,
+    send_hello, await_welcome, open_lanes). pid, number, nonce, depth and message_bytes are those of
+    the reply queue and of HELLO; hello_fields (see hello_body; abilities=GUEST_LANES) changes what
+    HELLO says without changing the queue. Without depth and message_bytes the queue is the largest
+    of REPLY_QUEUES that the kernel grants. timeout: of each wait for an answer.
     """
 
-    def __init__(self, name, *, connect=True, pid=None, number=None, nonce=None, depth=None, message_bytes=None, timeout=10.0,
-                 lock=True, keep_name=False, **hello_fields):
+    def __init__(
+        self,
+        name,
+        *,
+        connect=True,
+        pid=None,
+        number=None,
+        nonce=None,
+        depth=None,
+        message_bytes=None,
+        timeout=10.0,
+        lock=True,
+        keep_name=False,
+        **hello_fields,
+    ):
         self.name, self.timeout = name, timeout
         self.queue_name = reply_queue_name(name, pid, number)
         self.nonce = secrets.randbits(64) if nonce is None else nonce
@@ -104,12 +186,12 @@ class Session:
         self.hello_fields = ({} if pid is None else {"pid": pid}) | hello_fields
         self.server = self.queue = self.lane = self.bulk = self.segment = self.welcome = None
         self.session, self.next_id = 0, 1
-        self.dropped = []      # messages with another secret
-        self.others = {}       # messages that another request awaits, by request_id
-        self.windows = {}      # of the requests in flight, by request_id
+        self.dropped = []  # messages with another secret
+        self.others = {}  # messages that another request awaits, by request_id
+        self.windows = {}  # of the requests in flight, by request_id
         self.linked = False
-        self.guest = False     # in a lane of its uid, where messages go with FIRST_PRIORITY
-        self.moved = False     # a REPLY said so
+        self.guest = False  # in a lane of its uid, where messages go with FIRST_PRIORITY
+        self.moved = False  # a REPLY said so
         if connect:
             try:
                 self.open_server()
@@ -144,16 +226,31 @@ class Session:
             raise NoServer(f"{self.name} is a leftover")
 
     def create_queue(self, lock=True):
-        wanted = [(self.depth or 4, self.message_bytes or 8192)] if self.depth or self.message_bytes else REPLY_QUEUES
+        wanted = (
+            [(self.depth or 4, self.message_bytes or 8192)]
+            if self.depth or self.message_bytes
+            else REPLY_QUEUES
+        )
         for self.depth, self.message_bytes in wanted:
             try:
-                self.queue = Queue(self.queue_name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600, self.depth, self.message_bytes)
+                self.queue = Queue(
+                    self.queue_name,
+                    os.O_CREAT | os.O_EXCL | os.O_RDWR,
+                    0o600,
+                    self.depth,
+                    self.message_bytes,
+                )
                 break
             except OSError as error:
-                if error.errno not in (errno.EMFILE, errno.ENOSPC) or (self.depth, self.message_bytes) == wanted[-1]:
+                if (
+                    error.errno not in (errno.EMFILE, errno.ENOSPC)
+                    or (self.depth, self.message_bytes) == wanted[-1]
+                ):
                     raise
         self.linked = True
-        self.hello_fields = dict(depth=self.depth, message_bytes=self.message_bytes) | self.hello_fields
+        self.hello_fields = (
+            dict(depth=self.depth, message_bytes=self.message_bytes) | self.hello_fields
+        )
         self.let_server_send()
         if lock:
             self.queue.lock()
@@ -170,7 +267,9 @@ class Session:
 
     def hello(self, **header_fields):
         """The bytes of HELLO."""
-        return header(HELLO, **({"request_id": 0} | header_fields)) + hello_body(self.queue_name, self.nonce, **self.hello_fields)
+        return header(HELLO, **({"request_id": 0} | header_fields)) + hello_body(
+            self.queue_name, self.nonce, **self.hello_fields
+        )
 
     def send_hello(self, **header_fields):
         self._send(self.server, self.hello(**header_fields), FIRST_PRIORITY)
@@ -199,7 +298,11 @@ class Session:
 
     def open_lanes(self):
         guest = self.welcome.lane_family == 1
-        self.lane = Queue(f"{self.name}.{'g' if guest else 'l'}{self.welcome.lane}" if guest or self.welcome.lane else self.name)
+        self.lane = Queue(
+            f"{self.name}.{'g' if guest else 'l'}{self.welcome.lane}"
+            if guest or self.welcome.lane
+            else self.name
+        )
         self.guest = guest and not self.welcome.flags & W_PRIORITY
         if self.welcome.bulk_bytes > self.welcome.lane_bytes:
             self.bulk = Queue(f"{self.name}.b{self.welcome.bulk_lane}")
@@ -208,7 +311,13 @@ class Session:
 
     def header(self, kind, **fields):
         """A header of this session; fields as of the function header."""
-        return header(kind, **({"session": self.session, "secret": self.welcome.cookie if self.welcome else 0} | fields))
+        return header(
+            kind,
+            **(
+                {"session": self.session, "secret": self.welcome.cookie if self.welcome else 0}
+                | fields
+            ),
+        )
 
     def new_id(self):
         self.next_id += 1
@@ -238,10 +347,20 @@ class Session:
                 raise Timeout(f"no room in {queue.name}")
 
     def send_raw(self, message, to=None, priority=0, timeout=None):
-        """Any bytes to "name", "lane", "bulk" or a Queue; None: where a message of this size belongs."""
-        queue = {"name": self.server, "lane": self.lane, "bulk": self.bulk, None: None}[to] if isinstance(to, (str, type(None))) else to
+        """Any bytes to "name", "lane", "bulk" or a Queue; None: where a message of this size
+        belongs."""
+        queue = (
+            {"name": self.server, "lane": self.lane, "bulk": self.bulk, None: None}[to]
+            if isinstance(to, (str, type(None)))
+            else to
+        )
         queue = queue or self.queue_for(len(message))
-        self._send(queue, message, FIRST_PRIORITY if self.guest and queue is self.lane else priority, timeout)
+        self._send(
+            queue,
+            message,
+            FIRST_PRIORITY if self.guest and queue is self.lane else priority,
+            timeout,
+        )
 
     def receive(self, timeout=None):
         """The next Message with the session's nonce; Timeout, ServerGone."""
@@ -256,8 +375,13 @@ class Session:
                 if got[1] != 0:
                     raise Violation(f"a reply with priority {got[1]}")
                 self.moved = self.moved or bool(message.header.flags & MOVED)
-                if message.header.kind in (REPLY, REPLY_PART) and message.header.session != self.session:
-                    raise Violation(f"session {message.header.session} in a reply to {self.session}")
+                if (
+                    message.header.kind in (REPLY, REPLY_PART)
+                    and message.header.session != self.session
+                ):
+                    raise Violation(
+                        f"session {message.header.session} in a reply to {self.session}"
+                    )
                 return message
             if self.server_is_gone():
                 got = self.queue.attributes().curmsgs
@@ -281,14 +405,21 @@ class Session:
     # Requests
 
     def whole(self, operations, *, count=None, window=(0, 0), rest=b"", **fields):
-        """The bytes of a REQUEST; operations: a list of operation() or of any bytes; rest: bytes behind them."""
+        """The bytes of a REQUEST; operations: a list of operation() or of any bytes; rest: bytes
+        behind them."""
         if isinstance(operations, bytes):
             operations = [operations]
-        return self.header(REQUEST, count=len(operations) if count is None else count, window=window, **fields) + \
-            b"".join(operations) + rest
+        return (
+            self.header(
+                REQUEST, count=len(operations) if count is None else count, window=window, **fields
+            )
+            + b"".join(operations)
+            + rest
+        )
 
     def post(self, operations, *, priority=0, to=None, **fields):
-        """Sends a REQUEST and gives its request_id; await_reply is for later. Fields as in whole()."""
+        """Sends a REQUEST and gives its request_id; await_reply is for later. Fields as in
+        whole()."""
         fields.setdefault("request_id", self.new_id())
         message = self.whole(operations, **fields)
         self.windows[fields["request_id"]] = fields.get("window", (0, 0))
@@ -301,11 +432,15 @@ class Session:
         return fields["request_id"]
 
     def request(self, operations, *, again=True, **fields):
-        """Sends a REQUEST, in parts if need be, and gives its Reply, fetched to its end. again: operations for which the
-        message had no time left, which got OVERLOADED, are sent again in a message of their own (section 4.6)."""
+        """Sends a REQUEST, in parts if need be, and gives its Reply, fetched to its end. again:
+        operations for which the message had no time left, which got OVERLOADED, are sent again in a
+        message of their own (section 4.6).
+        """
         timeout = fields.pop("timeout", None)
         reply = self.await_reply(self.post(operations, **fields), timeout)
-        done = next((at for at, result in enumerate(reply.results) if result.status == S.OVERLOADED), 0)
+        done = next(
+            (at for at, result in enumerate(reply.results) if result.status == S.OVERLOADED), 0
+        )
         if not again or done == 0 or "count" in fields or "request_id" in fields:
             return reply
         if any(result.status != S.OVERLOADED for result in reply.results[done:]):
@@ -313,7 +448,9 @@ class Session:
         rest = self.request(operations[done:], timeout=timeout, **fields)
         if rest.status:
             raise Violation(f"the rest of a message is refused: {rest}")
-        return Reply(0, "", reply.results[:done] + rest.results, reply.parts + rest.parts, reply.request_id)
+        return Reply(
+            0, "", reply.results[:done] + rest.results, reply.parts + rest.parts, reply.request_id
+        )
 
     def await_reply(self, request_id, timeout=None):
         message = self.receive_for(request_id, timeout)
@@ -326,19 +463,26 @@ class Session:
         head = message.header
         if head.status:
             return Reply(head.status, message.body.decode(), [], parts, request_id)
-        return Reply(0, "", decode_results(message.body, head.count, self.segment, window), parts, request_id)
+        return Reply(
+            0, "", decode_results(message.body, head.count, self.segment, window), parts, request_id
+        )
 
     def send_part(self, total_bytes, offset, data, request_id, priority=0, **fields):
-        self.send_raw(self.header(PART, **({"request_id": request_id} | fields)) + part_body(total_bytes, offset, data),
-                      priority=priority)
+        self.send_raw(
+            self.header(PART, **({"request_id": request_id} | fields))
+            + part_body(total_bytes, offset, data),
+            priority=priority,
+        )
 
     def send_parts(self, whole, request_id, priority=0, part_bytes=None):
-        """All PARTs of a message; the answer to the last one is not awaited. Gives the Message that ended it before, if
-        one did."""
-        most = (self.welcome.bulk_bytes if self.bulk else self.welcome.lane_bytes) - HEADER_BYTES - 8
+        """All PARTs of a message; the answer to the last one is not awaited. Gives the Message that
+        ended it before, if one did."""
+        most = (
+            (self.welcome.bulk_bytes if self.bulk else self.welcome.lane_bytes) - HEADER_BYTES - 8
+        )
         size = min(part_bytes or most, most)
         for offset in range(0, len(whole), size):
-            self.send_part(len(whole), offset, whole[offset:offset + size], request_id, priority)
+            self.send_part(len(whole), offset, whole[offset : offset + size], request_id, priority)
             if offset + size < len(whole):
                 answer = self.receive_for(request_id)
                 if answer.header.kind != REPLY or answer.header.status or answer.header.count:
@@ -346,7 +490,10 @@ class Session:
         return None
 
     def send_more(self, request_id, offset, zero=0, **fields):
-        self.send_raw(self.header(MORE, **({"request_id": request_id} | fields)) + struct.pack("<II", zero, offset))
+        self.send_raw(
+            self.header(MORE, **({"request_id": request_id} | fields))
+            + struct.pack("<II", zero, offset)
+        )
 
     def _fetch(self, message, timeout):
         """The whole of a reply whose first piece this is, and the number of pieces."""
@@ -354,8 +501,15 @@ class Session:
         whole, parts = b"", 0
         while True:
             total_bytes, offset, data = decode_part(message.body)
-            if offset != len(whole) or not data or offset + len(data) > total_bytes or total_bytes <= HEADER_BYTES:
-                raise Violation(f"piece at {offset}, {len(data)} of {total_bytes} bytes, after {len(whole)}")
+            if (
+                offset != len(whole)
+                or not data
+                or offset + len(data) > total_bytes
+                or total_bytes <= HEADER_BYTES
+            ):
+                raise Violation(
+                    f"piece at {offset}, {len(data)} of {total_bytes} bytes, after {len(whole)}"
+                )
             whole += data
             parts += 1
             if len(whole) == total_bytes:
@@ -365,7 +519,11 @@ class Session:
             if message.header.kind == REPLY:
                 return message, parts + 1  # a refusal
         inner = Message(whole)
-        if inner.header.secret != self.nonce or inner.header.session != self.session or inner.header.request_id != request_id:
+        if (
+            inner.header.secret != self.nonce
+            or inner.header.session != self.session
+            or inner.header.request_id != request_id
+        ):
             raise Violation(f"header inside of a reply in parts: {inner.header}")
         return inner, parts
 
@@ -375,14 +533,18 @@ class Session:
         """Sends SEGMENT with any name and size, and gives its Reply."""
         body_fields = {key: fields.pop(key) for key in ("name_bytes", "rest") if key in fields}
         request_id = self.new_id()
-        self.send_raw(self.header(SEGMENT, **({"request_id": request_id} | fields)) + segment_body(name, size, **body_fields))
+        self.send_raw(
+            self.header(SEGMENT, **({"request_id": request_id} | fields))
+            + segment_body(name, size, **body_fields)
+        )
         return self.await_reply(request_id)
 
     def segment_name(self):
         return f"{self.name}.s{os.getpid()}.{next_number()}"
 
     def offer_segment(self, size):
-        """Makes a segment and offers it. Gives the Reply; if that is OK, self.segment is the segment."""
+        """Makes a segment and offers it. Gives the Reply; if that is OK, self.segment is the
+        segment."""
         segment = SharedMemory(self.segment_name(), size)
         reply = self.send_segment(segment.name, size)
         segment.unlink()
@@ -417,7 +579,8 @@ class Session:
     # One operation
 
     def one(self, operation_bytes, **fields):
-        """The Result of one operation. A refusal of the whole message becomes one, with the sentence as its value."""
+        """The Result of one operation. A refusal of the whole message becomes one, with the
+        sentence as its value."""
         reply = self.request([operation_bytes], **fields)
         if reply.status:
             return Result(reply.status, 0, 0, value=reply.sentence.encode())
@@ -442,7 +605,9 @@ class Session:
             page = self.one(scan(prefix, cursor, limit, flags))
             if page.status:
                 raise Failure(f"scan: {page}")
-            entries += [entry for entry in (decode_keys(page.value) if flags & KEYS_ONLY else page.entries)]
+            entries += [
+                entry for entry in (decode_keys(page.value) if flags & KEYS_ONLY else page.entries)
+            ]
             cursor = page.next_cursor
             if cursor == 0:
                 return entries

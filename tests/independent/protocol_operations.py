@@ -5,9 +5,33 @@ import time
 
 from checks import check, equal, section, statuses
 from mqkv_messages import (
-    ATOMIC, EXCHANGE, IF_ABSENT, IF_PRESENT, KEEP_EXPIRY, KEYS_ONLY, MAX_KEY_BYTES,
-    OPCODE_NAMES, PUT, R_EXPIRY, R_FOUND, R_NO_VALUE, R_NUMBER, R_VERSION, SYNC_ALWAYS,
-    SYNC_INTERVAL, add, append, delete, exchange, exists, get, ping, put, scan, stats, sync,
+    ATOMIC,
+    EXCHANGE,
+    IF_ABSENT,
+    IF_PRESENT,
+    KEEP_EXPIRY,
+    KEYS_ONLY,
+    MAX_KEY_BYTES,
+    OPCODE_NAMES,
+    PUT,
+    R_EXPIRY,
+    R_FOUND,
+    R_NO_VALUE,
+    R_NUMBER,
+    R_VERSION,
+    SYNC_ALWAYS,
+    SYNC_INTERVAL,
+    add,
+    append,
+    delete,
+    exchange,
+    exists,
+    get,
+    ping,
+    put,
+    scan,
+    stats,
+    sync,
     touch,
 )
 
@@ -21,8 +45,11 @@ def fresh(session, *keys):
 def shape(text, result, status, flags, **fields):
     """A result with exactly these flags and fields."""
     got = {name: getattr(result, name) for name in fields}
-    check(text, (result.name, result.flags) == (status, flags) and got == fields,
-          f"expected: {status}, flags {flags:#x}, {fields}\ngot:      {result!r}")
+    check(
+        text,
+        (result.name, result.flags) == (status, flags) and got == fields,
+        f"expected: {status}, flags {flags:#x}, {fields}\ngot:      {result!r}",
+    )
 
 
 @section("2.1")
@@ -30,25 +57,48 @@ def versions(server):
     with server.session() as session:
         seen = []
         key = b"versions"
-        seen += [session.one(write).version for write in (
-            put(key, b"1"), add(key, 1), append(key, b"0"), exchange(key, b"7"), touch(key, LATER_MS), touch(key), delete(key),
-            put(key, b"2"), put(key, b"gone", expiry_ms=1))]
+        seen += [
+            session.one(write).version
+            for write in (
+                put(key, b"1"),
+                add(key, 1),
+                append(key, b"0"),
+                exchange(key, b"7"),
+                touch(key, LATER_MS),
+                touch(key),
+                delete(key),
+                put(key, b"2"),
+                put(key, b"gone", expiry_ms=1),
+            )
+        ]
         equal("an entry that expires at once is gone", "NOT_FOUND", session.get(key).name)
         seen.append(session.one(put(key, b"3")).version)
-        equal("GET and EXISTS tell the entry's", [seen[-1]] * 2, [session.get(key).version, session.one(exists(key)).version])
+        equal(
+            "GET and EXISTS tell the entry's",
+            [seen[-1]] * 2,
+            [session.get(key).version, session.one(exists(key)).version],
+        )
         if hasattr(server, "kill"):
             server.kill()
             server.start(*server.options)
             session.session = 0
     with server.session() as session:
-        seen += [session.one(write).version for write in (put(key, b"4"), delete(key), put(key, b"5"))]
-        check("versions of a key grow: over deletion, expiry and kill -9", seen == sorted(set(seen)) and seen[0] > 0, seen)
+        seen += [
+            session.one(write).version for write in (put(key, b"4"), delete(key), put(key, b"5"))
+        ]
+        check(
+            "versions of a key grow: over deletion, expiry and kill -9",
+            seen == sorted(set(seen)) and seen[0] > 0,
+            seen,
+        )
         numbers = []
         for at in range(0, 2000, 100):
             reply = session.request([put(b"v%d" % number, b"x") for number in range(at, at + 100)])
             numbers += [result.version for result in reply.results]
         check("they are 1 .. 2^63 - 1", 1 <= min(numbers) and max(numbers) < 2**63, numbers)
-        check("they are not consecutive per key", session.one(put(key, b"6")).version > seen[-1] + 1)
+        check(
+            "they are not consecutive per key", session.one(put(key, b"6")).version > seen[-1] + 1
+        )
         if not server.options:  # with several data files
             check("and not unique among keys", len(set(numbers)) < len(numbers), len(numbers))
 
@@ -63,12 +113,32 @@ def limits(server):
         session.delete(long_key)
         for size in (0, 1, 4096, 4097, most - 1, most):
             value = os.urandom(size)
-            equal(f"a value of {size:,} bytes", ["OK", value], [session.put(b"size", value).name, session.get(b"size").value])
-        equal("a value of max_value_bytes + 1: VALUE_TOO_BIG", "VALUE_TOO_BIG", session.put(b"size", bytes(most + 1)).name)
+            equal(
+                f"a value of {size:,} bytes",
+                ["OK", value],
+                [session.put(b"size", value).name, session.get(b"size").value],
+            )
+        equal(
+            "a value of max_value_bytes + 1: VALUE_TOO_BIG",
+            "VALUE_TOO_BIG",
+            session.put(b"size", bytes(most + 1)).name,
+        )
         equal("which changed nothing", most, session.one(exists(b"size")).value_bytes)
-        equal("PING of as much: VALUE_TOO_BIG", "VALUE_TOO_BIG", session.one(ping(bytes(most + 1))).name)
-        equal("APPEND beyond it: VALUE_TOO_BIG", "VALUE_TOO_BIG", session.one(append(b"size", b"1")).name)
-        equal("EXCHANGE beyond it: VALUE_TOO_BIG", "VALUE_TOO_BIG", session.one(exchange(b"size", bytes(most + 1))).name)
+        equal(
+            "PING of as much: VALUE_TOO_BIG",
+            "VALUE_TOO_BIG",
+            session.one(ping(bytes(most + 1))).name,
+        )
+        equal(
+            "APPEND beyond it: VALUE_TOO_BIG",
+            "VALUE_TOO_BIG",
+            session.one(append(b"size", b"1")).name,
+        )
+        equal(
+            "EXCHANGE beyond it: VALUE_TOO_BIG",
+            "VALUE_TOO_BIG",
+            session.one(exchange(b"size", bytes(most + 1))).name,
+        )
         fresh(session, b"size")
 
 
@@ -79,20 +149,50 @@ def get_and_exists(server):
         shape("GET of no entry", session.get(b"g"), "NOT_FOUND", 0, value=b"")
         shape("EXISTS of no entry", session.one(exists(b"g")), "NOT_FOUND", 0, value=b"")
         version = session.put(b"g", b"value").version
-        shape("GET: v and the value", session.get(b"g"), "OK", R_VERSION, version=version, value=b"value")
-        shape("EXISTS: v, NO_VALUE and the size", session.one(exists(b"g")), "OK", R_VERSION | R_NO_VALUE, version=version,
-              value_bytes=5)
+        shape(
+            "GET: v and the value",
+            session.get(b"g"),
+            "OK",
+            R_VERSION,
+            version=version,
+            value=b"value",
+        )
+        shape(
+            "EXISTS: v, NO_VALUE and the size",
+            session.one(exists(b"g")),
+            "OK",
+            R_VERSION | R_NO_VALUE,
+            version=version,
+            value_bytes=5,
+        )
         version = session.one(put(b"g", b"", expiry_ms=LATER_MS)).version
-        shape("GET of an entry that expires: v, e, the value", session.get(b"g"), "OK", R_VERSION | R_EXPIRY, version=version,
-              expiry_ms=LATER_MS, value=b"")
-        shape("EXISTS of it: v, e, NO_VALUE", session.one(exists(b"g")), "OK", R_VERSION | R_EXPIRY | R_NO_VALUE,
-              expiry_ms=LATER_MS, value_bytes=0)
+        shape(
+            "GET of an entry that expires: v, e, the value",
+            session.get(b"g"),
+            "OK",
+            R_VERSION | R_EXPIRY,
+            version=version,
+            expiry_ms=LATER_MS,
+            value=b"",
+        )
+        shape(
+            "EXISTS of it: v, e, NO_VALUE",
+            session.one(exists(b"g")),
+            "OK",
+            R_VERSION | R_EXPIRY | R_NO_VALUE,
+            expiry_ms=LATER_MS,
+            value_bytes=0,
+        )
         key = bytes(range(256))
         session.put(key, key)
         equal("keys and values are any bytes", key, session.get(key).value)
     with server.session(depth=1, message_bytes=128) as session:
         session.put(b"g2", b"w" * 5000)
-        equal("a value larger than the reply queue's messages comes in parts", b"w" * 5000, session.get(b"g2").value)
+        equal(
+            "a value larger than the reply queue's messages comes in parts",
+            b"w" * 5000,
+            session.get(b"g2").value,
+        )
 
 
 @section("7.3")
@@ -101,18 +201,45 @@ def put_conditions(server):
         for opcode, call in ((PUT, put), (EXCHANGE, exchange)):
             name = OPCODE_NAMES[opcode]
             fresh(session, b"p")
-            outcome = [session.one(call(b"p", b"1", IF_PRESENT)).name, session.one(call(b"p", b"1", version=5)).name]
-            equal(f"{name} with IF_PRESENT, with HAS_VERSION, and no entry: NOT_FOUND", ["NOT_FOUND"] * 2, outcome)
+            outcome = [
+                session.one(call(b"p", b"1", IF_PRESENT)).name,
+                session.one(call(b"p", b"1", version=5)).name,
+            ]
+            equal(
+                f"{name} with IF_PRESENT, with HAS_VERSION, and no entry: NOT_FOUND",
+                ["NOT_FOUND"] * 2,
+                outcome,
+            )
             first = session.one(call(b"p", b"1", IF_ABSENT))
             equal("with IF_ABSENT and no entry: OK", "OK", first.name)
-            shape("with IF_ABSENT and an entry: EXISTS", session.one(call(b"p", b"2", IF_ABSENT)), "EXISTS", 0)
-            equal("with IF_PRESENT and an entry: OK", "OK", session.one(call(b"p", b"3", IF_PRESENT)).name)
-            equal("with another version: VERSION_MISMATCH", "VERSION_MISMATCH",
-                  session.one(call(b"p", b"4", version=first.version)).name)
+            shape(
+                "with IF_ABSENT and an entry: EXISTS",
+                session.one(call(b"p", b"2", IF_ABSENT)),
+                "EXISTS",
+                0,
+            )
+            equal(
+                "with IF_PRESENT and an entry: OK",
+                "OK",
+                session.one(call(b"p", b"3", IF_PRESENT)).name,
+            )
+            equal(
+                "with another version: VERSION_MISMATCH",
+                "VERSION_MISMATCH",
+                session.one(call(b"p", b"4", version=first.version)).name,
+            )
             equal("which changed nothing", b"3", session.get(b"p").value)
-            equal("with its version: OK", "OK", session.one(call(b"p", b"5", version=session.get(b"p").version)).name)
+            equal(
+                "with its version: OK",
+                "OK",
+                session.one(call(b"p", b"5", version=session.get(b"p").version)).name,
+            )
             for version in (1 << 63, 2**64 - 1):
-                equal(f"with version {version}: VERSION_MISMATCH", "VERSION_MISMATCH", session.one(call(b"p", b"6", version=version)).name)
+                equal(
+                    f"with version {version}: VERSION_MISMATCH",
+                    "VERSION_MISMATCH",
+                    session.one(call(b"p", b"6", version=version)).name,
+                )
             session.one(call(b"p", b"7", expiry_ms=LATER_MS))
             session.one(call(b"p", b"8", KEEP_EXPIRY))
             equal("KEEP_EXPIRY keeps it", LATER_MS, session.get(b"p").expiry_ms)
@@ -121,16 +248,27 @@ def put_conditions(server):
             session.one(call(b"p", b"9", expiry_ms=LATER_MS))
             session.one(call(b"p", b"9"))
             equal("without both the entry never expires", None, session.get(b"p").expiry_ms)
-            equal("a time that has passed: OK", "OK", session.one(call(b"p", b"9", expiry_ms=1000)).name)
+            equal(
+                "a time that has passed: OK",
+                "OK",
+                session.one(call(b"p", b"9", expiry_ms=1000)).name,
+            )
             equal("and the entry is gone at once", "NOT_FOUND", session.get(b"p").name)
             equal("so IF_ABSENT holds", "OK", session.one(call(b"p", b"9", IF_ABSENT)).name)
             for flag in (SYNC_INTERVAL, SYNC_ALWAYS):
-                shape(f"with flag {flag:#x}: v", session.one(call(b"p", b"9", flag)), "OK",
-                      R_VERSION | (R_FOUND if opcode == EXCHANGE else 0), value=b"9" if opcode == EXCHANGE else b"")
+                shape(
+                    f"with flag {flag:#x}: v",
+                    session.one(call(b"p", b"9", flag)),
+                    "OK",
+                    R_VERSION | (R_FOUND if opcode == EXCHANGE else 0),
+                    value=b"9" if opcode == EXCHANGE else b"",
+                )
         soon = int(time.time() * 1000) + 150
         session.one(put(b"p", b"soon", expiry_ms=soon))
         before = session.get(b"p").name
-        check("an entry is there until its time", before == "OK" or time.time() * 1000 >= soon, before)
+        check(
+            "an entry is there until its time", before == "OK" or time.time() * 1000 >= soon, before
+        )
         time.sleep(max(soon / 1000 - time.time(), 0) + 0.05)
         equal("and gone then", "NOT_FOUND", session.get(b"p").name)
 
@@ -141,41 +279,109 @@ def delete_operation(server):
         fresh(session, b"d")
         shape("no entry", session.delete(b"d"), "NOT_FOUND", 0)
         version = session.put(b"d", b"1").version
-        equal("another version: VERSION_MISMATCH", "VERSION_MISMATCH", session.one(delete(b"d", version=version + 1)).name)
+        equal(
+            "another version: VERSION_MISMATCH",
+            "VERSION_MISMATCH",
+            session.one(delete(b"d", version=version + 1)).name,
+        )
         result = session.one(delete(b"d", SYNC_ALWAYS, version=version))
-        check("OK: v, the version of the deletion, above that of the entry",
-              result.name == "OK" and result.flags == R_VERSION and result.version > version, result)
-        equal("with HAS_VERSION and no entry: NOT_FOUND", "NOT_FOUND", session.one(delete(b"d", version=version)).name)
+        check(
+            "OK: v, the version of the deletion, above that of the entry",
+            result.name == "OK" and result.flags == R_VERSION and result.version > version,
+            result,
+        )
+        equal(
+            "with HAS_VERSION and no entry: NOT_FOUND",
+            "NOT_FOUND",
+            session.one(delete(b"d", version=version)).name,
+        )
 
 
 @section("7.5")
 def add_operation(server):
-    least, most = -2**63, 2**63 - 1
+    least, most = -(2**63), 2**63 - 1
     with server.session() as session:
         fresh(session, b"n")
         shape("no entry, no CREATE", session.one(add(b"n", 1)), "NOT_FOUND", 0)
         result = session.one(add(b"n", -3, initial=10))
-        shape("CREATE: an absent key counts as initial", result, "OK", R_VERSION | R_NUMBER, number=7)
+        shape(
+            "CREATE: an absent key counts as initial", result, "OK", R_VERSION | R_NUMBER, number=7
+        )
         equal("the sum is stored as a decimal", b"7", session.get(b"n").value)
-        equal("with an entry initial is not looked at", 8, session.one(add(b"n", 1, initial=100)).number)
-        for delta, bounds, status, number in ((5, (0, 13), "OK", 13), (1, (0, 13), "OUT_OF_BOUNDS", 13), (-14, (0, 13), "OUT_OF_BOUNDS", 13),
-                                              (0, (14, 20), "OUT_OF_BOUNDS", 13), (0, (13, 13), "OK", 13)):
+        equal(
+            "with an entry initial is not looked at",
+            8,
+            session.one(add(b"n", 1, initial=100)).number,
+        )
+        for delta, bounds, status, number in (
+            (5, (0, 13), "OK", 13),
+            (1, (0, 13), "OUT_OF_BOUNDS", 13),
+            (-14, (0, 13), "OUT_OF_BOUNDS", 13),
+            (0, (14, 20), "OUT_OF_BOUNDS", 13),
+            (0, (13, 13), "OK", 13),
+        ):
             result = session.one(add(b"n", delta, bounds=bounds))
-            check(f"13 or less + {delta} within {bounds}: {status}", (result.name, result.number) == (status, number), result)
-        for start, delta, status, number in ((most, 1, "OUT_OF_BOUNDS", most), (least, -1, "OUT_OF_BOUNDS", least), (most - 1, 1, "OK", most),
-                                             (least + 1, -1, "OK", least), (most, least, "OK", -1), (0, least, "OK", least)):
+            check(
+                f"13 or less + {delta} within {bounds}: {status}",
+                (result.name, result.number) == (status, number),
+                result,
+            )
+        for start, delta, status, number in (
+            (most, 1, "OUT_OF_BOUNDS", most),
+            (least, -1, "OUT_OF_BOUNDS", least),
+            (most - 1, 1, "OK", most),
+            (least + 1, -1, "OK", least),
+            (most, least, "OK", -1),
+            (0, least, "OK", least),
+        ):
             session.put(b"n", b"%d" % start)
             result = session.one(add(b"n", delta))
-            check(f"{start} + {delta}: {status}, {number}", (result.name, result.number) == (status, number), result)
-        for text in (b"", b"-", b"+1", b" 1", b"1 ", b"1.0", b"0x1", b"9223372036854775808", b"-9223372036854775809", b"1" * 20, b"a",
-                     b"1\0", b"--1", b"0" * 19 + b"1", b"-" + b"0" * 19 + b"1"):
+            check(
+                f"{start} + {delta}: {status}, {number}",
+                (result.name, result.number) == (status, number),
+                result,
+            )
+        for text in (
+            b"",
+            b"-",
+            b"+1",
+            b" 1",
+            b"1 ",
+            b"1.0",
+            b"0x1",
+            b"9223372036854775808",
+            b"-9223372036854775809",
+            b"1" * 20,
+            b"a",
+            b"1\0",
+            b"--1",
+            b"0" * 19 + b"1",
+            b"-" + b"0" * 19 + b"1",
+        ):
             session.put(b"n", text)
             result = session.one(add(b"n", 1))
-            check(f"the value {text!r}: NOT_A_NUMBER", (result.name, result.flags) == ("NOT_A_NUMBER", 0), result)
-        for text, sum_ in ((b"-17", -16), (b"0", 1), (b"007", 8), (b"-0", 1), (b"0" * 18 + b"1", 2), (b"-" + b"0" * 18 + b"1", 0), (b"9223372036854775806", most), (b"-9223372036854775808", least + 1)):
+            check(
+                f"the value {text!r}: NOT_A_NUMBER",
+                (result.name, result.flags) == ("NOT_A_NUMBER", 0),
+                result,
+            )
+        for text, sum_ in (
+            (b"-17", -16),
+            (b"0", 1),
+            (b"007", 8),
+            (b"-0", 1),
+            (b"0" * 18 + b"1", 2),
+            (b"-" + b"0" * 18 + b"1", 0),
+            (b"9223372036854775806", most),
+            (b"-9223372036854775808", least + 1),
+        ):
             session.put(b"n", text)
             result = session.one(add(b"n", 1))
-            check(f"the value {text!r} + 1: {sum_}", (result.name, result.number) == ("OK", sum_), result)
+            check(
+                f"the value {text!r} + 1: {sum_}",
+                (result.name, result.number) == ("OK", sum_),
+                result,
+            )
         session.one(put(b"n", b"1", expiry_ms=LATER_MS))
         session.one(add(b"n", 1, expiry_ms=LATER_MS + 1))
         equal("the entry keeps its expiry", LATER_MS, session.get(b"n").expiry_ms)
@@ -183,7 +389,11 @@ def add_operation(server):
         session.one(add(b"n", 1, expiry_ms=LATER_MS, initial=0))
         equal("HAS_EXPIRY is for one that CREATE makes", LATER_MS, session.get(b"n").expiry_ms)
         fresh(session, b"n")
-        equal("CREATE out of the bounds: OUT_OF_BOUNDS", "OUT_OF_BOUNDS", session.one(add(b"n", 5, bounds=(0, 3), initial=0)).name)
+        equal(
+            "CREATE out of the bounds: OUT_OF_BOUNDS",
+            "OUT_OF_BOUNDS",
+            session.one(add(b"n", 5, bounds=(0, 3), initial=0)).name,
+        )
         equal("and nothing is made", "NOT_FOUND", session.get(b"n").name)
 
 
@@ -191,9 +401,27 @@ def add_operation(server):
 def append_operation(server):
     with server.session() as session:
         fresh(session, b"ap")
-        shape("an absent key counts as empty", session.one(append(b"ap", b"abc")), "OK", R_VERSION | R_NUMBER, number=3)
-        shape("number: the new size", session.one(append(b"ap", b"de", SYNC_INTERVAL)), "OK", R_VERSION | R_NUMBER, number=5)
-        shape("0 bytes are appended", session.one(append(b"ap", b"")), "OK", R_VERSION | R_NUMBER, number=5)
+        shape(
+            "an absent key counts as empty",
+            session.one(append(b"ap", b"abc")),
+            "OK",
+            R_VERSION | R_NUMBER,
+            number=3,
+        )
+        shape(
+            "number: the new size",
+            session.one(append(b"ap", b"de", SYNC_INTERVAL)),
+            "OK",
+            R_VERSION | R_NUMBER,
+            number=5,
+        )
+        shape(
+            "0 bytes are appended",
+            session.one(append(b"ap", b"")),
+            "OK",
+            R_VERSION | R_NUMBER,
+            number=5,
+        )
         equal("the value", b"abcde", session.get(b"ap").value)
         session.one(touch(b"ap", LATER_MS))
         session.one(append(b"ap", b"f"))
@@ -204,13 +432,29 @@ def append_operation(server):
 def exchange_operation(server):
     with server.session() as session:
         fresh(session, b"x")
-        shape("an absent key is created, without FOUND", session.one(exchange(b"x", b"1")), "OK", R_VERSION, value=b"")
+        shape(
+            "an absent key is created, without FOUND",
+            session.one(exchange(b"x", b"1")),
+            "OK",
+            R_VERSION,
+            value=b"",
+        )
         version = session.get(b"x").version
         result = session.one(exchange(b"x", b"2"))
         shape("then: v, FOUND, the old value", result, "OK", R_VERSION | R_FOUND, value=b"1")
-        check("v is the new version", result.version > version and result.version == session.get(b"x").version, result)
+        check(
+            "v is the new version",
+            result.version > version and result.version == session.get(b"x").version,
+            result,
+        )
         session.put(b"x", b"")
-        shape("an old value of 0 bytes has FOUND", session.one(exchange(b"x", b"3")), "OK", R_VERSION | R_FOUND, value=b"")
+        shape(
+            "an old value of 0 bytes has FOUND",
+            session.one(exchange(b"x", b"3")),
+            "OK",
+            R_VERSION | R_FOUND,
+            value=b"",
+        )
         value = os.urandom(20000)
         session.put(b"x", value)
         equal("a large old value comes whole", value, session.one(exchange(b"x", b"4")).value)
@@ -224,7 +468,11 @@ def touch_operation(server):
         shape("no entry", session.one(touch(b"t", LATER_MS)), "NOT_FOUND", 0)
         version = session.put(b"t", b"1").version
         result = session.one(touch(b"t", LATER_MS))
-        check("OK: v, the new version", result.name == "OK" and result.flags == R_VERSION and result.version > version, result)
+        check(
+            "OK: v, the new version",
+            result.name == "OK" and result.flags == R_VERSION and result.version > version,
+            result,
+        )
         equal("the expiry is set", LATER_MS, session.get(b"t").expiry_ms)
         session.one(touch(b"t"))
         equal("without HAS_EXPIRY: never", None, session.get(b"t").expiry_ms)
@@ -232,7 +480,11 @@ def touch_operation(server):
         session.one(touch(b"t", 0))
         equal("with 0: never", None, session.get(b"t").expiry_ms)
         equal("the value stays", b"1", session.get(b"t").value)
-        equal("a time that has passed", ["OK", "NOT_FOUND"], [session.one(touch(b"t", 1)).name, session.get(b"t").name])
+        equal(
+            "a time that has passed",
+            ["OK", "NOT_FOUND"],
+            [session.one(touch(b"t", 1)).name, session.get(b"t").name],
+        )
 
 
 @section("7.9")
@@ -240,22 +492,53 @@ def scan_operation(server):
     with server.session() as session:
         keys = {b"scan:%03d" % number: b"v%d" % number for number in range(300)}
         for at in range(0, 300, 50):
-            session.request([put(key, value) for key, value in list(keys.items())[at:at + 50]])
+            session.request([put(key, value) for key, value in list(keys.items())[at : at + 50]])
         session.one(put(b"scan:000", b"v0", expiry_ms=LATER_MS))
         for limit in (0, 1, 7, 300, 2**32 - 1):
             entries = session.scan_all(b"scan:", limit)
-            equal(f"all entries come exactly once, limit {limit}", sorted(keys.items()), sorted((entry.key, entry.value) for entry in entries))
-        equal("entries tell version and expiry", [LATER_MS], [entry.expiry_ms for entry in entries if entry.expiry_ms])
-        check("the version is that of GET", all(entry.version == session.get(entry.key).version for entry in entries[:10]))
+            equal(
+                f"all entries come exactly once, limit {limit}",
+                sorted(keys.items()),
+                sorted((entry.key, entry.value) for entry in entries),
+            )
+        equal(
+            "entries tell version and expiry",
+            [LATER_MS],
+            [entry.expiry_ms for entry in entries if entry.expiry_ms],
+        )
+        check(
+            "the version is that of GET",
+            all(entry.version == session.get(entry.key).version for entry in entries[:10]),
+        )
         only = session.scan_all(b"scan:", 0, KEYS_ONLY)
-        equal("KEYS_ONLY leaves values out", (set(keys), {0}), ({entry.key for entry in only}, {entry.value_bytes for entry in only}))
-        equal("ATOMIC gives the same entries", set(keys), {entry.key for entry in session.scan_all(b"scan:", 0, ATOMIC)})
+        equal(
+            "KEYS_ONLY leaves values out",
+            (set(keys), {0}),
+            ({entry.key for entry in only}, {entry.value_bytes for entry in only}),
+        )
+        equal(
+            "ATOMIC gives the same entries",
+            set(keys),
+            {entry.key for entry in session.scan_all(b"scan:", 0, ATOMIC)},
+        )
         equal("a prefix that nothing has", [], session.scan_all(b"scan:x"))
-        equal("the empty prefix is for all", True, set(keys) <= {entry.key for entry in session.scan_all()})
+        equal(
+            "the empty prefix is for all",
+            True,
+            set(keys) <= {entry.key for entry in session.scan_all()},
+        )
         scan_cursors(session, len(keys))
     with server.session(depth=1, message_bytes=128) as session:
-        equal("pages fit small reply queues, too", set(keys), {entry.key for entry in session.scan_all(b"scan:0") + session.scan_all(b"scan:1") +
-                                                               session.scan_all(b"scan:2")})
+        equal(
+            "pages fit small reply queues, too",
+            set(keys),
+            {
+                entry.key
+                for entry in session.scan_all(b"scan:0")
+                + session.scan_all(b"scan:1")
+                + session.scan_all(b"scan:2")
+            },
+        )
 
 
 def scan_cursors(session, count):
@@ -263,11 +546,23 @@ def scan_cursors(session, count):
     shape("a page has number, the cursor, and the entries", page, "OK", R_NUMBER)
     check("at most limit entries", len(page.entries) <= 10, page)
     again = session.one(scan(b"scan:", page.next_cursor, 10))
-    equal("a cursor is valid again", again.value, session.one(scan(b"scan:", page.next_cursor, 10)).value)
-    shape("a cursor behind the last data file: BAD_REQUEST", session.one(scan(b"", 2**64 - 1)), "BAD_REQUEST", 0)
-    wrong = [session.one(scan(b"", 0x123456789abcd * number)).name for number in range(1, 100)]
-    check("most cursors that no scan gave are refused, none does harm", wrong.count("BAD_REQUEST") > 50 and
-          set(wrong) <= {"OK", "BAD_REQUEST"}, wrong)
+    equal(
+        "a cursor is valid again",
+        again.value,
+        session.one(scan(b"scan:", page.next_cursor, 10)).value,
+    )
+    shape(
+        "a cursor behind the last data file: BAD_REQUEST",
+        session.one(scan(b"", 2**64 - 1)),
+        "BAD_REQUEST",
+        0,
+    )
+    wrong = [session.one(scan(b"", 0x123456789ABCD * number)).name for number in range(1, 100)]
+    check(
+        "most cursors that no scan gave are refused, none does harm",
+        wrong.count("BAD_REQUEST") > 50 and set(wrong) <= {"OK", "BAD_REQUEST"},
+        wrong,
+    )
     seen, cursor = [], 0
     while True:
         page = session.one(scan(b"scan:", cursor, 0, ATOMIC))
@@ -302,4 +597,8 @@ def ping_and_sync(server):
             shape(f"PING gives back {size} bytes", session.one(ping(value)), "OK", 0, value=value)
         session.put(b"sync", b"1")
         shape("SYNC", session.one(sync()), "OK", 0, value=b"")
-        statuses("writes and SYNC in one message", "OK OK OK", session.request([put(b"sync", b"2", SYNC_ALWAYS), sync(), get(b"sync")]))
+        statuses(
+            "writes and SYNC in one message",
+            "OK OK OK",
+            session.request([put(b"sync", b"2", SYNC_ALWAYS), sync(), get(b"sync")]),
+        )

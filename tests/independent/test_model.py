@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Random operations of the independent client against a model, with kill -9 and stops of the daemon.
+"""Random operations of the independent client against a model, with kill -9 and stops of the
+daemon.
 
     test_model.py SERVERK NAME DIRECTORY LOG SECONDS SEED -- OPTION...
 
-Every result must be that of the model, every scan give all of it. A message that was in flight when the daemon was
-killed may have been executed up to any of its operations, in their order; one in flight at a stop wholly, and then it is
-answered, or not at all. Exit status 1: something was wrong, and is printed with the seed.
+Every result must be that of the model, every scan give all of it. A message that was in flight when
+the daemon was killed may have been executed up to any of its operations, in their order; one in
+flight at a stop wholly, and then it is answered, or not at all. Exit status 1: something was wrong,
+and is printed with the seed.
 """
 import collections
 import random
@@ -15,7 +17,16 @@ import time
 from daemon import Daemon
 from model import Choice, Model, Wrong, encode
 from mqkv_messages import (
-    APPEND, EXCHANGE, Failure, Message, OPCODE_NAMES, PING, PUT, REPLY, S, decode_results,
+    APPEND,
+    EXCHANGE,
+    Failure,
+    Message,
+    OPCODE_NAMES,
+    PING,
+    PUT,
+    REPLY,
+    S,
+    decode_results,
 )
 from mqkv_session import Reply, Session
 
@@ -33,7 +44,12 @@ class Run:
 
     def open_session(self):
         rng = self.rng
-        self.session = Session(self.daemon.name, timeout=60, depth=rng.choice((2, 4)), message_bytes=rng.choice((256, 1024, 8192)))
+        self.session = Session(
+            self.daemon.name,
+            timeout=60,
+            depth=rng.choice((2, 4)),
+            message_bytes=rng.choice((256, 1024, 8192)),
+        )
         if rng.random() < 0.5:
             reply = self.session.offer_segment(SEGMENT_BYTES)
             if reply.status:
@@ -48,9 +64,13 @@ class Run:
         """The bytes of the operations, with some values in the first half of the segment."""
         encoded, at = [], 0
         for one in chosen:
-            if self.session.segment and one.opcode in (PUT, EXCHANGE, APPEND, PING) and self.rng.random() < 0.5 and \
-                    at + len(one.value) <= WINDOW[0]:
-                self.session.segment[at:at + len(one.value)] = one.value
+            if (
+                self.session.segment
+                and one.opcode in (PUT, EXCHANGE, APPEND, PING)
+                and self.rng.random() < 0.5
+                and at + len(one.value) <= WINDOW[0]
+            ):
+                self.session.segment[at : at + len(one.value)] = one.value
                 encoded.append(encode(one, at))
                 at += len(one.value)
             else:
@@ -64,20 +84,28 @@ class Run:
             try:
                 self.model.judge(one, result)
             except Wrong as wrong:
-                raise Wrong(f"{OPCODE_NAMES[one.opcode]} {one!r:.300}\ngave {result}\n{wrong}") from None
+                raise Wrong(
+                    f"{OPCODE_NAMES[one.opcode]} {one!r:.300}\ngave {result}\n{wrong}"
+                ) from None
         self.counts["operations"] += len(chosen)
 
     def work(self):
         """A batch of operations, and their results."""
         self.model.expire()
         chosen = [self.choice.operation() for _ in range(self.rng.choice((1, 1, 3, 20, 60)))]
-        reply = self.session.request(self.place(chosen), window=WINDOW if self.session.segment else (0, 0))
+        reply = self.session.request(
+            self.place(chosen), window=WINDOW if self.session.segment else (0, 0)
+        )
         self.judge(chosen, reply)
 
     def end_daemon(self):
         """Kills or stops it with a message in flight, and starts it again."""
         self.model.expire()
-        chosen = [one for one in (self.choice.operation() for _ in range(12)) if len(one.value) < 60 and len(one.key) < 60]
+        chosen = [
+            one
+            for one in (self.choice.operation() for _ in range(12))
+            if len(one.value) < 60 and len(one.key) < 60
+        ]
         kill = self.rng.random() < 0.8
         if self.rng.random() < 0.8:
             request_id = self.session.post([encode(one) for one in chosen])
@@ -94,7 +122,7 @@ class Run:
         self.daemon.start(*self.daemon.options)
         self.open_session()
         if answer is not None and answer.results:
-            self.judge(chosen[:len(answer.results)], answer)
+            self.judge(chosen[: len(answer.results)], answer)
         elif chosen:
             least = len(chosen) if answer else 0
             self.find_state(chosen, range(least, len(chosen) + 1 if kill or answer else 1))
@@ -103,8 +131,8 @@ class Run:
         self.counts["scans"] += 1
 
     def answer(self, request_id):
-        """The Reply that came before the end, with the results of what was executed; without results if it would have been
-        fetched in parts: then all was executed. None: no answer."""
+        """The Reply that came before the end, with the results of what was executed; without
+        results if it would have been fetched in parts: then all was executed. None: no answer."""
         got = self.session.queue.receive(0) if request_id else None
         if got is None:
             return None
@@ -114,22 +142,30 @@ class Run:
         if message.header.status:
             raise Wrong(f"the message is refused: {message}")
         results = decode_results(message.body, message.header.count)
-        executed = next((at for at, result in enumerate(results) if result.status == S.OVERLOADED), len(results))
+        executed = next(
+            (at for at, result in enumerate(results) if result.status == S.OVERLOADED), len(results)
+        )
         return Reply(0, "", results[:executed])
 
     def find_state(self, chosen, possible):
-        """Which of the states between the operations the store is in; possible: numbers of operations executed."""
+        """Which of the states between the operations the store is in; possible: numbers of
+        operations executed."""
         told = {one.key: self.session.get(one.key) for one in chosen if one.key}
         state = self.model.copy()
         for done in range(len(chosen) + 1):
-            if done in possible and all(self.fits(state, key, result) for key, result in told.items()):
+            if done in possible and all(
+                self.fits(state, key, result) for key, result in told.items()
+            ):
                 self.model.entries, self.model.highest = state.entries, state.highest
                 return
             if done < len(chosen):
                 state.apply(chosen[done])
-        raise Wrong(f"with these in flight, of which {possible} may have been executed:\n" +
-                    "\n".join(f"{one!r:.200}" for one in chosen) + f"\nthe store has {told}, which is none of that; before: " +
-                    f"{ {key: self.model.entries.get(key) for key in told} }")
+        raise Wrong(
+            f"with these in flight, of which {possible} may have been executed:\n"
+            + "\n".join(f"{one!r:.200}" for one in chosen)
+            + f"\nthe store has {told}, which is none of that; before: "
+            + f"{ {key: self.model.entries.get(key) for key in told} }"
+        )
 
     def fits(self, state, key, result):
         entry = state.entries.get(key)
@@ -137,8 +173,16 @@ class Run:
             return True
         if not entry:
             return result.name == "NOT_FOUND"
-        version_fits = result.version == entry.version if entry.version else (result.version or 0) > state.highest.get(key, 0)
-        return result.name == "OK" and (result.value, result.expiry_ms) == (entry.value, entry.expiry_ms) and version_fits
+        version_fits = (
+            result.version == entry.version
+            if entry.version
+            else (result.version or 0) > state.highest.get(key, 0)
+        )
+        return (
+            result.name == "OK"
+            and (result.value, result.expiry_ms) == (entry.value, entry.expiry_ms)
+            and version_fits
+        )
 
     def run(self, seconds):
         self.open_session()
@@ -153,11 +197,12 @@ class Run:
 def main():
     at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     program, name, directory, log, seconds, seed = sys.argv[1:at]
-    options = sys.argv[at + 1:]
+    options = sys.argv[at + 1 :]
     daemon = Daemon(program, name, directory, log)
     daemon.start(*options)
     run = Run(daemon, random.Random(int(seed)))
-    text = f"the store is what the model says, through kills and stops: {' '.join(options) or 'default'}"
+    setting = " ".join(options) or "default"
+    text = f"the store is what the model says, through kills and stops: {setting}"
     try:
         run.run(float(seconds))
         status = daemon.stop()
@@ -170,7 +215,10 @@ def main():
             daemon.stop()
         return 1
     print(f"ok - {text}" if status == 0 else f"not ok - {text}: the last stop had status {status}")
-    print(f"# seed {seed}: " + ", ".join(f"{number} {what}" for what, number in run.counts.items()), flush=True)
+    print(
+        f"# seed {seed}: " + ", ".join(f"{number} {what}" for what, number in run.counts.items()),
+        flush=True,
+    )
     return 0 if status == 0 else 1
 
 

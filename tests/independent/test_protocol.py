@@ -21,7 +21,7 @@ def main():
     options = []
     if "--" in arguments:
         at = arguments.index("--")
-        arguments, options = arguments[:at], arguments[at + 1:]
+        arguments, options = arguments[:at], arguments[at + 1 :]
     parser = argparse.ArgumentParser()
     for name in ("serverk", "queue", "directory", "log"):
         parser.add_argument(name)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# atomic_scans: an atomic scan of one data file is one moment of it while others write, with one worker
-# awake or several, and whoever executes it
+# atomic_scans: an atomic scan of one data file is one moment of it while others write, with one
+# worker awake or several, and whoever executes it
 . "$(dirname "$0")/lib.sh"
 
 for options in "--lanes auto" "--lanes shared -w 4" "--lanes worker -w 4" \
@@ -12,6 +12,7 @@ do
     check_status 0 "$options: each atomic scan is one moment" \
         "$MQKV_BUILD/tests/atomic_scans" "$server_queue" 400
     echo "# $output"
-    check_match '[1-9][0-9]* of them in the middle' "$output" "$options: and some met a round half done"
+    check_match '[1-9][0-9]* of them in the middle' "$output" \
+        "$options: and some met a round half done"
     stop_server
 done

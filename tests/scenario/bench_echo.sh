@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# bench_echo: the raw echo answers messages of mqkv's sizes, alone, in groups of threads, with segments
+# bench_echo: the raw echo answers messages of mqkv's sizes, alone, in groups of threads, with
+# segments
 . "$(dirname "$0")/lib.sh"
 
 name=${MQKV_TEST_QUEUE}e
@@ -32,7 +33,8 @@ load() {
     local address=$1
     shift
     "$peer" -m "$name:$address" --format csv bench --keys 100 --mix get=50,put=50 "$@" 2>&1 |
-        python3 -c 'import csv, sys; row = next(csv.DictReader(sys.stdin)); print(row["ops"], row["errors"])'
+        python3 -c 'import csv, sys
+row = next(csv.DictReader(sys.stdin)); print(row["ops"], row["errors"])'
 }
 
 start_echo 2 8192
@@ -49,7 +51,8 @@ check_equal 65536 "$("$peer" -m "$name:65536:0" get key | head -c 65536 | wc -c)
 
 # What it can not do is an error and no answer that would count.
 check_equal '100 100' "$(load 8192:2 -n 1 -c 100 -L 8192)" 'groups have no segment'
-check_equal '100 100' "$(load 4096:0 -n 1 -c 100 -L 4000 --batch 4)" 'nor is a message longer than a queue takes'
+check_equal '100 100' "$(load 4096:0 -n 1 -c 100 -L 4000 --batch 4)" \
+    'nor is a message longer than a queue takes'
 for address in "$name" "$name:64" "$name:x:0" "$name:64:9" /nobody:64:0; do
     "$peer" -m "$address" get key >"$MQKV_TEST_DIR/get" 2>&1
     check_equal 3 "$?" "no such server, or no NAME:VALUE_BYTES:GROUPS: $address"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# bench_verdicts: medians, ratios, goals and the page of `make bench` come out of raw rows as by hand
+# bench_verdicts: medians, ratios, goals and the page of `make bench` come out of raw rows as by
+# hand
 . "$(dirname "$0")/lib.sh"
 
 scenario=$(cd "$(dirname "$0")" && pwd)
@@ -10,7 +11,8 @@ page=$MQKV_TEST_DIR/page.md
 
 mkdir -p "$results/peers"
 cp -r "$scenario/bench_golden" "$results/peers/quick"
-"$root/experiments/bench" --report-only --out "$results" --plots "$MQKV_TEST_DIR" --page "$page" >"$table"
+"$root/experiments/bench" --report-only --out "$results" --plots "$MQKV_TEST_DIR" --page \
+    "$page" >"$table"
 
 # line_with TEXT...: the first line of the table that holds all of them, blanks squeezed.
 line_with() {
@@ -22,7 +24,8 @@ line_with() {
     head -n 1 <<<"$line" | tr -s ' '
 }
 
-# Medians of 400, 420, 900; 20, 42, 41 (a disturbed attempt at this one gave 900); 50, 40, 41; 500, 500, 400 thousand.
+# Medians of 400, 420, 900; 20, 42, 41 (a disturbed attempt at this one gave 900); 50, 40, 41; 500,
+# 500, 400 thousand.
 check_equal 'GET, 1 client 420,000 41,000 (x10.24) 41,000 (x10.24) 500,000 (x0.84)' \
     "$(line_with 'GET, 1 client')" 'a line shows medians and how many times better mqkv is'
 check_equal 'GET, 1 client 10 × Redis × 10.24 met' "$(line_with 'GET, 1 client' '10 × Redis')" \
@@ -51,15 +54,18 @@ check_equal 0 "$(grep -c 'machine was busy' "$page")" 'a quiet machine is not ca
 check_match 'fewer runs:.* At rest \(1\)' "$(grep 'fewer runs' "$page")" \
     'works that were measured less often than the others are told'
 sed -i 's/0\.00,1\.00/0.00,50.00/' "$results/peers/quick/raw.csv"
-"$root/experiments/bench" --report-only --out "$results" --plots "$MQKV_TEST_DIR" --page "$page" >"$table"
+"$root/experiments/bench" --report-only --out "$results" --plots "$MQKV_TEST_DIR" --page \
+    "$page" >"$table"
 check_equal 1 "$(grep -c 'machine was busy' "$page")" 'a busy one is, where the goals are counted'
 
-# ledger WHEN CASE...: a ledger of profile quick measures the cases, and another goes on behind it; no
-# system is started: an attempt is disturbed if the Python expression WHEN over `attempt` and `system`
-# says so. Prints the attempts made, those beyond the first, and what the second ledger added.
+# ledger WHEN CASE...: a ledger of profile quick measures the cases, and another goes on behind it;
+# no system is started: an attempt is disturbed if the Python expression WHEN over `attempt` and
+# `system` says so. Prints the attempts made, those beyond the first, and what the second ledger
+# added.
 ledger() {
     rm -rf "$MQKV_TEST_DIR/ledger"
-    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/experiments python3 - "$MQKV_TEST_DIR/ledger" "$@" <<'PYTHON' 2>/dev/null
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/experiments python3 - "$MQKV_TEST_DIR/ledger" \
+        "$@" <<'PYTHON' 2>/dev/null
 import collections, pathlib, sys
 from harness.results import Results
 from judge import rows

@@ -42,7 +42,8 @@ check_equal "$(cat mixed.expected)" "$output" 'each line has its answer'
 check_match '^clientk: mixed:8: unknown command' "$errors" 'a bad line is reported with its place'
 check_match '^clientk: mixed:10: column 7' "$errors" 'and its column'
 check_match '^clientk: mixed:12: incr a: ' "$errors" 'so is a failed one'
-check_match '^clientk: 13 commands in .* 7 done, 2 not found or condition not met, 4 failed' "$errors" \
+check_match '^clientk: 13 commands in .* 7 done, 2 not found or condition not met, 4 failed' \
+    "$errors" \
     'the summary counts'
 
 client del n >/dev/null

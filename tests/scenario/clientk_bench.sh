@@ -26,7 +26,8 @@ misses=$(column not_found)
 check_status 0 'the same seed again' client --format csv bench -c 2000 --keys 500 --seed 5 --preload
 check_equal "$misses" "$(column not_found)" 'does the same, to the last miss'
 
-check_status 0 'bounded adds and scans of everything' client --format csv bench -c 3000 -n 3 --keys 20 \
+check_status 0 \
+    'bounded adds and scans of everything' client --format csv bench -c 3000 -n 3 --keys 20 \
     --mix add=2,scan=1 --add-most 10 --add-min 0 --scan-atomic --preload
 check_equal 0 "$(column errors)" 'a sum out of bounds is no error'
 check_equal 20 "$(client scan n | wc -l)" 'the preload put the numbers'
@@ -34,7 +35,8 @@ check_equal "" "$(client scan n | grep -E -- '-[0-9]+$')" 'and none fell below i
 check_status 2 'a bound that is no number' client bench --add-min low
 check_match "'low' is not a whole number" "$errors" 'is named'
 
-check_status 0 'JSON' client --format json bench -t 0.3 --mix put=1,get=2,scan=1,add=1,getset=1 -L 1-300
+check_status 0 \
+    'JSON' client --format json bench -t 0.3 --mix put=1,get=2,scan=1,add=1,getset=1 -L 1-300
 printf '%s\n' "$output" | python3 -c '
 import json, sys
 report = json.load(sys.stdin)
@@ -53,7 +55,9 @@ check_status 0 'processes, started by one that ignores its children' ignoring_ch
     "$MQKV_BUILD/clientk" -m "$server_queue" bench -c 100 -n 2 --processes 2
 check_status 0 'processes' client --format csv bench -c 1001 -n 5 --processes 2
 check_equal 1001 "$(column ops)" 'count together'
-check_status 0 'batches and a window' client --format csv bench -c 5003 --batch 16 --window 4 -n 2 --preload --verify
+check_status 0 \
+    'batches and a window' client --format csv bench -c 5003 --batch 16 --window 4 -n 2 --preload \
+    --verify
 check_equal 5003 "$(column ops)" 'lose nothing'
 check_equal 0 "$(column wrong_values)" 'and read what was written'
 check_status 0 'an open loop' client --format csv bench -t 1 --rate 500 -n 2
@@ -67,9 +71,12 @@ check_match '1.000000000000 +1000$' "$(cat histogram)" 'ends with all of them'
 check_match 'all +1000 ' "$output" 'and the table counts them'
 
 # Values that another seed wrote are not what this one expects.
-check_status 4 'wrong values are found' client --format csv bench -c 500 --mix get --keys 100 --seed 99 --verify
+check_status 4 \
+    'wrong values are found' client --format csv bench -c 500 --mix get --keys 100 --seed 99 \
+    --verify
 check_match '^[1-9]' "$(column wrong_values)" 'and counted'
-check_status 4 'values the server does not take are errors' client --format csv bench -c 10 --mix put -L 2M
+check_status 4 \
+    'values the server does not take are errors' client --format csv bench -c 10 --mix put -L 2M
 check_equal 10 "$(column errors)" 'each of them'
 
 check_status 2 'nonsense is refused' client bench --mix gte=1

@@ -47,7 +47,8 @@ version=$(client --format json get words | sed 's/.*"version":\([0-9]*\).*/\1/')
 complains 1 'version' put words x --if-version $((version + 1))
 answers 0 OK put words five --if-version "$version"
 answers 0 five get words
-check_match '^version [0-9]+, 4 bytes, expires never' "$(client get --meta words)" 'get --meta shows all'
+check_match '^version [0-9]+, 4 bytes, expires never' "$(client get --meta words)" \
+    'get --meta shows all'
 
 answers 0 1 incr counter
 answers 0 6 incr counter 5
@@ -117,13 +118,17 @@ answers 0 OK -e put 'c\xc2\x9b' 'x\x7f\xc2\x85'
 controls='[\x7f-\x9f]'
 for format in text json csv; do
     client --format "$format" scan 'c' >"$MQKV_TEST_DIR/scanned"
-    check_equal 0 "$(LC_ALL=C grep -caP "$controls" "$MQKV_TEST_DIR/scanned")" "$format has no DEL or C1"
+    check_equal 0 "$(LC_ALL=C grep -caP "$controls" "$MQKV_TEST_DIR/scanned")" \
+        "$format has no DEL or C1"
 done
 client --format raw scan 'c' >"$MQKV_TEST_DIR/scanned"
-check_equal 1 "$(LC_ALL=C grep -caP "$controls" "$MQKV_TEST_DIR/scanned")" 'raw has the bytes as they are'
+check_equal 1 "$(LC_ALL=C grep -caP "$controls" "$MQKV_TEST_DIR/scanned")" \
+    'raw has the bytes as they are'
 check_equal '{"key":"c\u009b","value":"x\u007f\u0085"' \
-    "$(client --format json scan c | grep -o '{"key":"c.u009b","value":"[^"]*"')" 'and JSON the same text escaped'
-check_match 'c.xc2.x9b[^ ]* NOT FOUND|"c.xc2.x9b!": NOT FOUND' "$(client -e get 'c\xc2\x9b!' 2>&1)" 'as messages do'
+    "$(client --format json scan c | grep -o '{"key":"c.u009b","value":"[^"]*"')" 'and JSON the \
+        same text escaped'
+check_match 'c.xc2.x9b[^ ]* NOT FOUND|"c.xc2.x9b!": NOT FOUND' \
+    "$(client -e get 'c\xc2\x9b!' 2>&1)" 'as messages do'
 
 # Binary, through arguments and pipes.
 head -c 60000 /dev/urandom >"$MQKV_TEST_DIR/random"
@@ -148,7 +153,8 @@ check_match '--if-absent' "$output" 'all of them'
 check_status 0 'put --help does too' client put --help
 check_match '--if-absent' "$output" 'all of them'
 check_match '^clientk [0-9]' "$(client -V)" '-V shows the version'
-check_equal "seven" "$(MQKV_QUEUE=$server_queue "$MQKV_BUILD/clientk" get words)" 'MQKV_QUEUE names the queue'
+check_equal "seven" "$(MQKV_QUEUE=$server_queue "$MQKV_BUILD/clientk" get words)" \
+    'MQKV_QUEUE names the queue'
 
 check_status 0 'doctor finds all well' client doctor
 check_match "served by process $server_pid" "$output" 'and the server'

@@ -1,21 +1,25 @@
 #!/usr/bin/env bash
-# clientk_doctor: doctor names what stands in the way - the budget of queues, the disk, a data file - and exits 1.
+# clientk_doctor: doctor names what stands in the way - the budget of queues, the disk, a data file
+# - and exits 1.
 . "$(dirname "$0")/lib.sh"
 
 start_server -d 2
 check_status 0 'doctor finds all well' client doctor
 check_equal 'All well.' "$(tail -n 1 <<<"$output")" 'and says so'
-check_match "served by process $server_pid \(serverk\) of uid $(id -u)" "$output" 'and who serves: pid, program and user'
+check_match "served by process $server_pid \(serverk\) of uid $(id -u)" "$output" \
+    'and who serves: pid, program and user'
 check_match '2 files: no failed sync or compaction' "$output" 'and how the data files are'
 check_match "$server_dir has [0-9.]+ [KMGT]iB free" "$output" 'and the disk'
-# What a client that has just ended had is given back a moment later: the least of some looks counts.
+# What a client that has just ended had is given back a moment later: the least of some looks
+# counts.
 used=
 for _ in 1 2 3 4 5 6; do
     now=$(client doctor | sed -n 's/^ *[a-zA-Z]* *in use \([0-9]*\), left [0-9]*.*/\1/p')
     [ -n "$used" ] && [ "${now:-0}" -ge "$used" ] || used=${now:-0}
     sleep 0.2
 done
-check_equal yes "$([ "${used:-0}" -ge 255000 ] && echo yes)" "what is used of the user's queue bytes is counted ($used)"
+check_equal yes "$([ "${used:-0}" -ge 255000 ] && echo yes)" \
+    "what is used of the user's queue bytes is counted ($used)"
 
 # The same daemon, and no room for a session beside it.
 limited() (
@@ -23,19 +27,23 @@ limited() (
     shift
     "$@"
 )
-check_status 1 'doctor with the budget used up exits 1' limited $((used + 500)) client --timeout 2000 doctor
+check_status 1 \
+    'doctor with the budget used up exits 1' limited $((used + 500)) client --timeout 2000 doctor
 check_match "BAD +in use [0-9]+, left [0-9]+: not enough for a session" "$output" 'and names it'
 check_match 'ulimit -q [0-9]+|msgqueue=[0-9]+' "$output" 'and how to raise it'
 check_match '^See BAD above.$' "$(tail -n 1 <<<"$output")" 'and does not say that all is well'
 check_status 4 'a command is refused there' limited $((used + 500)) client --timeout 2000 get x
-check_match "Raise it: .*(ulimit -q [0-9]{7}|LimitMSGQUEUE=[0-9]{7})" "$errors" 'and told a limit that is enough'
-check_status 0 'room for one session is enough' limited $((used + 20000)) client --timeout 2000 doctor
+check_match "Raise it: .*(ulimit -q [0-9]{7}|LimitMSGQUEUE=[0-9]{7})" "$errors" \
+    'and told a limit that is enough'
+check_status 0 \
+    'room for one session is enough' limited $((used + 20000)) client --timeout 2000 doctor
 "$library_dir/../leftovers" "$server_queue" >"$MQKV_TEST_DIR/left"
 check_equal '' "$(grep -E '\.[cs][0-9]' "$MQKV_TEST_DIR/left")" 'nothing of doctor is left behind'
 stop_server
 
 # A sync that fails makes a data file take no more writes.
-if [ "${MQKV_VARIANT:-release}" = release ] && cc -shared -fPIC -o "$MQKV_TEST_DIR/failing.so" -x c - <<'C'
+if [ "${MQKV_VARIANT:-release}" = release ] && cc -shared -fPIC -o \
+    "$MQKV_TEST_DIR/failing.so" -x c - <<'C'
 #include <errno.h>
 #include <unistd.h>
 int fdatasync(int fd)
@@ -49,14 +57,16 @@ then
     server_dir=$MQKV_TEST_DIR/failing
     start_server -d 1 # the store is made
     stop_server
-    printf '#!/bin/sh\nLD_PRELOAD=%s exec "%s" "$@"\n' "$MQKV_TEST_DIR/failing.so" "$server_program" \
+    printf '#!/bin/sh\nLD_PRELOAD=%s exec "%s" "$@"\n' "$MQKV_TEST_DIR/failing.so" \
+        "$server_program" \
         >"$MQKV_TEST_DIR/serverk-failing"
     chmod +x "$MQKV_TEST_DIR/serverk-failing"
     program=$server_program server_program=$MQKV_TEST_DIR/serverk-failing
     start_server -d 1
     client put k v --sync always >/dev/null 2>&1
     check_status 1 'doctor of a server whose data file takes no writes exits 1' client doctor
-    check_match 'BAD +1 file of 1 file takes no writes any more \(data.0000\)' "$output" 'and names the file'
+    check_match 'BAD +1 file of 1 file takes no writes any more \(data.0000\)' "$output" \
+        'and names the file'
     check_match 'BAD +syncs to disk failed [0-9]+ times' "$output" 'and the syncs that failed'
     kill_server
     server_program=$program
@@ -65,18 +75,22 @@ else
 fi
 
 # A full disk.
-if [ "$(id -u)" = 0 ] && mkdir "$MQKV_TEST_DIR/small" && mount -t tmpfs -o size=3m none "$MQKV_TEST_DIR/small" 2>/dev/null
+if [ "$(id -u)" = 0 ] && mkdir "$MQKV_TEST_DIR/small" && mount -t tmpfs -o size=3m none \
+    "$MQKV_TEST_DIR/small" 2>/dev/null
 then
     server_dir=$MQKV_TEST_DIR/small
     start_server -d 1
     check_status 0 'doctor with room on the disk finds all well' client doctor
-    seq 1 5000 | sed "s/.*/PUT key& $(head -c 1000 /dev/zero | tr '\0' v)/" | client load - 2>/dev/null
+    seq 1 5000 | sed \
+        "s/.*/PUT key& $(head -c 1000 /dev/zero | tr '\0' v)/" | client load - 2>/dev/null
     check_status 1 'doctor of a server whose disk is full exits 1' client doctor
-    check_match 'BAD +no space: the last put to data.0000 was refused .* free' "$output" 'and names the disk'
+    check_match 'BAD +no space: the last put to data.0000 was refused .* free' "$output" \
+        'and names the disk'
     client scan --keys | sed 's/^/DEL /' | client batch -q - 2>/dev/null
     client_can_put() { client put again x >/dev/null 2>&1; }
     wait_until 20 client_can_put
-    check_equal 0 "$(client doctor | grep -c 'the last put')" 'and says so no more when there is room'
+    check_equal 0 "$(client doctor | grep -c 'the last put')" \
+        'and says so no more when there is room'
     stop_server
     umount "$MQKV_TEST_DIR/small"
 else

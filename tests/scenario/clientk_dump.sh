@@ -24,14 +24,17 @@ client put empty '' >/dev/null
 
 check_status 0 'dump' client dump first
 check_match '^clientk: 5303 entries dumped$' "$errors" 'counts the entries'
-check_equal 5303 "$(grep '^PUT ' first | cut -d'"' -f2 | sort -u | wc -l)" 'each key stands there once'
+check_equal 5303 \
+    "$(grep '^PUT ' first | cut -d'"' -f2 | sort -u | wc -l)" 'each key stands there once'
 check_match '^# mqkv dump 1, queue ' "$(head -n 1 first)" 'a header'
-check_match '^# mqkv dump end: 5303 entries, checksum [0-9a-f]{16}$' "$(tail -n 1 first)" 'a trailer'
+check_match '^# mqkv dump end: 5303 entries, checksum [0-9a-f]{16}$' "$(tail -n 1 first)" \
+    'a trailer'
 check_match '^PUT "brief" "x" --expires-at 4102444800000$' "$(grep '"brief"' first)" 'an expiry'
 check_equal 600 "$(stat -c %a first)" 'the file is private'
 check_status 2 'no file is overwritten' client dump first
 check_status 0 'unless --force' client dump first --force
-check_equal "$(sort first | grep '^PUT' | md5sum)" "$(client dump - 2>/dev/null | sort | grep '^PUT' | md5sum)" \
+check_equal "$(sort first | grep '^PUT' | md5sum)" \
+    "$(client dump - 2>/dev/null | sort | grep '^PUT' | md5sum)" \
     'dump - writes to stdout'
 check_equal 1 "$(client dump - --prefix brief 2>/dev/null | grep -c '^PUT')" '--prefix picks'
 
@@ -103,6 +106,7 @@ check_equal 0 $? 'a scan fills a pipe that nobody reads'
 kill -TERM "$scan"
 wait_until 20 eval "! kill -0 $scan 2>/dev/null"
 check_equal 0 $? 'a signal ends a scan whose lines nobody reads'
-check_match '^clientk: scan: interrupted after [0-9]+ entries' "$(cat reports)" 'which says how far it came'
+check_match '^clientk: scan: interrupted after [0-9]+ entries' "$(cat reports)" \
+    'which says how far it came'
 kill "$pipe_reader"
 wait "$pipe_reader" "$scan" 2>/dev/null || true

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# clientk_example: the example program compiles without a warning, as C and against the shared library
-# too, and does what it says.
+# clientk_example: the example program compiles without a warning, as C and against the shared
+# library too, and does what it says.
 . "$(dirname "$0")/lib.sh"
 
 if [ "${MQKV_VARIANT:-release}" != release ]; then

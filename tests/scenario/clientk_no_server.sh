@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# clientk_no_server: without a server clientk says so at once, names the queue and what to do, exits 3;
-# while one stands still, a signal ends it.
+# clientk_no_server: without a server clientk says so at once, names the queue and what to do, exits
+# 3; while one stands still, a signal ends it.
 . "$(dirname "$0")/lib.sh"
 
 for command in 'get x' 'put x y' 'scan' 'ping' 'stats' 'sync' 'top -c 1' 'bench -c 1' 'dump -'; do
@@ -16,7 +16,8 @@ check_status 3 'a pipe of commands exits 3' client <"$MQKV_TEST_DIR/batch"
 
 check_status 3 'doctor exits 3' client doctor
 check_equal 'There is no server.' "$(tail -n 1 <<<"$output")" 'sums up'
-check_match "there is no queue $server_queue in this IPC namespace" "$output" 'and says what is missing'
+check_match "there is no queue $server_queue in this IPC namespace" "$output" \
+    'and says what is missing'
 check_match 'ulimit -q' "$output" 'and how limits are changed'
 check_match 'sessions of 2 x 4352 bytes cost 8896' "$output" 'and what the limits allow'
 
@@ -27,8 +28,8 @@ start_server
 wait "$waiting"
 check_equal '0 OK' "$? $(cat "$MQKV_TEST_DIR/waited")" '--wait waits for a server to come'
 
-# catches_signals PID: it is clientk and has a handler for SIGTERM. Before exec the process is a copy of
-# this shell, which has one, too, and loses a signal that comes while it resets its traps.
+# catches_signals PID: it is clientk and has a handler for SIGTERM. Before exec the process is a
+# copy of this shell, which has one, too, and loses a signal that comes while it resets its traps.
 catches_signals() {
     local caught
     [ "$(cat "/proc/$1/comm")" = clientk ] || return
@@ -71,9 +72,11 @@ check_equal 3 $? 'commands that get no answer exit 3'
 check_equal 3 "$(grep -c '^ERROR [a-z]*: the server does not answer: ' "$MQKV_TEST_DIR/silent")" \
     'and each says that the server does not answer'
 check_status 3 'doctor of a server that stands still exits 3' client --timeout 200 doctor
-check_equal 'There is a server, but it does not answer.' "$(tail -n 1 <<<"$output")" 'and says that it does not answer'
+check_equal 'There is a server, but it does not answer.' "$(tail -n 1 <<<"$output")" \
+    'and says that it does not answer'
 "$library_dir/../leftovers" "$server_queue" >"$MQKV_TEST_DIR/left"
-check_equal '' "$(grep -E '\.[cs][0-9]' "$MQKV_TEST_DIR/left")" 'no queue or segment of a client is left behind'
+check_equal '' "$(grep -E '\.[cs][0-9]' "$MQKV_TEST_DIR/left")" \
+    'no queue or segment of a client is left behind'
 kill -CONT "$server_pid"
 
 kill_server

@@ -7,7 +7,7 @@ cd "$MQKV_TEST_DIR" || exit 2
 export HOME=$MQKV_TEST_DIR
 
 cat >session.py <<'END'
-"""Plays a session at a pseudo-terminal: sends keys, waits for what must appear, prints each check."""
+"""Plays a session at a pseudo-terminal: sends keys, waits for what must appear, prints checks."""
 import os
 import pty
 import re
@@ -78,7 +78,7 @@ def check_equal(expected, got, text):
 clientk, queue, server_pid = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 def interrupted_wait(session, command, answer, what):
-    """Types the command while the server stands still, then Ctrl-C; again, and later, if that came before
+    """Types the command while the server stands still, then Ctrl-C; again, later, if that came before
     the command waited: then it cancels the line, and the terminal drops what is being printed."""
     os.kill(server_pid, signal.SIGSTOP)
     try:

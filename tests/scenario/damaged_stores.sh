@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# damaged_stores: whatever becomes of a store's files, kvcheck, salvage, serverk --check and the engine
-# come to an end, with one of their exit statuses. (make hostile does this ten thousand times.)
+# damaged_stores: whatever becomes of a store's files, kvcheck, salvage, serverk --check and the
+# engine come to an end, with one of their exit statuses. (make hostile does this ten thousand
+# times.)
 . "$(dirname "$0")/lib.sh"
 
 stores=${DAMAGED_STORES:-40}
@@ -8,7 +9,9 @@ seed=${DAMAGE_SEED:-1}
 damage_store=$MQKV_BUILD/tests/damage_store
 
 start_server -d 3
-for key in {1..60}; do echo "PUT k$key $(printf '%*s' $((key * key * 4)) '' | tr ' ' x)"; done | client batch -q - >/dev/null
+for key in {1..60}; do echo \
+    "PUT k$key $(printf '%*s' $((key * key * 4)) '' | tr ' ' x)"; done | client batch -q - \
+    >/dev/null
 stop_server
 base=$MQKV_TEST_DIR/base
 cp -r "$server_dir" "$base"
@@ -39,4 +42,5 @@ for ((i = 0; i < stores; i++)); do
     [ ! -e "$MQKV_TEST_DIR/saved/data.0000" ] ||
         look "what was salvaged" "0" "$MQKV_BUILD/kvcheck" "$MQKV_TEST_DIR/saved"
 done
-check_equal 0 "$failed" "every program ends, with a status of its own, on each of $stores damaged stores"
+check_equal 0 "$failed" \
+    "every program ends, with a status of its own, on each of $stores damaged stores"

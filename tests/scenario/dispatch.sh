@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# dispatch: every --dispatch serves all kinds of requests, keeps its limit, and leaves neither zombies nor
-# processes behind, whichever of its processes is killed
+# dispatch: every --dispatch serves all kinds of requests, keeps its limit, and leaves neither
+# zombies nor processes behind, whichever of its processes is killed
 . "$(dirname "$0")/lib.sh"
 
 # server_fact NAME: a number of the statistics' section server.
@@ -8,7 +8,8 @@ server_fact() {
     client --format json stats server | grep -oE "\"$1\": *[0-9]+" | grep -oE '[0-9]+$'
 }
 
-# Processes of this daemon: itself, and children that have not ended. (Zombies have no command line.)
+# Processes of this daemon: itself, and children that have not ended. (Zombies have no command
+# line.)
 daemon_processes() {
     pgrep -f -- "serverk -m $server_queue -f " | wc -l
 }
@@ -35,16 +36,19 @@ for dispatch in pool event thread process; do
     # Every kind of operation, 50 clients, at a limit of two.
     check_status 0 "$dispatch: 50 threads of 5 processes, reads and writes" client bench -n 50 \
         --processes 5 -c 4000 --keys 200 --preload --verify --mix get=60,put=20,exists=10,scan=10
-    check_equal 0 "$(client --format json stats operations | grep -oE '"(io|bad_request|corrupt)": *[0-9]+' | wc -l)" \
+    check_equal 0 "$(client --format json stats operations |
+        grep -oE '"(io|bad_request|corrupt)": *[0-9]+' | wc -l)" \
         "$dispatch: no operation failed in the server"
-    check_equal "$dispatch" "$(printf 'PUT own %s\nGET own\n' "$dispatch" | client batch - 2>/dev/null | tail -n 1)" \
+    check_equal "$dispatch" \
+        "$(printf 'PUT own %s\nGET own\n' "$dispatch" | client batch - 2>/dev/null | tail -n 1)" \
         "$dispatch: a client reads its own write"
 
     # Values that need shared memory, or parts where there is none.
     head -c 300000 /dev/urandom >"$MQKV_TEST_DIR/big"
     check_status 0 "$dispatch: a large value is stored" client_from "$MQKV_TEST_DIR/big" put big -
     client --format raw get big >"$MQKV_TEST_DIR/big.read" 2>/dev/null
-    check_status 0 "$dispatch: and read again, whole" cmp "$MQKV_TEST_DIR/big" "$MQKV_TEST_DIR/big.read"
+    check_status 0 "$dispatch: and read again, whole" cmp "$MQKV_TEST_DIR/big" \
+        "$MQKV_TEST_DIR/big.read"
 
     case $dispatch in
     thread | process)
@@ -82,7 +86,8 @@ start_server --dispatch process -w 4 --sync none
 check_equal 0 $((0x$(awk '/^SigIgn/ {print $2}' "/proc/$server_pid/status") & 0x12000)) \
     "process: signals that it needs are not ignored, though its parent ignored them"
 client_from "$MQKV_TEST_DIR/big" put big - >/dev/null
-MQKV_NO_SEGMENT=1 check_status 0 "process: a reply that must be stored is left to the daemon" client get big
+MQKV_NO_SEGMENT=1 check_status 0 \
+    "process: a reply that must be stored is left to the daemon" client get big
 check_match '^[1-9]' "$(server_fact taken_back)" "process: which counts it"
 check_equal 0 "$(server_fact died)" "process: and the process that left it does not count as killed"
 stop_server

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# dispatch_batches: with --dispatch process a large batch of gets sees one moment, also where its reply comes in pieces
+# dispatch_batches: with --dispatch process a large batch of gets sees one moment, also where its
+# reply comes in pieces
 . "$(dirname "$0")/lib.sh"
 
 modules=$(realpath "$(dirname "$0")/../independent")
 
-# moments.py QUEUE MODULES: a writer puts 0, 1, 2 ... into ten keys in turn; a batch that sees one moment finds ten
-# numbers that follow one another, and the same ones over and over. Prints how many batches did, and did not.
+# moments.py QUEUE MODULES: a writer puts 0, 1, 2 ... into ten keys in turn; a batch that sees one
+# moment finds ten numbers that follow one another, and the same ones over and over. Prints how many
+# batches did, and did not.
 cat >"$MQKV_TEST_DIR/moments.py" <<'END'
 import os, sys
 sys.path.insert(0, sys.argv[2])
@@ -41,7 +43,8 @@ start_server --dispatch process
 check_status 0 "batches of 30 to 500 while another client writes" \
     timeout 60 python3 "$MQKV_TEST_DIR/moments.py" "$server_queue" "$modules"
 check_equal "good 150 bad 0 refused 0" "$output" "each sees one moment"
-taken_back=$(client --format json stats server | grep -oE '"taken_back": *[0-9]+' | grep -oE '[0-9]+$')
+taken_back=$(client --format json stats server | grep -oE '"taken_back": *[0-9]+' |
+    grep -oE '[0-9]+$')
 check_equal 0 "$taken_back" "the daemon had to answer none itself"
 stop_server
 check_equal 0 $? "the daemon stops cleanly"

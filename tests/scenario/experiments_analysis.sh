@@ -70,7 +70,8 @@ check_equal '1.8 1.8 1.8' "$(cells published 2 ops_per_s_ratio)" 'published figu
 check_equal '  ' "$(cells published 2 ops_per_s)" 'published figures have no absolute cells'
 
 # The verdict: 60 is apart from [10, 30] and [30, 50].
-check_match 'conclusion holds\. .*highest at T = 2 .*×3.00 that of T = 1 \(published ×1.80; .*apart' \
+check_match \
+    'conclusion holds\. .*highest at T = 2 .*×3.00 that of T = 1 \(published ×1.80; .*apart' \
     "$(conclusion)" 'a clear peak holds, with its numbers'
 check_match 'Because the rows were made so' "$(conclusion)" 'the reason of that outcome is given'
 check_match '1 of 9 runs saw more than 5 %' "$(cat "$results/REPORT.md")" 'noisy runs are counted'
@@ -104,7 +105,8 @@ check_match 'does not hold\. .*\(published ×1.60; intervals overlap\)' "$(concl
 # Errors name what is wrong.
 sed -i 's/^shapes.*/shapes = ops_per_s:wavy/' "$MQKV_TEST_DIR/trend/study.conf"
 check_status 1 'an unknown shape is refused' analyse "$MQKV_TEST_DIR/trend"
-check_match "study.conf: \[claim\] shapes: 'ops_per_s:wavy'" "$errors" 'with file, section and value'
+check_match "study.conf: \[claim\] shapes: 'ops_per_s:wavy'" "$errors" \
+    'with file, section and value'
 sed -i 's/,60,2,9,/,,2,9,/' "$results/raw.csv"
 check_status 1 'a cell without a number is refused' analyse
 check_match "column 'ops_per_s'" "$errors" 'with the name of its column'
@@ -113,8 +115,10 @@ rm "$results/raw.csv"
 check_status 1 'no rows: refused' analyse
 
 # The tics of an x axis.
-for tic in '20000 20k' '1000 1k' '50000000 50M' '65536 64Ki' '1048576 1Mi' '100 100' '1500 1500' 'a b'; do
-    check_equal "${tic#* }" "$(harness "__import__('harness.figure').figure.short('${tic% *}')" | sed 's/^a$/b/')" \
+for tic in '20000 20k' '1000 1k' '50000000 50M' '65536 64Ki' '1048576 1Mi' '100 100' '1500 1500' \
+    'a b'; do
+    check_equal "${tic#* }" \
+        "$(harness "__import__('harness.figure').figure.short('${tic% *}')" | sed 's/^a$/b/')" \
         "${tic% *} is written short"
 done
 
@@ -136,7 +140,8 @@ sed -n 's/^one,/two,/p; s/^one,/three,/p' "$golden/rows/raw.csv" >"$MQKV_TEST_DI
 sed -n 's/^one,/three,/p' "$golden/rows/raw.csv" >>"$MQKV_TEST_DIR/more"
 cat "$MQKV_TEST_DIR/more" >>"$results/raw.csv"
 check_status 0 'series in groups are analysed' analyse "$grouped"
-check_match "array group\[2\] = \['few', 'many'\]" "$(cat "$results/plot.gp")" 'each group is named once'
+check_match "array group\[2\] = \['few', 'many'\]" "$(cat "$results/plot.gp")" \
+    'each group is named once'
 check_match 'array series_style\[3\] = \[1, 2, 1\]' "$(cat "$results/plot.gp")" \
     'and its series are told apart'
 
@@ -145,7 +150,8 @@ report=$(cat "$results/REPORT.md")
 check_match '^\| many, the other \| 2 \|' "$report" 'a series in a table has group and label'
 check_match '^## Figures$' "$report" 'what is not published is not compared with'
 
-# What docs/PERFORMANCE.md shows of a study: 60 operations a second at T = 2, at 3000 + 2000 us each.
+# What docs/PERFORMANCE.md shows of a study: 60 operations a second at T = 2, at 3000 + 2000 us
+# each.
 cat >"$MQKV_TEST_DIR/section.py" <<'PYTHON'
 import csv, pathlib, sys
 from harness import study
@@ -163,16 +169,19 @@ found.metrics += ["p50_us", *cpu]
 print(scaling.section(folder, found, "x.svg"))
 PYTHON
 section() {
-    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/experiments python3 "$MQKV_TEST_DIR/section.py" "$results" "$1"
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/experiments python3 "$MQKV_TEST_DIR/section.py" \
+        "$results" "$1"
 }
 text=$(section "$grouped")
-check_match '^\| few \| 2 \| 2 / 9; 0.30 \| 2 / 9; 0.30 \|$' "$text" 'a line a group, its series side by side'
+check_match '^\| few \| 2 \| 2 / 9; 0.30 \| 2 / 9; 0.30 \|$' "$text" \
+    'a line a group, its series side by side'
 check_match '^\| many \| 2 \|  \| 2 / 9; 0.30 \|$' "$text" 'and none where a group has none'
 fresh_rows
 check_match '^\| the only series, with a comma \| 2 \| 60 \| 2 \| 9 \| 3,000 \+ 2,000 \| 0.3 \|$' \
     "$(section "$golden/study")" 'without groups a line a point'
 analyse
-check_match '^## Beside the published figures$' "$(cat "$results/REPORT.md")" 'published figures are'
+check_match '^## Beside the published figures$' "$(cat "$results/REPORT.md")" \
+    'published figures are'
 
 # Plots.
 if command -v gnuplot >/dev/null && command -v rsvg-convert >/dev/null; then

@@ -89,7 +89,8 @@ PYTHON
 # analyse COMPARISON [COMPARISON]: with these lines as the claim's; the conclusion of the report.
 analyse() {
     printf '%s\n' "$@" | sed '2,$s/^/          /' >"$MQKV_TEST_DIR/lines"
-    sed -e '/^compare/d' -e "/^why_holds/i compare = $(sed 's/$/\\/; $s/\\$//' "$MQKV_TEST_DIR/lines")" \
+    sed -e '/^compare/d' -e \
+        "/^why_holds/i compare = $(sed 's/$/\\/; $s/\\$//' "$MQKV_TEST_DIR/lines")" \
         "$definition" >"$study/study.conf"
     "$root/experiments/analyse" --study "$study" --plots "$MQKV_TEST_DIR" "$results" || return
     sed -n '/^## Conclusion/,/^!/p' "$results/REPORT.md"
@@ -99,19 +100,23 @@ cp "$study/study.conf" "$definition"
 
 # Of the attempts at a run the quietest counts: 10 and 10, so 40 / 10 = 4 exactly.
 found=$(analyse 'wait_us: one > many at 10')
-check_match "^- Time waited: 'one > many at 10' holds: at n = 10 one is ×4 many \(published ×4\)\." \
+check_match \
+    "^- Time waited: 'one > many at 10' holds: at n = 10 one is ×4 many \(published ×4\)\." \
     "$found" 'a clear difference holds, beside the published ratio'
 check_match '^The published conclusion holds\. Reason one\.' "$found" 'with the reason for that'
 check_match '1 of 8 runs saw .* 3 more attempts were made' "$(cat "$results/REPORT.md")" \
     'repeated runs and those that remained noisy are counted'
 
 # At 100: 41 against 30 to 50: the ratio lies between 0.8 and 1.4.
-check_match 'many at 100. cannot be told here: at n = a hundred one is ×1.02 \[0.8, 1.4\] many, und' \
+check_match \
+    'many at 100. cannot be told here: at n = a hundred one is ×1.02 \[0.8, 1.4\] many, und' \
     "$(judge 'wait_us: one > many at 100')" 'an interval around 1 does not tell'
-check_match 'many at 100. cannot be told here' "$(judge 'wait_us: one = many at 100')" 'nor that there is no difference'
+check_match 'many at 100. cannot be told here' "$(judge 'wait_us: one = many at 100')" \
+    'nor that there is no difference'
 check_match 'many. holds in part: at n = 10 .*×4 .*hundred' "$(judge 'wait_us: one > many')" \
     'without places every value is compared'
-check_match 'does not hold: at n = 10 one is ×4 many .*, not so' "$(judge 'wait_us: one < many at 10')" \
+check_match 'does not hold: at n = 10 one is ×4 many .*, not so' \
+    "$(judge 'wait_us: one < many at 10')" \
     'the other direction fails'
 check_match 'by 301 % at 10. does not hold' "$(judge 'wait_us: one > many by 301 % at 10')" \
     'a difference smaller than claimed fails'
@@ -125,14 +130,18 @@ check_match '~ 0.5 at 10. holds in part' "$(judge 'wait_us: many / one ~ 0.5 at 
 check_match '~ 3 at 10. does not hold' "$(judge 'wait_us: many / one ~ 3 at 10')" \
     'one to the other side does not'
 check_match 'holds in part\. Reason two' \
-    "$(analyse 'wait_us: one > many at 10' 'wait_us: one < many at 10')" 'several lines are put together'
-check_match "'100 > 10' holds in part: with one n = a hundred is ×1.02 .*, not so; with many n = a" \
+    "$(analyse 'wait_us: one > many at 10' 'wait_us: one < many at 10')" \
+        'several lines are put together'
+check_match \
+    "'100 > 10' holds in part: with one n = a hundred is ×1.02 .*, not so; with many n = a" \
     "$(judge 'wait_us: 100 > 10')" 'values are compared within each series'
-check_match '10 \| 8 \| 1.00 \| 40 \| 1.00 \| 2 \| 0.25 \| 10 \| 0.25 ' "$(cat "$results/REPORT.md")" \
+check_match '10 \| 8 \| 1.00 \| 40 \| 1.00 \| 2 \| 0.25 \| 10 \| 0.25 ' \
+    "$(cat "$results/REPORT.md")" \
     'published and own figures of several series stand side by side'
 
 # Columns made of columns.
-check_equal '41,41,41' "$(sed -n 2p "$results/summary.csv" | grep -o '41,41,41')" 'a formula is computed'
+check_equal '41,41,41' "$(sed -n 2p "$results/summary.csv" | grep -o '41,41,41')" \
+    'a formula is computed'
 formula() {
     python3 -c "from harness.formula import evaluate; print(evaluate('$1', {'a': '3', 'b': 2}))"
 }

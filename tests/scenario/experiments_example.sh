@@ -18,7 +18,8 @@ check_match 'puts_per_sync_ratio_high$' "$(head -n 1 "$out/summary.csv")" 'and c
 check_match "^- Throughput: 'none > always by 100 %'.*with one sync = left to the kernel is ×" \
     "$(cat "$out/REPORT.md")" 'its claims are judged'
 picture=$(cat "$MQKV_TEST_DIR/study-smoke.svg")
-for text in 'What does a safe write cost' '10 clients' 'throughput, ratio to sync = left to the kernel'
+for text in 'What does a safe write cost' '10 clients' \
+    'throughput, ratio to sync = left to the kernel'
 do
     check_match ">$text" "$picture" "the picture says: $text"
 done

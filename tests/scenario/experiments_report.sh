@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# experiments_report: the page of all studies is well-formed, whole, alone, and escapes what it is given
+# experiments_report: the page of all studies is well-formed, whole, alone, and escapes what it is
+# given
 . "$(dirname "$0")/lib.sh"
 
 for program in gnuplot cmark-gfm; do
@@ -28,7 +29,8 @@ report() {
     "$root/experiments/report" --results "$results" --studies "$studies" -o "$page"
 }
 
-# page EXPRESSION: a Python expression over tree (the page as XML), text and tags (name, attributes).
+# page EXPRESSION: a Python expression over tree (the page as XML), text and tags (name,
+# attributes).
 page() {
     python3 - "$page" "$1" <<'PYTHON'
 import sys
@@ -52,7 +54,8 @@ def pictures(section=tree):
 def told(identifier):
     """What the pictures of a section say."""
     section = tree.find(f".//section[@id='{identifier}']")
-    return " ".join(" ".join(text for picture in pictures(section) for text in picture.itertext()).split())
+    texts = (text for picture in pictures(section) for text in picture.itertext())
+    return " ".join(" ".join(texts).split())
 words = " ".join(" ".join(tree.itertext()).split())
 print(eval(sys.argv[2]))
 PYTHON
@@ -68,7 +71,8 @@ sed -i -e 's|^title .*|title = <script>alert("1")</script> \& Co|' \
     -e 's|^question .*|question = <b onclick="x">bold</b>?|' \
     -e 's|^text .*|text = ]]> --> "\&amp; <svg/onload=alert(1)>|' \
     -e 's|^symbol .*|symbol = <T>|' "$studies/hostile/study.conf"
-sed -i 's|"cpu": "none"|"cpu": "<i>CPU</i> \\u0001\\u001b[31m"|' "$results/hostile/rows/manifest.json"
+sed -i 's|"cpu": "none"|"cpu": "<i>CPU</i> \\u0001\\u001b[31m"|' \
+    "$results/hostile/rows/manifest.json"
 cat >"$results/OPENING.md" <<'END'
 ## What was learned
 
@@ -87,7 +91,8 @@ check_equal '' "$errors" 'without complaint'
 check_equal html "$(page 'tree.tag')" 'it is well-formed, as XML too'
 check_equal 'opening study-golden study-hostile peers' \
     "$(page '" ".join(s.get("id") for s in tree.iter("section"))')" 'it has every study'
-check_equal '1 1 1' "$(page '" ".join(str(sum(1 for _ in s.iter("img"))) for s in tree.iter("section")
+check_equal '1 1 1' "$(page '" \
+    ".join(str(sum(1 for _ in s.iter("img"))) for s in tree.iter("section")
     if s.get("class") == "study")')" 'and a picture of each'
 check_equal True "$(page 'all(p.get("viewBox") for p in pictures())')" 'pictures scale'
 check_equal True "$(page 'all(w in told("study-golden") for w in ("throughput, requests/s",
@@ -111,12 +116,14 @@ check_equal '[]' "$(page '[t for t in tags if t[0] in ("script", "link", "iframe
 check_equal '[]' "$(page '[a for _, attributes in tags for a in attributes.items() if a[0] in (
     "srcset", "data", "style", "action", "poster", "background") or a[0].startswith("on")]')" \
     'no attribute does'
-check_equal '[]' "$(page '[a["src"][:40] for _, a in tags if not a.get("src", SCHEME).startswith(SCHEME)]')" \
+check_equal '[]' \
+    "$(page '[a["src"][:40] for _, a in tags if not a.get("src", SCHEME).startswith(SCHEME)]')" \
     'pictures are in the page'
 check_equal '[]' "$(page '[e.tag for p in pictures() for e in p.iter() if e.tag in (SVG + "script",
     SVG + "image", SVG + "foreignObject") or any(k.endswith("href") and not v.startswith("#")
     for k, v in e.items())]')" 'and load nothing either'
-check_equal '[]' "$(page '[a["href"] for _, a in tags if not a.get("href", "#").startswith("#")]')" \
+check_equal '[]' \
+    "$(page '[a["href"] for _, a in tags if not a.get("href", "#").startswith("#")]')" \
     'links stay on the page'
 check_equal '[]' "$(page '[a["href"] for _, a in tags if "href" in a and
     not any(b.get("id") == a["href"][1:] for _, b in tags)]')" 'and lead somewhere'
@@ -127,7 +134,8 @@ check_equal '[]' "$(page '[i for i in (a["id"] for _, a in tags if "id" in a)
 
 # Hostile words are words.
 check_equal True "$(page '"<script>alert(\"1\")</script> & Co" in words')" 'a title is text'
-check_equal True "$(page '"</title><img src=x onerror=" in told("study-hostile")')" 'a label is text'
+check_equal True "$(page '"</title><img src=x onerror=" in told("study-hostile")')" \
+    'a label is text'
 check_equal True "$(page '"<i>CPU</i> \ufffd\ufffd[31m" in words')" \
     'what XML can not hold is replaced'
 

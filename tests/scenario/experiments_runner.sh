@@ -81,7 +81,8 @@ run_short --seed 2 2>/dev/null >&2
 check_status 1 'another seed gives another order' test "$first_order" = "$(points)"
 
 check_status 0 'a profile has values of the knob of its own' run --profile wide "$study"
-check_equal 1,1,2,2,4,4, "$(tail -n +2 "$out/knobs/wide/raw.csv" | cut -d, -f2 | sort -n | tr '\n' ,)" \
+check_equal 1,1,2,2,4,4, \
+    "$(tail -n +2 "$out/knobs/wide/raw.csv" | cut -d, -f2 | sort -n | tr '\n' ,)" \
     'and measures those'
 check_match '^[|] 4 ' "$(cat "$out/knobs/wide/REPORT.md")" 'its report has them'
 sed 's/^values    = 1 2 4/values = 2 4/' "$study/study.conf" >"$MQKV_TEST_DIR/study.conf"

@@ -4,9 +4,9 @@
 #     # name: what is shown to hold (one sentence)
 #     . "$(dirname "$0")/lib.sh"
 #
-# and use the functions below. tests/run gives MQKV_BUILD, MQKV_TEST_DIR and MQKV_TEST_QUEUE; by hand
-# (tests/scenario/x.sh) they get defaults. When the script ends, by whatever way, the daemons it
-# started are stopped, their logs searched for what sanitizers report, and its queues removed; it
+# and use the functions below. tests/run gives MQKV_BUILD, MQKV_TEST_DIR and MQKV_TEST_QUEUE; by
+# hand (tests/scenario/x.sh) they get defaults. When the script ends, by whatever way, the daemons
+# it started are stopped, their logs searched for what sanitizers report, and its queues removed; it
 # exits 1 if any check failed.
 #
 # The daemon under test is described by these variables, which a script may set before start_server
@@ -32,7 +32,8 @@ start_timeout_s=${MQKV_START_TIMEOUT:-30}
 stop_timeout_s=${MQKV_STOP_TIMEOUT:-60}
 failed_checks=0
 
-# Checks --------------------------------------------------------------------------------------------
+# Checks
+# --------------------------------------------------------------------------------------------
 
 ok() {
     echo "ok - $1"
@@ -97,7 +98,8 @@ wait_until() {
     done
 }
 
-# The daemon ----------------------------------------------------------------------------------------
+# The daemon
+# ----------------------------------------------------------------------------------------
 
 declare -A server_logs=()   # of all daemons started
 declare -A killed_queues=() # whose daemon was killed and not started again: its queues stay
@@ -113,8 +115,8 @@ exec_client() {
     exec "$MQKV_BUILD/clientk" -m "$server_queue" "$@"
 }
 
-# stuff_pipe PIPE: opens the FIFO in the background, with the pid in pipe_reader, and makes the file "full"
-# when it is; it never reads.
+# stuff_pipe PIPE: opens the FIFO in the background, with the pid in pipe_reader, and makes the file
+# "full" when it is; it never reads.
 stuff_pipe() {
     python3 -c '
 import fcntl, os, struct, sys, termios, time
@@ -139,7 +141,8 @@ start_server() {
     unset "killed_queues[$server_queue]"
     "$server_program" -m "$server_queue" -f "$server_dir" "$@" </dev/null >>"$server_log" 2>&1 &
     server_pid=$!
-    if ! wait_until "$start_timeout_s" server_answers_or_is_gone || ! kill -0 "$server_pid" 2>/dev/null
+    if ! wait_until "$start_timeout_s" server_answers_or_is_gone || ! kill -0 \
+        "$server_pid" 2>/dev/null
     then
         not_ok "serverk starts $*" "$(tail -n 30 "$server_log")"
         exit 1
@@ -177,12 +180,14 @@ restart_server() {
     start_server "$@"
 }
 
-# The end -------------------------------------------------------------------------------------------
+# The end
+# -------------------------------------------------------------------------------------------
 
 check_sanitizer_reports() {
     local log reports
     for log in "${!server_logs[@]}"; do
-        reports=$(grep -E -A 30 'ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error:' \
+        reports=$(grep -E -A 30 \
+            'ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error:' \
             "$log" 2>/dev/null) || continue
         not_ok "serverk gives the sanitizers nothing to report" "$reports"
     done
@@ -192,7 +197,8 @@ check_sanitizer_reports() {
 check_leftovers() {
     local left
     left=$("$library_dir/../leftovers" --remove "$MQKV_TEST_QUEUE")
-    [ -z "$left" ] || [ "${#killed_queues[@]}" -gt 0 ] || not_ok "no queue or segment is left" "$left"
+    [ -z "$left" ] || [ "${#killed_queues[@]}" -gt 0 ] || not_ok "no queue or segment is left" \
+        "$left"
 }
 
 finish() {

@@ -8,7 +8,8 @@ keys=40
 operations=6000
 
 judge() { # TEXT SEED
-    check_status 0 "$1" "$MQKV_BUILD/tests/history_load" "$server_queue" $threads $keys $operations "$2"
+    check_status 0 "$1" "$MQKV_BUILD/tests/history_load" \
+        "$server_queue" $threads $keys $operations "$2"
     echo "# $output"
 }
 
@@ -46,7 +47,8 @@ for options in "--sched priority --lanes worker" "--sched cost"; do
     stop_server
 done
 
-for options in "--io pread" "--cache 64k --allocator locked" "--cache 64k --allocator thread-local" "--io pread --cache 1M --locking optimistic"; do
+for options in "--io pread" "--cache 64k --allocator locked" \
+    "--cache 64k --allocator thread-local" "--io pread --cache 1M --locking optimistic"; do
     server_dir=$MQKV_TEST_DIR/${options//[ -]/}
     # shellcheck disable=SC2086
     start_server -w 4 --lanes shared $options
@@ -61,7 +63,8 @@ stop_server
 
 server_dir=$MQKV_TEST_DIR/killed
 start_server -w 4 --lanes shared
-"$MQKV_BUILD/tests/history_load" "$server_queue" $threads 400 60000 "$seed" >"$MQKV_TEST_DIR/judged" &
+"$MQKV_BUILD/tests/history_load" "$server_queue" $threads 400 60000 \
+    "$seed" >"$MQKV_TEST_DIR/judged" &
 load=$!
 for lanes in auto worker shared; do
     sleep 0.1

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# model_independent: the store is what a model of it says, for random operations of the independent client, through
-# kill -9 and stops, in several settings. MQKV_MODEL_SECONDS (2) for each setting, MQKV_MODEL_SEED.
+# model_independent: the store is what a model of it says, for random operations of the independent
+# client, through kill -9 and stops, in several settings. MQKV_MODEL_SECONDS (2) for each setting,
+# MQKV_MODEL_SEED.
 . "$(dirname "$0")/lib.sh"
 
 seconds=${MQKV_MODEL_SECONDS:-2}
@@ -9,7 +10,8 @@ setting=0
 while read -ra options; do
     server_logs[$MQKV_TEST_DIR/$setting.log]=1
     python3 -B "$library_dir/../independent/test_model.py" "$MQKV_BUILD/serverk" "$server_queue" \
-        "$MQKV_TEST_DIR/$setting" "$MQKV_TEST_DIR/$setting.log" "$seconds" $((seed + setting)) -- "${options[@]}" \
+        "$MQKV_TEST_DIR/$setting" "$MQKV_TEST_DIR/$setting.log" "$seconds" $((seed + setting)) -- \
+            "${options[@]}" \
         </dev/null || failed_checks=$((failed_checks + 1))
     setting=$((setting + 1))
 done <<'END'

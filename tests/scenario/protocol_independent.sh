@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# protocol_independent: every section of docs/PROTOCOL.md holds, for a client that was written from the
-# document alone.
+# protocol_independent: every section of docs/PROTOCOL.md holds, for a client that was written from
+# the document alone.
 . "$(dirname "$0")/lib.sh"
 
 # check_protocol NAME OPTION...: all checks, with a daemon of these options.
@@ -9,8 +9,10 @@ check_protocol() {
     shift
     server_logs[$MQKV_TEST_DIR/$name.log]=1
     echo "# serverk $*"
-    python3 -B "$library_dir/../independent/test_protocol.py" "$MQKV_BUILD/serverk" "$server_queue" \
-        "$MQKV_TEST_DIR/$name" "$MQKV_TEST_DIR/$name.log" -- "$@" </dev/null || failed_checks=$((failed_checks + 1))
+    python3 -B "$library_dir/../independent/test_protocol.py" "$MQKV_BUILD/serverk" \
+        "$server_queue" \
+        "$MQKV_TEST_DIR/$name" "$MQKV_TEST_DIR/$name.log" -- \
+            "$@" </dev/null || failed_checks=$((failed_checks + 1))
 }
 
 check_protocol default

@@ -31,7 +31,7 @@ for block in re.split(r"\n(?!    )", tour):  # text outside of examples ends one
             steps[-1][1].append(line)
 
 def pattern(line):
-    """What differs from run to run: pids, times, how the keys fell into files, and what is left out."""
+    """What differs from run to run: pids, times, how keys fell into files, what is left out."""
     out = re.escape(line).replace(r"\.\.\.", ".*").replace("/serverk", ".*")
     if line.startswith("INFO"):
         out = r".*" + re.sub(r"\d+(?= |,|$)|\d+(?=\\ )", r"\\d+", out)

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# serverk_clients: dead clients are found and cleaned up after, deaf ones disturb nobody, and an idle
-# daemon sleeps
+# serverk_clients: dead clients are found and cleaned up after, deaf ones disturb nobody, and an
+# idle daemon sleeps
 . "$(dirname "$0")/lib.sh"
 
 session_facts() {
-    client --format json stats sessions | tr -d ' \n' | grep -oE "\"$1\":[0-9]+" | head -n 1 | tr -dc '0-9'
+    client --format json stats sessions | tr -d ' \n' | grep -oE \
+        "\"$1\":[0-9]+" | head -n 1 | tr -dc '0-9'
 }
 
 # Queues can be listed by root alone (tests/leftovers), segments by everybody.
@@ -30,8 +31,8 @@ wait_until 60 nothing_left
 check_equal 0 "$(client_names)" "after kill -9 both are removed"
 check_equal 1 "$(session_facts live)" "and the session has ended"
 
-# The same if its parent is not interested in its end, which makes it a zombie. The segment is one that the
-# daemon was not told of yet.
+# The same if its parent is not interested in its end, which makes it a zombie. The segment is one
+# that the daemon was not told of yet.
 (
     "$MQKV_BUILD/tests/held_session" "$server_queue" >"$MQKV_TEST_DIR/zombie.out" &
     echo $! >"$MQKV_TEST_DIR/zombie.pid"
@@ -48,7 +49,8 @@ check_equal Z "$(ps -o state= -p "$held")" "a client is killed, and nobody waits
 check_equal 0 "$(client_names)" "its queue and segments are removed too"
 { kill "$uninterested" && wait "$uninterested"; } 2>/dev/null
 
-# There may be very many names: only those of the process that died are looked for. Others wait for the next start.
+# There may be very many names: only those of the process that died are looked for. Others wait for
+# the next start.
 : >"$stranger"
 "$MQKV_BUILD/tests/held_session" "$server_queue" >"$MQKV_TEST_DIR/third.out" &
 held=$!
@@ -59,7 +61,8 @@ one_left() {
     [ "$(client_names)" = 1 ]
 }
 wait_until 60 one_left
-check_equal yes "$([ -e "$stranger" ] && echo yes)" "the name of a process that the daemon never knew is left alone"
+check_equal yes "$([ -e "$stranger" ] && echo yes)" \
+    "the name of a process that the daemon never knew is left alone"
 # shellcheck disable=SC2119 # without options
 restart_server
 check_equal 0 "$(client_names)" "until it starts again"
@@ -69,8 +72,8 @@ check_status 0 "clients that never read their replies do not disturb a polite on
     "$MQKV_BUILD/tests/deaf_client" "$server_queue" 50
 check_match '^[1-9]' "$(session_facts fault)" "their sessions were ended"
 
-# Idle. The store's own threads look after expiry and syncs about once a second; a worker that polled
-# would take 300 ticks, and one with a timer of 10 ms switch 300 times.
+# Idle. The store's own threads look after expiry and syncs about once a second; a worker that
+# polled would take 300 ticks, and one with a timer of 10 ms switch 300 times.
 ticks() {
     awk '{print $14 + $15}' "/proc/$server_pid/stat"
 }

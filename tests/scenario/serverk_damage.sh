@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# serverk_damage: damage that a checkpoint hides at the start is found when it is read, and told with
-# its place and what to do; the rest of the store goes on
+# serverk_damage: damage that a checkpoint hides at the start is found when it is read, and told
+# with its place and what to do; the rest of the store goes on
 . "$(dirname "$0")/lib.sh"
 
 start_server -d 1
@@ -20,7 +20,8 @@ check_match "ERROR .*data\.0000: the record at offset [0-9]+ is damaged.*kvcheck
 check_status 0 "other values are" client get sound
 check_equal one "$output" "and are right"
 for _ in {1..30}; do client get hurt; done >/dev/null 2>&1
-check_equal 10 "$(grep -c 'is damaged' "$server_log")" "readers of a damaged file do not fill the log"
+check_equal 10 "$(grep -c 'is damaged' "$server_log")" \
+    "readers of a damaged file do not fill the log"
 
 damaged='data\.0000: the record at offset [0-9]+ is damaged'
 check_status 4 "a scan tells of it" client scan
@@ -37,7 +38,8 @@ check_equal 51 "$(grep -c ^PUT "$MQKV_TEST_DIR/rest")" "to the end"
 check_status 0 "its dump can be loaded" client load "$MQKV_TEST_DIR/rest"
 check_status 4 "an atomic scan ends" client scan --atomic
 check_match "without --atomic" "$errors" "and says what to do"
-check_equal 50 "$(printf 'SCAN k --keys\nGET sound\n' | client batch - 2>/dev/null | grep -c '^k')" \
+check_equal 50 \
+    "$(printf 'SCAN k --keys\nGET sound\n' | client batch - 2>/dev/null | grep -c '^k')" \
     "scans in a batch, too, go on"
 check_status 0 "the damaged entry can be replaced" client put hurt new
 check_status 0 "and is sound then" client get hurt

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# serverk_io: with --io pread a data file that ends early is an error of the request, not the end of the
-# daemon; what the cache knows is still given; kills lose nothing with either
+# serverk_io: with --io pread a data file that ends early is an error of the request, not the end of
+# the daemon; what the cache knows is still given; kills lose nothing with either
 . "$(dirname "$0")/lib.sh"
 
 cache_field() { # NAME
@@ -35,16 +35,20 @@ size_limit=$(ulimit -S -f)
 ulimit -S -f 400
 start_server -d 1
 head -c 100000 /dev/zero >"$MQKV_TEST_DIR/value"
-for key in 1 2 3 4 5 6; do client put "$key" - <"$MQKV_TEST_DIR/value"; done >/dev/null 2>"$MQKV_TEST_DIR/refused"
+for key in 1 2 3 4 5 6; do client put \
+    "$key" - <"$MQKV_TEST_DIR/value"; done >/dev/null 2>"$MQKV_TEST_DIR/refused"
 ulimit -S -f "$size_limit"
-check_match "put 6: no space left" "$(cat "$MQKV_TEST_DIR/refused")" "a write that finds no room is refused"
-check_equal 1 "$(grep -cE "ERROR .*bounded/data\.0000: no space left" "$server_log")" "the log tells it, once"
+check_match "put 6: no space left" "$(cat "$MQKV_TEST_DIR/refused")" \
+    "a write that finds no room is refused"
+check_equal 1 "$(grep -cE "ERROR .*bounded/data\.0000: no space left" "$server_log")" \
+    "the log tells it, once"
 check_equal 100000 "$(client get 1 | wc -c)" "and reads go on"
 stop_server
 
 rounds=${CRASH_ROUNDS:-2}
 mkdir -p "$MQKV_TEST_DIR/killed"
-printf '#!/bin/sh\nexec "%s" "$@" --io pread --cache 256k\n' "$MQKV_BUILD/serverk" >"$MQKV_TEST_DIR/serverk"
+printf '#!/bin/sh\nexec "%s" "$@" --io pread --cache 256k\n' \
+    "$MQKV_BUILD/serverk" >"$MQKV_TEST_DIR/serverk"
 chmod +x "$MQKV_TEST_DIR/serverk"
 check_status 0 "$rounds kills with pread and cache, nothing acknowledged is lost" \
     "$MQKV_BUILD/tests/crash_loop" "$MQKV_TEST_DIR/serverk" "$MQKV_BUILD/kvcheck" \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# serverk_messages: messages of every length and random ones neither stop the daemon nor disturb others,
-# however requests reach the workers
+# serverk_messages: messages of every length and random ones neither stop the daemon nor disturb
+# others, however requests reach the workers
 . "$(dirname "$0")/lib.sh"
 
 seed=${MQKV_TEST_SEED:-$RANDOM}

@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# serverk_sandbox: with the sandbox, which stats describes, the daemon does all that it does without; a crash
-# leaves no values in a core file unless asked for.
+# serverk_sandbox: with the sandbox, which stats describes, the daemon does all that it does
+# without; a crash leaves no values in a core file unless asked for.
 . "$(dirname "$0")/lib.sh"
 
 # sandbox MEMBER: what stats says of it.
 sandbox() {
-    client --format json stats server | grep -oE '"sandbox":\{[^}]*\}' | grep -oE "\"$1\":[^,}]*" | cut -d: -f2
+    client --format json stats server | grep -oE '"sandbox":\{[^}]*\}' | grep -oE \
+        "\"$1\":[^,}]*" | cut -d: -f2
 }
 
 daemon_status() {
     grep "^$1:" "/proc/$server_pid/status" | grep -oE '[0-9]+$'
 }
 
-# work TEXT: values of every kind of transport, a compaction, expiry and a scan; then a stop and a start from the
-# checkpoint; nothing ends by a signal. The options of the daemon are in $options.
+# work TEXT: values of every kind of transport, a compaction, expiry and a scan; then a stop and a
+# start from the checkpoint; nothing ends by a signal. The options of the daemon are in $options.
 work() {
     local sum
     head -c 300000 /dev/urandom >"$MQKV_TEST_DIR/large"
@@ -27,7 +28,8 @@ work() {
     # shellcheck disable=SC2086 # a list of options
     start_server $options
     check_equal "$sum" "$(client get large | md5sum)" "$1: a start from what the stop left"
-    check_match '"from_checkpoint":true' "$(client --format json stats files)" "$1: from the checkpoint"
+    check_match '"from_checkpoint":true' "$(client --format json stats files)" \
+        "$1: from the checkpoint"
     check_status 0 "$1: and a stop" stop_server
     rm -rf "$server_dir"
 }
@@ -40,7 +42,8 @@ compacted() {
 # What is on
 start_server -v
 if [ "${MQKV_VARIANT:-release}" != release ]; then
-    check_equal false "$(sandbox syscall_filter)" "a build with sanitizers has no sandbox, and says so"
+    check_equal false "$(sandbox syscall_filter)" \
+        "a build with sanitizers has no sandbox, and says so"
     stop_server
     exit
 fi
@@ -54,7 +57,8 @@ check_match 'DEBUG sandbox: .*no core files' "$(cat "$server_log")" "the log tel
 stop_server
 start_server --sandbox off
 check_equal '"off"' "$(sandbox wanted)" "it can be left out"
-check_equal "0 0 0" "$(daemon_status NoNewPrivs) $(daemon_status Seccomp) $(sandbox landlock_abi)" "all of it"
+check_equal "0 0 0" "$(daemon_status NoNewPrivs) $(daemon_status Seccomp) $(sandbox landlock_abi)" \
+    "all of it"
 check_equal false "$(sandbox syscall_filter)" "and stats says so"
 stop_server
 rm -rf "$server_dir"
@@ -70,12 +74,14 @@ done
 
 # A kernel that has none
 options='-d 1'
-printf '#!/bin/sh\nexec "%s" "%s" "$@"\n' "$MQKV_BUILD/tests/without_sandbox" "$MQKV_BUILD/serverk" \
+printf '#!/bin/sh\nexec "%s" "%s" "$@"\n' "$MQKV_BUILD/tests/without_sandbox" \
+    "$MQKV_BUILD/serverk" \
     >"$MQKV_TEST_DIR/old-kernel"
 chmod 755 "$MQKV_TEST_DIR/old-kernel"
 server_program=$MQKV_TEST_DIR/old-kernel
 start_server -d 1
-check_equal "false 0 false" "$(sandbox syscall_filter) $(sandbox landlock_abi) $(sandbox files_confined)" \
+check_equal "false 0 false" \
+    "$(sandbox syscall_filter) $(sandbox landlock_abi) $(sandbox files_confined)" \
     "where the kernel has neither Landlock nor filters, the daemon starts, and stats says so"
 work "without a sandbox"
 
@@ -83,7 +89,8 @@ work "without a sandbox"
 if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
     mkdir "$MQKV_TEST_DIR/mqueue"
     # shellcheck disable=SC2016 # expanded by the inner shell
-    printf '#!/bin/sh\nexec unshare --mount sh -c '\''mount -t mqueue none "$0" && exec "$@"'\'' "%s" "%s" "$@"\n' \
+    printf '#!/bin/sh\nexec unshare --mount sh -c %s "%s" "%s" "$@"\n' \
+        "'mount -t mqueue none \"\$0\" && exec \"\$@\"'" \
         "$MQKV_TEST_DIR/mqueue" "$MQKV_BUILD/serverk" >"$MQKV_TEST_DIR/mounted"
     chmod 755 "$MQKV_TEST_DIR/mounted"
     server_program=$MQKV_TEST_DIR/mounted

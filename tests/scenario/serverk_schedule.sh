@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# serverk_schedule: --sched decides which of the waiting requests is served first, nothing starves, the
-# queue in the daemon is bounded; --nice wants its privilege; priorities are checked
+# serverk_schedule: --sched decides which of the waiting requests is served first, nothing starves,
+# the queue in the daemon is bounded; --nice wants its privilege; priorities are checked
 . "$(dirname "$0")/lib.sh"
 
 order() { # WHAT
@@ -27,7 +27,8 @@ for lanes in auto shared; do
 done
 begin cost --sched cost
 check_equal hhhhllll "$(order priority)" "cost: the higher first"
-# The worker may lose the CPU for so long that the large one is due before the small ones are received.
+# The worker may lose the CPU for so long that the large one is due before the small ones are
+# received.
 for _ in 1 2 3 4 5; do
     served=$(order work)
     [ "$served" != ssssb ] || break
@@ -64,7 +65,8 @@ begin full --sched cost --sched-queue 2
 check_match '^[lh]{8}$' "$(order priority)" "with room for two, all eight are answered"
 sleep 1 # the daemon gives the queues of the eight back a moment after their BYE
 check_status 0 "so are 20 clients" client bench -n 20 -c 20000 --window 4 --verify --preload
-check_match '"full":[1-9]' "$(client --format json stats schedule)" "stats counts how often it was full"
+check_match '"full":[1-9]' "$(client --format json stats schedule)" \
+    "stats counts how often it was full"
 stats=$(client --format json stats schedule)
 check_match '"waiting_max":[23],' "$stats" "never more than two and one a worker wait"
 stop_server
@@ -89,7 +91,8 @@ check_equal "OK
 OK
 7
 ERROR usage: a priority is a number from 0 to 31; higher is served first
-1" "$(printf 'put a 1\npriority\npriority 7\npriority\npriority 32\nget a\n' | client batch - 2>/dev/null)" \
+1" "$(printf 'put a 1\npriority\npriority 7\npriority\npriority 32\nget a\n' |
+    client batch - 2>/dev/null)" \
     "priority lines of a batch set and show it"
 stop_server
 
@@ -107,5 +110,6 @@ if "$server_program" --check --sched priority --nice -f "$MQKV_TEST_DIR/nice" \
     check_equal "$(nice)" "$(nice_values)" "and then that of the daemon again"
     stop_server
 else
-    check_match "ulimit -e" "$(cat "$MQKV_TEST_DIR/.nice")" "--nice without its privilege says what would help"
+    check_match "ulimit -e" "$(cat "$MQKV_TEST_DIR/.nice")" \
+        "--nice without its privilege says what would help"
 fi

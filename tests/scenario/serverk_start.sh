@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# serverk_start: whatever keeps the daemon from starting is said with its cause, its value and a remedy
+# serverk_start: whatever keeps the daemon from starting is said with its cause, its value and a
+# remedy
 # Two daemons at a time need most of the queues:
 # exclusive
 . "$(dirname "$0")/lib.sh"
@@ -65,7 +66,8 @@ check_match 'WARN --sched-queue 5 is without effect' "$(cat "$server_log")" \
     "a bound of a queue that is not there is warned of"
 check_match 'WARN --allocator locked is without effect' "$(cat "$server_log")" \
     "an allocator without a cache is warned of"
-serverk 4 "$server_dir.*$server_pid|$server_pid.*$server_dir" "a directory that is in use" -f "$server_dir"
+serverk 4 "$server_dir.*$server_pid|$server_pid.*$server_dir" "a directory that is in use" -f \
+    "$server_dir"
 mkdir "$MQKV_TEST_DIR/second"
 refused 4 "$server_queue.*$server_pid" "a queue that is in use" \
     "$server_program" -m "$server_queue" -f "$MQKV_TEST_DIR/second"
@@ -81,7 +83,8 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid $other_uid --clear-groups true 2>/dev/n
     refused 4 "another user" "a queue that belongs to another user" \
         "${as_other[@]}" "$server_program" -m "$server_queue" -f "$MQKV_TEST_DIR/others"
     chmod 700 "$server_dir"
-    refused 4 "$server_dir.*[Pp]ermission|[Pp]ermission.*$server_dir" "a directory without permission" \
+    refused 4 "$server_dir.*[Pp]ermission|[Pp]ermission.*$server_dir" \
+        "a directory without permission" \
         "${as_other[@]}" "$server_program" -m "$other_queue" -f "$server_dir"
 else
     skip "other users: only root can be one"
@@ -90,7 +93,8 @@ stop_server
 
 # Stores
 serverk 4 "5.*3|3.*5" "a store of another number of data files" -f "$server_dir" -d 5
-check_status 0 "--check of a good store" "$server_program" -m "$other_queue" -f "$server_dir" --check
+check_status 0 "--check of a good store" "$server_program" -m "$other_queue" -f \
+    "$server_dir" --check
 check_match "3 data files" "$output" "and it tells the number of data files"
 serverk 4 "5.*3|3.*5" "--check with another number" -f "$server_dir" -d 5 --check
 # missing FILE: without it neither a start nor a check succeeds, and both say the same.
@@ -108,11 +112,13 @@ chmod 400 "$server_dir/data.0001"
 if [ -w "$server_dir/data.0001" ]; then
     skip "--check of a file without permission to write: this user may"
 else
-    serverk 4 "data.0001.*Permission" "--check of a file that can not be written to" -f "$server_dir" --check
+    serverk 4 "data.0001.*Permission" "--check of a file that can not be written to" -f \
+        "$server_dir" --check
 fi
 chmod 600 "$server_dir/data.0001"
 mkdir "$MQKV_TEST_DIR/empty"
-check_status 0 "--check of an empty directory" "$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check
+check_status 0 "--check of an empty directory" "$server_program" -m "$other_queue" -f \
+    "$MQKV_TEST_DIR/empty" --check
 check_equal "" "$(ls -A "$MQKV_TEST_DIR/empty")" "and it creates nothing"
 touch "$MQKV_TEST_DIR/empty/notes"
 check_status 0 "--check of a directory with other files" \
@@ -123,7 +129,8 @@ mkdir -m 555 "$MQKV_TEST_DIR/fixed"
 if [ -w "$MQKV_TEST_DIR/fixed" ]; then
     skip "--check of a directory without permission to write: this user may"
 else
-    serverk 4 "$MQKV_TEST_DIR/fixed.*Permission" "--check of a directory that can not be written to" \
+    serverk 4 "$MQKV_TEST_DIR/fixed.*Permission" \
+        "--check of a directory that can not be written to" \
         -f "$MQKV_TEST_DIR/fixed" --check
 fi
 

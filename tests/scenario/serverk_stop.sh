@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# serverk_stop: SIGTERM finishes what was received and leaves a checkpoint; --daemon and --pidfile; a
-# restart is a pause for clients, also after kill -9
+# serverk_stop: SIGTERM finishes what was received and leaves a checkpoint; --daemon and --pidfile;
+# a restart is a pause for clients, also after kill -9
 . "$(dirname "$0")/lib.sh"
 
 file_facts() {
@@ -67,7 +67,8 @@ check_equal "$server_pid" "$(ps -o sid= -p "$server_pid" | tr -d ' ')" "in a ses
 check_status 4 "--daemon hands on a failure" timeout 20 "$server_program" -m "$server_queue" \
     -f "$MQKV_TEST_DIR/nowhere" --daemon --pidfile "$MQKV_TEST_DIR/other.pid"
 check_match "serverk: .*$MQKV_TEST_DIR/nowhere|serverk: .*$server_queue" "$errors" "with its error"
-check_equal no "$([ -e "$MQKV_TEST_DIR/other.pid" ] && echo yes || echo no)" "and leaves no pid file"
+check_equal no "$([ -e "$MQKV_TEST_DIR/other.pid" ] && echo yes || echo no)" \
+    "and leaves no pid file"
 mkdir "$MQKV_TEST_DIR/second"
 check_status 4 "the pid file of a daemon that lives is refused" timeout 20 "$server_program" \
     -m "$server_queue.second" -f "$MQKV_TEST_DIR/second" --pidfile "$pidfile"
@@ -78,7 +79,8 @@ wait_until 60 server_is_gone
 check_equal no "$([ -e "$pidfile" ] && echo yes || echo no)" "the pid file goes with the daemon"
 server_pid=
 mkfifo "$MQKV_TEST_DIR/pipe"
-check_status 4 "a pid file that is a FIFO is refused" timeout -k 1 20 "$server_program" -m "$server_queue" \
+check_status 4 "a pid file that is a FIFO is refused" timeout -k 1 20 "$server_program" -m \
+    "$server_queue" \
     -f "$server_dir" --pidfile "$MQKV_TEST_DIR/pipe"
 check_match "pid file $MQKV_TEST_DIR/pipe .*no regular file" "$errors" "with its name"
 check_equal yes "$([ -p "$MQKV_TEST_DIR/pipe" ] && echo yes || echo no)" "and not removed"

@@ -81,8 +81,10 @@ end = time.monotonic() + 60
 while time.monotonic() < end and os.waitpid(pid, os.WNOHANG) == (0, 0):
     time.sleep(0.02)
 END
-export HOME=$MQKV_TEST_DIR LSAN_OPTIONS=suppressions=$MQKV_TEST_DIR/suppressions:print_suppressions=0
+export HOME=$MQKV_TEST_DIR \
+    LSAN_OPTIONS=suppressions=$MQKV_TEST_DIR/suppressions:print_suppressions=0
 echo leak:wcsdup >"$MQKV_TEST_DIR/suppressions" # libedit 3.1, as in clientk_prompt.sh
 check_status 0 'the session is played' python3 "$MQKV_TEST_DIR/replay.py" "$example/session.txt" \
     "$MQKV_BUILD/clientk" -m "$server_queue"
-check_equal "$(cat "$example/session.txt")" "$output" 'and the terminal shows what the transcript says'
+check_equal "$(cat "$example/session.txt")" "$output" \
+    'and the terminal shows what the transcript says'

@@ -46,9 +46,11 @@ sleep 300 &
 END
 
 check_status 0 'good tests pass' run_tests ./good.sh -- ./half.sh
-check_equal '3 passed, 0 failed' "$(tail -n 1 <<<"$output")" 'with their checks counted in the last line'
+check_equal '3 passed, 0 failed' "$(tail -n 1 <<<"$output")" \
+    'with their checks counted in the last line'
 check_equal '1 skipped:
-    half: full disks: mounts need root' "$(tail -n 3 <<<"$output" | head -n 2)" 'and what was skipped above it'
+    half: full disks: mounts need root' "$(tail -n 3 <<<"$output" | head -n 2)" \
+    'and what was skipped above it'
 
 check_status 1 'a failed check of a unit binary is a failure' run_tests ./unit_some
 check_equal '2 passed, 1 failed' "$(tail -n 1 <<<"$output")" 'and a skipped one is not passed'

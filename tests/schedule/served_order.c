@@ -1,7 +1,8 @@
 /*
- * served_order: in which order a serverk serves requests that wait for it together. It stops the daemon
- * (SIGSTOP), sends it some requests, lets it go on, and prints a letter for each in the order in which
- * they were executed, which their versions tell: so the store must have one data file.
+ * served_order: in which order a serverk serves requests that wait for it together. It stops the
+ * daemon (SIGSTOP), sends it some requests, lets it go on, and prints a letter for each in the
+ * order in which they were executed, which their versions tell: so the store must have one data
+ * file.
  *
  *     served_order QUEUE priority     first 4 of priority 0 (l), then 4 of priority 31 (h)
  *     served_order QUEUE work         first one of 60 operations (b), then 4 of a single one (s)

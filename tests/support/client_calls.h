@@ -1,6 +1,6 @@
 /*
- * client_calls: clientk's calls as tests use them most: with text for keys and values, and ending the
- * test where something that is not under test fails.
+ * client_calls: clientk's calls as tests use them most: with text for keys and values, and ending
+ * the test where something that is not under test fails.
  */
 #ifndef MQKV_TESTS_SUPPORT_CLIENT_CALLS_H
 #define MQKV_TESTS_SUPPORT_CLIENT_CALLS_H

@@ -1,7 +1,7 @@
 /*
- * deaf_client QUEUE ROUNDS: in each round a client opens a session and sends requests, more than it has
- * room for replies, without ever reading one; and after it, in the same process, a polite client must
- * get its own answer. Prints "N polite answers"; exits 1 at the first one missing.
+ * deaf_client QUEUE ROUNDS: in each round a client opens a session and sends requests, more than it
+ * has room for replies, without ever reading one; and after it, in the same process, a polite
+ * client must get its own answer. Prints "N polite answers"; exits 1 at the first one missing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@
 
 static const struct wire_operation ping = {.opcode = WIRE_OP_PING};
 
-/* Requests to a session that has ended meanwhile are sent all the same: nobody tells a deaf client. */
+/* Requests to a session that has ended meanwhile are sent all the same: nobody tells a deaf
+ * client. */
 static bool be_deaf(const char *server)
 {
     struct raw_client client;

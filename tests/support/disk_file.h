@@ -16,8 +16,8 @@ struct disk_file;
 /* All functions end the test (or, outside of Check, the process) if the system does not play
  * along. */
 
-/* The file of that name, of whose content so many bytes are on disk. Keeps it open, whatever becomes
- * of its name: while it is watched, no other file has its inode number. */
+/* The file of that name, of whose content so many bytes are on disk. Keeps it open, whatever
+ * becomes of its name: while it is watched, no other file has its inode number. */
 struct disk_file *disk_file_watch(int dir_fd, const char *name, size_t disk_size);
 void disk_file_free(struct disk_file *file);
 
@@ -35,9 +35,9 @@ void disk_file_write_back(struct disk_file *file, struct random_state *random);
 /* Makes the file in another directory as it is on disk. */
 void disk_file_restore(const struct disk_file *file, int dir_fd, const char *name);
 
-/* All that the disk may be found to have of the file, without torn sectors, as numbers below this: any
- * number of the new lengths, in their order, with any of the pages. Where there are more than 12 pages,
- * some share their fate. */
+/* All that the disk may be found to have of the file, without torn sectors, as numbers below this:
+ * any number of the new lengths, in their order, with any of the pages. Where there are more than
+ * 12 pages, some share their fate. */
 uint64_t disk_file_states(const struct disk_file *file);
 
 /* As disk_file_restore, in that state. */

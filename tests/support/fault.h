@@ -27,8 +27,8 @@ enum fault_call {
     FAULT_ANY = FAULT_CALL_COUNT /* in a plan: whatever the kind */
 };
 
-/* What becomes of a read: an error; fewer bytes than there are; all, with one bit wrong. Other calls
- * always fail. */
+/* What becomes of a read: an error; fewer bytes than there are; all, with one bit wrong. Other
+ * calls always fail. */
 enum fault_effect { FAULT_FAILS, FAULT_SHORTENS, FAULT_FLIPS };
 
 struct fault_plan {

@@ -1,7 +1,7 @@
 /*
- * goodbye SERVER COUNT exit|stay: so many sessions, each of which sends a PUT and a BYE right behind it and
- * waits for nothing; with `exit` each in a process that ends then. Says how many of the values are not there
- * afterwards, and exits 1 if there are any.
+ * goodbye SERVER COUNT exit|stay: so many sessions, each of which sends a PUT and a BYE right
+ * behind it and waits for nothing; with `exit` each in a process that ends then. Says how many of
+ * the values are not there afterwards, and exits 1 if there are any.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * held_session QUEUE: opens a session with a segment in the way of a client that is killed too early: it
- * unlinks neither of the names. Prints "ready" and sleeps until it is killed.
+ * held_session QUEUE: opens a session with a segment in the way of a client that is killed too
+ * early: it unlinks neither of the names. Prints "ready" and sleeps until it is killed.
  */
 #include <stdio.h>
 #include <unistd.h>

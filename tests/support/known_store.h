@@ -32,8 +32,8 @@ struct content {
     size_t count;
 };
 
-/* What a test that makes one begins and ends with: a directory of its own, nothing in image and content,
- * syncs that cost nothing, and no warnings. */
+/* What a test that makes one begins and ends with: a directory of its own, nothing in image and
+ * content, syncs that cost nothing, and no warnings. */
 void known_begin(char dir[STORE_DIR_BYTES], struct image *image, struct content *content);
 void known_end(const char *dir, struct image *image);
 

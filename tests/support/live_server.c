@@ -58,8 +58,8 @@ static void remove_traces(const struct live_server *server)
 }
 
 /* A process that cleans up when this one has ended, however it ended: a failed test runs no
- * teardown, and what it left of the user's message queues would fail the next ones. It waits for the
- * end of the pipe whose only writer is this process (and its forked tests). */
+ * teardown, and what it left of the user's message queues would fail the next ones. It waits for
+ * the end of the pipe whose only writer is this process (and its forked tests). */
 static void start_janitor(struct live_server *server)
 {
     int ends[2];

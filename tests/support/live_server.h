@@ -1,7 +1,7 @@
 /*
  * live_server: a real serverk for tests of its clients: $MQKV_BUILD/serverk (MQKV_BUILD: "build" by
- * default) on a directory and a queue name of its own, that can be stopped, killed, frozen and started
- * again. It dies with the process that started it, and leaves nothing.
+ * default) on a directory and a queue name of its own, that can be stopped, killed, frozen and
+ * started again. It dies with the process that started it, and leaves nothing.
  */
 #ifndef MQKV_TESTS_SUPPORT_LIVE_SERVER_H
 #define MQKV_TESTS_SUPPORT_LIVE_SERVER_H
@@ -20,15 +20,16 @@ struct live_server {
 
 /* All functions end the test if the system does not play along. */
 
-/* Makes the directory and starts it, with up to two more options (NULL: fewer); it is ready then. */
+/* Makes the directory and starts it, with up to two more options (NULL: fewer); it is ready
+ * then. */
 void live_server_start(struct live_server *server, const char *option1, const char *option2);
 
-/* Starts it once more on the same directory and queue. It need not be ready when this returns: clients
- * wait. */
+/* Starts it once more on the same directory and queue. It need not be ready when this returns:
+ * clients wait. */
 void live_server_restart(struct live_server *server, const char *option1, const char *option2);
 
-/* Sends the signal; waits until it has stopped (SIGSTOP) or ended (SIGTERM, SIGKILL). Returns the exit
- * status, 128 + the signal that ended it, or 0. */
+/* Sends the signal; waits until it has stopped (SIGSTOP) or ended (SIGTERM, SIGKILL). Returns the
+ * exit status, 128 + the signal that ended it, or 0. */
 int live_server_signal(struct live_server *server, int signal_number);
 
 /* Sends what it will drop to each of its lanes, until they are full: for one that stands still. */

@@ -1,8 +1,8 @@
 /*
  * message_storm QUEUE SEED COUNT: sends the daemon what no client should: messages of every length
- * from 0 to the largest, and then COUNT random ones: noise, headers with noise behind them, requests
- * with flipped bits, requests cut short; half of them under a live session. Now and then a polite client
- * must get its own answer. Prints the seed; exits 1 if an answer is missing or wrong.
+ * from 0 to the largest, and then COUNT random ones: noise, headers with noise behind them,
+ * requests with flipped bits, requests cut short; half of them under a live session. Now and then a
+ * polite client must get its own answer. Prints the seed; exits 1 if an answer is missing or wrong.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /*
- * one_client_worker: for each test of a case a worker (worker_fixture.h) with one client, of a store
- * that syncs nothing. What was taken of the budget for large messages must be back at the end.
+ * one_client_worker: for each test of a case a worker (worker_fixture.h) with one client, of a
+ * store that syncs nothing. What was taken of the budget for large messages must be back at the
+ * end.
  */
 #ifndef MQKV_TESTS_SUPPORT_ONE_CLIENT_WORKER_H
 #define MQKV_TESTS_SUPPORT_ONE_CLIENT_WORKER_H

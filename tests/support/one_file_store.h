@@ -1,6 +1,6 @@
 /*
- * one_file_store: for each test of a case a new store of one data file that is not compacted by itself:
- * the test knows where the records are. Beside it a directory for a copy.
+ * one_file_store: for each test of a case a new store of one data file that is not compacted by
+ * itself: the test knows where the records are. Beside it a directory for a copy.
  */
 #ifndef MQKV_TESTS_SUPPORT_ONE_FILE_STORE_H
 #define MQKV_TESTS_SUPPORT_ONE_FILE_STORE_H
@@ -23,14 +23,16 @@ void one_file_case_add(TCase *tcase);
 /* The files as a kill -9 at this moment would leave them, opened in copy_dir. Nobody writes. */
 struct kvstore *open_copy(void);
 
-/* Files that were copied while others wrote, which no kill leaves so: NULL, if a record that was not there yet
- * when its place was copied lies before others that were, and the store is refused as damaged for that. */
+/* Files that were copied while others wrote, which no kill leaves so: NULL, if a record that was
+ * not there yet when its place was copied lies before others that were, and the store is refused as
+ * damaged for that. */
 struct kvstore *open_copy_under_writers(void);
 
 /* Has dir a file of this name? */
 bool has_file(const char *name);
 
-/* Puts "key N" with the value "value N/ROUND" for each N below keys; and aborts unless they are there. */
+/* Puts "key N" with the value "value N/ROUND" for each N below keys; and aborts unless they are
+ * there. */
 void put_round(int keys, int round);
 void check_round(struct kvstore *opened, int keys, int round);
 

@@ -1,6 +1,6 @@
 /*
- * other_boot: the file layer of a machine that has been started again since: what was written before
- * other_boot_install was written in an earlier boot. Everything else is as it was.
+ * other_boot: the file layer of a machine that has been started again since: what was written
+ * before other_boot_install was written in an earlier boot. Everything else is as it was.
  */
 #ifndef MQKV_TESTS_SUPPORT_OTHER_BOOT_H
 #define MQKV_TESTS_SUPPORT_OTHER_BOOT_H

@@ -19,7 +19,7 @@
 #define MAX_PENDING_NAMES 64
 #define NAME_BYTES        32
 #define SYNC_MAX_NS       300000u
-#define UNTRACKED_NAME    "lock" /* a second descriptor, closed, would take the process's lock away */
+#define UNTRACKED_NAME    "lock" /* a second descriptor, closed, would take the lock away */
 #define EAGERNESS_PERCENT 30     /* at most */
 
 struct name {
@@ -371,7 +371,7 @@ void powercut_restore(const char *dir_out, struct random_state *random)
     close(dir_fd);
 }
 
-/* Every state -------------------------------------------------------------------------------------- */
+/* Every state ---------------------------------------------------------------------------------- */
 
 #define MAX_STATES (UINT64_C(1) << 62)
 

@@ -15,8 +15,8 @@
  * nothing is on disk but by the sync that covers it, everything else may be. What was synced does
  * not rot. Syncs do not reach the real disk.
  *
- * Calls may come from any thread. The file "lock" is not looked after. Everything ends the test (or,
- * outside of Check, the process) if the system does not play along.
+ * Calls may come from any thread. The file "lock" is not looked after. Everything ends the test
+ * (or, outside of Check, the process) if the system does not play along.
  */
 #ifndef MQKV_TESTS_SUPPORT_POWERCUT_H
 #define MQKV_TESTS_SUPPORT_POWERCUT_H
@@ -36,8 +36,8 @@ void powercut_set_hook(void (*hook)(void *context), void *context);
 /* Lets some of the pages and names that are not on disk yet get there, or none. */
 void powercut_write_back(void);
 
-/* The power goes: calls of the table wait from now on, until powercut_go_on. Programs that need none
- * go on, and their writes may still be found. */
+/* The power goes: calls of the table wait from now on, until powercut_go_on. Programs that need
+ * none go on, and their writes may still be found. */
 void powercut_cut(void);
 void powercut_go_on(void);
 
@@ -45,8 +45,9 @@ void powercut_go_on(void);
 void powercut_restore(const char *dir_out, struct random_state *random);
 
 /* The same in every way there is: what may be found, without torn sectors, is a number below
- * powercut_states(), which can be very large: which of the new names are there, in their order, and of
- * each file which of its new lengths, in theirs, and which pages. What is restored stays as it was. */
+ * powercut_states(), which can be very large: which of the new names are there, in their order, and
+ * of each file which of its new lengths, in theirs, and which pages. What is restored stays as it
+ * was. */
 uint64_t powercut_states(void);
 void powercut_restore_state(const char *dir_out, uint64_t state);
 

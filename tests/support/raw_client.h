@@ -1,6 +1,6 @@
 /*
- * raw_client: a client that speaks the messages of wire/ itself, for tests that a well-behaved client
- * library can not make: it waits for nothing, repeats nothing and judges nothing.
+ * raw_client: a client that speaks the messages of wire/ itself, for tests that a well-behaved
+ * client library can not make: it waits for nothing, repeats nothing and judges nothing.
  */
 #ifndef MQKV_TESTS_SUPPORT_RAW_CLIENT_H
 #define MQKV_TESTS_SUPPORT_RAW_CLIENT_H
@@ -51,7 +51,8 @@ struct wire_header raw_header(struct raw_client *client, enum wire_kind kind, ui
 /* Sends to the lane that takes so large a message; waits up to a second for room. */
 bool raw_send(struct raw_client *client, const void *message, size_t size);
 
-/* Sends a request of these operations, which must fit a message. Returns its id, 0 if it was not sent. */
+/* Sends a request of these operations, which must fit a message. Returns its id, 0 if it was not
+ * sent. */
 
 uint64_t raw_request(struct raw_client *client, const struct wire_operation *operations,
                      uint16_t count);

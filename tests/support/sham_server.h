@@ -1,6 +1,7 @@
 /*
- * sham_server: a process that shakes hands with a client as serverk does, and then answers as a test
- * says: late, never, or with what serverk would not say. It dies with the process that started it.
+ * sham_server: a process that shakes hands with a client as serverk does, and then answers as a
+ * test says: late, never, or with what serverk would not say. It dies with the process that started
+ * it.
  */
 #ifndef MQKV_TESTS_SUPPORT_SHAM_SERVER_H
 #define MQKV_TESTS_SUPPORT_SHAM_SERVER_H
@@ -18,9 +19,9 @@ struct sham_session {
     struct wire_segment *segment; /* NULL: none. Those of former sessions stay mapped */
 };
 
-/* Called in the sham server's process, which shares nothing with the test but shared memory: with each
- * request and its first operation (whose value is there, in the segment or in the message); and with
- * both NULL about every millisecond in which none came. */
+/* Called in the sham server's process, which shares nothing with the test but shared memory: with
+ * each request and its first operation (whose value is there, in the segment or in the message);
+ * and with both NULL about every millisecond in which none came. */
 typedef void (*sham_handler)(const struct sham_session *session, const struct wire_header *request,
                              const struct wire_operation *operation);
 

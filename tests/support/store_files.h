@@ -14,7 +14,8 @@
 #define IMAGE_MAX_FILES  16
 #define IMAGE_NAME_BYTES 32
 
-/* All functions end the test (or, outside of Check, the process) if the system does not play along. */
+/* All functions end the test (or, outside of Check, the process) if the system does not play
+ * along. */
 
 /* Makes a new empty directory (test_path of test_names.h) and writes its name to dir. */
 void store_dir_make(char dir[STORE_DIR_BYTES]);

@@ -8,7 +8,8 @@
 
 #include <stddef.h>
 
-/* The path of `name` in $MQKV_TEST_DIR, else in $TMPDIR, else in /tmp. Aborts if it does not fit. */
+/* The path of `name` in $MQKV_TEST_DIR, else in $TMPDIR, else in /tmp. Aborts if it does not
+ * fit. */
 void test_path(char *path, size_t path_bytes, const char *name);
 
 /* A name for message queues and shared memory, of this process alone: begins with $MQKV_TEST_QUEUE,

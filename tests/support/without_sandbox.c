@@ -1,5 +1,5 @@
-/* without_sandbox COMMAND [ARGUMENT...]: runs the command as on a kernel that has neither Landlock nor filters
- * of system calls: those calls fail as they do there. */
+/* without_sandbox COMMAND [ARGUMENT...]: runs the command as on a kernel that has neither Landlock
+ * nor filters of system calls: those calls fail as they do there. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,7 +1,7 @@
 /*
- * write_journal: what a test has tried to write to a store, and what it was told of it; the judge of
- * what is found there after the power was cut. Keys are numbers. Calls may come from any thread, but
- * for the judging.
+ * write_journal: what a test has tried to write to a store, and what it was told of it; the judge
+ * of what is found there after the power was cut. Keys are numbers. Calls may come from any thread,
+ * but for the judging.
  */
 #ifndef MQKV_TESTS_SUPPORT_WRITE_JOURNAL_H
 #define MQKV_TESTS_SUPPORT_WRITE_JOURNAL_H

@@ -17,8 +17,8 @@ static const struct allocator *const kinds[] = {&kv_allocator_locked, &kv_alloca
 #define SHARED_BLOCKS   64 /* passed from thread to thread */
 #define MAX_BLOCK_BYTES 600
 
-/* What threads find: a check of Check's in each would be a system call, and none is to be made while
- * another thread forks. */
+/* What threads find: a check of Check's in each would be a system call, and none is to be made
+ * while another thread forks. */
 static atomic_bool has_failed;
 
 static void expect(bool holds)
@@ -232,7 +232,8 @@ static void *leave_one_to_a_destructor(void *unused)
     return unused;
 }
 
-/* Made after the allocator's, the key's destructor runs after its: the thread's list is there again. */
+/* Made after the allocator's, the key's destructor runs after its: the thread's list is there
+ * again. */
 START_TEST(blocks_freed_by_destructors_of_a_thread_are_kept)
 {
     allocator = kinds[_i];

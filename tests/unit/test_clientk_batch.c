@@ -73,8 +73,8 @@ START_TEST(operations_on_one_key_take_effect_in_order)
 }
 END_TEST
 
-/* Each append writes the whole value: the daemon leaves over what a message asks for beyond its bounds,
- * and the library sends that again, in order. */
+/* Each append writes the whole value: the daemon leaves over what a message asks for beyond its
+ * bounds, and the library sends that again, in order. */
 START_TEST(what_the_daemon_leaves_over_is_sent_again)
 {
     enum { APPENDS = 300 };

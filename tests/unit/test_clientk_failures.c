@@ -14,8 +14,8 @@
 
 #define TEXT(text) kv_slice_from_string(text)
 
-/* Of handles whose calls are to run out of time. What is to be answered before may do so too, on a busy
- * machine, and is then tried again. */
+/* Of handles whose calls are to run out of time. What is to be answered before may do so too, on a
+ * busy machine, and is then tried again. */
 #define HASTY_MS 800
 #define TRIES    100
 

@@ -1,5 +1,5 @@
-/* Calls that wait for a server which does not answer, and are interrupted by their program. The timeout
- * is longer than a test may take: without the interruption it would never end. */
+/* Calls that wait for a server which does not answer, and are interrupted by their program. The
+ * timeout is longer than a test may take: without the interruption it would never end. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -121,7 +121,8 @@ START_TEST(answered_calls_are_not_interrupted)
     struct clientk_options options = options_of_test();
     struct clientk *client = must_connect_with(&options);
     atomic_store(&stop_waiting, true);
-    /* The program is asked after a tenth of a second: on a busy machine a call may take that long. */
+    /* The program is asked after a tenth of a second: on a busy machine a call may take that
+     * long. */
     int in_time = 0;
     struct clientk_value value = {.size = 0};
     for (int i = 0; i < 100; i++) {

@@ -118,7 +118,8 @@ START_TEST(order_of_each_key_is_kept_between_priorities)
 }
 END_TEST
 
-/* Each append writes the whole value: the daemon leaves over what a message asks for beyond its bounds. */
+/* Each append writes the whole value: the daemon leaves over what a message asks for beyond its
+ * bounds. */
 static void check_size(void *context, void *tag, const struct clientk_result *result)
 {
     int64_t *size = context;
@@ -229,8 +230,8 @@ static void submit(struct clientk_pipeline *pipeline, enum clientk_opcode opcode
     assert_status(clientk_pipeline_submit(pipeline, &operation, size), KV_OK);
 }
 
-/* Of two values that together are larger than an answer the second is refused, and asked for again: the
- * write of its key, which finds the window full, must wait for that. */
+/* Of two values that together are larger than an answer the second is refused, and asked for again:
+ * the write of its key, which finds the window full, must wait for that. */
 START_TEST(read_that_is_sent_again_is_not_overtaken)
 {
     enum { OLD_BYTES = 1000000 };

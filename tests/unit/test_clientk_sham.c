@@ -172,7 +172,7 @@ START_TEST(success_without_the_value_is_none)
 }
 END_TEST
 
-/* An answer that makes no sense ------------------------------------------------------------------ */
+/* An answer that makes no sense ---------------------------------------------------------------- */
 
 #define PATIENT_TICKS 50 /* for a call to begin */
 
@@ -220,7 +220,7 @@ START_TEST(failed_message_fails_nobody_who_came_later)
 }
 END_TEST
 
-/* Others who have the reply queue open ---------------------------------------------------------- */
+/* Others who have the reply queue open --------------------------------------------------------- */
 
 /* The first request finds the queue filled by somebody else, and has no answer. */
 static void answer_behind_garbage(const struct sham_session *session,

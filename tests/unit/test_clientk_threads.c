@@ -34,7 +34,8 @@ static void remove_server(void)
     live_server_remove(&server);
 }
 
-/* A thread's share of the work: adds to a counter of all and to one of its own, and reads its own. */
+/* A thread's share of the work: adds to a counter of all and to one of its own, and reads its
+ * own. */
 struct share {
     struct clientk *client;
     pthread_t thread;

@@ -1,5 +1,5 @@
-/* Messages of a window, with queues that the test itself reads and answers: what is packed, and what becomes
- * of the tasks. */
+/* Messages of a window, with queues that the test itself reads and answers: what is packed, and
+ * what becomes of the tasks. */
 #include <mqueue.h>
 #include <stdio.h>
 #include <string.h>

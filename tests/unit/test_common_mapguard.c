@@ -1,4 +1,5 @@
-/* mapguard: a mapping that loses its bytes gives zeros and says so; other SIGBUS end the process. */
+/* mapguard: a mapping that loses its bytes gives zeros and says so; other SIGBUS end the
+ * process. */
 #include "common/mapguard.h"
 
 #include <check.h>

@@ -23,7 +23,8 @@ static struct kv_slice key_of(int i, char text[16])
     return kv_slice_from_string(text);
 }
 
-/* Values whose every byte says whose they are, some of them large ones, which are verified once only. */
+/* Values whose every byte says whose they are, some of them large ones, which are verified once
+ * only. */
 static size_t value_of(int i, char *value)
 {
     size_t size = i % 50 == 0 ? 20000 : 100;

@@ -1,6 +1,6 @@
 /*
- * The cache: alone, its bound, its policy on a trace made by hand, and its answers against a model; in a
- * store, that no write leaves an old value behind.
+ * The cache: alone, its bound, its policy on a trace made by hand, and its answers against a model;
+ * in a store, that no write leaves an old value behind.
  */
 #include <check.h>
 #include <pthread.h>

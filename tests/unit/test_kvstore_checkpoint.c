@@ -119,7 +119,7 @@ START_TEST(a_damaged_checkpoint_is_ignored)
 }
 END_TEST
 
-/* Forgeries: the checksum is right, one field of the header is not -------------------------------- */
+/* Forgeries: the checksum is right, one field of the header is not ----------------------------- */
 
 enum {
     SALT_AT = 16,

@@ -229,8 +229,8 @@ START_TEST(passes_come_to_an_end)
 }
 END_TEST
 
-/* The index of the next generation has what its log has not: between the failure and the moment when
- * the compactor gives it up nobody may use it. */
+/* The index of the next generation has what its log has not: between the failure and the moment
+ * when the compactor gives it up nobody may use it. */
 START_TEST(after_a_failed_copy_writers_leave_the_next_generation_alone)
 {
     const struct fault_plan once = {.call = FAULT_WRITE, .nth = 1, .length = 1, .error = EIO};

@@ -229,7 +229,7 @@ START_TEST(every_truncation_of_synced_records_is_refused)
 }
 END_TEST
 
-/* While the store is open ----------------------------------------------------------------------- */
+/* While the store is open ---------------------------------------------------------------------- */
 
 #define KEY(text)  kv_slice_from_string(text)
 #define AN_HOUR_MS 3600000u

@@ -1,7 +1,7 @@
 /*
- * The Nth call of the file layer fails, for every N and every kind of call, while a store is opened,
- * written, compacted and closed: what was acknowledged stays, what failed changed nothing, the store
- * can be read and opened again, and a full disk does not prevent deletes.
+ * The Nth call of the file layer fails, for every N and every kind of call, while a store is
+ * opened, written, compacted and closed: what was acknowledged stays, what failed changed nothing,
+ * the store can be read and opened again, and a full disk does not prevent deletes.
  */
 #include <check.h>
 #include <dirent.h>
@@ -200,8 +200,8 @@ static int error_for(enum fault_call call)
     }
 }
 
-/* Also where the records are written by calls, that fail here too. What a read that fails does there
- * is in test_kvstore_pread.c. */
+/* Also where the records are written by calls, that fail here too. What a read that fails does
+ * there is in test_kvstore_pread.c. */
 START_TEST(one_call_fails_by_call)
 {
     options.io = KVSTORE_IO_PREAD;
@@ -297,8 +297,8 @@ START_TEST(populating_is_given_up_where_the_kernel_has_it_not)
 }
 END_TEST
 
-/* Pages are brought in ahead of the tail, many at a time; where that fails, they come with the writes. A
- * log that is synced at each write, or has little in it, does without. */
+/* Pages are brought in ahead of the tail, many at a time; where that fails, they come with the
+ * writes. A log that is synced at each write, or has little in it, does without. */
 START_TEST(bringing_pages_in_may_fail)
 {
     const struct kvstore_options always = {

@@ -1,5 +1,5 @@
-/* fork: a process forked while others write sees the store as it was at one moment, and goes on doing so
- * while they write on and files are compacted. */
+/* fork: a process forked while others write sees the store as it was at one moment, and goes on
+ * doing so while they write on and files are compacted. */
 #include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,8 +24,8 @@ static struct kvstore *store;
 static atomic_int rounds;
 static atomic_bool stop;
 
-/* Writes the number of the round to all keys, one after the other: at any moment the keys up to some
- * one hold a number, and the rest the number before it. */
+/* Writes the number of the round to all keys, one after the other: at any moment the keys up to
+ * some one hold a number, and the rest the number before it. */
 static void *write_rounds(void *unused)
 {
     for (int round = 1; !atomic_load(&stop); round++) {

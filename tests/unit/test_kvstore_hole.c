@@ -1,5 +1,5 @@
-/* A gap in a log with intact records behind it: what a power cut may leave, and nothing else. And logs
- * that are holes mostly. */
+/* A gap in a log with intact records behind it: what a power cut may leave, and nothing else. And
+ * logs that are holes mostly. */
 #include <check.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,8 +25,8 @@
 static uint64_t gap_at; /* where one record is gone */
 static struct image image;
 
-/* What a copy that was made while records were written may look like, in copy_dir: one record, or only
- * a part of it, is not in it. Nothing of the log was noted as synced. */
+/* What a copy that was made while records were written may look like, in copy_dir: one record, or
+ * only a part of it, is not in it. Nothing of the log was noted as synced. */
 static void make_holed_copy(bool zeros)
 {
     must_put_numbers(store, 0, BEFORE);

@@ -148,8 +148,8 @@ START_TEST(kvcheck_salvages_what_is_left_without_a_file)
 }
 END_TEST
 
-/* Another file of the store, as it was some time ago, under the name of one: its older records must not
- * take the place of newer ones, whichever file comes last. */
+/* Another file of the store, as it was some time ago, under the name of one: its older records must
+ * not take the place of newer ones, whichever file comes last. */
 START_TEST(kvcheck_salvage_keeps_the_newer_of_two_files)
 {
     known_store_make(dir, false, &image, &content);
@@ -178,8 +178,8 @@ START_TEST(kvcheck_salvage_keeps_the_newer_of_two_files)
 }
 END_TEST
 
-/* Valid, but forged: nothing can follow such a version, so that the engine would refuse the new store,
- * too. */
+/* Valid, but forged: nothing can follow such a version, so that the engine would refuse the new
+ * store, too. */
 START_TEST(kvcheck_salvages_impossible_versions)
 {
     char output[8192];

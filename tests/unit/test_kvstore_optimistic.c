@@ -168,8 +168,8 @@ static void put_permanent_keys(void)
     }
 }
 
-/* The indices grow from one segment to dozens, the logs from one step of allocation to hundreds, and
- * the files are replaced as fast as they can be. */
+/* The indices grow from one segment to dozens, the logs from one step of allocation to hundreds,
+ * and the files are replaced as fast as they can be. */
 START_TEST(every_value_read_is_one_that_was_written)
 {
     pthread_t threads[WRITERS + READERS];
@@ -195,7 +195,7 @@ START_TEST(every_value_read_is_one_that_was_written)
 }
 END_TEST
 
-/* What takes a lock and what does not ----------------------------------------------------------- */
+/* What takes a lock and what does not ---------------------------------------------------------- */
 
 START_TEST(a_get_takes_no_lock)
 {
@@ -244,7 +244,7 @@ START_TEST(a_damaged_record_is_told)
 }
 END_TEST
 
-/* Readers --------------------------------------------------------------------------------------- */
+/* Readers -------------------------------------------------------------------------------------- */
 
 static struct readers *readers;
 static atomic_bool wait_is_over;
@@ -295,8 +295,8 @@ static void *enter_and_get(void *unused)
     return right ? (void *)reader : &all_there;
 }
 
-/* Each thread a place of its own while it lasts, and again when the first threads have ended; who gets
- * none reads with the lock. */
+/* Each thread a place of its own while it lasts, and again when the first threads have ended; who
+ * gets none reads with the lock. */
 START_TEST(a_thread_without_a_place_takes_the_lock)
 {
     open_store(KVSTORE_IO_MMAP);

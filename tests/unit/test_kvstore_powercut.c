@@ -79,8 +79,8 @@ static struct kv_slice key_text(unsigned key, char text[KEY_BYTES])
 }
 
 /* The value that a token stands for: the token, and bytes that follow from it, some of them over
- * pages. Records are multiples of 32 bytes, that of a delete included: a new one often ends where an
- * old one did, whose remains may follow. An odd token is of a record with an expiry. */
+ * pages. Records are multiples of 32 bytes, that of a delete included: a new one often ends where
+ * an old one did, whose remains may follow. An odd token is of a record with an expiry. */
 static struct kv_slice value_of(uint64_t token, uint8_t buffer[VALUE_MAX_BYTES])
 {
     static const size_t sizes_in_words[] = {4,  4,  28,  28,   28,

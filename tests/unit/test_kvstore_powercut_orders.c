@@ -1,8 +1,8 @@
 /*
- * The power is cut before each call of the file layer that a short life of a store makes, and the store
- * opened from what a disk may then hold: not from one such state, chosen at random with torn sectors, as
- * test_kvstore_powercut does for long lives, but from all of them, or so many. What was acknowledged as
- * durable is there; what is there was written; and every state opens.
+ * The power is cut before each call of the file layer that a short life of a store makes, and the
+ * store opened from what a disk may then hold: not from one such state, chosen at random with torn
+ * sectors, as test_kvstore_powercut does for long lives, but from all of them, or so many. What was
+ * acknowledged as durable is there; what is there was written; and every state opens.
  */
 #include <check.h>
 #include <pthread.h>
@@ -22,7 +22,8 @@
 #include "tests/support/write_journal.h"
 #include "tests/unit/suites.h"
 
-/* $MQKV_POWERCUT_STATES: how many states of one moment are tried; all of them if there are no more. */
+/* $MQKV_POWERCUT_STATES: how many states of one moment are tried; all of them if there are no
+ * more. */
 #ifdef MQKV_SANITIZER /* each is looked at by a process of its own, whose making is slow then */
 #define STATES 1u
 #else

@@ -1,6 +1,7 @@
 /*
  * A store that reads with system calls: it does what a mapped one does, with the same files; a read
- * that fails, gives less or gives wrong bytes is the error of the call that met it, and of no other.
+ * that fails, gives less or gives wrong bytes is the error of the call that met it, and of no
+ * other.
  */
 #include <check.h>
 #include <errno.h>

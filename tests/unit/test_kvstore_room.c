@@ -1,4 +1,5 @@
-/* A store whose disk is full, and whose data files are too small to be compacted while it is not. */
+/* A store whose disk is full, and whose data files are too small to be compacted while it is
+ * not. */
 #include <check.h>
 #include <errno.h>
 #include <limits.h>
@@ -119,7 +120,8 @@ START_TEST(small_files_are_compacted_when_a_write_finds_no_room)
 }
 END_TEST
 
-/* Within the second in which files are not looked at again: nothing else wakes the compactor then. */
+/* Within the second in which files are not looked at again: nothing else wakes the compactor
+ * then. */
 START_TEST(a_write_that_finds_no_room_soon_after_another_is_heard_too)
 {
     const struct fault_plan plan = {.call = FAULT_ALLOCATE, .nth = 1, .length = 2, .error = ENOSPC};

@@ -350,7 +350,7 @@ START_TEST(what_stays_is_visited_once_whatever_else_happens)
 }
 END_TEST
 
-/* Whole files ----------------------------------------------------------------------------------- */
+/* Whole files ---------------------------------------------------------------------------------- */
 
 static void scan_files(struct visits *visits, const char *prefix, uint32_t files)
 {
@@ -399,7 +399,8 @@ END_TEST
 
 #define ROUND_KEYS 500
 
-/* A store of one data file, in which a writer sets key 0, 1, 2 and so on to the number of the round. */
+/* A store of one data file, in which a writer sets key 0, 1, 2 and so on to the number of the
+ * round. */
 static void *write_rounds(void *nothing)
 {
     (void)nothing;

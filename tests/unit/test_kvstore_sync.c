@@ -249,8 +249,8 @@ static void *commit_in_rounds(void *argument)
     return failed;
 }
 
-/* With no interval, and nobody who writes before all are done, a writer that was forgotten sleeps for
- * good: the test ends by its time limit. */
+/* With no interval, and nobody who writes before all are done, a writer that was forgotten sleeps
+ * for good: the test ends by its time limit. */
 START_TEST(no_writer_is_left_asleep)
 {
     struct kvstore_options options = {.create = true, .datafiles = 1};

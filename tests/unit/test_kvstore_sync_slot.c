@@ -62,8 +62,8 @@ static int never_ending_sync(int fd)
     return 0;
 }
 
-/* On another CPU, so that being woken does not mean to take the CPU from the sync thread, which is quick
- * to begin the next sync. */
+/* On another CPU, so that being woken does not mean to take the CPU from the sync thread, which is
+ * quick to begin the next sync. */
 START_TEST(who_waits_for_the_slot_comes_before_the_next_sync)
 {
     static struct fileio table; /* the store's threads may use it until it is closed */

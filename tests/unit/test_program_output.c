@@ -126,9 +126,9 @@ START_TEST(json_is_one_object_a_line)
 {
     output.format = OUTPUT_JSON;
     answer_value(VALUE("a\"b\\\n\xc3\xa9"));
-    PRINTED(
-        "{\"command\":\"get\",\"key\":\"key\",\"status\":\"ok\",\"value\":\"a\\\"b\\\\\\u000a\xc3\xa9\","
-        "\"version\":7,\"expiry_ms\":0}\n");
+    PRINTED("{\"command\":\"get\",\"key\":\"key\",\"status\":\"ok\","
+            "\"value\":\"a\\\"b\\\\\\u000a\xc3\xa9\","
+            "\"version\":7,\"expiry_ms\":0}\n");
 }
 END_TEST
 

@@ -161,8 +161,8 @@ START_TEST(a_client_that_died_is_not_served_further)
 }
 END_TEST
 
-/* 20,000 entries, none of which matches, with no time: a page looks at some thousand, and says where to
- * go on. */
+/* 20,000 entries, none of which matches, with no time: a page looks at some thousand, and says
+ * where to go on. */
 START_TEST(a_scan_that_matches_nothing_ends_its_pages)
 {
     char key[16];

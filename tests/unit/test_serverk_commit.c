@@ -78,8 +78,8 @@ static int sync_when_allowed(int fd)
     return wait_until(sync_may_end, NULL) ? fileio_system.sync_data(fd) : -1;
 }
 
-/* The second write comes while the sync of the first is under way, whose end is told before the next
- * begins. */
+/* The second write comes while the sync of the first is under way, whose end is told before the
+ * next begins. */
 START_TEST(the_reply_comes_not_with_a_sync_that_began_before_its_write)
 {
     static struct fileio table; /* the store's threads may use it until it is closed */
@@ -164,8 +164,8 @@ START_TEST(a_failed_sync_is_told)
 }
 END_TEST
 
-/* A worker that was slow to hand its reply over: what it waits for is on disk, and a sync of later writes
- * has failed. */
+/* A worker that was slow to hand its reply over: what it waits for is on disk, and a sync of later
+ * writes has failed. */
 START_TEST(what_was_on_disk_before_a_sync_failed_is_durable)
 {
     struct kvstore_file_statistics file;

@@ -1,4 +1,5 @@
-/* fragments: large requests put together from parts, and large replies taken apart, within a budget. */
+/* fragments: large requests put together from parts, and large replies taken apart, within a
+ * budget. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

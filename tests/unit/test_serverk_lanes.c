@@ -85,8 +85,8 @@ START_TEST(queues_exist_while_open)
 }
 END_TEST
 
-/* In another process: POSIX locks do not conflict within one. Exits with the status of lanes_open; the
- * error's text goes to the pipe. */
+/* In another process: POSIX locks do not conflict within one. Exits with the status of lanes_open;
+ * the error's text goes to the pipe. */
 static int open_in_child(int text_pipe)
 {
     pid_t child = fork();

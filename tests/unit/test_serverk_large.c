@@ -222,8 +222,8 @@ START_TEST(values_through_the_segment)
 }
 END_TEST
 
-/* The old value is nowhere but in the reply: it must not be lost with the window. A limit on the size of
- * files stands for a full /dev/shm; the segment is not mapped. */
+/* The old value is nowhere but in the reply: it must not be lost with the window. A limit on the
+ * size of files stands for a full /dev/shm; the segment is not mapped. */
 START_TEST(an_old_value_that_the_window_refuses_comes_in_pieces)
 {
     char name[WIRE_QUEUE_NAME_BYTES];

@@ -1,4 +1,5 @@
-/* parking: of the workers that share the lanes, one always watches, and no more than needed are awake. */
+/* parking: of the workers that share the lanes, one always watches, and no more than needed are
+ * awake. */
 #include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>

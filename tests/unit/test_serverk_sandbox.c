@@ -1,5 +1,5 @@
-/* sandbox: what the daemon gave up it cannot do, whatever thread tries; what it needs it can. Each case is a
- * process of its own, which enters the sandbox. */
+/* sandbox: what the daemon gave up it cannot do, whatever thread tries; what it needs it can. Each
+ * case is a process of its own, which enters the sandbox. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -58,8 +58,8 @@ static void tear_down(void)
     mq_unlink(queue_name);
 }
 
-/* Runs `action` in a child that has entered the sandbox: how it ended, as waitpid tells. What it logs is in
- * log, if wanted. */
+/* Runs `action` in a child that has entered the sandbox: how it ended, as waitpid tells. What it
+ * logs is in log, if wanted. */
 static int run_inside(int (*action)(void), char *log, size_t log_bytes)
 {
     int ends[2];
@@ -93,7 +93,7 @@ static int run_inside(int (*action)(void), char *log, size_t log_bytes)
     return status;
 }
 
-/* What the kernel has ------------------------------------------------------------------------------- */
+/* What the kernel has -------------------------------------------------------------------------- */
 
 static int tell_filter(void)
 {
@@ -113,7 +113,7 @@ static bool has(int (*tell)(void))
     return WEXITSTATUS(status) == 1;
 }
 
-/* Forbidden calls ----------------------------------------------------------------------------------- */
+/* Forbidden calls ------------------------------------------------------------------------------ */
 
 static long forbidden_arguments[4];
 static long forbidden_call;
@@ -216,7 +216,7 @@ START_TEST(nothing_is_forbidden_without_the_sandbox)
 }
 END_TEST
 
-/* Forking and nice values, where an option needs them ------------------------------------------------ */
+/* Forking and nice values, where an option needs them ------------------------------------------ */
 
 static int fork_and_wait(void)
 {
@@ -244,7 +244,7 @@ START_TEST(options_get_what_they_need)
 }
 END_TEST
 
-/* Files ---------------------------------------------------------------------------------------------- */
+/* Files ---------------------------------------------------------------------------------------- */
 
 static int work_in_directory(void)
 {
@@ -352,7 +352,7 @@ START_TEST(landlock_confines_opening)
 }
 END_TEST
 
-/* Core files ------------------------------------------------------------------------------------------ */
+/* Core files ----------------------------------------------------------------------------------- */
 
 static int core_limit_is_none(void)
 {

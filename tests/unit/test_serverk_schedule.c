@@ -1,4 +1,5 @@
-/* schedule: the order of waiting messages, its bounds, and the nice values that go with priorities. */
+/* schedule: the order of waiting messages, its bounds, and the nice values that go with
+ * priorities. */
 #include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -92,8 +93,8 @@ START_TEST(delay_is_work_by_weight_and_bounded)
 }
 END_TEST
 
-/* The worst of all messages in a flood of the best: it is passed by those that come within the bound,
- * and by none that comes later. */
+/* The worst of all messages in a flood of the best: it is passed by those that come within the
+ * bound, and by none that comes later. */
 START_TEST(nothing_starves)
 {
     schedule = schedule_create(10, 1, MESSAGE_BYTES, 1);

@@ -104,8 +104,8 @@ static int pidfd_of_the_dead(void)
     return pidfd;
 }
 
-/* Its reply may wait for a slow disk, and a process that serves a request have a copy of the pidfd: the
- * watcher has nothing to do meanwhile. */
+/* Its reply may wait for a slow disk, and a process that serves a request have a copy of the pidfd:
+ * the watcher has nothing to do meanwhile. */
 START_TEST(an_ended_session_is_watched_no_more)
 {
     struct fixture_client client;
@@ -194,7 +194,8 @@ static void mourn(void *context, pid_t pid)
     *(pid_t *)context = pid;
 }
 
-/* What the client sent is executed before its session ends; the lane may have no room for the last word. */
+/* What the client sent is executed before its session ends; the lane may have no room for the last
+ * word. */
 START_TEST(the_dead_leave_behind_what_waits_in_their_lane)
 {
     struct fixture_client client;

@@ -1,4 +1,5 @@
-/* shares: nothing is counted for one payer; of several, who uses more rests until the clock has made up for it. */
+/* shares: nothing is counted for one payer; of several, who uses more rests until the clock has
+ * made up for it. */
 #include <check.h>
 
 #include "serverk/receive/shares.h"
@@ -80,7 +81,8 @@ static void simulate(uint64_t good_ns, uint64_t flood_ns, unsigned weight, doubl
     *flood = (double)flood_used_ns / (double)(now_ns - start_ns);
 }
 
-/* A rest of some microseconds would end before the others' clients and workers found each other awake. */
+/* A rest of some microseconds would end before the others' clients and workers found each other
+ * awake. */
 START_TEST(rests_are_few_and_long)
 {
     unsigned rests_begun = 0;

@@ -88,7 +88,8 @@ END_TEST
 
 #define NOT_PERMITTED 77
 
-/* As the first process of a container: the kernel spares it the default action of its own signals. */
+/* As the first process of a container: the kernel spares it the default action of its own
+ * signals. */
 static _Noreturn void end_a_first_process(void)
 {
     if (unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)

@@ -1,4 +1,5 @@
-/* example: the worked examples of docs/PROTOCOL.md are what wire/ writes, and the page shows them. */
+/* example: the worked examples of docs/PROTOCOL.md are what wire/ writes, and the page shows
+ * them. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,8 @@
 #define DEADLINE_MS 86400000
 
 /* clang-format off */
-/* Taken from the tables of the page, not from what wire/ writes: a row of the header or a field a line. */
+/* Taken from the tables of the page, not from what wire/ writes: a row of the header or a field a
+ * line. */
 #define NO_WINDOW "0000000000000000" "00000000" "00000000"
 #define GOLDEN_HELLO                                                                               \
     "4d514b56" "01" "01" "0000" "00000000" "0000" "0000"                                           \

@@ -310,7 +310,8 @@ START_TEST(send_gets_its_turn_among_sleeping_senders)
         kill(senders[i], SIGKILL);
         waitpid(senders[i], NULL, 0);
     }
-    /* What was in the queue, and each sender twice if this one was late; never an endless row of them. */
+    /* What was in the queue, and each sender twice if this one was late; never an endless row of
+     * them. */
     ck_assert_uint_le(others, 1000);
     mq_close(sender);
     mq_close(receiver);

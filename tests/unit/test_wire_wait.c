@@ -233,8 +233,8 @@ struct attempts {
     unsigned long fewest, most;
 };
 
-/* Of ten waiters that have just begun, but for those that a busy machine stops: time that others take
- * mutes yielding, and who polls without has no turns to count. */
+/* Of ten waiters that have just begun, but for those that a busy machine stops: time that others
+ * take mutes yielding, and who polls without has no turns to count. */
 static struct attempts count_attempts(uint32_t turns_max)
 {
     struct attempts attempts = {.fewest = ULONG_MAX};

@@ -1,8 +1,8 @@
 """tests/hostile/long: hostile input at scale, for as long as one likes; `make hostile`.
 
 Mutated messages at live daemons, damaged stores, and the long forms of tests/hostile/*.sh, in turn,
-in programs built with the address and undefined-behaviour sanitizers. A finding is printed with what
-is needed to repeat it, and kept; the exit status is then 1.
+in programs built with the address and undefined-behaviour sanitizers. A finding is printed with
+what is needed to repeat it, and kept; the exit status is then 1.
 """
 
 import argparse
@@ -24,7 +24,12 @@ from process import as_user  # noqa: E402
 from stores import Stores  # noqa: E402
 
 MOST_FINDINGS = 5
-SCRIPTS = ("limits.sh", "file_kinds.sh", "segments.sh", "flood.sh")  # of tests/hostile/; LIMITS_LONG=1: the long form
+SCRIPTS = (
+    "limits.sh",
+    "file_kinds.sh",
+    "segments.sh",
+    "flood.sh",
+)  # of tests/hostile/; LIMITS_LONG=1: the long form
 
 
 class Place:
@@ -39,7 +44,9 @@ class Place:
         self.uids = (base + 1, base + 2, base + 3)
         if os.getuid() != 0 or not self._reachable():
             self.uids = ()
-            print("users of their own need root, and a build that others can reach: all is one user's")
+            print(
+                "users of their own need root, and a build that others can reach: all is one user's"
+            )
 
     def _reachable(self):
         argv = as_user(self.uids[2], ["test", "-x", self.build / "serverk"])
@@ -76,8 +83,11 @@ class Progress:
     def show(self, stage):
         now = time.monotonic()
         spent = now - self.start
-        left = spent / stage.done * (self.count - stage.done) if self.count and stage.done else (
-            self.seconds - spent)
+        left = (
+            spent / stage.done * (self.count - stage.done)
+            if self.count and stage.done
+            else (self.seconds - spent)
+        )
         line = f"{stage.summary()}; {max(0, left):.0f} s left"
         if sys.stderr.isatty():
             print(f"\r{line} ", end="", file=sys.stderr, flush=True)
@@ -87,12 +97,15 @@ class Progress:
 
 
 def run_stage(stage, seconds, count, first_seed):
-    """Rounds until the time is over, or `count` (of what the stage counts) is reached; the findings."""
+    """Rounds until the time is over, or `count` (of what the stage counts) is reached; the
+    findings."""
     findings = []
     start = time.monotonic()
     until, seed = start + seconds, first_seed
     shown = Progress(start, seconds, count)
-    while (stage.done < count if count else time.monotonic() < until) and len(findings) < MOST_FINDINGS:
+    while (stage.done < count if count else time.monotonic() < until) and len(
+        findings
+    ) < MOST_FINDINGS:
         try:
             wrong = stage.round(seed)
         except KeyboardInterrupt:
@@ -103,17 +116,29 @@ def run_stage(stage, seconds, count, first_seed):
             print(f"\nFINDING {wrong}", flush=True)
         seed += 1
         shown.show(stage)
-    print(f"{stage.summary()}; {time.monotonic() - start:.0f} s, seeds {first_seed} to {seed - 1}",
-          flush=True)
+    print(
+        f"{stage.summary()}; {time.monotonic() - start:.0f} s, seeds {first_seed} to {seed - 1}",
+        flush=True,
+    )
     return findings
 
 
 def run_script(path, build):
-    """A test in its long form; its failed checks are findings. With the build without sanitizers, which
-    need more than small limits give."""
-    env = os.environ | {"LIMITS_LONG": "1", "HOSTILE_PAIRS": "5", "MQKV_BUILD": str(build), "MQKV_TEST_TIMEOUT": "3600"}
-    done = subprocess.run([str(HERE.parent.parent / "run"), str(path)], env=env, text=True,
-                          capture_output=True, check=False)
+    """A test in its long form; its failed checks are findings. With the build without sanitizers,
+    which need more than small limits give."""
+    env = os.environ | {
+        "LIMITS_LONG": "1",
+        "HOSTILE_PAIRS": "5",
+        "MQKV_BUILD": str(build),
+        "MQKV_TEST_TIMEOUT": "3600",
+    }
+    done = subprocess.run(
+        [str(HERE.parent.parent / "run"), str(path)],
+        env=env,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
     print(f"{path.name}: {done.stdout.strip().splitlines()[-1]}", flush=True)
     return [done.stdout] if done.returncode != 0 else []
 
@@ -121,7 +146,9 @@ def run_script(path, build):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/asan"))
-    parser.add_argument("--plain-build", type=pathlib.Path, help="for scripts; none: they are left out")
+    parser.add_argument(
+        "--plain-build", type=pathlib.Path, help="for scripts; none: they are left out"
+    )
     parser.add_argument("--seconds", type=float, default=180, help="for all stages together")
     parser.add_argument("--messages", type=int, default=0, help="so many, instead of a time")
     parser.add_argument("--stores", type=int, default=0, help="so many, instead of a time")
@@ -154,7 +181,10 @@ def main():
         if options.only in (None, "scripts") and options.plain_build:
             for name in SCRIPTS:
                 findings += run_script(HERE.parent / name, options.plain_build.resolve())
-    print(f"hostile: {len(findings)} findings" + (f"; what is kept: {build}/found" if findings else ""))
+    print(
+        f"hostile: {len(findings)} findings"
+        + (f"; what is kept: {build}/found" if findings else "")
+    )
     return 1 if findings else 0
 
 

@@ -1,4 +1,5 @@
-"""Mutated messages at a live daemon: rounds with different options and users (message_mutations.c)."""
+"""Mutated messages at a live daemon: rounds with different options and users
+(message_mutations.c)."""
 
 import re
 import subprocess
@@ -42,7 +43,9 @@ class Messages:
         log = self.place.scratch / "messages.log"
         log.write_bytes(b"")
         mode = ["--mode", "0622"] if strangers else []
-        with Daemon(self.place.build, self.place.queue, directory, log, options + mode, uid) as daemon:
+        with Daemon(
+            self.place.build, self.place.queue, directory, log, options + mode, uid
+        ) as daemon:
             if not daemon.ready():
                 return self._told("the daemon does not start", options, seed, log)
             wrong = self._attack(daemon, seed, self.place.uids[2] if strangers else uid)
@@ -78,11 +81,27 @@ class Messages:
         return wrong
 
     def _good_client(self):
-        """A client beside, of another user where the daemon lets them in, that checks what it reads."""
+        """A client beside, of another user where the daemon lets them in, that checks what it
+        reads."""
         uid = self.place.uids[0] if self.place.uids else None
-        argv = [self.place.build / "clientk", "-m", self.place.queue, "--timeout", "20000",
-                "--format", "csv", "bench", "-c", "3000", "--keys", "500", "--mix", "get=60,put=40",
-                "--preload", "--verify"]
+        argv = [
+            self.place.build / "clientk",
+            "-m",
+            self.place.queue,
+            "--timeout",
+            "20000",
+            "--format",
+            "csv",
+            "bench",
+            "-c",
+            "3000",
+            "--keys",
+            "500",
+            "--mix",
+            "get=60,put=40",
+            "--preload",
+            "--verify",
+        ]
         return subprocess.Popen(
             as_user(uid, argv), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -110,6 +129,7 @@ class Messages:
 
     def summary(self):
         return (
-            f"{self.done} mutated messages in {self.rounds} rounds, {self.polite} right answers beside "
+            f"{self.done} mutated messages in {self.rounds} rounds, {self.polite} right answers "
+            f"beside "
             f"them, daemon at most {self.peak_kib // 1024} MiB"
         )

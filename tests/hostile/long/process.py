@@ -39,7 +39,9 @@ def environment():
     asan = f"exitcode={SANITIZER_EXIT}:detect_leaks=1:quarantine_size_mb=8:abort_on_error=0"
     return os.environ | {
         "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", asan),
-        "UBSAN_OPTIONS": os.environ.get("UBSAN_OPTIONS", f"exitcode={SANITIZER_EXIT}:print_stacktrace=1"),
+        "UBSAN_OPTIONS": os.environ.get(
+            "UBSAN_OPTIONS", f"exitcode={SANITIZER_EXIT}:print_stacktrace=1"
+        ),
     }
 
 
@@ -52,7 +54,8 @@ def as_user(uid, argv):
 
 
 def run(argv, log, timeout_s, uid=None):
-    """Runs it to its end, or kills it after timeout_s. What it prints goes through `log` and log.err."""
+    """Runs it to its end, or kills it after timeout_s. What it prints goes through `log` and
+    log.err."""
     argv = as_user(uid, argv)
     start = time.monotonic()
     errors_log = pathlib.Path(f"{log}.err")
@@ -74,7 +77,8 @@ def run(argv, log, timeout_s, uid=None):
 
 
 def _wait(child, until):
-    """Waits for it to end, by itself or killed at `until`; its status, resources, and which it was."""
+    """Waits for it to end, by itself or killed at `until`; its status, resources, and which it
+    was."""
     timed_out, pause_s = False, 0.001
     while True:
         pid, status, usage = os.wait4(child.pid, os.WNOHANG)
@@ -97,7 +101,10 @@ class Daemon:
         argv = [build / "serverk", "-m", queue, "-f", directory, *options]
         with open(log, "ab") as output:
             self.child = subprocess.Popen(
-                as_user(uid, argv), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                as_user(uid, argv),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
                 env=environment(),
             )
 

@@ -1,5 +1,5 @@
-"""Damaged stores: each opened by kvcheck, salvage, serverk --check and serverk itself. Damaged here, or by
-damage_store.c, which makes checksums hold where it likes."""
+"""Damaged stores: each opened by kvcheck, salvage, serverk --check and serverk itself. Damaged
+here, or by damage_store.c, which makes checksums hold where it likes."""
 
 import json
 import os
@@ -38,7 +38,8 @@ class Stores:
         self.generator = place.build / "tests/damage_store"
 
     def make_bases(self):
-        """Genuine stores: closed in order, killed, of one file and of several, with large values."""
+        """Genuine stores: closed in order, killed, of one file and of several, with large
+        values."""
         for number, (files, keys, longest, killed) in enumerate(
             ((1, 60, 40, False), (3, 200, 300, False), (2, 150, 100, True), (2, 40, 30000, False))
         ):
@@ -50,7 +51,9 @@ class Stores:
                     raise RuntimeError(f"no store could be made: {log.read_text()}")
                 batch = "\n".join(self._lines(keys, longest)) + "\n"
                 argv = [*daemon.client, "batch", "-q", "-"]
-                filled = subprocess.run(argv, input=batch.encode(), check=False, capture_output=True)
+                filled = subprocess.run(
+                    argv, input=batch.encode(), check=False, capture_output=True
+                )
                 if filled.returncode not in (0, 1):  # 1: a key to delete was not there
                     raise RuntimeError(f"no store could be filled: {filled.stderr.decode()}")
                 if killed:
@@ -107,10 +110,17 @@ class Stores:
         salvaged.rmdir()
         steps = (
             ("kvcheck", [build / "kvcheck", directory], (0, 1, 4)),
-            ("kvcheck --dump", [build / "kvcheck", "--dump", "--format", "json", directory], (0, 1, 4)),
+            (
+                "kvcheck --dump",
+                [build / "kvcheck", "--dump", "--format", "json", directory],
+                (0, 1, 4),
+            ),
             ("kvcheck --salvage", [build / "kvcheck", "--salvage", salvaged, directory], (0, 1, 4)),
-            ("serverk --check", [build / "serverk", "--check", "-m", self.place.queue, "-f", directory],
-             (0, 4)),
+            (
+                "serverk --check",
+                [build / "serverk", "--check", "-m", self.place.queue, "-f", directory],
+                (0, 4),
+            ),
         )
         statuses = {}
         for name, argv, allowed in steps:
@@ -140,8 +150,12 @@ class Stores:
         with Daemon(self.place.build, self.place.queue, directory, log) as daemon:
             if daemon.ready():
                 self.served += 1
-                dump = subprocess.run([*daemon.client, "--timeout", "30000", "dump", "-"],
-                                      capture_output=True, check=False, timeout=MOST_SECONDS)
+                dump = subprocess.run(
+                    [*daemon.client, "--timeout", "30000", "dump", "-"],
+                    capture_output=True,
+                    check=False,
+                    timeout=MOST_SECONDS,
+                )
                 wrong = "" if forged else invented_lines(dump.stdout)
                 status = daemon.stop()
                 wrong = wrong or ("" if status == 0 else f"serverk ends with status {status}")
@@ -153,7 +167,8 @@ class Stores:
 
     def summary(self):
         return (
-            f"{self.done} damaged stores: {self.sound} sound to kvcheck, {self.refused} refused by serverk, "
+            f"{self.done} damaged stores: {self.sound} sound to kvcheck, {self.refused} refused "
+            f"by serverk, "
             f"{self.served} served; at most {self.peak_kib // 1024} MiB, {self.slowest_s:.1f} s"
         )
 
@@ -227,7 +242,9 @@ def flip_bits(rng, path, _files, _base):
 
 def set_number(rng, path, _files, _base):
     width = rng.choice((2, 4, 8))
-    number = rng.choice((0, 1, 255, 4096, 65535, 1 << 20, (1 << 31) - 1, (1 << 32) - 1, (1 << 64) - 1))
+    number = rng.choice(
+        (0, 1, 255, 4096, 65535, 1 << 20, (1 << 31) - 1, (1 << 32) - 1, (1 << 64) - 1)
+    )
     with open(path, "r+b") as file:
         file.seek(rng.randrange(used_bytes(path)) // width * width)
         file.write((number % (1 << (8 * width))).to_bytes(width, "little"))
@@ -236,7 +253,9 @@ def set_number(rng, path, _files, _base):
 def header_number(rng, path, files, base):
     """Of the header page alone."""
     with open(path, "r+b") as file:
-        file.seek(rng.choice((0, 8, 12, 16, 24, 32, 40, 512, 520, 528, 536, 1024, 1032, 1040, 1048)))
+        file.seek(
+            rng.choice((0, 8, 12, 16, 24, 32, 40, 512, 520, 528, 536, 1024, 1032, 1040, 1048))
+        )
         file.write(rng.choice((b"\0" * 8, b"\xff" * 8, rng.randbytes(8), rng.randbytes(4))))
 
 
@@ -247,8 +266,17 @@ def overwrite(rng, path, _files, _base):
 
 
 def truncate(rng, path, _files, _base):
-    size = rng.choice((rng.randrange(used_bytes(path) + 1), rng.randrange(path.stat().st_size + 1), 0, 1,
-                       4095, 4096, 4097))
+    size = rng.choice(
+        (
+            rng.randrange(used_bytes(path) + 1),
+            rng.randrange(path.stat().st_size + 1),
+            0,
+            1,
+            4095,
+            4096,
+            4097,
+        )
+    )
     os.truncate(path, size)
 
 
@@ -309,12 +337,28 @@ def remove(_rng, path, _files, _base):
 
 def add_unfinished(rng, path, _files, _base):
     """What a compaction or a checkpoint leaves that was cut off."""
-    name = rng.choice(("data.0000.new", "data.0000.index.tmp", "data.0001.new", "data.0009", "data.9999"))
+    name = rng.choice(
+        ("data.0000.new", "data.0000.index.tmp", "data.0001.new", "data.0009", "data.9999")
+    )
     if name != path.name:
         copy_file(path, path.with_name(name))
 
 
 KINDS = (
-    flip_bits, flip_bits, set_number, set_number, header_number, overwrite, truncate, truncate, extend,
-    extend_sparse, punch, move_piece, swap, replace, remove, add_unfinished,
+    flip_bits,
+    flip_bits,
+    set_number,
+    set_number,
+    header_number,
+    overwrite,
+    truncate,
+    truncate,
+    extend,
+    extend_sparse,
+    punch,
+    move_piece,
+    swap,
+    replace,
+    remove,
+    add_unfinished,
 )
