@@ -29,21 +29,21 @@
 #define LARGEST       1024u
 #define MAX_THREADS   256u
 
-struct free_block {
+struct live_block {
     size_t bytes;
     uint64_t stamp; /* the same at the end of the block */
 };
 
 static const struct allocator *allocator;
 static atomic_bool stopped;
-static _Atomic(struct free_block *) shared[SHARED_BLOCKS];
+static _Atomic(struct live_block *) shared[SHARED_BLOCKS];
 
-struct worker {
+struct allocator_worker {
     pthread_t thread;
     struct random_state random;
     uint64_t cross_percent;
     size_t blocks;
-    struct free_block *live[LIVE_BLOCKS];
+    struct live_block *live[LIVE_BLOCKS];
     uint64_t operations;
 };
 
@@ -57,15 +57,15 @@ static const struct allocator *find_allocator(const char *name)
     return NULL;
 }
 
-static uint64_t *end_stamp(struct free_block *block)
+static uint64_t *end_stamp(struct live_block *block)
 {
     return (uint64_t *)((char *)block + block->bytes - sizeof(uint64_t));
 }
 
-static struct free_block *make_block(struct random_state *random)
+static struct live_block *make_block(struct random_state *random)
 {
     size_t bytes = (SMALLEST + random_below(random, LARGEST - SMALLEST + 1)) & ~(size_t)7;
-    struct free_block *block = allocator->allocate(bytes);
+    struct live_block *block = allocator->allocate(bytes);
     if (!block)
         err(4, "%s: %zu bytes", allocator->name, bytes);
     block->bytes = bytes;
@@ -73,7 +73,7 @@ static struct free_block *make_block(struct random_state *random)
     return block;
 }
 
-static void release_block(struct free_block *block)
+static void release_block(struct live_block *block)
 {
     if (!block)
         return;
@@ -85,12 +85,12 @@ static void release_block(struct free_block *block)
 
 static void *work(void *argument)
 {
-    struct worker *worker = argument;
+    struct allocator_worker *worker = argument;
     for (size_t i = 0; i < worker->blocks; i++)
         worker->live[i] = make_block(&worker->random);
     while (!atomic_load_explicit(&stopped, memory_order_relaxed)) {
-        struct free_block **place = &worker->live[random_below(&worker->random, worker->blocks)];
-        struct free_block *old = *place;
+        struct live_block **place = &worker->live[random_below(&worker->random, worker->blocks)];
+        struct live_block *old = *place;
         if (random_below(&worker->random, 100) < worker->cross_percent)
             old = atomic_exchange(&shared[random_below(&worker->random, SHARED_BLOCKS)], old);
         release_block(old);
@@ -140,7 +140,7 @@ int main(int argc, char **argv)
         (argc == 6 && !parse_u64(argv[5], 0, 100, &cross_percent)))
         errx(2, "usage: allocator_load system|locked|thread-local THREADS SECONDS SEED "
                 "[CROSS_PERCENT]");
-    struct worker *workers = calloc(threads, sizeof *workers);
+    struct allocator_worker *workers = calloc(threads, sizeof *workers);
     if (!workers)
         err(4, "calloc");
     uint64_t start_ns = clock_monotonic_ns();

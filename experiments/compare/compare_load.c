@@ -39,13 +39,13 @@
 #define COUNTED       100000u
 #define LOOKUPS_A_LAP 4096u /* between two looks at the clock */
 
-struct slot {
+struct table_slot {
     uint32_t hash;
     uint32_t record; /* its number + 1; 0: the slot is free */
 };
 
 struct table {
-    struct slot *slots;
+    struct table_slot *slots;
     uint32_t slot_mask;
     char *records;
     uint32_t count;
@@ -83,7 +83,7 @@ static inline __attribute__((always_inline)) bool find(const struct table *table
 {
     uint32_t step = 0;
     for (uint32_t at = hash & table->slot_mask;;) {
-        struct slot slot = table->slots[at];
+        struct table_slot slot = table->slots[at];
         if (counts)
             counts->probes++;
         *position = at;
@@ -125,7 +125,7 @@ static void fill(struct table *table, bool is_random, uint32_t keys)
         uint32_t hash = hash_of(table, key);
         find(table, hash, key, is_random, true, &position, NULL);
         memcpy(table->records + (size_t)table->count * RECORD_BYTES, key, KEY_BYTES);
-        table->slots[position] = (struct slot){hash, table->count + 1};
+        table->slots[position] = (struct table_slot){hash, table->count + 1};
     }
 }
 

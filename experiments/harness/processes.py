@@ -64,8 +64,8 @@ class Daemon:
     def cost(self):
         """Of the daemon, and of the children it has waited for."""
         folder = pathlib.Path(f"/proc/{self.process.pid}")
-        # Fields 16 and 17 of proc(5) stat; the command name before may hold spaces. They count ticks
-        # of 10 ms, too coarse for the daemon itself under a small load.
+        # Fields 16 and 17 of proc(5) stat; the command name before may hold spaces. They count
+        # ticks of 10 ms, too coarse for the daemon itself under a small load.
         ticks = (folder / "stat").read_text().rsplit(")", 1)[1].split()[13:15]
         switches = 0
         for status in folder.glob("task/*/status"):

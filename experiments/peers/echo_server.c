@@ -26,19 +26,19 @@
 #define MAX_SEGMENT_BYTES ((uint32_t)64 << 20)
 
 /* What the server has of a client. */
-struct client {
+struct echo_client {
     mqd_t reply; /* -1: not yet opened */
     uint32_t number;
     struct wire_segment *segment; /* NULL: it has none */
 };
 
-struct server {
+struct echo_server {
     const char *name;
     unsigned lanes;
     size_t message_bytes;
     mqd_t lane[ECHO_MAX_LANES];
     unsigned turn;
-    struct client clients[ECHO_MAX_CLIENTS];
+    struct echo_client clients[ECHO_MAX_CLIENTS];
     uint8_t *message;
     uint8_t *value; /* where values out of segments go, and those into them come from */
     uint32_t value_bytes;
@@ -54,7 +54,7 @@ static void stop(int signal_number)
 
 static ssize_t receive(void *context)
 {
-    struct server *server = context;
+    struct echo_server *server = context;
     for (unsigned i = 0; i < server->lanes; i++) {
         server->turn = (server->turn + 1) % server->lanes;
         ssize_t got = mq_receive(server->lane[server->turn], (char *)server->message,
@@ -65,17 +65,17 @@ static ssize_t receive(void *context)
     return 0;
 }
 
-static void meet_client(struct server *server, uint32_t slot, uint32_t number,
+static void meet_client(struct echo_server *server, uint32_t slot, uint32_t number,
                         uint32_t segment_bytes)
 {
-    struct client *client = &server->clients[slot];
+    struct echo_client *client = &server->clients[slot];
     char name[ECHO_NAME_BYTES];
     if (client->reply != (mqd_t)-1)
         mq_close(client->reply);
     wire_segment_close(client->segment);
     echo_reply_name(name, server->name, slot);
-    *client = (struct client){.reply = mq_open(name, O_WRONLY | O_NONBLOCK | O_CLOEXEC),
-                              .number = number};
+    *client = (struct echo_client){.reply = mq_open(name, O_WRONLY | O_NONBLOCK | O_CLOEXEC),
+                                   .number = number};
     if (segment_bytes == 0 || segment_bytes > MAX_SEGMENT_BYTES)
         return;
     struct kv_error error = {0};
@@ -86,8 +86,8 @@ static void meet_client(struct server *server, uint32_t slot, uint32_t number,
 
 /* Copies what a store would have to: the value of a PUT out of the segment, that of a GET into
  * it. */
-static bool copy_values(struct server *server, const struct client *client, uint32_t taken_bytes,
-                        uint32_t given_bytes)
+static bool copy_values(struct echo_server *server, const struct echo_client *client,
+                        uint32_t taken_bytes, uint32_t given_bytes)
 {
     uint32_t needed = taken_bytes > given_bytes ? taken_bytes : given_bytes;
     if (needed == 0)
@@ -104,7 +104,7 @@ static bool copy_values(struct server *server, const struct client *client, uint
 }
 
 /* A message that makes no sense gets no answer. */
-static void answer(struct server *server, size_t size)
+static void answer(struct echo_server *server, size_t size)
 {
     const uint8_t *message = server->message;
     if (size < ECHO_HEADER_BYTES)
@@ -113,14 +113,14 @@ static void answer(struct server *server, size_t size)
     uint32_t number = load_u32(message + 8);
     if (slot >= ECHO_MAX_CLIENTS || reply_bytes > server->message_bytes)
         return;
-    const struct client *client = &server->clients[slot];
+    const struct echo_client *client = &server->clients[slot];
     if (client->reply == (mqd_t)-1 || client->number != number)
         meet_client(server, slot, number, load_u32(message + 12));
     if (copy_values(server, client, load_u32(message + 16), load_u32(message + 20)))
         mq_send(client->reply, (const char *)message, reply_bytes, 0);
 }
 
-static void serve(struct server *server)
+static void serve(struct echo_server *server)
 {
     struct wire_waiter waiter;
     struct pollfd wanted[ECHO_MAX_LANES];
@@ -142,7 +142,7 @@ static void serve(struct server *server)
 
 int main(int argc, char **argv)
 {
-    static struct server server;
+    static struct echo_server server;
     uint64_t lanes, message_bytes;
     char name[ECHO_NAME_BYTES];
 

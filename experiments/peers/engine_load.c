@@ -25,15 +25,15 @@
 
 enum phase { PHASE_PUT, PHASE_GET };
 
-struct load {
+struct engine_run {
     const struct engine *engine;
     void *database;
     uint64_t keys, value_bytes, threads, seed;
     enum phase phase;
 };
 
-struct worker {
-    const struct load *load;
+struct engine_worker {
+    const struct engine_run *load;
     uint64_t number;
     pthread_t thread;
     uint64_t missing;
@@ -58,8 +58,8 @@ static uint64_t permute(uint64_t at, uint64_t keys)
 
 static void *work(void *argument)
 {
-    struct worker *worker = argument;
-    const struct load *load = worker->load;
+    struct engine_worker *worker = argument;
+    const struct engine_run *load = worker->load;
     struct random_state random;
     char key[KEY_BYTES + 8];
     char *value = malloc(MAX_VALUE_BYTES);
@@ -84,9 +84,9 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void run_phase(struct load *load, enum phase phase, const char *durability)
+static void run_phase(struct engine_run *load, enum phase phase, const char *durability)
 {
-    struct worker *workers = calloc(load->threads, sizeof *workers);
+    struct engine_worker *workers = calloc(load->threads, sizeof *workers);
     struct histogram latency = {0};
     uint64_t missing = 0;
 
@@ -119,7 +119,7 @@ static void run_phase(struct load *load, enum phase phase, const char *durabilit
 
 int main(int argc, char **argv)
 {
-    struct load load = {0};
+    struct engine_run load = {0};
     bool sync = argc == 8 && strcmp(argv[7], "sync") == 0;
 
     if ((argc != 7 && !sync) || !(load.engine = engine_find(argv[1])) ||

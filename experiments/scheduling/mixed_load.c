@@ -32,12 +32,12 @@ static const unsigned priorities[] = {0, 7, 15, 31};
 #define PRIORITIES (sizeof priorities / sizeof *priorities)
 
 /* Sums of response times by work and priority. */
-struct tally {
+struct mixed_tally {
     uint64_t count[WORKS][PRIORITIES];
     uint64_t sum_ns[WORKS][PRIORITIES];
 };
 
-struct client {
+struct mixed_client {
     const char *queue;
     uint64_t seed;
     uint64_t end_ns;
@@ -48,7 +48,7 @@ struct client {
     struct random_state random;
     uint64_t scan_cursor;
     struct clientk_result results[BATCH];
-    struct tally tally;
+    struct mixed_tally tally;
 };
 
 static void check(enum kv_status status)
@@ -62,7 +62,7 @@ static struct kv_slice key_of(char text[16], uint64_t number)
     return kv_slice(text, (size_t)snprintf(text, 16, "k%08" PRIu64, number));
 }
 
-static void get_batch(struct client *client, size_t count)
+static void get_batch(struct mixed_client *client, size_t count)
 {
     char keys[BATCH][16];
     struct clientk_operation operations[BATCH];
@@ -78,7 +78,7 @@ static bool pass_over(void *context, const struct clientk_entry *entry)
     return true;
 }
 
-static void request(struct client *client, enum work work)
+static void request(struct mixed_client *client, enum work work)
 {
     if (work == WORK_SCAN)
         check(clientk_scan(client->handle, kv_slice(NULL, 0), false, &client->scan_cursor,
@@ -87,7 +87,7 @@ static void request(struct client *client, enum work work)
         get_batch(client, work == WORK_GET ? 1 : BATCH);
 }
 
-static enum work draw_work(struct client *client)
+static enum work draw_work(struct mixed_client *client)
 {
     uint64_t tenth = random_below(&client->random, 10);
     return tenth < 7 ? WORK_GET : tenth < 9 ? WORK_BATCH : WORK_SCAN;
@@ -95,7 +95,7 @@ static enum work draw_work(struct client *client)
 
 static void *run(void *argument)
 {
-    struct client *client = argument;
+    struct mixed_client *client = argument;
     random_seed(&client->random, client->seed);
     pthread_barrier_wait(client->start);
     uint64_t now_ns = clock_monotonic_ns();
@@ -124,7 +124,7 @@ static void preload(struct clientk *handle)
 }
 
 /* Mean in microseconds over works from..to and priority classes low..high. */
-static double mean_us(const struct tally *tally, unsigned from, unsigned to, unsigned low,
+static double mean_us(const struct mixed_tally *tally, unsigned from, unsigned to, unsigned low,
                       unsigned high)
 {
     uint64_t count = 0, sum_ns = 0;
@@ -136,7 +136,7 @@ static double mean_us(const struct tally *tally, unsigned from, unsigned to, uns
     return count ? (double)sum_ns / (double)count / 1e3 : 0;
 }
 
-static double weighted_us(const struct tally *tally)
+static double weighted_us(const struct mixed_tally *tally)
 {
     double weights = 0, sum_us = 0;
     for (unsigned work = 0; work < WORKS; work++)
@@ -148,7 +148,7 @@ static double weighted_us(const struct tally *tally)
     return weights > 0 ? sum_us / weights : 0;
 }
 
-static void print(const struct tally *tally, double seconds)
+static void print(const struct mixed_tally *tally, double seconds)
 {
     uint64_t requests = 0;
     for (unsigned work = 0; work < WORKS; work++)
@@ -165,7 +165,7 @@ static void print(const struct tally *tally, double seconds)
            mean_us(tally, WORK_GET, WORK_GET, last, last), mean_us(tally, scan, scan, 0, 0));
 }
 
-static void open_client(struct client *client)
+static void open_client(struct mixed_client *client)
 {
     struct kv_error error = {0};
     struct clientk_options options = {.queue = client->queue, .timeout_ms = 20000};
@@ -173,7 +173,7 @@ static void open_client(struct client *client)
         errx(3, "%s", error.text);
 }
 
-static void close_client(struct client *client, struct tally *sum)
+static void close_client(struct mixed_client *client, struct mixed_tally *sum)
 {
     for (unsigned work = 0; work < WORKS; work++)
         for (unsigned class = 0; class < PRIORITIES; class ++) {
@@ -194,7 +194,7 @@ int main(int argc, char **argv)
         !(seconds > 0 && seconds < 1e6) || !parse_u64(argv[4], 0, UINT64_MAX, &seed) ||
         (argc == 6 && strcmp(argv[5], "--preload") != 0))
         errx(2, "usage: mixed_load QUEUE CLIENTS SECONDS SEED [--preload]");
-    struct client *clients = calloc(count, sizeof *clients);
+    struct mixed_client *clients = calloc(count, sizeof *clients);
     if (!clients)
         errx(3, "out of memory");
     pthread_barrier_t start;
@@ -215,7 +215,7 @@ int main(int argc, char **argv)
     for (uint64_t i = 0; i < count; i++)
         pthread_join(clients[i].thread, NULL);
     double measured_s = (double)(clock_monotonic_ns() - begun_ns) / 1e9;
-    struct tally sum = {0};
+    struct mixed_tally sum = {0};
     for (uint64_t i = 0; i < count; i++)
         close_client(&clients[i], &sum);
     print(&sum, measured_s);

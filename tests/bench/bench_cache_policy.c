@@ -38,24 +38,24 @@ struct node {
     uint8_t uses;  /* since it came or was last spared */
 };
 
-struct queue {
+struct policy_queue {
     uint32_t newest, oldest;
     uint32_t count;
 };
 
 enum { ABSENT, MAIN, SMALL, GHOST, QUEUES };
 
-struct cache {
+struct policy_cache {
     struct node nodes[KEYS];
-    struct queue queues[QUEUES];
+    struct policy_queue queues[QUEUES];
     uint32_t hand; /* of SIEVE */
     uint32_t capacity;
 };
 
-static void take_out(struct cache *cache, uint32_t key)
+static void take_out(struct policy_cache *cache, uint32_t key)
 {
     struct node *node = &cache->nodes[key];
-    struct queue *queue = &cache->queues[node->queue];
+    struct policy_queue *queue = &cache->queues[node->queue];
     if (node->older != NONE)
         cache->nodes[node->older].newer = node->newer;
     else
@@ -68,10 +68,10 @@ static void take_out(struct cache *cache, uint32_t key)
     node->queue = ABSENT;
 }
 
-static void put_newest(struct cache *cache, uint32_t key, uint8_t to)
+static void put_newest(struct policy_cache *cache, uint32_t key, uint8_t to)
 {
     struct node *node = &cache->nodes[key];
-    struct queue *queue = &cache->queues[to];
+    struct policy_queue *queue = &cache->queues[to];
     node->queue = to;
     node->newer = NONE;
     node->older = queue->newest;
@@ -83,7 +83,7 @@ static void put_newest(struct cache *cache, uint32_t key, uint8_t to)
     queue->count++;
 }
 
-static bool lru(struct cache *cache, uint32_t key)
+static bool lru(struct policy_cache *cache, uint32_t key)
 {
     bool hit = cache->nodes[key].queue == MAIN;
     if (hit)
@@ -94,7 +94,7 @@ static bool lru(struct cache *cache, uint32_t key)
     return hit;
 }
 
-static bool clock_policy(struct cache *cache, uint32_t key)
+static bool clock_policy(struct policy_cache *cache, uint32_t key)
 {
     struct node *nodes = cache->nodes;
     if (nodes[key].queue == MAIN) {
@@ -114,7 +114,7 @@ static bool clock_policy(struct cache *cache, uint32_t key)
     return false;
 }
 
-static bool sieve(struct cache *cache, uint32_t key)
+static bool sieve(struct policy_cache *cache, uint32_t key)
 {
     struct node *nodes = cache->nodes;
     if (nodes[key].queue == MAIN) {
@@ -139,7 +139,7 @@ static bool sieve(struct cache *cache, uint32_t key)
     return false;
 }
 
-static void evict_s3(struct cache *cache)
+static void evict_s3(struct policy_cache *cache)
 {
     struct node *nodes = cache->nodes;
     uint32_t small_capacity = cache->capacity / 10;
@@ -161,7 +161,7 @@ static void evict_s3(struct cache *cache)
     }
 }
 
-static bool s3_fifo(struct cache *cache, uint32_t key)
+static bool s3_fifo(struct policy_cache *cache, uint32_t key)
 {
     struct node *node = &cache->nodes[key];
     if (node->queue == MAIN || node->queue == SMALL) {
@@ -179,7 +179,7 @@ static bool s3_fifo(struct cache *cache, uint32_t key)
 
 static const struct policy {
     const char *name;
-    bool (*request)(struct cache *cache, uint32_t key); /* hit? */
+    bool (*request)(struct policy_cache *cache, uint32_t key); /* hit? */
 } policies[] = {{"LRU", lru}, {"CLOCK", clock_policy}, {"SIEVE", sieve}, {"S3-FIFO", s3_fifo}};
 
 /* Traces --------------------------------------------------------------------------------------- */
@@ -228,12 +228,12 @@ static uint32_t key_requested(enum trace trace, uint32_t request, struct random_
 static double hit_ratio(const struct policy *policy, enum trace trace, uint32_t capacity,
                         uint32_t requests, uint64_t seed)
 {
-    static struct cache cache;
+    static struct policy_cache cache;
     struct random_state random;
     random_seed(&random, seed);
     memset(&cache, 0, sizeof cache);
     for (int i = 0; i < QUEUES; i++)
-        cache.queues[i] = (struct queue){NONE, NONE, 0};
+        cache.queues[i] = (struct policy_queue){NONE, NONE, 0};
     cache.hand = NONE;
     cache.capacity = capacity;
     uint32_t hits = 0;

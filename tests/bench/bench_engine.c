@@ -38,7 +38,7 @@ static struct {
 static struct kvstore *store;
 static atomic_bool running;
 
-struct worker {
+struct engine_thread {
     pthread_t thread;
     uint64_t seed;
     unsigned put_percent;
@@ -79,7 +79,7 @@ static uint64_t thread_cpu_ns(void)
 
 static void *work(void *argument)
 {
-    struct worker *worker = argument;
+    struct engine_thread *worker = argument;
     struct random_state random;
     char *value = calloc(1, MAX_VALUE_BYTES);
     random_seed(&random, worker->seed);
@@ -97,7 +97,7 @@ static void *work(void *argument)
 
 static void measure(const char *what, uint64_t threads, unsigned put_percent)
 {
-    static struct worker workers[MAX_THREADS];
+    static struct engine_thread workers[MAX_THREADS];
     memset(workers, 0, sizeof workers);
     atomic_store(&running, true);
     uint64_t started_ns = clock_monotonic_ns();

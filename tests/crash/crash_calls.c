@@ -48,14 +48,14 @@ struct state {
     atomic_uint_fast64_t version; /* the last that was told */
 };
 
-struct shared {
+struct crash_shared {
     struct state keys[WRITERS][KEYS];
     atomic_uint_fast64_t next_token;
     atomic_uint_fast64_t writes;
     char failure[256];
 };
 
-static struct shared *shared;
+static struct crash_shared *shared;
 static char dir[4096];
 static uint64_t life_seed;
 static unsigned life;
@@ -90,7 +90,7 @@ static struct kv_slice value_of(uint64_t token, uint8_t buffer[VALUE_MAX_BYTES])
 
 /* The process that is killed ------------------------------------------------------------------- */
 
-struct writer {
+struct calls_writer {
     struct kvstore *store;
     unsigned number;
     uint64_t seed;
@@ -101,7 +101,7 @@ static void note_failure(const char *what, enum kv_status status)
     snprintf(shared->failure, sizeof shared->failure, "%s: %s", what, kv_status_name(status));
 }
 
-static void write_once(const struct writer *writer, struct random_state *random)
+static void write_once(const struct calls_writer *writer, struct random_state *random)
 {
     uint8_t buffer[VALUE_MAX_BYTES];
     char text[32];
@@ -132,7 +132,7 @@ static void write_once(const struct writer *writer, struct random_state *random)
 
 static void *write_many(void *argument)
 {
-    const struct writer *writer = argument;
+    const struct calls_writer *writer = argument;
     struct random_state random;
     random_seed(&random, writer->seed);
     for (uint64_t left = random_below(&random, WRITES); left > 0; left--)
@@ -152,7 +152,7 @@ static void run_session(struct random_state *random)
         .compact_min_bytes = 8192,
         .compact_dead_percent = random_below(random, 2) == 0 ? 20 : 100};
     struct kv_error error = {0};
-    struct writer writers[WRITERS];
+    struct calls_writer writers[WRITERS];
     pthread_t threads[WRITERS];
     struct kvstore *store;
     if (kvstore_open(dir, &options, &store, &error) != KV_OK) {
@@ -160,7 +160,7 @@ static void run_session(struct random_state *random)
         return;
     }
     for (unsigned i = 0; i < WRITERS; i++) {
-        writers[i] = (struct writer){store, i, random_next(random)};
+        writers[i] = (struct calls_writer){store, i, random_next(random)};
         if (pthread_create(&threads[i], NULL, write_many, &writers[i]) != 0)
             _exit(3);
     }

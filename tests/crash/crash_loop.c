@@ -57,7 +57,7 @@ struct loop {
     _Atomic uint64_t acknowledged, unknown;
 };
 
-struct writer {
+struct loop_writer {
     struct loop *loop;
     uint32_t number;
     pthread_t thread;
@@ -132,7 +132,7 @@ static bool check_files(const struct loop *loop)
     return false;
 }
 
-static void write_next(struct writer *writer, uint32_t key, char *value)
+static void write_next(struct loop_writer *writer, uint32_t key, char *value)
 {
     struct loop *loop = writer->loop;
     struct account *account = &loop->accounts[writer->number][key];
@@ -158,7 +158,7 @@ static void write_next(struct writer *writer, uint32_t key, char *value)
 
 static void *write_until_stopped(void *argument)
 {
-    struct writer *writer = argument;
+    struct loop_writer *writer = argument;
     struct random_state random;
     char *value = malloc(BIG_BYTES + 64);
 
@@ -226,11 +226,11 @@ static bool verify_all(struct loop *loop)
 
 static bool one_round(struct loop *loop)
 {
-    struct writer writers[THREADS];
+    struct loop_writer writers[THREADS];
 
     atomic_store(&loop->stop, false);
     for (uint32_t i = 0; i < THREADS; i++) {
-        writers[i] = (struct writer){.loop = loop, .number = i};
+        writers[i] = (struct loop_writer){.loop = loop, .number = i};
         if (pthread_create(&writers[i].thread, NULL, write_until_stopped, &writers[i]) != 0)
             errx(3, "can not start a thread");
     }

@@ -20,7 +20,7 @@ struct memory {
     size_t count;
 };
 
-struct search {
+struct history_search {
     const struct history_operation *operations;
     size_t count;
     struct memory memory;
@@ -91,7 +91,8 @@ static bool apply(const struct history_operation *operation, int64_t state, int6
 
 /* The earliest end among the operations that are not in the order yet: whoever starts later than
  * that can not come next. */
-static uint64_t earliest_end_ns(const struct search *search, const struct configuration *now)
+static uint64_t earliest_end_ns(const struct history_search *search,
+                                const struct configuration *now)
 {
     uint64_t earliest = HISTORY_PENDING;
     for (size_t i = 0; i < search->count; i++)
@@ -101,7 +102,7 @@ static uint64_t earliest_end_ns(const struct search *search, const struct config
 }
 
 /* Depth first over the choices of the next operation; bounded depth (count) and memory. */
-static bool extend(struct search *search, const struct configuration *now)
+static bool extend(struct history_search *search, const struct configuration *now)
 {
     uint64_t earliest = earliest_end_ns(search, now);
 
@@ -131,7 +132,7 @@ static int compare_start(const void *a, const void *b)
 enum history_verdict history_check(const struct history_operation *operations, size_t count,
                                    int64_t initial)
 {
-    struct search search = {.count = count};
+    struct history_search search = {.count = count};
     struct configuration start = {.state = initial};
     enum history_verdict verdict = HISTORY_TOO_HARD;
 

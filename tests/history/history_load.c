@@ -27,7 +27,7 @@
 
 #define OPERATIONS_A_KEY 300u
 
-struct load {
+struct history_run {
     struct clientk *client;
     uint32_t keys;
     uint64_t operations_a_thread;
@@ -35,8 +35,8 @@ struct load {
     _Atomic uint32_t *used; /* operations of each key so far */
 };
 
-struct worker {
-    struct load *load;
+struct history_worker {
+    struct history_run *load;
     uint32_t number;
     pthread_t thread;
     uint64_t *seen; /* the version last seen of each key; 0: none */
@@ -46,7 +46,7 @@ struct worker {
     size_t failed;
 };
 
-static void key_name(char name[32], const struct load *load, uint32_t key)
+static void key_name(char name[32], const struct history_run *load, uint32_t key)
 {
     snprintf(name, 32, "h%" PRIu64 ".%" PRIu32, load->seed, key);
 }
@@ -93,7 +93,7 @@ static void perform(struct clientk *client, struct kv_slice key, struct history_
 }
 
 /* Keeps the note if it says something of the key. */
-static void keep(struct worker *worker, struct history_note *note)
+static void keep(struct history_worker *worker, struct history_note *note)
 {
     switch (note->status) {
     case KV_OK:
@@ -139,8 +139,8 @@ static void choose(struct random_state *random, uint64_t seen, struct history_no
 
 static void *work(void *argument)
 {
-    struct worker *worker = argument;
-    struct load *load = worker->load;
+    struct history_worker *worker = argument;
+    struct history_run *load = worker->load;
     struct clientk_result result = {.status = KV_OK};
     struct random_state random;
 
@@ -177,7 +177,8 @@ static void print_history(const struct history_operation *operations, size_t cou
 }
 
 /* Judges one key's operations out of all that were noted. */
-static enum history_verdict judge(const struct worker *workers, size_t threads, uint32_t key)
+static enum history_verdict judge(const struct history_worker *workers, size_t threads,
+                                  uint32_t key)
 {
     struct history_operation own[HISTORY_MAX_OPERATIONS];
     size_t count = 0;
@@ -194,7 +195,8 @@ static enum history_verdict judge(const struct worker *workers, size_t threads, 
     return verdict;
 }
 
-static int judge_all(const struct load *load, const struct worker *workers, size_t threads)
+static int judge_all(const struct history_run *load, const struct history_worker *workers,
+                     size_t threads)
 {
     size_t violations = 0, too_hard = 0, noted = 0, unknown = 0, failed = 0;
 
@@ -215,7 +217,7 @@ static int judge_all(const struct load *load, const struct worker *workers, size
 }
 
 /* Writes what all threads noted. */
-static void write_json(const char *path, const struct worker *workers, size_t threads)
+static void write_json(const char *path, const struct history_worker *workers, size_t threads)
 {
     FILE *file = fopen(path, "we");
     if (!file)
@@ -236,18 +238,18 @@ int main(int argc, char **argv)
         !parse_u64(argv[3], 1, 100000, &keys) || !parse_u64(argv[4], 1, 100000000, &operations) ||
         !parse_u64(argv[5], 0, UINT32_MAX, &seed))
         errx(2, "usage: history_load QUEUE THREADS KEYS OPERATIONS SEED [FILE]");
-    struct load load = {.keys = (uint32_t)keys,
-                        .operations_a_thread = operations / threads + 1,
-                        .seed = seed,
-                        .used = calloc(keys, sizeof *load.used)};
-    struct worker *workers = calloc(threads, sizeof *workers);
+    struct history_run load = {.keys = (uint32_t)keys,
+                               .operations_a_thread = operations / threads + 1,
+                               .seed = seed,
+                               .used = calloc(keys, sizeof *load.used)};
+    struct history_worker *workers = calloc(threads, sizeof *workers);
     if (!load.used || !workers)
         errx(3, "out of memory");
     if (clientk_open(&(struct clientk_options){.queue = argv[1], .timeout_ms = 10000}, &load.client,
                      &error) != KV_OK)
         errx(3, "%s", error.text);
     for (uint32_t i = 0; i < threads; i++) {
-        workers[i] = (struct worker){.load = &load, .number = i + 1};
+        workers[i] = (struct history_worker){.load = &load, .number = i + 1};
         workers[i].noted = calloc(load.operations_a_thread, sizeof *workers[i].noted);
         workers[i].seen = calloc(keys, sizeof *workers[i].seen);
         if (!workers[i].noted || !workers[i].seen ||

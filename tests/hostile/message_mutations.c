@@ -361,7 +361,7 @@ static long descriptors(pid_t pid)
 
 /* The whole ------------------------------------------------------------------------------------ */
 
-struct run {
+struct mutation_run {
     const char *server;
     pid_t server_pid;
     uint64_t seed, count, first_batch;
@@ -370,7 +370,7 @@ struct run {
     struct polite polite;
 };
 
-static void show_progress(const struct run *run, uint64_t done)
+static void show_progress(const struct mutation_run *run, uint64_t done)
 {
     if (!isatty(STDERR_FILENO) || done == 0)
         return;
@@ -382,7 +382,7 @@ static void show_progress(const struct run *run, uint64_t done)
 }
 
 /* One hostile process from start to end, the polite client beside it. */
-static bool run_batch(struct run *run, uint64_t batch, uint64_t messages)
+static bool run_batch(struct mutation_run *run, uint64_t batch, uint64_t messages)
 {
     pid_t child = fork();
     if (child == 0)
@@ -403,7 +403,7 @@ static bool run_batch(struct run *run, uint64_t batch, uint64_t messages)
     return right;
 }
 
-static bool run_all(struct run *run)
+static bool run_all(struct mutation_run *run)
 {
     run->start_ns = clock_monotonic_ns();
     for (uint64_t done = 0, batch = run->first_batch; done < run->count; batch++) {
@@ -422,7 +422,7 @@ static bool run_all(struct run *run)
     return true;
 }
 
-static bool take_arguments(int argc, char **argv, struct run *run)
+static bool take_arguments(int argc, char **argv, struct mutation_run *run)
 {
     uint64_t pid;
     if (argc < 5 || argc > 6 || !parse_u64(argv[2], 1, INT32_MAX, &pid) ||
@@ -438,7 +438,7 @@ static bool take_arguments(int argc, char **argv, struct run *run)
 
 int main(int argc, char **argv)
 {
-    static struct run run;
+    static struct mutation_run run;
     if (!take_arguments(argc, argv, &run)) {
         fprintf(stderr, "usage: message_mutations /QUEUE SERVER_PID SEED COUNT [FIRST_BATCH]\n");
         return 2;

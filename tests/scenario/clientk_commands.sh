@@ -125,8 +125,8 @@ client --format raw scan 'c' >"$MQKV_TEST_DIR/scanned"
 check_equal 1 "$(LC_ALL=C grep -caP "$controls" "$MQKV_TEST_DIR/scanned")" \
     'raw has the bytes as they are'
 check_equal '{"key":"c\u009b","value":"x\u007f\u0085"' \
-    "$(client --format json scan c | grep -o '{"key":"c.u009b","value":"[^"]*"')" 'and JSON the \
-        same text escaped'
+    "$(client --format json scan c | grep -o '{"key":"c.u009b","value":"[^"]*"')" \
+    'and JSON the same text escaped'
 check_match 'c.xc2.x9b[^ ]* NOT FOUND|"c.xc2.x9b!": NOT FOUND' \
     "$(client -e get 'c\xc2\x9b!' 2>&1)" 'as messages do'
 

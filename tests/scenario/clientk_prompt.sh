@@ -78,8 +78,8 @@ def check_equal(expected, got, text):
 clientk, queue, server_pid = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 def interrupted_wait(session, command, answer, what):
-    """Types the command while the server stands still, then Ctrl-C; again, later, if that came before
-    the command waited: then it cancels the line, and the terminal drops what is being printed."""
+    """Types the command while the server stands still, then Ctrl-C; again, later, if that came
+    before the command waited: then it cancels the line, and the terminal drops what is printed."""
     os.kill(server_pid, signal.SIGSTOP)
     try:
         answered, pause = False, 0.1

@@ -91,8 +91,8 @@ check_equal '' "$errors" 'without complaint'
 check_equal html "$(page 'tree.tag')" 'it is well-formed, as XML too'
 check_equal 'opening study-golden study-hostile peers' \
     "$(page '" ".join(s.get("id") for s in tree.iter("section"))')" 'it has every study'
-check_equal '1 1 1' "$(page '" \
-    ".join(str(sum(1 for _ in s.iter("img"))) for s in tree.iter("section")
+check_equal '1 1 1' "$(page '" ".join(str(sum(1 for _ in s.iter("img")))
+    for s in tree.iter("section")
     if s.get("class") == "study")')" 'and a picture of each'
 check_equal True "$(page 'all(p.get("viewBox") for p in pictures())')" 'pictures scale'
 check_equal True "$(page 'all(w in told("study-golden") for w in ("throughput, requests/s",

@@ -26,7 +26,7 @@ struct name {
     char text[NAME_BYTES];
 };
 
-struct entry {
+struct disk_entry {
     struct name name;
     struct disk_file *file;
 };
@@ -43,7 +43,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct random_state internal_random;
 static struct disk_file *files[MAX_FILES];
 static size_t file_count;
-static struct entry entries[MAX_FILES]; /* of the directory, on disk */
+static struct disk_entry entries[MAX_FILES]; /* of the directory, on disk */
 static size_t entry_count;
 static struct name_change pending_names[MAX_PENDING_NAMES];
 static size_t pending_name_count;
@@ -112,7 +112,7 @@ static struct disk_file *find_entry(const struct name *name)
 static void set_entry(const struct name *name, struct disk_file *file)
 {
     remove_entry(name);
-    entries[entry_count++] = (struct entry){*name, file};
+    entries[entry_count++] = (struct disk_entry){*name, file};
 }
 
 static void commit_name(const struct name_change *change)
@@ -376,7 +376,7 @@ void powercut_restore(const char *dir_out, struct random_state *random)
 #define MAX_STATES (UINT64_C(1) << 62)
 
 /* The directory on disk, put aside while it is as some of the pending names make it. */
-static struct entry kept_entries[MAX_FILES];
+static struct disk_entry kept_entries[MAX_FILES];
 static size_t kept_entry_count;
 
 static void look_at_names(size_t count)

@@ -66,7 +66,7 @@ static void release_held(struct held *held)
     allocator->release(held);
 }
 
-struct worker {
+struct allocator_thread {
     pthread_t thread;
     unsigned seed;
     int steps;
@@ -76,7 +76,7 @@ struct worker {
 /* Allocates, frees, and exchanges blocks with the other threads. */
 static void *work(void *argument)
 {
-    struct worker *worker = argument;
+    struct allocator_thread *worker = argument;
     for (int step = 0; step < worker->steps; step++) {
         struct held **mine = &worker->live[(unsigned)rand_r(&worker->seed) % THREAD_BLOCKS];
         if (rand_r(&worker->seed) % 4 == 0) {
@@ -92,7 +92,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void run_workers(struct worker *workers, int steps)
+static void run_workers(struct allocator_thread *workers, int steps)
 {
     for (unsigned i = 0; i < THREADS; i++) {
         workers[i].seed += i + 1;
@@ -111,7 +111,7 @@ static int by_address(const void *a, const void *b)
 }
 
 /* No two live blocks overlap, whoever has them. */
-static size_t check_intervals(struct worker *workers)
+static size_t check_intervals(struct allocator_thread *workers)
 {
     static struct held *live[THREADS * THREAD_BLOCKS + SHARED_BLOCKS];
     size_t count = 0;
@@ -133,7 +133,7 @@ static size_t check_intervals(struct worker *workers)
 
 START_TEST(live_blocks_of_many_threads_never_overlap)
 {
-    static struct worker workers[THREADS];
+    static struct allocator_thread workers[THREADS];
     allocator = kinds[_i];
     for (int round = 0; round < 3; round++) { /* each with threads of its own */
         run_workers(workers, 4000);

@@ -195,7 +195,7 @@ END_TEST
 #define RESTARTS 4
 
 /* What one writer knows of its key, whose value counts up. */
-struct writer {
+struct failing_writer {
     struct clientk *client;
     pthread_t thread;
     unsigned number;
@@ -208,7 +208,7 @@ struct writer {
 
 static atomic_bool writers_stop;
 
-static void read_back(struct writer *writer, const char *key, struct clientk_value *value)
+static void read_back(struct failing_writer *writer, const char *key, struct clientk_value *value)
 {
     enum kv_status status = clientk_get(writer->client, TEXT(key), value);
     if (status == KV_NOT_FOUND) {
@@ -224,7 +224,7 @@ static void read_back(struct writer *writer, const char *key, struct clientk_val
 
 static void *write_and_count(void *argument)
 {
-    struct writer *writer = argument;
+    struct failing_writer *writer = argument;
     char key[24];
     snprintf(key, sizeof key, "w%u", writer->number);
     struct clientk_value value = {.size = 0};
@@ -246,7 +246,7 @@ static void *write_and_count(void *argument)
 }
 
 /* Waits until every writer has begun and ended a round. */
-static void wait_for_rounds(struct writer *writers)
+static void wait_for_rounds(struct failing_writer *writers)
 {
     for (unsigned i = 0; i < WRITERS; i++) {
         long before = atomic_load(&writers[i].rounds);
@@ -264,9 +264,9 @@ static void restart_under_load(int signal_number, bool repeat_writes, uint32_t c
                                       .repeat_writes = repeat_writes,
                                       .combine_above = combine_above};
     struct clientk *client = must_connect_with(&options);
-    struct writer writers[WRITERS];
+    struct failing_writer writers[WRITERS];
     for (unsigned i = 0; i < WRITERS; i++) {
-        writers[i] = (struct writer){.client = client, .number = i};
+        writers[i] = (struct failing_writer){.client = client, .number = i};
         pthread_create(&writers[i].thread, NULL, write_and_count, &writers[i]);
     }
     for (int i = 0; i < RESTARTS; i++) {
@@ -315,7 +315,7 @@ END_TEST
 
 /* Pipelines ---------------------------------------------------------------------------------- */
 
-struct tally {
+struct failure_tally {
     unsigned completed;
     unsigned unknown;
     unsigned failed;
@@ -324,7 +324,7 @@ struct tally {
 
 static void tally_up(void *context, void *tag, const struct clientk_result *result)
 {
-    struct tally *tally = context;
+    struct failure_tally *tally = context;
     tally->completed++;
     if (result->status == KV_OK)
         tally->acknowledged = (long)(intptr_t)tag;
@@ -339,7 +339,7 @@ static void restart_under_pipeline(int signal_number, bool repeat_writes)
     struct clientk_options options = {
         .queue = server.queue, .timeout_ms = 60000, .repeat_writes = repeat_writes};
     struct clientk *client = must_connect_with(&options);
-    struct tally tally = {.completed = 0};
+    struct failure_tally tally = {.completed = 0};
     struct clientk_pipeline *pipeline = NULL;
     assert_status(clientk_pipeline_open(client, 0, 20, tally_up, &tally, &pipeline, NULL), KV_OK);
     unsigned submitted = 0;
@@ -385,7 +385,7 @@ START_TEST(pipeline_without_server_completes_with_that)
 {
     struct clientk_options options = {.queue = server.queue, .timeout_ms = HASTY_MS};
     struct clientk *client = connect_in_the_end(&options);
-    struct tally tally = {.completed = 0};
+    struct failure_tally tally = {.completed = 0};
     struct clientk_pipeline *pipeline = NULL;
     enum kv_status opened = KV_TIMEOUT;
     for (int i = 0; i < TRIES && opened != KV_OK; i++)

@@ -12,7 +12,7 @@
 
 #define SCAN_KEYS 2500
 
-struct visits {
+struct scan_visits {
     unsigned seen[SCAN_KEYS];
     unsigned total;
     unsigned stop_after;
@@ -21,7 +21,7 @@ struct visits {
 
 static bool count_visit(void *context, const struct clientk_entry *entry)
 {
-    struct visits *visits = context;
+    struct scan_visits *visits = context;
     char text[32];
     ck_assert_uint_lt(entry->key.size, sizeof text);
     memcpy(text, entry->key.data, entry->key.size);
@@ -39,7 +39,7 @@ static bool count_visit(void *context, const struct clientk_entry *entry)
     return visits->total != visits->stop_after;
 }
 
-static void assert_each_seen_once(const struct visits *visits)
+static void assert_each_seen_once(const struct scan_visits *visits)
 {
     for (int i = 0; i < SCAN_KEYS; i++)
         ck_assert_uint_eq(visits->seen[i], 1);
@@ -63,10 +63,10 @@ START_TEST(scan_visits_each_entry_of_the_prefix_once)
 {
     put_scan_keys();
     must_put_text(client, "other", "not to be seen");
-    static struct visits visits = {.with_values = true};
+    static struct scan_visits visits = {.with_values = true};
     assert_status(clientk_scan(client, TEXT("scan."), false, NULL, 0, count_visit, &visits), KV_OK);
     assert_each_seen_once(&visits);
-    static struct visits keys_only;
+    static struct scan_visits keys_only;
     assert_status(clientk_scan(client, TEXT("scan."), true, NULL, 0, count_visit, &keys_only),
                   KV_OK);
     assert_each_seen_once(&keys_only);
@@ -76,7 +76,7 @@ END_TEST
 START_TEST(scan_goes_on_from_its_cursor)
 {
     put_scan_keys();
-    static struct visits visits = {.with_values = true};
+    static struct scan_visits visits = {.with_values = true};
     uint64_t cursor = 0;
     unsigned calls = 0;
     do {
@@ -94,7 +94,7 @@ END_TEST
 START_TEST(scan_stops_when_the_visitor_says_so)
 {
     put_scan_keys();
-    static struct visits visits = {.with_values = true, .stop_after = 10};
+    static struct scan_visits visits = {.with_values = true, .stop_after = 10};
     uint64_t cursor = 0;
     assert_status(clientk_scan(client, TEXT("scan."), false, &cursor, 0, count_visit, &visits),
                   KV_OK);
@@ -107,13 +107,13 @@ START_TEST(an_atomic_scan_visits_each_entry_once)
 {
     put_scan_keys();
     must_put_text(client, "other", "not to be seen");
-    static struct visits visits = {.with_values = true};
+    static struct scan_visits visits = {.with_values = true};
     assert_status(clientk_scan_atomic(client, TEXT("scan."), false, count_visit, &visits), KV_OK);
     assert_each_seen_once(&visits);
-    static struct visits keys_only;
+    static struct scan_visits keys_only;
     assert_status(clientk_scan_atomic(client, TEXT("scan."), true, count_visit, &keys_only), KV_OK);
     assert_each_seen_once(&keys_only);
-    static struct visits stopped = {.with_values = true, .stop_after = 10};
+    static struct scan_visits stopped = {.with_values = true, .stop_after = 10};
     assert_status(clientk_scan_atomic(client, TEXT("scan."), false, count_visit, &stopped), KV_OK);
     ck_assert_uint_eq(stopped.total, 10);
     assert_status(clientk_scan_atomic(client, TEXT(""), false, NULL, NULL), KV_USAGE);

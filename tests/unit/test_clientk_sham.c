@@ -16,14 +16,14 @@
 #define VALUE_BYTES 8000u
 
 /* Shared by the test and its sham servers. */
-struct shared {
+struct sham_shared {
     atomic_uint scribbles; /* how often the server wrote where its late answer belongs */
     atomic_uint intact, damaged;
     atomic_bool silent;      /* an operation came that is not answered at once */
     atomic_bool other_calls; /* so somebody else calls now */
 };
 
-static struct shared *shared;
+static struct sham_shared *shared;
 static char queue[64];
 
 static void map_shared(void)

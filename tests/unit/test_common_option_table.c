@@ -30,7 +30,7 @@ static const char *advise_even(const char *text)
     return strcmp(text, "7") == 0 ? "; 8 is" : "";
 }
 
-struct target {
+struct option_target {
     bool verbose, quiet, help, sandbox;
     uint32_t workers, largest;
     uint64_t even;
@@ -40,7 +40,7 @@ struct target {
     enum { RED, GREEN, BLUE } colour;
 };
 
-#define FIELD(name) OPTION_FIELD(struct target, name)
+#define FIELD(name) OPTION_FIELD(struct option_target, name)
 
 static const struct option_row rows[] = {
     {"verbose", 'v', OPTION_FLAG, NULL, "say more", FIELD(verbose)},
@@ -58,7 +58,7 @@ static const struct option_row rows[] = {
     {.name = NULL},
 };
 
-static struct target target;
+static struct option_target target;
 static struct kv_error error;
 static int argc;
 static char *argv[32];
@@ -68,7 +68,7 @@ static enum kv_status take(const char *line)
 {
     static char words[512];
     const struct option_set sets[] = {{rows, &target}, {NULL, NULL}};
-    target = (struct target){.colour = BLUE, .dir = "."};
+    target = (struct option_target){.colour = BLUE, .dir = "."};
     error = (struct kv_error){0};
     argc = 1;
     snprintf(words, sizeof words, "%s", line);

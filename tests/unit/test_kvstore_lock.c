@@ -153,14 +153,14 @@ END_TEST
 /* Writers add to a counter that no atomic protects; readers must never see half an addition. */
 #define ADDITIONS 20000
 
-struct counter {
+struct locked_counter {
     struct lockset *locks;
     uint64_t low, high; /* equal whenever no writer is inside */
 };
 
 static void *add_to_counter(void *context)
 {
-    struct counter *counter = context;
+    struct locked_counter *counter = context;
     for (int i = 0; i < ADDITIONS; i++) {
         lockset_write_lock(counter->locks, 1);
         counter->low++;
@@ -172,7 +172,7 @@ static void *add_to_counter(void *context)
 
 static void *read_counter(void *context)
 {
-    struct counter *counter = context;
+    struct locked_counter *counter = context;
     uintptr_t torn = 0;
     for (int i = 0; i < ADDITIONS; i++) {
         lockset_read_lock(counter->locks, 1);
@@ -184,7 +184,7 @@ static void *read_counter(void *context)
 
 START_TEST(no_addition_is_lost_and_none_is_seen_half)
 {
-    struct counter counter = {create(_i), 0, 0};
+    struct locked_counter counter = {create(_i), 0, 0};
     pthread_t writers[3];
     pthread_t readers[3];
     for (int i = 0; i < 3; i++) {

@@ -37,7 +37,7 @@ static void tear_down(void)
 }
 
 /* How often each key "s<number>" was visited; it takes `room` entries at most. */
-struct visits {
+struct store_visits {
     unsigned counts[STABLE];
     unsigned others;
     unsigned room;
@@ -46,7 +46,7 @@ struct visits {
 
 static bool count_visit(void *context, const struct kvstore_scanned *entry)
 {
-    struct visits *visits = context;
+    struct store_visits *visits = context;
     char text[32] = "";
     if (visits->room == 0) {
         visits->refused++;
@@ -71,13 +71,14 @@ static void put_stable(int count)
     }
 }
 
-static void check_each_once(const struct visits *visits, int count)
+static void check_each_once(const struct store_visits *visits, int count)
 {
     for (int i = 0; i < count; i++)
         ck_assert_msg(visits->counts[i] == 1, "s%d visited %u times", i, visits->counts[i]);
 }
 
-static void scan_all(struct visits *visits, const char *prefix, uint32_t max_entries, unsigned room)
+static void scan_all(struct store_visits *visits, const char *prefix, uint32_t max_entries,
+                     unsigned room)
 {
     uint64_t cursor = 0;
     do {
@@ -90,7 +91,7 @@ static void scan_all(struct visits *visits, const char *prefix, uint32_t max_ent
 
 START_TEST(an_empty_store_has_nothing_to_visit)
 {
-    struct visits visits = {.room = 1};
+    struct store_visits visits = {.room = 1};
     uint64_t cursor = 0;
     ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 10, count_visit, &visits, NULL), KV_OK);
     ck_assert_uint_eq(cursor, 0);
@@ -101,7 +102,7 @@ END_TEST
 START_TEST(every_entry_is_visited_once)
 {
     static const uint32_t max_entries[] = {1, 2, 7, 100, 1u << 30};
-    struct visits visits = {0};
+    struct store_visits visits = {0};
     put_stable(STABLE);
     scan_all(&visits, "", max_entries[_i], UINT32_MAX);
     check_each_once(&visits, STABLE);
@@ -110,7 +111,7 @@ END_TEST
 
 START_TEST(the_visitor_may_refuse_at_any_time)
 {
-    struct visits visits = {0};
+    struct store_visits visits = {0};
     put_stable(500);
     scan_all(&visits, "", 100, 1 + (unsigned)_i);
     check_each_once(&visits, 500);
@@ -120,7 +121,7 @@ END_TEST
 
 START_TEST(a_refusal_at_once_leaves_the_cursor)
 {
-    struct visits visits = {.room = 3};
+    struct store_visits visits = {.room = 3};
     uint64_t cursor = 0;
     put_stable(100);
     ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 100, count_visit, &visits, NULL), KV_OK);
@@ -133,7 +134,7 @@ END_TEST
 
 START_TEST(a_prefix_narrows_the_scan)
 {
-    struct visits visits = {0};
+    struct store_visits visits = {0};
     put_stable(300);
     char key[32];
     for (int i = 0; i < 5000; i++) {
@@ -177,7 +178,7 @@ END_TEST
 
 START_TEST(a_foreign_cursor_is_refused)
 {
-    struct visits visits = {0};
+    struct store_visits visits = {0};
     uint64_t cursor = UINT64_MAX;
     ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 1, count_visit, &visits, NULL),
                      KV_BAD_REQUEST);
@@ -189,7 +190,7 @@ END_TEST
 
 START_TEST(a_cursor_outlives_a_restart)
 {
-    struct visits visits = {.room = 1000};
+    struct store_visits visits = {.room = 1000};
     uint64_t cursor = 0;
     put_stable(2000);
     ck_assert_int_eq(kvstore_scan(store, &cursor, KEY(""), 1000, count_visit, &visits, NULL),
@@ -340,7 +341,7 @@ START_TEST(what_stays_is_visited_once_whatever_else_happens)
     ck_assert_int_eq(pthread_create(&writer, NULL, disturb, NULL), 0);
     ck_assert_int_eq(pthread_create(&compactor, NULL, keep_compacting, NULL), 0);
     for (int round = 0; round < 10; round++) {
-        struct visits visits = {0};
+        struct store_visits visits = {0};
         scan_all(&visits, round % 2 ? "s" : "", 1 + (uint32_t)round * 20, UINT32_MAX);
         check_each_once(&visits, STABLE);
     }
@@ -352,7 +353,7 @@ END_TEST
 
 /* Whole files ---------------------------------------------------------------------------------- */
 
-static void scan_files(struct visits *visits, const char *prefix, uint32_t files)
+static void scan_files(struct store_visits *visits, const char *prefix, uint32_t files)
 {
     uint64_t cursor = 0;
     uint32_t calls = 0;
@@ -369,11 +370,11 @@ START_TEST(a_call_visits_a_whole_file)
 {
     put_stable(STABLE);
     must_put(store, "other", "x");
-    struct visits visits = {.others = 0};
+    struct store_visits visits = {.others = 0};
     scan_files(&visits, "", KVSTORE_DEFAULT_DATAFILES);
     check_each_once(&visits, STABLE);
     ck_assert_uint_eq(visits.others, 1);
-    struct visits narrowed = {.others = 0};
+    struct store_visits narrowed = {.others = 0};
     scan_files(&narrowed, "s", KVSTORE_DEFAULT_DATAFILES);
     check_each_once(&narrowed, STABLE);
     ck_assert_uint_eq(narrowed.others, 0);
@@ -383,7 +384,7 @@ END_TEST
 START_TEST(a_refusal_or_a_foreign_cursor_leaves_the_cursor_of_files)
 {
     put_stable(STABLE);
-    struct visits visits = {.room = 3};
+    struct store_visits visits = {.room = 3};
     uint64_t cursor = UINT64_C(1) << 52;
     ck_assert_int_eq(kvstore_scan_file(store, &cursor, KEY(""), count_visit, &visits), KV_OK);
     ck_assert_uint_eq(visits.refused, 1);
@@ -464,7 +465,7 @@ START_TEST(a_file_of_too_many_entries_is_refused)
     store_dir_make(dir);
     store = must_open(dir, &options);
     must_put_numbers(store, 0, KVSTORE_SCAN_FILE_ENTRIES + 1000);
-    struct visits visits = {.room = UINT32_MAX};
+    struct store_visits visits = {.room = UINT32_MAX};
     uint64_t cursor = 0;
     ck_assert_int_eq(kvstore_scan_file(store, &cursor, KEY("none"), count_visit, &visits),
                      KV_LIMIT);

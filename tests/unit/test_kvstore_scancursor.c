@@ -19,14 +19,14 @@
 #define STABLE    2000
 
 /* How often each key "s<number>" was visited, and how many entries may still be. */
-struct visits {
+struct cursor_visits {
     unsigned counts[STABLE];
     unsigned room;
 };
 
 static bool count_visit(void *context, const struct kvstore_scanned *entry)
 {
-    struct visits *visits = context;
+    struct cursor_visits *visits = context;
     char number[16] = "";
     if (visits->room == 0)
         return false;
@@ -45,7 +45,7 @@ static void put_stable(int count)
     }
 }
 
-static void check_each_once(const struct visits *visits, int count)
+static void check_each_once(const struct cursor_visits *visits, int count)
 {
     for (int i = 0; i < count; i++)
         ck_assert_msg(visits->counts[i] == 1, "s%d visited %u times", i, visits->counts[i]);
@@ -106,7 +106,7 @@ START_TEST(a_scan_gives_no_hash_away)
     char key[32];
     uint64_t cursor = 0;
     do {
-        struct visits visits = {.room = 1};
+        struct cursor_visits visits = {.room = 1};
         ck_assert_int_eq(kvstore_scan(store, &cursor, KEY("s"), 1, count_visit, &visits, NULL),
                          KV_OK);
         for (int i = 0; i < 300; i++) {
@@ -126,7 +126,7 @@ END_TEST
 /* A store of an older version has no hash key: it gets one, which then stays. */
 START_TEST(an_older_store_gets_a_hash_key)
 {
-    struct visits visits = {.room = 1000};
+    struct cursor_visits visits = {.room = 1000};
     struct image image;
     put_stable(2000);
     must_close(store);

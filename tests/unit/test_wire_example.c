@@ -90,18 +90,18 @@
 /* clang-format on */
 
 /* A message that is being written. */
-struct message {
+struct example_message {
     uint8_t bytes[256];
     struct write_cursor cursor;
 };
 
-static void begin(struct message *message, const struct wire_header *header)
+static void begin(struct example_message *message, const struct wire_header *header)
 {
     message->cursor = write_cursor(message->bytes, sizeof message->bytes);
     wire_put_header(&message->cursor, header);
 }
 
-static void assert_golden(const struct message *message, const char *golden)
+static void assert_golden(const struct example_message *message, const char *golden)
 {
     char text[2 * sizeof message->bytes + 1] = "";
     ck_assert(!message->cursor.failed);
@@ -125,7 +125,7 @@ static struct wire_header to_client(enum wire_kind kind, uint64_t request_id)
 static void assert_request(uint64_t request_id, const struct wire_operation *operation,
                            const char *golden)
 {
-    struct message message;
+    struct example_message message;
     struct wire_header header = to_server(WIRE_REQUEST, request_id);
     header.count = 1;
     header.deadline_ms = DEADLINE_MS;
@@ -136,7 +136,7 @@ static void assert_request(uint64_t request_id, const struct wire_operation *ope
 
 static void assert_reply(uint64_t request_id, const struct wire_result *result, const char *golden)
 {
-    struct message message;
+    struct example_message message;
     struct wire_header header = to_client(WIRE_REPLY, request_id);
     header.count = 1;
     begin(&message, &header);
@@ -146,7 +146,7 @@ static void assert_reply(uint64_t request_id, const struct wire_result *result, 
 
 START_TEST(handshake)
 {
-    struct message message;
+    struct example_message message;
     struct wire_hello hello = {.nonce = NONCE,
                                .pid = 4242,
                                .reply_depth = 4,
@@ -233,7 +233,7 @@ END_TEST
 
 START_TEST(part_and_more)
 {
-    struct message message;
+    struct example_message message;
     struct wire_header header = to_server(WIRE_PART, 2);
     struct wire_part part = {
         .total_bytes = 64, .offset = 60, .bytes = kv_slice_from_string("name")};
