@@ -1,6 +1,6 @@
 /*
- * pieces_client: a call of the client library from end to end, but for the two system calls: what it
- * sends goes nowhere, and what it receives is an answer that was made before. So nothing but the
+ * pieces_client: a call of the client library from end to end, but for the two system calls: what
+ * it sends goes nowhere, and what it receives is an answer that was made before. So nothing but the
  * library's own work is counted, and about thirty instructions a call of this file.
  */
 #include <err.h>
@@ -23,7 +23,8 @@ static char queue[32];
 static pid_t server;
 static char value[PIECE_VALUE_BYTES];
 
-/* The system calls (tests.mk: --wrap) ------------------------------------------------------------ */
+/* The system calls (tests.mk: --wrap)
+ * ------------------------------------------------------------ */
 
 static bool answers; /* from here, without the kernel */
 static uint8_t answer[256];
@@ -61,7 +62,8 @@ static void make_answer(const struct wire_result *result)
     answer_bytes = write_cursor_used(&cursor);
 }
 
-/* Pieces ----------------------------------------------------------------------------------------- */
+/* Pieces
+ * ----------------------------------------------------------------------------------------- */
 
 static void serve_pings(const struct sham_session *session, const struct wire_header *request,
                         const struct wire_operation *operation)

@@ -1,6 +1,6 @@
 /*
- * library_unload: a plugin's life: loads a shared library, uses it in a thread, unloads it, and lets the thread
- * end.
+ * library_unload: a plugin's life: loads a shared library, uses it in a thread, unloads it, and
+ * lets the thread end.
  *
  *     library_unload LIBCLIENTK.SO QUEUE [keys]
  *     library_unload LIBKVSTORE.SO DIRECTORY
