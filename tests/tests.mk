@@ -165,10 +165,6 @@ SHELL_FILES = $(shell find . \( -path ./.git -o -path ./build -o -path ./datafil
 	-o -type f -not -name '*.[ch]' -not -name '*.md' -print | xargs grep -lE -m 1 '^\#!.*\b(ba)?sh\b')
 MAN_FILES = $(wildcard docs/*.[13])
 
-# Rooms and files whose lines are not all below the limit yet: they are not looked at.
-WIDE := $(addsuffix /%,clientk common include kvstore serverk wire) tests/lint/abi \
-	tests/bench/on_the_way $(addprefix tests/hostile/,doctor_leftovers.sh large_values.sh reply_queue.sh) \
-	$(addprefix tests/scenario/,clientk_load_resume.sh install.sh library_abi.sh microbench.sh)
 PYTHON_FILES = $(wildcard tests/*/*.py tests/*/*/*.py experiments/*/*.py) \
 	$(shell grep -lE -m 1 '^\#!.*\bpython3' experiments/* tests/*/* demo/* 2>/dev/null | grep -v '\.py$$')
 
@@ -191,8 +187,8 @@ lint-names:
 	@tests/lint/names $(C_FILES) $(H_FILES) $(wildcard experiments/peers/*.[ch])
 
 lint-width:
-	@tests/lint/width $(filter-out $(WIDE),$(C_FILES) $(H_FILES) $(wildcard experiments/peers/*.[ch]) \
-	  $(SHELL_FILES:./%=%) $(PYTHON_FILES))
+	@tests/lint/width $(C_FILES) $(H_FILES) $(wildcard experiments/peers/*.[ch]) $(SHELL_FILES:./%=%) \
+	  $(PYTHON_FILES)
 
 lint-python:
 	@pyflakes3 $(PYTHON_FILES)
