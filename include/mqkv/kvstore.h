@@ -51,7 +51,7 @@ const char *kvstore_version(void);
 
 /* When a write is on disk. NONE: when the kernel writes it (kill -9 loses nothing, a power failure
  * may). INTERVAL: at most sync_interval_ms later, by a background thread. ALWAYS: before
- * kvstore_wait_durable returns / the sync listener is told; no call but these waits for the disk,
+ * kvstore_wait_durable returns or the sync listener is called; no other call waits for the disk,
  * and a write that nobody asks about is synced as with INTERVAL. */
 enum kvstore_durability { KVSTORE_SYNC_NONE, KVSTORE_SYNC_INTERVAL, KVSTORE_SYNC_ALWAYS };
 
@@ -119,11 +119,11 @@ struct kvstore_options {
     enum kvstore_durability durability; /* of the store; a write may ask for more, never for less */
     uint32_t sync_interval_ms;          /* for INTERVAL; default 1000 */
     uint32_t max_value_bytes;           /* default KVSTORE_DEFAULT_MAX_VALUE_BYTES */
-    uint32_t compact_dead_percent;      /* compact a file when so much of its log is dead; default
+    uint32_t compact_dead_percent; /* compact a file when this share of its log is dead; default
                                            50; 100: never */
-    uint64_t compact_min_bytes; /* ... and its log has at least so many bytes (default 4 MiB), or a
+    uint64_t compact_min_bytes;    /* ... and its log has at least this size (default 4 MiB), or a
                                    write of the store has found no room */
-    uint32_t sweep_interval_ms; /* how often expired entries are looked for; default 1000 */
+    uint32_t sweep_interval_ms;    /* how often expired entries are looked for; default 1000 */
     enum kvstore_io io;
     uint64_t cache_bytes; /* memory for values that were read; 0: none; else at least
                                    KVSTORE_MIN_CACHE_BYTES. What counts, and which values are too
@@ -220,9 +220,9 @@ void kvstore_prefetch(struct kvstore *store, const struct kv_slice *keys, size_t
 enum kv_status kvstore_get(struct kvstore *store, struct kv_slice key, void *buffer,
                            size_t capacity, struct kvstore_entry *entry);
 
-/* Shows where a value of so many bytes is to be copied; NULL: nowhere. Called by a read that finds
- * its key, once, while the record is held, so that nothing is looked up twice: not to wait, and not
- * to call the store. */
+/* Returns where a value of `bytes` bytes is to be copied; NULL: nowhere. A read that finds its key
+ * calls it once, while it holds the lock of the record: it must not call the store, and should not
+ * wait. */
 typedef void *(*kvstore_place)(void *context, size_t bytes);
 
 /* As kvstore_get, with the value where place(context, its size) says; KV_BUFFER_TOO_SMALL if that
@@ -322,8 +322,8 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
                             uint32_t max_entries, kvstore_visit visit, void *context,
                             struct kvstore_scan_result *result);
 
-/* So many entries of a data file, about, kvstore_scan_file looks at: some milliseconds of lock; and
- * so long it holds the lock at most, however large they are. */
+/* The limits of kvstore_scan_file: about this many entries of a data file (some milliseconds under
+ * the lock), and this long, however large they are. */
 #define KVSTORE_SCAN_FILE_ENTRIES 65536u
 #define KVSTORE_SCAN_FILE_MS      500u
 
@@ -345,7 +345,7 @@ enum kv_status kvstore_wait_durable(struct kvstore *store, struct kvstore_ticket
 
 /* Asks for the sync without waiting. Cheap; any thread. The listener is called at least once after
  * each request, with a position that covers the ticket's or with the failure: also if the write was
- * durable before, so that whoever asks late does not wait forever. (Not for position 0.) */
+ * durable before, so that a late request does not wait forever. (Not for position 0.) */
 void kvstore_request_sync(struct kvstore *store, struct kvstore_ticket ticket);
 
 /* True once the ticket's write is on disk; never true after a failed sync. */

@@ -34,7 +34,7 @@ struct free_list {
     atomic_uint_fast64_t blocks;
 };
 
-/* The size of a block that holds so many bytes; 0: none does (errno is ENOMEM then). */
+/* The size of a block for a payload of that size; 0: there is none (errno is ENOMEM then). */
 size_t block_bytes_for(size_t payload_bytes);
 
 /* Makes a live block of memory that is in no list; gives the caller's part of it. */

@@ -10,7 +10,7 @@
 #include "kvstore/table/found_record.h"
 
 /* Between two lines in the log about writes that find no room. */
-#define NO_SPACE_TOLD_EVERY_MS 60000u
+#define NO_SPACE_LOG_INTERVAL_MS 60000u
 
 /* Can what was found, or that nothing was, be relied on? KV_OK, KV_CORRUPT, KV_IO. Holds: the
  * file's lock. */
@@ -54,13 +54,13 @@ enum kv_status write_end(struct write *write, enum kv_status status)
     return status;
 }
 
-/* For whoever looks after the program; those who write are told each time. */
-static void tell_no_space(struct kvstore *store, const struct datafile *file)
+/* For the operator; writers get the status each time. */
+static void log_no_space(struct kvstore *store, const struct datafile *file)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
-    uint64_t told_ms = atomic_load(&store->no_space_told_ms);
-    if ((told_ms != 0 && now_ms - told_ms < NO_SPACE_TOLD_EVERY_MS) ||
-        !atomic_compare_exchange_strong(&store->no_space_told_ms, &told_ms, now_ms))
+    uint64_t logged_ms = atomic_load(&store->no_space_logged_ms);
+    if ((logged_ms != 0 && now_ms - logged_ms < NO_SPACE_LOG_INTERVAL_MS) ||
+        !atomic_compare_exchange_strong(&store->no_space_logged_ms, &logged_ms, now_ms))
         return;
     log_error(
         "%s/%s: no space left for the data: the disk, a quota or the file is full; writes are "
@@ -98,7 +98,7 @@ enum kv_status write_append(struct write *write, struct kv_slice value_tail,
         tell_others(write);
     } else if (status == KV_NO_SPACE) {
         compaction_queue_want_room(store->compactions);
-        tell_no_space(store, write->file);
+        log_no_space(store, write->file);
     }
     return status;
 }

@@ -31,7 +31,7 @@ struct kvstore {
     struct compactor *compactor;
     struct sweeper *sweeper;
     /* clock_monotonic_coarse_ms of the last line in the log about a write without room; 0: none. */
-    _Atomic uint64_t no_space_told_ms;
+    _Atomic uint64_t no_space_logged_ms;
 };
 
 /* Where a key belongs. */

@@ -30,8 +30,9 @@
  * read; a writer, which has it alone, removes what it has just replaced, before it gives the lock
  * back. So what is in the cache is what the file says, but while a writer is at work. cache_get
  * needs no lock of the file: what it finds is the value before the write that is under way, which
- * nobody knows to have happened yet; and whoever finds nothing waits for the writer. (A reader that
- * takes no lock at all, under optimistic locking, may therefore call cache_get, but not cache_put.)
+ * nobody knows to have happened yet; a reader that finds nothing waits for the writer. (A reader
+ * that takes no lock at all, under optimistic locking, may therefore call cache_get, but not
+ * cache_put.)
  */
 #ifndef MQKV_KVSTORE_CACHE_CACHE_H
 #define MQKV_KVSTORE_CACHE_CACHE_H

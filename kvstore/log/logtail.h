@@ -16,7 +16,7 @@
 #include "mqkv/error.h"
 #include "kvstore/log/logfile.h"
 
-/* So much of the disk is left free by writes of data: a compaction needs room for what a file holds
+/* Writes of data leave this much of the disk free: a compaction needs room for what a file holds
  * before it gives back the rest, and on a full disk begins with the files that are nearly dead. */
 #define LOGTAIL_SPARE_BYTES (2 * LOGFILE_UNIT_BYTES)
 

@@ -3,8 +3,8 @@
  * reading one again does not take its checksum again: of a large value the checksum takes longer
  * than the copy.
  *
- * One bit for each VERIFIED_MIN_BYTES of the log: in so many bytes at most one record of that size
- * or larger begins. So the memory is 1/131072 of the log, and taken only where bits are set.
+ * One bit for each VERIFIED_MIN_BYTES of the log: within these bytes at most one record of that
+ * size or larger begins. So the memory is 1/131072 of the log, and taken only where bits are set.
  *
  * Threads: any, without a lock. A record is noted after its bytes are there; who finds it noted got
  * its offset from the index, which is synchronised by itself.

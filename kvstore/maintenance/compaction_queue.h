@@ -60,7 +60,7 @@ struct compaction {
     struct compaction_request *request; /* the call that waits for it; NULL: none */
 };
 
-/* Sleeps until one is due. False: the queue was stopped; callers that waited have been told. */
+/* Sleeps until one is due. False: the queue was stopped; waiting callers got KV_BUSY. */
 bool compaction_queue_next(struct compaction_queue *queue, struct compaction *next);
 
 /* Notes how a compaction ended: takes the file out of the queue and puts it to rest. */

@@ -39,7 +39,7 @@ struct copylog {
     bool shared;         /* every append goes to the next generation as well: it is file->next */
     uint64_t at;         /* records before this offset have been read */
     uint64_t end;        /* of this pass, */
-    uint64_t pass_bytes; /* which has so many */
+    uint64_t pass_bytes; /* the size of this pass */
     struct candidate candidates[COPYLOG_BATCH_RECORDS]; /* were read; */
     uint32_t candidate_count;
     uint32_t candidate_next; /* those before were copied or found dead */

@@ -205,7 +205,7 @@ enum kv_status datafile_tell_damage(const struct store_context *context, struct 
     const struct logfile *log = &datafile_current(file)->log;
     if (logfile_is_broken(log))
         return datafile_tell_broken(context, file, log);
-    unsigned told = atomic_fetch_add_explicit(&file->damage_told, 1, memory_order_relaxed);
+    unsigned told = atomic_fetch_add_explicit(&file->damage_lines, 1, memory_order_relaxed);
     if (told < DAMAGE_LINES)
         log_error("%s/%s: the record at offset %" PRIu64
                   " is damaged: its checksum does not hold; to "
@@ -220,7 +220,7 @@ enum kv_status datafile_tell_unreadable(const struct store_context *context, str
 {
     if (error_number == ENOMEM)
         return KV_NO_MEMORY;
-    unsigned told = atomic_fetch_add_explicit(&file->damage_told, 1, memory_order_relaxed);
+    unsigned told = atomic_fetch_add_explicit(&file->damage_lines, 1, memory_order_relaxed);
     if (told < DAMAGE_LINES)
         log_error("%s/%s: the record at offset %" PRIu64 " cannot be read: %s; check the disk%s",
                   context->dir, file_name(file->number, FILE_LOG).text, offset,

@@ -35,7 +35,7 @@ struct datafile {
     uint64_t compaction_failures;
     uint64_t recovered_bytes_cut;      /* constant */
     bool from_checkpoint;              /* constant */
-    atomic_uint damage_told;           /* lines in the log; any thread */
+    atomic_uint damage_lines;          /* lines in the log; any thread */
     atomic_uint_fast64_t read_retries; /* any thread, as the next: see optimistic.h */
     atomic_uint_fast64_t read_fallbacks;
 };

@@ -240,7 +240,7 @@ START_TEST(a_damaged_record_is_told)
     close(fd);
     ck_assert_int_eq(kvstore_get(store, kv_slice_from_string("key"), value, sizeof value, NULL),
                      KV_CORRUPT);
-    ck_assert_uint_eq(atomic_load(&store->context.files[file].damage_told), 1);
+    ck_assert_uint_eq(atomic_load(&store->context.files[file].damage_lines), 1);
 }
 END_TEST
 
