@@ -33,7 +33,7 @@ VARIANT_CFLAGS_asan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined 
 VARIANT_CFLAGS_tsan := -O1 -fno-omit-frame-pointer -fsanitize=thread
 VARIANT_CFLAGS_fuzz := $(VARIANT_CFLAGS_asan) -fsanitize=fuzzer-no-link \
 	-fprofile-instr-generate -fcoverage-mapping
-VARIANT_CFLAGS_coverage := -O0 --coverage -fprofile-update=atomic -fno-builtin-fork \
+VARIANT_CFLAGS_coverage := -O1 --coverage -fprofile-update=atomic -fno-builtin-fork \
 	-include tests/coverage/counters_at_exit.h
 # What a variant needs at linking as well.
 VARIANT_LDFLAGS = $(filter-out -fsanitize=fuzzer-no-link,$(filter -fsanitize=% --coverage,$(VARIANT_CFLAGS_$(VARIANT))))
