@@ -31,7 +31,7 @@ static void expect_long(void *context)
     if (service->shares)
         shares_begin_long(service->shares, lanes_payer(worker->receiver.current));
     parking_begin_long(service->parking);
-    worker->in_long = true;
+    worker->in_long = worker->receiver.expected_long = true;
 }
 
 bool worker_init(struct worker *worker, const struct service *service,

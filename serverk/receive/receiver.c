@@ -65,8 +65,9 @@ void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t d
                             .end_ns = done_ns,
                             .waited_ns = receiver->waited_ns,
                             .written_bytes = receiver->written_bytes,
-                            .weight = weight};
-    receiver->wasted = false;
+                            .weight = weight,
+                            .expected_long = receiver->expected_long};
+    receiver->wasted = receiver->expected_long = false;
     receiver->waited_ns = receiver->written_bytes = 0;
     if (!shares_is_alone(receiver->shares, payer))
         shares_charge(receiver->shares, payer, &use, workers_to_share(receiver));

@@ -56,6 +56,7 @@ struct receiver {
     bool wasted;               /* the message was nobody's */
     uint64_t waited_ns;        /* for locks, by the message; like the next set by who executes it */
     uint64_t written_bytes;    /* by it, to data files */
+    bool expected_long;        /* it was said to take long */
     int stop_event;
 
     uint32_t queues;  /* bit i: serves queue i */

@@ -65,10 +65,11 @@ static uint64_t longest_rest(uint64_t more_ns)
                                               : SHARES_LONGEST_REST_NS;
 }
 
-static void add_due(struct payer *payer, uint64_t start_ns, uint64_t end_ns, uint64_t more_ns)
+static void add_due(struct payer *payer, uint64_t start_ns, uint64_t end_ns, uint64_t more_ns,
+                    uint64_t longest_ns)
 {
     uint64_t floor_ns = start_ns > BURST_NS ? start_ns - BURST_NS : 0;
-    uint64_t latest_ns = end_ns + longest_rest(more_ns);
+    uint64_t latest_ns = end_ns + longest_ns;
     uint64_t due_ns = load(&payer->due_ns), next_ns;
     do {
         next_ns = (due_ns > floor_ns ? due_ns : floor_ns) + more_ns;
@@ -104,18 +105,21 @@ void shares_charge(struct shares *shares, unsigned payer, const struct share_use
     if ((active & mine) == 0)
         join(shares, active, payer, start_ns);
     struct payer *account = &shares->payers[payer];
-    uint64_t used_ns = time_used(use), patience_ns = patience_after(used_ns);
+    uint64_t used_ns = time_used(use);
+    bool was_long = use->expected_long && used_ns > SHARES_ACTIVE_NS;
+    uint64_t patience_ns = patience_after(was_long ? used_ns : 0);
     store(&account->seen_ns, end_ns);
     store(&account->patience_ns, patience_ns);
     active = drop_inactive(shares, active | mine, payer, start_ns, patience_ns);
     if (active == mine)
         return;
     atomic_fetch_add_explicit(&account->used_ns, used_ns, memory_order_relaxed);
-    if (used_ns > SHARES_ACTIVE_NS)
+    if (was_long)
         store(&account->alone_until_ns, end_ns + patience_ns);
-    add_due(account, start_ns, end_ns,
-            stretched(used_ns * use->weight + use->written_bytes * NS_PER_BYTE,
-                      (unsigned)__builtin_popcount(active), workers));
+    uint64_t more_ns = stretched(used_ns * use->weight + use->written_bytes * NS_PER_BYTE,
+                                 (unsigned)__builtin_popcount(active), workers);
+    add_due(account, start_ns, end_ns, more_ns,
+            use->expected_long ? longest_rest(more_ns) : SHARES_MAX_REST_NS);
 }
 
 /* Whether a payer other than this one is active. */

@@ -66,6 +66,7 @@ struct share_use {
     uint64_t waited_ns;     /* of that for locks: others had them */
     uint64_t written_bytes; /* to data files; the disk and compaction have them before them still */
     unsigned weight;        /* the time counts so many times */
+    bool expected_long;     /* else a long time is that of a worker without a CPU */
 };
 
 /* A message of the payer was that; `workers` (>= 1) are there for all. */

@@ -26,7 +26,8 @@ static bool rests(unsigned payer)
 /* A message of the payer that takes so long. */
 static void work(unsigned payer, uint64_t ns, unsigned workers)
 {
-    struct share_use use = {.start_ns = now_ns, .end_ns = now_ns + ns, .weight = 1};
+    struct share_use use = {
+        .start_ns = now_ns, .end_ns = now_ns + ns, .weight = 1, .expected_long = ns >= 10 * MS};
     shares_charge(&shares, payer, &use, workers);
     now_ns += ns;
 }
@@ -166,6 +167,17 @@ START_TEST(a_long_message_is_followed_by_as_long_a_rest)
 }
 END_TEST
 
+/* On a machine that is busy with other things. */
+START_TEST(a_worker_without_a_cpu_makes_no_long_rest)
+{
+    work(0, 5 * US, 1);
+    struct share_use use = {.start_ns = now_ns, .end_ns = now_ns + 400 * MS, .weight = 1};
+    shares_charge(&shares, 1, &use, 1);
+    now_ns += 400 * MS;
+    ck_assert_uint_le(rest_ns(), SHARES_MAX_REST_NS + 2 * MS);
+}
+END_TEST
+
 START_TEST(waiting_for_others_locks_is_not_charged_but_written_bytes_are)
 {
     work(0, 5 * US, 1);
@@ -177,6 +189,7 @@ START_TEST(waiting_for_others_locks_is_not_charged_but_written_bytes_are)
     ck_assert(!rests(1));
     use = (struct share_use){.start_ns = now_ns, .end_ns = now_ns + 5 * US, .weight = 1};
     use.written_bytes = 60u << 20;
+    use.expected_long = true;
     shares_charge(&shares, 1, &use, 1);
     ck_assert_uint_ge(rest_ns(), 60 * MS);
 }
@@ -230,6 +243,7 @@ Suite *suite_serverk_shares(void)
     tcase_add_test(cases, a_rest_has_an_end);
     tcase_add_test(cases, many_short_messages_make_no_long_rest);
     tcase_add_test(cases, a_long_message_is_followed_by_as_long_a_rest);
+    tcase_add_test(cases, a_worker_without_a_cpu_makes_no_long_rest);
     tcase_add_test(cases, waiting_for_others_locks_is_not_charged_but_written_bytes_are);
     tcase_add_test(cases, beside_others_nobody_keeps_the_last_worker);
     tcase_add_test(cases, many_workers_leave_one_for_each_other);
