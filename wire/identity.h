@@ -48,8 +48,8 @@ bool wire_queue_unlinked(mqd_t queue);
  * pid. -1: nobody, errno ESRCH; ENOSYS, EMFILE, ... as pidfd_open(2). */
 int wire_queue_owner_pidfd(mqd_t queue, pid_t *pid);
 
-/* True if there is no such process in this pid namespace, or it has ended and its parent has not been told
- * yet (kill(2) finds such a one). */
+/* True if there is no such process in this pid namespace, or it has ended and its parent has not
+ * been told yet (kill(2) finds such a one). */
 bool wire_process_ended(pid_t pid);
 
 #endif

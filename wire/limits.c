@@ -72,9 +72,10 @@ static enum kv_status explain_descriptors(const char *name, struct kv_error *err
                         (unsigned long long)limit.rlim_cur * 2);
 }
 
-/* What the user's other queues take can not be read (unlinked ones are not listed anywhere), but it
- * is at most the limit of the processes that made them: mostly the default, where this one has less.
- * That, what was asked for, and some room: a limit that is reached again at once is no help. */
+/* What the user's other queues take cannot be read (unlinked ones are not listed anywhere), but it
+ * is at most the limit of the processes that made them: mostly the default, where this one has
+ * less. That, what was asked for, and some room: a limit that is reached again at once is no
+ * help. */
 uint64_t wire_limits_enough(uint64_t need_bytes)
 {
     struct wire_limits limits;

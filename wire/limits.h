@@ -26,8 +26,8 @@ struct wire_limits {
 };
 void wire_limits_read(struct wire_limits *limits);
 
-/* A value for RLIMIT_MSGQUEUE with which this user may have need_bytes more in queues, beside those that
- * run now, and has some room left: above the present one, in whole MiB. */
+/* A value for RLIMIT_MSGQUEUE with which this user may have need_bytes more in queues, beside those
+ * that run now, and has some room left: above the present one, in whole MiB. */
 uint64_t wire_limits_enough(uint64_t need_bytes);
 
 /* How RLIMIT_MSGQUEUE becomes `enough`: what to type, and who may. Returns `how`. */

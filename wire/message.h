@@ -96,9 +96,9 @@ void wire_patch_count(uint8_t *message, uint16_t count);
 #define WIRE_MIN_REPLY_BYTES 128u
 
 /* Body of HELLO: u64 nonce, u32 pid, u16 reply_depth, u16 threads, u32 reply_bytes, u16 name_bytes,
- * name, u16 abilities (may be left out: 0). nonce is the header's secret of every message to this client;
- * threads how many threads of the client share the session (for statistics). A depth of 0, or messages too
- * small, are the reader's to refuse. */
+ * name, u16 abilities (may be left out: 0). nonce is the header's secret of every message to this
+ * client; threads how many threads of the client share the session (for statistics). A depth of 0,
+ * or messages too small, are the reader's to refuse. */
 enum {
     WIRE_HELLO_GUEST_LANES = 1 << 0 /* the client understands lane_family */
 };
@@ -116,9 +116,9 @@ enum kv_status wire_get_hello(struct read_cursor *cursor, struct wire_hello *hel
 
 /* Body of WELCOME: u64 cookie, u64 instance (random, a new one each start of the daemon), u64
  * max_value_bytes, u32 server_pid, u16 credits, u16 lane (where this session's small requests go),
- * u16 bulk_lane (where its larger ones go), u16 flags, u32 lane_bytes, u32 bulk_bytes (their message
- * sizes), u16 lane_family (may be left out: 0): what `lane` is the number of. Flags that a reader does not
- * know mean nothing to it. */
+ * u16 bulk_lane (where its larger ones go), u16 flags, u32 lane_bytes, u32 bulk_bytes (their
+ * message sizes), u16 lane_family (may be left out: 0): what `lane` is the number of. Flags that a
+ * reader does not know mean nothing to it. */
 enum {
     WIRE_FAMILY_LANES = 0, /* NAME, NAME.l<lane> */
     WIRE_FAMILY_GUESTS = 1 /* NAME.g<lane>; only for clients that said that they understand it */
@@ -143,11 +143,12 @@ struct wire_welcome {
 bool wire_put_welcome(struct write_cursor *cursor, const struct wire_welcome *welcome);
 enum kv_status wire_get_welcome(struct read_cursor *cursor, struct wire_welcome *welcome);
 
-/* Message priorities that mean something: 0 .. WIRE_MAX_PRIORITY; a higher one counts as the highest. */
+/* Message priorities that mean something: 0 .. WIRE_MAX_PRIORITY; a higher one counts as the
+ * highest. */
 #define WIRE_MAX_PRIORITY 31u
 
-/* The highest that the kernel has: nobody's messages can keep those that have it from being received. That of
- * HELLO; and of all in a guest lane of a server that wants no priorities. */
+/* The highest that the kernel has: nobody's messages can keep those that have it from being
+ * received. That of HELLO; and of all in a guest lane of a server that wants no priorities. */
 #define WIRE_HIGHEST_PRIORITY 32767u
 
 /* Body of SEGMENT: u64 bytes, u16 name_bytes, name (as for shm_open). */

@@ -15,10 +15,11 @@
 /* Where the kernel's queues are seen as files, if somebody mounted them there. */
 #define MQUEUE_MOUNT "/dev/mqueue"
 
-/* One request at a time needs one reply, and a second one where a request timed out. 4,352 bytes hold
- * a value of 4 KiB, above which values go through a segment anyway. Beside a daemon of the same user
- * 63 such queues fit its budget at the kernel's defaults, against 17 of 4 x 8192, with which 50
- * processes found no room. Below 2 x 512 a client does better to share another thread's queue. */
+/* One request at a time needs one reply, and a second one where a request timed out. 4,352 bytes
+ * hold a value of 4 KiB, above which values go through a segment anyway. Beside a daemon of the
+ * same user 63 such queues fit its budget at the kernel's defaults, against 17 of 4 x 8192, with
+ * which 50 processes found no room. Below 2 x 512 a client does better to share another thread's
+ * queue. */
 const struct wire_geometry wire_reply_ladder[] = {{2, 4352}, {4, 1024}, {2, 512}, {0, 0}};
 
 /* Four replies in flight, each as large as the kernel's default allows. */
@@ -138,8 +139,9 @@ static struct timespec realtime_after(uint64_t wait_ns)
     return until;
 }
 
-/* Who sleeps in the send itself gets its turn among all who do, in the order of coming. Who polls for room
- * never sees any: the kernel puts the message of a sleeper into the place of each one that is taken. */
+/* Who sleeps in the send itself gets its turn among all who do, in the order of coming. Who polls
+ * for room never sees any: the kernel puts the message of a sleeper into the place of each one that
+ * is taken. */
 static int send_waiting(mqd_t queue, const void *message, size_t size, unsigned priority,
                         uint64_t wait_ns)
 {

@@ -42,15 +42,17 @@ extern const struct wire_geometry wire_window_ladder[];
 enum kv_status wire_queue_open(const char *name, bool nonblock, mqd_t *queue,
                                struct wire_geometry *geometry, struct kv_error *error);
 
-/* Memory to send messages from, or to receive them into, of at most so many bytes; for free. It begins with
- * a page, so that the kernel's copies do not meet the slow case of common/copy.h: the kernel's own copies
- * begin 48 and 8 bytes after the start of a page, and memory from malloc may begin anywhere. NULL: none. */
+/* Memory to send messages from, or to receive them into, of at most so many bytes; for free. It
+ * begins with a page, so that the kernel's copies do not meet the slow case of common/copy.h: the
+ * kernel's own copies begin 48 and 8 bytes after the start of a page, and memory from malloc may
+ * begin anywhere. NULL: none. */
 void *wire_queue_buffer(size_t bytes);
 
-/* Sends to a queue that was opened O_NONBLOCK, by a descriptor that this thread alone uses meanwhile; while
- * it is full, sleeps for its turn among all who wait for room, timeout_ms in all (by CLOCK_REALTIME: one
- * that is set back prolongs the wait by as much). A queue with room costs one system call and no clock
- * read. 0, or -1 with errno ETIMEDOUT, EMSGSIZE, EBADF; EINTR is gone through. */
+/* Sends to a queue that was opened O_NONBLOCK, by a descriptor that this thread alone uses
+ * meanwhile; while it is full, sleeps for its turn among all who wait for room, timeout_ms in all
+ * (by CLOCK_REALTIME: one that is set back prolongs the wait by as much). A queue with room costs
+ * one system call and no clock read. 0, or -1 with errno ETIMEDOUT, EMSGSIZE, EBADF; EINTR is gone
+ * through. */
 int wire_send(mqd_t queue, const void *message, size_t size, unsigned priority,
               uint64_t timeout_ms);
 

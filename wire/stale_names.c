@@ -15,7 +15,7 @@
 
 #define AGAIN_AFTER_MS 1000u
 
-/* Where queues can not be listed: so many processes before this one, and so many names of each. */
+/* Where queues cannot be listed: so many processes before this one, and so many names of each. */
 #define PIDS_TRIED    16384
 #define NUMBERS_TRIED 4u
 

@@ -72,7 +72,8 @@ static bool back(const struct wire_segment *segment, uint64_t from, uint64_t to)
     return madvise(segment->mapping + from, to - from, MADV_POPULATE_WRITE) == 0;
 }
 
-/* A mapping needs no descriptor, where the kernel can be asked for memory without one (Linux 5.14). */
+/* A mapping needs no descriptor, where the kernel can be asked for memory without one (Linux
+ * 5.14). */
 static void drop_descriptor(struct wire_segment *segment)
 {
     if (!segment->mapping || madvise(segment->mapping, 0, MADV_POPULATE_WRITE) != 0)
@@ -81,7 +82,7 @@ static void drop_descriptor(struct wire_segment *segment)
     segment->fd = -1;
 }
 
-/* An off_t and a size_t can hold it; 0 can not be mapped. */
+/* An off_t and a size_t can hold it; 0 cannot be mapped. */
 static bool size_possible(uint64_t bytes)
 {
     return bytes > 0 && bytes <= INT64_MAX && bytes <= SIZE_MAX;
@@ -144,13 +145,13 @@ enum kv_status wire_segment_open(const char *name, uint64_t bytes, uid_t creator
         return kv_error_set(error, KV_BAD_REQUEST,
                             "a shared-memory segment of %llu bytes is impossible",
                             (unsigned long long)bytes);
-    /* Without O_NONBLOCK a lease that its owner holds on the object keeps the caller asleep for as long
-     * as /proc/sys/fs/lease-break-time says, 45 s. */
+    /* Without O_NONBLOCK a lease that its owner holds on the object keeps the caller asleep for as
+     * long as /proc/sys/fs/lease-break-time says, 45 s. */
     int fd = shm_open(name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0);
     if (fd < 0 && errno == EAGAIN)
         return kv_error_set(
             error, KV_DENIED,
-            "the shared-memory segment %s can not be opened at once: somebody holds a "
+            "the shared-memory segment %s cannot be opened at once: somebody holds a "
             "lease on it; offer one without",
             name);
     if (fd < 0)

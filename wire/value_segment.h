@@ -1,11 +1,11 @@
 /*
- * value_segment: the POSIX shared-memory segment through which one session's big values go. The client
- * creates and pays for it, offers its name (WIRE_SEGMENT), and unlinks the name when the server has
- * answered, so that kill -9 leaves nothing behind.
+ * value_segment: the POSIX shared-memory segment through which one session's big values go. The
+ * client creates and pays for it, offers its name (WIRE_SEGMENT), and unlinks the name when the
+ * server has answered, so that kill -9 leaves nothing behind.
  *
  * Trust: the peer can change the bytes at any time, and truncate the object (then a mapping raises
- * SIGBUS, which wire_segment_is_broken tells of). The server maps it only if the client has its own uid,
- * else it reads and writes with pread and pwrite, and in both cases copies before it believes.
+ * SIGBUS, which wire_segment_is_broken tells of). The server maps it only if the client has its own
+ * uid, else it reads and writes with pread and pwrite, and in both cases copies before it believes.
  */
 #ifndef MQKV_WIRE_VALUE_SEGMENT_H
 #define MQKV_WIRE_VALUE_SEGMENT_H

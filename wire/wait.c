@@ -1,6 +1,6 @@
 /*
- * The wait rule. Polling pays when the answer comes before the wake-up of a sleeper would have (45 us
- * here); it costs when somebody else needed the CPU. So there are two ways to poll, each with a
+ * The wait rule. Polling pays when the answer comes before the wake-up of a sleeper would have (45
+ * us here); it costs when somebody else needed the CPU. So there are two ways to poll, each with a
  * score of how often it paid, and each given up while its score is low but for a probe now and
  * then:
  *

@@ -37,9 +37,9 @@ struct wire_waiter {
 };
 void wire_waiter_init(struct wire_waiter *waiter, struct wire_spin spin);
 
-/* For one of many threads of a process that wait for each other, where a wake-up is cheap: after so many
- * yields (>= 1) in which others ran without bringing what it waits for, the thread is told to sleep. A
- * thread that stays in the round makes each of the others wait for its turn. */
+/* For one of many threads of a process that wait for each other, where a wake-up is cheap: after so
+ * many yields (>= 1) in which others ran without bringing what it waits for, the thread is told to
+ * sleep. A thread that stays in the round makes each of the others wait for its turn. */
 void wire_waiter_limit_turns(struct wire_waiter *waiter, uint32_t turns_max);
 
 /* One non-blocking attempt: > 0 got something, 0 nothing there, < 0 failed (errno). */
@@ -54,8 +54,8 @@ ssize_t wire_wait(struct wire_waiter *waiter, wire_attempt attempt, void *contex
  * caller needed anyway. */
 void wire_waiter_served(struct wire_waiter *waiter, uint64_t now_ns);
 
-/* Whether waiters of this process poll without yielding now, because too much time was lost to other
- * programs of the machine. Any thread. */
+/* Whether waiters of this process poll without yielding now, because too much time was lost to
+ * other programs of the machine. Any thread. */
 bool wire_yielding_is_muted(void);
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * control: what the main thread does while the workers serve: it sleeps until a signal asks the
- * daemon to stop, or a client's process ends, whose sessions it then ends, or a farewell (farewell.h) waits.
+ * daemon to stop, or a client's process ends, whose sessions it then ends, or a farewell
+ * (farewell.h) waits.
  */
 #ifndef MQKV_SERVERK_DAEMON_CONTROL_H
 #define MQKV_SERVERK_DAEMON_CONTROL_H
@@ -14,8 +15,8 @@ struct control;
  * signalfd. */
 enum kv_status control_create(struct control **control, struct kv_error *error);
 
-/* The daemon is stopping: a SIGTERM or SIGINT that comes more than a second from now ends the process
- * at once. Call it once. */
+/* The daemon is stopping: a SIGTERM or SIGINT that comes more than a second from now ends the
+ * process at once. Call it once. */
 void control_expect_impatience(const struct control *control);
 
 /* NULL is harmless. */

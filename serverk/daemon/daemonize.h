@@ -13,8 +13,9 @@ struct daemonize;
  * session of its own, without a terminal. */
 enum kv_status daemonize_start(struct daemonize **daemonize, struct kv_error *error);
 
-/* In the child: the daemon is ready. stdin and stdout become /dev/null, and so does stderr unless it
- * is a file (which then is the log): a pipe or terminal is the caller's, who is not to wait for us. */
+/* In the child: the daemon is ready. stdin and stdout become /dev/null, and so does stderr unless
+ * it is a file (which then is the log): a pipe or terminal is the caller's, who is not to wait for
+ * us. */
 void daemonize_ready(struct daemonize *daemonize);
 
 /* In the child, instead: it failed; the parent exits with this code. */

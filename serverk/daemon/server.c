@@ -47,7 +47,8 @@ struct server {
     struct pidfile *pidfile; /* NULL: none */
 };
 
-/* Start -------------------------------------------------------------------------------------------- */
+/* Start
+ * -------------------------------------------------------------------------------------------- */
 
 static struct kvstore_options store_options(const struct server_options *options)
 {
@@ -236,9 +237,10 @@ static enum kv_status open_store(struct server *server, struct kv_error *error)
 
 static enum kv_status release(struct server *server, struct kv_error *error);
 
-/* The queues come before the store: without them no new store is made in vain, and clients that come
- * during a long recovery wait for their WELCOME instead of finding no server. Before the store is read, which
- * may be hostile, the daemon gives up what it does not need any more: the pid file is open by then. */
+/* The queues come before the store: without them no new store is made in vain, and clients that
+ * come during a long recovery wait for their WELCOME instead of finding no server. Before the store
+ * is read, which may be hostile, the daemon gives up what it does not need any more: the pid file
+ * is open by then. */
 enum kv_status server_start(const struct server_options *options, struct server **result,
                             struct kv_error *error)
 {
@@ -283,12 +285,13 @@ enum kv_status server_start(const struct server_options *options, struct server 
     return KV_OK;
 }
 
-/* Stop --------------------------------------------------------------------------------------------- */
+/* Stop
+ * --------------------------------------------------------------------------------------------- */
 
 /* Undoes server_start as far as it came. The names go before the store is closed, which takes time:
  * clients then know that they must wait for another daemon. What they sent until they could know is
- * still answered. Replies may wait for a sync even where the pool was not started: its first workers can
- * have served before another could not be started. */
+ * still answered. Replies may wait for a sync even where the pool was not started: its first
+ * workers can have served before another could not be started. */
 static enum kv_status release(struct server *server, struct kv_error *error)
 {
     struct service *service = &server->service;
@@ -335,14 +338,15 @@ enum kv_status server_run(struct server *server, struct kv_error *error)
     return status;
 }
 
-/* Check -------------------------------------------------------------------------------------------- */
+/* Check
+ * -------------------------------------------------------------------------------------------- */
 
 /* What a start needs of the directory beyond what opening its store read-only needs. */
 static enum kv_status check_directory(const char *dir, struct kv_error *error)
 {
     if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) == 0)
         return KV_OK;
-    return kv_error_set_errno(error, "%s: uid %u can not make files in the directory", dir,
+    return kv_error_set_errno(error, "%s: uid %u cannot make files in the directory", dir,
                               (unsigned)geteuid());
 }
 

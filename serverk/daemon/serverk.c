@@ -20,7 +20,8 @@ static int fail(const struct kv_error *error, int exit_code)
     return exit_code;
 }
 
-/* Serves until told to stop. `daemonize` (NULL: in the foreground) hears whether the start worked. */
+/* Serves until told to stop. `daemonize` (NULL: in the foreground) hears whether the start
+ * worked. */
 static int serve(const struct server_options *options, struct daemonize *daemonize)
 {
     struct kv_error error = {0};
@@ -42,9 +43,9 @@ static int serve(const struct server_options *options, struct daemonize *daemoni
 }
 
 /* A file that would grow beyond ulimit -f is an error of that write, as on a full disk; a log whose
- * reader has gone is no reason to end. What whoever starts the daemon ignores is ignored by it too, but
- * for these: --dispatch process waits for its processes, which the kernel would take away otherwise,
- * and bounds their lives with an alarm. */
+ * reader has gone is no reason to end. What whoever starts the daemon ignores is ignored by it too,
+ * but for these: --dispatch process waits for its processes, which the kernel would take away
+ * otherwise, and bounds their lives with an alarm. */
 static void set_signals(void)
 {
     signal(SIGXFSZ, SIG_IGN);

@@ -1,8 +1,8 @@
 /*
  * start_guard: lets a signal to stop end a daemon that is still opening its store, which takes long
- * where an index has to be rebuilt or the disk is slow. Nobody is served yet, and the store is left as by
- * kill -9, so there is nothing to finish: the queues and the pid file are removed, and the signal ends the process
- * (die_by_signal).
+ * where an index has to be rebuilt or the disk is slow. Nobody is served yet, and the store is left
+ * as by kill -9, so there is nothing to finish: the queues and the pid file are removed, and the
+ * signal ends the process (die_by_signal).
  */
 #ifndef MQKV_SERVERK_DAEMON_START_GUARD_H
 #define MQKV_SERVERK_DAEMON_START_GUARD_H

@@ -14,7 +14,8 @@
 /* Of a client: its reply queue, its process, a segment. */
 #define CLIENT_DESCRIPTORS 3u
 
-/* Of the engine at once: a new log and a listing; or, at the end, checkpoints of so many files in parallel. */
+/* Of the engine at once: a new log and a listing; or, at the end, checkpoints of so many files in
+ * parallel. */
 #define COMPACTION_DESCRIPTORS 2u
 #define PARALLEL_CHECKPOINTS   8u
 

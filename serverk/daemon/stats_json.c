@@ -22,7 +22,8 @@ static const char *const opcode_names[STATISTICS_OPCODES] = {
     [WIRE_OP_STATS] = "stats",       [WIRE_OP_PING] = "ping",     [WIRE_OP_SYNC] = "sync",
 };
 
-/* JSON --------------------------------------------------------------------------------------------- */
+/* JSON
+ * --------------------------------------------------------------------------------------------- */
 
 /* A stream with the commas set right: each member or element is begun by one of the calls below. */
 struct json {
@@ -79,7 +80,8 @@ static void put_flag(struct json *json, const char *name, bool flag)
     fputs(flag ? "true" : "false", json->stream);
 }
 
-/* Sections ----------------------------------------------------------------------------------------- */
+/* Sections
+ * ----------------------------------------------------------------------------------------- */
 
 static void sum_statistics(const struct service *service, struct worker_statistics *sum)
 {

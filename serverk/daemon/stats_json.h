@@ -1,5 +1,6 @@
 /*
- * stats_json: the statistics of the daemon as JSON text, for WIRE_OP_STATS (documented in serverk(1)).
+ * stats_json: the statistics of the daemon as JSON text, for WIRE_OP_STATS (documented in
+ * serverk(1)).
  */
 #ifndef MQKV_SERVERK_DAEMON_STATS_JSON_H
 #define MQKV_SERVERK_DAEMON_STATS_JSON_H
@@ -19,9 +20,10 @@ struct stats_source {
     uint64_t started_ns;    /* of the daemon */
 };
 
-/* A stats_writer of a struct stats_source. One object with the named section ("server", "operations", "latency",
- * "schedule", "files", "cache", "sessions") as its member, or with all if `section` is empty. KV_NOT_FOUND: there is
- * no such section; KV_NO_MEMORY. *text is to be freed. Threads: any. */
+/* A stats_writer of a struct stats_source. One object with the named section ("server",
+ * "operations", "latency", "schedule", "files", "cache", "sessions") as its member, or with all if
+ * `section` is empty. KV_NOT_FOUND: there is no such section; KV_NO_MEMORY. *text is to be freed.
+ * Threads: any. */
 enum kv_status stats_json(const void *source, struct kv_slice section, char **text, size_t *size);
 
 #endif

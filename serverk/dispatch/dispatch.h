@@ -1,10 +1,11 @@
 /*
- * dispatch: how messages come to threads: the dispatch models (--dispatch) behind one call. Each is a
- * pool (pool.h), which is stopped, drained and freed as such; they differ in how many workers it has
- * and in what these do with messages:
+ * dispatch: how messages come to threads: the dispatch models (--dispatch) behind one call. Each is
+ * a pool (pool.h), which is stopped, drained and freed as such; they differ in how many workers it
+ * has and in what these do with messages:
  *
  *   pool     M workers receive and execute
- *   event    one does: it reads all queues without blocking, and sleeps in epoll when they are empty
+ *   event    one does: it reads all queues without blocking, and sleeps in epoll when they are
+ *            empty
  *   thread   one receives, and starts a thread for each message (request_threads.h)
  *   process  one receives; it executes what writes, and forks a process for what only reads
  *            (request_processes.h)

@@ -1,10 +1,10 @@
 /*
- * nice: --nice: a worker runs at the nice value that the priority of its request stands for: 31 keeps
- * the one that the daemon was started with, 0 means 19, in between in proportion. So requests of low
- * priority yield the CPU to those of high priority, and to other processes.
+ * nice: --nice: a worker runs at the nice value that the priority of its request stands for: 31
+ * keeps the one that the daemon was started with, 0 means 19, in between in proportion. So requests
+ * of low priority yield the CPU to those of high priority, and to other processes.
  *
- * On Linux a nice value belongs to a thread (setpriority(2), "C library/kernel differences"). Without
- * privilege it can only rise; hence nice_permitted before the first worker starts.
+ * On Linux a nice value belongs to a thread (setpriority(2), "C library/kernel differences").
+ * Without privilege it can only rise; hence nice_permitted before the first worker starts.
  */
 #ifndef MQKV_SERVERK_DISPATCH_NICE_H
 #define MQKV_SERVERK_DISPATCH_NICE_H
@@ -20,7 +20,8 @@ struct nice {
     int current; /* of the thread */
 };
 
-/* KV_OK if threads of this process may lower their nice value again; KV_DENIED and what would help. */
+/* KV_OK if threads of this process may lower their nice value again; KV_DENIED and what would
+ * help. */
 enum kv_status nice_permitted(struct kv_error *error);
 
 /* For a worker whose thread has the nice value of the calling one. */

@@ -1,12 +1,12 @@
 /*
- * pool: --dispatch pool: M worker threads, fed as --lanes says; the kernel is the run queue. The other
- * models are pools of one, whose worker may hand messages on (dispatch.h).
+ * pool: --dispatch pool: M worker threads, fed as --lanes says; the kernel is the run queue. The
+ * other models are pools of one, whose worker may hand messages on (dispatch.h).
  *
  *   shared  one queue; all workers block in its receive (a single one polls it by the wait rule)
- *   worker  queue q is served by the workers w with w mod queues = q, or, if there are fewer workers
- *           than queues, by worker q mod workers; who is alone on his queues polls them by that rule,
- *           who is not blocks
- *   auto    every worker on duty polls all queues; the parking (parking.h) says how many are
+ *   worker  queue q is served by the workers w with w mod queues = q, or, if there are fewer
+ *           workers than queues, by worker q mod workers; a worker that is alone on its queues
+ *           polls them by that rule, any other blocks
+ *   auto    every active worker polls all queues; parking.h says how many are active
  */
 #ifndef MQKV_SERVERK_DISPATCH_POOL_H
 #define MQKV_SERVERK_DISPATCH_POOL_H

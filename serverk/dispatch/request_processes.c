@@ -40,7 +40,7 @@ struct request_process {
     uint8_t *message;        /* of lanes_message_bytes; swapped with that of who received it */
     size_t message_bytes;
     uint8_t *reply; /* of a batch; shared with the child; NULL: no memory */
-    bool reserved;  /* a transfer is, for such a reply */
+    bool reserved;  /* fragments are, for such a reply */
     pid_t pid;
     int pidfd;
     uint64_t received_ns;
@@ -72,7 +72,8 @@ struct read_request {
     struct read_cursor operations;
 };
 
-/* The child ---------------------------------------------------------------------------------------- */
+/* The child
+ * ---------------------------------------------------------------------------------------- */
 
 /* Ends with the thread that forked it, and after a time however it fares. All other signals stay
  * blocked: those of a terminal are for the daemon. */
@@ -127,8 +128,8 @@ static _Noreturn void serve_in_child(struct request_processes *all, unsigned num
         _exit(CHILD_LEFT_IT);
     struct kv_slice message = reply_finish(&reply);
     uint64_t worked_ns = clock_monotonic_ns();
-    /* A reply for which a transfer is reserved is sent by the reaper, also if it needs none: else the
-     * client's next request could come before the reservation is given back. */
+    /* A reply for which fragments are reserved is sent by the reaper, also if it needs none: else
+     * the client's next request could come before the reservation is given back. */
     if (place->reserved) {
         atomic_store(&all->words[number].made_bytes, message.size);
         count_request(all, number, context.statistics, place, worked_ns, 0);
@@ -141,7 +142,8 @@ static _Noreturn void serve_in_child(struct request_processes *all, unsigned num
     _exit(CHILD_ANSWERED);
 }
 
-/* The reaper --------------------------------------------------------------------------------------- */
+/* The reaper
+ * --------------------------------------------------------------------------------------- */
 
 static void tell_died(struct request_processes *all, const siginfo_t *info)
 {
@@ -237,7 +239,8 @@ static void *reap_all(void *argument)
     }
 }
 
-/* The receiving thread ----------------------------------------------------------------------------- */
+/* The receiving thread
+ * ----------------------------------------------------------------------------- */
 
 static bool only_reads(const struct read_request *request)
 {
@@ -286,7 +289,7 @@ static pid_t start_child(struct request_processes *all, unsigned number,
     return pid;
 }
 
-/* Leaves the child to the reaper. False: that can not be (no descriptor). */
+/* Leaves the child to the reaper. False: that cannot be (no descriptor). */
 static bool watch_child(const struct request_processes *all, unsigned number)
 {
     const struct request_process *place = &all->places[number];
@@ -335,7 +338,8 @@ static void wait_for_all(void *context)
     slots_wait_all(all->slots);
 }
 
-/* Life --------------------------------------------------------------------------------------------- */
+/* Life
+ * --------------------------------------------------------------------------------------------- */
 
 static void free_processes(void *context)
 {

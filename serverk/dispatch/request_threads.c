@@ -8,8 +8,8 @@
 #include "common/error.h"
 #include "serverk/dispatch/worker.h"
 
-/* Enough for the deepest call; and so small that the C library keeps the stacks of 64 threads for reuse
- * (40 MiB, pthread_attr_setstacksize(3), glibc.pthread.stack_cache_size). */
+/* Enough for the deepest call; and so small that the C library keeps the stacks of 64 threads for
+ * reuse (40 MiB, pthread_attr_setstacksize(3), glibc.pthread.stack_cache_size). */
 #define STACK_BYTES (512u << 10)
 
 struct request_thread {

@@ -1,6 +1,6 @@
 /*
- * request_threads: --dispatch thread: a thread for each message. The receiving thread starts one with
- * the message that it received; the thread handles it as a worker would, and ends. At most
+ * request_threads: --dispatch thread: a thread for each message. The receiving thread starts one
+ * with the message that it received; the thread handles it as a worker would, and ends. At most
  * service->options->workers are alive; at that limit the receiving thread waits (slots.h). It joins
  * a thread that has ended before it starts the next in its place, so none is left at the end.
  *

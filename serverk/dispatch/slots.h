@@ -1,7 +1,7 @@
 /*
- * slots: the limit on requests that are alive at once (--dispatch thread and process): each has a slot,
- * and the receiving thread waits for a free one. Meanwhile messages stay in the kernel's queues, and
- * then with their senders.
+ * slots: the limit on requests that are alive at once (--dispatch thread and process): each has a
+ * slot, and the receiving thread waits for a free one. Meanwhile messages stay in the kernel's
+ * queues, and then with their senders.
  *
  * The slot that was released last is taken first, so that few slots are used while few are needed.
  *

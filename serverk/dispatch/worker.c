@@ -105,7 +105,8 @@ static void fail(struct worker *worker, struct session *session, const struct wi
     statistics_add(&worker->statistics->bytes_out, sent);
 }
 
-/* Operations --------------------------------------------------------------------------------------- */
+/* Operations
+ * --------------------------------------------------------------------------------------- */
 
 /* Sends the reply, or leaves it to the commit queue. */
 static void send_reply(struct worker *worker, struct session *session, struct reply *reply)
@@ -135,8 +136,8 @@ static bool segment_is_broken(struct session *session)
     return segment && wire_segment_is_broken(segment);
 }
 
-/* What was read from the segment may be zeros, what was written is lost: all of the request fails, and
- * with it the session. */
+/* What was read from the segment may be zeros, what was written is lost: all of the request fails,
+ * and with it the session. */
 static void fail_by_segment(struct worker *worker, struct session *session,
                             const struct wire_header *request, struct reply *reply)
 {
@@ -187,7 +188,7 @@ static void run_request(struct worker *worker, struct session *session,
     histogram_record(&statistics->stages[STAGE_REPLY], sent_ns - worked_ns);
 }
 
-/* Why a piece can not be taken. */
+/* Why a fragment is refused. */
 static const char *explain_part(const struct service *service, enum kv_status status,
                                 const struct wire_part *part, char text[KV_ERROR_TEXT_BYTES])
 {
@@ -195,35 +196,35 @@ static const char *explain_part(const struct service *service, enum kv_status st
     switch (status) {
     case KV_VALUE_TOO_BIG:
         snprintf(text, KV_ERROR_TEXT_BYTES,
-                 "a message in parts has at most %u bytes, this one %u: the largest value "
+                 "a fragmented message has at most %u bytes, this one has %u: the largest value "
                  "(--max-value of the server: %u) and %u more",
                  most_bytes, part->total_bytes, kvstore_max_value_bytes(service->store),
                  FRAGMENTS_EXTRA_BYTES);
         return text;
     case KV_OVERLOADED:
         return part->offset == 0 || part->total_bytes == 0
-                   ? "the server's memory for large messages is in use: later"
-                   : "the server's memory for large messages is in use, or no piece came for 5 s "
+                   ? "the server's memory for large messages is in use: try again later"
+                   : "the server's memory for large messages is in use, or no fragment came for 5 s "
                      "while others needed it: begin again later";
     case KV_NO_MEMORY:
         return "the server has no memory for this request";
     default:
-        return "this is not the piece of a request that comes next: begin again";
+        return "this fragment is not the next one of its request: begin again";
     }
 }
 
-/* Of a header that can not be taken. */
+/* Why a header is refused. */
 static const char *explain_header(const struct wire_header *header, enum kv_status status,
                                   const char *otherwise, char text[KV_ERROR_TEXT_BYTES])
 {
     if (header->count <= WIRE_MAX_OPERATIONS || status != KV_BAD_REQUEST)
         return otherwise;
-    snprintf(text, KV_ERROR_TEXT_BYTES, "a message has at most %u operations, this one %u",
+    snprintf(text, KV_ERROR_TEXT_BYTES, "a message has at most %u operations, this one has %u",
              WIRE_MAX_OPERATIONS, header->count);
     return text;
 }
 
-/* A piece of a request; the last one completes it. */
+/* A fragment of a request; the last one completes it. */
 static void take_part(struct worker *worker, struct session *session,
                       const struct wire_header *header, struct read_cursor *body,
                       uint64_t received_ns)
@@ -256,9 +257,9 @@ static void take_part(struct worker *worker, struct session *session,
     if (status == KV_OK)
         run_request(worker, session, &request, &cursor, received_ns);
     else
-        fail(
-            worker, session, header, status,
-            explain_header(&request, status, "what the pieces make up is not their request", text));
+        fail(worker, session, header, status,
+             explain_header(&request, status,
+                            "the reassembled message does not match its fragments", text));
     fragmented_message_free(&whole, service->budget);
 }
 
@@ -275,9 +276,10 @@ static void send_more(struct worker *worker, struct session *session,
     statistics_add(&worker->statistics->bytes_out, sent);
 }
 
-/* Messages ----------------------------------------------------------------------------------------- */
+/* Messages
+ * ----------------------------------------------------------------------------------------- */
 
-/* A BYE; or what stands for one, where the client died without: session_client_died. */
+/* A BYE of the client, or the final BYE that session_client_died sends for it. */
 static void end_session(struct worker *worker, struct session *session,
                         const struct wire_header *header)
 {

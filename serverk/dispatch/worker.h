@@ -16,8 +16,8 @@
 
 struct worker;
 
-/* Deals with the message of `size` bytes in the receiver's buffer, or hands it on. Returns the time (monotonic ns)
- * it was done. */
+/* Deals with the message of `size` bytes in the receiver's buffer, or hands it on. Returns the time
+ * (monotonic ns) it was done. */
 typedef uint64_t (*message_handler)(void *context, struct worker *worker, size_t size);
 
 /* Used by one thread. It stays where it is: its execution context points at it. */
@@ -51,12 +51,12 @@ bool worker_init_buffer(struct worker *worker);
 /* Takes over the message that `from` has received, by exchanging the buffers. */
 void worker_take_message(struct worker *worker, struct worker *from);
 
-/* Deals with the message of `size` bytes in the receiver's buffer. Returns the time (monotonic ns) it
- * was done. */
+/* Deals with the message of `size` bytes in the receiver's buffer. Returns the time (monotonic ns)
+ * it was done. */
 uint64_t worker_handle(struct worker *worker, size_t size);
 
-/* Whether the session may send through the lane that the worker's message came from; then nobody else needs to
- * get in there for its sake. */
+/* Whether the session may send through the lane that the worker's message came from; then nobody
+ * else needs to get in there for its sake. */
 bool worker_lane_admits(const struct worker *worker, struct session *session);
 
 /* Receives and handles messages until the pool stops. False: a queue failed (errno). */

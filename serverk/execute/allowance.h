@@ -1,6 +1,6 @@
 /*
- * allowance: how much one message may do before others get their turn. A message can ask for hours of
- * work in some KiB (4,096 scans that match nothing, appends to a large value): so between its
+ * allowance: how much one message may do before others get their turn. A message can ask for hours
+ * of work in some KiB (4,096 scans that match nothing, appends to a large value): so between its
  * operations, and within long scans, the worker looks whether it is to go on. It stops
  *   - when the message has had its time, counted from when it was received;
  *   - when it has made the store write so much more than it brought along;
@@ -46,9 +46,9 @@ static inline bool allowance_deadline_passed(const struct wire_header *request)
 void allowance_begin(struct allowance *allowance, const struct session *session,
                      const struct wire_header *request, uint64_t received_ns, uint32_t ms);
 
-/* Looks at time, deadline and session. KV_OK: go on. KV_DEADLINE; KV_OVERLOADED: the message has had
- * what it may, or nobody waits for it. *takes_long: so much time has passed that another worker should
- * be awake. */
+/* Looks at time, deadline and session. KV_OK: go on. KV_DEADLINE; KV_OVERLOADED: the message has
+ * had what it may, or nobody waits for it. *takes_long: so much time has passed that another worker
+ * should be awake. */
 enum kv_status allowance_look(struct allowance *allowance, bool *takes_long);
 
 /* So many light operations pass between two looks. */

@@ -40,7 +40,8 @@ struct commit {
     struct worker_statistics statistics;
 };
 
-/* Waits -------------------------------------------------------------------------------------------- */
+/* Waits
+ * -------------------------------------------------------------------------------------------- */
 
 bool commit_waits_init(struct commit_waits *waits, uint32_t datafiles)
 {
@@ -77,7 +78,8 @@ void commit_waits_clear(struct commit_waits *waits)
     waits->count = 0;
 }
 
-/* Sending ------------------------------------------------------------------------------------------ */
+/* Sending
+ * ------------------------------------------------------------------------------------------ */
 
 static size_t send_not_durable(struct commit *commit, struct session *session,
                                struct kv_slice reply, bool extended)
@@ -175,7 +177,8 @@ void commit_free(struct commit *commit)
     free(commit);
 }
 
-/* Holding ------------------------------------------------------------------------------------------ */
+/* Holding
+ * ------------------------------------------------------------------------------------------ */
 
 static struct held_reply *make_held(struct session *session, struct kv_slice reply, bool extended,
                                     const struct commit_waits *waits)
@@ -198,9 +201,9 @@ static struct kvstore_ticket ticket_of(const struct commit_waits *waits, uint32_
     return (struct kvstore_ticket){waits->files[i], waits->positions[waits->files[i]]};
 }
 
-/* Puts the reply on the lists of the files it waits for, but for those that are on disk by now: the word
- * of any later sync comes after the lock. Those whose sync has failed already count at once. True: none
- * is left to wait for. */
+/* Puts the reply on the lists of the files it waits for, but for those that are on disk by now: the
+ * word of any later sync comes after the lock. Those whose sync has failed already count at once.
+ * True: none is left to wait for. */
 static bool enlist(struct commit *commit, struct held_reply *held, const struct commit_waits *waits)
 {
     pthread_mutex_lock(&commit->lock);

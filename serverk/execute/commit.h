@@ -1,7 +1,8 @@
 /*
- * commit: replies that wait until their writes are on disk. A worker hands the finished reply over and
- * goes on; the sync thread of the store tells how far each data file is synced, and with that call the
- * replies go out that have waited for no more: one sync releases many, and no worker sleeps in one.
+ * commit: replies that wait until their writes are on disk. A worker hands the finished reply over
+ * and goes on; the sync thread of the store tells how far each data file is synced, and with that
+ * call the replies go out that have waited for no more: one sync releases many, and no worker
+ * sleeps in one.
  *
  * If a sync fails, the replies that waited for it become KV_NOT_DURABLE.
  *
@@ -20,7 +21,8 @@
 
 struct commit;
 
-/* What one message waits for: the highest position of each data file that it wrote to. One worker's. */
+/* What one message waits for: the highest position of each data file that it wrote to. One
+ * worker's. */
 struct commit_waits {
     uint64_t *positions; /* by file; 0: not waited for */
     uint32_t *files;     /* those that are */
@@ -40,8 +42,8 @@ struct commit *commit_create(struct kvstore *store, struct session_table *sessio
 /* After commit_drain, when the store calls no more. */
 void commit_free(struct commit *commit);
 
-/* Sends the reply (copied here; extended as for deliver_reply) when its waits are over, which asks the
- * store for the syncs. The session is held meanwhile; the caller keeps its own hold. */
+/* Sends the reply (copied here; extended as for deliver_reply) when its waits are over, which asks
+ * the store for the syncs. The session is held meanwhile; the caller keeps its own hold. */
 void commit_hold(struct commit *commit, struct session *session, struct kv_slice reply,
                  bool extended, const struct commit_waits *waits);
 

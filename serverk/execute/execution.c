@@ -6,7 +6,8 @@
 #include "serverk/execute/inquiries.h"
 #include "serverk/execute/writes.h"
 
-/* Results ------------------------------------------------------------------------------------------ */
+/* Results
+ * ------------------------------------------------------------------------------------------ */
 
 void add_plain(struct execution *execution)
 {
@@ -28,7 +29,8 @@ void *show_place(void *context, size_t bytes)
     return execution->place.at;
 }
 
-/* Reads ---------------------------------------------------------------------------------------------- */
+/* Reads
+ * ---------------------------------------------------------------------------------------------- */
 
 static void count_lookup(struct execution *execution)
 {
@@ -73,7 +75,8 @@ static void run_exists(struct execution *execution)
     add_plain(execution);
 }
 
-/* Operations -------------------------------------------------------------------------------------- */
+/* Operations
+ * -------------------------------------------------------------------------------------- */
 
 static const operation_runner runners[] = {
     [WIRE_OP_GET] = run_get,           [WIRE_OP_EXISTS] = run_exists, [WIRE_OP_PUT] = run_put,
@@ -124,7 +127,8 @@ static void run_operation(struct execution *execution, const struct wire_operati
     statistics_add(&statistics->statuses[execution->result.status], 1);
 }
 
-/* What the message has left over -------------------------------------------------------------------- */
+/* What the message has left over
+ * -------------------------------------------------------------------- */
 
 /* KV_OK: the next operation is to be executed. */
 static enum kv_status look(struct execution *execution)
@@ -160,8 +164,8 @@ struct operation_group {
     struct wire_operation operations[GROUP_OPERATIONS];
 };
 
-/* Decodes the next operations, `left` of them at most. Not KV_OK: what follows those of the group is
- * malformed or unknown. */
+/* Decodes the next operations, `left` of them at most. Not KV_OK: what follows those of the group
+ * is malformed or unknown. */
 static enum kv_status read_group(struct operation_group *group, struct read_cursor *operations,
                                  unsigned left)
 {

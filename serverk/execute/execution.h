@@ -1,8 +1,8 @@
 /*
  * execution: the operations of a request on the store, and their results in a reply.
  *
- * Nothing here waits, but for the locks of the store and for segments that are not mapped. Nothing allocates,
- * but STATS and what the engine takes for a write (index segments, cached values).
+ * Nothing here waits, but for the locks of the store and for segments that are not mapped. Nothing
+ * allocates, but STATS and what the engine takes for a write (index segments, cached values).
  */
 #ifndef MQKV_SERVERK_EXECUTE_EXECUTION_H
 #define MQKV_SERVERK_EXECUTE_EXECUTION_H
@@ -10,9 +10,9 @@
 #include "serverk/execute/execution_context.h"
 #include "serverk/execute/reply.h"
 
-/* Executes, in order, the request->count operations at the cursor. KV_OK: *reply is complete but for
- * reply_finish, and context->waits tells what it must wait for. Else nothing was executed, and *sentence says
- * why.
+/* Executes, in order, the request->count operations at the cursor. KV_OK: *reply is complete but
+ * for reply_finish, and context->waits tells what it must wait for. Else nothing was executed, and
+ * *sentence says why.
  *
  * An operation that cannot be decoded ends the execution: it and those behind it get its status. */
 enum kv_status execute_request(struct execution_context *context, struct session *session,

@@ -1,6 +1,6 @@
 /*
- * execution_context: what a thread executes requests with: the store, buffers of its own, and what the message
- * being executed has used.
+ * execution_context: what a thread executes requests with: the store, buffers of its own, and what
+ * the message being executed has used.
  *
  * Threads: used by one.
  */
@@ -16,8 +16,8 @@
 #include "serverk/execute/commit.h"
 #include "serverk/execute/statistics.h"
 
-/* Writes the named section of the statistics (all if it is empty) as JSON text, which is to be freed.
- * KV_NOT_FOUND: there is no such section; KV_NO_MEMORY. */
+/* Writes the named section of the statistics (all if it is empty) as JSON text, which is to be
+ * freed. KV_NOT_FOUND: there is no such section; KV_NO_MEMORY. */
 typedef enum kv_status (*stats_writer)(const void *context, struct kv_slice section, char **text,
                                        size_t *size);
 
@@ -50,13 +50,14 @@ struct execution_context {
     struct commit_waits waits;
 };
 
-/* Sets store, budget and message_ms, and makes buffers for the largest messages of the budget. The rest is zero,
- * and the caller's to set. False: out of memory. */
+/* Sets store, budget and message_ms, and makes buffers for the largest messages of the budget. The
+ * rest is zero, and the caller's to set. False: out of memory. */
 bool execution_context_init(struct execution_context *context, struct kvstore *store,
                             struct fragment_budget *budget);
 void execution_context_free(struct execution_context *context);
 
-/* Gives the memory of a buffer of the context back to the kernel, if the message used much of it. */
+/* Gives the memory of a buffer of the context back to the kernel, if the message used much of
+ * it. */
 static inline void execution_context_trim(const struct execution_context *context, uint8_t *buffer,
                                           size_t used_bytes)
 {

@@ -1,6 +1,6 @@
 /*
- * execution_internal: what the files that execute operations share; no other file includes it. Runners are in
- * execution.c (reads), writes.c and inquiries.c.
+ * execution_internal: what the files that execute operations share; no other file includes it.
+ * Runners are in execution.c (reads), writes.c and inquiries.c.
  */
 #ifndef MQKV_SERVERK_EXECUTE_EXECUTION_INTERNAL_H
 #define MQKV_SERVERK_EXECUTE_EXECUTION_INTERNAL_H
@@ -9,7 +9,8 @@
 #include "serverk/execute/execution_context.h"
 #include "serverk/execute/reply.h"
 
-/* Operations that copy so much are worth waking another worker for (10 us and more; a wake-up takes 20). */
+/* Operations that copy so much are worth waking another worker for (10 us and more; a wake-up takes
+ * 20). */
 #define LONG_VALUE_BYTES (256u << 10)
 
 /* A request on its way through its operations. */
@@ -66,8 +67,9 @@ static inline void tell_size_only(struct wire_result *result, size_t value_bytes
     result->value = kv_slice(NULL, value_bytes);
 }
 
-/* Adds the result, if it has no value in the reply yet. If the client takes a short reply, a result without
- * room for its value ends the reply: such a result is the only one, or the operation gets none. */
+/* Adds the result, if it has no value in the reply yet. If the client takes a short reply, a result
+ * without room for its value ends the reply: such a result is the only one, or the operation gets
+ * none. */
 void add_plain(struct execution *execution);
 
 /* A kvstore_place of the execution: where a value of that size goes in the reply, kept in

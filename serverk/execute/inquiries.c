@@ -7,8 +7,8 @@
 #include "serverk/execute/execution_internal.h"
 #include "serverk/execute/scan_page.h"
 
-/* What was too big for the largest place gets another that is large enough; writers may make it grow
- * in between. */
+/* What was too big for the largest place gets another that is large enough; writers may make it
+ * grow in between. */
 #define SCAN_TRIES 3u
 
 static bool overlap(const void *a, const void *b, size_t size)
@@ -17,8 +17,8 @@ static bool overlap(const void *a, const void *b, size_t size)
     return from < to ? to - from < size : from - to < size;
 }
 
-/* Copies bytes that are at hand into the reply as the result's value. They may lie in the segment, and
- * the window over them: then the reply has them as they were. */
+/* Copies bytes that are at hand into the reply as the result's value. They may lie in the segment,
+ * and the window over them: then the reply has them as they were. */
 static void add_copy(struct execution *execution, struct kv_slice bytes)
 {
     struct wire_result *result = &execution->result;

@@ -1,13 +1,13 @@
 /*
- * reply: one REPLY being built in a worker's buffer: results in order, values where they fit: in the
- * message; in the window of the session's segment that the request named; or, where neither does, in
- * a reply larger than a message, which is then sent in parts (transfer.h).
+ * reply: one REPLY being built in a worker's buffer: results in order, values where they fit: in
+ * the message; in the window of the session's segment that the request named; or, where neither
+ * does, in a reply larger than a message, which is then sent in parts (fragments.h).
  *
- * A request whose sender takes a short reply (WIRE_REQUEST_MAY_STOP) ends with the first operation for
- * whose result there is no room: it and those behind it are not executed. Of any other request every
- * operation gets its result, whatever happens to values: room for the fields of those to come is never
- * given away, and reply_start refuses a request before anything is executed if even they would not
- * fit.
+ * A request whose sender takes a short reply (WIRE_REQUEST_MAY_STOP) ends with the first operation
+ * for whose result there is no room: it and those behind it are not executed. Of any other request
+ * every operation gets its result, whatever happens to values: room for the fields of those to come
+ * is never given away, and reply_start refuses a request before anything is executed if even they
+ * would not fit.
  */
 #ifndef MQKV_SERVERK_EXECUTE_REPLY_H
 #define MQKV_SERVERK_EXECUTE_REPLY_H
@@ -24,8 +24,8 @@ struct reply {
     struct fragment_budget *budget;
     struct write_cursor cursor; /* its end is the limit for now */
     size_t buffer_bytes;        /* the limit once it is extended */
-    bool reserved;  /* it may be extended without asking: a transfer is reserved for it */
-    bool extended;  /* may be larger than a message: a transfer is reserved */
+    bool reserved;  /* it may be extended without asking: fragments are reserved for it */
+    bool extended;  /* may be larger than a message: fragments are reserved */
     bool too_large; /* it wanted to be, and could not */
     bool may_stop;  /* it need not have a result for each operation */
     uint16_t results;
@@ -51,9 +51,9 @@ struct reply_place {
     size_t capacity;
 };
 
-/* buffer and scratch stay the caller's. budget NULL: it must not become larger than a message, unless
- * `reserved`: the caller has reserved a transfer, and sees to it.
- * KV_OVERLOADED: see above. */
+/* buffer and scratch stay the caller's. budget NULL: it must not become larger than a message,
+ * unless `reserved`: the caller has reserved fragments, and gives them back. KV_OVERLOADED: see
+ * above. */
 enum kv_status reply_start(struct reply *reply, struct session *session,
                            struct fragment_budget *budget, bool reserved,
                            const struct wire_header *request, uint8_t *buffer, size_t buffer_bytes,
@@ -66,9 +66,9 @@ struct reply_place reply_place(struct reply *reply, size_t needed_bytes);
 /* The place with the most room that is there without asking for more. */
 struct reply_place reply_largest_place(struct reply *reply);
 
-/* Adds a result whose value was written at the place; result->value.size tells how much of it. A value
- * that the window does not take after all (its memory is gone, or there is none left) goes where there
- * is room without it. False: there is none (nothing was added). */
+/* Adds a result whose value was written at the place; result->value.size tells how much of it. A
+ * value that the window does not take after all (its memory is gone, or there is none left) goes
+ * where there is room without it. False: there is none (nothing was added). */
 bool reply_add_placed(struct reply *reply, struct wire_result *result,
                       const struct reply_place *place);
 

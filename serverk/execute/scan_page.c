@@ -1,9 +1,9 @@
 #include "serverk/execute/scan_page.h"
 
 /* A scan looks at up to 64 entries for each that it may give (kvstore.h), some milliseconds for
- * SLICE_ENTRIES; then it is asked whether it may go on. What looks at more than LONG_ENTRIES, at more bytes of records than
- * LONG_BYTES or into more data files than LONG_FILES takes longer than it takes to wake another
- * worker, 20 us or so. */
+ * SLICE_ENTRIES; then it is asked whether it may go on. What looks at more than LONG_ENTRIES, at
+ * more bytes of records than LONG_BYTES or into more data files than LONG_FILES takes longer than
+ * it takes to wake another worker, 20 us or so. */
 #define LONG_ENTRIES  256u
 #define LONG_FILES    32u
 #define LONG_BYTES    (256u << 10)

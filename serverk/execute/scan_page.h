@@ -1,6 +1,6 @@
 /*
- * scan_page: the value of a SCAN's result: entries one behind the other (wire/operation.h), as many as
- * fit and as the operation asks for.
+ * scan_page: the value of a SCAN's result: entries one behind the other (wire/operation.h), as many
+ * as fit and as the operation asks for.
  */
 #ifndef MQKV_SERVERK_EXECUTE_SCAN_PAGE_H
 #define MQKV_SERVERK_EXECUTE_SCAN_PAGE_H
@@ -24,14 +24,15 @@ struct scan_page {
                              the entries before it are there, and next is past it. 0: none did */
 };
 
-/* Whether a page of this scan of this store may keep its worker so long that another should be awake. */
+/* Whether a page of this scan of this store may keep its worker so long that another should be
+ * awake. */
 bool scan_page_takes_long(struct kvstore *store, const struct wire_operation *operation);
 
-/* Fills `capacity` bytes at `at` from operation->cursor on, with single entries, or with ATOMIC with
- * whole data files, each as it was at one moment. KV_BUFFER_TOO_SMALL: not even the first fits, it
- * needs page->refused_bytes. Else as kvstore_scan and kvstore_scan_file; a file that the latter refuses
- * ends the page before it. Every some thousand entries, and after each whole file, the allowance is
- * looked at: the page ends, perhaps empty, when it is used up. */
+/* Fills `capacity` bytes at `at` from operation->cursor on, with single entries, or with ATOMIC
+ * with whole data files, each as it was at one moment. KV_BUFFER_TOO_SMALL: not even the first
+ * fits, it needs page->refused_bytes. Else as kvstore_scan and kvstore_scan_file; a file that the
+ * latter refuses ends the page before it. Every some thousand entries, and after each whole file,
+ * the allowance is looked at: the page ends, perhaps empty, when it is used up. */
 enum kv_status scan_page_fill(struct scan_page *page, struct kvstore *store,
                               const struct wire_operation *operation, struct allowance *allowance,
                               uint8_t *at, size_t capacity);

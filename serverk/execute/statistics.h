@@ -54,8 +54,8 @@ static inline void statistics_add(uint64_t *counter, uint64_t count)
 /* Blocks for `count` writers, zeroed; NULL: out of memory. Free with free(). */
 struct worker_statistics *statistics_create(unsigned count);
 
-/* The same in memory that processes forked later share with this one; NULL: out of memory. Free with
- * statistics_free_shared, which takes NULL. */
+/* The same in memory that processes forked later share with this one; NULL: out of memory. Free
+ * with statistics_free_shared, which takes NULL. */
 struct worker_statistics *statistics_create_shared(unsigned count);
 void statistics_free_shared(struct worker_statistics *blocks, unsigned count);
 

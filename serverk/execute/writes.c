@@ -170,8 +170,8 @@ void run_touch(struct execution *execution)
     add_plain(execution);
 }
 
-/* The reply waits for everything that was appended before now. Where this message has written nothing
- * since its last SYNC, that one counts for both. */
+/* The reply waits for everything that was appended before now. Where this message has written
+ * nothing since its last SYNC, that one counts for both. */
 void run_sync(struct execution *execution)
 {
     bool again = execution->synced;

@@ -1,6 +1,6 @@
 /*
- * writes: the operations that change the store, and SYNC. After a write, the context's commit waits tell what
- * must be on disk before the reply is sent.
+ * writes: the operations that change the store, and SYNC. After a write, the context's commit waits
+ * tell what must be on disk before the reply is sent.
  */
 #ifndef MQKV_SERVERK_EXECUTE_WRITES_H
 #define MQKV_SERVERK_EXECUTE_WRITES_H

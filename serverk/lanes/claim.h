@@ -1,6 +1,6 @@
 /*
- * claim: a daemon's claim to a queue name: the write lock on NAME.lock, a queue of mode 0600 that nobody sends to.
- * One daemon a name; and no client can take it.
+ * claim: a daemon's claim to a queue name: the write lock on NAME.lock, a queue of mode 0600 that
+ * nobody sends to. One daemon a name; and no client can take it.
  */
 #ifndef MQKV_SERVERK_LANES_CLAIM_H
 #define MQKV_SERVERK_LANES_CLAIM_H
@@ -9,11 +9,12 @@
 
 #include "mqkv/error.h"
 
-/* Whether claim_take would find the name taken, as far as that can be known without taking it: KV_BUSY,
- * KV_DENIED, KV_IO. */
+/* Whether claim_take would find the name taken, as far as that can be known without taking it:
+ * KV_BUSY, KV_DENIED, KV_IO. */
 enum kv_status claim_check(const char *base, struct kv_error *error);
 
-/* KV_BUSY (owner's pid), KV_DENIED (the name belongs to somebody else), KV_LIMIT, KV_IO; *claim is -1 then. */
+/* KV_BUSY (owner's pid), KV_DENIED (the name belongs to somebody else), KV_LIMIT, KV_IO; *claim is
+ * -1 then. */
 enum kv_status claim_take(const char *base, mqd_t *claim, struct kv_error *error);
 
 /* -1 is harmless. */

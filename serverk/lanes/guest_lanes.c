@@ -11,15 +11,16 @@
 #include "common/random.h"
 #include "wire/queue.h"
 
-/* Names of lanes: many more than the system has queues by default (256), so that nobody can take them all; few
- * enough that each start looks for leftovers under all of them in some milliseconds. */
+/* Names of lanes: many more than the system has queues by default (256), so that nobody can take
+ * them all; few enough that each start looks for leftovers under all of them in some
+ * milliseconds. */
 #define NAMES 4096u
 
 /* So many of them are tried for a lane: others may have made queues of some. */
 #define NAME_ATTEMPTS 64u
 
-/* A client needs some microseconds from its WELCOME to the opening of its lane. One that comes later asks
- * for another session. */
+/* A client needs some microseconds from its WELCOME to the opening of its lane. One that comes
+ * later asks for another session. */
 #define OPEN_MS 100u
 
 /* So much garbage is no mistake; late messages of sessions that have ended count as well. */
@@ -44,9 +45,10 @@ bool guest_lanes_init(struct guest_lanes *guests, const char *base, mode_t mode,
     return guests->placeholder >= 0 && guests->timer >= 0;
 }
 
-/* Queues ------------------------------------------------------------------------------------------ */
+/* Queues
+ * ------------------------------------------------------------------------------------------ */
 
-/* A queue that was given away is taken back first: others' can not be unlinked. */
+/* A queue that was given away is taken back first: others' cannot be unlinked. */
 static void unlink_lane(const struct guest_lanes *guests, const struct guest_lane *lane)
 {
     char name[WIRE_QUEUE_NAME_BYTES];
@@ -116,22 +118,24 @@ static bool make_lane(struct guest_lanes *guests, struct guest_lane *lane)
                          : status == KV_LIMIT
                              ? "the system or this user has no room for another queue "
                                "(fs.mqueue.queues_max, RLIMIT_MSGQUEUE)"
-                             : "the queue can not be created";
+                             : "the queue cannot be created";
         return false;
     }
     lane->given = false;
     guests->bytes_left -= wire_geometry_charge(lane->geometry);
-    /* The lock is that of the process, and goes with any descriptor of the queue: so it is taken last. */
+    /* The lock is that of the process, and goes with any descriptor of the queue: so it is taken
+     * last. */
     if (take_place(lane, queue) && admit_uid(guests, lane) && wire_lock_lane(lane->queue) == 0) {
         lane->live = true;
         return true;
     }
     retire(guests, lane);
-    guests->reason = "the queue can not be prepared";
+    guests->reason = "the queue cannot be prepared";
     return false;
 }
 
-/* Sessions ---------------------------------------------------------------------------------------- */
+/* Sessions
+ * ---------------------------------------------------------------------------------------- */
 
 static struct guest_lane *find(struct guest_lanes *guests, uid_t uid)
 {
@@ -274,7 +278,8 @@ bool guest_lanes_count_garbage(struct guest_lane *lane)
     return true;
 }
 
-/* The end ----------------------------------------------------------------------------------------- */
+/* The end
+ * ----------------------------------------------------------------------------------------- */
 
 void guest_lanes_unlink(struct guest_lanes *guests)
 {

@@ -1,21 +1,23 @@
 /*
- * guest_lanes: request lanes of users who are not the daemon's: each uid that has sessions has a lane of its
- * own, as far as there are any left, so that what one of them sends never stands before what another does.
- * The queue NAME.g<j> lets nobody else in:
+ * guest_lanes: request lanes of users who are not the daemon's: each uid that has sessions has a
+ * lane of its own, as far as there are any left, so that what one of them sends never stands before
+ * what another does. The queue NAME.g<j> lets nobody else in:
  *
  *   given  where the daemon may (root, CAP_CHOWN), the queue belongs to the uid, mode 0200;
- *   lent   else it is the daemon's, mode 0600, and lets others in (as NAME itself does) from a WELCOME to the
- *          first message of that session, for at most 100 ms. Who opens it in that moment and sends garbage spoils it: replies
- *          tell the uid's sessions to begin anew, with another lane, and a warning in the log names the
- *          remedy.
+ *   lent   else it is the daemon's, mode 0600, and lets others in (as NAME itself does) from a
+ *          WELCOME to the first message of that session, for at most 100 ms. Who opens it in that
+ *          moment and sends garbage spoils it: replies tell the uid's sessions to begin anew, with
+ *          another lane, and a warning in the log names the remedy.
  *
- * j is random: who makes queues under such names in advance takes few of them, as the system has few queues
- * (fs.mqueue.queues_max) beside so many names.
+ * j is random: who makes queues under such names in advance takes few of them, as the system has
+ * few queues (fs.mqueue.queues_max) beside so many names.
  *
- * A lane without sessions is given up. Its descriptor keeps its number until the daemon ends (something else
- * takes the number, which no message can be received from), since workers may be about to use it.
+ * A lane without sessions is given up. Its descriptor keeps its number until the daemon ends
+ * (something else takes the number, which no message can be received from), since workers may be
+ * about to use it.
  *
- * Threads: everything but guest_lanes_queue and the counting of messages is guarded by the lock of lanes.c.
+ * Threads: everything but guest_lanes_queue and the counting of messages is guarded by the lock of
+ * lanes.c.
  */
 #ifndef MQKV_SERVERK_LANES_GUEST_LANES_H
 #define MQKV_SERVERK_LANES_GUEST_LANES_H
@@ -69,7 +71,8 @@ bool guest_lanes_init(struct guest_lanes *guests, const char *base, mode_t mode,
 void guest_lanes_close(struct guest_lanes *guests);
 void guest_lanes_unlink(struct guest_lanes *guests);
 
-/* The lane for one more session of the uid; *made: it is a new one. NULL: none is to be had; guests->reason. */
+/* The lane for one more session of the uid; *made: it is a new one. NULL: none is to be had;
+ * guests->reason. */
 struct guest_lane *guest_lanes_enter(struct guest_lanes *guests, uid_t uid, bool *made);
 
 /* A session that entered in that round (lane->round, then) and has not come through the lane yet
@@ -82,15 +85,16 @@ void guest_lanes_arrived(struct guest_lane *lane, unsigned round);
 /* Closes lanes that were open for long enough, and sets the timer for the others. */
 void guest_lanes_tick(struct guest_lanes *guests);
 
-/* A session ends that has arrived, or was never waited for. True: it was the last one, and the lane is no more. */
+/* A session ends that has arrived, or was never waited for. True: it was the last one, and the lane
+ * is no more. */
 bool guest_lanes_leave(struct guest_lanes *guests, struct guest_lane *lane);
 
-/* A message came through the lane that no session of its uid sent. True: now it counts as spoiled; the caller
- * says so. */
+/* A message came through the lane that no session of its uid sent. True: now it counts as spoiled;
+ * the caller says so. */
 bool guest_lanes_count_garbage(struct guest_lane *lane);
 
-/* Removes those that a dead daemon of this user left under the name, as far as the kernel lets it, and counts
- * them. */
+/* Removes those that a dead daemon of this user left under the name, as far as the kernel lets it,
+ * and counts them. */
 unsigned guest_lanes_remove_stale(const char *base);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * lane_names: under which names a daemon's own lanes and bulk lanes are created. The claim (claim.h) is held
- * meanwhile, so that what is there of our uid is a dead daemon's. Anybody can make queues of other names of
- * ours: a number that is taken is skipped, and a lane gets another one. Only lane 0 has no other name: it is NAME.
+ * lane_names: under which names a daemon's own lanes and bulk lanes are created. The claim
+ * (claim.h) is held meanwhile, so that what is there of our uid is a dead daemon's. Anybody can
+ * make queues of other names of ours: a number that is taken is skipped, and a lane gets another
+ * one. Only lane 0 has no other name: it is NAME.
  *
  * Threads: one.
  */
@@ -24,14 +25,14 @@ struct lane_names {
     uint64_t foreign_bulk_lanes;
 };
 
-/* Removes what a dead daemon of this user left under any of the names, and notes what others have. *removed
- * counts queues. KV_DENIED: NAME itself belongs to another user; KV_IO. */
+/* Removes what a dead daemon of this user left under any of the names, and notes what others have.
+ * *removed counts queues. KV_DENIED: NAME itself belongs to another user; KV_IO. */
 enum kv_status lane_names_remove_stale(struct lane_names *names, unsigned *removed,
                                        struct kv_error *error);
 
-/* Creates a queue (WIRE_LANE or WIRE_BULK_LANE), nonblocking, under the first free number from *number on (lane
- * 0: that one only), and tells the number. As wire_queue_create does; KV_DENIED: somebody took NAME; KV_EXISTS if
- * others have all the names. */
+/* Creates a queue (WIRE_LANE or WIRE_BULK_LANE), nonblocking, under the first free number from
+ * *number on (lane 0: that one only), and tells the number. As wire_queue_create does; KV_DENIED:
+ * somebody took NAME; KV_EXISTS if others have all the names. */
 enum kv_status lane_names_create(struct lane_names *names, enum wire_queue_role role,
                                  struct wire_geometry geometry, mode_t mode, unsigned *number,
                                  mqd_t *queue, struct kv_error *error);

@@ -4,9 +4,9 @@
 
 #include "common/parse.h"
 
-/* Lanes of 10 x 1024 for requests, 10 x 8192 for large ones: what the kernel grants by default. Senders
- * to a full queue sleep, so deeper ones pay where they are granted, up to 32 messages (past 50 they no
- * longer do). */
+/* Lanes of 10 x 1024 for requests, 10 x 8192 for large ones: what the kernel grants by default.
+ * Senders to a full queue sleep, so deeper ones pay where they are granted, up to 32 messages (past
+ * 50 they no longer do). */
 #define LANE_BYTES        1024u
 #define BULK_BYTES        8192u
 #define MAX_DEPTH         32u

@@ -15,7 +15,8 @@
 #define LANE_PLAN_MAX_BULK_LANES 2u
 #define LANE_PLAN_MAX_GUESTS     12u
 
-/* Numbers of queues: lanes and bulk lanes, without a gap; guest lanes from LANE_PLAN_FIRST_GUEST on. */
+/* Numbers of queues: lanes and bulk lanes, without a gap; guest lanes from LANE_PLAN_FIRST_GUEST
+ * on. */
 #define LANE_PLAN_FIRST_GUEST (LANE_PLAN_MAX_LANES + LANE_PLAN_MAX_BULK_LANES)
 #define LANE_PLAN_MAX_QUEUES  (LANE_PLAN_FIRST_GUEST + LANE_PLAN_MAX_GUESTS)
 
@@ -36,8 +37,8 @@ struct lane_plan {
 struct lane_plan lane_plan_wanted(enum lanes_mode mode, uint32_t workers,
                                   const struct wire_limits *limits);
 
-/* The best plan for the mode that leaves two thirds of RLIMIT_MSGQUEUE to the reply queues of clients
- * of the same user; if none does, the smallest there is. */
+/* The best plan for the mode that leaves two thirds of RLIMIT_MSGQUEUE to the reply queues of
+ * clients of the same user; if none does, the smallest there is. */
 struct lane_plan lane_plan_first(enum lanes_mode mode, uint32_t workers,
                                  const struct wire_limits *limits);
 
@@ -45,12 +46,13 @@ struct lane_plan lane_plan_first(enum lanes_mode mode, uint32_t workers,
  * lanes, then their number. */
 bool lane_plan_degrade(struct lane_plan *plan);
 
-/* Where other users may come: gives up what their lanes need, the second bulk lane, so that there is no less for
- * the reply queues of the daemon's own user. */
+/* Where other users may come: gives up what their lanes need, the second bulk lane, so that there
+ * is no less for the reply queues of the daemon's own user. */
 void lane_plan_leave_room(struct lane_plan *plan);
 
-/* The next guest lane where all of them may take so many bytes more: it takes half at most, so that something
- * is left for the next one; messages as large as the largest lane's, if three fit. depth 0: none. */
+/* The next guest lane where all of them may take so many bytes more: it takes half at most, so that
+ * something is left for the next one; messages as large as the largest lane's, if three fit. depth
+ * 0: none. */
 struct wire_geometry lane_plan_guest(const struct lane_plan *plan, uint64_t bytes_left);
 
 /* Bytes the kernel will charge for all its queues. */

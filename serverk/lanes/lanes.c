@@ -19,8 +19,8 @@
 #include "wire/queue.h"
 
 /* A session is counted with so many requests when lanes are filled: a synchronous client has one in
- * flight, a pipelining one a few now and then. Counting all of its credits would spread five clients
- * over two lanes, and each further lane costs every idle poll one system call. */
+ * flight, a pipelining one a few now and then. Counting all of its credits would spread five
+ * clients over two lanes, and each further lane costs every idle poll one system call. */
 #define SESSION_WEIGHT 2u
 
 #define MAX_CREDITS 8u
@@ -65,7 +65,8 @@ static void queue_name(const struct lanes *lanes, unsigned queue, char out[WIRE_
     wire_queue_name(out, lanes->name, role_of(lanes, queue), 0, lanes->queues[queue].number);
 }
 
-/* Queues ------------------------------------------------------------------------------------------ */
+/* Queues
+ * ------------------------------------------------------------------------------------------ */
 
 /* Whatever number of lanes the dead daemon had. The claim is ours. */
 static enum kv_status remove_all_stale(struct lanes *lanes, struct kv_error *error)
@@ -301,7 +302,8 @@ void lanes_set_blocking(struct lanes *lanes, unsigned queue, bool blocking)
     mq_setattr(lanes_queue(lanes, queue), &attributes, NULL);
 }
 
-/* Assignment -------------------------------------------------------------------------------------- */
+/* Assignment
+ * -------------------------------------------------------------------------------------- */
 
 /* The first lane that has room for one more, else the emptiest. holds: lock. */
 static unsigned choose_filling(const struct lanes *lanes)

@@ -3,20 +3,21 @@
  *
  * The claim is a write lock on NAME.lock, a queue of mode 0600: one daemon a name, and a client can
  * not take it (lanes themselves are writable for clients, who could lock them). Under the claim any
- * lane of that name and of our uid is a dead daemon's: unlinked and made anew, so that no stale request is executed.
+ * lane of that name and of our uid is a dead daemon's: unlinked and made anew, so that no stale
+ * request is executed.
  *
- * Lanes are numbered 0 .. lanes-1, bulk lanes after them: "queue" below is an index over both, and over guest
- * lanes, from LANE_PLAN_FIRST_GUEST on. The number in a lane's name, which WELCOME tells, is the same unless
- * another user has a queue of that name (lane_names.h). Every lane carries a read lock of ours: clients see by it whether
- * its server lives.
+ * Lanes are numbered 0 .. lanes-1, bulk lanes after them: "queue" below is an index over both, and
+ * over guest lanes, from LANE_PLAN_FIRST_GUEST on. The number in a lane's name, which WELCOME
+ * tells, is the same unless another user has a queue of that name (lane_names.h). Every lane
+ * carries a read lock of ours: clients see by it whether its server lives.
  *
- * Where the mode lets other users in (and --lanes is auto), lane 0 is only the *door*: HELLOs come there,
- * and what clients send that have no lane of their own. The other lanes then are the daemon's own user's, mode
- * 0600, and each other uid has one of its own (guest_lanes.h). Who pays for a message is told by its
- * queue: the own user, the door, or a guest.
+ * Where the mode lets other users in (and --lanes is auto), lane 0 is only the *door*: HELLOs come
+ * there, and what clients send that have no lane of their own. The other lanes then are the
+ * daemon's own user's, mode 0600, and each other uid has one of its own (guest_lanes.h). Who pays
+ * for a message is told by its queue: the own user, the door, or a guest.
  *
- * Threads: opened and closed by one; what is about sessions locks; the rest only reads what is constant
- * after lanes_open, or atomics.
+ * Threads: opened and closed by one; what is about sessions locks; the rest only reads what is
+ * constant after lanes_open, or atomics.
  */
 #ifndef MQKV_SERVERK_LANES_LANES_H
 #define MQKV_SERVERK_LANES_LANES_H
@@ -43,8 +44,8 @@ struct lanes_options {
     gid_t group; /* (gid_t)-1: as created */
 };
 
-/* KV_BUSY (owner's pid), KV_DENIED (NAME or NAME.lock belongs to somebody else), KV_LIMIT, KV_IO. All queues
- * are created O_NONBLOCK. */
+/* KV_BUSY (owner's pid), KV_DENIED (NAME or NAME.lock belongs to somebody else), KV_LIMIT, KV_IO.
+ * All queues are created O_NONBLOCK. */
 enum kv_status lanes_open(const struct lanes_options *options, struct lanes **lanes,
                           struct kv_error *error);
 
@@ -90,8 +91,8 @@ struct lane_request {
     bool knows_guests;    /* it understands the family of guest lanes */
 };
 
-/* In LANES_AUTO lanes fill up one after the other, so that few clients leave few lanes to poll; else
- * sessions go round. */
+/* In LANES_AUTO lanes fill up one after the other, so that few clients leave few lanes to poll;
+ * else sessions go round. */
 struct lane_assignment lanes_assign(struct lanes *lanes, const struct lane_request *request);
 
 /* A session whose lane is opening, and that has not come through there, asks for the same again. */
@@ -100,15 +101,16 @@ void lanes_reopen(struct lanes *lanes, const struct lane_assignment *assignment)
 /* Once for a session whose lane is opening: its first message came through there. */
 void lanes_arrived(struct lanes *lanes, const struct lane_assignment *assignment);
 
-/* A descriptor that is readable when lanes_tick is to be called, which closes lanes that nobody arrived in; -1:
- * there is no door. */
+/* A descriptor that is readable when lanes_tick is to be called, which closes lanes that nobody
+ * arrived in; -1: there is no door. */
 int lanes_timer(const struct lanes *lanes);
 void lanes_tick(struct lanes *lanes);
 
 /* arrived: lanes_arrived was called, or was not needed. */
 void lanes_give_back(struct lanes *lanes, const struct lane_assignment *assignment, bool arrived);
 
-/* Whether a message of a session of that uid may come through the queue; counts it for the guest. */
+/* Whether a message of a session of that uid may come through the queue; counts it for the
+ * guest. */
 bool lanes_admit(struct lanes *lanes, unsigned queue, uid_t uid);
 
 /* A message came through the queue that is no session's. */
@@ -117,8 +119,9 @@ void lanes_count_garbage(struct lanes *lanes, unsigned queue);
 /* Lanes that sessions may send to by now are 0 .. lanes_in_use-1; it never shrinks. */
 unsigned lanes_in_use(const struct lanes *lanes);
 
-/* The queues (as bits) that may have messages: those in use, and all bulk and guest lanes that there are. When
- * another comes, the watcher (one; set before sessions come) is told. One that goes is closed. */
+/* The queues (as bits) that may have messages: those in use, and all bulk and guest lanes that
+ * there are. When another comes, the watcher (one; set before sessions come) is told. One that goes
+ * is closed. */
 uint32_t lanes_served(const struct lanes *lanes);
 typedef void (*lanes_watcher)(void *context, unsigned queue);
 void lanes_set_watcher(struct lanes *lanes, lanes_watcher watcher, void *context);

@@ -15,8 +15,8 @@
 /* Copying values: so many bytes a nanosecond. */
 #define BYTES_PER_NS 4u
 
-/* A scan looks at so many entries where it says nothing, and at more where a prefix passes over others
- * or whole data files are seen. */
+/* A scan looks at so many entries where it says nothing, and at more where a prefix passes over
+ * others or whole data files are seen. */
 #define ENTRY_NS          200u
 #define UNLIMITED_ENTRIES 1000u
 #define PREFIX_ENTRIES    5000u

@@ -5,8 +5,8 @@
  * enough, whatever the number of workers.
  *
  * Invariant (under the lock): active + in_long + parked = all workers, and active >= 1 unless every
- * worker is in a long operation. Hence no message waits for ever while a worker is idle, and at most
- * one worker sleeps on the lanes.
+ * worker is in a long operation. Hence no message waits for ever while a worker is idle, and at
+ * most one worker sleeps on the lanes.
  *
  * Threads: any. Locks: one of its own, under which nothing is called.
  */
@@ -22,8 +22,9 @@ struct parking;
 struct parking *parking_create(unsigned workers, unsigned max_active);
 void parking_free(struct parking *parking);
 
-/* By an active worker that found nothing to do. False: it is the last active one, and must watch the
- * lanes itself. True: it was parked and is active again, or the parking is stopped: look again. */
+/* By an active worker that found nothing to do. False: it is the last active one, and must watch
+ * the lanes itself. True: it was parked and is active again, or the parking is stopped: look
+ * again. */
 bool parking_park(struct parking *parking);
 
 /* By a worker that sees more waiting than it can serve: unparks a worker, if one is parked and the

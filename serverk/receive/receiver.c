@@ -16,14 +16,14 @@
 #define COLD_AFTER  64u
 #define COLD_ROUNDS 8u
 
-/* While messages wait in the schedule, the queues are looked at so often: each look costs a system call
- * a queue. At most so many are received at once, lest a worker be kept from working. */
+/* While messages wait in the schedule, the queues are looked at so often: each look costs a system
+ * call a queue. At most so many are received at once, lest a worker be kept from working. */
 #define COLLECT_EVERY_NS 20000u
 #define COLLECT_MESSAGES 64u
 
-/* What comes through the door is told apart by nobody: its messages count for twice the time they take. And
- * garbage for several times, wherever it comes from, because it keeps the CPUs busy in other places: each one
- * that is received wakes who sleeps in the next mq_send. */
+/* What comes through the door is told apart by nobody: its messages count for twice the time they
+ * take. And garbage for several times, wherever it comes from, because it keeps the CPUs busy in
+ * other places: each one that is received wakes who sleeps in the next mq_send. */
 #define DOOR_WEIGHT    2u
 #define GARBAGE_WEIGHT 4u
 
@@ -274,7 +274,8 @@ static void sleep_beside_resting(const struct receiver *receiver)
     ppoll(events, count, &timeout, NULL);
 }
 
-/* Sleeps until a queue has something, or the pool stops. The next round looks at cold queues too. */
+/* Sleeps until a queue has something, or the pool stops. The next round looks at cold queues
+ * too. */
 static void sleep_on_queues(struct receiver *receiver)
 {
     struct epoll_event event;

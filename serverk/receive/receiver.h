@@ -1,7 +1,7 @@
 /*
  * receiver: one worker's way of receiving: the queues it serves, polled round and round by the wait
- * rule (wire/wait.h) and slept on when they stay empty; or, where several workers serve one queue, a
- * blocking receive, because a poller loses every message to a blocked receiver.
+ * rule (wire/wait.h) and slept on when they stay empty; or, where several workers serve one queue,
+ * a blocking receive, because a poller loses every message to a blocked receiver.
  *
  * With --sched cost the queues are emptied into the schedule, time and again, and messages are
  * taken from there. While the schedule is full they stay in their queues, and then with their
@@ -10,8 +10,8 @@
  * Where several payers are active (shares.h), the queues of those that rest are left alone
  * meanwhile, and what they have in the schedule stays there.
  *
- * A queue that gave none of the last messages is polled only every few rounds: each poll is a system
- * call, and lanes of idle sessions should not slow down the busy ones.
+ * A queue that gave none of the last messages is polled only every few rounds: each poll is a
+ * system call, and lanes of idle sessions should not slow down the busy ones.
  */
 #ifndef MQKV_SERVERK_RECEIVE_RECEIVER_H
 #define MQKV_SERVERK_RECEIVE_RECEIVER_H
@@ -70,16 +70,16 @@ struct receiver {
     const _Atomic bool *stopping;
 };
 
-/* Polls at once or waits as long as it takes for a message: its size, or 0: the pool is stopping, or
- * -1 and errno: a queue failed. */
+/* Polls at once or waits as long as it takes for a message: its size, or 0: the pool is stopping,
+ * or -1 and errno: a queue failed. */
 ssize_t receiver_take(struct receiver *receiver);
 
-/* The last message was done then: its payer's account. received_ns may be 0: not known. Of a message that is
- * handed on to a thread or process, only the handing on counts. */
+/* The last message was done then: its payer's account. received_ns may be 0: not known. Of a
+ * message that is handed on to a thread or process, only the handing on counts. */
 void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t done_ns);
 
-/* Finds the session of the message of `size` bytes that was received, and holds it: receiver->session. Who
- * does not do that calls receiver_settle when it has. */
+/* Finds the session of the message of `size` bytes that was received, and holds it:
+ * receiver->session. Who does not do that calls receiver_settle when it has. */
 void receiver_claim(struct receiver *receiver, size_t size);
 
 /* What was received is with its session. */
@@ -89,7 +89,8 @@ static inline void receiver_settle(struct receiver *receiver)
         farewell_leave(receiver->turn);
 }
 
-/* The queues (as bits) from which who received the last message may have received others of its session. */
+/* The queues (as bits) from which who received the last message may have received others of its
+ * session. */
 uint32_t receiver_source(const struct receiver *receiver);
 
 /* The message received is of no use to anybody: counts it. */

@@ -58,7 +58,8 @@ uint64_t schedule_delay_ns(unsigned priority, uint64_t work_ns)
     return work_ns * SCHEDULE_STRETCH / weight;
 }
 
-/* Life --------------------------------------------------------------------------------------------- */
+/* Life
+ * --------------------------------------------------------------------------------------------- */
 
 static unsigned quarter_of(unsigned capacity)
 {
@@ -184,7 +185,8 @@ static uint8_t *message_at(const struct schedule *schedule, uint32_t place)
     return schedule->messages + place * schedule->message_bytes;
 }
 
-/* Calls -------------------------------------------------------------------------------------------- */
+/* Calls
+ * -------------------------------------------------------------------------------------------- */
 
 unsigned schedule_waiting(const struct schedule *schedule)
 {

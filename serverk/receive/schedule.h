@@ -1,15 +1,17 @@
 /*
- * schedule: --sched cost: messages that were received and wait for a worker, in the order of their due
- * times. What is due first is served first; of two that are due together, the one received first.
+ * schedule: --sched cost: messages that were received and wait for a worker, in the order of their
+ * due times. What is due first is served first; of two that are due together, the one received
+ * first.
  *
  *     due = received + min(expected work x SCHEDULE_STRETCH / (1 + priority), SCHEDULE_AGING_NS)
  *
- * Among messages that came together that is the order of work divided by weight, which makes the sum
- * of response times, each times its weight, as small as it can be (Smith's rule: W. E. Smith, "Various
- * optimizers for single-stage production", Naval Research Logistics Quarterly 3, 1956); the weight of
- * a priority is 1 + priority. And since a due time never changes, waiting makes a message older than
- * those that come: what was received SCHEDULE_AGING_NS or more after it can not pass it. So nothing
- * starves: a message waits for what was there when it came, and what comes within that time.
+ * Among messages that came together that is the order of work divided by weight, which makes the
+ * sum of response times, each times its weight, as small as it can be (Smith's rule: W. E. Smith,
+ * "Various optimizers for single-stage production", Naval Research Logistics Quarterly 3, 1956);
+ * the weight of a priority is 1 + priority. And since a due time never changes, waiting makes a
+ * message older than those that come: what was received SCHEDULE_AGING_NS or more after it cannot
+ * pass it. So nothing starves: a message waits for what was there when it came, and what comes
+ * within that time.
  *
  * Payers (lanes.h) have a heap each, so that the messages of those that rest (shares.h) can stay
  * where they are; and where there are several payers, each has a quarter of the places at most, so
@@ -49,8 +51,8 @@ struct schedule *schedule_create(unsigned capacity, unsigned payers, size_t mess
                                  unsigned workers);
 void schedule_free(struct schedule *schedule);
 
-/* True if `capacity` messages wait: no more should be received. A worker that asked, received one and
- * adds it is sure of its place. */
+/* True if `capacity` messages wait: no more should be received. A worker that asked, received one
+ * and adds it is sure of its place. */
 bool schedule_full(struct schedule *schedule);
 
 /* The payers (as bits) that have all the places that one may have: no more of theirs should be

@@ -1,8 +1,8 @@
 #include "serverk/receive/shares.h"
 
-/* What a payer may use before it rests, and what it has again at the end of a rest: rests are few and long
- * rather than many and short. In between the others' clients and the workers find each other awake: a reply in
- * 5 us instead of 50. */
+/* What a payer may use before it rests, and what it has again at the end of a rest: rests are few
+ * and long rather than many and short. In between the others' clients and the workers find each
+ * other awake: a reply in 5 us instead of 50. */
 #define BURST_NS (2u * 1000 * 1000)
 
 /* A byte written is moved again later, by the disk and by compaction. */
@@ -20,8 +20,8 @@ static void store(_Atomic uint64_t *number, uint64_t value)
     atomic_store_explicit(number, value, memory_order_relaxed);
 }
 
-/* The payer has its first message for long. Those that were active count as seen now: while one was alone,
- * nobody looked. */
+/* The payer has its first message for long. Those that were active count as seen now: while one was
+ * alone, nobody looked. */
 static void join(struct shares *shares, uint32_t active, unsigned payer, uint64_t now_ns)
 {
     if ((active & (active - 1)) == 0)
@@ -30,8 +30,9 @@ static void join(struct shares *shares, uint32_t active, unsigned payer, uint64_
     atomic_fetch_or_explicit(&shares->active, UINT32_C(1) << payer, memory_order_relaxed);
 }
 
-/* Those of the active ones that had no message for long, and might have had, are no more; the payer itself stays. Returns the
- * rest. now_ns: when the payer's message began, since while it was worked on nobody else had a chance. */
+/* Those of the active ones that had no message for long, and might have had, are no more; the payer
+ * itself stays. Returns the rest. now_ns: when the payer's message began, since while it was worked
+ * on nobody else had a chance. */
 static uint32_t drop_inactive(struct shares *shares, uint32_t active, unsigned payer,
                               uint64_t now_ns, uint64_t patience_ns)
 {
@@ -48,8 +49,8 @@ static uint32_t drop_inactive(struct shares *shares, uint32_t active, unsigned p
     return active & ~gone;
 }
 
-/* How much of its due time a payer works off for what it used. Each of n has workers / n of the workers, or, of
- * many, all but one for each other payer. */
+/* How much of its due time a payer works off for what it used. Each of n has workers / n of the
+ * workers, or, of many, all but one for each other payer. */
 static uint64_t stretched(uint64_t used_ns, unsigned payers, unsigned workers)
 {
     if (workers >= payers && (workers - payers + 1) * payers > workers)

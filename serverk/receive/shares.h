@@ -1,13 +1,13 @@
 /*
- * shares: how the workers' time is divided among payers, so that none takes from others more than its share,
- * however much it sends. A payer is who can be told apart before a message is looked at: by its queue
- * (lanes.h).
+ * shares: how the workers' time is divided among payers, so that none takes from others more than
+ * its share, however much it sends. A payer is who can be told apart before a message is looked at:
+ * by its queue (lanes.h).
  *
- * While one payer is active nothing is counted: it gets everything. While several are, each may use its
- * share of the time, 1/n of it for n active ones. A payer that has used more rests until the clock has made up
- * for it, and some milliseconds longer: its messages stay in their queues. It rests even while nobody else has
- * anything to do: otherwise a client that sends its next request after each reply would wait behind a message of
- * that payer every time.
+ * While one payer is active nothing is counted: it gets everything. While several are, each may use
+ * its share of the time, 1/n of it for n active ones. A payer that has used more rests until the
+ * clock has made up for it, and some milliseconds longer: its messages stay in their queues. It
+ * rests even while nobody else has anything to do: otherwise a client that sends its next request
+ * after each reply would wait behind a message of that payer every time.
  *
  * A payer is active for some milliseconds after a message. A rest ends with the activity of the
  * others, and is never longer than SHARES_MAX_REST_NS, or than a single message calls for that took

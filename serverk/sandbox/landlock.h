@@ -1,7 +1,7 @@
 /*
- * landlock: confines this process to some directories (landlock(7)): what no rule allows, the kernel refuses
- * from landlock_enter on, with EACCES (a file opened before stays usable). The C library has no wrapper, and
- * its headers may be older than the kernel.
+ * landlock: confines this process to some directories (landlock(7)): what no rule allows, the
+ * kernel refuses from landlock_enter on, with EACCES (a file opened before stays usable). The C
+ * library has no wrapper, and its headers may be older than the kernel.
  */
 #ifndef MQKV_SERVERK_SANDBOX_LANDLOCK_H
 #define MQKV_SERVERK_SANDBOX_LANDLOCK_H
@@ -27,18 +27,18 @@ struct landlock {
     int ruleset;
 };
 
-/* files: opening a file for reading or writing is confined too; else only making, removing, renaming,
- * truncating, listing and executing, networks, and signals to others, as far as the kernel knows how.
- * KV_LIMIT, KV_NO_MEMORY. */
+/* files: opening a file for reading or writing is confined too; else only making, removing,
+ * renaming, truncating, listing and executing, networks, and signals to others, as far as the
+ * kernel knows how. KV_LIMIT, KV_NO_MEMORY. */
 enum kv_status landlock_begin(struct landlock *landlock, bool files, struct kv_error *error);
 
-/* Allows `access`, enum landlock_access, below the directory, or of the file. One that cannot be opened is
- * passed over: what is not there needs no rule. KV_LIMIT, KV_NO_MEMORY. */
+/* Allows `access`, enum landlock_access, below the directory, or of the file. One that cannot be
+ * opened is passed over: what is not there needs no rule. KV_LIMIT, KV_NO_MEMORY. */
 enum kv_status landlock_allow(const struct landlock *landlock, const char *path, uint64_t access,
                               struct kv_error *error);
 
-/* Confines the calling thread and all that it starts from now on; needs PR_SET_NO_NEW_PRIVS. Ends the use
- * of *landlock; abi becomes 0 where the kernel refuses. */
+/* Confines the calling thread and all that it starts from now on; needs PR_SET_NO_NEW_PRIVS. Ends
+ * the use of *landlock; abi becomes 0 where the kernel refuses. */
 void landlock_enter(struct landlock *landlock);
 
 /* Instead: gives up. */

@@ -21,11 +21,12 @@
 #define POSSIBLE true
 #endif
 
-/* A limit of 1 keeps a core from files, for which it is too small, and from programs too, to which 0 is no
- * limit (core(5)). */
+/* A limit of 1 keeps a core from files, for which it is too small, and from programs too, to which
+ * 0 is no limit (core(5)). */
 #define NO_CORE 1
 
-/* Core files ---------------------------------------------------------------------------------------- */
+/* Core files
+ * ---------------------------------------------------------------------------------------- */
 
 static void forbid_core_files(void)
 {
@@ -47,10 +48,11 @@ static void allow_core_files(void)
     setrlimit(RLIMIT_CORE, &limit);
 }
 
-/* Directories --------------------------------------------------------------------------------------- */
+/* Directories
+ * --------------------------------------------------------------------------------------- */
 
-/* Where the file system of this process's queues is mounted, into path. False: nowhere that is seen here;
- * then no rule can allow its queues, and opening files cannot be confined. */
+/* Where the file system of this process's queues is mounted, into path. False: nowhere that is seen
+ * here; then no rule can allow its queues, and opening files cannot be confined. */
 static bool find_queues(int queue, char *path, size_t size)
 {
     struct stat wanted, facts;
@@ -129,7 +131,8 @@ static enum kv_status confine_files(const struct server_options *options, int qu
     return KV_OK;
 }
 
-/* All of it ------------------------------------------------------------------------------------------ */
+/* All of it
+ * ------------------------------------------------------------------------------------------ */
 
 enum kv_status sandbox_enter(const struct server_options *options, int queue,
                              struct sandbox *sandbox, struct kv_error *error)

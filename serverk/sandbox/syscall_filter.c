@@ -15,8 +15,8 @@
 #include "common/error.h"
 #include "common/log.h"
 
-/* Called with any arguments. For these the kernel keeps a bitmap (from 5.11 on), so that they do not cost
- * a run of the filter: everything that a request needs belongs here. */
+/* Called with any arguments. For these the kernel keeps a bitmap (from 5.11 on), so that they do
+ * not cost a run of the filter: everything that a request needs belongs here. */
 static const int free_calls[] = {
     /* requests and waiting */
     SCMP_SYS(mq_timedreceive),
@@ -189,9 +189,9 @@ static bool allow_itself(scmp_filter_ctx filter, bool nice)
             seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, SCMP_SYS(setpriority), 0, NULL) == 0);
 }
 
-/* Programs of another architecture's calls end at once. The kernel's precautions against programs that are
- * out to read each other's memory speculatively cost time and protect nobody here; kernels before 5.16 would
- * take them. What an older libseccomp does not know is no loss. */
+/* Programs of another architecture's calls end at once. The kernel's precautions against programs
+ * that are out to read each other's memory speculatively cost time and protect nobody here; kernels
+ * before 5.16 would take them. What an older libseccomp does not know is no loss. */
 static void set_attributes(scmp_filter_ctx filter)
 {
     seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);

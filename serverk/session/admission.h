@@ -1,9 +1,10 @@
 /*
  * admission: who may have one more session.
  *
- * One reply queue has one session: the queue is known by its inode, not by its name. A user other than
- * the server's own (and root, who may do anything) has at most a share of the sessions, and all such users
- * together leave a reserve: so nobody can keep others out, and the server's owner always gets in.
+ * One reply queue has one session: the queue is known by its inode, not by its name. A user other
+ * than the server's own (and root, who may do anything) has at most a share of the sessions, and
+ * all such users together leave a reserve: so nobody can keep others out, and the server's owner
+ * always gets in.
  *
  * Threads: the caller sees to it that one newcomer is dealt with at a time.
  */
@@ -21,13 +22,14 @@ struct newcomer {
     uid_t uid;
 };
 
-/* Of so many sessions, how many a user and how many all users may have who are not the server's own. */
+/* Of so many sessions, how many a user and how many all users may have who are not the server's
+ * own. */
 unsigned admission_share(unsigned capacity);
 unsigned admission_all_others(unsigned capacity);
 
-/* KV_OK: there is room; or *session (else NULL) is the one that this newcomer has already, held: its HELLO
- * came twice. KV_LIMIT: and *error tells who has the places. Sessions that the process has left, and one
- * of the same reply queue with another nonce, are ended before. */
+/* KV_OK: there is room; or *session (else NULL) is the one that this newcomer has already, held:
+ * its HELLO came twice. KV_LIMIT: and *error tells who has the places. Sessions that the process
+ * has left, and one of the same reply queue with another nonce, are ended before. */
 enum kv_status admission_check(struct session_table *table, const struct newcomer *newcomer,
                                struct session **session, struct kv_error *error);
 

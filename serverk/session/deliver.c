@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* Pieces and failures are built on the stack; a client with larger messages gets pieces of this size. */
+/* Pieces and failures are built on the stack; a client with larger messages gets pieces of this
+ * size. */
 #define PIECE_MAX_BYTES 8192u
 
 static size_t send_bytes(struct session_table *table, struct session *session, const void *message,
@@ -46,7 +47,7 @@ size_t deliver_piece(struct session_table *table, struct fragment_budget *budget
             "the server's memory for large messages");
     if (!found)
         return deliver_failure(table, session, request_id, KV_BAD_REQUEST,
-                               "no such piece of a reply is waiting");
+                               "no such fragment of a reply is waiting");
     return send_bytes(table, session, message, write_cursor_used(&cursor));
 }
 

@@ -1,6 +1,6 @@
 /*
- * deliver: a finished reply on its way to the client: as one message where it fits, else stored and sent in
- * pieces, each when the client asks for it. Nothing here waits.
+ * deliver: a finished reply on its way to the client: as one message where it fits, else stored and
+ * sent in pieces, each when the client asks for it. Nothing here waits.
  *
  * Threads: any that holds the session.
  */
@@ -15,7 +15,8 @@
 #include "serverk/session/session.h"
 #include "wire/message.h"
 
-/* The header of a REPLY. It tells the client if others send to its lane: a new session gets another one. */
+/* The header of a REPLY. It tells the client if others send to its lane: a new session gets another
+ * one. */
 static inline struct wire_header deliver_header(const struct session *session, uint64_t request_id,
                                                 enum kv_status status)
 {
@@ -29,8 +30,8 @@ static inline struct wire_header deliver_header(const struct session *session, u
                                 .secret = session->nonce};
 }
 
-/* A reply whose builder holds a reservation of fragments, which is used or given back here. Returns the bytes
- * sent now; 0: the session was at fault and has ended. */
+/* A reply whose builder holds a reservation of fragments, which is used or given back here. Returns
+ * the bytes sent now; 0: the session was at fault and has ended. */
 size_t deliver_extended(struct session_table *table, struct fragment_budget *budget,
                         struct session *session, struct kv_slice reply);
 

@@ -9,8 +9,8 @@
 
 #define TICK_MS 5u
 
-/* Processes that died and are not cleaned up after yet; of more at once some keep what they left until the
- * next start. */
+/* Processes that died and are not cleaned up after yet; of more at once some keep what they left
+ * until the next start. */
 #define MOURNED 64u
 
 /* One that waits for its end; held. */
@@ -96,8 +96,8 @@ static void arm(struct farewells *farewells)
     farewells->armed = timerfd_settime(farewells->timer, 0, &soon, NULL) == 0;
 }
 
-/* The odd turn that a receiver of these queues is in; 0: none. The kernel's lock of a queue orders this: who
- * received a message before ours had entered his turn before that. */
+/* The odd turn that a receiver of these queues is in; 0: none. The kernel's lock of a queue orders
+ * this: who received a message before ours had entered his turn before that. */
 static uint64_t turn_in_the_way(struct farewells *farewells, unsigned receiver, uint32_t queues)
 {
     const struct farewell_turn *turn = &farewells->turns[receiver];

@@ -1,16 +1,18 @@
 /*
- * farewell: a session whose client said BYE ends when every message is with its session that was received
- * from the same queue before: another worker may hold one, and be about to look for the session.
+ * farewell: a session whose client said BYE ends when every message is with its session that was
+ * received from the same queue before: another worker may hold one, and be about to look for the
+ * session.
  *
- * Each worker that receives has a turn: a number that is odd from before it looks into a queue until it has
- * found nothing there, or has given what it found to its session (which holds that, so that its end waits).
- * Who handles a BYE notes the turns that are odd; when all of them have moved on, the session ends. A worker
- * that sleeps in a receive stands still in an odd turn: after TICK_MS the main thread nudges it.
+ * Each worker that receives has a turn: a number that is odd from before it looks into a queue
+ * until it has found nothing there, or has given what it found to its session (which holds that, so
+ * that its end waits). Who handles a BYE notes the turns that are odd; when all of them have moved
+ * on, the session ends. A worker that sleeps in a receive stands still in an odd turn: after
+ * TICK_MS the main thread nudges it.
  *
  * What leaves with a session whose process died is removed here, too, by the main thread.
  *
- * Threads: turns are their worker's own; the rest may be called by any thread, farewells_tick by one. Locks:
- * one of its own, under which nothing else that locks is called.
+ * Threads: turns are their worker's own; the rest may be called by any thread, farewells_tick by
+ * one. Locks: one of its own, under which nothing else that locks is called.
  */
 #ifndef MQKV_SERVERK_SESSION_FAREWELL_H
 #define MQKV_SERVERK_SESSION_FAREWELL_H
@@ -57,8 +59,9 @@ static inline void farewell_enter(struct farewell_turn *turn)
 /* Ends the sessions whose wait is over. */
 void farewells_go_on(struct farewells *farewells);
 
-/* The worker holds no message that is not with its session. Harmless if it held none before. That a session is
- * not seen here that begins to wait at this moment does no harm: the timer looks as well. */
+/* The worker holds no message that is not with its session. Harmless if it held none before. That a
+ * session is not seen here that begins to wait at this moment does no harm: the timer looks as
+ * well. */
 static inline void farewell_leave(struct farewell_turn *turn)
 {
     uint64_t now = atomic_load_explicit(&turn->turn, memory_order_relaxed);
@@ -69,8 +72,8 @@ static inline void farewell_leave(struct farewell_turn *turn)
         farewells_go_on(turn->farewells);
 }
 
-/* Ends the session, held by the caller, for that reason: now, or when the receivers of these queues (as
- * bits) have moved on. */
+/* Ends the session, held by the caller, for that reason: now, or when the receivers of these queues
+ * (as bits) have moved on. */
 void farewells_end(struct farewells *farewells, struct session *session, uint32_t queues,
                    enum session_end_reason reason);
 

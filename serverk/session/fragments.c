@@ -11,7 +11,8 @@
 /* What a request in parts is given at first; it doubles with what comes. */
 #define FIRST_BYTES (64u << 10)
 
-/* The budget --------------------------------------------------------------------------------------- */
+/* The budget
+ * --------------------------------------------------------------------------------------- */
 
 static _Atomic uint64_t *user_bytes(struct fragment_budget *budget, uid_t uid)
 {
@@ -58,8 +59,8 @@ static void give_up(struct fragments *fragments, struct fragment_budget *budget)
     }
 }
 
-/* The budget is short: gives up what has not got on for a while, in other sessions. Whose lock is taken
- * is busy, so it gets on. Holds: the lock of `own`. */
+/* The budget is short: gives up what has not got on for a while, in other sessions. Whose lock is
+ * taken is busy, so it gets on. Holds: the lock of `own`. */
 static void make_room(struct fragment_budget *budget, const struct fragments *own)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
@@ -127,7 +128,8 @@ void fragments_clear(struct fragments *fragments, struct fragment_budget *budget
     pthread_mutex_destroy(&fragments->lock);
 }
 
-/* Requests in parts -------------------------------------------------------------------------------- */
+/* Requests in parts
+ * -------------------------------------------------------------------------------- */
 
 /* Makes the memory of the assembly large enough for `needed` bytes. Holds: lock. */
 static enum kv_status grow(struct fragments *fragments, struct fragment_budget *budget,
@@ -214,7 +216,8 @@ enum kv_status fragments_take_part(struct fragments *fragments, struct fragment_
     return status;
 }
 
-/* Replies in parts --------------------------------------------------------------------------------- */
+/* Replies in parts
+ * --------------------------------------------------------------------------------- */
 
 bool fragments_reserve(struct fragments *fragments, struct fragment_budget *budget)
 {

@@ -2,9 +2,9 @@
  * fragments: messages of one session that are larger than its queues take: requests that arrive in
  * PARTs, and replies that go out in REPLY_PARTs, each fetched with MORE. A session has at most one
  * request being assembled and FRAGMENTS_MAX_STORED replies waiting; all sessions together take no
- * more memory for them than the budget they share, and those of one user, unless it is the daemon's, no
- * more than a part of it. A request takes as much as has come of it. When the budget is short, what has
- * not got on for FRAGMENTS_PATIENCE_MS is given up.
+ * more memory for them than the budget they share, and those of one user, unless it is the
+ * daemon's, no more than a part of it. A request takes as much as has come of it. When the budget
+ * is short, what has not got on for FRAGMENTS_PATIENCE_MS is given up.
  */
 #ifndef MQKV_SERVERK_SESSION_FRAGMENTS_H
 #define MQKV_SERVERK_SESSION_FRAGMENTS_H
@@ -18,8 +18,8 @@
 #include "mqkv/status.h"
 #include "wire/message.h"
 
-/* A whole request or reply may be this much larger than the largest value: room for the longest key and every
- * other field. */
+/* A whole request or reply may be this much larger than the largest value: room for the longest key
+ * and every other field. */
 #define FRAGMENTS_EXTRA_BYTES (128u << 10)
 
 #define FRAGMENTS_MAX_STORED 2u
@@ -72,10 +72,10 @@ void fragments_init(struct fragments *fragments, uid_t uid);
 /* Frees what is under way. */
 void fragments_clear(struct fragments *fragments, struct fragment_budget *budget);
 
-/* Takes the next part of a request. KV_OK: taken, and if it was the last, *whole is the message (free
- * with fragmented_message_free); else whole->data is NULL. KV_VALUE_TOO_BIG, KV_OVERLOADED (budget, or the
- * earlier parts were given up for it), KV_NO_MEMORY; KV_BAD_REQUEST: not the part that comes next (the assembly is given up). A part with
- * offset 0 starts anew. */
+/* Takes the next part of a request. KV_OK: taken, and if it was the last, *whole is the message
+ * (free with fragmented_message_free); else whole->data is NULL. KV_VALUE_TOO_BIG, KV_OVERLOADED
+ * (budget, or the earlier parts were given up for it), KV_NO_MEMORY; KV_BAD_REQUEST: not the part
+ * that comes next (the assembly is given up). A part with offset 0 starts anew. */
 enum kv_status fragments_take_part(struct fragments *fragments, struct fragment_budget *budget,
                                    uint64_t request_id, const struct wire_part *part,
                                    struct fragmented_message *whole);
@@ -92,9 +92,9 @@ bool fragments_store(struct fragments *fragments, struct fragment_budget *budget
 /* Whether it was given up for want of memory, not being fetched. */
 bool fragments_reply_given_up(struct fragments *fragments, uint64_t request_id);
 
-/* Writes the piece from `offset` on of the stored reply to header->request_id, as much as the cursor
- * has room for, as a REPLY_PART under that header; frees the reply after its last piece. False: no
- * such reply is stored, or this is not the piece that comes next. */
+/* Writes the piece from `offset` on of the stored reply to header->request_id, as much as the
+ * cursor has room for, as a REPLY_PART under that header; frees the reply after its last piece.
+ * False: no such reply is stored, or this is not the piece that comes next. */
 bool fragments_next_piece(struct fragments *fragments, struct fragment_budget *budget,
                           const struct wire_header *header, uint32_t offset,
                           struct write_cursor *cursor);

@@ -13,7 +13,8 @@
 #include "serverk/session/deliver.h"
 #include "wire/queue.h"
 
-/* Replies are built in buffers that are at least so large; a client's larger messages stay unused. */
+/* Replies are built in buffers that are at least so large; a client's larger messages stay
+ * unused. */
 #define MAX_REPLY_BYTES FRAGMENTS_EXTRA_BYTES
 
 /* One handshake at a time: so a HELLO that came twice finds the session of the first. */
@@ -32,7 +33,7 @@ struct applicant {
 /* What is known of the sender of a HELLO. */
 enum identity {
     IDENTITY_NONE,   /* there is nobody to answer to */
-    IDENTITY_UID,    /* its reply queue is somebody's whose process can not be proven */
+    IDENTITY_UID,    /* its reply queue is somebody's whose process cannot be proven */
     IDENTITY_PROVEN, /* its process, too */
 };
 
@@ -43,7 +44,8 @@ static void close_applicant(struct applicant *applicant)
         close(applicant->pidfd);
 }
 
-/* Anybody can send a HELLO that fails, as often as he likes: so all of them together get a line a second. */
+/* Anybody can send a HELLO that fails, as often as he likes: so all of them together get a line a
+ * second. */
 static void log_failure(const struct applicant *applicant, const char *what, const char *reason)
 {
     static struct log_pace pace = LOG_PACE(1000);
@@ -115,7 +117,7 @@ static enum identity prove_process(struct applicant *applicant, struct kv_error 
         warn_of_lost_hello("no descriptor is left to watch it with: raise ulimit -n");
     if (!no_descriptor && wire_queue_owner(applicant->reply_queue) < 0) {
         kv_error_set(refusal, KV_DENIED,
-                     "the server can not see process %u of uid %lu: " WIRE_PID_NAMESPACE_ADVICE,
+                     "the server cannot see process %u of uid %lu: " WIRE_PID_NAMESPACE_ADVICE,
                      applicant->hello.pid, (unsigned long)applicant->uid);
         return IDENTITY_UID;
     }
@@ -228,7 +230,7 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
         session = open_session(terms, applicant);
         if (!session)
             status = kv_error_set(&error, KV_LIMIT,
-                                  "the server has no descriptor or place left for a session");
+                                  "the server has no descriptor or slot left for a session");
     }
     if (!session) {
         refuse(applicant, request, status, error.text);
@@ -264,8 +266,7 @@ static enum kv_status check_form(const struct applicant *applicant, enum kv_stat
                             "the messages of the reply queue have %u bytes, less than %u",
                             reply_bytes, WIRE_MIN_REPLY_BYTES);
     if (hello->reply_depth == 0)
-        return kv_error_set(error, KV_BAD_REQUEST,
-                            "reply_depth is 0: no reply would ever have room");
+        return kv_error_set(error, KV_BAD_REQUEST, "reply_depth is 0: no reply would fit");
     return KV_OK;
 }
 

@@ -14,8 +14,8 @@
 /* A start does not wait longer for each of the two. */
 #define SWEEP_MS 500u
 
-/* Numbers that are tried in the names of a process that died: a handshake that it did not finish has one of
- * its first, in all but programs that open and close sessions again and again. */
+/* Numbers that are tried in the names of a process that died: a handshake that it did not finish
+ * has one of its first, in all but programs that open and close sessions again and again. */
 #define NUMBERS_TRIED 128u
 
 /* Counts and tells of a name that was removed. */

@@ -25,8 +25,8 @@ static enum kv_status take_segment(const struct hello_terms *terms, struct sessi
         return kv_error_set(error, KV_LIMIT, "a segment has at most 4 GiB");
     memcpy(name, offer->name.data, offer->name.size);
     name[offer->name.size] = '\0';
-    /* What its owner does with it (fallocate, say) makes every read and write of it wait: so those of
-     * other users are taken only where the client can not know better, and never mapped. */
+    /* What its owner does with it (fallocate, say) makes every read and write of it wait: so those
+     * of other users are taken only where the client cannot know better, and never mapped. */
     bool map = session->uid == geteuid();
     if (!map && geteuid() != 0)
         return kv_error_set(error, KV_DENIED,

@@ -80,7 +80,7 @@ static void return_slot(struct session_table *table, const struct session *sessi
     pthread_mutex_unlock(&table->lock);
 }
 
-/* Where it can not be examined, it is taken for no other one's. */
+/* Where it cannot be examined, it is taken for no other one's. */
 static void note_queue(struct session *session)
 {
     struct stat facts;
@@ -241,9 +241,9 @@ void session_each(struct session_table *table,
     }
 }
 
-/* What a thread did with the client's segment before a reply happens before what another does with it
- * for the client's next request. The kernel's queues and the client order that, which the thread
- * sanitizer can not see: for it alone, the reply releases what session_acquire acquires. */
+/* What a thread did with the client's segment before a reply happens before what another does with
+ * it for the client's next request. The kernel's queues and the client order that, which the thread
+ * sanitizer cannot see: for it alone, the reply releases what session_acquire acquires. */
 static void tell_thread_sanitizer(struct session *session)
 {
 #ifdef __SANITIZE_THREAD__
@@ -263,8 +263,8 @@ bool session_send(struct session_table *table, struct session *session, const vo
     return false;
 }
 
-/* Whether nobody but the table and the caller holds the session. Who holds it from now on sees what was
- * stored before. */
+/* Whether nobody but the table and the caller holds the session. Who holds it from now on sees what
+ * was stored before. */
 static bool is_held_by_caller_alone(struct session *session)
 {
     uint64_t state = atomic_fetch_add(&session->state, 0);

@@ -2,13 +2,13 @@
  * session: the clients that are connected: one session for each reply queue.
  *
  * A session's id is its slot in the table and the slot's generation, so that an id of an ended
- * session is recognised. On the hot path a session is found and held with one atomic add, and let go
- * with one atomic subtraction, on the session's own cache line; there is no lock and nothing that
- * sessions share.
+ * session is recognised. On the hot path a session is found and held with one atomic add, and let
+ * go with one atomic subtraction, on the session's own cache line; there is no lock and nothing
+ * that sessions share.
  *
  * Life of a slot: FREE -> LIVE (session_open) -> CLOSING (session_end, any thread, any time) ->
- * DISPOSING (by whoever lets go last) -> FREE with the next generation. Fields below "constant"
- * are written before LIVE and after the last hold is gone; so who holds a session reads them freely.
+ * DISPOSING (by whoever lets go last) -> FREE with the next generation. Fields below "constant" are
+ * written before LIVE and after the last hold is gone; so who holds a session reads them freely.
  */
 #ifndef MQKV_SERVERK_SESSION_SESSION_H
 #define MQKV_SERVERK_SESSION_SESSION_H
@@ -37,8 +37,9 @@ enum session_end_reason {
     SESSION_END_REASONS
 };
 
-/* A client may offer a larger segment than before; the earlier ones stay until nobody else holds the session when
- * another comes. Of those that are not mapped, and so keep a descriptor, one is kept at most. */
+/* A client may offer a larger segment than before; the earlier ones stay until nobody else holds
+ * the session when another comes. Of those that are not mapped, and so keep a descriptor, one is
+ * kept at most. */
 #define SESSION_MAX_SEGMENTS          12u
 #define SESSION_MAX_UNMAPPED_SEGMENTS 2u
 
@@ -97,8 +98,8 @@ struct session_start {
     const char *reply_name;
 };
 
-/* watch_epoll: an epoll set that has the pidfd of every session until it ends (EPOLLIN, data.u64 the
- * id). NULL: out of memory. */
+/* watch_epoll: an epoll set that has the pidfd of every session until it ends (EPOLLIN, data.u64
+ * the id). NULL: out of memory. */
 struct session_table *session_table_create(unsigned capacity, struct lanes *lanes, int watch_epoll,
                                            struct fragment_budget *budget);
 
@@ -107,7 +108,7 @@ unsigned session_table_capacity(const struct session_table *table);
 /* Ends all sessions; nobody may hold one. */
 void session_table_free(struct session_table *table);
 
-/* The new session, held. NULL: the table is full, or (errno) it can not be watched; queue and pidfd
+/* The new session, held. NULL: the table is full, or (errno) it cannot be watched; queue and pidfd
  * then are still the caller's. */
 struct session *session_open(struct session_table *table, const struct session_start *start);
 
@@ -132,48 +133,51 @@ void session_release(struct session_table *table, struct session *session);
 void session_end(struct session_table *table, struct session *session,
                  enum session_end_reason reason);
 
-/* The process of the session has ended: the session, if it lives still, ends with reason SESSION_DIED when what
- * the client sent to its lane is executed, a BYE among that excepted. For that a message goes through the lane, which
- * nobody else can write (session_final_bye); if no room is found for it in a second, the session ends so. */
+/* The process of the session has ended: the session, if it lives still, ends with reason
+ * SESSION_DIED when what the client sent to its lane is executed, a BYE among that excepted. For
+ * that a message goes through the lane, which nobody else can write (session_final_bye); if no room
+ * is found for it in a second, the session ends so. */
 void session_client_died(struct session_table *table, uint32_t id);
 
 /* Looks once more for room for such messages. False: none is due any more. */
 bool session_send_due_byes(struct session_table *table);
 
-/* Whether a BYE of the session with that request_id is such a message; *reason: for which it ends then. */
+/* Whether a BYE of the session with that request_id is such a message; *reason: for which it ends
+ * then. */
 bool session_final_bye(const struct session_table *table, const struct session *session,
                        uint64_t request_id, enum session_end_reason *reason);
 
-/* The session is about to end for that reason; false: it was so before. It is not counted, watched or shown any
- * more, but found by its messages until session_end. A BYE counts also if it was only handled after that. */
+/* The session is about to end for that reason; false: it was so before. It is not counted, watched
+ * or shown any more, but found by its messages until session_end. A BYE counts also if it was only
+ * handled after that. */
 bool session_retire(struct session_table *table, struct session *session,
                     enum session_end_reason reason);
 
-/* Told, by any thread, of the process of a session that it left by dying, after what is known of it was
- * removed; 0: session_send_due_byes is to be called soon. */
+/* Told, by any thread, of the process of a session that it left by dying, after what is known of it
+ * was removed; 0: session_send_due_byes is to be called soon. */
 typedef void (*session_death_listener)(void *context, pid_t pid);
 void session_set_death_listener(struct session_table *table, session_death_listener death_listener,
                                 void *context);
 
-/* A BYE that came when there was no such session any more. If it ended lately because its process did,
- * the client had left with a word, and counts so: the end of a process may be noticed before a
+/* A BYE that came when there was no such session any more. If it ended lately because its process
+ * did, the client had left with a word, and counts so: the end of a process may be noticed before a
  * worker takes its last message. */
 void session_bye_after_end(struct session_table *table, uint32_t id, uint64_t cookie);
 
-/* Ends sessions of process `pid` that has closed their reply queues without a word, as session_client_died; 0: of
- * all processes, at once. */
+/* Ends sessions of process `pid` that has closed their reply queues without a word, as
+ * session_client_died; 0: of all processes, at once. */
 void session_end_abandoned(struct session_table *table, pid_t pid);
 
-/* Sends without ever waiting. False: the client has no room for it, which breaks the rule of credits
- * and ends the session. */
+/* Sends without ever waiting. False: the client has no room for it, which breaks the rule of
+ * credits and ends the session. */
 bool session_send(struct session_table *table, struct session *session, const void *message,
                   size_t size);
 
 /* Uses the segment from now on; false: too many were offered (the caller closes it). */
 bool session_add_segment(struct session *session, struct wire_segment *segment, const char *name);
 
-/* True once nobody waits for what is still being done for the session: its client died, or does not take its
- * replies. False after a BYE: what was sent before it is executed. */
+/* True once nobody waits for what is still being done for the session: its client died, or does not
+ * take its replies. False after a BYE: what was sent before it is executed. */
 static inline bool session_is_lost(const struct session *session)
 {
     return atomic_load_explicit(&session->lost, memory_order_relaxed);
@@ -190,8 +194,8 @@ struct session_counts {
 };
 void session_counts(const struct session_table *table, struct session_counts *counts);
 
-/* Closes a reply queue. Not mq_close, though that does the same: checkers that follow descriptors from
- * thread to thread know close alone. */
+/* Closes a reply queue. Not mq_close, though that does the same: checkers that follow descriptors
+ * from thread to thread know close alone. */
 void session_close_queue(mqd_t reply_queue);
 
 /* "bye" ... */

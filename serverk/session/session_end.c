@@ -20,9 +20,10 @@ static bool fault_is_news(struct session_table *table)
            atomic_compare_exchange_strong(&table->last_fault_ms, &last_ms, now_ms);
 }
 
-/* An ended session waits for nothing more from its client. Its pidfd would stay readable, and keep the
- * watcher awake, for as long as somebody holds the session; and a process that was forked meanwhile has a
- * copy of it, so that closing ours would not take it out of the set. The caller holds the session. */
+/* An ended session waits for nothing more from its client. Its pidfd would stay readable, and keep
+ * the watcher awake, for as long as somebody holds the session; and a process that was forked
+ * meanwhile has a copy of it, so that closing ours would not take it out of the set. The caller
+ * holds the session. */
 static void unwatch(const struct session_table *table, const struct session *session)
 {
     epoll_ctl(table->watch_epoll, EPOLL_CTL_DEL, session->pidfd, NULL);
@@ -79,8 +80,8 @@ bool session_retire(struct session_table *table, struct session *session,
     return false;
 }
 
-/* The end of a process may be noticed before a worker takes its BYE: under the lock, so that the BYE finds
- * either the session or what is remembered of it. */
+/* The end of a process may be noticed before a worker takes its BYE: under the lock, so that the
+ * BYE finds either the session or what is remembered of it. */
 static bool begin_closing_of_dead(struct session_table *table, struct session *session)
 {
     pthread_mutex_lock(&table->lock);
@@ -114,7 +115,8 @@ void session_end(struct session_table *table, struct session *session,
     session_release(table, session); /* the table's hold */
 }
 
-/* Whether the last word found room in the session's lane, where it comes behind all that the client sent. */
+/* Whether the last word found room in the session's lane, where it comes behind all that the client
+ * sent. */
 static bool send_final_bye(struct session_table *table, const struct session *session)
 {
     uint8_t message[WIRE_HEADER_BYTES];

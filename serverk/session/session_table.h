@@ -1,6 +1,6 @@
 /*
- * session_table: the inside of session.c and session_end.c: the slots of sessions and their states. Only these two
- * include it.
+ * session_table: the inside of session.c and session_end.c: the slots of sessions and their states.
+ * Only these two include it.
  */
 #ifndef MQKV_SERVERK_SESSION_SESSION_TABLE_H
 #define MQKV_SERVERK_SESSION_SESSION_TABLE_H
@@ -15,9 +15,9 @@
 #define MAX_CAPACITY    (1u << SLOT_BITS)
 
 /* A state is, from the top: generation, phase (32 bits together), holds (32 bits). A thread that
- * looks for a session adds a hold before it knows what the slot is, and takes it away again if it is
- * not the session it wants; so holds may flicker in any phase, and phases are changed by adding a
- * difference above the holds. The table itself has one hold of a LIVE session. */
+ * looks for a session adds a hold before it knows what the slot is, and takes it away again if it
+ * is not the session it wants; so holds may flicker in any phase, and phases are changed by adding
+ * a difference above the holds. The table itself has one hold of a LIVE session. */
 enum phase { FREE = 0, LIVE = 1, CLOSING = 2, DISPOSING = 3 };
 #define PHASE_BITS 2u
 #define HOLDS_MASK 0xffffffffu
@@ -37,7 +37,8 @@ static inline uint32_t generation_of(uint64_t state)
     return (uint32_t)(state >> (32 + PHASE_BITS));
 }
 
-/* Ends of processes that may be noticed before the BYEs that wait in the lanes; a few lanes full. */
+/* Ends of processes that may be noticed before the BYEs that wait in the lanes; a few lanes
+ * full. */
 #define DIED_REMEMBERED 64u
 
 struct past_session {

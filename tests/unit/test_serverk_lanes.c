@@ -1,4 +1,5 @@
-/* lanes: queues within the kernel's limits, the claim to a name, and which session gets which lane. */
+/* lanes: queues within the kernel's limits, the claim to a name, and which session gets which
+ * lane. */
 #include <check.h>
 #include <poll.h>
 #include <errno.h>
