@@ -457,6 +457,18 @@ enum kv_status window_receive(struct window *window, uint64_t deadline_ms)
     return lose_unless_late(window, status);
 }
 
+enum kv_status window_poll(struct window *window)
+{
+    bool to_send = window->to_send;
+    window->to_send = false; /* a lane that is full is no reason not to receive */
+    enum kv_status received = window_receive(window, 0);
+    window->to_send |= to_send;
+    if ((received != KV_OK && received != KV_TIMEOUT) || !window->to_send)
+        return received;
+    enum kv_status sent = lose_unless_late(window, send_due(window, 0));
+    return sent == KV_OK || sent == KV_TIMEOUT ? received : sent;
+}
+
 enum kv_status window_send(struct window *window, struct inflight_message *message,
                            uint64_t deadline_ms)
 {

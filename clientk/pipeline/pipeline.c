@@ -6,36 +6,10 @@
 #include "clientk/base/last_error.h"
 #include "clientk/message/translate.h"
 #include "clientk/message/window.h"
+#include "clientk/pipeline/event_loop.h"
+#include "clientk/pipeline/pipeline_state.h"
 #include "common/clock.h"
 #include "common/error.h"
-
-/* Tasks that are allocated together. */
-#define SLAB_TASKS 64u
-
-struct task_slab {
-    struct task_slab *next;
-    struct task tasks[SLAB_TASKS];
-};
-
-struct clientk_pipeline {
-    struct task_queue due; /* first: the tasks to be packed, nearly always none */
-    struct client_settings settings;
-    unsigned fork_generation;
-    struct window window;
-    struct inflight_message *filling; /* NULL: none */
-    uint32_t batch_limit;             /* operations a message at most; 0: as fit */
-    clientk_complete complete;
-    void *context;
-    struct clientk_result result; /* what complete is given */
-    bool completing;              /* within complete */
-    enum kv_status status; /* the first error that stopped an operation since the last flush */
-    struct task_slab *slabs;
-    struct task *free_tasks;
-
-    /* Guarded by handles_lock. */
-    struct pipeline_list *list; /* NULL: its handle was closed */
-    struct clientk_pipeline *next;
-};
 
 /* Pipelines of a handle --------------------------------------------------------------------- */
 
@@ -82,61 +56,6 @@ static void leave_list(struct clientk_pipeline *pipeline)
         window_add_info(&pipeline->window, &pipeline->list->closed);
     }
     handles_unlock();
-}
-
-/* Tasks ------------------------------------------------------------------------------------- */
-
-/* NULL: no memory. */
-static struct task *take_task(struct clientk_pipeline *pipeline)
-{
-    if (!pipeline->free_tasks) {
-        struct task_slab *slab = malloc(sizeof *slab);
-        if (!slab)
-            return NULL;
-        slab->next = pipeline->slabs;
-        pipeline->slabs = slab;
-        for (unsigned i = 0; i < SLAB_TASKS; i++) {
-            slab->tasks[i].next = pipeline->free_tasks;
-            pipeline->free_tasks = &slab->tasks[i];
-        }
-    }
-    struct task *task = pipeline->free_tasks;
-    pipeline->free_tasks = task->next;
-    return task;
-}
-
-static void give_back_task(struct clientk_pipeline *pipeline, struct task *task)
-{
-    task->next = pipeline->free_tasks;
-    pipeline->free_tasks = task;
-}
-
-static void free_tasks(struct clientk_pipeline *pipeline)
-{
-    while (pipeline->slabs) {
-        struct task_slab *slab = pipeline->slabs;
-        pipeline->slabs = slab->next;
-        free(slab);
-    }
-}
-
-/* Completes a task of the pipeline. */
-static void complete(struct task_queue *queue, struct task *task, const struct outcome *outcome)
-{
-    struct clientk_pipeline *pipeline = (struct clientk_pipeline *)queue;
-    if (outcome->result) {
-        translate_result(outcome->result, outcome->values,
-                         operation_gives_value(task->operation.opcode), &pipeline->result);
-    } else {
-        if (pipeline->status == KV_OK)
-            pipeline->status = outcome->status;
-        result_clear(&pipeline->result, outcome->status);
-    }
-    void *tag = task->target;
-    give_back_task(pipeline, task);
-    pipeline->completing = true;
-    pipeline->complete(pipeline->context, tag, &pipeline->result);
-    pipeline->completing = false;
 }
 
 /* Sending and receiving --------------------------------------------------------------------- */
@@ -275,29 +194,19 @@ static void pack_or_stop(struct clientk_pipeline *pipeline, uint64_t deadline_ms
         task_queue_stop(&pipeline->due, status == KV_TIMEOUT ? KV_DEADLINE : status);
 }
 
-/* Takes the task, which was submitted last and is due still, off the queue. */
-static void take_back(struct clientk_pipeline *pipeline, struct task *task)
+static uint64_t deadline_of(const struct clientk_pipeline *pipeline)
 {
-    struct task_queue *due = &pipeline->due;
-    struct task *before = due->first == task ? NULL : due->first;
-    while (before && before->next != task)
-        before = before->next;
-    if (before)
-        before->next = NULL;
-    else
-        due->first = NULL;
-    due->last = before;
-}
-
-/* Whether the task, which was submitted last, is due still. */
-static bool is_due(const struct clientk_pipeline *pipeline, const struct task *task)
-{
-    return pipeline->due.first && pipeline->due.last == task;
+    return clock_monotonic_coarse_ms() + pipeline->settings.timeout_ms;
 }
 
 /* Completes everything. */
-static void finish(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
+static void finish(struct clientk_pipeline *pipeline)
 {
+    if (pipeline->events) {
+        event_loop_flush(pipeline);
+        return;
+    }
+    uint64_t deadline_ms = deadline_of(pipeline);
     do {
         pack_or_stop(pipeline, deadline_ms);
         send_filling(pipeline, deadline_ms);
@@ -307,15 +216,11 @@ static void finish(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
 
 /* Calls ------------------------------------------------------------------------------------- */
 
-static uint64_t deadline_of(const struct clientk_pipeline *pipeline)
-{
-    return clock_monotonic_coarse_ms() + pipeline->settings.timeout_ms;
-}
-
 static void free_pipeline(struct clientk_pipeline *pipeline, bool say_goodbye)
 {
+    event_loop_free(pipeline, say_goodbye);
     window_free(&pipeline->window, say_goodbye);
-    free_tasks(pipeline);
+    pipeline_free_tasks(pipeline);
     clientk_value_free(&pipeline->result.value);
     free(pipeline);
 }
@@ -351,7 +256,7 @@ enum kv_status pipeline_open(struct pipeline_list *list, const struct client_set
     created->settings = *settings;
     created->fork_generation = handles_fork_generation();
     created->due.lent_until_packed = true;
-    created->due.complete = complete;
+    created->due.complete = pipeline_complete;
     created->batch_limit = sizes.batch;
     created->complete = complete_function;
     created->context = context;
@@ -365,19 +270,26 @@ enum kv_status pipeline_open(struct pipeline_list *list, const struct client_set
     return status;
 }
 
-/* KV_OK, or KV_USAGE if the pipeline must not be used here. */
-static enum kv_status check_use(const struct clientk_pipeline *pipeline)
+/* KV_OK, or KV_USAGE if nothing may be submitted here. */
+static enum kv_status check_process(const struct clientk_pipeline *pipeline)
 {
     struct kv_error *error = last_error_of_thread();
     if (!pipeline)
         return kv_error_set(error, KV_USAGE, "NULL was given as the pipeline");
-    if (pipeline->completing)
-        return kv_error_set(error, KV_USAGE,
-                            "a pipeline must not be used within its completion function");
     if (pipeline->fork_generation != handles_fork_generation())
         return kv_error_set(error, KV_USAGE, "the pipeline belongs to the parent process");
     error->status = KV_OK;
     return KV_OK;
+}
+
+/* KV_OK, or KV_USAGE if the pipeline must not be used here. */
+static enum kv_status check_use(const struct clientk_pipeline *pipeline)
+{
+    enum kv_status status = check_process(pipeline);
+    if (status == KV_OK && pipeline->completing)
+        return kv_error_set(last_error_of_thread(), KV_USAGE,
+                            "a pipeline must not be used within its completion function");
+    return status;
 }
 
 /* Adds the operation, which is completed some time if the status is KV_OK. */
@@ -390,7 +302,7 @@ static enum kv_status submit(struct clientk_pipeline *pipeline,
     const struct connection *connection = &pipeline->window.connection;
     enum kv_status status = translate_check(
         operation, connection->open ? connection->welcome.max_value_bytes : UINT64_MAX);
-    struct task *task = status == KV_OK ? take_task(pipeline) : NULL;
+    struct task *task = status == KV_OK ? pipeline_take_task(pipeline) : NULL;
     if (!task)
         return status == KV_OK ? KV_NO_MEMORY : status;
     *task = (struct task){.queue = &pipeline->due, .operation = *operation, .target = tag};
@@ -398,11 +310,9 @@ static enum kv_status submit(struct clientk_pipeline *pipeline,
     status = pack_due(pipeline, deadline_ms, error);
     if (status == KV_OK)
         return KV_OK;
-    bool refused = is_due(pipeline, task);
-    if (refused) {
-        take_back(pipeline, task);
-        give_back_task(pipeline, task);
-    }
+    bool refused = pipeline_is_due(pipeline, task);
+    if (refused)
+        pipeline_take_back(pipeline, task);
     task_queue_stop(&pipeline->due, status == KV_TIMEOUT ? KV_DEADLINE : status);
     return refused ? status : KV_OK;
 }
@@ -410,14 +320,16 @@ static enum kv_status submit(struct clientk_pipeline *pipeline,
 enum kv_status clientk_pipeline_submit(struct clientk_pipeline *pipeline,
                                        const struct clientk_operation *operation, void *tag)
 {
-    enum kv_status status = check_use(pipeline);
+    bool has_loop = pipeline && pipeline->events;
+    enum kv_status status = has_loop ? check_process(pipeline) : check_use(pipeline);
     if (status != KV_OK)
         return status;
     struct kv_error *error = last_error_of_thread();
     struct wire_operation wire;
     status = translate_operation(operation, &wire);
     if (status == KV_OK)
-        status = submit(pipeline, &wire, tag, error);
+        status = has_loop ? event_loop_submit(pipeline, &wire, tag)
+                          : submit(pipeline, &wire, tag, error);
     return last_error_explain(error, status);
 }
 
@@ -426,7 +338,7 @@ enum kv_status clientk_pipeline_flush(struct clientk_pipeline *pipeline)
     enum kv_status status = check_use(pipeline);
     if (status != KV_OK)
         return status;
-    finish(pipeline, deadline_of(pipeline));
+    finish(pipeline);
     status = pipeline->status;
     pipeline->status = KV_OK;
     return last_error_explain(last_error_of_thread(), status);
@@ -439,9 +351,40 @@ enum kv_status clientk_pipeline_set_priority(struct clientk_pipeline *pipeline, 
         status = client_settings_check_priority(priority, last_error_of_thread());
     if (status != KV_OK)
         return status;
-    send_filling(pipeline, deadline_of(pipeline));
+    if (pipeline->events)
+        event_loop_send(pipeline);
+    else
+        send_filling(pipeline, deadline_of(pipeline));
     atomic_store_explicit(&pipeline->window.connection.priority, priority, memory_order_relaxed);
     return KV_OK;
+}
+
+int clientk_pipeline_fd(struct clientk_pipeline *pipeline)
+{
+    if (check_use(pipeline) != KV_OK)
+        return -1;
+    struct kv_error *error = last_error_of_thread();
+    if (!pipeline->events && pipeline->pending > 0) {
+        kv_error_set(error, KV_USAGE,
+                     "a pipeline is handed to an event loop while it has no operations under way");
+        return -1;
+    }
+    return event_loop_open(pipeline, error) == KV_OK ? event_loop_descriptor(pipeline) : -1;
+}
+
+enum kv_status clientk_pipeline_process(struct clientk_pipeline *pipeline)
+{
+    enum kv_status status = check_use(pipeline);
+    if (status == KV_OK && !pipeline->events)
+        status = kv_error_set(last_error_of_thread(), KV_USAGE,
+                              "clientk_pipeline_process is for a pipeline that was asked for its "
+                              "descriptor (clientk_pipeline_fd)");
+    return status == KV_OK ? event_loop_run(pipeline) : status;
+}
+
+size_t clientk_pipeline_pending(const struct clientk_pipeline *pipeline)
+{
+    return pipeline ? pipeline->pending : 0;
 }
 
 void clientk_pipeline_close(struct clientk_pipeline *pipeline)
@@ -450,7 +393,7 @@ void clientk_pipeline_close(struct clientk_pipeline *pipeline)
         return;
     bool forked = pipeline->fork_generation != handles_fork_generation();
     if (!forked)
-        finish(pipeline, deadline_of(pipeline));
+        finish(pipeline);
     leave_list(pipeline);
     free_pipeline(pipeline, !forked);
 }

@@ -112,8 +112,9 @@ static enum kv_status make_reply_queue(struct connection *connection,
     return status;
 }
 
+/* Waits until wait_ms for room in the lane. */
 static enum kv_status send_hello(struct connection *connection, const char *reply_queue,
-                                 uint64_t deadline_ms, struct kv_error *error)
+                                 uint64_t deadline_ms, uint64_t wait_ms, struct kv_error *error)
 {
     uint8_t message[WIRE_HEADER_BYTES + WIRE_QUEUE_NAME_BYTES + 64];
     struct write_cursor cursor = write_cursor(message, sizeof message);
@@ -130,7 +131,7 @@ static enum kv_status send_hello(struct connection *connection, const char *repl
     wire_put_header(&cursor, &header);
     wire_put_hello(&cursor, &hello);
     enum kv_status status =
-        connection_send(connection, message, write_cursor_used(&cursor), deadline_ms);
+        connection_send(connection, message, write_cursor_used(&cursor), wait_ms);
     if (status == KV_OK)
         return KV_OK;
     const char *queue = connection->settings->queue;
@@ -177,11 +178,27 @@ static enum kv_status read_answer(struct connection *connection, const struct wi
     return KV_OK;
 }
 
+/* What became of a wait for the answer to HELLO, if it is no answer. KV_OK: wait on. */
+static enum kv_status judge_silence(const struct connection *connection, enum kv_status status,
+                                    bool time_is_over, struct kv_error *error)
+{
+    const char *queue = connection->settings->queue;
+    if (status == KV_NO_SERVER || wire_queue_unlinked(connection->lane))
+        return kv_error_set(error, KV_NO_SERVER, "the server of %s ended during the handshake",
+                            queue);
+    if (status == KV_NO_SESSION)
+        return kv_error_set(error, status, "another process fills the reply queue");
+    if (status != KV_TIMEOUT)
+        return kv_error_set_errno(error, "cannot receive from the reply queue");
+    if (time_is_over || client_settings_interrupted(connection->settings))
+        return explain_silence(connection, KV_TIMEOUT, "has not answered the handshake", error);
+    return KV_OK;
+}
+
 /* Waits for the answer while the queue that HELLO was sent to is the server's. */
 static enum kv_status await_answer(struct connection *connection, uint64_t deadline_ms,
                                    struct kv_error *error)
 {
-    const char *queue = connection->settings->queue;
     for (;;) {
         uint64_t look_ms = clock_monotonic_coarse_ms() + LOOK_AFTER_MS;
         struct wire_header header;
@@ -190,15 +207,9 @@ static enum kv_status await_answer(struct connection *connection, uint64_t deadl
             connection, look_ms < deadline_ms ? look_ms : deadline_ms, &header, &body);
         if (status == KV_OK)
             return read_answer(connection, &header, &body, error);
-        if (status == KV_NO_SERVER || wire_queue_unlinked(connection->lane))
-            return kv_error_set(error, KV_NO_SERVER, "the server of %s ended during the handshake",
-                                queue);
-        if (status == KV_NO_SESSION)
-            return kv_error_set(error, status, "another process fills the reply queue");
-        if (status != KV_TIMEOUT)
-            return kv_error_set_errno(error, "cannot receive from the reply queue");
-        if (look_ms >= deadline_ms || client_settings_interrupted(connection->settings))
-            return explain_silence(connection, KV_TIMEOUT, "has not answered the handshake", error);
+        status = judge_silence(connection, status, look_ms >= deadline_ms, error);
+        if (status != KV_OK)
+            return status;
     }
 }
 
@@ -301,6 +312,17 @@ static enum kv_status open_lanes(struct connection *connection, struct kv_error 
     return open_lane(connection, WIRE_BULK_LANE, welcome->bulk_lane, &connection->bulk_lane, error);
 }
 
+static enum kv_status judge_first_request(const struct connection *connection,
+                                          enum kv_status status, struct kv_error *error)
+{
+    if (status == KV_TIMEOUT)
+        return explain_silence(connection, status, "has not answered the first request", error);
+    if (status == KV_OK || status == KV_NO_SESSION)
+        return status;
+    return kv_error_set(error, status, "the server of %s ended during the handshake",
+                        connection->settings->queue);
+}
+
 /* A guest lane may be open to others until a message arrives through it: send an empty request at
  * once. */
 static enum kv_status close_lane_to_others(struct connection *connection, uint64_t deadline_ms,
@@ -312,12 +334,7 @@ static enum kv_status close_lane_to_others(struct connection *connection, uint64
     enum kv_status status =
         exchange_control(&exchange, connection, WIRE_REQUEST, kv_slice(NULL, 0), deadline_ms);
     exchange_free(&exchange);
-    if (status == KV_TIMEOUT)
-        return explain_silence(connection, status, "has not answered the first request", error);
-    if (status == KV_OK || status == KV_NO_SESSION)
-        return status;
-    return kv_error_set(error, status, "the server of %s ended during the handshake",
-                        connection->settings->queue);
+    return judge_first_request(connection, status, error);
 }
 
 static enum kv_status handshake(struct connection *connection, uint64_t deadline_ms,
@@ -333,7 +350,7 @@ static enum kv_status handshake(struct connection *connection, uint64_t deadline
         return status;
     connection->nonce = random_secret();
     connection->next_request_id = 1;
-    status = send_hello(connection, name, deadline_ms, error);
+    status = send_hello(connection, name, deadline_ms, deadline_ms, error);
     if (status == KV_OK)
         status = await_answer(connection, deadline_ms, error);
     mq_unlink(name);
@@ -344,18 +361,42 @@ static enum kv_status handshake(struct connection *connection, uint64_t deadline
     return status;
 }
 
-/* Sleeps before the next attempt, longer each time. False: the deadline has come, or the wait was
- * interrupted. */
+/* The pause before the next attempt, longer each time. */
+static void lengthen_backoff(struct connection *connection)
+{
+    uint32_t backoff_ms = connection->backoff_ms ? connection->backoff_ms * 2 : FIRST_BACKOFF_MS;
+    connection->backoff_ms = backoff_ms < MAX_BACKOFF_MS ? backoff_ms : MAX_BACKOFF_MS;
+}
+
+/* Sleeps before the next attempt. False: the deadline has come, or the wait was interrupted. */
 static bool back_off(struct connection *connection, uint64_t deadline_ms)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
     if (now_ms >= deadline_ms || client_settings_interrupted(connection->settings))
         return false;
-    uint32_t backoff_ms = connection->backoff_ms ? connection->backoff_ms * 2 : FIRST_BACKOFF_MS;
-    connection->backoff_ms = backoff_ms < MAX_BACKOFF_MS ? backoff_ms : MAX_BACKOFF_MS;
+    lengthen_backoff(connection);
     uint64_t left_ms = deadline_ms - now_ms;
     clock_sleep_ms(connection->backoff_ms < left_ms ? connection->backoff_ms : left_ms);
     return true;
+}
+
+static void note_open(struct connection *connection)
+{
+    connection->open = true;
+    connection->backoff_ms = 0;
+    connection->handshakes++;
+}
+
+static void close_unopened(struct connection *connection)
+{
+    if (connection->session != 0)
+        connection_say_bye(connection); /* to lane 0, if it has no other */
+    connection_close(connection, false);
+}
+
+bool session_may_come(const struct connection *connection, enum kv_status status)
+{
+    return status == KV_NO_SESSION || (status == KV_NO_SERVER && !connection->settings->fail_fast);
 }
 
 enum kv_status connection_open(struct connection *connection, uint64_t deadline_ms,
@@ -369,17 +410,123 @@ enum kv_status connection_open(struct connection *connection, uint64_t deadline_
     for (;;) {
         enum kv_status status = handshake(connection, deadline_ms, error);
         if (status == KV_OK) {
-            connection->open = true;
-            connection->backoff_ms = 0;
-            connection->handshakes++;
+            note_open(connection);
             return KV_OK;
         }
-        if (connection->session != 0)
-            connection_say_bye(connection); /* to lane 0, if it has no other */
-        connection_close(connection, false);
-        bool may_come =
-            status == KV_NO_SESSION || (status == KV_NO_SERVER && !connection->settings->fail_fast);
-        if (!may_come || !back_off(connection, deadline_ms))
+        close_unopened(connection);
+        if (!session_may_come(connection, status) || !back_off(connection, deadline_ms))
             return status;
     }
+}
+
+/* Without waiting ------------------------------------------------------------------------------ */
+
+/* Each step: KV_OK with another phase, or with attempt->waits; or the failure. */
+
+static enum kv_status begin_attempt(struct connection *connection, struct session_attempt *attempt,
+                                    struct kv_error *error)
+{
+    connection->session = 0;
+    attempt->deadline_ms = clock_monotonic_coarse_ms() + connection->settings->timeout_ms;
+    enum kv_status status = find_server(connection, error);
+    if (status == KV_OK)
+        status = make_reply_queue(connection, attempt->reply_queue, error);
+    if (status != KV_OK)
+        return status;
+    connection->nonce = random_secret();
+    connection->next_request_id = 1;
+    attempt->phase = SESSION_TO_GREET;
+    return KV_OK;
+}
+
+static enum kv_status greet(struct connection *connection, struct session_attempt *attempt,
+                            struct kv_error *error)
+{
+    enum kv_status status =
+        send_hello(connection, attempt->reply_queue, attempt->deadline_ms, 0, error);
+    if (status == KV_OK)
+        attempt->phase = SESSION_GREETED;
+    attempt->waits = status == KV_TIMEOUT && clock_monotonic_coarse_ms() < attempt->deadline_ms;
+    return attempt->waits ? KV_OK : status;
+}
+
+static enum kv_status await_welcome(struct connection *connection, struct session_attempt *attempt,
+                                    struct kv_error *error)
+{
+    struct wire_header header;
+    struct read_cursor body;
+    enum kv_status status = connection_receive(connection, 0, &header, &body);
+    if (status != KV_OK) {
+        bool time_is_over = clock_monotonic_coarse_ms() >= attempt->deadline_ms;
+        status = judge_silence(connection, status, time_is_over, error);
+        attempt->waits = status == KV_OK;
+        return status;
+    }
+    status = read_answer(connection, &header, &body, error);
+    mq_unlink(attempt->reply_queue);
+    attempt->phase = SESSION_TO_PROVE;
+    if (status == KV_OK)
+        status = open_lanes(connection, error);
+    if (status == KV_OK && connection->welcome.lane_family == WIRE_FAMILY_GUESTS)
+        status = exchange_control_begin(&attempt->exchange, connection, WIRE_REQUEST,
+                                        kv_slice(NULL, 0), attempt->deadline_ms, attempt->message);
+    return status;
+}
+
+/* As close_lane_to_others. */
+static enum kv_status prove(struct connection *connection, struct session_attempt *attempt,
+                            struct kv_error *error)
+{
+    enum kv_status status = KV_OK;
+    if (connection->welcome.lane_family == WIRE_FAMILY_GUESTS)
+        status = exchange_continue(&attempt->exchange, connection, 0);
+    attempt->waits = status == KV_TIMEOUT && clock_monotonic_coarse_ms() < attempt->deadline_ms;
+    if (attempt->waits)
+        return KV_OK;
+    if (status != KV_OK)
+        return judge_first_request(connection, status, error);
+    exchange_free(&attempt->exchange);
+    attempt->phase = SESSION_TO_BEGIN;
+    note_open(connection);
+    return KV_OK;
+}
+
+static enum kv_status step(struct connection *connection, struct session_attempt *attempt,
+                           struct kv_error *error)
+{
+    switch (attempt->phase) {
+    case SESSION_TO_BEGIN:
+        return begin_attempt(connection, attempt, error);
+    case SESSION_TO_GREET:
+        return greet(connection, attempt, error);
+    case SESSION_GREETED:
+        return await_welcome(connection, attempt, error);
+    case SESSION_TO_PROVE:
+        break;
+    }
+    return prove(connection, attempt, error);
+}
+
+enum kv_status session_continue(struct connection *connection, struct session_attempt *attempt,
+                                struct kv_error *error)
+{
+    enum kv_status status = KV_OK;
+    attempt->waits = false;
+    while (status == KV_OK && !connection->open && !attempt->waits)
+        status = step(connection, attempt, error);
+    if (status == KV_OK)
+        return KV_OK;
+    session_drop(connection, attempt);
+    lengthen_backoff(connection);
+    return status;
+}
+
+void session_drop(struct connection *connection, struct session_attempt *attempt)
+{
+    if (attempt->phase == SESSION_TO_GREET || attempt->phase == SESSION_GREETED)
+        mq_unlink(attempt->reply_queue);
+    exchange_free(&attempt->exchange);
+    attempt->phase = SESSION_TO_BEGIN;
+    attempt->waits = false;
+    close_unopened(connection);
 }

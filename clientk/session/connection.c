@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -42,7 +43,7 @@ static unsigned priority_to_send(const struct connection *connection)
 
 /* The lane was full, or a signal came. */
 __attribute__((noinline)) static enum kv_status
-send_when_there_is_room(const struct connection *connection, mqd_t lane, struct kv_slice message,
+send_when_there_is_room(struct connection *connection, mqd_t lane, struct kv_slice message,
                         uint64_t deadline_ms)
 {
     for (;;) {
@@ -53,6 +54,7 @@ send_when_there_is_room(const struct connection *connection, mqd_t lane, struct 
             return KV_OK;
         if (errno != ETIMEDOUT)
             return KV_IO;
+        connection->full_lane = lane;
         if (server_ended(connection) || wire_queue_unlinked(lane))
             return KV_NO_SERVER;
         if (left_ms <= SEND_SLICE_MS || client_settings_interrupted(connection->settings))
@@ -198,7 +200,9 @@ void connection_init(struct connection *connection, const struct client_settings
                                       .reply_queue = (mqd_t)-1,
                                       .lane = (mqd_t)-1,
                                       .bulk_lane = (mqd_t)-1,
-                                      .pidfd = -1};
+                                      .pidfd = -1,
+                                      .epoll = -1,
+                                      .full_lane = (mqd_t)-1};
     wire_waiter_init(&connection->waiter, settings->spin);
 }
 
@@ -221,10 +225,51 @@ void connection_close_queue(mqd_t *queue)
     *queue = (mqd_t)-1;
 }
 
+static bool watch(int set, int descriptor, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.fd = descriptor};
+    if (descriptor < 0 || epoll_ctl(set, EPOLL_CTL_ADD, descriptor, &event) == 0)
+        return true;
+    return errno == EEXIST && epoll_ctl(set, EPOLL_CTL_MOD, descriptor, &event) == 0;
+}
+
+bool connection_watch(struct connection *connection)
+{
+    int set = connection->epoll;
+    mqd_t full_lane = connection->full_lane;
+    connection->full_lane = (mqd_t)-1;
+    bool lane_is_open = full_lane == connection->lane || full_lane == connection->bulk_lane;
+    if (lane_is_open && !watch(set, (int)full_lane, EPOLLOUT | EPOLLONESHOT))
+        return false;
+    if (connection->watched || connection->reply_queue == (mqd_t)-1)
+        return true;
+    connection->watched =
+        watch(set, (int)connection->reply_queue, EPOLLIN) && watch(set, connection->pidfd, EPOLLIN);
+    return connection->watched;
+}
+
+/* By hand: a child of fork(2) may hold them open, and they would stay in the set. */
+static void unwatch(struct connection *connection)
+{
+    if (connection->epoll >= 0) {
+        epoll_ctl(connection->epoll, EPOLL_CTL_DEL, (int)connection->reply_queue, NULL);
+        epoll_ctl(connection->epoll, EPOLL_CTL_DEL, connection->pidfd, NULL);
+    }
+    connection->watched = false;
+    connection->full_lane = (mqd_t)-1;
+}
+
+bool connection_stays_filled(const struct connection *connection)
+{
+    return connection->filled_ms > 0 &&
+           clock_monotonic_coarse_ms() >= connection->filled_ms + FILLED_PATIENCE_MS;
+}
+
 void connection_close(struct connection *connection, bool say_goodbye)
 {
     if (connection->open && say_goodbye)
         connection_say_bye(connection);
+    unwatch(connection);
     if (connection->bulk_lane == connection->lane)
         connection->bulk_lane = (mqd_t)-1;
     connection_close_queue(&connection->bulk_lane);

@@ -46,6 +46,9 @@ struct connection {
     uint32_t backoff_ms;        /* before the next attempt to connect; 0: the last one succeeded */
     uint32_t handshakes;        /* that succeeded */
     uint32_t lanes_missed;      /* in a row: lanes that were closed before they were opened */
+    int epoll;       /* the set that watches its descriptors (connection_watch); -1: none */
+    bool watched;    /* the reply queue and pidfd are in it */
+    mqd_t full_lane; /* that refused the last message; -1: none did */
 };
 
 /* A connection that is closed. ladder: of its reply queue (wire/queue.h). */
@@ -65,6 +68,14 @@ void connection_say_bye(struct connection *connection);
 
 /* Closes everything, after BYE to the server if say_goodbye. Harmless if it is closed. */
 void connection_close(struct connection *connection, bool say_goodbye);
+
+/* Puts what the connection waits for into connection->epoll: messages of the server, its end, and, once, room in
+ * the lane that was full. What is closed leaves the set by itself. False: no memory, or a limit. */
+bool connection_watch(struct connection *connection);
+
+/* Whether others filled the reply queue a while ago, and no answer came since: KV_NO_SESSION of
+ * connection_receive, for who does not wait there. */
+bool connection_stays_filled(const struct connection *connection);
 
 /* Closes the queue, if it is open. A queue is a descriptor (Linux) and is closed as one: the thread
  * sanitizer does not see mq_close, and would take the next user of the number for this one. */

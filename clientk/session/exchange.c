@@ -5,10 +5,9 @@
 #include "common/copy.h"
 
 /* A buffer that had to grow beyond this for one large answer is given back before the next. */
-#define KEEP_BYTES         ((size_t)256 << 10)
-#define PART_FIELD_BYTES   8u /* total_bytes and offset, before the bytes of a piece */
-#define MAX_MESSAGE_BYTES  65536u
-#define CONTROL_BODY_BYTES 256u
+#define KEEP_BYTES        ((size_t)256 << 10)
+#define PART_FIELD_BYTES  8u /* total_bytes and offset, before the bytes of a piece */
+#define MAX_MESSAGE_BYTES 65536u
 
 void exchange_free(struct exchange *exchange)
 {
@@ -158,11 +157,11 @@ enum kv_status exchange_continue(struct exchange *exchange, struct connection *c
     return KV_OK;
 }
 
-enum kv_status exchange_control(struct exchange *exchange, struct connection *connection,
-                                enum wire_kind kind, struct kv_slice body, uint64_t deadline_ms)
+enum kv_status exchange_control_begin(struct exchange *exchange, struct connection *connection,
+                                      enum wire_kind kind, struct kv_slice body,
+                                      uint64_t deadline_ms, uint8_t message[EXCHANGE_CONTROL_BYTES])
 {
-    uint8_t message[WIRE_HEADER_BYTES + CONTROL_BODY_BYTES];
-    struct write_cursor cursor = write_cursor(message, sizeof message);
+    struct write_cursor cursor = write_cursor(message, EXCHANGE_CONTROL_BYTES);
     struct wire_header header = {.kind = kind,
                                  .session = connection->session,
                                  .request_id = connection->next_request_id++,
@@ -173,5 +172,14 @@ enum kv_status exchange_control(struct exchange *exchange, struct connection *co
     if (cursor.failed)
         return KV_USAGE;
     exchange_begin(exchange, message, write_cursor_used(&cursor), header.request_id, deadline_ms);
-    return exchange_continue(exchange, connection, deadline_ms);
+    return KV_OK;
+}
+
+enum kv_status exchange_control(struct exchange *exchange, struct connection *connection,
+                                enum wire_kind kind, struct kv_slice body, uint64_t deadline_ms)
+{
+    uint8_t message[EXCHANGE_CONTROL_BYTES];
+    enum kv_status status =
+        exchange_control_begin(exchange, connection, kind, body, deadline_ms, message);
+    return status == KV_OK ? exchange_continue(exchange, connection, deadline_ms) : status;
 }

@@ -93,8 +93,17 @@ static inline enum kv_status exchange_take(struct exchange *exchange,
 /* Frees what belongs to it. */
 void exchange_free(struct exchange *exchange);
 
-/* Sends a small message of the given kind (its body is `body`, at most 256 bytes) and waits for
- * the answer, which stays in *exchange until exchange_free. */
+/* Of a small message: its header, and a body of at most 256 bytes. */
+#define EXCHANGE_CONTROL_BYTES (WIRE_HEADER_BYTES + 256u)
+
+/* Begins with a small message of the given kind, which is written to `message`: borrowed as by
+ * exchange_begin. KV_OK or KV_USAGE (too long). */
+enum kv_status exchange_control_begin(struct exchange *exchange, struct connection *connection,
+                                      enum wire_kind kind, struct kv_slice body,
+                                      uint64_t deadline_ms,
+                                      uint8_t message[EXCHANGE_CONTROL_BYTES]);
+
+/* Sends a small message and waits for the answer, which stays in *exchange until exchange_free. */
 enum kv_status exchange_control(struct exchange *exchange, struct connection *connection,
                                 enum wire_kind kind, struct kv_slice body, uint64_t deadline_ms);
 

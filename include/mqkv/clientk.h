@@ -231,7 +231,10 @@ enum clientk_opcode {
     CLIENTK_APPEND,
     CLIENTK_EXCHANGE,
     CLIENTK_TOUCH,
-    CLIENTK_SCAN /* one page; key: the prefix, may be empty */
+    CLIENTK_SCAN,  /* one page; key: the prefix, may be empty */
+    CLIENTK_STATS, /* key: the section, empty: all; the value is JSON text */
+    CLIENTK_PING,
+    CLIENTK_SYNC /* what was complete before it was submitted is on disk when it is complete */
 };
 
 /* Of one page of a scan. */
@@ -278,7 +281,7 @@ enum kv_status clientk_execute(struct clientk *client, const struct clientk_oper
 struct clientk_pipeline;
 
 /* Called once for each operation that was submitted, from within clientk_pipeline_* calls, in the
- * thread that makes them; it must not use the pipeline (KV_USAGE). result->value lives until it
+ * thread that makes them; it must not use the pipeline (KV_USAGE), but see clientk_pipeline_fd. result->value lives until it
  * returns. */
 typedef void (*clientk_complete)(void *context, void *tag, const struct clientk_result *result);
 
@@ -303,6 +306,27 @@ enum kv_status clientk_pipeline_set_priority(struct clientk_pipeline *pipeline, 
 /* Sends what is pending and waits until everything is complete. KV_OK (whatever the statuses of the
  * operations), or the first status since the last flush that stopped a message. */
 enum kv_status clientk_pipeline_flush(struct clientk_pipeline *pipeline);
+
+/* Event loops: a pipeline of a program that waits itself, for many things at once.
+ *
+ * clientk_pipeline_fd hands the pipeline to the program's loop, while nothing is pending, and gives a descriptor
+ * for poll(2), epoll(7) and the like. It is readable when there is something to do: replies, the end of the
+ * server, room in a request queue that was full, a time that has come. It stays the same over reconnects; the
+ * pipeline closes it. -1: KV_LIMIT, KV_NO_MEMORY, KV_USAGE (clientk_last_error tells).
+ *
+ * From then on no call waits, but for flush and close: submit copies what cannot be sent yet, and may be
+ * called by `complete` too; an operation is completed within timeout_ms if it could not be sent, and within
+ * timeout_ms of having been sent. To limit what is kept, look at clientk_pipeline_pending. */
+int clientk_pipeline_fd(struct clientk_pipeline *pipeline);
+
+/* Completes what has come and sends what was submitted, without waiting: to be called when the descriptor is
+ * readable, and after a round of clientk_pipeline_submit outside of `complete`. It deals with a bounded number
+ * of messages; the descriptor stays readable while there are more. KV_OK; KV_LIMIT, KV_NO_MEMORY: the
+ * descriptor does not tell all, call again soon; KV_USAGE. */
+enum kv_status clientk_pipeline_process(struct clientk_pipeline *pipeline);
+
+/* Operations that were submitted and are not complete. */
+size_t clientk_pipeline_pending(const struct clientk_pipeline *pipeline);
 
 /* Flushes and frees. NULL is harmless. */
 void clientk_pipeline_close(struct clientk_pipeline *pipeline);

@@ -12,6 +12,7 @@ int main(void)
         suite_clientk_failures,
         suite_clientk_interruption,
         suite_clientk_key_set,
+        suite_clientk_event_loop,
         suite_clientk_pipeline,
         suite_clientk_window,
         suite_clientk_scan,

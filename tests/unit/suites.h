@@ -113,6 +113,7 @@ Suite *suite_clientk_linger(void);
 Suite *suite_clientk_failures(void);
 Suite *suite_clientk_interruption(void);
 Suite *suite_clientk_key_set(void);
+Suite *suite_clientk_event_loop(void);
 Suite *suite_clientk_pipeline(void);
 Suite *suite_clientk_window(void);
 Suite *suite_clientk_scan(void);

@@ -1,0 +1,454 @@
+#include "clientk/pipeline/event_loop.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "clientk/base/last_error.h"
+#include "clientk/message/translate.h"
+#include "clientk/session/segment_growth.h"
+#include "clientk/session/connect.h"
+#include "common/clock.h"
+#include "common/error.h"
+
+/* How often to look for what no descriptor tells: the end of a server that has no pidfd, or of its queue before it
+ * has answered; and the program's wish to interrupt. */
+#define LOOK_EVERY_MS  100u
+/* The coarse clock may be so much behind the timer. */
+#define COARSE_LAG_MS  10u
+#define FLUSH_SLICE_MS 1000
+#define EVENTS_AT_ONCE 4
+#define NEVER_MS       UINT64_MAX
+
+struct event_loop {
+    int epoll, timer;
+    uint64_t armed_ms;              /* when the timer fires; 0: it does not */
+    struct session_attempt attempt; /* to connect; phase SESSION_TO_BEGIN: none is under way */
+    uint64_t retry_ms;              /* not before that */
+    enum kv_status connect_status;  /* of the last attempt, with its sentence */
+    struct kv_error connect_error;
+    struct segment_offer offer; /* under way, if it has a segment: nothing is in flight then */
+    bool in_pieces;             /* what is in flight is one message in pieces */
+};
+
+/* Opening and freeing ------------------------------------------------------------------------------ */
+
+static void free_events(struct event_loop *events)
+{
+    if (events->timer >= 0)
+        close(events->timer);
+    if (events->epoll >= 0)
+        close(events->epoll);
+    free(events);
+}
+
+/* NULL with errno. */
+static struct event_loop *new_events(void)
+{
+    struct event_loop *events = calloc(1, sizeof *events);
+    if (!events)
+        return NULL;
+    events->epoll = epoll_create1(EPOLL_CLOEXEC);
+    events->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = events->timer};
+    if (events->epoll >= 0 && events->timer >= 0 &&
+        epoll_ctl(events->epoll, EPOLL_CTL_ADD, events->timer, &event) == 0)
+        return events;
+    int failure = errno;
+    free_events(events);
+    errno = failure;
+    return NULL;
+}
+
+enum kv_status event_loop_open(struct clientk_pipeline *pipeline, struct kv_error *error)
+{
+    if (pipeline->events)
+        return KV_OK;
+    struct connection *connection = &pipeline->window.connection;
+    pipeline->events = new_events();
+    if (pipeline->events) {
+        connection->epoll = pipeline->events->epoll;
+        wire_waiter_init(&connection->waiter, (struct wire_spin){.mode = WIRE_SPIN_OFF});
+        if (connection_watch(connection))
+            return KV_OK;
+    }
+    int failure = errno;
+    kv_error_set_errno(error, "cannot watch the queues of a pipeline");
+    event_loop_free(pipeline, true);
+    bool is_limit = failure == EMFILE || failure == ENFILE || failure == ENOSPC;
+    error->status = is_limit ? KV_LIMIT : failure == ENOMEM ? KV_NO_MEMORY : KV_IO;
+    return error->status;
+}
+
+void event_loop_free(struct clientk_pipeline *pipeline, bool say_goodbye)
+{
+    struct event_loop *events = pipeline->events;
+    struct connection *connection = &pipeline->window.connection;
+    if (!events)
+        return;
+    if (!say_goodbye)
+        connection->epoll = -1;
+    else if (events->attempt.phase != SESSION_TO_BEGIN)
+        session_drop(connection, &events->attempt);
+    if (say_goodbye)
+        segment_offer_drop(&events->offer);
+    exchange_free(&events->attempt.exchange);
+    connection_close(connection, say_goodbye);
+    connection->epoll = -1;
+    free_events(events);
+    pipeline->events = NULL;
+}
+
+int event_loop_descriptor(const struct clientk_pipeline *pipeline)
+{
+    return pipeline->events->epoll;
+}
+
+/* What cannot go on -------------------------------------------------------------------------------- */
+
+/* Those that are due now, not those that are submitted while they are told. */
+static void stop_due(struct clientk_pipeline *pipeline, enum kv_status status)
+{
+    size_t count = 0;
+    for (const struct task *task = pipeline->due.first; task; task = task->next)
+        count++;
+    while (count-- > 0)
+        task_stop(task_queue_pop(&pipeline->due), status);
+}
+
+static void lose(struct clientk_pipeline *pipeline, bool say_goodbye)
+{
+    window_lose(&pipeline->window, say_goodbye);
+    pipeline->filling = NULL;
+}
+
+/* Why an operation that is due has not been sent. */
+static enum kv_status reason_for_delay(const struct event_loop *events, bool open)
+{
+    if (open || events->connect_status == KV_OK || events->connect_status == KV_TIMEOUT)
+        return KV_DEADLINE;
+    *last_error_of_thread() = events->connect_error;
+    return events->connect_status;
+}
+
+/* Gives up what has no time left. */
+static void expire(struct clientk_pipeline *pipeline)
+{
+    if (pipeline->window.in_flight > 0)
+        window_give_up(&pipeline->window, NULL);
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    while (pipeline->due.first && pipeline->due.first->deadline_ms <= now_ms)
+        task_stop(task_queue_pop(&pipeline->due),
+                  reason_for_delay(pipeline->events, pipeline->window.connection.open));
+}
+
+/* Connecting --------------------------------------------------------------------------------------- */
+
+static void connect_failed(struct clientk_pipeline *pipeline, enum kv_status status)
+{
+    struct event_loop *events = pipeline->events;
+    const struct connection *connection = &pipeline->window.connection;
+    events->connect_status = status;
+    events->retry_ms = clock_monotonic_coarse_ms() + connection->backoff_ms;
+    if (session_may_come(connection, status))
+        return;
+    *last_error_of_thread() = events->connect_error;
+    stop_due(pipeline, status == KV_TIMEOUT ? KV_DEADLINE : status);
+}
+
+/* Goes on with connecting, if there is a reason to. ended: the server of the attempt has. */
+static void go_on_connecting(struct clientk_pipeline *pipeline, bool ended)
+{
+    struct event_loop *events = pipeline->events;
+    struct window *window = &pipeline->window;
+    bool is_under_way = events->attempt.phase != SESSION_TO_BEGIN;
+    if (window->connection.open ||
+        (!is_under_way && (!pipeline->due.first || clock_monotonic_coarse_ms() < events->retry_ms)))
+        return;
+    enum kv_status status =
+        session_continue(&window->connection, &events->attempt, &events->connect_error);
+    if (status == KV_OK && events->attempt.waits && is_under_way && ended) {
+        session_drop(&window->connection, &events->attempt);
+        status =
+            kv_error_set(&events->connect_error, KV_NO_SERVER,
+                         "the server of %s ended during the handshake", pipeline->settings.queue);
+    }
+    if (status != KV_OK) {
+        connect_failed(pipeline, status);
+    } else if (window->connection.open) {
+        events->connect_status = KV_OK;
+        uint64_t reconnects = atomic_load_explicit(&window->reconnects, memory_order_relaxed);
+        atomic_store_explicit(&window->reconnects, reconnects + 1, memory_order_relaxed);
+    }
+}
+
+/* The segment -------------------------------------------------------------------------------------- */
+
+static void go_on_growing(struct clientk_pipeline *pipeline, bool ended)
+{
+    struct event_loop *events = pipeline->events;
+    if (!events->offer.segment)
+        return;
+    enum kv_status status = segment_offer_continue(&pipeline->window.connection, &events->offer, 0);
+    if (status == KV_OK || (status == KV_TIMEOUT && events->offer.segment && !ended))
+        return;
+    segment_offer_drop(&events->offer);
+    lose(pipeline, status != KV_NO_SERVER && !ended);
+}
+
+/* Begins to make the segment as large as the message, which is empty, needs it. False: it is under way. */
+static bool grow(struct clientk_pipeline *pipeline, const struct inflight_message *message)
+{
+    struct window *window = &pipeline->window;
+    uint64_t share_bytes = (message->request.needed_bytes + 7) & ~(uint64_t)7;
+    uint64_t deadline_ms = clock_monotonic_coarse_ms() + pipeline->settings.timeout_ms;
+    if (!segment_offer_begin(&window->connection, share_bytes * window->limit, deadline_ms,
+                             &pipeline->events->offer))
+        return true;
+    go_on_growing(pipeline, false);
+    return false;
+}
+
+/* Packing and sending ------------------------------------------------------------------------------ */
+
+/* Whether a message may be begun. A suspect session is replaced as soon as nothing is in flight. */
+static bool may_begin(struct clientk_pipeline *pipeline)
+{
+    struct event_loop *events = pipeline->events;
+    struct connection *connection = &pipeline->window.connection;
+    if (!connection->open || events->offer.segment)
+        return false;
+    if (pipeline->window.in_flight > 0)
+        return !connection->suspect && !events->in_pieces;
+    events->in_pieces = false;
+    if (connection_usable(connection))
+        return true;
+    lose(pipeline, !connection_server_gone(connection));
+    return false;
+}
+
+/* Provides pipeline->filling. False: not now. */
+static bool begin_filling(struct clientk_pipeline *pipeline)
+{
+    if (pipeline->filling && pipeline->filling->request.count > 0)
+        return true;
+    pipeline->filling = NULL;
+    if (!may_begin(pipeline))
+        return false;
+    struct inflight_message *idle = window_idle_message(&pipeline->window);
+    if (!idle)
+        return false;
+    if (!window_begin(&pipeline->window, idle)) {
+        stop_due(pipeline, KV_NO_MEMORY);
+        return false;
+    }
+    pipeline->filling = idle;
+    return true;
+}
+
+/* Sends what is being filled. False: not now. */
+static bool send_filling(struct clientk_pipeline *pipeline)
+{
+    struct window *window = &pipeline->window;
+    struct inflight_message *message = pipeline->filling;
+    if (!message || message->request.count == 0)
+        return true;
+    bool in_pieces = message->request.in_pieces;
+    /* Pieces of two messages cannot be on their way at once. */
+    if (window->in_flight > 0 && (in_pieces || !may_begin(pipeline)))
+        return false;
+    if (window->in_flight == 0 && !may_begin(pipeline))
+        return false;
+    pipeline->filling = NULL;
+    pipeline->events->in_pieces = in_pieces;
+    message->deadline_ms = clock_monotonic_coarse_ms() + pipeline->settings.timeout_ms;
+    enum kv_status status = window_send(window, message, 0);
+    if (status == KV_NO_MEMORY && window->connection.open)
+        stop_due(pipeline, KV_NO_MEMORY);
+    return status == KV_OK || status == KV_TIMEOUT;
+}
+
+void event_loop_send(struct clientk_pipeline *pipeline)
+{
+    send_filling(pipeline);
+}
+
+/* Packs what is due into a message. False: no more can be packed now. */
+static bool pack_message(struct clientk_pipeline *pipeline)
+{
+    struct inflight_message *message = pipeline->filling;
+    uint32_t limit = pipeline->batch_limit;
+    switch (window_fill(&pipeline->window, message, &pipeline->due, limit)) {
+    case FILL_ALL:
+        return limit > 0 && message->request.count >= limit && send_filling(pipeline);
+    case FILL_FULL:
+        return send_filling(pipeline);
+    case FILL_WAITS:
+        return false;
+    case FILL_SEGMENT:
+        pipeline->filling = NULL;
+        return pipeline->window.in_flight == 0 && grow(pipeline, message);
+    case FILL_NO_MEMORY:
+        break;
+    }
+    stop_due(pipeline, KV_NO_MEMORY);
+    return false;
+}
+
+static void pack(struct clientk_pipeline *pipeline)
+{
+    bool more = true;
+    while (more && pipeline->due.first)
+        more = begin_filling(pipeline) && pack_message(pipeline);
+}
+
+enum kv_status event_loop_submit(struct clientk_pipeline *pipeline,
+                                 const struct wire_operation *operation, void *tag)
+{
+    const struct connection *connection = &pipeline->window.connection;
+    enum kv_status status = translate_check(
+        operation, connection->open ? connection->welcome.max_value_bytes : UINT64_MAX);
+    if (status != KV_OK)
+        return status;
+    struct task *task = pipeline_take_task(pipeline);
+    if (!task)
+        return KV_NO_MEMORY;
+    *task =
+        (struct task){.queue = &pipeline->due,
+                      .operation = *operation,
+                      .target = tag,
+                      .deadline_ms = clock_monotonic_coarse_ms() + pipeline->settings.timeout_ms};
+    bool may_pack = !pipeline->due.first && !pipeline->completing;
+    task_queue_push(&pipeline->due, task);
+    if (may_pack)
+        pack(pipeline); /* which spares it the copy */
+    if (!pipeline_is_due(pipeline, task) || task_own_bytes(task))
+        return KV_OK;
+    pipeline_take_back(pipeline, task);
+    return KV_NO_MEMORY;
+}
+
+/* Events ------------------------------------------------------------------------------------------- */
+
+static bool is_connecting(const struct event_loop *events)
+{
+    return events->attempt.phase != SESSION_TO_BEGIN;
+}
+
+/* Whether something is expected of the server. */
+static bool is_waiting(const struct clientk_pipeline *pipeline)
+{
+    return pipeline->window.in_flight > 0 || pipeline->events->offer.segment ||
+           is_connecting(pipeline->events);
+}
+
+/* Takes the events in. True: the server has ended, though it may have answered before. */
+static bool look(struct clientk_pipeline *pipeline)
+{
+    struct event_loop *events = pipeline->events;
+    const struct connection *connection = &pipeline->window.connection;
+    struct epoll_event happened[EVENTS_AT_ONCE];
+    bool ended = false;
+    int count = epoll_wait(events->epoll, happened, EVENTS_AT_ONCE, 0);
+    for (int i = 0; i < count; i++) {
+        uint64_t expirations;
+        if (happened[i].data.fd == events->timer &&
+            read(events->timer, &expirations, sizeof expirations) > 0)
+            events->armed_ms = 0;
+        ended |= happened[i].data.fd == connection->pidfd;
+    }
+    if (connection->pidfd < 0 && is_waiting(pipeline))
+        ended |= connection_server_gone(connection);
+    return ended;
+}
+
+/* Takes in what the server has sent: at most as many messages as can be in flight, so that a server that answers
+ * at once leaves the program time for its other descriptors. */
+static void receive(struct clientk_pipeline *pipeline, bool ended)
+{
+    struct window *window = &pipeline->window;
+    enum kv_status status = KV_OK;
+    for (unsigned i = 0; i <= window->limit && status == KV_OK && window->connection.open; i++)
+        status = window_poll(window);
+    if (status != KV_OK && status != KV_TIMEOUT)
+        pipeline->filling = NULL; /* the connection is lost, and its tasks are due again */
+    else if (window->connection.open &&
+             ((status == KV_TIMEOUT && ended) || connection_stays_filled(&window->connection)))
+        lose(pipeline, false);
+}
+
+/* When there is something to do though nothing has come. */
+static uint64_t next_time_ms(const struct clientk_pipeline *pipeline)
+{
+    const struct event_loop *events = pipeline->events;
+    const struct window *window = &pipeline->window;
+    const struct connection *connection = &window->connection;
+    uint64_t now_ms = clock_monotonic_coarse_ms(), next_ms = NEVER_MS;
+    for (unsigned i = 0; i < window->limit; i++)
+        if (window->messages[i].in_flight && window->messages[i].deadline_ms < next_ms)
+            next_ms = window->messages[i].deadline_ms;
+    if (pipeline->due.first && pipeline->due.first->deadline_ms < next_ms)
+        next_ms = pipeline->due.first->deadline_ms;
+    if (pipeline->due.first && !connection->open && !is_connecting(events) &&
+        events->retry_ms < next_ms)
+        next_ms = events->retry_ms;
+    if (events->offer.segment && events->offer.deadline_ms < next_ms)
+        next_ms = events->offer.deadline_ms;
+    bool must_look = is_connecting(events) || connection->filled_ms > 0 || connection->pidfd < 0 ||
+                     pipeline->settings.interrupted;
+    if (must_look && is_waiting(pipeline) && now_ms + LOOK_EVERY_MS < next_ms)
+        next_ms = now_ms + LOOK_EVERY_MS;
+    return next_ms;
+}
+
+/* The timer may fire too early, which costs little, and never too late. */
+static void arm(struct event_loop *events, uint64_t next_ms)
+{
+    if (next_ms == NEVER_MS ||
+        (events->armed_ms != 0 && events->armed_ms <= next_ms + COARSE_LAG_MS))
+        return;
+    events->armed_ms = next_ms + COARSE_LAG_MS;
+    struct itimerspec when = {.it_value = {.tv_sec = (time_t)(events->armed_ms / 1000),
+                                           .tv_nsec = (long)(events->armed_ms % 1000) * 1000000}};
+    timerfd_settime(events->timer, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+enum kv_status event_loop_run(struct clientk_pipeline *pipeline)
+{
+    bool ended = look(pipeline);
+    bool was_open = pipeline->window.connection.open;
+    if (pipeline->events->offer.segment)
+        go_on_growing(pipeline, ended);
+    else if (was_open)
+        receive(pipeline, ended);
+    expire(pipeline);
+    go_on_connecting(pipeline, ended && !was_open);
+    pack(pipeline);
+    send_filling(pipeline);
+    /* What was lost on the way is begun anew now, not at the next event, which there may be none of. */
+    if (!pipeline->window.connection.open && !is_connecting(pipeline->events)) {
+        go_on_connecting(pipeline, false);
+        pack(pipeline);
+        send_filling(pipeline);
+    }
+    bool watched = connection_watch(&pipeline->window.connection);
+    int failure = errno;
+    arm(pipeline->events, next_time_ms(pipeline));
+    if (watched)
+        return KV_OK;
+    return kv_error_set(last_error_of_thread(), failure == ENOSPC ? KV_LIMIT : KV_NO_MEMORY,
+                        "cannot watch the queues of a pipeline");
+}
+
+void event_loop_flush(struct clientk_pipeline *pipeline)
+{
+    event_loop_run(pipeline);
+    while (pipeline->pending > 0) {
+        struct pollfd ready = {.fd = pipeline->events->epoll, .events = POLLIN};
+        poll(&ready, 1, FLUSH_SLICE_MS);
+        event_loop_run(pipeline);
+    }
+}

@@ -1,0 +1,70 @@
+/*
+ * pipeline_state: the inside of a pipeline, for the calls that wait (pipeline.c) and those that do not
+ * (event_loop.c), and its tasks.
+ */
+#ifndef MQKV_CLIENTK_PIPELINE_PIPELINE_STATE_H
+#define MQKV_CLIENTK_PIPELINE_PIPELINE_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clientk/base/client_settings.h"
+#include "clientk/message/task.h"
+#include "clientk/message/window.h"
+#include "mqkv/clientk.h"
+
+struct event_loop;
+struct pipeline_list;
+
+/* Tasks that are allocated together. */
+#define SLAB_TASKS 64u
+
+struct task_slab {
+    struct task_slab *next;
+    struct task tasks[SLAB_TASKS];
+};
+
+struct clientk_pipeline {
+    struct task_queue
+        due; /* first: what waits to be packed; without an event loop nearly always nothing */
+    struct client_settings settings;
+    unsigned fork_generation;
+    struct window window;
+    struct inflight_message *filling; /* NULL: none */
+    uint32_t batch_limit;    /* operations a message at most; 0: as fit */
+    clientk_complete complete;
+    void *context;
+    struct clientk_result result; /* what complete is given */
+    bool completing;              /* within complete */
+    enum kv_status status;        /* first that stopped an operation since the last flush */
+    size_t pending;               /* operations that were submitted and are not complete */
+    struct task_slab *slabs;
+    struct task *free_tasks;
+    struct event_loop *events; /* NULL: its calls wait */
+
+    /* Guarded by handles_lock. */
+    struct pipeline_list *list; /* NULL: its handle was closed */
+    struct clientk_pipeline *next;
+};
+
+/* A task of one operation; it is pending until it is given back. NULL: no memory. */
+struct task *pipeline_take_task(struct clientk_pipeline *pipeline);
+
+void pipeline_give_back_task(struct clientk_pipeline *pipeline, struct task *task);
+
+void pipeline_free_tasks(struct clientk_pipeline *pipeline);
+
+/* The `complete` of the pipeline's queue: the submitter is told. */
+void pipeline_complete(struct task_queue *queue, struct task *task, const struct outcome *outcome);
+
+/* Whether the task, which was submitted last, is due still. */
+static inline bool pipeline_is_due(const struct clientk_pipeline *pipeline, const struct task *task)
+{
+    return pipeline->due.first && pipeline->due.last == task;
+}
+
+/* Takes the task, which was submitted last and is due still, off the queue, and gives it back. */
+void pipeline_take_back(struct clientk_pipeline *pipeline, struct task *task);
+
+#endif
