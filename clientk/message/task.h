@@ -27,8 +27,8 @@ struct task {
         value_bytes;   /* size of the value that it reads, once the server has told; 0: not known */
     uint64_t key_hash; /* set where a window has several messages */
     uint64_t deadline_ms; /* the owner's: how long it may be due; 0: as long as the owner waits */
-    void *own_bytes;   /* the task's copy of key and value; NULL: they are borrowed */
-    bool uncertain;    /* a write that was sent before and may have been executed then */
+    void *own_bytes;      /* the task's copy of key and value; NULL: they are borrowed */
+    bool uncertain;       /* a write that was sent before and may have been executed then */
 };
 
 /* How a task ended. */

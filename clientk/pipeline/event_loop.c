@@ -199,7 +199,8 @@ static void go_on_growing(struct clientk_pipeline *pipeline, bool ended)
     lose(pipeline, status != KV_NO_SERVER && !ended);
 }
 
-/* Begins to make the segment as large as the message, which is empty, needs it. False: it is under way. */
+/* Begins to make the segment as large as the message, which is empty, needs it. False: it is under way, or the
+ * connection lost. */
 static bool grow(struct clientk_pipeline *pipeline, const struct inflight_message *message)
 {
     struct window *window = &pipeline->window;
@@ -209,7 +210,7 @@ static bool grow(struct clientk_pipeline *pipeline, const struct inflight_messag
                              &pipeline->events->offer))
         return true;
     go_on_growing(pipeline, false);
-    return false;
+    return !pipeline->events->offer.segment && window->connection.open; /* answered at once */
 }
 
 /* Packing and sending ------------------------------------------------------------------------------ */

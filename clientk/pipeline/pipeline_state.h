@@ -32,7 +32,7 @@ struct clientk_pipeline {
     unsigned fork_generation;
     struct window window;
     struct inflight_message *filling; /* NULL: none */
-    uint32_t batch_limit;    /* operations a message at most; 0: as fit */
+    uint32_t batch_limit;             /* operations a message at most; 0: as fit */
     clientk_complete complete;
     void *context;
     struct clientk_result result; /* what complete is given */

@@ -430,7 +430,7 @@ static enum kv_status begin_attempt(struct connection *connection, struct sessio
     attempt->deadline_ms = clock_monotonic_coarse_ms() + connection->settings->timeout_ms;
     enum kv_status status = find_server(connection, error);
     if (status == KV_OK)
-        status = make_reply_queue(connection, attempt->reply_queue, error);
+        status = make_reply_queue(connection, attempt->reply_queue, 0, error);
     if (status != KV_OK)
         return status;
     connection->nonce = random_secret();
