@@ -71,6 +71,13 @@ int main(int argc, char **argv)
 }
 END
 
+# man_example PAGE: prints the program in the page's EXAMPLES.
+man_example() {
+    sed -n '/^\.Sh EXAMPLES/,/^\.Ed/p' "$source_dir/docs/$1" | sed -e '/^\./d' -e 's/\\e/\\/g'
+}
+man_example clientk.3 >"$MQKV_TEST_DIR/clientk_page.c"
+man_example kvstore.3 >"$MQKV_TEST_DIR/kvstore_page.c"
+
 if ! make_target install; then
     not_ok "make install" "$(cat "$MQKV_TEST_DIR/make.log")"
     exit
@@ -172,6 +179,21 @@ check_equal "" "$(ldd "$MQKV_TEST_DIR/store-static" | grep libkvstore)" "which n
 for kind in shared static; do
     check_status 0 "the $kind one opens a store" \
         env LD_LIBRARY_PATH="$installed/lib" "$MQKV_TEST_DIR/store-$kind" "$MQKV_TEST_DIR/store"
+done
+
+# The examples of the man pages, and that the pages name every function.
+check_status 0 "the example of kvstore(3) compiles" compile kvstore_page-shared "${store_flags[@]}"
+mkdir "$MQKV_TEST_DIR/page"
+check_status 0 "and runs" \
+    env LD_LIBRARY_PATH="$installed/lib" "$MQKV_TEST_DIR/kvstore_page-shared" "$MQKV_TEST_DIR/page"
+check_equal 'Hello, Ada!' "$output" "and says so"
+check_status 0 "the example of clientk(3) compiles" \
+    compile clientk_page-shared "${cflags[@]}" "${shared_libs[@]}"
+for library in clientk kvstore; do
+    check_equal "" "$(nm -D --defined-only "$installed/lib/lib$library.so" |
+        awk '$2 != "A" { sub("@.*", "", $3); print $3 }' |
+        while read -r name; do grep -q "^\.Fn $name " "$source_dir/docs/$library.3" || echo "$name"; done)" \
+        "$library(3) has every function of lib$library"
 done
 
 check_status 0 "make uninstall" make_target uninstall
