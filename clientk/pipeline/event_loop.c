@@ -153,7 +153,8 @@ static void connect_failed(struct clientk_pipeline *pipeline, enum kv_status sta
     const struct connection *connection = &pipeline->window.connection;
     events->connect_status = status;
     events->retry_ms = clock_monotonic_coarse_ms() + connection->backoff_ms;
-    if (session_may_come(connection, status))
+    /* The bytes of queues that were just closed are given back a moment later. */
+    if (session_may_come(connection, status) || status == KV_LIMIT)
         return;
     *last_error_of_thread() = events->connect_error;
     stop_due(pipeline, status == KV_TIMEOUT ? KV_DEADLINE : status);
