@@ -5,10 +5,15 @@
 #include "common/log.h"
 #include "kresp/commands/redis_command.h"
 
-/* Results whose memory is larger give it back, and count for the limit of the next turn. */
-#define LARGE_VALUE_BYTES     ((size_t)16 * 1024)
-#define LARGE_TURN_BYTES      ((size_t)8 * 1024 * 1024)
-#define LEAST_OPERATION_LIMIT 8u
+/* Values that are larger give their memory back after the turn, and count for the limits of the next. */
+#define LARGE_VALUE_BYTES ((size_t)16 * 1024)
+
+/* What a turn, and a session in it, may read, if values are as large as before. */
+#define TURN_BYTES    ((size_t)32 * 1024 * 1024)
+#define SESSION_BYTES ((size_t)4 * 1024 * 1024)
+
+/* The first turn knows nothing of values. */
+#define FIRST_LIMIT 32u
 
 #define MEMORY_BYTES ((size_t)64 * 1024)
 
@@ -20,7 +25,8 @@ struct redis_turn_memory {
 
 void redis_turn_init(struct redis_turn *turn, struct redis_service *service)
 {
-    *turn = (struct redis_turn){.service = service, .operation_limit = REDIS_TURN_OPERATIONS};
+    *turn = (struct redis_turn){
+        .service = service, .operation_limit = FIRST_LIMIT, .session_limit = FIRST_LIMIT};
 }
 
 static void free_memory(struct redis_turn *turn, struct redis_turn_memory *keep)
@@ -258,7 +264,7 @@ static bool take_sent(struct redis_turn *turn, struct redis_session *session, bo
 
 bool redis_turn_take(struct redis_turn *turn, struct redis_session *session)
 {
-    size_t jobs_before = turn->job_count;
+    size_t jobs_before = turn->job_count, operations_before = turn->operation_count;
     if (session->unfinished) {
         struct redis_job *job = session->unfinished;
         session->unfinished = NULL;
@@ -269,7 +275,8 @@ bool redis_turn_take(struct redis_turn *turn, struct redis_session *session)
     for (uint64_t taken_count = 0; !session->closing; taken_count++) {
         bool first = turn->job_count == jobs_before;
         enum taken taken;
-        if (taken_count == session->service->max_pipeline || redis_turn_is_full(turn))
+        if (taken_count == session->service->max_pipeline || redis_turn_is_full(turn) ||
+            turn->operation_count - operations_before >= turn->session_limit)
             return true;
         if (session->transaction.state == TRANSACTION_EXECUTING) {
             if (!take_executing(turn, session, first, &taken))
@@ -298,23 +305,27 @@ static void answer(struct redis_job *job)
     redis_job_end(job);
 }
 
-/* Large values give their memory back, and are fewer in the next turn. */
+static size_t limit(size_t budget_bytes, size_t value_bytes)
+{
+    size_t count = value_bytes > 0 ? budget_bytes / value_bytes : REDIS_TURN_OPERATIONS;
+    return count < 1 ? 1 : count > REDIS_TURN_OPERATIONS ? REDIS_TURN_OPERATIONS : count;
+}
+
+/* Large values give their memory back, and set the limits of the next turn. */
 static void trim_results(struct redis_turn *turn)
 {
-    size_t large_bytes = 0;
+    size_t largest_bytes = turn->largest_bytes - turn->largest_bytes / 8;
     for (size_t i = 0; i < turn->operation_count; i++) {
         struct clientk_value *value = &turn->results[i].value;
-        if (value->capacity > LARGE_VALUE_BYTES) {
-            large_bytes += value->capacity;
-            clientk_value_free(value);
-        }
+        if (value->capacity <= LARGE_VALUE_BYTES)
+            continue;
+        if (value->capacity > largest_bytes)
+            largest_bytes = value->capacity;
+        clientk_value_free(value);
     }
-    if (large_bytes > LARGE_TURN_BYTES)
-        turn->operation_limit = turn->operation_limit / 4 > LEAST_OPERATION_LIMIT
-                                    ? turn->operation_limit / 4
-                                    : LEAST_OPERATION_LIMIT;
-    else if (turn->operation_limit < REDIS_TURN_OPERATIONS)
-        turn->operation_limit *= 2;
+    turn->largest_bytes = largest_bytes > LARGE_VALUE_BYTES ? largest_bytes : 0;
+    turn->operation_limit = limit(TURN_BYTES, turn->largest_bytes);
+    turn->session_limit = limit(SESSION_BYTES, turn->largest_bytes);
 }
 
 static bool make_results(struct redis_turn *turn)

@@ -8,8 +8,9 @@
  * A session's commands are taken until one of them must be seen through before the next can be understood
  * or executed: its own turns then go on one by one, without holding up other sessions.
  *
- * Memory: a turn holds at most REDIS_TURN_OPERATIONS operations and the chunk of one command more; where values
- * are large it takes fewer. Threads: a turn belongs to one thread.
+ * Memory: a turn holds at most REDIS_TURN_OPERATIONS operations and the chunk of one command more. How large
+ * values are is known only afterwards: what the last turns have read limits the next, as a whole and for each
+ * session. Threads: a turn belongs to one thread.
  */
 #ifndef MQKV_KRESP_COMMANDS_REDIS_TURN_H
 #define MQKV_KRESP_COMMANDS_REDIS_TURN_H
@@ -23,7 +24,7 @@
 
 #define REDIS_TURN_OPERATIONS 256u
 
-/* Of a command with many keys, so many are dealt with in one turn. */
+/* Of a command with many keys, so many are dealt with in one turn; of one that reads values redis_turn_chunk. */
 #define REDIS_CHUNK_KEYS 128u
 
 struct redis_turn_memory; /* a piece of the memory that redis_turn_allocate gives */
@@ -37,7 +38,9 @@ struct redis_turn {
     size_t operation_count, operation_capacity;
     struct clientk_result *results; /* their values' memory is used again and again */
     size_t result_capacity;
-    size_t operation_limit; /* of the next turn: fewer while values are large */
+    size_t largest_bytes;   /* of the values of the last turns, less with each turn without such */
+    size_t operation_limit; /* of a turn, and of each session in it */
+    size_t session_limit;
     struct redis_turn_memory *memory;
     size_t memory_used;
 };
@@ -49,6 +52,11 @@ void redis_turn_free(struct redis_turn *turn);
 static inline bool redis_turn_is_full(const struct redis_turn *turn)
 {
     return turn->operation_count >= turn->operation_limit;
+}
+
+static inline size_t redis_turn_chunk(const struct redis_turn *turn)
+{
+    return turn->session_limit < REDIS_CHUNK_KEYS ? turn->session_limit : REDIS_CHUNK_KEYS;
 }
 
 /* Plans what the session has: what its unfinished command does next, or new commands. Its replies come with

@@ -167,69 +167,84 @@ bool answer_keys(struct redis_job *job)
     return true;
 }
 
-/* RANDOMKEY: the first key behind a place that is drawn by lot; from the start, where nothing lies behind it.
- * phase 0: asks how many data files there are; 1: behind the place; 2: from the start. steps: cursor. A cursor has
- * the number of the data file in its bits from 52 on, the hash of a key in those from 20 on (docs/PROTOCOL.md). */
+/* RANDOMKEY: one key of a page, drawn by lot. The pages move through the store from call to call, and begin at a data
+ * file that is drawn by lot. phase 1: a page of that walk; 2: from the start, as nothing lay behind. steps: cursor. */
 
+#define LOT_KEYS 64u
+
+/* The cursor of the beginning of a data file has its number in these bits (docs/PROTOCOL.md 7.9). */
 #define CURSOR_FILE_BITS 52
-#define CURSOR_HASH_BITS 20
+
+/* Where the walk of this thread is. */
+static _Thread_local struct random_state lot;
+static _Thread_local bool lot_is_seeded;
+static _Thread_local uint64_t walk_cursor;
+
+struct lot_visit {
+    struct byte_buffer key; /* that is drawn so far */
+    size_t keys;
+};
+
+/* Each of n keys is drawn with the same chance: the n-th replaces what was drawn with one of 1/n. */
+static bool draw(void *context, const struct clientk_entry *entry)
+{
+    struct lot_visit *page = context;
+    if (random_below(&lot, ++page->keys) > 0)
+        return true;
+    page->key.start = page->key.end = 0;
+    byte_buffer_append(&page->key, entry->key.data, entry->key.size);
+    return true;
+}
 
 void plan_randomkey(struct redis_job *job)
 {
     redis_job_hold_others(job);
-    add_page(job, kv_slice(NULL, 0), job->steps ? job->steps->cursor : 0, 1);
+    add_page(job, kv_slice(NULL, 0), job->steps ? job->steps->cursor : 0, LOT_KEYS);
 }
 
-static bool draw_place(struct redis_job *job)
+static bool begin_walk(struct redis_job *job)
 {
-    static _Thread_local struct random_state random;
-    static _Thread_local bool seeded;
     struct redis_store_figures figures = {0};
-    enum kv_status status = redis_store_count(job->session->service->store, &figures);
     struct redis_steps *steps = redis_job_steps(job);
-    if (status != KV_OK || !steps) {
-        reply_status(redis_job_reply(job), status != KV_OK ? status : KV_NO_MEMORY);
+    enum kv_status status = steps ? KV_OK : KV_NO_MEMORY;
+    if (!lot_is_seeded)
+        random_seed(&lot, random_secret());
+    lot_is_seeded = true;
+    if (status == KV_OK && walk_cursor == 0)
+        status = redis_store_count(job->session->service->store, &figures);
+    if (status != KV_OK) {
+        reply_status(redis_job_reply(job), status);
         return true;
     }
-    if (!seeded)
-        random_seed(&random, random_secret());
-    seeded = true;
-    uint64_t file = random_below(&random, figures.files > 0 ? figures.files : 1);
-    steps->cursor = file << CURSOR_FILE_BITS | (random_next(&random) >> 32) << CURSOR_HASH_BITS;
+    steps->cursor = walk_cursor;
+    if (walk_cursor == 0 && figures.files > 0)
+        steps->cursor = random_below(&lot, figures.files) << CURSOR_FILE_BITS;
     job->phase = 1;
     return false;
 }
 
 bool answer_randomkey(struct redis_job *job)
 {
-    struct page_visit page = {.reply = NULL};
+    struct lot_visit page = {.keys = 0};
     uint64_t next;
     if (job->phase == 0)
-        return draw_place(job);
+        return begin_walk(job);
     if (!page_end(job, &next))
         return true;
-    struct resp_reply keys = {.protocol = 2};
-    page.reply = &keys;
-    read_page(job, visit, &page);
-    if (page.matches == 0 && (next != 0 || job->phase == 1)) {
+    read_page(job, draw, &page);
+    walk_cursor = next;
+    bool more = page.keys == 0 && (next != 0 || job->phase == 1);
+    if (more) {
         if (next == 0)
             job->phase = 2;
         job->steps->cursor = next;
-        byte_buffer_free(&keys.bytes);
-        return false;
-    }
-    if (page.matches == 0) {
+    } else if (page.keys == 0) {
         reply_null(redis_job_reply(job));
     } else {
-        /* A page may hold more than one; the first is taken. */
-        struct byte_buffer *bytes = &keys.bytes;
-        size_t header = (size_t)((char *)memchr(bytes->data, '\n', bytes->end) - bytes->data) + 1;
-        int64_t size = 0;
-        decimal_parse(kv_slice(bytes->data + 1, header - 3), &size);
-        reply_bulk(redis_job_reply(job), kv_slice(bytes->data + header, (size_t)size));
+        reply_bulk(redis_job_reply(job), byte_buffer_slice(&page.key));
     }
-    byte_buffer_free(&keys.bytes);
-    return true;
+    byte_buffer_free(&page.key);
+    return !more;
 }
 
 bool answer_dbsize(struct redis_job *job)

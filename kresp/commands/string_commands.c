@@ -116,8 +116,8 @@ bool answer_getdel(struct redis_job *job)
 static size_t chunk(struct redis_job *job, size_t step, size_t *end)
 {
     size_t start = job->steps ? job->steps->next : 1;
-    size_t keys = (job->count - start) / step;
-    *end = start + (keys > REDIS_CHUNK_KEYS ? REDIS_CHUNK_KEYS : keys) * step;
+    size_t keys = (job->count - start) / step, most = redis_turn_chunk(job->turn);
+    *end = start + (keys > most ? most : keys) * step;
     if (job->steps || *end < job->count)
         redis_job_hold_others(job);
     return start;

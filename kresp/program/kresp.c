@@ -2,6 +2,7 @@
  * kresp: Redis clients on the store of serverk. See docs/kresp.1.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,6 +84,9 @@ static void make_service(const struct kresp_options *options, struct redis_servi
     byte_buffer_set_budget(options->buffer_bytes);
 }
 
+/* Large buffers are given back to the kernel when they are freed: one burst of large values is not to stay. */
+#define MMAP_THRESHOLD_BYTES (512 * 1024)
+
 /* Blocked in all threads: the bridge waits for them. */
 static sigset_t block_signals(void)
 {
@@ -122,6 +126,7 @@ int main(int argc, char **argv)
     static char password[MAX_PASSWORD_BYTES];
     struct kresp_options options;
     struct kv_error error = {0};
+    mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
     enum kresp_outcome outcome = kresp_options_parse(argc, argv, &options, &error);
     if (outcome == KRESP_OPTIONS_DONE)
         return EXIT_DONE;

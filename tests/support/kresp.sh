@@ -44,5 +44,5 @@ stop_kresp() {
 # ask COMMAND...: sends each argument as a command, in one pipeline; prints the replies, a line each, as
 # tests/redis/ask shows them.
 ask() {
-    python3 "$redis_tests/ask" "$kresp_socket" "$@"
+    printf '%s\n' "$@" | python3 "$redis_tests/ask" "$kresp_socket"
 }
