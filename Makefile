@@ -166,6 +166,7 @@ install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 	$(INSTALL) -m 644 docs/*.1 $(mandir)/man1
 	$(INSTALL) -m 644 docs/*.3 $(mandir)/man3
 	$(INSTALL) -m 644 clientk/clientk.bash-completion $(completiondir)/clientk
+	$(INSTALL) -m 644 kresp/kresp.bash-completion $(completiondir)/kresp
 	@$(if $(DESTDIR),,$(announce_libraries))
 
 # The dynamic linker finds a library in one of its directories once ldconfig has run, and elsewhere when told.
@@ -185,7 +186,7 @@ uninstall:
 	  $(libdir)/liballocator.a \
 	  $(libdir)/pkgconfig/libclientk.pc $(libdir)/pkgconfig/libkvstore.pc \
 	  $(addprefix $(mandir)/man1/,serverk.1 clientk.1 kvcheck.1 kresp.1) $(addprefix $(mandir)/man3/,clientk.3 kvstore.3) \
-	  $(completiondir)/clientk
+	  $(completiondir)/clientk $(completiondir)/kresp
 	rm -rf $(includedir)
 
 # Releasing: see CONTRIBUTING.md. The same commit gives the same bytes.

@@ -3,10 +3,10 @@
 # shellcheck disable=SC2154,SC2034,SC2004 # variables of lib.sh
 
 kresp_socket=$MQKV_TEST_DIR/kresp.sock
-kresp_log=$MQKV_TEST_DIR/kresp.log
+kresp_log= # of the one that was started last
 kresp_pid=
 redis_tests=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../redis")
-server_logs[$kresp_log]=1 # searched for what sanitizers report
+kresp_starts=0
 
 kresp_listens_or_is_gone() {
     grep -q 'listens on' "$kresp_log" || ! kill -0 "$kresp_pid" 2>/dev/null
@@ -14,7 +14,8 @@ kresp_listens_or_is_gone() {
 
 # start_kresp [OPTION...]: starts kresp in front of the daemon under test, and waits until it listens.
 start_kresp() {
-    : >"$kresp_log"
+    kresp_log=$MQKV_TEST_DIR/kresp.$((++kresp_starts)).log
+    server_logs[$kresp_log]=1 # searched for what sanitizers report
     "$MQKV_BUILD/kresp" -m "$server_queue" -s "$kresp_socket" "$@" </dev/null >>"$kresp_log" 2>&1 &
     kresp_pid=$!
     if ! wait_until "$start_timeout_s" kresp_listens_or_is_gone || ! kill -0 "$kresp_pid" 2>/dev/null
