@@ -20,6 +20,7 @@ check_equal "1" "$(cli -3 get a)" "and one in RESP3"
 check_equal "OK
 2
 4
+OK
 QUEUED
 QUEUED
 OK
@@ -31,10 +32,10 @@ done >"$MQKV_TEST_DIR/pipe"
 check_match "errors: 0, replies: 5000" "$(cli --pipe <"$MQKV_TEST_DIR/pipe" 2>&1)" "--pipe"
 check_equal 5001 "$(cli dbsize)" "which stored all"
 check_equal 5000 "$(cli --scan --pattern 'pipe:*' | sort -u | wc -l)" "--scan finds each key"
-check_equal 5000 "$(cli --scan --pattern 'pipe:*' --count 1000 | wc -l)" "once, with larger pages too"
+check_equal 5000 "$(cli --scan --pattern 'pipe:*' | wc -l)" "once"
 check_match "Biggest string found" "$(cli --bigkeys 2>&1)" "--bigkeys"
 check_match "Biggest string found" "$(cli --memkeys 2>&1)" "--memkeys"
-check_match "^keys" "$(timeout 3 redis-cli -s "$kresp_socket" --stat 2>&1 | tr -d '-' | grep -m 1 keys | sed 's/^ *//')" "--stat"
+check_match "^keys" "$(timeout 5 stdbuf -oL redis-cli -s "$kresp_socket" --stat 2>&1 | tr -d '-' | grep -m 1 keys | sed 's/^ *//')" "--stat"
 check_match "min: [0-9]+, max: [0-9]+" "$(timeout 3 redis-cli -s "$kresp_socket" --latency --raw 2>&1 | sed -E 's/^([0-9]+) ([0-9]+) .*/min: \1, max: \2/')" "--latency"
 check_equal "OK" "$(cli flushall)" "FLUSHALL"
 check_equal "0" "$(cli dbsize)" "which deletes all"
