@@ -22,7 +22,8 @@
 #include "kresp/commands/redis_session.h"
 #include "mqkv/clientk.h"
 
-#define REDIS_TURN_OPERATIONS 256u
+/* Values of 1 MiB, the default limit of serverk, then take half of the default of --buffers. */
+#define REDIS_TURN_OPERATIONS 128u
 
 /* Of a command with many keys, so many are dealt with in one turn; of one that reads values redis_turn_chunk. */
 #define REDIS_CHUNK_KEYS 128u

@@ -51,7 +51,8 @@ def main():
     check(check_reply == b"$1\r\ns\r\n", "a good client is answered meanwhile", check_reply)
     time.sleep(0.5)
     grown = resident_bytes(pid) - before
-    check(grown < 250e6, "what slow readers do not read takes bounded memory", f"{grown} bytes")
+    # --buffers, and one turn of values that were not known to be large.
+    check(grown < 420e6, "what slow readers do not read takes bounded memory", f"{grown} bytes")
 
     reply = b"$%d\r\n%s\r\n" % (VALUE_BYTES, b"v" * VALUE_BYTES)
     wanted = pipelines[0] // len(request([b"get", b"large"]))

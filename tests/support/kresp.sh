@@ -15,6 +15,7 @@ kresp_listens_or_is_gone() {
 # start_kresp [OPTION...]: starts kresp in front of the daemon under test, and waits until it listens.
 start_kresp() {
     kresp_log=$MQKV_TEST_DIR/kresp.$((++kresp_starts)).log
+    : >"$kresp_log"
     server_logs[$kresp_log]=1 # searched for what sanitizers report
     "$MQKV_BUILD/kresp" -m "$server_queue" -s "$kresp_socket" "$@" </dev/null >>"$kresp_log" 2>&1 &
     kresp_pid=$!
