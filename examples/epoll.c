@@ -1,6 +1,6 @@
 /*
- * epoll: a program with an event loop of its own: it stores and reads many values without ever waiting for one of
- * them, while a timer of its own ticks. With mqkv installed:
+ * epoll: a program with an event loop of its own: it stores and reads many values without ever
+ * waiting for one of them, while a timer of its own ticks. With mqkv installed:
  *     cc epoll.c $(pkg-config --cflags --libs libclientk) -o epoll
  */
 #include <mqkv/clientk.h>
@@ -28,7 +28,8 @@ static void complete(void *context, void *tag, const struct clientk_result *resu
         counts->stored++;
 }
 
-/* Submits a put and a get of the key: on one key, operations take effect in the order of submission. */
+/* Submits a put and a get of the key: on one key, operations take effect in the order of
+ * submission. */
 static enum kv_status submit(struct clientk_pipeline *pipeline, unsigned number)
 {
     static char is_get;

@@ -1,6 +1,6 @@
 /*
- * libuv: a counter in the loop of libuv: each completion submits the next addition, until the count is
- * reached. With mqkv and libuv installed:
+ * libuv: a counter in the loop of libuv: each completion submits the next addition, until the
+ * count is reached. With mqkv and libuv installed:
  *     cc libuv.c $(pkg-config --cflags --libs libclientk libuv) -o libuv
  */
 #include <mqkv/clientk.h>

@@ -100,8 +100,8 @@ enum kv_status window_send(struct window *window, struct inflight_message *messa
  * changed. KV_NO_SERVER, KV_NO_SESSION, KV_IO, KV_NO_MEMORY: the connection is lost. */
 enum kv_status window_receive(struct window *window, uint64_t deadline_ms);
 
-/* Sends what can be sent, and deals with one message of the server if one is there, without waiting. Returns as
- * window_receive. */
+/* Sends what can be sent, and deals with one message of the server if one is there, without
+ * waiting. Returns as window_receive. */
 enum kv_status window_poll(struct window *window);
 
 /* Closes the connection. Tasks in flight that surely were not executed, or may be repeated, are due

@@ -14,8 +14,8 @@
 #include "common/clock.h"
 #include "common/error.h"
 
-/* How often to look for what no descriptor tells: the end of a server that has no pidfd, or of its queue before it
- * has answered; and the program's wish to interrupt. */
+/* How often to look for what no descriptor tells: the end of a server that has no pidfd, or of
+ * its queue before it has answered; and the program's wish to interrupt. */
 #define LOOK_EVERY_MS  100u
 /* The coarse clock may be so much behind the timer. */
 #define COARSE_LAG_MS  10u
@@ -34,7 +34,7 @@ struct event_loop {
     bool in_pieces;             /* what is in flight is one message in pieces */
 };
 
-/* Opening and freeing ------------------------------------------------------------------------------ */
+/* Opening and freeing ------------------------------------------------------------------------ */
 
 static void free_events(struct event_loop *events)
 {
@@ -107,7 +107,7 @@ int event_loop_descriptor(const struct clientk_pipeline *pipeline)
     return pipeline->events->epoll;
 }
 
-/* What cannot go on -------------------------------------------------------------------------------- */
+/* What cannot go on -------------------------------------------------------------------------- */
 
 /* Those that are due now, not those that are submitted while they are told. */
 static void stop_due(struct clientk_pipeline *pipeline, enum kv_status status)
@@ -145,7 +145,7 @@ static void expire(struct clientk_pipeline *pipeline)
                   reason_for_delay(pipeline->events, pipeline->window.connection.open));
 }
 
-/* Connecting --------------------------------------------------------------------------------------- */
+/* Connecting --------------------------------------------------------------------------------- */
 
 static void connect_failed(struct clientk_pipeline *pipeline, enum kv_status status)
 {
@@ -186,7 +186,7 @@ static void go_on_connecting(struct clientk_pipeline *pipeline, bool ended)
     }
 }
 
-/* The segment -------------------------------------------------------------------------------------- */
+/* The segment -------------------------------------------------------------------------------- */
 
 static void go_on_growing(struct clientk_pipeline *pipeline, bool ended)
 {
@@ -200,8 +200,8 @@ static void go_on_growing(struct clientk_pipeline *pipeline, bool ended)
     lose(pipeline, status != KV_NO_SERVER && !ended);
 }
 
-/* Begins to make the segment as large as the message, which is empty, needs it. False: it is under way, or the
- * connection lost. */
+/* Begins to make the segment as large as the message, which is empty, needs it. False: it is
+ * under way, or the connection lost. */
 static bool grow(struct clientk_pipeline *pipeline, const struct inflight_message *message)
 {
     struct window *window = &pipeline->window;
@@ -214,7 +214,7 @@ static bool grow(struct clientk_pipeline *pipeline, const struct inflight_messag
     return !pipeline->events->offer.segment && window->connection.open; /* answered at once */
 }
 
-/* Packing and sending ------------------------------------------------------------------------------ */
+/* Packing and sending ------------------------------------------------------------------------ */
 
 /* Whether a message may be begun. A suspect session is replaced as soon as nothing is in flight. */
 static bool may_begin(struct clientk_pipeline *pipeline)
@@ -333,7 +333,7 @@ enum kv_status event_loop_submit(struct clientk_pipeline *pipeline,
     return KV_NO_MEMORY;
 }
 
-/* Events ------------------------------------------------------------------------------------------- */
+/* Events ------------------------------------------------------------------------------------- */
 
 static bool is_connecting(const struct event_loop *events)
 {
@@ -367,8 +367,8 @@ static bool look(struct clientk_pipeline *pipeline)
     return ended;
 }
 
-/* Takes in what the server has sent: at most as many messages as can be in flight, so that a server that answers
- * at once leaves the program time for its other descriptors. */
+/* Takes in what the server has sent: at most as many messages as can be in flight, so that a
+ * server that answers at once leaves the program time for its other descriptors. */
 static void receive(struct clientk_pipeline *pipeline, bool ended)
 {
     struct window *window = &pipeline->window;
@@ -430,7 +430,7 @@ enum kv_status event_loop_run(struct clientk_pipeline *pipeline)
     go_on_connecting(pipeline, ended && !was_open);
     pack(pipeline);
     send_filling(pipeline);
-    /* What was lost on the way is begun anew now, not at the next event, which there may be none of. */
+    /* What was lost on the way is begun anew now: there may be no next event. */
     if (!pipeline->window.connection.open && !is_connecting(pipeline->events)) {
         go_on_connecting(pipeline, false);
         pack(pipeline);

@@ -1,6 +1,6 @@
 /*
- * pipeline_state: the inside of a pipeline, for the calls that wait (pipeline.c) and those that do not
- * (event_loop.c), and its tasks.
+ * pipeline_state: the inside of a pipeline, for the calls that wait (pipeline.c) and those that
+ * do not (event_loop.c), and its tasks.
  */
 #ifndef MQKV_CLIENTK_PIPELINE_PIPELINE_STATE_H
 #define MQKV_CLIENTK_PIPELINE_PIPELINE_STATE_H

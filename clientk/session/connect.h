@@ -33,10 +33,11 @@ struct session_attempt {
     uint8_t message[EXCHANGE_CONTROL_BYTES];
 };
 
-/* Begins to open a connection that is closed, or goes on with it, as far as that goes without waiting. KV_OK with
- * attempt->waits: call again when the connection has something to receive or room to send, or 100 ms later
- * (nothing else tells that the queue is the server's no more). KV_OK without: it is open. Else it is closed,
- * and the failure one of connection_open; connection->backoff_ms is the pause before the next attempt. */
+/* Begins to open a connection that is closed, or goes on with it, as far as that goes without
+ * waiting. KV_OK with attempt->waits: call again when the connection has something to receive
+ * or room to send, or 100 ms later (nothing else tells that the queue is the server's no more).
+ * KV_OK without: it is open. Else it is closed, and the failure one of connection_open;
+ * connection->backoff_ms is the pause before the next attempt. */
 enum kv_status session_continue(struct connection *connection, struct session_attempt *attempt,
                                 struct kv_error *error);
 

@@ -69,8 +69,9 @@ void connection_say_bye(struct connection *connection);
 /* Closes everything, after BYE to the server if say_goodbye. Harmless if it is closed. */
 void connection_close(struct connection *connection, bool say_goodbye);
 
-/* Puts what the connection waits for into connection->epoll: messages of the server, its end, and, once, room in
- * the lane that was full. What is closed leaves the set by itself. False: no memory, or a limit. */
+/* Puts what the connection waits for into connection->epoll: messages of the server, its end,
+ * and, once, room in the lane that was full. What is closed leaves the set by itself. False: no
+ * memory, or a limit. */
 bool connection_watch(struct connection *connection);
 
 /* Whether others filled the reply queue a while ago, and no answer came since: KV_NO_SESSION of

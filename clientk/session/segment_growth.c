@@ -41,8 +41,8 @@ static enum kv_status begin_exchange(struct connection *connection, struct segme
                                   offer->message);
 }
 
-/* Creates the segment, with all of its memory at once: so neither side finds /dev/shm full in the middle of a
- * value. False: there is none. */
+/* Creates the segment, with all of its memory at once: so neither side finds /dev/shm full in
+ * the middle of a value. False: there is none. */
 static bool create_segment(const struct connection *connection, uint64_t bytes,
                            struct segment_offer *offer)
 {

@@ -28,12 +28,13 @@ struct segment_offer {
     uint8_t message[EXCHANGE_CONTROL_BYTES]; /* of the exchange: the offer must not be moved */
 };
 
-/* The same in steps. False: there is nothing to wait for (it is large enough, or none can be had). */
+/* The same in steps. False: there is nothing to wait for (it is large enough, or none can be
+ * had). */
 bool segment_offer_begin(struct connection *connection, uint64_t bytes, uint64_t deadline_ms,
                          struct segment_offer *offer);
 
-/* Waits until wait_ms for the answer. KV_OK: it was answered; KV_TIMEOUT with offer->segment: to be continued;
- * else the offer is over, and the connection suspect. */
+/* Waits until wait_ms for the answer. KV_OK: it was answered; KV_TIMEOUT with offer->segment:
+ * to be continued; else the offer is over, and the connection suspect. */
 enum kv_status segment_offer_continue(struct connection *connection, struct segment_offer *offer,
                                       uint64_t wait_ms);
 

@@ -280,9 +280,9 @@ enum kv_status clientk_execute(struct clientk *client, const struct clientk_oper
 
 struct clientk_pipeline;
 
-/* Called once for each operation that was submitted, from within clientk_pipeline_* calls, in the
- * thread that makes them; it must not use the pipeline (KV_USAGE), but see clientk_pipeline_fd. result->value lives until it
- * returns. */
+/* Called once for each operation that was submitted, from within clientk_pipeline_* calls, in
+ * the thread that makes them; it must not use the pipeline (KV_USAGE), but see
+ * clientk_pipeline_fd. result->value lives until it returns. */
 typedef void (*clientk_complete)(void *context, void *tag, const struct clientk_result *result);
 
 /* A pipeline is a session of its own, for one thread at a time; it may outlive the handle. window:
@@ -309,20 +309,23 @@ enum kv_status clientk_pipeline_flush(struct clientk_pipeline *pipeline);
 
 /* Event loops: a pipeline of a program that waits itself, for many things at once.
  *
- * clientk_pipeline_fd hands the pipeline to the program's loop, while nothing is pending, and gives a descriptor
- * for poll(2), epoll(7) and the like. It is readable when there is something to do: replies, the end of the
- * server, room in a request queue that was full, a time that has come. It stays the same over reconnects; the
- * pipeline closes it. -1: KV_LIMIT, KV_NO_MEMORY, KV_USAGE (clientk_last_error tells).
+ * clientk_pipeline_fd hands the pipeline to the program's loop, while nothing is pending, and
+ * gives a descriptor for poll(2), epoll(7) and the like. It is readable when there is something
+ * to do: replies, the end of the server, room in a request queue that was full, a time that has
+ * come. It stays the same over reconnects; the pipeline closes it. -1: KV_LIMIT, KV_NO_MEMORY,
+ * KV_USAGE (clientk_last_error tells).
  *
- * From then on no call waits, but for flush and close: submit copies what cannot be sent yet, and may be
- * called by `complete` too; an operation is completed within timeout_ms if it could not be sent, and within
- * timeout_ms of having been sent. To limit what is kept, look at clientk_pipeline_pending. */
+ * From then on no call waits, but for flush and close: submit copies what cannot be sent yet,
+ * and may be called by `complete` too; an operation is completed within timeout_ms if it could
+ * not be sent, and within timeout_ms of having been sent. To limit what is kept, look at
+ * clientk_pipeline_pending. */
 int clientk_pipeline_fd(struct clientk_pipeline *pipeline);
 
-/* Completes what has come and sends what was submitted, without waiting: to be called when the descriptor is
- * readable, and after a round of clientk_pipeline_submit outside of `complete`. It deals with a bounded number
- * of messages; the descriptor stays readable while there are more. KV_OK; KV_LIMIT, KV_NO_MEMORY: the
- * descriptor does not tell all, call again soon; KV_USAGE. */
+/* Completes what has come and sends what was submitted, without waiting: to be called when the
+ * descriptor is readable, and after a round of clientk_pipeline_submit outside of `complete`.
+ * It deals with a bounded number of messages; the descriptor stays readable while there are
+ * more. KV_OK; KV_LIMIT, KV_NO_MEMORY: the descriptor does not tell all, call again soon;
+ * KV_USAGE. */
 enum kv_status clientk_pipeline_process(struct clientk_pipeline *pipeline);
 
 /* Operations that were submitted and are not complete. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# clientk_example: the example programs compile without a warning, as C and against the shared library
-# too, and do what they say.
+# clientk_example: the example programs compile without a warning, as C and against the shared
+# library too, and do what they say.
 . "$(dirname "$0")/lib.sh"
 
 if [ "${MQKV_VARIANT:-release}" != release ]; then
@@ -34,7 +34,8 @@ check_loop() {
     local name=$1 pattern=$2
     shift 2
     check_status 0 "examples/$name.c compiles" \
-        gcc "${warnings[@]}" -D_GNU_SOURCE -o "$MQKV_TEST_DIR/$name" "$source_dir/examples/$name.c" \
+        gcc "${warnings[@]}" -D_GNU_SOURCE -o "$MQKV_TEST_DIR/$name" \
+        "$source_dir/examples/$name.c" \
         "-L$MQKV_BUILD" -lclientk "$@"
     check_status 0 "it runs" env "LD_LIBRARY_PATH=$MQKV_BUILD" "$MQKV_TEST_DIR/$name"
     check_match "$pattern" "$output" "it does what it says"

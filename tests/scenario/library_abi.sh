@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# library_abi: a header that changes what programs were built with is noticed, and the check says what to do.
+# library_abi: a header that changes what programs were built with is noticed, and the check says
+# what to do.
 . "$(dirname "$0")/lib.sh"
 
 abi=$library_dir/../lint/abi
@@ -18,7 +19,8 @@ check_change() {
 }
 
 check_change 0 'keep their binary interfaces' "headers as they are" ''
-check_change 1 'raise LIBCLIENTK_ABI' "a member in the middle" 's/^    uint32_t timeout_ms;/    uint64_t more; &/'
+check_change 1 'raise LIBCLIENTK_ABI' "a member in the middle" \
+    's/^    uint32_t timeout_ms;/    uint64_t more; &/'
 check_change 1 'raise LIBKVSTORE_ABI' "a function that is gone" '/^uint32_t kvstore_datafiles(/d'
 check_change 1 'raise LIBCLIENTK_ABI' "another number" 's/CLIENTK_GET = 1/CLIENTK_GET = 2/'
 check_change 1 'has grown' "a new function" 's/^struct clientk;/&\nvoid clientk_more(void);/'
