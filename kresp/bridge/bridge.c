@@ -56,7 +56,7 @@ static enum kv_status start_threads(struct bridge *bridge, unsigned count, struc
     return KV_OK;
 }
 
-/* Accepting ----------------------------------------------------------------------------------------------------- */
+/* Accepting ------------------------------------------------------------------------------------ */
 
 static struct bridge_thread *least_busy(const struct bridge *bridge)
 {
@@ -88,7 +88,8 @@ static void take_in(struct bridge *bridge, int fd)
     bridge_thread_give(least_busy(bridge), fd);
 }
 
-/* At most one line a second; then a moment's rest, so that what cannot be accepted does not keep a CPU busy. */
+/* At most one line a second; then a moment's rest, so that what cannot be accepted does not keep a
+ * CPU busy. */
 static void cannot_accept(struct bridge *bridge, int error_number)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();

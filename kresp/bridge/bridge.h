@@ -18,7 +18,8 @@ struct bridge_settings {
     unsigned threads;
 };
 
-/* Serves until one of the signals comes, which the caller has blocked. The service's store is open. */
+/* Serves until one of the signals comes, which the caller has blocked. The service's store is
+ * open. */
 enum kv_status bridge_run(struct redis_service *service, const struct bridge_settings *settings,
                           const sigset_t *signals, struct kv_error *error);
 

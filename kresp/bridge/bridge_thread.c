@@ -39,7 +39,7 @@ struct bridge_thread {
     uint64_t stop_ms; /* monotonic; 0: it is not to stop */
 };
 
-/* The list of those with something to do ------------------------------------------------------------------------ */
+/* The list of those with something to do ------------------------------------------------------- */
 
 static bool make_list_room(struct bridge_thread *thread, size_t count)
 {
@@ -67,7 +67,7 @@ static void activate(struct bridge_thread *thread, struct redis_connection *conn
     thread->active[thread->active_count++] = connection;
 }
 
-/* Connections that come and go -------------------------------------------------------------------------------------- */
+/* Connections that come and go ----------------------------------------------------------------- */
 
 static void drop(struct bridge_thread *thread, struct redis_connection *connection)
 {
@@ -129,7 +129,7 @@ static void adopt_given(struct bridge_thread *thread)
         adopt(thread, given[i]);
 }
 
-/* One round -------------------------------------------------------------------------------------------------------- */
+/* One round ------------------------------------------------------------------------------------ */
 
 static int wait_ms(const struct bridge_thread *thread)
 {
@@ -208,7 +208,7 @@ static void run_round(struct bridge_thread *thread)
     thread->active_count = kept;
 }
 
-/* The end ------------------------------------------------------------------------------------------------------------ */
+/* The end -------------------------------------------------------------------------------------- */
 
 /* What has come until now is answered. */
 static void begin_to_stop(struct bridge_thread *thread)
@@ -251,7 +251,7 @@ static void *run(void *argument)
     return NULL;
 }
 
-/* From other threads ------------------------------------------------------------------------------------------------- */
+/* From other threads --------------------------------------------------------------------------- */
 
 static void release(struct bridge_thread *thread)
 {

@@ -1,7 +1,7 @@
 /*
- * bridge_thread: one thread with its connections. Each round of its loop asks the kernel once which sockets have
- * something, reads all of those, executes the commands of all in one turn (redis_turn.h), and writes each
- * connection's replies at once.
+ * bridge_thread: one thread with its connections. Each round of its loop asks the kernel once which
+ * sockets have something, reads all of those, executes the commands of all in one turn
+ * (redis_turn.h), and writes each connection's replies at once.
  */
 #ifndef MQKV_KRESP_BRIDGE_BRIDGE_THREAD_H
 #define MQKV_KRESP_BRIDGE_BRIDGE_THREAD_H
@@ -21,7 +21,8 @@ uint64_t bridge_thread_connections(const struct bridge_thread *thread);
 /* Gives it a socket, which is then its own. From one thread at a time. */
 void bridge_thread_give(struct bridge_thread *thread, int fd);
 
-/* Asks it to answer what was received, and to end; clients that do not read are waited for but a moment. */
+/* Asks it to answer what was received, and to end; clients that do not read are waited for but a
+ * moment. */
 void bridge_thread_stop(struct bridge_thread *thread);
 
 /* Waits up to so many milliseconds until it has ended; true: it has, and is freed. */

@@ -17,8 +17,9 @@ struct listen_socket {
     ino_t inode;
 };
 
-/* A Unix socket at the path, which stays the caller's, with these permissions from the first moment. A socket that a
- * dead process has left there is replaced; KV_BUSY: somebody listens there. */
+/* A Unix socket at the path, which stays the caller's, with these permissions from the first
+ * moment. A socket that a dead process has left there is replaced; KV_BUSY: somebody listens
+ * there. */
 enum kv_status listen_socket_open_unix(struct listen_socket *listener, const char *path,
                                        mode_t mode, struct kv_error *error);
 

@@ -25,7 +25,7 @@
 
 #define KEEP_BYTES ((size_t)64 * 1024)
 
-/* The peer, in words. -------------------------------------------------------------------------------------------- */
+/* The peer, in words. -------------------------------------------------------------------------- */
 
 #define MAX_LOGGED_UIDS 64u
 
@@ -109,7 +109,7 @@ void redis_connection_close(struct redis_connection *connection)
     free(connection);
 }
 
-/* Bytes -------------------------------------------------------------------------------------------------------- */
+/* Bytes ---------------------------------------------------------------------------------------- */
 
 bool redis_connection_may_take(const struct redis_connection *connection)
 {

@@ -1,7 +1,7 @@
 /*
- * redis_connection: a session and its socket: moves bytes between them, and never waits. What a client does not
- * read stays in its own buffer, and until it is read no more of the client's commands are executed: nobody else
- * is disturbed. Threads: a connection belongs to one thread.
+ * redis_connection: a session and its socket: moves bytes between them, and never waits. What a
+ * client does not read stays in its own buffer, and until it is read no more of the client's
+ * commands are executed: nobody else is disturbed. Threads: a connection belongs to one thread.
  */
 #ifndef MQKV_KRESP_BRIDGE_REDIS_CONNECTION_H
 #define MQKV_KRESP_BRIDGE_REDIS_CONNECTION_H
@@ -24,7 +24,8 @@ struct redis_connection {
     struct redis_connection *previous, *next; /* of the thread's connections */
 };
 
-/* Takes over the socket, whose peer it tells the log; NULL: out of memory (the socket is closed). */
+/* Takes over the socket, whose peer it tells the log; NULL: out of memory (the socket is
+ * closed). */
 struct redis_connection *redis_connection_open(struct redis_service *service, int fd);
 void redis_connection_close(struct redis_connection *connection);
 

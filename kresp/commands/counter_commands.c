@@ -7,8 +7,9 @@
 #include "kresp/commands/redis_value.h"
 #include "kresp/protocol/decimal.h"
 
-/* INCR, DECR, INCRBY, DECRBY. The store adds to "007" and "-0", which Redis does not take for numbers: so the value
- * is read in the same message, just before the addition, and an addition that should not have been is undone. */
+/* INCR, DECR, INCRBY, DECRBY. The store adds to "007" and "-0", which Redis does not take for
+ * numbers: so the value is read in the same message, just before the addition, and an addition that
+ * should not have been is undone. */
 
 static bool parse_delta(struct redis_job *job, int64_t *delta)
 {

@@ -5,9 +5,9 @@
 #include "kresp/commands/redis_expiry.h"
 #include "kresp/commands/redis_value.h"
 
-/* EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT. Without a condition one touch, or, for a time in the past, one delete.
- * With one: reads, then puts the same value with the new expiry if nothing has changed. number: the expiry.
- * steps: bytes (the value), version. */
+/* EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT. Without a condition one touch, or, for a time in the past,
+ * one delete. With one: reads, then puts the same value with the new expiry if nothing has changed.
+ * number: the expiry. steps: bytes (the value), version. */
 
 enum expire_option {
     EXPIRE_NX = 1 << 0,

@@ -119,8 +119,9 @@ bool answer_type(struct redis_job *job)
     return true;
 }
 
-/* RENAME, RENAMENX, COPY: reads the source, puts it at the destination, and (but for COPY) deletes the source if it
- * is still what was read; else all again. steps: bytes, version and expiry_ms of the source. */
+/* RENAME, RENAMENX, COPY: reads the source, puts it at the destination, and (but for COPY) deletes
+ * the source if it is still what was read; else all again. steps: bytes, version and expiry_ms of
+ * the source. */
 
 enum { RENAME_READ, RENAME_PUT, RENAME_DELETE };
 enum rename_mode { RENAME_IS_COPY = 1 << 0, RENAME_REPLACES = 1 << 1 };
@@ -275,7 +276,8 @@ bool answer_object(struct redis_job *job)
     return true;
 }
 
-/* What a key takes in the store: its record's header and its place in the index come on top of its bytes. */
+/* What a key takes in the store: its record's header and its place in the index come on top of its
+ * bytes. */
 #define ENTRY_OVERHEAD_BYTES 48
 
 void plan_memory_usage(struct redis_job *job)

@@ -55,7 +55,8 @@ static bool normalize(struct kv_slice text, char out[MAX_TEXT])
     return true;
 }
 
-/* Case matters in Lua, but for the names of commands inside of quotes, where nobody writes anything else. */
+/* Case matters in Lua, but for the names of commands inside of quotes, where nobody writes anything
+ * else. */
 static enum lock_script recognise(struct kv_slice text)
 {
     char normal[MAX_TEXT];

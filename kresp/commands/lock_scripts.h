@@ -1,7 +1,7 @@
 /*
- * lock_scripts: the few Lua scripts that are understood without Lua: those by which client libraries release and
- * prolong locks. A script is known by its text, blanks and the kind of quotes left aside, or by its SHA-1.
- * Threads: any.
+ * lock_scripts: the few Lua scripts that are understood without Lua: those by which client
+ * libraries release and prolong locks. A script is known by its text, blanks and the kind of quotes
+ * left aside, or by its SHA-1. Threads: any.
  */
 #ifndef MQKV_KRESP_COMMANDS_LOCK_SCRIPTS_H
 #define MQKV_KRESP_COMMANDS_LOCK_SCRIPTS_H
@@ -11,13 +11,16 @@
 #include "kresp/protocol/sha1.h"
 #include "mqkv/slice.h"
 
-/* All have one key, and compare its value with the first argument: if it differs, or the key is absent, they give 0
- * and do nothing. */
+/* All have one key, and compare its value with the first argument: if it differs, or the key is
+ * absent, they give 0 and do nothing. */
 enum lock_script {
     LOCK_UNKNOWN,
     LOCK_RELEASE, /* deletes the key: 1 */
-    LOCK_EXTEND, /* adds the second argument (ms) to what is left, or, if the third is not "0", puts it in
-                            its place: 1; 0 if the key has no expiry */
+
+    /* Adds the second argument (ms) to what is left, or, if the third is not "0", puts it in its
+     * place: 1; 0 if the key has no expiry. */
+    LOCK_EXTEND,
+
     LOCK_EXPIRE_MS,     /* the second argument is the time that is left: 1 */
     LOCK_EXPIRE_SECONDS /* the same in seconds */
 };

@@ -129,7 +129,7 @@ const struct redis_command redis_commands[] = {
 
 const size_t redis_command_count = sizeof redis_commands / sizeof redis_commands[0];
 
-/* Looking up ---------------------------------------------------------------------------------------------------- */
+/* Looking up ----------------------------------------------------------------------------------- */
 
 #define SLOTS          512u /* a power of two, some four times the number of commands */
 #define MAX_NAME_BYTES 32u
@@ -174,7 +174,7 @@ static bool add_word(char name[MAX_NAME_BYTES], size_t *size, struct kv_slice wo
     return true;
 }
 
-/* What cannot be executed ---------------------------------------------------------------------------------------- */
+/* What cannot be executed ---------------------------------------------------------------------- */
 
 #define MAX_LOGGED_NAMES 64u
 

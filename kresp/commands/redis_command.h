@@ -9,10 +9,12 @@
 enum command_flags {
     COMMAND_READ = 1 << 0,
     COMMAND_WRITE = 1 << 1,
-    COMMAND_AT_ONCE =
-        1 << 2, /* executed when no command of the connection before it is under way: it changes
-                                    what later ones mean, or asks the store itself. Its answer may return false
-                                    all the same: then it is planned, as one that holds others */
+
+    /* Executed when no command of the connection before it is under way: it changes what later ones
+     * mean, or asks the store itself. Its answer may return false all the same: then it is planned,
+     * as one that holds others. */
+    COMMAND_AT_ONCE = 1 << 2,
+
     COMMAND_NOT_QUEUED = 1 << 3, /* executed between MULTI and EXEC too */
     COMMAND_NO_AUTH = 1 << 4,    /* for clients that have not said who they are */
     COMMAND_CONTAINER = 1 << 5,  /* the second word chooses among rows named "command|word" */
@@ -34,8 +36,8 @@ extern const size_t redis_command_count;
 /* Builds what redis_command_find looks up; once, before threads start. */
 void redis_command_init(void);
 
-/* Finds the command of the job's arguments, and checks that it may be executed with so many of them. Sets
- * job->command, or job->error. */
+/* Finds the command of the job's arguments, and checks that it may be executed with so many of
+ * them. Sets job->command, or job->error. */
 void redis_command_find(struct redis_job *job);
 
 /* The largest argument that a command may have. */

@@ -7,7 +7,8 @@
 #include "kresp/protocol/resp_reply.h"
 #include "mqkv/status.h"
 
-/* Replies with the error that stands for the status. Its first word tells clients whether to try again. */
+/* Replies with the error that stands for the status. Its first word tells clients whether to try
+ * again. */
 void reply_status(struct resp_reply *reply, enum kv_status status);
 
 #endif

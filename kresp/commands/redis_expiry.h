@@ -14,9 +14,9 @@ struct redis_time_unit {
     bool absolute; /* since 1970, else from now */
 };
 
-/* Argument i as the time when an entry expires, in milliseconds since 1970; false: the job has failed. `positive`:
- * times of 0 and less are refused (SET and its like); else the result may be one in the past, or negative
- * (EXPIRE). */
+/* Argument i as the time when an entry expires, in milliseconds since 1970; false: the job has
+ * failed. `positive`: times of 0 and less are refused (SET and its like); else the result may be
+ * one in the past, or negative (EXPIRE). */
 bool redis_expiry_parse(struct redis_job *job, size_t i, struct redis_time_unit unit, bool positive,
                         int64_t *expiry_ms);
 

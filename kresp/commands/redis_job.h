@@ -1,11 +1,12 @@
 /*
- * redis_job: one command on its way: its arguments, the operations that it asked the store for, and, where it
- * needs several turns, what it keeps between them.
+ * redis_job: one command on its way: its arguments, the operations that it asked the store for,
+ * and, where it needs several turns, what it keeps between them.
  *
- * A command is two functions. `plan` adds operations; `answer` reads their results and writes the reply. If a
- * command needs the result of one operation for the next, its plan says so with redis_job_hold_others: nothing of
- * that connection is then planned behind it in this turn. Its answer may then return false, after raising
- * job->phase; plan and answer are called again in the next turn.
+ * A command is two functions. `plan` adds operations; `answer` reads their results and writes the
+ * reply. If a command needs the result of one operation for the next, its plan says so with
+ * redis_job_hold_others: nothing of that connection is then planned behind it in this turn. Its
+ * answer may then return false, after raising job->phase; plan and answer are called again in the
+ * next turn.
  *
  * A mistake that plan finds (redis_job_fail) is answered in its place; answer is not called.
  */
@@ -48,8 +49,9 @@ struct redis_job {
     struct redis_steps *steps; /* owned; NULL before redis_job_steps */
 };
 
-/* Adds an operation, which the caller fills, of this opcode on this key. Valid until the next one is added. A job
- * whose memory is short has failed already when it returns; it then gets one that is not executed. */
+/* Adds an operation, which the caller fills, of this opcode on this key. Valid until the next one
+ * is added. A job whose memory is short has failed already when it returns; it then gets one that
+ * is not executed. */
 struct clientk_operation *redis_job_add(struct redis_job *job, enum clientk_opcode opcode,
                                         struct kv_slice key);
 
@@ -75,7 +77,8 @@ void redis_job_free(struct redis_job *job);
 /* Frees what a job of a turn owns. */
 void redis_job_end(struct redis_job *job);
 
-/* A copy of the job, for the next turn; it owns what the job owned. NULL: no memory, then the job is as it was. */
+/* A copy of the job, for the next turn; it owns what the job owned. NULL: no memory, then the job
+ * is as it was. */
 struct redis_job *redis_job_keep(struct redis_job *job);
 
 static inline struct resp_reply *redis_job_reply(struct redis_job *job)

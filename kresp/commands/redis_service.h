@@ -1,5 +1,6 @@
 /*
- * redis_service: what all connections share: the store, the rules that kresp was started with, and what it counts.
+ * redis_service: what all connections share: the store, the rules that kresp was started with, and
+ * what it counts.
  */
 #ifndef MQKV_KRESP_COMMANDS_REDIS_SERVICE_H
 #define MQKV_KRESP_COMMANDS_REDIS_SERVICE_H

@@ -1,6 +1,6 @@
 /*
- * redis_session: one client as the commands see it: what it sent, what it is to be sent, and what its earlier
- * commands have said about later ones. It knows nothing of sockets.
+ * redis_session: one client as the commands see it: what it sent, what it is to be sent, and what
+ * its earlier commands have said about later ones. It knows nothing of sockets.
  *
  * Threads: a session belongs to one thread.
  */
@@ -44,7 +44,8 @@ void redis_session_init(struct redis_session *session, struct redis_service *ser
 /* Frees what it owns; the session itself is the caller's. */
 void redis_session_free(struct redis_session *session);
 
-/* Forgets the commands that were answered: their bytes leave the input. Not while one is unfinished. */
+/* Forgets the commands that were answered: their bytes leave the input. Not while one is
+ * unfinished. */
 void redis_session_release(struct redis_session *session);
 
 #endif

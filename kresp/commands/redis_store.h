@@ -1,7 +1,7 @@
 /*
- * redis_store: the one place where kresp calls libclientk. All operations of a turn travel in one call, so this
- * is where reads that need no message, and transactions, are to be put once the library offers them: nothing
- * above knows how an operation is executed.
+ * redis_store: the one place where kresp calls libclientk. All operations of a turn travel in one
+ * call, so this is where reads that need no message, and transactions, are to be put once the
+ * library offers them: nothing above knows how an operation is executed.
  *
  * Threads: any; each gets a session of its own from the library.
  */
@@ -37,8 +37,8 @@ struct redis_store_figures {
 /* What the server counts now. */
 enum kv_status redis_store_count(struct redis_store *store, struct redis_store_figures *figures);
 
-/* The largest value that the server takes, as the last refresh found it (the first is that of open): a server that
- * was started again may have another. */
+/* The largest value that the server takes, as the last refresh found it (the first is that of
+ * open): a server that was started again may have another. */
 size_t redis_store_max_value_bytes(const struct redis_store *store);
 void redis_store_refresh(struct redis_store *store);
 

@@ -5,7 +5,8 @@
 #include "common/log.h"
 #include "kresp/commands/redis_command.h"
 
-/* Values that are larger give their memory back after the turn, and count for the limits of the next. */
+/* Values that are larger give their memory back after the turn, and count for the limits of the
+ * next. */
 #define LARGE_VALUE_BYTES ((size_t)16 * 1024)
 
 /* What a turn, and a session in it, may read, if values are as large as before. */
@@ -194,8 +195,8 @@ static enum taken take_command(struct redis_turn *turn, struct redis_session *se
     return take_at_once(turn, &job);
 }
 
-/* The next command of an EXEC. False: there is none any more. The queue is forgotten when the session is
- * released: commands of this turn may be made of it. */
+/* The next command of an EXEC. False: there is none any more. The queue is forgotten when the
+ * session is released: commands of this turn may be made of it. */
 static bool take_executing(struct redis_turn *turn, struct redis_session *session, bool first,
                            enum taken *taken)
 {

@@ -47,8 +47,8 @@ static bool has_entries(const struct clientk_result *result)
     return result->status == KV_OK || (damaged && result->value.version != 0);
 }
 
-/* Where a page ends: the next cursor, 0 at the end. A cursor that this store never gave, or a prefix that no key
- * can have, has nothing behind it. False: an error was replied. */
+/* Where a page ends: the next cursor, 0 at the end. A cursor that this store never gave, or a
+ * prefix that no key can have, has nothing behind it. False: an error was replied. */
 static bool page_end(struct redis_job *job, uint64_t *next)
 {
     const struct clientk_result *result = redis_job_result(job, 0);
@@ -134,7 +134,7 @@ bool answer_scan(struct redis_job *job)
     return true;
 }
 
-/* KEYS: pages until the end. steps: cursor, bytes (the elements of the reply), total. ------------------- */
+/* KEYS: pages until the end. steps: cursor, bytes (the elements of the reply), total. ---------- */
 
 void plan_keys(struct redis_job *job)
 {
@@ -167,12 +167,14 @@ bool answer_keys(struct redis_job *job)
     return true;
 }
 
-/* RANDOMKEY: one key of a page, drawn by lot. The pages move through the store from call to call, and begin at a data
- * file that is drawn by lot. phase 1: a page of that walk; 2: from the start, as nothing lay behind. steps: cursor. */
+/* RANDOMKEY: one key of a page, drawn by lot. The pages move through the store from call to call,
+ * and begin at a data file that is drawn by lot. phase 1: a page of that walk; 2: from the start,
+ * as nothing lay behind. steps: cursor. */
 
 #define LOT_KEYS 64u
 
-/* The cursor of the beginning of a data file has its number in these bits (docs/PROTOCOL.md 7.9). */
+/* The cursor of the beginning of a data file has its number in these bits (docs/PROTOCOL.md
+ * 7.9). */
 #define CURSOR_FILE_BITS 52
 
 /* Where the walk of this thread is. */
@@ -185,7 +187,8 @@ struct lot_visit {
     size_t keys;
 };
 
-/* Each of n keys is drawn with the same chance: the n-th replaces what was drawn with one of 1/n. */
+/* Each of n keys is drawn with the same chance: the n-th replaces what was drawn with one of
+ * 1/n. */
 static bool draw(void *context, const struct clientk_entry *entry)
 {
     struct lot_visit *page = context;
@@ -258,8 +261,8 @@ bool answer_dbsize(struct redis_job *job)
     return true;
 }
 
-/* FLUSHDB, FLUSHALL: deletes page by page. phase 0: reads a page; 1: deletes its keys. steps: cursor, bytes (the
- * page's keys, each with its size before it). */
+/* FLUSHDB, FLUSHALL: deletes page by page. phase 0: reads a page; 1: deletes its keys. steps:
+ * cursor, bytes (the page's keys, each with its size before it). */
 
 static bool keep_key(void *context, const struct clientk_entry *entry)
 {

@@ -1,4 +1,5 @@
-/* EVAL and EVALSHA of the scripts that are known (lock_scripts.h), SCRIPT, and what is asked of FUNCTION. */
+/* EVAL and EVALSHA of the scripts that are known (lock_scripts.h), SCRIPT, and what is asked of
+ * FUNCTION. */
 #include "common/clock.h"
 #include "kresp/commands/command_functions.h"
 #include "kresp/commands/lock_scripts.h"
@@ -52,8 +53,8 @@ static enum lock_script find_script(struct redis_job *job)
     return job->error ? LOCK_UNKNOWN : script;
 }
 
-/* The script reads the key, compares, then deletes or puts it as it was read. mode: the script. steps: bytes (the
- * value), version, expiry_ms. */
+/* The script reads the key, compares, then deletes or puts it as it was read. mode: the script.
+ * steps: bytes (the value), version, expiry_ms. */
 
 static void plan_lock_write(struct redis_job *job)
 {

@@ -1,4 +1,5 @@
-/* The commands about the server: INFO, CONFIG, and answers for what has no meaning here but is asked for. */
+/* The commands about the server: INFO, CONFIG, and answers for what has no meaning here but is
+ * asked for. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +48,7 @@ bool answer_time(struct redis_job *job)
     return true;
 }
 
-/* WAIT, WAITAOF: there are no replicas, but what was written before is on disk when they answer. ---------------- */
+/* WAIT, WAITAOF: there are no replicas, but what was written before is on disk then. ----------- */
 
 static bool sync_store(struct redis_job *job)
 {
@@ -87,7 +88,7 @@ bool answer_waitaof(struct redis_job *job)
     return true;
 }
 
-/* INFO --------------------------------------------------------------------------------------------------------- */
+/* INFO ----------------------------------------------------------------------------------------- */
 
 /* What the sections tell of. */
 struct info_facts {
@@ -232,7 +233,7 @@ bool answer_info(struct redis_job *job)
     return true;
 }
 
-/* CONFIG ------------------------------------------------------------------------------------------------------- */
+/* CONFIG --------------------------------------------------------------------------------------- */
 
 enum { CONFIG_VALUE_BYTES = 128 };
 

@@ -55,7 +55,7 @@ bool answer_select(struct redis_job *job)
     return true;
 }
 
-/* Passwords --------------------------------------------------------------------------------------------------- */
+/* Passwords ------------------------------------------------------------------------------------ */
 
 /* Takes the same time wherever the difference is. */
 static bool is_password(struct kv_slice given, const char *password)
@@ -102,7 +102,7 @@ bool answer_auth(struct redis_job *job)
     return true;
 }
 
-/* Names of clients -------------------------------------------------------------------------------------------- */
+/* Names of clients ----------------------------------------------------------------------------- */
 
 /* What may stand in a line of CLIENT LIST. */
 static bool is_name(struct kv_slice name)
@@ -128,7 +128,7 @@ static bool store_name(struct redis_job *job, struct kv_slice name, char out[RED
     return true;
 }
 
-/* HELLO -------------------------------------------------------------------------------------------------------- */
+/* HELLO ---------------------------------------------------------------------------------------- */
 
 struct hello {
     int64_t protocol; /* 0: as it is */
@@ -207,7 +207,7 @@ bool answer_hello(struct redis_job *job)
     return true;
 }
 
-/* CLIENT ------------------------------------------------------------------------------------------------------- */
+/* CLIENT --------------------------------------------------------------------------------------- */
 
 bool answer_client_id(struct redis_job *job)
 {

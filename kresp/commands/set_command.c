@@ -1,4 +1,5 @@
-/* SET with all its options, the older commands that stand for some of them, and GETEX, which has the same. */
+/* SET with all its options, the older commands that stand for some of them, and GETEX, which has
+ * the same. */
 #include "common/clock.h"
 #include "kresp/commands/command_functions.h"
 #include "kresp/commands/redis_command.h"
@@ -108,7 +109,8 @@ static bool put_expiry(struct redis_job *job, const struct set_options *options,
     return true;
 }
 
-/* SET with IFEQ or IFNE: reads, compares, puts if nothing has changed. steps: version, total (1: it was there). */
+/* SET with IFEQ or IFNE: reads, compares, puts if nothing has changed. steps: version, total (1: it
+ * was there). */
 
 static void plan_set_compared(struct redis_job *job, const struct clientk_write_options *put)
 {

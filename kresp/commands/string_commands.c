@@ -69,7 +69,7 @@ bool answer_getset(struct redis_job *job)
     return true;
 }
 
-/* GETDEL: reads, then deletes what was read. steps: bytes, version. ------------------------------------ */
+/* GETDEL: reads, then deletes what was read. steps: bytes, version. ---------------------------- */
 
 void plan_getdel(struct redis_job *job)
 {
@@ -110,9 +110,10 @@ bool answer_getdel(struct redis_job *job)
     return true;
 }
 
-/* MGET, MSET: a chunk of their keys in each turn. steps: next. ------------------------------------------ */
+/* MGET, MSET: a chunk of their keys in each turn. steps: next. --------------------------------- */
 
-/* Where this turn's chunk begins; *end where it ends. Of a command that needs one turn, steps are not made. */
+/* Where this turn's chunk begins; *end where it ends. Of a command that needs one turn, steps are
+ * not made. */
 static size_t chunk(struct redis_job *job, size_t step, size_t *end)
 {
     size_t start = job->steps ? job->steps->next : 1;
@@ -142,8 +143,8 @@ void plan_mget(struct redis_job *job)
         redis_job_add(job, CLIENTK_GET, job->arguments[i]);
 }
 
-/* An error in the place of a value would shift all others: the client takes it for one of the values, which is
- * what RESP has errors inside of arrays for. */
+/* An error in the place of a value would shift all others: the client takes it for one of the
+ * values, which is what RESP has errors inside of arrays for. */
 bool answer_mget(struct redis_job *job)
 {
     size_t end, start = chunk(job, 1, &end);
@@ -189,8 +190,9 @@ bool answer_mset(struct redis_job *job)
     return true;
 }
 
-/* MSETNX: looks at all keys, then puts those that must be absent; what it has put is deleted again if one of
- * them has come meanwhile. phase 0: looks; 1: puts; 2: takes back. steps: bytes (versions that were put). */
+/* MSETNX: looks at all keys, then puts those that must be absent; what it has put is deleted again
+ * if one of them has come meanwhile. phase 0: looks; 1: puts; 2: takes back. steps: bytes (versions
+ * that were put). */
 
 enum { MSETNX_LOOK, MSETNX_PUT, MSETNX_TAKE_BACK };
 

@@ -1,10 +1,10 @@
 /*
  * transaction: the commands between MULTI and EXEC, and the keys that WATCH looks after.
  *
- * EXEC gives the queued commands to the turn one by one, as if they came from the client, so that they travel in
- * one message where none of them needs the result of another. That is not isolated from other clients of the
- * store. Once the store has transactions, EXEC hands the queue over as a whole instead: everything it needs
- * (commands, keys, versions) is here.
+ * EXEC gives the queued commands to the turn one by one, as if they came from the client, so that
+ * they travel in one message where none of them needs the result of another. That is not isolated
+ * from other clients of the store. Once the store has transactions, EXEC hands the queue over as a
+ * whole instead: everything it needs (commands, keys, versions) is here.
  */
 #ifndef MQKV_KRESP_COMMANDS_TRANSACTION_H
 #define MQKV_KRESP_COMMANDS_TRANSACTION_H
@@ -44,8 +44,7 @@ struct redis_transaction {
     size_t next; /* EXECUTING: of commands */
     struct watched_key *watched;
     size_t watched_count;
-    bool
-        conditional; /* EXECUTING: the first write takes place only if the watched key is as it was */
+    bool conditional; /* EXECUTING: the first write depends on the watched key being as it was */
     uint64_t condition_version; /* conditional: of that key, 0: absent */
     size_t reply_mark;          /* conditional: bytes of the reply before that of EXEC */
 };

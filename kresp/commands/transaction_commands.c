@@ -82,7 +82,7 @@ bool answer_watch(struct redis_job *job)
     return true;
 }
 
-/* EXEC: without watched keys it starts at once. Else phase 1 looks at their versions first. ------------------- */
+/* EXEC: without watched keys it starts at once. Else phase 1 looks at their versions first. ---- */
 
 /* From now on the session's commands come from the queue. */
 static void start_queue(struct redis_job *job)
@@ -202,7 +202,7 @@ bool answer_exec(struct redis_job *job)
     return true;
 }
 
-/* The write that depends on the watched version ---------------------------------------------------------------- */
+/* The write that depends on the watched version ------------------------------------------------ */
 
 /* No entry has it: a delete of it tells an absent key from one that has come. */
 #define NO_VERSION UINT64_MAX

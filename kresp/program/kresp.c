@@ -16,14 +16,14 @@
 #include "kresp/commands/redis_command.h"
 #include "kresp/program/kresp_options.h"
 
-enum exit_code { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_NO_SERVER = 3, EXIT_FAILED = 4 };
+enum kresp_exit { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_NO_SERVER = 3, EXIT_FAILED = 4 };
 
 #define MAX_PASSWORD_BYTES 512
 
 /* Descriptors besides those of clients. */
 #define OWN_DESCRIPTORS 64u
 
-static int fail(const struct kv_error *error, enum exit_code code)
+static int fail(const struct kv_error *error, enum kresp_exit code)
 {
     fprintf(stderr, "kresp: %s\n", error->text);
     return code;
@@ -84,7 +84,8 @@ static void make_service(const struct kresp_options *options, struct redis_servi
     byte_buffer_set_budget(options->buffer_bytes);
 }
 
-/* Large buffers are given back to the kernel when they are freed: one burst of large values is not to stay. */
+/* Large buffers are given back to the kernel when they are freed: one burst of large values is not
+ * to stay. */
 #define MMAP_THRESHOLD_BYTES (512 * 1024)
 
 /* Blocked in all threads: the bridge waits for them. */

@@ -1,10 +1,11 @@
 /*
- * byte_buffer: bytes that grow at the end and are consumed at the start: what a connection has received, and
- * what it is to be sent.
+ * byte_buffer: bytes that grow at the end and are consumed at the start: what a connection has
+ * received, and what it is to be sent.
  *
- * The memory of all buffers of the process counts against one budget. A buffer that cannot grow, because of
- * the budget or of malloc, is "failed": it stays failed, and appending does nothing; callers check once at
- * the end. Threads: a buffer belongs to one thread at a time; the budget may be used by all.
+ * The memory of all buffers of the process counts against one budget. A buffer that cannot grow,
+ * because of the budget or of malloc, is "failed": it stays failed, and appending does nothing;
+ * callers check once at the end. Threads: a buffer belongs to one thread at a time; the budget may
+ * be used by all.
  */
 #ifndef MQKV_KRESP_PROTOCOL_BYTE_BUFFER_H
 #define MQKV_KRESP_PROTOCOL_BYTE_BUFFER_H
@@ -33,8 +34,8 @@ void byte_buffer_free(struct byte_buffer *buffer);
 /* Room for at least `bytes` behind the end: true. Bytes may move. */
 bool byte_buffer_grow(struct byte_buffer *buffer, size_t bytes);
 
-/* Moves the bytes to the start of the memory. If they need no more than keep_bytes, gives back memory that
- * is larger than that. */
+/* Moves the bytes to the start of the memory. If they need no more than keep_bytes, gives back
+ * memory that is larger than that. */
 void byte_buffer_compact(struct byte_buffer *buffer, size_t keep_bytes);
 
 static inline size_t byte_buffer_size(const struct byte_buffer *buffer)

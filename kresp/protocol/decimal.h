@@ -26,8 +26,8 @@ bool decimal_parse_real(struct kv_slice text, long double *value);
 size_t decimal_write(char out[DECIMAL_BYTES], int64_t value);
 size_t decimal_write_cursor(char out[DECIMAL_BYTES], uint64_t cursor);
 
-/* Writes it without exponent, with 17 digits behind the point at most and no zeros at the end; 0: it needs
- * more than DECIMAL_REAL_BYTES. */
+/* Writes it without exponent, with 17 digits behind the point at most and no zeros at the end; 0:
+ * it needs more than DECIMAL_REAL_BYTES. */
 size_t decimal_write_real(char out[DECIMAL_REAL_BYTES], long double value);
 
 #endif

@@ -7,7 +7,8 @@ static unsigned char fold(unsigned char c, bool ignore_case)
     return ignore_case ? (unsigned char)tolower(c) : c;
 }
 
-/* A set behind its "[": whether c is in it. *at ends behind the "]", or at the end where there is none. */
+/* A set behind its "[": whether c is in it. *at ends behind the "]", or at the end where there is
+ * none. */
 static bool set_matches(const unsigned char *pattern, size_t size, size_t *at, unsigned char c,
                         bool ignore_case)
 {

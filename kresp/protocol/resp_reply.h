@@ -1,6 +1,6 @@
 /*
- * resp_reply: writes replies of the Redis protocol, version 2 or 3, into a buffer. Where both have a type each
- * (null, maps, verbatim strings), the protocol of the reply chooses.
+ * resp_reply: writes replies of the Redis protocol, version 2 or 3, into a buffer. Where both have
+ * a type each (null, maps, verbatim strings), the protocol of the reply chooses.
  */
 #ifndef MQKV_KRESP_PROTOCOL_RESP_REPLY_H
 #define MQKV_KRESP_PROTOCOL_RESP_REPLY_H
@@ -37,7 +37,8 @@ void reply_array(struct resp_reply *reply, size_t count);
 void reply_map(struct resp_reply *reply, size_t pairs);
 void reply_set(struct resp_reply *reply, size_t count);
 
-/* The room for the value of a bulk of so many bytes, which the caller fills at once; NULL: failed. */
+/* The room for the value of a bulk of so many bytes, which the caller fills at once; NULL:
+ * failed. */
 char *reply_bulk_room(struct resp_reply *reply, size_t size);
 
 #endif

@@ -9,7 +9,7 @@
 #define UNAUTHENTICATED_MAX_BULK_BYTES 16384
 
 /* One call's view. */
-struct reader {
+struct request_reader {
     struct resp_request *request;
     const struct resp_limits *limits;
     char *bytes; /* of the buffer */
@@ -17,20 +17,21 @@ struct reader {
     char *problem;
 };
 
-static enum resp_outcome bad(struct reader *reader, const char *problem)
+static enum resp_outcome bad(struct request_reader *reader, const char *problem)
 {
     snprintf(reader->problem, RESP_PROBLEM_BYTES, "%s", problem);
     return RESP_BAD;
 }
 
 /* Adds an argument, or finds that it is too much, as one is for which there is no memory. */
-static void add_span(struct reader *reader, size_t offset, size_t size)
+static void add_span(struct request_reader *reader, size_t offset, size_t size)
 {
     struct resp_request *request = reader->request;
     struct resp_span span = {offset, size};
     request->count++;
     request->request_bytes += size + RESP_ARGUMENT_OVERHEAD_BYTES;
-    if (request->request_bytes > reader->limits->max_request_bytes)
+    if (size > reader->limits->max_argument_bytes ||
+        request->request_bytes > reader->limits->max_request_bytes)
         request->oversized = true;
     if (request->oversized)
         return;
@@ -62,7 +63,7 @@ static enum resp_outcome finish(struct resp_request *request)
 enum line_outcome { LINE_READ, LINE_INCOMPLETE, LINE_TOO_LONG };
 
 /* The header line at `at`, "*3\r\n" or "$5\r\n", without its first byte and its end. */
-static enum line_outcome read_line(struct reader *reader, struct kv_slice *text)
+static enum line_outcome read_line(struct request_reader *reader, struct kv_slice *text)
 {
     struct resp_request *request = reader->request;
     const char *start = reader->bytes + request->at;
@@ -78,7 +79,7 @@ static enum line_outcome read_line(struct reader *reader, struct kv_slice *text)
     return LINE_READ;
 }
 
-static enum resp_outcome read_array_header(struct reader *reader)
+static enum resp_outcome read_array_header(struct request_reader *reader)
 {
     struct kv_slice text;
     int64_t expected;
@@ -98,7 +99,28 @@ static enum resp_outcome read_array_header(struct reader *reader)
     return RESP_REQUEST;
 }
 
-static enum resp_outcome read_bulk_header(struct reader *reader)
+/* The header of an argument of up to 99 bytes, "$5\r\n" or "$42\r\n", which nearly all have; false:
+ * it is something else, or incomplete. */
+static bool read_small_bulk_header(struct request_reader *reader)
+{
+    struct resp_request *request = reader->request;
+    const char *at = reader->bytes + request->at;
+    size_t left = reader->size - request->at;
+    if (left < 5 || at[0] != '$' || at[1] < '0' || at[1] > '9')
+        return false;
+    if (at[2] == '\r') {
+        request->bulk_bytes = at[1] - '0';
+        request->at += 4;
+        return true;
+    }
+    if (at[1] == '0' || at[2] < '0' || at[2] > '9' || at[3] != '\r')
+        return false;
+    request->bulk_bytes = (at[1] - '0') * 10 + (at[2] - '0');
+    request->at += 5;
+    return true;
+}
+
+static enum resp_outcome read_bulk_header(struct request_reader *reader)
 {
     struct resp_request *request = reader->request;
     struct kv_slice text;
@@ -129,7 +151,7 @@ static enum resp_outcome read_bulk_header(struct reader *reader)
 }
 
 /* What an oversized request is made of is passed as it comes, so that it never piles up. */
-static enum resp_outcome read_bulk(struct reader *reader)
+static enum resp_outcome read_bulk(struct request_reader *reader)
 {
     struct resp_request *request = reader->request;
     size_t left = reader->size - request->at, bytes = (size_t)request->bulk_bytes;
@@ -147,12 +169,12 @@ static enum resp_outcome read_bulk(struct reader *reader)
     return RESP_REQUEST;
 }
 
-static enum resp_outcome read_array(struct reader *reader)
+static enum resp_outcome read_array(struct request_reader *reader)
 {
     struct resp_request *request = reader->request;
     while ((int64_t)request->count < request->expected) {
         enum resp_outcome outcome = RESP_REQUEST;
-        if (request->bulk_bytes < 0)
+        if (request->bulk_bytes < 0 && !read_small_bulk_header(reader))
             outcome = read_bulk_header(reader);
         if (outcome == RESP_REQUEST)
             outcome = read_bulk(reader);
@@ -162,7 +184,7 @@ static enum resp_outcome read_array(struct reader *reader)
     return finish(request);
 }
 
-/* Inline commands: words, "in quotes\n", 'or like this' -------------------------------------------- */
+/* Inline commands: words, "in quotes\n", 'or like this' ---------------------------------------- */
 
 static int hex_digit(char c)
 {
@@ -195,7 +217,8 @@ struct words {
     char *in, *out, *end;
 };
 
-/* Behind the opening quote, up to behind the closing one. False: there is none, or no blank follows it. */
+/* Behind the opening quote, up to behind the closing one. False: there is none, or no blank follows
+ * it. */
 static bool unquote(struct words *words, char quote)
 {
     while (words->in < words->end) {
@@ -232,7 +255,7 @@ static bool read_word(struct words *words)
     return true;
 }
 
-static enum resp_outcome read_words(struct reader *reader, char *start, size_t size)
+static enum resp_outcome read_words(struct request_reader *reader, char *start, size_t size)
 {
     struct words words = {start, start, start + size};
     for (;;) {
@@ -248,7 +271,7 @@ static enum resp_outcome read_words(struct reader *reader, char *start, size_t s
     return finish(reader->request);
 }
 
-static enum resp_outcome read_inline(struct reader *reader)
+static enum resp_outcome read_inline(struct request_reader *reader)
 {
     struct resp_request *request = reader->request;
     char *start = reader->bytes + request->at;
@@ -267,8 +290,8 @@ enum resp_outcome resp_request_next(struct resp_request *request, struct byte_bu
                                     const struct resp_limits *limits,
                                     char problem[RESP_PROBLEM_BYTES])
 {
-    struct reader reader = {request, limits, buffer->data + buffer->start, byte_buffer_size(buffer),
-                            problem};
+    struct request_reader reader = {request, limits, buffer->data + buffer->start,
+                                    byte_buffer_size(buffer), problem};
     if (!request->started)
         begin(request);
     for (;;) {

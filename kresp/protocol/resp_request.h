@@ -1,10 +1,12 @@
 /*
- * resp_request: reads requests of the Redis protocol (RESP arrays of bulk strings, and inline commands) out of a
- * buffer, in place. A request may arrive in any pieces: what was read is not read again.
+ * resp_request: reads requests of the Redis protocol (RESP arrays of bulk strings, and inline
+ * commands) out of a buffer, in place. A request may arrive in any pieces: what was read is not
+ * read again.
  *
- * Any bytes give requests or one protocol error, in time linear in their number. The memory that a request
- * takes is bounded by its limits. A request beyond them is no error of the protocol: its bytes are thrown away
- * as they come, and it is given out as oversized, so that the connection lives on.
+ * Any bytes give requests or one protocol error, in time linear in their number. The memory that a
+ * request takes is bounded by its limits. A request beyond them is no error of the protocol: its
+ * bytes are thrown away as they come, and it is given out as oversized, so that the connection
+ * lives on.
  */
 #ifndef MQKV_KRESP_PROTOCOL_RESP_REQUEST_H
 #define MQKV_KRESP_PROTOCOL_RESP_REQUEST_H
@@ -60,8 +62,9 @@ enum resp_outcome {
 
 #define RESP_PROBLEM_BYTES 64
 
-/* The next request. RESP_BAD: problem is what Redis says behind "Protocol error: ". The buffer may only grow at its
- * end and, by resp_request_release, shrink at its start; an inline command is unquoted in it. */
+/* The next request. RESP_BAD: problem is what Redis says behind "Protocol error: ". The buffer may
+ * only grow at its end and, by resp_request_release, shrink at its start; an inline command is
+ * unquoted in it. */
 enum resp_outcome resp_request_next(struct resp_request *request, struct byte_buffer *buffer,
                                     const struct resp_limits *limits,
                                     char problem[RESP_PROBLEM_BYTES]);

@@ -1,5 +1,6 @@
 /*
- * sha1: the name that Redis gives a script: SHA-1 of its text (FIPS 180-4). Nothing is kept secret by it.
+ * sha1: the name that Redis gives a script: SHA-1 of its text (FIPS 180-4). Nothing is kept secret
+ * by it.
  */
 #ifndef MQKV_KRESP_PROTOCOL_SHA1_H
 #define MQKV_KRESP_PROTOCOL_SHA1_H

@@ -1,9 +1,10 @@
 /*
  * covers: kresp/protocol/resp_request.c kresp/protocol/decimal.c kresp/protocol/glob.c
  *
- * The request parser of kresp under libFuzzer: any bytes become requests or a protocol error; every argument lies in
- * the buffer and within the limits; and the same bytes in pieces, whose sizes the first byte says, give the
- * same. Two arguments of a request are matched as pattern and text, which must come to an end.
+ * The request parser of kresp under libFuzzer: any bytes become requests or a protocol error; every
+ * argument lies in the buffer and within the limits; and the same bytes in pieces, whose sizes the
+ * first byte says, give the same. Two arguments of a request are matched as pattern and text, which
+ * must come to an end.
  */
 #include "tests/fuzz/fuzzing.h"
 

@@ -1,5 +1,5 @@
-/* The suites of kresp: linked with its objects but the one with main, and with libclientk.a. None of them needs a
- * queue or a server. */
+/* The suites of kresp: linked with its objects but the one with main, and with libclientk.a. None
+ * of them needs a queue or a server. */
 #include <stddef.h>
 
 #include "tests/support/run_suites.h"

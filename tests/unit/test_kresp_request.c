@@ -35,8 +35,8 @@ static void receive_text(const char *text)
     receive(text, strlen(text));
 }
 
-/* What all requests in the buffer are, as "(word)(word)." each; "!" oversized, "?problem" at the end. Those that
- * were read stay in the buffer. */
+/* What all requests in the buffer are, as "(word)(word)." each; "!" oversized, "?problem" at the
+ * end. Those that were read stay in the buffer. */
 static void read_all(char *out)
 {
     for (;;) {
@@ -152,7 +152,8 @@ static void check_split(const char *bytes, size_t size, size_t at, bool release,
 START_TEST(pipelines_may_be_split_at_every_byte)
 {
     static const char bytes[] =
-        "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$5\r\n1\r\n23\r\nget \"a b\"\r\n*0\r\n\r\n*2\r\n$3\r\nGET\r\n"
+        "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$5\r\n1\r\n23\r\nget \"a b\"\r\n*0\r\n\r\n"
+        "*2\r\n$3\r\nGET\r\n"
         "$0\r\n\r\n*2\r\n$4\r\nECHO\r\n$1100\r\n";
     static const char end[] = "\r\nPING\r\n";
     static const char expected[] = "(SET)(a)(1\r\n23).(get)(a b).(GET)().!(PING).";
