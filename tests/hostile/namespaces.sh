@@ -37,7 +37,7 @@ check_told "IPC shared, PID not"
 check_match "uid $good_uid\\) refused.*PID namespaces" "$(cat "$server_log")" \
     "and the daemon logs the uid"
 check_status 3 "PID shared, IPC not: no queue" ask --ipc
-check_match 'clientk doctor looks closer' "$errors" "PID shared, IPC not: it is sent to doctor"
+check_match 'clientk doctor tells more' "$errors" "PID shared, IPC not: it is sent to doctor"
 check_status 3 "which finds no queue" in_namespaces --ipc "$good_uid" "$MQKV_BUILD/clientk" -m \
     "$server_queue" doctor
 check_match 'no queue .* in this IPC namespace' "$output" "and says in which namespace"
