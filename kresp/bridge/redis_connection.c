@@ -171,7 +171,8 @@ void redis_connection_write(struct redis_connection *connection)
                  session->id);
         connection->broken = true;
     }
-    while (!connection->broken && connection->writable && !session->hold_output &&
+    bool may_write = !session->hold_output || session->closing;
+    while (!connection->broken && connection->writable && may_write &&
            byte_buffer_size(bytes) > 0) {
         ssize_t written = send(connection->fd, bytes->data + bytes->start, byte_buffer_size(bytes),
                                MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -184,6 +185,8 @@ void redis_connection_write(struct redis_connection *connection)
     }
     if (byte_buffer_size(bytes) == 0 && bytes->capacity > KEEP_BYTES)
         byte_buffer_compact(bytes, READ_BYTES);
+    else if (bytes->start > KEEP_BYTES && bytes->start >= byte_buffer_size(bytes))
+        byte_buffer_compact(bytes, 0); /* a client may never have read all there is */
 }
 
 bool redis_connection_is_done(const struct redis_connection *connection)

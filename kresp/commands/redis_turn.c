@@ -203,6 +203,9 @@ static bool take_executing(struct redis_turn *turn, struct redis_session *sessio
     struct redis_transaction *transaction = &session->transaction;
     if (transaction->next == redis_transaction_count(transaction)) {
         transaction->state = TRANSACTION_NONE;
+        /* A write with a mistake in it has not met its condition. */
+        transaction->conditional = false;
+        session->hold_output = false;
         return false;
     }
     struct queued_command queued = redis_transaction_command(transaction, transaction->next);
