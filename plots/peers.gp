@@ -38,7 +38,7 @@ bars(cases, metric, count) = sprintf("plot for [i = 1:%d] summary using (wanted(
 
 set multiplot
 set label 1 "mqkv beside its peers" at screen 0.5, 0.965 center font "DejaVu Sans Bold,19"
-set label 2 sprintf("Medians of %s runs, error bars from the least to the most; two CPUs, values of 64 bytes unless said", runs) at screen 0.5, 0.93 center
+set label 2 sprintf("Medians of %s runs, error bars span all runs; two CPUs, values of 64 bytes unless stated", runs) at screen 0.5, 0.93 center
 
 single = "get-1 get-5 get-50 get-50p mix-1 mix-5 mix-50 mix-50p"
 eval panel(LEFT, UPPER)
@@ -52,7 +52,7 @@ unset label 1; unset label 2; unset key; set key off
 
 batches = "batch16-1 batch16-5 batch16-50"
 eval panel(RIGHT, UPPER)
-set title "sixteen operations a message"
+set title "sixteen operations per message"
 set xlabel "clients"
 eval tics(batches, "1 5 50")
 if (present(batches, "ops_per_s")) { eval bars(batches, "ops_per_s", 4) }
@@ -61,7 +61,7 @@ values = "value-4k-1 value-4k-5 value-64k-1 value-64k-5 value-1m-1 value-1m-5"
 eval panel(LEFT, LOWER)
 set title "large values, half GET, half PUT"
 set ylabel "MB/s"
-set xlabel "size of a value, clients"
+set xlabel "value size, clients"
 eval tics(values, "4K,1 4K,5 64K,1 64K,5 1M,1 1M,5")
 if (present(values, "megabytes_per_s")) { eval bars(values, "megabytes_per_s", 4) }
 

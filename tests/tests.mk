@@ -176,7 +176,7 @@ PYTHON_FILES = $(wildcard tests/*/*.py tests/*/*/*.py experiments/*/*.py) \
 	$(shell grep -lE -m 1 '^\#!.*\bpython3' experiments/* tests/*/* demo/* 2>/dev/null | grep -v '\.py$$')
 
 LINTS := lint-format lint-names lint-width lint-includes lint-headers lint-gcc lint-clang \
-	lint-cppcheck lint-tidy lint-shell lint-python lint-man lint-abi
+	lint-cppcheck lint-tidy lint-shell lint-python lint-man lint-docs lint-abi
 .PHONY: lint $(LINTS)
 lint:
 	@tests/deps
@@ -189,6 +189,10 @@ lint-format:
 
 lint-includes:
 	@tests/lint/includes
+
+lint-docs:
+	@tests/lint/docs
+	@echo 'lint: the pages name files that exist'
 
 lint-names:
 	@tests/lint/names $(C_FILES) $(H_FILES) $(wildcard experiments/peers/*.[ch])

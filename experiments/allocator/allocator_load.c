@@ -149,7 +149,7 @@ int main(int argc, char **argv)
         workers[i].cross_percent = cross_percent;
         workers[i].blocks = LIVE_BLOCKS / threads;
         if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
-            errx(4, "can not start a thread");
+            errx(4, "cannot start a thread");
     }
     clock_sleep_ms((uint64_t)(seconds * 1000));
     /* Before the threads end: afterwards their lists would be one. */

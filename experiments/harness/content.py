@@ -108,10 +108,9 @@ def noise_text(raw_rows, *columns):
     again = len(raw_rows) - len(kept)
     if again:
         text += (
-            f" {again} more {'attempt was' if again == 1 else 'attempts were'} made at runs that "
-            f"did at"
-            " first; the quietest attempt counts,"
-            " raw.csv has all."
+            f" Such runs were repeated: {again} more"
+            f" {'attempt was' if again == 1 else 'attempts were'} made. The quietest attempt of a run"
+            " counts; raw.csv has all of them."
         )
     errors = sum(float(row.get("errors") or 0) for row in raw_rows)
     return text + (
@@ -159,8 +158,8 @@ def _comparing(study):
     if not study.published:
         return f"Ratios are relative to {study.base_text()}."
     return (
-        "The published machine is unknown, so absolute figures are not compared: the ratios to"
-        f" {study.base_text()} are."
+        "The published machine is unknown, so ratios are compared, not absolute figures. Ratios are"
+        f" relative to {study.base_text()}."
     )
 
 

@@ -55,7 +55,7 @@ def _conclusion(content):
         paragraphs.append(f"{one.headline} {one.why}".strip())
         paragraphs.append("\n".join(f"- {text}" for text in one.findings if text))
     if content.busy:
-        paragraphs.append("**The machine was busy with other things meanwhile:** " + content.busy)
+        paragraphs.append("**Other programs kept the machine busy during the runs:** " + content.busy)
     return "\n\n".join(paragraphs)
 
 
@@ -66,7 +66,7 @@ def _tables(content):
 def _section(table):
     remark = "Means over the runs"
     if any("percentile" in name for name in table.header):
-        remark += "; each percentile is that of one run, averaged"
+        remark += "; percentiles are taken per run and averaged"
     return f"## {table.title}\n\n{remark}.\n\n{_table(table)}"
 
 

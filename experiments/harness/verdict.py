@@ -22,7 +22,7 @@ HEADLINES = {
 }
 REMARKS = {  # on a step from one point to another, in the direction that the claim expects
     "clear": "intervals apart",
-    "weak": "intervals apart, but a much smaller step",
+    "weak": "intervals apart, but the step is much smaller",
     "opposite": "intervals apart, in the other direction",
     "overlap": "intervals overlap",
     "undecided": "intervals overlap, and are too wide to decide",
@@ -173,7 +173,7 @@ def _turn(points, shape):
     text += ", " + " and ".join(step.text for step in steps)
     alike = [row.value for row in points.here if row is not best and points.overlap(row, best)]
     if alike:
-        text += f"; not to be told apart from it: {points.study.symbol} = {', '.join(alike)}"
+        text += f"; no clear difference from it at {points.study.symbol} = {', '.join(alike)}"
     return Finding(outcome, text)
 
 
@@ -194,7 +194,7 @@ def _trend(points, shape):
 
     text = f"{points.name} at {points.at(last)} is {whole.text}"
     if backwards:
-        text += ", with a step backwards to " + " and ".join(points.at(row) for row in backwards)
+        text += ", with a step back to " + " and ".join(points.at(row) for row in backwards)
     if points.beyond:
         beyond = points.step(last, points.beyond, sign, None, None)
         text += f"; beyond the published range, at {points.at(points.beyond)}, it is {beyond.text}"

@@ -25,20 +25,17 @@ WAITING = "waiting for the disk"
 WORDS = {
     "engine-get": (
         OWN,
-        "In process, without queues: a lookup is a miss of the CPU's caches in the index and one "
-        "in the"
-        " file, and the record's checksum is verified at each; LMDB compares keys in sorted "
-        "pages, of"
-        " which it holds the upper ones in the caches, and verifies nothing.",
+        "The engine runs in process, without queues. A lookup misses the CPU's caches once in the"
+        " index and once in the file, and verifies the record's checksum. LMDB compares keys in"
+        " sorted pages, keeps the upper ones in the caches, and verifies nothing.",
     ),
-    "engines": (OWN, "In process, without queues: every microsecond is the engine's."),
-    "population": (OWN, "No queue is in the way: what is written and read is mqkv's own choice."),
+    "engines": (OWN, "The engine runs in process, without queues: it spends all of the time."),
+    "population": (OWN, "The queues do not limit this: mqkv decides what it writes and reads."),
     "stalls": (
         OWN,
-        "Growing indexes and copying files use a CPU beside the server and the client that are "
-        "measured.",
+        "Growing an index and copying a file need CPU time beside the measured server and client.",
     ),
-    "idle": (OWN, "Whoever wakes up without a message does it on its own account."),
+    "idle": (OWN, "No message arrives, so every wake-up is mqkv's own."),
 }
 
 
@@ -92,7 +89,7 @@ def explain(verdict, figures, cpus):
     share = reached / asked if goal.column in LOWER_IS_BETTER else asked / reached
     told = f"{number(reached)} {_unit(goal)}"
     if share > CEILING_SHARE:
-        return QUEUES, f"The raw echo, which only moves the same messages, reaches {told}."
+        return QUEUES, f"The raw echo only moves the same messages, and reaches {told}."
     return OWN, f"The queues would allow it: the raw echo reaches {told}. {shortfall}"
 
 
@@ -126,29 +123,28 @@ def _unit(goal):
 def _shortfall(own, echo, cpus):
     """What mqkv spends beyond the echo."""
     text = (
-        f"Beyond the echo: {costs.signed(own.server_us - echo.server_us)} µs of CPU an operation "
-        f"in the"
-        f" server, {costs.signed(own.client_us - echo.client_us)} µs in the client"
+        f"CPU time per operation beyond the echo's:"
+        f" {costs.signed(own.server_us - echo.server_us)} µs in the server,"
+        f" {costs.signed(own.client_us - echo.client_us)} µs in the client"
     )
     if own.switches > 2 * echo.switches + 0.1:
-        text += f", and {number(own.switches)} switches of context against {number(echo.switches)}"
+        text += f"; {number(own.switches)} context switches against {number(echo.switches)}"
     if own.cpus >= FULL_SHARE * cpus:
         return text + "; the CPUs are full."
-    return text + f"; {own.cpus:.1f} of {cpus} CPUs are in use: sides wait for each other."
+    return text + f"; {own.cpus:.1f} of {cpus} CPUs are in use: the sides wait for each other."
 
 
 def _beside_peer(case, goal, own, figures, cpus):
     """Of a work without an echo."""
     text = (
-        f"Server and client take {number(own.server_us)} + {number(own.client_us)} µs of CPU an"
-        f" operation and {number(own.switches)} switches of context"
+        f"CPU time per operation, server + client: {number(own.server_us)} +"
+        f" {number(own.client_us)} µs, with {number(own.switches)} context switches"
     )
     other = costs.cost_of(figures, case.name, goal.against)
     if other:
         text += (
-            f", those of {label(goal.against)} {number(other.server_us)} + "
-            f"{number(other.client_us)} µs"
-            f" and {number(other.switches)}"
+            f"; {label(goal.against)}: {number(other.server_us)} +"
+            f" {number(other.client_us)} µs, with {number(other.switches)}"
         )
     if own.cpus >= FULL_SHARE * cpus:
         return OWN, text + "; the CPUs are full."
@@ -160,4 +156,4 @@ def _words(case):
     for name, words in WORDS.items():
         if case.name.startswith(name) or case.kind == name:
             return words
-    return OWN, "No message is in this work."
+    return OWN, "This work sends no message."

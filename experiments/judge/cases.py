@@ -137,7 +137,7 @@ def _batch_cases():
     for threads in THREADS:
         yield Case(
             f"batch16-{threads}",
-            f"16 GET and PUT in a message, {_clients(threads)}",
+            f"16 GET and PUT per message, {_clients(threads)}",
             "loads",
             "Batches of 16",
             (*SERVERS, "echo"),
@@ -173,7 +173,7 @@ def _durable_cases():
     for environment, files in (("always", ""), ("always-1", ", one data file")):
         yield Case(
             environment.replace("always", "always-50"),
-            f"PUT, each on disk before its answer, 50 clients{files}",
+            f"PUT, each on disk before the answer, 50 clients{files}",
             "loads",
             "Durable writes",
             ("mqkv", "redis"),
@@ -207,7 +207,7 @@ def _durable_cases():
 def _idle_cases():
     yield Case(
         "idle",
-        "CPU with idle clients connected, µs a second",
+        "CPU with idle clients connected, µs per second",
         "idle",
         "At rest",
         SERVERS,
@@ -218,7 +218,7 @@ def _idle_cases():
 
 
 POPULATION_COLUMNS = (
-    ("memory_bytes_per_key", "memory beyond the page cache, bytes a key"),
+    ("memory_bytes_per_key", "memory beyond the page cache, bytes per key"),
     ("fill_s", "filling with batches, s"),
     ("clean_start_s", "clean restart to the first answer, s"),
     ("crash_start_s", "restart after kill -9 to the first answer, s"),

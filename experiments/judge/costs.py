@@ -42,14 +42,14 @@ def cost_of(figures, case_name, system):
 
 
 HEADER = (
-    "server + client, µs an operation",
+    "server + client, µs per operation",
     "mqkv",
     "raw echo",
     "mqkv beyond the echo",
     "Redis",
     "memcached",
     "CPUs in use by mqkv",
-    "switches: mqkv",
+    "context switches: mqkv",
     "raw echo",
 )
 

@@ -22,7 +22,7 @@ def measure(cases, ledger):
         ledger.measure(
             order,
             lambda case, system, repeat: _run(case, system, ledger),
-            lambda row: f"{row['idle_cpu_us_per_s']} us of CPU a second",
+            lambda row: f"{row['idle_cpu_us_per_s']} us of CPU per second",
         )
 
 

@@ -26,7 +26,7 @@ def section(folder):
             rows = list(csv.DictReader(file))
     except (OSError, ValueError):
         return NOT_YET
-    lines = ["| layer | one call of | instructions | ns of CPU |", "| :--- | :--- | ---: | ---: |"]
+    lines = ["| layer | call | instructions | ns of CPU |", "| :--- | :--- | ---: | ---: |"]
     for row in rows:
         instructions = row["instructions_per_call"]
         told = table.number(float(instructions)) if instructions else "–"
@@ -34,7 +34,7 @@ def section(folder):
         lines.append(f"| {row['layer']} | {row['piece']} | {told} | {nanoseconds} |")
     source = manifest["instructions_from"] or "not available"
     told = (
-        f"Instructions: {source}. Nanoseconds: the least of {manifest['repeats']} runs. Commit"
+        f"Instructions: {source}. Nanoseconds: the smallest of {manifest['repeats']} runs. Commit"
         f" {manifest['commit'][:12]}, {manifest['cpu']}, {manifest['finished_utc'][:10]}."
     )
     return "\n".join(lines) + "\n\n" + told

@@ -10,9 +10,8 @@ from judge.verdicts import judge, label
 
 NOT_YET = "(Not measured in this run.)"
 BUSY = (
-    "**The machine was busy with other work during many runs: no figure here is more than a "
-    "hint; make"
-    " them again on a quiet machine.**"
+    "**The machine was busy with other work during many runs. Take the figures as hints, and repeat"
+    " the measurement on a quiet machine.**"
 )
 MET = {True: "met", False: "**not met**"}
 
@@ -75,14 +74,14 @@ def _table(cases, figures):
 
 
 def _missed(bounded):
-    """'Of the others 12 are bounded by the kernel's queues, ...', or nothing."""
+    """'The others are limited by mqkv's own work (21), ...', or nothing."""
     if not bounded:
         return ""
     counts = {}
     for bound in bounded:
         counts[bound.by] = counts.get(bound.by, 0) + len(bound.goals)
-    told = ", ".join(f"{count} by {by}" for by, count in counts.items())
-    return f"What bounds the others: {told}."
+    told = ", ".join(f"{by} ({count})" for by, count in counts.items())
+    return f"What limits the others: {told}."
 
 
 def fewer(cases, figures, repeats):
@@ -94,12 +93,12 @@ def fewer(cases, figures, repeats):
             if figure and figure.runs < repeats:
                 runs[case.section] = min(figure.runs, runs.get(case.section, repeats))
     told = ", ".join(f"{section} ({least})" for section, least in runs.items())
-    return f"**Of some works there are fewer runs:** {told}." if told else ""
+    return f"**Some works have fewer runs:** {told}." if told else ""
 
 
 def _verdicts(verdicts, bounded):
     by = {(bound.case.title, text): bound.by for bound in bounded for text in bound.goals}
-    header = ["work", "goal", "reached", "", "bounded by"]
+    header = ["work", "goal", "reached", "", "limited by"]
     body = [
         [v.case.title, v.text, v.reached, MET[v.met], by.get((v.case.title, v.text), "")]
         for v in verdicts

@@ -26,9 +26,8 @@ def told(raw_rows):
     if len(found) < 2:
         return ""
     lines = [
-        "**Not all works were measured with the same programs**; a ratio is always one of "
-        "figures that"
-        " were measured together:",
+        "**Not all works were measured with the same programs.** The figures of a ratio were always"
+        " measured together:",
         "",
     ]
     for one in found:

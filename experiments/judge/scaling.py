@@ -32,7 +32,7 @@ def section(folder, study, picture):
 def _by_series(study, rows):
     """A line a point."""
     header = ["", study.symbol, "operations/s", "mean, µs", "p99, µs"]
-    header += ["CPU, server + client, µs an operation", "CPUs in use"]
+    header += ["CPU, server + client, µs per operation", "CPUs in use"]
     body = [
         [row.label, _value(row.value)]
         + [table.number(row.estimates[m].mean) for m in ("ops_per_s", "mean_us", "p99_us")]
@@ -58,7 +58,7 @@ def _by_group(study, rows):
             cells.items(), key=lambda cell: _order(study, groups, *cell[0])
         )
     ]
-    remark = "In a cell: median and 99th percentile of the response time in µs; CPUs in use."
+    remark = "Each cell: median / 99th percentile of the response time in µs; CPUs in use."
     return f"{table.markdown(header, body)}\n\n{remark}"
 
 

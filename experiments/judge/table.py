@@ -59,7 +59,7 @@ def show(cases, figures, out):
     lines += [[v.case.title, v.text, v.reached, MET[v.met]] for v in verdicts]
     _print_aligned(lines, out)
     met = sum(verdict.met for verdict in verdicts)
-    print(f"{met} of {len(verdicts)} goals met; (xN): how many times better mqkv is", file=out)
+    print(f"{met} of {len(verdicts)} goals met; (xN): mqkv is N times better", file=out)
     for (case_name, system), text in figures.failures.items():
         print(f"failed: {case_name} {system}: {text}", file=out)
 

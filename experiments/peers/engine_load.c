@@ -98,7 +98,7 @@ static void run_phase(struct engine_run *load, enum phase phase, const char *dur
         workers[i].load = load;
         workers[i].number = i;
         if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
-            errx(4, "can not start a thread");
+            errx(4, "cannot start a thread");
     }
     for (uint64_t i = 0; i < load->threads; i++) {
         pthread_join(workers[i].thread, NULL);

@@ -17,11 +17,11 @@ from webpage.table import table
 NAME = "peers"
 ANCHOR = "peers"
 TITLE = "Beside other servers and engines"
-UNITS = {"ops_per_s": "Operations a second", "megabytes_per_s": "Megabytes a second"}
+UNITS = {"ops_per_s": "Operations per second", "megabytes_per_s": "Megabytes per second"}
 
 
 class Peers:
-    """HarnessError if the rows can not be read."""
+    """HarnessError if the rows cannot be read."""
 
     def __init__(self, folder):
         self.manifest = read_manifest(folder)
@@ -53,10 +53,10 @@ class Peers:
         attempts = page.attempts_of(self.raw_rows)
         return "\n\n".join(
             [
-                f"The systems of a work in turns (profile {profile.get('name', '?')}), medians of"
-                f" {repeats or '?'} runs; {versions}. Figures in brackets: how many times better "
-                f"mqkv is."
-                f" What bounds the goals that are not met is in docs/PERFORMANCE.md.",
+                f"The systems of a work were measured in turns (profile {profile.get('name', '?')})."
+                f" Figures are medians of {repeats or '?'} runs; {versions}. The factors in brackets"
+                f" say how many times better mqkv is."
+                f" docs/PERFORMANCE.md explains what limits the missed goals.",
                 page.fewer(self.cases, self.figures, repeats),
                 content.noise_text(attempts, "case", "system") if attempts else "",
                 provenance.told(self.raw_rows),
@@ -93,7 +93,7 @@ class Peers:
         return bench_table.cell(case, system, self.figures).replace("(x", "(×")
 
     def _picture(self):
-        caption = "Medians; error bars from the least to the most of the runs."
+        caption = "Medians; the error bars span all runs."
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / NAME / str(self.manifest.get("profile", {}).get("name"))
             path.mkdir(parents=True)

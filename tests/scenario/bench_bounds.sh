@@ -50,12 +50,12 @@ check_match "not met.*mqkv's own work" "$(goal 'GET, 5 clients' '3 × memcached'
     'what it could do is not'
 check_match "not met.*mqkv's own work" "$(goal 'GET, 5 clients' '0.85 of')" \
     'nor is the ceiling itself'
-check_match 'What bounds the others: 1 by the kernel.s queues, 2 by mqkv.s own work' \
+check_match 'What limits the others: the kernel.s queues \(1\), mqkv.s own work \(2\)' \
     "$(grep 'goals are met' "$page")" 'the page begins with how many are which'
 check_match \
     '^- GET, 5 clients \(3 × Redis: 300,000 operations/s\): .* reaches 200,000 operations/s' \
     "$(grep 'GET, 5 clients (3 × Redis' "$page")" 'a sentence gives both figures'
-check_match '\+4 µs of CPU an operation in the server, \+5 µs in the client; the CPUs are full' \
+check_match 'CPU time per operation .*: \+4 µs in the server, \+5 µs in the client; the CPUs are full' \
     "$(grep 'GET, 5 clients (0.85' "$page")" 'or what is spent beyond the echo, and on which side'
 row='^| GET, 5 clients | 8 + 11 | 4 + 6 | +4, +5 | 5 + 5 | 5 + 5 | 1.9 | 1 | 1 |'
 check_equal 1 "$(grep -c "$row" "$page")" \
@@ -72,7 +72,7 @@ measured 'get-1 mqkv 100000 90 8 8 5' 'get-1 redis 1000 70 5 5 1' 'get-1 memcach
 check_match "not met.*mqkv's own work" "$(goal 'p99 not above Redis')" 'of a latency less is better'
 check_match "not met.*the kernel's queues" "$(goal 'p99 not above memcached')" \
     'on both sides of the rule'
-check_match '5 switches of context against 1; 1.6 of 2 CPUs are in use' \
+check_match '5 context switches against 1; 1.6 of 2 CPUs are in use' \
     "$(grep 'GET, 1 client (0.85' "$page")" 'many switches and idle CPUs are told'
 
 measured 'always-50 mqkv 10000 9 50 50 1' 'always-50 redis 10000 9 5 5 1'
@@ -91,5 +91,5 @@ check_match "no figure" "$(goal 'random GET, 1 thread' '2 × RocksDB')" \
 
 measured 'get-5 mqkv 900000 9 1 1 1' 'get-5 redis 100000 9 5 5 1' 'get-5 memcached 50000 9 5 5 1' \
     'get-5 echo 200000 9 4 6 1'
-check_equal 0 "$(grep -c 'What bounds the others' "$page")" \
+check_equal 0 "$(grep -c 'What limits the others' "$page")" \
     'where all goals are met there is nothing to say'

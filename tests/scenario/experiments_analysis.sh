@@ -89,7 +89,7 @@ fresh_rows
 sed 's/^shapes.*/shapes = mean_us:falling/' "$golden/study/study.conf" \
     >"$MQKV_TEST_DIR/trend/study.conf"
 analyse "$MQKV_TEST_DIR/trend"
-check_match 'holds in part\. .*×0.80 that of T = 1 .*step backwards to T = 4' "$(conclusion)" \
+check_match 'holds in part\. .*×0.80 that of T = 1 .*step back to T = 4' "$(conclusion)" \
     'a trend with a step backwards holds in part'
 sed -i 's/^shapes.*/shapes = mean_us:rising/' "$MQKV_TEST_DIR/trend/study.conf"
 analyse "$MQKV_TEST_DIR/trend"

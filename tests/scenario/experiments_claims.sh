@@ -109,13 +109,13 @@ check_match '1 of 8 runs saw .* 3 more attempts were made' "$(cat "$results/REPO
 
 # At 100: 41 against 30 to 50: the ratio lies between 0.8 and 1.4.
 check_match \
-    'many at 100. cannot be told here: at n = a hundred one is ×1.02 \[0.8, 1.4\] many, und' \
+    'many at 100. cannot be told here: at n = a hundred one is ×1.02 \[0.8, 1.4\] many: und' \
     "$(judge 'wait_us: one > many at 100')" 'an interval around 1 does not tell'
 check_match 'many at 100. cannot be told here' "$(judge 'wait_us: one = many at 100')" \
     'nor that there is no difference'
 check_match 'many. holds in part: at n = 10 .*×4 .*hundred' "$(judge 'wait_us: one > many')" \
     'without places every value is compared'
-check_match 'does not hold: at n = 10 one is ×4 many .*, not so' \
+check_match 'does not hold: at n = 10 one is ×4 many .*: does not hold' \
     "$(judge 'wait_us: one < many at 10')" \
     'the other direction fails'
 check_match 'by 301 % at 10. does not hold' "$(judge 'wait_us: one > many by 301 % at 10')" \
@@ -133,7 +133,7 @@ check_match 'holds in part\. Reason two' \
     "$(analyse 'wait_us: one > many at 10' 'wait_us: one < many at 10')" \
         'several lines are put together'
 check_match \
-    "'100 > 10' holds in part: with one n = a hundred is ×1.02 .*, not so; with many n = a" \
+    "'100 > 10' holds in part: with one n = a hundred is ×1.02 .*: does not hold; with many n = a" \
     "$(judge 'wait_us: 100 > 10')" 'values are compared within each series'
 check_match '10 \| 8 \| 1.00 \| 40 \| 1.00 \| 2 \| 0.25 \| 10 \| 0.25 ' \
     "$(cat "$results/REPORT.md")" \

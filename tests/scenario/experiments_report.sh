@@ -107,7 +107,7 @@ check_equal True "$(page '"throughput ×3 (T = 2; relative to T = 1), published 
     'with the largest step beside the published one'
 check_equal True "$(page '"goals met" in words and "Redis" in words')" 'so is the comparison'
 
-check_equal True "$(page '"Operations a second:" in words')" \
+check_equal True "$(page '"Operations per second:" in words')" \
     'with the units of its figures'
 
 # Alone.

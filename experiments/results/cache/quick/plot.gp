@@ -1,6 +1,6 @@
 # What plots/panels.gp draws of cache; written by experiments/analyse.
 kind = 'bars'
-heading = 'Does remembering results pay?'
+heading = 'Does a cache of results pay?'
 load_text = 'N = 2 client threads, 100,000 keys, values of 1,000 bytes, GET only, zipfian 0.99, D = 4'
 x_label = 'C, size of the cache, bytes'
 base_text = 'C = none'

@@ -1,7 +1,7 @@
 # What plots/panels.gp draws of clients; written by experiments/analyse.
 kind = 'lines'
 heading = 'Event-driven or threads, as clients grow?'
-load_text = '20 stocks as numbers; of the requests a third buys, a third sells 1 to 10 of a stock, never below 0, and a third lists all stocks; D = 4 data files, 2 workers in the pool'
+load_text = '20 stocks as numbers; a third of the requests buys and a third sells 1 to 10 of a stock, never below 0, and a third lists all stocks; D = 4 data files, 2 workers in the pool'
 x_label = 'N, clients'
 base_text = 'event-driven (one thread)'
 knob = 'clients'
@@ -11,7 +11,7 @@ runs = '3'
 seconds = '0.3'
 array series[4] = ['event', 'pool', 'thread', 'process']
 series_count = 4
-array series_label[4] = ['event-driven (one thread)', 'pool of threads', 'a thread a request', 'a process a request that reads']
+array series_label[4] = ['event-driven (one thread)', 'pool of threads', 'a thread per request', 'a process per request that reads']
 series_label_count = 4
 array value[6] = ['1', '5', '10', '20', '50', '100']
 value_count = 6
@@ -19,7 +19,7 @@ array value_label[6] = ['1', '5', '10', '20', '50', '100']
 value_label_count = 6
 array tic_label[6] = ['1', '5', '10', '20', '50', '100']
 tic_label_count = 6
-array bar_label[4] = ['event-driven (one thread)', 'pool of threads', 'a thread a request', 'a process a request that reads']
+array bar_label[4] = ['event-driven (one thread)', 'pool of threads', 'a thread per request', 'a process per request that reads']
 bar_label_count = 4
 array published[2] = ['event', 'pool']
 published_count = 2

@@ -1,7 +1,7 @@
 # What plots/panels.gp draws of compare; written by experiments/analyse.
 kind = 'lines'
-heading = 'Four bytes before the key, and where to search on'
-load_text = 'one thread, 16-byte keys, half of the lookups for keys that are there'
+heading = 'Compare a hash before the key, and where to probe next?'
+load_text = 'one thread, 16-byte keys, half of the lookups find their key'
 x_label = 'fill of the table, percent'
 base_text = 'next slot, key compared'
 knob = 'fill'
@@ -34,7 +34,7 @@ array panel_metric[4] = ['lookup_ns', 'lookup_ns_ratio', 'probes_per_lookup', 'k
 panel_metric_count = 4
 array panel_second[4] = ['', '', '', '']
 panel_second_count = 4
-array panel_label[4] = ['CPU time of a lookup, ns', 'CPU time of a lookup, ratio to next slot, key compared', 'slots looked at by a lookup', 'keys compared by a lookup']
+array panel_label[4] = ['CPU time per lookup, ns', 'CPU time per lookup, ratio to next slot, key compared', 'slots probed per lookup', 'keys compared per lookup']
 panel_label_count = 4
 array panel_scale[4] = [1, 1, 1, 1]
 array panel_log[4] = [1, 1, 1, 1]

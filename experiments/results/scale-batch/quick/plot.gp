@@ -1,8 +1,8 @@
 # What plots/panels.gp draws of scale-batch; written by experiments/analyse.
 kind = 'lines'
-heading = 'More operations a message'
+heading = 'More operations per message'
 load_text = 'Values of 64 bytes, 100,000 keys, half GET, half PUT'
-x_label = 'B, operations a message'
+x_label = 'B, operations per message'
 base_text = 'B = 1'
 knob = 'batch'
 x_is_series = 0

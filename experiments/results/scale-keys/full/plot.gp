@@ -1,7 +1,7 @@
 # What plots/panels.gp draws of scale-keys; written by experiments/analyse.
 kind = 'lines'
 heading = 'More keys'
-load_text = 'N = 5 client threads, 16 operations a message, values of 64 bytes'
+load_text = 'N = 5 client threads, 16 operations per message, values of 64 bytes'
 x_label = 'K, keys'
 base_text = 'K = 10000'
 knob = 'keys'

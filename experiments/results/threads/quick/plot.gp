@@ -2,7 +2,7 @@
 kind = 'bars'
 heading = 'A process, a thread, or a pool of threads for requests?'
 load_text = 'N = 20 clients with a session each, GET of 64 bytes from 10,000 keys, D = 4 data files'
-x_label = 'a process or thread for each request, or so many threads that stay'
+x_label = 'a process or thread per request, or number of threads in the pool'
 base_text = 'start = process'
 knob = 'start'
 x_is_series = 0

@@ -1,6 +1,6 @@
 # What plots/panels.gp draws of wait-clients; written by experiments/analyse.
 kind = 'lines'
-heading = 'The wait rule over clients'
+heading = 'The wait rule by number of clients'
 load_text = 'Closed loop, values of 64 bytes, 10,000 keys, half GET, half PUT, both sides alike, two CPUs'
 x_label = 'N, client threads'
 base_text = 'N = 1'
@@ -34,7 +34,7 @@ array panel_metric[4] = ['ops_per_s', 'mean_us', 'cpu_pct', 'cpu_us_per_op']
 panel_metric_count = 4
 array panel_second[4] = ['', 'p99_us', 'server_cpu_pct', '']
 panel_second_count = 4
-array panel_label[4] = ['throughput, 1,000 requests/s', 'mean response time, µs (thin: 99th percentile)', 'CPU of daemon and clients, % of one CPU (thin: CPU of the daemon)', 'CPU of daemon and clients for an operation, µs']
+array panel_label[4] = ['throughput, 1,000 requests/s', 'mean response time, µs (thin: 99th percentile)', 'CPU of daemon and clients, % of one CPU (thin: CPU of the daemon)', 'CPU of daemon and clients per operation, µs']
 panel_label_count = 4
 array panel_scale[4] = [0.001, 1, 1, 1]
 array panel_log[4] = [0, 1, 0, 1]

@@ -1,6 +1,6 @@
 # What plots/panels.gp draws of wait-load; written by experiments/analyse.
 kind = 'lines'
-heading = 'The wait rule over offered load'
+heading = 'The wait rule by offered load'
 load_text = 'Open loop, values of 64 bytes, 10,000 keys, half GET, half PUT, both sides alike, two CPUs'
 x_label = 'operations/s offered'
 base_text = 'operations/s offered = 1000'
