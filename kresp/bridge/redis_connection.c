@@ -64,7 +64,7 @@ static void meet_unix_peer(struct redis_session *session, int fd)
 
 static void meet_tcp_peer(struct redis_session *session, int fd)
 {
-    struct sockaddr_in peer;
+    struct sockaddr_in peer = {0};
     socklen_t size = sizeof peer;
     const int on = 1;
     char text[INET_ADDRSTRLEN] = "?";

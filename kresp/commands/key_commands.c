@@ -31,7 +31,7 @@ static bool answer_each(struct redis_job *job)
             return true;
         total += found == FOUND;
     }
-    if (job->number < job->count) {
+    if (job->number < job->count && job->steps) {
         job->steps->next = (size_t)job->number;
         job->steps->total = total;
         return false;

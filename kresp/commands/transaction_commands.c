@@ -132,7 +132,7 @@ static enum first_write find_first_write(const struct redis_transaction *transac
         struct queued_command queued = redis_transaction_command(transaction, i);
         if (!(queued.command->flags & COMMAND_WRITE))
             continue;
-        if (transaction->watched_count == 1 && may_depend(transaction, &queued) &&
+        if (watched && transaction->watched_count == 1 && may_depend(transaction, &queued) &&
             kv_slice_equal(redis_transaction_argument(transaction, &queued, 1),
                            kv_slice(watched->key, watched->size)))
             return WRITES_WATCHED_KEY;
@@ -153,7 +153,7 @@ static bool start_watched(struct redis_job *job)
                        "or DEL");
         return true;
     }
-    if (first == WRITES_WATCHED_KEY) {
+    if (first == WRITES_WATCHED_KEY && transaction->watched) {
         transaction->conditional = true;
         transaction->condition_version = transaction->watched->version;
         transaction->reply_mark = byte_buffer_size(&redis_job_reply(job)->bytes);

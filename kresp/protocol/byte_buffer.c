@@ -22,6 +22,8 @@ size_t byte_buffer_total(void)
 /* Changes the memory to so many bytes, of which those up to end are kept. */
 static bool resize(struct byte_buffer *buffer, size_t capacity)
 {
+    if (capacity == 0)
+        return false;
     if (capacity > buffer->capacity) {
         size_t more = capacity - buffer->capacity;
         if (atomic_fetch_add(&total_bytes, more) + more > atomic_load(&budget_bytes)) {
