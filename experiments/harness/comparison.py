@@ -104,7 +104,7 @@ def _pair(study, rows, comparison, one, other):
     if comparison.ratio or published:
         text += f" (published ×{comparison.ratio or published:.3g})"
     if len(comparison.terms) > 2 or comparison.relation != "~":
-        text += {"holds": "", "part": "", "fails": ": does not hold", "open": ": undecided"}[outcome]
+        text += {"fails": ": does not hold", "open": ": undecided"}.get(outcome, "")
     return _Pair(outcome, text)
 
 

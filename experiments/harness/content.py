@@ -109,8 +109,8 @@ def noise_text(raw_rows, *columns):
     if again:
         text += (
             f" Such runs were repeated: {again} more"
-            f" {'attempt was' if again == 1 else 'attempts were'} made. The quietest attempt of a run"
-            " counts; raw.csv has all of them."
+            f" {'attempt was' if again == 1 else 'attempts were'} made. The quietest attempt of a"
+            " run counts; raw.csv has all of them."
         )
     errors = sum(float(row.get("errors") or 0) for row in raw_rows)
     return text + (

@@ -55,7 +55,8 @@ def _conclusion(content):
         paragraphs.append(f"{one.headline} {one.why}".strip())
         paragraphs.append("\n".join(f"- {text}" for text in one.findings if text))
     if content.busy:
-        paragraphs.append("**Other programs kept the machine busy during the runs:** " + content.busy)
+        lead = "**Other programs kept the machine busy during the runs:** "
+        paragraphs.append(lead + content.busy)
     return "\n\n".join(paragraphs)
 
 

@@ -53,9 +53,9 @@ class Peers:
         attempts = page.attempts_of(self.raw_rows)
         return "\n\n".join(
             [
-                f"The systems of a work were measured in turns (profile {profile.get('name', '?')})."
-                f" Figures are medians of {repeats or '?'} runs; {versions}. The factors in brackets"
-                f" say how many times better mqkv is."
+                f"The systems of a work were measured in turns"
+                f" (profile {profile.get('name', '?')}). Figures are medians of {repeats or '?'} runs;"
+                f" {versions}. The factors in brackets say how many times better mqkv is."
                 f" docs/PERFORMANCE.md explains what limits the missed goals.",
                 page.fewer(self.cases, self.figures, repeats),
                 content.noise_text(attempts, "case", "system") if attempts else "",

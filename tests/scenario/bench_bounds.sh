@@ -55,7 +55,8 @@ check_match 'What limits the others: the kernel.s queues \(1\), mqkv.s own work 
 check_match \
     '^- GET, 5 clients \(3 × Redis: 300,000 operations/s\): .* reaches 200,000 operations/s' \
     "$(grep 'GET, 5 clients (3 × Redis' "$page")" 'a sentence gives both figures'
-check_match 'CPU time per operation .*: \+4 µs in the server, \+5 µs in the client; the CPUs are full' \
+check_match \
+    'CPU time per operation .*: \+4 µs in the server, \+5 µs in the client; the CPUs are full' \
     "$(grep 'GET, 5 clients (0.85' "$page")" 'or what is spent beyond the echo, and on which side'
 row='^| GET, 5 clients | 8 + 11 | 4 + 6 | +4, +5 | 5 + 5 | 5 + 5 | 1.9 | 1 | 1 |'
 check_equal 1 "$(grep -c "$row" "$page")" \
