@@ -54,7 +54,8 @@ class Peers:
         return "\n\n".join(
             [
                 f"The systems of a work were measured in turns"
-                f" (profile {profile.get('name', '?')}). Figures are medians of {repeats or '?'} runs;"
+                f" (profile {profile.get('name', '?')}). Figures are medians of"
+                f" {repeats or '?'} runs;"
                 f" {versions}. The factors in brackets say how many times better mqkv is."
                 f" docs/PERFORMANCE.md explains what limits the missed goals.",
                 page.fewer(self.cases, self.figures, repeats),
