@@ -126,7 +126,7 @@ static void say(const char *text)
 static void end_by(int signal_number)
 {
     say(program_name);
-    say(": SIGBUS: memory that is none of a data file or segment can not be accessed; the process "
+    say(": SIGBUS: memory that is none of a data file or segment cannot be accessed; the process "
         "ends\n");
     struct sigaction action = {.sa_handler = SIG_DFL};
     sigaction(signal_number, &action, NULL);

@@ -67,32 +67,32 @@ struct call_share {
     const struct clientk_operation *operations;
     size_t count;
     struct clientk_result *results;
-    struct task *tasks; /* count of them */
+    struct task *tasks; /* count of them, which point to the call */
+    struct call call;
 };
 
-static void add_tasks(struct call *call, const struct call_share *share)
+static void add_tasks(struct call_share *share)
 {
     for (size_t i = 0; i < share->count; i++) {
         struct task *task = &share->tasks[i];
         enum kv_status status = translate_operation(&share->operations[i], &task->operation);
         if (status == KV_OK)
-            call_add(call, task, &share->results[i]);
+            call_add(&share->call, task, &share->results[i]);
         else
             result_clear(&share->results[i], status);
     }
 }
 
 /* KV_OK, or the error that stopped it. */
-static enum kv_status execute_share(struct clientk *client, const struct call_share *share,
+static enum kv_status execute_share(struct clientk *client, struct call_share *share,
                                     struct kv_error *error)
 {
-    struct call call;
     error->status = KV_OK;
     do {
-        call_init(&call, client_deadline_ms(client), error);
-        add_tasks(&call, share);
-    } while (!call_finished(&call) && run(client, &call));
-    return call.status;
+        call_init(&share->call, client_deadline_ms(client), error);
+        add_tasks(share);
+    } while (!call_finished(&share->call) && run(client, &share->call));
+    return share->call.status;
 }
 
 /* Results of operations that were not begun because of an error before them. */

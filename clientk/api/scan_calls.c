@@ -84,7 +84,7 @@ static enum kv_status scan_pages(struct clientk *client, struct clientk_operatio
     do {
         operation->scan.limit = page_limit(walk);
         struct task page;
-        translate_operation(operation, &page.operation); /* it can not fail */
+        translate_operation(operation, &page.operation); /* it cannot fail */
         status = client_execute_one(client, &page, &result);
         bool cut_short = result_is_cut_short(&result);
         if (status == KV_OK || cut_short)

@@ -63,7 +63,7 @@ bool window_set_limit(struct window *window, unsigned limit);
 /* Closes the session. Tasks that are in flight are forgotten. */
 void window_free(struct window *window, bool say_goodbye);
 
-/* As connection_ensure, counting reconnects. Nothing may be in flight. */
+/* As connection_open, counting reconnects. Nothing may be in flight. */
 enum kv_status window_connect(struct window *window, uint64_t deadline_ms, struct kv_error *error);
 
 /* A message that is not in flight; NULL: all are. */

@@ -286,10 +286,12 @@ static enum kv_status check_process(const struct clientk_pipeline *pipeline)
 static enum kv_status check_use(const struct clientk_pipeline *pipeline)
 {
     enum kv_status status = check_process(pipeline);
-    if (status == KV_OK && pipeline->completing)
+    if (status != KV_OK || !pipeline)
+        return status;
+    if (pipeline->completing)
         return kv_error_set(last_error_of_thread(), KV_USAGE,
                             "a pipeline must not be used within its completion function");
-    return status;
+    return KV_OK;
 }
 
 /* Adds the operation, which is completed some time if the status is KV_OK. */
@@ -322,7 +324,7 @@ enum kv_status clientk_pipeline_submit(struct clientk_pipeline *pipeline,
 {
     bool has_loop = pipeline && pipeline->events;
     enum kv_status status = has_loop ? check_process(pipeline) : check_use(pipeline);
-    if (status != KV_OK)
+    if (status != KV_OK || !pipeline)
         return status;
     struct kv_error *error = last_error_of_thread();
     struct wire_operation wire;

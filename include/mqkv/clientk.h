@@ -264,7 +264,7 @@ struct clientk_result {
     int64_t number; /* ADD: the sum; APPEND: the new size; SCAN: the next cursor, 0: done */
     struct clientk_value value; /* version of writes too; memory as said at clientk_value. SCAN: for
                                    clientk_read_page; with KV_CORRUPT or KV_IO and a version not 0
-                                   the page ends at a record that is damaged or can not be read,
+                                   the page ends at a record that is damaged or cannot be read,
                                    number is the cursor behind it, the version its offset */
     uint64_t reserved[2];
 };

@@ -92,7 +92,7 @@ bool kvstore_locking_has_rwlocks(enum kvstore_locking locking);
  * one or two for each record that is looked at, and nothing is mapped; an I/O error is KV_IO of the
  * call that met it, with the file and the offset in the log. All of the store follows: recovery,
  * reads, writes, scans, expiry, compaction. The files are the same. Each thread keeps up to 512 KiB
- * (window.h), and during a call as much as the records that it works on. */
+ * for it, and during a call as much as the records that it works on. */
 enum kvstore_io { KVSTORE_IO_MMAP, KVSTORE_IO_PREAD, KVSTORE_IO_COUNT };
 
 /* "mmap", "pread"; NULL if out of range. */
@@ -127,7 +127,7 @@ struct kvstore_options {
     enum kvstore_io io;
     uint64_t cache_bytes; /* memory for values that were read; 0: none; else at least
                                    KVSTORE_MIN_CACHE_BYTES. What counts, and which values are too
-                                   large for it: cache.h */
+                                   large for it */
     enum kvstore_allocator allocator;
     bool no_read_verify;    /* reads do not check the record's checksum */
     bool verify_every_read; /* also of records of 16 KiB and more that this process has written or
@@ -136,7 +136,7 @@ struct kvstore_options {
     uint64_t reserved[8];
 };
 
-/* Opens the store in `dir`, recovering each data file (kvstore/table/recovery.h). One process at a
+/* Opens the store in `dir`, recovering each data file (docs/FORMAT.md). One process at a
  * time: an exclusive lock on dir/lock, whose text is the owner's pid. The store runs its own
  * background threads (sync, compaction, sweep), with all signals blocked.
  *

@@ -27,7 +27,7 @@ enum kv_status {
     KV_UNSUPPORTED = 10,     /* unknown operation, flag or protocol version */
     KV_DENIED = 11,          /* not permitted for this user */
     KV_USAGE = 12,           /* wrong argument or option */
-    /* The store can not do it now. */
+    /* The store cannot do it now. */
     KV_NO_SPACE = 13,    /* disk full or file at its limit; reads and deletes go on */
     KV_READ_ONLY = 14,   /* file stopped taking writes after a failed sync, or opened read-only */
     KV_CORRUPT = 15,     /* a checksum does not hold */
@@ -44,7 +44,7 @@ enum kv_status {
     KV_OUTCOME_UNKNOWN = 25, /* the server died: a write may or may not have been executed */
     KV_LIMIT = 26,           /* a kernel limit on queues, memory or descriptors */
     KV_NO_SESSION = 27,      /* the server does not know this session (it was restarted) */
-    /* The store can not do it, and not later: */
+    /* The store cannot do it, and not later: */
     KV_CROWDED = 28, /* too many keys of nearly the same hash are there; others can be written */
     KV_STATUS_COUNT
 };

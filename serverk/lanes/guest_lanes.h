@@ -16,7 +16,7 @@
  * (something else takes the number, which no message can be received from), since workers may be
  * about to use it.
  *
- * Threads: everything but guest_lanes_queue and the counting of messages is guarded by the lock of
+ * Threads: everything but the counting of messages is guarded by the lock of
  * lanes.c.
  */
 #ifndef MQKV_SERVERK_LANES_GUEST_LANES_H

@@ -232,7 +232,7 @@ static bool one_round(struct loop *loop)
     for (uint32_t i = 0; i < THREADS; i++) {
         writers[i] = (struct loop_writer){.loop = loop, .number = i};
         if (pthread_create(&writers[i].thread, NULL, write_until_stopped, &writers[i]) != 0)
-            errx(3, "can not start a thread");
+            errx(3, "cannot start a thread");
     }
     clock_sleep_ms(20 + random_below(&loop->random, MAX_RUN_MS));
     kill_daemon(loop);

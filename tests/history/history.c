@@ -90,7 +90,7 @@ static bool apply(const struct history_operation *operation, int64_t state, int6
 }
 
 /* The earliest end among the operations that are not in the order yet: whoever starts later than
- * that can not come next. */
+ * that cannot come next. */
 static uint64_t earliest_end_ns(const struct history_search *search,
                                 const struct configuration *now)
 {

@@ -254,7 +254,7 @@ int main(int argc, char **argv)
         workers[i].seen = calloc(keys, sizeof *workers[i].seen);
         if (!workers[i].noted || !workers[i].seen ||
             pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
-            errx(3, "can not start a thread");
+            errx(3, "cannot start a thread");
     }
     for (size_t i = 0; i < threads; i++)
         pthread_join(workers[i].thread, NULL);

@@ -36,7 +36,7 @@ good_ops_per_s=0 good_max_us=0 good_errors=0 # of the last good_bench
 # ---------------------------------------------------------------------------------------------
 
 # need_root: ends the script, skipped by name, where no other users can be had. Makes $common_dir,
-# and copies there what other users can not reach where it is.
+# and copies there what other users cannot reach where it is.
 need_root() {
     if [ "$(id -u)" != 0 ] ||
         ! setpriv --reuid="$daemon_uid" --regid="$daemon_uid" --clear-groups true 2>/dev/null

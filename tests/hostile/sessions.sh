@@ -138,7 +138,7 @@ P
 )
 check_at_most 1 "$outcome" "40 segments of a session cost no descriptors but that of one"
 
-# What HELLO can not have
+# What HELLO cannot have
 outcome=$(python_as "$hostile_uid" <<'P'
 import struct, sys, time
 from mqkv import *

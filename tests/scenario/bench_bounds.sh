@@ -45,7 +45,7 @@ goal() {
 measured 'get-5 mqkv 100000 9 8 11 1' 'get-5 redis 100000 9 5 5 1' 'get-5 memcached 50000 9 5 5 1' \
     'get-5 echo 200000 9 4 6 1'
 check_match "not met.*the kernel's queues" "$(goal 'GET, 5 clients' '3 × Redis')" \
-    'what the echo can not do either is bounded by the queues'
+    'what the echo cannot do either is bounded by the queues'
 check_match "not met.*mqkv's own work" "$(goal 'GET, 5 clients' '3 × memcached')" \
     'what it could do is not'
 check_match "not met.*mqkv's own work" "$(goal 'GET, 5 clients' '0.85 of')" \

@@ -49,7 +49,7 @@ check_equal '40 0' "$(load 1048576:0 -n 2 -c 40 -L 1048576)" 'large ones'
 check_equal 65536 "$("$peer" -m "$name:65536:0" get key | head -c 65536 | wc -c)" \
     'a GET gets the bytes that the server put into its segment'
 
-# What it can not do is an error and no answer that would count.
+# What it cannot do is an error and no answer that would count.
 check_equal '100 100' "$(load 8192:2 -n 1 -c 100 -L 8192)" 'groups have no segment'
 check_equal '100 100' "$(load 4096:0 -n 1 -c 100 -L 4000 --batch 4)" \
     'nor is a message longer than a queue takes'

@@ -122,7 +122,7 @@ check_status 2 'several files and -n exclude each other' client batch -n 2 puts 
 check_status 2 'a file that is not there stops it before the first line' client batch puts nowhere
 check_equal '' "$output" 'nothing was executed'
 
-check_status 4 'a directory can not be read' client batch -n 4 .
+check_status 4 'a directory cannot be read' client batch -n 4 .
 check_equal 1 "$(grep -c 'directory' <<<"$errors")" 'which is told once, not by every thread'
 check_match '1 failed' "$errors" 'and counted once'
 

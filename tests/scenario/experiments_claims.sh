@@ -147,7 +147,7 @@ formula() {
 }
 check_equal 7.0 "$(formula 'a * b + max(1, -a)')" 'with the usual precedence'
 check_equal 0.0 "$(formula 'a / (b - 2)')" 'nothing divided by nothing is nothing'
-check_status 1 'a formula can not call what it likes' formula '__import__("os")'
+check_status 1 'a formula cannot call what it likes' formula '__import__("os")'
 check_match 'only columns' "$errors" 'and says what it can'
 
 # Errors name the line.

@@ -137,7 +137,7 @@ check_equal True "$(page '"<script>alert(\"1\")</script> & Co" in words')" 'a ti
 check_equal True "$(page '"</title><img src=x onerror=" in told("study-hostile")')" \
     'a label is text'
 check_equal True "$(page '"<i>CPU</i> \ufffd\ufffd[31m" in words')" \
-    'what XML can not hold is replaced'
+    'what XML cannot hold is replaced'
 
 # What cannot be read is left out, with the reason; a study without its definition is not.
 rm -r "$studies/golden"

@@ -23,7 +23,7 @@ check_equal hotter "$(client get hot)" "a write is seen at once"
 
 truncate -s 4096 "$server_dir/data.0000"
 check_status 4 "a record that is not there is an error" client get cold
-check_match "ERROR .*data\.0000: the record at offset [0-9]+ can not be read: the file is shorter" \
+check_match "ERROR .*data\.0000: the record at offset [0-9]+ cannot be read: the file is shorter" \
     "$(cat "$server_log")" "the log names the place"
 check_status 0 "the daemon goes on" client ping
 check_equal hotter "$(client get hot)" "and gives what it has in memory"

@@ -34,7 +34,7 @@ serverk 2 "'surplus'" "a surplus argument" surplus
 serverk 4 "$MQKV_TEST_DIR/nowhere" "a directory that is not there" -f "$MQKV_TEST_DIR/nowhere"
 touch "$MQKV_TEST_DIR/file"
 serverk 4 "$MQKV_TEST_DIR/file" "a directory that is a file" -f "$MQKV_TEST_DIR/file"
-serverk 4 "$MQKV_TEST_DIR/none/pid" "a pid file that can not be written" \
+serverk 4 "$MQKV_TEST_DIR/none/pid" "a pid file that cannot be written" \
     -f "$MQKV_TEST_DIR/first" --pidfile "$MQKV_TEST_DIR/none/pid"
 check_equal "" "$("$library_dir/../leftovers" "$other_queue")" "and its queues are removed again"
 
@@ -112,7 +112,7 @@ chmod 400 "$server_dir/data.0001"
 if [ -w "$server_dir/data.0001" ]; then
     skip "--check of a file without permission to write: this user may"
 else
-    serverk 4 "data.0001.*Permission" "--check of a file that can not be written to" -f \
+    serverk 4 "data.0001.*Permission" "--check of a file that cannot be written to" -f \
         "$server_dir" --check
 fi
 chmod 600 "$server_dir/data.0001"
@@ -130,7 +130,7 @@ if [ -w "$MQKV_TEST_DIR/fixed" ]; then
     skip "--check of a directory without permission to write: this user may"
 else
     serverk 4 "$MQKV_TEST_DIR/fixed.*Permission" \
-        "--check of a directory that can not be written to" \
+        "--check of a directory that cannot be written to" \
         -f "$MQKV_TEST_DIR/fixed" --check
 fi
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# stock_server: the example's batch and session give what its files say; orders that can not be
+# stock_server: the example's batch and session give what its files say; orders that cannot be
 # filled change nothing, and show sees what was sold.
 . "$(dirname "$0")/lib.sh"
 

@@ -76,7 +76,7 @@ static bool all_stopped(uint32_t pid)
         if (!stat)
             continue;
         if (fscanf(stat, "%*d (%*[^)]) %c", &state) != 1)
-            errx(3, "%s can not be read", file);
+            errx(3, "%s cannot be read", file);
         stopped &= state == 'T';
         fclose(stat);
     }

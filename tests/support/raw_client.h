@@ -1,6 +1,6 @@
 /*
  * raw_client: a client that speaks the messages of wire/ itself, for tests that a well-behaved
- * client library can not make: it waits for nothing, repeats nothing and judges nothing.
+ * client library cannot make: it waits for nothing, repeats nothing and judges nothing.
  */
 #ifndef MQKV_TESTS_SUPPORT_RAW_CLIENT_H
 #define MQKV_TESTS_SUPPORT_RAW_CLIENT_H

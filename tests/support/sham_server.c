@@ -82,7 +82,7 @@ static void take_segment(struct sham_session *session, const struct wire_header 
     char name[WIRE_QUEUE_NAME_BYTES];
     snprintf(name, sizeof name, "%.*s", (int)offer.name.size, (const char *)offer.name.data);
     require(wire_segment_open(name, offer.bytes, getuid(), true, &session->segment, NULL) == KV_OK,
-            "the segment can not be opened");
+            "the segment cannot be opened");
     sham_answer(session, request, KV_OK, NULL);
 }
 
@@ -118,7 +118,7 @@ static void serve(const char *queue, sham_handler handler)
     mqd_t lane;
     require(wire_queue_create(queue, geometry, 0600, false, &lane, NULL) == KV_OK &&
                 wire_lock_lane(lane) == 0,
-            "the lane can not be made");
+            "the lane cannot be made");
     struct sham_session session = {.reply_queue = (mqd_t)-1};
     for (;;) {
         uint8_t message[LANE_BYTES];

@@ -1,4 +1,4 @@
-/* A data file that is shortened, or whose pages can not be read, while it is mapped: KV_IO, no more
+/* A data file that is shortened, or whose pages cannot be read, while it is mapped: KV_IO, no more
  * writes, and zeros never for data. */
 #include <check.h>
 #include <stdio.h>

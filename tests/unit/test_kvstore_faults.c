@@ -280,7 +280,7 @@ START_TEST(full_disk_at_open_does_not_prevent_reads)
 }
 END_TEST
 
-/* A kernel that can not populate a mapping is asked once a file, and not at each write. */
+/* A kernel that cannot populate a mapping is asked once a file, and not at each write. */
 START_TEST(populating_is_given_up_where_the_kernel_has_it_not)
 {
     make_store();

@@ -142,7 +142,7 @@ static const char *read_once(struct random_state *random, struct reading *readin
     if (status != KV_OK)
         return kv_status_name(status);
     if (entry.version == 0 || entry.value_bytes < 16 || entry.value_bytes > MAX_BYTES)
-        return "an entry that can not be";
+        return "an entry that cannot be";
     return wants_value ? check_value(reading, key, entry.value_bytes) : NULL;
 }
 

@@ -279,7 +279,7 @@ START_TEST(each_guest_has_a_lane_for_as_long_as_it_has_sessions)
     ck_assert(lanes_admit(lanes, first.queue, 12345));
     ck_assert(!lanes_admit(lanes, first.queue, 12346));
 
-    /* Open to others, if it can not be given to the guest, until both sessions came through. */
+    /* Open to others, if it cannot be given to the guest, until both sessions came through. */
     if (first.opening) {
         ck_assert_uint_eq(mode_of(lanes, first.queue), 0622);
         lanes_arrived(lanes, &first);

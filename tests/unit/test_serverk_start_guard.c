@@ -106,7 +106,7 @@ START_TEST(a_signal_ends_the_start_of_a_first_process)
         end_a_first_process();
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert(WIFEXITED(status));
-    if (WEXITSTATUS(status) != NOT_PERMITTED) /* else this machine can not show it */
+    if (WEXITSTATUS(status) != NOT_PERMITTED) /* else this machine cannot show it */
         ck_assert_int_eq(WEXITSTATUS(status), 128 + SIGTERM);
     ck_assert(!queue_exists());
 }

@@ -144,7 +144,7 @@ START_TEST(lane_belongs_to_its_reader_only)
     ck_assert_int_eq(wire_lane_server(queue), server);
     ck_assert_int_eq(wire_queue_owner(queue), server);
 
-    /* A client may only send. It can not take the read lock, and not the write lock either. */
+    /* A client may only send. It cannot take the read lock, and not the write lock either. */
     mqd_t sender;
     ck_assert_int_eq(wire_queue_open(name, true, &sender, NULL, NULL), KV_OK);
     ck_assert_int_eq(wire_lock_lane(sender), -1);

@@ -156,7 +156,7 @@ START_TEST(impossible_hellos_are_refused)
     ck_assert_int_eq(hello_status(&bad), KV_BAD_REQUEST);
     bad.pid = 0x80000000u; /* would be negative as a pid_t: a process group to kill(2) */
     ck_assert_int_eq(hello_status(&bad), KV_BAD_REQUEST);
-    bad = good; /* the server answers that it can not be had: it must know whom */
+    bad = good; /* the server answers that it cannot be had: it must know whom */
     bad.reply_depth = 0;
     bad.reply_bytes = WIRE_MIN_REPLY_BYTES - 1;
     ck_assert_int_eq(hello_status(&bad), KV_OK);

@@ -282,9 +282,9 @@ static void describe_sum(struct key_command *self)
                  "the sum would leave its bounds; nothing changed");
 }
 
-/* What the status alone does not say. `journey`: what the call as a whole returned. */
+/* What the status alone does not say. call_status: what the call as a whole returned. */
 static void describe_failure(struct clientk *client, struct key_command *self,
-                             enum kv_status journey)
+                             enum kv_status call_status)
 {
     enum kv_status status = self->result.status;
     char *sentence = self->sentence;
@@ -297,9 +297,9 @@ static void describe_failure(struct clientk *client, struct key_command *self,
                  info.max_value_bytes);
     } else if (status == KV_OUT_OF_BOUNDS) {
         describe_sum(self);
-    } else if (status == journey || exit_code_of(status) == EXIT_NO_SERVER) {
+    } else if (status == call_status || exit_code_of(status) == EXIT_NO_SERVER) {
         snprintf(sentence, KEY_COMMAND_SENTENCE_BYTES, "%s%s",
-                 status == journey ? cli_sentence(status) : cli_explain(status),
+                 status == call_status ? cli_sentence(status) : cli_explain(status),
                  status == KV_TIMEOUT && writes(self)
                      ? "; it may have been executed, or be executed yet"
                      : "");
@@ -313,13 +313,13 @@ enum kv_status key_command_execute(struct clientk *client, struct key_command *c
     struct clientk_result results[KEY_COMMANDS_AT_ONCE] = {0};
     for (size_t i = 0; i < count; i++)
         operations[i] = commands[i].operation;
-    enum kv_status journey = clientk_execute(client, operations, count, results);
+    enum kv_status call_status = clientk_execute(client, operations, count, results);
     for (size_t i = 0; i < count; i++) {
         commands[i].result = results[i];
         if (results[i].status != KV_OK && results[i].status != KV_NOT_FOUND)
-            describe_failure(client, &commands[i], journey);
+            describe_failure(client, &commands[i], call_status);
     }
-    return journey == KV_NO_SERVER ? journey : KV_OK;
+    return call_status == KV_NO_SERVER ? call_status : KV_OK;
 }
 
 void key_command_free(struct key_command *self)
