@@ -90,11 +90,12 @@ static enum kv_status copy_all(struct compactor *compactor, struct copylog *copy
     }
     if (copylog_is_complete(copy))
         return KV_OK;
-    return kv_error_set(error, KV_CORRUPT,
-                        "%s/%s: compaction failed: the log has no record for a key in the index: the "
-                        "record is damaged; stop the store, then kvcheck %s tells which",
-                        copy->with.context->dir, file_name(copy->file->number, FILE_LOG).text,
-                        copy->with.context->dir);
+    return kv_error_set(
+        error, KV_CORRUPT,
+        "%s/%s: compaction failed: the log has no record for a key in the index: the "
+        "record is damaged; stop the store, then kvcheck %s tells which",
+        copy->with.context->dir, file_name(copy->file->number, FILE_LOG).text,
+        copy->with.context->dir);
 }
 
 /* Syncs the next generation; *position is what is durable in it then. */
