@@ -208,11 +208,11 @@ lint-python:
 # Each header alone, as C; the public ones also as C++.
 lint-headers:
 	@for header in $(H_FILES); do \
-	  echo "#include \"$$header\"" | $(CC) $(BASE_CFLAGS) -MF /dev/null -Werror -fsyntax-only -xc - \
-	    || exit 1; done
+	  printf '#include "%s"\nextern int one_declaration;\n' $$header | \
+	    $(CC) $(BASE_CFLAGS) -MF /dev/null -Werror -fsyntax-only -xc - || exit 1; done
 	@for header in $(PUBLIC_HEADERS); do \
-	  echo "#include \"$$header\"" | clang -Iinclude -Wall -Wextra -Werror -fsyntax-only -xc++ - \
-	    || exit 1; done
+	  printf '#include "%s"\nextern int one_declaration;\n' $$header | \
+	    clang -Iinclude -Wall -Wextra -Werror -fsyntax-only -xc++ - || exit 1; done
 	@echo 'lint: every header compiles alone'
 
 lint-gcc lint-clang: lint-%:
