@@ -16,10 +16,10 @@
 #include <sys/types.h>
 
 /* What to do about an owner whose pid is not shown. */
-#define WIRE_PID_NAMESPACE_ADVICE                                                                    \
-    "they run in different PID namespaces, where neither can prove its pid to the other. Run both "  \
-    "in one PID namespace, as in one IPC namespace (containers: --pid=host or --pid=container:NAME " \
-    "beside --ipc)"
+#define WIRE_PID_NAMESPACE_ADVICE                                                              \
+    "they run in different PID namespaces, where neither can prove its pid to the other. Run " \
+    "both in one PID namespace, as in one IPC namespace (containers: --pid=host or "           \
+    "--pid=container:NAME beside --ipc)"
 
 /* Takes the write lock (F_SETLK, F_WRLCK, whole queue) with which a client proves its pid on its
  * reply queue, and a server itself on NAME.lock. 0; -1 and errno EAGAIN/EACCES if another process

@@ -53,9 +53,9 @@ enum wire_kind {
 /* Flags: of a REQUEST, and of a REPLY. */
 enum {
     WIRE_REPLY_MOVED = 1 << 0, /* the client should begin a new session, and gets another lane */
-    WIRE_REQUEST_MAY_STOP =
-        1 << 0 /* the reply may have fewer results than there are operations: those behind
-                                      them were not executed. At least one. */
+    /* The reply may have fewer results than there are operations, at least one: the operations
+     * behind the last result were not executed. */
+    WIRE_REQUEST_MAY_STOP = 1 << 0
 };
 
 struct wire_header {

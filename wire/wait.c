@@ -55,10 +55,6 @@
 #define MUTE_MAX_NS    (4000 * (uint64_t)MS)
 #define MUTE_MEMORY_NS (1000 * (uint64_t)MS)
 
-/* A busy server that never waits still lets the clients on its CPU run so often: without, their
- * p99.9 is a time slice (4 ms); every 50 us costs 16 % of the throughput of light operations. */
-#define SERVED_YIELD_EVERY_NS (200 * US)
-
 /* Muting is for the whole process: the stranger takes from all of its threads. */
 static atomic_uint_fast64_t mute_until_ns;
 static atomic_uint_fast64_t mute_length_ns;
@@ -219,11 +215,9 @@ static ssize_t poll_auto(struct wire_waiter *waiter, wire_attempt attempt, void 
     return got;
 }
 
-ssize_t wire_wait(struct wire_waiter *waiter, wire_attempt attempt, void *context)
+ssize_t wire_wait_longer(struct wire_waiter *waiter, wire_attempt attempt, void *context)
 {
-    ssize_t got = attempt(context);
-    if (got != 0)
-        return got;
+    ssize_t got = 0;
     count(&waiter->waits);
     bool probe =
         atomic_load_explicit(&waiter->waits, memory_order_relaxed) % PROBE_EVERY_WAITS == 0;
@@ -235,10 +229,9 @@ ssize_t wire_wait(struct wire_waiter *waiter, wire_attempt attempt, void *contex
     return got;
 }
 
-void wire_waiter_served(struct wire_waiter *waiter, uint64_t now_ns)
+void wire_waiter_yield(struct wire_waiter *waiter, uint64_t now_ns)
 {
-    if (waiter->spin.mode != WIRE_SPIN_AUTO ||
-        now_ns < waiter->last_yield_ns + SERVED_YIELD_EVERY_NS || muted(now_ns))
+    if (muted(now_ns))
         return;
     sched_yield();
     uint64_t after_ns = clock_monotonic_ns();

@@ -45,14 +45,32 @@ void wire_waiter_limit_turns(struct wire_waiter *waiter, uint32_t turns_max);
 /* One non-blocking attempt: > 0 got something, 0 nothing there, < 0 failed (errno). */
 typedef ssize_t (*wire_attempt)(void *context);
 
-/* Tries at once, then as the rule says. Returns what the attempt returned (> 0 or < 0), or 0: the
- * caller should now sleep until there may be something, and call again. */
-ssize_t wire_wait(struct wire_waiter *waiter, wire_attempt attempt, void *context);
+/* The part of wire_wait after a first attempt that found nothing. */
+ssize_t wire_wait_longer(struct wire_waiter *waiter, wire_attempt attempt, void *context);
 
-/* A server thread calls this after each request it has answered, so that clients that share its CPU
- * get a turn, every 200 us at most. now_ns: CLOCK_MONOTONIC, from a read that the
- * caller needed anyway. */
-void wire_waiter_served(struct wire_waiter *waiter, uint64_t now_ns);
+/* Tries at once, then polls by the rule. Returns what the attempt returned (> 0 or < 0), or 0: the
+ * caller should now sleep until there may be something, and call again. */
+static inline ssize_t wire_wait(struct wire_waiter *waiter, wire_attempt attempt, void *context)
+{
+    ssize_t got = attempt(context);
+    return got != 0 ? got : wire_wait_longer(waiter, attempt, context);
+}
+
+/* A busy server that never waits still lets the clients on its CPU run so often. Without that their
+ * p99.9 is a time slice (4 ms); every 50 us costs 16 % of the throughput of light operations. */
+#define WIRE_SERVED_YIELD_EVERY_NS 200000u
+
+/* The part of wire_waiter_served when a yield is due. */
+void wire_waiter_yield(struct wire_waiter *waiter, uint64_t now_ns);
+
+/* A server thread calls this after each request that it has answered: clients that share its CPU
+ * get a turn. now_ns: CLOCK_MONOTONIC, from a read that the caller needed anyway. */
+static inline void wire_waiter_served(struct wire_waiter *waiter, uint64_t now_ns)
+{
+    if (waiter->spin.mode == WIRE_SPIN_AUTO &&
+        now_ns >= waiter->last_yield_ns + WIRE_SERVED_YIELD_EVERY_NS)
+        wire_waiter_yield(waiter, now_ns);
+}
 
 /* Whether waiters of this process poll without yielding now, because too much time was lost to
  * other programs of the machine. Any thread. */

@@ -63,8 +63,3 @@ uint64_t kvstore_lock_memory_bytes(const struct kvstore *store)
     return lockset_memory_bytes(store->context.locks) +
            (store->context.readers ? readers_memory_bytes() : 0);
 }
-
-uint64_t kvstore_lock_wait_ns(void)
-{
-    return lockset_wait_ns();
-}

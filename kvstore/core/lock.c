@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "common/pause.h"
 #include "common/machine_sizes.h"
+#include "mqkv/kvstore.h"
 
 /* Most operations hold a lock for less than a microsecond, but a thread that sleeps for one costs
  * two context switches and a wake-up: some 5 us, paid by who holds the lock, too. So a thread tries
@@ -304,7 +305,7 @@ uint64_t lockset_memory_bytes(const struct lockset *locks)
     return sizeof *locks + (uint64_t)locks->lock_count * sizeof(union lock);
 }
 
-uint64_t lockset_wait_ns(void)
+uint64_t kvstore_lock_wait_ns(void)
 {
     return waited_ns;
 }

@@ -37,7 +37,4 @@ void lockset_renew(struct lockset *locks);
 /* Memory of the locks. */
 uint64_t lockset_memory_bytes(const struct lockset *locks);
 
-/* kvstore_lock_wait_ns. */
-uint64_t lockset_wait_ns(void);
-
 #endif

@@ -231,14 +231,6 @@ const uint8_t *logfile_bytes(const struct logfile *log, enum read_buffer buffer,
                     : read_buffer_read(buffer, log->fd, offset, size, log->allocated_bytes);
 }
 
-/* Readers without the lock too (logfile.h). Who has an offset from the index sees a tail beyond the
- * record there, since that was written first; and what lies before a tail that was seen is there,
- * as a buffer that reads ahead needs it. */
-static uint64_t end_of(const struct logfile *log)
-{
-    return __atomic_load_n(&log->tail, __ATOMIC_ACQUIRE);
-}
-
 /* How much of a record is needed. */
 enum extent { UP_TO_KEY, WHOLE };
 
@@ -269,20 +261,19 @@ parse_by_call(const struct logfile *log, enum read_buffer buffer, enum extent ex
     }
 }
 
-enum record_verdict logfile_parse(const struct logfile *log, enum read_buffer buffer,
-                                  uint64_t offset, struct record *record, uint64_t *size_bytes)
+enum record_verdict logfile_parse_by_call(const struct logfile *log, enum read_buffer buffer,
+                                          uint64_t offset, struct record *record,
+                                          uint64_t *size_bytes)
 {
-    if (!log->map)
-        return parse_by_call(log, buffer, UP_TO_KEY, offset, end_of(log), record, size_bytes);
-    return record_parse(log->map + offset, end_of(log) - offset, record, size_bytes);
+    return parse_by_call(log, buffer, UP_TO_KEY, offset, logfile_end_of(log), record, size_bytes);
 }
 
 enum record_verdict logfile_load(const struct logfile *log, enum read_buffer buffer,
                                  uint64_t offset, struct record *record, uint64_t *size_bytes)
 {
     if (!log->map)
-        return parse_by_call(log, buffer, WHOLE, offset, end_of(log), record, size_bytes);
-    return record_parse(log->map + offset, end_of(log) - offset, record, size_bytes);
+        return parse_by_call(log, buffer, WHOLE, offset, logfile_end_of(log), record, size_bytes);
+    return record_parse(log->map + offset, logfile_end_of(log) - offset, record, size_bytes);
 }
 
 __attribute__((noinline)) static enum record_verdict
@@ -329,7 +320,7 @@ bool logfile_verify(const struct logfile *log, uint64_t offset, const struct rec
 enum record_verdict logfile_read(const struct logfile *log, enum read_buffer buffer,
                                  uint64_t offset, struct record *record, uint64_t *size_bytes)
 {
-    return logfile_read_before(log, buffer, offset, end_of(log), record, size_bytes);
+    return logfile_read_before(log, buffer, offset, logfile_end_of(log), record, size_bytes);
 }
 
 bool logfile_holds(const struct logfile *log, enum read_buffer buffer, uint64_t offset)

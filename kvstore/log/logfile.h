@@ -97,11 +97,30 @@ static inline void logfile_end(enum kvstore_io io)
         read_buffer_trim();
 }
 
+/* Where the log ends now, also for readers without the lock. Who has an offset from the index sees
+ * a tail beyond the record there, since the tail was written first; and what lies before a tail
+ * that was seen is there, as a buffer that reads ahead needs it. */
+static inline uint64_t logfile_end_of(const struct logfile *log)
+{
+    return __atomic_load_n(&log->tail, __ATOMIC_ACQUIRE);
+}
+
+/* logfile_parse without a mapping. */
+enum record_verdict logfile_parse_by_call(const struct logfile *log, enum read_buffer buffer,
+                                          uint64_t offset, struct record *record,
+                                          uint64_t *size_bytes);
+
 /* The record at an offset below the tail: parsed, so that its key may be used and its value not
  * (logfile_parse); whole (logfile_load); whole and verified (logfile_read). RECORD_UNREADABLE, with
  * errno: it could not be read. */
-enum record_verdict logfile_parse(const struct logfile *log, enum read_buffer buffer,
-                                  uint64_t offset, struct record *record, uint64_t *size_bytes);
+static inline enum record_verdict logfile_parse(const struct logfile *log, enum read_buffer buffer,
+                                                uint64_t offset, struct record *record,
+                                                uint64_t *size_bytes)
+{
+    if (!log->map)
+        return logfile_parse_by_call(log, buffer, offset, record, size_bytes);
+    return record_parse(log->map + offset, logfile_end_of(log) - offset, record, size_bytes);
+}
 enum record_verdict logfile_load(const struct logfile *log, enum read_buffer buffer,
                                  uint64_t offset, struct record *record, uint64_t *size_bytes);
 enum record_verdict logfile_read(const struct logfile *log, enum read_buffer buffer,

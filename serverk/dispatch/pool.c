@@ -146,7 +146,7 @@ static int create_shared_epoll(struct pool *pool)
         return -1;
     lanes_set_watcher(lanes, watch_lane, pool);
     for (unsigned queue = 0; queue < lanes_queue_count(lanes); queue++)
-        if ((lanes_served(lanes) >> queue & 1) != 0 &&
+        if ((served_lanes_set(lanes_served(lanes)) >> queue & 1) != 0 &&
             add_to_epoll(pool->shared_epoll, (int)lanes_queue(lanes, queue)) != 0)
             return -1;
     return 0;
@@ -175,6 +175,7 @@ static enum kv_status set_up_receiver(struct pool *pool, unsigned number, struct
     worker->handle = pool->feed.handle;
     worker->handle_context = pool->feed.context;
     *receiver = (struct receiver){.lanes = service->lanes,
+                                  .served = lanes_served(service->lanes),
                                   .statistics = worker->statistics,
                                   .buffer_bytes = lanes_message_bytes(service->lanes),
                                   .queues = queues,
@@ -306,7 +307,7 @@ void pool_drain(struct pool *pool)
     while (worker->receiver.schedule && (taken = receiver_take_scheduled(&worker->receiver)) > 0)
         worker_handle(worker, taken);
     for (unsigned queue = 0; queue < LANE_PLAN_MAX_QUEUES; queue++) {
-        if ((lanes_served(lanes) >> queue & 1) == 0)
+        if ((served_lanes_set(lanes_served(lanes)) >> queue & 1) == 0)
             continue;
         worker->receiver.current = queue;
         lanes_set_blocking(lanes, queue, false);

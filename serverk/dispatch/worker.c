@@ -63,6 +63,7 @@ bool worker_init_buffer(struct worker *worker)
 {
     struct lanes *lanes = worker->service->lanes;
     worker->receiver = (struct receiver){.lanes = lanes,
+                                         .served = lanes_served(lanes),
                                          .statistics = worker->statistics,
                                          .sessions = worker->service->sessions,
                                          .buffer_bytes = lanes_message_bytes(lanes),
@@ -204,8 +205,8 @@ static const char *explain_part(const struct service *service, enum kv_status st
     case KV_OVERLOADED:
         return part->offset == 0 || part->total_bytes == 0
                    ? "the server's memory for large messages is in use: try again later"
-                   : "the server's memory for large messages is in use, or no fragment came for 5 s "
-                     "while others needed it: begin again later";
+                   : "the server's memory for large messages is in use, or no fragment came for 5 "
+                     "s while others needed it: begin again later";
     case KV_NO_MEMORY:
         return "the server has no memory for this request";
     default:

@@ -34,8 +34,7 @@ struct execution_context {
 
     struct fragment_budget *budget; /* NULL: a reply must fit a message, unless reply_reserved */
     bool reply_reserved;            /* fragments are reserved for the reply (reply_start) */
-    bool
-        one_snapshot; /* all reads of a message are of one moment: no reply ends before its request */
+    bool one_snapshot;   /* all reads of a message see one moment: no reply is a short one */
     uint32_t message_ms; /* time for one message (allowance.h) */
 
     uint8_t *reply;      /* replies are built here; of buffer_bytes */

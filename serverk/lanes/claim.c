@@ -28,7 +28,8 @@ enum kv_status claim_refuse_foreign(const char *name, struct kv_error *error)
     return kv_error_set(
         error, KV_DENIED,
         "the message queue %s exists and belongs to another user: choose another name "
-        "with -m, or have its owner stop the daemon, or remove it if there is none (rm /dev/mqueue%s)",
+        "with -m, or have its owner stop the daemon, or remove it if there is none "
+        "(rm /dev/mqueue%s)",
         name, name);
 }
 

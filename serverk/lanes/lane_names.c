@@ -131,7 +131,8 @@ enum kv_status lane_names_create(struct lane_names *names, enum wire_queue_role 
     return kv_error_set(
         error, KV_EXISTS,
         "others have message queues of so many names %s.%s[0-%u] that too few are "
-        "left for %slanes: remove those (`ls -l /dev/mqueue` tells whose they are), or choose another "
+        "left for %slanes: remove those (`ls -l /dev/mqueue` tells whose they are), or choose "
+        "another "
         "name with -m",
         names->base, role == WIRE_LANE ? "l" : "b", LANE_NAMES - 1,
         role == WIRE_LANE ? "" : "bulk ");

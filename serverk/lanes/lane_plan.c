@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "common/error.h"
 #include "common/parse.h"
 
 /* Lanes of 10 x 1024 for requests, 10 x 8192 for large ones: what the kernel grants by default.
@@ -120,4 +121,28 @@ char *lane_plan_describe(const struct lane_plan *plan, char text[LANE_PLAN_TEXT_
                  plan->lane.depth, plan->lane.message_bytes, bulk_lanes, plan->bulk.depth,
                  plan->bulk.message_bytes);
     return text;
+}
+
+void lane_plan_explain(const struct lane_plan *granted, const struct lane_plan *wanted,
+                       const struct wire_limits *limits, const char *refusal,
+                       struct kv_error *shortfall)
+{
+    char granted_text[LANE_PLAN_TEXT_BYTES], wanted_text[LANE_PLAN_TEXT_BYTES];
+    unsigned long long wanted_bytes = lane_plan_charge(wanted);
+    unsigned long long enough = wanted_bytes * LANE_PLAN_SHARES;
+    if (lane_plan_charge(granted) >= wanted_bytes)
+        return;
+    lane_plan_describe(granted, granted_text);
+    lane_plan_describe(wanted, wanted_text);
+    if (enough <= limits->msgqueue_bytes)
+        kv_error_set(shortfall, KV_LIMIT, "request queues: %s, instead of %s: %s", granted_text,
+                     wanted_text, refusal);
+    else
+        kv_error_set(shortfall, KV_LIMIT,
+                     "request queues: %s, instead of %s: those take %llu bytes, more than a third "
+                     "of the %llu that this user may have in message queues (RLIMIT_MSGQUEUE). "
+                     "Raise it: `ulimit -q %llu` in the shell that starts serverk, or "
+                     "LimitMSGQUEUE=%llu in a systemd unit",
+                     granted_text, wanted_text, wanted_bytes,
+                     (unsigned long long)limits->msgqueue_bytes, enough, enough);
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "mqkv/error.h"
 #include "serverk/config/options.h"
 #include "wire/limits.h"
 
@@ -61,5 +62,12 @@ uint64_t lane_plan_charge(const struct lane_plan *plan);
 /* "8 lanes of 10 x 1024 bytes, 2 bulk lanes of 10 x 8192 bytes", for people; returns text. */
 #define LANE_PLAN_TEXT_BYTES 128
 char *lane_plan_describe(const struct lane_plan *plan, char text[LANE_PLAN_TEXT_BYTES]);
+
+/* If less was granted than wanted, writes the sentence for the log: what was granted, what was
+ * wanted, and the line that raises the limit. refusal: why the kernel refused a plan that the limit
+ * allows. *shortfall is left alone if the plan is the wanted one. */
+void lane_plan_explain(const struct lane_plan *granted, const struct lane_plan *wanted,
+                       const struct wire_limits *limits, const char *refusal,
+                       struct kv_error *shortfall);
 
 #endif

@@ -26,7 +26,6 @@
 #define MAX_CREDITS 8u
 
 struct lane {
-    mqd_t queue;
     bool linked;
     uint16_t number; /* in its name; as WELCOME tells it */
     uint32_t weight; /* of the sessions that were given it; guarded by lock */
@@ -45,7 +44,7 @@ struct lanes {
     pthread_mutex_t lock;
     unsigned turn; /* sessions assigned so far; guarded by lock */
     _Atomic unsigned in_use;
-    _Atomic uint32_t served;
+    struct served_lanes served; /* with the descriptors of all queues */
     lanes_watcher watcher;
     void *watcher_context;
     lanes_payer_watcher payer_watcher;
@@ -104,19 +103,20 @@ static enum kv_status create_queue(struct lanes *lanes, const struct lanes_optio
     unsigned number = first ? 0 : lane[-1].number + 1u;
     enum kv_status status = lane_names_create(
         &lanes->names, role_of(lanes, queue), bulk ? lanes->plan.bulk : lanes->plan.lane,
-        shared ? options->queue_mode : 0600, &number, &lane->queue, error);
+        shared ? options->queue_mode : 0600, &number, &lanes->served.queues[queue], error);
     if (status != KV_OK)
         return status;
     char name[WIRE_QUEUE_NAME_BYTES];
+    mqd_t descriptor = lanes->served.queues[queue];
     lane->number = (uint16_t)number;
     lane->linked = true;
     queue_name(lanes, queue, name);
     lanes->queue_count = queue + 1;
     if (shared && options->group != (gid_t)-1 &&
-        fchown((int)lane->queue, (uid_t)-1, options->group) != 0)
+        fchown((int)descriptor, (uid_t)-1, options->group) != 0)
         return kv_error_set_errno(error, "cannot give the message queue %s to group %lu (--group)",
                                   name, (unsigned long)options->group);
-    if (wire_lock_lane(lane->queue) != 0)
+    if (wire_lock_lane(descriptor) != 0)
         return kv_error_set_errno(error, "cannot lock the message queue %s", name);
     return KV_OK;
 }
@@ -139,7 +139,7 @@ static void drop_queues(struct lanes *lanes)
 {
     lanes_unlink(lanes);
     for (unsigned queue = 0; queue < lanes->queue_count; queue++)
-        mq_close(lanes->queues[queue].queue);
+        mq_close(lanes->served.queues[queue]);
     lanes->queue_count = 0;
 }
 
@@ -169,30 +169,6 @@ static enum kv_status create_queues(struct lanes *lanes, const struct lanes_opti
     }
 }
 
-/* refusal: why a plan that the limit allows was not had. */
-static void explain_shortfall(struct lanes *lanes, const struct lane_plan *wanted,
-                              const struct wire_limits *limits, const char *refusal)
-{
-    char granted_text[LANE_PLAN_TEXT_BYTES], wanted_text[LANE_PLAN_TEXT_BYTES];
-    unsigned long long wanted_bytes = lane_plan_charge(wanted);
-    unsigned long long enough = wanted_bytes * LANE_PLAN_SHARES;
-    if (lane_plan_charge(&lanes->plan) >= wanted_bytes)
-        return;
-    lane_plan_describe(&lanes->plan, granted_text);
-    lane_plan_describe(wanted, wanted_text);
-    if (enough <= limits->msgqueue_bytes)
-        kv_error_set(&lanes->shortfall, KV_LIMIT, "request queues: %s, instead of %s: %s",
-                     granted_text, wanted_text, refusal);
-    else
-        kv_error_set(&lanes->shortfall, KV_LIMIT,
-                     "request queues: %s, instead of %s: those take %llu bytes, more than a third "
-                     "of the %llu that this user may have in message queues (RLIMIT_MSGQUEUE). "
-                     "Raise it: `ulimit -q %llu` in the shell that starts serverk, or "
-                     "LimitMSGQUEUE=%llu in a systemd unit",
-                     granted_text, wanted_text, wanted_bytes,
-                     (unsigned long long)limits->msgqueue_bytes, enough, enough);
-}
-
 /* Prepares for other users. */
 static enum kv_status open_door(struct lanes *lanes, const struct lanes_options *options,
                                 const struct wire_limits *limits, struct kv_error *error)
@@ -216,7 +192,8 @@ static void begin_serving(struct lanes *lanes)
     if (lanes->mode == LANES_AUTO)
         in_use = lanes->door ? 2 : 1;
     atomic_store(&lanes->in_use, in_use);
-    atomic_store(&lanes->served, bits(0, in_use) | bits(lanes->plan.lanes, lanes->plan.bulk_lanes));
+    atomic_store(&lanes->served.set,
+                 bits(0, in_use) | bits(lanes->plan.lanes, lanes->plan.bulk_lanes));
 }
 
 enum kv_status lanes_open(const struct lanes_options *options, struct lanes **result,
@@ -250,7 +227,7 @@ enum kv_status lanes_open(const struct lanes_options *options, struct lanes **re
         lanes_close(lanes);
         return status;
     }
-    explain_shortfall(lanes, &wanted, &limits, error->text);
+    lane_plan_explain(&lanes->plan, &wanted, &limits, error->text, &lanes->shortfall);
     begin_serving(lanes);
     *result = lanes;
     return KV_OK;
@@ -285,8 +262,7 @@ unsigned lanes_queue_count(const struct lanes *lanes)
 
 mqd_t lanes_queue(const struct lanes *lanes, unsigned queue)
 {
-    return lanes_is_guest(queue) ? lanes->guests.lanes[queue - LANE_PLAN_FIRST_GUEST].queue
-                                 : lanes->queues[queue].queue;
+    return lanes->served.queues[queue];
 }
 
 size_t lanes_message_bytes(const struct lanes *lanes)
@@ -323,7 +299,7 @@ static void serve(struct lanes *lanes, unsigned queue)
 {
     if (lanes->watcher)
         lanes->watcher(lanes->watcher_context, queue);
-    atomic_fetch_or(&lanes->served, UINT32_C(1) << queue);
+    atomic_fetch_or(&lanes->served.set, UINT32_C(1) << queue);
 }
 
 /* Lanes of the daemon's own user; of everybody, where there is no door. holds: lock. */
@@ -383,6 +359,7 @@ static void assign_guest(struct lanes *lanes, const struct lane_request *request
         return;
     if (lanes->payer_watcher && !guest->known)
         lanes->payer_watcher(lanes->payer_context, PAYER_GUESTS + number);
+    lanes->served.queues[assignment->queue] = guest->queue;
     serve(lanes, assignment->queue);
 }
 
@@ -439,7 +416,7 @@ void lanes_give_back(struct lanes *lanes, const struct lane_assignment *assignme
     if (!lanes_is_guest(queue))
         lanes->queues[queue].weight -= SESSION_WEIGHT;
     else if (guest_lanes_leave(&lanes->guests, guest_of(lanes, queue)))
-        atomic_fetch_and(&lanes->served, ~(UINT32_C(1) << queue));
+        atomic_fetch_and(&lanes->served.set, ~(UINT32_C(1) << queue));
     pthread_mutex_unlock(&lanes->lock);
 }
 
@@ -482,9 +459,9 @@ bool lanes_have_door(const struct lanes *lanes)
     return lanes->door;
 }
 
-uint32_t lanes_served(const struct lanes *lanes)
+const struct served_lanes *lanes_served(const struct lanes *lanes)
 {
-    return atomic_load_explicit(&lanes->served, memory_order_acquire);
+    return &lanes->served;
 }
 
 void lanes_set_payer_watcher(struct lanes *lanes, lanes_payer_watcher watcher, void *context)

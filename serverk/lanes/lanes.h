@@ -23,6 +23,7 @@
 #define MQKV_SERVERK_LANES_LANES_H
 
 #include <mqueue.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,12 @@
 #include "serverk/lanes/lane_plan.h"
 
 struct lanes;
+
+/* The queues that receivers poll. The descriptor of a queue is constant once its bit is set. */
+struct served_lanes {
+    _Atomic uint32_t set; /* bits of queues */
+    mqd_t queues[LANE_PLAN_MAX_QUEUES];
+};
 
 /* Who pays for messages; the guest lane j is PAYER_GUESTS + j. */
 enum { PAYER_OWN, PAYER_DOOR, PAYER_GUESTS, PAYERS = PAYER_GUESTS + LANE_PLAN_MAX_GUESTS };
@@ -119,10 +126,13 @@ void lanes_count_garbage(struct lanes *lanes, unsigned queue);
 /* Lanes that sessions may send to by now are 0 .. lanes_in_use-1; it never shrinks. */
 unsigned lanes_in_use(const struct lanes *lanes);
 
-/* The queues (as bits) that may have messages: those in use, and all bulk and guest lanes that
- * there are. When another comes, the watcher (one; set before sessions come) is told. One that goes
- * is closed. */
-uint32_t lanes_served(const struct lanes *lanes);
+/* The queues that may have messages: the lanes in use, all bulk lanes, all guest lanes. The watcher
+ * (one, set before sessions come) is told of a new one. A queue that leaves the set is closed. */
+const struct served_lanes *lanes_served(const struct lanes *lanes);
+static inline uint32_t served_lanes_set(const struct served_lanes *served)
+{
+    return atomic_load_explicit(&served->set, memory_order_acquire);
+}
 typedef void (*lanes_watcher)(void *context, unsigned queue);
 void lanes_set_watcher(struct lanes *lanes, lanes_watcher watcher, void *context);
 

@@ -37,7 +37,7 @@ static unsigned workers_to_share(const struct receiver *receiver)
 /* The queues (as bits) that the receiver serves and clients may be sending to. */
 static uint32_t served_queues(const struct receiver *receiver)
 {
-    return receiver->queues & lanes_served(receiver->lanes);
+    return receiver->queues & served_lanes_set(receiver->served);
 }
 
 /* Of those, the ones whose payers do not rest. */
@@ -85,7 +85,7 @@ static unsigned take_lowest(uint32_t *set)
 static ssize_t receive_from(struct receiver *receiver, unsigned queue)
 {
     ssize_t size =
-        mq_receive(lanes_queue(receiver->lanes, queue), (char *)receiver->buffer,
+        mq_receive(receiver->served->queues[queue], (char *)receiver->buffer,
                    receiver->buffer_bytes, receiver->wants_priority ? &receiver->priority : NULL);
     if (size == 0) /* an empty message is none of ours, and would look like "nothing there" */
         statistics_add(&receiver->statistics->dropped[DROPPED_MALFORMED], 1);
@@ -263,8 +263,8 @@ static void sleep_beside_resting(const struct receiver *receiver)
     if (receiver->schedule && schedule_full(receiver->schedule))
         queues = 0;
     while (queues != 0)
-        events[count++] = (struct pollfd){
-            .fd = (int)lanes_queue(receiver->lanes, take_lowest(&queues)), .events = POLLIN};
+        events[count++] = (struct pollfd){.fd = (int)receiver->served->queues[take_lowest(&queues)],
+                                          .events = POLLIN};
     uint64_t now_ns = clock_monotonic_ns();
     if (now_ns >= receiver->resting_until_ns)
         return;
@@ -321,7 +321,7 @@ ssize_t receiver_take(struct receiver *receiver)
 static unsigned queue_backlog(const struct receiver *receiver, unsigned queue)
 {
     struct mq_attr attributes;
-    if (mq_getattr(lanes_queue(receiver->lanes, queue), &attributes) != 0)
+    if (mq_getattr(receiver->served->queues[queue], &attributes) != 0)
         return 0;
     return (unsigned)attributes.mq_curmsgs;
 }

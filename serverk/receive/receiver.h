@@ -33,6 +33,7 @@
 /* Private to receiver.c but for buffer, priority, session, waiter and found_empty. */
 struct receiver {
     struct lanes *lanes;
+    const struct served_lanes *served; /* of the lanes */
     struct worker_statistics *statistics;
     uint8_t *buffer; /* the message received; of lanes_message_bytes */
     size_t buffer_bytes;

@@ -22,7 +22,8 @@ enum landlock_access {
 };
 
 struct landlock {
-    int abi; /* of the kernel; 0: it has no Landlock, or forbids it, and the calls below do nothing */
+    /* Of the kernel. 0: the kernel has no Landlock or forbids it; the calls below do nothing. */
+    int abi;
     uint64_t handled; /* what is forbidden where no rule allows it */
     int ruleset;
 };

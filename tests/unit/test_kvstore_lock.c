@@ -1,4 +1,5 @@
 #include "kvstore/core/lock.h"
+#include "mqkv/kvstore.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -79,7 +80,7 @@ struct rival {
 static void *rival_enters(void *context)
 {
     struct rival *rival = context;
-    uint64_t waited_ns = lockset_wait_ns();
+    uint64_t waited_ns = kvstore_lock_wait_ns();
     atomic_store(&rival->thread_id, (int)gettid());
     if (rival->writes)
         lockset_write_lock(rival->locks, rival->file);
@@ -90,7 +91,7 @@ static void *rival_enters(void *context)
         lockset_write_unlock(rival->locks, rival->file);
     else
         lockset_read_unlock(rival->locks, rival->file);
-    rival->waited_ns = lockset_wait_ns() - waited_ns;
+    rival->waited_ns = kvstore_lock_wait_ns() - waited_ns;
     return NULL;
 }
 
@@ -282,14 +283,14 @@ END_TEST
 START_TEST(a_free_lock_counts_no_waiting)
 {
     struct lockset *locks = create(_i);
-    uint64_t waited_ns = lockset_wait_ns();
+    uint64_t waited_ns = kvstore_lock_wait_ns();
     for (int i = 0; i < 1000; i++) {
         lockset_write_lock(locks, 2);
         lockset_write_unlock(locks, 2);
         lockset_read_lock(locks, 2);
         lockset_read_unlock(locks, 2);
     }
-    ck_assert_uint_eq(lockset_wait_ns() - waited_ns, 0);
+    ck_assert_uint_eq(kvstore_lock_wait_ns() - waited_ns, 0);
     lockset_free(locks);
 }
 END_TEST
