@@ -12,19 +12,13 @@
  * One that was forged, checksum and all, may hide keys, but never gives one the value of another.
  * What is put then can be read, also after another open. Syncs are left out.
  */
-#include "tests/fuzz/fuzzing.h"
+#include "tests/fuzz/fuzz_store.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include "common/cursor.h"
-#include "common/log.h"
 #include "kvstore/format/fileheader.h"
-#include "kvstore/log/fileio.h"
-#include "mqkv/kvstore.h"
 
 enum { FIX_CHECKSUM = 1, GENUINE_HEADER = 2, CHANGES = 4 };
 
@@ -39,7 +33,6 @@ struct bytes {
     off_t in_file; /* the file's size: behind the data it has zeros */
 };
 
-static char dir[] = "/tmp/mqkv-fuzz-checkpoint-XXXXXX";
 static struct bytes genuine_log, genuine_checkpoint;
 static uint64_t salt;
 
@@ -48,31 +41,12 @@ static const struct kvstore_options options = {.datafiles = 1,
                                                .max_value_bytes = KVSTORE_MAX_VALUE_BYTES,
                                                .compact_dead_percent = 100};
 
-static void path_of(const char *name, char path[64])
-{
-    snprintf(path, 64, "%s/%s", dir, name);
-}
-
-static void remove_dir(void)
-{
-    static const char *const names[] = {"data.0000", "data.0000.index", "data.0000.new",
-                                        "data.0000.index.tmp", "lock"};
-    char path[64];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        path_of(names[i], path);
-        unlink(path);
-    }
-    rmdir(dir);
-}
-
 static struct bytes read_file(const char *name)
 {
-    char path[64];
     struct stat status;
     struct bytes bytes = {0};
-    path_of(name, path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    require(fd >= 0 && fstat(fd, &status) == 0);
+    int fd = fuzz_open_file(name, O_RDONLY);
+    require(fstat(fd, &status) == 0);
     bytes.data = malloc((size_t)status.st_size);
     bytes.size = (size_t)status.st_size;
     bytes.in_file = status.st_size;
@@ -85,10 +59,8 @@ static struct bytes read_file(const char *name)
 
 static void write_file(const char *name, const struct bytes *bytes)
 {
-    char path[64];
-    path_of(name, path);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    require(fd >= 0 && write(fd, bytes->data, bytes->size) == (ssize_t)bytes->size);
+    int fd = fuzz_open_file(name, O_WRONLY | O_CREAT | O_TRUNC);
+    require(write(fd, bytes->data, bytes->size) == (ssize_t)bytes->size);
     require(ftruncate(fd, bytes->in_file) == 0);
     close(fd);
 }
@@ -103,7 +75,7 @@ static struct kvstore *open_store(void)
 {
     struct kvstore *store = NULL;
     struct kv_error error = {0};
-    if (kvstore_open(dir, &options, &store, &error) != KV_OK)
+    if (kvstore_open(fuzz_dir, &options, &store, &error) != KV_OK)
         fprintf(stderr, "%s\n", error.text);
     require(store != NULL);
     return store;
@@ -130,27 +102,6 @@ static void make_genuine(void)
     genuine_checkpoint = read_file("data.0000.index");
     genuine_checkpoint.size = (size_t)genuine_checkpoint.in_file;
     salt = load_u64(genuine_checkpoint.data + 16);
-}
-
-static int no_sync(int fd)
-{
-    (void)fd;
-    return 0;
-}
-
-static void get_ready(void)
-{
-    static struct fileio without_syncs;
-    if (genuine_log.data)
-        return;
-    without_syncs = fileio_system;
-    without_syncs.sync_data = no_sync;
-    without_syncs.sync_dir = no_sync;
-    fileio = &without_syncs;
-    log_set_level(LOG_LEVEL_ERROR);
-    require(mkdtemp(dir) != NULL);
-    atexit(remove_dir);
-    make_genuine();
 }
 
 static struct bytes changed(const uint8_t *data, size_t size)
@@ -199,7 +150,8 @@ static void check_keys(struct kvstore *store, bool all_there)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    get_ready();
+    if (fuzz_make_dir())
+        make_genuine();
     if (size == 0 || size > MOST_BYTES)
         return 0;
     struct bytes checkpoint = make_checkpoint(data[0], data + 1, size - 1);
@@ -209,12 +161,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(checkpoint.data);
     for (int round = 0; round < 2; round++) {
         struct kvstore *store = open_store();
-        struct kv_slice key = kv_slice("fuzz", 4);
-        char value[8];
         check_keys(store, !forged);
-        if (kvstore_put(store, key, kv_slice("value", 5), NULL, NULL) == KV_OK)
-            require(kvstore_get(store, key, value, sizeof value, NULL) == KV_OK &&
-                    memcmp(value, "value", 5) == 0);
+        fuzz_try_put(store);
         close_store(store);
     }
     return 0;

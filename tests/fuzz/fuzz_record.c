@@ -12,23 +12,14 @@
  *   the rest   the log, or the file
  *
  * Whatever it is: the store opens or says what is wrong; if it opens, all that a scan gives can be
- * got, a put can be read back, and so it can after another open. Syncs are left out: they would
- * take nine tenths of the time.
+ * got, a put can be read back, and so it can after another open.
  */
-#include "tests/fuzz/fuzzing.h"
+#include "tests/fuzz/fuzz_store.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include "common/cursor.h"
-#include "common/log.h"
 #include "kvstore/format/fileheader.h"
-#include "kvstore/log/fileio.h"
-#include "mqkv/kvstore.h"
 #include "kvstore/format/record.h"
 
 #define SALT            UINT64_C(0x5a17)
@@ -38,32 +29,10 @@
 
 enum { FIX_CHECKSUMS = 1, WHOLE_FILE = 2, WITH_CHECKPOINT = 4 };
 
-static char dir[] = "/tmp/mqkv-fuzz-record-XXXXXX";
-
-static int in_dir(const char *name, int flags)
-{
-    char path[sizeof dir + 32];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return open(path, flags | O_CLOEXEC, 0600);
-}
-
-static void remove_dir(void)
-{
-    static const char *const names[] = {"data.0000", "data.0000.index", "data.0000.new",
-                                        "data.0000.index.tmp", "lock"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[sizeof dir + 32];
-        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
-        unlink(path);
-    }
-    rmdir(dir);
-}
-
 static void write_file(const char *name, const uint8_t *first, size_t first_bytes,
                        const uint8_t *second, size_t second_bytes)
 {
-    int fd = in_dir(name, O_WRONLY | O_CREAT | O_TRUNC);
-    require(fd >= 0);
+    int fd = fuzz_open_file(name, O_WRONLY | O_CREAT | O_TRUNC);
     require(write(fd, first, first_bytes) == (ssize_t)first_bytes);
     require(second_bytes == 0 || write(fd, second, second_bytes) == (ssize_t)second_bytes);
     close(fd);
@@ -145,46 +114,22 @@ static void try_store(void)
 {
     static const struct kvstore_options options = {.max_value_bytes = KVSTORE_MAX_VALUE_BYTES,
                                                    .compact_dead_percent = 100};
-    struct kv_slice key = kv_slice("fuzz", 4);
     for (int round = 0; round < 2; round++) {
         struct kvstore *store;
         struct kv_error error = {0};
-        char value[8];
-        if (kvstore_open(dir, &options, &store, &error) != KV_OK) {
+        if (kvstore_open(fuzz_dir, &options, &store, &error) != KV_OK) {
             require(error.text[0] != '\0');
             return;
         }
         scan_all(store);
-        if (kvstore_put(store, key, kv_slice("value", 5), NULL, NULL) == KV_OK)
-            require(kvstore_get(store, key, value, sizeof value, NULL) == KV_OK &&
-                    memcmp(value, "value", 5) == 0);
+        fuzz_try_put(store);
         require(kvstore_close(store, &error) == KV_OK);
     }
 }
 
-static int no_sync(int fd)
-{
-    (void)fd;
-    return 0;
-}
-
-static void get_ready(void)
-{
-    static struct fileio without_syncs;
-    if (fileio == &without_syncs)
-        return;
-    without_syncs = fileio_system;
-    without_syncs.sync_data = no_sync;
-    without_syncs.sync_dir = no_sync;
-    fileio = &without_syncs;
-    log_set_level(LOG_LEVEL_ERROR);
-    require(mkdtemp(dir) != NULL);
-    atexit(remove_dir);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    get_ready();
+    fuzz_make_dir();
     try_record(data, size);
     if (size < CONTROL_BYTES || size > MAX_INPUT_BYTES)
         return 0;

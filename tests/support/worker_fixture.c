@@ -81,6 +81,7 @@ void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durabi
     service->terms = (struct hello_terms){.sessions = service->sessions, .queue = fixture->name};
     ck_assert(worker_init(&fixture->worker, service, service->statistics));
     fixture->worker.receiver.lanes = service->lanes;
+    fixture->worker.receiver.served = lanes_served(service->lanes);
     fixture->worker.receiver.sessions = service->sessions;
     fixture->worker.receiver.statistics = fixture->worker.statistics;
     fixture->worker.receiver.buffer = malloc(FIXTURE_MESSAGE_BYTES);
