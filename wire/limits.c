@@ -143,7 +143,7 @@ static enum kv_status explain_geometry(const char *name, struct wire_geometry ge
                             geometry.message_bytes);
     return kv_error_set(error, KV_IO,
                         "cannot create the message queue %s of %u messages of %u bytes: the kernel "
-                        "takes the name or the geometry for invalid",
+                        "rejected the name or the size (EINVAL)",
                         name, geometry.depth, geometry.message_bytes);
 }
 

@@ -30,7 +30,7 @@ static enum kv_status refuse_foreign(const struct pidfile *pidfile, uid_t owner,
                                      struct kv_error *error)
 {
     return kv_error_set(error, KV_DENIED,
-                        "the pid file %s (--pidfile) is there and belongs to uid %u, not to %u: "
+                        "the pid file %s (--pidfile) exists and belongs to uid %u, not to %u: "
                         "have it removed, or name a file where only you can make one",
                         pidfile->path, (unsigned)owner, (unsigned)geteuid());
 }
@@ -44,7 +44,7 @@ static enum kv_status check_file(const struct pidfile *pidfile, struct kv_error 
         return kv_error_set_errno(error, "cannot write the pid file %s (--pidfile)", pidfile->path);
     if (!S_ISREG(facts.st_mode))
         return kv_error_set(error, KV_IO,
-                            "the pid file %s (--pidfile) is there and no regular file",
+                            "the pid file %s (--pidfile) exists and is not a regular file",
                             pidfile->path);
     if (facts.st_uid != geteuid())
         return refuse_foreign(pidfile, facts.st_uid, error);
@@ -89,7 +89,7 @@ static enum kv_status refuse_living(const struct pidfile *pidfile, pid_t owner,
 {
     return kv_error_set(
         error, KV_BUSY,
-        "the pid file %s (--pidfile) is that of process %ld, which lives: stop that "
+        "the pid file %s (--pidfile) belongs to process %ld, which is running: stop that "
         "daemon, or name another file",
         pidfile->path, (long)owner);
 }

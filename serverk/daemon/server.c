@@ -204,10 +204,10 @@ static void log_start(const struct service *service, const struct sandbox *given
     if (lanes_shortfall(service->lanes))
         log_warn("%s", lanes_shortfall(service->lanes));
     if (options->allocator != KVSTORE_ALLOCATOR_SYSTEM && options->cache_bytes == 0)
-        log_warn("--allocator %s is without effect: there is no cache (--cache SIZE)",
+        log_warn("--allocator %s has no effect: there is no cache (--cache SIZE)",
                  kvstore_allocator_name(options->allocator));
     if (options->sched != ORDER_COST && options->sched_queue != OPTIONS_DEFAULT_SCHED_QUEUE)
-        log_warn("--sched-queue %u is without effect: requests wait in the daemon with --sched "
+        log_warn("--sched-queue %u has no effect: requests wait in the daemon with --sched "
                  "cost only",
                  options->sched_queue);
     if (options->durability == KVSTORE_SYNC_INTERVAL)

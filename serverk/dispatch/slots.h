@@ -1,9 +1,9 @@
 /*
- * slots: the limit on requests that are alive at once (--dispatch thread and process): each has a
- * slot, and the receiving thread waits for a free one. Meanwhile messages stay in the kernel's
- * queues, and then with their senders.
+ * slots: the limit on requests that are alive at once (--dispatch thread and process). Each request
+ * has a slot, and the receiving thread waits for a free slot. Meanwhile messages stay in the
+ * kernel's queues; when those are full, senders wait.
  *
- * The slot that was released last is taken first, so that few slots are used while few are needed.
+ * The slot that was released last is taken first, so that few slots are in use when few are needed.
  *
  * Threads: any. Locks: one of its own, under which nothing is unparked.
  */

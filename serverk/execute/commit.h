@@ -1,8 +1,8 @@
 /*
- * commit: replies that wait until their writes are on disk. A worker hands the finished reply over
- * and goes on; the sync thread of the store tells how far each data file is synced, and with that
- * call the replies go out that have waited for no more: one sync releases many, and no worker
- * sleeps in one.
+ * commit: replies that wait until their writes are on disk. A worker hands over the finished reply
+ * and goes on. The sync thread of the store reports how far each data file is synced, and sends, in
+ * that call, the replies whose writes are on disk. One sync releases many replies, and no worker
+ * sleeps in a sync.
  *
  * If a sync fails, the replies that waited for it become KV_NOT_DURABLE.
  *
@@ -35,15 +35,15 @@ void commit_waits_free(struct commit_waits *waits);
 void commit_waits_add(struct commit_waits *waits, struct kvstore_ticket ticket);
 void commit_waits_clear(struct commit_waits *waits);
 
-/* Becomes the sync listener of the store. NULL: out of memory. */
+/* Registers as the sync listener of the store. NULL: out of memory. */
 struct commit *commit_create(struct kvstore *store, struct session_table *sessions,
                              struct fragment_budget *budget);
 
 /* After commit_drain, when the store calls no more. */
 void commit_free(struct commit *commit);
 
-/* Sends the reply (copied here; extended as for deliver_reply) when its waits are over, which asks
- * the store for the syncs. The session is held meanwhile; the caller keeps its own hold. */
+/* Sends a copy of the reply (extended as for deliver_reply) when its waits are over; asks the store
+ * for the syncs. Takes a hold of the session for that time; the caller keeps its own. */
 void commit_hold(struct commit *commit, struct session *session, struct kv_slice reply,
                  bool extended, const struct commit_waits *waits);
 
@@ -53,7 +53,7 @@ void commit_drain(struct commit *commit);
 /* Replies held now. */
 uint64_t commit_waiting(struct commit *commit);
 
-/* Adds what was sent from here, and how long it was held. */
+/* Adds what was sent from here, and how long replies were held. */
 void commit_statistics(struct commit *commit, struct worker_statistics *sum);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * statistics: what the daemon counts. Each worker has a block of its own on its own cache lines and
- * is its only writer; whoever asks sums the blocks while they are written and sees each number
- * either before or after (relaxed atomics).
+ * statistics: the counters of the daemon. Each worker has its own block, on its own cache lines,
+ * and is its only writer. A reader sums the blocks while they are written, and sees each number
+ * before or after an update (relaxed atomics).
  */
 #ifndef MQKV_SERVERK_EXECUTE_STATISTICS_H
 #define MQKV_SERVERK_EXECUTE_STATISTICS_H
@@ -13,7 +13,7 @@
 
 #define STATISTICS_OPCODES 13u /* enum wire_opcode as index; 0 unused */
 
-/* Messages that got no reply, because nobody is proven to have sent them. */
+/* Messages without a reply, because their sender could not be proven. */
 enum dropped_reason {
     DROPPED_MALFORMED,       /* no header, or a kind that clients do not send */
     DROPPED_UNKNOWN_SESSION, /* no such session, or the wrong cookie */
@@ -21,11 +21,11 @@ enum dropped_reason {
     DROPPED_REASONS
 };
 
-/* The life of a message in the server, in parts. */
+/* The stages of a message in the server. */
 enum latency_stage {
     STAGE_QUEUE_WAIT, /* estimated (worker.c): messages carry no time of sending */
     STAGE_LOCK_WAIT,  /* for locks of the store */
-    STAGE_WORK,       /* from received to reply built, without the lock wait */
+    STAGE_WORK,       /* from receipt to finished reply, without the lock wait */
     STAGE_COMMIT,     /* reply held back until its writes were on disk */
     STAGE_REPLY,      /* sending it */
     STAGES
@@ -44,7 +44,7 @@ struct worker_statistics {
     struct histogram stages[STAGES];
 } __attribute__((aligned(128)));
 
-/* Adds to a counter of one's own block. */
+/* Adds to a counter of the caller's own block. */
 static inline void statistics_add(uint64_t *counter, uint64_t count)
 {
     uint64_t value = __atomic_load_n(counter, __ATOMIC_RELAXED);

@@ -1,20 +1,20 @@
 /*
- * guest_lanes: request lanes of users who are not the daemon's: each uid that has sessions has a
- * lane of its own, as far as there are any left, so that what one of them sends never stands before
- * what another does. The queue NAME.g<j> lets nobody else in:
+ * guest_lanes: request lanes of users other than the daemon's. Each uid with sessions has its own
+ * lane, as long as any are left, so that messages of one user never queue behind those of another.
+ * Only that uid can open the queue NAME.g<j>:
  *
- *   given  where the daemon may (root, CAP_CHOWN), the queue belongs to the uid, mode 0200;
- *   lent   else it is the daemon's, mode 0600, and lets others in (as NAME itself does) from a
- *          WELCOME to the first message of that session, for at most 100 ms. Who opens it in that
- *          moment and sends garbage spoils it: replies tell the uid's sessions to begin anew, with
+ *   given  if the daemon may give files away (root, CAP_CHOWN), the queue belongs to the uid, mode
+ *          0200;
+ *   lent   otherwise it belongs to the daemon, mode 0600, and is as open as NAME from a WELCOME to
+ *          the first message of that session, for at most 100 ms. A user who opens it in that
+ *          moment and sends garbage spoils it: replies tell the uid's sessions to begin again with
  *          another lane, and a warning in the log names the remedy.
  *
- * j is random: who makes queues under such names in advance takes few of them, as the system has
- * few queues (fs.mqueue.queues_max) beside so many names.
+ * j is random: a user who creates queues under such names in advance takes few of them, because the
+ * system allows few queues (fs.mqueue.queues_max) compared with the number of names.
  *
- * A lane without sessions is given up. Its descriptor keeps its number until the daemon ends
- * (something else takes the number, which no message can be received from), since workers may be
- * about to use it.
+ * A lane without sessions is given up. Its descriptor keeps its number until the daemon ends,
+ * because workers may be about to use it; a placeholder that gives no messages takes the number.
  *
  * Threads: everything but the counting of messages is guarded by the lock of
  * lanes.c.
@@ -37,13 +37,13 @@ struct guest_lane {
     bool given;
     _Atomic bool spoiled;
     _Atomic uid_t uid;
-    bool known;    /* the uid had this one before */
+    bool known;    /* the uid had this lane before */
     unsigned name; /* the number in it */
     unsigned sessions;
     bool open;              /* lent, and others may open it now */
     uint64_t open_until_ms; /* of the monotonic clock */
-    unsigned round;         /* of being open: how often it was closed by the time */
-    bool reopened;          /* for a session of an earlier round: only the time closes it */
+    unsigned round;         /* of being open: how often the timer closed it */
+    bool reopened;          /* for a session of an earlier round: only the timer closes it */
     unsigned opening;       /* sessions of this round that have not come through it yet */
     struct wire_geometry geometry;
     _Atomic uint64_t messages, garbage;
@@ -71,7 +71,7 @@ bool guest_lanes_init(struct guest_lanes *guests, const char *base, mode_t mode,
 void guest_lanes_close(struct guest_lanes *guests);
 void guest_lanes_unlink(struct guest_lanes *guests);
 
-/* The lane for one more session of the uid; *made: it is a new one. NULL: none is to be had;
+/* The lane for one more session of the uid; *made: the lane is new. NULL: there is none, see
  * guests->reason. */
 struct guest_lane *guest_lanes_enter(struct guest_lanes *guests, uid_t uid, bool *made);
 
@@ -89,12 +89,12 @@ void guest_lanes_tick(struct guest_lanes *guests);
  * is no more. */
 bool guest_lanes_leave(struct guest_lanes *guests, struct guest_lane *lane);
 
-/* A message came through the lane that no session of its uid sent. True: now it counts as spoiled;
- * the caller says so. */
+/* Counts a message that no session of the lane's uid sent. True: the lane is spoiled from now on;
+ * the caller logs it. */
 bool guest_lanes_count_garbage(struct guest_lane *lane);
 
-/* Removes those that a dead daemon of this user left under the name, as far as the kernel lets it,
- * and counts them. */
+/* Removes the guest lanes that a dead daemon of this user left under the name, if the kernel
+ * permits it. Returns how many. */
 unsigned guest_lanes_remove_stale(const char *base);
 
 #endif

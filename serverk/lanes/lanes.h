@@ -1,10 +1,10 @@
 /*
  * lanes: the request queues of the daemon, and its claim to the queue name.
  *
- * The claim is a write lock on NAME.lock, a queue of mode 0600: one daemon a name, and a client can
- * not take it (lanes themselves are writable for clients, who could lock them). Under the claim any
- * lane of that name and of our uid is a dead daemon's: unlinked and made anew, so that no stale
- * request is executed.
+ * The claim is a write lock on NAME.lock, a queue of mode 0600: one daemon per name. A
+ * client cannot take it, while it could lock a lane, which is writable for clients. Under the claim
+ * any lane of that name and of our uid is a leftover of a dead daemon: it is unlinked and created
+ * again, so that no stale request is executed.
  *
  * Lanes are numbered 0 .. lanes-1, bulk lanes after them: "queue" below is an index over both, and
  * over guest lanes, from LANE_PLAN_FIRST_GUEST on. The number in a lane's name, which WELCOME
@@ -12,12 +12,12 @@
  * carries a read lock of ours: clients see by it whether its server lives.
  *
  * Where the mode lets other users in (and --lanes is auto), lane 0 is only the *door*: HELLOs come
- * there, and what clients send that have no lane of their own. The other lanes then are the
- * daemon's own user's, mode 0600, and each other uid has one of its own (guest_lanes.h). Who pays
- * for a message is told by its queue: the own user, the door, or a guest.
+ * there, and messages of clients without their own lane. The other lanes then belong to the
+ * daemon's own user, mode 0600, and each other uid has its own lane (guest_lanes.h). The queue of a
+ * message tells its payer: the own user, the door, or a guest.
  *
- * Threads: opened and closed by one; what is about sessions locks; the rest only reads what is
- * constant after lanes_open, or atomics.
+ * Threads: one thread opens and closes. Calls about sessions take the lock. The rest only reads
+ * atomics and what is constant after lanes_open.
  */
 #ifndef MQKV_SERVERK_LANES_LANES_H
 #define MQKV_SERVERK_LANES_LANES_H
@@ -56,7 +56,7 @@ struct lanes_options {
 enum kv_status lanes_open(const struct lanes_options *options, struct lanes **lanes,
                           struct kv_error *error);
 
-/* Unlinks the names: nobody new comes in; who has them open can see that they are gone. */
+/* Unlinks the names: no new client can open them, and the others can see that they are gone. */
 void lanes_unlink(struct lanes *lanes);
 
 /* Unlinks what is still linked, gives up the claim, frees. NULL is harmless. */
@@ -91,18 +91,18 @@ struct lane_assignment {
     const _Atomic bool *spoiled; /* set: others send to the lane. NULL: it is no guest lane */
 };
 
-/* Who wants lanes. */
+/* The client that wants a lane. */
 struct lane_request {
     uid_t uid;
     uint16_t reply_depth; /* messages that its reply queue holds */
     bool knows_guests;    /* it understands the family of guest lanes */
 };
 
-/* In LANES_AUTO lanes fill up one after the other, so that few clients leave few lanes to poll;
- * else sessions go round. */
+/* In LANES_AUTO lanes fill up one after the other, so that few clients use few lanes, which are
+ * cheap to poll. In other modes sessions go round robin. */
 struct lane_assignment lanes_assign(struct lanes *lanes, const struct lane_request *request);
 
-/* A session whose lane is opening, and that has not come through there, asks for the same again. */
+/* For a session whose lane is opening, and that has sent nothing through it: opens it again. */
 void lanes_reopen(struct lanes *lanes, const struct lane_assignment *assignment);
 
 /* Once for a session whose lane is opening: its first message came through there. */
@@ -120,7 +120,7 @@ void lanes_give_back(struct lanes *lanes, const struct lane_assignment *assignme
  * guest. */
 bool lanes_admit(struct lanes *lanes, unsigned queue, uid_t uid);
 
-/* A message came through the queue that is no session's. */
+/* Counts a message from the queue that belongs to no session. */
 void lanes_count_garbage(struct lanes *lanes, unsigned queue);
 
 /* Lanes that sessions may send to by now are 0 .. lanes_in_use-1; it never shrinks. */

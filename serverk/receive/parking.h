@@ -1,8 +1,8 @@
 /*
  * parking: how many of the workers that share all lanes (--lanes auto) are active. Idle workers are
  * parked. An active worker that finds nothing to do parks too, unless it is the last one: the last
- * sleeps on the lanes themselves. So a message costs one wake-up, and none while messages come fast
- * enough, whatever the number of workers.
+ * sleeps on the lanes themselves. So a message costs one wake-up, or none while messages arrive
+ * fast enough, whatever the number of workers.
  *
  * Invariant (under the lock): active + in_long + parked = all workers, and active >= 1 unless every
  * worker is in a long operation. Hence no message waits for ever while a worker is idle, and at
@@ -22,17 +22,17 @@ struct parking;
 struct parking *parking_create(unsigned workers, unsigned max_active);
 void parking_free(struct parking *parking);
 
-/* By an active worker that found nothing to do. False: it is the last active one, and must watch
- * the lanes itself. True: it was parked and is active again, or the parking is stopped: look
- * again. */
+/* Called by an active worker that found nothing to do. False: it is the last active worker, and
+ * must watch the lanes itself. True: it was parked and is active again, or the parking is stopped;
+ * it should look again. */
 bool parking_park(struct parking *parking);
 
-/* By a worker that sees more waiting than it can serve: unparks a worker, if one is parked and the
- * maximum is not reached. */
+/* Called by a worker that sees more messages than it can serve: unparks a worker, if one is parked
+ * and the maximum is not reached. */
 void parking_unpark(struct parking *parking);
 
-/* Around a long operation: in between the worker does not count as active, and if it was the last
- * active one, another is unparked. */
+/* Around a long operation: the worker does not count as active during it; if it was the last active
+ * worker, another is unparked. */
 void parking_begin_long(struct parking *parking);
 void parking_end_long(struct parking *parking);
 

@@ -1,25 +1,22 @@
 /*
- * schedule: --sched cost: messages that were received and wait for a worker, in the order of their
- * due times. What is due first is served first; of two that are due together, the one received
- * first.
+ * schedule: --sched cost: received messages that wait for a worker, in the order of their due
+ * times. Of two messages with the same due time, the one received first comes first.
  *
  *     due = received + min(expected work x SCHEDULE_STRETCH / (1 + priority), SCHEDULE_AGING_NS)
  *
- * Among messages that came together that is the order of work divided by weight, which makes the
- * sum of response times, each times its weight, as small as it can be (Smith's rule: W. E. Smith,
- * "Various optimizers for single-stage production", Naval Research Logistics Quarterly 3, 1956);
- * the weight of a priority is 1 + priority. And since a due time never changes, waiting makes a
- * message older than those that come: what was received SCHEDULE_AGING_NS or more after it cannot
- * pass it. So nothing starves: a message waits for what was there when it came, and what comes
- * within that time.
+ * Messages that arrive together are thus ordered by work divided by weight, where the weight of a
+ * priority is 1 + priority. This minimizes the weighted sum of response times (Smith's rule: W. E.
+ * Smith, "Various optimizers for single-stage production", Naval Research Logistics Quarterly 3,
+ * 1956). A due time never changes, so a message cannot be overtaken by one that was received
+ * SCHEDULE_AGING_NS or more after it. Hence no message starves: it waits only for those that were
+ * there before it and those that arrive within that time.
  *
- * Payers (lanes.h) have a heap each, so that the messages of those that rest (shares.h) can stay
- * where they are; and where there are several payers, each has a quarter of the places at most, so
- * that there is room for the others.
+ * Each payer (lanes.h) has its own heap, so that the messages of a payer that rests (shares.h) can
+ * stay there. Where there are several payers, each has at most a quarter of the places.
  *
- * These are binary heaps in memory that is taken once, for `capacity` messages and one more a
- * worker. Threads: all calls may be made by any thread; a lock is held for some comparisons and one
- * copy of the message.
+ * The heaps are binary heaps in memory that is allocated once, for `capacity` messages and one more
+ * per worker. Threads: all calls may be made by any thread; a lock is held for some comparisons and
+ * one copy of the message.
  */
 #ifndef MQKV_SERVERK_RECEIVE_SCHEDULE_H
 #define MQKV_SERVERK_RECEIVE_SCHEDULE_H
@@ -34,7 +31,7 @@
 /* A microsecond of expected work counts as a millisecond of waiting. */
 #define SCHEDULE_STRETCH 1000u
 
-/* No message passes one that was received so long before it. */
+/* No message overtakes one that was received so much earlier. */
 #define SCHEDULE_AGING_NS (100u * 1000u * 1000u)
 
 struct schedule;
@@ -51,12 +48,12 @@ struct schedule *schedule_create(unsigned capacity, unsigned payers, size_t mess
                                  unsigned workers);
 void schedule_free(struct schedule *schedule);
 
-/* True if `capacity` messages wait: no more should be received. A worker that asked, received one
- * and adds it is sure of its place. */
+/* True if `capacity` messages wait: no more should be received. If false, the worker that asked may
+ * receive one message and is sure of a place for it. */
 bool schedule_full(struct schedule *schedule);
 
-/* The payers (as bits) that have all the places that one may have: no more of theirs should be
- * received. The same holds for who asked. */
+/* The payers (as bits) that use all the places that one payer may have: no more of their messages
+ * should be received. The same promise holds for the worker that asked. */
 uint32_t schedule_full_payers(struct schedule *schedule);
 
 /* Where a message comes from. */
@@ -81,7 +78,7 @@ unsigned schedule_waiting(const struct schedule *schedule);
 /* The payers (as bits) that have messages waiting. */
 uint32_t schedule_payers(const struct schedule *schedule);
 
-/* Waits are told by classes of priorities: 0-7, 8-15, 16-23, 24-31. */
+/* Waits are counted per class of priorities: 0-7, 8-15, 16-23, 24-31. */
 #define SCHEDULE_CLASSES 4u
 
 struct schedule_statistics {

@@ -1,22 +1,23 @@
 /*
- * shares: how the workers' time is divided among payers, so that none takes from others more than
- * its share, however much it sends. A payer is who can be told apart before a message is looked at:
- * by its queue (lanes.h).
+ * shares: the workers' time, divided among payers, so that no payer takes more than its share,
+ * however much it sends. A payer is identified by the queue of a message (lanes.h), before anybody
+ * looks at the message.
  *
- * While one payer is active nothing is counted: it gets everything. While several are, each may use
- * its share of the time, 1/n of it for n active ones. A payer that has used more rests until the
- * clock has made up for it, and some milliseconds longer: its messages stay in their queues. It
- * rests even while nobody else has anything to do: otherwise a client that sends its next request
- * after each reply would wait behind a message of that payer every time.
+ * While only one payer is active, it gets all the time and nothing is counted. While n payers are
+ * active, each may use 1/n of the time. A payer that has used more rests: its messages stay in
+ * their queues until the excess is made up for, and some milliseconds longer. It rests even while
+ * nobody else has work: otherwise a client that sends its next request after each reply would wait
+ * behind a message of that payer every time.
  *
- * A payer is active for some milliseconds after a message. A rest ends with the activity of the
- * others, and is never longer than SHARES_MAX_REST_NS, or than a single message calls for that took
- * longer (SHARES_LONGEST_REST_NS at most). After such a message the others have up to a quarter of
- * its time to be seen again: they may have to wait for a CPU first.
+ * A payer is active for some milliseconds after a message. A rest ends when no other payer is
+ * active any more. It is at most SHARES_MAX_REST_NS, or what a single long message costs
+ * (SHARES_LONGEST_REST_NS at most). After a long message the other payers stay active for up to a
+ * quarter of its time: they may have to wait for a CPU before they send again.
  *
- * Beside others, one payer never has all workers in messages that take long: one is kept.
+ * While several payers are active, long messages of one payer never occupy all workers: one worker
+ * is kept free.
  *
- * Threads: any, without locks; accounts are exact up to what several workers do in the same moment.
+ * Threads: any, without locks; accounts may miss updates that several workers make at once.
  */
 #ifndef MQKV_SERVERK_RECEIVE_SHARES_H
 #define MQKV_SERVERK_RECEIVE_SHARES_H
@@ -32,56 +33,56 @@
 #define SHARES_LONGEST_REST_NS (1000u * 1000 * 1000)
 
 struct payer {
-    _Atomic uint64_t seen_ns; /* its last message, as far as several were active */
-    _Atomic uint64_t due_ns;  /* when the clock has made up for all that it used */
+    _Atomic uint64_t seen_ns; /* its last message while several payers were active */
+    _Atomic uint64_t due_ns;  /* when its excess is made up for */
     _Atomic uint64_t rests_until_ns;
-    _Atomic uint64_t alone_until_ns; /* until then it rests whether others are active or not */
-    _Atomic uint64_t patience_ns;    /* beside it others are active so long after a message */
+    _Atomic uint64_t alone_until_ns; /* until then it rests even if no other is active */
+    _Atomic uint64_t patience_ns;    /* how long others stay active beside it after a message */
     _Atomic unsigned long_messages;  /* under way */
     _Atomic uint64_t used_ns;        /* by its messages while several were active */
 } __attribute__((aligned(64)));
 
 struct shares {
     _Atomic uint32_t active; /* bits of payers */
-    unsigned workers;        /* all there are; constant */
+    unsigned workers;        /* of the daemon; constant */
     struct payer payers[SHARES_MAX_PAYERS];
 };
 
-/* Whether several payers are active, as far as was seen. */
+/* Whether several payers were seen to be active. */
 static inline bool shares_contended(const struct shares *shares)
 {
     uint32_t active = atomic_load_explicit(&shares->active, memory_order_relaxed);
     return (active & (active - 1)) != 0;
 }
 
-/* Whether no other payer was seen since this one came. */
+/* Whether this payer alone was seen to be active. */
 static inline bool shares_is_alone(const struct shares *shares, unsigned payer)
 {
     return atomic_load_explicit(&shares->active, memory_order_relaxed) == UINT32_C(1) << payer;
 }
 
-/* What a message kept a worker busy with. */
+/* What one message cost. */
 struct share_use {
     uint64_t start_ns, end_ns;
-    uint64_t waited_ns;     /* of that for locks: others had them */
-    uint64_t written_bytes; /* to data files; the disk and compaction have them before them still */
-    unsigned weight;        /* the time counts so many times */
-    bool expected_long;     /* else a long time is that of a worker without a CPU */
+    uint64_t waited_ns;     /* of that, for locks that others held */
+    uint64_t written_bytes; /* to data files: work that disk and compaction have yet to do */
+    unsigned weight;        /* factor of the time */
+    bool expected_long;     /* otherwise a long time means that the worker had no CPU */
 };
 
-/* A message of the payer was that; `workers` (>= 1) are there for all. */
+/* Charges a message to the payer; `workers` (>= 1) serve all payers. */
 void shares_charge(struct shares *shares, unsigned payer, const struct share_use *use,
                    unsigned workers);
 
-/* A message of the payer is found to take long; and its end. */
+/* Around the long part of a message of the payer. */
 void shares_begin_long(struct shares *shares, unsigned payer);
 void shares_end_long(struct shares *shares, unsigned payer);
 
-/* The payers (as bits) that rest now; if there is one, *until_ns gets when to look again: when the
- * first of them stops to, or after SHARES_MAX_REST_NS. */
+/* The payers (as bits) that rest now. If there is one, *until_ns gets the time to look again: when
+ * the first rest ends, or after SHARES_MAX_REST_NS. */
 uint32_t shares_resting(const struct shares *shares, uint64_t now_ns, uint64_t *until_ns);
 
-/* Somebody else is the payer of that number from now on. */
+/* The number belongs to another payer from now on. */
 void shares_forget(struct shares *shares, unsigned payer);
 
 #endif

@@ -1,15 +1,15 @@
 /*
- * farewell: a session whose client said BYE ends when every message is with its session that was
- * received from the same queue before: another worker may hold one, and be about to look for the
- * session.
+ * farewell: when a session ends whose client sent BYE. Another worker may have received an earlier
+ * message of the session from the same queue, and not have looked up the session yet. So the end
+ * waits until every message that was received before the BYE has found its session.
  *
- * Each worker that receives has a turn: a number that is odd from before it looks into a queue
- * until it has found nothing there, or has given what it found to its session (which holds that, so
- * that its end waits). Who handles a BYE notes the turns that are odd; when all of them have moved
- * on, the session ends. A worker that sleeps in a receive stands still in an odd turn: after
- * TICK_MS the main thread nudges it.
+ * Each worker that receives has a turn: a number that is odd while the worker may have a message
+ * without its session. It becomes odd before the worker looks into a queue, and even when the queue
+ * was empty or the message holds its session. The worker that handles a BYE notes which turns are
+ * odd; the session ends when all of them have changed. A worker that sleeps in a receive keeps an
+ * odd turn: after TICK_MS the main thread nudges it.
  *
- * What leaves with a session whose process died is removed here, too, by the main thread.
+ * The main thread also removes here what a dead process left besides its sessions.
  *
  * Threads: turns are their worker's own; the rest may be called by any thread, farewells_tick by
  * one. Locks: one of its own, under which nothing else that locks is called.
@@ -32,16 +32,16 @@ struct farewell_turn {
     uint32_t queues; /* bit i: the worker receives from queue i; constant once it does */
 } __attribute__((aligned(128)));
 
-/* For so many workers that receive. NULL: out of memory or descriptors (errno). */
+/* For `receivers` workers that receive. NULL: out of memory or descriptors (errno). */
 struct farewells *farewells_create(unsigned receivers, struct session_table *sessions);
 
-/* Ends the sessions that wait; no worker runs any more. NULL is harmless. */
+/* Ends the sessions that wait. No worker may run any more. NULL is harmless. */
 void farewells_free(struct farewells *farewells);
 
-/* A descriptor that is readable when farewells_tick is to be called. */
+/* A descriptor that becomes readable when farewells_tick should be called. */
 int farewells_timer(const struct farewells *farewells);
 
-/* What wakes receiver i, if it sleeps in a receive. */
+/* Wakes the receiver if it sleeps in a receive. */
 typedef void (*farewell_nudge)(void *context, unsigned receiver);
 void farewells_set_nudge(struct farewells *farewells, farewell_nudge nudge, void *context);
 
@@ -59,9 +59,8 @@ static inline void farewell_enter(struct farewell_turn *turn)
 /* Ends the sessions whose wait is over. */
 void farewells_go_on(struct farewells *farewells);
 
-/* The worker holds no message that is not with its session. Harmless if it held none before. That a
- * session is not seen here that begins to wait at this moment does no harm: the timer looks as
- * well. */
+/* The worker has no message without its session any more. Harmless if it had none before. This call
+ * may miss a session that begins to wait at this moment; the timer finds it. */
 static inline void farewell_leave(struct farewell_turn *turn)
 {
     uint64_t now = atomic_load_explicit(&turn->turn, memory_order_relaxed);
@@ -77,10 +76,10 @@ static inline void farewell_leave(struct farewell_turn *turn)
 void farewells_end(struct farewells *farewells, struct session *session, uint32_t queues,
                    enum session_end_reason reason);
 
-/* A session_death_listener: what the process left besides is removed soon. */
+/* A session_death_listener: what else the process left is removed soon. */
 void farewells_process_died(void *farewells, pid_t pid);
 
-/* Goes on with what waits. */
+/* Ends sessions whose wait is over, nudges sleeping receivers, removes what dead processes left. */
 void farewells_tick(struct farewells *farewells, const char *queue_name);
 
 #endif

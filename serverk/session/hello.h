@@ -1,7 +1,7 @@
 /*
- * hello: how a client gets a session. The server believes what the client says about itself only as
- * far as the kernel confirms it (wire/identity.h): the reply queue must have been made by the uid,
- * and be locked by the pid, that the client claims.
+ * hello: how a client gets a session. The server trusts a client's claims only if the kernel
+ * confirms them (wire/identity.h): the claimed uid must have created the reply queue, and the
+ * claimed pid must hold its lock.
  *
  * Threads: any. Locks: one of its own around the admission, so that one HELLO is decided at a time.
  */
@@ -24,10 +24,10 @@ struct hello_terms {
     uint16_t welcome_flags; /* WIRE_WELCOME_* */
 };
 
-/* A HELLO `message`, whose header was decoded with header_status (not KV_OK: of another protocol
- * version). Answers WELCOME, or REFUSED with the reason, or nothing to who proves no identity. A
- * HELLO that comes twice (the client lost patience) gets the same WELCOME twice. False: it is not
- * proven which process sent it. */
+/* Handles a HELLO `message`, whose header was decoded with header_status (not KV_OK: another
+ * protocol version). Answers WELCOME, or REFUSED with the reason; a sender without a proven
+ * identity gets no answer. A HELLO that comes twice (after a timeout of the client) gets the same
+ * WELCOME twice. False: the process that sent it is not proven. */
 bool hello_answer(const struct hello_terms *terms, struct kv_slice message,
                   const struct wire_header *header, enum kv_status header_status,
                   struct read_cursor *body);

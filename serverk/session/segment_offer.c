@@ -22,7 +22,7 @@ static enum kv_status take_segment(const struct hello_terms *terms, struct sessi
         return kv_error_set(error, KV_BAD_REQUEST, "the segment is not named after process %ld",
                             (long)session->pid);
     if (offer->bytes > MAX_SEGMENT_BYTES)
-        return kv_error_set(error, KV_LIMIT, "a segment has at most 4 GiB");
+        return kv_error_set(error, KV_LIMIT, "a segment cannot be larger than 4 GiB");
     memcpy(name, offer->name.data, offer->name.size);
     name[offer->name.size] = '\0';
     /* What its owner does with it (fallocate, say) makes every read and write of it wait: so those

@@ -56,6 +56,6 @@ check_equal 644 "$(stat -c %a "$pidfile")" "which others may read"
 check_status 4 "a living daemon's is refused" as_uid "$daemon_uid" timeout -k 1 20 \
     "$MQKV_BUILD/serverk" \
     -m "$server_queue.second" -f "$common_dir" --pidfile "$pidfile"
-check_match "is that of process $(cat "$pidfile")," "$errors" "with its process"
+check_match "belongs to process $(cat "$pidfile")," "$errors" "with its process"
 stop_server
 check_equal no "$([ -e "$pidfile" ] && echo yes || echo no)" "it goes with the daemon"

@@ -62,9 +62,9 @@ fi
 # Another daemon
 start_server -d 3 --allocator locked --sched-queue 5
 wait_until 20 grep -q ' ready: ' "$server_log" # it answers a little before
-check_match 'WARN --sched-queue 5 is without effect' "$(cat "$server_log")" \
+check_match 'WARN --sched-queue 5 has no effect' "$(cat "$server_log")" \
     "a bound of a queue that is not there is warned of"
-check_match 'WARN --allocator locked is without effect' "$(cat "$server_log")" \
+check_match 'WARN --allocator locked has no effect' "$(cat "$server_log")" \
     "an allocator without a cache is warned of"
 serverk 4 "$server_dir.*$server_pid|$server_pid.*$server_dir" "a directory that is in use" -f \
     "$server_dir"
