@@ -204,8 +204,8 @@ static void tell_and_end(int signal_number, siginfo_t *info, void *context)
 {
     (void)context;
     log_error(
-        "forbidden system call %d, which the daemon never makes: the daemon ends now. If a new C "
-        "library makes it, --sandbox off helps for the moment",
+        "system call %d, which the daemon never makes, was refused: the daemon ends now. If a new C "
+        "library makes the call, --sandbox off helps for the moment",
         info->si_syscall);
     die_by_signal(signal_number);
 }
