@@ -33,7 +33,7 @@ check_equal no "$([ -e "$shared/nowhere" ] && echo yes || echo no)" "and what it
 as_uid "$hostile_uid" sh -c "echo 1 >'$pidfile'; chmod 666 '$pidfile'"
 start_refused "belongs to uid $hostile_uid" "a file of another user"
 as_uid "$hostile_uid" mkfifo -m 666 "$pidfile"
-start_refused "(belongs to uid $hostile_uid|no regular file)" "a FIFO of another user"
+start_refused "(belongs to uid $hostile_uid|not a regular file)" "a FIFO of another user"
 ln "$precious" "$pidfile" # as another user could, where fs.protected_hardlinks is 0
 start_refused "second name" "another name of a file of the daemon's user"
 
