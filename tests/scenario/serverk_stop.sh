@@ -82,7 +82,7 @@ mkfifo "$MQKV_TEST_DIR/pipe"
 check_status 4 "a pid file that is a FIFO is refused" timeout -k 1 20 "$server_program" -m \
     "$server_queue" \
     -f "$server_dir" --pidfile "$MQKV_TEST_DIR/pipe"
-check_match "pid file $MQKV_TEST_DIR/pipe .*no regular file" "$errors" "with its name"
+check_match "pid file $MQKV_TEST_DIR/pipe .*not a regular file" "$errors" "with its name"
 check_equal yes "$([ -p "$MQKV_TEST_DIR/pipe" ] && echo yes || echo no)" "and not removed"
 echo 1 >"$pidfile"
 start_server --pidfile "$pidfile"
