@@ -354,7 +354,7 @@ static void handle_message(struct worker *worker, size_t size, uint64_t received
             statistics_add(&worker->statistics->dropped[DROPPED_BAD_HELLO], 1);
         return;
     }
-    if (receiver_drop_stray(&worker->receiver, &header, session))
+    if (receiver_drop_stray(&worker->receiver, &header, session) || !session)
         return;
     if (!worker_lane_admits(worker, session)) {
         receiver_drop(&worker->receiver, DROPPED_UNKNOWN_SESSION);
