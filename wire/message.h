@@ -44,10 +44,10 @@ enum wire_kind {
     WIRE_REPLY = 5,   /* server: as many results; or status != 0, count 0 and a sentence as body */
     WIRE_BYE = 6,     /* client: close the session (no reply) */
     WIRE_SEGMENT = 7, /* client: use this shared-memory segment from now on; answered by a REPLY */
-    WIRE_PART = 8,    /* client: a piece of a request that is too big for a message; answered by an
-                         empty REPLY, the last piece by the reply to the whole */
-    WIRE_REPLY_PART = 9, /* server: a piece of a reply that is too big for a message */
-    WIRE_MORE = 10       /* client: send the next piece of that reply */
+    WIRE_PART = 8, /* client: a fragment of a request that is too big for a message; answered by an
+                         empty REPLY, the last fragment by the reply to the whole */
+    WIRE_REPLY_PART = 9, /* server: a fragment of a reply that is too big for a message */
+    WIRE_MORE = 10       /* client: send the next fragment of that reply */
 };
 
 /* Flags: of a REQUEST, and of a REPLY. */

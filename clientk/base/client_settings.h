@@ -27,7 +27,7 @@ struct client_settings {
     /* The uid that the server must have: the caller asked for it, or the first server had it. */
     bool insists_on_uid, uid_was_met;
     uid_t server_uid;
-    bool no_segment; /* MQKV_NO_SEGMENT=1: large values go in pieces */
+    bool no_segment; /* MQKV_NO_SEGMENT=1: large values go in fragments */
 };
 
 /* Whether the program wants waits to end now. It runs the program's own code, so it is not to be

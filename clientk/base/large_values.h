@@ -2,7 +2,7 @@
  * large_values: how values travel that are too large for a message: through the session's value
  * segment (wire/value_segment.h). session/segment_growth creates it for the first such value, and a
  * larger one for a larger value. Where none can be had, `unavailable` stays true and large values
- * go in pieces.
+ * go in fragments.
  */
 #ifndef MQKV_CLIENTK_BASE_LARGE_VALUES_H
 #define MQKV_CLIENTK_BASE_LARGE_VALUES_H

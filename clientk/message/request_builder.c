@@ -39,7 +39,7 @@ bool builder_begin(struct request_builder *builder, struct connection *connectio
     builder->cursor.at += WIRE_HEADER_BYTES;
     builder->message_limit_bytes = limit;
     builder->count = 0;
-    builder->in_pieces = false;
+    builder->in_fragments = false;
     builder->may_stop = connection->welcome.flags & WIRE_WELCOME_SHORT_REPLIES;
     builder->closed = false;
     builder->reply_left_bytes = connection->reply_geometry.message_bytes - WIRE_HEADER_BYTES;
@@ -92,9 +92,10 @@ static inline bool write_operation(struct request_builder *builder,
     return true;
 }
 
-/* Adds an operation that is too large for any message and is sent in pieces. */
+/* Adds an operation that is too large for any message and is sent in fragments. */
 __attribute__((noinline)) static enum builder_verdict
-add_in_pieces(struct request_builder *builder, const struct wire_operation *operation, size_t size)
+add_in_fragments(struct request_builder *builder, const struct wire_operation *operation,
+                 size_t size)
 {
     if (builder->count > 0)
         return BUILDER_FULL;
@@ -103,7 +104,7 @@ add_in_pieces(struct request_builder *builder, const struct wire_operation *oper
         return BUILDER_NO_MEMORY;
     builder->cursor = write_cursor(builder->message, WIRE_HEADER_BYTES + size);
     write_room(&builder->cursor, WIRE_HEADER_BYTES);
-    builder->in_pieces = true;
+    builder->in_fragments = true;
     write_operation(builder, operation);
     return BUILDER_ADDED;
 }
@@ -113,7 +114,7 @@ static inline enum builder_verdict add_inline(struct request_builder *builder,
 {
     if (write_operation(builder, operation))
         return BUILDER_ADDED;
-    return add_in_pieces(builder, operation, wire_operation_size(operation));
+    return add_in_fragments(builder, operation, wire_operation_size(operation));
 }
 
 /* Whether the value goes to the segment: a large one, or one without which the rest of the
@@ -185,7 +186,7 @@ static enum builder_verdict reserve_for_value(struct request_builder *builder,
 enum builder_verdict builder_add(struct request_builder *builder,
                                  const struct wire_operation *operation, uint64_t value_bytes)
 {
-    if (builder->in_pieces || builder->closed || builder->count == WIRE_MAX_OPERATIONS ||
+    if (builder->in_fragments || builder->closed || builder->count == WIRE_MAX_OPERATIONS ||
         (builder->count > 0 && builder->reply_left_bytes < RESULT_BYTES))
         return BUILDER_FULL;
     bool gives_value = operation_gives_value(operation->opcode);

@@ -26,8 +26,8 @@ struct request_builder {
     size_t capacity;
     struct write_cursor cursor;
     uint32_t count;
-    bool in_pieces; /* holds one operation that is too big for a message */
-    bool may_stop;  /* the server may answer with fewer results (window.h) */
+    bool in_fragments; /* holds one operation that is too big for a message */
+    bool may_stop;     /* the server may answer with fewer results (window.h) */
     bool closed; /* it may not, and the last operation may be refused, so that none may follow it */
     size_t message_limit_bytes;
     size_t reply_left_bytes; /* not yet needed, surely or probably, in the reply */

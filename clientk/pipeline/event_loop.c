@@ -31,7 +31,7 @@ struct event_loop {
     enum kv_status connect_status;  /* of the last attempt, with its sentence */
     struct kv_error connect_error;
     struct segment_offer offer; /* under way, if it has a segment: nothing is in flight then */
-    bool in_pieces;             /* what is in flight is one message in pieces */
+    bool in_fragments;          /* what is in flight is one message in fragments */
 };
 
 /* Opening and freeing ------------------------------------------------------------------------ */
@@ -224,8 +224,8 @@ static bool may_begin(struct clientk_pipeline *pipeline)
     if (!connection->open || events->offer.segment)
         return false;
     if (pipeline->window.in_flight > 0)
-        return !connection->suspect && !events->in_pieces;
-    events->in_pieces = false;
+        return !connection->suspect && !events->in_fragments;
+    events->in_fragments = false;
     if (connection_usable(connection))
         return true;
     lose(pipeline, !connection_server_gone(connection));
@@ -258,14 +258,14 @@ static bool send_filling(struct clientk_pipeline *pipeline)
     struct inflight_message *message = pipeline->filling;
     if (!message || message->request.count == 0)
         return true;
-    bool in_pieces = message->request.in_pieces;
-    /* Pieces of two messages cannot be on their way at once. */
-    if (window->in_flight > 0 && (in_pieces || !may_begin(pipeline)))
+    bool in_fragments = message->request.in_fragments;
+    /* Fragments of two messages cannot be on their way at once. */
+    if (window->in_flight > 0 && (in_fragments || !may_begin(pipeline)))
         return false;
     if (window->in_flight == 0 && !may_begin(pipeline))
         return false;
     pipeline->filling = NULL;
-    pipeline->events->in_pieces = in_pieces;
+    pipeline->events->in_fragments = in_fragments;
     message->deadline_ms = clock_monotonic_coarse_ms() + pipeline->settings.timeout_ms;
     enum kv_status status = window_send(window, message, 0);
     if (status == KV_NO_MEMORY && window->connection.open)

@@ -91,8 +91,8 @@ static void send_filling(struct clientk_pipeline *pipeline, uint64_t deadline_ms
     struct window *window = &pipeline->window;
     struct inflight_message *message = pipeline->filling;
     if (message && message->request.count > 0) {
-        /* Pieces of two messages cannot be in flight at once. */
-        if (message->request.in_pieces || window->connection.suspect)
+        /* Fragments of two messages cannot be in flight at once. */
+        if (message->request.in_fragments || window->connection.suspect)
             drain(pipeline, deadline_ms);
         if (pipeline->filling && window->in_flight == 0 && !connection_usable(&window->connection))
             lose(pipeline);
@@ -102,13 +102,13 @@ static void send_filling(struct clientk_pipeline *pipeline, uint64_t deadline_ms
     if (!message || message->request.count == 0)
         return;
     message->deadline_ms = deadline_ms;
-    bool in_pieces = message->request.in_pieces;
+    bool in_fragments = message->request.in_fragments;
     enum kv_status status = window_send(window, message, deadline_ms);
     if (status == KV_NO_MEMORY)
         task_queue_stop(&pipeline->due, KV_NO_MEMORY);
     else if (status == KV_TIMEOUT)
         window_give_up(window, NULL);
-    else if (in_pieces)
+    else if (in_fragments)
         drain(pipeline, deadline_ms);
 }
 

@@ -6,12 +6,12 @@
 
 /* A buffer that had to grow beyond this for one large answer is given back before the next. */
 #define KEEP_BYTES        ((size_t)256 << 10)
-#define PART_FIELD_BYTES  8u /* total_bytes and offset, before the bytes of a piece */
+#define PART_FIELD_BYTES  8u /* total_bytes and offset, before the bytes of a fragment */
 #define MAX_MESSAGE_BYTES 65536u
 
 void exchange_free(struct exchange *exchange)
 {
-    free(exchange->pieces);
+    free(exchange->fragments);
     *exchange = (struct exchange){.message = NULL};
 }
 
@@ -33,9 +33,9 @@ static enum kv_status send_part(const struct exchange *exchange, struct connecti
     return connection_send(connection, message, write_cursor_used(&cursor), deadline_ms);
 }
 
-/* Sends the next piece of a message that is too big for one. */
-static enum kv_status send_request_piece(struct exchange *exchange, struct connection *connection,
-                                         uint64_t deadline_ms)
+/* Sends the next fragment of a message that is too big for one. */
+static enum kv_status send_request_fragment(struct exchange *exchange,
+                                            struct connection *connection, uint64_t deadline_ms)
 {
     size_t room = connection_message_bytes(connection);
     if (room > MAX_MESSAGE_BYTES)
@@ -52,15 +52,15 @@ static enum kv_status send_request_piece(struct exchange *exchange, struct conne
     return status;
 }
 
-enum kv_status exchange_send_piece(struct exchange *exchange, struct connection *connection,
-                                   uint64_t deadline_ms)
+enum kv_status exchange_send_fragment(struct exchange *exchange, struct connection *connection,
+                                      uint64_t deadline_ms)
 {
     enum kv_status status;
     if (exchange->delivered) {
-        struct wire_part wanted = {.offset = (uint32_t)exchange->pieces_bytes};
+        struct wire_part wanted = {.offset = (uint32_t)exchange->fragments_bytes};
         status = send_part(exchange, connection, WIRE_MORE, &wanted, deadline_ms);
     } else {
-        status = send_request_piece(exchange, connection, deadline_ms);
+        status = send_request_fragment(exchange, connection, deadline_ms);
     }
     if (status != KV_OK)
         return status;
@@ -70,56 +70,56 @@ enum kv_status exchange_send_piece(struct exchange *exchange, struct connection 
     return KV_OK;
 }
 
-/* Makes room for the bytes of one more piece. The buffer grows with what has arrived, not with what
- * was announced. */
-static bool reserve_piece(struct exchange *exchange, size_t size)
+/* Makes room for the bytes of one more fragment. The buffer grows with what has arrived, not with
+ * what was announced. */
+static bool reserve_fragment(struct exchange *exchange, size_t size)
 {
-    size_t needed = exchange->pieces_bytes + size;
-    if (exchange->pieces_bytes == 0 && exchange->pieces_capacity > KEEP_BYTES) {
-        free(exchange->pieces);
-        exchange->pieces = NULL;
-        exchange->pieces_capacity = 0;
+    size_t needed = exchange->fragments_bytes + size;
+    if (exchange->fragments_bytes == 0 && exchange->fragments_capacity > KEEP_BYTES) {
+        free(exchange->fragments);
+        exchange->fragments = NULL;
+        exchange->fragments_capacity = 0;
     }
-    if (needed <= exchange->pieces_capacity)
+    if (needed <= exchange->fragments_capacity)
         return true;
     size_t capacity = needed * 2;
-    uint8_t *pieces = realloc(exchange->pieces, capacity);
-    if (!pieces)
+    uint8_t *fragments = realloc(exchange->fragments, capacity);
+    if (!fragments)
         return false;
-    exchange->pieces = pieces;
-    exchange->pieces_capacity = capacity;
+    exchange->fragments = fragments;
+    exchange->fragments_capacity = capacity;
     return true;
 }
 
 /* Takes in one REPLY_PART. */
-static enum kv_status take_piece(struct exchange *exchange, struct read_cursor body)
+static enum kv_status take_fragment(struct exchange *exchange, struct read_cursor body)
 {
     struct wire_part part;
     if (wire_get_part(&body, &part) != KV_OK || part.bytes.size == 0 ||
-        part.offset != exchange->pieces_bytes)
+        part.offset != exchange->fragments_bytes)
         return KV_IO;
-    if (!reserve_piece(exchange, part.bytes.size))
+    if (!reserve_fragment(exchange, part.bytes.size))
         return KV_NO_MEMORY;
-    copy_bytes(exchange->pieces + part.offset, part.bytes.data, part.bytes.size);
-    exchange->pieces_bytes += part.bytes.size;
-    if (exchange->pieces_bytes < part.total_bytes) {
+    copy_bytes(exchange->fragments + part.offset, part.bytes.data, part.bytes.size);
+    exchange->fragments_bytes += part.bytes.size;
+    if (exchange->fragments_bytes < part.total_bytes) {
         exchange->to_send = true;
         return KV_OK;
     }
-    exchange->body = read_cursor(exchange->pieces, exchange->pieces_bytes);
+    exchange->body = read_cursor(exchange->fragments, exchange->fragments_bytes);
     exchange->answered = wire_get_header(&exchange->body, &exchange->answer) == KV_OK &&
                          exchange->answer.kind == WIRE_REPLY;
     return exchange->answered ? KV_OK : KV_IO;
 }
 
-enum kv_status exchange_take_piece(struct exchange *exchange, const struct wire_header *header,
-                                   struct read_cursor body)
+enum kv_status exchange_take_fragment(struct exchange *exchange, const struct wire_header *header,
+                                      struct read_cursor body)
 {
     if (header->kind == WIRE_REPLY_PART && exchange->delivered)
-        return take_piece(exchange, body);
+        return take_fragment(exchange, body);
     if (header->kind != WIRE_REPLY)
         return KV_IO;
-    exchange->to_send = true; /* the last piece has arrived */
+    exchange->to_send = true; /* the last fragment has arrived */
     return KV_OK;
 }
 

@@ -1,7 +1,7 @@
 /*
- * exchange: one message to the server and its answer, either of them in pieces if it is too large
- * for a queue. An exchange that reached its deadline can be continued by a caller with more time,
- * or dropped: an answer that no exchange waits for is ignored.
+ * exchange: one message to the server and its answer, either of them in fragments if it is too
+ * large for a queue. An exchange that reached its deadline can be continued by a caller with more
+ * time, or dropped: an answer that no exchange waits for is ignored.
  */
 #ifndef MQKV_CLIENTK_SESSION_EXCHANGE_H
 #define MQKV_CLIENTK_SESSION_EXCHANGE_H
@@ -21,13 +21,13 @@ struct exchange {
     uint64_t request_id;
     uint64_t deadline_ms; /* for the server, in the headers of what is sent */
     size_t sent_bytes;    /* of message */
-    bool to_send;         /* a piece is due before the next wait */
+    bool to_send;         /* a fragment is due before the next wait */
     bool delivered;       /* sent to the last byte: from then on it may be executed */
     bool answered;
     struct wire_header answer; /* once answered: its header, ... */
     struct read_cursor body;   /* ... and what follows it, borrowed until the next receive */
-    uint8_t *pieces;           /* of an answer that comes in pieces */
-    size_t pieces_bytes, pieces_capacity;
+    uint8_t *fragments;        /* of an answer that comes in fragments */
+    size_t fragments_bytes, fragments_capacity;
 };
 
 /* Begins with a message that was built for this connection, with request_id in its header. */
@@ -42,7 +42,7 @@ static inline void exchange_begin(struct exchange *exchange, const uint8_t *mess
     exchange->to_send = true;
     exchange->delivered = false;
     exchange->answered = false;
-    exchange->pieces_bytes = 0;
+    exchange->fragments_bytes = 0;
 }
 
 /* Sends and receives until it is answered. KV_OK: answered; KV_TIMEOUT: may be continued;
@@ -50,17 +50,17 @@ static inline void exchange_begin(struct exchange *exchange, const uint8_t *mess
 enum kv_status exchange_continue(struct exchange *exchange, struct connection *connection,
                                  uint64_t deadline_ms);
 
-/* Sends the piece that is due, for which there must be a credit. Returns as
+/* Sends the fragment that is due, for which there must be a credit. Returns as
  * exchange_continue. */
-enum kv_status exchange_send_piece(struct exchange *exchange, struct connection *connection,
-                                   uint64_t deadline_ms);
+enum kv_status exchange_send_fragment(struct exchange *exchange, struct connection *connection,
+                                      uint64_t deadline_ms);
 
-/* Sends the whole message if it is small enough, else a piece. As exchange_send_piece. */
+/* Sends the whole message if it is small enough, else a fragment. As exchange_send_fragment. */
 static inline enum kv_status exchange_send(struct exchange *exchange, struct connection *connection,
                                            uint64_t deadline_ms)
 {
     if (exchange->delivered || exchange->message_bytes > connection_message_bytes(connection))
-        return exchange_send_piece(exchange, connection, deadline_ms);
+        return exchange_send_fragment(exchange, connection, deadline_ms);
     enum kv_status status =
         connection_send(connection, exchange->message, exchange->message_bytes, deadline_ms);
     if (status != KV_OK)
@@ -72,18 +72,18 @@ static inline enum kv_status exchange_send(struct exchange *exchange, struct con
     return KV_OK;
 }
 
-/* Takes a message with its request_id that is a piece of an answer or acknowledges a piece.
+/* Takes a message with its request_id that is a fragment of an answer or acknowledges a fragment.
  * Returns as exchange_continue; the caller looks at `answered` and `to_send`. */
-enum kv_status exchange_take_piece(struct exchange *exchange, const struct wire_header *header,
-                                   struct read_cursor body);
+enum kv_status exchange_take_fragment(struct exchange *exchange, const struct wire_header *header,
+                                      struct read_cursor body);
 
-/* Takes a message with its request_id. As exchange_take_piece. */
+/* Takes a message with its request_id. As exchange_take_fragment. */
 static inline enum kv_status exchange_take(struct exchange *exchange,
                                            const struct wire_header *header,
                                            const struct read_cursor *body)
 {
     if (header->kind != WIRE_REPLY || (!exchange->delivered && header->status == KV_OK))
-        return exchange_take_piece(exchange, header, *body);
+        return exchange_take_fragment(exchange, header, *body);
     exchange->answer = *header;
     exchange->body = *body;
     exchange->answered = true;

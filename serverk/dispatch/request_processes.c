@@ -164,7 +164,7 @@ static void cancel_reservation(struct request_processes *all, struct request_pro
     place->reserved = false;
 }
 
-/* Sends the reply that the child has made, or keeps it and sends its first piece. */
+/* Sends the reply that the child has made, or keeps it and sends its first fragment. */
 static void deliver_made(struct request_processes *all, unsigned number, struct worker *worker)
 {
     const struct service *service = all->service;

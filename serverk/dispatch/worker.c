@@ -272,8 +272,8 @@ static void send_more(struct worker *worker, struct session *session,
         fail(worker, session, header, KV_BAD_REQUEST, "malformed MORE message");
         return;
     }
-    size_t sent = deliver_piece(worker->service->sessions, worker->service->budget, session,
-                                header->request_id, part.offset);
+    size_t sent = deliver_fragment(worker->service->sessions, worker->service->budget, session,
+                                   header->request_id, part.offset);
     statistics_add(&worker->statistics->bytes_out, sent);
 }
 

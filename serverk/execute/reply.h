@@ -1,7 +1,7 @@
 /*
  * reply: one REPLY being built in a worker's buffer: results in order, values where they fit: in
  * the message; in the window of the session's segment that the request named; or, where neither
- * does, in a reply larger than a message, which is then sent in parts (fragments.h).
+ * does, in a reply larger than a message, which is then sent in fragments (fragments.h).
  *
  * A request whose sender takes a short reply (WIRE_REQUEST_MAY_STOP) ends with the first operation
  * for whose result there is no room: it and those behind it are not executed. Of any other request

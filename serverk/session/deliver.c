@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Pieces and failures are built on the stack; a client with larger messages gets pieces of this
- * size. */
+/* Fragments and failures are built on the stack; a client with larger messages gets fragments of
+ * this size. */
 #define PIECE_MAX_BYTES 8192u
 
 static size_t send_bytes(struct session_table *table, struct session *session, const void *message,
@@ -29,8 +29,8 @@ size_t deliver_failure(struct session_table *table, struct session *session, uin
     return send_bytes(table, session, message, write_cursor_used(&cursor));
 }
 
-size_t deliver_piece(struct session_table *table, struct fragment_budget *budget,
-                     struct session *session, uint64_t request_id, uint32_t offset)
+size_t deliver_fragment(struct session_table *table, struct fragment_budget *budget,
+                        struct session *session, uint64_t request_id, uint32_t offset)
 {
     uint8_t message[PIECE_MAX_BYTES];
     struct write_cursor cursor =
@@ -39,7 +39,7 @@ size_t deliver_piece(struct session_table *table, struct fragment_budget *budget
                                  .session = session->id,
                                  .request_id = request_id,
                                  .secret = session->nonce};
-    bool found = fragments_next_piece(&session->fragments, budget, &header, offset, &cursor);
+    bool found = fragments_next_fragment(&session->fragments, budget, &header, offset, &cursor);
     if (!found && fragments_reply_given_up(&session->fragments, request_id))
         return deliver_failure(
             table, session, request_id, KV_NO_MEMORY,
@@ -64,5 +64,5 @@ size_t deliver_extended(struct session_table *table, struct fragment_budget *bud
     if (!fragments_store(&session->fragments, budget, header.request_id, reply.data, reply.size))
         return deliver_failure(table, session, header.request_id, KV_NO_MEMORY,
                                "executed, but the server has no memory for so large a reply");
-    return deliver_piece(table, budget, session, header.request_id, 0);
+    return deliver_fragment(table, budget, session, header.request_id, 0);
 }

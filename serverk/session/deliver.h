@@ -1,6 +1,6 @@
 /*
  * deliver: a finished reply on its way to the client: as one message where it fits, else stored and
- * sent in pieces, each when the client asks for it. Nothing here waits.
+ * sent in fragments, each when the client asks for it. Nothing here waits.
  *
  * Threads: any that holds the session.
  */
@@ -44,9 +44,10 @@ static inline size_t deliver_reply(struct session_table *table, struct fragment_
     return session_send(table, session, reply.data, reply.size) ? reply.size : 0;
 }
 
-/* Sends the piece from `offset` on of the reply to request_id; or a failure, if there is none. */
-size_t deliver_piece(struct session_table *table, struct fragment_budget *budget,
-                     struct session *session, uint64_t request_id, uint32_t offset);
+/* Sends the fragment from `offset` on of the reply to request_id; or a failure, if there is none.
+ */
+size_t deliver_fragment(struct session_table *table, struct fragment_budget *budget,
+                        struct session *session, uint64_t request_id, uint32_t offset);
 
 /* Sends a REPLY without results: a status and the sentence, which is cut to what fits a message. */
 size_t deliver_failure(struct session_table *table, struct session *session, uint64_t request_id,

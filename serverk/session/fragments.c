@@ -282,9 +282,9 @@ bool fragments_reply_given_up(struct fragments *fragments, uint64_t request_id)
     return given_up;
 }
 
-bool fragments_next_piece(struct fragments *fragments, struct fragment_budget *budget,
-                          const struct wire_header *header, uint32_t offset,
-                          struct write_cursor *cursor)
+bool fragments_next_fragment(struct fragments *fragments, struct fragment_budget *budget,
+                             const struct wire_header *header, uint32_t offset,
+                             struct write_cursor *cursor)
 {
     pthread_mutex_lock(&fragments->lock);
     struct fragmented_message *stored = find_stored(fragments, header->request_id);

@@ -92,12 +92,12 @@ bool fragments_store(struct fragments *fragments, struct fragment_budget *budget
 /* Whether it was given up for want of memory, not being fetched. */
 bool fragments_reply_given_up(struct fragments *fragments, uint64_t request_id);
 
-/* Writes the piece from `offset` on of the stored reply to header->request_id, as much as the
- * cursor has room for, as a REPLY_PART under that header; frees the reply after its last piece.
- * False: no such reply is stored, or this is not the piece that comes next. */
-bool fragments_next_piece(struct fragments *fragments, struct fragment_budget *budget,
-                          const struct wire_header *header, uint32_t offset,
-                          struct write_cursor *cursor);
+/* Writes the fragment from `offset` on of the stored reply to header->request_id, as much as the
+ * cursor has room for, as a REPLY_PART under that header; frees the reply after its last fragment.
+ * False: no such reply is stored, or this is not the fragment that comes next. */
+bool fragments_next_fragment(struct fragments *fragments, struct fragment_budget *budget,
+                             const struct wire_header *header, uint32_t offset,
+                             struct write_cursor *cursor);
 
 void fragmented_message_free(struct fragmented_message *message, struct fragment_budget *budget);
 

@@ -19,7 +19,7 @@ void served_case_add(TCase *tcase);
 /* The client, too. */
 void served_case_add_client(TCase *tcase);
 
-/* The client may use no segment: large values go in pieces. */
+/* The client may use no segment: large values go in fragments. */
 void served_case_add_client_without_segment(TCase *tcase);
 
 /* The daemon is what start makes of `server`. */

@@ -418,11 +418,11 @@ Suite *suite_clientk_event_loop(void)
     tcase_add_test(calls, calls_are_refused_where_they_make_no_sense);
     tcase_add_test(calls, a_child_leaves_the_parents_loop_alone);
     suite_add_tcase(suite, calls);
-    TCase *pieces = tcase_create("event_loop_pieces");
-    served_case_add_client_without_segment(pieces);
-    tcase_add_test(pieces, values_of_all_sizes_go_both_ways);
-    tcase_add_test(pieces, many_large_values_at_once);
-    suite_add_tcase(suite, pieces);
+    TCase *fragments = tcase_create("event_loop_fragments");
+    served_case_add_client_without_segment(fragments);
+    tcase_add_test(fragments, values_of_all_sizes_go_both_ways);
+    tcase_add_test(fragments, many_large_values_at_once);
+    suite_add_tcase(suite, fragments);
     TCase *failures = tcase_create("event_loop_failures");
     tcase_add_checked_fixture(failures, start, stop);
     tcase_set_timeout(failures, 120);

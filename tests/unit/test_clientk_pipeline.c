@@ -377,10 +377,10 @@ Suite *suite_clientk_pipeline(void)
     tcase_add_test(segment, impossible_priorities_are_refused);
     tcase_add_test(segment, info_counts_open_and_closed_pipelines);
     suite_add_tcase(suite, segment);
-    TCase *pieces = tcase_create("pieces");
-    served_case_add_client_without_segment(pieces);
-    add_tests(pieces);
-    suite_add_tcase(suite, pieces);
+    TCase *fragments = tcase_create("fragments");
+    served_case_add_client_without_segment(fragments);
+    add_tests(fragments);
+    suite_add_tcase(suite, fragments);
     suite_add_tcase(suite, order_case("priority", start_server_by_priority));
     suite_add_tcase(suite, order_case("cost", start_server_by_cost));
     return suite;

@@ -1,4 +1,4 @@
-/* Values of every size, through messages, through the segment, and in pieces. */
+/* Values of every size, through messages, through the segment, and in fragments. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,9 +211,9 @@ Suite *suite_clientk_values(void)
     served_case_add_client(segment);
     add_tests(segment);
     suite_add_tcase(suite, segment);
-    TCase *pieces = tcase_create("pieces");
-    served_case_add_client_without_segment(pieces);
-    add_tests(pieces);
-    suite_add_tcase(suite, pieces);
+    TCase *fragments = tcase_create("fragments");
+    served_case_add_client_without_segment(fragments);
+    add_tests(fragments);
+    suite_add_tcase(suite, fragments);
     return suite;
 }

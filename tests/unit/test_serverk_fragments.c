@@ -90,11 +90,11 @@ START_TEST(what_has_come_is_charged)
     ck_assert_int_eq(take(1, 60u << 20, 0, "twenty bytes of part"), KV_OK);
     ck_assert_uint_le(budget.used_bytes, 64u << 10);
     ck_assert_uint_ge(budget.used_bytes, 20);
-    static char piece[8001];
-    memset(piece, 'x', sizeof piece - 1);
+    static char fragment[8001];
+    memset(fragment, 'x', sizeof fragment - 1);
     uint32_t done = 20;
-    for (; done < 1000000; done += sizeof piece - 1)
-        ck_assert_int_eq(take(1, 60u << 20, done, piece), KV_OK);
+    for (; done < 1000000; done += sizeof fragment - 1)
+        ck_assert_int_eq(take(1, 60u << 20, done, fragment), KV_OK);
     ck_assert_uint_ge(budget.used_bytes, done);
     ck_assert_uint_le(budget.used_bytes, 2 * (uint64_t)done);
 }
@@ -149,7 +149,7 @@ START_TEST(what_does_not_get_on_is_given_up_when_it_is_short)
 }
 END_TEST
 
-/* Fetches the stored reply piece by piece, `room` bytes of message at a time. */
+/* Fetches the stored reply fragment by fragment, `room` bytes of message at a time. */
 static size_t fetch(uint64_t request_id, size_t room, uint8_t *text, size_t total)
 {
     struct wire_header header = {.kind = WIRE_REPLY_PART, .request_id = request_id};
@@ -157,7 +157,7 @@ static size_t fetch(uint64_t request_id, size_t room, uint8_t *text, size_t tota
     while (done < total) {
         uint8_t message[512];
         struct write_cursor cursor = write_cursor(message, room);
-        if (!fragments_next_piece(&fragments, &budget, &header, (uint32_t)done, &cursor))
+        if (!fragments_next_fragment(&fragments, &budget, &header, (uint32_t)done, &cursor))
             break;
         struct read_cursor read = read_cursor(message, write_cursor_used(&cursor));
         struct wire_part part;
@@ -172,7 +172,7 @@ static size_t fetch(uint64_t request_id, size_t room, uint8_t *text, size_t tota
     return done;
 }
 
-START_TEST(a_reply_is_fetched_in_pieces)
+START_TEST(a_reply_is_fetched_in_fragments)
 {
     uint8_t reply[700], text[700];
     for (size_t i = 0; i < sizeof reply; i++)
@@ -216,7 +216,7 @@ Suite *suite_serverk_fragments(void)
     tcase_add_test(cases, what_has_come_is_charged);
     tcase_add_test(cases, a_user_has_a_part_of_it);
     tcase_add_test(cases, what_does_not_get_on_is_given_up_when_it_is_short);
-    tcase_add_test(cases, a_reply_is_fetched_in_pieces);
+    tcase_add_test(cases, a_reply_is_fetched_in_fragments);
     tcase_add_test(cases, reservations_are_bounded);
     suite_add_tcase(suite, cases);
     return suite;

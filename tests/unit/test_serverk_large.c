@@ -22,7 +22,7 @@ static void store_value(const char *key, size_t size, char fill)
     free(value);
 }
 
-/* Collects a reply that comes in pieces, asking for each; returns the whole REPLY message. */
+/* Collects a reply that comes in fragments, asking for each; returns the whole REPLY message. */
 static uint8_t *fetch_whole(uint64_t request_id, size_t *size)
 {
     struct wire_header header;
@@ -54,7 +54,7 @@ static uint8_t *fetch_whole(uint64_t request_id, size_t *size)
     return whole;
 }
 
-START_TEST(a_large_value_comes_in_pieces)
+START_TEST(a_large_value_comes_in_fragments)
 {
     store_value("large", 20000, 'x');
     struct wire_operation get = fixture_operation(WIRE_OP_GET, "large", "");
@@ -224,7 +224,7 @@ END_TEST
 
 /* The old value is nowhere but in the reply: it must not be lost with the window. A limit on the
  * size of files stands for a full /dev/shm; the segment is not mapped. */
-START_TEST(an_old_value_that_the_window_refuses_comes_in_pieces)
+START_TEST(an_old_value_that_the_window_refuses_comes_in_fragments)
 {
     char name[WIRE_QUEUE_NAME_BYTES];
     struct wire_segment *segment, *servers;
@@ -296,13 +296,13 @@ Suite *suite_serverk_large(void)
     Suite *suite = suite_create("serverk large values");
     TCase *large = tcase_create("large values");
     one_client_case_add(large);
-    tcase_add_test(large, a_large_value_comes_in_pieces);
+    tcase_add_test(large, a_large_value_comes_in_fragments);
     tcase_add_test(large, with_too_many_waiting_only_the_size_comes);
     tcase_add_test(large, a_large_request_comes_in_parts);
     tcase_add_test(large, parts_of_a_foreign_message_are_refused);
     tcase_add_test(large, what_is_too_large_is_told_with_its_limit);
     tcase_add_loop_test(large, values_through_the_segment, 0, 2);
-    tcase_add_test(large, an_old_value_that_the_window_refuses_comes_in_pieces);
+    tcase_add_test(large, an_old_value_that_the_window_refuses_comes_in_fragments);
     tcase_add_loop_test(large, value_above_the_limit_is_refused, 0, 2);
     suite_add_tcase(suite, large);
     return suite;

@@ -241,7 +241,7 @@ END_TEST
 
 START_TEST(result_fields_leave_room_for_the_value)
 {
-    uint8_t whole[64], pieces[64];
+    uint8_t whole[64], fragments[64];
     struct wire_result result = {.status = KV_OK,
                                  .flags = WIRE_RESULT_HAS_VERSION | WIRE_RESULT_HAS_EXPIRY |
                                           WIRE_RESULT_HAS_NUMBER,
@@ -252,14 +252,14 @@ START_TEST(result_fields_leave_room_for_the_value)
     struct write_cursor writer = write_cursor(whole, sizeof whole);
     ck_assert(wire_put_result(&writer, &result));
     size_t size = write_cursor_used(&writer);
-    writer = write_cursor(pieces, sizeof pieces);
+    writer = write_cursor(fragments, sizeof fragments);
     ck_assert(wire_put_result_fields(&writer, &result));
     ck_assert_uint_eq(write_cursor_used(&writer), WIRE_RESULT_MAX_FIELD_BYTES);
     memcpy(write_room(&writer, result.value.size), result.value.data, result.value.size);
     ck_assert_uint_eq(write_cursor_used(&writer), size);
-    ck_assert_mem_eq(whole, pieces, size);
+    ck_assert_mem_eq(whole, fragments, size);
 
-    writer = write_cursor(pieces, WIRE_RESULT_MAX_FIELD_BYTES - 1);
+    writer = write_cursor(fragments, WIRE_RESULT_MAX_FIELD_BYTES - 1);
     ck_assert(!wire_put_result_fields(&writer, &result));
     ck_assert_uint_eq(write_cursor_used(&writer), 0);
 }
