@@ -128,7 +128,7 @@ static void plan_set_compared(struct redis_job *job, const struct clientk_write_
 
 static bool reply_old(struct redis_job *job, const struct clientk_result *result, bool found)
 {
-    if (found)
+    if (found && result)
         reply_bulk(redis_job_reply(job), redis_result_bytes(result));
     else
         reply_null(redis_job_reply(job));

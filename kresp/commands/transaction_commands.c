@@ -21,7 +21,7 @@ static void end_transaction(struct redis_job *job)
 bool answer_multi(struct redis_job *job)
 {
     if (transaction_of(job)->state == TRANSACTION_QUEUEING) {
-        redis_job_fail(job, "ERR MULTI calls cannot be nested");
+        redis_job_fail(job, "ERR MULTI calls can not be nested");
         return true;
     }
     redis_transaction_clear(transaction_of(job));
