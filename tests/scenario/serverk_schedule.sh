@@ -106,8 +106,12 @@ if "$server_program" --check --sched priority --nice -f "$MQKV_TEST_DIR/nice" \
     }
     check_status 0 "a request of priority 0" client put a 1
     check_equal 19 "$(nice_values)" "its worker has the nice value 19"
-    check_status 0 "one of priority 31" client --priority 31 put a 2
-    check_equal "$(nice)" "$(nice_values)" "and then that of the daemon again"
+    # The BYE of the client before, of priority 0, may be worked on after the next request.
+    daemons_own_nice() {
+        client --priority 31 put a 2 >/dev/null && [ "$(nice_values)" = "$(nice)" ]
+    }
+    check_status 0 "after one of priority 31 that of the daemon again" \
+        wait_until 10 daemons_own_nice
     stop_server
 else
     check_match "ulimit -e" "$(cat "$MQKV_TEST_DIR/.nice")" \
