@@ -203,10 +203,9 @@ static void set_attributes(scmp_filter_ctx filter)
 static void tell_and_end(int signal_number, siginfo_t *info, void *context)
 {
     (void)context;
-    log_error(
-        "system call %d, which the daemon never makes, was refused: the daemon ends now. If a new C "
-        "library makes the call, --sandbox off helps for the moment",
-        info->si_syscall);
+    log_error("system call %d, which the daemon never makes, was refused: the daemon ends now. "
+              "If a new C library makes the call, --sandbox off helps for the moment",
+              info->si_syscall);
     die_by_signal(signal_number);
 }
 
