@@ -32,10 +32,6 @@
 
 #include "kvstore/index/segmentpool.h"
 
-#define HOME_MASK   (INDEX_SEGMENT_SLOTS - 1)
-#define HASH_BITS   32u
-#define OFFSET_UNIT 8u
-
 /* A segment splits when an item is to be added to so many. */
 #define SPLIT_ITEMS 480u
 
@@ -52,20 +48,7 @@
 /* How many segments one call of index_next_expiring looks at. */
 #define EXPIRY_LOOK_SEGMENTS 1024u
 
-/* hash in the upper half, offset / OFFSET_UNIT in the lower; 0: free. As numbers, slots sort by
- * hash. */
-typedef uint64_t slot;
-
-struct index_segment {
-    uint32_t count;
-    uint32_t depth;           /* the top bits that all its hashes share */
-    uint64_t expiry_bound_ms; /* no entry expires before; NO_EXPIRY: none has an expiry */
-    slot slots[INDEX_SEGMENT_SLOTS];
-};
-
 _Static_assert(sizeof(struct index_segment) == SEGMENTPOOL_BLOCK_BYTES, "the pool's one size");
-
-#define NO_EXPIRY UINT64_MAX
 
 /* 1 << depth entries. */
 struct directory {
@@ -91,37 +74,6 @@ struct index {
     bool keeps_directories;
 };
 
-static slot slot_of(uint32_t hash, uint64_t offset_bytes)
-{
-    return (uint64_t)hash << 32 | offset_bytes / OFFSET_UNIT;
-}
-
-static uint32_t slot_hash(slot item)
-{
-    return (uint32_t)(item >> 32);
-}
-
-static uint64_t slot_offset(slot item)
-{
-    return (uint64_t)(uint32_t)item * OFFSET_UNIT;
-}
-
-/* How far the item in `position` lies from its home. */
-static uint32_t slot_distance(slot item, uint32_t position)
-{
-    return (position - slot_hash(item)) & HOME_MASK;
-}
-
-static slot load_slot(const slot *at)
-{
-    return __atomic_load_n(at, __ATOMIC_ACQUIRE);
-}
-
-static void store_slot(slot *at, slot item)
-{
-    __atomic_store_n(at, item, __ATOMIC_RELEASE);
-}
-
 static void begin_moves(struct index *index)
 {
     __atomic_store_n(&index->moves, index->moves + 1, __ATOMIC_RELAXED);
@@ -134,7 +86,7 @@ static void end_moves(struct index *index)
 
 static uint64_t directory_entry(const struct directory *directory, uint32_t hash)
 {
-    return (uint64_t)hash >> (HASH_BITS - directory->depth);
+    return (uint64_t)hash >> (SEGMENT_HASH_BITS - directory->depth);
 }
 
 static struct index_segment *segment_of(const struct index *index, uint32_t hash)
@@ -146,7 +98,7 @@ static struct index_segment *segment_of(const struct index *index, uint32_t hash
 /* The first hash past those of the segment that holds `hash`. */
 static uint64_t segment_end(const struct index_segment *segment, uint32_t hash)
 {
-    uint64_t width = UINT64_C(1) << (HASH_BITS - segment->depth);
+    uint64_t width = UINT64_C(1) << (SEGMENT_HASH_BITS - segment->depth);
     return (hash & ~(width - 1)) + width;
 }
 
@@ -155,7 +107,7 @@ static struct index_segment *segment_create(uint32_t depth)
     struct index_segment *segment = segmentpool_take();
     if (segment) {
         segment->depth = depth;
-        segment->expiry_bound_ms = NO_EXPIRY;
+        segment->expiry_bound_ms = SEGMENT_NO_EXPIRY;
     }
     return segment;
 }
@@ -212,32 +164,17 @@ void index_keep_directories(struct index *index)
 void index_probe_start(struct index_probe *probe, const struct index *index, uint32_t hash)
 {
     probe->index = (struct index *)(uintptr_t)index; /* changed only if the caller changes it */
-    probe->segment = segment_of(index, hash);
-    probe->hash = hash;
-    probe->position = hash & HOME_MASK;
-    probe->distance = 0;
+    segment_probe_start(&probe->in, segment_of(index, hash), hash);
 }
 
 void index_prefetch(const struct index *index, uint32_t hash)
 {
-    __builtin_prefetch(&segment_of(index, hash)->slots[hash & HOME_MASK]);
+    __builtin_prefetch(&segment_of(index, hash)->slots[hash & SEGMENT_HOME_MASK]);
 }
 
 bool index_probe_next(struct index_probe *probe, uint64_t *offset_bytes)
 {
-    const slot *slots = probe->segment->slots;
-    for (; probe->distance < INDEX_SEGMENT_SLOTS; probe->distance++) {
-        slot item = load_slot(&slots[probe->position]);
-        if (item == 0 || slot_distance(item, probe->position) < probe->distance)
-            return false;
-        probe->position = (probe->position + 1) & HOME_MASK;
-        if (slot_hash(item) == probe->hash) {
-            probe->distance++;
-            *offset_bytes = slot_offset(item);
-            return true;
-        }
-    }
-    return false;
+    return segment_probe_next(&probe->in, offset_bytes);
 }
 
 uint64_t index_moves(const struct index *index)
@@ -245,23 +182,30 @@ uint64_t index_moves(const struct index *index)
     return __atomic_load_n(&index->moves, __ATOMIC_ACQUIRE);
 }
 
+/* The segment of a probe, by whoever may change the index. */
+static struct index_segment *probed_segment(const struct index_probe *probe)
+{
+    return (struct index_segment *)(uintptr_t)probe->in.segment;
+}
+
 static uint32_t last_candidate(const struct index_probe *probe)
 {
-    return (probe->position - 1) & HOME_MASK;
+    return (probe->in.position - 1) & SEGMENT_HOME_MASK;
 }
 
 void index_probe_replace(struct index_probe *probe, uint64_t offset_bytes)
 {
-    store_slot(&probe->segment->slots[last_candidate(probe)], slot_of(probe->hash, offset_bytes));
+    store_slot(&probed_segment(probe)->slots[last_candidate(probe)],
+               slot_of(probe->in.hash, offset_bytes));
 }
 
 void index_probe_remove(struct index_probe *probe)
 {
-    slot *slots = probe->segment->slots;
+    slot *slots = probed_segment(probe)->slots;
     uint32_t hole = last_candidate(probe);
     begin_moves(probe->index);
     for (;;) {
-        uint32_t next = (hole + 1) & HOME_MASK;
+        uint32_t next = (hole + 1) & SEGMENT_HOME_MASK;
         if (slots[next] == 0 || slot_distance(slots[next], next) == 0)
             break;
         store_slot(&slots[hole], slots[next]);
@@ -269,11 +213,11 @@ void index_probe_remove(struct index_probe *probe)
     }
     store_slot(&slots[hole], 0);
     end_moves(probe->index);
-    probe->segment->count--;
+    probed_segment(probe)->count--;
     probe->index->count--;
     /* What followed the removed item has moved into its slot. */
-    probe->position = last_candidate(probe);
-    probe->distance--;
+    probe->in.position = last_candidate(probe);
+    probe->in.distance--;
 }
 
 /* Growth --------------------------------------------------------------------------------------- */
@@ -281,7 +225,7 @@ void index_probe_remove(struct index_probe *probe)
 static void segment_insert(struct index_segment *segment, slot item)
 {
     slot *slots = segment->slots;
-    uint32_t position = slot_hash(item) & HOME_MASK;
+    uint32_t position = slot_hash(item) & SEGMENT_HOME_MASK;
     for (uint32_t distance = 0; slots[position] != 0; distance++) {
         uint32_t resident_distance = slot_distance(slots[position], position);
         if (resident_distance < distance) {
@@ -290,7 +234,7 @@ static void segment_insert(struct index_segment *segment, slot item)
             item = displaced;
             distance = resident_distance;
         }
-        position = (position + 1) & HOME_MASK;
+        position = (position + 1) & SEGMENT_HOME_MASK;
     }
     store_slot(&slots[position], item);
     segment->count++;
@@ -300,7 +244,7 @@ static bool directory_may_double(const struct index *index)
 {
     uint32_t depth = index->directory->depth;
     uint64_t entries = UINT64_C(2) << depth;
-    return depth < HASH_BITS &&
+    return depth < SEGMENT_HASH_BITS &&
            (entries <= FREE_ENTRIES || entries <= index->segments * MAX_ENTRIES_PER_SEGMENT);
 }
 
@@ -331,7 +275,7 @@ static void share_out(struct index_segment *low, struct index_segment *high)
     for (uint32_t i = 0; i < INDEX_SEGMENT_SLOTS; i++)
         store_slot(&low->slots[i], 0);
     low->count = 0;
-    uint32_t split_bit = UINT32_C(1) << (HASH_BITS - low->depth);
+    uint32_t split_bit = UINT32_C(1) << (SEGMENT_HASH_BITS - low->depth);
     for (uint32_t i = 0; i < INDEX_SEGMENT_SLOTS; i++)
         if (items[i] != 0)
             segment_insert(slot_hash(items[i]) & split_bit ? high : low, items[i]);
@@ -351,12 +295,12 @@ static bool split(struct index *index, uint32_t hash)
     low->depth++;
     share_out(low, high);
     high->expiry_bound_ms = low->expiry_bound_ms;
-    index->expiring_segments += high->expiry_bound_ms != NO_EXPIRY;
+    index->expiring_segments += high->expiry_bound_ms != SEGMENT_NO_EXPIRY;
     index->segments++;
 
     struct directory *directory = index->directory;
     uint64_t entries = UINT64_C(1) << (directory->depth - low->depth);
-    uint32_t split_bit = UINT32_C(1) << (HASH_BITS - low->depth);
+    uint32_t split_bit = UINT32_C(1) << (SEGMENT_HASH_BITS - low->depth);
     uint64_t first = directory_entry(directory, hash | split_bit) & ~(entries - 1);
     for (uint64_t entry = first; entry < first + entries; entry++)
         __atomic_store_n(&directory->entries[entry], high, __ATOMIC_RELEASE);
@@ -450,8 +394,8 @@ size_t index_collect(const struct index *index, uint64_t from_hash, struct index
 void index_set_expiry_bound(struct index *index, uint32_t hash, uint64_t bound_ms)
 {
     struct index_segment *segment = segment_of(index, hash);
-    index->expiring_segments -= segment->expiry_bound_ms != NO_EXPIRY;
-    index->expiring_segments += bound_ms != NO_EXPIRY;
+    index->expiring_segments -= segment->expiry_bound_ms != SEGMENT_NO_EXPIRY;
+    index->expiring_segments += bound_ms != SEGMENT_NO_EXPIRY;
     segment->expiry_bound_ms = bound_ms;
 }
 

@@ -36,10 +36,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct index;
-struct index_segment;
+#include "kvstore/shared/segment.h"
 
-#define INDEX_SEGMENT_SLOTS 512u
+struct index;
 
 /* One past the last hash: where a walk in hash order ends. */
 #define INDEX_HASH_END (UINT64_C(1) << 32)
@@ -57,10 +56,7 @@ void index_keep_directories(struct index *index);
  * valid until the next change of the index that is not made through it. */
 struct index_probe {
     struct index *index;
-    struct index_segment *segment;
-    uint32_t hash;
-    uint32_t position; /* slot to look at next; the last candidate given is the one before */
-    uint32_t distance; /* of that slot from where the hash belongs */
+    struct segment_probe in;
 };
 
 /* for (index_probe_start(&p, index, hash); index_probe_next(&p, &offset);) { compare the key } */

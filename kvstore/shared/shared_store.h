@@ -1,0 +1,136 @@
+/*
+ * shared_store: the layout of the shared memory in which a daemon keeps the index of its store, so
+ * that other processes, which may map it and the data files, read without a message, and so that
+ * the next daemon after a killed one finds the index whole. One POSIX shared-memory object for each
+ * store, named from the place of its directory (shared_store_name), little-endian as the machine:
+ *
+ *   0                      struct shared_store, SHARED_STORE_HEADER_BYTES
+ *   files_offset           struct shared_file, one for each data file
+ *   anywhere after         directories and segments of indexes, at multiples of 16
+ *
+ * A place in the object is called an offset; a *reference* is an offset in units of 16 bytes, 32
+ * bits wide. Reference 0, the header, is none: what was freed may be punched, and then is zeros.
+ *
+ * How to read a key without any lock (the one who changes things is the daemon alone):
+ *
+ *   1. number = load(file->generation);  state = &file->states[number % 2]
+ *   2. moves = load(state->moves), which must be even
+ *   3. directory = load(state->directory): the reference of its first entry and its depth; entry
+ *      hash >> (32 - depth) is the reference of a segment; probe that (segment.h)
+ *   4. tail = load(state->tail): what the slot gives must end before it. The record is in the log,
+ *      which is the file data.NNNN of directory `dir` if device, inode and salt are those of the
+ *      state; else the reader's mapping is of another generation
+ *   5. copy what is wanted
+ *   6. if load(state->moves) != moves or load(file->generation) != number: it counts for nothing,
+ *      begin again
+ *
+ * All loads acquire, all stores of the daemon to these words release; it makes `moves` odd before
+ * it moves items and even after, and writes a record and the tail before the slot. Every reference,
+ * depth, offset and size must be checked against the mapping before it is used: between 1 and 6
+ * anything may be there. Records are never changed; what a replaced generation had may turn into
+ * zeros at any time after number has changed.
+ *
+ * This is linearizable like a get by message: a write is answered after its slot is stored, and a
+ * slot that was seen is seen by all later looks.
+ */
+#ifndef MQKV_KVSTORE_SHARED_SHARED_STORE_H
+#define MQKV_KVSTORE_SHARED_SHARED_STORE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "kvstore/format/keyhash.h"
+
+#define SHARED_STORE_MAGIC          UINT64_C(0x3165726f74736b6d) /* "mkstore1" in memory */
+#define SHARED_STORE_LAYOUT         1u
+#define SHARED_STORE_HEADER_BYTES   8192u
+#define SHARED_STORE_DIR_BYTES      4096u
+#define SHARED_STORE_REFERENCE_UNIT 16u
+#define SHARED_STORE_NAME_BYTES     64u
+
+enum shared_store_condition {
+    SHARED_STORE_BEING_MADE = 0, /* nothing in it counts yet */
+    SHARED_STORE_IN_USE = 1,     /* also after its daemon was killed */
+    SHARED_STORE_RETIRED = 2     /* ended or replaced: readers let it go and look for another */
+};
+
+/* Constant while condition is SHARED_STORE_IN_USE, unless it says otherwise. */
+struct shared_store {
+    uint64_t magic;
+    uint32_t layout;
+    uint32_t condition;       /* enum shared_store_condition; changes, last of all */
+    uint64_t instance;        /* changes: another number for each daemon that has served it */
+    uint64_t shared_bytes;    /* changes, grows: offsets below are in the object and may be mapped;
+                              what lies beyond is in the daemon's own memory (the object could not
+                              grow): keys there are asked for by message */
+    uint64_t store_seed;      /* picks the data file (keyhash_file) */
+    struct hash_key hash_key; /* of the index (keyhash) */
+    uint32_t datafiles;
+    uint32_t files_offset;
+    uint32_t daemon_pid; /* changes: as the daemon's PID namespace has it */
+    uint32_t reserved[64];
+    /* Where the data files are, as the daemon's mount namespace names it; NUL-terminated. */
+    char dir[SHARED_STORE_DIR_BYTES] __attribute__((aligned(4096)));
+};
+
+_Static_assert(sizeof(struct shared_store) == SHARED_STORE_HEADER_BYTES, "layout");
+
+/* One generation of a data file: its log, its index, and the sums over both. Who writes holds the
+ * data file's lock for writing. Readers need the first four and the last three; the rest is for the
+ * next daemon. */
+struct shared_generation {
+    uint64_t moves; /* odd while items of the index are being moved, else changed by each move */
+    uint64_t directory; /* reference of the first entry << 8 | depth; entries are uint32_t */
+    uint64_t tail;      /* of the log */
+    uint64_t writing; /* not 0: a write is under way, or failed half-way; index, tail and sums need
+                           not match: the next daemon rebuilds them from the log */
+    uint64_t keys;
+    uint64_t segments;
+    uint64_t expiring_segments;
+    uint64_t live_bytes;
+    uint64_t expiring_keys;
+    uint64_t reserve_bytes;
+    uint64_t max_version;
+    uint64_t flags; /* SHARED_GENERATION_...; for the next daemon */
+    uint64_t salt;  /* of the log's header */
+    uint64_t device;
+    uint64_t inode;
+    uint64_t reserved;
+};
+
+_Static_assert(sizeof(struct shared_generation) == 128, "two cache lines");
+
+/* A sync has failed, or bytes of the log are gone: nobody takes this generation over. */
+#define SHARED_GENERATION_DOUBTFUL 1u
+
+struct shared_file {
+    uint64_t generation; /* how often it was replaced; states[generation % 2] counts; the other is
+                            that of the last one, or is being filled for the next */
+    uint64_t reserved[15];
+    struct shared_generation states[2];
+};
+
+/* The name for shm_open of the store whose directory that is: "/mqkv.store.<device>.<inode>", in
+ * hexadecimal. Equal for every name of the directory, and for no two stores that exist. */
+struct shared_store_name {
+    char text[SHARED_STORE_NAME_BYTES];
+};
+
+struct shared_store_name shared_store_name(dev_t device, ino_t inode);
+
+static inline uint64_t shared_directory(uint64_t reference, uint32_t depth)
+{
+    return reference << 8 | depth;
+}
+
+static inline uint32_t shared_directory_depth(uint64_t directory)
+{
+    return (uint32_t)(directory & 0xff);
+}
+
+static inline uint64_t shared_directory_offset(uint64_t directory)
+{
+    return (directory >> 8) * SHARED_STORE_REFERENCE_UNIT;
+}
+
+#endif
