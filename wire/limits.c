@@ -1,5 +1,5 @@
 #include "wire/limits.h"
-#include "common/error.h"
+#include "common/report/error.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 #include "mqkv/slice.h"
 #include "mqkv/status.h"
 

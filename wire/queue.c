@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/copy.h"
-#include "common/error.h"
+#include "common/memory/copy.h"
+#include "common/report/error.h"
 
 /* Where the kernel's queues are seen as files, if somebody mounted them there. */
 #define MQUEUE_MOUNT "/dev/mqueue"

@@ -43,9 +43,9 @@ enum kv_status wire_queue_open(const char *name, bool nonblock, mqd_t *queue,
                                struct wire_geometry *geometry, struct kv_error *error);
 
 /* Memory to send messages from, or to receive them into, of at most so many bytes; for free. It
- * begins with a page, so that the kernel's copies do not meet the slow case of common/copy.h: the
- * kernel's own copies begin 48 and 8 bytes after the start of a page, and memory from malloc may
- * begin anywhere. NULL: none. */
+ * begins with a page, so that the kernel's copies do not meet the slow case of
+ * common/memory/copy.h: the kernel's own copies begin 48 and 8 bytes after the start of a page, and
+ * memory from malloc may begin anywhere. NULL: none. */
 void *wire_queue_buffer(size_t bytes);
 
 /* Sends to a queue that was opened O_NONBLOCK, by a descriptor that this thread alone uses

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "wire/queue.h"
 
 #define AGAIN_AFTER_MS 1000u

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/copy.h"
-#include "common/error.h"
-#include "common/mapguard.h"
+#include "common/memory/copy.h"
+#include "common/report/error.h"
+#include "common/memory/mapguard.h"
 
 /* Memory is asked for in steps of so many bytes, so that few accesses have to ask. */
 #define BACKING_STEP_BYTES (256u * 1024u)

@@ -15,9 +15,9 @@
 #include <sched.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/parse.h"
-#include "common/pause.h"
+#include "common/time/clock.h"
+#include "common/text/parse.h"
+#include "common/time/pause.h"
 
 #define US 1000u
 #define MS 1000000u

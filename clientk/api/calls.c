@@ -7,7 +7,7 @@
 #include "clientk/base/handles.h"
 #include "clientk/base/last_error.h"
 #include "clientk/message/translate.h"
-#include "common/error.h"
+#include "common/report/error.h"
 
 /* Executing --------------------------------------------------------------------------------- */
 

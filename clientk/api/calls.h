@@ -9,7 +9,7 @@
 
 #include "clientk/api/handle.h"
 #include "clientk/message/task.h"
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "mqkv/clientk.h"
 
 /* KV_OK; KV_USAGE and the sentence why, if client is NULL or the handle of a parent process. */

@@ -8,7 +8,7 @@
 #include "clientk/base/handles.h"
 #include "clientk/base/last_error.h"
 #include "clientk/api/threads.h"
-#include "common/error.h"
+#include "common/report/error.h"
 
 const char *clientk_version(void)
 {

@@ -1,5 +1,5 @@
 /* clientk_scan: a scan page by page. */
-#include "common/error.h"
+#include "common/report/error.h"
 #include "mqkv/clientk.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "clientk/api/calls.h"
 #include "clientk/base/last_error.h"
 #include "clientk/message/translate.h"
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 #include "wire/operation.h"
 
 /* Entries asked for at once. */

@@ -7,7 +7,7 @@
 
 #include "clientk/api/handle.h"
 #include "clientk/base/handles.h"
-#include "common/error.h"
+#include "common/report/error.h"
 
 #define NO_SLOT (-1)
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/error.h"
-#include "common/parse.h"
-#include "common/reserved.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
+#include "common/text/parse.h"
+#include "common/memory/reserved.h"
 #include "wire/message.h"
 
 #define DEFAULT_COMBINE_ABOVE  8u

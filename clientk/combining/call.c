@@ -1,7 +1,7 @@
 #include "clientk/combining/call.h"
 
 #include "clientk/message/translate.h"
-#include "common/error.h"
+#include "common/report/error.h"
 
 static void note_stop(struct call *call, const struct outcome *outcome)
 {

@@ -6,8 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/error.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
 
 /* The state of a call that its own thread does not lead. */
 enum call_turn {

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/machine_sizes.h"
+#include "common/memory/machine_sizes.h"
 #include "clientk/combining/call.h"
 #include "clientk/combining/linger.h"
 #include "clientk/base/client_settings.h"

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "clientk/session/connection.h"
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 #include "wire/message.h"
 
 enum builder_verdict {

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "common/copy.h"
-#include "common/reserved.h"
+#include "common/memory/copy.h"
+#include "common/memory/reserved.h"
 
 #define MIN_SPARE_BYTES 64u /* of a value that grows */
 

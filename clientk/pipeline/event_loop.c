@@ -11,8 +11,8 @@
 #include "clientk/message/translate.h"
 #include "clientk/session/segment_growth.h"
 #include "clientk/session/connect.h"
-#include "common/clock.h"
-#include "common/error.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
 
 /* How often to look for what no descriptor tells: the end of a server that has no pidfd, or of
  * its queue before it has answered; and the program's wish to interrupt. */

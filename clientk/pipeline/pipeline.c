@@ -8,8 +8,8 @@
 #include "clientk/message/window.h"
 #include "clientk/pipeline/event_loop.h"
 #include "clientk/pipeline/pipeline_state.h"
-#include "common/clock.h"
-#include "common/error.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
 
 /* Pipelines of a handle --------------------------------------------------------------------- */
 

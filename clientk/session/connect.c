@@ -12,9 +12,9 @@
 #include "clientk/session/exchange.h"
 #include "clientk/base/own_names.h"
 #include "clientk/session/server_access.h"
-#include "common/clock.h"
-#include "common/error.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
+#include "common/numbers/random.h"
 #include "wire/stale_names.h"
 
 /* How long HELLO may go unanswered before a check that its queue is still the server's. */

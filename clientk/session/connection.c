@@ -6,7 +6,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 
 /* How long to wait at most before checking that the server still runs. A pidfd ends the wait when
  * the server ends, so with one this is for what a pidfd does not tell. A program with an

@@ -15,7 +15,7 @@
 
 #include "clientk/base/large_values.h"
 #include "clientk/base/client_settings.h"
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 #include "wire/message.h"
 #include "wire/queue.h"
 #include "wire/wait.h"

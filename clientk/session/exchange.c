@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "common/copy.h"
+#include "common/memory/copy.h"
 
 /* A buffer that had to grow beyond this for one large answer is given back before the next. */
 #define KEEP_BYTES        ((size_t)256 << 10)

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "clientk/session/connection.h"
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 #include "mqkv/status.h"
 #include "wire/message.h"
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "clientk/base/own_names.h"
-#include "common/clock.h"
+#include "common/time/clock.h"
 
 /* Of the first segment. */
 #define FIRST_BYTES ((uint64_t)256 << 10)

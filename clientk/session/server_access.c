@@ -1,5 +1,5 @@
 #include "clientk/session/server_access.h"
-#include "common/error.h"
+#include "common/report/error.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -18,9 +18,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "common/clock.h"
-#include "common/parse.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/text/parse.h"
+#include "common/numbers/random.h"
 #include "mqkv/allocator.h"
 
 #define LIVE_BLOCKS   2048u

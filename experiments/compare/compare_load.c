@@ -29,8 +29,8 @@
 #include <time.h>
 #include <xxhash.h>
 
-#include "common/parse.h"
-#include "common/random.h"
+#include "common/text/parse.h"
+#include "common/numbers/random.h"
 
 #define MIN_SLOTS     1024u
 #define MAX_SLOTS     (1u << 26)

@@ -1,5 +1,5 @@
 #include "experiments/peers/backend.h"
-#include "common/error.h"
+#include "common/report/error.h"
 
 #include <pthread.h>
 #include <stdlib.h>

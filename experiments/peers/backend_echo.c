@@ -2,7 +2,7 @@
  * is NAME:VALUE_BYTES:GROUPS. An operation does not say how large the value is that a GET would
  * find; and threads share messages in so many groups, as those of mqkv's library do when there are
  * many (0: each thread has its own). */
-#include "common/error.h"
+#include "common/report/error.h"
 #include "experiments/peers/backend.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "clientk/base/large_values.h"
-#include "common/parse.h"
+#include "common/text/parse.h"
 #include "experiments/peers/echo.h"
 #include "experiments/peers/echo_group.h"
 #include "experiments/peers/echo_link.h"

@@ -1,6 +1,6 @@
 /* memcached through its text protocol (doc/protocol.txt of memcached 1.6), whole replies read into
  * one buffer a connection. */
-#include "common/error.h"
+#include "common/report/error.h"
 #include "experiments/peers/backend.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/error.h"
+#include "common/report/error.h"
 #include "mqkv/clientk.h"
 
 /* Where the caller leaves the choice: more gains Redis and memcached nothing. */

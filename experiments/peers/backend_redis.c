@@ -1,5 +1,5 @@
 /* Redis through hiredis, its own C client. */
-#include "common/error.h"
+#include "common/report/error.h"
 #include "experiments/peers/backend.h"
 
 #include <hiredis/hiredis.h>

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "common/cursor.h"
-#include "common/error.h"
-#include "common/random.h"
+#include "common/memory/cursor.h"
+#include "common/report/error.h"
+#include "common/numbers/random.h"
 #include "experiments/peers/echo.h"
 #include "wire/wait.h"
 

@@ -16,9 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/cursor.h"
-#include "common/parse.h"
+#include "common/time/clock.h"
+#include "common/memory/cursor.h"
+#include "common/text/parse.h"
 #include "experiments/peers/echo.h"
 #include "wire/value_segment.h"
 #include "wire/wait.h"

@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/histogram.h"
-#include "common/parse.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/numbers/histogram.h"
+#include "common/text/parse.h"
+#include "common/numbers/random.h"
 #include "experiments/peers/engine.h"
 
 #define MAX_VALUE_BYTES (1u << 20)

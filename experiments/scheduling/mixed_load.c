@@ -17,9 +17,9 @@
 #include <string.h>
 
 #include "mqkv/clientk.h"
-#include "common/clock.h"
-#include "common/parse.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/text/parse.h"
+#include "common/numbers/random.h"
 
 #define KEYS         20000u
 #define VALUE_BYTES  64u

@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/error.h"
-#include "common/log.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
 #include "kresp/bridge/bridge_thread.h"
 #include "kresp/bridge/listen_socket.h"
 

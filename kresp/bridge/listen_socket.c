@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/error.h"
+#include "common/report/error.h"
 
 #define BACKLOG 511
 

@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/log.h"
+#include "common/report/log.h"
 
 /* Bytes that one read asks for at least, and what a buffer keeps while it is empty. */
 #define READ_BYTES ((size_t)16 * 1024)

@@ -1,5 +1,5 @@
 /* The commands about when an entry ends. */
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "kresp/commands/command_functions.h"
 #include "kresp/commands/redis_command.h"
 #include "kresp/commands/redis_expiry.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "common/log.h"
+#include "common/report/log.h"
 #include "kresp/commands/command_functions.h"
 
 #define READ         COMMAND_READ

@@ -1,6 +1,6 @@
 #include "kresp/commands/redis_expiry.h"
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "kresp/commands/redis_command.h"
 
 bool redis_expiry_parse(struct redis_job *job, size_t i, struct redis_time_unit unit, bool positive,

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "kresp/commands/redis_job.h"
 
 void redis_session_init(struct redis_session *session, struct redis_service *service)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/error.h"
+#include "common/report/error.h"
 
 struct redis_store {
     struct clientk *client;

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "common/log.h"
+#include "common/report/log.h"
 #include "kresp/commands/redis_command.h"
 
 /* Values that are larger give their memory back after the turn, and count for the limits of the

@@ -1,5 +1,5 @@
 /* The commands about all keys. */
-#include "common/random.h"
+#include "common/numbers/random.h"
 #include "kresp/commands/command_functions.h"
 #include "kresp/commands/redis_command.h"
 #include "kresp/commands/redis_error.h"

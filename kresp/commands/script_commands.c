@@ -1,6 +1,6 @@
 /* EVAL and EVALSHA of the scripts that are known (lock_scripts.h), SCRIPT, and what is asked of
  * FUNCTION. */
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "kresp/commands/command_functions.h"
 #include "kresp/commands/lock_scripts.h"
 #include "kresp/commands/redis_command.h"

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "kresp/commands/command_functions.h"
 #include "kresp/commands/redis_error.h"
 #include "kresp/protocol/decimal.h"

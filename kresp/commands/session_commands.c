@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "kresp/commands/command_functions.h"
 #include "kresp/commands/redis_command.h"
 #include "kresp/protocol/decimal.h"

@@ -1,6 +1,6 @@
 /* SET with all its options, the older commands that stand for some of them, and GETEX, which has
  * the same. */
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "kresp/commands/command_functions.h"
 #include "kresp/commands/redis_command.h"
 #include "kresp/commands/redis_expiry.h"

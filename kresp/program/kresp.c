@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "common/clock.h"
-#include "common/error.h"
-#include "common/log.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
 #include "kresp/bridge/bridge.h"
 #include "kresp/commands/redis_command.h"
 #include "kresp/program/kresp_options.h"

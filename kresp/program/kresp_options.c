@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/option_table.h"
+#include "common/report/error.h"
+#include "common/options/option_table.h"
 
 #define HINT         "kresp -h lists the options"
 #define HELP_COLUMNS 28 /* left of what an option means */

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "common/copy.h"
+#include "common/memory/copy.h"
 #include "kresp/protocol/decimal.h"
 
 #define MAX_ERROR_BYTES 640

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/error.h"
+#include "common/report/error.h"
 #include "kvstore/format/fileheader.h"
 #include "kvstore/log/fileio.h"
 

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "common/parse.h"
-#include "common/reserved.h"
+#include "common/text/parse.h"
+#include "common/memory/reserved.h"
 #include "kvstore/api/buffer_place.h"
 
 /* A decimal int64 with its sign and terminating NUL. */

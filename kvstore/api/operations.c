@@ -1,8 +1,8 @@
 #include "kvstore/api/operations.h"
 
-#include "common/clock.h"
-#include "common/reserved.h"
-#include "common/log.h"
+#include "common/time/clock.h"
+#include "common/memory/reserved.h"
+#include "common/report/log.h"
 #include "kvstore/cache/cache.h"
 #include "kvstore/maintenance/compaction_queue.h"
 #include "kvstore/maintenance/sweep.h"

@@ -1,6 +1,6 @@
 #include "kvstore/api/optimistic.h"
 
-#include "common/pause.h"
+#include "common/time/pause.h"
 #include "kvstore/core/readers.h"
 
 /* Moving an item takes some ten nanoseconds, splitting a segment a microsecond or two: a lookup

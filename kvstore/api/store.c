@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/random.h"
-#include "common/reserved.h"
+#include "common/report/error.h"
+#include "common/numbers/random.h"
+#include "common/memory/reserved.h"
 #include "kvstore/cache/cache.h"
 #include "kvstore/maintenance/compact.h"
 #include "kvstore/maintenance/compaction_queue.h"

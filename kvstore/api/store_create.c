@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/random.h"
+#include "common/report/error.h"
+#include "common/numbers/random.h"
 #include "kvstore/log/fileio.h"
 #include "mqkv/kvstore.h"
 #include "kvstore/log/logfile.h"

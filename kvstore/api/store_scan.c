@@ -6,8 +6,8 @@
  */
 #include <errno.h>
 
-#include "common/clock.h"
-#include "common/machine_sizes.h"
+#include "common/time/clock.h"
+#include "common/memory/machine_sizes.h"
 #include "kvstore/api/scan_cursor.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/api/store.h"

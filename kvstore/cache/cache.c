@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/copy.h"
+#include "common/memory/copy.h"
 #include "mqkv/allocator.h"
 #include "kvstore/core/lock.h"
 

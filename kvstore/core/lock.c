@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/pause.h"
-#include "common/machine_sizes.h"
+#include "common/time/clock.h"
+#include "common/report/log.h"
+#include "common/time/pause.h"
+#include "common/memory/machine_sizes.h"
 #include "mqkv/kvstore.h"
 
 /* Most operations hold a lock for less than a microsecond, but a thread that sleeps for one costs

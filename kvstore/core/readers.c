@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/machine_sizes.h"
+#include "common/time/clock.h"
+#include "common/memory/machine_sizes.h"
 
 #define WORD_BITS 64u
 #define WORDS     (READERS_MAX / WORD_BITS)

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 
 #define MAGIC_BYTES            8
 #define IDENTITY_CHECKED_BYTES 40u

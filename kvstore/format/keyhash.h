@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <xxhash.h>
 
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 #include "mqkv/slice.h"
 
 struct hash_key {

@@ -8,8 +8,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "common/copy.h"
-#include "common/cursor.h"
+#include "common/memory/copy.h"
+#include "common/memory/cursor.h"
 #include "kvstore/format/sizes.h"
 
 enum {

@@ -25,8 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/clock.h"
-#include "common/copy.h"
+#include "common/time/clock.h"
+#include "common/memory/copy.h"
 #include "mqkv/kvstore.h"
 #include "mqkv/slice.h"
 

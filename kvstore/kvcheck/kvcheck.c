@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/log.h"
-#include "common/option_table.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
+#include "common/options/option_table.h"
 #include "kvstore/kvcheck/record_dump.h"
 #include "kvstore/kvcheck/layout.h"
 #include "kvstore/kvcheck/findings.h"

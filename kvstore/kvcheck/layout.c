@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "common/error.h"
+#include "common/report/error.h"
 #include "mqkv/kvstore.h"
 
 static bool may_have(uint32_t datafiles)

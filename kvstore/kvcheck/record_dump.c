@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/error.h"
-#include "common/escape.h"
+#include "common/report/error.h"
+#include "common/text/escape.h"
 #include "kvstore/kvcheck/survey.h"
 #include "kvstore/kvcheck/source_open.h"
 

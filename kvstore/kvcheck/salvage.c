@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/parse.h"
-#include "common/random.h"
+#include "common/report/error.h"
+#include "common/text/parse.h"
+#include "common/numbers/random.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/format/keyhash.h"
 #include "kvstore/kvcheck/survey.h"

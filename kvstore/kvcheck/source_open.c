@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/cursor.h"
-#include "common/error.h"
-#include "common/machine_sizes.h"
+#include "common/memory/cursor.h"
+#include "common/report/error.h"
+#include "common/memory/machine_sizes.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/log/holes.h"
 #include "kvstore/kvcheck/walk.h"

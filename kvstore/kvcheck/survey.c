@@ -1,7 +1,7 @@
 #include "kvstore/kvcheck/survey.h"
 
-#include "common/clock.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/numbers/random.h"
 #include "kvstore/table/generation.h"
 
 /* Where the index points for a key. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/error.h"
+#include "common/report/error.h"
 #include "kvstore/table/checkpoint.h"
 #include "kvstore/table/generation.h"
 #include "kvstore/kvcheck/survey.h"

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/machine_sizes.h"
+#include "common/report/error.h"
+#include "common/memory/machine_sizes.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/format/sizes.h"
 

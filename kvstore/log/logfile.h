@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #include "mqkv/error.h"
-#include "common/mapguard.h"
+#include "common/memory/mapguard.h"
 #include "kvstore/log/boot.h"
 #include "kvstore/format/fileheader.h"
 #include "mqkv/kvstore.h"

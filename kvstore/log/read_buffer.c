@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "common/machine_sizes.h"
+#include "common/memory/machine_sizes.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/format/sizes.h"
 

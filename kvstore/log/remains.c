@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/machine_sizes.h"
+#include "common/report/error.h"
+#include "common/memory/machine_sizes.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/log/holes.h"
 #include "mqkv/kvstore.h"

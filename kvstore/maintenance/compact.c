@@ -8,10 +8,10 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "common/clock.h"
-#include "common/error.h"
-#include "common/log.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
+#include "common/numbers/random.h"
 #include "kvstore/maintenance/compaction_queue.h"
 #include "kvstore/maintenance/copylog.h"
 #include "kvstore/log/fileio.h"

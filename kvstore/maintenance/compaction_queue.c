@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "common/clock.h"
-#include "common/error.h"
-#include "common/machine_sizes.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
+#include "common/memory/machine_sizes.h"
 #include "kvstore/core/thread.h"
 #include "kvstore/format/sizes.h"
 

@@ -2,8 +2,8 @@
 
 #include <errno.h>
 
-#include "common/clock.h"
-#include "common/error.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
 #include "kvstore/log/logtail.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/maintenance/sweep.h"

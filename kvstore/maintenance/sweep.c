@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/error.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
 #include "kvstore/cache/cache.h"
 #include "kvstore/core/thread.h"
 #include "kvstore/maintenance/compaction_queue.h"

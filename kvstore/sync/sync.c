@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/error.h"
-#include "common/log.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
 #include "kvstore/core/file_ring.h"
 #include "kvstore/table/datafile.h"
 #include "kvstore/format/sizes.h"

@@ -8,9 +8,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "common/cursor.h"
-#include "common/error.h"
-#include "common/log.h"
+#include "common/memory/cursor.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
 #include "kvstore/log/fileio.h"
 
 #define MAGIC_BYTES    8u

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/error.h"
-#include "common/log.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
 #include "kvstore/table/checkpoint.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/log/logtail.h"

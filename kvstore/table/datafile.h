@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/machine_sizes.h"
+#include "common/memory/machine_sizes.h"
 #include "kvstore/core/context.h"
 #include "kvstore/table/generation.h"
 #include "mqkv/kvstore.h"

@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/error.h"
-#include "common/log.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
 #include "kvstore/table/checkpoint.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/format/keyhash.h"

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/option_table.h"
-#include "common/parse.h"
+#include "common/report/error.h"
+#include "common/options/option_table.h"
+#include "common/text/parse.h"
 #include "wire/queue_name.h"
 
 #define HINT         "serverk -h lists the options"

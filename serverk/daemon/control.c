@@ -7,10 +7,10 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/die_by_signal.h"
-#include "common/error.h"
-#include "common/log.h"
+#include "common/time/clock.h"
+#include "common/report/die_by_signal.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
 
 /* data.u64 of the signalfd and the timers; sessions have their ids, which are 32 bits. */
 #define SIGNAL_TAG UINT64_MAX

@@ -10,11 +10,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/error.h"
-#include "common/log.h"
-#include "common/parse.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
+#include "common/text/parse.h"
+#include "common/numbers/random.h"
 #include "serverk/daemon/control.h"
 #include "serverk/daemon/pidfile.h"
 #include "serverk/daemon/start_guard.h"

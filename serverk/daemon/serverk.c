@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/log.h"
-#include "common/mapguard.h"
+#include "common/report/log.h"
+#include "common/memory/mapguard.h"
 #include "serverk/config/options.h"
 #include "serverk/daemon/daemonize.h"
 #include "serverk/daemon/server.h"

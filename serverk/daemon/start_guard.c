@@ -7,9 +7,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "common/die_by_signal.h"
-#include "common/error.h"
-#include "common/log.h"
+#include "common/report/die_by_signal.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
 
 struct start_guard {
     const struct control *control;

@@ -8,8 +8,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/escape.h"
+#include "common/time/clock.h"
+#include "common/text/escape.h"
 #include "wire/operation.h"
 
 /* Files that are listed one by one; above, the sums must do. */

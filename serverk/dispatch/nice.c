@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "common/error.h"
+#include "common/report/error.h"
 #include "wire/message.h"
 
 #define HIGHEST_NICE 19

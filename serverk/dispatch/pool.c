@@ -10,9 +10,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/error.h"
-#include "common/log.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
 #include "serverk/dispatch/worker.h"
 #include "wire/queue.h"
 

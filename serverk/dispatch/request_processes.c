@@ -12,10 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/error.h"
-#include "common/log.h"
-#include "common/mapguard.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
+#include "common/memory/mapguard.h"
 #include "serverk/dispatch/worker.h"
 #include "serverk/execute/allowance.h"
 #include "serverk/execute/execution.h"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/error.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
 #include "serverk/dispatch/worker.h"
 
 /* Enough for the deepest call; and so small that the C library keeps the stacks of 64 threads for

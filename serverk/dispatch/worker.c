@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/clock.h"
-#include "common/mapguard.h"
+#include "common/time/clock.h"
+#include "common/memory/mapguard.h"
 #include "serverk/execute/allowance.h"
 #include "serverk/execute/execution.h"
 #include "serverk/session/deliver.h"

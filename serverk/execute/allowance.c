@@ -1,6 +1,6 @@
 #include "serverk/execute/allowance.h"
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 
 enum kv_status allowance_look(struct allowance *allowance, bool *takes_long)
 {

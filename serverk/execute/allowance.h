@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "mqkv/status.h"
 #include "serverk/session/session.h"
 #include "wire/message.h"

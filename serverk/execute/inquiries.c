@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/copy.h"
+#include "common/memory/copy.h"
 #include "serverk/execute/execution_internal.h"
 #include "serverk/execute/scan_page.h"
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 #include "mqkv/kvstore.h"
 #include "serverk/execute/allowance.h"
 #include "wire/operation.h"

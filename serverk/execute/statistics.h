@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "common/histogram.h"
+#include "common/numbers/histogram.h"
 #include "mqkv/status.h"
 
 #define STATISTICS_OPCODES 13u /* enum wire_opcode as index; 0 unused */

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "common/error.h"
+#include "common/report/error.h"
 #include "wire/queue.h"
 
 /* How often it is tried again when another daemon ends at the same moment. */

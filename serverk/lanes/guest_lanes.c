@@ -7,8 +7,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/numbers/random.h"
 #include "wire/queue.h"
 
 /* Names of lanes: many more than the system has queues by default (256), so that nobody can take

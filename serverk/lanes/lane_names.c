@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/log.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
 #include "serverk/lanes/claim.h"
 
 /* Where the kernel's queues are seen as files, if somebody mounted them there. */

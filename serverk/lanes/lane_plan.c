@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
-#include "common/error.h"
-#include "common/parse.h"
+#include "common/report/error.h"
+#include "common/text/parse.h"
 
 /* Lanes of 10 x 1024 for requests, 10 x 8192 for large ones: what the kernel grants by default.
  * Senders to a full queue sleep, so deeper ones pay where they are granted, up to 32 messages (past

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/log.h"
-#include "common/log_pace.h"
-#include "common/parse.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
+#include "common/report/log_pace.h"
+#include "common/text/parse.h"
 #include "serverk/lanes/claim.h"
 #include "serverk/lanes/guest_lanes.h"
 #include "serverk/lanes/lane_names.h"

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "serverk/receive/cost_estimate.h"
 #include "serverk/session/session.h"
 #include "wire/message.h"

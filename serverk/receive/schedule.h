@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/histogram.h"
+#include "common/numbers/histogram.h"
 #include "mqkv/slice.h"
 
 /* A microsecond of expected work counts as a millisecond of waiting. */

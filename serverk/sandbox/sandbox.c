@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "common/error.h"
+#include "common/report/error.h"
 #include "serverk/config/dispatch_model.h"
 #include "serverk/sandbox/landlock.h"
 #include "serverk/sandbox/syscall_filter.h"

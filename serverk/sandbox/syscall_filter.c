@@ -11,9 +11,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "common/die_by_signal.h"
-#include "common/error.h"
-#include "common/log.h"
+#include "common/report/die_by_signal.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
 
 /* Called with any arguments. For these the kernel keeps a bitmap (from 5.11 on), so that they do
  * not cost a run of the filter: everything that a request needs belongs here. */

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/error.h"
+#include "common/report/error.h"
 
 /* Below so many, a share is half of all. */
 #define LEAST_SHARE 256u

@@ -3,8 +3,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "common/clock.h"
-#include "common/copy.h"
+#include "common/time/clock.h"
+#include "common/memory/copy.h"
 
 #define PART_FIELD_BYTES 8u /* total_bytes, offset */
 

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/log.h"
-#include "common/log_pace.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
+#include "common/report/log_pace.h"
 #include "serverk/session/admission.h"
 #include "serverk/session/deliver.h"
 #include "wire/queue.h"

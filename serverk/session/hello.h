@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 #include "serverk/session/session.h"
 #include "wire/message.h"
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "common/clock.h"
-#include "common/log.h"
+#include "common/time/clock.h"
+#include "common/report/log.h"
 #include "wire/queue.h"
 
 /* A start does not wait longer for each of the two. */

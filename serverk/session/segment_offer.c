@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/error.h"
+#include "common/report/error.h"
 #include "serverk/session/deliver.h"
 
 /* Offsets in a segment have 32 bits. */

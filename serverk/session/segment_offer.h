@@ -6,7 +6,7 @@
 #ifndef MQKV_SERVERK_SESSION_SEGMENT_OFFER_H
 #define MQKV_SERVERK_SESSION_SEGMENT_OFFER_H
 
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 #include "serverk/session/hello.h"
 #include "wire/message.h"
 

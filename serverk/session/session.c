@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/report/log.h"
+#include "common/numbers/random.h"
 #include "serverk/session/session_table.h"
 #include "wire/message.h"
 #include "wire/queue.h"

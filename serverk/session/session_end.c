@@ -2,8 +2,8 @@
 
 #include <sys/epoll.h>
 
-#include "common/clock.h"
-#include "common/log.h"
+#include "common/time/clock.h"
+#include "common/report/log.h"
 #include "serverk/session/session_table.h"
 #include "wire/message.h"
 #include "wire/queue.h"

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/random.h"
+#include "common/numbers/random.h"
 
 #define KEYS             100000u
 #define DEFAULT_REQUESTS 2000000u

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/histogram.h"
-#include "common/parse.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/numbers/histogram.h"
+#include "common/text/parse.h"
+#include "common/numbers/random.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/parse.h"
+#include "common/text/parse.h"
 #include "tests/bench/instructions.h"
 #include "tests/bench/pieces.h"
 

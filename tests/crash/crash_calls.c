@@ -23,9 +23,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/report/log.h"
+#include "common/numbers/random.h"
 #include "mqkv/kvstore.h"
 
 #define WRITERS           2u

@@ -26,9 +26,9 @@
 #include <unistd.h>
 
 #include "mqkv/clientk.h"
-#include "common/clock.h"
-#include "common/parse.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/text/parse.h"
+#include "common/numbers/random.h"
 
 #define MAX_OPTIONS   16 /* of serverk, on the command line */
 #define THREADS       6u

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 #include "kvstore/format/fileheader.h"
 
 enum { FIX_CHECKSUM = 1, GENUINE_HEADER = 2, CHANGES = 4 };

@@ -17,7 +17,7 @@
 #include "clientk/program/commands/dump_format.h"
 #include "clientk/program/commands/invocation.h"
 #include "clientk/program/commands/line_source.h"
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 
 #define MOST_BYTES (1u << 16)
 

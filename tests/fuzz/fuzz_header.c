@@ -14,7 +14,7 @@
 
 #include <xxhash.h>
 
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 #include "kvstore/format/fileheader.h"
 
 enum { FIX_IDENTITY = 1, FIX_SLOT_0 = 2, FIX_SLOT_1 = 4, WITH_MAGIC = 8, FIX_NOTES = 16 };

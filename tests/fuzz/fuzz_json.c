@@ -8,7 +8,7 @@
 #include "tests/fuzz/fuzzing.h"
 
 #include "clientk/program/ops/json_reader.h"
-#include "common/escape.h"
+#include "common/text/escape.h"
 
 #define DEEPEST 32
 

@@ -1,6 +1,6 @@
 /*
- * covers: clientk/program/cli/line.c common/escape.c clientk/program/cli/arguments.c
- * common/option_table.c clientk/program/commands/invocation.c
+ * covers: clientk/program/cli/line.c common/text/escape.c clientk/program/cli/arguments.c
+ * common/options/option_table.c clientk/program/commands/invocation.c
  *
  * The line parser under libFuzzer: any bytes become words or an error with a column inside the
  * line; no word leaves the line's memory; and the words, written out in their escaped form, are
@@ -10,7 +10,7 @@
 
 #include "clientk/program/commands/invocation.h"
 #include "clientk/program/cli/line.h"
-#include "common/escape.h"
+#include "common/text/escape.h"
 
 /* The words as one line; free it. */
 static char *write_words(const struct line *line, size_t *size)

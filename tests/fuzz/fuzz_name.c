@@ -8,7 +8,7 @@
  */
 #include "tests/fuzz/fuzzing.h"
 
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 #include "wire/queue_name.h"
 
 static const enum wire_queue_role roles[] = {WIRE_LANE, WIRE_BULK_LANE, WIRE_LOCK, WIRE_REPLY_QUEUE,

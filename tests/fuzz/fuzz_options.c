@@ -1,5 +1,5 @@
 /*
- * covers: serverk/config/options.c common/option_table.c
+ * covers: serverk/config/options.c common/options/option_table.c
  *
  * The command line of serverk under libFuzzer: the input's lines are its arguments. They are taken,
  * with every option within its bounds, or a sentence says what is wrong.

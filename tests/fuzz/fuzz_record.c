@@ -18,7 +18,7 @@
 
 #include <xxhash.h>
 
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 #include "kvstore/format/fileheader.h"
 #include "kvstore/format/record.h"
 

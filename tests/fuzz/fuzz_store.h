@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/log.h"
+#include "common/report/log.h"
 #include "kvstore/log/fileio.h"
 #include "mqkv/kvstore.h"
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "mqkv/clientk.h"
-#include "common/parse.h"
+#include "common/text/parse.h"
 
 #define WRITERS  3
 #define SCANNERS 3

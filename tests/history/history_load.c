@@ -20,9 +20,9 @@
 #include <string.h>
 
 #include "mqkv/clientk.h"
-#include "common/clock.h"
-#include "common/parse.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/text/parse.h"
+#include "common/numbers/random.h"
 #include "tests/history/history_note.h"
 
 #define OPERATIONS_A_KEY 300u

@@ -17,9 +17,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "common/cursor.h"
-#include "common/log.h"
-#include "common/random.h"
+#include "common/memory/cursor.h"
+#include "common/report/log.h"
+#include "common/numbers/random.h"
 #include "kvstore/format/fileheader.h"
 #include "mqkv/kvstore.h"
 #include "kvstore/format/record.h"

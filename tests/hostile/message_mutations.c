@@ -27,9 +27,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/cursor.h"
-#include "common/parse.h"
+#include "common/time/clock.h"
+#include "common/memory/cursor.h"
+#include "common/text/parse.h"
 #include "tests/hostile/mutation.h"
 #include "tests/hostile/recording.h"
 #include "tests/support/raw_client.h"

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 
 #define FLIPPED_BITS_MAX 8
 #define PIECE_MAX        256

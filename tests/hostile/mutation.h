@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/random.h"
+#include "common/numbers/random.h"
 
 /* Changes the bytes one to four times, or now and then not at all; returns their new size, at most
  * `capacity`. `other` is where pieces come from. */

@@ -10,7 +10,7 @@ source_dir=$library_dir/../..
 compile_line() {
     MAKEFLAGS='' CFLAGS='-O2 -g3' LDFLAGS='-Wl,--as-needed' make --no-print-directory -n -C \
         "$source_dir" \
-        "VARIANT=$1" OUT="$MQKV_TEST_DIR/$1" "$MQKV_TEST_DIR/$1/obj/common/clock.o"
+        "VARIANT=$1" OUT="$MQKV_TEST_DIR/$1" "$MQKV_TEST_DIR/$1/obj/common/time/clock.o"
 }
 
 # link_line VARIANT: likewise the one that would link the daemon.

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "mqkv/clientk.h"
-#include "common/clock.h"
+#include "common/time/clock.h"
 
 #define PIPELINES  4 /* with the handle's own, as many sessions as share a lane */
 #define WINDOW     2 /* that every reply queue has room for */

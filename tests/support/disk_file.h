@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/random.h"
+#include "common/numbers/random.h"
 
 struct disk_file;
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/log.h"
+#include "common/report/log.h"
 #include "kvstore/format/fileheader.h"
 #include "kvstore/format/record.h"
 #include "tests/support/no_sync.h"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/parse.h"
-#include "common/random.h"
+#include "common/text/parse.h"
+#include "common/numbers/random.h"
 #include "tests/support/raw_client.h"
 
 /* A hostile session is given up after so many messages: it may have said BYE long ago. */

@@ -21,7 +21,7 @@
 #ifndef MQKV_TESTS_SUPPORT_POWERCUT_H
 #define MQKV_TESTS_SUPPORT_POWERCUT_H
 
-#include "common/random.h"
+#include "common/numbers/random.h"
 
 /* From now on; everything that is in `dir` is on disk. */
 void powercut_install(const char *dir, uint64_t seed);

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/error.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
+#include "common/numbers/random.h"
 
 #define SEND_TIMEOUT_MS 1000u
 #define CALL_TIMEOUT_MS 5000u

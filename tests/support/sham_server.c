@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "wire/queue.h"
 
 #define LANE_BYTES 4096u

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 
 #define TEXT_BYTES    (1u << 16)
 #define WAIT_LIMIT_MS 30000u

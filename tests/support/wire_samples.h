@@ -5,7 +5,7 @@
 #ifndef MQKV_TESTS_SUPPORT_WIRE_SAMPLES_H
 #define MQKV_TESTS_SUPPORT_WIRE_SAMPLES_H
 
-#include "common/random.h"
+#include "common/numbers/random.h"
 #include "wire/message.h"
 
 /* Bytes of the longest key or value of a sample. */

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "tests/support/test_names.h"
 
 static void must(enum kv_status status, const struct kv_error *error)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "mqkv/clientk.h"
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/served_client.h"
 #include "tests/unit/suites.h"

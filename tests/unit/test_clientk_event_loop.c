@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "mqkv/clientk.h"
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/served_client.h"
 #include "tests/unit/suites.h"

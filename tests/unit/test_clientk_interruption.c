@@ -6,7 +6,7 @@
 #include <sys/time.h>
 
 #include "mqkv/clientk.h"
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/live_server.h"
 #include "tests/support/skip.h"

@@ -3,7 +3,7 @@
 #include <check.h>
 
 #include "clientk/message/key_hash.h"
-#include "common/random.h"
+#include "common/numbers/random.h"
 #include "tests/unit/suites.h"
 
 START_TEST(reads_pass_each_other_and_writes_pass_nothing)

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "mqkv/clientk.h"
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/sham_server.h"
 #include "tests/support/test_names.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "mqkv/clientk.h"
-#include "common/pause.h"
+#include "common/time/pause.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/live_server.h"
 #include "tests/support/skip.h"

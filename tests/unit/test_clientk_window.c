@@ -6,7 +6,7 @@
 
 #include "clientk/base/client_settings.h"
 #include "clientk/message/window.h"
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/test_names.h"
 #include "tests/unit/suites.h"

@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <sys/time.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "tests/unit/suites.h"
 
 static void ignore_alarm(int signal_number)

@@ -1,7 +1,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "common/copy.h"
+#include "common/memory/copy.h"
 #include "tests/unit/suites.h"
 
 #define MOST_BYTES (3 * COPY_PAGE_BYTES + 100)

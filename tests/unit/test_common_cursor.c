@@ -1,6 +1,6 @@
 #include <check.h>
 
-#include "common/cursor.h"
+#include "common/memory/cursor.h"
 #include "tests/unit/suites.h"
 
 START_TEST(fields_are_little_endian)

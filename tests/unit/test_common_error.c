@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/error.h"
+#include "common/report/error.h"
 #include "tests/unit/suites.h"
 
 START_TEST(set_formats_and_returns_the_status)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/escape.h"
+#include "common/text/escape.h"
 #include "tests/unit/suites.h"
 
 typedef void (*printer)(FILE *stream, struct kv_slice bytes);

@@ -3,8 +3,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "common/histogram.h"
-#include "common/random.h"
+#include "common/numbers/histogram.h"
+#include "common/numbers/random.h"
 #include "tests/unit/suites.h"
 
 #define LONGEST_NS (UINT64_C(1) << HISTOGRAM_MAX_BITS)

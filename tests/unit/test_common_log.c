@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/log.h"
+#include "common/report/log.h"
 #include "tests/support/test_names.h"
 #include "tests/unit/suites.h"
 

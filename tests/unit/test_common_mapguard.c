@@ -1,6 +1,6 @@
 /* mapguard: a mapping that loses its bytes gives zeros and says so; other SIGBUS end the
  * process. */
-#include "common/mapguard.h"
+#include "common/memory/mapguard.h"
 
 #include <check.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/option_table.h"
-#include "common/suggest.h"
+#include "common/options/option_table.h"
+#include "common/text/suggest.h"
 #include "tests/unit/suites.h"
 
 static const char *colour(int index)

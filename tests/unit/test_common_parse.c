@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/parse.h"
+#include "common/text/parse.h"
 #include "tests/unit/suites.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])

@@ -1,6 +1,6 @@
 #include <check.h>
 
-#include "common/random.h"
+#include "common/numbers/random.h"
 #include "tests/unit/suites.h"
 
 /* From the reference implementation (https://prng.di.unimi.it/xoshiro256starstar.c) with the state

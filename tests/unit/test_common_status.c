@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/error.h"
+#include "common/report/error.h"
 #include "mqkv/status.h"
 #include "tests/unit/suites.h"
 

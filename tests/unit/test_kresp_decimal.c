@@ -1,7 +1,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "common/random.h"
+#include "common/numbers/random.h"
 #include "kresp/protocol/decimal.h"
 #include "tests/unit/suites.h"
 

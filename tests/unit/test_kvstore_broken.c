@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/mapguard.h"
+#include "common/memory/mapguard.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/report/log.h"
+#include "common/numbers/random.h"
 #include "kvstore/cache/cache.h"
 #include "tests/support/no_sync.h"
 #include "tests/support/store_calls.h"

@@ -7,9 +7,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "common/clock.h"
-#include "common/cursor.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/memory/cursor.h"
+#include "common/numbers/random.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"

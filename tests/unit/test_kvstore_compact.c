@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "kvstore/log/fileio.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"

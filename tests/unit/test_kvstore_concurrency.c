@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/numbers/random.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"

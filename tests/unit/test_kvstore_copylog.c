@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "kvstore/api/store.h"
 #include "kvstore/log/fileio.h"
 #include "tests/support/fault.h"

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdio.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"

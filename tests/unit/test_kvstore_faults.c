@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/log.h"
+#include "common/report/log.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/log.h"
+#include "common/report/log.h"
 #include "kvstore/format/fileheader.h"
 #include "mqkv/kvstore.h"
 #include "kvstore/format/record.h"

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/log.h"
+#include "common/report/log.h"
 #include "kvstore/format/fileheader.h"
 #include "kvstore/format/record.h"
 #include "tests/support/one_file_store.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/random.h"
+#include "common/numbers/random.h"
 #include "tests/unit/suites.h"
 
 /* The model: a plain list of what should be in the index. Offsets are unique, as in a file, and

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/numbers/random.h"
 #include "kvstore/api/store.h"
 #include "kvstore/format/fileheader.h"
 #include "kvstore/core/readers.h"

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/report/log.h"
+#include "common/numbers/random.h"
 #include "kvstore/format/fileheader.h"
 #include "mqkv/kvstore.h"
 #include "kvstore/format/record.h"

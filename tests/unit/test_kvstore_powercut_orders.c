@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/log.h"
-#include "common/random.h"
+#include "common/report/log.h"
+#include "common/numbers/random.h"
 #include "kvstore/log/fileio.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/powercut.h"

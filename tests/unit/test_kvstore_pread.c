@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/log.h"
+#include "common/report/log.h"
 #include "kvstore/format/fileheader.h"
 #include "mqkv/kvstore.h"
 #include "kvstore/log/read_buffer.h"

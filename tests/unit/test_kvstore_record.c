@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/random.h"
+#include "common/numbers/random.h"
 #include "tests/unit/suites.h"
 
 #define SALT       UINT64_C(0x1122334455667788)

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/random.h"
+#include "common/time/clock.h"
+#include "common/numbers/random.h"
 #include "kvstore/log/fileio.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/one_file_store.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "kvstore/format/keyhash.h"
 #include "kvstore/api/store_create.h"
 #include "tests/support/store_calls.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "common/random.h"
+#include "common/numbers/random.h"
 #include "kvstore/index/index.h"
 #include "kvstore/format/keyhash.h"
 #include "kvstore/api/scan_cursor.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/random.h"
+#include "common/numbers/random.h"
 #include "tests/unit/suites.h"
 
 #define CHUNK_BLOCKS (SEGMENTPOOL_CHUNK_BYTES / SEGMENTPOOL_BLOCK_BYTES)

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"

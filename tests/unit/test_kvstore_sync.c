@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "kvstore/format/fileheader.h"
 #include "tests/support/fault.h"
 #include "tests/support/no_sync.h"

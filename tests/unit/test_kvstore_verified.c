@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/log.h"
+#include "common/report/log.h"
 #include "kvstore/format/fileheader.h"
 #include "kvstore/format/record.h"
 #include "tests/support/fault.h"

@@ -5,7 +5,7 @@
 
 #include "clientk/program/ops/json_reader.h"
 #include "clientk/program/ops/stats.h"
-#include "common/random.h"
+#include "common/numbers/random.h"
 #include "tests/unit/suites.h"
 
 static struct json_value *parse(const char *text)

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "clientk/program/cli/line.h"
-#include "common/escape.h"
-#include "common/random.h"
+#include "common/text/escape.h"
+#include "common/numbers/random.h"
 #include "tests/unit/suites.h"
 
 static struct line line;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "serverk/execute/allowance.h"
 #include "tests/support/one_client_worker.h"
 #include "tests/unit/suites.h"

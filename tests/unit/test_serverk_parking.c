@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "serverk/receive/parking.h"
 #include "tests/support/store_calls.h"
 #include "tests/unit/suites.h"

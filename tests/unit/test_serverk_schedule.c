@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "common/random.h"
+#include "common/numbers/random.h"
 #include "serverk/dispatch/nice.h"
 #include "serverk/receive/schedule.h"
 #include "tests/unit/suites.h"

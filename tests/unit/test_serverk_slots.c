@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "serverk/dispatch/slots.h"
 #include "tests/unit/suites.h"
 

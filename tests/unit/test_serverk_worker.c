@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "tests/support/one_client_worker.h"
 #include "tests/support/store_calls.h"
 #include "tests/unit/suites.h"

@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/copy.h"
+#include "common/time/clock.h"
+#include "common/memory/copy.h"
 #include "tests/support/skip.h"
 #include "tests/support/test_names.h"
 #include "tests/unit/suites.h"

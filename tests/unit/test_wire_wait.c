@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 #include "tests/support/skip.h"
 #include "tests/unit/suites.h"
 #include "wire/wait.h"

@@ -10,7 +10,7 @@
 #include "clientk/program/bench/bench_report.h"
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/cli/progress.h"
-#include "common/error.h"
+#include "common/report/error.h"
 
 struct preload {
     uint64_t done;

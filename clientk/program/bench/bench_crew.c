@@ -14,8 +14,8 @@
 
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/cli/progress.h"
-#include "common/clock.h"
-#include "common/error.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
 
 #define LOOK_MS 20
 #define LEAD_NS 5000000u /* between the signal and the start, so that all threads see it */

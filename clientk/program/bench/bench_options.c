@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <stddef.h>
 
-#include "common/error.h"
-#include "common/parse.h"
+#include "common/report/error.h"
+#include "common/text/parse.h"
 
 #define MAX_VALUE_BYTES (64u << 20)
 #define MAX_KEYS        UINT64_C(1000000000)

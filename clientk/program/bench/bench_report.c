@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/parse.h"
+#include "common/text/parse.h"
 
 struct quantile {
     const char *name, *title;

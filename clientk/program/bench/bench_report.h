@@ -11,7 +11,7 @@
 #include "clientk/program/bench/bench_crew.h"
 #include "clientk/program/bench/bench_options.h"
 #include "clientk/program/cli/output.h"
-#include "common/histogram.h"
+#include "common/numbers/histogram.h"
 
 struct bench_report {
     const struct bench_plan *plan;

@@ -8,8 +8,8 @@
 
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/cli/output.h"
-#include "common/clock.h"
-#include "common/error.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
 
 #define NS_PER_SECOND   1000000000u
 #define START_POLL_MS   1

@@ -13,7 +13,7 @@
 
 #include "mqkv/clientk.h"
 #include "clientk/program/bench/bench_options.h"
-#include "common/histogram.h"
+#include "common/numbers/histogram.h"
 
 /* What one thread counts. It alone writes; `running_ops` is read while it runs. */
 struct bench_tally {

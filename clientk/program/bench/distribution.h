@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/random.h"
+#include "common/numbers/random.h"
 
 enum distribution_kind {
     DISTRIBUTION_UNIFORM,

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/suggest.h"
-#include "common/error.h"
-#include "common/parse.h"
+#include "common/text/suggest.h"
+#include "common/report/error.h"
+#include "common/text/parse.h"
 
 #define MAX_WEIGHT 1000000u
 #define WINDOWS    65536u /* starts of values in the block: the number of distinct values */

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "mqkv/error.h"
-#include "common/random.h"
+#include "common/numbers/random.h"
 #include "mqkv/slice.h"
 
 enum workload_kind {

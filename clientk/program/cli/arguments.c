@@ -3,8 +3,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/error.h"
-#include "common/parse.h"
+#include "common/report/error.h"
+#include "common/text/parse.h"
 
 static bool has_nul(const struct word *word)
 {

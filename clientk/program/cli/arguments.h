@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "clientk/program/cli/line.h"
-#include "common/option_table.h"
+#include "common/options/option_table.h"
 #include "mqkv/error.h"
 
 /* Takes the options out of the words: values go to their targets, the operands move up. If

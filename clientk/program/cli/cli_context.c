@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "clientk/program/cli/interrupt.h"
-#include "common/error.h"
+#include "common/report/error.h"
 #include "mqkv/status.h"
 
 enum kv_status cli_open_client(const struct cli_context *context, bool patient,

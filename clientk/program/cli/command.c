@@ -4,9 +4,9 @@
 #include <strings.h>
 
 #include "clientk/program/cli/foreign.h"
-#include "common/suggest.h"
-#include "common/error.h"
-#include "common/escape.h"
+#include "common/text/suggest.h"
+#include "common/report/error.h"
+#include "common/text/escape.h"
 
 static const struct command *find_anywhere(const char *name)
 {

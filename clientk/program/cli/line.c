@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/escape.h"
+#include "common/text/escape.h"
 
 static bool is_blank(char c)
 {

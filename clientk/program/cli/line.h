@@ -6,7 +6,7 @@
  *   comment = '#', where a word could begin, and the rest of the line
  *
  * A bare word is any run of bytes without blanks that does not begin with '"' or '#'; a backslash
- * in it is a backslash. Double quotes allow the escapes of common/escape.h (\" \\ \n \r \t \0
+ * in it is a backslash. Double quotes allow the escapes of common/text/escape.h (\" \\ \n \r \t \0
  * \xHH), so that any bytes can be written. Blanks are space and tab; a CR at the end of the line is
  * dropped.
  */
@@ -45,7 +45,7 @@ struct line_error {
 bool line_parse(struct line *line, const char *text, size_t size, struct line_error *error);
 
 /* Replaces the words of *line by the arguments, each one word. With `escapes` those of
- * common/escape.h are decoded in each of them; error->column then is the argument's number. */
+ * common/text/escape.h are decoded in each of them; error->column then is the argument's number. */
 bool line_from_arguments(struct line *line, char *const *arguments, size_t count, bool escapes,
                          struct line_error *error);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/escape.h"
+#include "common/text/escape.h"
 
 const char *output_format_name(int format)
 {
@@ -64,7 +64,7 @@ void output_json_bytes(FILE *stream, const char *name, struct kv_slice bytes)
     }
 }
 
-/* The escaped form of common/escape.h, each double quote doubled as RFC 4180 wants it. */
+/* The escaped form of common/text/escape.h, each double quote doubled as RFC 4180 wants it. */
 static void print_csv_quoted(FILE *stream, struct kv_slice bytes)
 {
     const char *data = bytes.data;

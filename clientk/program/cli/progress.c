@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 
 #define PERIOD_NS  200000000u
 #define ERASE_LINE "\r\033[K"

@@ -13,9 +13,9 @@
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/commands/line_source.h"
 #include "clientk/program/cli/progress.h"
-#include "common/clock.h"
-#include "common/error.h"
-#include "common/escape.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
+#include "common/text/escape.h"
 
 #define MAX_THREADS       256
 #define MAX_FILES_AT_ONCE 64

@@ -11,7 +11,7 @@
 #include "clientk/program/cli/progress.h"
 #include "clientk/program/commands/target_file.h"
 #include "clientk/program/commands/whole_scan.h"
-#include "common/error.h"
+#include "common/report/error.h"
 
 const struct option_row dump_option_rows[] = {
     {"prefix", 0, OPTION_TEXT, "PREFIX", "only keys with this prefix",

@@ -5,7 +5,7 @@
 #include <time.h>
 #include <xxhash.h>
 
-#include "common/escape.h"
+#include "common/text/escape.h"
 
 #define FORMAT_VERSION  1
 #define HEADER_START    "# mqkv dump "

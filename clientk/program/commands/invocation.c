@@ -1,5 +1,5 @@
 #include "clientk/program/commands/invocation.h"
-#include "common/error.h"
+#include "common/report/error.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "clientk/program/cli/cli_context.h"
-#include "common/clock.h"
-#include "common/error.h"
+#include "common/time/clock.h"
+#include "common/report/error.h"
 
 #define MAX_KEY_BYTES   65535u
 #define MAX_VALUE_BYTES (64u << 20) /* no store allows more */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "clientk/program/cli/interrupt.h"
-#include "common/error.h"
+#include "common/report/error.h"
 
 /* A value of 64 MiB, each byte as \xHH, with a key of 64 KiB likewise, and some options. */
 #define LONGEST_LINE_BYTES (4u * ((64u << 20) + (64u << 10)) + 4096u)

@@ -13,8 +13,8 @@
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/commands/line_source.h"
 #include "clientk/program/cli/progress.h"
-#include "common/error.h"
-#include "common/escape.h"
+#include "common/report/error.h"
+#include "common/text/escape.h"
 
 const struct option_row load_option_rows[] = {
     {"from", 0, OPTION_NUMBER, "LINE",

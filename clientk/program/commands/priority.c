@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "common/parse.h"
+#include "common/text/parse.h"
 
 int priority_run(struct cli_context *context, const void *options, const struct word *operands,
                  size_t count)

@@ -1,5 +1,5 @@
 #include "clientk/program/commands/target_file.h"
-#include "common/error.h"
+#include "common/report/error.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/types.h>
 
-#include "common/error.h"
-#include "common/escape.h"
+#include "common/report/error.h"
+#include "common/text/escape.h"
 
 void finding(struct diagnosis *diagnosis, const char *mark, const char *format, ...)
 {

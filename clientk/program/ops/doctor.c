@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "clientk/program/ops/diagnosis.h"
-#include "common/parse.h"
+#include "common/text/parse.h"
 #include "wire/queue.h"
 
 #define FULLEST_SHM_BYTES (16u << 20) /* warn below this */

@@ -4,7 +4,7 @@
 
 #include "clientk/program/ops/diagnosis.h"
 #include "clientk/program/ops/queue_budget.h"
-#include "common/parse.h"
+#include "common/text/parse.h"
 #include "wire/queue.h"
 #include "wire/stale_names.h"
 

@@ -5,7 +5,7 @@
 
 #include "clientk/program/ops/diagnosis.h"
 #include "clientk/program/ops/json_reader.h"
-#include "common/parse.h"
+#include "common/text/parse.h"
 
 #define FILES_NAMED 4u
 

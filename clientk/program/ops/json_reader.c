@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/escape.h"
+#include "common/text/escape.h"
 
 #define DEEPEST 32
 

@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "clientk/program/cli/interrupt.h"
-#include "common/histogram.h"
-#include "common/parse.h"
+#include "common/numbers/histogram.h"
+#include "common/text/parse.h"
 
 const struct option_row ping_option_rows[] = {
     {"count", 'c', OPTION_NUMBER, "N", "round trips (default 1)",

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/escape.h"
-#include "common/parse.h"
+#include "common/text/escape.h"
+#include "common/text/parse.h"
 
 #define MAX_COLUMNS 24
 #define PATH_BYTES  160

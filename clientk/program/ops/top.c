@@ -11,7 +11,7 @@
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/ops/json_reader.h"
 #include "clientk/program/ops/stats.h"
-#include "common/clock.h"
+#include "common/time/clock.h"
 
 #define MAX_COUNTERS 1024
 #define CLEAR_SCREEN "\033[H\033[2J"

@@ -8,7 +8,7 @@
 
 #include "clientk/program/cli/command.h"
 #include "clientk/program/cli/help.h"
-#include "common/escape.h"
+#include "common/text/escape.h"
 
 static void add(struct completion *completion, const char *prefix, struct kv_slice word)
 {

@@ -13,8 +13,8 @@
 #include "clientk/program/prompt/completion.h"
 #include "clientk/program/commands/invocation.h"
 #include "clientk/program/cli/interrupt.h"
-#include "common/clock.h"
-#include "common/parse.h"
+#include "common/time/clock.h"
+#include "common/text/parse.h"
 
 #define HISTORY_LINES 1000
 #define HISTORY_FILE  ".mqkv_history"

@@ -1,4 +1,4 @@
-#include "common/histogram.h"
+#include "common/numbers/histogram.h"
 
 #include <stddef.h>
 

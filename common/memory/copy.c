@@ -1,4 +1,4 @@
-#include "common/copy.h"
+#include "common/memory/copy.h"
 
 void copy_in_pieces(void *to, const void *from, size_t size)
 {

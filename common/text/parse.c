@@ -1,4 +1,4 @@
-#include "common/parse.h"
+#include "common/text/parse.h"
 
 #include <inttypes.h>
 #include <locale.h>

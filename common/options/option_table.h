@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "common/parse.h"
+#include "common/text/parse.h"
 #include "mqkv/error.h"
 
 enum option_kind {

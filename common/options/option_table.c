@@ -1,11 +1,11 @@
-#include "common/option_table.h"
+#include "common/options/option_table.h"
 
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/error.h"
-#include "common/suggest.h"
+#include "common/report/error.h"
+#include "common/text/suggest.h"
 
 /* A row and the struct that its value goes to. */
 struct found_option {

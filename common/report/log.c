@@ -1,4 +1,4 @@
-#include "common/log.h"
+#include "common/report/log.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/parse.h"
+#include "common/time/clock.h"
+#include "common/text/parse.h"
 
 #define LINE_BYTES  1024
 #define STAMP_BYTES 64

@@ -1,4 +1,4 @@
-#include "common/random.h"
+#include "common/numbers/random.h"
 
 #include <errno.h>
 #include <stdio.h>

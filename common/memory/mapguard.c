@@ -1,4 +1,4 @@
-#include "common/mapguard.h"
+#include "common/memory/mapguard.h"
 
 #include <errno.h>
 #include <pthread.h>

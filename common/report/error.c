@@ -1,4 +1,4 @@
-#include "common/error.h"
+#include "common/report/error.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/escape.h"
+#include "common/text/escape.h"
 
 static const char CUT_MARK[] = "...";
 

@@ -1,4 +1,4 @@
-#include "common/suggest.h"
+#include "common/text/suggest.h"
 
 #include <ctype.h>
 #include <stdbool.h>

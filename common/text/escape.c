@@ -1,4 +1,4 @@
-#include "common/escape.h"
+#include "common/text/escape.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "common/copy.h"
+#include "common/memory/copy.h"
 #include "mqkv/slice.h"
 
 struct read_cursor {

@@ -1,8 +1,8 @@
-#include "common/log_pace.h"
+#include "common/report/log_pace.h"
 
 #include <stdio.h>
 
-#include "common/clock.h"
+#include "common/time/clock.h"
 
 bool log_pace_allows(struct log_pace *pace, char unsaid[LOG_PACE_TEXT_BYTES])
 {

@@ -1,4 +1,4 @@
-#include "common/die_by_signal.h"
+#include "common/report/die_by_signal.h"
 
 #include <signal.h>
 #include <unistd.h>
