@@ -67,6 +67,22 @@ static void activate(struct bridge_thread *thread, struct redis_connection *conn
     thread->active[thread->active_count++] = connection;
 }
 
+/* Watches for room in the socket only while a reply waits for it: the kernel tells of room after
+ * every reply that a client has read, which would wake the thread for nothing. */
+static void watch_for_room(struct bridge_thread *thread, struct redis_connection *connection)
+{
+    bool wanted = !connection->writable && !connection->broken;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET | (wanted ? EPOLLOUT : 0),
+                                .data.ptr = connection};
+    if (connection->watched_for_room == wanted)
+        return;
+    if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_MOD, connection->fd, &event) < 0) {
+        log_warn("a connection cannot be watched: error %d", errno);
+        connection->broken = true;
+    }
+    connection->watched_for_room = wanted;
+}
+
 /* Connections that come and go ----------------------------------------------------------------- */
 
 static void drop(struct bridge_thread *thread, struct redis_connection *connection)
@@ -91,7 +107,7 @@ static void refuse(struct bridge_thread *thread, int fd)
 
 static void adopt(struct bridge_thread *thread, int fd)
 {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET};
     if (!make_list_room(thread, (size_t)atomic_load(&thread->connection_count))) {
         refuse(thread, fd);
         return;
@@ -194,6 +210,7 @@ static void run_round(struct bridge_thread *thread)
     for (size_t i = 0; i < taken; i++) {
         struct redis_connection *connection = thread->active[i];
         bool has_more = settle(connection);
+        watch_for_room(thread, connection);
         if (redis_connection_is_done(connection))
             drop(thread, connection);
         else if (has_more)

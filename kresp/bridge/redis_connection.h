@@ -14,13 +14,14 @@
 struct redis_connection {
     struct redis_session session;
     int fd;
-    bool readable; /* the socket may have more to read */
-    bool writable; /* it may take more */
-    bool hung_up;  /* what is still to be read has an end, of which nobody tells again */
-    bool ended;    /* nothing more comes: what was received is still answered */
-    bool broken;   /* to be closed at once */
-    bool active;   /* in the thread's list of those with something to do */
-    bool has_more; /* the session has commands, or parts of one, that need no new input */
+    bool readable;         /* the socket may have more to read */
+    bool writable;         /* it may take more */
+    bool watched_for_room; /* the thread is told when it does */
+    bool hung_up;          /* what is still to be read has an end, of which nobody tells again */
+    bool ended;            /* nothing more comes: what was received is still answered */
+    bool broken;           /* to be closed at once */
+    bool active;           /* in the thread's list of those with something to do */
+    bool has_more;         /* the session has commands, or parts of one, that need no new input */
     struct redis_connection *previous, *next; /* of the thread's connections */
 };
 
