@@ -47,7 +47,8 @@ enum {
     WIRE_SYNC_INTERVAL = 1 << 8,    /* this write asks for at least ... */
     WIRE_SYNC_ALWAYS = 1 << 9,
     WIRE_KEYS_ONLY = 1 << 10, /* SCAN: values are left out */
-    WIRE_ATOMIC = 1 << 11     /* SCAN: whole data files, each seen at one moment */
+    WIRE_ATOMIC = 1 << 11,    /* SCAN: whole data files, each seen at one moment */
+    WIRE_CANONICAL = 1 << 12  /* ADD: no zeros lead in the number that is there */
 };
 
 /* One operation in the clear. Slices borrow from the message (or, for a value in the segment, value

@@ -77,7 +77,7 @@ static enum kv_status translate_scan(const struct clientk_scan_options *options,
 enum kv_status translate_add(const struct clientk_add_options *options, int64_t delta,
                              struct wire_operation *to)
 {
-    if (!RESERVED_IS_CLEAR(options->reserved))
+    if (!RESERVED_IS_CLEAR(options->reserved) || !RESERVED_BYTES_ARE_CLEAR(options->reserved_bytes))
         return KV_UNSUPPORTED;
     if ((!options->has_min && options->min != 0) || (!options->has_max && options->max != 0))
         return KV_USAGE;
@@ -90,6 +90,7 @@ enum kv_status translate_add(const struct clientk_add_options *options, int64_t 
     to->flags =
         (uint16_t)((bounded ? WIRE_HAS_BOUNDS : 0u) | (options->if_present ? 0u : WIRE_CREATE) |
                    (options->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
+                   (options->canonical ? WIRE_CANONICAL : 0u) |
                    durability_flags(options->durability));
     return to->min <= to->max ? KV_OK : KV_USAGE;
 }

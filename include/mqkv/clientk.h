@@ -156,7 +156,10 @@ struct clientk_add_options {
     int64_t min, max;   /* KV_USAGE if not 0 and not given */
     int64_t initial;    /* what an absent key counts as */
     uint64_t expiry_ms; /* of a key that is created */
-    uint64_t reserved[2];
+    bool canonical;     /* else KV_NOT_A_NUMBER where zeros lead ("007", "-0"); servers up to
+                           0.1.0 give KV_UNSUPPORTED */
+    uint8_t reserved_bytes[7];
+    uint64_t reserved[1];
 };
 
 /* *sum (may be NULL): the sum; with KV_OUT_OF_BOUNDS the number that is there. KV_NOT_A_NUMBER. */

@@ -248,7 +248,9 @@ struct kvstore_add_options {
     int64_t min, max;
     int64_t initial;    /* what an absent key counts as before adding */
     uint64_t expiry_ms; /* for a key that is created; an existing one keeps its own */
-    uint64_t reserved[2];
+    bool canonical;     /* else KV_NOT_A_NUMBER where zeros lead ("007", "-0") */
+    uint8_t reserved_bytes[7];
+    uint64_t reserved[1];
 };
 
 /* Adds to a value that is a decimal int64 ("-17"); stores the sum in the same form and in *sum

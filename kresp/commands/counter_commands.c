@@ -7,9 +7,7 @@
 #include "kresp/commands/redis_value.h"
 #include "kresp/protocol/decimal.h"
 
-/* INCR, DECR, INCRBY, DECRBY. The store adds to "007" and "-0", which Redis does not take for
- * numbers: so the value is read in the same message, just before the addition, and an addition that
- * should not have been is undone. */
+/* INCR, DECR, INCRBY, DECRBY. */
 
 static bool parse_delta(struct redis_job *job, int64_t *delta)
 {
@@ -30,35 +28,15 @@ void plan_incr(struct redis_job *job)
     int64_t delta;
     if (!parse_delta(job, &delta))
         return;
-    redis_job_add(job, CLIENTK_GET, job->arguments[1]);
-    redis_job_add(job, CLIENTK_ADD, job->arguments[1])->delta = delta;
-}
-
-/* Puts the old value back, unless somebody has written since: then there is nothing to undo. */
-static void undo(struct redis_job *job)
-{
-    struct clientk_result result = {0};
-    struct clientk_operation put = {
-        .opcode = CLIENTK_PUT,
-        .key = job->arguments[1],
-        .value = redis_result_bytes(redis_job_result(job, 0)),
-        .write = {.if_version = redis_job_result(job, 1)->value.version, .keep_expiry = true},
-    };
-    redis_store_execute(job->session->service->store, &put, 1, &result);
-    clientk_value_free(&result.value);
+    struct clientk_operation *add = redis_job_add(job, CLIENTK_ADD, job->arguments[1]);
+    add->delta = delta;
+    add->add.canonical = true; /* to Redis "007" and "-0" are no numbers */
 }
 
 bool answer_incr(struct redis_job *job)
 {
-    const struct clientk_result *read = redis_job_result(job, 0), *added = redis_job_result(job, 1);
-    int64_t old;
-    if (added->status == KV_OK && read->status == KV_OK &&
-        !decimal_parse(redis_result_bytes(read), &old)) {
-        undo(job);
-        reply_status(redis_job_reply(job), KV_NOT_A_NUMBER);
-    } else if (redis_job_written(job, 1) == FOUND) {
-        reply_integer(redis_job_reply(job), added->number);
-    }
+    if (redis_job_written(job, 0) == FOUND)
+        reply_integer(redis_job_reply(job), redis_job_result(job, 0)->number);
     return true;
 }
 

@@ -11,6 +11,15 @@
 /* A decimal int64 with its sign and terminating NUL. */
 #define NUMBER_TEXT_BYTES 24
 
+/* Whether an add would have written the number in another way. */
+static bool zeros_lead(struct kv_slice value)
+{
+    const char *bytes = value.data;
+    if (value.size < 2)
+        return false;
+    return bytes[0] == '0' || (bytes[0] == '-' && bytes[1] == '0');
+}
+
 /* The number an add starts from: of the entry, or `initial`. */
 static enum kv_status number_found(const struct write *write,
                                    const struct kvstore_add_options *options, int64_t *number)
@@ -20,6 +29,8 @@ static enum kv_status number_found(const struct write *write,
         return options->if_present ? KV_NOT_FOUND : KV_OK;
     }
     struct kv_slice value = write->lookup.record.value;
+    if (options->canonical && zeros_lead(value))
+        return KV_NOT_A_NUMBER;
     return parse_i64_bytes(value.data, value.size, number) ? KV_OK : KV_NOT_A_NUMBER;
 }
 
@@ -54,7 +65,7 @@ enum kv_status kvstore_add(struct kvstore *store, struct kv_slice key, int64_t d
     static const struct kvstore_add_options no_options;
     if (!options)
         options = &no_options;
-    if (!RESERVED_IS_CLEAR(options->reserved))
+    if (!RESERVED_IS_CLEAR(options->reserved) || !RESERVED_BYTES_ARE_CLEAR(options->reserved_bytes))
         return KV_UNSUPPORTED; /* of a newer header */
     int64_t unwanted;
     struct write write;

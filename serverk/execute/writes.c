@@ -91,7 +91,8 @@ void run_add(struct execution *execution)
                                           .min = operation->min,
                                           .max = operation->max,
                                           .initial = operation->initial,
-                                          .expiry_ms = operation->expiry_ms};
+                                          .expiry_ms = operation->expiry_ms,
+                                          .canonical = operation->flags & WIRE_CANONICAL};
     struct wire_result *result = &execution->result;
     int64_t sum = 0;
     result->status = kvstore_add(execution->store, operation->key, operation->delta, &options, &sum,

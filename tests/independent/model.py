@@ -6,6 +6,7 @@ import time
 from mqkv_messages import (
     ADD,
     APPEND,
+    CANONICAL,
     DELETE,
     EXCHANGE,
     EXISTS,
@@ -124,7 +125,7 @@ class Model:
         if not entry and "initial" not in fields:
             return "NOT_FOUND", {}
         number = decimal(entry.value) if entry else fields["initial"]
-        if number is None:
+        if number is None or (entry and flags & CANONICAL and entry.value != b"%d" % number):
             return "NOT_A_NUMBER", {}
         least, most = fields.get("bounds", (LEAST, MOST))
         total = number + fields["delta"]

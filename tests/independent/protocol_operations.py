@@ -6,6 +6,7 @@ import time
 from checks import check, equal, section, statuses
 from mqkv_messages import (
     ATOMIC,
+    CANONICAL,
     EXCHANGE,
     IF_ABSENT,
     IF_PRESENT,
@@ -382,6 +383,21 @@ def add_operation(server):
                 (result.name, result.number) == ("OK", sum_),
                 result,
             )
+        for text, status in (
+            (b"0", "OK"),
+            (b"-1", "OK"),
+            (b"10", "OK"),
+            (b"-9223372036854775808", "OK"),
+            (b"00", "NOT_A_NUMBER"),
+            (b"007", "NOT_A_NUMBER"),
+            (b"-0", "NOT_A_NUMBER"),
+            (b"-01", "NOT_A_NUMBER"),
+            (b"-", "NOT_A_NUMBER"),
+            (b"", "NOT_A_NUMBER"),
+        ):
+            session.put(b"n", text)
+            result = session.one(add(b"n", 1, CANONICAL))
+            equal(f"CANONICAL, the value {text!r}: {status}", status, result.name)
         session.one(put(b"n", b"1", expiry_ms=LATER_MS))
         session.one(add(b"n", 1, expiry_ms=LATER_MS + 1))
         equal("the entry keeps its expiry", LATER_MS, session.get(b"n").expiry_ms)

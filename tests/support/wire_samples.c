@@ -32,6 +32,7 @@ static uint16_t sample_flags(struct random_state *random, enum wire_opcode opcod
     static const uint16_t segment[] = {WIRE_VALUE_IN_SEGMENT, 0};
     static const uint16_t bounds[] = {WIRE_HAS_BOUNDS, 0};
     static const uint16_t create[] = {WIRE_CREATE, 0};
+    static const uint16_t canonical[] = {WIRE_CANONICAL, 0};
     static const uint16_t keys_only[] = {WIRE_KEYS_ONLY, 0};
     switch (opcode) {
     case WIRE_OP_PUT:
@@ -42,7 +43,7 @@ static uint16_t sample_flags(struct random_state *random, enum wire_opcode opcod
         return pick_flag(random, version) | pick_flag(random, sync);
     case WIRE_OP_ADD:
         return pick_flag(random, has_expiry) | pick_flag(random, bounds) |
-               pick_flag(random, create) | pick_flag(random, sync);
+               pick_flag(random, create) | pick_flag(random, canonical) | pick_flag(random, sync);
     case WIRE_OP_APPEND:
         return pick_flag(random, segment) | pick_flag(random, sync);
     case WIRE_OP_TOUCH:

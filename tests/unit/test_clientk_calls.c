@@ -150,6 +150,12 @@ START_TEST(add_counts_within_its_bounds)
     struct clientk_add_options from_hundred = {.initial = 100};
     assert_status(clientk_add(client, TEXT("m"), 1, &from_hundred, &sum, NULL), KV_OK);
     ck_assert_int_eq(sum, 101);
+    struct clientk_add_options canonical = {.canonical = true};
+    must_put_text(client, "zeros", "007");
+    assert_status(clientk_add(client, TEXT("zeros"), 1, &canonical, &sum, NULL), KV_NOT_A_NUMBER);
+    assert_status(clientk_add(client, TEXT("zeros"), 1, NULL, &sum, NULL), KV_OK);
+    assert_status(clientk_add(client, TEXT("zeros"), 1, &canonical, &sum, NULL), KV_OK);
+    ck_assert_int_eq(sum, 9);
     must_put_text(client, "word", "abc");
     assert_status(clientk_add(client, TEXT("word"), 1, NULL, &sum, NULL), KV_NOT_A_NUMBER);
 }
@@ -264,9 +270,11 @@ START_TEST(options_that_a_call_does_not_take_are_refused)
     assert_status(clientk_touch(client, TEXT("o"), 0, &version, NULL), KV_USAGE);
     assert_status(clientk_touch(client, TEXT("o"), 0, &expiry, NULL), KV_USAGE);
     assert_status(clientk_put(client, TEXT("o"), TEXT("2"), &newer, NULL), KV_UNSUPPORTED);
-    struct clientk_add_options bound_not_given = {.min = 1}, newer_add = {.reserved = {1}};
+    struct clientk_add_options bound_not_given = {.min = 1}, newer_add = {.reserved = {1}},
+                               newer_byte = {.reserved_bytes = {1}};
     assert_status(clientk_add(client, TEXT("o"), 1, &bound_not_given, NULL, NULL), KV_USAGE);
     assert_status(clientk_add(client, TEXT("o"), 1, &newer_add, NULL, NULL), KV_UNSUPPORTED);
+    assert_status(clientk_add(client, TEXT("o"), 1, &newer_byte, NULL, NULL), KV_UNSUPPORTED);
     struct clientk_operation operations[] = {
         {.opcode = CLIENTK_GET, .key = TEXT("o"), .reserved = {1}},
         {.opcode = CLIENTK_SCAN, .scan = {.reserved = {1}}}};

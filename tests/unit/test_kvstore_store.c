@@ -232,7 +232,7 @@ END_TEST
 
 START_TEST(options_of_a_newer_header_are_refused)
 {
-    const struct kvstore_add_options add = {.reserved = {[1] = 1}};
+    const struct kvstore_add_options add = {.reserved = {1}};
     const struct kvstore_put_options put = {.reserved = {[0] = 1}};
     const struct kvstore_options open = {.create = true, .reserved = {[7] = 1}};
     struct kvstore *other;
@@ -243,6 +243,26 @@ START_TEST(options_of_a_newer_header_are_refused)
     ck_assert_int_eq(kvstore_open(".", &open, &other, &error), KV_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(error.text, "newer version"));
     ck_assert_str_eq(kvstore_version(), MQKV_VERSION_STRING);
+}
+END_TEST
+
+START_TEST(add_canonical_takes_only_what_an_add_writes)
+{
+    static const char *const numbers[] = {"0", "-1", "10", "9223372036854775806",
+                                          "-9223372036854775808"};
+    static const char *const others[] = {"00", "007", "-0", "-01", "-", "", "0x"};
+    const struct kvstore_add_options canonical = {.canonical = true};
+    int64_t sum;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        must_put(store, "n", numbers[i]);
+        ck_assert_int_eq(kvstore_add(store, KEY("n"), 1, &canonical, &sum, NULL), KV_OK);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        must_put(store, "n", others[i]);
+        ck_assert_int_eq(kvstore_add(store, KEY("n"), 1, &canonical, &sum, NULL), KV_NOT_A_NUMBER);
+    }
+    const struct kvstore_add_options newer = {.reserved_bytes = {[6] = 1}};
+    ck_assert_int_eq(kvstore_add(store, KEY("n"), 1, &newer, &sum, NULL), KV_UNSUPPORTED);
 }
 END_TEST
 
@@ -418,6 +438,7 @@ Suite *suite_kvstore_store(void)
     tcase_add_test(operations, add_counts);
     tcase_add_test(operations, add_from_zeros_has_no_bounds_and_creates);
     tcase_add_test(operations, options_of_a_newer_header_are_refused);
+    tcase_add_test(operations, add_canonical_takes_only_what_an_add_writes);
     tcase_add_test(operations, add_keeps_within_its_bounds);
     tcase_add_test(operations, append_lengthens_the_value);
     tcase_add_test(operations, exchange_gives_the_old_value);
