@@ -19,6 +19,9 @@ enum {
 /* The kernel's pids stay below 2^22 (PID_MAX_LIMIT); pid_t is a positive int. */
 #define MAX_PID INT32_MAX
 
+/* direct, store_device and store_inode of WELCOME, which are there together or not at all. */
+#define WELCOME_DIRECT_BYTES 18u
+
 /* Header ------------------------------------------------------------------------------------ */
 
 void wire_put_header(struct write_cursor *cursor, const struct wire_header *header)
@@ -139,9 +142,34 @@ bool wire_put_welcome(struct write_cursor *cursor, const struct wire_welcome *we
     write_u16(cursor, welcome->flags);
     write_u32(cursor, welcome->lane_bytes);
     write_u32(cursor, welcome->bulk_bytes);
-    if (welcome->lane_family != 0)
+    bool has_direct = welcome->direct != WIRE_DIRECT_OFF;
+    if (welcome->lane_family != 0 || has_direct)
         write_u16(cursor, welcome->lane_family);
+    if (has_direct) {
+        write_u16(cursor, welcome->direct);
+        write_u64(cursor, welcome->store_device);
+        write_u64(cursor, welcome->store_inode);
+    }
     return !cursor->failed;
+}
+
+/* An older server says nothing about it. */
+static void get_direct(struct read_cursor *cursor, struct wire_welcome *welcome)
+{
+    welcome->direct = WIRE_DIRECT_OFF;
+    welcome->store_device = welcome->store_inode = 0;
+    if (read_cursor_left(cursor) < WELCOME_DIRECT_BYTES)
+        return;
+    uint16_t direct = read_u16(cursor);
+    uint64_t device = read_u64(cursor);
+    uint64_t inode = read_u64(cursor);
+    if (direct > WIRE_DIRECT_OFFERED)
+        return;
+    welcome->direct = direct;
+    if (direct == WIRE_DIRECT_OFFERED) {
+        welcome->store_device = device;
+        welcome->store_inode = inode;
+    }
 }
 
 enum kv_status wire_get_welcome(struct read_cursor *cursor, struct wire_welcome *welcome)
@@ -157,6 +185,7 @@ enum kv_status wire_get_welcome(struct read_cursor *cursor, struct wire_welcome 
     welcome->lane_bytes = read_u32(cursor);
     welcome->bulk_bytes = read_u32(cursor);
     welcome->lane_family = read_optional_u16(cursor);
+    get_direct(cursor, welcome);
     bool valid = !cursor->failed && welcome->credits >= 1 &&
                  welcome->max_value_bytes <= WIRE_MAX_VALUE_BYTES &&
                  welcome->lane_bytes > WIRE_HEADER_BYTES;

@@ -117,8 +117,10 @@ enum kv_status wire_get_hello(struct read_cursor *cursor, struct wire_hello *hel
 /* Body of WELCOME: u64 cookie, u64 instance (random, a new one each start of the daemon), u64
  * max_value_bytes, u32 server_pid, u16 credits, u16 lane (where this session's small requests go),
  * u16 bulk_lane (where its larger ones go), u16 flags, u32 lane_bytes, u32 bulk_bytes (their
- * message sizes), u16 lane_family (may be left out: 0): what `lane` is the number of. Flags that a
- * reader does not know mean nothing to it. */
+ * message sizes), u16 lane_family (may be left out: 0): what `lane` is the number of; u16 direct (may
+ * be left out, with the next two: 0), u64 store_device, u64 store_inode: of the store's directory, by
+ * which the shared memory of its index is named (kvstore/shared/shared_store.h). Flags that a reader
+ * does not know mean nothing to it. */
 enum {
     WIRE_FAMILY_LANES = 0, /* NAME, NAME.l<lane> */
     WIRE_FAMILY_GUESTS = 1 /* NAME.g<lane>; only for clients that said that they understand it */
@@ -126,6 +128,12 @@ enum {
 enum {
     WIRE_WELCOME_PRIORITY = 1 << 0,     /* the server wants priorities; without it send with 0 */
     WIRE_WELCOME_SHORT_REPLIES = 1 << 1 /* it knows WIRE_REQUEST_MAY_STOP */
+};
+/* Whether the client may read without messages. The file permissions decide in the end. */
+enum {
+    WIRE_DIRECT_OFF = 0,     /* nobody may: serverk --direct off, or what it needs is missing */
+    WIRE_DIRECT_OTHERS = 1,  /* others may, but not the uid of this client */
+    WIRE_DIRECT_OFFERED = 2, /* device and inode say what to map; else they are 0 */
 };
 struct wire_welcome {
     uint64_t cookie;
@@ -139,6 +147,9 @@ struct wire_welcome {
     uint32_t lane_bytes;
     uint32_t bulk_bytes;
     uint16_t lane_family;
+    uint16_t direct; /* WIRE_DIRECT_...; one that the reader does not know is WIRE_DIRECT_OFF */
+    uint64_t store_device;
+    uint64_t store_inode;
 };
 bool wire_put_welcome(struct write_cursor *cursor, const struct wire_welcome *welcome);
 enum kv_status wire_get_welcome(struct read_cursor *cursor, struct wire_welcome *welcome);

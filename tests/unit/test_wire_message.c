@@ -200,6 +200,45 @@ START_TEST(welcome_round_trips)
     ck_assert_uint_eq(out.flags, in.flags);
     ck_assert_uint_eq(out.lane_bytes, in.lane_bytes);
     ck_assert_uint_eq(out.bulk_bytes, in.bulk_bytes);
+    ck_assert_uint_eq(out.direct, WIRE_DIRECT_OFF);
+}
+END_TEST
+
+static struct wire_welcome welcome_again(const struct wire_welcome *in, size_t bytes_less)
+{
+    uint8_t bytes[WIRE_MIN_REPLY_BYTES - WIRE_HEADER_BYTES];
+    struct wire_welcome out;
+    struct write_cursor writer = write_cursor(bytes, sizeof bytes);
+    ck_assert(wire_put_welcome(&writer, in));
+    struct read_cursor reader = read_cursor(bytes, write_cursor_used(&writer) - bytes_less);
+    ck_assert_int_eq(wire_get_welcome(&reader, &out), KV_OK);
+    return out;
+}
+
+START_TEST(welcome_says_who_may_read_directly)
+{
+    struct wire_welcome in = {.credits = 1,
+                              .lane_bytes = 1024,
+                              .direct = WIRE_DIRECT_OFFERED,
+                              .store_device = 0x10302,
+                              .store_inode = UINT64_MAX};
+    struct wire_welcome out = welcome_again(&in, 0);
+    ck_assert_uint_eq(out.lane_family, 0);
+    ck_assert_uint_eq(out.direct, WIRE_DIRECT_OFFERED);
+    ck_assert_uint_eq(out.store_device, 0x10302);
+    ck_assert_uint_eq(out.store_inode, UINT64_MAX);
+
+    out = welcome_again(&in, 1);
+    ck_assert_uint_eq(out.direct, WIRE_DIRECT_OFF);
+    ck_assert_uint_eq(out.store_inode, 0);
+    in.direct = WIRE_DIRECT_OFFERED + 1;
+    ck_assert_uint_eq(welcome_again(&in, 0).direct, WIRE_DIRECT_OFF);
+    in.direct = WIRE_DIRECT_OTHERS;
+    in.lane_family = WIRE_FAMILY_GUESTS;
+    out = welcome_again(&in, 0);
+    ck_assert_uint_eq(out.lane_family, WIRE_FAMILY_GUESTS);
+    ck_assert_uint_eq(out.direct, WIRE_DIRECT_OTHERS);
+    ck_assert_uint_eq(out.store_inode, 0);
 }
 END_TEST
 
@@ -300,6 +339,7 @@ Suite *suite_wire_message(void)
     tcase_add_test(session, hello_round_trips);
     tcase_add_test(session, impossible_hellos_are_refused);
     tcase_add_test(session, welcome_round_trips);
+    tcase_add_test(session, welcome_says_who_may_read_directly);
     tcase_add_test(session, parts_stay_within_their_whole);
     suite_add_tcase(suite, session);
     TCase *hostile = tcase_create("hostile bytes");
