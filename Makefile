@@ -58,7 +58,9 @@ KVSTORE_OBJ := $(filter-out $(KVCHECK_OBJ),$(call objects,kvstore))
 WIRE_OBJ := $(call objects,wire)
 SERVERK_OBJ := $(call objects,serverk)
 CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program)
-CLIENTK_OBJ := $(filter-out $(CLIENTK_PROGRAM_OBJ),$(call objects,clientk))
+# The client library reads the files of a store itself (clientk/direct): by the code that knows their bytes.
+CLIENTK_OBJ := $(filter-out $(CLIENTK_PROGRAM_OBJ),$(call objects,clientk)) \
+	$(call objects,kvstore/shared) $(patsubst %,$(OUT)/obj/kvstore/format/%.o,file_name record verified_bitmap)
 KRESP_OBJ := $(call objects,kresp)
 
 LIBS := $(OUT)/libkvstore.a $(OUT)/libclientk.a $(OUT)/liballocator.a

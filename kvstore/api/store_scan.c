@@ -8,12 +8,9 @@
 
 #include "common/time/clock.h"
 #include "common/memory/machine_sizes.h"
-#include "kvstore/api/scan_cursor.h"
+#include "kvstore/shared/scan_cursor.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/api/store.h"
-
-#define TIE_BITS  SCAN_TIE_BITS
-#define HASH_BITS SCAN_HASH_BITS
 
 /* Entries looked at under one lock hold, about. */
 #define ENTRIES_PER_HOLD 48u
@@ -45,24 +42,9 @@ struct store_scan {
     uint64_t bad_offset;   /* at this offset of the log */
 };
 
-static uint64_t position_of(uint64_t file, uint64_t hash, uint64_t tie)
-{
-    return file << (HASH_BITS + TIE_BITS) | hash << TIE_BITS | tie;
-}
-
-static uint32_t position_file(uint64_t position)
-{
-    return (uint32_t)(position >> (HASH_BITS + TIE_BITS));
-}
-
-static uint32_t position_hash(uint64_t position)
-{
-    return (uint32_t)(position >> TIE_BITS);
-}
-
 static bool is_past_end(const struct store_scan *scan)
 {
-    return position_file(scan->position) >= scan->context->datafiles;
+    return scan_position_file(scan->position) >= scan->context->datafiles;
 }
 
 /* An entry about to be visited. */
@@ -75,7 +57,7 @@ struct scan_stop {
 /* Holds: the file's lock. */
 static void tell_unreadable(struct store_scan *scan, uint64_t offset)
 {
-    struct datafile *file = &scan->context->files[position_file(scan->position)];
+    struct datafile *file = &scan->context->files[scan_position_file(scan->position)];
     scan->status = datafile_tell_unreadable(scan->context, file, offset, errno);
     scan->bad_offset = offset;
 }
@@ -96,7 +78,7 @@ static uint64_t tie_of(struct store_scan *scan, const struct logfile *log, uint6
     default:
         break;
     }
-    return keyhash(&scan->context->hash_key, key) & ((UINT64_C(1) << TIE_BITS) - 1);
+    return scan_tie(keyhash(&scan->context->hash_key, key));
 }
 
 static bool scan_is_over(const struct store_scan *scan)
@@ -140,7 +122,7 @@ static bool show(struct store_scan *scan, const struct logfile *log, uint64_t of
         return true;
     }
     if (verdict != RECORD_VALID) {
-        struct datafile *file = &scan->context->files[position_file(scan->position)];
+        struct datafile *file = &scan->context->files[scan_position_file(scan->position)];
         scan->status = datafile_tell_damage(scan->context, file, offset);
         scan->bad_offset = offset;
         return true;
@@ -150,7 +132,7 @@ static bool show(struct store_scan *scan, const struct logfile *log, uint64_t of
     struct kvstore_scanned entry = {record.key, record.value, record.version, record.expiry_ms};
     bool taken = scan->visit(scan->visit_context, &entry);
     if (!mapguard_held(log->guard, mark)) { /* what the visitor saw may be zeros */
-        struct datafile *file = &scan->context->files[position_file(scan->position)];
+        struct datafile *file = &scan->context->files[scan_position_file(scan->position)];
         scan->status = datafile_tell_broken(scan->context, file, log);
         scan->bad_offset = 0;
         return true;
@@ -201,8 +183,8 @@ static void visit_equal_hashes(struct store_scan *scan, const struct datafile *f
     const struct logfile *log = &file->current->log;
     struct scan_stop stops[INDEX_SEGMENT_SLOTS];
     size_t found = 0;
-    uint64_t start = position_of(file->number, items[0].hash, 0);
-    uint64_t next_hash = start + (UINT64_C(1) << TIE_BITS);
+    uint64_t start = scan_position(file->number, items[0].hash, 0);
+    uint64_t next_hash = start + (UINT64_C(1) << SCAN_TIE_BITS);
     if (count == 1 && scan->position <= start) {
         stops[found++] = (struct scan_stop){start, next_hash, items[0].offset_bytes};
     } else {
@@ -232,7 +214,7 @@ static void scan_a_while(struct store_scan *scan, const struct datafile *file)
     struct index_item items[INDEX_SEGMENT_SLOTS];
     uint64_t next_hash;
     logfile_begin(&file->current->log, READ_BUFFER_VISIT);
-    size_t count = index_collect(file->current->index, position_hash(scan->position), items,
+    size_t count = index_collect(file->current->index, scan_position_hash(scan->position), items,
                                  INDEX_SEGMENT_SLOTS, &next_hash);
     size_t begin = 0;
     while (begin < count && begin < ENTRIES_PER_HOLD && !scan_is_over(scan)) {
@@ -243,7 +225,7 @@ static void scan_a_while(struct store_scan *scan, const struct datafile *file)
         begin = end;
     }
     if (begin == count && !scan_is_over(scan))
-        scan->position = position_of(file->number, 0, 0) + (next_hash << TIE_BITS);
+        scan->position = scan_position(file->number, 0, 0) + (next_hash << SCAN_TIE_BITS);
 }
 
 enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
@@ -253,8 +235,8 @@ enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct
     uint64_t position;
     if (!scan_cursor_position(&context->hash_key, *cursor, &position))
         return KV_BAD_REQUEST;
-    uint32_t number = position_file(position);
-    if (number >= context->datafiles || position != position_of(number, 0, 0))
+    uint32_t number = scan_position_file(position);
+    if (number >= context->datafiles || position != scan_position(number, 0, 0))
         return KV_BAD_REQUEST;
     struct store_scan scan = {.context = context,
                               .prefix = prefix,
@@ -269,7 +251,7 @@ enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct
     lockset_read_lock(context->locks, number);
     do {
         scan_a_while(&scan, &context->files[number]);
-        file_left = is_past_end(&scan) || position_file(scan.position) != number;
+        file_left = is_past_end(&scan) || scan_position_file(scan.position) != number;
     } while (!file_left && !scan_is_over(&scan));
     lockset_read_unlock(context->locks, number);
     logfile_end(context->options.io);
@@ -290,7 +272,7 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
         *result = (struct kvstore_scan_result){0};
     uint64_t position;
     if (!scan_cursor_position(&context->hash_key, *cursor, &position) ||
-        position_file(position) >= context->datafiles)
+        scan_position_file(position) >= context->datafiles)
         return KV_BAD_REQUEST;
     uint64_t visits = at_least(max_entries, 1);
     struct store_scan scan = {.context = context,
@@ -301,7 +283,7 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
                               .visits_left = visits,
                               .looks_left = visits * LOOKS_PER_VISIT};
     do {
-        uint32_t number = position_file(scan.position);
+        uint32_t number = scan_position_file(scan.position);
         lockset_read_lock(context->locks, number);
         scan_a_while(&scan, &context->files[number]);
         lockset_read_unlock(context->locks, number);

@@ -1,6 +1,5 @@
 #include "kvstore/format/fileheader.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -16,20 +15,6 @@
 #define SECTOR_BYTES           512u
 
 static const char magic[MAGIC_BYTES + 1] = "mqkvdata";
-
-struct file_name file_name(uint32_t number, enum file_role role)
-{
-    static const char *const endings[FILE_ROLE_COUNT] = {
-        [FILE_LOG] = "",
-        [FILE_LOG_NEW] = ".new",
-        [FILE_CHECKPOINT] = ".index",
-        [FILE_CHECKPOINT_NEW] = ".index.tmp",
-    };
-    struct file_name name;
-    snprintf(name.text, sizeof name.text, "data.%04u%s", (unsigned)(number % 10000u),
-             endings[role]);
-    return name;
-}
 
 void fileheader_write_identity(uint8_t *page, const struct file_identity *identity)
 {

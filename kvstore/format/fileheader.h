@@ -1,5 +1,5 @@
 /*
- * fileheader: the names of a store's files and the header page of a data file, as bytes.
+ * fileheader: the header page of a data file, as bytes.
  * docs/FORMAT.md is the contract with other programs; this is the one place that builds and parses
  * them. Integers are little-endian; checksums are XXH3_64.
  *
@@ -36,28 +36,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kvstore/format/file_name.h"
 #include "kvstore/format/keyhash.h"
 
 #define FILE_HEADER_BYTES   4096u
 #define FILE_FORMAT_VERSION 1u
-
-/* What the files beside "data.NNNN" are. */
-enum file_role {
-    FILE_LOG,            /* "data.0000": the log */
-    FILE_LOG_NEW,        /* "data.0000.new": its next generation, until it is complete */
-    FILE_CHECKPOINT,     /* "data.0000.index": the index, written at a clean close */
-    FILE_CHECKPOINT_NEW, /* "data.0000.index.tmp": the same, until it is complete */
-    FILE_ROLE_COUNT
-};
-
-#define FILE_NAME_BYTES 24
-#define LOCK_FILE_NAME  "lock"
-
-struct file_name {
-    char text[FILE_NAME_BYTES];
-};
-
-struct file_name file_name(uint32_t number, enum file_role role);
 
 /* What never changes in a physical file. */
 struct file_identity {

@@ -95,13 +95,6 @@ static struct index_segment *segment_of(const struct index *index, uint32_t hash
     return __atomic_load_n(&directory->entries[directory_entry(directory, hash)], __ATOMIC_ACQUIRE);
 }
 
-/* The first hash past those of the segment that holds `hash`. */
-static uint64_t segment_end(const struct index_segment *segment, uint32_t hash)
-{
-    uint64_t width = UINT64_C(1) << (SEGMENT_HASH_BITS - segment->depth);
-    return (hash & ~(width - 1)) + width;
-}
-
 static struct index_segment *segment_create(uint32_t depth)
 {
     struct index_segment *segment = segmentpool_take();
@@ -334,32 +327,6 @@ void index_insert(struct index *index, uint32_t hash, uint64_t offset_bytes)
 
 /* Walks in hash order -------------------------------------------------------------------------- */
 
-static void sift_down(slot *heap, size_t count, size_t at)
-{
-    slot item = heap[at];
-    for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && heap[child + 1] > heap[child])
-            child++;
-        if (heap[child] <= item)
-            break;
-        heap[at] = heap[child];
-    }
-    heap[at] = item;
-}
-
-/* Heapsort (J. W. J. Williams, 1964): qsort may allocate, and this runs under the file's lock. */
-static void sort(slot *items, size_t count)
-{
-    for (size_t at = count / 2; at-- > 0;)
-        sift_down(items, count, at);
-    for (size_t last = count; last-- > 1;) {
-        slot greatest = items[0];
-        items[0] = items[last];
-        items[last] = greatest;
-        sift_down(items, last, 0);
-    }
-}
-
 size_t index_collect(const struct index *index, uint64_t from_hash, struct index_item *items,
                      size_t capacity, uint64_t *next_hash)
 {
@@ -367,14 +334,10 @@ size_t index_collect(const struct index *index, uint64_t from_hash, struct index
     if (from_hash >= INDEX_HASH_END)
         return 0;
     const struct index_segment *segment = segment_of(index, (uint32_t)from_hash);
-    *next_hash = segment_end(segment, (uint32_t)from_hash);
+    *next_hash = segment_end(segment->depth, (uint32_t)from_hash);
 
     slot found[INDEX_SEGMENT_SLOTS];
-    size_t count = 0;
-    for (uint32_t i = 0; i < INDEX_SEGMENT_SLOTS; i++)
-        if (segment->slots[i] != 0 && slot_hash(segment->slots[i]) >= from_hash)
-            found[count++] = segment->slots[i];
-    sort(found, count);
+    size_t count = segment_collect(segment, from_hash, found);
 
     if (count > capacity) {
         *next_hash = slot_hash(found[capacity]);
@@ -419,7 +382,7 @@ uint64_t index_next_expiring(const struct index *index, uint64_t from_hash, uint
         const struct index_segment *segment = segment_of(index, (uint32_t)hash);
         if (segment->expiry_bound_ms <= now_ms)
             break;
-        hash = segment_end(segment, (uint32_t)hash);
+        hash = segment_end(segment->depth, (uint32_t)hash);
     }
     return hash;
 }

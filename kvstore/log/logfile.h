@@ -27,7 +27,7 @@
 #include "kvstore/format/fileheader.h"
 #include "mqkv/kvstore.h"
 #include "kvstore/format/record.h"
-#include "kvstore/log/verified_bitmap.h"
+#include "kvstore/format/verified_bitmap.h"
 #include "kvstore/log/read_buffer.h"
 
 /* Offsets in the index are 32 bits in units of 8 bytes. */

@@ -15,6 +15,7 @@
 #define MQKV_KVSTORE_SHARED_SEGMENT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define INDEX_SEGMENT_SLOTS 512u
@@ -100,5 +101,16 @@ static inline bool segment_probe_next(struct segment_probe *probe, uint64_t *off
     }
     return false;
 }
+
+/* The first hash past those of a segment of that depth that holds `hash`. */
+static inline uint64_t segment_end(uint32_t depth, uint32_t hash)
+{
+    uint64_t width = UINT64_C(1) << (SEGMENT_HASH_BITS - depth);
+    return (hash & ~(width - 1)) + width;
+}
+
+/* The slots that are taken, of hashes from from_hash on, in their order. Returns how many. */
+size_t segment_collect(const struct index_segment *segment, uint64_t from_hash,
+                       slot items[INDEX_SEGMENT_SLOTS]);
 
 #endif

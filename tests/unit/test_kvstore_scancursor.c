@@ -8,7 +8,7 @@
 #include "common/numbers/random.h"
 #include "kvstore/index/index.h"
 #include "kvstore/format/keyhash.h"
-#include "kvstore/api/scan_cursor.h"
+#include "kvstore/shared/scan_cursor.h"
 #include "kvstore/api/store.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"

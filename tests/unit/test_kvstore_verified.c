@@ -1,7 +1,7 @@
 /*
- * Large records, which are verified once (kvstore/log/verified_bitmap.h).
+ * Large records, which are verified once (kvstore/format/verified_bitmap.h).
  */
-#include "kvstore/log/verified_bitmap.h"
+#include "kvstore/format/verified_bitmap.h"
 
 #include <check.h>
 #include <errno.h>

@@ -17,8 +17,8 @@
  *
  * Threads: any.
  */
-#ifndef MQKV_KVSTORE_API_SCAN_CURSOR_H
-#define MQKV_KVSTORE_API_SCAN_CURSOR_H
+#ifndef MQKV_KVSTORE_SHARED_SCAN_CURSOR_H
+#define MQKV_KVSTORE_SHARED_SCAN_CURSOR_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,6 +29,27 @@
 #define SCAN_TIE_BITS  19u
 #define SCAN_HASH_BITS 32u
 #define SCAN_FILE_BITS 12u
+
+static inline uint64_t scan_position(uint64_t file, uint64_t hash, uint64_t tie)
+{
+    return file << (SCAN_HASH_BITS + SCAN_TIE_BITS) | hash << SCAN_TIE_BITS | tie;
+}
+
+static inline uint32_t scan_position_file(uint64_t position)
+{
+    return (uint32_t)(position >> (SCAN_HASH_BITS + SCAN_TIE_BITS));
+}
+
+static inline uint32_t scan_position_hash(uint64_t position)
+{
+    return (uint32_t)(position >> SCAN_TIE_BITS);
+}
+
+/* What orders keys of one hash of the index: `hash` is all of keyhash. */
+static inline uint64_t scan_tie(uint64_t hash)
+{
+    return hash & ((UINT64_C(1) << SCAN_TIE_BITS) - 1);
+}
 
 /* Not of the place after the last data file of 4096. */
 uint64_t scan_cursor_of_position(const struct hash_key *key, uint64_t position);

@@ -1,4 +1,4 @@
-#include "kvstore/api/scan_cursor.h"
+#include "kvstore/shared/scan_cursor.h"
 
 #define LOW_BITS  20u /* of a cursor, below the hash */
 #define SEAL_AT   10u

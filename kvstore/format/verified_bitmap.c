@@ -1,4 +1,4 @@
-#include "kvstore/log/verified_bitmap.h"
+#include "kvstore/format/verified_bitmap.h"
 
 #include <stddef.h>
 #include <sys/mman.h>

@@ -9,8 +9,8 @@
  * Threads: any, without a lock. A record is noted after its bytes are there; who finds it noted got
  * its offset from the index, which is synchronised by itself.
  */
-#ifndef MQKV_KVSTORE_LOG_VERIFIED_BITMAP_H
-#define MQKV_KVSTORE_LOG_VERIFIED_BITMAP_H
+#ifndef MQKV_KVSTORE_FORMAT_VERIFIED_BITMAP_H
+#define MQKV_KVSTORE_FORMAT_VERIFIED_BITMAP_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
