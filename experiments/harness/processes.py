@@ -100,6 +100,29 @@ class Daemon:
         return f" (status {status}); its last log lines:\n  " + "\n  ".join(lines or ["(none)"])
 
 
+class Beside:
+    """Programs that run beside a load and are killed when it is over. A context manager."""
+
+    def __init__(self, commands):
+        self.commands = commands
+        self.processes = []
+
+    def __enter__(self):
+        for command in self.commands:
+            self.processes.append(_start(command, subprocess.DEVNULL, subprocess.DEVNULL))
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            os.killpg(process.pid, signal.SIGKILL)  # it leads a session; its children too
+            process.wait()
+
+    def check_alive(self):
+        for process, command in zip(self.processes, self.commands):
+            if process.poll() is not None:
+                raise HarnessError(f"status {process.returncode} from: {command}")
+
+
 def succeeds(command):
     """Whether a short command that only looks at something can be run and ends with status 0."""
     try:

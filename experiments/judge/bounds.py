@@ -20,6 +20,7 @@ FULL_SHARE = 0.9  # of the CPUs in use: called full
 QUEUES = "the kernel's queues"
 OWN = "mqkv's own work"
 WAITING = "waiting for the disk"
+SHARING = "sharing the CPUs"
 
 # Of works that have no echo, by kind or by name.
 WORDS = {
@@ -31,6 +32,16 @@ WORDS = {
     ),
     "engines": (OWN, "The engine runs in process, without queues: it spends all of the time."),
     "population": (OWN, "The queues do not limit this: mqkv decides what it writes and reads."),
+    "direct": (
+        OWN,
+        "No message is sent: the reader finds the key in the shared index and copies the value out"
+        " of the data file.",
+    ),
+    "offered": (
+        OWN,
+        "Each system is offered shares of what it reaches itself, so mqkv is offered more; a share"
+        " is met by threads that sleep, and each operation begins with a wake-up.",
+    ),
     "stalls": (
         OWN,
         "Growing an index and copying a file need CPU time beside the measured server and client.",
@@ -77,6 +88,8 @@ def explain(verdict, figures, cpus):
     if asked is None and _compares_systems(goal):
         return "no figure", f"{label(goal.against)} was not measured."
     own = costs.cost_of(figures, case.name, "mqkv")
+    if case.kind == "busy" and own is not None:
+        return _beside_burners(case, goal, own, figures)
     if case.kind != "loads" or own is None:
         return _words(case)
     echo = costs.cost_of(figures, case.name, "echo")
@@ -150,6 +163,22 @@ def _beside_peer(case, goal, own, figures, cpus):
         return OWN, text + "; the CPUs are full."
     by = OWN if ENVIRONMENTS[case.environment].sync == "none" else WAITING
     return by, text + f"; {own.cpus:.1f} of {cpus} CPUs are in use."
+
+
+def _beside_burners(case, goal, own, figures):
+    """Where others take what they can, the scheduler's share of the CPUs is all there is."""
+    text = (
+        f"Both CPUs are shared with programs that never wait. CPU time per operation, server +"
+        f" client: {number(own.server_us)} + {number(own.client_us)} µs in {own.cpus:.1f} CPUs"
+    )
+    for system in (goal.against, "echo"):
+        other = costs.cost_of(figures, case.name, system)
+        if other:
+            text += (
+                f"; {label(system)}: {number(other.server_us)} + {number(other.client_us)} µs in"
+                f" {other.cpus:.1f}"
+            )
+    return SHARING, text + "."
 
 
 def _words(case):

@@ -14,6 +14,7 @@ LOWER_IS_BETTER = (
 
 SERVERS = ("mqkv", "redis", "memcached")
 THREADS = (1, 5, 50)
+SHARES = (20, 40, 60, 80)  # per cent of what a system reaches, offered to it
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Goal:
     column: str
     against: str  # a system, or "CASE" of mqkv itself written as "mqkv:CASE"
     factor: float
+    name: str = ""  # of what it is compared with; "": the system's
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Echo:
 class Case:
     name: str
     title: str
-    kind: str  # which module measures it: loads, population, idle, stalls, engines
+    kind: str  # which module measures it
     section: str  # of the tables
     systems: tuple
     column: str  # the figure of the tables
@@ -53,6 +55,7 @@ class Case:
     load: str = ""  # options of the load program
     environment: str = ""  # cases of one environment share servers and keys
     echo: Echo = Echo()
+    paired: bool = False  # compared round by round, not median by median
     options: dict = field(default_factory=dict)
 
 
@@ -91,6 +94,9 @@ def all_cases():
         *_batch_cases(),
         *_value_cases(),
         *_durable_cases(),
+        *_busy_cases(),
+        *_offered_cases(),
+        *_direct_cases(),
         *_idle_cases(),
         *_population_cases(),
         *_engine_cases(),
@@ -204,6 +210,130 @@ def _durable_cases():
     )
 
 
+def _busy_cases():
+    works = (
+        ("get-1", "GET, 1 client", 1, 1, "get=1", 3),
+        ("get-5", "GET, 5 clients", 5, 1, "get=1", 3),
+        ("get-50", "GET, 50 clients", 50, 1, "get=1", None),
+        ("get-50p", "GET, 50 processes", 50, 50, "get=1", None),
+        ("mix-1", "GET and PUT, half each, 1 client", 1, 1, "get=50,put=50", None),
+        ("mix-5", "GET and PUT, half each, 5 clients", 5, 1, "get=50,put=50", None),
+    )
+    for name, title, threads, processes, mix, factor in works:
+        goals = [Goal("ops_per_s", peer, factor) for peer in ("redis", "memcached") if factor]
+        yield Case(
+            f"busy-{name}",
+            title,
+            "busy",
+            "A busy machine",
+            (*SERVERS, "echo"),
+            "ops_per_s",
+            tuple(goals),
+            f"-n {threads} --processes {processes} --mix {mix}",
+            "small",
+            echo=_echo(threads, processes),
+            paired=True,
+        )
+
+
+def _offered_cases():
+    """A run of a work gives all of its lines."""
+    for threads in THREADS:
+        work = {
+            "kind": "offered",
+            "section": "Offered load",
+            "systems": SERVERS,
+            "load": f"-n {threads} --mix get=50,put=50",
+            "environment": "small",
+        }
+        name = f"offered-{threads}"
+        yield Case(
+            f"{name}@reached",
+            f"{_clients(threads)}, closed loop: operations/s",
+            column="ops_per_s",
+            **work,
+        )
+        for share in SHARES:
+            for column, told in (("p99_us", "p99"), ("p999_us", "p99.9")):
+                yield Case(
+                    f"{name}@{share}",
+                    f"{_clients(threads)}, {share} % of that: {told}, µs",
+                    column=column,
+                    goals=(Goal(column, "redis", 1),),
+                    **work,
+                )
+
+
+def _direct_cases():
+    """Reads without the daemon, and what they are measured by: LMDB, which another process wrote;
+    the queues; a copy of the same bytes."""
+    peers = ("mqkv", "mqkv-queue", "lmdb", "redis")
+    rate = "ops_per_s"
+    alone = "mqkv:direct-get-1"
+    works = (
+        (
+            "get-1",
+            "GET, 1 client",
+            "-n 1",
+            peers,
+            (
+                Goal(rate, "lmdb", 2),
+                Goal(rate, "mqkv-queue", 10),
+                Goal(rate, "redis", 100),
+                Limit("server_cpu_us_per_op", 0.01),
+            ),
+        ),
+        ("get-2", "GET, 2 threads", "-n 2", peers, (Goal(rate, alone, 1.8, "one thread"),)),
+        (
+            "get-2p",
+            "GET, 2 processes",
+            "-n 2 --processes 2",
+            peers,
+            (Goal(rate, alone, 1.8, "one process"),),
+        ),
+        ("get-50p", "GET, 50 processes", "-n 50 --processes 50", peers, ()),
+        (
+            "batch16-1",
+            "16 GET per call, 1 client",
+            "-n 1 --batch 16",
+            peers,
+            (Goal(rate, alone, 1.5, "single GETs"),),
+        ),
+        (
+            "writer-1",
+            "GET, 1 client, while another one overwrites",
+            "-n 1",
+            ("mqkv", "mqkv-queue", "lmdb"),
+            (Goal(rate, alone, 0.7, "same alone"),),
+        ),
+    )
+    for name, title, load, systems, goals in works:
+        yield Case(
+            f"direct-{name}",
+            title,
+            "direct",
+            "Reads without the daemon",
+            systems,
+            rate,
+            goals,
+            f"{load} --mix get=1",
+            "small",
+            options={"writer": name.startswith("writer")},
+        )
+    for environment, title in (("64k", "64 KiB"), ("1m", "1 MiB")):
+        yield Case(
+            f"direct-{environment}-1",
+            f"GET of {title}, 1 client",
+            "direct",
+            "Large reads without the daemon",
+            ("mqkv", "mqkv-queue", "lmdb", "copy"),
+            "megabytes_per_s",
+            (Goal("megabytes_per_s", "copy", 0.8),),
+            "-n 1 --mix get=1",
+            environment,
+        )
+
+
 def _idle_cases():
     yield Case(
         "idle",
@@ -231,7 +361,7 @@ def _population_cases():
         "memory_bytes_per_key": (Goal("memory_bytes_per_key", "redis", 4),),
         "fill_s": (Goal("fill_s", "redis", 3),),
         "clean_start_s": (Goal("clean_start_s", "redis", 10),),
-        "crash_start_s": (Goal("crash_start_s", "redis", 1),),
+        "crash_start_s": (Goal("crash_start_s", "redis", 1), Limit("crash_start_s", 0.1)),
     }
     for column, title in POPULATION_COLUMNS:
         systems = ["mqkv", "redis", "redis-aof", "memcached"]
@@ -269,11 +399,15 @@ def _engine_cases():
 def _stall_cases():
     works = (
         ("rest", "PUT at rest: p99.9, µs", ()),
-        ("growth", "PUT while the index grows: p99.9, µs", (Goal("p999_us", "mqkv:rest", 0.2),)),
+        (
+            "growth",
+            "PUT while the index grows: p99.9, µs",
+            (Goal("p999_us", "mqkv:rest", 0.2, "itself at rest"),),
+        ),
         (
             "compaction",
             "PUT while compaction runs: p99.9, µs",
-            (Goal("p999_us", "mqkv:rest", 0.2),),
+            (Goal("p999_us", "mqkv:rest", 0.2, "itself at rest"),),
         ),
     )
     for name, title, goals in works:

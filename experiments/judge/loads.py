@@ -1,8 +1,9 @@
 """Throughput and latency under a load: the servers of an environment stay up, filled with the same
-keys, and take turns."""
+keys, and take turns. busy.py and offered.py say what else can be done with servers that are up."""
 
 import contextlib
 import time
+from dataclasses import dataclass
 
 from harness import point, processes
 from judge.cases import ENVIRONMENTS
@@ -14,20 +15,35 @@ QUIET_CPU_S = 0.02
 QUIET_TIMEOUT_S = 3
 
 
-def measure(cases, ledger):
+@dataclass(frozen=True)
+class Manner:
+    """How a work is measured while its servers are up."""
+
+    run: object  # of (server, options of the load, profile, case): a row, or rows by case name
+    headline: object  # of such a row
+    beside: object = contextlib.nullcontext  # a context while they are measured
+    paired: bool = False
+
+
+def measure(cases, ledger, manner=None):
+    manner = manner or Manner(_measure_one, _headline)
     for name in dict.fromkeys(case.environment for case in cases):
         of_environment = [case for case in cases if case.environment == name]
         order = [
             (case, system, repeat)
-            for repeat in ledger.repeats()
+            for repeat in ledger.repeats(manner.paired)
             for case in ledger.shuffled(of_environment, name, repeat)
             for system in ledger.shuffled(case.systems, name, repeat, case.name)
         ]
         if ledger.has_work(order):
-            _measure_environment(ENVIRONMENTS[name], order, ledger)
+            _measure_environment(ENVIRONMENTS[name], order, ledger, manner)
 
 
-def _measure_environment(environment, order, ledger):
+def _headline(row):
+    return f"{float(row['ops_per_s']):,.0f} ops/s, p99 {row['p99_us']} us"
+
+
+def _measure_environment(environment, order, ledger, manner):
     keys = ledger.profile.size(environment.keys)
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(Workplace(ledger.places.store_parent))
@@ -51,16 +67,19 @@ def _measure_environment(environment, order, ledger):
                 f"{case.load} -L {environment.value_bytes} --keys {keys} --key-size {KEY_BYTES}"
                 f" --seed {ledger.load_seed(repeat)}"
             )
-            return _run(case, system, options, servers, place, ledger)
+            with _server_of(case, system, servers, place, ledger) as server:
+                return manner.run(server, options, ledger.profile, case)
 
-        ledger.measure(
-            order, run, lambda row: f"{float(row['ops_per_s']):,.0f} ops/s, p99 {row['p99_us']} us"
-        )
+        with manner.beside():
+            ledger.measure(order, run, manner.headline)
 
 
-def _run(case, system, options, servers, place, ledger):
-    if system != "echo":
-        return _measure_one(servers[system], options, ledger.profile)
+@contextlib.contextmanager
+def _server_of(case, system, servers, place, ledger):
+    """One that is up; the echo, which is as the case has it, is up for a run."""
+    if system in servers:
+        yield servers[system]
+        return
     with Server(
         SYSTEMS["echo"],
         ledger.places,
@@ -69,10 +88,10 @@ def _run(case, system, options, servers, place, ledger):
         echo=case.echo,
     ) as server:
         server.wait_until_it_answers()
-        return _measure_one(server, options, ledger.profile)
+        yield server
 
 
-def _measure_one(server, options, profile):
+def _measure_one(server, options, profile, _):
     if profile.warmup_s > 0:
         warm_up = server.load_command(f"{options} -t {profile.warmup_s:g}")
         processes.run_load(warm_up, profile.warmup_s)

@@ -34,6 +34,7 @@ def render(template, cases, figures, raw_rows, manifest, studies, microbench):
         profile=profile["name"],
         repeats=profile["repeats"],
         measure_s=f"{profile['measure_s']:g}",
+        pairs=profile.get("pairs", "no"),
         seed=manifest["seed"],
         fewer=fewer(cases, figures, profile["repeats"]),
         versions="\n".join(f"- {line}" for line in manifest["peer_versions"]),
@@ -51,10 +52,13 @@ def render(template, cases, figures, raw_rows, manifest, studies, microbench):
 
 
 def attempts_of(raw_rows):
-    """A row of each attempt that gave figures, also of those that have several rows."""
+    """A row of each attempt that gave figures and says how it was disturbed, also of those that
+    have several rows."""
     return list(
         {
-            (key_of(row), noise.attempt_of(row)): row for row in raw_rows if not row["failure"]
+            (key_of(row), noise.attempt_of(row)): row
+            for row in raw_rows
+            if not row["failure"] and noise.disturbance_pct(row) is not None
         }.values()
     )
 

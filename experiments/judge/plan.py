@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from harness import HarnessError, machine, noise
 from harness.progress import duration
-from judge.cases import ENVIRONMENTS
+from judge.busy import WARMUP_S as BUSY_WARMUP_S
+from judge.cases import ENVIRONMENTS, SHARES
 from judge.rows import key_of, run_key
 from judge.stalls import SECONDS
 
@@ -19,7 +20,7 @@ GIB = 1 << 30
 LOAD_OVERHEAD_S = 0.3  # of a run: waiting for a quiet server, starting the load twice
 LARGE_LOAD_OVERHEAD_S = 0.6
 ENVIRONMENT_S = 2  # starting and stopping its servers
-FILL_US_PER_KEY = {"mqkv": 0.7, "redis": 2.8, "memcached": 3.0}
+FILL_US_PER_KEY = {"mqkv": 0.7, "redis": 2.8, "memcached": 3.0, "lmdb": 1.5}
 FILL_SYNCED_US_PER_KEY = {"mqkv": 6, "redis": 8}
 IDLE_OVERHEAD_S = 1.9
 STALLS_OVERHEAD_S = {"rest": 1.2, "growth": 0.3, "compaction": 0.4}
@@ -58,14 +59,14 @@ def steps(cases, profile, earlier_rows, done_rows):
     counted = set()
     for case in cases:
         for system in case.systems:
-            for repeat in profile.every():
+            for repeat in profile.every(case.paired):
                 key = run_key(case.name, system, repeat)
                 if key in done or key in counted:
                     continue
                 counted.add(key)
                 seconds = known.get(key[:2]) or _run_s(case, system, profile)
-                if case.kind == "loads" and case.environment not in environments:
-                    environments.add(case.environment)
+                if case.environment and (case.kind, case.environment) not in environments:
+                    environments.add((case.kind, case.environment))
                     seconds += _environment_s(ENVIRONMENTS[case.environment], case, profile)
                 runs, total_s = found.get(case.section, (0, 0.0))
                 found[case.section] = runs + 1, total_s + seconds
@@ -120,7 +121,7 @@ def check(cases, profile, folder):
 
 
 def _needs_of(case, profile):
-    if case.kind == "loads":
+    if case.environment:
         environment = ENVIRONMENTS[case.environment]
         values = profile.size(environment.keys) * (environment.value_bytes + 64)
         return {what: copies * values for what, copies in COPIES.items()}
@@ -144,7 +145,11 @@ def _known_times(rows):
 
 
 def _run_s(case, system, profile):
-    if case.kind == "loads":
+    if case.kind == "busy":
+        return BUSY_WARMUP_S + profile.pair_s + LOAD_OVERHEAD_S
+    if case.kind == "offered":
+        return (1 + len(SHARES)) * (profile.measure_s + LOAD_OVERHEAD_S)
+    if case.kind in ("loads", "direct"):
         large = ENVIRONMENTS[case.environment].value_bytes > 64
         overhead_s = LARGE_LOAD_OVERHEAD_S if large else LOAD_OVERHEAD_S
         return profile.warmup_s + profile.measure_s + overhead_s
@@ -163,7 +168,7 @@ def _run_s(case, system, profile):
 
 def _environment_s(environment, case, profile):
     fill = FILL_SYNCED_US_PER_KEY if environment.sync == "always" else FILL_US_PER_KEY
-    systems = [system for system in case.systems if system != "echo"]
+    systems = [system for system in case.systems if system in fill]
     # What a large value takes is known less well, and matters less: there are few.
     weight = 1 + environment.value_bytes / 1024
     keys = profile.size(environment.keys)

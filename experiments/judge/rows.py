@@ -27,30 +27,33 @@ class Profile:
     repeats: int
     warmup_s: float
     measure_s: float
+    pairs: int  # rounds of works that are compared round by round ...
+    pair_s: float  # ... in short runs
 
     def size(self, number):
         """Of a work: the number itself, which is what it is judged by; of it a hundredth in the
         profile that only shows that everything works."""
         return max(number // 100, 1) if self.name == "smoke" else number
 
-    def every(self):
-        """The numbers of the repeats."""
-        return range(1, self.repeats + 1)
+    def every(self, paired=False):
+        """The numbers of the repeats, or rounds."""
+        return range(1, (self.pairs if paired else self.repeats) + 1)
 
 
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile("smoke", 1, 0, 0.1),
-        Profile("quick", 5, 0.2, 0.8),
-        Profile("full", 5, 1, 5),
+        Profile("smoke", 1, 0, 0.1, 2, 0.1),
+        Profile("quick", 5, 0.2, 0.8, 20, 0.3),
+        Profile("full", 5, 1, 5, 40, 0.5),
     )
 }
 
 
 def run_key(case_name, system, repeat):
-    """Of a run: cases that come out of one run have one key."""
-    return case_name.replace("engine-get-", "engine-put-"), system, int(repeat)
+    """Of a run: cases that come out of one run have one key. What follows an @ tells the figures
+    of one run apart."""
+    return case_name.replace("engine-get-", "engine-put-").split("@")[0], system, int(repeat)
 
 
 def key_of(row):
@@ -72,7 +75,7 @@ class Ledger:
             (case.name, system, repeat): run_key(case.name, system, repeat)
             for case in cases
             for system in case.systems
-            for repeat in profile.every()
+            for repeat in profile.every(case.paired)
         }
         keys = set(runs.values())
         earlier = [row for row in results.rows() if key_of(row) in keys]
@@ -84,8 +87,8 @@ class Ledger:
     def missing(self, case, system, repeat):
         return (case.name, system, repeat) not in self.done
 
-    def repeats(self):
-        return self.profile.every()
+    def repeats(self, paired=False):
+        return self.profile.every(paired)
 
     def shuffled(self, things, *salt):
         """The same for the same seed and salt, so that a resumed run keeps its order."""

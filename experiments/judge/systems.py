@@ -4,6 +4,7 @@ Persistence is matched: `sync` is none, interval or always for all, where a syst
 queues and stores are temporary and named after the run.
 """
 
+import functools
 import os
 import pathlib
 import socket
@@ -19,6 +20,8 @@ POLL_S = 0.001
 SERVER_THREADS = 2  # of memcached: as many as mqkv has workers by default on two CPUs
 MEMCACHED_MIB = 16384  # a limit, not a reservation: nothing may be evicted
 KEY_BYTES = 16
+QUEUES_ONLY = "--direct off"  # how mqkv's messages are judged: each GET is one
+DIRECT = "--direct map"
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class System:
     label: str
     program: str  # the load program, under the folder of the build
     address: str  # of the server; {queue} and {folder} are filled in
-    server: str  # the command; also {build}, {sync}, and {threads}
+    server: str  # the command; also {build}, {sync}, and {threads}; "": there is none
 
 
 _REDIS = (
@@ -61,13 +64,59 @@ SYSTEMS = {
             "{queue}e:{echo.value_bytes}:{echo.groups}",
             "{build}/peers/echo_server {queue}e {echo.lanes} {echo.message_bytes}",
         ),
+        System("mqkv-queue", "mqkv over queues", "clientk", "{queue}", ""),
+        System("lmdb", "LMDB", "peers/peer_lmdb", "{data}", ""),
+        System("copy", "bare copy", "peers/peer_copy", "{data}/values:{value_bytes}:{keys}", ""),
     )
 }
 
 _APPEND_SYNC = {"none": "no", "interval": "everysec", "always": "always"}
 
 
-class Server(processes.Daemon):
+@functools.cache
+def reads_directly(clientk):
+    """Whether that clientk can read without the daemon."""
+    try:
+        done = subprocess.run([clientk, "--help"], capture_output=True, text=True, check=False)
+    except OSError:
+        return False
+    return "--direct" in done.stdout
+
+
+class Load:
+    """What a load program needs to know of a system."""
+
+    def __init__(self, system, places, address, options=""):
+        self.system = system
+        self.address = address
+        self.program = places.build / system.program
+        self.options = options  # of the program itself, before the command
+
+    def load_command(self, options):
+        return f"{self.program} -m {self.address} {self.options} --format csv bench {options}"
+
+    def fill(self, keys, value_bytes, seed):
+        """Puts every key once, and looks at some of the values. Returns the seconds it took."""
+        options = f"-n 1 -c 1 -L {value_bytes} --keys {keys} --seed {seed} --mix get=1"
+        began = time.monotonic()
+        processes.run_load(self.load_command(options + " --preload"), FILL_TIMEOUT_S)
+        took_s = time.monotonic() - began
+        if self.system.name not in ("echo", "copy"):
+            check = options.replace("-c 1 ", "-c 2000 ") + " --verify"
+            processes.run_load(self.load_command(check), 60)
+        return took_s
+
+
+class Embedded(Load):
+    """A system without a server: it is in the process of the load."""
+
+    def __init__(self, system, places, folder, **fields):
+        data = pathlib.Path(folder) / "data"
+        data.mkdir(parents=True)
+        super().__init__(system, places, system.address.format(data=data, **fields))
+
+
+class Server(processes.Daemon, Load):
     """A running server of any of the systems. A context manager, as its base."""
 
     def __init__(self, system, places, folder, queue, sync="none", options="", echo=None):
@@ -91,13 +140,11 @@ class Server(processes.Daemon):
             "echo": echo,
         }
         self.command = system.server.format(**fields)
-        self.address = system.address.format(**fields)
-        self.program = places.build / system.program
+        Load.__init__(self, system, places, system.address.format(**fields))
+        if system.name == "mqkv" and reads_directly(self.program):
+            self.options = QUEUES_ONLY
         self.crashed = False
-        super().__init__(self.command, queue, self.folder / "log")
-
-    def load_command(self, options):
-        return f"{self.program} -m {self.address} --format csv bench {options}"
+        processes.Daemon.__init__(self, self.command, queue, self.folder / "log")
 
     def wait_until_it_answers(self, key="k", known=False):
         """Asks for the key again and again. known: the answer must be its value."""
@@ -114,17 +161,6 @@ class Server(processes.Daemon):
             if time.monotonic() > deadline:
                 raise HarnessError(f"{self.system.label} does not answer: {done.stderr.decode()}")
             time.sleep(POLL_S)
-
-    def fill(self, keys, value_bytes, seed):
-        """Puts every key once, and looks at some of the values. Returns the seconds it took."""
-        options = f"-n 1 -c 1 -L {value_bytes} --keys {keys} --seed {seed} --mix get=1"
-        began = time.monotonic()
-        processes.run_load(self.load_command(options + " --preload"), FILL_TIMEOUT_S)
-        took_s = time.monotonic() - began
-        if self.system.name != "echo":
-            check = options.replace("-c 1 ", "-c 2000 ") + " --verify"
-            processes.run_load(self.load_command(check), 60)
-        return took_s
 
     def ask_redis(self, command):
         """One command in Redis' inline form; its answer's first line."""

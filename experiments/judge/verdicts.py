@@ -16,6 +16,7 @@ COLUMN_NAMES = {
     "p99_us": "p99",
     "p999_us": "p99.9",
 }
+LIMIT_UNITS = {"crash_start_s": "s", "server_cpu_us_per_op": "µs of the daemon's CPU"}
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,16 @@ class Figure:
     low: float
     high: float
     runs: int
+
+
+@dataclass(frozen=True)
+class Advantage:
+    """How many times better one figure is than another: of paired works the median of the rounds,
+    and the quartiles."""
+
+    times: float
+    low: float = None
+    high: float = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,7 @@ class Figures:
 
     def __init__(self, raw_rows):
         self.values = {}
+        self.rounds = {}  # the same by repeat
         self.failures = {
             (row["case"], row["system"]): row["failure"] for row in raw_rows if row["failure"]
         }
@@ -51,6 +63,7 @@ class Figures:
                 if text and column not in NOT_NUMBERS:
                     key = row["case"], row["system"], column
                     self.values.setdefault(key, []).append(float(text))
+                    self.rounds.setdefault(key, {})[row["repeat"]] = float(text)
 
     def get(self, case_name, system, column):
         """None if there is no run that gave it."""
@@ -62,11 +75,23 @@ class Figures:
     def failure(self, case_name, system):
         return self.failures.get((case_name, system))
 
-    def advantage(self, case_name, column, system):
+    def advantage(self, case, column, system):
         """How many times better mqkv is than the system; None without figures."""
+        if case.paired:
+            return self._paired_advantage(case.name, column, system)
         return _advantage(
-            self.get(case_name, "mqkv", column), self.get(case_name, system, column), column
+            self.get(case.name, "mqkv", column), self.get(case.name, system, column), column
         )
+
+    def _paired_advantage(self, case_name, column, system):
+        own, other = (self.rounds.get((case_name, name, column), {}) for name in ("mqkv", system))
+        both = [(own[n], other[n]) for n in own.keys() & other.keys() if own[n] and other[n]]
+        if not both:
+            return None
+        lower = column in LOWER_IS_BETTER
+        times = sorted(theirs / ours if lower else ours / theirs for ours, theirs in both)
+        quarter = len(times) // 4
+        return Advantage(statistics.median(times), times[quarter], times[-1 - quarter])
 
 
 def judge(case, figures):
@@ -89,10 +114,11 @@ def write_summary(cases, figures, path):
                     figure = figures.get(case.name, system, column)
                     if not figure:
                         continue
-                    advantage = figures.advantage(case.name, column, system)
+                    advantage = figures.advantage(case, column, system)
                     writer.writerow(
                         [case.name, column, system, figure.runs]
-                        + [_cell(n) for n in (figure.median, figure.low, figure.high, advantage)]
+                        + [_cell(n) for n in (figure.median, figure.low, figure.high)]
+                        + [_cell(advantage and advantage.times)]
                         + [label(system), case.title]
                     )
 
@@ -101,24 +127,24 @@ def _advantage(own, other, column):
     if not own or not other:
         return None
     better, worse = (other, own) if column in LOWER_IS_BETTER else (own, other)
-    return better.median / worse.median if worse.median else None
+    return Advantage(better.median / worse.median) if worse.median else None
 
 
 def _judge_goal(case, goal, figures):
     own = figures.get(case.name, "mqkv", goal.column)
     if isinstance(goal, Limit):
-        text = f"at most {goal.most:g}"
+        text = f"at most {goal.most:g} {LIMIT_UNITS.get(goal.column, '')}".rstrip()
         reached = f"{own.median:g}" if own else "failed"
         return Verdict(case, goal, text, reached, _at_most(own, goal.most))
     if goal.against.startswith("mqkv:"):
-        other_case, other_name = goal.against.split(":")[1], "itself at rest"
-        other = figures.get(other_case, "mqkv", goal.column)
+        other_name = goal.name
+        other = figures.get(goal.against.split(":")[1], "mqkv", goal.column)
+        advantage = _advantage(own, other, goal.column)
     else:
         other_name = label(goal.against)
-        other = figures.get(case.name, goal.against, goal.column)
-    advantage = _advantage(own, other, goal.column)
-    reached = "no figure" if advantage is None else _times(advantage, goal)
-    met = advantage is not None and advantage >= goal.factor
+        advantage = figures.advantage(case, goal.column, goal.against)
+    reached = "no figure" if advantage is None else _times(advantage.times, goal)
+    met = advantage is not None and advantage.times >= goal.factor
     return Verdict(case, goal, _goal_text(goal, other_name), reached, met)
 
 

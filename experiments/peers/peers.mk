@@ -1,13 +1,14 @@
 # The programs that `make bench` compares mqkv with, on the peers' protocols and libraries. Nothing of
 # `make all` or `make test` needs them or their packages.
 
-PEER_PROGRAMS := $(addprefix $(OUT)/peers/,peer_redis peer_memcached peer_echo echo_server engine_load)
+PEER_PROGRAMS := $(addprefix $(OUT)/peers/,peer_redis peer_memcached peer_lmdb peer_copy peer_echo echo_server engine_load)
 peer_object = $(OUT)/obj/experiments/peers/$(1).o
 
 # The clientk program, object for object, on a backend instead of libclientk (backend.h).
 peer_objects = $(CLIENTK_PROGRAM_OBJ) $(foreach part,backend backend_pipeline backend_$(1),\
 	$(call peer_object,$(part)))
 PEER_LIBS_redis := -lhiredis
+PEER_LIBS_lmdb := -llmdb
 PEER_OBJ_echo := $(foreach part,echo echo_link echo_group,$(call peer_object,$(part)))
 
 define peer_rule
@@ -15,7 +16,7 @@ $(OUT)/peers/peer_$(1): $(call peer_objects,$(1)) $(PEER_OBJ_$(1)) $(WIRE_OBJ) $
 	@mkdir -p $$(@D)
 	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $(PEER_LIBS_$(1)) -ledit -lxxhash -lm
 endef
-$(foreach peer,redis memcached echo,$(eval $(call peer_rule,$(peer))))
+$(foreach peer,redis memcached lmdb copy echo,$(eval $(call peer_rule,$(peer))))
 
 $(OUT)/peers/echo_server: $(call peer_object,echo_server) $(call peer_object,echo) $(WIRE_OBJ) $(COMMON_OBJ)
 	@mkdir -p $(@D)

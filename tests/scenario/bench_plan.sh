@@ -23,6 +23,10 @@ check_match '^ 20 runs .* Many keys' "$(plan population)" \
 check_match '^ 20 runs .* Engines in process' "$(plan 'engine-*-1')" 'a put and a get are one run'
 check_match '^ 20 runs .* Many keys' "$(plan 'many keys')" 'a section can be chosen'
 check_match '^ 60 runs .* in all' "$(plan engines)" 'or a kind, whatever its sections'
+check_match '^ 480 runs .* A busy machine' "$(plan busy)" 'paired works have more and shorter runs'
+check_match '^ 45 runs .* Offered load' "$(plan offered)" 'all shares of a load are one run'
+check_match 'not measured: direct-get-1, direct-get-2, .*: clientk has no --direct' \
+    "$(plan direct get-1)" 'what these programs cannot do is named'
 check_match 'no case matches nothing' "$(plan nothing)" 'or nothing at all'
 check_match '^disk: [0-9.]+ GiB needed, [0-9.]+ GiB free' "$(plan population | grep disk)" \
     'room is told'

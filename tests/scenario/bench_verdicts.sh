@@ -44,6 +44,11 @@ check_equal 'PUT while compaction runs: p99.9, µs p99.9 within 5 × itself at r
     "$(line_with 'compaction runs' 'within')" '5.1 times is not'
 check_equal 'CPU with idle clients connected, µs per second at most 500 12 met' \
     "$(line_with 'idle clients' 'at most')" 'a limit is a limit'
+# Of rounds: 40, 50, 60, 90 thousand beside 10, 20, 30, 10; the fifth of Redis is missing.
+check_equal 'GET, 1 client 55,000 15,000 (x3.25: 2.5–4.0)' "$(line_with 'GET, 1 client' '–')" \
+    'paired works are compared round by round'
+check_equal 'GET, 1 client 3 × Redis × 3.25 met' "$(line_with 'GET, 1 client' '3 × Redis')" \
+    'and judged so'
 check_equal 'failed: get-50p mqkv: no queue left' "$(line_with 'failed: ')" 'a failed run is told'
 check_equal 1 "$(grep -c '^| GET, 1 client | 420,000 | 41,000 (x10.24) |' "$page")" \
     'the page holds the same table'
