@@ -122,6 +122,7 @@ $(OUT)/kvcheck: $(KVCHECK_OBJ) $(OUT)/libkvstore.a
 
 -include $(shell find $(OUT)/obj $(OUT)/tests -name '*.d' 2>/dev/null)
 
+include python/python.mk
 include tests/tests.mk
 include experiments/experiments.mk
 
@@ -205,7 +206,7 @@ clean:
 	rm -rf build
 
 help:
-	@sed -n 's/^#? //p' Makefile tests/tests.mk experiments/experiments.mk
+	@sed -n 's/^#? //p' Makefile python/python.mk tests/tests.mk experiments/experiments.mk
 
 #? make               build everything into build/
 #? make deps          install what build, tests and plots need (Debian packages)

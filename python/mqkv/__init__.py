@@ -1,0 +1,36 @@
+"""mqkv for Python: the key-value store for the programs of one host.
+
+    import mqkv
+
+    with mqkv.Client() as client:
+        client.put("name", "Ada", ttl=60)
+        print(client.get("name"))           # b'Ada'
+
+Keys and values are bytes; a str stands for its UTF-8. What comes back is bytes.
+
+    Client          calls, batches, pipelines, scans
+    mqkv.errors     the exceptions, all of them here too: mqkv.Error, mqkv.NotFound, ...
+    mqkv.aio        the same for asyncio
+    mqkv.dbm        a drop-in for dbm, and below shelve
+    mqkv.django     a cache backend for Django
+    mqkv.redis      brings the strings of a Redis here, and back
+"""
+
+from ._mqkv import Entry, Result, Stat, library_version
+from .client import Batch, Client, Pipeline
+from .errors import (BadKey, ConditionFailed, Corrupt, Crowded, DeadlineExceeded, Denied, Error,
+                     Exists, LimitReached, NoServer, NoSpace, NotANumber, NotDurable, NotFound,
+                     OutcomeUnknown, OutOfBounds, Overloaded, ReadOnly, StorageError, Timeout,
+                     Unavailable, UnknownOutcome, Unsupported, UsageError, ValueTooBig,
+                     VersionMismatch)
+from .mapping import Mapping
+
+__all__ = [
+    "BadKey", "Batch", "Client", "ConditionFailed", "Corrupt", "Crowded", "DeadlineExceeded",
+    "Denied", "Entry", "Error", "Exists", "LimitReached", "Mapping", "NoServer", "NoSpace",
+    "NotANumber", "NotDurable", "NotFound", "OutOfBounds", "OutcomeUnknown", "Overloaded",
+    "Pipeline", "ReadOnly", "Result", "Stat", "StorageError", "Timeout", "Unavailable",
+    "UnknownOutcome", "Unsupported", "UsageError", "ValueTooBig", "VersionMismatch",
+    "library_version",
+]
+__version__ = library_version

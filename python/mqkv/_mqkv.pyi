@@ -1,0 +1,288 @@
+"""What the extension has: see mqkv.Client, mqkv.Batch and mqkv.Pipeline."""
+
+from datetime import timedelta
+from typing import Any, Literal, NamedTuple, Optional, TypeVar, Union, overload
+
+Bytes = Union[bytes, bytearray, memoryview, str]
+Seconds = Union[float, timedelta]
+Durability = Literal["interval", "always"]
+_Default = TypeVar("_Default")
+
+DEFAULT_QUEUE: str
+library_version: str
+
+class Entry(NamedTuple):
+    key: bytes
+    value: bytes
+    version: int
+    expiry_ms: int
+
+class Stat(NamedTuple):
+    size: int
+    version: int
+    expiry_ms: int
+
+class Result:
+    key: Optional[Bytes]
+    tag: Any
+    value: Any
+    done: bool
+    number: int
+    version: int
+    expiry_ms: int
+    @property
+    def ok(self) -> bool: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def cursor(self) -> int: ...
+    def result(self) -> Any: ...
+
+class Client:
+    def __init__(
+        self,
+        queue: Optional[str] = None,
+        *,
+        timeout: float = 5.0,
+        repeat_writes: bool = False,
+        fail_fast: bool = False,
+        fail_fast_open: bool = False,
+        spin: Optional[str] = None,
+        combine_above: int = 0,
+        combine_groups: int = 0,
+        priority: int = 0,
+        server_uid: Union[int, str, None] = None,
+    ) -> None: ...
+    @overload
+    def get(self, key: Bytes) -> Optional[bytes]: ...
+    @overload
+    def get(self, key: Bytes, default: _Default) -> Union[bytes, _Default]: ...
+    def exists(self, key: Bytes) -> bool: ...
+    def put(
+        self,
+        key: Bytes,
+        value: Bytes,
+        *,
+        ttl: Optional[Seconds] = None,
+        expiry_ms: Optional[int] = None,
+        keep_ttl: bool = False,
+        if_absent: bool = False,
+        if_present: bool = False,
+        if_version: Optional[int] = None,
+        durability: Optional[Durability] = None,
+    ) -> int: ...
+    def delete(
+        self,
+        key: Bytes,
+        *,
+        if_version: Optional[int] = None,
+        durability: Optional[Durability] = None,
+    ) -> int: ...
+    @overload
+    def add(
+        self,
+        key: Bytes,
+        delta: int = 1,
+        *,
+        min: Optional[int] = None,
+        max: Optional[int] = None,
+        initial: Optional[int] = None,
+        if_present: bool = False,
+        ttl: Optional[Seconds] = None,
+        expiry_ms: Optional[int] = None,
+        durability: Optional[Durability] = None,
+        with_version: Literal[False] = False,
+    ) -> int: ...
+    @overload
+    def add(
+        self,
+        key: Bytes,
+        delta: int = 1,
+        *,
+        min: Optional[int] = None,
+        max: Optional[int] = None,
+        initial: Optional[int] = None,
+        if_present: bool = False,
+        ttl: Optional[Seconds] = None,
+        expiry_ms: Optional[int] = None,
+        durability: Optional[Durability] = None,
+        with_version: Literal[True],
+    ) -> tuple[int, int]: ...
+    @overload
+    def append(
+        self,
+        key: Bytes,
+        value: Bytes,
+        *,
+        durability: Optional[Durability] = None,
+        with_version: Literal[False] = False,
+    ) -> int: ...
+    @overload
+    def append(
+        self,
+        key: Bytes,
+        value: Bytes,
+        *,
+        durability: Optional[Durability] = None,
+        with_version: Literal[True],
+    ) -> tuple[int, int]: ...
+    @overload
+    def exchange(
+        self,
+        key: Bytes,
+        value: Bytes,
+        *,
+        ttl: Optional[Seconds] = None,
+        expiry_ms: Optional[int] = None,
+        keep_ttl: bool = False,
+        if_absent: bool = False,
+        if_present: bool = False,
+        if_version: Optional[int] = None,
+        durability: Optional[Durability] = None,
+        with_version: Literal[False] = False,
+    ) -> Optional[bytes]: ...
+    @overload
+    def exchange(
+        self,
+        key: Bytes,
+        value: Bytes,
+        *,
+        ttl: Optional[Seconds] = None,
+        expiry_ms: Optional[int] = None,
+        keep_ttl: bool = False,
+        if_absent: bool = False,
+        if_present: bool = False,
+        if_version: Optional[int] = None,
+        durability: Optional[Durability] = None,
+        with_version: Literal[True],
+    ) -> tuple[Optional[bytes], int]: ...
+    def touch(
+        self,
+        key: Bytes,
+        ttl: Optional[Seconds] = ...,
+        *,
+        expiry_ms: Optional[int] = None,
+        durability: Optional[Durability] = None,
+    ) -> int: ...
+    def scan_page(
+        self,
+        prefix: Bytes = b"",
+        *,
+        cursor: int = 0,
+        limit: int = 0,
+        keys_only: bool = False,
+        atomic: bool = False,
+    ) -> tuple[list[Entry], int]: ...
+    def stats_json(self, section: Optional[str] = None) -> bytes: ...
+    def sync(self) -> None: ...
+    def entry(self, key: Bytes) -> Entry: ...
+    def stat(self, key: Bytes) -> Stat: ...
+    def ping(self) -> float: ...
+    def set_priority(self, priority: int) -> None: ...
+    def info(self) -> dict[str, int]: ...
+    def close(self) -> None: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def queue(self) -> str: ...
+
+class _Operations:
+    def get(self, key: Bytes, *, tag: Any = None) -> Result: ...
+    def exists(self, key: Bytes, *, tag: Any = None) -> Result: ...
+    def put(
+        self,
+        key: Bytes,
+        value: Bytes,
+        *,
+        ttl: Optional[Seconds] = None,
+        expiry_ms: Optional[int] = None,
+        keep_ttl: bool = False,
+        if_absent: bool = False,
+        if_present: bool = False,
+        if_version: Optional[int] = None,
+        durability: Optional[Durability] = None,
+        tag: Any = None,
+    ) -> Result: ...
+    def delete(
+        self,
+        key: Bytes,
+        *,
+        if_version: Optional[int] = None,
+        durability: Optional[Durability] = None,
+        tag: Any = None,
+    ) -> Result: ...
+    def add(
+        self,
+        key: Bytes,
+        delta: int = 1,
+        *,
+        min: Optional[int] = None,
+        max: Optional[int] = None,
+        initial: Optional[int] = None,
+        if_present: bool = False,
+        ttl: Optional[Seconds] = None,
+        expiry_ms: Optional[int] = None,
+        durability: Optional[Durability] = None,
+        tag: Any = None,
+    ) -> Result: ...
+    def append(
+        self,
+        key: Bytes,
+        value: Bytes,
+        *,
+        durability: Optional[Durability] = None,
+        tag: Any = None,
+    ) -> Result: ...
+    def exchange(
+        self,
+        key: Bytes,
+        value: Bytes,
+        *,
+        ttl: Optional[Seconds] = None,
+        expiry_ms: Optional[int] = None,
+        keep_ttl: bool = False,
+        if_absent: bool = False,
+        if_present: bool = False,
+        if_version: Optional[int] = None,
+        durability: Optional[Durability] = None,
+        tag: Any = None,
+    ) -> Result: ...
+    def touch(
+        self,
+        key: Bytes,
+        ttl: Optional[Seconds] = ...,
+        *,
+        expiry_ms: Optional[int] = None,
+        durability: Optional[Durability] = None,
+        tag: Any = None,
+    ) -> Result: ...
+    def scan_page(
+        self,
+        prefix: Bytes = b"",
+        *,
+        cursor: int = 0,
+        limit: int = 0,
+        keys_only: bool = False,
+        atomic: bool = False,
+        tag: Any = None,
+    ) -> Result: ...
+    def stats_json(self, section: Optional[str] = None, *, tag: Any = None) -> Result: ...
+    def sync(self, *, tag: Any = None) -> Result: ...
+
+class Batch(_Operations):
+    def __init__(self, client: Client) -> None: ...
+    def execute(self) -> list[Result]: ...
+    def clear(self) -> None: ...
+    def __len__(self) -> int: ...
+
+class Pipeline(_Operations):
+    def __init__(self, client: Client, window: int = 0, batch: int = 0) -> None: ...
+    def flush(self) -> None: ...
+    def process(self) -> list[Result]: ...
+    def fileno(self) -> int: ...
+    def set_priority(self, priority: int) -> None: ...
+    def close(self) -> None: ...
+    @property
+    def pending(self) -> int: ...
+    @property
+    def closed(self) -> bool: ...

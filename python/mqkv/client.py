@@ -1,0 +1,239 @@
+"""Client, Batch and Pipeline: the extension's, and what Python says better."""
+
+from __future__ import annotations
+
+import json
+import time
+from itertools import islice
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping as MappingType, Optional, Union
+
+from . import _mqkv
+from .errors import NotFound, StorageError
+
+if TYPE_CHECKING:
+    from ._mqkv import Bytes, Durability, Entry, Result, Seconds
+    from .mapping import Mapping
+
+__all__ = ["Batch", "Client", "Pipeline"]
+
+# Operations that one message of a batch of many may hold; the library cuts it where it must.
+_MANY = 1000
+
+
+def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
+    """The items in lists of at most _MANY."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, _MANY)):
+        yield chunk
+
+
+def _as_bytes(value: "Bytes") -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+class Client(_mqkv.Client):
+    """A client of the store behind one queue.
+
+    queue is the name that `serverk -m` was given; by default $MQKV_QUEUE, else /serverk. Every call
+    returns within `timeout` seconds, with a sentence of what was wrong; when the server restarts,
+    calls wait for it that long.
+
+        repeat_writes   repeat writes without condition whose fate is unknown
+        fail_fast       NoServer at once instead of waiting for a server to come
+        fail_fast_open  the same, but while opening only
+        spin            how to wait: 'auto', 'off', microseconds
+        combine_above   threads that get a session each (8); above, all share
+        combine_groups  this many sessions (3)
+        priority        of this client's messages, 0 to 31
+        server_uid      the user (number or name) that the server must have
+
+    Any number of threads may share a client; the GIL is released in every call. A child of fork
+    uses its copy as if it were its own: the first call opens a new handle. Ctrl-C ends a call that
+    waits. Close it, or use it in a with statement; otherwise it is closed when it is collected.
+    """
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<mqkv.Client of {self.queue}{', closed' if self.closed else ''}>"
+
+    def __contains__(self, key: "Bytes") -> bool:
+        return self.exists(key)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Client cannot be pickled: let the other process open its own")
+
+    # One key -------------------------------------------------------------------------------------
+
+    def ttl(self, key: "Bytes") -> Optional[float]:
+        """The seconds that the entry has left; None: it never ends. NotFound."""
+        expiry_ms = self.stat(key).expiry_ms
+        return max(0.0, expiry_ms / 1000 - time.time()) if expiry_ms else None
+
+    def persist(self, key: "Bytes") -> int:
+        """Lets the entry never end; returns its new version. NotFound."""
+        return self.touch(key, None)
+
+    def discard(self, key: "Bytes", *, durability: "Optional[Durability]" = None) -> bool:
+        """Deletes the entry if there is one; tells whether there was."""
+        try:
+            self.delete(key, durability=durability)
+        except NotFound:
+            return False
+        return True
+
+    # Many keys -----------------------------------------------------------------------------------
+
+    def batch(self) -> "Batch":
+        """Operations that are executed together, in order, in as few messages as they fit in:
+
+            with client.batch() as batch:
+                name = batch.get("name")
+                visits = batch.add("visits")
+            print(name.result(), visits.result(), visits.version)
+
+        Many times faster than one call each. Not atomic.
+        """
+        return Batch(self)
+
+    def pipeline(self, window: int = 0, batch: int = 0) -> "Pipeline":
+        """Several messages in flight at once, for one thread:
+
+            with client.pipeline() as pipeline:
+                for key in keys:
+                    pipeline.put(key, b"")
+
+        window: messages in flight (0: as many as the server grants), batch: operations in a message
+        (0: as many as fit). Operations on one key take effect in their order.
+        """
+        return Pipeline(self, window, batch)
+
+    def get_many(self, keys: "Iterable[Bytes]") -> dict[bytes, bytes]:
+        """The values of those keys that are there, by key."""
+        found = {}
+        for chunk in _chunks(keys):
+            batch = Batch(self)
+            for key in chunk:
+                batch.get(key)
+            for key, result in zip(chunk, batch.execute()):
+                value = result.result()
+                if value is not None:
+                    found[_as_bytes(key)] = value
+        return found
+
+    def put_many(self, entries: "Union[MappingType[Any, Any], Iterable[tuple[Bytes, Bytes]]]", *,
+                 ttl: "Optional[Seconds]" = None, expiry_ms: Optional[int] = None,
+                 durability: "Optional[Durability]" = None) -> None:
+        """Stores all entries of a mapping, or of pairs. The first one that fails raises its
+        exception; others may have been stored."""
+        pairs = entries.items() if isinstance(entries, MappingType) else entries
+        for chunk in _chunks(pairs):
+            batch = Batch(self)
+            for key, value in chunk:
+                batch.put(key, value, ttl=ttl, expiry_ms=expiry_ms, durability=durability)
+            for result in batch.execute():
+                result.result()
+
+    def delete_many(self, keys: "Iterable[Bytes]", *,
+                    durability: "Optional[Durability]" = None) -> int:
+        """Deletes those keys that are there; returns how many were."""
+        deleted = 0
+        for chunk in _chunks(keys):
+            batch = Batch(self)
+            for key in chunk:
+                batch.delete(key, durability=durability)
+            for result in batch.execute():
+                if result.status != "not_found":
+                    result.result()
+                    deleted += 1
+        return deleted
+
+    # All keys ------------------------------------------------------------------------------------
+
+    def scan(self, prefix: "Bytes" = b"", *, limit: Optional[int] = None, cursor: int = 0,
+             keys_only: bool = False, atomic: bool = False) -> "Iterator[Entry]":
+        """The entries whose key begins with the prefix, in no order, page by page.
+
+        An entry that exists all the while comes exactly once. limit: this many at most. atomic:
+        each data file as it was at one moment. A record that cannot be read raises Corrupt or
+        StorageError after the entries before it; scan(cursor=error.cursor) goes on behind it.
+        A scan walks all keys of the store, whatever the prefix.
+        """
+        entries = self._entries(prefix, limit, cursor, keys_only, atomic)
+        return entries if limit is None else islice(entries, limit)
+
+    def _entries(self, prefix: "Bytes", limit: Optional[int], cursor: int, keys_only: bool,
+                 atomic: bool) -> "Iterator[Entry]":
+        page_limit = min(limit, _MANY) if limit is not None else _MANY
+        while True:
+            try:
+                entries, cursor = self.scan_page(prefix, cursor=cursor, keys_only=keys_only,
+                                                 limit=0 if atomic else page_limit, atomic=atomic)
+            except StorageError as error:
+                yield from error.entries
+                raise
+            yield from entries
+            if cursor == 0:
+                return
+
+    def keys(self, prefix: "Bytes" = b"", *, limit: Optional[int] = None) -> Iterator[bytes]:
+        """The keys that begin with the prefix, in no order: see scan."""
+        for entry in self.scan(prefix, limit=limit, keys_only=True):
+            yield entry.key
+
+    def delete_prefix(self, prefix: "Bytes") -> int:
+        """Deletes every key that begins with the prefix, which must not be empty; returns how many
+        were deleted. Keys that come meanwhile may stay."""
+        if not prefix:
+            raise ValueError("an empty prefix means every key; delete_many(client.keys()) does that")
+        return self.delete_many(self.keys(prefix))
+
+    def mapping(self, prefix: "Bytes" = b"") -> "Mapping":
+        """The keys that begin with the prefix as a dict: see mqkv.Mapping."""
+        from .mapping import Mapping
+        return Mapping(self, prefix)
+
+    # The server ----------------------------------------------------------------------------------
+
+    def stats(self, section: Optional[str] = None) -> Any:
+        """The server's statistics, or one section of them."""
+        return json.loads(self.stats_json(section))
+
+
+class Batch(_mqkv.Batch):
+    """Operations that are executed together: see Client.batch. Each method takes what Client's
+    takes, and a tag, and returns a Result, which has its outcome after execute(). A with statement
+    executes at its end, unless it ends with an exception."""
+
+    def __enter__(self) -> "Batch":
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        if kind is None:
+            self.execute()
+        else:
+            self.clear()
+
+
+class Pipeline(_mqkv.Pipeline):
+    """Several messages in flight: see Client.pipeline. Each method takes what Client's takes, and a
+    tag, and returns a Result, which has its outcome after flush(), or earlier. A with statement
+    flushes and closes."""
+
+    def __enter__(self) -> "Pipeline":
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        try:
+            if kind is None:
+                self.flush()
+        finally:
+            self.close()

@@ -1,0 +1,205 @@
+"""The exceptions of mqkv. Every failure of the store is an Error; what a program handles has a
+class of its own.
+
+    Error
+        ConditionFailed         the store works; what the call asked for did not hold
+            NotFound            no such key (a KeyError too)
+            Exists              if_absent, and the key is there
+            VersionMismatch     if_version, and the entry has another version
+            OutOfBounds         add: the sum would leave its bounds; .number is what is there
+            NotANumber          add: the value is no decimal number (a ValueError too)
+        UsageError              the same call fails again (a ValueError too)
+            BadKey, ValueTooBig, Unsupported
+        Denied                  not permitted for this user (a PermissionError too)
+        Unavailable             it was not executed; later it may be
+            NoServer            nobody serves the queue (a ConnectionError too)
+            DeadlineExceeded    the time was over before it was executed (a TimeoutError too)
+            Overloaded          refused before it was executed
+            LimitReached        a kernel limit on queues, memory or descriptors
+        UnknownOutcome          a write may or may not have been executed
+            Timeout             no answer in time (a TimeoutError too)
+            OutcomeUnknown      the server ended (a ConnectionError too)
+        StorageError            the store cannot do it
+            NoSpace, ReadOnly, NotDurable, Corrupt, Crowded
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Optional
+
+if TYPE_CHECKING:
+    from ._mqkv import Entry, Result
+
+__all__ = [
+    "BadKey", "ConditionFailed", "Corrupt", "Crowded", "DeadlineExceeded", "Denied", "Error",
+    "Exists", "LimitReached", "NoServer", "NoSpace", "NotANumber", "NotDurable", "NotFound",
+    "OutOfBounds", "OutcomeUnknown", "Overloaded", "ReadOnly", "StorageError", "Timeout",
+    "Unavailable", "UnknownOutcome", "Unsupported", "UsageError", "ValueTooBig", "VersionMismatch",
+]
+
+
+class Error(Exception):
+    """A failure that the library or the server reports.
+
+    status is the status as a word ('not_found', 'timeout', ...), key the key of the operation if
+    there was one.
+    """
+
+    status: str = ""
+    key: Optional[bytes] = None
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else self.status
+
+
+class ConditionFailed(Error):
+    """The store works; what the call asked for did not hold, and nothing was changed."""
+
+
+class NotFound(ConditionFailed, KeyError):
+    """No such key, or it has expired."""
+
+
+class Exists(ConditionFailed):
+    """if_absent was given, and the key is there."""
+
+
+class VersionMismatch(ConditionFailed):
+    """if_version was given, and the entry has another version."""
+
+
+class OutOfBounds(ConditionFailed):
+    """The sum of an add would leave its bounds. number is what is there."""
+
+    number: int = 0
+
+
+class NotANumber(ConditionFailed, ValueError):
+    """The value is not a decimal number of 64 bits."""
+
+
+class UsageError(Error, ValueError):
+    """A wrong argument: the same call fails again."""
+
+
+class BadKey(UsageError):
+    """A key of 0 or of more than 65,535 bytes."""
+
+
+class ValueTooBig(UsageError):
+    """A value above the server's --max-value."""
+
+
+class Unsupported(UsageError):
+    """Something that this server does not know."""
+
+
+class Denied(Error, PermissionError):
+    """Not permitted for this user, or the server is another user's than it must be."""
+
+
+class Unavailable(Error):
+    """The operation was not executed; later it may be."""
+
+
+class NoServer(Unavailable, ConnectionError):
+    """Nobody serves the queue."""
+
+
+class DeadlineExceeded(Unavailable, TimeoutError):
+    """The time was over before the operation was executed; nothing changed."""
+
+
+class Overloaded(Unavailable):
+    """Refused before it was executed: too much is waiting."""
+
+
+class LimitReached(Unavailable):
+    """A kernel limit on message queues, memory or descriptors; `clientk doctor` shows which."""
+
+
+class UnknownOutcome(Error):
+    """A write may or may not have been executed."""
+
+
+class Timeout(UnknownOutcome, TimeoutError):
+    """No answer in time."""
+
+
+class OutcomeUnknown(UnknownOutcome, ConnectionError):
+    """The server ended before it answered."""
+
+
+class StorageError(Error):
+    """The store cannot do it.
+
+    Of a scan that met a record that cannot be read: entries are those of the page before it, and
+    a scan with this cursor goes on behind it.
+    """
+
+    entries: "list[Entry]" = []
+    cursor: int = 0
+
+
+class NoSpace(StorageError):
+    """The server's disk is full; reads and deletes go on."""
+
+
+class ReadOnly(StorageError):
+    """The data file takes no writes any more."""
+
+
+class NotDurable(StorageError):
+    """Written, but not known to be on disk."""
+
+
+class Corrupt(StorageError):
+    """A checksum does not hold."""
+
+
+class Crowded(StorageError):
+    """Too many keys of nearly the same hash are there; others can be written."""
+
+
+_CLASSES: "dict[str, type[Error]]" = {
+    "not_found": NotFound,
+    "exists": Exists,
+    "version_mismatch": VersionMismatch,
+    "out_of_bounds": OutOfBounds,
+    "not_a_number": NotANumber,
+    "bad_key": BadKey,
+    "value_too_big": ValueTooBig,
+    "buffer_too_small": UsageError,
+    "bad_request": UsageError,
+    "unsupported": Unsupported,
+    "denied": Denied,
+    "usage": UsageError,
+    "no_space": NoSpace,
+    "read_only": ReadOnly,
+    "corrupt": Corrupt,
+    "io": StorageError,
+    "not_durable": NotDurable,
+    "no_memory": LimitReached,
+    "overloaded": Overloaded,
+    "deadline": DeadlineExceeded,
+    "timeout": Timeout,
+    "no_server": NoServer,
+    "outcome_unknown": OutcomeUnknown,
+    "limit": LimitReached,
+    "no_session": NoServer,
+    "crowded": Crowded,
+}
+
+
+def from_status(number: int, status: str, text: str, key: "bytes | str | None",
+                result: "Optional[Result]") -> Error:
+    """The exception for a status of the library; called by the extension."""
+    error = _CLASSES.get(status, Error)(text)
+    error.status = status
+    error.key = key.encode() if isinstance(key, str) else key
+    if result is not None and isinstance(error, OutOfBounds):
+        error.number = result.number
+    if result is not None and isinstance(error, StorageError):
+        error.entries = result.value if isinstance(result.value, list) else []
+        error.cursor = result.cursor
+    return error
