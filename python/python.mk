@@ -10,7 +10,7 @@ PYTHON_PACKAGE := $(OUT)/python/mqkv
 PYTHON_SOURCES := $(wildcard python/mqkv/*.py python/mqkv/*.pyi) python/mqkv/py.typed
 
 # The limited interface has no const where C has: keywords, docstrings.
-PYTHON_CFLAGS = -isystem $(PYTHON_INCLUDE) -Wno-write-strings
+PYTHON_CFLAGS = $(if $(PYTHON_INCLUDE),-isystem $(PYTHON_INCLUDE)) -Wno-write-strings
 $(PYTHON_OBJ): BASE_CFLAGS += $(PYTHON_CFLAGS)
 
 # The names of libclientk stay inside: the process may have loaded libclientk.so too.

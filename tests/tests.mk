@@ -165,15 +165,15 @@ hostile:
 # Linting: each check is a target of its own ------------------------------------------------------
 
 LINT_OUT = $(OUT)/lint
-C_FILES := $(sort $(foreach room,$(ROOMS),$(call sources,$(room))) $(wildcard tests/*/*.c) \
+C_FILES := $(sort $(foreach room,$(ROOMS) python,$(call sources,$(room))) $(wildcard tests/*/*.c) \
 	$(filter-out experiments/peers/%,$(wildcard experiments/*/*.c)))
-H_FILES := $(sort $(wildcard $(foreach room,$(ROOMS),$(room)/*.h $(room)/*/*.h $(room)/*/*/*.h) include/mqkv/*.h tests/*/*.h))
+H_FILES := $(sort $(wildcard $(foreach room,$(ROOMS) python,$(room)/*.h $(room)/*/*.h $(room)/*/*/*.h) include/mqkv/*.h tests/*/*.h))
 SHELL_FILES = $(shell find . \( -path ./.git -o -path ./build -o -path ./datafiles \
 	-o -path ./tests/fuzz/corpus -o -path ./experiments/runs \) -prune \
 	-o -type f -not -name '*.[ch]' -not -name '*.md' -print | xargs grep -lE -m 1 '^\#!.*\b(ba)?sh\b')
 MAN_FILES = $(wildcard docs/*.[13])
 
-PYTHON_FILES = $(wildcard tests/*/*.py tests/*/*/*.py experiments/*/*.py) \
+PYTHON_FILES = $(wildcard tests/*/*.py tests/*/*/*.py experiments/*/*.py python/*.py python/*/*.py) \
 	$(shell grep -lE -m 1 '^\#!.*\bpython3' experiments/* tests/*/* demo/* 2>/dev/null | grep -v '\.py$$')
 
 LINTS := lint-format lint-names lint-width lint-includes lint-headers lint-gcc lint-clang \
@@ -205,12 +205,14 @@ lint-width:
 lint-python:
 	@pyflakes3 $(PYTHON_FILES)
 	@echo 'lint: nothing from pyflakes'
+	@cd python && mypy --no-error-summary --cache-dir=/dev/null
+	@echo 'lint: nothing from mypy'
 
 # Each header alone, as C; the public ones also as C++.
 lint-headers:
 	@for header in $(H_FILES); do \
 	  printf '#include "%s"\nextern int one_declaration;\n' $$header | \
-	    $(CC) $(BASE_CFLAGS) -MF /dev/null -Werror -fsyntax-only -xc - || exit 1; done
+	    $(CC) $(BASE_CFLAGS) $(PYTHON_CFLAGS) -MF /dev/null -Werror -fsyntax-only -xc - || exit 1; done
 	@for header in $(PUBLIC_HEADERS); do \
 	  printf '#include "%s"\nextern int one_declaration;\n' $$header | \
 	    clang -Iinclude -Wall -Wextra -Werror -fsyntax-only -xc++ - || exit 1; done
@@ -236,7 +238,7 @@ lint-tidy: $(patsubst %.c,$(LINT_OUT)/tidy/%.ok,$(C_FILES))
 
 $(LINT_OUT)/tidy/%.ok: %.c $(H_FILES) .clang-tidy
 	@mkdir -p $(@D)
-	@clang-tidy --quiet $< -- -std=gnu11 -D_GNU_SOURCE -I. -Iinclude -DMQKV_VERSION='""' 2>/dev/null
+	@clang-tidy --quiet $< -- -std=gnu11 -D_GNU_SOURCE -I. -Iinclude $(PYTHON_CFLAGS) -DMQKV_VERSION='""' 2>/dev/null
 	@touch $@
 
 lint-shell:

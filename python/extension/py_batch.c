@@ -52,7 +52,7 @@ PY_OPERATION_METHOD(batch, get, CLIENTK_GET, batch_submit)
 PY_DEFINE_OPERATION_METHODS(batch, batch_submit)
 
 /* What an execution works on: taken out of the batch, to which other threads may add meanwhile. */
-struct execution {
+struct py_execution {
     PyObject *results;
     struct py_operation *parsed;
     struct clientk_operation *operations;
@@ -60,7 +60,7 @@ struct execution {
     size_t count;
 };
 
-static void free_execution(struct execution *execution)
+static void free_execution(struct py_execution *execution)
 {
     for (size_t i = 0; i < execution->count; i++) {
         py_operation_release(&execution->parsed[i]);
@@ -73,12 +73,12 @@ static void free_execution(struct execution *execution)
     Py_XDECREF(execution->results);
 }
 
-static bool begin_execution(struct execution *execution, struct py_batch *batch)
+static bool begin_execution(struct py_execution *execution, struct py_batch *batch)
 {
     PyObject *empty = PyList_New(0);
-    *execution =
-        (struct execution){.operations = malloc((batch->count + 1) * sizeof *execution->operations),
-                           .outcomes = calloc(batch->count + 1, sizeof *execution->outcomes)};
+    *execution = (struct py_execution){
+        .operations = malloc((batch->count + 1) * sizeof *execution->operations),
+        .outcomes = calloc(batch->count + 1, sizeof *execution->outcomes)};
     if (!empty || !execution->operations || !execution->outcomes) {
         Py_XDECREF(empty);
         free_execution(execution);
@@ -96,7 +96,7 @@ static bool begin_execution(struct execution *execution, struct py_batch *batch)
     return true;
 }
 
-static bool fill_results(const struct execution *execution)
+static bool fill_results(const struct py_execution *execution)
 {
     for (size_t i = 0; i < execution->count; i++)
         if (!py_result_fill(PyList_GetItem(execution->results, (Py_ssize_t)i),
@@ -110,7 +110,7 @@ static PyObject *batch_execute(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
     struct py_batch *batch = (struct py_batch *)self;
-    struct execution execution;
+    struct py_execution execution;
     if (!begin_execution(&execution, batch))
         return NULL;
     enum kv_status status = KV_OK;

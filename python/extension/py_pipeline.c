@@ -8,7 +8,7 @@
 
 /* An operation that is complete, with a copy of its outcome: the library completes it while this
  * thread is without the GIL. */
-struct completion {
+struct py_completion {
     PyObject *result; /* a reference */
     struct clientk_result outcome;
 };
@@ -17,7 +17,7 @@ struct py_pipeline {
     PyObject_HEAD PyObject *client;
     struct clientk_pipeline *pipeline;
     bool busy; /* a thread is in a call */
-    struct completion *completions;
+    struct py_completion *completions;
     size_t count, capacity; /* there is room for all that is pending */
 };
 
@@ -29,7 +29,7 @@ static PyTypeObject *pipeline_type;
 static void complete(void *context, void *tag, const struct clientk_result *result)
 {
     struct py_pipeline *self = context;
-    struct completion *completion = &self->completions[self->count++];
+    struct py_completion *completion = &self->completions[self->count++];
     completion->result = tag;
     completion->outcome = *result;
     completion->outcome.value.data = NULL;
@@ -50,7 +50,7 @@ static bool make_room(struct py_pipeline *self)
     if (needed <= self->capacity)
         return true;
     size_t capacity = needed < 32 ? 64 : 2 * needed;
-    struct completion *grown = realloc(self->completions, capacity * sizeof *grown);
+    struct py_completion *grown = realloc(self->completions, capacity * sizeof *grown);
     if (!grown) {
         PyErr_NoMemory();
         return false;
@@ -65,7 +65,7 @@ static bool deliver(struct py_pipeline *self, PyObject *list)
 {
     bool delivered = true;
     for (size_t i = 0; i < self->count; i++) {
-        struct completion *completion = &self->completions[i];
+        struct py_completion *completion = &self->completions[i];
         delivered &= py_result_fill(completion->result, &completion->outcome);
         if (list && delivered)
             delivered &= PyList_Append(list, completion->result) == 0;

@@ -60,14 +60,14 @@ static PyObject *bytes_of(const void *data, size_t size)
     return PyBytes_FromStringAndSize(data, (Py_ssize_t)size);
 }
 
-struct page {
+struct py_page {
     PyObject *entries;
     bool with_values;
 };
 
 static bool append_entry(void *context, const struct clientk_entry *entry)
 {
-    struct page *page = context;
+    struct py_page *page = context;
     PyObject *value;
     if (page->with_values) {
         value = bytes_of(entry->value.data, entry->value.size);
@@ -86,7 +86,7 @@ static bool append_entry(void *context, const struct clientk_entry *entry)
 static PyObject *page_of(const struct clientk_value *value, bool with_values,
                          enum kv_status *status)
 {
-    struct page page = {PyList_New(0), with_values};
+    struct py_page page = {PyList_New(0), with_values};
     if (!page.entries)
         return NULL;
     enum kv_status read = clientk_read_page(value, append_entry, &page);

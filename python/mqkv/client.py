@@ -12,7 +12,7 @@ from . import _mqkv
 from .errors import NotFound, StorageError
 
 if TYPE_CHECKING:
-    from ._mqkv import Bytes, Durability, Entry, Result, Seconds
+    from ._mqkv import Bytes, Durability, Entry, Seconds
     from .mapping import Mapping
 
 __all__ = ["Batch", "Client", "Pipeline"]

@@ -51,6 +51,20 @@ class Server:
         self.process = None
         return status
 
+    def pause(self):
+        """SIGSTOP; returns when no thread of it runs."""
+        self.process.send_signal(signal.SIGSTOP)
+        tasks = pathlib.Path(f"/proc/{self.process.pid}/task")
+
+        def is_stopped():
+            states = [task.read_text().rpartition(")")[2].split()[0] for task in tasks.glob("*/stat")]
+            return set(states) == {"T"}
+
+        assert wait_until(is_stopped)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
     def kill(self):
         return self.stop(signal.SIGKILL)
 

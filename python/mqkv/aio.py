@@ -1,0 +1,289 @@
+"""mqkv for asyncio.
+
+    import mqkv.aio
+
+    async with mqkv.aio.Client() as client:
+        await client.put("name", "Ada")
+        print(await client.get("name"))
+
+The client watches the library's descriptor in the running event loop: no thread, no polling. What
+is asked for in one turn of the loop travels together, and any number of operations may be under
+way. Operations on one key take effect in the order of the calls; others may overtake each other.
+
+A task that is cancelled no longer waits; its operation is executed nevertheless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, AsyncIterator, Awaitable, Iterable, Mapping, Optional, Union
+
+from .client import Client as _Client, Pipeline as _Pipeline, _as_bytes
+from .errors import Error, NotFound, StorageError, UsageError
+
+if TYPE_CHECKING:
+    from ._mqkv import Bytes, Entry, Result, Seconds
+
+__all__ = ["Client"]
+
+
+class Client:
+    """A client of the store, for one event loop. The arguments are those of mqkv.Client, and
+    `window` and `batch` those of mqkv.Client.pipeline.
+
+    get, exists, put, delete, add, append, exchange, touch, scan_page, stats_json and sync take what
+    mqkv.Client's take, and return an awaitable. The operation is under way once the method has
+    returned, awaited or not.
+    """
+
+    def __init__(self, queue: Optional[str] = None, *, window: int = 0, batch: int = 0,
+                 **options: Any) -> None:
+        self._arguments = (queue, window, batch, options)
+        self._client: Optional[_Client] = None
+        self._pipeline: Optional[_Pipeline] = None
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._descriptor = -1
+        self._is_scheduled = False
+
+    # Opening and closing -------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        queue, window, batch, options = self._arguments
+        client = _Client(queue, **options)
+        try:
+            pipeline = client.pipeline(window, batch)
+        except BaseException:
+            client.close()
+            raise
+        self._client, self._pipeline = client, pipeline
+
+    async def connect(self) -> "Client":
+        """Opens it; `async with` does this too."""
+        if self._pipeline is None:
+            loop = asyncio.get_running_loop()
+            opening = loop.run_in_executor(None, self._open)  # it may wait for a server
+            try:
+                await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                opening.add_done_callback(lambda _: self._close())
+                raise
+            assert self._pipeline is not None
+            self._descriptor = self._pipeline.fileno()
+            loop.add_reader(self._descriptor, self._process)
+            self._loop = loop
+        return self
+
+    def _close(self) -> None:
+        pipeline, client = self._pipeline, self._client
+        self._pipeline = self._client = None
+        if pipeline is not None:
+            pipeline.close()
+        if client is not None:
+            client.close()
+
+    async def close(self) -> None:
+        """Waits for what is under way, and closes. Closing twice is harmless."""
+        if self._pipeline is None or self._loop is None:
+            return
+        while self._pipeline is not None and self._pipeline.pending:
+            waiter = self._loop.create_future()
+            self._pipeline.sync(tag=waiter)
+            self._schedule()
+            try:
+                await waiter
+            except Error:
+                break
+        if self._pipeline is None:  # another task closed it meanwhile
+            return
+        self._loop.remove_reader(self._descriptor)
+        closing = self._loop.run_in_executor(None, self._close)
+        await asyncio.shield(closing)
+
+    async def __aenter__(self) -> "Client":
+        return await self.connect()
+
+    async def __aexit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                        trace: Optional[TracebackType]) -> None:
+        await self.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed, or not connected yet."""
+        return self._pipeline is None
+
+    @property
+    def pending(self) -> int:
+        """Operations that are under way."""
+        return self._pipeline.pending if self._pipeline is not None else 0
+
+    # The event loop ------------------------------------------------------------------------------
+
+    def _schedule(self) -> None:
+        """Sends, at the end of this turn of the loop, what was submitted in it."""
+        if not self._is_scheduled and self._loop is not None:
+            self._is_scheduled = True
+            self._loop.call_soon(self._process)
+
+    def _process(self) -> None:
+        self._is_scheduled = False
+        if self._pipeline is None or self._loop is None:
+            return
+        try:
+            done = self._pipeline.process()
+        except Error:  # of memory or descriptors: the descriptor does not tell all
+            self._loop.call_later(0.01, self._process)
+            return
+        for result in done:
+            future = result.tag
+            if future is None or future.done():
+                continue
+            try:
+                future.set_result(result.result())
+            except Exception as error:  # pylint: disable=broad-except
+                future.set_exception(error)
+
+    def _submit(self, name: str, arguments: Any, options: Any) -> "asyncio.Future[Any]":
+        if self._pipeline is None or self._loop is None:
+            raise UsageError("the client is closed, or not connected yet")
+        future = self._loop.create_future()
+        getattr(self._pipeline, name)(*arguments, tag=future, **options)
+        self._schedule()
+        return future
+
+    # Operations ----------------------------------------------------------------------------------
+
+    def get(self, key: "Bytes", default: Any = None) -> "Awaitable[Any]":
+        """The value of the key; default if there is none."""
+        future = self._submit("get", (key,), {})
+        return future if default is None else self._get_or(future, default)
+
+    @staticmethod
+    async def _get_or(future: "asyncio.Future[Optional[bytes]]", default: Any) -> Any:
+        value = await future
+        return default if value is None else value
+
+    def exists(self, key: "Bytes") -> "Awaitable[bool]":
+        """Whether the key is there."""
+        return self._submit("exists", (key,), {})
+
+    def put(self, key: "Bytes", value: "Bytes", **options: Any) -> "Awaitable[int]":
+        """Stores the value and returns the entry's new version: see mqkv.Client.put."""
+        return self._submit("put", (key, value), options)
+
+    def delete(self, key: "Bytes", **options: Any) -> "Awaitable[int]":
+        """Deletes the entry and returns the version of the deletion. NotFound."""
+        return self._submit("delete", (key,), options)
+
+    def add(self, key: "Bytes", delta: int = 1, **options: Any) -> "Awaitable[int]":
+        """Adds to a decimal number and returns the sum: see mqkv.Client.add."""
+        return self._submit("add", (key, delta), options)
+
+    def append(self, key: "Bytes", value: "Bytes", **options: Any) -> "Awaitable[int]":
+        """Appends to the value and returns its new size."""
+        return self._submit("append", (key, value), options)
+
+    def exchange(self, key: "Bytes", value: "Bytes",
+                 **options: Any) -> "Awaitable[Optional[bytes]]":
+        """Stores the value and returns the old one."""
+        return self._submit("exchange", (key, value), options)
+
+    def touch(self, key: "Bytes", ttl: "Optional[Seconds]", **options: Any) -> "Awaitable[int]":
+        """Lets the entry end in ttl seconds (None: never). NotFound."""
+        return self._submit("touch", (key, ttl), options)
+
+    def scan_page(self, prefix: "Bytes" = b"",
+                  **options: Any) -> "Awaitable[tuple[list[Entry], int]]":
+        """One page of a scan, and the cursor of the next: see mqkv.Client.scan_page."""
+        return self._submit("scan_page", (prefix,), options)
+
+    def stats_json(self, section: Optional[str] = None) -> "Awaitable[bytes]":
+        """The server's statistics as JSON."""
+        return self._submit("stats_json", (section,), {})
+
+    def sync(self) -> "Awaitable[None]":
+        """Returns when everything that was complete before is on disk."""
+        return self._submit("sync", (), {})
+
+    # What is made of them ------------------------------------------------------------------------
+
+    def _result(self, name: str, *arguments: Any) -> "Result":
+        """An operation whose Result is wanted, not only its answer."""
+        if self._pipeline is None or self._loop is None:
+            raise UsageError("the client is closed, or not connected yet")
+        future = self._loop.create_future()
+        result: "Result" = getattr(self._pipeline, name)(*arguments, tag=future)
+        self._schedule()
+        return result
+
+    async def entry(self, key: "Bytes") -> "Entry":
+        """The entry with its version and expiry. NotFound."""
+        from ._mqkv import Entry
+        result = self._result("get", key)
+        value = await result.tag
+        if value is None:
+            error = NotFound("key not found")
+            error.status, error.key = "not_found", _as_bytes(key)
+            raise error
+        return Entry((_as_bytes(key), value, result.version, result.expiry_ms))  # type: ignore
+
+    async def ttl(self, key: "Bytes") -> Optional[float]:
+        """The seconds that the entry has left; None: it never ends. NotFound."""
+        result = self._result("exists", key)
+        if not await result.tag:
+            error = NotFound("key not found")
+            error.status, error.key = "not_found", _as_bytes(key)
+            raise error
+        if not result.expiry_ms:
+            return None
+        return max(0.0, result.expiry_ms / 1000 - time.time())
+
+    def persist(self, key: "Bytes") -> "Awaitable[int]":
+        """Lets the entry never end. NotFound."""
+        return self.touch(key, None)
+
+    async def discard(self, key: "Bytes") -> bool:
+        """Deletes the entry if there is one; tells whether there was."""
+        try:
+            await self.delete(key)
+        except NotFound:
+            return False
+        return True
+
+    async def get_many(self, keys: "Iterable[Bytes]") -> dict[bytes, bytes]:
+        """The values of those keys that are there, by key."""
+        wanted = list(keys)
+        values = await asyncio.gather(*[self.get(key) for key in wanted])
+        return {_as_bytes(key): value for key, value in zip(wanted, values) if value is not None}
+
+    async def put_many(self, entries: "Union[Mapping[Any, Any], Iterable[tuple[Bytes, Bytes]]]",
+                       **options: Any) -> None:
+        """Stores all entries of a mapping, or of pairs."""
+        pairs = entries.items() if isinstance(entries, Mapping) else entries
+        await asyncio.gather(*[self.put(key, value, **options) for key, value in pairs])
+
+    async def scan(self, prefix: "Bytes" = b"", *, limit: Optional[int] = None, cursor: int = 0,
+                   keys_only: bool = False, atomic: bool = False) -> "AsyncIterator[Entry]":
+        """The entries whose key begins with the prefix: see mqkv.Client.scan."""
+        left = limit
+        while left is None or left > 0:
+            page_limit = 0 if atomic else min(left, 1000) if left is not None else 1000
+            try:
+                entries, cursor = await self.scan_page(prefix, cursor=cursor, limit=page_limit,
+                                                       keys_only=keys_only, atomic=atomic)
+            except StorageError as error:
+                for entry in error.entries[:left]:
+                    yield entry
+                raise
+            for entry in entries[:left]:
+                yield entry
+            if left is not None:
+                left -= len(entries)
+            if cursor == 0:
+                return
+
+    async def stats(self, section: Optional[str] = None) -> Any:
+        """The server's statistics, or one section of them."""
+        return json.loads(await self.stats_json(section))

@@ -1,0 +1,167 @@
+"""The client for asyncio."""
+
+import asyncio
+
+import pytest
+
+import mqkv
+import mqkv.aio
+
+
+def run(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, 60))
+
+
+def test_operations(queue):
+    async def work():
+        async with mqkv.aio.Client() as client:
+            version = await client.put("k", "1", ttl=100)
+            assert await client.get("k") == b"1" and await client.get("none") is None
+            assert await client.get("none", 5) == 5 and await client.get("k", 5) == b"1"
+            entry = await client.entry("k")
+            assert entry.key == b"k" and entry.value == b"1" and entry.version == version
+            assert 90 < await client.ttl("k") <= 100
+            await client.persist("k")
+            assert await client.ttl("k") is None
+            assert await client.add("k", 5) == 6
+            assert await client.append("k", "0") == 2
+            assert await client.exchange("k", "x") == b"60"
+            assert await client.exists("k") and not await client.exists("none")
+            await client.touch("k", 10)
+            await client.delete("k")
+            assert await client.discard("k") is False
+            for failing in (client.delete("k"), client.entry("k"), client.ttl("k")):
+                with pytest.raises(mqkv.NotFound):
+                    await failing
+            await client.put("k", "1")
+            with pytest.raises(mqkv.Exists):
+                await client.put("k", "2", if_absent=True)
+            assert await client.discard("k") is True
+            with pytest.raises(TypeError):
+                client.put("k", 5)
+            with pytest.raises(mqkv.BadKey):
+                await client.get("")
+            await client.sync()
+            assert "server" in await client.stats("server")
+        assert client.closed
+        with pytest.raises(mqkv.UsageError):
+            client.get("k")
+        with pytest.raises(mqkv.UsageError):
+            await client.entry("k")
+        await client.close()
+
+    run(work())
+
+
+def test_many(queue):
+    async def work():
+        async with mqkv.aio.Client(queue) as client:
+            entries = {f"k{i}".encode(): bytes(i) for i in range(3000)}
+            await client.put_many(entries)
+            assert await client.get_many([*entries, "none"]) == entries
+            assert {e.key: e.value async for e in client.scan()} == entries
+            assert len([e async for e in client.scan(limit=1500, keys_only=True)]) == 1500
+            assert [e async for e in client.scan(limit=0)] == []
+            sums = await asyncio.gather(*[client.add("n") for _ in range(500)])
+            assert sorted(sums) == list(range(1, 501))
+            large = [bytes([i]) * 200_000 for i in range(20)]
+            await asyncio.gather(*[client.put(f"l{i}", v) for i, v in enumerate(large)])
+            assert list((await client.get_many(f"l{i}" for i in range(20))).values()) == large
+
+    run(work())
+
+
+def test_the_loop_goes_on_while_the_server_sleeps(running, queue):
+    async def work():
+        async with mqkv.aio.Client(queue) as client:
+            running.pause()
+            try:
+                pending = asyncio.ensure_future(client.put("k", "1"))
+                for _ in range(50):
+                    await asyncio.sleep(0.001)
+                assert not pending.done() and client.pending == 1
+            finally:
+                running.resume()
+            await pending
+
+    run(work())
+
+
+def test_a_cancelled_task_waits_no_longer(running, queue):
+    async def work():
+        async with mqkv.aio.Client(queue) as client:
+            running.pause()
+            try:
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(client.put("k", "1"), 0.05)
+            finally:
+                running.resume()
+            while client.pending:
+                await asyncio.sleep(0.01)
+            assert await client.get("k") == b"1"
+
+    run(work())
+
+
+def test_a_server_that_restarts(own_server):
+    own_server.start()
+
+    async def work():
+        loop = asyncio.get_running_loop()
+        async with mqkv.aio.Client(own_server.queue, timeout=30) as client:
+            await client.put("k", "1")
+            await loop.run_in_executor(None, own_server.stop)
+            starting = loop.run_in_executor(None, own_server.start)
+            assert await client.get("k") == b"1"
+            await starting
+
+    run(work())
+
+
+def test_a_server_that_does_not_answer(own_server):
+    own_server.start()
+
+    async def work():
+        async with mqkv.aio.Client(own_server.queue, timeout=0.2) as client:
+            await asyncio.get_running_loop().run_in_executor(None, own_server.kill)
+            with pytest.raises((mqkv.Unavailable, mqkv.UnknownOutcome)):
+                await client.put("k", "1")
+
+    run(work())
+    own_server.start()
+
+
+def test_what_is_under_way_is_done_when_it_closes(queue):
+    async def work():
+        async with mqkv.aio.Client(queue) as client:
+            for i in range(100):
+                client.put(f"k{i}", "x")
+        with mqkv.Client(queue) as reader:
+            assert len(list(reader.keys())) == 100
+
+    run(work())
+
+
+def test_no_server():
+    async def work():
+        with pytest.raises(mqkv.NoServer):
+            await mqkv.aio.Client("/nobody-is-here", fail_fast=True).connect()
+
+    run(work())
+
+
+def test_connecting_may_be_cancelled():
+    async def work():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(mqkv.aio.Client("/nobody-is-here", timeout=1).connect(), 0.05)
+
+    run(work())
+
+
+def test_two_clients_in_a_loop(queue):
+    async def work():
+        async with mqkv.aio.Client(queue) as one, mqkv.aio.Client(queue) as two:
+            await asyncio.gather(*[c.add("n") for c in (one, two) for _ in range(50)])
+            assert await one.get("n") == b"100"
+
+    run(work())

@@ -1,0 +1,239 @@
+"""Forks, signals, and servers that end."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import mqkv
+
+
+def in_child(work):
+    """Forks, runs work there; its exit status is 0 if it raised nothing."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_a_child_uses_the_client(client):
+    client.put("parent", "1")
+    pipeline = client.pipeline()
+    pipeline.put("p", "1")
+
+    def work():
+        assert client.get("parent") == b"1"
+        client.put("child", "2")
+        assert in_child(lambda: client.put("grandchild", "3")) == 0
+        with pytest.raises(mqkv.UsageError):
+            pipeline.put("p", "2")
+        with client.pipeline() as own:
+            own.put("own", "4")
+
+    assert in_child(work) == 0
+    assert client.get_many(["child", "grandchild", "own"]) == {
+        b"child": b"2", b"grandchild": b"3", b"own": b"4"}
+    pipeline.flush()
+    assert client.get("p") == b"1"
+    pipeline.close()
+    assert in_child(client.close) == 0
+    assert client.get("child") == b"2"
+
+
+def test_a_child_of_a_busy_parent(client):
+    """Other threads are in calls while a thread forks."""
+    stop = threading.Event()
+    failures = []
+
+    def work(number):
+        try:
+            while not stop.is_set():
+                client.put(f"k{number}", "x")
+        except BaseException as error:  # pylint: disable=broad-except
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for i in range(10):
+            assert in_child(lambda: client.put(f"child{i}", "1")) == 0
+            assert in_child(client.close) == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not failures
+    assert len(list(client.keys("child"))) == 10
+
+
+def _count(queue, key, times):
+    with mqkv.Client(queue) as client:
+        for _ in range(times):
+            client.add(key)
+
+
+def test_multiprocessing(client, queue):
+    for method in ("fork", "spawn"):
+        context = multiprocessing.get_context(method)
+        workers = [context.Process(target=_count, args=(queue, method, 50)) for _ in range(3)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+            assert worker.exitcode == 0
+        assert client.get(method) == b"150"
+
+
+def test_ctrl_c_ends_a_call(running):
+    program = """
+import sys, mqkv
+client = mqkv.Client(sys.argv[1], timeout=60)
+client.put("k", "1")
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    client.put("k", "2")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+sys.stdin.readline()
+print(client.get("k") in (b"1", b"2"), flush=True)
+"""
+    with subprocess.Popen([sys.executable, "-c", program, running.queue], text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout.readline() == "ready\n"
+        running.pause()
+        try:
+            child.stdin.write("\n")
+            child.stdin.flush()
+            time.sleep(0.3)
+            child.send_signal(signal.SIGINT)
+            assert child.stdout.readline() == "interrupted\n"
+        finally:
+            running.resume()
+        child.stdin.write("\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == "True\n"
+
+
+def test_signal_handlers_run_while_a_call_waits(running, client):
+    seen = []
+    previous = signal.signal(signal.SIGUSR1, lambda *_: seen.append(time.monotonic()))
+    try:
+        running.pause()
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1))
+        resume = threading.Timer(1.0, running.resume)
+        timer.start()
+        resume.start()
+        client.put("k", "1")
+        ended = time.monotonic()
+        resume.join()
+    finally:
+        running.resume()
+        signal.signal(signal.SIGUSR1, previous)
+    assert len(seen) == 1 and seen[0] < ended
+
+
+def test_a_server_that_comes_back(own_server):
+    own_server.start()
+    with mqkv.Client(own_server.queue, timeout=30) as client:
+        client.put("k", "1")
+        own_server.stop()
+        starter = threading.Timer(0.3, own_server.start)
+        starter.start()
+        assert client.get("k") == b"1"
+        starter.join()
+        assert client.info()["reconnects"] >= 1
+
+
+def test_a_server_that_does_not(own_server):
+    own_server.start()
+    with mqkv.Client(own_server.queue, timeout=0.2) as client, \
+            mqkv.Client(own_server.queue, fail_fast=True) as hasty:
+        pipeline = client.pipeline()
+        own_server.kill()
+        with pytest.raises((mqkv.Unavailable, mqkv.UnknownOutcome)):
+            client.put("k", "1")
+        with pytest.raises(mqkv.Error):
+            hasty.get("k")
+        with pytest.raises((mqkv.Unavailable, mqkv.UnknownOutcome)):
+            client.batch().execute() or client.put_many({"a": "1"})
+        result = pipeline.put("k", "1")
+        with pytest.raises(mqkv.Error):
+            pipeline.flush()
+        assert not result.ok
+        pipeline.close()
+        with pytest.raises(mqkv.Error):
+            for _ in client.scan():
+                pass
+    own_server.start()
+
+
+def test_a_write_whose_fate_is_unknown(own_server):
+    own_server.start()
+    with mqkv.Client(own_server.queue, timeout=20) as client:
+        own_server.pause()
+        outcome = []
+
+        def call():
+            try:
+                outcome.append(client.add("n"))
+            except mqkv.Error as error:
+                outcome.append(error)
+
+        caller = threading.Thread(target=call)
+        caller.start()
+        time.sleep(0.3)
+        own_server.kill()
+        own_server.start()
+        caller.join(60)
+        # Killed before it received the message, or after.
+        assert isinstance(outcome[0], (int, mqkv.OutcomeUnknown, mqkv.Timeout))
+
+
+def test_close_while_others_are_in_a_call(running, queue):
+    client = mqkv.Client(queue)
+    running.pause()
+    try:
+        outcomes = []
+        callers = [threading.Thread(target=lambda: outcomes.append(client.put("k", "1")))
+                   for _ in range(3)]
+        for caller in callers:
+            caller.start()
+        time.sleep(0.2)
+        client.close()
+        assert client.closed
+        with pytest.raises(mqkv.UsageError):
+            client.get("k")
+    finally:
+        running.resume()
+    for caller in callers:
+        caller.join(30)
+    assert len(outcomes) == 3
+
+
+def test_the_program_ends_with_open_clients(queue):
+    program = """
+import sys, threading, mqkv
+client = mqkv.Client(sys.argv[1])
+other = mqkv.Client(sys.argv[1])
+pipeline = client.pipeline()
+def work():
+    while True:
+        other.get("k")
+threading.Thread(target=work, daemon=True).start()
+"""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", program, queue], timeout=60,
+                              capture_output=True, text=True, check=False)
+        assert done.returncode == 0 and done.stderr == "", done
