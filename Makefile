@@ -109,7 +109,7 @@ $(SHARED_LIBS):
 	ln -sf $(<F) $@
 
 $(OUT)/serverk: $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a
-	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a -lxxhash -lseccomp -lm
+	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a -lxxhash -lseccomp -linih -lm
 
 $(OUT)/clientk: $(CLIENTK_PROGRAM_OBJ) $(OUT)/libclientk.a
 	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -ledit -lxxhash -lm
@@ -151,11 +151,12 @@ libdir = $(DESTDIR)$(PREFIX)/lib
 includedir = $(DESTDIR)$(PREFIX)/include/mqkv
 mandir = $(DESTDIR)$(PREFIX)/share/man
 completiondir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+sysconfdir = $(DESTDIR)$(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
 PUBLIC_HEADERS := $(wildcard include/mqkv/*.h)
 
 .PHONY: install uninstall
 install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
-	$(INSTALL) -d $(bindir) $(includedir) $(libdir)/pkgconfig $(mandir)/man1 $(mandir)/man3 $(completiondir)
+	$(INSTALL) -d $(bindir) $(includedir) $(libdir)/pkgconfig $(mandir)/man1 $(mandir)/man3 $(completiondir) $(sysconfdir)/mqkv
 	$(INSTALL) -m 755 $(PROGRAMS) $(bindir)
 	$(INSTALL) -m 644 $(LIBS:$(OUT)/%=$(OUT)/installed/%) $(libdir)
 	for so in $(LIBCLIENTK_SO) $(LIBKVSTORE_SO); do \
@@ -170,6 +171,7 @@ install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 	$(INSTALL) -m 644 docs/*.3 $(mandir)/man3
 	$(INSTALL) -m 644 clientk/clientk.bash-completion $(completiondir)/clientk
 	$(INSTALL) -m 644 kresp/kresp.bash-completion $(completiondir)/kresp
+	[ -e $(sysconfdir)/mqkv/serverk.conf ] || $(INSTALL) -m 644 docs/serverk.conf $(sysconfdir)/mqkv
 	@$(if $(DESTDIR),,$(announce_libraries))
 
 # The dynamic linker finds a library in one of its directories once ldconfig has run, and elsewhere when told.

@@ -7,10 +7,10 @@
 #include "common/report/error.h"
 #include "common/text/suggest.h"
 
-/* A row and the struct that its value goes to. */
+/* A row, and the set that it is of. */
 struct found_option {
     const struct option_row *row;
-    void *target;
+    const struct option_set *set;
 };
 
 /* Values --------------------------------------------------------------------------------------- */
@@ -44,7 +44,7 @@ static bool parse_unsigned(const struct option_row *row, const char *text, void 
 static bool store_value(const struct found_option *found, const char *text)
 {
     const struct option_row *row = found->row;
-    void *field = (char *)found->target + row->offset;
+    void *field = (char *)found->set->target + row->offset;
     int choice;
     switch (row->kind) {
     case OPTION_FLAG:
@@ -71,6 +71,12 @@ static bool store_value(const struct found_option *found, const char *text)
         return row->parse(text, field);
     }
     return false;
+}
+
+static void note_origin(const struct found_option *found, const struct option_origin *origin)
+{
+    if (found->set->origins)
+        found->set->origins[found->row - found->set->rows] = *origin;
 }
 
 /* What a right value is ------------------------------------------------------------------------ */
@@ -115,11 +121,11 @@ static const char *expected_value(const struct option_row *row, char *out)
     return out;
 }
 
-static enum kv_status bad_value(const struct option_row *row, const char *text,
+static enum kv_status bad_value(const struct option_row *row, const char *dashes, const char *text,
                                 struct kv_error *error)
 {
     char expected[EXPECTED_BYTES];
-    return kv_error_set(error, KV_USAGE, "--%s: '%.60s' is not %s%s", row->name, text,
+    return kv_error_set(error, KV_USAGE, "%s%s: '%.60s' is not %s%s", dashes, row->name, text,
                         expected_value(row, expected), row->advise ? row->advise(text) : "");
 }
 
@@ -135,7 +141,7 @@ static bool find_letter(const struct option_set *sets, char letter, struct found
     for (const struct option_set *set = sets; set->rows; set++)
         for (const struct option_row *row = set->rows; row->name; row++)
             if (row->letter == letter) {
-                *found = (struct found_option){row, set->target};
+                *found = (struct found_option){row, set};
                 return true;
             }
     return false;
@@ -151,11 +157,11 @@ static unsigned find_name(const struct option_set *sets, const char *name, size_
             if (size == 0 || strncmp(row->name, name, size) != 0)
                 continue;
             if (row->name[size] == '\0') {
-                *found = (struct found_option){row, set->target};
+                *found = (struct found_option){row, set};
                 return 1;
             }
             if (beginnings++ == 0)
-                *found = (struct found_option){row, set->target};
+                *found = (struct found_option){row, set};
         }
     }
     return beginnings;
@@ -201,7 +207,10 @@ static enum kv_status take_value(const struct found_option *found, const char *g
                             "--%s needs a value: %s; '%.60s' looks like an option (if you mean it: "
                             "--%s=%.60s)",
                             row->name, expected_value(row, expected), next, row->name, next);
-    return store_value(found, value) ? KV_OK : bad_value(row, value, error);
+    if (!store_value(found, value))
+        return bad_value(row, "--", value, error);
+    note_origin(found, &(struct option_origin){.text = is_flag(row) ? "on" : value});
+    return KV_OK;
 }
 
 /* letters: those behind the dash. */
@@ -266,6 +275,34 @@ enum kv_status option_take_argv(const struct option_set *sets, const char *hint,
         }
     }
     *argc = kept;
+    return KV_OK;
+}
+
+static bool parse_switch(const char *text, bool *on)
+{
+    static const char *const names[] = {"off", "on", "no", "yes", "false", "true", "0", "1"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *on = i % 2 == 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum kv_status option_take_text(const struct option_set *set, const struct option_row *row,
+                                const struct option_origin *origin, struct kv_error *error)
+{
+    struct found_option found = {row, set};
+    if (is_flag(row)) {
+        bool *field = (bool *)((char *)set->target + row->offset);
+        if (!parse_switch(origin->text, field))
+            return kv_error_set(error, KV_USAGE, "%s: '%.60s' is neither on nor off", row->name,
+                                origin->text);
+    } else if (!store_value(&found, origin->text)) {
+        return bad_value(row, "", origin->text, error);
+    }
+    note_origin(&found, origin);
     return KV_OK;
 }
 

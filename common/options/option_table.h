@@ -47,16 +47,27 @@ struct option_row {
     const char *expects;
     /* More to say about a wrong value, as the end of a sentence; or NULL. */
     const char *(*advise)(const char *text);
+    /* The section of a configuration file (option_file.h) that the option belongs to; NULL: only
+     * the command line has it. */
+    const char *section;
 };
 
 #define OPTION_FIELD(type, member) \
     .offset = offsetof(type, member), .bytes = sizeof(((type *)NULL)->member)
+
+/* Where the value of an option comes from. */
+struct option_origin {
+    const char *text; /* as it was given, borrowed; "on" of a flag; NULL: nobody gave one */
+    const char *file; /* NULL: the command line */
+    unsigned line;    /* in the file, from 1 */
+};
 
 /* A table and the struct that its values go to. Where several sets are given, the last has rows
  * NULL, and the first that knows an option takes it. */
 struct option_set {
     const struct option_row *rows;
     void *target;
+    struct option_origin *origins; /* one per row, noted as values are taken; or NULL */
 };
 
 /* True if the word looks like an option: a dash and a letter, or two dashes. "-" and negative
@@ -73,6 +84,12 @@ enum kv_status option_take(const struct option_set *sets, const char *hint, cons
  * counts what is left. "--" ends the options. KV_OK or KV_USAGE. */
 enum kv_status option_take_argv(const struct option_set *sets, const char *hint, int *argc,
                                 char **argv, struct kv_error *error);
+
+/* Takes the value of a row of the set as the origin's text has it. A flag's text is "on" or "off"
+ * ("yes", "true", "1"; "no", "false", "0"). KV_OK; KV_USAGE with a sentence that begins with the
+ * name of the option. */
+enum kv_status option_take_text(const struct option_set *set, const struct option_row *row,
+                                const struct option_origin *origin, struct kv_error *error);
 
 /* Prints "  -x, --name ARGUMENT   help" for each row, with `columns` for what stands left of the
  * help; nothing for an empty or NULL table. */

@@ -1,6 +1,7 @@
 #include "common/report/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -11,8 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/time/clock.h"
+#include "common/report/error.h"
 #include "common/text/parse.h"
+#include "common/time/clock.h"
 
 #define LINE_BYTES  1024
 #define STAMP_BYTES 64
@@ -23,11 +25,29 @@
 static const char CUT_MARK[] = "...";
 static const char *const level_names[] = {"ERROR", "WARN", "INFO", "DEBUG"};
 static atomic_int highest_level = LOG_LEVEL_INFO;
+static atomic_int destination = STDERR_FILENO; /* the number stays when a file is opened anew */
 static atomic_ulong dropped_lines; /* since the last that was written */
 
 void log_set_level(enum log_level level)
 {
     atomic_store_explicit(&highest_level, (int)level, memory_order_relaxed);
+}
+
+enum kv_status log_open(const char *path, struct kv_error *error)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
+    if (fd < 0)
+        return kv_error_set_errno(error, "%s: cannot open the log file", path);
+    int before = atomic_load(&destination);
+    if (before == STDERR_FILENO) {
+        atomic_store(&destination, fd);
+        return KV_OK;
+    }
+    bool moved = dup3(fd, before, O_CLOEXEC) == before;
+    enum kv_status status =
+        moved ? KV_OK : kv_error_set_errno(error, "%s: cannot open the log file", path);
+    close(fd);
+    return status;
 }
 
 /* Days since 1970-01-01 as a date of the Gregorian calendar (Howard Hinnant, "chrono-compatible
@@ -73,7 +93,7 @@ static void blank_control_bytes(char *text, size_t size)
  * inherit it. */
 static bool has_room(int patience_ms)
 {
-    struct pollfd output = {STDERR_FILENO, POLLOUT, 0};
+    struct pollfd output = {atomic_load_explicit(&destination, memory_order_relaxed), POLLOUT, 0};
     int ready;
     do
         ready = poll(&output, 1, patience_ms);
@@ -84,7 +104,7 @@ static bool has_room(int patience_ms)
 /* Nobody is left to be told when stderr itself fails. */
 static void write_bytes(const char *line, size_t size)
 {
-    ssize_t written = write(STDERR_FILENO, line, size);
+    ssize_t written = write(atomic_load_explicit(&destination, memory_order_relaxed), line, size);
     (void)written;
 }
 
@@ -96,7 +116,7 @@ static void tell_dropped(void)
         return;
     size_t stamp = put_stamp(line, LOG_LEVEL_WARN);
     int length = snprintf(line + stamp, sizeof line - stamp,
-                          "%s dropped before this one: nobody read standard error\n",
+                          "%s dropped before this one: nobody read them\n",
                           format_count(dropped, "line", lines));
     write_bytes(line, stamp + (size_t)length);
 }

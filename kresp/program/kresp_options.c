@@ -109,7 +109,7 @@ enum kresp_outcome kresp_options_parse(int argc, char **argv, struct kresp_optio
                                        struct kv_error *error)
 {
     struct kresp_line line = {.options = defaults()};
-    const struct option_set sets[] = {{rows, &line}, {NULL, NULL}};
+    const struct option_set sets[] = {{.rows = rows, .target = &line}, {.rows = NULL}};
     enum kv_status status = option_take_argv(sets, HINT, &argc, argv, error);
     *options = line.options;
     if (status != KV_OK)

@@ -87,7 +87,7 @@ static const char *fault_of(const struct kvcheck_options *options, int operands)
 /* -1: go on; else the exit status. */
 static int parse_command_line(int argc, char **argv, struct kvcheck_options *options)
 {
-    const struct option_set sets[] = {{rows, options}, {NULL, NULL}};
+    const struct option_set sets[] = {{.rows = rows, .target = options}, {.rows = NULL}};
     struct kv_error error = {0};
     if (option_take_argv(sets, "kvcheck -h lists the options", &argc, argv, &error) != KV_OK)
         return complain(error.text);

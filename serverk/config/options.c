@@ -6,9 +6,16 @@
 #include <string.h>
 #include <unistd.h>
 
+<<<<<<< HEAD
 #include "common/report/error.h"
 #include "common/options/option_table.h"
 #include "common/text/parse.h"
+=======
+#include "common/report/error.h"
+#include "common/options/option_table.h"
+#include "common/text/parse.h"
+#include "serverk/config/option_file.h"
+>>>>>>> 522650f (serverk: a configuration file, a log file, and what SIGHUP reloads)
 #include "wire/queue_name.h"
 
 #define HINT         "serverk -h lists the options"
@@ -175,75 +182,85 @@ struct parsed_line {
 
 static const struct option_row rows[] = {
     {"datafiles", 'd', OPTION_NUMBER, "D", "data files (default: the store's own, 4 for a new one)",
-     FIELD(datafiles), .min = 1, .max = KVSTORE_MAX_DATAFILES},
+     FIELD(datafiles), .min = 1, .max = KVSTORE_MAX_DATAFILES, .section = "store"},
     {"workers", 'w', OPTION_NUMBER, "M",
      "worker threads (default: the number of CPUs); see --dispatch in serverk(1)", FIELD(workers),
-     .min = 1, .max = OPTIONS_MAX_WORKERS},
+     .min = 1, .max = OPTIONS_MAX_WORKERS, .section = "workers"},
     {"dir", 'f', OPTION_TEXT, "DIR", "data directory (default ./datafiles)", FIELD(dir), .min = 1,
-     .expects = "a directory"},
+     .expects = "a directory", .section = "store"},
     {"mq", 'm', OPTION_PARSED, "NAME", "request queue (default " WIRE_DEFAULT_QUEUE_NAME ")",
      FIELD(queue), .parse = parse_queue,
-     .expects = "'/' and then 1 to 64 letters, digits, '.', '_' or '-'"},
+     .expects = "'/' and then 1 to 64 letters, digits, '.', '_' or '-'", .section = "queues"},
     {"sync", 0, OPTION_PARSED, "WHEN", "none|interval[:MS]|always (default interval:1000)",
      .offset = offsetof(struct parsed_line, options), .parse = parse_sync,
-     .expects = "none, interval, interval:MS (1 to 3600000) or always"},
+     .expects = "none, interval, interval:MS (1 to 3600000) or always", .section = "store"},
     {"verify", 0, OPTION_CHOICE, "WHEN",
      "first|every: which reads of values of 16 KiB and more are verified (default first)",
-     FIELD(verify_every_read), .choice_name = verify_of},
+     FIELD(verify_every_read), .choice_name = verify_of, .section = "store"},
     {"locking", 0, OPTION_CHOICE, "STRATEGY",
      "file-rwlock|file-mutex|global-rwlock|global-mutex|optimistic (default file-rwlock)",
-     FIELD(locking), .choice_name = locking_of},
+     FIELD(locking), .choice_name = locking_of, .section = "store"},
     {"rwlock", 0, OPTION_CHOICE, "PREFERENCE",
      "prefer-writer|prefer-reader: who goes first at a lock (default prefer-writer)",
-     OPTION_FIELD(struct parsed_line, rwlock), .choice_name = rwlock_of},
+     OPTION_FIELD(struct parsed_line, rwlock), .choice_name = rwlock_of, .section = "store"},
     {"cache", 0, OPTION_PARSED, "SIZE", "memory for values that were read (default 0: none)",
-     FIELD(cache_bytes), .parse = parse_cache,
-     .expects = "0 or a size from 64k to 1024G (16M, 1G)"},
+     FIELD(cache_bytes), .parse = parse_cache, .expects = "0 or a size from 64k to 1024G (16M, 1G)",
+     .section = "store"},
     {"allocator", 0, OPTION_CHOICE, "WHICH",
      "system|locked|thread-local: memory of the cache (default system)", FIELD(allocator),
-     .choice_name = allocator_of},
+     .choice_name = allocator_of, .section = "store"},
     {"dispatch", 0, OPTION_CHOICE, "MODEL",
      "pool|event|thread|process: who executes requests (default pool)", FIELD(dispatch),
-     .choice_name = dispatch_of},
+     .choice_name = dispatch_of, .section = "workers"},
     {"io", 0, OPTION_CHOICE, "HOW",
      "mmap|pread: files mapped, or read by system calls (default mmap)", FIELD(io),
-     .choice_name = io_of},
+     .choice_name = io_of, .section = "store"},
     {"lanes", 0, OPTION_CHOICE, "MODE",
      "auto|worker|shared: how requests reach the workers (default auto)", FIELD(lanes),
-     .choice_name = lanes_mode_of},
+     .choice_name = lanes_mode_of, .section = "queues"},
     {"sched", 0, OPTION_CHOICE, "ORDER",
      "fifo|priority|cost: which request comes first (default fifo)", FIELD(sched),
-     .choice_name = sched_of},
+     .choice_name = sched_of, .section = "workers"},
     {"sched-queue", 0, OPTION_NUMBER, "N",
      "with --sched cost: messages that wait in the daemon (default 4096)", FIELD(sched_queue),
-     .min = 1, .max = OPTIONS_MAX_SCHED_QUEUE},
-    {"nice", 0, OPTION_FLAG, NULL, "a request's priority sets its worker's nice value",
-     FIELD(nice)},
+     .min = 1, .max = OPTIONS_MAX_SCHED_QUEUE, .section = "workers"},
+    {"nice", 0, OPTION_FLAG, NULL, "a request's priority sets its worker's nice value", FIELD(nice),
+     .section = "workers"},
     {"spin", 0, OPTION_PARSED, "HOW",
      "auto|off|USEC: polling before a worker sleeps (default auto)", FIELD(spin),
-     .parse = parse_spin, .expects = "auto, off or microseconds, 1 to 100000"},
+     .parse = parse_spin, .expects = "auto, off or microseconds, 1 to 100000", .section = "queues"},
     {"max-value", 0, OPTION_SIZE, "SIZE", "largest value (default 1M, at most 64M)",
-     FIELD(max_value_bytes), .min = 1, .max = KVSTORE_MAX_VALUE_BYTES},
+     FIELD(max_value_bytes), .min = 1, .max = KVSTORE_MAX_VALUE_BYTES, .section = "store"},
     {"mode", 0, OPTION_PARSED, "OCTAL", "of the request queues: 0600, 0620, 0622 (default 0600)",
      FIELD(mode), .parse = parse_mode,
-     .expects = "0600, 0620 or 0622 (whoever can read a request queue can steal requests)"},
+     .expects = "0600, 0620 or 0622 (whoever can read a request queue can steal requests)",
+     .section = "queues"},
     {"group", 0, OPTION_PARSED, "GROUP", "group of the request queues, for --mode 0620",
-     FIELD(group), .parse = parse_group, .expects = "a group's name or number"},
-    {"daemon", 0, OPTION_FLAG, NULL, "go to the background once ready", FIELD(daemon)},
+     FIELD(group), .parse = parse_group, .expects = "a group's name or number",
+     .section = "queues"},
+    {"daemon", 0, OPTION_FLAG, NULL, "go to the background once ready", FIELD(daemon),
+     .section = "process"},
     {"pidfile", 0, OPTION_TEXT, "FILE", "write the pid there; removed at the end", FIELD(pidfile),
-     .min = 1, .expects = "a file"},
+     .min = 1, .expects = "a file", .section = "process"},
     {"sandbox", 0, OPTION_CHOICE, "WHETHER",
      "on|off: give up other files and system calls (default on)", FIELD(sandbox),
-     .choice_name = sandbox_of},
+     .choice_name = sandbox_of, .section = "process"},
     {"core-dumps", 0, OPTION_FLAG, NULL, "a crash may leave a core file, with values in it",
-     FIELD(core_dumps)},
-    {"check", 0, OPTION_FLAG, NULL, "check options, limits and store, then exit", FIELD(check)},
-    {"verbose", 'v', OPTION_FLAG, NULL, "log sessions too", FIELD(verbose)},
+     FIELD(core_dumps), .section = "process"},
+    {"log", 0, OPTION_TEXT, "FILE", "log there instead of standard error; SIGHUP opens it anew",
+     FIELD(log), .min = 1, .expects = "a file", .section = "log"},
+    {"config", 'c', OPTION_TEXT, "FILE", "read options from there that are not given here",
+     FIELD(config), .min = 1, .expects = "a file"},
+    {"check", 0, OPTION_FLAG, NULL, "print the options; check limits and store, then exit",
+     FIELD(check)},
+    {"verbose", 'v', OPTION_FLAG, NULL, "log sessions too", FIELD(verbose), .section = "log"},
     {"version", 'V', OPTION_STOP, NULL, "print the version",
      OPTION_FIELD(struct parsed_line, version)},
     {"help", 'h', OPTION_STOP, NULL, "print this", OPTION_FIELD(struct parsed_line, help)},
     {.name = NULL},
 };
+
+_Static_assert(sizeof rows / sizeof rows[0] <= OPTIONS_MAX, "an origin for each");
 
 static void print_help(void)
 {
@@ -344,13 +361,31 @@ static enum options_outcome check_together(const struct parsed_line *line,
     return outcome == OPTIONS_RUN ? settle_workers(options, error) : outcome;
 }
 
+/* argv before its words are moved. NULL: out of memory. */
+static char **copy_words(int argc, char **argv)
+{
+    char **words = calloc((size_t)argc + 1, sizeof *words);
+    if (words)
+        memcpy(words, argv, (size_t)argc * sizeof *words);
+    return words;
+}
+
 enum options_outcome options_parse(int argc, char **argv, struct server_options *options,
                                    struct kv_error *error)
 {
     struct parsed_line line = {.rwlock = -1};
-    const struct option_set sets[] = {{rows, &line}, {NULL, NULL}};
     set_defaults(&line.options);
-    enum kv_status status = option_take_argv(sets, HINT, &argc, argv, error);
+    line.options.words = copy_words(argc, argv);
+    const struct option_set sets[] = {
+        {.rows = rows, .target = &line, .origins = line.options.origins}, {.rows = NULL}};
+    enum kv_status status = KV_OK;
+    if (!line.options.words)
+        status = kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    if (status == KV_OK)
+        status = option_take_argv(sets, HINT, &argc, argv, error);
+    bool informs = line.help || line.version;
+    if (status == KV_OK && !informs && argc == 1 && line.options.config)
+        status = option_file_take(line.options.config, sets, error);
     *options = line.options;
     if (status != KV_OK)
         return OPTIONS_BAD;
@@ -358,7 +393,7 @@ enum options_outcome options_parse(int argc, char **argv, struct server_options 
         print_help();
     else if (line.version)
         print_version();
-    if (line.help || line.version)
+    if (informs)
         return OPTIONS_DONE;
     if (argc > 1) {
         kv_error_set(error, KV_USAGE, "unexpected argument '%s': serverk takes options only",
@@ -366,4 +401,76 @@ enum options_outcome options_parse(int argc, char **argv, struct server_options 
         return OPTIONS_BAD;
     }
     return check_together(&line, options, error);
+}
+
+enum options_outcome options_parse_again(const struct server_options *options,
+                                         struct server_options *again, struct kv_error *error)
+{
+    int argc = 0;
+    while (options->words[argc])
+        argc++;
+    char **argv = copy_words(argc, options->words);
+    if (!argv) {
+        kv_error_set(error, KV_NO_MEMORY, "out of memory");
+        return OPTIONS_BAD;
+    }
+    enum options_outcome outcome = options_parse(argc, argv, again, error);
+    free(argv);
+    free(again->words);
+    again->words = options->words;
+    return outcome;
+}
+
+/* Showing and comparing them
+ * ------------------------------------------------------------------- */
+
+bool options_next_change(const struct server_options *before, const struct server_options *now,
+                         unsigned *next, struct changed_option *change)
+{
+    for (; rows[*next].name; ++*next) {
+        const char *was = before->origins[*next].text;
+        const char *is = now->origins[*next].text;
+        if (was == is || (was && is && strcmp(was, is) == 0))
+            continue;
+        *change = (struct changed_option){rows[(*next)++].name, was, is};
+        return true;
+    }
+    return false;
+}
+
+/* What help says of the default, in parentheses; "off" of a flag. */
+static void print_default(const struct option_row *row, FILE *stream)
+{
+    const char *text = strstr(row->help, "(default");
+    if (!text) {
+        fprintf(stream, "; %s = %s", row->name, row->kind == OPTION_FLAG ? "off" : "");
+        return;
+    }
+    text += strlen("(default");
+    text += strspn(text, ": ");
+    fprintf(stream, "; %s = %.*s", row->name, (int)strcspn(text, ")"), text);
+}
+
+static void print_option(const struct option_row *row, const struct option_origin *origin,
+                         FILE *stream)
+{
+    if (!origin->text) {
+        print_default(row, stream);
+        fprintf(stream, " ; default\n");
+    } else if (origin->file) {
+        fprintf(stream, "%s = %s ; %s:%u\n", row->name, origin->text, origin->file, origin->line);
+    } else {
+        fprintf(stream, "%s = %s ; command line\n", row->name, origin->text);
+    }
+}
+
+void options_print(const struct server_options *options, FILE *stream)
+{
+    static const char *const sections[] = {"store", "queues", "workers", "process", "log"};
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
+        fprintf(stream, "%s[%s]\n", i == 0 ? "" : "\n", sections[i]);
+        for (const struct option_row *row = rows; row->name; row++)
+            if (row->section && strcmp(row->section, sections[i]) == 0)
+                print_option(row, &options->origins[row - rows], stream);
+    }
 }

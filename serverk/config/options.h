@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/options/option_table.h"
 #include "mqkv/error.h"
 #include "mqkv/kvstore.h"
 #include "serverk/config/dispatch_model.h"
@@ -33,7 +34,11 @@ enum request_order {
 #define OPTIONS_MAX_SCHED_QUEUE     65536u
 #define OPTIONS_DEFAULT_SCHED_QUEUE 4096u
 
+/* At most so many options. */
+#define OPTIONS_MAX 48u
+
 struct server_options {
+    const char *config; /* the configuration file; NULL: none */
     const char *dir;
     const char *queue;
     uint32_t datafiles; /* 0: the store's own */
@@ -61,6 +66,9 @@ struct server_options {
     bool core_dumps;     /* a crash may leave a core file, with values in it */
     bool check;
     bool verbose;
+    const char *log; /* the file that lines are logged to; NULL: standard error */
+    char **words;    /* a copy of argv, to be parsed again; NULL ends it */
+    struct option_origin origins[OPTIONS_MAX]; /* of each option, in the order of the table */
 };
 
 enum options_outcome {
@@ -69,9 +77,29 @@ enum options_outcome {
     OPTIONS_BAD   /* *error says which argument, its value, and what would be right */
 };
 
-/* Strings in *options borrow from argv, whose words it moves. */
+/* Takes the command line, then what the configuration file says beside it. Strings in *options
+ * borrow from argv, whose words it moves, or stay as long as the process. */
 enum options_outcome options_parse(int argc, char **argv, struct server_options *options,
                                    struct kv_error *error);
+
+/* The same once more from the words that *options came from: what the configuration file says by
+ * now. Relative names are those of the directory that the daemon runs in. */
+enum options_outcome options_parse_again(const struct server_options *options,
+                                         struct server_options *again, struct kv_error *error);
+
+/* One option that is another in `now` than in `before`. */
+struct changed_option {
+    const char *name;
+    const char *before, *now; /* as given; NULL: not given */
+};
+
+/* The next such from option *next on, which it raises; false when there is none. */
+bool options_next_change(const struct server_options *before, const struct server_options *now,
+                         unsigned *next, struct changed_option *change);
+
+/* Prints the settings as a configuration file, each with where it comes from; what nobody has given
+ * as a comment, with what it means. */
+void options_print(const struct server_options *options, FILE *stream);
 
 /* "fifo", "priority", "cost". */
 const char *sched_name(enum request_order order);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -26,6 +27,8 @@
 struct control {
     int epoll;
     int signals;
+    atomic_bool hung_up;   /* a SIGHUP came; set by whoever takes signals, as the next */
+    atomic_bool log_moved; /* a SIGUSR1 */
 };
 
 static void handled_signals(sigset_t *set)
@@ -34,6 +37,7 @@ static void handled_signals(sigset_t *set)
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGINT);
     sigaddset(set, SIGHUP);
+    sigaddset(set, SIGUSR1);
 }
 
 enum kv_status control_create(struct control **result, struct kv_error *error)
@@ -63,14 +67,16 @@ int control_signals(const struct control *control)
     return control->signals;
 }
 
-/* A terminal that hangs up is not the daemon's concern. */
-int control_take_signal(const struct control *control)
+int control_take_signal(struct control *control)
 {
     struct signalfd_siginfo info;
     while (read(control->signals, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (info.ssi_signo != SIGHUP)
+        if (info.ssi_signo == SIGHUP)
+            atomic_store(&control->hung_up, true);
+        else if (info.ssi_signo == SIGUSR1)
+            atomic_store(&control->log_moved, true);
+        else
             return (int)info.ssi_signo;
-        log_info("SIGHUP ignored: there is nothing to reload");
     }
     return 0;
 }
@@ -94,16 +100,16 @@ static void end_if_impatient(int signal_number)
         die_by_signal(signal_number);
 }
 
-void control_expect_impatience(const struct control *control)
+void control_expect_impatience(void)
 {
     struct sigaction action = {.sa_handler = end_if_impatient, .sa_flags = SA_RESTART};
     sigset_t set;
     stopping_since_ns = clock_monotonic_ns();
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
-    control_take_signal(control); /* says of a SIGHUP that it is ignored */
-    handled_signals(&set);
+    handled_signals(&set); /* the others stay blocked: there is nothing to reload any more */
     sigdelset(&set, SIGHUP);
+    sigdelset(&set, SIGUSR1);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
@@ -112,7 +118,16 @@ int control_epoll(const struct control *control)
     return control->epoll;
 }
 
-int control_run(struct control *control, const struct service *service)
+static void follow(struct control *control, struct reload *reload)
+{
+    bool log_moved = atomic_exchange(&control->log_moved, false);
+    if (atomic_exchange(&control->hung_up, false))
+        reload_all(reload);
+    else if (log_moved)
+        reload_log(reload);
+}
+
+int control_run(struct control *control, const struct service *service, struct reload *reload)
 {
     struct epoll_event timer = {.events = EPOLLIN, .data = {.u64 = TIMER_TAG}};
     epoll_ctl(control->epoll, EPOLL_CTL_ADD, farewells_timer(service->farewells), &timer);
@@ -120,6 +135,7 @@ int control_run(struct control *control, const struct service *service)
     if (lanes_timer(service->lanes) >= 0)
         epoll_ctl(control->epoll, EPOLL_CTL_ADD, lanes_timer(service->lanes), &lanes);
     for (;;) {
+        follow(control, reload);
         struct epoll_event events[EVENTS_AT_ONCE];
         int count = epoll_wait(control->epoll, events, EVENTS_AT_ONCE, -1);
         for (int i = 0; i < count; i++) {

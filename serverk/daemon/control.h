@@ -7,17 +7,18 @@
 #define MQKV_SERVERK_DAEMON_CONTROL_H
 
 #include "mqkv/error.h"
+#include "serverk/daemon/reload.h"
 #include "serverk/dispatch/service.h"
 
 struct control;
 
-/* Blocks SIGTERM, SIGINT and SIGHUP in this thread, and so in all that it starts, and takes them by
- * signalfd. */
+/* Blocks SIGTERM, SIGINT, SIGHUP and SIGUSR1 in this thread, and so in all that it starts, and takes
+ * them by signalfd. */
 enum kv_status control_create(struct control **control, struct kv_error *error);
 
 /* The daemon is stopping: a SIGTERM or SIGINT that comes more than a second from now ends the
  * process at once. Call it once. */
-void control_expect_impatience(const struct control *control);
+void control_expect_impatience(void);
 
 /* NULL is harmless. */
 void control_free(struct control *control);
@@ -28,10 +29,11 @@ int control_epoll(const struct control *control);
 /* Readable when a signal may be waiting. */
 int control_signals(const struct control *control);
 
-/* The signal to stop that has come, 0: none. */
-int control_take_signal(const struct control *control);
+/* The signal to stop that has come, 0: none. A SIGHUP or SIGUSR1 is noted for control_run. */
+int control_take_signal(struct control *control);
 
-/* Serves until a signal to stop comes, whose number it returns. */
-int control_run(struct control *control, const struct service *service);
+/* Serves until a signal to stop comes, whose number it returns. SIGHUP and SIGUSR1 do what reload.h
+ * says. */
+int control_run(struct control *control, const struct service *service, struct reload *reload);
 
 #endif

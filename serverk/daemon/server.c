@@ -17,6 +17,7 @@
 #include "common/numbers/random.h"
 #include "serverk/daemon/control.h"
 #include "serverk/daemon/pidfile.h"
+#include "serverk/daemon/reload.h"
 #include "serverk/daemon/start_guard.h"
 #include "serverk/daemon/start_limits.h"
 #include "serverk/daemon/stats_json.h"
@@ -43,6 +44,7 @@ struct server {
     struct stats_source stats;
     struct fragment_budget budget;
     struct control *control;
+    struct reload *reload;
     struct pool *pool;
     struct pidfile *pidfile; /* NULL: none */
 };
@@ -258,6 +260,8 @@ enum kv_status server_start(const struct server_options *options, struct server 
     if (status == KV_OK)
         status = control_create(&server->control, error);
     if (status == KV_OK)
+        status = reload_create(options, &server->reload, error);
+    if (status == KV_OK)
         status = lanes_open(&lanes, &service->lanes, error);
     if (status == KV_OK && options->pidfile)
         status = pidfile_create(options->pidfile, &server->pidfile, error);
@@ -318,6 +322,7 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     statistics_free_shared(service->statistics, statistics_blocks(service->options));
     pidfile_remove(server->pidfile);
     lanes_close(service->lanes);
+    reload_free(server->reload);
     control_free(server->control);
     free(server);
     return status;
@@ -326,9 +331,9 @@ static enum kv_status release(struct server *server, struct kv_error *error)
 enum kv_status server_run(struct server *server, struct kv_error *error)
 {
     const struct server_options *options = server->service.options;
-    int signal_number = control_run(server->control, &server->service);
+    int signal_number = control_run(server->control, &server->service, server->reload);
     log_info("signal %d (%s): stopping", signal_number, strsignal(signal_number));
-    control_expect_impatience(server->control);
+    control_expect_impatience();
     bool failed = pool_failed(server->pool);
     enum kv_status status = release(server, error);
     if (status == KV_OK && failed)

@@ -69,7 +69,11 @@ int main(int argc, char **argv)
     if (options.verbose)
         log_set_level(LOG_LEVEL_DEBUG);
     if (options.check)
+        options_print(&options, stdout);
+    if (options.check)
         return server_check(&options, &error) == KV_OK ? EXIT_DONE : fail(&error, EXIT_FAILED);
+    if (options.log && log_open(options.log, &error) != KV_OK)
+        return fail(&error, EXIT_FAILED);
     set_signals();
     struct daemonize *daemonize = NULL;
     if (options.daemon && daemonize_start(&daemonize, &error) != KV_OK)

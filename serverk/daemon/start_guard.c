@@ -12,7 +12,7 @@
 #include "common/report/log.h"
 
 struct start_guard {
-    const struct control *control;
+    struct control *control;
     struct lanes *lanes;
     struct pidfile *pidfile;
     int over; /* an eventfd */
@@ -44,7 +44,7 @@ static void *take_signals(void *argument)
     }
 }
 
-enum kv_status start_guard_create(const struct control *control, struct lanes *lanes,
+enum kv_status start_guard_create(struct control *control, struct lanes *lanes,
                                   struct pidfile *pidfile, struct start_guard **result,
                                   struct kv_error *error)
 {

@@ -16,7 +16,7 @@ struct start_guard;
 
 /* Starts a thread that takes the signals of `control`; the caller leaves all three alone until
  * start_guard_free. pidfile: NULL if there is none. KV_NO_MEMORY, KV_LIMIT, KV_IO. */
-enum kv_status start_guard_create(const struct control *control, struct lanes *lanes,
+enum kv_status start_guard_create(struct control *control, struct lanes *lanes,
                                   struct pidfile *pidfile, struct start_guard **guard,
                                   struct kv_error *error);
 

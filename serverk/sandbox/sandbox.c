@@ -68,17 +68,30 @@ static bool find_queues(int queue, char *path, size_t size)
     return found;
 }
 
-/* The pid file is open by now: only its name is removed at the end. */
-static enum kv_status allow_pidfile(const struct landlock *landlock, const char *pidfile,
-                                    struct kv_error *error)
+/* Allows access below the directory that the file is in. NULL: there is no such file. */
+static enum kv_status allow_around(const struct landlock *landlock, const char *file,
+                                   uint64_t access, struct kv_error *error)
 {
-    if (!pidfile)
+    if (!file)
         return KV_OK;
-    char *path = strdup(pidfile);
+    char *path = strdup(file);
     if (!path)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
-    enum kv_status status = landlock_allow(landlock, dirname(path), LANDLOCK_REMOVE, error);
+    enum kv_status status = landlock_allow(landlock, dirname(path), access, error);
     free(path);
+    return status;
+}
+
+/* The pid file is open by now: only its name is removed at the end. Editors replace a configuration
+ * file, logrotate renames a log file. */
+static enum kv_status allow_files(const struct landlock *landlock,
+                                  const struct server_options *options, struct kv_error *error)
+{
+    enum kv_status status = allow_around(landlock, options->pidfile, LANDLOCK_REMOVE, error);
+    if (status == KV_OK)
+        status = allow_around(landlock, options->config, LANDLOCK_READ, error);
+    if (status == KV_OK)
+        status = allow_around(landlock, options->log, LANDLOCK_WRITE | LANDLOCK_MAKE, error);
     return status;
 }
 
@@ -102,7 +115,7 @@ static enum kv_status allow_places(const struct landlock *landlock,
         {"/sys/devices/system/cpu", LANDLOCK_READ},         /* how many there are */
         {options->core_dumps ? "." : "", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_MAKE},
     };
-    enum kv_status status = allow_pidfile(landlock, options->pidfile, error);
+    enum kv_status status = allow_files(landlock, options, error);
     for (size_t i = 0; i < sizeof places / sizeof places[0] && status == KV_OK; i++)
         status = landlock_allow(landlock, places[i].path, places[i].access, error);
     return status;

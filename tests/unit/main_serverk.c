@@ -7,6 +7,7 @@ int main(void)
 {
     static const suite_maker makers[] = {
         suite_serverk_lane_plan,
+        suite_serverk_option_file,
         suite_serverk_options,
         suite_serverk_lanes,
         suite_serverk_parking,

@@ -74,6 +74,7 @@ Suite *suite_serverk_parking(void);
 Suite *suite_serverk_lane_plan(void);
 Suite *suite_serverk_lanes(void);
 Suite *suite_serverk_large(void);
+Suite *suite_serverk_option_file(void);
 Suite *suite_serverk_options(void);
 Suite *suite_serverk_stats_json(void);
 Suite *suite_serverk_schedule(void);

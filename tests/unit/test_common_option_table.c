@@ -67,7 +67,7 @@ static char *argv[32];
 static enum kv_status take(const char *line)
 {
     static char words[512];
-    const struct option_set sets[] = {{rows, &target}, {NULL, NULL}};
+    const struct option_set sets[] = {{.rows = rows, .target = &target}, {.rows = NULL}};
     target = (struct option_target){.colour = BLUE, .dir = "."};
     error = (struct kv_error){0};
     argc = 1;
@@ -175,7 +175,7 @@ START_TEST(an_ambiguous_name_is_refused)
         {.name = NULL},
     };
     bool given[3] = {false};
-    const struct option_set sets[] = {{twins, given}, {NULL, NULL}};
+    const struct option_set sets[] = {{.rows = twins, .target = given}, {.rows = NULL}};
     bool took_next;
     ck_assert_int_eq(option_take(sets, "", "--le", NULL, &took_next, &error), KV_USAGE);
     ck_assert_str_eq(error.text, "option '--le' is ambiguous: 3 options begin so");

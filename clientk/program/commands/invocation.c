@@ -20,9 +20,10 @@ static enum kv_status take_options(struct invocation *prepared, void *target, st
 {
     static const struct option_row none[] = {{.name = NULL}};
     const struct command *command = prepared->command;
-    const struct option_set sets[] = {{command->options ? command->options : none, target},
-                                      {settings ? global_option_rows : NULL, settings},
-                                      {NULL, NULL}};
+    const struct option_set sets[] = {
+        {.rows = command->options ? command->options : none, .target = target},
+        {.rows = settings ? global_option_rows : NULL, .target = settings},
+        {.rows = NULL}};
     return arguments_take_options(sets, words, count, false, error);
 }
 

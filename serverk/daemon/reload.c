@@ -1,0 +1,96 @@
+#include "serverk/daemon/reload.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/report/error.h"
+#include "common/report/log.h"
+
+struct reload {
+    struct server_options seen; /* as the file was when it was read last */
+};
+
+enum kv_status reload_create(const struct server_options *options, struct reload **result,
+                             struct kv_error *error)
+{
+    *result = malloc(sizeof **result);
+    if (!*result)
+        return kv_error_set(error, KV_NO_MEMORY,
+                            "no memory to start with (is it limited: ulimit -v?)");
+    (*result)->seen = *options;
+    return KV_OK;
+}
+
+void reload_free(struct reload *reload)
+{
+    free(reload);
+}
+
+void reload_log(struct reload *reload)
+{
+    struct kv_error error;
+    if (!reload->seen.log)
+        log_info("SIGUSR1 ignored: the log is standard error");
+    else if (log_open(reload->seen.log, &error) == KV_OK)
+        log_info("log file opened anew");
+    else
+        log_error("%s; the log goes on where it was", error.text);
+}
+
+static void set_level(const struct server_options *options)
+{
+    log_set_level(options->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
+}
+
+static const char *or_default(const char *text)
+{
+    return text ? text : "the default";
+}
+
+/* Whether the change is one that a running daemon follows. */
+static bool take_over(const char *name, const struct server_options *now)
+{
+    struct kv_error error;
+    if (strcmp(name, "verbose") == 0) {
+        set_level(now);
+        return true;
+    }
+    if (strcmp(name, "log") != 0 || !now->log)
+        return false;
+    if (log_open(now->log, &error) != KV_OK)
+        log_error("%s; the log goes on where it was", error.text);
+    return true;
+}
+
+static void compare(const struct server_options *before, const struct server_options *now)
+{
+    unsigned next = 0;
+    struct changed_option change;
+    while (options_next_change(before, now, &next, &change)) {
+        const char *was = or_default(change.before);
+        if (take_over(change.name, now))
+            log_info("%s is now %s (it was %s)", change.name, or_default(change.now), was);
+        else
+            log_warn("%s stays %s: that it is to be %s takes a restart", change.name, was,
+                     or_default(change.now));
+    }
+}
+
+void reload_all(struct reload *reload)
+{
+    struct kv_error error;
+    struct server_options now;
+    if (reload->seen.log)
+        reload_log(reload);
+    if (!reload->seen.config) {
+        log_info("SIGHUP: there is no configuration file to read again (-c)");
+        return;
+    }
+    if (options_parse_again(&reload->seen, &now, &error) != OPTIONS_RUN) {
+        log_error("SIGHUP: nothing was changed: %s", error.text);
+        return;
+    }
+    compare(&reload->seen, &now);
+    reload->seen = now;
+    log_info("SIGHUP: %s was read again", now.config);
+}

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# serverk_config: a configuration file, what --check tells of it, SIGHUP, and logs that are renamed
+. "$(dirname "$0")/lib.sh"
+
+config=$MQKV_TEST_DIR/serverk.conf
+log=$MQKV_TEST_DIR/daemon.log
+other_queue=${server_queue}y
+
+# The example names every option there is in its section, and what it shows are defaults.
+example=$library_dir/../../docs/serverk.conf
+mkdir "$MQKV_TEST_DIR/empty"
+sed -E 's/^#([a-z-]+ = )/\1/' "$example" | sed -E '/^(group|pidfile|log|rwlock) =/d' >"$config"
+check_status 0 "the example is right where nothing is a comment" \
+    "$server_program" -c "$config" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check
+settings=$output
+printed=$("$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check |
+    sed -nE 's/^(; )?([a-z-]+) = .*/\2/p' | sort)
+check_equal "$printed" "$(sed -nE 's/^#?([a-z-]+) = .*/\1/p' "$example" | sort)" \
+    "and names the same options as --check"
+check_match "sync = interval:1000 ; $config:[0-9]+" "$settings" "--check tells where a value is from"
+check_match "mq = $other_queue ; command line" "$settings" "or that it is of the command line"
+check_match "; io = mmap ; default" \
+    "$("$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check)" "or the default"
+
+# A start
+cat >"$config" <<END
+[queues]
+mq = /nobody.uses.this
+[store]
+datafiles = 2
+[log]
+log = $log
+END
+start_server -c "$config"
+wait_until 20 grep -q ' ready: ' "$log"
+check_match " ready: .*queue $server_queue,.* 2 data files" "$(cat "$log")" \
+    "file and command line are one, and the log is in its file"
+
+# Reload
+sed -i 's/datafiles = 2/datafiles = 3/' "$config"
+echo "verbose = on" >>"$config"
+kill -HUP "$server_pid"
+wait_until 20 grep -q 'was read again' "$log"
+check_match 'INFO verbose is now on' "$(cat "$log")" "SIGHUP changes what can change"
+check_match 'WARN datafiles stays 2: .* 3 takes a restart' "$(cat "$log")" "and names the rest"
+client put a b
+wait_until 20 grep -q 'DEBUG' "$log"
+check_match 'DEBUG' "$(cat "$log")" "sessions are logged from then on"
+echo "verbos = on" >>"$config"
+kill -HUP "$server_pid"
+wait_until 20 grep -q 'nothing was changed' "$log"
+check_match "ERROR SIGHUP: nothing was changed: $config:[0-9]+: unknown key 'verbos'" "$(cat "$log")" \
+    "a mistake changes nothing"
+check_status 0 "and ends nothing" client ping
+
+# Logs that are renamed
+mv "$log" "$log.1"
+kill -USR1 "$server_pid"
+wait_until 20 test -s "$log"
+check_match 'log file opened anew' "$(cat "$log")" "SIGUSR1 opens the log's name anew"
+mv "$log" "$log.2"
+kill -HUP "$server_pid"
+wait_until 20 test -s "$log"
+check_match 'log file opened anew' "$(cat "$log")" "so does SIGHUP"
+stop_server
+check_match 'serverk stopped' "$(cat "$log")" "and lines go there"
+
+# A log that cannot be opened
+check_status 4 "a log in no directory is a failure to start" \
+    "$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --log "$MQKV_TEST_DIR/no/log"
+check_match "no/log: cannot open the log file" "$errors" "that is named"

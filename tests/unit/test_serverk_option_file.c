@@ -1,0 +1,179 @@
+/* option_file: what a configuration file is taken for, and what is said about a wrong one. */
+#include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "serverk/config/options.h"
+#include "tests/unit/suites.h"
+
+static char file[] = "/tmp/test_option_file.XXXXXX";
+static struct server_options options;
+static struct kv_error error;
+
+static void make_file(void)
+{
+    strcpy(file + strlen(file) - 6, "XXXXXX");
+    int fd = mkstemp(file);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+}
+
+static void remove_file(void)
+{
+    unlink(file);
+}
+
+static void write_file(const char *text)
+{
+    FILE *stream = fopen(file, "w");
+    ck_assert_ptr_nonnull(stream);
+    fputs(text, stream);
+    fclose(stream);
+}
+
+/* Parses "serverk -c FILE more". */
+static enum options_outcome parse(const char *text, char *more, char *value)
+{
+    char program[] = "serverk", letter[] = "-c";
+    char *words[] = {program, letter, file, more, value, NULL};
+    write_file(text);
+    free(options.words);
+    memset(&options, 0, sizeof options);
+    memset(&error, 0, sizeof error);
+    return options_parse(3 + (more != NULL) + (value != NULL), words, &options, &error);
+}
+
+START_TEST(values_of_each_kind)
+{
+    ck_assert_int_eq(parse("# a comment\n"
+                           "[store]\n"
+                           "dir = /srv/a dir  ; not this\n"
+                           "sync=interval:250\n"
+                           "   max-value = 2M\n"
+                           "\n"
+                           "[workers]\n"
+                           "workers = 3\n"
+                           "sched = cost\n"
+                           "nice = yes\n"
+                           "[log]\n"
+                           "verbose = off",
+                           NULL, NULL),
+                     OPTIONS_RUN);
+    ck_assert_str_eq(options.dir, "/srv/a dir");
+    ck_assert_uint_eq(options.sync_interval_ms, 250);
+    ck_assert_uint_eq(options.max_value_bytes, 2u << 20);
+    ck_assert_uint_eq(options.workers, 3);
+    ck_assert_int_eq(options.sched, ORDER_COST);
+    ck_assert(options.nice && !options.verbose);
+}
+END_TEST
+
+START_TEST(the_command_line_counts_more)
+{
+    char option[] = "-w", value[] = "7";
+    ck_assert_int_eq(parse("[workers]\nworkers = 3\nsched = priority\n", option, value),
+                     OPTIONS_RUN);
+    ck_assert_uint_eq(options.workers, 7);
+    ck_assert_int_eq(options.sched, ORDER_PRIORITY);
+}
+END_TEST
+
+static const struct {
+    const char *text, *line, *said;
+} wrong[] = {
+    {"[stor]\ndir = x\n", ":2:", "unknown section [stor]; did you mean [store]?"},
+    {"[store]\n\nworkers = 2\n", ":3:", "belongs to section [workers]"},
+    {"[store]\ndir = x\ndir = y\n", ":3:", "the first is in line 2"},
+    {"dir = x\n", ":1:", "before the first section"},
+    {"[store]\nbogus\n", ":2:", "neither [section]"},
+    {"[store]\nio = mmapp\n", ":2:", "io: 'mmapp' is not mmap or pread"},
+    {"[store]\ndatafile = 2\n", ":2:", "did you mean 'datafiles'?"},
+    {"[workers]\nnice = perhaps\n", ":2:", "neither on nor off"},
+    {"[process]\ncheck = on\n", ":2:", "on the command line only"},
+    {"[store]\ndir =\n", ":2:", "dir: '' is not a directory"},
+};
+
+START_TEST(mistakes_are_told_with_their_line)
+{
+    char place[64];
+    ck_assert_int_eq(parse(wrong[_i].text, NULL, NULL), OPTIONS_BAD);
+    snprintf(place, sizeof place, "%s%s", file, wrong[_i].line);
+    ck_assert_msg(strstr(error.text, place) && strstr(error.text, wrong[_i].said), "%s",
+                  error.text);
+}
+END_TEST
+
+START_TEST(what_is_no_line_is_refused)
+{
+    char text[600] = "[store]\ndir = ";
+    memset(text + strlen(text), 'x', 300);
+    ck_assert_int_eq(parse(text, NULL, NULL), OPTIONS_BAD);
+    ck_assert_ptr_nonnull(strstr(error.text, "longer than"));
+    char option[] = "--config=/dev/zero";
+    ck_assert_int_eq(parse("", option, NULL), OPTIONS_BAD);
+    ck_assert_ptr_nonnull(strstr(error.text, "not a regular file"));
+}
+END_TEST
+
+START_TEST(a_second_reading_tells_what_changed)
+{
+    struct server_options again;
+    struct changed_option change;
+    unsigned next = 0;
+    ck_assert_int_eq(parse("[workers]\nworkers = 3\n[log]\nverbose = on\n", NULL, NULL),
+                     OPTIONS_RUN);
+    write_file("[workers]\nworkers = 4\n[log]\nverbose = on\n[store]\nio = pread\n");
+    ck_assert_int_eq(options_parse_again(&options, &again, &error), OPTIONS_RUN);
+    ck_assert(options_next_change(&options, &again, &next, &change));
+    ck_assert_str_eq(change.name, "workers");
+    ck_assert_str_eq(change.before, "3");
+    ck_assert_str_eq(change.now, "4");
+    ck_assert(options_next_change(&options, &again, &next, &change));
+    ck_assert_str_eq(change.name, "io");
+    ck_assert_ptr_null(change.before);
+    ck_assert(!options_next_change(&options, &again, &next, &change));
+}
+END_TEST
+
+/* What --check prints can be read again and says the same. */
+START_TEST(the_settings_print_as_a_file)
+{
+    char *text = NULL;
+    size_t size;
+    ck_assert_int_eq(parse("[workers]\nworkers = 3\n[store]\nsync = always\n", NULL, NULL),
+                     OPTIONS_RUN);
+    FILE *stream = open_memstream(&text, &size);
+    options_print(&options, stream);
+    fclose(stream);
+    char origin[64];
+    snprintf(origin, sizeof origin, "workers = 3 ; %s:2\n", file);
+    ck_assert_ptr_nonnull(strstr(text, origin));
+    ck_assert_ptr_nonnull(strstr(text, "; io = mmap ; default\n"));
+    struct server_options first = options;
+    first.words = NULL;
+    ck_assert_int_eq(parse(text, NULL, NULL), OPTIONS_RUN);
+    unsigned next = 0;
+    struct changed_option change;
+    ck_assert(!options_next_change(&first, &options, &next, &change));
+    free(text);
+}
+END_TEST
+
+Suite *suite_serverk_option_file(void)
+{
+    Suite *suite = suite_create("serverk option_file");
+    TCase *test_case = tcase_create("option_file");
+    tcase_add_checked_fixture(test_case, make_file, remove_file);
+    tcase_add_test(test_case, values_of_each_kind);
+    tcase_add_test(test_case, the_command_line_counts_more);
+    tcase_add_loop_test(test_case, mistakes_are_told_with_their_line, 0,
+                        sizeof wrong / sizeof wrong[0]);
+    tcase_add_test(test_case, what_is_no_line_is_refused);
+    tcase_add_test(test_case, a_second_reading_tells_what_changed);
+    tcase_add_test(test_case, the_settings_print_as_a_file);
+    suite_add_tcase(suite, test_case);
+    return suite;
+}
