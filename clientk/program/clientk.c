@@ -55,7 +55,8 @@ static int run_command(struct cli_context *context, struct word *words, size_t c
 
 static int run(struct cli_context *context, struct line *words)
 {
-    const struct option_set sets[] = {{.rows = global_option_rows, .target = &context->global}, {.rows = NULL}};
+    const struct option_set sets[] = {
+        {.rows = global_option_rows, .target = &context->global}, {.rows = NULL}};
     struct kv_error error = {0};
     enum kv_status status = arguments_take_options(sets, words->words, &words->count, true, &error);
     context->output.format = (enum output_format)context->global.format;

@@ -1,8 +1,8 @@
 /*
- * log: one line per event on stderr, or in a file: "2026-11-20T11:12:13.456Z LEVEL message". Thread-safe: one
- * write(2) a line. Every function keeps errno. Where that takes nothing (a pipe that is full) the
- * first line waits some tenths of a second; that and further ones are dropped, and counted in a
- * line of the log when there is room again.
+ * log: one line per event on stderr, or in a file: "2026-11-20T11:12:13.456Z LEVEL message".
+ * Thread-safe: one write(2) per line. Every function keeps errno. Where that takes nothing (a pipe
+ * that is full) the first line waits some tenths of a second; that and further ones are dropped,
+ * and counted in a line of the log when there is room again.
  */
 #ifndef MQKV_COMMON_LOG_H
 #define MQKV_COMMON_LOG_H

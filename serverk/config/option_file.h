@@ -20,8 +20,8 @@
  * gave one yet; with each the file and the line are noted. The texts of values stay as long as the
  * process. `file` is borrowed by the origins.
  *
- * KV_USAGE, with file and line: an unknown key or section, a key in another section, one that stands
- * twice, a value that is none, a line that is too long or none of the above. KV_NOT_FOUND,
+ * KV_USAGE, with file and line: an unknown key or section, a key in another section, one that
+ * stands twice, a value that is none, a line that is too long or none of the above. KV_NOT_FOUND,
  * KV_DENIED, KV_IO, ...: the file cannot be read. KV_NO_MEMORY. After a failure the target may have
  * some of the values. */
 enum kv_status option_file_take(const char *file, const struct option_set *set,

@@ -6,16 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-<<<<<<< HEAD
-#include "common/report/error.h"
 #include "common/options/option_table.h"
-#include "common/text/parse.h"
-=======
 #include "common/report/error.h"
-#include "common/options/option_table.h"
 #include "common/text/parse.h"
 #include "serverk/config/option_file.h"
->>>>>>> 522650f (serverk: a configuration file, a log file, and what SIGHUP reloads)
 #include "wire/queue_name.h"
 
 #define HINT         "serverk -h lists the options"

@@ -12,8 +12,8 @@
 
 struct control;
 
-/* Blocks SIGTERM, SIGINT, SIGHUP and SIGUSR1 in this thread, and so in all that it starts, and takes
- * them by signalfd. */
+/* Blocks SIGTERM, SIGINT, SIGHUP and SIGUSR1 in this thread, and so in all that it starts, and
+ * takes them by signalfd. */
 enum kv_status control_create(struct control **control, struct kv_error *error);
 
 /* The daemon is stopping: a SIGTERM or SIGINT that comes more than a second from now ends the

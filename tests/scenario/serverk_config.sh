@@ -17,7 +17,8 @@ printed=$("$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check 
     sed -nE 's/^(; )?([a-z-]+) = .*/\2/p' | sort)
 check_equal "$printed" "$(sed -nE 's/^#?([a-z-]+) = .*/\1/p' "$example" | sort)" \
     "and names the same options as --check"
-check_match "sync = interval:1000 ; $config:[0-9]+" "$settings" "--check tells where a value is from"
+check_match "sync = interval:1000 ; $config:[0-9]+" "$settings" \
+    "--check tells where a value is from"
 check_match "mq = $other_queue ; command line" "$settings" "or that it is of the command line"
 check_match "; io = mmap ; default" \
     "$("$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check)" "or the default"
@@ -49,8 +50,8 @@ check_match 'DEBUG' "$(cat "$log")" "sessions are logged from then on"
 echo "verbos = on" >>"$config"
 kill -HUP "$server_pid"
 wait_until 20 grep -q 'nothing was changed' "$log"
-check_match "ERROR SIGHUP: nothing was changed: $config:[0-9]+: unknown key 'verbos'" "$(cat "$log")" \
-    "a mistake changes nothing"
+check_match "ERROR SIGHUP: nothing was changed: $config:[0-9]+: unknown key 'verbos'" \
+    "$(cat "$log")" "a mistake changes nothing"
 check_status 0 "and ends nothing" client ping
 
 # Logs that are renamed

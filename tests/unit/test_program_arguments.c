@@ -151,7 +151,8 @@ START_TEST(a_second_set_takes_what_the_first_does_not_know)
         {.name = NULL},
     };
     bool second[2] = {false, false};
-    const struct option_set sets[] = {{.rows = rows, .target = &target}, {.rows = others, .target = second}, {.rows = NULL}};
+    const struct option_set sets[] = {
+        {.rows = rows, .target = &target}, {.rows = others, .target = second}, {.rows = NULL}};
     struct line_error wrong;
     ck_assert(line_parse(&line, "--flag --other", 14, &wrong));
     count = line.count;

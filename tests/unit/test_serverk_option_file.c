@@ -37,7 +37,7 @@ static void write_file(const char *text)
 /* Parses "serverk -c FILE more". */
 static enum options_outcome parse(const char *text, char *more, char *value)
 {
-    char program[] = "serverk", letter[] = "-c";
+    static char program[] = "serverk", letter[] = "-c";
     char *words[] = {program, letter, file, more, value, NULL};
     write_file(text);
     free(options.words);
