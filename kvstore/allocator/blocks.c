@@ -21,9 +21,9 @@ void *blocks_resize(const struct allocator *allocator, void *payload, size_t byt
     size_t block_bytes = block_bytes_for(bytes);
     if (!payload || block_bytes == 0)
         return block_bytes == 0 ? NULL : allocator->allocate(bytes);
-    struct free_block *block = block_of(payload);
+    struct freelist_block *block = block_of(payload);
     if (block_bytes <= block->bytes) {
-        struct free_block *rest = block_cut(block, block_bytes);
+        struct freelist_block *rest = block_cut(block, block_bytes);
         if (rest)
             allocator->release((char *)rest + BLOCK_HEADER_BYTES);
         return payload;

@@ -7,12 +7,12 @@
 #define LIVE_MARK ((uintptr_t)0x6c69766562316b31)
 #define FREE_MARK ((uintptr_t)0x66726565623230f5)
 
-static uintptr_t mark_of(const struct free_block *block, uintptr_t kind)
+static uintptr_t mark_of(const struct freelist_block *block, uintptr_t kind)
 {
     return (uintptr_t)block ^ kind;
 }
 
-static char *end_of(const struct free_block *block)
+static char *end_of(const struct freelist_block *block)
 {
     return (char *)(uintptr_t)block + block->bytes;
 }
@@ -37,7 +37,7 @@ size_t block_bytes_for(size_t payload_bytes)
 
 void *block_start(void *memory, size_t block_bytes)
 {
-    struct free_block *block = memory;
+    struct freelist_block *block = memory;
     block->bytes = block_bytes;
     block->mark = mark_of(block, LIVE_MARK);
     return (char *)memory + BLOCK_HEADER_BYTES;
@@ -49,11 +49,11 @@ static _Noreturn void refuse(const void *payload, const char *why)
     abort();
 }
 
-struct free_block *block_of(void *payload)
+struct freelist_block *block_of(void *payload)
 {
     if ((uintptr_t)payload % BLOCK_ALIGNMENT != 0)
         refuse(payload, "its alignment is not that of a block");
-    struct free_block *block = (struct free_block *)((char *)payload - BLOCK_HEADER_BYTES);
+    struct freelist_block *block = (struct freelist_block *)((char *)payload - BLOCK_HEADER_BYTES);
     if (block->mark == mark_of(block, FREE_MARK))
         refuse(payload, "it is free already");
     if (block->mark != mark_of(block, LIVE_MARK))
@@ -61,21 +61,21 @@ struct free_block *block_of(void *payload)
     return block;
 }
 
-struct free_block *block_cut(struct free_block *block, size_t block_bytes)
+struct freelist_block *block_cut(struct freelist_block *block, size_t block_bytes)
 {
     size_t rest_bytes = block->bytes - block_bytes;
     if (rest_bytes < BLOCK_SMALLEST_BYTES)
         return NULL;
     block->bytes = block_bytes;
-    struct free_block *rest = (struct free_block *)end_of(block);
+    struct freelist_block *rest = (struct freelist_block *)end_of(block);
     block_start(rest, rest_bytes);
     return rest;
 }
 
-static struct free_block *best_fit(const struct free_list *list, size_t block_bytes)
+static struct freelist_block *best_fit(const struct free_list *list, size_t block_bytes)
 {
-    struct free_block *best = NULL;
-    for (struct free_block *block = list->first; block; block = block->next) {
+    struct freelist_block *best = NULL;
+    for (struct freelist_block *block = list->first; block; block = block->next) {
         if (block->bytes == block_bytes)
             return block;
         if (block->bytes > block_bytes && (!best || block->bytes < best->bytes))
@@ -84,7 +84,7 @@ static struct free_block *best_fit(const struct free_list *list, size_t block_by
     return best;
 }
 
-static void unlink_block(struct free_list *list, struct free_block *block)
+static void unlink_block(struct free_list *list, struct freelist_block *block)
 {
     if (block->previous)
         block->previous->next = block->next;
@@ -96,8 +96,8 @@ static void unlink_block(struct free_list *list, struct free_block *block)
 }
 
 /* previous NULL: at the beginning. */
-static void link_block(struct free_list *list, struct free_block *previous,
-                       struct free_block *block)
+static void link_block(struct free_list *list, struct freelist_block *previous,
+                       struct freelist_block *block)
 {
     block->previous = previous;
     block->next = previous ? previous->next : list->first;
@@ -112,15 +112,15 @@ static void link_block(struct free_list *list, struct free_block *previous,
 
 void *free_list_take(struct free_list *list, size_t block_bytes)
 {
-    struct free_block *block = best_fit(list, block_bytes);
+    struct freelist_block *block = best_fit(list, block_bytes);
     if (!block)
         return NULL;
-    struct free_block *taken = block;
+    struct freelist_block *taken = block;
     if (block->bytes - block_bytes < BLOCK_SMALLEST_BYTES) {
         unlink_block(list, block);
     } else { /* the front stays where it is in the list */
         block->bytes -= block_bytes;
-        taken = (struct free_block *)end_of(block);
+        taken = (struct freelist_block *)end_of(block);
         taken->bytes = block_bytes;
     }
     add(&list->bytes, -(uint64_t)taken->bytes);
@@ -128,9 +128,9 @@ void *free_list_take(struct free_list *list, size_t block_bytes)
 }
 
 /* Lets the block swallow the next one where they touch. */
-static void join_next(struct free_list *list, struct free_block *block)
+static void join_next(struct free_list *list, struct freelist_block *block)
 {
-    struct free_block *next = block->next;
+    struct freelist_block *next = block->next;
     if (!next || end_of(block) != (char *)next)
         return;
     unlink_block(list, next);
@@ -140,11 +140,11 @@ static void join_next(struct free_list *list, struct free_block *block)
 
 /* Puts the block in, at or after `from` (NULL: anywhere), which lies below it. Gives the block that
  * it is part of now. */
-static struct free_block *put_after(struct free_list *list, struct free_block *from,
-                                    struct free_block *block)
+static struct freelist_block *put_after(struct free_list *list, struct freelist_block *from,
+                                        struct freelist_block *block)
 {
-    struct free_block *previous = from;
-    for (struct free_block *next = from ? from->next : list->first; next && next < block;
+    struct freelist_block *previous = from;
+    for (struct freelist_block *next = from ? from->next : list->first; next && next < block;
          next = next->next)
         previous = next;
     add(&list->bytes, block->bytes);
@@ -157,15 +157,15 @@ static struct free_block *put_after(struct free_list *list, struct free_block *f
     return previous;
 }
 
-void free_list_put(struct free_list *list, struct free_block *block)
+void free_list_put(struct free_list *list, struct freelist_block *block)
 {
     put_after(list, NULL, block);
 }
 
 void free_list_merge(struct free_list *list, struct free_list *from)
 {
-    struct free_block *last = NULL;
-    for (struct free_block *block = from->first, *next; block; block = next) {
+    struct freelist_block *last = NULL;
+    for (struct freelist_block *block = from->first, *next; block; block = next) {
         next = block->next;
         last = put_after(list, last, block);
     }
@@ -187,8 +187,8 @@ uint64_t free_list_blocks(const struct free_list *list)
 bool free_list_is_sound(const struct free_list *list)
 {
     uint64_t bytes = 0, blocks = 0;
-    const struct free_block *previous = NULL;
-    for (const struct free_block *block = list->first; block;
+    const struct freelist_block *previous = NULL;
+    for (const struct freelist_block *block = list->first; block;
          previous = block, block = block->next) {
         if (block->previous != previous || block->mark != mark_of(block, FREE_MARK) ||
             block->bytes < BLOCK_SMALLEST_BYTES || block->bytes % BLOCK_ALIGNMENT != 0 ||

@@ -17,19 +17,19 @@
 #define BLOCK_ALIGNMENT ((size_t)16)
 
 /* The first two fields stand before each block's bytes; the links lie in them while it is free. */
-struct free_block {
+struct freelist_block {
     size_t bytes;   /* of all, header included; a multiple of BLOCK_ALIGNMENT */
     uintptr_t mark; /* the block's address with a constant: of live ones, or of free ones */
-    struct free_block *next;
-    struct free_block *previous;
+    struct freelist_block *next;
+    struct freelist_block *previous;
 };
 
-#define BLOCK_HEADER_BYTES   offsetof(struct free_block, next)
-#define BLOCK_SMALLEST_BYTES sizeof(struct free_block)
+#define BLOCK_HEADER_BYTES   offsetof(struct freelist_block, next)
+#define BLOCK_SMALLEST_BYTES sizeof(struct freelist_block)
 
 /* {0} is an empty list. */
 struct free_list {
-    struct free_block *first;
+    struct freelist_block *first;
     atomic_uint_fast64_t bytes; /* of all its blocks, headers included; written by the owner only */
     atomic_uint_fast64_t blocks;
 };
@@ -42,17 +42,17 @@ void *block_start(void *memory, size_t block_bytes);
 
 /* The live block whose part for the caller this is. Ends the process with a message if it is
  * none. */
-struct free_block *block_of(void *payload);
+struct freelist_block *block_of(void *payload);
 
 /* Cuts what a live block has beyond block_bytes into a live block of its own; NULL: too little. */
-struct free_block *block_cut(struct free_block *block, size_t block_bytes);
+struct freelist_block *block_cut(struct freelist_block *block, size_t block_bytes);
 
 /* Takes out the smallest block that has block_bytes, or that much off its end; gives the caller's
  * part. NULL: there is none. */
 void *free_list_take(struct free_list *list, size_t block_bytes);
 
 /* Puts a live block in, joined with neighbours that are there. */
-void free_list_put(struct free_list *list, struct free_block *block);
+void free_list_put(struct free_list *list, struct freelist_block *block);
 
 /* Moves all blocks of `from` to `list`. One walk over both. */
 void free_list_merge(struct free_list *list, struct free_list *from);

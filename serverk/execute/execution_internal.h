@@ -1,6 +1,6 @@
 /*
  * execution_internal: what the files that execute operations share; no other file includes it.
- * Runners are in execution.c (reads), writes.c and inquiries.c.
+ * Runners are in reads.c, writes.c and inquiries.c.
  */
 #ifndef MQKV_SERVERK_EXECUTE_EXECUTION_INTERNAL_H
 #define MQKV_SERVERK_EXECUTE_EXECUTION_INTERNAL_H

@@ -15,7 +15,7 @@ static struct free_list list;
 static void put(struct free_list *to, unsigned cell, unsigned cells)
 {
     block_start(memory[cell], cells * BLOCK_SMALLEST_BYTES);
-    free_list_put(to, (struct free_block *)memory[cell]);
+    free_list_put(to, (struct freelist_block *)memory[cell]);
     ck_assert(free_list_is_sound(to));
 }
 
@@ -42,7 +42,7 @@ START_TEST(blocks_are_kept_in_order_of_address)
         put(&list, cells[i], 1);
     check_list(7, 7);
     unsigned cell = 0;
-    for (const struct free_block *block = list.first; block; block = block->next, cell += 2)
+    for (const struct freelist_block *block = list.first; block; block = block->next, cell += 2)
         ck_assert_ptr_eq(block, memory[cell]);
 }
 END_TEST
@@ -132,8 +132,8 @@ START_TEST(damage_is_noticed)
 {
     put(&list, 0, 2);
     put(&list, 4, 2);
-    struct free_block *first = list.first, *second = first->next;
-    struct free_block sound_first = *first, sound_second = *second;
+    struct freelist_block *first = list.first, *second = first->next;
+    struct freelist_block sound_first = *first, sound_second = *second;
     switch (_i) {
     case 0:
         second->previous = NULL;
