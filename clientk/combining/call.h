@@ -25,7 +25,7 @@ struct call {
 
     /* While it waits in a combiner. */
     struct call *following;
-    _Atomic uint32_t turn; /* combiner.c */
+    _Atomic uint32_t turn; /* turn.h */
     unsigned sleeper;      /* number of its thread in the combiner: says where it sleeps */
 };
 

@@ -1,21 +1,10 @@
 #include "clientk/combining/combiner.h"
 
-#include <limits.h>
-#include <linux/futex.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "clientk/combining/turn.h"
 #include "common/time/clock.h"
 #include "common/report/error.h"
-
-/* The state of a call that its own thread does not lead. */
-enum call_turn {
-    TURN_WAITING,  /* its thread polls this word */
-    TURN_SLEEPING, /* its thread sleeps on a word of the combiner */
-    TURN_FINISHED,
-    TURN_TO_LEAD /* its thread is the leader now */
-};
 
 bool combiner_init(struct combiner *combiner, const struct client_settings *settings)
 {
@@ -125,50 +114,6 @@ static void collect_arrivals(struct combiner *combiner)
     }
 }
 
-/* Threads to wake: their bits in each of combiner->wakes. They are woken together, so that none of
- * them takes the CPU from the leader before the last is awake. */
-struct wake_list {
-    uint32_t bits[COMBINER_WAKE_WORDS];
-    bool any;
-};
-
-static unsigned word_of(unsigned sleeper)
-{
-    return sleeper / 32 % COMBINER_WAKE_WORDS;
-}
-
-static uint32_t bit_of(unsigned sleeper)
-{
-    return UINT32_C(1) << sleeper % 32;
-}
-
-/* Empties the list. */
-static void wake(struct combiner *combiner, struct wake_list *list)
-{
-    if (!list->any)
-        return;
-    list->any = false;
-    for (unsigned i = 0; i < COMBINER_WAKE_WORDS; i++) {
-        if (list->bits[i] == 0)
-            continue;
-        atomic_fetch_add(&combiner->wakes[i], 1);
-        syscall(SYS_futex, &combiner->wakes[i], FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL,
-                list->bits[i]);
-        list->bits[i] = 0;
-    }
-}
-
-/* Returns the call to its thread, which is put on the list if it must be woken. The call must not
- * be touched afterwards. */
-static void give_turn(struct call *call, enum call_turn turn, struct wake_list *to_wake)
-{
-    unsigned sleeper = call->sleeper;
-    if (atomic_exchange(&call->turn, turn) != TURN_SLEEPING)
-        return;
-    to_wake->bits[word_of(sleeper)] |= bit_of(sleeper);
-    to_wake->any = true;
-}
-
 /* Takes finished calls off the list and releases their threads. */
 static void dismiss_finished(struct combiner *combiner, const struct call *own,
                              struct wake_list *to_wake)
@@ -182,7 +127,7 @@ static void dismiss_finished(struct combiner *combiner, const struct call *own,
         if (!call_finished(call))
             enqueue(combiner, call);
         else if (call != own)
-            give_turn(call, TURN_FINISHED, to_wake);
+            turn_give(call, TURN_FINISHED, to_wake);
         call = following;
     }
 }
@@ -378,13 +323,13 @@ static void pass_lead_and_wake(struct combiner *combiner, struct wake_list *to_w
     do {
         collect_arrivals(combiner);
         if (combiner->first) {
-            give_turn(combiner->first, TURN_TO_LEAD, to_wake);
+            turn_give(combiner->first, TURN_TO_LEAD, to_wake);
             break;
         }
         atomic_store(&combiner->led, 0);
         /* A call that arrived between the two steps found the combiner led, and waits. */
     } while (atomic_load(&combiner->arrivals) && try_lead(combiner));
-    wake(combiner, to_wake);
+    turn_wake(combiner->wakes, to_wake);
 }
 
 __attribute__((noinline)) static void pass_lead(struct combiner *combiner)
@@ -430,7 +375,7 @@ static void lead(struct combiner *combiner, struct call *own)
 {
     struct wake_list to_wake = {.any = false};
     while (!call_finished(own)) {
-        wake(combiner, &to_wake);
+        turn_wake(combiner->wakes, &to_wake);
         collect_arrivals(combiner);
         if (combiner->window.in_flight == 0)
             wait_for_calls(combiner);
@@ -469,44 +414,12 @@ static void arrive(struct combiner *combiner, struct call *call)
     while (!atomic_compare_exchange_weak(&combiner->arrivals, &top, call));
 }
 
-/* A wire_attempt: 1 once the leader has changed the turn. */
-static ssize_t look_at_turn(void *context)
-{
-    struct call *call = context;
-    return atomic_load_explicit(&call->turn, memory_order_acquire) != TURN_WAITING;
-}
-
-/* Sleeps until the leader has changed the turn. The word is read before the turn: a leader that
- * changes the turn later changes the word too, and the kernel sees that. */
-static void sleep_for_turn(struct combiner *combiner, struct call *call)
-{
-    _Atomic uint32_t *wakes = &combiner->wakes[word_of(call->sleeper)];
-    uint32_t seen = atomic_load(wakes);
-    uint32_t turn = TURN_WAITING;
-    if (!atomic_compare_exchange_strong(&call->turn, &turn, TURN_SLEEPING))
-        return;
-    while (atomic_load(&call->turn) == TURN_SLEEPING) {
-        syscall(SYS_futex, wakes, FUTEX_WAIT_BITSET_PRIVATE, seen, NULL, NULL,
-                bit_of(call->sleeper));
-        seen = atomic_load(wakes);
-    }
-}
-
-/* Waits until the leader has finished the call, or made its thread the leader. */
-static enum call_turn await_turn(struct combiner *combiner, struct call *call,
-                                 struct wire_waiter *waiter)
-{
-    if (wire_wait(waiter, look_at_turn, call) == 0)
-        sleep_for_turn(combiner, call);
-    return (enum call_turn)atomic_load(&call->turn);
-}
-
 /* Waits for others to execute the call, or for the lead. */
 __attribute__((noinline)) static void follow(struct combiner *combiner, struct call *call,
                                              struct wire_waiter *waiter)
 {
     arrive(combiner, call);
-    if (try_lead(combiner) || await_turn(combiner, call, waiter) == TURN_TO_LEAD)
+    if (try_lead(combiner) || turn_await(call, combiner->wakes, waiter) == TURN_TO_LEAD)
         lead(combiner, call);
 }
 

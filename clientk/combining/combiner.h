@@ -19,22 +19,18 @@
 #include "common/memory/machine_sizes.h"
 #include "clientk/combining/call.h"
 #include "clientk/combining/linger.h"
+#include "clientk/combining/turn.h"
 #include "clientk/base/client_settings.h"
 #include "clientk/message/window.h"
 #include "wire/wait.h"
-
-#define COMBINER_WAKE_WORDS 4u
 
 struct combiner {
     /* Of all threads. */
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t led; /* 1: some thread leads */
     _Atomic(struct call *) arrivals;                 /* a stack: the last to come is on top */
 
-    /* Followers sleep on these words, which count wake-ups. 32 threads sleep on one word, each with
-     * a bit of its own (futex(2), FUTEX_WAIT_BITSET), so that one system call wakes all whose calls
-     * are finished. More than 32 * COMBINER_WAKE_WORDS threads share bits, and are sometimes woken
-     * in vain. */
-    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t wakes[COMBINER_WAKE_WORDS];
+    /* Followers sleep on these words. */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t wakes[TURN_WAKE_WORDS];
 
     /* Of the leader. */
     _Alignas(CACHE_LINE_BYTES) const struct client_settings *settings;

@@ -13,7 +13,7 @@ void *show_place(void *context, size_t bytes)
     return execution->place.at;
 }
 
-static void count_lookup(struct execution *execution)
+static inline void count_lookup(struct execution *execution)
 {
     struct worker_statistics *statistics = execution->context->statistics;
     if (execution->result.status == KV_NOT_FOUND)

@@ -1,0 +1,291 @@
+#include "clientk/session/handshake.h"
+
+#include <mqueue.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clientk/base/own_names.h"
+#include "clientk/session/connection.h"
+#include "clientk/session/server_access.h"
+#include "common/report/error.h"
+#include "common/time/clock.h"
+#include "wire/stale_names.h"
+
+/* Names to try for the reply queue; one is taken only if a process of the same pid ended during its
+ * handshake. */
+#define NAME_ATTEMPTS     64u
+/* How often in a row a lane may be closed before it was opened: the server waits 100 ms. */
+#define LANES_MISSED      5u
+/* The server gives the queues of sessions back a moment after their BYE, and what is refused for
+ * want of bytes in queues may be had then. */
+#define LIMIT_PATIENCE_MS 50u
+#define LIMIT_STEP_MS     5u
+
+/* Whether the process lives in another PID namespace, as far as /proc tells. */
+static bool is_in_other_pid_namespace(pid_t pid)
+{
+    char path[64], own[64] = "", other[64] = "";
+    snprintf(path, sizeof path, "/proc/%ld/ns/pid", (long)pid);
+    return readlink("/proc/self/ns/pid", own, sizeof own - 1) > 0 &&
+           readlink(path, other, sizeof other - 1) > 0 && strcmp(own, other) != 0;
+}
+
+/* Explains why a running server does not answer; server_pid 0: its pid is not visible here. */
+static enum kv_status explain_silence(const struct connection *connection, enum kv_status status,
+                                      const char *what, struct kv_error *error)
+{
+    const char *queue = connection->settings->queue;
+    pid_t server = (pid_t)connection->welcome.server_pid;
+    if (server == 0)
+        return kv_error_set(
+            error, status,
+            "the server of %s %s; and this process cannot see it: " WIRE_PID_NAMESPACE_ADVICE,
+            queue, what);
+    if (is_in_other_pid_namespace(server))
+        return kv_error_set(error, status,
+                            "the server of %s (pid %ld here) %s; "
+                            "and it cannot see this process: " WIRE_PID_NAMESPACE_ADVICE,
+                            queue, (long)server, what);
+    return kv_error_set(error, status, "the server of %s (pid %ld) %s: it is stopped or overloaded",
+                        queue, (long)server, what);
+}
+
+/* Creates the queue under a name that is not taken. */
+static enum kv_status create_reply_queue(struct connection *connection,
+                                         char name[WIRE_QUEUE_NAME_BYTES], struct kv_error *error)
+{
+    enum kv_status status = KV_EXISTS;
+    for (unsigned i = 0; i < NAME_ATTEMPTS && status == KV_EXISTS; i++) {
+        name_of_own(name, connection->settings->queue, WIRE_REPLY_QUEUE);
+        status =
+            wire_queue_create_ladder(name, connection->reply_ladder, 0600, true,
+                                     &connection->reply_queue, &connection->reply_geometry, error);
+    }
+    return status;
+}
+
+enum kv_status handshake_make_reply_queue(struct connection *connection,
+                                          char name[WIRE_QUEUE_NAME_BYTES], uint64_t deadline_ms,
+                                          struct kv_error *error)
+{
+    enum kv_status status = create_reply_queue(connection, name, error);
+    uint64_t patience_ms = clock_monotonic_coarse_ms() + LIMIT_PATIENCE_MS;
+    while (status == KV_LIMIT &&
+           clock_monotonic_coarse_ms() < (deadline_ms < patience_ms ? deadline_ms : patience_ms)) {
+        if (!wire_stale_names_remove_again(connection->settings->queue))
+            clock_sleep_ms(LIMIT_STEP_MS);
+        status = create_reply_queue(connection, name, error);
+    }
+    if (status == KV_EXISTS)
+        return kv_error_set(error, KV_LIMIT,
+                            "%u names of reply queues up to %s are taken: remove what dead "
+                            "processes left (ls -l /dev/mqueue)",
+                            NAME_ATTEMPTS, name);
+    if (status != KV_OK)
+        return status;
+    connection->received = wire_queue_buffer(connection->reply_geometry.message_bytes);
+    if (connection->received && wire_lock_queue(connection->reply_queue, NULL) == 0) {
+        /* The server must be able to write, and no other process to read. */
+        pid_t server = (pid_t)connection->welcome.server_pid;
+        status = server_access_grant(connection->reply_queue,
+                                     server_access_needed(connection->lane, server), error);
+        if (status != KV_OK)
+            mq_unlink(name);
+        return status;
+    }
+    status = connection->received
+                 ? kv_error_set_errno(error, "cannot lock the reply queue %s", name)
+                 : kv_error_set(error, KV_NO_MEMORY, "no memory for a session");
+    mq_unlink(name);
+    return status;
+}
+
+enum kv_status handshake_send_hello(struct connection *connection, const char *reply_queue,
+                                    uint64_t deadline_ms, uint64_t wait_ms, struct kv_error *error)
+{
+    uint8_t message[WIRE_HEADER_BYTES + WIRE_QUEUE_NAME_BYTES + 64];
+    struct write_cursor cursor = write_cursor(message, sizeof message);
+    struct wire_header header = {.kind = WIRE_HELLO,
+                                 .request_id = connection->next_request_id++,
+                                 .deadline_ms = deadline_ms};
+    struct wire_hello hello = {.nonce = connection->nonce,
+                               .pid = (uint32_t)getpid(),
+                               .reply_depth = connection->reply_geometry.depth,
+                               .threads = 1,
+                               .reply_bytes = connection->reply_geometry.message_bytes,
+                               .reply_queue = kv_slice_from_string(reply_queue),
+                               .abilities = WIRE_HELLO_GUEST_LANES};
+    wire_put_header(&cursor, &header);
+    wire_put_hello(&cursor, &hello);
+    enum kv_status status =
+        connection_send(connection, message, write_cursor_used(&cursor), wait_ms);
+    if (status == KV_OK)
+        return KV_OK;
+    const char *queue = connection->settings->queue;
+    if (status == KV_TIMEOUT)
+        return explain_silence(connection, status, "does not read its queue, which is full", error);
+    if (status == KV_NO_SERVER)
+        return kv_error_set(error, status, "the server of %s has just ended", queue);
+    return kv_error_set_errno(error, "cannot send to the message queue %s", queue);
+}
+
+static enum kv_status read_refusal(const struct wire_header *header, struct read_cursor *body,
+                                   const char *queue, struct kv_error *error)
+{
+    enum kv_status status = header->status != KV_OK ? header->status : KV_DENIED;
+    size_t size = read_cursor_left(body);
+    const char *sentence = (const char *)read_bytes(body, size);
+    if (status == KV_UNSUPPORTED)
+        return kv_error_set(error, status,
+                            "the server of %s refused this client (mqkv " MQKV_VERSION
+                            ", version %u of the protocol): %.*s",
+                            queue, WIRE_VERSION, (int)size, sentence ? sentence : "");
+    return kv_error_set(error, status, "the server of %s refused: %.*s", queue, (int)size,
+                        sentence ? sentence : "");
+}
+
+enum kv_status handshake_read_answer(struct connection *connection,
+                                     const struct wire_header *header, struct read_cursor *body,
+                                     struct kv_error *error)
+{
+    const char *queue = connection->settings->queue;
+    if (header->kind == WIRE_REFUSED)
+        return read_refusal(header, body, queue, error);
+    struct wire_welcome *welcome = &connection->welcome;
+    if (header->kind != WIRE_WELCOME || wire_get_welcome(body, welcome) != KV_OK ||
+        welcome->credits == 0 || welcome->lane_bytes <= WIRE_HEADER_BYTES)
+        return kv_error_set(error, KV_UNSUPPORTED,
+                            "the server of %s answered the handshake with something that this "
+                            "version of libclientk (" MQKV_VERSION
+                            ", version %u of the protocol) does not understand",
+                            queue, WIRE_VERSION);
+    connection->session = header->session;
+    if (welcome->credits > connection->reply_geometry.depth)
+        welcome->credits = connection->reply_geometry.depth;
+    return KV_OK;
+}
+
+enum kv_status handshake_judge_silence(const struct connection *connection, enum kv_status status,
+                                       bool time_is_over, struct kv_error *error)
+{
+    const char *queue = connection->settings->queue;
+    if (status == KV_NO_SERVER || wire_queue_unlinked(connection->lane))
+        return kv_error_set(error, KV_NO_SERVER, "the server of %s ended during the handshake",
+                            queue);
+    if (status == KV_NO_SESSION)
+        return kv_error_set(error, status, "another process fills the reply queue");
+    if (status != KV_TIMEOUT)
+        return kv_error_set_errno(error, "cannot receive from the reply queue");
+    if (time_is_over || client_settings_interrupted(connection->settings))
+        return explain_silence(connection, KV_TIMEOUT, "has not answered the handshake", error);
+    return KV_OK;
+}
+
+/* Another user may create queues with the names of a server that does not run. */
+static enum kv_status check_server_uid(const struct connection *connection, struct kv_error *error)
+{
+    const struct client_settings *settings = connection->settings;
+    unsigned uid = connection->server_uid;
+    if (!settings->insists_on_uid || connection->server_uid == settings->server_uid)
+        return KV_OK;
+    if (settings->uid_was_met)
+        return kv_error_set(
+            error, KV_DENIED,
+            "the message queue %s belongs to uid %u now; when this handle was opened "
+            "it was uid %u: another user has taken the name; nothing was sent to it "
+            "(clientk doctor shows who; a new handle would connect to it)",
+            settings->queue, uid, (unsigned)settings->server_uid);
+    return kv_error_set(
+        error, KV_DENIED,
+        "the message queue %s belongs to uid %u, not to uid %u, which the server must have "
+        "(server_uid, MQKV_SERVER_UID): nothing was sent",
+        settings->queue, uid, (unsigned)settings->server_uid);
+}
+
+enum kv_status handshake_find_server(struct connection *connection, struct kv_error *error)
+{
+    const char *queue = connection->settings->queue;
+    struct wire_geometry lane_geometry;
+    enum kv_status status = wire_queue_open(queue, true, &connection->lane, &lane_geometry, error);
+    if (status != KV_OK)
+        return status;
+    connection->bulk_lane = connection->lane;
+    connection->server_uid = wire_queue_uid(connection->lane);
+    status = check_server_uid(connection, error);
+    if (status != KV_OK)
+        return status;
+    connection->welcome = (struct wire_welcome){.lane_bytes = lane_geometry.message_bytes};
+    pid_t server = 0;
+    connection->pidfd = wire_queue_owner_pidfd(connection->lane, &server);
+    bool seen = connection->pidfd >= 0 || (server = wire_lane_server(connection->lane)) >= 0;
+    connection->welcome.server_pid = seen ? (uint32_t)server : 0;
+    if (seen && server == 0)
+        return kv_error_set(
+            error, KV_NO_SERVER,
+            "the message queue %s exists, but its server has ended without removing "
+            "it: start serverk -m %s",
+            queue, queue);
+    return KV_OK;
+}
+
+/* Opens one of the session's lanes, which must belong to the owner of lane 0; a guest lane may also
+ * be our own. */
+static enum kv_status open_lane(const struct connection *connection, enum wire_queue_role role,
+                                unsigned number, mqd_t *lane, struct kv_error *error)
+{
+    char name[WIRE_QUEUE_NAME_BYTES];
+    wire_queue_name(name, connection->settings->queue, role, 0, number);
+    mqd_t opened;
+    enum kv_status status = wire_queue_open(name, true, &opened, NULL, error);
+    if (status != KV_OK)
+        return status;
+    uid_t uid = wire_queue_uid(opened);
+    if (uid == connection->server_uid || (role == WIRE_GUEST_LANE && uid == geteuid())) {
+        *lane = opened;
+        return KV_OK;
+    }
+    connection_close_queue(&opened);
+    return kv_error_set(
+        error, KV_DENIED,
+        "the message queue %s belongs to uid %u, and %s to uid %u: they do not belong to one "
+        "server, and nothing was sent",
+        name, (unsigned)uid, connection->settings->queue, (unsigned)connection->server_uid);
+}
+
+enum kv_status handshake_open_lanes(struct connection *connection, struct kv_error *error)
+{
+    const struct wire_welcome *welcome = &connection->welcome;
+    bool guest = welcome->lane_family == WIRE_FAMILY_GUESTS;
+    if (guest || welcome->lane != 0) {
+        mqd_t lane = (mqd_t)-1;
+        enum kv_status status =
+            open_lane(connection, guest ? WIRE_GUEST_LANE : WIRE_LANE, welcome->lane, &lane, error);
+        /* It is open to us for a moment only; a new session gets another lane. */
+        if (guest && status == KV_DENIED && connection->lanes_missed++ < LANES_MISSED)
+            return kv_error_set(
+                error, KV_NO_SESSION,
+                "the server of %s closed the lane of this session before it was opened",
+                connection->settings->queue);
+        connection->lanes_missed = 0;
+        if (status != KV_OK)
+            return status;
+        connection_close_queue(&connection->lane);
+        connection->lane = lane;
+        connection->bulk_lane = lane;
+    }
+    if (welcome->bulk_bytes <= welcome->lane_bytes)
+        return KV_OK;
+    return open_lane(connection, WIRE_BULK_LANE, welcome->bulk_lane, &connection->bulk_lane, error);
+}
+
+enum kv_status handshake_judge_first_request(const struct connection *connection,
+                                             enum kv_status status, struct kv_error *error)
+{
+    if (status == KV_TIMEOUT)
+        return explain_silence(connection, status, "has not answered the first request", error);
+    if (status == KV_OK || status == KV_NO_SESSION)
+        return status;
+    return kv_error_set(error, status, "the server of %s ended during the handshake",
+                        connection->settings->queue);
+}
