@@ -10,7 +10,7 @@ it. Works without an echo have no message, or wait for the disk unless the CPUs 
 from dataclasses import dataclass
 
 from judge import costs
-from judge.cases import CEILING, ENVIRONMENTS, LOWER_IS_BETTER, Limit
+from judge.cases import CEILING, ECHO, ENVIRONMENTS, LOWER_IS_BETTER, Limit
 from judge.table import number
 from judge.verdicts import COLUMN_NAMES, label
 
@@ -92,13 +92,13 @@ def explain(verdict, figures, cpus):
         return _beside_burners(case, goal, own, figures)
     if case.kind != "loads" or own is None:
         return _words(case)
-    echo = costs.cost_of(figures, case.name, "echo")
+    echo = costs.cost_of(figures, case.name, ECHO)
     if echo is None:
         return _beside_peer(case, goal, own, figures, cpus)
     shortfall = _shortfall(own, echo, cpus)
-    if goal.against == "echo":
+    if goal.against == ECHO:
         return OWN, shortfall
-    reached = figures.get(case.name, "echo", goal.column).median
+    reached = figures.get(case.name, ECHO, goal.column).median
     share = reached / asked if goal.column in LOWER_IS_BETTER else asked / reached
     told = f"{number(reached)} {_unit(goal)}"
     if share > CEILING_SHARE:
@@ -171,7 +171,7 @@ def _beside_burners(case, goal, own, figures):
         f"Both CPUs are shared with programs that never wait. CPU time per operation, server +"
         f" client: {number(own.server_us)} + {number(own.client_us)} µs in {own.cpus:.1f} CPUs"
     )
-    for system in (goal.against, "echo"):
+    for system in (goal.against, ECHO):
         other = costs.cost_of(figures, case.name, system)
         if other:
             text += (

@@ -7,12 +7,15 @@ factor. A factor below 1 allows to be that much worse.
 
 from dataclasses import dataclass, field
 
+from judge.systems import ECHOES
+
 LOWER_IS_BETTER = (
     "mean_us p50_us p90_us p99_us p999_us max_us fill_s clean_start_s crash_start_s stop_s"
     " memory_bytes_per_key idle_cpu_us_per_s"
 ).split()
 
 SERVERS = ("mqkv", "redis", "memcached")
+ECHO = "echo"  # with replies as mqkv has them by default
 THREADS = (1, 5, 50)
 SHARES = (20, 40, 60, 80)  # per cent of what a system reaches, offered to it
 
@@ -85,7 +88,7 @@ LARGEST_MESSAGE = 8192
 
 FACTORS = {1: 10, 5: 3, 50: 3}
 BATCH_FACTORS = {1: 5, 5: 5, 50: 2.5}
-CEILING = Goal("ops_per_s", "echo", 0.85)
+CEILING = Goal("ops_per_s", ECHO, 0.85)
 
 
 def all_cases():
@@ -130,7 +133,7 @@ def _single_cases():
                 f"{title}, {_clients(threads, processes)}",
                 "loads",
                 "One operation at a time",
-                (*SERVERS, "echo"),
+                (*SERVERS, *ECHOES),
                 "ops_per_s",
                 (*goals, CEILING),
                 f"-n {threads} --processes {processes} --mix {mix}",
@@ -146,7 +149,7 @@ def _batch_cases():
             f"16 GET and PUT per message, {_clients(threads)}",
             "loads",
             "Batches of 16",
-            (*SERVERS, "echo"),
+            (*SERVERS, *ECHOES),
             "ops_per_s",
             (Goal("ops_per_s", "redis", BATCH_FACTORS[threads]), CEILING),
             f"-n {threads} --batch 16 --mix get=50,put=50",
@@ -166,7 +169,7 @@ def _value_cases():
                 f"values of {title}, GET and PUT, {_clients(threads)}",
                 "loads",
                 "Large values",
-                (*SERVERS, "echo"),
+                (*SERVERS, *ECHOES),
                 "megabytes_per_s",
                 (Goal("megabytes_per_s", "redis", 3), CEILING),
                 f"-n {threads} --mix get=50,put=50",
@@ -226,7 +229,7 @@ def _busy_cases():
             title,
             "busy",
             "A busy machine",
-            (*SERVERS, "echo"),
+            (*SERVERS, *ECHOES),
             "ops_per_s",
             tuple(goals),
             f"-n {threads} --processes {processes} --mix {mix}",

@@ -3,6 +3,7 @@ operation, of mqkv, of the peers, and of the bare echo with the same messages.""
 
 from dataclasses import dataclass
 
+from judge.cases import ECHO
 from judge.table import number
 
 
@@ -59,7 +60,7 @@ def lines(cases, figures):
     body = []
     for case in cases:
         costs = {system: cost_of(figures, case.name, system) for system in case.systems}
-        own, echo = costs.get("mqkv"), costs.get("echo")
+        own, echo = costs.get("mqkv"), costs.get(ECHO)
         if case.kind != "loads" or not own:
             continue
         body.append(

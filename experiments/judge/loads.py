@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness import point, processes
 from judge.cases import ENVIRONMENTS
 from judge.rows import Workplace
-from judge.systems import KEY_BYTES, SYSTEMS, Server
+from judge.systems import ECHOES, KEY_BYTES, SYSTEMS, Server
 
 QUIET_WINDOW_S = 0.1
 QUIET_CPU_S = 0.02
@@ -48,7 +48,7 @@ def _measure_environment(environment, order, ledger, manner):
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(Workplace(ledger.places.store_parent))
         servers = {}
-        for name in dict.fromkeys(system for _, system, _ in order if system != "echo"):
+        for name in dict.fromkeys(system for _, system, _ in order if system not in ECHOES):
             server = Server(
                 SYSTEMS[name],
                 ledger.places,
@@ -81,9 +81,9 @@ def _server_of(case, system, servers, place, ledger):
         yield servers[system]
         return
     with Server(
-        SYSTEMS["echo"],
+        SYSTEMS[system],
         ledger.places,
-        place.folder / "echo",
+        place.folder / system,
         place.queue(),
         echo=case.echo,
     ) as server:

@@ -22,6 +22,7 @@ MEMCACHED_MIB = 16384  # a limit, not a reservation: nothing may be evicted
 KEY_BYTES = 16
 QUEUES_ONLY = "--direct off"  # how mqkv's messages are judged: each GET is one
 DIRECT = "--direct map"
+ECHOES = ("echo", "echo-shared")  # replies through a queue, and through shared memory
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ _REDIS = (
     'redis-server --port 0 --unixsocket {folder}/redis.sock --dir {data} --save ""'
     " --daemonize no --appendonly {append_only} --appendfsync {append_sync}"
 )
+
+_ECHO = "{build}/peers/echo_server {queue}e {echo.lanes} {echo.message_bytes}"
 
 SYSTEMS = {
     system.name: system
@@ -62,7 +65,14 @@ SYSTEMS = {
             "raw echo",
             "peers/peer_echo",
             "{queue}e:{echo.value_bytes}:{echo.groups}",
-            "{build}/peers/echo_server {queue}e {echo.lanes} {echo.message_bytes}",
+            _ECHO,
+        ),
+        System(
+            "echo-shared",
+            "raw echo, shared replies",
+            "peers/peer_echo",
+            "{queue}e:{echo.value_bytes}:{echo.groups}:shared",
+            _ECHO,
         ),
         System("mqkv-queue", "mqkv over queues", "clientk", "{queue}", ""),
         System("lmdb", "LMDB", "peers/peer_lmdb", "{data}", ""),
@@ -101,7 +111,7 @@ class Load:
         began = time.monotonic()
         processes.run_load(self.load_command(options + " --preload"), FILL_TIMEOUT_S)
         took_s = time.monotonic() - began
-        if self.system.name not in ("echo", "copy"):
+        if self.system.name not in (*ECHOES, "copy"):
             check = options.replace("-c 1 ", "-c 2000 ") + " --verify"
             processes.run_load(self.load_command(check), 60)
         return took_s

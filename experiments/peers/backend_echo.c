@@ -1,6 +1,6 @@
 /* The bare echo (echo.h): messages of the sizes that mqkv's would have, nothing done. The address
- * is NAME:VALUE_BYTES:GROUPS. An operation does not say how large the value is that a GET would
- * find; and threads share messages in so many groups, as those of mqkv's library do when there are
+ * is NAME:VALUE_BYTES:GROUPS, or NAME:VALUE_BYTES:GROUPS:shared for answers through shared memory.
+ * An operation does not say how large the value is that a GET would find; and threads share messages in so many groups, as those of mqkv's library do when there are
  * many (0: each thread has its own). */
 #include "common/report/error.h"
 #include "experiments/peers/backend.h"
@@ -28,6 +28,7 @@ struct echo_connection {
 struct address {
     char base[ECHO_NAME_BYTES];
     uint64_t value_bytes, groups;
+    bool shares_replies;
 };
 
 /* Of the process: the threads of a load are those of one client. */
@@ -42,9 +43,12 @@ static bool parse_address(const char *text, struct address *address)
     char *fields = strdup(text), *rest = fields;
     const char *base = fields ? strsep(&rest, ":") : NULL;
     const char *value_bytes = fields ? strsep(&rest, ":") : NULL;
-    bool good = value_bytes && rest && strlen(base) < sizeof address->base &&
+    const char *groups = value_bytes ? strsep(&rest, ":") : NULL;
+    address->shares_replies = rest;
+    bool good = groups && strlen(base) < sizeof address->base &&
                 parse_u64(value_bytes, 0, UINT32_MAX, &address->value_bytes) &&
-                parse_u64(rest, 0, MAX_GROUPS, &address->groups);
+                parse_u64(groups, 0, MAX_GROUPS, &address->groups) &&
+                (!rest || strcmp(rest, "shared") == 0);
     if (good)
         memcpy(address->base, base, strlen(base) + 1);
     free(fields);
@@ -57,7 +61,7 @@ static struct echo_group *join_group(const struct address *address, struct kv_er
     pthread_mutex_lock(&shared.lock);
     struct echo_group *group = &shared.groups[shared.next++ % address->groups];
     if (!group->link)
-        group->link = echo_link_open(address->base, 0, error);
+        group->link = echo_link_open(address->base, 0, address->shares_replies, error);
     bool joined = group->link != NULL;
     shared.users += joined;
     pthread_mutex_unlock(&shared.lock);
@@ -88,7 +92,7 @@ void *backend_connect(const char *text, struct kv_error *error)
     struct address address = {0};
     if (!connection || !parse_address(text, &address)) {
         free(connection);
-        kv_error_set(error, KV_USAGE, "%s: NAME:VALUE_BYTES:GROUPS is expected", text);
+        kv_error_set(error, KV_USAGE, "%s: NAME:VALUE_BYTES:GROUPS[:shared] is expected", text);
         return NULL;
     }
     connection->value_bytes = address.value_bytes;
@@ -98,7 +102,8 @@ void *backend_connect(const char *text, struct kv_error *error)
     if (address.groups > 0)
         connection->group = join_group(&address, error);
     else
-        connection->link = echo_link_open(address.base, segment_bytes, error);
+        connection->link =
+            echo_link_open(address.base, segment_bytes, address.shares_replies, error);
     if (connection->group || connection->link)
         return connection;
     free(connection);

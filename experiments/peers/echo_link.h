@@ -1,10 +1,11 @@
 /*
- * echo_link: a client's way to the echo server: a reply queue, a lane, and a segment of shared
- * memory if its values need one. One message at a time; used by one thread at a time.
+ * echo_link: a client's way to the echo server: a reply queue or ring, a lane, and a segment of
+ * shared memory if its values need one. One message at a time; used by one thread at a time.
  */
 #ifndef MQKV_EXPERIMENTS_PEERS_ECHO_LINK_H
 #define MQKV_EXPERIMENTS_PEERS_ECHO_LINK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,9 +20,10 @@ struct echo_sizes {
     uint32_t taken_bytes, given_bytes; /* that the server copies out of and into the segment */
 };
 
-/* Opens a link to the server of that base name. segment_bytes 0: without a segment. NULL: the
- * sentence is in *error. */
-struct echo_link *echo_link_open(const char *base, uint32_t segment_bytes, struct kv_error *error);
+/* Opens a link to the server of that base name. segment_bytes 0: without a segment;
+ * shares_replies: with a ring instead of a reply queue. NULL: the sentence is in *error. */
+struct echo_link *echo_link_open(const char *base, uint32_t segment_bytes, bool shares_replies,
+                                 struct kv_error *error);
 void echo_link_close(struct echo_link *link);
 
 /* The largest message, either way. */

@@ -20,6 +20,7 @@
 #include "common/memory/cursor.h"
 #include "common/text/parse.h"
 #include "experiments/peers/echo.h"
+#include "wire/reply_ring.h"
 #include "wire/value_segment.h"
 #include "wire/wait.h"
 
@@ -27,7 +28,8 @@
 
 /* What the server has of a client. */
 struct echo_client {
-    mqd_t reply; /* -1: not yet opened */
+    mqd_t reply;            /* -1: not yet opened, or it has a ring */
+    struct wire_ring *ring; /* NULL: not yet mapped, or it has a queue */
     uint32_t number;
     struct wire_segment *segment; /* NULL: it has none */
 };
@@ -65,17 +67,35 @@ static ssize_t receive(void *context)
     return 0;
 }
 
+static struct wire_ring *map_ring(const char *name, size_t message_bytes)
+{
+    struct kv_error error = {0};
+    struct wire_ring *ring = NULL;
+    int descriptor;
+    if (wire_ring_open(name, &descriptor, &error) == KV_OK) {
+        wire_ring_map(descriptor, echo_ring_geometry(message_bytes), &ring, &error);
+        close(descriptor);
+    }
+    if (!ring)
+        warnx("%s", error.text);
+    return ring;
+}
+
 static void meet_client(struct echo_server *server, uint32_t slot, uint32_t number,
-                        uint32_t segment_bytes)
+                        uint32_t segment_bytes, bool shares_replies)
 {
     struct echo_client *client = &server->clients[slot];
     char name[ECHO_NAME_BYTES];
     if (client->reply != (mqd_t)-1)
         mq_close(client->reply);
+    wire_ring_close(client->ring);
     wire_segment_close(client->segment);
     echo_reply_name(name, server->name, slot);
-    *client = (struct echo_client){.reply = mq_open(name, O_WRONLY | O_NONBLOCK | O_CLOEXEC),
-                                   .number = number};
+    *client = (struct echo_client){.reply = (mqd_t)-1, .number = number};
+    if (shares_replies)
+        client->ring = map_ring(name, server->message_bytes);
+    else
+        client->reply = mq_open(name, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     if (segment_bytes == 0 || segment_bytes > MAX_SEGMENT_BYTES)
         return;
     struct kv_error error = {0};
@@ -114,9 +134,14 @@ static void answer(struct echo_server *server, size_t size)
     if (slot >= ECHO_MAX_CLIENTS || reply_bytes > server->message_bytes)
         return;
     const struct echo_client *client = &server->clients[slot];
-    if (client->reply == (mqd_t)-1 || client->number != number)
-        meet_client(server, slot, number, load_u32(message + 12));
-    if (copy_values(server, client, load_u32(message + 16), load_u32(message + 20)))
+    bool met = client->reply != (mqd_t)-1 || client->ring;
+    if (!met || client->number != number)
+        meet_client(server, slot, number, load_u32(message + 12), load_u32(message + 24));
+    if (!copy_values(server, client, load_u32(message + 16), load_u32(message + 20)))
+        return;
+    if (client->ring)
+        wire_ring_put(client->ring, message, reply_bytes);
+    else
         mq_send(client->reply, (const char *)message, reply_bytes, 0);
 }
 

@@ -96,6 +96,7 @@ Suite *suite_wire_operation(void);
 Suite *suite_wire_queue(void);
 Suite *suite_wire_queue_name(void);
 Suite *suite_wire_value_segment(void);
+Suite *suite_wire_reply_ring(void);
 Suite *suite_wire_wait(void);
 
 /* program (clientk/program) */

@@ -1,0 +1,287 @@
+#include "wire/reply_ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/memory/copy.h"
+#include "common/report/error.h"
+#include "common/memory/mapguard.h"
+
+/* Older C libraries do not have it. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define LINE_BYTES  64u
+#define SLOTS_BEGIN 128u
+
+/* A slot may become free behind a writer that looks for one, and be claimed again: it looks at all
+ * of them so often before it finds them full. */
+#define LOOKS 4u
+
+/* The start of the object. */
+struct head {
+    _Atomic uint32_t bell;
+    _Atomic uint32_t states[WIRE_RING_MAX_DEPTH];
+    _Atomic uint32_t claims __attribute__((aligned(LINE_BYTES)));
+};
+
+struct wire_ring {
+    struct head *head;
+    uint8_t *slots;
+    size_t stride;
+    struct wire_geometry geometry;
+    uint64_t bytes;
+    unsigned next;          /* client: where to look first, so that no slot waits for ever */
+    struct mapguard *guard; /* server */
+};
+
+static size_t stride_of(struct wire_geometry geometry)
+{
+    return (geometry.message_bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+}
+
+uint64_t wire_ring_bytes(struct wire_geometry geometry)
+{
+    if (geometry.depth == 0 || geometry.depth > WIRE_RING_MAX_DEPTH ||
+        geometry.message_bytes == 0 || geometry.message_bytes > WIRE_RING_MAX_MESSAGE_BYTES)
+        return 0;
+    return SLOTS_BEGIN + geometry.depth * stride_of(geometry);
+}
+
+/* NULL, errno: there is no memory for it. */
+static struct wire_ring *map_ring(int descriptor, struct wire_geometry geometry)
+{
+    struct wire_ring *ring = calloc(1, sizeof *ring);
+    if (!ring)
+        return NULL;
+    uint64_t bytes = wire_ring_bytes(geometry);
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (memory == MAP_FAILED) {
+        free(ring);
+        return NULL;
+    }
+    *ring = (struct wire_ring){.head = memory,
+                               .slots = (uint8_t *)memory + SLOTS_BEGIN,
+                               .stride = stride_of(geometry),
+                               .geometry = geometry,
+                               .bytes = bytes};
+    return ring;
+}
+
+/* Memory for all of the object, so that nobody finds /dev/shm full in the middle of a message. */
+static bool back(int descriptor, uint64_t bytes)
+{
+    int result;
+    do
+        result = fallocate(descriptor, 0, 0, (off_t)bytes);
+    while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
+static enum kv_status explain_create(const char *name, uint64_t bytes, struct kv_error *error)
+{
+    if (errno == EEXIST)
+        return kv_error_set(error, KV_EXISTS, "the shared-memory object %s exists", name);
+    if (errno == ENOSPC || errno == ENOMEM)
+        return kv_error_set(error, KV_LIMIT,
+                            "no memory in /dev/shm for the %llu bytes of %s: df /dev/shm",
+                            (unsigned long long)bytes, name);
+    return kv_error_set_errno(error, "cannot create the shared-memory object %s", name);
+}
+
+enum kv_status wire_ring_create(const char *name, struct wire_geometry geometry, int *descriptor,
+                                struct wire_ring **ring, struct kv_error *error)
+{
+    uint64_t bytes = wire_ring_bytes(geometry);
+    if (bytes == 0)
+        return kv_error_set(error, KV_USAGE, "a ring of %u messages of %u bytes is impossible",
+                            geometry.depth, geometry.message_bytes);
+    int created = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (created < 0)
+        return explain_create(name, bytes, error);
+    *ring = NULL;
+    if (fchmod(created, 0600) == 0 && back(created, bytes))
+        *ring = map_ring(created, geometry);
+    if (*ring) {
+        *descriptor = created;
+        return KV_OK;
+    }
+    enum kv_status status = explain_create(name, bytes, error);
+    shm_unlink(name);
+    close(created);
+    return status;
+}
+
+enum kv_status wire_ring_open(const char *name, int *descriptor, struct kv_error *error)
+{
+    /* Without O_NONBLOCK a lease that its owner holds would keep the caller asleep. */
+    int opened = shm_open(name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0);
+    struct stat facts;
+    if (opened < 0 && errno == ENOENT)
+        return kv_error_set(error, KV_NO_SERVER, "there is no shared-memory object %s", name);
+    if (opened < 0 && (errno == EMFILE || errno == ENFILE))
+        return kv_error_set(error, KV_LIMIT, "no descriptor is left for %s: raise ulimit -n", name);
+    if (opened < 0)
+        return kv_error_set_errno(error, "cannot open the shared-memory object %s", name);
+    if (fstat(opened, &facts) == 0 && S_ISREG(facts.st_mode)) {
+        *descriptor = opened;
+        return KV_OK;
+    }
+    close(opened);
+    return kv_error_set(error, KV_BAD_REQUEST, "%s is no shared-memory object", name);
+}
+
+/* Whether the mapping has memory; its pages are there then, too. */
+static bool populate(const struct wire_ring *ring, int descriptor)
+{
+    if (madvise(ring->head, ring->bytes, MADV_POPULATE_WRITE) == 0)
+        return true;
+    return errno == EINVAL && back(descriptor, ring->bytes); /* before Linux 5.14 */
+}
+
+enum kv_status wire_ring_map(int descriptor, struct wire_geometry geometry, struct wire_ring **ring,
+                             struct kv_error *error)
+{
+    uint64_t bytes = wire_ring_bytes(geometry);
+    struct stat facts;
+    if (bytes == 0)
+        return kv_error_set(error, KV_BAD_REQUEST,
+                            "replies of %u bytes in %u slots are impossible: 1 to %u bytes in 1 to "
+                            "%u slots",
+                            geometry.message_bytes, geometry.depth, WIRE_RING_MAX_MESSAGE_BYTES,
+                            WIRE_RING_MAX_DEPTH);
+    if (fstat(descriptor, &facts) != 0 || (uint64_t)facts.st_size < bytes)
+        return kv_error_set(error, KV_BAD_REQUEST,
+                            "the shared memory for replies has fewer than %llu bytes",
+                            (unsigned long long)bytes);
+    struct wire_ring *mapped = map_ring(descriptor, geometry);
+    if (!mapped)
+        return kv_error_set_errno(error, "cannot map the shared memory for replies");
+    mapped->guard = mapguard_add(mapped->head, bytes);
+    if (populate(mapped, descriptor)) {
+        *ring = mapped;
+        return KV_OK;
+    }
+    wire_ring_close(mapped);
+    return kv_error_set(error, KV_NO_MEMORY, "the shared memory for replies has no memory");
+}
+
+void wire_ring_close(struct wire_ring *ring)
+{
+    if (!ring)
+        return;
+    mapguard_remove(ring->guard);
+    munmap(ring->head, ring->bytes);
+    free(ring);
+}
+
+static long futex(_Atomic uint32_t *word, int operation, uint32_t value,
+                  const struct timespec *timeout)
+{
+    return syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
+}
+
+/* Writing -------------------------------------------------------------------------------------- */
+
+/* The state was stored before: either the client's last look sees it, or this sees the bell. */
+static void ring_bell(struct head *head)
+{
+    if (atomic_load(&head->bell) != 0 && atomic_exchange(&head->bell, 0) != 0)
+        futex(&head->bell, FUTEX_WAKE, 1, NULL);
+}
+
+static bool put_into(struct wire_ring *ring, unsigned slot, const void *message, size_t size)
+{
+    struct head *head = ring->head;
+    uint32_t claim = 1u << slot;
+    if (atomic_load_explicit(&head->states[slot], memory_order_relaxed) != 0 ||
+        (atomic_fetch_or_explicit(&head->claims, claim, memory_order_acquire) & claim))
+        return false;
+    bool is_empty = atomic_load_explicit(&head->states[slot], memory_order_acquire) == 0;
+    if (is_empty) {
+        copy_bytes(ring->slots + slot * ring->stride, message, size);
+        atomic_exchange(&head->states[slot], (uint32_t)size);
+    }
+    atomic_fetch_and_explicit(&head->claims, ~claim, memory_order_release);
+    return is_empty;
+}
+
+bool wire_ring_put(struct wire_ring *ring, const void *message, size_t size)
+{
+    if (size == 0 || size > ring->geometry.message_bytes)
+        return false;
+    for (unsigned look = 0; look < LOOKS; look++)
+        for (unsigned slot = 0; slot < ring->geometry.depth; slot++)
+            if (put_into(ring, slot, message, size)) {
+                ring_bell(ring->head);
+                return true;
+            }
+    return false;
+}
+
+bool wire_ring_is_broken(const struct wire_ring *ring)
+{
+    return mapguard_is_broken(ring->guard);
+}
+
+/* Reading -------------------------------------------------------------------------------------- */
+
+/* Takes the message out of a slot that is not empty. */
+static ssize_t take_from(struct wire_ring *ring, unsigned slot, uint32_t size, void *message)
+{
+    bool good = size <= ring->geometry.message_bytes;
+    if (good)
+        copy_bytes(message, ring->slots + slot * ring->stride, size);
+    atomic_store_explicit(&ring->head->states[slot], 0, memory_order_release);
+    ring->next = slot + 1 < ring->geometry.depth ? slot + 1 : 0;
+    if (good)
+        return (ssize_t)size;
+    errno = EBADMSG;
+    return -1;
+}
+
+ssize_t wire_ring_take(struct wire_ring *ring, void *message)
+{
+    unsigned slot = ring->next;
+    for (unsigned looked = 0; looked < ring->geometry.depth; looked++) {
+        uint32_t size = atomic_load_explicit(&ring->head->states[slot], memory_order_acquire);
+        if (size != 0)
+            return take_from(ring, slot, size, message);
+        slot = slot + 1 < ring->geometry.depth ? slot + 1 : 0;
+    }
+    return 0;
+}
+
+static bool is_empty(const struct wire_ring *ring)
+{
+    for (unsigned slot = 0; slot < ring->geometry.depth; slot++)
+        if (atomic_load(&ring->head->states[slot]) != 0)
+            return false;
+    return true;
+}
+
+void wire_ring_sleep(struct wire_ring *ring, uint32_t timeout_ms)
+{
+    struct timespec timeout = {.tv_sec = timeout_ms / 1000,
+                               .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+    _Atomic uint32_t *bell = &ring->head->bell;
+    atomic_store(bell, 1);
+    if (is_empty(ring))
+        futex(bell, FUTEX_WAIT, 1, &timeout);
+    atomic_store_explicit(bell, 0, memory_order_relaxed);
+}
+
+uint64_t wire_shm_number(void)
+{
+    struct stat facts;
+    return stat("/dev/shm", &facts) == 0 ? (uint64_t)facts.st_dev + 1 : 0;
+}

@@ -1,0 +1,77 @@
+/*
+ * reply_ring: replies through shared memory instead of a reply queue. The client creates the object
+ * (shm_open), which it alone and a server of its own uid can open; the server writes messages into
+ * its slots, the client takes them out. Nobody waits in it but the client, on a futex.
+ *
+ * Layout (docs/PROTOCOL.md, 3.6), u32 in the byte order of the machine:
+ *   offset 0    bell: 1 while the client sleeps or is about to; the server that finds 1 stores 0
+ *               and wakes it
+ *          4    state of slot 0, 1, ...: 0 empty, else the size of the message in it
+ *         64    claims: bit i is set while a thread of the server writes to slot i. Its own line:
+ *               the client, which polls the states, does not touch it
+ *        128    slot 0; the next ones follow at a stride of message_bytes rounded up to 64
+ *
+ * A writer claims an empty slot, writes, stores the size into the state, and clears its claim; so
+ * threads, and forked children, of a server may write at the same time. The reader stores 0 once it
+ * has copied the message out. Messages are in no order.
+ *
+ * Trust: either side may find anything in the memory. The server reads nothing from it but states,
+ * claims and bell, and gives up after a bounded number of looks; an object that loses its bytes
+ * raises SIGBUS, which mapguard.h turns into a ring that is broken. The client copies a message out
+ * before it looks at it.
+ */
+#ifndef MQKV_WIRE_REPLY_RING_H
+#define MQKV_WIRE_REPLY_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "mqkv/error.h"
+#include "wire/limits.h"
+
+#define WIRE_RING_MAX_DEPTH         15u
+#define WIRE_RING_MAX_MESSAGE_BYTES 131072u
+
+struct wire_ring; /* one side's mapping; opaque */
+
+/* What an object for such messages takes. 0: that depth or size is impossible. */
+uint64_t wire_ring_bytes(struct wire_geometry geometry);
+
+/* Client: creates the object (O_EXCL, mode 0600) with all of its memory, and maps it. *descriptor
+ * is the caller's, who locks it (identity.h) and closes it. KV_EXISTS; KV_USAGE: geometry; KV_LIMIT:
+ * no memory in /dev/shm; KV_IO, ... */
+enum kv_status wire_ring_create(const char *name, struct wire_geometry geometry, int *descriptor,
+                                struct wire_ring **ring, struct kv_error *error);
+
+/* Server: opens the object, without waiting for anybody. KV_NO_SERVER: there is none. */
+enum kv_status wire_ring_open(const char *name, int *descriptor, struct kv_error *error);
+
+/* Server: maps the opened object, which must have memory for all of the geometry. KV_BAD_REQUEST:
+ * it is too small, or the geometry impossible. */
+enum kv_status wire_ring_map(int descriptor, struct wire_geometry geometry, struct wire_ring **ring,
+                             struct kv_error *error);
+
+/* Unmaps; NULL is harmless. */
+void wire_ring_close(struct wire_ring *ring);
+
+/* Server, any thread: puts a message into a slot and wakes a client that sleeps. False: there is no
+ * room, or the message is larger than a slot. Never waits. */
+bool wire_ring_put(struct wire_ring *ring, const void *message, size_t size);
+
+/* Server: the client has shortened the object. For good. */
+bool wire_ring_is_broken(const struct wire_ring *ring);
+
+/* Client, one thread at a time: takes a message out, into message_bytes. Its size; 0: there is
+ * none; -1 and EBADMSG: the ring is damaged. */
+ssize_t wire_ring_take(struct wire_ring *ring, void *message);
+
+/* Client: sleeps until there may be a message, a signal comes, or timeout_ms are over. */
+void wire_ring_sleep(struct wire_ring *ring, uint32_t timeout_ms);
+
+/* The number of the file system that /dev/shm is here, plus 1: by that two processes know whether
+ * they see the same objects. 0: there is none. */
+uint64_t wire_shm_number(void);
+
+#endif
