@@ -1,7 +1,7 @@
 /* The least that a GET can be: a copy of its value out of a file that is mapped. The address is
  * FILE:VALUE_BYTES:KEYS; the file has all values, one after the other, and the bytes of a key say
  * which is its own. Nothing is looked up, compared or verified. */
-#include "common/error.h"
+#include "common/report/error.h"
 #include "experiments/peers/backend.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/parse.h"
+#include "common/text/parse.h"
 
 struct copy_connection {
     const uint8_t *values;

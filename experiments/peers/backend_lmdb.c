@@ -4,7 +4,7 @@
  * A call is a transaction, as its users must have it who want to see the last write: one that only
  * reads renews the transaction of its thread, which is LMDB's fastest way. Writes are not
  * synced. */
-#include "common/error.h"
+#include "common/report/error.h"
 #include "experiments/peers/backend.h"
 
 #include <errno.h>
