@@ -117,10 +117,10 @@ enum kv_status wire_get_hello(struct read_cursor *cursor, struct wire_hello *hel
 /* Body of WELCOME: u64 cookie, u64 instance (random, a new one each start of the daemon), u64
  * max_value_bytes, u32 server_pid, u16 credits, u16 lane (where this session's small requests go),
  * u16 bulk_lane (where its larger ones go), u16 flags, u32 lane_bytes, u32 bulk_bytes (their
- * message sizes), u16 lane_family (may be left out: 0): what `lane` is the number of; u16 direct (may
- * be left out, with the next two: 0), u64 store_device, u64 store_inode: of the store's directory, by
- * which the shared memory of its index is named (kvstore/shared/shared_store.h). Flags that a reader
- * does not know mean nothing to it. */
+ * message sizes), u16 lane_family (may be left out: 0): what `lane` is the number of; u16 direct
+ * (may be left out, with the next two: 0), u64 store_device, u64 store_inode: of the store's
+ * directory, by which the shared memory of its index is named (kvstore/shared/shared_store.h).
+ * Flags that a reader does not know mean nothing to it. */
 enum {
     WIRE_FAMILY_LANES = 0, /* NAME, NAME.l<lane> */
     WIRE_FAMILY_GUESTS = 1 /* NAME.g<lane>; only for clients that said that they understand it */

@@ -57,8 +57,8 @@ static const char *hole_reason(enum boot boot, const char **why)
                "file";
     if (boot == BOOT_EARLIER)
         return "they were written after the last noted sync: a power failure leaves that, or a "
-               "copy made while a daemon wrote; the next open for writing cuts them off and keeps them "
-               "in a file of their own";
+               "copy made while a daemon wrote; the next open for writing cuts them off and keeps "
+               "them in a file of their own";
     *why = boot_why_unknown(boot);
     return "serverk refuses the file, since it is not known whether the machine has been started "
            "again since they were written, which could leave that: ";

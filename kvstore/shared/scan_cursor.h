@@ -1,6 +1,6 @@
 /*
  * scan_cursor: what a scan gives its caller to go on with, and what comes back. The order of a scan
- * is that of hashes (store_scan.c), which are nobody's business: who knows them finds keys that crowd in
+ * is that of hashes (store_scan.c), which stay secret: whoever knows them finds keys that crowd in
  * one place of the index. So a position is given away enciphered, with a key that follows from the
  * store's hash key, and is thus valid as long as the store is:
  *

@@ -191,7 +191,7 @@ class Client(_mqkv.Client):
         """Deletes every key that begins with the prefix, which must not be empty; returns how many
         were deleted. Keys that come meanwhile may stay."""
         if not prefix:
-            raise ValueError("an empty prefix means every key; delete_many(client.keys()) does that")
+            raise ValueError("an empty prefix means every key: use delete_many(client.keys())")
         return self.delete_many(self.keys(prefix))
 
     def mapping(self, prefix: "Bytes" = b"") -> "Mapping":

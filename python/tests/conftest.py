@@ -57,7 +57,8 @@ class Server:
         tasks = pathlib.Path(f"/proc/{self.process.pid}/task")
 
         def is_stopped():
-            states = [task.read_text().rpartition(")")[2].split()[0] for task in tasks.glob("*/stat")]
+            states = [task.read_text().rpartition(")")[2].split()[0]
+                      for task in tasks.glob("*/stat")]
             return set(states) == {"T"}
 
         assert wait_until(is_stopped)

@@ -1,7 +1,7 @@
 /*
- * crowd_keys HASH-KEY BITS COUNT: what an attacker would do who had found a store's hash key (32 hex digits, as it stands in
- * the header of data.0000): prints COUNT keys, in hexadecimal, whose hashes share the top BITS bits, so that all of them
- * belong in one place of the index.
+ * crowd_keys HASH-KEY BITS COUNT: what an attacker would do who had found a store's hash key (32
+ * hex digits, as it stands in the header of data.0000): prints COUNT keys, in hexadecimal, whose
+ * hashes share the top BITS bits, so that all of them belong in one place of the index.
  */
 #include <stdio.h>
 #include <stdlib.h>

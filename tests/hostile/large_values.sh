@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# large_values: who writes values of 60 MB again and again (--max-value 64M) leaves others their share, and lets nobody wait
+# large_values: who writes values of 60 MB again and again (--max-value 64M) leaves others their
+# share, and lets nobody wait
 . "$(dirname "$0")/lib.sh"
 # exclusive
 need_root
@@ -8,17 +9,21 @@ if [ "${MQKV_VARIANT:-release}" != release ]; then
     exit 0
 fi
 
-# Each operation keeps a CPU for 50 ms: beside many other programs it lasts for half a second, as long as a run.
+# Each operation keeps a CPU for 50 ms: beside many other programs it lasts for half a second, as
+# long as a run.
 if awk -v cpus="$(nproc)" '{ exit !($1 > 4 * cpus) }' /proc/loadavg; then
     skip "large_values: the machine is too busy to judge it"
     exit 0
 fi
 
-# One process after the other sends one operation: what is left of them at the end of the attack is short.
+# One process after the other sends one operation: what is left of them at the end of the attack is
+# short.
 writers() { # COMMAND of clientk
     for _ in 1 2 3; do
         attack_as "$hostile_uid" bash -c \
-            "while :; do '$MQKV_BUILD/clientk' --timeout 60000 -m '$server_queue' $1 <'$common_dir/large'; done"
+            "while :; do
+                '$MQKV_BUILD/clientk' --timeout 60000 -m '$server_queue' $1 <'$common_dir/large'
+            done"
     done
 }
 
@@ -35,7 +40,8 @@ begin() {
     server_dir=$(mktemp -d /dev/shm/mqkv-hostile.XXXXXX)
     start_server_as "$daemon_uid" --mode 0622 --max-value 64M --sync none -w "$1"
     for key in 0 1 2 3; do
-        client_as "$hostile_uid" --timeout 60000 put "large$key" - <"$common_dir/large" >"$MQKV_TEST_DIR/.put"
+        client_as "$hostile_uid" --timeout 60000 put "large$key" - <"$common_dir/large" \
+            >"$MQKV_TEST_DIR/.put"
     done
 }
 

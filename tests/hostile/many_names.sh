@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# many_names: names of queues' clients in /dev/shm without number, made by another user, slow down neither a start nor a session
-# (30,000; 300,000 with LIMITS_LONG=1)
+# many_names: names of queues' clients in /dev/shm without number, made by another user, slow down
+# neither a start nor a session (30,000; 300,000 with LIMITS_LONG=1)
 . "$(dirname "$0")/lib.sh"
 if [ -z "${NAMES_NAMESPACE:-}" ] && [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
     export NAMES_NAMESPACE=1
@@ -14,7 +14,8 @@ fi
 names=$([ -n "${LIMITS_LONG:-}" ] && echo 300000 || echo 30000)
 mount -t tmpfs -o mode=1777,nr_inodes=1000000 none /dev/shm || exit 2
 
-# QUEUE COUNT: segments as clients name them, of processes that there are not and of those that there are.
+# QUEUE COUNT: segments as clients name them, of processes that there are not and of those that
+# there are.
 python_attack names <<'END'
 import os, sys
 
@@ -52,9 +53,11 @@ as_uid "$hostile_uid" "$python" "$attack" "$server_queue" "$names" >"$MQKV_TEST_
 check_match "$names" "$(find /dev/shm -type f | wc -l)" "another user makes $names names"
 measure
 check_equal yes "$answered" "the daemon starts, answers within its timeout, and stops"
-echo "# start: $start_alone_ms ms, then $start_ms ms; session: $session_alone_ms ms, then $session_ms ms"
+echo "# start: $start_alone_ms ms, then $start_ms ms;" \
+    "session: $session_alone_ms ms, then $session_ms ms"
 # The start looks at all names for half a second at most; a session looks at none.
-check_at_most $((10 * start_alone_ms + 1000)) "$start_ms" "a start takes no multiple of what it took (ms)"
+check_at_most $((10 * start_alone_ms + 1000)) "$start_ms" \
+    "a start takes no multiple of what it took (ms)"
 check_at_most $((5 * session_alone_ms + 50)) "$session_ms" "a session neither (ms)"
 
 # What a killed client leaves is removed beside them.

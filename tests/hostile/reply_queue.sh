@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# reply_queue: who opens another client's reply queue in its handshake and fills it later delays that client by less than its
-# timeout, and makes no operation of it vanish
+# reply_queue: who opens another client's reply queue in its handshake and fills it later delays
+# that client by less than its timeout, and makes no operation of it vanish
 . "$(dirname "$0")/lib.sh"
 need_root
 
-# QUEUE PID GO: opens the first reply queue of process PID when it comes, says so, and when the file GO is there keeps it
-# full.
+# QUEUE PID GO: opens the first reply queue of process PID when it comes, says so, and when the file
+# GO is there keeps it full.
 python_attack fill <<'END'
 import os, sys, threading, time
 import mqkv
@@ -57,7 +57,8 @@ fill_behind_it() {
     kill -CONT "$server_pid"
 }
 
-# filled TEXT IN_FLIGHT: the queue is filled before the first write (IN_FLIGHT 0), or while that one is in flight.
+# filled TEXT IN_FLIGHT: the queue is filled before the first write (IN_FLIGHT 0), or while that one
+# is in flight.
 filled() {
     local text=$1 in_flight=$2 i longest_s=0 unknown=0 lost=0 client_pid
     start_server_as "$daemon_uid" --mode 0622
@@ -65,8 +66,8 @@ filled() {
     rm -f "$go"
     : >"$MQKV_TEST_DIR/attack.log"
     kill -STOP "$server_pid" # as long as that the handshake lasts
-    exec_as_uid "$good_uid" "$MQKV_BUILD/clientk" -m "$server_queue" --timeout $((timeout_s * 1000)) batch - \
-        <"$pipe" >"$answers" 2>"$MQKV_TEST_DIR/batch.log" &
+    exec_as_uid "$good_uid" "$MQKV_BUILD/clientk" -m "$server_queue" \
+        --timeout $((timeout_s * 1000)) batch - <"$pipe" >"$answers" 2>"$MQKV_TEST_DIR/batch.log" &
     client_pid=$!
     exec 3>"$pipe"
     echo get before >&3
@@ -86,7 +87,8 @@ filled() {
     exec 3>&-
     wait "$client_pid"
     end_attacks
-    check_at_most $((timeout_s / 2)) "$longest_s" "$text: no write waits for its timeout, nor for half of it (s)"
+    check_at_most $((timeout_s / 2)) "$longest_s" \
+        "$text: no write waits for its timeout, nor for half of it (s)"
     check_equal $((writes + 1)) "$(grep -c . "$answers")" "$text: each operation has its answer"
     for ((i = 1; i <= writes; i++)); do
         case $(sed -n "$((i + 1))p" "$answers") in
@@ -95,7 +97,8 @@ filled() {
         esac
     done
     check_equal 0 "$lost" "$text: what was acknowledged is there"
-    check_at_most "$in_flight" "$unknown" "$text: the outcome of the write in flight may be unknown, of no other one"
+    check_at_most "$in_flight" "$unknown" \
+        "$text: the outcome of the write in flight may be unknown, of no other one"
     sed 's/^/# /' "$MQKV_TEST_DIR/batch.log"
     stop_server
     rm -r "$server_dir"

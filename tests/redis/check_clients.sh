@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# check_clients: client libraries of Redis work on kresp as they come: redis-py, ioredis, node-redis, go-redis. Each is
-# installed by its own package manager into the build folder; what cannot be is skipped by name.
+# check_clients: client libraries of Redis work on kresp as they come: redis-py, ioredis,
+# node-redis, go-redis. Each is installed by its own package manager into the build folder; what
+# cannot be is skipped by name.
 . "$(dirname "$0")/../scenario/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
 
@@ -29,7 +30,8 @@ install_node() {
 }
 
 install_go_redis() {
-    cp -r "$redis_tests/go_redis" "$clients/" && (cd "$clients/go_redis" && GOFLAGS=-mod=mod go build -o go_redis .)
+    cp -r "$redis_tests/go_redis" "$clients/" &&
+        (cd "$clients/go_redis" && GOFLAGS=-mod=mod go build -o go_redis .)
 }
 
 if install redis-py install_redis_py; then
@@ -37,7 +39,8 @@ if install redis-py install_redis_py; then
 fi
 for library in ioredis redis; do
     if install "node-$library" install_node "$library"; then
-        NODE_PATH=$clients/node/node_modules node "$redis_tests/smoke_$library.js" || failed_checks=1
+        NODE_PATH=$clients/node/node_modules node "$redis_tests/smoke_$library.js" ||
+            failed_checks=1
     fi
 done
 if install go-redis install_go_redis; then

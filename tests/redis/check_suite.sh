@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# check_suite: Redis' own tests about strings, counters, expiry, keys, SCAN and the protocol pass on kresp, but for those
-# that suite_skips names. REDIS_SOURCE is a source tree of Redis 7.0; without it, or without Tcl, they are skipped.
+# check_suite: Redis' own tests about strings, counters, expiry, keys, SCAN and the protocol pass on
+# kresp, but for those that suite_skips names. REDIS_SOURCE is a source tree of Redis 7.0; without
+# it, or without Tcl, they are skipped.
 . "$(dirname "$0")/../scenario/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
 
-if [ ! -x "${REDIS_SOURCE:-}/runtest" ] || ! command -v tclsh8.6 >/dev/null || ! command -v redis-cli >/dev/null; then
-    skip "Redis' own tests: they need REDIS_SOURCE=<source tree of Redis 7.0>, tclsh8.6 and redis-cli"
+if [ ! -x "${REDIS_SOURCE:-}/runtest" ] || ! command -v tclsh8.6 >/dev/null ||
+    ! command -v redis-cli >/dev/null; then
+    skip "Redis' own tests: REDIS_SOURCE=<tree of Redis 7.0>, tclsh8.6 or redis-cli is missing"
     exit 0
 fi
-# The tests look for the programs, and for a place for their files, in their own tree: a copy has both.
+# The tests look for the programs, and for a place for their files, in their own tree: a copy has
+# both.
 suite=$MQKV_TEST_DIR/suite
 mkdir -p "$suite/src"
 cp -r "$REDIS_SOURCE/tests" "$REDIS_SOURCE/runtest" "$suite/"
@@ -24,9 +27,10 @@ port=$((20000 + RANDOM % 20000))
 start_kresp --allow-flush --port $port
 for unit in type/string type/incr expire keyspace scan protocol; do
     log=$MQKV_TEST_DIR/${unit//\//-}.log
-    (cd "$suite" && timeout 500 ./runtest --host 127.0.0.1 --port $port --single "unit/$unit" --singledb --durable \
-        --ignore-encoding --ignore-digest --clients 1 --skipfile skips \
-        --tags "-needs:debug -needs:repl -needs:config-maxmemory -needs:save -needs:reset") >"$log" 2>&1
+    (cd "$suite" && timeout 500 ./runtest --host 127.0.0.1 --port $port --single "unit/$unit" \
+        --singledb --durable --ignore-encoding --ignore-digest --clients 1 --skipfile skips \
+        --tags "-needs:debug -needs:repl -needs:config-maxmemory -needs:save -needs:reset") \
+        >"$log" 2>&1
     sed -i 's/\x1b\[[0-9;]*m//g' "$log"
     passed=$(grep -c '^\[ok\]' "$log")
     failures=$(grep -E '^\[(err|exception)\]' "$log")

@@ -24,7 +24,8 @@ OK
 QUEUED
 QUEUED
 OK
-x" "$(printf 'set a 2\nget a\nincrby a 2\nmulti\nset a x\nget a\nexec\n' | cli)" "commands from the input"
+x" "$(printf 'set a 2\nget a\nincrby a 2\nmulti\nset a x\nget a\nexec\n' | cli)" \
+    "commands from the input"
 check_match "Connected|PONG" "$(printf 'help set\nping\nquit\n' | cli)" "help without COMMAND DOCS"
 for ((i = 0; i < 5000; i++)); do
     printf 'SET pipe:%d %d\r\n' "$i" "$i"
@@ -35,13 +36,17 @@ check_equal 5000 "$(cli --scan --pattern 'pipe:*' | sort -u | wc -l)" "--scan fi
 check_equal 5000 "$(cli --scan --pattern 'pipe:*' | wc -l)" "once"
 check_match "Biggest string found" "$(cli --bigkeys 2>&1)" "--bigkeys"
 check_match "Biggest string found" "$(cli --memkeys 2>&1)" "--memkeys"
-check_match "^keys" "$(timeout 5 stdbuf -oL redis-cli -s "$kresp_socket" --stat 2>&1 | tr -d '-' | grep -m 1 keys | sed 's/^ *//')" "--stat"
-check_match "min: [0-9]+, max: [0-9]+" "$(timeout 3 redis-cli -s "$kresp_socket" --latency --raw 2>&1 | sed -E 's/^([0-9]+) ([0-9]+) .*/min: \1, max: \2/')" "--latency"
+check_match "^keys" "$(timeout 5 stdbuf -oL redis-cli -s "$kresp_socket" --stat 2>&1 |
+    tr -d '-' | grep -m 1 keys | sed 's/^ *//')" "--stat"
+check_match "min: [0-9]+, max: [0-9]+" \
+    "$(timeout 3 redis-cli -s "$kresp_socket" --latency --raw 2>&1 |
+        sed -E 's/^([0-9]+) ([0-9]+) .*/min: \1, max: \2/')" "--latency"
 check_equal "OK" "$(cli flushall)" "FLUSHALL"
 check_equal "0" "$(cli dbsize)" "which deletes all"
 for options in "" "-3" "-P 16" "-c 200 -P 4" "-r 1000 -d 1000"; do
     # shellcheck disable=SC2086 # several words
-    check_status 0 "redis-benchmark $options" redis-benchmark -s "$kresp_socket" -t ping,set,get,incr,mset -n 5000 -q $options
+    check_status 0 "redis-benchmark $options" \
+        redis-benchmark -s "$kresp_socket" -t ping,set,get,incr,mset -n 5000 -q $options
 done
 check_status 0 "kresp ends" stop_kresp
 check_status 0 "and so does the daemon" stop_server

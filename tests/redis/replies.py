@@ -1,4 +1,4 @@
-"""replies: what is shared by those that compare kresp with redis-server: requests, and replies as bytes."""
+"""replies: requests, and replies as bytes, for those that compare kresp with redis-server."""
 import re
 import socket
 
@@ -6,7 +6,8 @@ ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "a": "\a"}
 
 
 def words(line):
-    """The arguments of a line as redis-cli takes it: blanks separate, "quotes\\x00" and 'quotes' hold together."""
+    """The arguments of a line as redis-cli takes it: blanks separate, "quotes\\x00" and 'quotes'
+    hold together."""
     found, at = [], 0
     while at < len(line):
         if line[at].isspace():

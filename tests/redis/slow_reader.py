@@ -1,5 +1,5 @@
-"""slow_reader KRESP_SOCKET KRESP_PID: clients that ask for much and read nothing, that promise much and send little,
-or that send one byte at a time, cost bounded memory and disturb nobody."""
+"""slow_reader KRESP_SOCKET KRESP_PID: clients that ask for much and read nothing, that promise much
+and send little, or that send one byte at a time, cost bounded memory and disturb nobody."""
 import sys
 import time
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# clientk_load_resume: a load that gets no answer stops, says where, and goes on from there when told to.
+# clientk_load_resume: a load that gets no answer stops, says where, and goes on from there when
+# told to.
 . "$(dirname "$0")/lib.sh"
 
 start_server
@@ -31,13 +32,15 @@ exec 3>&-
 wait "$load"
 check_equal 3 $? 'no answer: exit 3'
 reports=$(cat reports)
-check_match 'stdin: stopped: the server did not answer in time' "$reports" 'says that it stopped, and why'
+check_match 'stdin: stopped: the server did not answer in time' "$reports" \
+    'says that it stopped, and why'
 check_equal '' "$(grep -E 'trailer|cut off' reports)" 'says nothing against the dump'
 check_equal 2 "$(wc -l <reports)" 'in two lines'
 line=$(sed -n 's/.* load --from \([0-9]*\) -$/\1/p' reports)
 check_match '^[0-9]+$' "$line" 'names the line to go on from'
 loaded=$(sed -n 's/^clientk: \([0-9]*\) entries loaded.*/\1/p' reports)
-check_equal yes "$([ "${loaded:-0}" -gt 500 ] && [ "$loaded" -lt 6000 ] && echo yes)" 'and how many were loaded'
+check_equal yes "$([ "${loaded:-0}" -gt 500 ] && [ "$loaded" -lt 6000 ] && echo yes)" \
+    'and how many were loaded'
 kill -CONT "$server_pid"
 wait_until 20 client ping >/dev/null
 head -n $((line - 1)) whole | grep '^PUT' | cut -d'"' -f2 | sort >before
@@ -47,7 +50,8 @@ check_equal '' "$(comm -23 before there)" 'all before that line is there'
 check_status 0 'load --from goes on' client load --from "$line" whole
 check_match "^clientk: $((6002 - line)) entries loaded, 0 failed$" "$errors" 'with the rest'
 client dump again 2>/dev/null
-check_equal "$(grep '^PUT' whole | sort | md5sum)" "$(grep '^PUT' again | sort | md5sum)" 'nothing is missing'
+check_equal "$(grep '^PUT' whole | sort | md5sum)" "$(grep '^PUT' again | sort | md5sum)" \
+    'nothing is missing'
 check_status 0 'a stream, too' client load --from 5990 - <whole
 check_match '^clientk: 12 entries loaded' "$errors" 'skips what comes before'
 check_status 2 'a line behind the end is refused' client load --from 7000 whole
@@ -78,7 +82,8 @@ if [ "$(id -u)" = 0 ] && mkdir small && mount -t tmpfs -o size=1m none small 2>/
     start_server -d 1
     seq 1 3000 | sed "s/.*/PUT key& $(head -c 1000 /dev/zero | tr '\0' v)/" >big
     check_status 4 'a full disk: exit 4' client load big
-    check_match 'big: stopped: no space left for the data; .* load --from [0-9]+ big$' "$errors" 'stops there'
+    check_match 'big: stopped: no space left for the data; .* load --from [0-9]+ big$' "$errors" \
+        'stops there'
     check_equal 2 "$(wc -l <<<"$errors")" 'in two lines'
     stop_server
     umount small

@@ -85,14 +85,17 @@ fi
 ok "make install"
 
 # Completeness.
-for file in bin/serverk bin/clientk bin/kvcheck lib/libclientk.a lib/libclientk.so lib/libkvstore.a lib/libkvstore.so \
-    include/mqkv/clientk.h include/mqkv/kvstore.h share/man/man1/serverk.1 \
-    share/man/man1/clientk.1 share/man/man1/kvcheck.1 share/man/man3/clientk.3 share/man/man3/kvstore.3; do
+for file in bin/serverk bin/clientk bin/kvcheck \
+    lib/libclientk.a lib/libclientk.so lib/libkvstore.a lib/libkvstore.so \
+    include/mqkv/clientk.h include/mqkv/kvstore.h \
+    share/man/man1/serverk.1 share/man/man1/clientk.1 share/man/man1/kvcheck.1 \
+    share/man/man3/clientk.3 share/man/man3/kvstore.3; do
     check_file "$file"
 done
 for program in serverk clientk kvcheck; do
     check_status 0 "installed $program starts" "$installed/bin/$program" -V
-    check_equal "" "$(ldd "$installed/bin/$program" | grep 'not found')" "$program finds its libraries"
+    check_equal "" "$(ldd "$installed/bin/$program" | grep 'not found')" \
+        "$program finds its libraries"
 done
 version=$(pkg_config libclientk --modversion)
 check_equal "$version" "$(pkg_config libkvstore --modversion)" "both packages have one version"
@@ -116,7 +119,8 @@ program_of() {
     printf '    printf("%%d\\n", count);\n    return 0;\n}\n'
 }
 
-# check_functions HEADER LIBRARY FLAG...: as C and as C++, against LIBRARY.so, if there is one, and LIBRARY.a.
+# check_functions HEADER LIBRARY FLAG...: as C and as C++, against LIBRARY.so, if there is one, and
+# LIBRARY.a.
 check_functions() {
     local header=$1 library=$2 functions kind language
     shift 2
@@ -126,15 +130,17 @@ check_functions() {
         [ -e "$installed/lib/$library.$kind" ] || continue
         for language in c c++; do
             check_status 0 "every function of $header is in $library.$kind ($language)" \
-                gcc -x "$language" -Wall -Wextra -Werror -Wno-address -o "$MQKV_TEST_DIR/all" "${cflags[@]}" \
-                "$MQKV_TEST_DIR/all.c" -x none "-L$installed/lib" "-l:$library.$kind" "$@"
+                gcc -x "$language" -Wall -Wextra -Werror -Wno-address -o "$MQKV_TEST_DIR/all" \
+                "${cflags[@]}" "$MQKV_TEST_DIR/all.c" -x none "-L$installed/lib" \
+                "-l:$library.$kind" "$@"
         done
         check_equal "${#functions[@]}" "$(LD_LIBRARY_PATH=$installed/lib "$MQKV_TEST_DIR/all")" \
             "and the program runs"
     done
     [ -e "$installed/lib/$library.so" ] || return
     check_equal "$(printf '%s\n' "${functions[@]}")" \
-        "$(nm -D --defined-only "$installed/lib/$library.so" | awk '$2 != "A" { sub("@.*", "", $3); print $3 }' | sort)" \
+        "$(nm -D --defined-only "$installed/lib/$library.so" |
+            awk '$2 != "A" { sub("@.*", "", $3); print $3 }' | sort)" \
         "$library.so exports nothing else"
 }
 
@@ -172,7 +178,8 @@ stop_server
 read -ra store_flags < <(pkg_config libkvstore --cflags --libs)
 read -ra static_store_flags < <(pkg_config libkvstore --cflags --libs --static)
 mkdir "$MQKV_TEST_DIR/store"
-check_status 0 "a program links with the shared storage engine" compile store-shared "${store_flags[@]}"
+check_status 0 "a program links with the shared storage engine" compile store-shared \
+    "${store_flags[@]}"
 check_status 0 "and with the static one" \
     compile store-static "${static_store_flags[@]/#-lkvstore/-l:libkvstore.a}"
 check_equal "" "$(ldd "$MQKV_TEST_DIR/store-static" | grep libkvstore)" "which needs no shared one"
@@ -192,7 +199,9 @@ check_status 0 "the example of clientk(3) compiles" \
 for library in clientk kvstore; do
     check_equal "" "$(nm -D --defined-only "$installed/lib/lib$library.so" |
         awk '$2 != "A" { sub("@.*", "", $3); print $3 }' |
-        while read -r name; do grep -q "^\.Fn $name " "$source_dir/docs/$library.3" || echo "$name"; done)" \
+        while read -r name; do
+            grep -q "^\.Fn $name " "$source_dir/docs/$library.3" || echo "$name"
+        done)" \
         "$library(3) has every function of lib$library"
 done
 
@@ -202,11 +211,14 @@ check_equal "" "$(find "$root" ! -type d)" "nothing is left of it"
 # Where programs find the libraries: ldconfig knows the directory or not.
 home=$MQKV_TEST_DIR/home
 
-# install_home: as `make install PREFIX=$home` prints it, with an ldconfig that knows $ldconfig_knows.
+# install_home: as `make install PREFIX=$home` prints it, with an ldconfig that knows
+# $ldconfig_knows.
 install_home() {
     cat >"$MQKV_TEST_DIR/ldconfig" <<END
 #!/bin/sh
-if [ \$# -gt 0 ]; then echo '$ldconfig_knows/lib: (from test)'; else echo ran >>'$MQKV_TEST_DIR/ldconfig.runs'; exit $ldconfig_status; fi
+if [ \$# -gt 0 ]; then echo '$ldconfig_knows/lib: (from test)'; exit; fi
+echo ran >>'$MQKV_TEST_DIR/ldconfig.runs'
+exit $ldconfig_status
 END
     chmod +x "$MQKV_TEST_DIR/ldconfig"
     MAKEFLAGS='' make --no-print-directory -C "$source_dir" OUT="$MQKV_BUILD" PREFIX="$home" \

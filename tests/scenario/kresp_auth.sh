@@ -13,13 +13,20 @@ check_equal '-NOAUTH Authentication required.
 -WRONGPASS invalid username-password pair or user is disabled.
 -NOAUTH Authentication required.
 +OK
-+OK' "$(ask 'get a' 'foo' 'auth wrong' 'auth default secre' 'auth other secret' 'ping' 'auth secret' 'set a 1' | sed 's/^-ERR unknown command.*/-NOAUTH Authentication required./')" \
++OK' "$(ask 'get a' 'foo' 'auth wrong' 'auth default secre' 'auth other secret' 'ping' \
+    'auth secret' 'set a 1' |
+    sed 's/^-ERR unknown command.*/-NOAUTH Authentication required./')" \
     "commands need the password first"
-check_equal '-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time' \
+hello_refused='-NOAUTH HELLO must be called with the client already authenticated, '
+hello_refused+='otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate '
+hello_refused+='the client and select the RESP protocol version at the same time'
+check_equal "$hello_refused" \
     "$(ask 'hello 3')" "so does HELLO"
 check_match '^%7 ' "$(ask 'hello 3 auth default secret setname me')" "which may bring it along"
-check_equal '-NOAUTH Authentication required.' "$(ask 'auth secret' 'reset' 'get a' | tail -n 1)" "RESET forgets it"
-check_match 'Protocol error: unauthenticated multibulk length' "$(ask 'mget a b c d e f g h i j k')" "strangers get less memory"
+check_equal '-NOAUTH Authentication required.' "$(ask 'auth secret' 'reset' 'get a' | tail -n 1)" \
+    "RESET forgets it"
+check_match 'Protocol error: unauthenticated multibulk length' \
+    "$(ask 'mget a b c d e f g h i j k')" "strangers get less memory"
 check_status 0 "kresp ends" stop_kresp
 printf 'from a file\n' >"$MQKV_TEST_DIR/password"
 start_kresp --requirepass-file "$MQKV_TEST_DIR/password"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# kresp_commands: what Redis clients write is in the store, in both protocols, in pipelines and transactions; what
-# cannot be is refused in words.
+# kresp_commands: what Redis clients write is in the store, in both protocols, in pipelines and
+# transactions; what cannot be is refused in words.
 # shellcheck disable=SC2016 # a reply has its size behind a dollar
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
@@ -12,7 +12,8 @@ check_equal "+OK $(client get a 2>/dev/null)" "$(ask 'set a hello') " "a value i
 check_equal hello "$(client get a)" "and clientk finds it"
 client put b world >/dev/null
 check_equal '$5 world
-_' "$(ask 'hello 3' 'get b' 'get c' | tail -n 2)" "what clientk stores is found, and nulls are those of RESP3"
+_' "$(ask 'hello 3' 'get b' 'get c' | tail -n 2)" \
+    "what clientk stores is found, and nulls are those of RESP3"
 check_equal '+OK
 :6
 $1 6
@@ -25,26 +26,31 @@ check_equal '+OK
 *2 :2 $1 2
 :1' "$(ask 'set n 1' multi 'incr n' 'get n' exec 'del n')" "a transaction too"
 ask 'set n 007' >/dev/null
-check_equal '-ERR value is not an integer or out of range' "$(ask 'incr n')" "INCR is as strict as Redis"
+check_equal '-ERR value is not an integer or out of range' "$(ask 'incr n')" \
+    "INCR is as strict as Redis"
 check_equal '$3 007' "$(ask 'get n')" "and leaves the value"
 
 key=$(printf 'k%.0s' {1..70000})
 check_equal '-ERR kresp: empty keys are not supported
 $-1
 :0' "$(ask 'set "" x' 'get ""' 'exists ""')" "the empty key is refused, and absent"
-check_match '^-ERR (kresp: keys of 0 or of more than 65535 bytes are not supported|string exceeds maximum)' "$(ask "set ${key:0:65536} x" ping)" "so is a key that is too long"
+refusal='(kresp: keys of 0 or of more than 65535 bytes are not supported|string exceeds maximum)'
+check_match "^-ERR $refusal" "$(ask "set ${key:0:65536} x" ping)" "so is a key that is too long"
 value=$(printf 'v%.0s' {1..5000})
+long=$(printf 'v%.0s' {1..70000})
 check_equal '-ERR string exceeds maximum allowed size (proto-max-bulk-len)
 -ERR string exceeds maximum allowed size (proto-max-bulk-len)
 +OK
 :2000
 :4000
 -ERR string exceeds maximum allowed size (proto-max-bulk-len)
-:4000' "$(ask "set v $value$value$value$value$value$value$value$value$value$value$value$value$value$value" "set v $value" \
-    "set v ''" "append v ${value:0:2000}" "append v ${value:0:2000}" "append v ${value:0:2000}" 'strlen v')" \
+:4000' "$(ask "set v $long" "set v $value" "set v ''" "append v ${value:0:2000}" \
+    "append v ${value:0:2000}" "append v ${value:0:2000}" 'strlen v')" \
     "values beyond --max-value are refused, and the connection lives on"
-check_equal '-ERR string exceeds maximum allowed size (proto-max-bulk-len)' "$(ask 'setrange v 5000 x')" "so are those that SETRANGE would make"
-check_equal "-ERR kresp: flushall is off; start kresp with --allow-flush" "$(ask flushall)" "FLUSHALL is off"
+check_equal '-ERR string exceeds maximum allowed size (proto-max-bulk-len)' \
+    "$(ask 'setrange v 5000 x')" "so are those that SETRANGE would make"
+check_equal "-ERR kresp: flushall is off; start kresp with --allow-flush" "$(ask flushall)" \
+    "FLUSHALL is off"
 
 for ((i = 0; i < 300; i++)); do
     keys+=" key:$i"
@@ -61,7 +67,8 @@ check_equal '+OK
 +OK
 +OK
 +QUEUED
-*1 +OK' "$(ask 'set w 1' 'watch w' multi 'set w 2' exec)" "EXEC with a watched key that is as it was writes"
+*1 +OK' "$(ask 'set w 1' 'watch w' multi 'set w 2' exec)" \
+    "EXEC with a watched key that is as it was writes"
 python3 - "$kresp_socket" "$redis_tests" <<'END'
 import sys
 sys.path.insert(0, sys.argv[2])
@@ -79,25 +86,29 @@ for _ in range(200):
         lost += 1
     else:
         won += 1
-print("not ok" if lost != 67 else "ok", "-", "EXEC fails exactly where the key was written meanwhile")
+print("ok" if lost == 67 else "not ok", "-",
+      "EXEC fails exactly where the key was written meanwhile")
 value = int(one.call("get", "w").split(b"\r\n")[1])
 print("ok" if value == 2 + won + lost else "not ok", "-", "and no increment is lost")
 one.call("watch", "w")
 one.call("multi")
 one.call("set", "other", 1)
 reply = one.call("exec")
-print("ok" if reply.startswith(b"-ERR kresp: EXEC with WATCH") else "not ok", "-", "EXEC that would write something else is refused", reply)
+print("ok" if reply.startswith(b"-ERR kresp: EXEC with WATCH") else "not ok", "-",
+      "EXEC that would write something else is refused", reply)
 END
 
-check_match '^-ERR unknown command .lpush., with args beginning with: .l. .x. $' "$(ask 'lpush l x' | sed 's/$/ /')" \
+check_match '^-ERR unknown command .lpush., with args beginning with: .l. .x. $' \
+    "$(ask 'lpush l x' | sed 's/$/ /')" \
     "what is not there is an unknown command"
 ask 'lpush l x' >/dev/null
 check_equal 1 "$(grep -c "'lpush'" "$kresp_log")" "which the log says once"
 check_equal '+OK
 :1
 :0
-:0' "$(ask 'set lock token' 'evalsha c3f8721cbb97f72bc19e972846bd7aaf91901658 1 lock token' 'exists lock' \
-    'evalsha c3f8721cbb97f72bc19e972846bd7aaf91901658 1 lock token')" "the script that releases a lock works without Lua"
+:0' "$(ask 'set lock token' 'evalsha c3f8721cbb97f72bc19e972846bd7aaf91901658 1 lock token' \
+    'exists lock' 'evalsha c3f8721cbb97f72bc19e972846bd7aaf91901658 1 lock token')" \
+    "the script that releases a lock works without Lua"
 check_equal '-ERR kresp: Lua scripts are not available' "$(ask 'eval "return 1" 0')" "others do not"
 check_status 0 "kresp ends" stop_kresp
 start_kresp --allow-flush

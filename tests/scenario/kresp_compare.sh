@@ -26,7 +26,8 @@ wait_until "$start_timeout_s" redis_answers || {
     not_ok "redis-server starts" "$(tail "$MQKV_TEST_DIR/redis.log")"
     exit 1
 }
-"$redis_tests/compare" "$kresp_socket" "$MQKV_TEST_DIR/redis.sock" "$redis_tests/commands.txt" || failed_checks=1
+"$redis_tests/compare" "$kresp_socket" "$MQKV_TEST_DIR/redis.sock" "$redis_tests/commands.txt" ||
+    failed_checks=1
 kill "$redis_pid"
 check_status 0 "kresp ends" stop_kresp
 check_status 0 "and so does the daemon" stop_server

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# kresp_limits: clients, requests, pipelines and buffers have limits, which hurt nobody but who reaches them.
+# kresp_limits: clients, requests, pipelines and buffers have limits, which hurt nobody but who
+# reaches them.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
 
@@ -40,7 +41,8 @@ check_equal '+OK
 +QUEUED
 -ERR kresp: the transaction is too large
 -EXECABORT Transaction discarded because of previous errors.' \
-    "$(ask multi "set a $value" "set b $value" "set c $value" "set d $value" exec)" "and a transaction"
+    "$(ask multi "set a $value" "set b $value" "set c $value" "set d $value" exec)" \
+    "and a transaction"
 for ((i = 1; i <= 100; i++)); do
     commands+=("incr n")
     numbers+=":$i"$'\n'
@@ -49,7 +51,8 @@ check_equal "$numbers" "$(ask "${commands[@]}")"$'\n' "--pipeline changes no rep
 check_status 0 "kresp ends" stop_kresp
 
 start_kresp --buffers 1M
-check_match '^-ERR kresp: no memory for the request is left' "$(python3 - "$kresp_socket" "$redis_tests" <<'END'
+check_match '^-ERR kresp: no memory for the request is left' \
+    "$(python3 - "$kresp_socket" "$redis_tests" <<'END'
 import sys
 sys.path.insert(0, sys.argv[2])
 from replies import Peer, request
@@ -57,7 +60,8 @@ peers = [Peer(sys.argv[1]) for _ in range(3)]
 replies = []
 for peer in peers:
     try:
-        peer.send(request([b"mset"] + [b"k%d" % (i // 2) if i % 2 == 0 else b"v" * 50000 for i in range(40)])[:-1])
+        pairs = [b"k%d" % (i // 2) if i % 2 == 0 else b"v" * 50000 for i in range(40)]
+        peer.send(request([b"mset"] + pairs)[:-1])
     except OSError:
         pass
     peer.socket.settimeout(3)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# kresp_start: kresp starts, tells what is wrong if it cannot, guards its socket, and leaves nothing behind.
+# kresp_start: kresp starts, tells what is wrong if it cannot, guards its socket, and leaves nothing
+# behind.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
 
@@ -24,7 +25,8 @@ start_server
 start_kresp
 check_equal 600 "$(stat -c %a "$kresp_socket")" "the socket is for its owner alone"
 check_equal "+PONG" "$(ask ping)" "a client is answered"
-check_match "client 1: pid [0-9]+, uid $(id -u), gid $(id -g)" "$(cat "$kresp_log")" "and the log says who it is"
+check_match "client 1: pid [0-9]+, uid $(id -u), gid $(id -g)" "$(cat "$kresp_log")" \
+    "and the log says who it is"
 check_status 4 "a second one at the same socket is refused" kresp -s "$kresp_socket"
 check_match "another process listens on" "$errors" "and told why"
 check_equal "+PONG" "$(ask ping)" "the first one does not mind"
@@ -51,9 +53,11 @@ rm "$kresp_socket"
 
 port=$((20000 + RANDOM % 20000))
 start_kresp --port $port --threads 3
-check_match "^\+PONG" "$(printf 'PING\r\nQUIT\r\n' | timeout 20 bash -c "exec 3<>/dev/tcp/127.0.0.1/$port; cat >&3; cat <&3")" \
+check_match "^\+PONG" "$(printf 'PING\r\nQUIT\r\n' |
+    timeout 20 bash -c "exec 3<>/dev/tcp/127.0.0.1/$port; cat >&3; cat <&3")" \
     "--port listens on 127.0.0.1"
-check_equal "0100007F" "$(awk -v port="$(printf %04X $port)" '$4 == "0A" && $2 ~ port"$" { split($2, a, ":"); print a[1] }' /proc/net/tcp)" \
+check_equal "0100007F" "$(awk -v port="$(printf %04X $port)" \
+    '$4 == "0A" && $2 ~ port"$" { split($2, a, ":"); print a[1] }' /proc/net/tcp)" \
     "and nowhere else"
 check_status 0 "it ends" stop_kresp
 check_status 0 "and so does the daemon" stop_server

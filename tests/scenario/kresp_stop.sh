@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# kresp_stop: SIGTERM answers what was received; without the daemon clients are told so, and served again when it
+# kresp_stop: SIGTERM answers what was received; without the daemon clients are told so, and served
+# again when it is back; clients that leave in the middle of something leave nothing behind.
 # shellcheck disable=SC2016 # a reply has its size behind a dollar
-# is back; clients that leave in the middle of something leave nothing behind.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
 
@@ -22,7 +22,8 @@ os.kill(int(sys.argv[3]), signal.SIGCONT)
 replies = b"".join(peer.rest() for peer in peers)
 numbers = sorted(int(line[1:]) for line in replies.split(b"\r\n")[:-1])
 print("ok" if numbers == list(range(1, 2001)) else "not ok", "- SIGTERM answers what was received")
-print("ok" if idle.rest() == b"" and partial.rest() == b"" else "not ok", "- and closes all connections")
+closed = idle.rest() == b"" and partial.rest() == b""
+print("ok" if closed else "not ok", "- and closes all connections")
 END
 wait_until "$stop_timeout_s" kresp_is_gone
 status=0
@@ -33,12 +34,14 @@ check_equal 2000 "$(client get n)" "what was answered is in the store"
 start_kresp --timeout 300ms
 check_equal "+OK" "$(ask 'set a before')" "a value is stored"
 kill_server
-check_match '^-(LOADING|ERR kresp: outcome unknown)' "$(ask 'set a during')" "without the daemon a write is refused"
+check_match '^-(LOADING|ERR kresp: outcome unknown)' "$(ask 'set a during')" \
+    "without the daemon a write is refused"
 check_match '^-(LOADING|ERR kresp: outcome unknown)' "$(ask 'get a')" "and a read"
 check_equal "+PONG" "$(ask ping)" "but clients are served"
 check_match 'loading:1' "$(ask info)" "and INFO tells"
 start_server
-check_equal '$6 before' "$(wait_until 20 bash -c "python3 '$redis_tests/ask' '$kresp_socket' 'get a' | grep '^\\$'")" \
+check_equal '$6 before' "$(wait_until 20 bash -c \
+    "python3 '$redis_tests/ask' '$kresp_socket' 'get a' | grep '^\\$'")" \
     "when the daemon is back, all is as before"
 check_status 0 "kresp ends" stop_kresp
 

@@ -12,7 +12,8 @@ check_equal 'wire,"encode a PUT",1600, engine,"get, 100 k keys",1600,' \
     "$(sed -n 's/[0-9.]*,[0-9.]*$//; 2,$p' "$MQKV_TEST_DIR/rows" | tr '\n' ' ' | sed 's/ $//')" \
     'a row a piece'
 check_status 0 'every piece runs' "$program" --calls 16 >/dev/null
-check_equal 'client,"GET without the system calls",1600, client,"PUT without the system calls",1600,' \
+check_equal \
+    'client,"GET without the system calls",1600, client,"PUT without the system calls",1600,' \
     "$("$program" --calls 1600 'GET without the system calls' 'PUT without the system calls' |
         sed -n 's/[0-9.]*,[0-9.]*$//; 2,$p' | tr '\n' ' ' | sed 's/ $//')" \
     'whole calls of the client too'

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# serverk_lost_bytes: a segment or a data file that is truncated under the daemon costs its client or its file, not all
+# serverk_lost_bytes: a segment or a data file that is truncated under the daemon costs its client
+# or its file, not all
 . "$(dirname "$0")/lib.sh"
 
 modules=$(realpath "$(dirname "$0")/../independent")
@@ -26,7 +27,8 @@ for i in range(int(sys.argv[2])):
             threading.Timer(0.0004 * (i % 17), os.ftruncate, (session.segment.fd, 4096)).start()
         try:
             for _ in range(100):
-                request = session.post([put, ping] if i % 2 else [mqkv.get(b"mine")] * 4, window=(1 << 20, 7 << 20))
+                operations = [put, ping] if i % 2 else [mqkv.get(b"mine")] * 4
+                request = session.post(operations, window=(1 << 20, 7 << 20))
                 message = session.receive_for(request, 10)
                 outcomes[mqkv.STATUS_NAMES[message.header.status]] += 1
                 if message.header.status:
@@ -45,12 +47,15 @@ for options in "" "--dispatch process" "--io pread"; do
     start_server $options
     check_status 0 "segments are truncated at work ($options)" \
         python3 "$MQKV_TEST_DIR/truncate.py" "$server_queue" 40 "$modules"
-    # Where the daemon sees it before it touches the segment, it does without: the value goes in parts.
+    # Where the daemon sees it before it touches the segment, it does without: the value goes in
+    # parts.
     check_match "\('IO', [1-9][0-9]*\)" "$output" "a request that meets it fails"
     client_is_served "$options"
-    check_match "WARN session [0-9]+ of process [0-9]+, uid $(id -u), ended: it has shortened its shared-memory segment" \
+    ended="ended: it has shortened its shared-memory segment"
+    check_match "WARN session [0-9]+ of process [0-9]+, uid $(id -u), $ended" \
         "$(cat "$server_log")" "the log names the client"
-    check_match '"segment": *[1-9]' "$(client --format json stats sessions)" "and the sessions are counted"
+    check_match '"segment": *[1-9]' "$(client --format json stats sessions)" \
+        "and the sessions are counted"
     stop_server
     check_equal 0 $? "the daemon stops cleanly"
     rm -rf "$server_dir"
@@ -63,16 +68,21 @@ check_status 0 "a store is filled" client batch "$MQKV_TEST_DIR/keys"
 for i in $(seq 2000); do echo "get key$i"; done >"$MQKV_TEST_DIR/gets"
 truncate -s 4096 "$server_dir/data.0001"
 client batch "$MQKV_TEST_DIR/gets" >"$MQKV_TEST_DIR/answers" 2>/dev/null
-paste -d' ' <(seq 2000 | sed 's/^/value/') <(head -n 2000 "$MQKV_TEST_DIR/answers") >"$MQKV_TEST_DIR/pairs"
+paste -d' ' <(seq 2000 | sed 's/^/value/') <(head -n 2000 "$MQKV_TEST_DIR/answers") \
+    >"$MQKV_TEST_DIR/pairs"
 wrong=$(awk '$2 !~ /^ERROR/ && $1 != $2' "$MQKV_TEST_DIR/pairs" | head -3)
 check_equal "" "$wrong" "what is answered is right"
 lost=$(grep -c ' ERROR' "$MQKV_TEST_DIR/pairs")
-check_equal yes "$([ "$lost" -gt 300 ] && [ "$lost" -lt 700 ] && echo yes)" "the keys of one of four files fail ($lost of 2000)"
-check_match "ERROR .*/data.0001: the file cannot be read at offset 4096: a disk error, or the file was truncated" \
+check_equal yes "$([ "$lost" -gt 300 ] && [ "$lost" -lt 700 ] && echo yes)" \
+    "the keys of one of four files fail ($lost of 2000)"
+unreadable="cannot be read at offset 4096: a disk error, or the file was truncated"
+check_match "ERROR .*/data.0001: the file $unreadable" \
     "$(cat "$server_log")" "the log names file and offset"
-check_match '"read_only": *true' "$(client --format json stats files)" "stats tells that the file takes no more writes"
+check_match '"read_only": *true' "$(client --format json stats files)" \
+    "stats tells that the file takes no more writes"
 client batch "$MQKV_TEST_DIR/keys" >"$MQKV_TEST_DIR/answers" 2>/dev/null
 refused=$(grep -c 'ERROR' "$MQKV_TEST_DIR/answers")
-check_equal yes "$([ "$refused" -gt 300 ] && [ "$refused" -lt 700 ] && echo yes)" "its writes are refused, those of others go on ($refused of 2000)"
+check_equal yes "$([ "$refused" -gt 300 ] && [ "$refused" -lt 700 ] && echo yes)" \
+    "its writes are refused, those of others go on ($refused of 2000)"
 stop_server
 check_equal 4 $? "the daemon stops, and says that not all is well"
