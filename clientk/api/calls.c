@@ -203,14 +203,6 @@ static enum kv_status execute(struct clientk *client, struct task *task,
     return client_execute_one(client, task, result);
 }
 
-/* The arguments are impossible. */
-static enum kv_status refuse(enum kv_status status)
-{
-    struct kv_error *error = last_error_of_thread();
-    error->status = KV_OK;
-    return last_error_explain(error, status);
-}
-
 /* Executes a write whose result has no value. options NULL: the defaults. */
 static enum kv_status execute_write(struct clientk *client, struct task *task,
                                     const struct clientk_write_options *options,
@@ -218,7 +210,7 @@ static enum kv_status execute_write(struct clientk *client, struct task *task,
 {
     result_begin(result);
     enum kv_status status = options ? translate_write(options, &task->operation) : KV_OK;
-    status = status == KV_OK ? execute(client, task, result) : refuse(status);
+    status = status == KV_OK ? execute(client, task, result) : status;
     if (version)
         *version = result->value.version;
     return status;
@@ -252,7 +244,7 @@ enum kv_status clientk_add(struct clientk *client, struct kv_slice key, int64_t 
     struct clientk_result result;
     result_begin(&result);
     enum kv_status status = translate_add(options ? options : &defaults, delta, &task.operation);
-    status = status == KV_OK ? execute(client, &task, &result) : refuse(status);
+    status = status == KV_OK ? execute(client, &task, &result) : status;
     if (sum)
         *sum = result.number;
     if (version)
@@ -282,7 +274,7 @@ enum kv_status clientk_exchange(struct clientk *client, struct kv_slice key, str
     enum kv_status status = options ? translate_write(options, &task.operation) : KV_OK;
     if (old)
         old->version = 0;
-    status = status == KV_OK ? execute_into(client, &task, old, found) : refuse(status);
+    status = status == KV_OK ? execute_into(client, &task, old, found) : status;
     if (version)
         *version = old ? old->version : 0;
     return status;
@@ -295,7 +287,8 @@ enum kv_status clientk_touch(struct clientk *client, struct kv_slice key, uint64
     task_begin(&task, WIRE_OP_TOUCH, key, NOTHING);
     struct clientk_result result;
     if (options && options->expiry_ms != 0)
-        return refuse(KV_USAGE); /* one argument says it */
+        return kv_error_set(last_error_of_thread(), KV_USAGE,
+                            "expiry_ms is an argument of clientk_touch: leave the option 0");
     struct clientk_write_options expiry = options ? *options : (struct clientk_write_options){0};
     expiry.expiry_ms = expiry_ms;
     return execute_write(client, &task, &expiry, &result, version);

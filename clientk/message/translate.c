@@ -2,8 +2,10 @@
 
 #include <stdlib.h>
 
+#include "clientk/base/last_error.h"
 #include "common/memory/copy.h"
 #include "common/memory/reserved.h"
+#include "common/report/error.h"
 
 #define MIN_SPARE_BYTES 64u /* of a value that grows */
 
@@ -40,22 +42,50 @@ static unsigned flags_of_write(enum wire_opcode opcode)
     }
 }
 
+/* The options did not start from {0}, or are of a newer version. */
+__attribute__((noinline)) static enum kv_status refuse_reserved(void)
+{
+    return kv_error_set(last_error_of_thread(), KV_UNSUPPORTED, "reserved: " RESERVED_ADVICE);
+}
+
+/* Members of clientk_write_options that the operation does not take; flags: those of the request. */
+__attribute__((noinline)) static enum kv_status refuse_members(enum wire_opcode opcode,
+                                                               unsigned flags)
+{
+    const char *operation = opcode == WIRE_OP_DELETE   ? "delete"
+                            : opcode == WIRE_OP_APPEND ? "append"
+                                                       : "touch";
+    const char *member = flags & WIRE_IF_ABSENT     ? "if_absent"
+                         : flags & WIRE_IF_PRESENT  ? "if_present"
+                         : flags & WIRE_HAS_VERSION ? "if_version"
+                         : flags & WIRE_KEEP_EXPIRY ? "keep_expiry"
+                                                    : "expiry_ms";
+    return kv_error_set(last_error_of_thread(), KV_USAGE, "%s does not take the option %s",
+                        operation, member);
+}
+
+__attribute__((noinline)) static enum kv_status refuse_usage(const char *sentence)
+{
+    return kv_error_set(last_error_of_thread(), KV_USAGE, "%s", sentence);
+}
+
 enum kv_status translate_write(const struct clientk_write_options *options,
                                struct wire_operation *to)
 {
     if (!RESERVED_IS_CLEAR(options->reserved))
-        return KV_UNSUPPORTED;
+        return refuse_reserved();
     if (options->if_absent + options->if_present + (options->if_version != 0) > 1)
-        return KV_USAGE;
+        return refuse_usage("only one of if_absent, if_present and if_version may be set");
     if (options->keep_expiry && options->expiry_ms != 0)
-        return KV_USAGE;
+        return refuse_usage("only one of keep_expiry and expiry_ms may be set");
     unsigned flags =
         (options->if_absent ? WIRE_IF_ABSENT : 0u) | (options->if_present ? WIRE_IF_PRESENT : 0u) |
         (options->if_version ? WIRE_HAS_VERSION : 0u) |
         (options->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
         (options->keep_expiry ? WIRE_KEEP_EXPIRY : 0u) | durability_flags(options->durability);
-    if (flags & ~flags_of_write(to->opcode))
-        return KV_USAGE;
+    unsigned refused = flags & ~flags_of_write(to->opcode);
+    if (refused)
+        return refuse_members(to->opcode, refused);
     to->flags = (uint16_t)flags;
     to->version = options->if_version;
     to->expiry_ms = options->expiry_ms;
@@ -66,7 +96,7 @@ static enum kv_status translate_scan(const struct clientk_scan_options *options,
                                      struct wire_operation *to)
 {
     if (!RESERVED_IS_CLEAR(options->reserved))
-        return KV_UNSUPPORTED;
+        return refuse_reserved();
     to->flags = (uint16_t)((options->keys_only ? WIRE_KEYS_ONLY : 0u) |
                            (options->atomic ? WIRE_ATOMIC : 0u));
     to->cursor = options->cursor;
@@ -78,9 +108,11 @@ enum kv_status translate_add(const struct clientk_add_options *options, int64_t 
                              struct wire_operation *to)
 {
     if (!RESERVED_IS_CLEAR(options->reserved) || !RESERVED_BYTES_ARE_CLEAR(options->reserved_bytes))
-        return KV_UNSUPPORTED;
-    if ((!options->has_min && options->min != 0) || (!options->has_max && options->max != 0))
-        return KV_USAGE;
+        return refuse_reserved();
+    if (!options->has_min && options->min != 0)
+        return refuse_usage("min is given, but has_min is not set");
+    if (!options->has_max && options->max != 0)
+        return refuse_usage("max is given, but has_max is not set");
     to->delta = delta;
     to->min = options->has_min ? options->min : INT64_MIN;
     to->max = options->has_max ? options->max : INT64_MAX;
@@ -92,7 +124,7 @@ enum kv_status translate_add(const struct clientk_add_options *options, int64_t 
                    (options->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
                    (options->canonical ? WIRE_CANONICAL : 0u) |
                    durability_flags(options->durability));
-    return to->min <= to->max ? KV_OK : KV_USAGE;
+    return to->min <= to->max ? KV_OK : refuse_usage("min is above max");
 }
 
 enum kv_status translate_operation(const struct clientk_operation *from, struct wire_operation *to)
@@ -102,7 +134,7 @@ enum kv_status translate_operation(const struct clientk_operation *from, struct 
     to->key = from->key;
     to->value = kv_slice(NULL, 0);
     if (!RESERVED_IS_CLEAR(from->reserved))
-        return KV_UNSUPPORTED;
+        return refuse_reserved();
     switch (from->opcode) {
     case CLIENTK_GET:
     case CLIENTK_EXISTS:
@@ -123,7 +155,7 @@ enum kv_status translate_operation(const struct clientk_operation *from, struct 
     case CLIENTK_SCAN:
         return translate_scan(&from->scan, to);
     }
-    return KV_USAGE;
+    return refuse_usage("opcode is none of enum clientk_opcode");
 }
 
 bool result_is_cut_short(const struct clientk_result *result)

@@ -14,7 +14,7 @@
 
 /* KV_OK; or the status that the operation gets without being sent: KV_USAGE (unknown opcode,
  * options that it does not take or that exclude each other), KV_UNSUPPORTED (options of a newer
- * header). */
+ * header). The thread's last error then names the member. */
 enum kv_status translate_operation(const struct clientk_operation *from, struct wire_operation *to);
 
 /* Puts the options of a write but ADD, or those of an ADD, into the operation, whose opcode says

@@ -128,7 +128,7 @@ struct clientk_write_options {
 /* Calls, one operation each. Statuses beside those named: KV_BAD_KEY, KV_VALUE_TOO_BIG,
  * KV_NO_SPACE, KV_READ_ONLY, KV_NOT_DURABLE, KV_IO, KV_CORRUPT, KV_OVERLOADED, KV_DENIED;
  * KV_TIMEOUT, KV_DEADLINE, KV_NO_SERVER, KV_OUTCOME_UNKNOWN, KV_LIMIT, KV_NO_MEMORY; KV_USAGE for
- * impossible arguments. */
+ * impossible arguments: clientk_last_error names the one, or the member of the options. */
 
 enum kv_status clientk_get(struct clientk *client, struct kv_slice key,
                            struct clientk_value *value);

@@ -192,6 +192,7 @@ START_TEST(batch_of_impossible_operations_sends_nothing)
     ck_assert_int_eq(results[0].status, KV_BAD_KEY);
     ck_assert_int_eq(results[1].status, KV_BAD_KEY);
     ck_assert_int_eq(results[2].status, KV_USAGE);
+    ck_assert_ptr_nonnull(strstr(clientk_last_error(), "opcode"));
     clientk_info(client, &after);
     ck_assert_uint_eq(after.messages, before.messages);
 }

@@ -98,6 +98,7 @@ START_TEST(put_conditions_hold)
     assert_text(client, "cond", "3");
     struct clientk_write_options two = {.if_absent = true, .if_present = true};
     assert_status(clientk_put(client, TEXT("cond"), TEXT("5"), &two, NULL), KV_USAGE);
+    ck_assert_ptr_nonnull(strstr(clientk_last_error(), "if_absent, if_present and if_version"));
     assert_text(client, "cond", "3");
 }
 END_TEST
@@ -260,19 +261,31 @@ START_TEST(options_from_zeros_are_the_defaults)
 }
 END_TEST
 
+static void assert_last_error_names(const char *what)
+{
+    ck_assert_msg(strstr(clientk_last_error(), what), "'%s' does not name %s", clientk_last_error(),
+                  what);
+}
+
 START_TEST(options_that_a_call_does_not_take_are_refused)
 {
     must_put_text(client, "o", "1");
     struct clientk_write_options absent = {.if_absent = true}, version = {.if_version = 1},
                                  expiry = {.expiry_ms = 1}, newer = {.reserved = {0, 1}};
     assert_status(clientk_delete(client, TEXT("o"), &absent, NULL), KV_USAGE);
+    assert_last_error_names("delete does not take the option if_absent");
     assert_status(clientk_append(client, TEXT("o"), TEXT("2"), &version, NULL, NULL), KV_USAGE);
+    assert_last_error_names("append does not take the option if_version");
     assert_status(clientk_touch(client, TEXT("o"), 0, &version, NULL), KV_USAGE);
+    assert_last_error_names("touch does not take the option if_version");
     assert_status(clientk_touch(client, TEXT("o"), 0, &expiry, NULL), KV_USAGE);
+    assert_last_error_names("expiry_ms");
     assert_status(clientk_put(client, TEXT("o"), TEXT("2"), &newer, NULL), KV_UNSUPPORTED);
+    assert_last_error_names("reserved");
     struct clientk_add_options bound_not_given = {.min = 1}, newer_add = {.reserved = {1}},
                                newer_byte = {.reserved_bytes = {1}};
     assert_status(clientk_add(client, TEXT("o"), 1, &bound_not_given, NULL, NULL), KV_USAGE);
+    assert_last_error_names("has_min");
     assert_status(clientk_add(client, TEXT("o"), 1, &newer_add, NULL, NULL), KV_UNSUPPORTED);
     assert_status(clientk_add(client, TEXT("o"), 1, &newer_byte, NULL, NULL), KV_UNSUPPORTED);
     struct clientk_operation operations[] = {

@@ -297,6 +297,7 @@ START_TEST(impossible_operations_are_not_taken)
     assert_status(clientk_pipeline_submit(pipeline, &no_key, NULL), KV_BAD_KEY);
     struct clientk_operation no_opcode = {.key = TEXT("k")};
     assert_status(clientk_pipeline_submit(pipeline, &no_opcode, NULL), KV_USAGE);
+    ck_assert_ptr_nonnull(strstr(clientk_last_error(), "opcode"));
     char *bytes = patterned_bytes(2 << 20, 1);
     struct clientk_operation too_big = {
         .opcode = CLIENTK_PUT, .key = TEXT("k"), .value = kv_slice(bytes, 2 << 20)};
