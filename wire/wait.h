@@ -33,7 +33,7 @@ struct wire_waiter {
     atomic_uint_fast64_t hits;         /* of those, ended by polling */
     atomic_uint_fast64_t sleeps;       /* of those, told to sleep */
     uint64_t last_yield_ns;            /* of wire_waiter_served */
-    uint64_t window_start_ns, lost_ns; /* time given away by long yields, in this window */
+    uint64_t window_start_ns, lost_ns; /* time given away by long yields, in the last 100 ms */
 };
 void wire_waiter_init(struct wire_waiter *waiter, struct wire_spin spin);
 

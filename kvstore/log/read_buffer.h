@@ -1,16 +1,16 @@
 /*
- * window: stretches of a log file that a thread has read with system calls, where the store does
- * that instead of mapping its files (KVSTORE_IO_PREAD). Each thread has one window for each use
- * below, so that what it looked up stays while it reads something else; memory is allocated at the
- * first use and freed with the thread. Between operations a thread keeps at most
- * READ_BUFFER_KEPT_BYTES a window (read_buffer_trim; the compactor keeps that of its last walk);
- * during one, a window is as large as the largest record that is read (kvstore_options).
+ * read_buffer: stretches of a log file that a thread has read with system calls, where the store
+ * does not map its files (KVSTORE_IO_PREAD). Each thread has one buffer for each use below, so that
+ * what it looked up stays while it reads something else. Memory is allocated at the first use and
+ * freed with the thread. Between operations a thread keeps at most READ_BUFFER_KEPT_BYTES per
+ * buffer (read_buffer_trim; the compactor keeps that of its last walk). During an operation, a
+ * buffer is as large as the largest record that is read (kvstore_options).
  *
- * A window says nothing about whose bytes it holds: an operation forgets what an earlier one left
- * before it reads. Within one operation, under the file's lock or as a reader without one
+ * A buffer does not know which file its bytes come from: before it reads, an operation forgets what
+ * an earlier one left. Within one operation, under the file's lock or as a reader without one
  * (readers.h), bytes before the tail do not change.
  *
- * Threads: a window is its thread's own. Bytes stay until the next call for the same window.
+ * Threads: a buffer belongs to its thread. Bytes stay until the next call for the same buffer.
  */
 #ifndef MQKV_KVSTORE_LOG_READ_BUFFER_H
 #define MQKV_KVSTORE_LOG_READ_BUFFER_H
@@ -29,15 +29,15 @@ enum read_buffer {
 
 #define READ_BUFFER_KEPT_BYTES (UINT64_C(128) << 10)
 
-/* Makes the window empty. */
+/* Makes the buffer empty. */
 void read_buffer_forget(enum read_buffer buffer);
 
-/* After an operation: gives back what the thread's windows have beyond READ_BUFFER_KEPT_BYTES. */
+/* After an operation: gives back what the thread's buffers have beyond READ_BUFFER_KEPT_BYTES. */
 void read_buffer_trim(void);
 
 /* `size` bytes of the file from `offset` on; what is missing is read, and something beyond, but not
  * past `end`: 4 KiB in all, for READ_BUFFER_WALK 1 MiB. NULL and errno: an error of the read,
- * ENODATA if the file has fewer bytes, ENOMEM; the window is then empty. */
+ * ENODATA if the file has fewer bytes, ENOMEM; the buffer is then empty. */
 const uint8_t *read_buffer_read(enum read_buffer buffer, int fd, uint64_t offset, uint64_t size,
                                 uint64_t end);
 

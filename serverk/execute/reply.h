@@ -1,7 +1,8 @@
 /*
  * reply: one REPLY being built in a worker's buffer: results in order, values where they fit: in
- * the message; in the window of the session's segment that the request named; or, where neither
- * does, in a reply larger than a message, which is then sent in fragments (fragments.h).
+ * the message; in the reply window (the stretch of the session's segment that the request named);
+ * or, where neither does, in a reply larger than a message, which is then sent in fragments
+ * (fragments.h).
  *
  * A request whose sender takes a short reply (WIRE_REQUEST_MAY_STOP) ends with the first operation
  * for whose result there is no room: it and those behind it are not executed. Of any other request
@@ -31,8 +32,8 @@ struct reply {
     uint16_t results;
     uint16_t results_to_come;
 
-    struct wire_segment *segment; /* NULL: no window */
-    uint32_t window_at;           /* next free byte of the window, as offset in the segment */
+    struct wire_segment *segment; /* NULL: no reply window */
+    uint32_t window_at;           /* its next free byte, as offset in the segment */
     uint32_t window_end;
     uint8_t *scratch; /* for a segment that is not mapped; of scratch_bytes */
     size_t scratch_bytes;
