@@ -48,7 +48,7 @@ __attribute__((noinline)) static enum kv_status refuse_reserved(void)
     return kv_error_set(last_error_of_thread(), KV_UNSUPPORTED, "reserved: " RESERVED_ADVICE);
 }
 
-/* Members of clientk_write_options that the operation does not take; flags: those of the request. */
+/* The operation does not take a member of clientk_write_options; flags: that of the request. */
 __attribute__((noinline)) static enum kv_status refuse_members(enum wire_opcode opcode,
                                                                unsigned flags)
 {

@@ -29,6 +29,9 @@ make_test unit_some <<'END'
 echo 'skip - at_night: it is day'
 echo '75%: Checks: 4, Failures: 1, Errors: 0'
 END
+make_test none.sh <<'END'
+echo 'skip - none: it is day'
+END
 make_test bad.sh <<'END'
 echo 'not ok - three'
 exit 1
@@ -51,6 +54,10 @@ check_equal '3 passed, 0 failed' "$(tail -n 1 <<<"$output")" \
 check_equal '1 skipped:
     half: full disks: mounts need root' "$(tail -n 3 <<<"$output" | head -n 2)" \
     'and what was skipped above it'
+
+check_status 0 'a test that was skipped whole has not failed' run_tests ./good.sh ./none.sh
+check_match '^skip none: none: it is day' "$output" 'nor passed'
+check_equal '2 passed, 0 failed' "$(tail -n 1 <<<"$output")" 'and counts as nothing'
 
 check_status 1 'a failed check of a unit binary is a failure' run_tests ./unit_some
 check_equal '2 passed, 1 failed' "$(tail -n 1 <<<"$output")" 'and a skipped one is not passed'
