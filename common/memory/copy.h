@@ -8,8 +8,8 @@
  * for what it copies from and to a program: there the addresses have to be chosen well
  * (wire_queue_buffer).
  */
-#ifndef MQKV_COMMON_COPY_H
-#define MQKV_COMMON_COPY_H
+#ifndef MQKV_COMMON_MEMORY_COPY_H
+#define MQKV_COMMON_MEMORY_COPY_H
 
 #include <stddef.h>
 #include <stdint.h>

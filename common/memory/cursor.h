@@ -3,8 +3,8 @@
  * end is "failed": it stays failed, reads give zeros and empty slices, writes do nothing; callers
  * check once at the end. Never an overlay of a struct on foreign bytes.
  */
-#ifndef MQKV_COMMON_CURSOR_H
-#define MQKV_COMMON_CURSOR_H
+#ifndef MQKV_COMMON_MEMORY_CURSOR_H
+#define MQKV_COMMON_MEMORY_CURSOR_H
 
 #include <endian.h>
 #include <stdbool.h>

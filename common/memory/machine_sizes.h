@@ -2,8 +2,8 @@
  * machine_sizes: sizes that data is laid out by: those of x86-64 and of most other machines. A
  * machine with larger ones runs the same code, somewhat slower.
  */
-#ifndef MQKV_COMMON_MACHINE_SIZES_H
-#define MQKV_COMMON_MACHINE_SIZES_H
+#ifndef MQKV_COMMON_MEMORY_MACHINE_SIZES_H
+#define MQKV_COMMON_MEMORY_MACHINE_SIZES_H
 
 #include <stdint.h>
 

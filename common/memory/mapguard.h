@@ -17,8 +17,8 @@
  * Threads: any, also the handler; guards are made and ended by whoever makes and ends the mapping.
  * Threads that block SIGBUS are ended with the process by a fault: leave it open.
  */
-#ifndef MQKV_COMMON_MAPGUARD_H
-#define MQKV_COMMON_MAPGUARD_H
+#ifndef MQKV_COMMON_MEMORY_MAPGUARD_H
+#define MQKV_COMMON_MEMORY_MAPGUARD_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  * space of options was built before the program's header, and must not ignore what it does not
  * know.
  */
-#ifndef MQKV_COMMON_RESERVED_H
-#define MQKV_COMMON_RESERVED_H
+#ifndef MQKV_COMMON_MEMORY_RESERVED_H
+#define MQKV_COMMON_MEMORY_RESERVED_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  * exact maximum is kept beside. A histogram has one writer at a time; readers may merge or copy
  * it while it is written and then see each count either before or after (atomics).
  */
-#ifndef MQKV_COMMON_HISTOGRAM_H
-#define MQKV_COMMON_HISTOGRAM_H
+#ifndef MQKV_COMMON_NUMBERS_HISTOGRAM_H
+#define MQKV_COMMON_NUMBERS_HISTOGRAM_H
 
 #include <stdint.h>
 

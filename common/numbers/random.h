@@ -3,8 +3,8 @@
  * Vigna, public domain algorithm, seeded through splitmix64), and the kernel's randomness for
  * secrets.
  */
-#ifndef MQKV_COMMON_RANDOM_H
-#define MQKV_COMMON_RANDOM_H
+#ifndef MQKV_COMMON_NUMBERS_RANDOM_H
+#define MQKV_COMMON_NUMBERS_RANDOM_H
 
 #include <stdint.h>
 

@@ -7,8 +7,8 @@
  * long name cut short where one option alone begins so. The value of an option must not begin with
  * "--" unless it is glued to it.
  */
-#ifndef MQKV_COMMON_OPTION_TABLE_H
-#define MQKV_COMMON_OPTION_TABLE_H
+#ifndef MQKV_COMMON_OPTIONS_OPTION_TABLE_H
+#define MQKV_COMMON_OPTIONS_OPTION_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

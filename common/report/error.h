@@ -2,8 +2,8 @@
  * error: fills errors (mqkv/error.h): the status, and the sentence for a person. The text is fit to
  * be shown by a terminal (escape_is_printable), whatever it repeats.
  */
-#ifndef MQKV_COMMON_ERROR_H
-#define MQKV_COMMON_ERROR_H
+#ifndef MQKV_COMMON_REPORT_ERROR_H
+#define MQKV_COMMON_REPORT_ERROR_H
 
 #include "mqkv/error.h"
 

@@ -4,8 +4,8 @@
  * that is full) the first line waits some tenths of a second; that and further ones are dropped,
  * and counted in a line of the log when there is room again.
  */
-#ifndef MQKV_COMMON_LOG_H
-#define MQKV_COMMON_LOG_H
+#ifndef MQKV_COMMON_REPORT_LOG_H
+#define MQKV_COMMON_REPORT_LOG_H
 
 #include "mqkv/error.h"
 

@@ -4,8 +4,8 @@
  *
  * Threads: any.
  */
-#ifndef MQKV_COMMON_LOG_PACE_H
-#define MQKV_COMMON_LOG_PACE_H
+#ifndef MQKV_COMMON_REPORT_LOG_PACE_H
+#define MQKV_COMMON_REPORT_LOG_PACE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

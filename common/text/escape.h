@@ -3,8 +3,8 @@
  * quote, \n, \r, \t, \0 have their C escapes; every other byte is \xHH. What escape_* writes,
  * unescape reads back to the same bytes.
  */
-#ifndef MQKV_COMMON_ESCAPE_H
-#define MQKV_COMMON_ESCAPE_H
+#ifndef MQKV_COMMON_TEXT_ESCAPE_H
+#define MQKV_COMMON_TEXT_ESCAPE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  * parse: numbers as people type them on command lines. All reject empty text, trailing garbage,
  * signs where none belongs, and overflow; *value is left alone on failure.
  */
-#ifndef MQKV_COMMON_PARSE_H
-#define MQKV_COMMON_PARSE_H
+#ifndef MQKV_COMMON_TEXT_PARSE_H
+#define MQKV_COMMON_TEXT_PARSE_H
 
 #include <stdbool.h>
 #include <stdint.h>

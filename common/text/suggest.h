@@ -1,8 +1,8 @@
 /*
  * suggest: the known name that a mistyped one is most like.
  */
-#ifndef MQKV_COMMON_SUGGEST_H
-#define MQKV_COMMON_SUGGEST_H
+#ifndef MQKV_COMMON_TEXT_SUGGEST_H
+#define MQKV_COMMON_TEXT_SUGGEST_H
 
 #include <stddef.h>
 

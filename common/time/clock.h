@@ -1,8 +1,8 @@
 /*
  * clock: the three clocks of mqkv. All are cheap (vDSO or a register), none can fail.
  */
-#ifndef MQKV_COMMON_CLOCK_H
-#define MQKV_COMMON_CLOCK_H
+#ifndef MQKV_COMMON_TIME_CLOCK_H
+#define MQKV_COMMON_TIME_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>

@@ -1,8 +1,8 @@
 /*
  * pause: what a thread does between two looks at something that another CPU is about to change.
  */
-#ifndef MQKV_COMMON_PAUSE_H
-#define MQKV_COMMON_PAUSE_H
+#ifndef MQKV_COMMON_TIME_PAUSE_H
+#define MQKV_COMMON_TIME_PAUSE_H
 
 /* Some ten nanoseconds in which the CPU does nothing, for the sake of the core's other thread. */
 static inline void pause_cpu(void)

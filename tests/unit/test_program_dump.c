@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/program/commands/dump_format.h"
+#include "clientk/program/transfer/dump_format.h"
 #include "clientk/program/cli/line.h"
 #include "tests/unit/suites.h"
 

@@ -1,4 +1,4 @@
-#include "clientk/program/commands/dump_format.h"
+#include "clientk/program/transfer/dump_format.h"
 
 #include <inttypes.h>
 #include <string.h>

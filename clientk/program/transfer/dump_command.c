@@ -1,4 +1,4 @@
-#include "clientk/program/commands/dump_command.h"
+#include "clientk/program/transfer/dump_command.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/program/commands/dump_format.h"
+#include "clientk/program/transfer/dump_format.h"
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/cli/progress.h"
-#include "clientk/program/commands/target_file.h"
+#include "clientk/program/transfer/target_file.h"
 #include "clientk/program/commands/whole_scan.h"
 #include "common/report/error.h"
 

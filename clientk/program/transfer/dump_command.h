@@ -2,8 +2,8 @@
  * dump_command: writes all entries as portable text (dump_format.h), byte for byte and with their
  * expiry. Versions belong to the store and are left out.
  */
-#ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_DUMP_COMMAND_H
-#define MQKV_CLIENTK_PROGRAM_COMMANDS_DUMP_COMMAND_H
+#ifndef MQKV_CLIENTK_PROGRAM_TRANSFER_DUMP_COMMAND_H
+#define MQKV_CLIENTK_PROGRAM_TRANSFER_DUMP_COMMAND_H
 
 #include <stdbool.h>
 #include <stddef.h>

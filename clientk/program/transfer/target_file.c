@@ -1,4 +1,4 @@
-#include "clientk/program/commands/target_file.h"
+#include "clientk/program/transfer/target_file.h"
 #include "common/report/error.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
  * target_file: a file that is written completely or not at all: the old file stays until the new
  * one is complete and on disk.
  */
-#ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_TARGET_FILE_H
-#define MQKV_CLIENTK_PROGRAM_COMMANDS_TARGET_FILE_H
+#ifndef MQKV_CLIENTK_PROGRAM_TRANSFER_TARGET_FILE_H
+#define MQKV_CLIENTK_PROGRAM_TRANSFER_TARGET_FILE_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -11,8 +11,8 @@
  * seeded with the checksum of the lines before it (0 for the first). It detects damaged and cut-off
  * files, not forgery.
  */
-#ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_DUMP_FORMAT_H
-#define MQKV_CLIENTK_PROGRAM_COMMANDS_DUMP_FORMAT_H
+#ifndef MQKV_CLIENTK_PROGRAM_TRANSFER_DUMP_FORMAT_H
+#define MQKV_CLIENTK_PROGRAM_TRANSFER_DUMP_FORMAT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /*
  * load_command: stores the entries of a dump (dump_format.h).
  */
-#ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_LOAD_COMMAND_H
-#define MQKV_CLIENTK_PROGRAM_COMMANDS_LOAD_COMMAND_H
+#ifndef MQKV_CLIENTK_PROGRAM_TRANSFER_LOAD_COMMAND_H
+#define MQKV_CLIENTK_PROGRAM_TRANSFER_LOAD_COMMAND_H
 
 #include <stdbool.h>
 #include <stddef.h>

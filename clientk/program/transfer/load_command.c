@@ -1,4 +1,4 @@
-#include "clientk/program/commands/load_command.h"
+#include "clientk/program/transfer/load_command.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "clientk/program/commands/dump_format.h"
+#include "clientk/program/transfer/dump_format.h"
 #include "clientk/program/commands/invocation.h"
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/commands/line_source.h"
