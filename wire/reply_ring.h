@@ -40,8 +40,8 @@ struct wire_ring; /* one side's mapping; opaque */
 uint64_t wire_ring_bytes(struct wire_geometry geometry);
 
 /* Client: creates the object (O_EXCL, mode 0600) with all of its memory, and maps it. *descriptor
- * is the caller's, who locks it (identity.h) and closes it. KV_EXISTS; KV_USAGE: geometry; KV_LIMIT:
- * no memory in /dev/shm; KV_IO, ... */
+ * is the caller's, who locks it (identity.h) and closes it. KV_EXISTS; KV_USAGE: geometry;
+ * KV_LIMIT: no memory in /dev/shm; KV_IO, ... */
 enum kv_status wire_ring_create(const char *name, struct wire_geometry geometry, int *descriptor,
                                 struct wire_ring **ring, struct kv_error *error);
 

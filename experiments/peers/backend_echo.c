@@ -1,7 +1,8 @@
 /* The bare echo (echo.h): messages of the sizes that mqkv's would have, nothing done. The address
  * is NAME:VALUE_BYTES:GROUPS, or NAME:VALUE_BYTES:GROUPS:shared for answers through shared memory.
- * An operation does not say how large the value is that a GET would find; and threads share messages in so many groups, as those of mqkv's library do when there are
- * many (0: each thread has its own). */
+ * An operation does not say how large the value is that a GET would find; and threads share
+ * messages in so many groups, as those of mqkv's library do when there are many (0: each thread has
+ * its own). */
 #include "common/report/error.h"
 #include "experiments/peers/backend.h"
 

@@ -122,7 +122,8 @@ START_TEST(objects_are_checked)
 }
 END_TEST
 
-/* Whatever a client writes there, the server finds no room, or writes into the slots, and goes on. */
+/* Whatever a client writes there, the server finds no room, or writes into the slots, and goes
+ * on. */
 START_TEST(a_scribbled_ring_only_refuses)
 {
     void *object = map_object();
