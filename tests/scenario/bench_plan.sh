@@ -23,7 +23,7 @@ check_match '^ 20 runs .* Many keys' "$(plan population)" \
 check_match '^ 20 runs .* Engines in process' "$(plan 'engine-*-1')" 'a put and a get are one run'
 check_match '^ 20 runs .* Many keys' "$(plan 'many keys')" 'a section can be chosen'
 check_match '^ 60 runs .* in all' "$(plan engines)" 'or a kind, whatever its sections'
-check_match '^ 480 runs .* A busy machine' "$(plan busy)" 'paired works have more and shorter runs'
+check_match '^ 600 runs .* A busy machine' "$(plan busy)" 'paired works have more and shorter runs'
 check_match '^ 45 runs .* Offered load' "$(plan offered)" 'all shares of a load are one run'
 check_match 'not measured: direct-get-1, direct-get-2, .*: clientk has no --direct' \
     "$(plan direct get-1)" 'what these programs cannot do is named'
@@ -84,23 +84,23 @@ rows_of() {
 }
 
 measured get-1 get-5 >"$MQKV_TEST_DIR/log"
-check_match '^20 rows of .* are kept, 20 are not' "$(plan --merge --fresh get-1)" \
+check_match '^25 rows of .* are kept, 25 are not' "$(plan --merge --fresh get-1)" \
     'measuring one work afresh leaves the others'
 check_match '^ 0 runs' "$(plan get-1)" 'what is there needs no run'
-check_match '^ 20 runs .*One operation' "$(plan --merge --fresh get-1)" \
+check_match '^ 25 runs .*One operation' "$(plan --merge --fresh get-1)" \
     'unless it is to be measured again'
 printf 2 >"$build/serverk"
-check_match '^the 40 rows of .* would be set aside' "$(plan get-1)" \
+check_match '^the 50 rows of .* would be set aside' "$(plan get-1)" \
     'rows of other programs are set aside'
-check_match '^20 rows of .* are kept, 20 are not' "$(plan --merge get-1)" \
+check_match '^25 rows of .* are kept, 25 are not' "$(plan --merge get-1)" \
     'with --merge only those chosen'
 measured get-1 >>"$MQKV_TEST_DIR/log"
-check_equal ' 20 commit-2 | 20 commit-1 ' "$(rows_of get-1)|$(rows_of get-5)" \
+check_equal ' 25 commit-2 | 25 commit-1 ' "$(rows_of get-1)|$(rows_of get-5)" \
     'then rows of both builds stand side by side'
-check_match '^the 40 rows of .* would be set aside' "$(plan)" \
+check_match '^the 50 rows of .* would be set aside' "$(plan)" \
     'but a run of all is of one build'
 sed -i -E 's/,0\.[0-9]+,commit-2/,10.00,commit-2/' "$raw"
-check_match '^ 20 runs 3 min 2[0-9] s One' "$(plan --fresh get-1)" \
+check_match '^ 25 runs 4 min 1[0-9] s One' "$(plan --fresh get-1)" \
     'the time that runs took is the best guess'
 
 told=$(bench_python "$raw" <<'PYTHON'
