@@ -7,14 +7,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int lock_whole(mqd_t queue, short type)
+static int lock_from(mqd_t queue, short type, off_t start)
 {
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0};
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = 0};
     int result;
     do
         result = fcntl((int)queue, F_SETLK, &lock);
     while (result < 0 && errno == EINTR);
     return result;
+}
+
+static int lock_whole(mqd_t queue, short type)
+{
+    return lock_from(queue, type, 0);
 }
 
 /* The lock that would stand in the way of a write lock, which is every lock. */
@@ -46,6 +51,18 @@ int wire_lock_queue(mqd_t queue, pid_t *owner)
     }
     errno = error_number;
     return -1;
+}
+
+int wire_lock_show(mqd_t queue, uint64_t number)
+{
+    return lock_from(queue, F_UNLCK, (off_t)number);
+}
+
+uint64_t wire_lock_shown(mqd_t queue)
+{
+    struct flock lock;
+    bool held = conflicting_lock(queue, &lock) == 0 && lock.l_type == F_WRLCK && lock.l_start == 0;
+    return held && lock.l_len > 0 ? (uint64_t)lock.l_len : 0;
 }
 
 int wire_lock_lane(mqd_t lane)

@@ -47,6 +47,9 @@ void wire_queue_name(char out[WIRE_QUEUE_NAME_BYTES], const char *base, enum wir
     case WIRE_REPLY_SEGMENT:
         snprintf(out, WIRE_QUEUE_NAME_BYTES, "%s.s%d.%u", base, (int)pid, number);
         break;
+    case WIRE_REPLY_RING:
+        snprintf(out, WIRE_QUEUE_NAME_BYTES, "%s.r%d.%u", base, (int)pid, number);
+        break;
     }
 }
 
@@ -83,7 +86,8 @@ bool wire_queue_name_parse(const char *name, size_t name_bytes, const char *base
         return false;
     uint64_t found_pid = 0;
     uint64_t number = 0;
-    bool with_pid = role == WIRE_REPLY_QUEUE || role == WIRE_REPLY_SEGMENT;
+    bool with_pid =
+        role == WIRE_REPLY_QUEUE || role == WIRE_REPLY_SEGMENT || role == WIRE_REPLY_RING;
     if (role != WIRE_LOCK && name_bytes > base_bytes + 2)
         scan_numbers(name + base_bytes + 2, name + name_bytes, with_pid, &found_pid, &number);
 

@@ -8,6 +8,7 @@
  *   NAME.lock       1 x 1 byte, mode 0600: whoever holds F_WRLCK on it is the server
  *   NAME.c<pid>.<n> a client's reply queue; unlinked as soon as the server has it open
  *   NAME.s<pid>.<n> a client's shared-memory segment (shm_open); likewise
+ *   NAME.r<pid>.<n> a client's ring for replies (shm_open, reply_ring.h); likewise
  */
 #ifndef MQKV_WIRE_QUEUE_NAME_H
 #define MQKV_WIRE_QUEUE_NAME_H
@@ -29,16 +30,17 @@ enum wire_queue_role {
     WIRE_GUEST_LANE,
     WIRE_LOCK,
     WIRE_REPLY_QUEUE,
-    WIRE_REPLY_SEGMENT
+    WIRE_REPLY_SEGMENT,
+    WIRE_REPLY_RING
 };
 
-/* Forms the name of a valid base; pid is used by the client's two, number by all but LOCK. */
+/* Forms the name of a valid base; pid is used by the client's three, number by all but LOCK. */
 void wire_queue_name(char out[WIRE_QUEUE_NAME_BYTES], const char *base, enum wire_queue_role role,
                      pid_t pid, unsigned number);
 
 /* True if `name` (no NUL needed) is exactly what wire_queue_name forms for that role under base,
- * with whatever pid and number (so that the server opens nothing but reply queues and segments of
- * its own clients); *pid (may be NULL) gets the pid in it, 0 where it has none. */
+ * with whatever pid and number (so that the server opens nothing but reply queues, segments and
+ * rings of its own clients); *pid (may be NULL) gets the pid in it, 0 where it has none. */
 bool wire_queue_name_parse(const char *name, size_t name_bytes, const char *base,
                            enum wire_queue_role role, pid_t *pid);
 

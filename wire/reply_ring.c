@@ -280,6 +280,14 @@ void wire_ring_sleep(struct wire_ring *ring, uint32_t timeout_ms)
     atomic_store_explicit(bell, 0, memory_order_relaxed);
 }
 
+const char *wire_replies_name(int replies)
+{
+    static const char *const names[WIRE_REPLIES_CHOICES] = {[WIRE_REPLIES_AUTO] = "auto",
+                                                            [WIRE_REPLIES_QUEUE] = "queue",
+                                                            [WIRE_REPLIES_SHARED] = "shared"};
+    return replies >= 0 && replies < WIRE_REPLIES_CHOICES ? names[replies] : NULL;
+}
+
 uint64_t wire_shm_number(void)
 {
     struct stat facts;

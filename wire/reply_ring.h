@@ -71,7 +71,19 @@ ssize_t wire_ring_take(struct wire_ring *ring, void *message);
 void wire_ring_sleep(struct wire_ring *ring, uint32_t timeout_ms);
 
 /* The number of the file system that /dev/shm is here, plus 1: by that two processes know whether
- * they see the same objects. 0: there is none. */
+ * they see the same objects. 0: there is none. A server that takes rings shows it by its lock on
+ * NAME.lock (identity.h). */
 uint64_t wire_shm_number(void);
+
+/* What an option says, on either side. */
+enum wire_replies {
+    WIRE_REPLIES_AUTO,   /* through a ring where that is possible, else through a reply queue */
+    WIRE_REPLIES_QUEUE,  /* never through a ring */
+    WIRE_REPLIES_SHARED, /* through nothing but a ring */
+    WIRE_REPLIES_CHOICES
+};
+
+/* "auto", "queue", "shared"; NULL: there is no such choice. */
+const char *wire_replies_name(int replies);
 
 #endif

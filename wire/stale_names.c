@@ -85,7 +85,7 @@ static unsigned remove_listed(const char *path, const char *base, enum wire_queu
         char name[sizeof entry->d_name + 1];
         snprintf(name, sizeof name, "/%s", entry->d_name);
         bool ours = is_of_the_dead(name, base, role);
-        if (role == WIRE_REPLY_SEGMENT)
+        if (role != WIRE_REPLY_QUEUE)
             count += ours && remove_segment(dirfd(listing), entry->d_name, name);
         else if (ours || is_of_the_dead(name, NULL, role))
             count += remove_queue(name, ours);
@@ -118,7 +118,8 @@ static unsigned remove_likely(const char *base)
 struct stale_names wire_stale_names_remove(const char *base)
 {
     struct stale_names removed = {.queues = remove_listed("/dev/mqueue", base, WIRE_REPLY_QUEUE),
-                                  .segments = remove_listed("/dev/shm", base, WIRE_REPLY_SEGMENT)};
+                                  .segments = remove_listed("/dev/shm", base, WIRE_REPLY_SEGMENT) +
+                                              remove_listed("/dev/shm", base, WIRE_REPLY_RING)};
     if (removed.queues == 0)
         removed.queues = remove_likely(base);
     return removed;

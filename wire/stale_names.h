@@ -1,5 +1,5 @@
 /*
- * stale_names: reply queues and segments that this user's processes left when they were killed in a
+ * stale_names: reply queues, segments and rings that this user's processes left when they were killed in a
  * handshake, between making the queue and unlinking its name. They cost the user's bytes of queues,
  * and the system's number of them, until somebody removes them; a server of another user may not.
  *
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 struct stale_names {
-    unsigned queues, segments;
+    unsigned queues, segments; /* segments: rings, too */
 };
 
 /* Removes them: those that /dev/mqueue and /dev/shm list, and where the queues cannot be listed

@@ -92,6 +92,20 @@ static enum kv_status read_server_uid(struct client_settings *settings,
     return KV_OK;
 }
 
+static enum kv_status read_replies(struct client_settings *settings,
+                                   const struct clientk_options *options, struct kv_error *error)
+{
+    const char *text = options->replies ? options->replies : environment("MQKV_REPLIES");
+    for (int replies = 0; replies < WIRE_REPLIES_CHOICES; replies++) {
+        if (text && strcmp(text, wire_replies_name(replies)) != 0)
+            continue;
+        settings->replies = (enum wire_replies)replies;
+        return KV_OK;
+    }
+    return kv_error_set(error, KV_USAGE, "replies \"%.40s\": it must be auto, queue or shared",
+                        text);
+}
+
 enum kv_status client_settings_read(struct client_settings *settings,
                                     const struct clientk_options *options, struct kv_error *error)
 {
@@ -123,7 +137,8 @@ enum kv_status client_settings_read(struct client_settings *settings,
         return kv_error_set(error, KV_USAGE,
                             "spin \"%.40s\": it must be auto, off or 1 to 100000 (microseconds)",
                             spin);
-    if (client_settings_check_priority(settings->priority, error) != KV_OK)
+    if (client_settings_check_priority(settings->priority, error) != KV_OK ||
+        read_replies(settings, options, error) != KV_OK)
         return KV_USAGE;
     const char *no_segment = environment("MQKV_NO_SEGMENT");
     settings->no_segment = no_segment && strcmp(no_segment, "0") != 0;

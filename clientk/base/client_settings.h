@@ -12,6 +12,7 @@
 #include "mqkv/clientk.h"
 #include "mqkv/error.h"
 #include "wire/queue.h"
+#include "wire/reply_ring.h"
 #include "wire/wait.h"
 
 struct client_settings {
@@ -27,6 +28,7 @@ struct client_settings {
     /* The uid that the server must have: the caller asked for it, or the first server had it. */
     bool insists_on_uid, uid_was_met;
     uid_t server_uid;
+    enum wire_replies replies;
     bool no_segment; /* MQKV_NO_SEGMENT=1: large values go in fragments */
 };
 

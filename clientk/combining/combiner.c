@@ -33,12 +33,15 @@ static void publish_facts(struct combiner *combiner)
     const struct connection *connection = &combiner->window.connection;
     const struct wire_welcome *welcome = &connection->welcome;
     pthread_mutex_lock(&combiner->facts_lock);
-    combiner->facts = (struct clientk_info){.server_pid = welcome->server_pid,
-                                            .max_value_bytes = welcome->max_value_bytes,
-                                            .reply_depth = connection->reply_geometry.depth,
-                                            .reply_bytes = connection->reply_geometry.message_bytes,
-                                            .lane_bytes = welcome->lane_bytes,
-                                            .bulk_bytes = welcome->bulk_bytes};
+    combiner->facts =
+        (struct clientk_info){.server_pid = welcome->server_pid,
+                              .max_value_bytes = welcome->max_value_bytes,
+                              .reply_depth = connection->reply_geometry.depth,
+                              .reply_bytes = connection->reply_geometry.message_bytes,
+                              .lane_bytes = welcome->lane_bytes,
+                              .bulk_bytes = welcome->bulk_bytes,
+                              .replies = connection->ring ? "shared" : "queue",
+                              .replies_reason = ring_hindrance_explain(connection->hindrance)};
     pthread_mutex_unlock(&combiner->facts_lock);
     atomic_store_explicit(&combiner->connected, true, memory_order_relaxed);
 }
@@ -67,6 +70,8 @@ void combiner_add_info(struct combiner *combiner, struct clientk_info *info)
         info->reply_bytes = combiner->facts.reply_bytes;
         info->lane_bytes = combiner->facts.lane_bytes;
         info->bulk_bytes = combiner->facts.bulk_bytes;
+        info->replies = combiner->facts.replies;
+        info->replies_reason = combiner->facts.replies_reason;
     }
     pthread_mutex_unlock(&combiner->facts_lock);
 }

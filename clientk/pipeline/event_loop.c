@@ -63,6 +63,23 @@ static struct event_loop *new_events(void)
     return NULL;
 }
 
+/* A ring has no descriptor that tells of messages: a session with a reply queue takes its place. */
+static enum kv_status leave_ring(struct clientk_pipeline *pipeline, struct kv_error *error)
+{
+    struct window *window = &pipeline->window;
+    struct connection *connection = &window->connection;
+    if (!connection->ring)
+        return KV_OK;
+    pipeline->filling = NULL; /* it is empty */
+    connection_close(connection, true);
+    uint64_t deadline_ms = clock_monotonic_coarse_ms() + pipeline->settings.timeout_ms;
+    enum kv_status status = connection_open(connection, deadline_ms, error);
+    unsigned credits = connection->welcome.credits;
+    if (status == KV_OK && window->limit > credits && !window_set_limit(window, credits))
+        status = kv_error_set(error, KV_NO_MEMORY, "no memory for a pipeline");
+    return status;
+}
+
 enum kv_status event_loop_open(struct clientk_pipeline *pipeline, struct kv_error *error)
 {
     if (pipeline->events)
@@ -72,8 +89,13 @@ enum kv_status event_loop_open(struct clientk_pipeline *pipeline, struct kv_erro
     if (pipeline->events) {
         connection->epoll = pipeline->events->epoll;
         wire_waiter_init(&connection->waiter, (struct wire_spin){.mode = WIRE_SPIN_OFF});
-        if (connection_watch(connection))
+        enum kv_status status = leave_ring(pipeline, error);
+        if (status == KV_OK && connection_watch(connection))
             return KV_OK;
+        if (status != KV_OK) {
+            event_loop_free(pipeline, true);
+            return status;
+        }
     }
     int failure = errno;
     kv_error_set_errno(error, "cannot watch the queues of a pipeline");

@@ -1,8 +1,7 @@
 #include "clientk/session/connect.h"
 
-#include <mqueue.h>
-
 #include "clientk/session/handshake.h"
+#include "clientk/session/reply_path.h"
 #include "common/numbers/random.h"
 #include "common/time/clock.h"
 
@@ -52,7 +51,7 @@ static enum kv_status handshake(struct connection *connection, uint64_t deadline
     if (status != KV_OK)
         return status;
     char name[WIRE_QUEUE_NAME_BYTES];
-    status = handshake_make_reply_queue(connection, name, deadline_ms, error);
+    status = reply_path_make(connection, name, deadline_ms, error);
     if (status != KV_OK)
         return status;
     connection->nonce = random_secret();
@@ -60,7 +59,7 @@ static enum kv_status handshake(struct connection *connection, uint64_t deadline
     status = handshake_send_hello(connection, name, deadline_ms, deadline_ms, error);
     if (status == KV_OK)
         status = await_answer(connection, deadline_ms, error);
-    mq_unlink(name);
+    reply_path_unlink(connection, name);
     if (status == KV_OK)
         status = handshake_open_lanes(connection, error);
     if (status == KV_OK)
@@ -137,7 +136,7 @@ static enum kv_status begin_attempt(struct connection *connection, struct sessio
     attempt->deadline_ms = clock_monotonic_coarse_ms() + connection->settings->timeout_ms;
     enum kv_status status = handshake_find_server(connection, error);
     if (status == KV_OK)
-        status = handshake_make_reply_queue(connection, attempt->reply_queue, 0, error);
+        status = reply_path_make(connection, attempt->reply_queue, 0, error);
     if (status != KV_OK)
         return status;
     connection->nonce = random_secret();
@@ -170,7 +169,7 @@ static enum kv_status await_welcome(struct connection *connection, struct sessio
         return status;
     }
     status = handshake_read_answer(connection, &header, &body, error);
-    mq_unlink(attempt->reply_queue);
+    reply_path_unlink(connection, attempt->reply_queue);
     attempt->phase = SESSION_TO_PROVE;
     if (status == KV_OK)
         status = handshake_open_lanes(connection, error);
@@ -231,7 +230,7 @@ enum kv_status session_continue(struct connection *connection, struct session_at
 void session_drop(struct connection *connection, struct session_attempt *attempt)
 {
     if (attempt->phase == SESSION_TO_GREET || attempt->phase == SESSION_GREETED)
-        mq_unlink(attempt->reply_queue);
+        reply_path_unlink(connection, attempt->reply_queue);
     exchange_free(&attempt->exchange);
     attempt->phase = SESSION_TO_BEGIN;
     attempt->waits = false;

@@ -1,7 +1,7 @@
 /*
- * connect: how a session begins. The client creates its reply queue, locks it (by which the kernel
- * proves its pid to the server), and says HELLO on lane 0; the server answers WELCOME, or REFUSED
- * and why; then the name of the reply queue is unlinked, so that nothing stays behind.
+ * connect: how a session begins. The client creates its reply queue or ring, locks it (by which the
+ * kernel proves its pid to the server), and says HELLO on lane 0; the server answers WELCOME, or
+ * REFUSED and why; then the name of queue or ring is unlinked, so that nothing stays behind.
  */
 #ifndef MQKV_CLIENTK_SESSION_CONNECT_H
 #define MQKV_CLIENTK_SESSION_CONNECT_H

@@ -15,6 +15,8 @@
 #define LOOK_AFTER_MS            100u
 #define LOOK_AFTER_WITH_PIDFD_MS 1000u
 #define SEND_SLICE_MS            100u
+/* Nothing wakes who sleeps at a ring when the server ends. */
+#define LOOK_AFTER_AT_RING_MS    50u
 
 /* How long to wait for an answer in flight once another process has filled the queue. */
 #define FILLED_PATIENCE_MS 250u
@@ -76,6 +78,11 @@ static ssize_t receive_now(void *context)
 {
     struct connection *connection = context;
     ssize_t got;
+    if (connection->ring) {
+        got = wire_ring_take(connection->ring, connection->received);
+        connection->received_bytes = got > 0 ? (size_t)got : 0;
+        return got;
+    }
     do
         got = mq_receive(connection->reply_queue, (char *)connection->received,
                          connection->reply_geometry.message_bytes, NULL);
@@ -84,6 +91,26 @@ static ssize_t receive_now(void *context)
         return errno == EAGAIN ? 0 : -1;
     connection->received_bytes = (size_t)got;
     return got > 0 ? got : 1; /* an empty message counts as a message, and is dropped later */
+}
+
+/* How long to sleep before the next check. */
+static uint32_t look_after_ms(const struct connection *connection)
+{
+    if (connection->ring)
+        return LOOK_AFTER_AT_RING_MS;
+    bool look_often = connection->pidfd < 0 || connection->settings->interrupted;
+    return look_often ? LOOK_AFTER_MS : LOOK_AFTER_WITH_PIDFD_MS;
+}
+
+/* KV_OK: a message may be there; KV_NO_SERVER: the server has ended; KV_TIMEOUT. */
+static enum kv_status sleep_at_queue(const struct connection *connection, uint64_t sleep_ms)
+{
+    struct pollfd events[] = {{.fd = (int)connection->reply_queue, .events = POLLIN},
+                              {.fd = connection->pidfd, .events = POLLIN}};
+    int ready = poll(events, connection->pidfd >= 0 ? 2 : 1, (int)sleep_ms);
+    if (ready <= 0)
+        return KV_TIMEOUT;
+    return events[0].revents == 0 ? KV_NO_SERVER : KV_OK;
 }
 
 /* Sleeps until a message may be there, or until *look_ms (0: to be chosen), when it checks whether
@@ -96,20 +123,21 @@ static enum kv_status sleep_for_message(struct connection *connection, uint64_t 
     uint64_t now_ms = clock_monotonic_coarse_ms();
     if (now_ms >= deadline_ms)
         return KV_TIMEOUT;
-    bool look_often = connection->pidfd < 0 || connection->settings->interrupted;
     if (*look_ms == 0)
-        *look_ms = now_ms + (look_often ? LOOK_AFTER_MS : LOOK_AFTER_WITH_PIDFD_MS);
+        *look_ms = now_ms + look_after_ms(connection);
     uint64_t until_ms = *look_ms < deadline_ms ? *look_ms : deadline_ms;
-    struct pollfd events[] = {{.fd = (int)connection->reply_queue, .events = POLLIN},
-                              {.fd = connection->pidfd, .events = POLLIN}};
-    int ready = poll(events, connection->pidfd >= 0 ? 2 : 1,
-                     until_ms > now_ms ? (int)(until_ms - now_ms) : 0);
-    if (ready > 0)
-        return events[0].revents == 0 ? KV_NO_SERVER : KV_OK;
+    uint64_t sleep_ms = until_ms > now_ms ? until_ms - now_ms : 0;
+    enum kv_status status = KV_TIMEOUT;
+    if (connection->ring)
+        wire_ring_sleep(connection->ring, (uint32_t)sleep_ms);
+    else
+        status = sleep_at_queue(connection, sleep_ms);
+    if (status != KV_TIMEOUT)
+        return status;
     if (clock_monotonic_coarse_ms() < *look_ms)
         return KV_OK;
     *look_ms = 0;
-    if (connection->pidfd < 0 && server_ended(connection))
+    if ((connection->pidfd < 0 || connection->ring) && server_ended(connection))
         return KV_NO_SERVER;
     return client_settings_interrupted(connection->settings) ? KV_TIMEOUT : KV_OK;
 }
@@ -274,6 +302,8 @@ void connection_close(struct connection *connection, bool say_goodbye)
         connection->bulk_lane = (mqd_t)-1;
     connection_close_queue(&connection->bulk_lane);
     connection_close_queue(&connection->lane);
+    wire_ring_close(connection->ring);
+    connection->ring = NULL;
     connection_close_queue(&connection->reply_queue);
     if (connection->pidfd >= 0)
         close(connection->pidfd);

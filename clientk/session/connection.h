@@ -1,5 +1,5 @@
 /*
- * connection: one session with the server: the reply queue, the lanes, and the proof that the
+ * connection: one session with the server: the reply queue or ring, the lanes, and the proof that the
  * server is alive. It moves messages; exchange.h knows what they mean, connect.h opens it.
  *
  * Threads: one at a time. It never waits beyond the deadline it is given, in milliseconds of
@@ -15,9 +15,11 @@
 
 #include "clientk/base/large_values.h"
 #include "clientk/base/client_settings.h"
+#include "clientk/session/reply_path.h"
 #include "common/memory/cursor.h"
 #include "wire/message.h"
 #include "wire/queue.h"
+#include "wire/reply_ring.h"
 #include "wire/wait.h"
 
 struct connection {
@@ -26,8 +28,11 @@ struct connection {
     bool open;
     bool suspect; /* an answer did not come, and the session's state is not known: to be closed */
     bool moved;   /* the server says that a new session would get a better lane */
-    mqd_t reply_queue, lane, bulk_lane; /* bulk_lane may be the same as lane */
-    int pidfd;                          /* of the server; -1: not available */
+    mqd_t reply_queue;             /* or, with a ring, the descriptor of its object */
+    struct wire_ring *ring;        /* NULL: replies come through the reply queue */
+    enum ring_hindrance hindrance; /* why it has no ring */
+    mqd_t lane, bulk_lane;         /* bulk_lane may be the same as lane */
+    int pidfd;                     /* of the server; -1: not available */
     const struct wire_geometry *reply_ladder;
     struct wire_geometry reply_geometry; /* granted */
     uid_t server_uid;                    /* as the kernel says of lane 0 */

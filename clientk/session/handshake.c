@@ -1,26 +1,14 @@
 #include "clientk/session/handshake.h"
 
-#include <mqueue.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "clientk/base/own_names.h"
 #include "clientk/session/connection.h"
-#include "clientk/session/server_access.h"
 #include "common/report/error.h"
-#include "common/time/clock.h"
-#include "wire/stale_names.h"
 
-/* Names to try for the reply queue; one is taken only if a process of the same pid ended during its
- * handshake. */
-#define NAME_ATTEMPTS     64u
 /* How often in a row a lane may be closed before it was opened: the server waits 100 ms. */
-#define LANES_MISSED      5u
-/* The server gives the queues of sessions back a moment after their BYE, and what is refused for
- * want of bytes in queues may be had then. */
-#define LIMIT_PATIENCE_MS 50u
-#define LIMIT_STEP_MS     5u
+#define LANES_MISSED 5u
 
 /* Whether the process lives in another PID namespace, as far as /proc tells. */
 static bool is_in_other_pid_namespace(pid_t pid)
@@ -49,56 +37,6 @@ static enum kv_status explain_silence(const struct connection *connection, enum 
                             queue, (long)server, what);
     return kv_error_set(error, status, "the server of %s (pid %ld) %s: it is stopped or overloaded",
                         queue, (long)server, what);
-}
-
-/* Creates the queue under a name that is not taken. */
-static enum kv_status create_reply_queue(struct connection *connection,
-                                         char name[WIRE_QUEUE_NAME_BYTES], struct kv_error *error)
-{
-    enum kv_status status = KV_EXISTS;
-    for (unsigned i = 0; i < NAME_ATTEMPTS && status == KV_EXISTS; i++) {
-        name_of_own(name, connection->settings->queue, WIRE_REPLY_QUEUE);
-        status =
-            wire_queue_create_ladder(name, connection->reply_ladder, 0600, true,
-                                     &connection->reply_queue, &connection->reply_geometry, error);
-    }
-    return status;
-}
-
-enum kv_status handshake_make_reply_queue(struct connection *connection,
-                                          char name[WIRE_QUEUE_NAME_BYTES], uint64_t deadline_ms,
-                                          struct kv_error *error)
-{
-    enum kv_status status = create_reply_queue(connection, name, error);
-    uint64_t patience_ms = clock_monotonic_coarse_ms() + LIMIT_PATIENCE_MS;
-    while (status == KV_LIMIT &&
-           clock_monotonic_coarse_ms() < (deadline_ms < patience_ms ? deadline_ms : patience_ms)) {
-        if (!wire_stale_names_remove_again(connection->settings->queue))
-            clock_sleep_ms(LIMIT_STEP_MS);
-        status = create_reply_queue(connection, name, error);
-    }
-    if (status == KV_EXISTS)
-        return kv_error_set(error, KV_LIMIT,
-                            "%u names of reply queues up to %s are taken: remove what dead "
-                            "processes left (ls -l /dev/mqueue)",
-                            NAME_ATTEMPTS, name);
-    if (status != KV_OK)
-        return status;
-    connection->received = wire_queue_buffer(connection->reply_geometry.message_bytes);
-    if (connection->received && wire_lock_queue(connection->reply_queue, NULL) == 0) {
-        /* The server must be able to write, and no other process to read. */
-        pid_t server = (pid_t)connection->welcome.server_pid;
-        status = server_access_grant(connection->reply_queue,
-                                     server_access_needed(connection->lane, server), error);
-        if (status != KV_OK)
-            mq_unlink(name);
-        return status;
-    }
-    status = connection->received
-                 ? kv_error_set_errno(error, "cannot lock the reply queue %s", name)
-                 : kv_error_set(error, KV_NO_MEMORY, "no memory for a session");
-    mq_unlink(name);
-    return status;
 }
 
 enum kv_status handshake_send_hello(struct connection *connection, const char *reply_queue,

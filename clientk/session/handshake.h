@@ -17,13 +17,6 @@ struct connection;
 /* Opens lane 0 and finds out who serves it. KV_DENIED: not the uid that the server must have. */
 enum kv_status handshake_find_server(struct connection *connection, struct kv_error *error);
 
-/* Creates the reply queue, locked and open to the server, and writes its name to `name`. Where
- * queues are short of bytes, waits for a moment, but not beyond the deadline. After a failure no
- * name is left. */
-enum kv_status handshake_make_reply_queue(struct connection *connection,
-                                          char name[WIRE_QUEUE_NAME_BYTES], uint64_t deadline_ms,
-                                          struct kv_error *error);
-
 /* Says HELLO with the connection's nonce; waits until wait_ms for room in the lane. KV_TIMEOUT:
  * there was none. */
 enum kv_status handshake_send_hello(struct connection *connection, const char *reply_queue,

@@ -73,7 +73,11 @@ struct clientk_options {
      * default: $MQKV_SERVER_UID, else any. Another server is KV_DENIED and is sent nothing.
      * The handle accepts only the uid of its first server. */
     const char *server_uid;
-    uint64_t reserved[8];
+    /* How replies come: "shared": through shared memory, which takes none of the user's queue bytes;
+     * "queue": through a reply queue; "auto": shared, where the server has the same uid and allows
+     * it. Default: $MQKV_REPLIES, else "auto". Event loops have a queue in any case. */
+    const char *replies;
+    uint64_t reserved[7];
 };
 
 /* Connects (one handshake) and returns the handle. KV_NO_SERVER, KV_DENIED, KV_LIMIT,
@@ -343,12 +347,14 @@ struct clientk_info {
     uint32_t server_pid;
     uint64_t max_value_bytes;
     uint32_t sessions;                 /* of this handle */
-    uint32_t reply_depth, reply_bytes; /* of its first reply queue, as granted */
+    uint32_t reply_depth, reply_bytes; /* of its first reply queue, or what takes its place */
     uint32_t lane_bytes, bulk_bytes;   /* messages that the server takes */
     uint64_t messages;                 /* sent by this handle */
     uint64_t operations;               /* in them */
     uint64_t reconnects;
-    uint64_t reserved[8];
+    const char *replies;        /* "shared" or "queue": how those of its first session come */
+    const char *replies_reason; /* why not through shared memory; NULL if they do */
+    uint64_t reserved[6];
 };
 void clientk_info(struct clientk *client, struct clientk_info *info);
 

@@ -12,6 +12,7 @@
 #include "mqkv/error.h"
 #include "mqkv/kvstore.h"
 #include "serverk/config/dispatch_model.h"
+#include "wire/reply_ring.h"
 #include "wire/wait.h"
 
 #define OPTIONS_MAX_WORKERS     256u
@@ -57,6 +58,7 @@ struct server_options {
     uint32_t sched_queue; /* messages that may wait in the daemon, ORDER_COST */
     bool nice;            /* workers take their nice value from the request's priority */
     struct wire_spin spin;
+    enum wire_replies replies;
     uint32_t max_value_bytes;
     mode_t mode; /* of the request queues */
     gid_t group; /* of the request queues; (gid_t)-1: as created */

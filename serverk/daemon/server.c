@@ -74,7 +74,8 @@ static struct lanes_options lanes_options(const struct server_options *options)
                                   .workers =
                                       dispatch_model_receivers(options->dispatch, options->workers),
                                   .queue_mode = options->mode,
-                                  .group = options->group};
+                                  .group = options->group,
+                                  .takes_rings = options->replies != WIRE_REPLIES_QUEUE};
 }
 
 /* How many sessions fit. */
@@ -131,6 +132,7 @@ static struct hello_terms hello_terms(const struct service *service)
                                 .queue = options->queue,
                                 .instance = random_secret(),
                                 .max_value_bytes = kvstore_max_value_bytes(service->store),
+                                .replies = options->replies,
                                 .welcome_flags =
                                     WIRE_WELCOME_SHORT_REPLIES |
                                     (options->sched == ORDER_FIFO ? 0 : WIRE_WELCOME_PRIORITY)};

@@ -420,6 +420,7 @@ static bool put_session(void *context, struct session *session)
     put_number(json, "lane", session->assignment.lane);
     put_number(json, "credits", session->assignment.credits);
     put_number(json, "reply_bytes", session->reply_bytes);
+    put_text(json, "replies", session->ring ? "shared" : "queue");
     const struct wire_segment *segment = atomic_load(&session->segment);
     put_number(json, "segment_bytes", segment ? wire_segment_bytes(segment) : 0);
     close_object(json);

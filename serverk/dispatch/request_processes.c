@@ -135,7 +135,7 @@ static _Noreturn void serve_in_child(struct request_processes *all, unsigned num
         count_request(all, number, context.statistics, place, worked_ns, 0);
         _exit(CHILD_MADE_REPLY);
     }
-    if (wire_send(place->session->reply_queue, message.data, message.size, 0, 0) != 0)
+    if (!session_put(place->session, message.data, message.size))
         _exit(CHILD_FOUND_QUEUE_FULL);
     atomic_store(&all->words[number].answered, true);
     count_request(all, number, context.statistics, place, worked_ns, message.size);

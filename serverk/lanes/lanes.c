@@ -17,6 +17,7 @@
 #include "serverk/lanes/lane_names.h"
 #include "wire/message.h"
 #include "wire/queue.h"
+#include "wire/reply_ring.h"
 
 /* A session is counted with so many requests when lanes are filled: a synchronous client has one in
  * flight, a pipelining one a few now and then. Counting all of its credits would spread five
@@ -217,6 +218,8 @@ enum kv_status lanes_open(const struct lanes_options *options, struct lanes **re
     }
 
     enum kv_status status = claim_take(lanes->name, &lanes->claim, error);
+    if (status == KV_OK && options->takes_rings && wire_shm_number() > 0)
+        wire_lock_show(lanes->claim, wire_shm_number());
     if (status == KV_OK)
         status = remove_all_stale(lanes, error);
     if (status == KV_OK)

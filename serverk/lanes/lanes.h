@@ -48,7 +48,8 @@ struct lanes_options {
     enum lanes_mode mode;
     uint32_t workers;
     mode_t queue_mode;
-    gid_t group; /* (gid_t)-1: as created */
+    gid_t group;      /* (gid_t)-1: as created */
+    bool takes_rings; /* clients are to see that their replies may come through shared memory */
 };
 
 /* KV_BUSY (owner's pid), KV_DENIED (NAME or NAME.lock belongs to somebody else), KV_LIMIT, KV_IO.

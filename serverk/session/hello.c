@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/report/error.h"
@@ -24,9 +25,10 @@ static pthread_mutex_t handshake_lock = PTHREAD_MUTEX_INITIALIZER;
 struct applicant {
     struct wire_hello hello;
     char reply_name[WIRE_QUEUE_NAME_BYTES];
-    mqd_t reply_queue;
+    mqd_t reply_queue;      /* or the descriptor of the ring's object */
+    struct wire_ring *ring; /* NULL: it has a reply queue */
     struct wire_geometry geometry;
-    uid_t uid; /* of its reply queue */
+    uid_t uid; /* of its reply queue or ring */
     int pidfd;
 };
 
@@ -39,6 +41,7 @@ enum identity {
 
 static void close_applicant(struct applicant *applicant)
 {
+    wire_ring_close(applicant->ring);
     session_close_queue(applicant->reply_queue);
     if (applicant->pidfd >= 0)
         close(applicant->pidfd);
@@ -57,7 +60,11 @@ static void log_failure(const struct applicant *applicant, const char *what, con
 /* A reply queue whose client died before we saw its HELLO has nobody else to remove it. */
 static void remove_if_dead(const struct applicant *applicant)
 {
-    if (wire_process_ended((pid_t)applicant->hello.pid))
+    if (!wire_process_ended((pid_t)applicant->hello.pid))
+        return;
+    if (applicant->ring)
+        shm_unlink(applicant->reply_name);
+    else
         mq_unlink(applicant->reply_name);
 }
 
@@ -70,32 +77,70 @@ static void warn_of_lost_hello(const char *reason)
         log_warn("a client gets no session and no answer: %s%s", reason, unsaid);
 }
 
-/* Opens the reply queue that HELLO names. False: there is none that may be opened. */
-static bool open_reply_queue(const struct hello_terms *terms, struct applicant *applicant)
+/* Whether the name is one that the client may have given to an object of that role. */
+static bool is_named_after_it(const struct hello_terms *terms, const struct applicant *applicant,
+                              enum wire_queue_role role)
 {
     struct kv_slice name = applicant->hello.reply_queue;
     pid_t named_pid = 0;
+    return name.size < sizeof applicant->reply_name &&
+           wire_queue_name_parse(name.data, name.size, terms->queue, role, &named_pid) &&
+           named_pid == (pid_t)applicant->hello.pid;
+}
+
+/* A ring is mapped before its client's process is proven: so it can be answered. */
+static enum kv_status open_ring(struct applicant *applicant, struct kv_error *error)
+{
+    const struct wire_hello *hello = &applicant->hello;
+    int object;
+    enum kv_status status = wire_ring_open(applicant->reply_name, &object, error);
+    if (status != KV_OK)
+        return status;
+    applicant->reply_queue = (mqd_t)object;
+    applicant->uid = wire_queue_uid(applicant->reply_queue);
+    applicant->geometry = (struct wire_geometry){.depth = hello->reply_depth < WIRE_RING_MAX_DEPTH
+                                                              ? hello->reply_depth
+                                                              : WIRE_RING_MAX_DEPTH,
+                                                 .message_bytes = hello->reply_bytes};
+    /* The owner of memory can make every access to it wait: only our own user may do so. */
+    if (applicant->uid != geteuid())
+        status = kv_error_set(error, KV_DENIED, "its shared memory belongs to another user");
+    else
+        status = wire_ring_map(object, applicant->geometry, &applicant->ring, error);
+    if (status != KV_OK)
+        session_close_queue(applicant->reply_queue);
+    return status;
+}
+
+static enum kv_status open_queue(struct applicant *applicant, struct kv_error *error)
+{
+    enum kv_status status = wire_queue_open(applicant->reply_name, true, &applicant->reply_queue,
+                                            &applicant->geometry, error);
+    if (status == KV_OK)
+        applicant->uid = wire_queue_uid(applicant->reply_queue);
+    return status;
+}
+
+/* Opens the reply queue or ring that HELLO names. False: there is none that may be opened. */
+static bool open_reply_path(const struct hello_terms *terms, struct applicant *applicant)
+{
+    struct kv_slice name = applicant->hello.reply_queue;
     struct kv_error error = {0};
-    if (name.size >= sizeof applicant->reply_name ||
-        !wire_queue_name_parse(name.data, name.size, terms->queue, WIRE_REPLY_QUEUE, &named_pid) ||
-        named_pid != (pid_t)applicant->hello.pid) {
+    bool has_ring = is_named_after_it(terms, applicant, WIRE_REPLY_RING);
+    if (!has_ring && !is_named_after_it(terms, applicant, WIRE_REPLY_QUEUE)) {
         log_failure(applicant, " dropped", "its reply queue is not named after it");
         return false;
     }
     memcpy(applicant->reply_name, name.data, name.size);
     applicant->reply_name[name.size] = '\0';
-    if (wire_queue_open(applicant->reply_name, true, &applicant->reply_queue, &applicant->geometry,
-                        &error) != KV_OK) {
-        if (error.status == KV_NO_SERVER) /* the client has given up */
-            log_debug("HELLO of process %u dropped: its reply queue is gone", applicant->hello.pid);
-        else if (error.status == KV_LIMIT)
-            warn_of_lost_hello(error.text);
-        else
-            log_failure(applicant, " dropped", error.text);
-        return false;
-    }
-    applicant->uid = wire_queue_uid(applicant->reply_queue);
-    return true;
+    enum kv_status status = has_ring ? open_ring(applicant, &error) : open_queue(applicant, &error);
+    if (status == KV_NO_SERVER) /* the client has given up */
+        log_debug("HELLO of process %u dropped: its reply queue is gone", applicant->hello.pid);
+    else if (status == KV_LIMIT)
+        warn_of_lost_hello(error.text);
+    else if (status != KV_OK)
+        log_failure(applicant, " dropped", error.text);
+    return status == KV_OK;
 }
 
 /* Who holds the lock of the reply queue is its client. *refusal: why its process is not proven. */
@@ -157,7 +202,9 @@ static void refuse(struct applicant *applicant, const struct wire_header *reques
                       : sizeof message;
     size_t size = build_answer(message, room, WIRE_REFUSED, request, 0, applicant->hello.nonce,
                                status, NULL, sentence);
-    if (size > 0)
+    if (size > 0 && applicant->ring)
+        wire_ring_put(applicant->ring, message, size);
+    else if (size > 0)
         wire_send(applicant->reply_queue, message, size, 0, 0);
     char whose[32];
     snprintf(whose, sizeof whose, " (uid %lu) refused", (unsigned long)applicant->uid);
@@ -196,6 +243,7 @@ static struct session *open_session(const struct hello_terms *terms,
         reply_bytes = hello->reply_bytes;
     struct session_start start = {
         .reply_queue = applicant->reply_queue,
+        .ring = applicant->ring,
         .pidfd = applicant->pidfd,
         .reply_bytes = reply_bytes < MAX_REPLY_BYTES ? reply_bytes : MAX_REPLY_BYTES,
         .reply_depth = applicant->geometry.depth < hello->reply_depth ? applicant->geometry.depth
@@ -243,6 +291,20 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
     session_release(terms->sessions, session);
 }
 
+/* Whether the daemon's options allow replies of that kind. */
+static enum kv_status check_reply_path(const struct hello_terms *terms,
+                                       const struct applicant *applicant, struct kv_error *error)
+{
+    if (applicant->ring && terms->replies == WIRE_REPLIES_QUEUE)
+        return kv_error_set(error, KV_UNSUPPORTED,
+                            "this server sends no replies through shared memory (--replies queue)");
+    if (!applicant->ring && terms->replies == WIRE_REPLIES_SHARED && applicant->uid == geteuid())
+        return kv_error_set(error, KV_UNSUPPORTED,
+                            "this server sends replies to clients of its own user through shared "
+                            "memory only (--replies shared)");
+    return KV_OK;
+}
+
 /* Whether the server can talk to the client as it describes itself. */
 static enum kv_status check_form(const struct applicant *applicant, enum kv_status header_status,
                                  const uint8_t *message, struct kv_error *error)
@@ -276,7 +338,7 @@ bool hello_answer(const struct hello_terms *terms, struct kv_slice message,
 {
     struct applicant applicant = {.pidfd = -1};
     struct kv_error error = {0};
-    if (wire_get_hello(body, &applicant.hello) != KV_OK || !open_reply_queue(terms, &applicant))
+    if (wire_get_hello(body, &applicant.hello) != KV_OK || !open_reply_path(terms, &applicant))
         return false;
     enum identity identity = prove_process(&applicant, &error);
     if (identity == IDENTITY_NONE) {
@@ -285,6 +347,8 @@ bool hello_answer(const struct hello_terms *terms, struct kv_slice message,
     }
     if (identity == IDENTITY_PROVEN)
         check_form(&applicant, header_status, message.data, &error);
+    if (identity == IDENTITY_PROVEN && error.status == KV_OK)
+        check_reply_path(terms, &applicant, &error);
     if (error.status != KV_OK) {
         refuse(&applicant, header, error.status, error.text);
         return identity == IDENTITY_PROVEN;

@@ -1,7 +1,8 @@
 /*
  * hello: how a client gets a session. The server trusts a client's claims only if the kernel
  * confirms them (wire/identity.h): the claimed uid must have created the reply queue, and the
- * claimed pid must hold its lock.
+ * claimed pid must hold its lock. In the place of a reply queue a client of the daemon's own user may
+ * have a ring (wire/reply_ring.h), to which the same applies.
  *
  * Threads: any. Locks: one of its own around the admission, so that one HELLO is decided at a time.
  */
@@ -21,7 +22,8 @@ struct hello_terms {
     const char *queue; /* the daemon's queue name */
     uint64_t instance; /* random: this start of the daemon */
     uint32_t max_value_bytes;
-    uint16_t welcome_flags; /* WIRE_WELCOME_* */
+    enum wire_replies replies; /* how those of the daemon's own user may get theirs */
+    uint16_t welcome_flags;    /* WIRE_WELCOME_* */
 };
 
 /* Handles a HELLO `message`, whose header was decoded with header_status (not KV_OK: another

@@ -6,12 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "common/time/clock.h"
 #include "common/report/log.h"
 #include "wire/queue.h"
+#include "wire/reply_ring.h"
 
-/* A start does not wait longer for each of the two. */
+/* A start does not wait longer for each of the three. */
 #define SWEEP_MS 500u
 
 /* Numbers that are tried in the names of a process that died: a handshake that it did not finish
@@ -36,6 +38,9 @@ unsigned orphans_remove_of(const char *queue_name, pid_t pid)
         wire_queue_name(name, queue_name, WIRE_REPLY_SEGMENT, pid, number);
         if (shm_unlink(name) == 0)
             count += removed(name);
+        wire_queue_name(name, queue_name, WIRE_REPLY_RING, pid, number);
+        if (shm_unlink(name) == 0)
+            count += removed(name);
     }
     return count;
 }
@@ -47,14 +52,25 @@ static bool is_leftover(const char *name, const char *queue_name, enum wire_queu
            wire_process_ended(pid);
 }
 
-/* A queue whose lock is held lives, also if its process is in another PID namespace. */
-static bool is_locked(const char *name, enum wire_queue_role role)
+static bool open_lockable(const char *name, enum wire_queue_role role, int *opened)
 {
     mqd_t queue;
+    if (role == WIRE_REPLY_RING)
+        return wire_ring_open(name, opened, NULL) == KV_OK;
     if (role != WIRE_REPLY_QUEUE || wire_queue_open(name, true, &queue, NULL, NULL) != KV_OK)
         return false;
-    bool locked = wire_queue_owner(queue) != 0;
-    mq_close(queue);
+    *opened = (int)queue;
+    return true;
+}
+
+/* A queue or ring whose lock is held lives, also if its process is in another PID namespace. */
+static bool is_locked(const char *name, enum wire_queue_role role)
+{
+    int opened;
+    if (!open_lockable(name, role, &opened))
+        return false;
+    bool locked = wire_queue_owner((mqd_t)opened) != 0;
+    close(opened);
     return locked;
 }
 
@@ -83,5 +99,7 @@ unsigned orphans_remove(const char *queue_name)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
     return remove_in("/dev/mqueue", queue_name, WIRE_REPLY_QUEUE, mq_unlink, now_ms + SWEEP_MS) +
-           remove_in("/dev/shm", queue_name, WIRE_REPLY_SEGMENT, shm_unlink, now_ms + 2 * SWEEP_MS);
+           remove_in("/dev/shm", queue_name, WIRE_REPLY_SEGMENT, shm_unlink,
+                     now_ms + 2 * SWEEP_MS) +
+           remove_in("/dev/shm", queue_name, WIRE_REPLY_RING, shm_unlink, now_ms + 3 * SWEEP_MS);
 }

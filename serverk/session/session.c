@@ -12,6 +12,7 @@
 #include "common/time/clock.h"
 #include "common/report/log.h"
 #include "common/numbers/random.h"
+#include "common/memory/mapguard.h"
 #include "serverk/session/session_table.h"
 #include "wire/message.h"
 #include "wire/queue.h"
@@ -111,6 +112,7 @@ struct session *session_open(struct session_table *table, const struct session_s
     session->cookie = random_secret();
     session->nonce = start->nonce;
     session->reply_queue = start->reply_queue;
+    session->ring = start->ring;
     session->pid = start->pid;
     session->uid = start->uid;
     session->threads = start->threads;
@@ -170,7 +172,9 @@ void session_hold(struct session *session)
  * else's; and a reply queue that is still linked is the one that the name means. */
 static void unlink_leftovers(const struct session *session)
 {
-    if (!wire_queue_unlinked(session->reply_queue))
+    if (!wire_queue_unlinked(session->reply_queue) && session->ring)
+        shm_unlink(session->reply_name);
+    else if (!wire_queue_unlinked(session->reply_queue))
         mq_unlink(session->reply_name);
     if (session->segment_name[0])
         shm_unlink(session->segment_name);
@@ -190,6 +194,7 @@ static void dispose(struct session_table *table, struct session *session)
             table->death_listener(table->death_context, session->pid);
     }
     lanes_give_back(table->lanes, &session->assignment, atomic_load(&session->lane_closed));
+    wire_ring_close(session->ring);
     session_close_queue(session->reply_queue);
     close(session->pidfd);
     for (unsigned i = 0; i < session->segment_count; i++)
@@ -257,10 +262,12 @@ bool session_send(struct session_table *table, struct session *session, const vo
                   size_t size)
 {
     tell_thread_sanitizer(session);
-    if (mq_send(session->reply_queue, message, size, 0) == 0)
-        return true;
-    session_end(table, session, SESSION_FAULT);
-    return false;
+    bool sent = session_put(session, message, size);
+    if (session->ring && mapguard_count() != 0 && wire_ring_is_broken(session->ring))
+        session_end(table, session, SESSION_SEGMENT);
+    else if (!sent)
+        session_end(table, session, SESSION_FAULT);
+    return sent;
 }
 
 /* Whether nobody but the table and the caller holds the session. Who holds it from now on sees what

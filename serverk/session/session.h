@@ -1,5 +1,5 @@
 /*
- * session: the clients that are connected: one session for each reply queue.
+ * session: the clients that are connected: one session for each reply queue or ring.
  *
  * A session's id is its slot in the table and the slot's generation, so that an id of an ended
  * session is recognised. On the hot path a session is found and held with one atomic add, and let
@@ -22,6 +22,7 @@
 #include "serverk/lanes/lanes.h"
 #include "serverk/session/fragments.h"
 #include "wire/queue_name.h"
+#include "wire/reply_ring.h"
 #include "wire/value_segment.h"
 
 struct session_table;
@@ -30,7 +31,7 @@ enum session_end_reason {
     SESSION_BYE,       /* the client said so */
     SESSION_DIED,      /* its process ended */
     SESSION_FAULT,     /* it did not take its replies */
-    SESSION_SEGMENT,   /* it truncated its segment while the server used it */
+    SESSION_SEGMENT,   /* it truncated its segment or ring while the server used it */
     SESSION_ABANDONED, /* nobody holds its reply queue any more */
     SESSION_REPLACED,  /* a new HELLO came for its reply queue */
     SESSION_SHUTDOWN,  /* the daemon stops */
@@ -51,10 +52,11 @@ struct session {
 
     /* constant while LIVE */
     uint32_t id;
-    uint32_t reply_bytes; /* of the largest message to it */
-    uint64_t cookie;      /* what its messages must carry */
-    uint64_t nonce;       /* what messages to it carry */
-    mqd_t reply_queue;    /* O_NONBLOCK */
+    uint32_t reply_bytes;   /* of the largest message to it */
+    uint64_t cookie;        /* what its messages must carry */
+    uint64_t nonce;         /* what messages to it carry */
+    mqd_t reply_queue;      /* O_NONBLOCK; or, if it has a ring, the descriptor of its object */
+    struct wire_ring *ring; /* NULL: replies go to the reply queue */
     pid_t pid;
     uid_t uid;
     uint16_t threads;
@@ -86,8 +88,9 @@ struct session {
 
 /* What a new session is made from. */
 struct session_start {
-    mqd_t reply_queue; /* becomes the session's */
-    int pidfd;         /* likewise */
+    mqd_t reply_queue;      /* becomes the session's */
+    struct wire_ring *ring; /* likewise */
+    int pidfd;              /* likewise */
     uint32_t reply_bytes;
     uint16_t reply_depth;
     uint16_t threads;
@@ -108,8 +111,8 @@ unsigned session_table_capacity(const struct session_table *table);
 /* Ends all sessions; nobody may hold one. */
 void session_table_free(struct session_table *table);
 
-/* The new session, held. NULL: the table is full, or (errno) it cannot be watched; queue and pidfd
- * then are still the caller's. */
+/* The new session, held. NULL: the table is full, or (errno) it cannot be watched; queue, ring and
+ * pidfd then are still the caller's. */
 struct session *session_open(struct session_table *table, const struct session_start *start);
 
 /* Holds the live session of that id if its cookie is right; NULL if not. */
@@ -172,6 +175,14 @@ void session_end_abandoned(struct session_table *table, pid_t pid);
  * credits and ends the session. */
 bool session_send(struct session_table *table, struct session *session, const void *message,
                   size_t size);
+
+/* The part of session_send that changes nothing but queue or ring: also a forked child may call it.
+ * False: there is no room. */
+static inline bool session_put(const struct session *session, const void *message, size_t size)
+{
+    return session->ring ? wire_ring_put(session->ring, message, size)
+                         : mq_send(session->reply_queue, message, size, 0) == 0;
+}
 
 /* Uses the segment from now on; false: too many were offered (the caller closes it). */
 bool session_add_segment(struct session *session, struct wire_segment *segment, const char *name);

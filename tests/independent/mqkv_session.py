@@ -43,7 +43,7 @@ from mqkv_messages import (
     put,
     scan,
 )
-from mqkv_queues import Queue, SharedMemory, unlink_queue
+from mqkv_queues import Queue, Ring, SharedMemory, unlink_queue
 
 WAIT_STEP = 0.1  # the longest sleep between two looks for the server
 REPLY_QUEUES = (
@@ -95,9 +95,20 @@ def next_number():
         return next(_numbers)
 
 
-def reply_queue_name(name, pid=None, number=None):
+def reply_queue_name(name, pid=None, number=None, letter="c"):
     pid = os.getpid() if pid is None else pid
-    return f"{name}.c{pid}.{next_number() if number is None else number}"
+    return f"{name}.{letter}{pid}.{next_number() if number is None else number}"
+
+
+def takes_rings(name):
+    """Whether the server of that name takes rings that this process can make."""
+    try:
+        claim = Queue(f"{name}.lock")
+    except OSError:
+        return False
+    shown = claim.shown_number()
+    claim.close()
+    return shown != 0 and shown - 1 == os.stat("/dev/shm").st_dev
 
 
 def hello_body(
@@ -161,7 +172,8 @@ class Session:
     send_hello, await_welcome, open_lanes). pid, number, nonce, depth and message_bytes are those of
     the reply queue and of HELLO; hello_fields (see hello_body; abilities=GUEST_LANES) changes what
     HELLO says without changing the queue. Without depth and message_bytes the queue is the largest
-    of REPLY_QUEUES that the kernel grants. timeout: of each wait for an answer.
+    of REPLY_QUEUES that the kernel grants. shared: replies come through a ring; by default as
+    MQKV_REPLIES in the environment says. timeout: of each wait for an answer.
     """
 
     def __init__(
@@ -177,10 +189,12 @@ class Session:
         timeout=10.0,
         lock=True,
         keep_name=False,
+        shared=None,
         **hello_fields,
     ):
         self.name, self.timeout = name, timeout
-        self.queue_name = reply_queue_name(name, pid, number)
+        self.shared = os.environ.get("MQKV_REPLIES") == "shared" if shared is None else shared
+        self.queue_name = reply_queue_name(name, pid, number, "r" if self.shared else "c")
         self.nonce = secrets.randbits(64) if nonce is None else nonce
         self.depth, self.message_bytes = depth, message_bytes
         self.hello_fields = ({} if pid is None else {"pid": pid}) | hello_fields
@@ -231,6 +245,10 @@ class Session:
             if self.depth or self.message_bytes
             else REPLY_QUEUES
         )
+        if self.shared:
+            self.depth, self.message_bytes = wanted[0]
+            self.queue = Ring(self.queue_name, self.depth, self.message_bytes)
+            wanted = ()
         for self.depth, self.message_bytes in wanted:
             try:
                 self.queue = Queue(
@@ -257,7 +275,7 @@ class Session:
 
     def let_server_send(self):
         server = os.fstat(self.server.fd)
-        if server.st_uid in (os.geteuid(), 0):
+        if self.shared or server.st_uid in (os.geteuid(), 0):
             return
         try:
             os.fchown(self.queue.fd, -1, server.st_gid)
@@ -292,9 +310,11 @@ class Session:
         return self.welcome
 
     def unlink_queue(self):
-        if self.linked:
+        if self.linked and self.shared:
+            self.queue.unlink()
+        elif self.linked:
             unlink_queue(self.queue_name)
-            self.linked = False
+        self.linked = False
 
     def open_lanes(self):
         guest = self.welcome.lane_family == 1

@@ -272,10 +272,10 @@ def hello_fields(server):
         ("reply_depth 0", {"depth": 0}, {}),
         ("a queue of 127 bytes", {}, {"message_bytes": 127}),
     ):
-        session = half_open(server, **queue)
+        session = half_open(server, shared=False, **queue)
         session.hello_fields |= fields
         hello_is_refused(session, text, S.BAD_REQUEST)
-    session = half_open(server, depth=2, message_bytes=512)
+    session = half_open(server, shared=False, depth=2, message_bytes=512)
     session.hello_fields |= {"depth": 10, "message_bytes": 8192}  # more than the queue has
     session.send_hello()
     check(

@@ -12,7 +12,7 @@ import sys
 import checks
 from daemon import Daemon
 
-for chapter in ("sessions", "requests", "operations"):
+for chapter in ("sessions", "rings", "requests", "operations"):
     importlib.import_module(f"protocol_{chapter}")  # registers its sections
 
 

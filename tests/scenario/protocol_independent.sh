@@ -3,7 +3,8 @@
 # the document alone.
 . "$(dirname "$0")/lib.sh"
 
-# check_protocol NAME OPTION...: all checks, with a daemon of these options.
+# check_protocol NAME OPTION...: all checks, with a daemon of these options. With MQKV_REPLIES=shared
+# in the environment the client gets its replies through shared memory.
 check_protocol() {
     local name=$1
     shift
@@ -16,6 +17,6 @@ check_protocol() {
 }
 
 check_protocol default
-check_protocol busy --lanes shared -w 4 --sched priority -d 1 --io pread
-check_protocol worker --lanes worker -w 4 --locking optimistic --sync none
-check_protocol process --dispatch process --cache 1M
+MQKV_REPLIES=shared check_protocol busy --lanes shared -w 4 --sched priority -d 1 --io pread
+check_protocol worker --lanes worker -w 4 --locking optimistic --sync none --replies queue
+MQKV_REPLIES=shared check_protocol process --dispatch process --cache 1M

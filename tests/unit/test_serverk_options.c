@@ -165,7 +165,7 @@ static const char *const refused[][3] = {
     {"--mode 622x", "--mode", "'622x'"},
     {"--mode -1", "--mode", "'-1'"},
     {"--group nosuchgroup", "--group", "'nosuchgroup'"},
-    {"--replicas 2", "--replicas", "serverk -h"},
+    {"--copies 2", "--copies", "serverk -h"},
     {"--verify never", "--verify", "'never'"},
     {"--rwlock fair", "--rwlock", "'fair'"},
     {"--rwlock prefer-reader --locking file-mutex", "--rwlock", "file-mutex"},

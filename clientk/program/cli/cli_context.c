@@ -16,6 +16,7 @@ enum kv_status cli_open_client(const struct cli_context *context, bool patient,
                                       .repeat_writes = true,
                                       .interrupted = interrupt_pending,
                                       .spin = context->global.spin,
+                                      .replies = context->global.replies,
                                       .server_uid = context->global.server_uid,
                                       .priority = (uint8_t)context->global.priority};
     interrupt_catch();

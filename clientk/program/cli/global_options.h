@@ -17,6 +17,7 @@ struct global_options {
     bool escapes;
     const char *server_uid; /* NULL: $MQKV_SERVER_UID, else any */
     const char *spin;
+    const char *replies; /* NULL: $MQKV_REPLIES, else auto */
     uint64_t priority;
     bool help;
     bool version;

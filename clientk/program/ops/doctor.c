@@ -131,6 +131,11 @@ static void report_connection(struct diagnosis *diagnosis)
     finding(diagnosis, smaller ? "low" : "ok",
             "session: %" PRIu32 " replies of %" PRIu32 " bytes%s", info.reply_depth,
             info.reply_bytes, smaller ? " (reduced: few queue bytes are left)" : "");
+    if (info.replies_reason)
+        finding(diagnosis, "ok", "replies come through a queue, not through shared memory: %s",
+                info.replies_reason);
+    else
+        finding(diagnosis, "ok", "replies come through shared memory: they take no queue bytes");
     finding(diagnosis, "ok", "values of up to %s; requests of up to %" PRIu32 " bytes",
             format_size(info.max_value_bytes, value_size),
             info.bulk_bytes ? info.bulk_bytes : info.lane_bytes);

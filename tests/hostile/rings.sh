@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# rings: what a client does with its ring for replies costs nobody else anything: it scribbles,
+# shortens, never reads, or offers what is not its own
+. "$(dirname "$0")/lib.sh"
+need_root
+
+# QUEUE MODE SECONDS: attacks, and prints at the end how many sessions it had.
+python_attack ring <<'END'
+import fcntl, os, random, signal, sys, threading, time
+import mqkv
+from mqkv_queues import Ring
+
+queue, mode, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+end = time.monotonic() + seconds
+chance = random.Random(7)
+FALLOC_PUNCH = 3
+
+
+def lease(session):
+    os.set_blocking(session.queue.fd, True)
+    signal.signal(signal.SIGIO, signal.SIG_IGN)
+    path = "/dev/shm" + session.queue.name
+    reader = os.open(path, os.O_RDONLY)
+    fcntl.fcntl(reader, 1024, fcntl.F_RDLCK)  # F_SETLEASE; the lock of the session is gone with it
+
+
+def begin():
+    session = mqkv.Session(queue, connect=False, shared=True, timeout=0.3)
+    session.open_server()
+    session.create_queue()
+    if mode == "lease":
+        try:
+            lease(session)
+        except OSError:
+            pass
+    session.send_hello()
+    session.await_welcome()
+    session.unlink_queue()
+    session.open_lanes()
+    return session
+
+
+def spoil(session):
+    ring = session.queue
+    size = ring.object.size
+    while time.monotonic() < end and session.queue is not None:
+        if mode == "scribble":
+            for _ in range(1000):
+                ring.words[chance.randrange(32)] = chance.choice((0, 1, 2**32 - 1, chance.randrange(2**32)))
+        elif mode == "bell":
+            for _ in range(1000):
+                ring.words[0] = 1
+        elif mode == "shorten":
+            os.ftruncate(ring.fd, 0)
+            os.ftruncate(ring.fd, size)
+        elif mode == "punch":
+            libc = __import__("ctypes").CDLL(None)
+            libc.fallocate(ring.fd, FALLOC_PUNCH, __import__("ctypes").c_long(0), __import__("ctypes").c_long(size))
+        else:
+            return
+
+
+sessions = 0
+while time.monotonic() < end:
+    session = None
+    try:
+        session = begin()
+        sessions += 1
+        worker = threading.Thread(target=spoil, args=(session,), daemon=True)
+        worker.start()
+        for _ in range(200):
+            session.send_raw(session.whole([mqkv.ping(b"x" * 100)]), "lane", timeout=0.1)
+            if mode not in ("deaf", "shorten", "punch"):
+                session.queue._take() if mode == "bell" else time.sleep(0.001)
+    except (mqkv.Timeout, mqkv.ServerGone, mqkv.Refused, OSError, ValueError):
+        pass
+    if mode in ("shorten", "punch", "scribble", "bell"):
+        time.sleep(0.05)
+        os.execv(sys.executable, [sys.executable, *sys.argv[:3], str(max(end - time.monotonic(), 0.1))]
+                 ) if end - time.monotonic() > 0.2 else None
+        break
+    if session is not None:
+        try:
+            session.close()
+        except OSError:
+            pass
+print(f"{mode}: {sessions} sessions", flush=True)
+END
+
+over() { # MODE
+    grep -q "^$1: " "$MQKV_TEST_DIR/attack.log"
+}
+
+# spoiled UID MODE TEXT
+spoiled() {
+    : >"$MQKV_TEST_DIR/attack.log"
+    attack_as "$1" "$python" "$attack" "$server_queue" "$2" 2
+    check_status 0 "$3: a client of another user is served" client --timeout 5000 put key value
+    check_status 0 "$3: a client of the daemon's user is served" \
+        client_as "$daemon_uid" --timeout 5000 --replies shared get key
+    wait_until 20 over "$2" || true
+    check_match "^$2: [0-9]" "$(cat "$MQKV_TEST_DIR/attack.log")" "$3: the attack ran to its end"
+    end_attacks
+    check_status 0 "$3: both are served afterwards" \
+        client_as "$daemon_uid" --timeout 5000 --replies shared get key
+}
+
+start_server_as "$daemon_uid" --mode 0622
+spoiled "$daemon_uid" scribble "random words in the ring"
+spoiled "$daemon_uid" shorten "a ring that shrinks and grows"
+spoiled "$daemon_uid" punch "a ring with holes"
+spoiled "$daemon_uid" deaf "nobody reads"
+spoiled "$daemon_uid" bell "a bell that never stops"
+spoiled "$daemon_uid" lease "a lease on the object"
+spoiled "$hostile_uid" scribble "a ring of another user"
+check_match '"replies":"queue"' "$(client --format json stats sessions | tr -d ' \n')" \
+    "clients of other users have queues"
+stop_server
+check_equal 0 $? "the daemon stops cleanly"
