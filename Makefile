@@ -151,12 +151,17 @@ libdir = $(DESTDIR)$(PREFIX)/lib
 includedir = $(DESTDIR)$(PREFIX)/include/mqkv
 mandir = $(DESTDIR)$(PREFIX)/share/man
 completiondir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-sysconfdir = $(DESTDIR)$(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
+SYSCONFDIR = $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
+sysconfdir = $(DESTDIR)$(SYSCONFDIR)
+unitdir = $(DESTDIR)$(PREFIX)/lib/systemd/system
+sysusersdir = $(DESTDIR)$(PREFIX)/lib/sysusers.d
+UNITS := serverk.service serverk@.service
 PUBLIC_HEADERS := $(wildcard include/mqkv/*.h)
 
 .PHONY: install uninstall
 install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
-	$(INSTALL) -d $(bindir) $(includedir) $(libdir)/pkgconfig $(mandir)/man1 $(mandir)/man3 $(completiondir) $(sysconfdir)/mqkv
+	$(INSTALL) -d $(bindir) $(includedir) $(libdir)/pkgconfig $(mandir)/man1 $(mandir)/man3 $(completiondir) \
+	  $(sysconfdir)/mqkv $(sysconfdir)/logrotate.d $(unitdir) $(sysusersdir)
 	$(INSTALL) -m 755 $(PROGRAMS) $(bindir)
 	$(INSTALL) -m 644 $(LIBS:$(OUT)/%=$(OUT)/installed/%) $(libdir)
 	for so in $(LIBCLIENTK_SO) $(LIBKVSTORE_SO); do \
@@ -171,7 +176,11 @@ install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 	$(INSTALL) -m 644 docs/*.3 $(mandir)/man3
 	$(INSTALL) -m 644 clientk/clientk.bash-completion $(completiondir)/clientk
 	$(INSTALL) -m 644 kresp/kresp.bash-completion $(completiondir)/kresp
-	[ -e $(sysconfdir)/mqkv/serverk.conf ] || $(INSTALL) -m 644 docs/serverk.conf $(sysconfdir)/mqkv
+	[ -e $(sysconfdir)/mqkv/serverk.conf ] || $(INSTALL) -m 644 packaging/serverk.conf $(sysconfdir)/mqkv
+	[ -e $(sysconfdir)/logrotate.d/mqkv ] || $(INSTALL) -m 644 packaging/mqkv.logrotate $(sysconfdir)/logrotate.d/mqkv
+	$(INSTALL) -m 644 packaging/mqkv.sysusers $(sysusersdir)/mqkv.conf
+	for unit in $(UNITS); do sed -e 's|@BINDIR@|$(PREFIX)/bin|' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|' \
+	  packaging/$$unit > $(unitdir)/$$unit || exit 1; done
 	@$(if $(DESTDIR),,$(announce_libraries))
 
 # The dynamic linker finds a library in one of its directories once ldconfig has run, and elsewhere when told.
@@ -191,7 +200,10 @@ uninstall:
 	  $(libdir)/liballocator.a \
 	  $(libdir)/pkgconfig/libclientk.pc $(libdir)/pkgconfig/libkvstore.pc \
 	  $(addprefix $(mandir)/man1/,serverk.1 clientk.1 kvcheck.1 kresp.1) $(addprefix $(mandir)/man3/,clientk.3 kvstore.3) \
-	  $(completiondir)/clientk $(completiondir)/kresp
+	  $(completiondir)/clientk $(completiondir)/kresp \
+	  $(UNITS:%=$(unitdir)/%) $(sysusersdir)/mqkv.conf
+	for file in serverk.conf:mqkv/serverk.conf mqkv.logrotate:logrotate.d/mqkv; do \
+	  cmp -s packaging/$${file%:*} $(sysconfdir)/$${file#*:} && rm $(sysconfdir)/$${file#*:}; done; true
 	rm -rf $(includedir)
 
 # Releasing: see CONTRIBUTING.md. The same commit gives the same bytes.

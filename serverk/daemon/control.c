@@ -12,11 +12,13 @@
 #include "common/report/die_by_signal.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
+#include "serverk/daemon/notify.h"
 
 /* data.u64 of the signalfd and the timers; sessions have their ids, which are 32 bits. */
 #define SIGNAL_TAG UINT64_MAX
 #define TIMER_TAG  (UINT64_MAX - 1)
 #define LANES_TAG  (UINT64_MAX - 2)
+#define WATCH_TAG  (UINT64_MAX - 3)
 
 #define EVENTS_AT_ONCE 64
 
@@ -127,29 +129,49 @@ static void follow(struct control *control, struct reload *reload)
         reload_log(reload);
 }
 
+/* Lets the epoll tell when the timer (-1: there is none) is due. */
+static void watch_timer(const struct control *control, int timer, uint64_t tag)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = tag}};
+    if (timer >= 0)
+        epoll_ctl(control->epoll, EPOLL_CTL_ADD, timer, &event);
+}
+
+/* Returns the signal to stop that has come, 0: none. */
+static int handle(struct control *control, const struct service *service, uint64_t tag)
+{
+    switch (tag) {
+    case SIGNAL_TAG:
+        return control_take_signal(control);
+    case TIMER_TAG:
+        farewells_tick(service->farewells, service->options->queue);
+        return 0;
+    case LANES_TAG:
+        lanes_tick(service->lanes);
+        return 0;
+    case WATCH_TAG:
+        notify_tick();
+        return 0;
+    default:
+        session_client_died(service->sessions, (uint32_t)tag);
+        return 0;
+    }
+}
+
 int control_run(struct control *control, const struct service *service, struct reload *reload)
 {
-    struct epoll_event timer = {.events = EPOLLIN, .data = {.u64 = TIMER_TAG}};
-    epoll_ctl(control->epoll, EPOLL_CTL_ADD, farewells_timer(service->farewells), &timer);
-    struct epoll_event lanes = {.events = EPOLLIN, .data = {.u64 = LANES_TAG}};
-    if (lanes_timer(service->lanes) >= 0)
-        epoll_ctl(control->epoll, EPOLL_CTL_ADD, lanes_timer(service->lanes), &lanes);
+    watch_timer(control, farewells_timer(service->farewells), TIMER_TAG);
+    watch_timer(control, lanes_timer(service->lanes), LANES_TAG);
+    watch_timer(control, notify_watchdog(), WATCH_TAG);
+    notify_send("READY=1");
     for (;;) {
         follow(control, reload);
         struct epoll_event events[EVENTS_AT_ONCE];
         int count = epoll_wait(control->epoll, events, EVENTS_AT_ONCE, -1);
         for (int i = 0; i < count; i++) {
-            if (events[i].data.u64 == SIGNAL_TAG) {
-                int signal_number = control_take_signal(control);
-                if (signal_number != 0)
-                    return signal_number;
-            } else if (events[i].data.u64 == TIMER_TAG) {
-                farewells_tick(service->farewells, service->options->queue);
-            } else if (events[i].data.u64 == LANES_TAG) {
-                lanes_tick(service->lanes);
-            } else {
-                session_client_died(service->sessions, (uint32_t)events[i].data.u64);
-            }
+            int signal_number = handle(control, service, events[i].data.u64);
+            if (signal_number != 0)
+                return signal_number;
         }
     }
 }

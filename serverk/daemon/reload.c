@@ -1,10 +1,14 @@
 #include "serverk/daemon/reload.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/report/error.h"
 #include "common/report/log.h"
+#include "common/time/clock.h"
+#include "serverk/daemon/notify.h"
 
 struct reload {
     struct server_options seen; /* as the file was when it was read last */
@@ -76,7 +80,16 @@ static void compare(const struct server_options *before, const struct server_opt
     }
 }
 
-void reload_all(struct reload *reload)
+/* RELOADING=1 with the time, as Type=notify-reload needs it. */
+static void tell_reloading(void)
+{
+    char text[64];
+    snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
+             clock_monotonic_ns() / 1000);
+    notify_send(text);
+}
+
+static void read_again(struct reload *reload)
 {
     struct kv_error error;
     struct server_options now;
@@ -93,4 +106,11 @@ void reload_all(struct reload *reload)
     compare(&reload->seen, &now);
     reload->seen = now;
     log_info("SIGHUP: %s was read again", now.config);
+}
+
+void reload_all(struct reload *reload)
+{
+    tell_reloading();
+    read_again(reload);
+    notify_send("READY=1");
 }

@@ -16,6 +16,7 @@
 #include "common/text/parse.h"
 #include "common/numbers/random.h"
 #include "serverk/daemon/control.h"
+#include "serverk/daemon/notify.h"
 #include "serverk/daemon/pidfile.h"
 #include "serverk/daemon/reload.h"
 #include "serverk/daemon/start_guard.h"
@@ -335,6 +336,7 @@ enum kv_status server_run(struct server *server, struct kv_error *error)
     const struct server_options *options = server->service.options;
     int signal_number = control_run(server->control, &server->service, server->reload);
     log_info("signal %d (%s): stopping", signal_number, strsignal(signal_number));
+    notify_send("STOPPING=1");
     control_expect_impatience();
     bool failed = pool_failed(server->pool);
     enum kv_status status = release(server, error);

@@ -9,6 +9,7 @@
 #include "common/memory/mapguard.h"
 #include "serverk/config/options.h"
 #include "serverk/daemon/daemonize.h"
+#include "serverk/daemon/notify.h"
 #include "serverk/daemon/server.h"
 #include "serverk/daemon/start_limits.h"
 
@@ -78,5 +79,7 @@ int main(int argc, char **argv)
     struct daemonize *daemonize = NULL;
     if (options.daemon && daemonize_start(&daemonize, &error) != KV_OK)
         return fail(&error, EXIT_FAILED);
+    if (notify_open(&error) != KV_OK)
+        log_warn("%s", error.text);
     return serve(&options, daemonize);
 }

@@ -7,7 +7,7 @@ log=$MQKV_TEST_DIR/daemon.log
 other_queue=${server_queue}y
 
 # The example names every option there is in its section, and what it shows are defaults.
-example=$library_dir/../../docs/serverk.conf
+example=$library_dir/../../packaging/serverk.conf
 mkdir "$MQKV_TEST_DIR/empty"
 sed -E 's/^#([a-z-]+ = )/\1/' "$example" | sed -E '/^(group|pidfile|log|rwlock) =/d' >"$config"
 check_status 0 "the example is right where nothing is a comment" \
