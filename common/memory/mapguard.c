@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/memory/fork_mutex.h"
+
 /* Guards are never freed, since a handler in another thread may look at them at any time; those of
  * mappings that are gone are used again. */
 #define BLOCK_GUARDS 64u
@@ -24,7 +26,7 @@ struct block {
 _Atomic uint32_t mapguard_all_faults;
 
 static struct block *_Atomic blocks;
-static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
+FORK_MUTEX(adding);
 static const char *program_name = "";
 static uintptr_t page_bytes = 4096;
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/memory/fork_mutex.h"
 #include "common/report/error.h"
 #include "kvstore/format/fileheader.h"
 #include "kvstore/log/fileio.h"
@@ -23,7 +24,7 @@ struct lockfile {
 };
 
 /* The stores open in this process. */
-static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
+FORK_MUTEX(registry_mutex);
 static struct lockfile *registry;
 
 /* Holds: registry_mutex. */

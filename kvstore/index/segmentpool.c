@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/memory/fork_mutex.h"
+
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #define FORBID(at, bytes) ASAN_POISON_MEMORY_REGION(at, bytes)
@@ -34,7 +36,7 @@ struct free_block {
 
 _Static_assert(sizeof(struct chunk) % 16 == 0 && SEGMENTPOOL_BLOCK_BYTES % 16 == 0, "alignment");
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* for all below, and the chunks */
+FORK_MUTEX(mutex); /* for all below, and the chunks */
 static struct chunk *with_room;
 static struct segmentpool_counts counts;
 

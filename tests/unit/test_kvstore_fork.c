@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/time/clock.h"
+#include "tests/support/skip.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"
@@ -137,12 +138,61 @@ START_TEST(a_child_sees_one_moment)
 }
 END_TEST
 
+#define CHILDREN 100
+
+/* Opens, fills and closes stores in the directory, again and again. */
+static void *open_and_close(void *own_dir)
+{
+    struct kvstore_options options = {.create = true, .datafiles = DATAFILES};
+    while (!atomic_load(&stop)) {
+        struct kvstore *own = must_open(own_dir, &options);
+        must_put_numbers(own, 0, KEYS);
+        must_close(own);
+    }
+    return NULL;
+}
+
+/* Whatever locks other threads of the parent held at the fork, the child is not kept waiting. */
+START_TEST(a_child_opens_stores_of_its_own)
+{
+#ifdef __SANITIZE_THREAD__
+    SKIP_TEST("the thread sanitizer forbids threads in the child of a process with threads");
+#endif
+    struct kvstore_options options = {.create = true, .datafiles = DATAFILES};
+    char parents_dir[STORE_DIR_BYTES];
+    pthread_t parent;
+    store_dir_make(parents_dir);
+    store_dir_make(dir);
+    atomic_store(&stop, false);
+    ck_assert_int_eq(pthread_create(&parent, NULL, open_and_close, parents_dir), 0);
+    for (int i = 0; i < CHILDREN; i++) {
+        int status;
+        pid_t child = fork();
+        ck_assert_int_ge(child, 0);
+        if (child == 0) {
+            struct kvstore *own = NULL;
+            alarm(60);
+            if (kvstore_open(dir, &options, &own, NULL) != KV_OK)
+                _exit(1);
+            _exit(kvstore_close(own, NULL) == KV_OK ? 0 : 2);
+        }
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "wait status %d", status);
+    }
+    atomic_store(&stop, true);
+    pthread_join(parent, NULL);
+    store_dir_remove(parents_dir);
+    store_dir_remove(dir);
+}
+END_TEST
+
 Suite *suite_kvstore_fork(void)
 {
     Suite *suite = suite_create("kvstore fork");
     TCase *cases = tcase_create("fork");
     tcase_set_timeout(cases, 120);
     tcase_add_loop_test(cases, a_child_sees_one_moment, 0, KVSTORE_LOCKING_COUNT);
+    tcase_add_test(cases, a_child_opens_stores_of_its_own);
     suite_add_tcase(suite, cases);
     return suite;
 }
