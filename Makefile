@@ -195,6 +195,7 @@ elif ! $(LDCONFIG); then \
 fi
 endef
 
+# A configuration that somebody changed stays.
 uninstall:
 	rm -f $(addprefix $(bindir)/,serverk clientk kvcheck kresp) $(libdir)/libclientk.* $(libdir)/libkvstore.* \
 	  $(libdir)/liballocator.a \
@@ -205,6 +206,7 @@ uninstall:
 	for file in serverk.conf:mqkv/serverk.conf mqkv.logrotate:logrotate.d/mqkv; do \
 	  cmp -s packaging/$${file%:*} $(sysconfdir)/$${file#*:} && rm $(sysconfdir)/$${file#*:}; done; true
 	rm -rf $(includedir)
+	! cmp -s docs/serverk.conf $(sysconfdir)/mqkv/serverk.conf || rm -f $(sysconfdir)/mqkv/serverk.conf
 
 # Releasing: see CONTRIBUTING.md. The same commit gives the same bytes.
 DIST := mqkv-$(VERSION)
