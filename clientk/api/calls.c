@@ -179,8 +179,28 @@ static enum kv_status execute_into(struct clientk *client, struct task *task,
     return status;
 }
 
+/* Reads without a message. False: that cannot be done. */
+static inline bool read_direct(struct clientk *client, struct kv_slice key, bool with_bytes,
+                               struct clientk_value *value, enum kv_status *status)
+{
+    if (client_check(client) != KV_OK || !direct_is_on(&client->direct) || !value)
+        return false;
+    struct attachment *attachment = thread_attachment(client);
+    if (!attachment ||
+        !direct_get(&client->direct, &attachment->reader, key, with_bytes, value, status))
+        return false;
+    struct kv_error *error = last_error_of_thread();
+    error->status = KV_OK;
+    if (*status != KV_OK)
+        last_error_explain(error, *status);
+    return true;
+}
+
 enum kv_status clientk_get(struct clientk *client, struct kv_slice key, struct clientk_value *value)
 {
+    enum kv_status status;
+    if (read_direct(client, key, true, value, &status))
+        return status;
     struct task task;
     task_begin(&task, WIRE_OP_GET, key, NOTHING);
     return execute_into(client, &task, value, NULL);
@@ -189,10 +209,15 @@ enum kv_status clientk_get(struct clientk *client, struct kv_slice key, struct c
 enum kv_status clientk_exists(struct clientk *client, struct kv_slice key,
                               struct clientk_value *value)
 {
+    enum kv_status status;
+    struct clientk_value unused = {.size = 0};
+    if (!value)
+        value = &unused;
+    if (read_direct(client, key, false, value, &status))
+        return status;
     struct task task;
     task_begin(&task, WIRE_OP_EXISTS, key, NOTHING);
-    struct clientk_value unused = {.size = 0};
-    return execute_into(client, &task, value ? value : &unused, NULL);
+    return execute_into(client, &task, value, NULL);
 }
 
 /* Executes an operation whose result has no value; *result may be what else it tells. */
@@ -332,6 +357,17 @@ enum kv_status clientk_sync(struct clientk *client)
     return execute_bare(client, WIRE_OP_SYNC);
 }
 
+/* Executes what begins a batch of reads without a message: how many operations. */
+static size_t execute_direct(struct clientk *client, const struct clientk_operation *operations,
+                             size_t count, struct clientk_result *results)
+{
+    struct attachment *attachment =
+        direct_is_on(&client->direct) ? thread_attachment(client) : NULL;
+    if (!attachment)
+        return 0;
+    return direct_execute(&client->direct, &attachment->reader, operations, count, results);
+}
+
 enum kv_status clientk_execute(struct clientk *client, const struct clientk_operation *operations,
                                size_t count, struct clientk_result *results)
 {
@@ -340,5 +376,6 @@ enum kv_status clientk_execute(struct clientk *client, const struct clientk_oper
         return status;
     if (count > 0 && (!operations || !results))
         return missing(operations ? "results" : "operations");
-    return execute_all(client, operations, count, results);
+    size_t done = execute_direct(client, operations, count, results);
+    return execute_all(client, operations + done, count - done, results + done);
 }

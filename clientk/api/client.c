@@ -20,6 +20,7 @@ static void free_client(struct clientk *client, bool say_goodbye)
     threads_detach_all(client);
     for (unsigned i = 0; i < client->combiner_count; i++)
         combiner_free(&client->combiners[i], say_goodbye);
+    direct_free(&client->direct);
     free(client->slot_owners);
     free(client->combiners);
     free(client);
@@ -32,6 +33,7 @@ static struct clientk *new_client(const struct client_settings *settings)
     if (!client)
         return NULL;
     client->settings = *settings;
+    direct_init(&client->direct, settings);
     atomic_init(&client->priority, settings->priority);
     client->fork_generation = handles_fork_generation();
     unsigned count = settings->combine_above > settings->combine_groups ? settings->combine_above
@@ -45,7 +47,7 @@ static struct clientk *new_client(const struct client_settings *settings)
     client->combiner_count = count;
     bool made = true;
     for (unsigned i = 0; i < count; i++)
-        made &= combiner_init(&client->combiners[i], &client->settings);
+        made &= combiner_init(&client->combiners[i], &client->settings, &client->direct);
     if (made)
         return client;
     free_client(client, false);
@@ -130,6 +132,7 @@ void clientk_info(struct clientk *client, struct clientk_info *info)
     for (unsigned i = 0; i < client->combiner_count; i++)
         combiner_add_info(&client->combiners[i], info);
     pipelines_add_info(&client->pipelines, info);
+    direct_add_info(&client->direct, info);
 }
 
 enum kv_status clientk_pipeline_open(struct clientk *client, uint32_t window, uint32_t batch,

@@ -10,6 +10,7 @@
 
 #include "clientk/base/client_settings.h"
 #include "clientk/combining/combiner.h"
+#include "clientk/direct/direct.h"
 #include "clientk/pipeline/pipeline.h"
 
 struct attachment;
@@ -31,6 +32,7 @@ struct clientk {
     struct attachment *attachments;
 
     struct pipeline_list pipelines;
+    struct direct direct; /* synchronises itself */
 };
 
 #endif

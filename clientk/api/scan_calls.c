@@ -6,7 +6,9 @@
 #include <stdio.h>
 
 #include "clientk/api/calls.h"
+#include "clientk/api/threads.h"
 #include "clientk/base/last_error.h"
+#include "clientk/direct/direct_scan.h"
 #include "clientk/message/translate.h"
 #include "common/memory/cursor.h"
 #include "wire/operation.h"
@@ -75,6 +77,22 @@ static enum kv_status explain_cut(const struct clientk_result *result)
                                                      : "cannot be read; the server's log says why");
 }
 
+/* One page. Its status is in *result too. */
+static enum kv_status fetch_page(struct clientk *client, const struct clientk_operation *operation,
+                                 struct clientk_result *result)
+{
+    enum kv_status status = client_check(client);
+    if (status == KV_OK && direct_is_on(&client->direct)) {
+        struct attachment *attachment = thread_attachment(client);
+        if (attachment && direct_scan_page(&client->direct, &attachment->reader, operation->key,
+                                           &operation->scan, result))
+            return result->status;
+    }
+    struct task page;
+    translate_operation(operation, &page.operation); /* it cannot fail */
+    return client_execute_one(client, &page, result);
+}
+
 /* Page by page from operation->cursor on, where that then is where to go on. */
 static enum kv_status scan_pages(struct clientk *client, struct clientk_operation *operation,
                                  struct scan_walk *walk)
@@ -83,9 +101,7 @@ static enum kv_status scan_pages(struct clientk *client, struct clientk_operatio
     enum kv_status status;
     do {
         operation->scan.limit = page_limit(walk);
-        struct task page;
-        translate_operation(operation, &page.operation); /* it cannot fail */
-        status = client_execute_one(client, &page, &result);
+        status = fetch_page(client, operation, &result);
         bool cut_short = result_is_cut_short(&result);
         if (status == KV_OK || cut_short)
             status = clientk_read_page(&result.value, visit_counted, walk);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "clientk/api/handle.h"
 #include "clientk/base/handles.h"
@@ -76,6 +77,7 @@ static void choose_combiner(struct clientk *client, struct attachment *attachmen
 
 static void detach(struct clientk *client, struct attachment *attachment)
 {
+    direct_readers_leave(&client->direct.readers, &attachment->reader);
     leave_slot(client, attachment);
     *attachment->link_of_client = attachment->next_of_client;
     if (attachment->next_of_client)
@@ -135,7 +137,9 @@ static void free_orphans(void)
 static struct attachment *attach(struct clientk *client)
 {
     free_orphans();
-    struct attachment *attachment = calloc(1, sizeof *attachment);
+    struct attachment *attachment = aligned_alloc(CACHE_LINE_BYTES, sizeof *attachment);
+    if (attachment)
+        memset(attachment, 0, sizeof *attachment);
     /* A thread whose end is not seen would stay attached for ever. */
     if (!attachment || pthread_setspecific(thread_end_key, attachment) != 0) {
         free(attachment);
@@ -154,6 +158,7 @@ static struct attachment *attach(struct clientk *client)
     if (client->attachments)
         client->attachments->link_of_client = &attachment->next_of_client;
     client->attachments = attachment;
+    direct_readers_join(&client->direct.readers, &attachment->reader);
     client->thread_count++;
     update_layout(client);
     attachment->epoch = atomic_load(&client->layout_epoch);

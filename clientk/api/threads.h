@@ -28,6 +28,7 @@ struct attachment {
     struct clientk *_Atomic client; /* NULL: the handle was closed */
     struct attachment *next_of_thread;
     struct wire_waiter waiter;
+    struct direct_reader reader;
     struct combiner *combiner; /* as of epoch */
     uint32_t epoch;
     unsigned number; /* in the order of arrival: picks the group; constant, as is the next */

@@ -106,6 +106,32 @@ static enum kv_status read_replies(struct client_settings *settings,
                         text);
 }
 
+static enum kv_status read_direct(struct client_settings *settings,
+                                  const struct clientk_options *options, struct kv_error *error)
+{
+    static const char *const names[] = {[CLIENTK_DIRECT_AUTO] = "auto",
+                                        [CLIENTK_DIRECT_OFF] = "off",
+                                        [CLIENTK_DIRECT_MAP] = "map",
+                                        [CLIENTK_DIRECT_PREAD] = "pread"};
+    const unsigned count = sizeof names / sizeof names[0];
+    settings->direct = options->direct;
+    settings->direct_stale_ms = options->direct_stale_ms;
+    if ((unsigned)options->direct >= count)
+        return kv_error_set(error, KV_USAGE, "direct %u: it must be one of enum clientk_direct",
+                            (unsigned)options->direct);
+    const char *text = environment("MQKV_DIRECT");
+    if (options->direct != CLIENTK_DIRECT_AUTO || !text)
+        return KV_OK;
+    for (unsigned i = 0; i < count; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            settings->direct = (enum clientk_direct)i;
+            return KV_OK;
+        }
+    }
+    return kv_error_set(error, KV_USAGE,
+                        "MQKV_DIRECT \"%.40s\": it must be auto, off, map or pread", text);
+}
+
 enum kv_status client_settings_read(struct client_settings *settings,
                                     const struct clientk_options *options, struct kv_error *error)
 {
@@ -130,7 +156,8 @@ enum kv_status client_settings_read(struct client_settings *settings,
                             queue);
     snprintf(settings->queue, sizeof settings->queue, "%s", queue);
 
-    if (read_server_uid(settings, options, error) != KV_OK)
+    if (read_server_uid(settings, options, error) != KV_OK ||
+        read_direct(settings, options, error) != KV_OK)
         return KV_USAGE;
     const char *spin = options->spin ? options->spin : "auto";
     if (!wire_spin_parse(spin, &settings->spin))

@@ -29,6 +29,8 @@ struct client_settings {
     bool insists_on_uid, uid_was_met;
     uid_t server_uid;
     enum wire_replies replies;
+    enum clientk_direct direct;
+    uint32_t direct_stale_ms;
     bool no_segment; /* MQKV_NO_SEGMENT=1: large values go in fragments */
 };
 

@@ -6,9 +6,10 @@
 #include "common/time/clock.h"
 #include "common/report/error.h"
 
-bool combiner_init(struct combiner *combiner, const struct client_settings *settings)
+bool combiner_init(struct combiner *combiner, const struct client_settings *settings,
+                   struct direct *direct)
 {
-    *combiner = (struct combiner){.settings = settings};
+    *combiner = (struct combiner){.settings = settings, .direct = direct};
     pthread_mutex_init(&combiner->facts_lock, NULL);
     return window_init(&combiner->window, settings, wire_reply_ladder, 1);
 }
@@ -27,7 +28,7 @@ static void disconnect(struct combiner *combiner, bool say_goodbye)
     atomic_store_explicit(&combiner->connected, false, memory_order_relaxed);
 }
 
-/* Notes for clientk_info what the new session is like. */
+/* Notes for clientk_info, and for direct reads, what the new session is like. */
 static void publish_facts(struct combiner *combiner)
 {
     const struct connection *connection = &combiner->window.connection;
@@ -44,6 +45,7 @@ static void publish_facts(struct combiner *combiner)
                               .replies_reason = ring_hindrance_explain(connection->hindrance)};
     pthread_mutex_unlock(&combiner->facts_lock);
     atomic_store_explicit(&combiner->connected, true, memory_order_relaxed);
+    direct_welcome(combiner->direct, welcome, connection->server_uid, connection->pidfd);
 }
 
 enum kv_status combiner_connect(struct combiner *combiner, uint64_t deadline_ms,

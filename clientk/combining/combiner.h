@@ -20,6 +20,7 @@
 #include "clientk/combining/call.h"
 #include "clientk/combining/linger.h"
 #include "clientk/combining/turn.h"
+#include "clientk/direct/direct.h"
 #include "clientk/base/client_settings.h"
 #include "clientk/message/window.h"
 #include "wire/wait.h"
@@ -34,6 +35,7 @@ struct combiner {
 
     /* Of the leader. */
     _Alignas(CACHE_LINE_BYTES) const struct client_settings *settings;
+    struct direct *direct;     /* is told of each session */
     struct window window;      /* of one message */
     struct call *first, *last; /* calls in the order of arrival; the leader's own too */
     unsigned call_count;       /* of that list */
@@ -48,7 +50,8 @@ struct combiner {
 };
 
 /* False: no memory. */
-bool combiner_init(struct combiner *combiner, const struct client_settings *settings);
+bool combiner_init(struct combiner *combiner, const struct client_settings *settings,
+                   struct direct *direct);
 
 /* Closes the session and frees; no thread may be in a call. */
 void combiner_free(struct combiner *combiner, bool say_goodbye);

@@ -1,13 +1,10 @@
 #include "clientk/message/translate.h"
 
-#include <stdlib.h>
-
 #include "clientk/base/last_error.h"
+#include "clientk/base/value_memory.h"
 #include "common/memory/copy.h"
 #include "common/memory/reserved.h"
 #include "common/report/error.h"
-
-#define MIN_SPARE_BYTES 64u /* of a value that grows */
 
 static unsigned durability_flags(enum clientk_durability durability)
 {
@@ -163,33 +160,12 @@ bool result_is_cut_short(const struct clientk_result *result)
     return (result->status == KV_CORRUPT || result->status == KV_IO) && result->value.version != 0;
 }
 
-/* Makes room for size bytes and the NUL after them; false: no memory. */
-__attribute__((noinline)) static bool grow_value(struct clientk_value *value, size_t size)
-{
-    /* Some more than needed, so that a value that grows bit by bit is not moved each time. */
-    size_t capacity = size + size / 8 + MIN_SPARE_BYTES;
-    char *data = realloc(value->data, capacity);
-    if (!data)
-        return false;
-    value->data = data;
-    value->capacity = capacity;
-    return true;
-}
-
-void clientk_value_free(struct clientk_value *value)
-{
-    if (!value)
-        return;
-    free(value->data);
-    *value = (struct clientk_value){.data = NULL};
-}
-
 /* Copies the value that is there. */
 static enum kv_status copy_value(const struct wire_result *from, const struct large_values *values,
                                  struct clientk_value *to)
 {
     size_t size = from->value.size;
-    if (size >= to->capacity && !grow_value(to, size))
+    if (!value_hold(to, size))
         return KV_NO_MEMORY;
     if (from->flags & WIRE_RESULT_IN_SEGMENT) {
         if (!values->segment ||

@@ -56,6 +56,23 @@ struct clientk;
 /* The version of the library that runs, as MQKV_VERSION_STRING is that of the header. */
 const char *clientk_version(void);
 
+/* How entries are read (clientk_options, clientk_info). With all but OFF, GET, EXISTS, batches of
+ * them and scans read the server's index and data files in place, without a message and without the
+ * server's time, where the server allows it (serverk --direct) and the files can be reached; what
+ * cannot be read so is asked for by message. They are as consistent as by message: each sees all
+ * writes that were answered before it began.
+ *
+ * MAP: data files are mapped. A disk that fails, or somebody who shortens a file, is SIGBUS in this
+ * process. PREAD: they are read with calls; then that is KV_IO, by message; the index, which lies in
+ * memory, is mapped all the same. AUTO: as MAP, if the server's user is the caller's own, or lets
+ * the caller's group read; a server of another user is asked by message. */
+enum clientk_direct {
+    CLIENTK_DIRECT_AUTO, /* of options: $MQKV_DIRECT ("auto", "off", "map", "pread"), else as said */
+    CLIENTK_DIRECT_OFF,
+    CLIENTK_DIRECT_MAP,
+    CLIENTK_DIRECT_PREAD
+};
+
 struct clientk_options {
     const char *queue;       /* NAME of serverk -m; default: $MQKV_QUEUE, else /serverk */
     uint32_t timeout_ms;     /* of a call, reconnecting included; default 5000 */
@@ -77,7 +94,12 @@ struct clientk_options {
      * "queue": through a reply queue; "auto": shared, where the server has the same uid and allows
      * it. Default: $MQKV_REPLIES, else "auto". Event loops have a queue in any case. */
     const char *replies;
-    uint64_t reserved[7];
+    enum clientk_direct direct; /* reads without messages: AUTO, OFF, MAP, PREAD */
+    /* Once the server has ended without saying so (kill -9), direct reads go on for so long from its
+     * last state, which has every write that was answered; 0: not, they wait for the next server as
+     * other calls do. */
+    uint32_t direct_stale_ms;
+    uint64_t reserved[6];
 };
 
 /* Connects (one handshake) and returns the handle. KV_NO_SERVER, KV_DENIED, KV_LIMIT,
@@ -354,7 +376,12 @@ struct clientk_info {
     uint64_t reconnects;
     const char *replies;        /* "shared" or "queue": how those of its first session come */
     const char *replies_reason; /* why not through shared memory; NULL if they do */
-    uint64_t reserved[6];
+    uint64_t direct_reads;      /* operations that needed no message */
+    uint64_t direct_asks;       /* reads that could not be made so, and went by message after all */
+    const char *direct_reason;  /* a sentence: why reads go as they do; it stays */
+    enum clientk_direct direct; /* how they go now: OFF (by message), MAP, PREAD */
+    uint32_t unused;
+    uint64_t reserved[2];
 };
 void clientk_info(struct clientk *client, struct clientk_info *info);
 

@@ -1,0 +1,269 @@
+#include "clientk/direct/direct.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "clientk/direct/direct_read.h"
+#include "common/memory/reserved.h"
+#include "wire/operation.h"
+
+#define GROUPS_MAX 256
+
+/* So many keys of a batch are looked for together: their cache lines come while others are looked
+ * at. */
+#define KEYS_TOGETHER 16u
+
+void direct_init(struct direct *direct, const struct client_settings *settings)
+{
+    *direct = (struct direct){
+        .mode = settings->direct, .stale_ms = settings->direct_stale_ms, .offer = {.pidfd = -1}};
+    if (direct->mode == CLIENTK_DIRECT_OFF)
+        direct->reason = DIRECT_SWITCHED_OFF;
+    direct_readers_init(&direct->readers);
+    pthread_mutex_init(&direct->lock, NULL);
+}
+
+static void drop_offer(struct direct *direct)
+{
+    if (direct->offer.pidfd >= 0)
+        close(direct->offer.pidfd);
+    direct->offer.pidfd = -1;
+    atomic_store(&direct->has_offer, false);
+}
+
+void direct_free(struct direct *direct)
+{
+    drop_offer(direct);
+    direct_readers_release_all(&direct->readers);
+    direct_store_close(atomic_load(&direct->store));
+    pthread_mutex_destroy(&direct->lock);
+}
+
+/* Offers --------------------------------------------------------------------------------------- */
+
+/* Holds: direct->lock. */
+static void replace_store(struct direct *direct, struct direct_store *store)
+{
+    struct direct_store *old = atomic_exchange(&direct->store, store);
+    if (old)
+        direct_readers_retire(&direct->readers, &old->retired);
+}
+
+static enum direct_reason judge_welcome(const struct wire_welcome *welcome, int pidfd)
+{
+    if (welcome->direct == WIRE_DIRECT_OTHERS)
+        return DIRECT_OFFERED_TO_OTHERS;
+    if (welcome->direct != WIRE_DIRECT_OFFERED)
+        return DIRECT_NOT_OFFERED;
+    return pidfd >= 0 ? DIRECT_IN_USE : DIRECT_NO_PIDFD;
+}
+
+/* Whether the offer is the one that is in use, or was made before. Holds: direct->lock. */
+static bool is_known(const struct direct *direct, const struct wire_welcome *welcome)
+{
+    const struct direct_offer *offer = &direct->offer;
+    bool taken_up = atomic_load(&direct->store) || atomic_load(&direct->has_offer);
+    return taken_up && offer->server_instance == welcome->instance &&
+           offer->device == welcome->store_device && offer->inode == welcome->store_inode;
+}
+
+void direct_welcome(struct direct *direct, const struct wire_welcome *welcome, uid_t server_uid,
+                    int pidfd)
+{
+    if (direct->mode == CLIENTK_DIRECT_OFF)
+        return;
+    pthread_mutex_lock(&direct->lock);
+    enum direct_reason reason = judge_welcome(welcome, pidfd);
+    if (reason != DIRECT_IN_USE || !is_known(direct, welcome)) {
+        replace_store(direct, NULL);
+        drop_offer(direct);
+        direct->reason = reason;
+        direct->offer = (struct direct_offer){.server_instance = welcome->instance,
+                                              .device = welcome->store_device,
+                                              .inode = welcome->store_inode,
+                                              .server_uid = server_uid,
+                                              .pidfd = -1};
+        if (reason == DIRECT_IN_USE)
+            direct->offer.pidfd = fcntl(pidfd, F_DUPFD_CLOEXEC, 0);
+        if (reason == DIRECT_IN_USE && direct->offer.pidfd < 0)
+            direct->reason = DIRECT_NO_MEMORY;
+        atomic_store(&direct->has_offer, direct->offer.pidfd >= 0);
+    }
+    pthread_mutex_unlock(&direct->lock);
+}
+
+static bool is_our_group(gid_t group)
+{
+    gid_t groups[GROUPS_MAX];
+    int count = getgroups(GROUPS_MAX, groups);
+    for (int i = 0; i < count; i++)
+        if (groups[i] == group)
+            return true;
+    return getegid() == group;
+}
+
+/* Who maps what another user can shorten may be ended by that user: so not without having been
+ * told to, but for users of one group that trust one another. */
+static bool is_trusted(const struct direct *direct, const struct direct_store *store)
+{
+    struct stat object;
+    if (direct->mode != CLIENTK_DIRECT_AUTO || direct->offer.server_uid == geteuid())
+        return true;
+    return fstat(store->object_fd, &object) == 0 && (object.st_mode & S_IRGRP) != 0 &&
+           is_our_group(object.st_gid);
+}
+
+/* Looks at what is offered. */
+__attribute__((noinline)) static void take_up_offer(struct direct *direct)
+{
+    pthread_mutex_lock(&direct->lock);
+    if (atomic_load(&direct->has_offer)) {
+        atomic_store(&direct->has_offer, false);
+        struct direct_store *store =
+            direct_store_open(&direct->offer, direct->mode != CLIENTK_DIRECT_PREAD,
+                              direct->stale_ms, &direct->readers, &direct->reason);
+        if (store)
+            direct->offer.pidfd = -1;
+        if (store && !is_trusted(direct, store)) {
+            direct->reason = DIRECT_OF_ANOTHER_USER;
+            direct_store_close(store);
+            store = NULL;
+        }
+        if (store)
+            replace_store(direct, store);
+        else
+            drop_offer(direct);
+    }
+    pthread_mutex_unlock(&direct->lock);
+}
+
+/* Reading -------------------------------------------------------------------------------------- */
+
+struct direct_store *direct_begin(struct direct *direct, struct direct_reader *reader)
+{
+    if (atomic_load_explicit(&direct->has_offer, memory_order_relaxed))
+        take_up_offer(direct);
+    direct_reader_begin(&direct->readers, reader);
+    struct direct_store *store = atomic_load(&direct->store);
+    if (store) {
+        const struct direct_view *view = direct_store_view(store);
+        if (direct_store_is_usable(store, (const struct shared_store *)view->base))
+            return store;
+    }
+    direct_reader_end(reader);
+    return NULL;
+}
+
+static bool is_valid(struct kv_slice key)
+{
+    return key.size > 0 && key.size <= WIRE_MAX_KEY_BYTES;
+}
+
+bool direct_get(struct direct *direct, struct direct_reader *reader, struct kv_slice key,
+                bool with_bytes, struct clientk_value *value, enum kv_status *status)
+{
+    struct direct_store *store = is_valid(key) ? direct_begin(direct, reader) : NULL;
+    if (!store)
+        return false;
+    bool read = direct_read(store, key, direct_place_of(store, key), with_bytes, value, status);
+    direct_end(reader);
+    direct_reader_count(read ? &reader->reads : &reader->asks, 1);
+    return read;
+}
+
+/* Whether the operation can be executed here. */
+static bool is_read(const struct clientk_operation *operation)
+{
+    return (operation->opcode == CLIENTK_GET || operation->opcode == CLIENTK_EXISTS) &&
+           RESERVED_IS_CLEAR(operation->reserved) && is_valid(operation->key);
+}
+
+static bool all_read(const struct clientk_operation *operations, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!is_read(&operations[i]))
+            return false;
+    return true;
+}
+
+static bool execute_one(struct direct_store *store, const struct clientk_operation *operation,
+                        struct direct_place place, struct clientk_result *result)
+{
+    bool with_bytes = operation->opcode == CLIENTK_GET;
+    result->found = false;
+    result->number = 0;
+    return direct_read(store, operation->key, place, with_bytes, &result->value, &result->status);
+}
+
+/* At most KEYS_TOGETHER operations. Returns how many were executed. */
+static size_t execute_together(struct direct_store *store,
+                               const struct clientk_operation *operations, size_t count,
+                               struct clientk_result *results)
+{
+    struct direct_place places[KEYS_TOGETHER];
+    const struct direct_view *view = direct_store_view(store);
+    for (size_t i = 0; i < count; i++) {
+        places[i] = direct_place_of(store, operations[i].key);
+        direct_prefetch_index(store, view, places[i]);
+    }
+    for (size_t i = 0; i < count; i++)
+        direct_prefetch_record(store, view, places[i]);
+    size_t done = 0;
+    while (done < count && execute_one(store, &operations[done], places[done], &results[done]))
+        done++;
+    return done;
+}
+
+size_t direct_execute(struct direct *direct, struct direct_reader *reader,
+                      const struct clientk_operation *operations, size_t count,
+                      struct clientk_result *results)
+{
+    size_t done = 0, together = 0;
+    if (!all_read(operations, count))
+        return 0;
+    do {
+        struct direct_store *store = direct_begin(direct, reader);
+        if (!store)
+            break;
+        size_t left = count - done;
+        together = left < KEYS_TOGETHER ? left : KEYS_TOGETHER;
+        size_t read = execute_together(store, operations + done, together, results + done);
+        direct_end(reader);
+        done += read;
+        if (read < together)
+            break;
+    } while (done < count);
+    direct_reader_count(&reader->reads, done);
+    direct_reader_count(&reader->asks, count - done);
+    return done;
+}
+
+/* Facts ---------------------------------------------------------------------------------------- */
+
+/* Holds: direct->lock. Why reads go as they go at this moment. */
+static enum direct_reason reason_now(const struct direct *direct)
+{
+    struct direct_store *store = atomic_load(&direct->store);
+    if (!store)
+        return direct->reason;
+    const struct shared_store *header = (const struct shared_store *)direct_store_view(store)->base;
+    if (!direct_store_is_usable(store, header))
+        return DIRECT_SERVER_ENDED;
+    return atomic_load(&store->no_log_ms) == 0 ? DIRECT_IN_USE : DIRECT_FILE_DENIED;
+}
+
+void direct_add_info(struct direct *direct, struct clientk_info *info)
+{
+    if (atomic_load(&direct->has_offer))
+        take_up_offer(direct);
+    pthread_mutex_lock(&direct->lock);
+    enum direct_reason reason = reason_now(direct);
+    const struct direct_store *store = atomic_load(&direct->store);
+    info->direct = CLIENTK_DIRECT_OFF;
+    if (reason == DIRECT_IN_USE)
+        info->direct = store->map_logs ? CLIENTK_DIRECT_MAP : CLIENTK_DIRECT_PREAD;
+    info->direct_reason = direct_reason_sentence(reason);
+    pthread_mutex_unlock(&direct->lock);
+    direct_readers_sum(&direct->readers, &info->direct_reads, &info->direct_asks);
+}

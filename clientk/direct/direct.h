@@ -1,0 +1,85 @@
+/*
+ * direct: reads without messages (DIRECT in clientk(3)), as the calls of a handle use them.
+ *
+ * Linearizable, together with all reads and writes by message. A write by message is answered after
+ * the daemon has stored the slot that shows it; a slot that was stored is seen by every later look,
+ * of any process. So a direct read that begins after a write was answered sees it, and one that
+ * begins after another read saw something, whichever way, sees that or something later. What a
+ * look gives was so at one moment between its beginning and its end (direct_read.h). A thread
+ * therefore reads its own writes, and those of other threads of its handle, as soon as their calls
+ * have returned. A write that is under way, in another thread, in a pipeline, or after KV_TIMEOUT
+ * or KV_OUTCOME_UNKNOWN, takes effect at a moment that nobody knows yet: a direct read sees it or
+ * not, as one by message would. Expired entries are told by CLOCK_REALTIME of this process, which
+ * is the daemon's.
+ *
+ * When the daemon is replaced: the next one serves the same object or retires it before it answers
+ * anything, so that a reader that finds it in use reads what counts.
+ *
+ * Threads: any. The handle's threads share one struct direct; each has a struct direct_reader.
+ */
+#ifndef MQKV_CLIENTK_DIRECT_DIRECT_H
+#define MQKV_CLIENTK_DIRECT_DIRECT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "clientk/base/client_settings.h"
+#include "clientk/direct/direct_readers.h"
+#include "clientk/direct/direct_reason.h"
+#include "clientk/direct/direct_store.h"
+#include "mqkv/clientk.h"
+#include "wire/message.h"
+
+struct direct {
+    struct direct_readers readers;
+    struct direct_store *_Atomic store; /* NULL: reads go by message */
+    atomic_bool has_offer;              /* that was not looked at yet */
+    enum clientk_direct mode;           /* constant, as is the next */
+    uint32_t stale_ms;
+
+    pthread_mutex_t lock; /* guards the rest, and who changes `store` */
+    struct direct_offer offer;
+    enum direct_reason reason;
+};
+
+void direct_init(struct direct *direct, const struct client_settings *settings);
+
+/* No thread may be in a call. */
+void direct_free(struct direct *direct);
+
+/* A session began: what WELCOME says, who the server is. The pidfd (-1: none) stays the caller's.
+ * What is offered is looked at by the first read that could use it. */
+void direct_welcome(struct direct *direct, const struct wire_welcome *welcome, uid_t server_uid,
+                    int pidfd);
+
+/* Reads one key, 1 to 65,535 bytes. True: *status is the read's; false: by message. */
+bool direct_get(struct direct *direct, struct direct_reader *reader, struct kv_slice key,
+                bool with_bytes, struct clientk_value *value, enum kv_status *status);
+
+/* Executes the operations, in order, if all of them are GET or EXISTS, as far as that goes without
+ * a message. Returns how many, from the first on, were executed. */
+size_t direct_execute(struct direct *direct, struct direct_reader *reader,
+                      const struct clientk_operation *operations, size_t count,
+                      struct clientk_result *results);
+
+/* Whether reads may go without messages: what a call looks at first. */
+static inline bool direct_is_on(const struct direct *direct)
+{
+    return atomic_load_explicit(&direct->store, memory_order_relaxed) != NULL ||
+           atomic_load_explicit(&direct->has_offer, memory_order_relaxed);
+}
+
+/* Begins to read: the store to read from, which stays until direct_end; NULL: by message, and
+ * nothing is to be ended. */
+struct direct_store *direct_begin(struct direct *direct, struct direct_reader *reader);
+
+static inline void direct_end(struct direct_reader *reader)
+{
+    direct_reader_end(reader);
+}
+
+/* For clientk_info. Takes up what is offered. */
+void direct_add_info(struct direct *direct, struct clientk_info *info);
+
+#endif

@@ -1,0 +1,381 @@
+/* libclientk needs no other library for the hash. */
+#define XXH_INLINE_ALL
+#include "clientk/direct/direct_read.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clientk/base/value_memory.h"
+#include "common/memory/copy.h"
+#include "common/time/pause.h"
+#include "kvstore/format/fileheader.h"
+#include "kvstore/format/sizes.h"
+
+/* Moving an item takes some ten nanoseconds, splitting a segment a microsecond or two: a look that
+ * was disturbed so often has met a writer that was preempted, or one writer after the other. */
+#define MAX_TRIES 64u
+
+/* What is read at first of a record where nothing is mapped. */
+#define FIRST_READ_BYTES 4096u
+
+struct direct_place direct_place_of(const struct direct_store *store, struct kv_slice key)
+{
+    return (struct direct_place){
+        .file = keyhash_file(store->store_seed, key, store->datafiles),
+        .hash = keyhash_index(keyhash(&store->hash_key, key)),
+    };
+}
+
+/* Looks ---------------------------------------------------------------------------------------- */
+
+static inline const struct shared_file *file_at(const struct direct_store *store,
+                                                const struct direct_view *view, uint32_t number)
+{
+    return (const struct shared_file *)(view->base + store->files_offset) + number;
+}
+
+/* `moves` is left as it is. */
+static inline void look_at(const struct direct_store *store, const struct direct_view *view,
+                           uint32_t file, struct direct_look *look)
+{
+    look->file = file_at(store, view, file);
+    look->generation = __atomic_load_n(&look->file->generation, __ATOMIC_ACQUIRE);
+    look->state = &look->file->states[look->generation % 2];
+    look->number = file;
+    look->needs_more = false;
+}
+
+bool direct_look_begin(const struct direct_store *store, const struct direct_view *view,
+                       uint32_t file, struct direct_look *look)
+{
+    look_at(store, view, file, look);
+    look->moves = __atomic_load_n(&look->state->moves, __ATOMIC_ACQUIRE);
+    return look->moves % 2 == 0;
+}
+
+/* The bytes of a record are no atomic words: reading them stays before what follows. (The thread
+ * sanitizer knows no fences, and sees another mapping than the one that is written to.) */
+static inline void finish_reads(void)
+{
+#ifndef __SANITIZE_THREAD__
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+#endif
+}
+
+bool direct_look_is_current(const struct direct_look *look)
+{
+    finish_reads();
+    return __atomic_load_n(&look->file->generation, __ATOMIC_ACQUIRE) == look->generation;
+}
+
+bool direct_look_holds(const struct direct_look *look)
+{
+    finish_reads();
+    return __atomic_load_n(&look->state->moves, __ATOMIC_ACQUIRE) == look->moves &&
+           direct_look_is_current(look);
+}
+
+const struct index_segment *direct_look_segment(struct direct_look *look,
+                                                const struct direct_view *view, uint32_t hash)
+{
+    uint64_t directory = __atomic_load_n(&look->state->directory, __ATOMIC_ACQUIRE);
+    uint32_t depth = shared_directory_depth(directory);
+    if (depth > SEGMENT_HASH_BITS)
+        return NULL;
+    uint64_t entry = (uint64_t)hash >> (SEGMENT_HASH_BITS - depth);
+    const uint32_t *at =
+        direct_view_at(view, shared_directory_offset(directory) + entry * sizeof *at, sizeof *at);
+    look->needs_more = !at;
+    if (!at)
+        return NULL;
+    uint32_t reference = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    if (reference == 0)
+        return NULL;
+    const struct index_segment *segment =
+        direct_view_at(view, (uint64_t)reference * SHARED_STORE_REFERENCE_UNIT, sizeof *segment);
+    look->needs_more = !segment;
+    return segment;
+}
+
+void direct_prefetch_index(const struct direct_store *store, const struct direct_view *view,
+                           struct direct_place place)
+{
+    struct direct_look look;
+    look_at(store, view, place.file, &look);
+    const struct index_segment *segment = direct_look_segment(&look, view, place.hash);
+    if (segment)
+        __builtin_prefetch(&segment->slots[place.hash & SEGMENT_HOME_MASK]);
+}
+
+void direct_prefetch_record(const struct direct_store *store, const struct direct_view *view,
+                            struct direct_place place)
+{
+    struct direct_look look;
+    struct segment_probe probe;
+    uint64_t offset;
+    look_at(store, view, place.file, &look);
+    const struct index_segment *segment = direct_look_segment(&look, view, place.hash);
+    const struct direct_log *log = direct_store_known_log(store, place.file, look.generation);
+    if (!segment || !log || !log->map)
+        return;
+    segment_probe_start(&probe, segment, place.hash);
+    if (!segment_probe_next(&probe, &offset) || offset >= log->map_bytes)
+        return;
+    __builtin_prefetch(log->map + offset);
+    __builtin_prefetch(log->map + offset + CACHE_LINE_BYTES);
+}
+
+/* Records -------------------------------------------------------------------------------------- */
+
+static bool read_all(int fd, uint8_t *at, uint64_t size, uint64_t offset)
+{
+    while (size > 0) {
+        ssize_t got = pread(fd, at, size, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        at += got;
+        offset += (uint64_t)got;
+        size -= (uint64_t)got;
+    }
+    return true;
+}
+
+/* Reads so many bytes of the record, of which `known` are in the room already. */
+static bool load(const struct direct_log *log, uint64_t offset, uint64_t known, uint64_t size,
+                 struct clientk_value *room)
+{
+    return size <= known ||
+           (value_hold(room, size) &&
+            read_all(log->fd, (uint8_t *)room->data + known, size - known, offset + known));
+}
+
+/* With calls: as much of the record as is wanted, into the room. */
+__attribute__((noinline)) static enum record_verdict read_record(const struct direct_log *log,
+                                                                 uint64_t available, bool whole,
+                                                                 struct clientk_value *room,
+                                                                 struct direct_found *found)
+{
+    uint64_t known = at_most(available, FIRST_READ_BYTES);
+    if (known < RECORD_HEADER_BYTES || !load(log, found->offset, 0, known, room))
+        return RECORD_UNREADABLE;
+    enum record_verdict verdict =
+        record_parse(room->data, available, &found->record, &found->size_bytes);
+    if (verdict != RECORD_VALID)
+        return verdict;
+    uint64_t head =
+        (uint64_t)((const uint8_t *)found->record.value.data - (const uint8_t *)room->data);
+    if (!load(log, found->offset, known, whole ? found->size_bytes : head, room))
+        return RECORD_UNREADABLE;
+    found->at = room->data; /* it may have moved */
+    return record_parse(found->at, available, &found->record, &found->size_bytes);
+}
+
+/* What can be had without a look at the file system. */
+static inline enum record_verdict parse_known(struct direct_log *log, uint64_t tail, bool whole,
+                                              struct clientk_value *room,
+                                              struct direct_found *found)
+{
+    uint64_t end = at_most(tail, atomic_load_explicit(&log->usable_bytes, memory_order_acquire));
+    if (found->offset < FILE_HEADER_BYTES || found->offset >= end)
+        return RECORD_UNREADABLE;
+    found->log = log;
+    if (!log->map)
+        return read_record(log, end - found->offset, whole, room, found);
+    found->at = log->map + found->offset;
+    return record_parse(found->at, end - found->offset, &found->record, &found->size_bytes);
+}
+
+/* The log was not opened yet, or has grown. */
+__attribute__((noinline)) static struct direct_log *
+look_for_log(struct direct_store *store, const struct direct_look *look, uint64_t tail)
+{
+    const struct shared_generation *state = look->state;
+    struct direct_log_facts facts = {
+        .file = look->number,
+        .generation = look->generation,
+        .salt = __atomic_load_n(&state->salt, __ATOMIC_RELAXED),
+        .device = __atomic_load_n(&state->device, __ATOMIC_RELAXED),
+        .inode = __atomic_load_n(&state->inode, __ATOMIC_RELAXED),
+        .tail = tail,
+    };
+    return direct_look_is_current(look) ? direct_store_log(store, &facts) : NULL;
+}
+
+enum record_verdict direct_look_record(struct direct_store *store, const struct direct_look *look,
+                                       uint64_t offset, bool whole, struct clientk_value *room,
+                                       struct direct_found *found)
+{
+    uint64_t tail = __atomic_load_n(&look->state->tail, __ATOMIC_ACQUIRE);
+    found->offset = offset;
+    struct direct_log *log = direct_store_known_log(store, look->number, look->generation);
+    enum record_verdict verdict =
+        log ? parse_known(log, tail, whole, room, found) : RECORD_UNREADABLE;
+    if (verdict == RECORD_VALID)
+        return verdict;
+    if (log && tail <= atomic_load_explicit(&log->usable_bytes, memory_order_relaxed))
+        return verdict;
+    log = look_for_log(store, look, tail);
+    return log ? parse_known(log, tail, whole, room, found) : RECORD_UNREADABLE;
+}
+
+bool direct_found_is_sound(const struct direct_found *found)
+{
+    struct direct_log *log = found->log;
+    bool remembered = log->map && found->size_bytes >= VERIFIED_MIN_BYTES;
+    const struct verified_bitmap *verified = remembered ? direct_log_verified(log) : NULL;
+    if (verified && verified_bitmap_has(verified, found->offset, found->size_bytes))
+        return true;
+    if (!record_is_sound(found->at, &found->record, log->salt, found->offset))
+        return false;
+    if (verified)
+        verified_bitmap_note(verified, found->offset, found->size_bytes);
+    return true;
+}
+
+/* Reading a key -------------------------------------------------------------------------------- */
+
+enum finding { FINDING_FOUND, FINDING_ABSENT, FINDING_AGAIN, FINDING_MORE, FINDING_ASK };
+
+/* What it is if nothing was moved. */
+static inline enum finding settled(const struct direct_look *look, enum finding finding)
+{
+    return direct_look_holds(look) ? finding : FINDING_AGAIN;
+}
+
+struct reading {
+    struct direct_store *store;
+    const struct direct_view *view;
+    struct kv_slice key;
+    struct direct_place place;
+    bool with_bytes;
+    struct clientk_value *room; /* for a record that is read with calls */
+    struct direct_look look;
+    struct direct_found found;
+};
+
+/* Whether all of the record that was found is at hand. */
+static inline bool is_whole(const struct reading *reading)
+{
+    return reading->with_bytes || reading->found.log->map;
+}
+
+static inline enum finding find(struct reading *reading)
+{
+    struct direct_look *look = &reading->look;
+    struct direct_found *found = &reading->found;
+    struct segment_probe probe;
+    uint64_t offset;
+    if (!direct_look_begin(reading->store, reading->view, reading->place.file, look))
+        return FINDING_AGAIN;
+    const struct index_segment *segment =
+        direct_look_segment(look, reading->view, reading->place.hash);
+    if (!segment)
+        return settled(look, look->needs_more ? FINDING_MORE : FINDING_ASK);
+    segment_probe_start(&probe, segment, reading->place.hash);
+    while (segment_probe_next(&probe, &offset)) {
+        if (direct_look_record(reading->store, look, offset, reading->with_bytes, reading->room,
+                               found) != RECORD_VALID)
+            return settled(look, FINDING_ASK);
+        if (kv_slice_equal(found->record.key, reading->key))
+            return settled(look, FINDING_FOUND);
+        /* Another key of the same 32 bits is rare; mostly it is the key itself, damaged. */
+        if (!is_whole(reading) || !direct_found_is_sound(found))
+            return settled(look, FINDING_ASK);
+    }
+    return settled(look, FINDING_ABSENT);
+}
+
+static void describe(const struct record *record, struct clientk_value *value)
+{
+    value->version = record->version;
+    value->expiry_ms = record->expiry_ms;
+    value->size = record->value.size;
+}
+
+static void clear(struct clientk_value *value)
+{
+    value->version = 0;
+    value->expiry_ms = 0;
+    value->size = 0;
+}
+
+/* Copies the value to where it is wanted; false: no memory. */
+static bool copy_value(const struct reading *reading, struct clientk_value *value)
+{
+    const struct record *record = &reading->found.record;
+    size_t size = record->value.size;
+    if (reading->found.log->map) {
+        if (!value_hold(value, size))
+            return false;
+        copy_bytes(value->data, record->value.data, size);
+    } else { /* the value's memory is the room, which is larger */
+        memmove(value->data, record->value.data, size);
+    }
+    ((char *)value->data)[size] = '\0';
+    return true;
+}
+
+/* Of a record that was found. */
+static enum finding give(const struct reading *reading, struct clientk_value *value,
+                         enum kv_status *status)
+{
+    const struct direct_found *found = &reading->found;
+    bool live = record_is_live(&found->record);
+    *status = live ? KV_OK : KV_NOT_FOUND;
+    if (live && !reading->with_bytes) {
+        describe(&found->record, value);
+        return FINDING_FOUND;
+    }
+    if (!is_whole(reading) || !direct_found_is_sound(found))
+        return direct_look_is_current(&reading->look) ? FINDING_ASK : FINDING_AGAIN;
+    struct record record = found->record;
+    if (live && !copy_value(reading, value))
+        *status = KV_NO_MEMORY;
+    if (!direct_look_is_current(&reading->look))
+        return FINDING_AGAIN;
+    if (mapguard_is_broken(found->log->guard)) /* the copy may have zeros in it */
+        return FINDING_ASK;
+    if (*status == KV_OK)
+        describe(&record, value);
+    else
+        clear(value);
+    return FINDING_FOUND;
+}
+
+static enum finding read_once(struct reading *reading, struct clientk_value *value,
+                              enum kv_status *status)
+{
+    reading->view = direct_store_view(reading->store);
+    enum finding finding = find(reading);
+    if (finding == FINDING_FOUND)
+        finding = give(reading, value, status);
+    if (finding == FINDING_ABSENT) {
+        clear(value);
+        *status = KV_NOT_FOUND;
+    }
+    return mapguard_is_broken(reading->view->guard) ? FINDING_ASK : finding;
+}
+
+bool direct_read(struct direct_store *store, struct kv_slice key, struct direct_place place,
+                 bool with_bytes, struct clientk_value *value, enum kv_status *status)
+{
+    struct clientk_value unused = {.data = NULL};
+    struct reading reading = {.store = store,
+                              .key = key,
+                              .place = place,
+                              .with_bytes = with_bytes,
+                              .room = with_bytes ? value : &unused};
+    enum finding finding = FINDING_AGAIN;
+    for (unsigned tries = 0; tries < MAX_TRIES && finding == FINDING_AGAIN; tries++) {
+        if (tries > 0)
+            pause_cpu();
+        finding = read_once(&reading, value, status);
+        if (finding == FINDING_MORE && direct_store_grow(store))
+            finding = FINDING_AGAIN;
+    }
+    clientk_value_free(&unused);
+    return finding == FINDING_FOUND || finding == FINDING_ABSENT;
+}

@@ -1,0 +1,94 @@
+#include "clientk/direct/direct_readers.h"
+
+#include "clientk/base/handles.h"
+
+void direct_readers_init(struct direct_readers *readers)
+{
+    *readers = (struct direct_readers){.era = 1};
+}
+
+void direct_readers_join(struct direct_readers *readers, struct direct_reader *reader)
+{
+    reader->next = readers->first;
+    reader->link = &readers->first;
+    if (readers->first)
+        readers->first->link = &reader->next;
+    readers->first = reader;
+}
+
+void direct_readers_leave(struct direct_readers *readers, struct direct_reader *reader)
+{
+    *reader->link = reader->next;
+    if (reader->next)
+        reader->next->link = reader->link;
+    readers->reads_of_gone += atomic_load(&reader->reads);
+    readers->asks_of_gone += atomic_load(&reader->asks);
+}
+
+/* The earliest era in which somebody still reads; the present one if nobody does. Holds:
+ * handles_lock. */
+static uint64_t earliest_era(const struct direct_readers *readers)
+{
+    uint64_t earliest = atomic_load(&readers->era);
+    for (const struct direct_reader *reader = readers->first; reader; reader = reader->next) {
+        uint64_t era = atomic_load(&reader->era);
+        if (era != 0 && era < earliest)
+            earliest = era;
+    }
+    return earliest;
+}
+
+/* Takes what was retired before that era off the list. Holds: handles_lock. */
+static struct direct_retired *take_before(struct direct_readers *readers, uint64_t era)
+{
+    struct direct_retired *taken = NULL;
+    for (struct direct_retired **link = &readers->retired; *link;) {
+        struct direct_retired *each = *link;
+        if (each->era >= era) {
+            link = &each->next;
+            continue;
+        }
+        *link = each->next;
+        each->next = taken;
+        taken = each;
+    }
+    return taken;
+}
+
+static void release_list(struct direct_retired *list)
+{
+    while (list) {
+        struct direct_retired *each = list;
+        list = each->next;
+        each->release(each);
+    }
+}
+
+void direct_readers_retire(struct direct_readers *readers, struct direct_retired *retired)
+{
+    handles_lock();
+    retired->era = atomic_fetch_add(&readers->era, 1);
+    retired->next = readers->retired;
+    readers->retired = retired;
+    struct direct_retired *unused = take_before(readers, earliest_era(readers));
+    handles_unlock();
+    release_list(unused);
+}
+
+void direct_readers_release_all(struct direct_readers *readers)
+{
+    release_list(readers->retired);
+    readers->retired = NULL;
+}
+
+void direct_readers_sum(struct direct_readers *readers, uint64_t *reads, uint64_t *asks)
+{
+    handles_lock();
+    *reads = readers->reads_of_gone;
+    *asks = readers->asks_of_gone;
+    for (const struct direct_reader *reader = readers->first; reader; reader = reader->next) {
+        *reads += atomic_load_explicit(&reader->reads, memory_order_relaxed);
+        *asks += atomic_load_explicit(&reader->asks, memory_order_relaxed);
+    }
+    handles_unlock();
+}

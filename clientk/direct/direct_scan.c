@@ -1,0 +1,288 @@
+#include "clientk/direct/direct_scan.h"
+
+#include "clientk/base/value_memory.h"
+#include "clientk/direct/direct_read.h"
+#include "common/memory/cursor.h"
+#include "common/memory/machine_sizes.h"
+#include "common/memory/reserved.h"
+#include "common/time/pause.h"
+#include "kvstore/format/sizes.h"
+#include "kvstore/shared/scan_cursor.h"
+#include "wire/operation.h"
+
+#define DEFAULT_LIMIT 1000u
+#define MAX_LIMIT     4096u
+
+/* A page that has so many bytes takes no further entry. */
+#define FULL_PAGE_BYTES (UINT64_C(1) << 20)
+
+/* So many entries may be looked at for each that is asked for, if the prefix does not match. One
+ * look is worth PAGE_BYTES of a record. */
+#define LOOKS_PER_ENTRY 64u
+
+/* Of one page, because items were moved or a generation was replaced. */
+#define MAX_TRIES 256u
+
+/* So many records ahead are asked for. */
+#define RECORDS_AHEAD 8u
+
+struct page_scan {
+    struct direct_store *store;
+    const struct direct_view *view;
+    struct kv_slice prefix;
+    bool keys_only;
+    uint64_t position; /* everything before was looked at */
+    uint64_t entries_left;
+    uint64_t looks_left;
+    struct clientk_value *page;
+    size_t page_bytes;
+    struct clientk_value room; /* for records that are read with calls */
+};
+
+enum page_step {
+    STEP_DONE,  /* go on */
+    STEP_AGAIN, /* what was read since the last mark does not count */
+    STEP_MORE,  /* likewise; more of the object is needed */
+    STEP_END,   /* the page ends here: what comes next is the daemon's to explain */
+    STEP_NO_MEMORY
+};
+
+static bool is_full(const struct page_scan *scan)
+{
+    return scan->entries_left == 0 || scan->looks_left == 0 || scan->page_bytes >= FULL_PAGE_BYTES;
+}
+
+static bool add_entry(struct page_scan *scan, const struct record *record)
+{
+    struct wire_scan_entry entry = {.key = record->key,
+                                    .value = scan->keys_only ? kv_slice(NULL, 0) : record->value,
+                                    .version = record->version,
+                                    .expiry_ms = record->expiry_ms};
+    size_t size = wire_scan_entry_size(&entry);
+    if (!value_hold(scan->page, scan->page_bytes + size))
+        return false;
+    struct write_cursor cursor = write_cursor((uint8_t *)scan->page->data + scan->page_bytes, size);
+    wire_put_scan_entry(&cursor, &entry);
+    scan->page_bytes += size;
+    scan->entries_left--;
+    return true;
+}
+
+static enum page_step visit_record(struct page_scan *scan, const struct direct_look *look,
+                                   uint64_t offset)
+{
+    struct direct_found found;
+    if (direct_look_record(scan->store, look, offset, true, &scan->room, &found) != RECORD_VALID ||
+        !direct_found_is_sound(&found))
+        return direct_look_is_current(look) ? STEP_END : STEP_AGAIN;
+    scan->looks_left -= at_most(at_least(found.size_bytes / PAGE_BYTES, 1), scan->looks_left);
+    if (!kv_slice_has_prefix(found.record.key, scan->prefix) || !record_is_live(&found.record))
+        return STEP_DONE;
+    size_t bytes_before = scan->page_bytes;
+    if (!add_entry(scan, &found.record))
+        return STEP_NO_MEMORY;
+    if (!mapguard_is_broken(found.log->guard))
+        return STEP_DONE;
+    scan->page_bytes = bytes_before; /* it may have zeros in it */
+    scan->entries_left++;
+    return STEP_END;
+}
+
+/* An item of the index whose record is to be visited. */
+struct page_stop {
+    uint64_t position; /* its own, or one before it with no other in between */
+    uint64_t next;     /* where to go on after it */
+    uint64_t offset;
+};
+
+/* By insertion: there are hardly ever more than two. */
+static void sort_stops(struct page_stop *stops, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        struct page_stop stop = stops[i];
+        size_t at = i;
+        for (; at > 0 && stops[at - 1].position > stop.position; at--)
+            stops[at] = stops[at - 1];
+        stops[at] = stop;
+    }
+}
+
+/* The stops of `count` items of one hash, in their order, from scan->position on. */
+static enum page_step order_equal(struct page_scan *scan, const struct direct_look *look,
+                                  const slot *items, size_t count, struct page_stop *stops,
+                                  size_t *found_stops)
+{
+    uint64_t start = scan_position(look->number, slot_hash(items[0]), 0);
+    *found_stops = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct direct_found found;
+        if (direct_look_record(scan->store, look, slot_offset(items[i]), false, &scan->room,
+                               &found) != RECORD_VALID)
+            return direct_look_is_current(look) ? STEP_END : STEP_AGAIN;
+        uint64_t position = start + scan_tie(keyhash(&scan->store->hash_key, found.record.key));
+        if (position >= scan->position)
+            stops[(*found_stops)++] =
+                (struct page_stop){position, position + 1, slot_offset(items[i])};
+    }
+    sort_stops(stops, *found_stops);
+    return STEP_DONE;
+}
+
+/* Visits `count` items of one hash; the tie is worked out only where it decides. */
+static enum page_step visit_equal(struct page_scan *scan, const struct direct_look *look,
+                                  const slot *items, size_t count)
+{
+    struct page_stop stops[INDEX_SEGMENT_SLOTS];
+    uint64_t start = scan_position(look->number, slot_hash(items[0]), 0);
+    uint64_t next = start + (UINT64_C(1) << SCAN_TIE_BITS);
+    size_t stop_count = 1;
+    enum page_step step = STEP_DONE;
+    if (count == 1 && scan->position <= start)
+        stops[0] = (struct page_stop){start, next, slot_offset(items[0])};
+    else
+        step = order_equal(scan, look, items, count, stops, &stop_count);
+    for (size_t i = 0; i < stop_count && step == STEP_DONE; i++) {
+        bool shares_position = i > 0 && stops[i].position == stops[i - 1].position;
+        if (is_full(scan) && !shares_position)
+            return STEP_DONE;
+        scan->position = stops[i].position;
+        step = visit_record(scan, look, stops[i].offset);
+        if (step == STEP_DONE)
+            scan->position = stops[i].next;
+    }
+    if (step == STEP_DONE && !is_full(scan))
+        scan->position = next;
+    return step;
+}
+
+static void prefetch(const struct page_scan *scan, const struct direct_look *look, slot item)
+{
+    const struct direct_log *log =
+        direct_store_known_log(scan->store, look->number, look->generation);
+    if (log && log->map && slot_offset(item) < log->map_bytes)
+        __builtin_prefetch(log->map + slot_offset(item));
+}
+
+/* The items of the segment at scan->position, as they are at one moment. */
+static enum page_step collect(const struct page_scan *scan, struct direct_look *look,
+                              slot items[INDEX_SEGMENT_SLOTS], size_t *count, uint64_t *next_hash)
+{
+    uint32_t hash = scan_position_hash(scan->position);
+    if (!direct_look_begin(scan->store, scan->view, scan_position_file(scan->position), look))
+        return STEP_AGAIN;
+    const struct index_segment *segment = direct_look_segment(look, scan->view, hash);
+    uint32_t depth = segment ? __atomic_load_n(&segment->depth, __ATOMIC_ACQUIRE) : 0;
+    if (segment)
+        *count = segment_collect(segment, hash, items);
+    if (!direct_look_holds(look))
+        return STEP_AGAIN;
+    if (!segment)
+        return look->needs_more ? STEP_MORE : STEP_END;
+    if (depth > SEGMENT_HASH_BITS || mapguard_is_broken(scan->view->guard))
+        return STEP_END;
+    *next_hash = segment_end(depth, hash);
+    return STEP_DONE;
+}
+
+/* Goes on from scan->position within one segment. */
+static enum page_step visit_segment(struct page_scan *scan)
+{
+    slot items[INDEX_SEGMENT_SLOTS];
+    struct direct_look look;
+    size_t count = 0, begin = 0;
+    uint64_t next_hash = 0;
+    uint64_t file = scan_position_file(scan->position);
+    enum page_step step = collect(scan, &look, items, &count, &next_hash);
+    while (begin < count && step == STEP_DONE && !is_full(scan)) {
+        size_t end = begin + 1;
+        while (end < count && slot_hash(items[end]) == slot_hash(items[begin]))
+            end++;
+        if (begin + RECORDS_AHEAD < count)
+            prefetch(scan, &look, items[begin + RECORDS_AHEAD]);
+        step = visit_equal(scan, &look, items + begin, end - begin);
+        begin = end;
+    }
+    if (step == STEP_DONE && !is_full(scan))
+        scan->position = scan_position(file, 0, 0) + (next_hash << SCAN_TIE_BITS);
+    bool read_any = step == STEP_DONE || step == STEP_END;
+    return read_any && !direct_look_is_current(&look) ? STEP_AGAIN : step;
+}
+
+static bool is_past_end(const struct page_scan *scan)
+{
+    return scan_position_file(scan->position) >= scan->store->datafiles;
+}
+
+/* Until the page is full, or as far as it goes. False: no memory. */
+static bool fill(struct page_scan *scan)
+{
+    enum page_step step = STEP_DONE;
+    for (unsigned tries = 0; tries < MAX_TRIES && step != STEP_END && step != STEP_NO_MEMORY &&
+                             !is_full(scan) && !is_past_end(scan);) {
+        struct page_scan before = *scan;
+        scan->view = direct_store_view(scan->store);
+        step = visit_segment(scan);
+        if (step != STEP_AGAIN && step != STEP_MORE)
+            continue;
+        before.room = scan->room;
+        *scan = before;
+        tries++;
+        pause_cpu();
+        if (step == STEP_MORE && !direct_store_grow(scan->store))
+            step = STEP_END;
+    }
+    return step != STEP_NO_MEMORY;
+}
+
+static uint64_t limit_of(const struct clientk_scan_options *options)
+{
+    if (options->limit == 0)
+        return DEFAULT_LIMIT;
+    return options->limit < MAX_LIMIT ? options->limit : MAX_LIMIT;
+}
+
+/* Between direct_begin and direct_end. */
+static bool scan_page(struct direct_store *store, struct kv_slice prefix,
+                      const struct clientk_scan_options *options, struct clientk_result *result)
+{
+    uint64_t limit = limit_of(options);
+    struct page_scan scan = {.store = store,
+                             .view = direct_store_view(store),
+                             .prefix = prefix,
+                             .keys_only = options->keys_only,
+                             .entries_left = limit,
+                             .looks_left = limit * LOOKS_PER_ENTRY,
+                             .page = &result->value};
+    if (!scan_cursor_position(&store->hash_key, options->cursor, &scan.position) ||
+        scan_position_file(scan.position) >= store->datafiles)
+        return false;
+    uint64_t start = scan.position;
+    bool filled = fill(&scan);
+    clientk_value_free(&scan.room);
+    if (filled && scan.position == start)
+        return false;
+    bool goes_on = filled && !is_past_end(&scan);
+    result->status = filled ? KV_OK : KV_NO_MEMORY;
+    result->found = false;
+    result->number =
+        goes_on ? (int64_t)scan_cursor_of_position(&store->hash_key, scan.position) : 0;
+    result->value.size = filled ? scan.page_bytes : 0;
+    result->value.version = 0;
+    result->value.expiry_ms = 0;
+    return true;
+}
+
+bool direct_scan_page(struct direct *direct, struct direct_reader *reader, struct kv_slice prefix,
+                      const struct clientk_scan_options *options, struct clientk_result *result)
+{
+    if (!RESERVED_IS_CLEAR(options->reserved) || options->atomic ||
+        prefix.size > WIRE_MAX_KEY_BYTES)
+        return false;
+    struct direct_store *store = direct_begin(direct, reader);
+    if (!store)
+        return false;
+    bool read = scan_page(store, prefix, options, result);
+    direct_end(reader);
+    direct_reader_count(read ? &reader->reads : &reader->asks, 1);
+    return read;
+}

@@ -1,0 +1,342 @@
+#include "clientk/direct/direct_store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_DATAFILES 4096u
+
+/* What the view has at least, as address space. */
+#define FIRST_VIEW_BYTES (UINT64_C(1) << 20)
+
+/* Of the descriptors that a process may have, this share at most is taken for data files that are
+ * read with calls. */
+#define DESCRIPTOR_SHARE 8u
+#define DESCRIPTORS_MIN  16u
+
+/* A log that could not be opened, for want of memory or of the right to, is not tried again at
+ * once. */
+#define NO_LOG_PAUSE_MS 1000u
+
+/* The view ------------------------------------------------------------------------------------- */
+
+static void close_view(struct direct_view *view)
+{
+    if (!view)
+        return;
+    mapguard_remove(view->guard);
+    munmap((void *)(uintptr_t)view->base, view->map_bytes);
+    free(view);
+}
+
+static void release_view(struct direct_retired *retired)
+{
+    close_view((struct direct_view *)retired);
+}
+
+/* A view of the object that has room for it to grow. */
+static struct direct_view *open_view(int object_fd, uint64_t object_bytes, uint64_t usable_bytes)
+{
+    struct direct_view *view = calloc(1, sizeof *view);
+    if (!view)
+        return NULL;
+    uint64_t bytes = FIRST_VIEW_BYTES;
+    while (bytes < object_bytes + object_bytes / 2)
+        bytes *= 2;
+    void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, object_fd, 0);
+    if (at == MAP_FAILED) {
+        free(view);
+        return NULL;
+    }
+    view->retired.release = release_view;
+    view->base = at;
+    view->map_bytes = bytes;
+    atomic_init(&view->usable_bytes, usable_bytes);
+    view->guard = mapguard_add(at, bytes);
+    return view;
+}
+
+static uint64_t object_size(int fd)
+{
+    struct stat is;
+    return fstat(fd, &is) == 0 && is.st_size > 0 ? (uint64_t)is.st_size : 0;
+}
+
+/* What of the object may be touched: what it has, as far as the daemon shares it. */
+static uint64_t usable_of(const struct shared_store *header, uint64_t object_bytes)
+{
+    uint64_t shared = __atomic_load_n(&header->shared_bytes, __ATOMIC_ACQUIRE);
+    return shared < object_bytes ? shared : object_bytes;
+}
+
+bool direct_store_grow(struct direct_store *store)
+{
+    bool grown = false;
+    pthread_mutex_lock(&store->changing);
+    struct direct_view *view = direct_store_view(store);
+    uint64_t before = atomic_load(&view->usable_bytes);
+    uint64_t object_bytes = object_size(store->object_fd);
+    uint64_t usable = usable_of((const struct shared_store *)view->base, object_bytes);
+    if (usable > before && usable <= view->map_bytes) {
+        atomic_store(&view->usable_bytes, usable);
+        grown = true;
+    } else if (usable > before) {
+        struct direct_view *larger = open_view(store->object_fd, object_bytes, usable);
+        if (larger) {
+            atomic_store(&store->view, larger);
+            direct_readers_retire(store->readers, &view->retired);
+            grown = true;
+        }
+    }
+    pthread_mutex_unlock(&store->changing);
+    return grown;
+}
+
+/* Finding and checking ------------------------------------------------------------------------- */
+
+static int open_object(const struct direct_offer *offer, enum direct_reason *reason)
+{
+    struct shared_store_name name = shared_store_name((dev_t)offer->device, (ino_t)offer->inode);
+    struct stat is;
+    int fd = shm_open(name.text, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0) {
+        *reason = errno == EACCES   ? DIRECT_OBJECT_DENIED
+                  : errno == ENOENT ? DIRECT_NO_OBJECT
+                                    : DIRECT_NO_MEMORY;
+        return -1;
+    }
+    if (fstat(fd, &is) == 0 && S_ISREG(is.st_mode) && is.st_uid == offer->server_uid)
+        return fd;
+    *reason = DIRECT_OBJECT_FOREIGN;
+    close(fd);
+    return -1;
+}
+
+static enum direct_reason check_header(const struct shared_store *header, uint64_t usable)
+{
+    if (usable < SHARED_STORE_HEADER_BYTES || header->magic != SHARED_STORE_MAGIC)
+        return DIRECT_DAMAGED;
+    if (header->layout != SHARED_STORE_LAYOUT)
+        return DIRECT_OTHER_LAYOUT;
+    uint32_t condition = __atomic_load_n(&header->condition, __ATOMIC_ACQUIRE);
+    if (condition != SHARED_STORE_IN_USE)
+        return condition == SHARED_STORE_RETIRED ? DIRECT_SERVER_ENDED : DIRECT_DAMAGED;
+    return DIRECT_IN_USE;
+}
+
+/* Copies what is constant, checked. */
+static enum direct_reason take_constants(struct direct_store *store,
+                                         const struct shared_store *header, uint64_t usable)
+{
+    store->files_offset = header->files_offset;
+    store->store_seed = header->store_seed;
+    store->hash_key = header->hash_key;
+    store->instance = __atomic_load_n(&header->instance, __ATOMIC_ACQUIRE);
+    uint64_t files_end =
+        store->files_offset + (uint64_t)store->datafiles * sizeof(struct shared_file);
+    bool sound = store->files_offset >= SHARED_STORE_HEADER_BYTES &&
+                 store->files_offset % sizeof(uint64_t) == 0 && files_end <= usable;
+    return sound ? DIRECT_IN_USE : DIRECT_DAMAGED;
+}
+
+/* The data directory, as the header names it, if it is the one that was offered. */
+static int open_directory(const struct shared_store *header, const struct direct_offer *offer,
+                          enum direct_reason *reason)
+{
+    char dir[SHARED_STORE_DIR_BYTES];
+    struct stat is;
+    memcpy(dir, header->dir, sizeof dir);
+    dir[sizeof dir - 1] = '\0';
+    int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        *reason = errno == EACCES                      ? DIRECT_DIRECTORY_DENIED
+                  : errno == EMFILE || errno == ENFILE ? DIRECT_NO_MEMORY
+                                                       : DIRECT_NO_DIRECTORY;
+        return -1;
+    }
+    if (fstat(fd, &is) == 0 && is.st_dev == offer->device && is.st_ino == offer->inode)
+        return fd;
+    *reason = DIRECT_NO_DIRECTORY;
+    close(fd);
+    return -1;
+}
+
+static uint32_t slots_for(uint32_t datafiles, bool map_logs)
+{
+    struct rlimit descriptors;
+    if (map_logs || getrlimit(RLIMIT_NOFILE, &descriptors) != 0)
+        return datafiles;
+    uint64_t share = descriptors.rlim_cur / DESCRIPTOR_SHARE;
+    if (share < DESCRIPTORS_MIN)
+        share = DESCRIPTORS_MIN;
+    return share < datafiles ? (uint32_t)share : datafiles;
+}
+
+static void release_store(struct direct_retired *retired)
+{
+    direct_store_close((struct direct_store *)retired);
+}
+
+/* A store without object and directory. The pidfd is its own if there is memory. */
+static struct direct_store *new_store(const struct direct_offer *offer, uint32_t datafiles,
+                                      bool map_logs)
+{
+    uint32_t slots = slots_for(datafiles, map_logs);
+    struct direct_store *store = calloc(1, sizeof *store + slots * sizeof store->logs[0]);
+    if (!store)
+        return NULL;
+    store->retired.release = release_store;
+    store->datafiles = datafiles;
+    store->log_slots = slots;
+    store->map_logs = map_logs;
+    store->object_fd = -1;
+    store->dir_fd = -1;
+    store->pidfd = offer->pidfd;
+    pthread_mutex_init(&store->changing, NULL);
+    return store;
+}
+
+/* A store on the view; NULL: *reason says why not, and the pidfd is the caller's still. */
+static struct direct_store *make_store(const struct direct_offer *offer, bool map_logs,
+                                       const struct direct_view *view, enum direct_reason *reason)
+{
+    const struct shared_store *header = (const struct shared_store *)view->base;
+    uint64_t usable = atomic_load(&view->usable_bytes);
+    *reason = check_header(header, usable);
+    if (*reason != DIRECT_IN_USE)
+        return NULL;
+    uint32_t datafiles = header->datafiles;
+    if (datafiles == 0 || datafiles > MAX_DATAFILES) {
+        *reason = DIRECT_DAMAGED;
+        return NULL;
+    }
+    struct direct_store *store = new_store(offer, datafiles, map_logs);
+    if (!store) {
+        *reason = DIRECT_NO_MEMORY;
+        return NULL;
+    }
+    *reason = take_constants(store, header, usable);
+    if (*reason == DIRECT_IN_USE)
+        store->dir_fd = open_directory(header, offer, reason);
+    if (*reason == DIRECT_IN_USE)
+        *reason = check_header(header, usable); /* what was copied was constant */
+    if (*reason == DIRECT_IN_USE)
+        return store;
+    store->pidfd = -1;
+    direct_store_close(store);
+    return NULL;
+}
+
+struct direct_store *direct_store_open(const struct direct_offer *offer, bool map_logs,
+                                       uint32_t stale_ms, struct direct_readers *readers,
+                                       enum direct_reason *reason)
+{
+    int object_fd = open_object(offer, reason);
+    if (object_fd < 0)
+        return NULL;
+    uint64_t object_bytes = object_size(object_fd);
+    struct direct_view *view = NULL;
+    *reason = DIRECT_DAMAGED;
+    if (object_bytes >= SHARED_STORE_HEADER_BYTES) {
+        *reason = DIRECT_NO_MEMORY;
+        view = open_view(object_fd, object_bytes, 0);
+    }
+    struct direct_store *store = NULL;
+    if (view) {
+        const struct shared_store *header = (const struct shared_store *)view->base;
+        atomic_init(&view->usable_bytes, usable_of(header, object_bytes));
+        store = make_store(offer, map_logs, view, reason);
+    }
+    if (!store) {
+        close_view(view);
+        close(object_fd);
+        return NULL;
+    }
+    atomic_init(&store->view, view);
+    store->readers = readers;
+    store->stale_ms = stale_ms;
+    store->object_fd = object_fd;
+    return store;
+}
+
+void direct_store_close(struct direct_store *store)
+{
+    if (!store)
+        return;
+    for (uint32_t slot = 0; slot < store->log_slots; slot++)
+        direct_log_close(atomic_load(&store->logs[slot]));
+    close_view(atomic_load(&store->view));
+    int fds[] = {store->object_fd, store->dir_fd, store->pidfd};
+    for (unsigned i = 0; i < sizeof fds / sizeof fds[0]; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    pthread_mutex_destroy(&store->changing);
+    free(store);
+}
+
+/* The daemon ----------------------------------------------------------------------------------- */
+
+/* Whether the process has ended that served the object when it was opened. One that has come since
+ * has a number of its own. */
+static bool daemon_ended(const struct direct_store *store)
+{
+    const struct shared_store *header = (const struct shared_store *)direct_store_view(store)->base;
+    struct pollfd ended = {.fd = store->pidfd, .events = POLLIN};
+    return __atomic_load_n(&header->instance, __ATOMIC_ACQUIRE) != store->instance ||
+           poll(&ended, 1, 0) > 0;
+}
+
+bool direct_store_look(struct direct_store *store, uint64_t now_ms)
+{
+    if (!daemon_ended(store)) {
+        atomic_store_explicit(&store->looked_ms, now_ms, memory_order_relaxed);
+        return true;
+    }
+    uint64_t ended_ms = 0;
+    if (atomic_compare_exchange_strong(&store->ended_ms, &ended_ms, now_ms))
+        ended_ms = now_ms;
+    return now_ms - ended_ms < store->stale_ms;
+}
+
+/* Logs ----------------------------------------------------------------------------------------- */
+
+/* Holds: store->changing. */
+static struct direct_log *change_log(struct direct_store *store,
+                                     const struct direct_log_facts *facts)
+{
+    uint32_t slot = facts->file % store->log_slots;
+    struct direct_log *log = direct_store_known_log(store, facts->file, facts->generation);
+    if (log && (atomic_load(&log->usable_bytes) >= facts->tail ||
+                direct_log_extend(log, store->dir_fd, facts)))
+        return log;
+    errno = 0;
+    struct direct_log *opened = direct_log_open(store->dir_fd, facts, store->map_logs);
+    if (!opened) {
+        if (errno != ENOENT) /* else the generation has just been replaced */
+            atomic_store_explicit(&store->no_log_ms, clock_monotonic_coarse_ms(),
+                                  memory_order_relaxed);
+        return NULL;
+    }
+    struct direct_log *old = atomic_exchange(&store->logs[slot], opened);
+    if (old)
+        direct_readers_retire(store->readers, &old->retired);
+    return opened;
+}
+
+struct direct_log *direct_store_log(struct direct_store *store,
+                                    const struct direct_log_facts *facts)
+{
+    uint64_t no_log_ms = atomic_load_explicit(&store->no_log_ms, memory_order_relaxed);
+    if (no_log_ms != 0 && clock_monotonic_coarse_ms() - no_log_ms < NO_LOG_PAUSE_MS)
+        return NULL;
+    pthread_mutex_lock(&store->changing);
+    struct direct_log *log = change_log(store, facts);
+    pthread_mutex_unlock(&store->changing);
+    return log;
+}
