@@ -1,5 +1,7 @@
 #include "clientk/direct/direct_readers.h"
 
+#include <stddef.h>
+
 #include "clientk/base/handles.h"
 
 void direct_readers_init(struct direct_readers *readers)

@@ -295,7 +295,7 @@ START_TEST(options_that_a_call_does_not_take_are_refused)
     assert_status(clientk_execute(client, operations, 2, results), KV_OK);
     assert_status(results[0].status, KV_UNSUPPORTED);
     assert_status(results[1].status, KV_UNSUPPORTED);
-    struct clientk_options newer_options = {.reserved = {[6] = 1}};
+    struct clientk_options newer_options = {.reserved = {[5] = 1}};
     struct clientk *other;
     struct kv_error error = {0};
     assert_status(clientk_open(&newer_options, &other, &error), KV_UNSUPPORTED);

@@ -1,0 +1,607 @@
+/* Reads without messages, of a store that no daemon made: right, damaged, and changing. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clientk/base/handles.h"
+#include "clientk/direct/direct.h"
+#include "common/memory/mapguard.h"
+#include "kvstore/format/fileheader.h"
+#include "common/numbers/random.h"
+#include "common/time/clock.h"
+#include "tests/support/client_calls.h"
+#include "tests/support/handmade_store.h"
+#include "tests/unit/suites.h"
+
+#define TEXT(text) kv_slice_from_string(text)
+
+static struct handmade_store made;
+static struct client_settings settings;
+static struct direct direct;
+static struct direct_reader reader;
+static pid_t daemon_pid; /* a process that stands for the daemon */
+
+/* The offer of a daemon that is the process of that pid. */
+static void offer_again(pid_t pid, uint64_t instance)
+{
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    ck_assert_int_ge(pidfd, 0);
+    struct wire_welcome welcome = {.direct = WIRE_DIRECT_OFFERED,
+                                   .instance = instance,
+                                   .store_device = made.device,
+                                   .store_inode = made.inode};
+    direct_welcome(&direct, &welcome, geteuid(), pidfd);
+    close(pidfd);
+}
+
+static void begin_with(enum clientk_direct mode, uint32_t datafiles, uint32_t stale_ms)
+{
+    handmade_store_make(&made, datafiles);
+    settings = (struct client_settings){.direct = mode, .direct_stale_ms = stale_ms};
+    direct_init(&direct, &settings);
+    handles_lock();
+    direct_readers_join(&direct.readers, &reader);
+    handles_unlock();
+    offer_again(getpid(), 7);
+}
+
+static void begin_mapped(void)
+{
+    begin_with(CLIENTK_DIRECT_MAP, 1, 0);
+}
+
+static void begin_pread(void)
+{
+    begin_with(CLIENTK_DIRECT_PREAD, 1, 0);
+}
+
+static void end(void)
+{
+    handles_lock();
+    direct_readers_leave(&direct.readers, &reader);
+    handles_unlock();
+    direct_free(&direct);
+    handmade_store_remove(&made);
+}
+
+/* The value of the key is that text; NULL: it is absent. */
+static void assert_read(const char *key, const char *expected)
+{
+    struct clientk_value value = {.data = NULL};
+    enum kv_status status = KV_IO;
+    ck_assert_msg(direct_get(&direct, &reader, TEXT(key), true, &value, &status),
+                  "%s is to be asked for", key);
+    ck_assert_int_eq(status, expected ? KV_OK : KV_NOT_FOUND);
+    if (expected)
+        ck_assert_str_eq(value.data, expected);
+    ck_assert_uint_eq(value.size, expected ? strlen(expected) : 0);
+    clientk_value_free(&value);
+}
+
+static void assert_asks(const char *key)
+{
+    struct clientk_value value = {.data = NULL};
+    enum kv_status status;
+    ck_assert(!direct_get(&direct, &reader, TEXT(key), true, &value, &status));
+    clientk_value_free(&value);
+}
+
+static void put(const char *key, const char *value)
+{
+    handmade_put(&made, TEXT(key), TEXT(value), 0);
+}
+
+/* What is there ------------------------------------------------------------------------------- */
+
+static void read_what_is_there(void)
+{
+    assert_read("a", NULL);
+    put("a", "one");
+    put("b", "two");
+    assert_read("a", "one");
+    assert_read("b", "two");
+    put("a", "three");
+    assert_read("a", "three");
+    handmade_delete(&made, TEXT("a"));
+    assert_read("a", NULL);
+    assert_read("b", "two");
+    handmade_put(&made, TEXT("old"), TEXT("x"), 1);
+    assert_read("old", NULL);
+    handmade_put(&made, TEXT("new"), TEXT("x"), clock_realtime_ms() + 1000000);
+    struct clientk_value facts = {.data = NULL};
+    enum kv_status status;
+    ck_assert(direct_get(&direct, &reader, TEXT("new"), false, &facts, &status));
+    ck_assert_int_eq(status, KV_OK);
+    ck_assert_uint_eq(facts.size, 1);
+    ck_assert_uint_eq(facts.version, made.next_version - 1);
+    ck_assert_uint_gt(facts.expiry_ms, 1);
+    ck_assert_ptr_null(facts.data);
+}
+
+START_TEST(a_mapped_store_is_read)
+{
+    begin_mapped();
+    read_what_is_there();
+    end();
+}
+END_TEST
+
+START_TEST(a_store_is_read_with_calls)
+{
+    begin_pread();
+    read_what_is_there();
+    end();
+}
+END_TEST
+
+static void read_large(void)
+{
+    const size_t sizes[] = {0, 1, 4060, 4096, 16384, 70000, 300000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char *bytes = patterned_bytes(sizes[i], (unsigned)i);
+        handmade_put(&made, TEXT("large"), kv_slice(bytes, sizes[i]), 0);
+        struct clientk_value value = {.data = NULL};
+        for (int again = 0; again < 2; again++) {
+            enum kv_status status = KV_IO;
+            ck_assert(direct_get(&direct, &reader, TEXT("large"), true, &value, &status));
+            ck_assert_int_eq(status, KV_OK);
+            ck_assert(kv_slice_equal(kv_slice(value.data, value.size), kv_slice(bytes, sizes[i])));
+            ck_assert_int_eq(((char *)value.data)[sizes[i]], 0);
+        }
+        clientk_value_free(&value);
+        free(bytes);
+    }
+}
+
+START_TEST(values_of_all_sizes_are_read)
+{
+    begin_mapped();
+    read_large();
+    end();
+    begin_pread();
+    read_large();
+    end();
+}
+END_TEST
+
+#define KEYS 600
+
+static void put_keys(void)
+{
+    char key[16], value[24];
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "key%d", i);
+        snprintf(value, sizeof value, "value%d", i);
+        put(key, value);
+    }
+}
+
+static void assert_keys(void)
+{
+    char key[16], value[24];
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "key%d", i);
+        snprintf(value, sizeof value, "value%d", i);
+        assert_read(key, value);
+    }
+}
+
+START_TEST(keys_of_all_data_files_are_read)
+{
+    begin_with(CLIENTK_DIRECT_AUTO, 4, 0);
+    put_keys();
+    assert_keys();
+    end();
+}
+END_TEST
+
+START_TEST(a_batch_of_reads_is_executed_in_order)
+{
+    begin_mapped();
+    put_keys();
+    static char keys[50][16];
+    struct clientk_operation operations[50];
+    struct clientk_result results[50];
+    memset(operations, 0, sizeof operations);
+    memset(results, 0, sizeof results);
+    for (int i = 0; i < 50; i++) {
+        snprintf(keys[i], sizeof keys[i], i % 7 == 3 ? "none%d" : "key%d", i);
+        operations[i].opcode = i % 5 == 0 ? CLIENTK_EXISTS : CLIENTK_GET;
+        operations[i].key = TEXT(keys[i]);
+    }
+    ck_assert_uint_eq(direct_execute(&direct, &reader, operations, 50, results), 50);
+    for (int i = 0; i < 50; i++) {
+        char value[24];
+        snprintf(value, sizeof value, "value%d", i);
+        ck_assert_int_eq(results[i].status, i % 7 == 3 ? KV_NOT_FOUND : KV_OK);
+        if (i % 7 != 3)
+            ck_assert_uint_eq(results[i].value.size, strlen(value));
+        if (i % 7 != 3 && i % 5 != 0)
+            ck_assert_str_eq(results[i].value.data, value);
+        clientk_value_free(&results[i].value);
+    }
+    operations[20].opcode = CLIENTK_PUT;
+    ck_assert_uint_eq(direct_execute(&direct, &reader, operations, 50, results), 0);
+    end();
+}
+END_TEST
+
+/* What changes -------------------------------------------------------------------------------- */
+
+START_TEST(a_replaced_generation_is_followed)
+{
+    begin_mapped();
+    put_keys();
+    assert_keys();
+    for (int i = 0; i < 5; i++) {
+        handmade_replace(&made, 0, true);
+        assert_keys();
+        put("key5", "value5");
+    }
+    end();
+}
+END_TEST
+
+START_TEST(a_log_that_grows_beyond_its_mapping_is_read)
+{
+    begin_mapped();
+    put("first", "1");
+    assert_read("first", "1");
+    int log = handmade_log(&made, 0);
+    ck_assert_int_eq(ftruncate(log, 64 << 20), 0);
+    close(log);
+    handmade_state(&made.files[0])->tail = 40 << 20; /* a hole of records that nobody needs */
+    put("last", "2");
+    assert_read("last", "2");
+    assert_read("first", "1");
+    end();
+}
+END_TEST
+
+static atomic_bool stop;
+
+static void *replace_often(void *unused)
+{
+    (void)unused;
+    /* Segments are not given back by the handmade store: as many rounds as it has room for. */
+    for (int round = 0; round < 60; round++)
+        handmade_replace(&made, 0, true);
+    atomic_store(&stop, true);
+    return NULL;
+}
+
+START_TEST(readers_see_all_keys_while_generations_are_replaced_and_punched)
+{
+    begin_mapped();
+    put_keys();
+    pthread_t writer;
+    atomic_store(&stop, false);
+    ck_assert_int_eq(pthread_create(&writer, NULL, replace_often, NULL), 0);
+    while (!atomic_load(&stop)) {
+        char key[16];
+        struct clientk_value value = {.data = NULL};
+        enum kv_status status = KV_IO;
+        for (int i = 0; i < KEYS; i++) {
+            snprintf(key, sizeof key, "key%d", i);
+            if (direct_get(&direct, &reader, TEXT(key), true, &value, &status)) {
+                ck_assert_int_eq(status, KV_OK);
+                ck_assert_int_eq(atoi((char *)value.data + 5), i);
+            }
+        }
+        clientk_value_free(&value);
+    }
+    pthread_join(writer, NULL);
+    assert_keys();
+    end();
+}
+END_TEST
+
+/* What makes no sense ------------------------------------------------------------------------- */
+
+START_TEST(a_store_that_is_being_moved_for_ever_is_asked_for)
+{
+    begin_mapped();
+    put("a", "1");
+    handmade_state(&made.files[0])->moves++;
+    assert_asks("a");
+    handmade_state(&made.files[0])->moves++;
+    assert_read("a", "1");
+    end();
+}
+END_TEST
+
+START_TEST(a_damaged_record_is_asked_for)
+{
+    begin_mapped();
+    uint64_t offset = handmade_put(&made, TEXT("a"), TEXT("12345"), 0);
+    put("b", "whole");
+    int log = handmade_log(&made, 0);
+    ck_assert_int_eq(pwrite(log, "X", 1, (off_t)offset + 23), 1);
+    assert_asks("a");
+    assert_read("b", "whole");
+    ck_assert_int_eq(pwrite(log, "X", 1, (off_t)offset + 18), 1); /* of no kind */
+    assert_asks("a");
+    close(log);
+    end();
+}
+END_TEST
+
+START_TEST(places_out_of_bounds_are_asked_for)
+{
+    begin_mapped();
+    put("a", "1");
+    struct shared_generation *state = handmade_state(&made.files[0]);
+    struct shared_generation sound = *state;
+    static const uint64_t directories[] = {0,          UINT64_MAX,           UINT64_C(1) << 63,
+                                           0xff,       UINT64_C(1) << 30,    33,
+                                           0x7fffff20, UINT64_MAX & ~0xffull};
+    for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
+        state->directory = directories[i];
+        assert_asks("a");
+    }
+    *state = sound;
+    slot *slots = handmade_segment(&made, TEXT("a"))->slots;
+    for (uint32_t i = 0; i < INDEX_SEGMENT_SLOTS; i++)
+        if (slots[i] != 0)
+            slots[i] |= UINT32_MAX;
+    assert_asks("a");
+    state->tail = UINT64_MAX;
+    assert_asks("a");
+    end();
+}
+END_TEST
+
+START_TEST(memory_beyond_what_is_shared_is_asked_for)
+{
+    begin_mapped();
+    put_keys();
+    made.header->shared_bytes = SHARED_STORE_HEADER_BYTES + sizeof(struct shared_file);
+    ck_assert_ptr_nonnull(direct_begin(&direct, &reader)); /* looked at with so little */
+    direct_end(&reader);
+    assert_asks("key1");
+    made.header->shared_bytes = HANDMADE_OBJECT_BYTES;
+    assert_keys();
+    end();
+}
+END_TEST
+
+/* An object that cannot be used from the start. */
+static void assert_refused(enum direct_reason reason)
+{
+    static uint64_t instance = 100;
+    struct clientk_info info = {.sessions = 0};
+    offer_again(getpid(), instance++);
+    direct_add_info(&direct, &info);
+    ck_assert_int_eq(info.direct, CLIENTK_DIRECT_OFF);
+    ck_assert_str_eq(info.direct_reason, direct_reason_sentence(reason));
+    assert_asks("a");
+}
+
+START_TEST(an_object_that_is_not_the_stores_is_refused)
+{
+    begin_mapped();
+    put("a", "1");
+    struct shared_store sound = *made.header;
+    made.header->magic++;
+    assert_refused(DIRECT_DAMAGED);
+    *made.header = sound;
+    made.header->layout++;
+    assert_refused(DIRECT_OTHER_LAYOUT);
+    *made.header = sound;
+    made.header->condition = SHARED_STORE_RETIRED;
+    assert_refused(DIRECT_SERVER_ENDED);
+    *made.header = sound;
+    made.header->condition = SHARED_STORE_BEING_MADE;
+    assert_refused(DIRECT_DAMAGED);
+    *made.header = sound;
+    made.header->datafiles = 0;
+    assert_refused(DIRECT_DAMAGED);
+    made.header->datafiles = 4097;
+    assert_refused(DIRECT_DAMAGED);
+    *made.header = sound;
+    made.header->files_offset = 0xfffffff0;
+    assert_refused(DIRECT_DAMAGED);
+    *made.header = sound;
+    memset(made.header->dir, 'x', sizeof made.header->dir);
+    assert_refused(DIRECT_NO_DIRECTORY);
+    strcpy(made.header->dir, "/");
+    assert_refused(DIRECT_NO_DIRECTORY);
+    *made.header = sound;
+    ck_assert_int_eq(ftruncate(made.object_fd, 100), 0);
+    assert_refused(DIRECT_DAMAGED);
+    ck_assert_int_eq(ftruncate(made.object_fd, HANDMADE_OBJECT_BYTES), 0);
+    shm_unlink(made.name.text);
+    assert_refused(DIRECT_NO_OBJECT);
+    end();
+}
+END_TEST
+
+START_TEST(a_truncated_log_is_asked_for)
+{
+    mapguard_install("test");
+    begin_mapped();
+    put_keys();
+    assert_keys();
+    int log = handmade_log(&made, 0);
+    ck_assert_int_eq(ftruncate(log, FILE_HEADER_BYTES), 0);
+    close(log);
+    assert_asks("key599");
+    end();
+    begin_pread();
+    put_keys();
+    assert_keys();
+    log = handmade_log(&made, 0);
+    ck_assert_int_eq(ftruncate(log, FILE_HEADER_BYTES), 0);
+    close(log);
+    assert_asks("key599");
+    end();
+}
+END_TEST
+
+START_TEST(a_truncated_object_is_asked_for)
+{
+    mapguard_install("test");
+    begin_mapped();
+    put_keys();
+    assert_keys();
+    ck_assert_int_eq(ftruncate(made.object_fd, 2 * SHARED_STORE_HEADER_BYTES), 0);
+    assert_asks("key599");
+    end();
+}
+END_TEST
+
+/* Random words in the places of an object: whatever they are, reads come to an end. */
+START_TEST(random_bytes_end_no_reader)
+{
+    mapguard_install("test");
+    begin_mapped();
+    put_keys();
+    unsigned seed = 1;
+    for (int round = 0; round < 300; round++) {
+        for (int i = 0; i < 40; i++) {
+            uint64_t place = (uint64_t)rand_r(&seed) % (made.free_offset / 8);
+            uint64_t word = (uint64_t)rand_r(&seed) << 33 ^ (uint64_t)rand_r(&seed);
+            bool in_header = place < SHARED_STORE_HEADER_BYTES / 8;
+            if (!in_header)
+                ((uint64_t *)made.object)[place] = round % 2 ? word : word & 0xffff;
+        }
+        struct shared_generation *state = handmade_state(&made.files[0]);
+        state->moves &= ~UINT64_C(1);
+        for (int i = 0; i < KEYS; i += 7) {
+            char key[16];
+            struct clientk_value value = {.data = NULL};
+            enum kv_status status;
+            snprintf(key, sizeof key, "key%d", i);
+            if (direct_get(&direct, &reader, TEXT(key), true, &value, &status))
+                ck_assert(status == KV_OK || status == KV_NOT_FOUND);
+            clientk_value_free(&value);
+        }
+    }
+    end();
+}
+END_TEST
+
+/* The daemon ---------------------------------------------------------------------------------- */
+
+static void start_daemon(void)
+{
+    daemon_pid = fork();
+    ck_assert_int_ge(daemon_pid, 0);
+    if (daemon_pid == 0)
+        for (;;)
+            pause();
+}
+
+static void kill_daemon(void)
+{
+    kill(daemon_pid, SIGKILL);
+    waitpid(daemon_pid, NULL, 0);
+    clock_sleep_ms(25); /* more than a tick of the coarse clock */
+}
+
+START_TEST(a_dead_daemons_store_is_asked_for)
+{
+    begin_mapped();
+    put("a", "1");
+    start_daemon();
+    offer_again(daemon_pid, 8);
+    assert_read("a", "1");
+    kill_daemon();
+    assert_asks("a");
+    offer_again(getpid(), 9);
+    assert_read("a", "1");
+    made.header->instance++; /* another daemon serves it */
+    clock_sleep_ms(25);
+    assert_asks("a");
+    end();
+}
+END_TEST
+
+START_TEST(a_dead_daemons_store_is_read_on_for_a_while)
+{
+    begin_with(CLIENTK_DIRECT_MAP, 1, 100000);
+    put("a", "1");
+    start_daemon();
+    offer_again(daemon_pid, 8);
+    assert_read("a", "1");
+    kill_daemon();
+    assert_read("a", "1");
+    __atomic_store_n(&made.header->condition, SHARED_STORE_RETIRED, __ATOMIC_RELEASE);
+    assert_asks("a");
+    end();
+}
+END_TEST
+
+START_TEST(what_is_mapped_cannot_be_written_to)
+{
+    begin_mapped();
+    put("a", "1");
+    assert_read("a", "1");
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512], mode[8];
+    unsigned found = 0;
+    ck_assert_ptr_nonnull(maps);
+    while (fgets(line, sizeof line, maps)) {
+        bool ours = strstr(line, "mqkv.store") || strstr(line, "data.0000");
+        if (!ours || sscanf(line, "%*s %7s", mode) != 1)
+            continue;
+        uintptr_t start = (uintptr_t)strtoull(line, NULL, 16);
+        ck_assert(start == (uintptr_t)made.object || strcmp(mode, "r--s") == 0);
+        found++;
+    }
+    fclose(maps);
+    ck_assert_uint_eq(found, 3); /* the test's own, the reader's object, the log */
+    struct direct_store *store = atomic_load(&direct.store);
+    ck_assert_int_eq(fcntl(store->object_fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+    end();
+}
+END_TEST
+
+START_TEST(switched_off_nothing_is_looked_at)
+{
+    begin_with(CLIENTK_DIRECT_OFF, 1, 0);
+    ck_assert(!direct_is_on(&direct));
+    struct clientk_info info;
+    direct_add_info(&direct, &info);
+    ck_assert_str_eq(info.direct_reason, direct_reason_sentence(DIRECT_SWITCHED_OFF));
+    end();
+}
+END_TEST
+
+Suite *suite_clientk_direct(void)
+{
+    Suite *suite = suite_create("direct");
+    TCase *tcase = tcase_create("direct");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, a_mapped_store_is_read);
+    tcase_add_test(tcase, a_store_is_read_with_calls);
+    tcase_add_test(tcase, values_of_all_sizes_are_read);
+    tcase_add_test(tcase, keys_of_all_data_files_are_read);
+    tcase_add_test(tcase, a_batch_of_reads_is_executed_in_order);
+    tcase_add_test(tcase, a_replaced_generation_is_followed);
+    tcase_add_test(tcase, a_log_that_grows_beyond_its_mapping_is_read);
+    tcase_add_test(tcase, readers_see_all_keys_while_generations_are_replaced_and_punched);
+    tcase_add_test(tcase, a_store_that_is_being_moved_for_ever_is_asked_for);
+    tcase_add_test(tcase, a_damaged_record_is_asked_for);
+    tcase_add_test(tcase, places_out_of_bounds_are_asked_for);
+    tcase_add_test(tcase, memory_beyond_what_is_shared_is_asked_for);
+    tcase_add_test(tcase, an_object_that_is_not_the_stores_is_refused);
+    tcase_add_test(tcase, a_truncated_log_is_asked_for);
+    tcase_add_test(tcase, a_truncated_object_is_asked_for);
+    tcase_add_test(tcase, random_bytes_end_no_reader);
+    tcase_add_test(tcase, a_dead_daemons_store_is_asked_for);
+    tcase_add_test(tcase, a_dead_daemons_store_is_read_on_for_a_while);
+    tcase_add_test(tcase, what_is_mapped_cannot_be_written_to);
+    tcase_add_test(tcase, switched_off_nothing_is_looked_at);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
