@@ -14,6 +14,7 @@
 
 #include "clientk/base/handles.h"
 #include "clientk/direct/direct.h"
+#include "clientk/direct/direct_scan.h"
 #include "common/memory/mapguard.h"
 #include "kvstore/format/fileheader.h"
 #include "common/numbers/random.h"
@@ -231,6 +232,85 @@ START_TEST(a_batch_of_reads_is_executed_in_order)
     }
     operations[20].opcode = CLIENTK_PUT;
     ck_assert_uint_eq(direct_execute(&direct, &reader, operations, 50, results), 0);
+    end();
+}
+END_TEST
+
+struct scan_count {
+    unsigned seen[KEYS];
+    unsigned entries;
+};
+
+static bool count_entry(void *context, const struct clientk_entry *entry)
+{
+    struct scan_count *count = context;
+    int number = atoi((const char *)entry->key.data + 3);
+    ck_assert_uint_eq(entry->value.size, entry->key.size + 2);
+    ck_assert_int_eq(memcmp(entry->value.data, "value", 5), 0);
+    ck_assert_uint_gt(entry->version, 0);
+    count->seen[number]++;
+    count->entries++;
+    return true;
+}
+
+/* All entries, in pages of so many. */
+static void scan_in_pages(uint32_t limit, bool replace)
+{
+    struct scan_count count = {.entries = 0};
+    struct clientk_result page = {.status = KV_OK};
+    struct clientk_scan_options options = {.limit = limit};
+    do {
+        unsigned before = count.entries;
+        ck_assert(direct_scan_page(&direct, &reader, TEXT("key"), &options, &page));
+        ck_assert_int_eq(page.status, KV_OK);
+        assert_status(clientk_read_page(&page.value, count_entry, &count), KV_OK);
+        options.cursor = (uint64_t)page.number;
+        ck_assert(options.cursor == 0 || count.entries - before == limit);
+        if (replace)
+            handmade_replace(&made, 0, true);
+    } while (options.cursor != 0);
+    clientk_value_free(&page.value);
+    ck_assert_uint_eq(count.entries, KEYS);
+    for (unsigned i = 0; i < KEYS; i++)
+        ck_assert_uint_eq(count.seen[i], 1);
+}
+
+START_TEST(a_scan_visits_every_entry_once)
+{
+    begin_with(CLIENTK_DIRECT_MAP, 3, 0);
+    put_keys();
+    put("other", "1");
+    handmade_put(&made, TEXT("key.expired"), TEXT("x"), 1);
+    scan_in_pages(1000, false);
+    scan_in_pages(7, false);
+    scan_in_pages(50, true);
+    end();
+    begin_pread();
+    put_keys();
+    scan_in_pages(100, true);
+    end();
+}
+END_TEST
+
+START_TEST(a_scan_ends_its_page_before_a_damaged_record)
+{
+    begin_mapped();
+    put_keys();
+    uint64_t offset = handmade_put(&made, TEXT("key7"), TEXT("value7"), 0);
+    int log = handmade_log(&made, 0);
+    ck_assert_int_eq(pwrite(log, "X", 1, (off_t)offset + 26), 1);
+    close(log);
+    struct scan_count count = {.entries = 0};
+    struct clientk_result page = {.status = KV_OK};
+    struct clientk_scan_options options = {.limit = 4096};
+    ck_assert(direct_scan_page(&direct, &reader, TEXT("key"), &options, &page));
+    assert_status(clientk_read_page(&page.value, count_entry, &count), KV_OK);
+    ck_assert_uint_lt(count.entries, KEYS);
+    ck_assert_uint_eq(count.seen[7], 0);
+    options.cursor = (uint64_t)page.number;
+    ck_assert_uint_ne(options.cursor, 0);
+    ck_assert(!direct_scan_page(&direct, &reader, TEXT("key"), &options, &page));
+    clientk_value_free(&page.value);
     end();
 }
 END_TEST
@@ -587,6 +667,8 @@ Suite *suite_clientk_direct(void)
     tcase_add_test(tcase, values_of_all_sizes_are_read);
     tcase_add_test(tcase, keys_of_all_data_files_are_read);
     tcase_add_test(tcase, a_batch_of_reads_is_executed_in_order);
+    tcase_add_test(tcase, a_scan_visits_every_entry_once);
+    tcase_add_test(tcase, a_scan_ends_its_page_before_a_damaged_record);
     tcase_add_test(tcase, a_replaced_generation_is_followed);
     tcase_add_test(tcase, a_log_that_grows_beyond_its_mapping_is_read);
     tcase_add_test(tcase, readers_see_all_keys_while_generations_are_replaced_and_punched);

@@ -1,10 +1,19 @@
 #include "clientk/program/cli/cli_context.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "clientk/program/cli/interrupt.h"
 #include "common/report/error.h"
 #include "mqkv/status.h"
+
+/* --direct auto stands above the environment, too. */
+static enum clientk_direct direct_of(const struct global_options *global)
+{
+    if (global->direct == CLIENTK_DIRECT_AUTO)
+        unsetenv("MQKV_DIRECT");
+    return global->direct > 0 ? (enum clientk_direct)global->direct : CLIENTK_DIRECT_AUTO;
+}
 
 enum kv_status cli_open_client(const struct cli_context *context, bool patient,
                                struct clientk **client, struct kv_error *error)
@@ -17,6 +26,8 @@ enum kv_status cli_open_client(const struct cli_context *context, bool patient,
                                       .interrupted = interrupt_pending,
                                       .spin = context->global.spin,
                                       .replies = context->global.replies,
+                                      .direct = direct_of(&context->global),
+                                      .direct_stale_ms = (uint32_t)context->global.direct_stale_ms,
                                       .server_uid = context->global.server_uid,
                                       .priority = (uint8_t)context->global.priority};
     interrupt_catch();

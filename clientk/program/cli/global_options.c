@@ -8,6 +8,15 @@
 
 #define LONGEST_TIMEOUT_MS (24u * 3600 * 1000)
 
+const char *direct_name(int direct)
+{
+    static const char *const names[] = {[CLIENTK_DIRECT_AUTO] = "auto",
+                                        [CLIENTK_DIRECT_OFF] = "off",
+                                        [CLIENTK_DIRECT_MAP] = "map",
+                                        [CLIENTK_DIRECT_PREAD] = "pread"};
+    return direct >= 0 && direct < (int)(sizeof names / sizeof names[0]) ? names[direct] : NULL;
+}
+
 const struct option_row global_option_rows[] = {
     {"mq", 'm', OPTION_TEXT, "NAME",
      "the server's request queue (default $MQKV_QUEUE, else /serverk)",
@@ -29,6 +38,12 @@ const struct option_row global_option_rows[] = {
     {"replies", 0, OPTION_TEXT, "auto|queue|shared",
      "replies through shared memory or a queue (default $MQKV_REPLIES, else auto)",
      OPTION_FIELD(struct global_options, replies)},
+    {"direct", 0, OPTION_CHOICE, "WHEN",
+     "auto|off|map|pread: read without messages (default $MQKV_DIRECT, else auto)",
+     OPTION_FIELD(struct global_options, direct), .choice_name = direct_name},
+    {"direct-stale", 0, OPTION_DURATION_MS, "MS",
+     "read on for so long after the server was killed (default 0)",
+     OPTION_FIELD(struct global_options, direct_stale_ms), .max = LONGEST_TIMEOUT_MS},
     {"priority", 0, OPTION_NUMBER, "0..31",
      "priority of the messages; higher is served first (default 0)",
      OPTION_FIELD(struct global_options, priority), .max = CLIENTK_MAX_PRIORITY},
@@ -43,5 +58,6 @@ struct global_options global_option_defaults(void)
 {
     const char *queue = getenv("MQKV_QUEUE");
     return (struct global_options){.queue = queue && *queue ? queue : CLIENTK_DEFAULT_QUEUE,
-                                   .timeout_ms = CLIENTK_DEFAULT_TIMEOUT_MS};
+                                   .timeout_ms = CLIENTK_DEFAULT_TIMEOUT_MS,
+                                   .direct = -1};
 }

@@ -18,6 +18,8 @@ struct global_options {
     const char *server_uid; /* NULL: $MQKV_SERVER_UID, else any */
     const char *spin;
     const char *replies; /* NULL: $MQKV_REPLIES, else auto */
+    int direct;          /* enum clientk_direct; below 0: not given, $MQKV_DIRECT says it */
+    uint64_t direct_stale_ms;
     uint64_t priority;
     bool help;
     bool version;
@@ -25,6 +27,9 @@ struct global_options {
 
 /* The defaults, some of them from the environment. */
 struct global_options global_option_defaults(void);
+
+/* "map" of CLIENTK_DIRECT_MAP; NULL: there is no such number. */
+const char *direct_name(int direct);
 
 extern const struct option_row global_option_rows[];
 

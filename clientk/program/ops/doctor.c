@@ -111,6 +111,16 @@ static const char *mark_of(enum kv_status status)
     return exit_code_of(status) == EXIT_NO_SERVER ? "NONE" : "BAD";
 }
 
+/* Whether reads need messages, and why. */
+static void report_reads(struct diagnosis *diagnosis, const struct clientk_info *info)
+{
+    if (info->direct == CLIENTK_DIRECT_OFF)
+        finding(diagnosis, "ok", "reads go by message: %s", info->direct_reason);
+    else
+        finding(diagnosis, "ok", "reads need no message (%s): %s", direct_name((int)info->direct),
+                info->direct_reason);
+}
+
 static void report_connection(struct diagnosis *diagnosis)
 {
     struct clientk_info info;
@@ -139,6 +149,7 @@ static void report_connection(struct diagnosis *diagnosis)
     finding(diagnosis, "ok", "values of up to %s; requests of up to %" PRIu32 " bytes",
             format_size(info.max_value_bytes, value_size),
             info.bulk_bytes ? info.bulk_bytes : info.lane_bytes);
+    report_reads(diagnosis, &info);
     if (status == KV_OK)
         doctor_check_store(diagnosis);
 }
