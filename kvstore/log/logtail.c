@@ -14,32 +14,30 @@
 #define GROWTH_MIN_BYTES LOGFILE_UNIT_BYTES
 #define GROWTH_MAX_BYTES (UINT64_C(64) << 20)
 
-/* Pages are brought in ahead of the tail, so many bytes at most and no more than a share of what
- * the log has, in steps: a fault for each page costs up to three times as much. And the first sync
- * after a step writes all of its pages: the others before the next step then meet disk blocks that
- * were written already, and the file system has nothing to note about the file. */
+/* Pages are brought in ahead of the tail in steps, of at most so many bytes and at most this share
+ * of the log: a fault for each page costs up to three times as much. The first sync after a step
+ * writes all of its pages; later syncs then meet disk blocks that were written already, and the
+ * file system has nothing to note about the file. */
 #define POPULATE_SHARE     8u
 #define POPULATE_MAX_BYTES (UINT64_C(64) << 10)
 
-/* Before a log is written to where it has no pages yet, they are brought in up to the next multiple
- * of this, as one folio (fileio's zero), but for a log that is small, and where one that is synced
- * at each write is stored to (a call makes but its own part of a folio dirty). A record of 4 KiB
- * with its share of bringing pages in and freeing them takes the kernel 1.7 us instead of 4.5, one
- * of 64 KiB 22 instead of 32. And a sync meets disk blocks that were written already: a record of
- * 16 KiB and its sync take 220 us instead of 400. */
+/* Before a log is written where it has no pages yet, they are brought in up to the next multiple of
+ * this, as one folio (fileio's zero). Exceptions: a small log; and stores to a log that is synced
+ * at each write (a call makes only its own part of a folio dirty). With its share of bringing pages
+ * in and freeing them, a record of 4 KiB takes the kernel 1.7 us instead of 4.5, one of 64 KiB 22
+ * instead of 32. And a sync meets disk blocks that were written already: a record of 16 KiB and its
+ * sync take 220 us instead of 400. */
 #define FOLIO_BYTES       POPULATE_MAX_BYTES
 #define LARGE_FOLIO_BYTES (2 * FOLIO_BYTES) /* where records are written with calls */
 
-/* Records of so many bytes and more are written with calls, also where there is a mapping: then the
- * kernel need not fill the pages with zeros first, nor fault for each, nor, when they are synced,
- * tell every CPU that they are clean. With 64 KiB that is half of the CPU time of a put; with 4 KiB
- * the call costs as much as it saves. */
+/* Records from this size on are written with calls, even with a mapping: the kernel then need not
+ * zero the pages first, nor fault for each, nor tell every CPU at a sync that they are clean. At
+ * 64 KiB that is half of the CPU time of a put; at 4 KiB the call costs as much as it saves. */
 #define CALL_MIN_BYTES (UINT64_C(16) << 10)
 
 /* Room ----------------------------------------------------------------------------------------- */
 
-/* Whether the disk has leave_bytes more than the file is to grow by. True where it does not
- * tell. */
+/* Whether the disk has leave_bytes more than the file grows by; true if the disk does not say. */
 static bool leaves_free(const struct logfile *log, uint64_t growth_bytes, uint64_t leave_bytes)
 {
     struct statvfs disk;
@@ -93,8 +91,8 @@ void logtail_expect_syncs(struct logfile *log)
         madvise(log->map + from, log->map_bytes - from, MADV_RANDOM);
 }
 
-/* Brings in the pages from `from` to the end of what is to be written, `end`, and on to the end of
- * a folio; not beyond what is allocated. Nothing was written at or after `from` yet. */
+/* Brings in the pages from `from` to `end`, the end of what is to be written, and on to the end of
+ * a folio, but not beyond the allocated blocks. Nothing was written at or after `from` yet. */
 static void zero_ahead(struct logfile *log, uint64_t from, uint64_t end, uint64_t folio_bytes)
 {
     if (end <= log->zeroed_bytes || from < POPULATE_SHARE * folio_bytes)
@@ -108,8 +106,8 @@ static void zero_ahead(struct logfile *log, uint64_t from, uint64_t end, uint64_
     log->zeroed_bytes = end;
 }
 
-/* Populates to the end of the record that is to come, and some way on; not beyond what is
- * allocated. */
+/* Populates to the end of the coming record and some way on, but not beyond the allocated
+ * blocks. */
 static void populate_ahead(struct logfile *log, uint64_t record_end)
 {
     if (!log->synced_often)
@@ -122,7 +120,7 @@ static void populate_ahead(struct logfile *log, uint64_t record_end)
         end = at_most(end, log->zeroed_bytes);
     if (end <= from)
         return;
-    /* After a failure the pages come with the stores to them. Disk blocks they have. */
+    /* After a failure the stores bring the pages in. Their disk blocks are allocated. */
     if (fileio->populate(log->map + from, end - from) != 0 && errno == EINVAL)
         end = UINT64_MAX;
     log->populated_bytes = end;
@@ -142,7 +140,7 @@ enum kv_status logtail_cut(struct logfile *log, uint64_t tail)
 void logtail_claim_room(struct logfile *log)
 {
     uint64_t from = log->tail / PAGE_BYTES * PAGE_BYTES;
-    /* More room than files are given was never allocated: it is a hole. */
+    /* Files never get more room than this: the rest is a hole. */
     log->allocated_bytes = at_most(log->allocated_bytes, log->tail + 2 * GROWTH_MAX_BYTES);
     if (fileio->allocate(log->fd, (off_t)from, (off_t)(log->allocated_bytes - from)) != 0)
         log->allocated_bytes = log->tail;
@@ -150,7 +148,7 @@ void logtail_claim_room(struct logfile *log)
 
 /* Appending ------------------------------------------------------------------------------------ */
 
-/* After a write that failed half-way, so that nobody takes what it left for a torn tail. */
+/* After a write that failed half-way: what it left must not look like a torn tail. */
 static void erase(const struct logfile *log, uint64_t offset, uint64_t size)
 {
     static const uint8_t zeros[PAGE_BYTES];
@@ -175,7 +173,7 @@ __attribute__((noinline)) static enum kv_status append_by_call(struct logfile *l
     uint8_t *room = read_buffer_reserve(READ_BUFFER_APPEND, room_bytes);
     if (!room)
         return KV_NO_MEMORY;
-    /* What is written in pieces brings whole folios in by itself, but for the last. */
+    /* Writing in pieces brings in whole folios by itself, except the last one. */
     uint64_t end = log->tail + size;
     uint64_t last_folio = end / LARGE_FOLIO_BYTES * LARGE_FOLIO_BYTES;
     zero_ahead(log, size > room_bytes ? at_least(last_folio, log->tail) : log->tail, end,
@@ -196,7 +194,7 @@ static void append_to_mapping(struct logfile *log, const struct record *record,
     record_write(log->map + log->tail, record, value_tail, log->identity.salt, log->tail);
 }
 
-/* Writes what the bundle has; then it is open, and empty. */
+/* Writes the bundle's records; then it is open and empty. */
 static enum kv_status write_bundle(struct logfile *log)
 {
     uint64_t from = log->bundle_from;
@@ -219,7 +217,7 @@ static enum kv_status append_to_bundle(struct logfile *log, const struct record 
         status = write_bundle(log);
     if (status != KV_OK)
         return status;
-    if (size > READ_BUFFER_KEPT_BYTES) { /* it needs the room of the bundle, which is empty now */
+    if (size > READ_BUFFER_KEPT_BYTES) { /* it needs the bundle's room, which is free now */
         status = append_by_call(log, record, kv_slice(NULL, 0), size);
         if (status == KV_OK)
             log->bundle_from += size; /* as the tail, which is raised next */
@@ -245,7 +243,7 @@ enum kv_status logtail_append(struct logfile *log, const struct record *record,
         append_to_mapping(log, record, value_tail, size);
     if (status != KV_OK)
         return status;
-    if (logfile_is_broken(log)) { /* what was copied, or where to, may be zeros now */
+    if (logfile_is_broken(log)) { /* source or destination may read as zeros now */
         erase(log, offset, size);
         return KV_IO;
     }

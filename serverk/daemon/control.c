@@ -22,8 +22,8 @@
 
 #define EVENTS_AT_ONCE 64
 
-/* Signals to stop that come so soon after the first are part of the same request: timeout(1) and
- * service managers signal the process and its group, people type kill twice. */
+/* A signal to stop that follows the first one within this time is the same request: timeout(1) and
+ * service managers signal the process and its group, and people type kill twice. */
 #define SAME_REQUEST_NS (1000u * 1000 * 1000)
 
 struct control {
@@ -129,7 +129,7 @@ static void follow(struct control *control, struct reload *reload)
         reload_log(reload);
 }
 
-/* Lets the epoll tell when the timer (-1: there is none) is due. */
+/* Adds the timer (-1: none) to the epoll set. */
 static void watch_timer(const struct control *control, int timer, uint64_t tag)
 {
     struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = tag}};
@@ -137,7 +137,7 @@ static void watch_timer(const struct control *control, int timer, uint64_t tag)
         epoll_ctl(control->epoll, EPOLL_CTL_ADD, timer, &event);
 }
 
-/* Returns the signal to stop that has come, 0: none. */
+/* Returns the signal to stop that has come; 0: none. */
 static int handle(struct control *control, const struct service *service, uint64_t tag)
 {
     switch (tag) {

@@ -1,7 +1,7 @@
 /*
- * control: what the main thread does while the workers serve: it sleeps until a signal asks the
- * daemon to stop, or a client's process ends, whose sessions it then ends, or a farewell
- * (farewell.h) waits.
+ * control: the main thread while the workers serve. It sleeps until a signal asks the daemon to
+ * stop, until a client's process ends (then it ends the sessions of that process), or until a
+ * farewell (farewell.h) waits.
  */
 #ifndef MQKV_SERVERK_DAEMON_CONTROL_H
 #define MQKV_SERVERK_DAEMON_CONTROL_H
@@ -12,7 +12,7 @@
 
 struct control;
 
-/* Blocks SIGTERM, SIGINT, SIGHUP and SIGUSR1 in this thread, and so in all that it starts, and
+/* Blocks SIGTERM, SIGINT, SIGHUP and SIGUSR1 in this thread and in all that it starts later, and
  * takes them by signalfd. */
 enum kv_status control_create(struct control **control, struct kv_error *error);
 
@@ -29,7 +29,7 @@ int control_epoll(const struct control *control);
 /* Readable when a signal may be waiting. */
 int control_signals(const struct control *control);
 
-/* The signal to stop that has come, 0: none. A SIGHUP or SIGUSR1 is noted for control_run. */
+/* The signal to stop that has come; 0: none. Notes a SIGHUP or SIGUSR1 for control_run. */
 int control_take_signal(struct control *control);
 
 /* Serves until a signal to stop comes, whose number it returns. SIGHUP and SIGUSR1 do what reload.h

@@ -17,8 +17,8 @@ struct pidfile {
     int fd;
 };
 
-/* The path names the file that is open. A daemon that ends removes the name while it still holds
- * the lock: whoever opened the file before then has locked one without a name. */
+/* Whether the path still names the open file. A daemon that ends removes the name while it still
+ * holds the lock: a process that opened the file before then has locked one without a name. */
 static bool is_named(const struct pidfile *pidfile)
 {
     struct stat open_file, named;
@@ -35,8 +35,8 @@ static enum kv_status refuse_foreign(const struct pidfile *pidfile, uid_t owner,
                         pidfile->path, (unsigned)owner, (unsigned)geteuid());
 }
 
-/* In a directory where others may make files, whoever was there first chooses what is opened: a
- * link to, or another name of, a file of this user would be written over. */
+/* In a directory where others may create files, they choose what is opened: a link to a file of
+ * this user, or a second name of it, would let them overwrite it. */
 static enum kv_status check_file(const struct pidfile *pidfile, struct kv_error *error)
 {
     struct stat facts;
@@ -75,8 +75,8 @@ static enum kv_status explain_open(const struct pidfile *pidfile, struct kv_erro
     return kv_error_set_errno(error, "cannot write the pid file %s (--pidfile)", pidfile->path);
 }
 
-/* O_NONBLOCK: what is no regular file may not keep the daemon waiting. The mode keeps others from
- * taking a lock before this process has one (write_pid). */
+/* O_NONBLOCK: a FIFO or device must not keep the daemon waiting. The mode keeps others from taking
+ * a lock before this process has one (write_pid). */
 static enum kv_status open_file(struct pidfile *pidfile, struct kv_error *error)
 {
     const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
@@ -94,8 +94,8 @@ static enum kv_status refuse_living(const struct pidfile *pidfile, pid_t owner,
         pidfile->path, (long)owner);
 }
 
-/* A file system that has no locks goes without. A read lock is not a daemon's: whoever may read the
- * file can have one. *again: such a file gave its name up, for a new one. */
+/* On a file system without locks the file is not locked. A read lock is not a daemon's: whoever may
+ * read the file can take one. *again: such a file gave up its name, for a new one. */
 static enum kv_status lock_file(const struct pidfile *pidfile, bool *again, struct kv_error *error)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

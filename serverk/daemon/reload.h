@@ -1,7 +1,7 @@
 /*
- * reload: what a SIGHUP asks for while the daemon serves: the log file is opened anew, and the
- * configuration file read again. What can change in a running daemon changes (the log's file and
- * level); of the rest the log says that it takes a restart. A file with a mistake changes nothing.
+ * reload: what a SIGHUP does while the daemon serves: it reopens the log file and reads the
+ * configuration file again. What can change in a running daemon changes (the log's file and level);
+ * for the rest the log says that it takes a restart. A file with a mistake changes nothing.
  *
  * Threads: the main thread only.
  */
@@ -21,7 +21,7 @@ enum kv_status reload_create(const struct server_options *options, struct reload
 /* NULL is harmless. */
 void reload_free(struct reload *reload);
 
-/* SIGUSR1: opens the log file anew, after a rename. */
+/* SIGUSR1: reopens the log file, after a rename. */
 void reload_log(struct reload *reload);
 
 /* SIGHUP. */

@@ -35,8 +35,8 @@
 /* Descriptors of the daemon itself: files, queues, epolls. */
 #define OWN_DESCRIPTORS 64u
 
-/* All sessions' large messages together: room for so many of the largest size, and at least so many
- * bytes. */
+/* Room for the large messages of all sessions together: so many of the largest size, and at least
+ * so many bytes. */
 #define LARGE_MESSAGES      8u
 #define LARGE_MESSAGE_BYTES (256ull << 20)
 
@@ -79,7 +79,7 @@ static struct lanes_options lanes_options(const struct server_options *options)
                                   .takes_rings = options->replies != WIRE_REPLIES_QUEUE};
 }
 
-/* How many sessions fit. */
+/* How many sessions the descriptors allow. */
 static unsigned session_capacity(uint32_t datafiles)
 {
     struct rlimit limit;
@@ -108,13 +108,13 @@ static unsigned statistics_blocks(const struct server_options *options)
     return dispatch_model_writers(options->dispatch, options->workers);
 }
 
-/* Only a pool has a parking: elsewhere one thread receives. */
+/* Only a pool parks workers: in the other models one thread receives. */
 static bool wants_parking(const struct server_options *options)
 {
     return options->dispatch == DISPATCH_POOL && options->lanes == LANES_AUTO;
 }
 
-/* A thread for each message never lowers its nice value: it begins with that of the daemon. */
+/* A thread per message never lowers its nice value: it begins with that of the daemon. */
 static enum kv_status check_nice(const struct server_options *options, struct kv_error *error)
 {
     return options->nice && options->dispatch != DISPATCH_THREAD ? nice_permitted(error) : KV_OK;
@@ -139,7 +139,7 @@ static struct hello_terms hello_terms(const struct service *service)
                                     (options->sched == ORDER_FIFO ? 0 : WIRE_WELCOME_PRIORITY)};
 }
 
-/* The parts that need nothing but memory. */
+/* Creates the parts that need only memory. */
 static enum kv_status create_parts(struct server *server, struct kv_error *error)
 {
     struct service *service = &server->service;
@@ -242,10 +242,10 @@ static enum kv_status open_store(struct server *server, struct kv_error *error)
 
 static enum kv_status release(struct server *server, struct kv_error *error);
 
-/* The queues come before the store: without them no new store is made in vain, and clients that
- * come during a long recovery wait for their WELCOME instead of finding no server. Before the store
- * is read, which may be hostile, the daemon gives up what it does not need any more: the pid file
- * is open by then. */
+/* The queues come before the store: if they fail, no new store is created in vain; and clients that
+ * come during a long recovery wait for their WELCOME instead of finding no server. The store may be
+ * hostile. Before the daemon reads it, it gives up what it no longer needs; the pid file is open by
+ * then. */
 enum kv_status server_start(const struct server_options *options, struct server **result,
                             struct kv_error *error)
 {
@@ -295,10 +295,10 @@ enum kv_status server_start(const struct server_options *options, struct server 
 /* Stop
  * --------------------------------------------------------------------------------------------- */
 
-/* Undoes server_start as far as it came. The names go before the store is closed, which takes time:
- * clients then know that they must wait for another daemon. What they sent until they could know is
- * still answered. Replies may wait for a sync even where the pool was not started: its first
- * workers can have served before another could not be started. */
+/* Undoes server_start as far as it got. Closing the store takes time, so the queues' names go
+ * first: clients then know that they must wait for another daemon. What they sent before is still
+ * answered. Replies may wait for a sync even if the pool did not start: its first workers may have
+ * served before another one failed to start. */
 static enum kv_status release(struct server *server, struct kv_error *error)
 {
     struct service *service = &server->service;
@@ -350,7 +350,7 @@ enum kv_status server_run(struct server *server, struct kv_error *error)
 /* Check
  * -------------------------------------------------------------------------------------------- */
 
-/* What a start needs of the directory beyond what opening its store read-only needs. */
+/* Checks what a start needs beyond opening the store read-only. */
 static enum kv_status check_directory(const char *dir, struct kv_error *error)
 {
     if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) == 0)

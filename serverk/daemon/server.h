@@ -10,16 +10,18 @@
 
 struct server;
 
-/* Everything up to the first worker: then clients can connect. Errors as from kvstore_open and
- * lanes_open, with a sentence; nothing is left behind then. options must outlive the server. */
+/* Does everything up to the first worker; then clients can connect. options must outlive the
+ * server. Errors are those of kvstore_open and lanes_open, with a sentence; nothing is left
+ * behind. */
 enum kv_status server_start(const struct server_options *options, struct server **server,
                             struct kv_error *error);
 
-/* Serves until SIGTERM or SIGINT. Then: finishes what was received, lets waiting replies become
- * durable, unlinks the queues, closes the store (with the checkpoint), frees. The first failure. */
+/* Serves until SIGTERM or SIGINT. Then it finishes what was received, lets waiting replies become
+ * durable, unlinks the queues, closes the store (with a checkpoint) and frees. Returns the first
+ * failure. */
 enum kv_status server_run(struct server *server, struct kv_error *error);
 
-/* --check: says on stdout what would be opened, and changes nothing. */
+/* --check: prints what would be opened, and changes nothing. */
 enum kv_status server_check(const struct server_options *options, struct kv_error *error);
 
 #endif

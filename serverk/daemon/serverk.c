@@ -21,8 +21,8 @@ static int fail(const struct kv_error *error, int exit_code)
     return exit_code;
 }
 
-/* Serves until told to stop. `daemonize` (NULL: in the foreground) hears whether the start
- * worked. */
+/* Serves until a signal to stop. `daemonize` (NULL: in the foreground) learns whether the start
+ * succeeded. */
 static int serve(const struct server_options *options, struct daemonize *daemonize)
 {
     struct kv_error error = {0};
@@ -43,10 +43,10 @@ static int serve(const struct server_options *options, struct daemonize *daemoni
     return EXIT_FAILED;
 }
 
-/* A file that would grow beyond ulimit -f is an error of that write, as on a full disk; a log whose
- * reader has gone is no reason to end. What whoever starts the daemon ignores is ignored by it too,
- * but for these: --dispatch process waits for its processes, which the kernel would take away
- * otherwise, and bounds their lives with an alarm. */
+/* A file that would grow beyond ulimit -f fails that write only, as a full disk does; a log whose
+ * reader has gone is no reason to end. Signals that the parent ignores stay ignored, except these:
+ * --dispatch process waits for its child processes, which the kernel would reap otherwise, and
+ * bounds their lives with an alarm. */
 static void set_signals(void)
 {
     signal(SIGXFSZ, SIG_IGN);

@@ -1,7 +1,7 @@
 /*
- * start_guard: lets a signal to stop end a daemon that is still opening its store, which takes long
- * where an index has to be rebuilt or the disk is slow. Nobody is served yet, and the store is left
- * as by kill -9, so there is nothing to finish: the queues and the pid file are removed, and the
+ * start_guard: lets a signal to stop end a daemon that is still opening its store. That takes long
+ * where an index is rebuilt or the disk is slow. Nobody is served yet, and the store is left as by
+ * kill -9, so there is nothing to finish: the guard removes the queues and the pid file, and the
  * signal ends the process (die_by_signal).
  */
 #ifndef MQKV_SERVERK_DAEMON_START_GUARD_H
@@ -14,13 +14,13 @@
 
 struct start_guard;
 
-/* Starts a thread that takes the signals of `control`; the caller leaves all three alone until
- * start_guard_free. pidfile: NULL if there is none. KV_NO_MEMORY, KV_LIMIT, KV_IO. */
+/* Starts a thread that takes the signals of `control`. Until start_guard_free the caller must not
+ * use control, lanes or pidfile (NULL: none). KV_NO_MEMORY, KV_LIMIT, KV_IO. */
 enum kv_status start_guard_create(struct control *control, struct lanes *lanes,
                                   struct pidfile *pidfile, struct start_guard **guard,
                                   struct kv_error *error);
 
-/* Signals wait for control_run from here on. */
+/* From here on signals wait for control_run. */
 void start_guard_free(struct start_guard *guard);
 
 #endif

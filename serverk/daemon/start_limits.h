@@ -1,7 +1,7 @@
 /*
- * start_limits: limits of the process (setrlimit(2)) that are too small to serve with: raised where
- * that is allowed, else refused at the start, with a sentence, instead of a crash or a daemon that
- * lets nobody in.
+ * start_limits: limits of the process (setrlimit(2)) that are too small to serve with. They are
+ * raised where that is allowed. Otherwise the start is refused with a sentence, instead of a crash
+ * or a daemon that lets nobody in.
  */
 #ifndef MQKV_SERVERK_DAEMON_START_LIMITS_H
 #define MQKV_SERVERK_DAEMON_START_LIMITS_H
@@ -10,14 +10,14 @@
 
 #include "mqkv/error.h"
 
-/* Raises the limit on open descriptors to the hard one, and a small one on stacks to what the
- * daemon's threads need; before the first thread starts. KV_LIMIT: the hard limit on stacks is too
- * small. */
+/* Before the first thread starts: raises the limit on open descriptors to the hard limit, and a
+ * small limit on stacks to what the daemon's threads need. KV_LIMIT: the hard limit on stacks is
+ * too small. */
 enum kv_status start_limits_raise(struct kv_error *error);
 
-/* To be unparked when the store and the queues are open, before the first receiver starts.
- * KV_LIMIT: too few descriptors are left for so many receivers, a client, and a compaction or
- * checkpoint of a store of so many data files. */
+/* To be called when the store and the queues are open, before the first receiver starts. KV_LIMIT:
+ * too few descriptors are left for so many receivers, a client, and a compaction or checkpoint of a
+ * store of so many data files. */
 enum kv_status start_limits_check_descriptors(uint32_t datafiles, unsigned receivers,
                                               struct kv_error *error);
 

@@ -13,10 +13,10 @@
 #include "serverk/dispatch/service.h"
 #include "serverk/sandbox/sandbox.h"
 
-/* What the statistics are of. */
+/* What the statistics describe. */
 struct stats_source {
     const struct service *service;
-    struct sandbox sandbox; /* what is on of it */
+    struct sandbox sandbox; /* which of its parts are on */
     uint64_t started_ns;    /* of the daemon */
 };
 
