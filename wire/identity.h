@@ -4,10 +4,10 @@
  * which the kernel reports and nobody can forge, and which goes when the process ends, however it
  * ends, or closes *any* descriptor of the same queue (so: one descriptor per locked queue).
  *
- * A client holds the write lock on its reply queue, or on the object of its ring (reply_ring.h), for
- * which all of this works as well; a server the write lock on NAME.lock, and the
- * read lock on each lane. A write lock needs a descriptor open for writing, a read lock one for
- * reading: clients may only write to lanes, so none can pretend to be the server there.
+ * A client holds the write lock on its reply queue, or on the object of its ring (reply_ring.h),
+ * for which all of this works as well; a server the write lock on NAME.lock, and the read lock on
+ * each lane. A write lock needs a descriptor open for writing, a read lock one for reading: clients
+ * may only write to lanes, so none can pretend to be the server there.
  */
 #ifndef MQKV_WIRE_IDENTITY_H
 #define MQKV_WIRE_IDENTITY_H
@@ -28,8 +28,8 @@
  * has it (*owner gets its pid if wanted, 0 if it is gone already). */
 int wire_lock_queue(mqd_t queue, pid_t *owner);
 
-/* A number, 1 to INT64_MAX, that the holder of the write lock shows to whoever may open the queue: the
- * length of its lock. The lock keeps others out as before. 0; -1 and errno. */
+/* A number, 1 to INT64_MAX, that the holder of the write lock shows to whoever may open the queue:
+ * the length of its lock. The lock keeps others out as before. 0; -1 and errno. */
 int wire_lock_show(mqd_t queue, uint64_t number);
 
 /* The number that the holder of the write lock shows. 0: none (the lock covers the whole queue), or

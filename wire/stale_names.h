@@ -1,7 +1,8 @@
 /*
- * stale_names: reply queues, segments and rings that this user's processes left when they were killed in a
- * handshake, between making the queue and unlinking its name. They cost the user's bytes of queues,
- * and the system's number of them, until somebody removes them; a server of another user may not.
+ * stale_names: reply queues, segments and rings that this user's processes left when they were
+ * killed in a handshake, between making the queue and unlinking its name. They cost the user's
+ * bytes of queues, and the system's number of them, until somebody removes them; a server of
+ * another user may not.
  *
  * Removed is only what belongs to this process's uid, is older than a second, has a name of the
  * form of a client's, whose process does not exist here, and, if it is a queue, carries nobody's

@@ -1,6 +1,6 @@
 /*
- * connection: one session with the server: the reply queue or ring, the lanes, and the proof that the
- * server is alive. It moves messages; exchange.h knows what they mean, connect.h opens it.
+ * connection: one session with the server: the reply queue or ring, the lanes, and the proof that
+ * the server is alive. It moves messages; exchange.h knows what they mean, connect.h opens it.
  *
  * Threads: one at a time. It never waits beyond the deadline it is given, in milliseconds of
  * CLOCK_MONOTONIC; an interrupted wait (client_settings.h) ends as if the deadline had come.

@@ -1,6 +1,7 @@
 /*
- * reply_path: what the replies of a session come through: a ring in shared memory (wire/reply_ring.h)
- * where client and server can share one, else a reply queue. Made anew for each session.
+ * reply_path: what the replies of a session come through: a ring in shared memory
+ * (wire/reply_ring.h) where client and server can share one, else a reply queue. Made anew for each
+ * session.
  */
 #ifndef MQKV_CLIENTK_SESSION_REPLY_PATH_H
 #define MQKV_CLIENTK_SESSION_REPLY_PATH_H
@@ -27,9 +28,9 @@ enum ring_hindrance {
 const char *ring_hindrance_explain(enum ring_hindrance hindrance);
 
 /* Creates the ring or the reply queue for the server that was found, locked and open to it, and
- * writes its name to `name`. Where queues are short of bytes, waits for a moment, but not beyond the
- * deadline. KV_UNSUPPORTED: a ring is asked for, and there can be none. After a failure no name is
- * left. */
+ * writes its name to `name`. Where queues are short of bytes, waits for a moment, but not beyond
+ * the deadline. KV_UNSUPPORTED: a ring is asked for, and there can be none. After a failure no name
+ * is left. */
 enum kv_status reply_path_make(struct connection *connection, char name[WIRE_QUEUE_NAME_BYTES],
                                uint64_t deadline_ms, struct kv_error *error);
 

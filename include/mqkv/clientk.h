@@ -63,11 +63,11 @@ const char *clientk_version(void);
  * writes that were answered before it began.
  *
  * MAP: data files are mapped. A disk that fails, or somebody who shortens a file, is SIGBUS in this
- * process. PREAD: they are read with calls; then that is KV_IO, by message; the index, which lies in
- * memory, is mapped all the same. AUTO: as MAP, if the server's user is the caller's own, or lets
- * the caller's group read; a server of another user is asked by message. */
+ * process. PREAD: they are read with calls; then that is KV_IO, by message; the index, which lies
+ * in memory, is mapped all the same. AUTO: as MAP, if the server's user is the caller's own, or
+ * lets the caller's group read; a server of another user is asked by message. */
 enum clientk_direct {
-    CLIENTK_DIRECT_AUTO, /* of options: $MQKV_DIRECT ("auto", "off", "map", "pread"), else as said */
+    CLIENTK_DIRECT_AUTO, /* in options: $MQKV_DIRECT ("auto", "off", "map", "pread") decides */
     CLIENTK_DIRECT_OFF,
     CLIENTK_DIRECT_MAP,
     CLIENTK_DIRECT_PREAD
@@ -90,14 +90,14 @@ struct clientk_options {
      * default: $MQKV_SERVER_UID, else any. Another server is KV_DENIED and is sent nothing.
      * The handle accepts only the uid of its first server. */
     const char *server_uid;
-    /* How replies come: "shared": through shared memory, which takes none of the user's queue bytes;
-     * "queue": through a reply queue; "auto": shared, where the server has the same uid and allows
-     * it. Default: $MQKV_REPLIES, else "auto". Event loops have a queue in any case. */
+    /* How replies come: "shared": through shared memory, which takes none of the user's queue
+     * bytes; "queue": through a reply queue; "auto": shared, where the server has the same uid and
+     * allows it. Default: $MQKV_REPLIES, else "auto". Event loops have a queue in any case. */
     const char *replies;
     enum clientk_direct direct; /* reads without messages: AUTO, OFF, MAP, PREAD */
-    /* Once the server has ended without saying so (kill -9), direct reads go on for so long from its
-     * last state, which has every write that was answered; 0: not, they wait for the next server as
-     * other calls do. */
+    /* Once the server has ended without saying so (kill -9), direct reads go on for so long from
+     * its last state, which has every write that was answered; 0: not, they wait for the next
+     * server as other calls do. */
     uint32_t direct_stale_ms;
     uint64_t reserved[6];
 };

@@ -1,8 +1,8 @@
 /*
  * hello: how a client gets a session. The server trusts a client's claims only if the kernel
  * confirms them (wire/identity.h): the claimed uid must have created the reply queue, and the
- * claimed pid must hold its lock. In the place of a reply queue a client of the daemon's own user may
- * have a ring (wire/reply_ring.h), to which the same applies.
+ * claimed pid must hold its lock. In the place of a reply queue a client of the daemon's own user
+ * may have a ring (wire/reply_ring.h), to which the same applies.
  *
  * Threads: any. Locks: one of its own around the admission, so that one HELLO is decided at a time.
  */

@@ -46,7 +46,8 @@ def spoil(session):
     while time.monotonic() < end and session.queue is not None:
         if mode == "scribble":
             for _ in range(1000):
-                ring.words[chance.randrange(32)] = chance.choice((0, 1, 2**32 - 1, chance.randrange(2**32)))
+                word = chance.choice((0, 1, 2**32 - 1, chance.randrange(2**32)))
+                ring.words[chance.randrange(32)] = word
         elif mode == "bell":
             for _ in range(1000):
                 ring.words[0] = 1
@@ -55,7 +56,8 @@ def spoil(session):
             os.ftruncate(ring.fd, size)
         elif mode == "punch":
             libc = __import__("ctypes").CDLL(None)
-            libc.fallocate(ring.fd, FALLOC_PUNCH, __import__("ctypes").c_long(0), __import__("ctypes").c_long(size))
+            long = __import__("ctypes").c_long
+            libc.fallocate(ring.fd, FALLOC_PUNCH, long(0), long(size))
         else:
             return
 
@@ -76,8 +78,9 @@ while time.monotonic() < end:
         pass
     if mode in ("shorten", "punch", "scribble", "bell"):
         time.sleep(0.05)
-        os.execv(sys.executable, [sys.executable, *sys.argv[:3], str(max(end - time.monotonic(), 0.1))]
-                 ) if end - time.monotonic() > 0.2 else None
+        left_s = end - time.monotonic()
+        if left_s > 0.2:
+            os.execv(sys.executable, [sys.executable, *sys.argv[:3], str(left_s)])
         break
     if session is not None:
         try:

@@ -86,7 +86,7 @@ class Lockable:
         return os.fstat(self.fd).st_nlink
 
     def shown_number(self):
-        """The length of another process's write lock from the start; 0: it has none, or locks all."""
+        """The length of another process's write lock from the start; 0: none, or one of all."""
         found = fcntl.fcntl(
             self.fd, fcntl.F_GETLK, struct.pack(_LOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         )

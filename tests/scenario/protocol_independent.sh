@@ -3,8 +3,8 @@
 # the document alone.
 . "$(dirname "$0")/lib.sh"
 
-# check_protocol NAME OPTION...: all checks, with a daemon of these options. With MQKV_REPLIES=shared
-# in the environment the client gets its replies through shared memory.
+# check_protocol NAME OPTION...: all checks, with a daemon of these options. With
+# MQKV_REPLIES=shared in the environment the client gets its replies through shared memory.
 check_protocol() {
     local name=$1
     shift

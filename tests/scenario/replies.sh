@@ -9,7 +9,8 @@ way() { # [OPTION...]: what doctor says of it
 }
 
 by_session() { # of the one that asks
-    client "$@" --format json stats sessions | tr -d ' \n' | grep -oE '"replies":"[a-z]*"' | tail -n 1
+    client "$@" --format json stats sessions | tr -d ' \n' |
+        grep -oE '"replies":"[a-z]*"' | tail -n 1
 }
 
 no_object_is_left() {
@@ -32,7 +33,8 @@ check_equal 'replies come through shared memory' "$(way)" 'by default through sh
 check_equal '"replies":"shared"' "$(by_session)" 'and stats sessions says so'
 check_equal 'replies come through a queue' "$(way --replies queue)" 'through a queue as asked for'
 check_equal '"replies":"queue"' "$(by_session --replies queue)" 'and stats sessions says so'
-check_match 'this client asks for a reply queue' "$(client --replies queue doctor)" 'doctor says why'
+check_match 'this client asks for a reply queue' "$(client --replies queue doctor)" \
+    'doctor says why'
 check_equal 'replies come through a queue' "$(MQKV_REPLIES=queue way)" 'the environment asks for it'
 check_equal 'replies come through shared memory' "$(MQKV_REPLIES=queue way --replies shared)" \
     'an option comes first'

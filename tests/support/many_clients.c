@@ -3,9 +3,9 @@
  *
  *     many_clients NAME PROCESSES SECONDS
  *
- * All connect, and wait for one another; then each puts and gets a key of its own for SECONDS (0: once).
- * Prints one line: processes that were connected at the same time, operations of all, those of the
- * slowest and of the fastest process, and wrong or failed operations.
+ * All connect, and wait for one another; then each puts and gets a key of its own for SECONDS (0:
+ * once). Prints one line: processes that were connected at the same time, operations of all, those
+ * of the slowest and of the fastest process, and wrong or failed operations.
  */
 #include <err.h>
 #include <limits.h>
