@@ -98,6 +98,23 @@ enum kvstore_io { KVSTORE_IO_MMAP, KVSTORE_IO_PREAD, KVSTORE_IO_COUNT };
 /* "mmap", "pread"; NULL if out of range. */
 const char *kvstore_io_name(enum kvstore_io io);
 
+/* Who may read the store without this process. OWNER, GROUP: the index is kept in a shared-memory
+ * object (shm_open), which programs of the same user, or also of the group of the directory, may
+ * map together with the data files: the modes of all of these are set to 0600 or 0640. If this
+ * process is killed, the next one that opens the store this way finds the index there and need not
+ * rebuild it. Where the object cannot be made, the store is opened without it, and a line of the log
+ * says why. Without effect on a store that is opened read-only. Not for a process that forks
+ * (kvstore_fork_begin): its children see changes then. */
+enum kvstore_direct {
+    KVSTORE_DIRECT_OFF,
+    KVSTORE_DIRECT_OWNER,
+    KVSTORE_DIRECT_GROUP,
+    KVSTORE_DIRECT_COUNT
+};
+
+/* "off", "owner", "group"; NULL if out of range. */
+const char *kvstore_direct_name(enum kvstore_direct direct);
+
 /* Where the memory of cached values comes from (allocator.h). Without effect
  * where nothing is cached. */
 enum kvstore_allocator {
@@ -133,7 +150,8 @@ struct kvstore_options {
     bool verify_every_read; /* also of records of 16 KiB and more that this process has written or
                                verified already: else these are not checked again, until a sync
                                fails */
-    uint64_t reserved[8];
+    enum kvstore_direct direct;
+    uint64_t reserved[7];
 };
 
 /* Opens the store in `dir`, recovering each data file (docs/FORMAT.md). One process at a
@@ -409,12 +427,26 @@ struct kvstore_file_statistics {
     bool from_checkpoint;         /* the index was loaded, not rebuilt */
     bool read_only;               /* stopped taking writes; why is in the log */
     bool full;                    /* the last put to it found no space; the next may find some */
+    bool taken_over;              /* the index is that of a process that was killed */
     uint64_t reserved[8];
 };
 
 /* Takes the file's lock for a moment. */
 void kvstore_file_statistics(struct kvstore *store, uint32_t file,
                              struct kvstore_file_statistics *statistics);
+
+/* Reads by others (enum kvstore_direct). */
+struct kvstore_direct_facts {
+    enum kvstore_direct direct; /* OFF also if it was asked for and could not be had */
+    uint64_t device, inode;     /* of the directory: others find the object by them */
+    char name[64];              /* of the object, for shm_open; "": there is none */
+    uint64_t shared_bytes;      /* of the object */
+    uint64_t private_bytes;     /* of indexes, in this process's own memory */
+    uint64_t taken_over_files;
+    uint64_t reserved[8];
+};
+
+void kvstore_direct_facts(struct kvstore *store, struct kvstore_direct_facts *facts);
 
 /* All 0 without a cache. */
 struct kvstore_cache_statistics {

@@ -72,6 +72,9 @@ static enum kv_status check_options(const struct kvstore_options *options, struc
     if (!kvstore_io_name(options->io))
         return kv_error_set(error, KV_USAGE, "unknown way of reading files %u",
                             (unsigned)options->io);
+    if (!kvstore_direct_name(options->direct))
+        return kv_error_set(error, KV_USAGE, "unknown way of direct reads %u",
+                            (unsigned)options->direct);
     if ((unsigned)options->durability > KVSTORE_SYNC_ALWAYS)
         return kv_error_set(error, KV_USAGE, "unknown durability %u",
                             (unsigned)options->durability);
@@ -172,6 +175,11 @@ static enum kv_status open_file(void *context, uint32_t number, struct kv_error 
     return datafile_open(context, number, error);
 }
 
+static enum kv_status recover_file(void *context, uint32_t number, struct kv_error *error)
+{
+    return datafile_recover(context, number, error);
+}
+
 static enum kv_status close_file(void *context, uint32_t number, struct kv_error *error)
 {
     return datafile_close(context, number, error);
@@ -180,6 +188,8 @@ static enum kv_status close_file(void *context, uint32_t number, struct kv_error
 static enum kv_status open_files(struct store_context *context, struct kv_error *error)
 {
     enum kv_status status = thread_run_parallel(context->datafiles, open_file, context, error);
+    if (status == KV_OK)
+        status = thread_run_parallel(context->datafiles, recover_file, context, error);
     if (status == KV_LIMIT)
         return kv_error_set(
             error, KV_LIMIT,
@@ -255,6 +265,7 @@ static void free_store(struct kvstore *store)
     lockset_free(context->locks);
     readers_free(context->readers);
     cache_free(store->cache);
+    shared_index_end(&store->shared_index, context);
     lockfile_release(store->lockfile);
     if (context->dir_fd >= 0)
         close(context->dir_fd);
@@ -275,9 +286,13 @@ static enum kv_status open_store(struct kvstore *store, struct kv_error *error)
     if (status == KV_OK)
         status = allocate_files(store, error);
     if (status == KV_OK)
+        status = shared_index_begin(&store->shared_index, context, error);
+    if (status == KV_OK)
         status = open_files(context, error);
     if (status == KV_OK && !read_only)
         status = remove_leftovers(context, error);
+    if (status == KV_OK)
+        shared_index_serve(&store->shared_index, context);
     if (status == KV_OK && !read_only)
         status = start_background(store, error);
     return status;

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "kvstore/api/shared_index.h"
 #include "kvstore/core/context.h"
 #include "kvstore/table/datafile.h"
 
@@ -23,6 +24,7 @@ struct sync;
 
 struct kvstore {
     struct store_context context;
+    struct shared_index shared_index;
     struct lockfile *lockfile;
     struct cache *cache; /* NULL: none */
     /* Synchronised by themselves; NULL if the store is read-only. */

@@ -1,7 +1,10 @@
 /* What a store tells about itself. */
+#include <string.h>
+
 #include "kvstore/api/store.h"
 #include "kvstore/cache/cache.h"
 #include "kvstore/core/readers.h"
+#include "kvstore/index/arena.h"
 #include "kvstore/sync/sync.h"
 
 uint32_t kvstore_datafiles(const struct kvstore *store)
@@ -27,8 +30,8 @@ void kvstore_file_statistics(struct kvstore *store, uint32_t number,
     lockset_read_lock(store->context.locks, number);
     const struct generation *generation = file->current;
     statistics->keys = index_count(generation->index);
-    statistics->expiring_keys = generation->expiring_keys;
-    statistics->live_bytes = generation->live_bytes;
+    statistics->expiring_keys = generation->words->expiring_keys;
+    statistics->live_bytes = generation->words->live_bytes;
     statistics->dead_bytes = generation_dead_bytes(generation);
     statistics->file_bytes = generation->log.allocated_bytes;
     statistics->index_bytes = index_memory_bytes(generation->index);
@@ -42,6 +45,7 @@ void kvstore_file_statistics(struct kvstore *store, uint32_t number,
     statistics->from_checkpoint = file->from_checkpoint;
     statistics->read_only = datafile_is_read_only(file);
     statistics->full = file->full;
+    statistics->taken_over = file->taken_over;
     lockset_read_unlock(store->context.locks, number);
     if (!store->sync)
         return;
@@ -62,4 +66,20 @@ uint64_t kvstore_lock_memory_bytes(const struct kvstore *store)
 {
     return lockset_memory_bytes(store->context.locks) +
            (store->context.readers ? readers_memory_bytes() : 0);
+}
+
+void kvstore_direct_facts(struct kvstore *store, struct kvstore_direct_facts *facts)
+{
+    const struct shared_index *direct = &store->shared_index;
+    struct arena_counts counts = arena_counts(store->context.arena);
+    bool is_on = direct->mode != KVSTORE_DIRECT_OFF;
+    *facts = (struct kvstore_direct_facts){.direct = direct->mode,
+                                           .device = direct->device,
+                                           .inode = direct->inode,
+                                           .shared_bytes = counts.shared_bytes,
+                                           .private_bytes = counts.own_chunks * ARENA_CHUNK_BYTES};
+    if (is_on)
+        memcpy(facts->name, direct->name.text, sizeof facts->name);
+    for (uint32_t number = 0; number < store->context.datafiles; number++)
+        facts->taken_over_files += store->context.files[number].taken_over;
 }

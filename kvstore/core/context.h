@@ -15,7 +15,9 @@
 #include "kvstore/format/keyhash.h"
 #include "mqkv/kvstore.h"
 
+struct arena;
 struct datafile;
+struct shared_store;
 
 struct store_context {
     struct kvstore_options options; /* defaults filled in */
@@ -28,6 +30,8 @@ struct store_context {
     struct lockset *locks;
     struct readers *readers; /* those without a lock; NULL unless locking is KVSTORE_OPTIMISTIC */
     struct datafile *files;  /* `datafiles` of them */
+    struct arena *arena;     /* of their indexes */
+    struct shared_store *shared; /* its first bytes */
 };
 
 #endif

@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvstore/index/segmentpool.h"
+#include "kvstore/index/arena.h"
 
 /* A segment splits when an item is to be added to so many. */
 #define SPLIT_ITEMS 480u
@@ -48,103 +48,150 @@
 /* How many segments one call of index_next_expiring looks at. */
 #define EXPIRY_LOOK_SEGMENTS 1024u
 
-_Static_assert(sizeof(struct index_segment) == SEGMENTPOOL_BLOCK_BYTES, "the pool's one size");
-
-/* 1 << depth entries. */
-struct directory {
-    struct directory *replaced; /* by this one, and kept; or NULL */
-    uint32_t depth;
-    struct index_segment *entries[];
-};
+_Static_assert(sizeof(struct index_segment) == ARENA_BLOCK_BYTES, "the arena's block");
 
 /* Invariants: a segment of depth d stands in the 1 << (depth - d) entries of the directory whose
  * top d bits are its own; every item is in the segment of its hash; in a segment no free slot lies
  * between an item and its home.
  *
- * What readers without the lock look at (index.h): `directory`, its entries and the slots are
- * loaded with acquire and, once the index is shared, stored with release. `moves` is stored before
- * the first of the stores that it announces; as each of them is a release, who has seen one of them
- * sees that `moves` has changed. */
+ * What readers without the lock look at (index.h), in this process and in others: the word
+ * `directory`, its entries and the slots are loaded with acquire and, once the index is shared,
+ * stored with release. `moves` is stored before the first of the stores that it announces; as each
+ * of them is a release, who has seen one of them sees that `moves` has changed. */
 struct index {
-    struct directory *directory;
-    uint64_t moves; /* odd while items are being moved */
-    uint64_t count;
-    uint64_t segments;
-    uint64_t expiring_segments; /* those with a bound */
+    struct shared_generation *words; /* the numbers and the directory */
+    char *base;                      /* of the arena */
+    struct arena *arena;
+    uint64_t check; /* sum of the parts of all items and bounds (part_of) */
     bool keeps_directories;
+    uint32_t kept[SEGMENT_HASH_BITS]; /* of each depth, the directory that was replaced; 0: none */
 };
 
 static void begin_moves(struct index *index)
 {
-    __atomic_store_n(&index->moves, index->moves + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&index->words->moves, index->words->moves + 1, __ATOMIC_RELAXED);
 }
 
 static void end_moves(struct index *index)
 {
-    __atomic_store_n(&index->moves, index->moves + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&index->words->moves, index->words->moves + 1, __ATOMIC_RELEASE);
 }
 
-static uint64_t directory_entry(const struct directory *directory, uint32_t hash)
+static uint64_t directory_entry(uint32_t depth, uint32_t hash)
 {
-    return (uint64_t)hash >> (SEGMENT_HASH_BITS - directory->depth);
+    return (uint64_t)hash >> (SEGMENT_HASH_BITS - depth);
+}
+
+static uint32_t *entries_of(const struct index *index, uint64_t directory)
+{
+    return (uint32_t *)(void *)(index->base + shared_directory_offset(directory));
+}
+
+static uint32_t depth_of(const struct index *index)
+{
+    return shared_directory_depth(index->words->directory);
+}
+
+static struct index_segment *segment_at(const struct index *index, uint32_t reference)
+{
+    return (void *)(index->base + (uint64_t)reference * SHARED_STORE_REFERENCE_UNIT);
 }
 
 static struct index_segment *segment_of(const struct index *index, uint32_t hash)
 {
-    const struct directory *directory = __atomic_load_n(&index->directory, __ATOMIC_ACQUIRE);
-    return __atomic_load_n(&directory->entries[directory_entry(directory, hash)], __ATOMIC_ACQUIRE);
+    uint64_t directory = __atomic_load_n(&index->words->directory, __ATOMIC_ACQUIRE);
+    const uint32_t *entries = entries_of(index, directory);
+    uint64_t entry = directory_entry(shared_directory_depth(directory), hash);
+    return segment_at(index, __atomic_load_n(&entries[entry], __ATOMIC_ACQUIRE));
 }
 
-static struct index_segment *segment_create(uint32_t depth)
+/* Reference of a new one; 0: out of memory. */
+static uint32_t segment_create(const struct index *index, uint32_t depth)
 {
-    struct index_segment *segment = segmentpool_take();
-    if (segment) {
+    uint32_t reference = arena_take(index->arena, sizeof(struct index_segment));
+    if (reference) {
+        struct index_segment *segment = segment_at(index, reference);
         segment->depth = depth;
         segment->expiry_bound_ms = SEGMENT_NO_EXPIRY;
     }
-    return segment;
+    return reference;
 }
 
-static size_t directory_bytes(uint32_t depth)
+static uint64_t directory_bytes(uint32_t depth)
 {
-    return sizeof(struct directory) + (sizeof(struct index_segment *) << depth);
+    return sizeof(uint32_t) << depth;
 }
 
-struct index *index_create(void)
+/* An index without a key. */
+static bool begin(struct index *index)
+{
+    uint32_t directory = arena_take(index->arena, directory_bytes(0));
+    uint32_t first = segment_create(index, 0);
+    if (!directory || !first) {
+        arena_give(index->arena, directory, directory_bytes(0));
+        arena_give(index->arena, first, sizeof(struct index_segment));
+        return false;
+    }
+    struct shared_generation *words = index->words;
+    words->directory = shared_directory(directory, 0);
+    entries_of(index, words->directory)[0] = first;
+    words->segments = 1;
+    words->keys = words->expiring_segments = 0;
+    index->check = 0;
+    return true;
+}
+
+struct index *index_create(struct arena *arena, struct shared_generation *words)
 {
     struct index *index = calloc(1, sizeof *index);
     if (!index)
         return NULL;
-    index->directory = calloc(1, directory_bytes(0));
-    struct index_segment *first = segment_create(0);
-    if (!index->directory || !first) {
-        free(index->directory);
-        segmentpool_give(first);
+    index->arena = arena;
+    index->base = arena_base(arena);
+    index->words = words;
+    if (!begin(index)) {
         free(index);
         return NULL;
     }
-    index->directory->entries[0] = first;
-    index->segments = 1;
     return index;
+}
+
+static void give_all(struct index *index)
+{
+    uint64_t directory = index->words->directory;
+    uint32_t depth = shared_directory_depth(directory);
+    const uint32_t *entries = entries_of(index, directory);
+    uint64_t count = UINT64_C(1) << depth;
+    for (uint64_t entry = 0; entry < count;) {
+        uint32_t segment = entries[entry];
+        entry += UINT64_C(1) << (depth - segment_at(index, segment)->depth);
+        arena_give(index->arena, segment, sizeof(struct index_segment));
+    }
+    arena_give(index->arena, (uint32_t)(directory >> 8), directory_bytes(depth));
+    for (uint32_t kept = 0; kept < SEGMENT_HASH_BITS; kept++) {
+        arena_give(index->arena, index->kept[kept], directory_bytes(kept));
+        index->kept[kept] = 0;
+    }
 }
 
 void index_free(struct index *index)
 {
     if (!index)
         return;
-    struct directory *directory = index->directory;
-    uint64_t entries = UINT64_C(1) << directory->depth;
-    for (uint64_t entry = 0; entry < entries;) {
-        struct index_segment *segment = directory->entries[entry];
-        entry += UINT64_C(1) << (directory->depth - segment->depth);
-        segmentpool_give(segment);
-    }
-    while (directory) {
-        struct directory *replaced = directory->replaced;
-        free(directory);
-        directory = replaced;
-    }
+    give_all(index);
     free(index);
+}
+
+bool index_clear(struct index *index)
+{
+    uint64_t full = index->words->directory;
+    if (!begin(index))
+        return false;
+    uint64_t empty = index->words->directory;
+    index->words->directory = full;
+    give_all(index);
+    index->words->directory = empty;
+    return true;
 }
 
 void index_keep_directories(struct index *index)
@@ -172,7 +219,16 @@ bool index_probe_next(struct index_probe *probe, uint64_t *offset_bytes)
 
 uint64_t index_moves(const struct index *index)
 {
-    return __atomic_load_n(&index->moves, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&index->words->moves, __ATOMIC_ACQUIRE);
+}
+
+/* A number that an item or a bound stands for in the sum of all: another with nearly every other
+ * one. */
+static uint64_t part_of(uint64_t number)
+{
+    number *= UINT64_C(0x9e3779b97f4a7c15);
+    number ^= number >> 32;
+    return number * UINT64_C(0xd6e8feb86659fd93);
 }
 
 /* The segment of a probe, by whoever may change the index. */
@@ -188,14 +244,17 @@ static uint32_t last_candidate(const struct index_probe *probe)
 
 void index_probe_replace(struct index_probe *probe, uint64_t offset_bytes)
 {
-    store_slot(&probed_segment(probe)->slots[last_candidate(probe)],
-               slot_of(probe->in.hash, offset_bytes));
+    slot *at = &probed_segment(probe)->slots[last_candidate(probe)];
+    slot item = slot_of(probe->in.hash, offset_bytes);
+    probe->index->check += part_of(item) - part_of(*at);
+    store_slot(at, item);
 }
 
 void index_probe_remove(struct index_probe *probe)
 {
     slot *slots = probed_segment(probe)->slots;
     uint32_t hole = last_candidate(probe);
+    probe->index->check -= part_of(slots[hole]);
     begin_moves(probe->index);
     for (;;) {
         uint32_t next = (hole + 1) & SEGMENT_HOME_MASK;
@@ -207,7 +266,7 @@ void index_probe_remove(struct index_probe *probe)
     store_slot(&slots[hole], 0);
     end_moves(probe->index);
     probed_segment(probe)->count--;
-    probe->index->count--;
+    probe->index->words->keys--;
     /* What followed the removed item has moved into its slot. */
     probe->in.position = last_candidate(probe);
     probe->in.distance--;
@@ -233,29 +292,47 @@ static void segment_insert(struct index_segment *segment, slot item)
     segment->count++;
 }
 
+/* The sum has a part for each bound, so that a segment without one has none in it. */
+static void set_bound(struct index *index, struct index_segment *segment, uint64_t bound_ms)
+{
+    if (segment->expiry_bound_ms != SEGMENT_NO_EXPIRY) {
+        index->words->expiring_segments--;
+        index->check -= part_of(segment->expiry_bound_ms);
+    }
+    if (bound_ms != SEGMENT_NO_EXPIRY) {
+        index->words->expiring_segments++;
+        index->check += part_of(bound_ms);
+    }
+    segment->expiry_bound_ms = bound_ms;
+}
+
 static bool directory_may_double(const struct index *index)
 {
-    uint32_t depth = index->directory->depth;
+    uint32_t depth = depth_of(index);
     uint64_t entries = UINT64_C(2) << depth;
     return depth < SEGMENT_HASH_BITS &&
-           (entries <= FREE_ENTRIES || entries <= index->segments * MAX_ENTRIES_PER_SEGMENT);
+           (entries <= FREE_ENTRIES || entries <= index->words->segments * MAX_ENTRIES_PER_SEGMENT);
 }
 
 static bool directory_double(struct index *index)
 {
     if (!directory_may_double(index))
         return false;
-    struct directory *old = index->directory;
-    struct directory *doubled = malloc(directory_bytes(old->depth + 1));
-    if (!doubled)
+    uint64_t old = index->words->directory;
+    uint32_t depth = shared_directory_depth(old);
+    uint32_t reference = arena_take(index->arena, directory_bytes(depth + 1));
+    if (!reference)
         return false;
-    doubled->replaced = index->keeps_directories ? old : NULL;
-    doubled->depth = old->depth + 1;
-    for (uint64_t entry = UINT64_C(1) << old->depth; entry-- > 0;)
-        doubled->entries[2 * entry] = doubled->entries[2 * entry + 1] = old->entries[entry];
-    __atomic_store_n(&index->directory, doubled, __ATOMIC_RELEASE);
-    if (!index->keeps_directories)
-        free(old);
+    uint64_t doubled = shared_directory(reference, depth + 1);
+    const uint32_t *from = entries_of(index, old);
+    uint32_t *to = entries_of(index, doubled);
+    for (uint64_t entry = UINT64_C(1) << depth; entry-- > 0;)
+        to[2 * entry] = to[2 * entry + 1] = from[entry];
+    __atomic_store_n(&index->words->directory, doubled, __ATOMIC_RELEASE);
+    if (index->keeps_directories)
+        index->kept[depth] = (uint32_t)(old >> 8);
+    else
+        arena_give(index->arena, (uint32_t)(old >> 8), directory_bytes(depth));
     return true;
 }
 
@@ -278,25 +355,26 @@ static void share_out(struct index_segment *low, struct index_segment *high)
 static bool split(struct index *index, uint32_t hash)
 {
     struct index_segment *low = segment_of(index, hash);
-    if (low->depth == index->directory->depth && !directory_double(index))
+    if (low->depth == depth_of(index) && !directory_double(index))
         return false;
-    struct index_segment *high = segment_create(low->depth + 1);
-    if (!high)
+    uint32_t reference = segment_create(index, low->depth + 1);
+    if (!reference)
         return false;
+    struct index_segment *high = segment_at(index, reference);
 
     begin_moves(index);
     low->depth++;
     share_out(low, high);
-    high->expiry_bound_ms = low->expiry_bound_ms;
-    index->expiring_segments += high->expiry_bound_ms != SEGMENT_NO_EXPIRY;
-    index->segments++;
+    set_bound(index, high, low->expiry_bound_ms);
+    index->words->segments++;
 
-    struct directory *directory = index->directory;
-    uint64_t entries = UINT64_C(1) << (directory->depth - low->depth);
+    uint32_t depth = depth_of(index);
+    uint32_t *directory = entries_of(index, index->words->directory);
+    uint64_t entries = UINT64_C(1) << (depth - low->depth);
     uint32_t split_bit = UINT32_C(1) << (SEGMENT_HASH_BITS - low->depth);
-    uint64_t first = directory_entry(directory, hash | split_bit) & ~(entries - 1);
+    uint64_t first = directory_entry(depth, hash | split_bit) & ~(entries - 1);
     for (uint64_t entry = first; entry < first + entries; entry++)
-        __atomic_store_n(&directory->entries[entry], high, __ATOMIC_RELEASE);
+        __atomic_store_n(&directory[entry], reference, __ATOMIC_RELEASE);
     end_moves(index);
     return true;
 }
@@ -313,16 +391,18 @@ bool index_reserve(struct index *index, uint32_t hash)
 bool index_is_crowded(const struct index *index, uint32_t hash)
 {
     const struct index_segment *segment = segment_of(index, hash);
-    return segment->count >= INDEX_SEGMENT_SLOTS && segment->depth == index->directory->depth &&
+    return segment->count >= INDEX_SEGMENT_SLOTS && segment->depth == depth_of(index) &&
            !directory_may_double(index);
 }
 
 void index_insert(struct index *index, uint32_t hash, uint64_t offset_bytes)
 {
+    slot item = slot_of(hash, offset_bytes);
     begin_moves(index);
-    segment_insert(segment_of(index, hash), slot_of(hash, offset_bytes));
+    segment_insert(segment_of(index, hash), item);
     end_moves(index);
-    index->count++;
+    index->words->keys++;
+    index->check += part_of(item);
 }
 
 /* Walks in hash order -------------------------------------------------------------------------- */
@@ -356,10 +436,7 @@ size_t index_collect(const struct index *index, uint64_t from_hash, struct index
 
 void index_set_expiry_bound(struct index *index, uint32_t hash, uint64_t bound_ms)
 {
-    struct index_segment *segment = segment_of(index, hash);
-    index->expiring_segments -= segment->expiry_bound_ms != SEGMENT_NO_EXPIRY;
-    index->expiring_segments += bound_ms != SEGMENT_NO_EXPIRY;
-    segment->expiry_bound_ms = bound_ms;
+    set_bound(index, segment_of(index, hash), bound_ms);
 }
 
 void index_note_expiry(struct index *index, uint32_t hash, uint64_t expiry_ms)
@@ -375,7 +452,7 @@ uint64_t index_expiry_bound(const struct index *index, uint32_t hash)
 
 uint64_t index_next_expiring(const struct index *index, uint64_t from_hash, uint64_t now_ms)
 {
-    if (index->expiring_segments == 0)
+    if (index->words->expiring_segments == 0)
         return INDEX_HASH_END;
     uint64_t hash = from_hash;
     for (uint32_t looked = 0; hash < INDEX_HASH_END && looked < EXPIRY_LOOK_SEGMENTS; looked++) {
@@ -391,14 +468,19 @@ uint64_t index_next_expiring(const struct index *index, uint64_t from_hash, uint
 
 uint64_t index_count(const struct index *index)
 {
-    return index->count;
+    return index->words->keys;
+}
+
+uint64_t index_check(const struct index *index)
+{
+    return index->check;
 }
 
 uint64_t index_memory_bytes(const struct index *index)
 {
-    uint64_t bytes = sizeof *index + index->segments * sizeof(struct index_segment);
-    for (const struct directory *directory = index->directory; directory;
-         directory = directory->replaced)
-        bytes += directory_bytes(directory->depth);
+    uint64_t bytes = sizeof *index + index->words->segments * sizeof(struct index_segment) +
+                     directory_bytes(depth_of(index));
+    for (uint32_t depth = 0; depth < SEGMENT_HASH_BITS; depth++)
+        bytes += index->kept[depth] ? directory_bytes(depth) : 0;
     return bytes;
 }

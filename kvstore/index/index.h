@@ -6,7 +6,7 @@
  * Extendible hashing (Fagin, Nievergelt, Pippenger, Strong, "Extendible Hashing", ACM TODS 4(3),
  * 1979): a directory, addressed by the top bits of the hash, of segments of INDEX_SEGMENT_SLOTS
  * slots, each a small linear-probing table. A full segment splits in two: no operation ever moves
- * more than one segment's slots (and now and then copies the directory, 8 bytes a segment).
+ * more than one segment's slots (and now and then copies the directory, 4 bytes an entry).
  * Segments do not merge again: memory is given back when compaction builds the index anew.
  *
  * The 32 bits must be those of a good hash that is secret, and not the one that picked the data
@@ -36,16 +36,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kvstore/index/arena.h"
 #include "kvstore/shared/segment.h"
+#include "kvstore/shared/shared_store.h"
 
 struct index;
 
 /* One past the last hash: where a walk in hash order ends. */
 #define INDEX_HASH_END (UINT64_C(1) << 32)
 
-/* NULL if out of memory. */
-struct index *index_create(void);
+/* An index without a key in the arena, whose numbers and whose directory are in *words: moves,
+ * which is left as it is, directory, keys, segments, expiring_segments. Both outlive the index, and
+ * the words are changed by nobody else. NULL if out of memory. */
+struct index *index_create(struct arena *arena, struct shared_generation *words);
+
+/* Leaves *words as it was. NULL is harmless. */
 void index_free(struct index *index);
+
+/* Takes all keys out of an index that nobody else knows; false: out of memory, nothing changed. */
+bool index_clear(struct index *index);
 
 /* Before the index is shared with probes without the lock: from now on directories that are
  * replaced are not freed before the index is. All of them together are smaller than the one in
@@ -118,6 +127,11 @@ void index_set_expiry_bound(struct index *index, uint32_t hash, uint64_t bound_m
 uint64_t index_expiry_bound(const struct index *index, uint32_t hash);
 
 uint64_t index_count(const struct index *index);
+
+/* A sum over all items and bounds, by which another process that finds the index can tell whether
+ * it is as it was left. */
+uint64_t index_check(const struct index *index);
+
 uint64_t index_memory_bytes(const struct index *index);
 
 #endif

@@ -79,7 +79,9 @@ enum kv_status survey_run(struct survey *survey, const struct source *source,
 {
     *survey = (struct survey){.source = source,
                               .hash_key = {{random_secret(), random_secret()}},
-                              .newest = index_create()};
+                              .arena = arena_create(-1, SHARED_STORE_HEADER_BYTES)};
+    if (survey->arena)
+        survey->newest = index_create(survey->arena, &survey->words);
     if (!survey->newest)
         return KV_NO_MEMORY;
     if (source->header == SOURCE_HEADER_LOST)
@@ -113,7 +115,9 @@ enum kv_status survey_run(struct survey *survey, const struct source *source,
 void survey_free(struct survey *survey)
 {
     index_free(survey->newest);
+    arena_free(survey->arena);
     survey->newest = NULL;
+    survey->arena = NULL;
 }
 
 bool survey_is_live(const struct survey *survey, const struct walk_step *step)

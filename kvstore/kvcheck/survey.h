@@ -17,8 +17,10 @@
 
 struct survey {
     const struct source *source;
-    struct hash_key hash_key; /* of this survey alone */
-    struct index *newest;     /* of each key the newest record, be it a deletion */
+    struct hash_key hash_key;       /* of this survey alone */
+    struct index *newest;           /* of each key the newest record, be it a deletion */
+    struct arena *arena;            /* its memory */
+    struct shared_generation words; /* its numbers */
     uint64_t records;
     uint64_t keys;          /* whose newest record is a put */
     uint64_t expiring_keys; /* of those, with an expiry */

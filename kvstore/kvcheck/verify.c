@@ -81,13 +81,20 @@ static const char *check_checkpoint(int dir_fd, uint32_t number, const struct su
 {
     struct file_name name = file_name(number, FILE_CHECKPOINT);
     struct logfile log;
-    struct generation *generation;
+    struct generation *generation = NULL;
+    struct shared_generation words = {0};
     if (faccessat(dir_fd, name.text, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
         return "none";
     if (logfile_open(&log, KVSTORE_IO_MMAP, dir_fd, survey->source->name.text, false, NULL) !=
             KV_OK ||
-        generation_create(log, &generation) != KV_OK)
+        generation_create(log, &words, &generation) != KV_OK)
         return "?";
+    struct arena *arena = arena_create(-1, SHARED_STORE_HEADER_BYTES);
+    if (!arena || generation_begin_index(generation, arena) != KV_OK) {
+        generation_free(generation);
+        arena_free(arena);
+        return "?";
+    }
     const char *verdict = "stale";
     if (checkpoint_load(generation, dir_fd)) {
         /* Expired entries are taken out of an index without a trace in the log, and a damaged log
@@ -102,6 +109,7 @@ static const char *check_checkpoint(int dir_fd, uint32_t number, const struct su
                          survey->keys);
     }
     generation_free(generation);
+    arena_free(arena);
     return verdict;
 }
 

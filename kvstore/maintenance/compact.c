@@ -51,7 +51,7 @@ static enum kv_status create_next(const struct store_context *context, struct da
 {
     lockset_read_lock(context->locks, file->number);
     struct file_identity identity = file->current->log.identity;
-    uint64_t room_bytes = file->current->live_bytes + file->current->reserve_bytes;
+    uint64_t room_bytes = file->current->words->live_bytes + file->current->words->reserve_bytes;
     bool read_only = datafile_is_read_only(file);
     lockset_read_unlock(context->locks, file->number);
 
@@ -65,7 +65,11 @@ static enum kv_status create_next(const struct store_context *context, struct da
                                            &identity, 0, room_bytes, error);
     if (status != KV_OK)
         return recovery_explain(context->dir, status, error);
-    status = generation_create(log, next);
+    status = generation_create(log, datafile_next_words(file), next);
+    if (status == KV_OK && generation_begin_index(*next, context->arena) != KV_OK) {
+        generation_free(*next);
+        status = KV_NO_MEMORY;
+    }
     if (status != KV_OK) {
         fileio->unlink_at(context->dir_fd, name.text);
         return kv_error_set(error, status, "%s/%s: no memory", context->dir, name.text);
@@ -106,7 +110,7 @@ static enum kv_status sync_next(const struct store_context *context, struct data
     enum kv_status status = file->next_status;
     struct logfile *log = &file->next->log;
     uint64_t tail = log->tail;
-    uint64_t max_version = file->next->max_version;
+    uint64_t max_version = file->next->words->max_version;
     *position = atomic_load(&file->appended_bytes);
     lockset_read_unlock(context->locks, file->number);
 

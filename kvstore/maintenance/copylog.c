@@ -297,13 +297,14 @@ static enum kv_status share(struct copylog *copy)
     struct datafile *file = copy->file;
     struct generation *next = copy->next;
     /* Deletes may have left no trace in the new log; their versions must not be given again. */
-    next->max_version = at_least(next->max_version, file->current->max_version);
-    if (logfile_note_progress(&next->log, FILE_HEADER_BYTES, next->max_version) != 0)
+    next->words->max_version =
+        at_least(next->words->max_version, file->current->words->max_version);
+    if (logfile_note_progress(&next->log, FILE_HEADER_BYTES, next->words->max_version) != 0)
         return KV_IO;
     copy->shared = true;
     file->next = next;
     file->next_status = KV_OK;
-    if (next->expiring_keys > 0) /* some may have been swept out of the current one since */
+    if (next->words->expiring_keys > 0) /* some may have been swept out of the current one since */
         sweeper_note_expiry(copy->with.sweeper);
     return KV_OK;
 }

@@ -93,7 +93,7 @@ static void sweep_segment(const struct maintenance *with, struct datafile *file,
         for (; i < count && swept_bytes < HOLD_BYTES; i++)
             swept_bytes += sweep_item(with, file, &items[i], now_ms, &bound_ms);
         if (i == count)
-            index_set_expiry_bound(index, (uint32_t)start, bound_ms);
+            generation_bound_expiry(file->current, (uint32_t)start, bound_ms);
         else
             sweep->hash = start; /* once more, for the rest */
     }
@@ -116,15 +116,15 @@ static uint64_t sweep_file(struct sweeper *sweeper, struct datafile *file)
 {
     const struct store_context *context = sweeper->with.context;
     lockset_read_lock(context->locks, file->number);
-    uint64_t expiring_keys = file->current->expiring_keys;
+    uint64_t expiring_keys = file->current->words->expiring_keys;
     lockset_read_unlock(context->locks, file->number);
     struct sweep sweep = {0};
     while (expiring_keys > 0 && sweep.hash < INDEX_HASH_END && !must_stop(sweeper))
         sweep_segment(&sweeper->with, file, &sweep);
     lockset_read_lock(context->locks, file->number);
-    expiring_keys = file->current->expiring_keys;
+    expiring_keys = file->current->words->expiring_keys;
     if (file->next) /* it may have copies of entries that were swept since */
-        expiring_keys += file->next->expiring_keys;
+        expiring_keys += file->next->words->expiring_keys;
     lockset_read_unlock(context->locks, file->number);
     return expiring_keys;
 }

@@ -95,7 +95,8 @@ struct shared_generation {
     uint64_t salt;  /* of the log's header */
     uint64_t device;
     uint64_t inode;
-    uint64_t reserved;
+    uint64_t check; /* sum over the words above and all items (generation_check_of), unless
+                           `writing`; for the next daemon */
 };
 
 _Static_assert(sizeof(struct shared_generation) == 128, "two cache lines");

@@ -141,7 +141,7 @@ static struct snapshot take_snapshot(struct sync *sync, uint32_t number)
     snapshot.generation = file->current;
     snapshot.position = atomic_load(&file->appended_bytes);
     snapshot.tail = file->current->log.tail;
-    snapshot.max_version = file->current->max_version;
+    snapshot.max_version = file->current->words->max_version;
     snapshot.failed = datafile_is_read_only(file);
     file->sync_timer_armed = false; /* whoever writes after this has to see to a later sync */
     lockset_read_unlock(context->locks, number);

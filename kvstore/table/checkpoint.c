@@ -134,10 +134,10 @@ static void write_header(struct stream *stream, const struct generation *generat
     write_u32(&cursor, log->identity.number);
     write_u64(&cursor, log->identity.salt);
     write_u64(&cursor, log->tail);
-    write_u64(&cursor, generation->max_version);
-    write_u64(&cursor, generation->live_bytes);
-    write_u64(&cursor, generation->expiring_keys);
-    write_u64(&cursor, generation->reserve_bytes);
+    write_u64(&cursor, generation->words->max_version);
+    write_u64(&cursor, generation->words->live_bytes);
+    write_u64(&cursor, generation->words->expiring_keys);
+    write_u64(&cursor, generation->words->reserve_bytes);
     write_u64(&cursor, index_count(generation->index));
     write_u64(&cursor, hash_key_check(log));
     stream_wrote(stream, HEADER_BYTES);
@@ -222,7 +222,7 @@ struct loaded {
     uint64_t expiring_keys;
     uint64_t reserve_bytes;
     uint64_t keys;
-    struct index *index;
+    struct index *index; /* the generation's */
 };
 
 /* Nothing was appended to the log since: it was synced up to the tail, and ends there. */
@@ -295,8 +295,7 @@ static bool load_run(struct stream *stream, struct loaded *loaded)
 
 static bool load_whole(struct stream *stream, const struct logfile *log, struct loaded *loaded)
 {
-    loaded->index = index_create();
-    if (!loaded->index || !load_header(stream, log, loaded))
+    if (!load_header(stream, log, loaded))
         return false;
     while (index_count(loaded->index) < loaded->keys)
         if (!load_run(stream, loaded))
@@ -308,12 +307,10 @@ static bool load_whole(struct stream *stream, const struct logfile *log, struct 
 
 static void use(struct generation *generation, const struct loaded *loaded)
 {
-    index_free(generation->index);
-    generation->index = loaded->index;
     generation->log.tail = loaded->tail;
-    generation->live_bytes = loaded->live_bytes;
-    generation->expiring_keys = loaded->expiring_keys;
-    generation->reserve_bytes = loaded->reserve_bytes;
+    generation->words->live_bytes = loaded->live_bytes;
+    generation->words->expiring_keys = loaded->expiring_keys;
+    generation->words->reserve_bytes = loaded->reserve_bytes;
 }
 
 bool checkpoint_load(struct generation *generation, int dir_fd)
@@ -323,7 +320,7 @@ bool checkpoint_load(struct generation *generation, int dir_fd)
     int fd = fileio->open_at(dir_fd, name.text, O_RDONLY | O_NOFOLLOW, 0);
     if (fd < 0)
         return false;
-    struct loaded loaded = {0};
+    struct loaded loaded = {.index = generation->index};
     struct stream *stream = stream_open(fd, log->identity.salt);
     bool valid = stream && load_whole(stream, log, &loaded);
     if (stream)
@@ -336,7 +333,6 @@ bool checkpoint_load(struct generation *generation, int dir_fd)
             "%s: the checkpoint does not match its data file, or memory is short; the index is "
             "rebuilt",
             name.text);
-        index_free(loaded.index);
     }
     return valid;
 }

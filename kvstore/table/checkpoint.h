@@ -33,8 +33,8 @@
 enum kv_status checkpoint_write(const struct generation *generation, int dir_fd,
                                 struct kv_error *error);
 
-/* Fills a generation whose log was just opened, its tail included. False: there is no checkpoint
- * that matches; nothing has changed. */
+/* Fills a generation whose log was just opened, its tail included, and whose index is empty. False:
+ * there is no checkpoint that matches; nothing has changed, but that the index may have keys. */
 bool checkpoint_load(struct generation *generation, int dir_fd);
 
 #endif

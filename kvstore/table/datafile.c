@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/report/error.h"
 #include "common/report/log.h"
@@ -35,6 +36,13 @@ static enum kv_status check_identity(const struct store_context *context, uint32
     return KV_OK;
 }
 
+static enum kv_status report_no_memory(const struct store_context *context, uint32_t number,
+                                       struct kv_error *error)
+{
+    return kv_error_set(error, KV_NO_MEMORY, "%s/%s: out of memory (check the limit: ulimit -v)",
+                        context->dir, file_name(number, FILE_LOG).text);
+}
+
 enum kv_status datafile_open(const struct store_context *context, uint32_t number,
                              struct kv_error *error)
 {
@@ -62,18 +70,23 @@ enum kv_status datafile_open(const struct store_context *context, uint32_t numbe
     log.notes_are_missing |=
         memcmp(&log.identity.hash_key, &context->hash_key, sizeof context->hash_key) != 0;
     log.identity.hash_key = context->hash_key;
-    struct generation *generation;
-    status = generation_create(log, &generation);
-    if (status != KV_OK)
-        return kv_error_set(error, status, "%s/%s: out of memory (check the limit: ulimit -v)",
-                            context->dir, name.text);
+    status = generation_create(log, datafile_next_words(file), &file->current);
+    return status == KV_OK ? KV_OK : report_no_memory(context, number, error);
+}
 
+enum kv_status datafile_recover(const struct store_context *context, uint32_t number,
+                                struct kv_error *error)
+{
+    struct datafile *file = &context->files[number];
+    struct generation *generation = file->current;
+    if (generation_begin_index(generation, context->arena) != KV_OK)
+        return report_no_memory(context, number, error);
     struct recovery recovery = {0};
-    if (!context->is_new)
-        status = recovery_run(generation, context->dir_fd, context->dir, &recovery, error);
-    if (status != KV_OK) {
-        generation_free(generation);
-        return status;
+    if (!context->is_new) {
+        enum kv_status status =
+            recovery_run(generation, context->dir_fd, context->dir, &recovery, error);
+        if (status != KV_OK)
+            return status;
     }
     file->recovered_bytes_cut = recovery.cut_bytes;
     file->from_checkpoint = recovery.from_checkpoint;
@@ -81,13 +94,30 @@ enum kv_status datafile_open(const struct store_context *context, uint32_t numbe
     return KV_OK;
 }
 
+/* Tells readers in other processes which file is meant. */
+static void name_log(const struct generation *generation)
+{
+    struct stat facts;
+    struct shared_generation *words = generation->words;
+    words->salt = generation->log.identity.salt;
+    words->device = words->inode = 0;
+    if (fstat(generation->log.fd, &facts) != 0)
+        return;
+    words->device = facts.st_dev;
+    words->inode = facts.st_ino;
+}
+
 void datafile_set_current(const struct store_context *context, struct datafile *file,
                           struct generation *generation)
 {
-    if (context->readers)
+    if (context->readers || arena_is_shared(context->arena))
         index_keep_directories(generation->index);
     if (context->options.durability == KVSTORE_SYNC_ALWAYS)
         logtail_expect_syncs(&generation->log);
+    name_log(generation);
+    generation_settle_words(generation);
+    if (generation->words == datafile_next_words(file))
+        __atomic_store_n(&file->shared->generation, file->shared->generation + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&file->current, generation, __ATOMIC_SEQ_CST);
 }
 
@@ -108,7 +138,7 @@ static enum kv_status finish(const struct store_context *context, struct datafil
     if (logfile_sync(log) != 0)
         return kv_error_set(error, KV_NOT_DURABLE, "%s/%s: cannot sync the file: %s", context->dir,
                             name.text, strerror(errno));
-    if (logfile_note_progress(log, log->tail, generation->max_version) != 0)
+    if (logfile_note_progress(log, log->tail, generation->words->max_version) != 0)
         return kv_error_set_errno(error, "%s/%s: cannot write the header", context->dir, name.text);
     return checkpoint_write(generation, context->dir_fd, error);
 }
@@ -152,7 +182,7 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
 {
     struct generation *current = file->current;
     uint64_t offset = current->log.tail;
-    record->version = current->max_version + 1;
+    record->version = current->words->max_version + 1;
     enum kv_status status = generation_append(current, lookup, record, value_tail);
     if (status == KV_NO_SPACE)
         file->full = true;

@@ -13,6 +13,7 @@
 
 #include "common/memory/machine_sizes.h"
 #include "kvstore/core/context.h"
+#include "kvstore/shared/shared_store.h"
 #include "kvstore/table/generation.h"
 #include "mqkv/kvstore.h"
 
@@ -21,6 +22,7 @@
 struct datafile {
     _Alignas(CACHE_LINE_BYTES) uint32_t number; /* constant */
     struct generation *current;                 /* without the lock: datafile_current */
+    struct shared_file *shared;                 /* constant; changed by the holder of the lock */
     struct generation *next; /* a compaction is filling it: every append goes there too. Or NULL */
     enum kv_status next_status; /* not KV_OK: `next` missed an append and is of no use any more */
     bool read_only;             /* takes no writes, for good */
@@ -35,6 +37,7 @@ struct datafile {
     uint64_t compaction_failures;
     uint64_t recovered_bytes_cut;      /* constant */
     bool from_checkpoint;              /* constant */
+    bool taken_over;                   /* constant */
     atomic_uint damage_lines;          /* lines in the log; any thread */
     atomic_uint_fast64_t read_retries; /* any thread, as the next: see optimistic.h */
     atomic_uint_fast64_t read_fallbacks;
@@ -52,9 +55,20 @@ static inline const struct generation *datafile_current(const struct datafile *f
 void datafile_set_current(const struct store_context *context, struct datafile *file,
                           struct generation *generation);
 
-/* Opens and recovers data file `number` of the store. On failure file->current stays NULL. */
+/* The words of the next generation of the file, which are not in use. */
+static inline struct shared_generation *datafile_next_words(const struct datafile *file)
+{
+    return &file->shared->states[(file->shared->generation + 1) % 2];
+}
+
+/* Opens data file `number` of the store: file->current is then a generation without an index, of
+ * which nobody is to know yet. On failure it stays NULL. */
 enum kv_status datafile_open(const struct store_context *context, uint32_t number,
                              struct kv_error *error);
+
+/* Fills that generation with what the file holds, and puts it to use. */
+enum kv_status datafile_recover(const struct store_context *context, uint32_t number,
+                                struct kv_error *error);
 
 /* Syncs the file and writes its checkpoint, if it is in a state to, and frees its generation. No
  * thread of the engine runs any more. */

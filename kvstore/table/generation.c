@@ -6,21 +6,28 @@
 #include "kvstore/log/logtail.h"
 #include "kvstore/format/sizes.h"
 
-enum kv_status generation_create(struct logfile log, struct generation **generation)
+enum kv_status generation_create(struct logfile log, struct shared_generation *words,
+                                 struct generation **generation)
 {
     struct generation *created = calloc(1, sizeof *created);
-    struct index *index = index_create();
-    if (!created || !index) {
-        free(created);
-        index_free(index);
+    if (!created) {
         logfile_close(&log);
         return KV_NO_MEMORY;
     }
     created->log = log;
-    created->index = index;
-    created->max_version = log.progress.version_floor;
+    created->words = words;
     *generation = created;
     return KV_OK;
+}
+
+enum kv_status generation_begin_index(struct generation *generation, struct arena *arena)
+{
+    struct shared_generation *words = generation->words;
+    *words = (struct shared_generation){.tail = generation->log.tail,
+                                        .max_version = generation->log.progress.version_floor,
+                                        .salt = generation->log.identity.salt};
+    generation->index = index_create(arena, words);
+    return generation->index ? KV_OK : KV_NO_MEMORY;
 }
 
 void generation_free(struct generation *generation)
@@ -80,9 +87,9 @@ static uint64_t delete_size(const struct record *record)
 void generation_count(struct generation *generation, const struct record *record,
                       uint64_t size_bytes)
 {
-    generation->live_bytes += size_bytes;
-    generation->reserve_bytes += delete_size(record);
-    generation->expiring_keys += record->expiry_ms != 0;
+    generation->words->live_bytes += size_bytes;
+    generation->words->reserve_bytes += delete_size(record);
+    generation->words->expiring_keys += record->expiry_ms != 0;
 }
 
 /* Not below zero: the sums may be those of a forged checkpoint, or the record damaged. */
@@ -94,9 +101,9 @@ static void take_off(uint64_t *sum, uint64_t part)
 void generation_discount(struct generation *generation, const struct record *record,
                          uint64_t size_bytes)
 {
-    take_off(&generation->live_bytes, size_bytes);
-    take_off(&generation->reserve_bytes, delete_size(record));
-    take_off(&generation->expiring_keys, record->expiry_ms != 0);
+    take_off(&generation->words->live_bytes, size_bytes);
+    take_off(&generation->words->reserve_bytes, delete_size(record));
+    take_off(&generation->words->expiring_keys, record->expiry_ms != 0);
 }
 
 /* Disk space for the record and, if it brings a new key, for deleting that again. */
@@ -105,7 +112,7 @@ static enum kv_status ensure_space(struct generation *generation, const struct l
 {
     if (record->kind == RECORD_DELETE)
         return logtail_ensure_room(&generation->log, size_bytes);
-    uint64_t later = generation->reserve_bytes + (lookup->found ? 0 : delete_size(record));
+    uint64_t later = generation->words->reserve_bytes + (lookup->found ? 0 : delete_size(record));
     return logtail_ensure_room_for_data(&generation->log, size_bytes + later);
 }
 
@@ -118,8 +125,8 @@ static bool has_slot(const struct lookup *lookup)
 static void enter(struct generation *generation, struct lookup *lookup, const struct record *record,
                   uint64_t offset, uint64_t size_bytes)
 {
-    if (record->version > generation->max_version)
-        generation->max_version = record->version;
+    if (record->version > generation->words->max_version)
+        generation->words->max_version = record->version;
     if (lookup->found) /* what a damaged one counts for is not known: it stays in the sums */
         generation_discount(generation, &lookup->record, lookup->size_bytes);
     if (record->kind == RECORD_DELETE) {
@@ -148,6 +155,21 @@ static enum kv_status no_slot(const struct generation *generation, const struct 
     return index_is_crowded(generation->index, lookup->hash) ? KV_CROWDED : KV_NO_MEMORY;
 }
 
+static enum kv_status append(struct generation *generation, struct lookup *lookup,
+                             const struct record *record, struct kv_slice value_tail,
+                             uint64_t size_bytes)
+{
+    if (!reserve_slot(generation, lookup, record))
+        return no_slot(generation, lookup);
+    uint64_t offset = generation->log.tail;
+    enum kv_status status = logtail_append(&generation->log, record, value_tail);
+    if (status != KV_OK)
+        return status;
+    __atomic_store_n(&generation->words->tail, generation->log.tail, __ATOMIC_RELEASE);
+    enter(generation, lookup, record, offset, size_bytes);
+    return KV_OK;
+}
+
 enum kv_status generation_append(struct generation *generation, struct lookup *lookup,
                                  const struct record *record, struct kv_slice value_tail)
 {
@@ -156,14 +178,10 @@ enum kv_status generation_append(struct generation *generation, struct lookup *l
     enum kv_status status = ensure_space(generation, lookup, record, size_bytes);
     if (status != KV_OK)
         return status;
-    if (!reserve_slot(generation, lookup, record))
-        return no_slot(generation, lookup);
-    uint64_t offset = generation->log.tail;
-    status = logtail_append(&generation->log, record, value_tail);
-    if (status != KV_OK)
-        return status;
-    enter(generation, lookup, record, offset, size_bytes);
-    return KV_OK;
+    generation_begin_change(generation);
+    status = append(generation, lookup, record, value_tail, size_bytes);
+    generation_end_change(generation);
+    return status;
 }
 
 enum kv_status generation_adopt(struct generation *generation, struct lookup *lookup,
@@ -177,7 +195,43 @@ enum kv_status generation_adopt(struct generation *generation, struct lookup *lo
 
 void generation_forget(struct generation *generation, struct lookup *lookup)
 {
+    generation_begin_change(generation);
     generation_discount(generation, &lookup->record, lookup->size_bytes);
     index_probe_remove(&lookup->probe);
+    generation_end_change(generation);
     lookup->found = false;
+}
+
+void generation_bound_expiry(struct generation *generation, uint32_t hash, uint64_t bound_ms)
+{
+    generation_begin_change(generation);
+    index_set_expiry_bound(generation->index, hash, bound_ms);
+    generation_end_change(generation);
+}
+
+/* Words --------------------------------------------------------------------------------------- */
+
+/* Odd factors: another value of one word alone always gives another sum. */
+uint64_t generation_check_of(const struct shared_generation *words, uint64_t index_sum)
+{
+    return index_sum + words->directory * UINT64_C(0x9e3779b97f4a7c15) +
+           words->tail * UINT64_C(0xc2b2ae3d27d4eb4f) + words->keys * UINT64_C(0x165667b19e3779f9) +
+           words->segments * UINT64_C(0x85ebca77c2b2ae63) +
+           words->live_bytes * UINT64_C(0x27d4eb2f165667c5) +
+           words->expiring_keys * UINT64_C(0xd6e8feb86659fd93) +
+           words->reserve_bytes * UINT64_C(0xa0761d6478bd642f) +
+           words->max_version * UINT64_C(0xe7037ed1a0b428db);
+}
+
+void generation_end_change(struct generation *generation)
+{
+    struct shared_generation *words = generation->words;
+    words->check = generation_check_of(words, index_check(generation->index));
+    __atomic_store_n(&words->writing, 0, __ATOMIC_RELEASE);
+}
+
+void generation_settle_words(struct generation *generation)
+{
+    __atomic_store_n(&generation->words->tail, generation->log.tail, __ATOMIC_RELEASE);
+    generation_end_change(generation);
 }

@@ -14,19 +14,21 @@
 #include "kvstore/index/index.h"
 #include "kvstore/log/logfile.h"
 
-/* Invariant: log.tail + reserve_bytes <= log.allocated_bytes as long as disk space was never short
+/* Invariant: log.tail + words->reserve_bytes <= log.allocated_bytes as long as disk space was never short
  * at open: every key that is there can still be deleted when nothing else can be written. */
 struct generation {
     struct logfile log;
-    struct index *index;
-    uint64_t live_bytes;    /* of the records that the index points at */
-    uint64_t expiring_keys; /* of those, records with an expiry */
-    uint64_t reserve_bytes; /* of the delete records that all keys together would need */
-    uint64_t max_version;   /* the greatest that was ever given to a write of this data file */
+    struct index *index;             /* NULL until generation_begin_index or a take-over */
+    struct shared_generation *words; /* the sums over log and index, and the numbers of the index */
 };
 
-/* Takes over the log, even on failure: KV_NO_MEMORY. */
-enum kv_status generation_create(struct logfile log, struct generation **generation);
+/* Takes over the log, even on failure: KV_NO_MEMORY. The words, which outlive the generation, are
+ * changed by it alone. */
+enum kv_status generation_create(struct logfile log, struct shared_generation *words,
+                                 struct generation **generation);
+
+/* Makes an index without a key in the arena, and sums to match. KV_NO_MEMORY: nothing changed. */
+enum kv_status generation_begin_index(struct generation *generation, struct arena *arena);
 
 /* Closes the log too. NULL is harmless. */
 void generation_free(struct generation *generation);
@@ -63,6 +65,9 @@ enum kv_status generation_adopt(struct generation *generation, struct lookup *lo
 /* Takes the entry of a lookup that found one out of the index: it has expired. */
 void generation_forget(struct generation *generation, struct lookup *lookup);
 
+/* index_set_expiry_bound of the index. */
+void generation_bound_expiry(struct generation *generation, uint32_t hash, uint64_t bound_ms);
+
 /* Counts a record in or out that the index (no longer) points at. */
 void generation_count(struct generation *generation, const struct record *record,
                       uint64_t size_bytes);
@@ -72,7 +77,23 @@ void generation_discount(struct generation *generation, const struct record *rec
 /* Bytes of the log that nothing points at. */
 static inline uint64_t generation_dead_bytes(const struct generation *generation)
 {
-    return generation->log.tail - FILE_HEADER_BYTES - generation->live_bytes;
+    return generation->log.tail - FILE_HEADER_BYTES - generation->words->live_bytes;
 }
+
+/* Around each change of index or sums that are shared: a process that is killed in between leaves
+ * words that say so. The stores of one thread stay in the order of its program for whoever finds
+ * the memory after it has died, so that only the compiler has to keep it. */
+static inline void generation_begin_change(struct generation *generation)
+{
+    __atomic_store_n(&generation->words->writing, 1, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+void generation_end_change(struct generation *generation);
+
+/* What `check` of the words is to be, if the index has that sum (index_check). */
+uint64_t generation_check_of(const struct shared_generation *words, uint64_t index_sum);
+
+/* Brings the words in line with the log and the index, before others see them. */
+void generation_settle_words(struct generation *generation);
 
 #endif

@@ -137,21 +137,22 @@ static enum kv_status settle(struct generation *generation, const char *name,
                              struct kv_error *error)
 {
     struct logfile *log = &generation->log;
-    if (generation->max_version >= RECOVERY_VERSION_LIMIT)
+    if (generation->words->max_version >= RECOVERY_VERSION_LIMIT)
         return kv_error_set(error, KV_CORRUPT,
                             "%s: impossible version %" PRIu64 ", too high to go on from", name,
-                            generation->max_version);
-    generation->max_version += RECOVERY_VERSION_LEAP;
-    if (logfile_note_progress(log, log->progress.synced_offset, generation->max_version) != 0)
+                            generation->words->max_version);
+    generation->words->max_version += RECOVERY_VERSION_LEAP;
+    if (logfile_note_progress(log, log->progress.synced_offset, generation->words->max_version) !=
+        0)
         return kv_error_set_errno(error, "%s: cannot write the header", name);
     if (logtail_cut(log, log->tail) != KV_OK)
         return kv_error_set_errno(error, "%s: cannot cut the file to %" PRIu64 " bytes", name,
                                   log->tail);
-    if (logtail_ensure_room(log, generation->reserve_bytes + 1) != KV_OK)
+    if (logtail_ensure_room(log, generation->words->reserve_bytes + 1) != KV_OK)
         log_warn("%s: no disk space for writes (%s); reads continue", name, strerror(errno));
     if (logfile_sync(log) != 0)
         return kv_error_set_errno(error, "%s: cannot sync the recovered file", name);
-    if (logfile_note_progress(log, log->tail, generation->max_version) != 0)
+    if (logfile_note_progress(log, log->tail, generation->words->max_version) != 0)
         return kv_error_set_errno(error, "%s: cannot write the header", name);
     return KV_OK;
 }
@@ -209,6 +210,10 @@ static enum kv_status recover(struct generation *generation, int dir_fd, const c
                             file_name(log->identity.number, FILE_LOG).text,
                             log->progress.version_floor);
     recovery->from_checkpoint = checkpoint_load(generation, dir_fd);
+    if (!recovery->from_checkpoint && index_count(generation->index) > 0 &&
+        !index_clear(generation->index))
+        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory for the index",
+                            file_name(log->identity.number, FILE_LOG).text);
     if (!recovery->from_checkpoint)
         return recover_by_reading(generation, dir_fd, dir, recovery, error);
     if (logfile_is_broken(log))

@@ -81,6 +81,7 @@ static void read_records(uint64_t calls)
 
 /* Index ---------------------------------------------------------------------------------------- */
 
+static struct arena *arena;
 static struct index *table;
 
 static void insert_keys(uint64_t calls)
@@ -95,7 +96,9 @@ static void insert_keys(uint64_t calls)
 
 static void make_index(uint64_t keys)
 {
-    table = index_create();
+    static struct shared_generation words;
+    arena = arena_create(-1, SHARED_STORE_HEADER_BYTES);
+    table = arena ? index_create(arena, &words) : NULL;
     if (!table)
         errx(4, "out of memory");
     keys_there = 0;
@@ -117,6 +120,7 @@ static void look_up_keys(uint64_t calls)
 static void free_index(void)
 {
     index_free(table);
+    arena_free(arena);
 }
 
 /* Log ------------------------------------------------------------------------------------------ */

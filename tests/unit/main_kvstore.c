@@ -7,7 +7,7 @@ int main(void)
 {
     static const suite_maker makers[] = {
         suite_kvstore_fileio,      suite_kvstore_record,      suite_kvstore_index,
-        suite_kvstore_segmentpool, suite_kvstore_lock,        suite_kvstore_fork,
+        suite_kvstore_arena, suite_kvstore_lock,        suite_kvstore_fork,
         suite_kvstore_format,      suite_kvstore_hole,        suite_kvstore_damage,
         suite_kvstore_verified,    suite_kvstore_kvcheck,     suite_kvstore_faults,
         suite_kvstore_store,       suite_kvstore_expiry,      suite_kvstore_recovery,

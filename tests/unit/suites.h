@@ -57,7 +57,7 @@ Suite *suite_kvstore_room(void);
 Suite *suite_kvstore_recovery(void);
 Suite *suite_kvstore_scan(void);
 Suite *suite_kvstore_scancursor(void);
-Suite *suite_kvstore_segmentpool(void);
+Suite *suite_kvstore_arena(void);
 Suite *suite_kvstore_store(void);
 Suite *suite_kvstore_sync(void);
 Suite *suite_kvstore_sync_slot(void);

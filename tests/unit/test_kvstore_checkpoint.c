@@ -188,6 +188,22 @@ END_TEST
 
 /* Many keys ------------------------------------------------------------------------------------ */
 
+static struct arena *arena;
+static struct shared_generation words;
+
+static void begin_index(struct generation *generation)
+{
+    arena = arena_create(-1, SHARED_STORE_HEADER_BYTES);
+    ck_assert_ptr_nonnull(arena);
+    ck_assert_int_eq(generation_begin_index(generation, arena), KV_OK);
+}
+
+static void free_both(struct generation *generation)
+{
+    generation_free(generation);
+    arena_free(arena);
+}
+
 static struct generation *empty_generation(int dir_fd, uint64_t room_bytes)
 {
     const struct file_identity identity = {
@@ -197,7 +213,8 @@ static struct generation *empty_generation(int dir_fd, uint64_t room_bytes)
     ck_assert_int_eq(
         logfile_create(&log, KVSTORE_IO_MMAP, dir_fd, "log", &identity, 0, room_bytes, NULL),
         KV_OK);
-    ck_assert_int_eq(generation_create(log, &generation), KV_OK);
+    ck_assert_int_eq(generation_create(log, &words, &generation), KV_OK);
+    begin_index(generation);
     return generation;
 }
 
@@ -215,19 +232,20 @@ START_TEST(a_checkpoint_of_many_keys_is_used)
         ck_assert(index_reserve(written->index, hash));
         index_insert(written->index, hash, FILE_HEADER_BYTES + i * RECORD_BYTES);
     }
-    written->live_bytes = written->reserve_bytes = live_bytes;
+    written->words->live_bytes = written->words->reserve_bytes = live_bytes;
     written->log.tail += live_bytes;
     logfile_note_progress(&written->log, written->log.tail, 0);
     ck_assert_int_eq(checkpoint_write(written, dir_fd, NULL), KV_OK);
-    generation_free(written);
+    free_both(written);
 
     struct logfile log;
     struct generation *loaded;
     ck_assert_int_eq(logfile_open(&log, KVSTORE_IO_MMAP, dir_fd, "log", true, NULL), KV_OK);
-    ck_assert_int_eq(generation_create(log, &loaded), KV_OK);
+    ck_assert_int_eq(generation_create(log, &words, &loaded), KV_OK);
+    begin_index(loaded);
     ck_assert(checkpoint_load(loaded, dir_fd));
     ck_assert_uint_eq(index_count(loaded->index), MANY_KEYS);
-    generation_free(loaded);
+    free_both(loaded);
     close(dir_fd);
 }
 END_TEST

@@ -31,7 +31,9 @@ static void start_copying(void)
     ck_assert_int_eq(logfile_create(&log, KVSTORE_IO_MMAP, store->context.dir_fd, "data.0000.new",
                                     &identity, 0, 1 << 20, NULL),
                      KV_OK);
-    ck_assert_int_eq(generation_create(log, &next), KV_OK);
+    ck_assert_int_eq(generation_create(log, datafile_next_words(&store->context.files[0]), &next),
+                     KV_OK);
+    ck_assert_int_eq(generation_begin_index(next, store->context.arena), KV_OK);
     parts = (struct maintenance){.context = &store->context,
                                  .cache = store->cache,
                                  .sync = store->sync,
@@ -85,9 +87,9 @@ static struct kvstore *finish_copying(void)
     const struct generation *current = store->context.files[0].current;
     for (int i = 0; i < MANY; i++)
         check_same(numbered("key", i));
-    ck_assert_uint_eq(next->live_bytes, current->live_bytes);
-    ck_assert_uint_eq(next->reserve_bytes, current->reserve_bytes);
-    ck_assert_uint_eq(next->max_version, current->max_version);
+    ck_assert_uint_eq(next->words->live_bytes, current->words->live_bytes);
+    ck_assert_uint_eq(next->words->reserve_bytes, current->words->reserve_bytes);
+    ck_assert_uint_eq(next->words->max_version, current->words->max_version);
     store->context.files[0].next = NULL;
     generation_free(next);
     ck_assert_int_eq(fileio->rename_at(store->context.dir_fd, "data.0000.new", "data.0000"), 0);

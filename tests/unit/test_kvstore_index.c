@@ -14,6 +14,8 @@ struct model {
     size_t count;
 };
 
+static struct arena *arena;
+static struct shared_generation words;
 static struct index *table;
 static struct model model;
 static uint64_t next_offset;
@@ -27,7 +29,9 @@ static uint64_t next_offset;
 
 static void set_up(void)
 {
-    table = index_create();
+    arena = arena_create(-1, SHARED_STORE_HEADER_BYTES);
+    ck_assert_ptr_nonnull(arena);
+    table = index_create(arena, &words);
     ck_assert_ptr_nonnull(table);
     model.items = malloc(400000 * sizeof *model.items);
     model.count = 0;
@@ -37,6 +41,8 @@ static void set_up(void)
 static void tear_down(void)
 {
     index_free(table);
+    ck_assert_uint_eq(arena_counts(arena).blocks, 0);
+    arena_free(arena);
     free(model.items);
 }
 

@@ -1,0 +1,34 @@
+/*
+ * shared_index: the memory of a store's indexes, and where others are let in (enum kvstore_direct), the
+ * shared-memory object that it is in: its name, its header, its life.
+ *
+ * The object is made when the store is opened, serves once all files are recovered, and is retired
+ * and removed when the store is closed. A process that is killed leaves it. Whoever opens the store
+ * for writing next takes it over, or retires and removes it: the store's lock sees to it that there
+ * is one at a time.
+ */
+#ifndef MQKV_KVSTORE_API_SHARED_INDEX_H
+#define MQKV_KVSTORE_API_SHARED_INDEX_H
+
+#include "kvstore/core/context.h"
+#include "kvstore/shared/shared_store.h"
+#include "mqkv/error.h"
+
+struct shared_index {
+    enum kvstore_direct mode;      /* OFF: there is no object */
+    struct shared_store_name name; /* of the object, also of one that must go */
+    uint64_t device, inode;        /* of the directory */
+};
+
+/* Makes context->arena, with its header, and tells the files their places in it. KV_NO_MEMORY; that
+ * there can be no object is no error. The store's lock is held, its files are not open yet. */
+enum kv_status shared_index_begin(struct shared_index *direct, struct store_context *context,
+                                  struct kv_error *error);
+
+/* All files are there: others may read. */
+void shared_index_serve(struct shared_index *direct, const struct store_context *context);
+
+/* Retires the object, and frees the arena. The files are closed. */
+void shared_index_end(struct shared_index *direct, struct store_context *context);
+
+#endif
