@@ -74,6 +74,11 @@ static const char *allocator_of(int allocator)
     return kvstore_allocator_name((enum kvstore_allocator)allocator);
 }
 
+static const char *direct_of(int direct)
+{
+    return kvstore_direct_name((enum kvstore_direct)direct);
+}
+
 static const char *dispatch_of(int model)
 {
     return model < DISPATCH_MODELS ? dispatch_model_name((enum dispatch_model)model) : NULL;
@@ -167,8 +172,9 @@ static bool parse_group(const char *text, void *field)
 
 /* The command line as it was typed. */
 struct parsed_line {
-    struct server_options options; /* but for rwlock */
+    struct server_options options; /* but for rwlock and direct */
     int rwlock;                    /* enum kvstore_rwlock; -1: not given */
+    int direct;                    /* enum kvstore_direct; -1: not given */
     bool help, version;
 };
 
@@ -228,6 +234,9 @@ static const struct option_row rows[] = {
      FIELD(replies), .choice_name = wire_replies_name, .section = "queues"},
     {"max-value", 0, OPTION_SIZE, "SIZE", "largest value (default 1M, at most 64M)",
      FIELD(max_value_bytes), .min = 1, .max = KVSTORE_MAX_VALUE_BYTES, .section = "store"},
+    {"direct", 0, OPTION_CHOICE, "WHOM",
+     "off|owner|group: who may read the store without the daemon (default owner)",
+     OPTION_FIELD(struct parsed_line, direct), .choice_name = direct_of, .section = "store"},
     {"mode", 0, OPTION_PARSED, "OCTAL", "of the request queues: 0600, 0620, 0622 (default 0600)",
      FIELD(mode), .parse = parse_mode,
      .expects = "0600, 0620 or 0622 (whoever can read a request queue can steal requests)",
@@ -313,6 +322,24 @@ static enum options_outcome take_rwlock(const struct parsed_line *line,
     return OPTIONS_BAD;
 }
 
+/* Child processes work on copies of the daemon's memory as it was, which shared memory is not. */
+static enum options_outcome take_direct(const struct parsed_line *line,
+                                        struct server_options *options, struct kv_error *error)
+{
+    bool forks = options->dispatch == DISPATCH_PROCESS;
+    options->direct = forks ? KVSTORE_DIRECT_OFF : KVSTORE_DIRECT_OWNER;
+    if (line->direct < 0)
+        return OPTIONS_RUN;
+    options->direct = (enum kvstore_direct)line->direct;
+    if (!forks || options->direct == KVSTORE_DIRECT_OFF)
+        return OPTIONS_RUN;
+    kv_error_set(error, KV_USAGE,
+                 "--direct %s: with --dispatch process the index is not shared; leave out one of "
+                 "the two",
+                 kvstore_direct_name(options->direct));
+    return OPTIONS_BAD;
+}
+
 static enum options_outcome check_sched(const struct server_options *options,
                                         struct kv_error *error)
 {
@@ -354,6 +381,8 @@ static enum options_outcome check_together(const struct parsed_line *line,
 {
     enum options_outcome outcome = take_rwlock(line, options, error);
     if (outcome == OPTIONS_RUN)
+        outcome = take_direct(line, options, error);
+    if (outcome == OPTIONS_RUN)
         outcome = check_sched(options, error);
     return outcome == OPTIONS_RUN ? settle_workers(options, error) : outcome;
 }
@@ -370,7 +399,7 @@ static char **copy_words(int argc, char **argv)
 enum options_outcome options_parse(int argc, char **argv, struct server_options *options,
                                    struct kv_error *error)
 {
-    struct parsed_line line = {.rwlock = -1};
+    struct parsed_line line = {.rwlock = -1, .direct = -1};
     set_defaults(&line.options);
     line.options.words = copy_words(argc, argv);
     const struct option_set sets[] = {

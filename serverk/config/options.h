@@ -60,8 +60,9 @@ struct server_options {
     struct wire_spin spin;
     enum wire_replies replies;
     uint32_t max_value_bytes;
-    mode_t mode; /* of the request queues */
-    gid_t group; /* of the request queues; (gid_t)-1: as created */
+    enum kvstore_direct direct; /* who may read without the daemon */
+    mode_t mode;                /* of the request queues */
+    gid_t group;                /* of the request queues; (gid_t)-1: as created */
     bool daemon;
     const char *pidfile; /* NULL: none */
     bool sandbox;        /* as far as the kernel has one (sandbox.h) */

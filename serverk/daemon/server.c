@@ -65,7 +65,8 @@ static struct kvstore_options store_options(const struct server_options *options
                                     .durability = options->durability,
                                     .sync_interval_ms = options->sync_interval_ms,
                                     .max_value_bytes = options->max_value_bytes,
-                                    .verify_every_read = options->verify_every_read};
+                                    .verify_every_read = options->verify_every_read,
+                                    .direct = options->direct};
 }
 
 static struct lanes_options lanes_options(const struct server_options *options)
@@ -129,11 +130,16 @@ static void forget_payer(void *shares, unsigned payer)
 static struct hello_terms hello_terms(const struct service *service)
 {
     const struct server_options *options = service->options;
+    struct kvstore_direct_facts direct;
+    kvstore_direct_facts(service->store, &direct);
     return (struct hello_terms){.sessions = service->sessions,
                                 .queue = options->queue,
                                 .instance = random_secret(),
                                 .max_value_bytes = kvstore_max_value_bytes(service->store),
                                 .replies = options->replies,
+                                .direct = direct.direct,
+                                .store_device = direct.device,
+                                .store_inode = direct.inode,
                                 .welcome_flags =
                                     WIRE_WELCOME_SHORT_REPLIES |
                                     (options->sched == ORDER_FIFO ? 0 : WIRE_WELCOME_PRIORITY)};

@@ -185,6 +185,20 @@ static void put_sandbox(const struct sandbox *sandbox, struct json *json)
     close_object(json);
 }
 
+static void put_direct(const struct service *service, struct json *json)
+{
+    struct kvstore_direct_facts facts;
+    kvstore_direct_facts(service->store, &facts);
+    begin_member(json, "direct");
+    open_object(json);
+    put_text(json, "mode", kvstore_direct_name(facts.direct));
+    put_text(json, "name", facts.name);
+    put_number(json, "shared_bytes", facts.shared_bytes);
+    put_number(json, "private_bytes", facts.private_bytes);
+    put_number(json, "taken_over_files", facts.taken_over_files);
+    close_object(json);
+}
+
 static void put_server(const struct stats_source *source, struct json *json)
 {
     const struct service *service = source->service;
@@ -214,6 +228,7 @@ static void put_server(const struct stats_source *source, struct json *json)
     put_number(json, "max_value_bytes", kvstore_max_value_bytes(service->store));
     put_number(json, "replies_waiting_for_sync", commit_waiting(service->commit));
     put_number(json, "large_message_bytes", atomic_load(&service->budget->used_bytes));
+    put_direct(service, json);
     put_sandbox(&source->sandbox, json);
 }
 

@@ -103,6 +103,8 @@ static enum kv_status allow_places(const struct landlock *landlock,
         const char *path;
         uint64_t access;
     } places[] = {
+        /* the store's own object */
+        {options->direct != KVSTORE_DIRECT_OFF ? "/dev/shm" : "", LANDLOCK_MAKE},
         {options->dir, LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_LIST | LANDLOCK_MAKE |
                            LANDLOCK_REMOVE | LANDLOCK_CUT},
         {queues, LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_LIST | LANDLOCK_REMOVE},

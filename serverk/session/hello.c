@@ -212,6 +212,17 @@ static void refuse(struct applicant *applicant, const struct wire_header *reques
     close_applicant(applicant);
 }
 
+/* Says where the store is to those who may open it. */
+static void offer_direct(const struct hello_terms *terms, uid_t uid, struct wire_welcome *welcome)
+{
+    if (terms->direct == KVSTORE_DIRECT_OFF)
+        return;
+    bool may = terms->direct == KVSTORE_DIRECT_GROUP || uid == geteuid() || uid == 0;
+    welcome->direct = may ? WIRE_DIRECT_OFFERED : WIRE_DIRECT_OTHERS;
+    welcome->store_device = may ? terms->store_device : 0;
+    welcome->store_inode = may ? terms->store_inode : 0;
+}
+
 static void send_welcome(const struct hello_terms *terms, struct session *session,
                          const struct wire_header *request)
 {
@@ -228,6 +239,7 @@ static void send_welcome(const struct hello_terms *terms, struct session *sessio
                                    .lane_bytes = lanes->lane_bytes,
                                    .bulk_bytes = lanes->bulk_bytes};
     uint8_t message[WIRE_MIN_REPLY_BYTES];
+    offer_direct(terms, session->uid, &welcome);
     size_t size = build_answer(message, sizeof message, WIRE_WELCOME, request, session->id,
                                session->nonce, KV_OK, &welcome, "");
     session_send(terms->sessions, session, message, size);

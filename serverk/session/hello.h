@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "common/memory/cursor.h"
+#include "mqkv/kvstore.h"
 #include "serverk/session/session.h"
 #include "wire/message.h"
 
@@ -22,8 +23,11 @@ struct hello_terms {
     const char *queue; /* the daemon's queue name */
     uint64_t instance; /* random: this start of the daemon */
     uint32_t max_value_bytes;
-    enum wire_replies replies; /* how those of the daemon's own user may get theirs */
-    uint16_t welcome_flags;    /* WIRE_WELCOME_* */
+    enum wire_replies replies;  /* how those of the daemon's own user may get theirs */
+    uint16_t welcome_flags;     /* WIRE_WELCOME_* */
+    enum kvstore_direct direct; /* who may read without messages, and where: */
+    uint64_t store_device;
+    uint64_t store_inode;
 };
 
 /* Handles a HELLO `message`, whose header was decoded with header_status (not KV_OK: another
