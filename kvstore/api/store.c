@@ -13,12 +13,15 @@
 #include "kvstore/cache/cache.h"
 #include "kvstore/maintenance/compact.h"
 #include "kvstore/maintenance/compaction_queue.h"
+#include "kvstore/format/commit_entry.h"
+#include "kvstore/log/commit_replay.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/api/lockfile.h"
 #include "kvstore/api/store_create.h"
 #include "kvstore/core/readers.h"
 #include "kvstore/maintenance/sweep.h"
 #include "kvstore/sync/sync.h"
+#include "kvstore/table/recovery.h"
 #include "kvstore/core/thread.h"
 
 #define DEFAULT_SYNC_INTERVAL_MS     1000u
@@ -187,7 +190,14 @@ static enum kv_status close_file(void *context, uint32_t number, struct kv_error
 
 static enum kv_status open_files(struct store_context *context, struct kv_error *error)
 {
-    enum kv_status status = thread_run_parallel(context->datafiles, open_file, context, error);
+    struct commit_replay replay;
+    enum kv_status status = commit_replay_load(&replay, context->dir_fd, context->seed, error);
+    if (status != KV_OK)
+        return recovery_explain(context->dir, status, error);
+    context->replay = &replay;
+    status = thread_run_parallel(context->datafiles, open_file, context, error);
+    context->replay = NULL;
+    commit_replay_free(&replay);
     if (status == KV_OK)
         status = thread_run_parallel(context->datafiles, recover_file, context, error);
     if (status == KV_LIMIT)
@@ -199,19 +209,29 @@ static enum kv_status open_files(struct store_context *context, struct kv_error 
     return status;
 }
 
+static enum kv_status remove_file(const struct store_context *context, const char *name,
+                                  struct kv_error *error)
+{
+    if (fileio->unlink_at(context->dir_fd, name) != 0 && errno != ENOENT)
+        return kv_error_set_errno(error, "%s/%s: cannot remove the file", context->dir, name);
+    return KV_OK;
+}
+
 /* What unfinished compactions and checkpoints have left, and the checkpoints themselves: they are
- * outdated by the first write. */
+ * outdated by the first write. So is the commit log, whose content is in the data files by now. */
 static enum kv_status remove_leftovers(const struct store_context *context, struct kv_error *error)
 {
     static const enum file_role roles[] = {FILE_LOG_NEW, FILE_CHECKPOINT, FILE_CHECKPOINT_NEW};
     for (uint32_t number = 0; number < context->datafiles; number++) {
         for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
-            struct file_name name = file_name(number, roles[i]);
-            if (fileio->unlink_at(context->dir_fd, name.text) != 0 && errno != ENOENT)
-                return kv_error_set_errno(error, "%s/%s: cannot remove the file", context->dir,
-                                          name.text);
+            enum kv_status status = remove_file(context, file_name(number, roles[i]).text, error);
+            if (status != KV_OK)
+                return status;
         }
     }
+    enum kv_status status = remove_file(context, COMMIT_LOG_NAME, error);
+    if (status != KV_OK)
+        return status;
     if (fileio->sync_dir(context->dir_fd) != 0)
         return kv_error_set_errno(error, "%s: cannot sync the directory", context->dir);
     return KV_OK;
@@ -337,9 +357,12 @@ enum kv_status kvstore_close(struct kvstore *store, struct kv_error *error)
     if (!store)
         return KV_OK;
     const struct store_context *context = &store->context;
+    bool has_commit_log = store->sync && sync_has_commit_log(store->sync);
     stop_background(store);
     enum kv_status status =
         thread_run_parallel(context->datafiles, close_file, &store->context, error);
+    if (has_commit_log && status == KV_OK) /* else it may have what a data file has not */
+        status = remove_file(context, COMMIT_LOG_NAME, error);
     if (!context->options.read_only && fileio->sync_dir(context->dir_fd) != 0 && status == KV_OK)
         status = kv_error_set_errno(error, "%s: cannot sync the directory", context->dir);
     free_store(store);

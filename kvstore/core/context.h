@@ -18,6 +18,7 @@
 struct arena;
 struct datafile;
 struct shared_store;
+struct commit_replay;
 
 struct store_context {
     struct kvstore_options options; /* defaults filled in */
@@ -31,7 +32,8 @@ struct store_context {
     struct readers *readers; /* those without a lock; NULL unless locking is KVSTORE_OPTIMISTIC */
     struct datafile *files;  /* `datafiles` of them */
     struct arena *arena;     /* of their indexes */
-    struct shared_store *shared; /* its first bytes */
+    struct shared_store *shared;        /* its first bytes */
+    const struct commit_replay *replay; /* while they are opened */
 };
 
 #endif

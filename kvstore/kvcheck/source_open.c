@@ -12,6 +12,8 @@
 #include "common/memory/cursor.h"
 #include "common/report/error.h"
 #include "common/memory/machine_sizes.h"
+#include "kvstore/format/commit_entry.h"
+#include "kvstore/log/commit_replay.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/log/holes.h"
 #include "kvstore/kvcheck/walk.h"
@@ -168,6 +170,21 @@ static enum kv_status map_file(struct source *source, struct kv_error *error)
     return KV_OK;
 }
 
+/* What a start would bring in is seen as if it were there. */
+static enum kv_status apply_commit_log(struct source *source, int dir_fd, struct kv_error *error)
+{
+    struct commit_replay replay;
+    enum kv_status status = commit_replay_load(&replay, dir_fd, source->identity.store_seed, error);
+    if (status != KV_OK || !replay.bytes)
+        return status;
+    if (commit_replay_patch(&replay, source->identity.number, source->identity.salt,
+                            (uint8_t *)(uintptr_t)source->map, source->size_bytes) != 0)
+        status = kv_error_set_errno(error, "%s: cannot bring in what " COMMIT_LOG_NAME " has of it",
+                                    source->name.text);
+    commit_replay_free(&replay);
+    return status;
+}
+
 enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
                            struct kv_error *error)
 {
@@ -186,9 +203,11 @@ enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
         return status;
     }
 
-    source->used_bytes = find_used_bytes(source);
     source->progress.synced_offset = FILE_HEADER_BYTES;
     status = read_identity(source, dir_fd, number, error);
+    if (status == KV_OK && source->header != SOURCE_HEADER_LOST)
+        status = apply_commit_log(source, dir_fd, error);
+    source->used_bytes = find_used_bytes(source);
     read_progress(source);
     if (status != KV_OK)
         source_close(source);

@@ -110,7 +110,7 @@ static int system_unlink_at(int dir_fd, const char *name)
 
 static void *system_map(size_t size, int protection, int fd)
 {
-    return mmap(NULL, size, protection, MAP_SHARED, fd, 0);
+    return mmap(NULL, size, protection, protection & PROT_WRITE ? MAP_SHARED : MAP_PRIVATE, fd, 0);
 }
 
 static int system_populate(void *at, size_t size)

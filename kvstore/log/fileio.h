@@ -45,7 +45,7 @@ struct fileio {
     int (*rename_at)(int dir_fd, const char *from, const char *to);
     int (*unlink_at)(int dir_fd, const char *name);
 
-    /* MAP_SHARED from offset 0; MAP_FAILED. */
+    /* From offset 0; MAP_FAILED. MAP_SHARED if PROT_WRITE is asked for, else MAP_PRIVATE. */
     void *(*map)(size_t size, int protection, int fd);
     int (*unmap)(void *at, size_t size);
 

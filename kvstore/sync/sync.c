@@ -9,62 +9,21 @@
 #include "common/time/clock.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
-#include "kvstore/core/file_ring.h"
-#include "kvstore/table/datafile.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/core/thread.h"
-#include "kvstore/core/eventcount.h"
-
-#define MAX_THREADS 8u
+#include "kvstore/sync/commit_together.h"
+#include "kvstore/sync/sync_state.h"
 
 /* As long as another sync is to come, the note of what is on disk may lag so far behind: each note
  * is one more page that has to be made writable, protected and written at the next sync. */
 #define NOTE_LAG_BYTES (UINT64_C(1) << 20)
 
-/* What sync knows of one data file. Covered by sync.mutex; what is atomic is written under it and
- * read by anybody. */
-struct sync_file {
-    bool queued;               /* in the ready queue */
-    bool busy;                 /* somebody has the slot, or it was handed over */
-    bool handed_over;          /* to one of the slot's waiters, who has not taken it yet */
-    bool again;                /* to be queued when the slot is free */
-    bool note_lags;            /* the timed pass that is to come shall note what is on disk */
-    atomic_bool timed;         /* in the timed queue, or about to be; written by writers too */
-    atomic_bool failed;        /* for good */
-    uint64_t due_ns;           /* while timed */
-    uint64_t covered_position; /* of the last snapshot that a sync was started for */
-    uint32_t started;          /* syncs; the number of the one under way, or of the last */
-    uint32_t slot_waiters;
-    atomic_uint_fast64_t synced_position;
-    uint64_t syncs;
-    uint64_t failures;
-    struct eventcount waiters; /* for a durable position; group: group_of the sync that will do */
-    pthread_cond_t slot_free;
-};
-
-struct sync {
-    const struct store_context *context;
-    pthread_mutex_t mutex;
-    pthread_cond_t work;
-    struct file_ring ready;
-    struct file_ring timed; /* by due time, since all wait equally long */
-    struct sync_file *files;
-    pthread_t threads[MAX_THREADS];
-    uint32_t max_threads;
-    uint32_t thread_count;
-    uint32_t idle_count;
-    bool timer_watched; /* an idle thread will wake up for the first of the timed */
-    bool stop;
-    kvstore_sync_listener listener;
-    void *listener_context;
-};
-
 static void *sync_thread(void *argument);
 
-/* Starts one more thread if there is more to do than threads that wait for work. One thread is
- * enough to go on; the first was started at open. Holds: mutex. */
-static void wake_or_start_thread(struct sync *sync)
+/* One thread is enough to go on; the first was started at open. */
+void sync_wake_thread(struct sync *sync)
 {
+    sync->signalled = true;
     if (sync->ready.count > sync->idle_count && sync->thread_count < sync->max_threads &&
         !sync->stop &&
         thread_start(&sync->threads[sync->thread_count], "kv-sync", sync_thread, sync) == 0)
@@ -72,8 +31,13 @@ static void wake_or_start_thread(struct sync *sync)
     pthread_cond_signal(&sync->work);
 }
 
-/* Holds: mutex. */
-static void enqueue(struct sync *sync, uint32_t number)
+/* What can be committed together waits for the thread that will look for it. Holds: mutex. */
+static bool is_awaited(const struct sync *sync, const struct sync_file *file)
+{
+    return !file->apart && commit_is_possible(sync) && (sync->commit.busy || sync->signalled);
+}
+
+void sync_enqueue(struct sync *sync, uint32_t number)
 {
     struct sync_file *file = &sync->files[number];
     if (file->busy) {
@@ -81,7 +45,8 @@ static void enqueue(struct sync *sync, uint32_t number)
     } else if (!file->queued) {
         file->queued = true;
         file_ring_push(&sync->ready, number);
-        wake_or_start_thread(sync);
+        if (!is_awaited(sync, file))
+            sync_wake_thread(sync);
     }
 }
 
@@ -101,8 +66,10 @@ static void take_due(struct sync *sync)
             break;
         file_ring_pop(&sync->timed);
         atomic_exchange(&sync->files[number].timed, false); /* see sync_within_interval */
-        if (is_dirty(sync, number) || sync->files[number].note_lags)
-            enqueue(sync, number);
+        struct sync_file *file = &sync->files[number];
+        file->apart |= file->in_log_only;
+        if (is_dirty(sync, number) || file->note_lags || file->apart)
+            sync_enqueue(sync, number);
     }
 }
 
@@ -122,25 +89,16 @@ static void wait_for_work(struct sync *sync)
     sync->idle_count--;
 }
 
-/* What a sync is about to make durable. */
-struct snapshot {
-    struct generation *generation; /* stays while the slot is held */
-    uint64_t position;
-    uint64_t tail;
-    uint64_t max_version;
-    bool failed;
-};
-
-/* Holds: the slot. */
-static struct snapshot take_snapshot(struct sync *sync, uint32_t number)
+struct sync_snapshot sync_take_snapshot(struct sync *sync, uint32_t number)
 {
     const struct store_context *context = sync->context;
     struct datafile *file = &context->files[number];
-    struct snapshot snapshot;
+    struct sync_snapshot snapshot;
     lockset_read_lock(context->locks, number);
     snapshot.generation = file->current;
     snapshot.position = atomic_load(&file->appended_bytes);
     snapshot.tail = file->current->log.tail;
+    snapshot.allocated_bytes = file->current->log.allocated_bytes;
     snapshot.max_version = file->current->words->max_version;
     snapshot.failed = datafile_is_read_only(file);
     file->sync_timer_armed = false; /* whoever writes after this has to see to a later sync */
@@ -148,14 +106,20 @@ static struct snapshot take_snapshot(struct sync *sync, uint32_t number)
     return snapshot;
 }
 
-/* True: something is to be synced, and this is the beginning of the next sync. */
+void sync_announce(struct sync_file *file, uint64_t position)
+{
+    file->started += position > atomic_load(&file->synced_position);
+    file->covered_position = position;
+}
+
+/* True: something is to be synced. */
 static bool announce(struct sync *sync, uint32_t number, uint64_t position, bool *note_may_lag)
 {
     struct sync_file *file = &sync->files[number];
     pthread_mutex_lock(&sync->mutex);
-    bool needed = position > atomic_load(&file->synced_position);
-    file->covered_position = position;
-    file->started += needed;
+    bool needed = position > atomic_load(&file->synced_position) || file->in_log_only;
+    sync_announce(file, position);
+    file->apart = false;
     file->note_lags = *note_may_lag = atomic_load(&file->timed);
     pthread_mutex_unlock(&sync->mutex);
     return needed;
@@ -163,7 +127,7 @@ static bool announce(struct sync *sync, uint32_t number, uint64_t position, bool
 
 /* Nothing that was promised rests on the note: if it cannot be written, the next one repeats it.
  * Holds: the slot; all before the tail of the snapshot is on disk. */
-static void note_progress(const struct snapshot *snapshot, bool may_lag)
+static void note_progress(const struct sync_snapshot *snapshot, bool may_lag)
 {
     struct logfile *log = &snapshot->generation->log;
     uint64_t lag_bytes = snapshot->tail - log->progress.synced_offset;
@@ -174,7 +138,7 @@ static void note_progress(const struct snapshot *snapshot, bool may_lag)
 /* Holds: the slot. */
 static void sync_file(struct sync *sync, uint32_t number)
 {
-    struct snapshot snapshot = take_snapshot(sync, number);
+    struct sync_snapshot snapshot = sync_take_snapshot(sync, number);
     if (snapshot.failed) {
         sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
         return;
@@ -190,6 +154,8 @@ static void sync_file(struct sync *sync, uint32_t number)
         sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
         return;
     }
+    sync->files[number].settled_salt = snapshot.generation->log.identity.salt;
+    sync->files[number].settled_bytes = snapshot.allocated_bytes;
     note_progress(&snapshot, note_may_lag);
     sync_publish(sync, number, snapshot.position, KV_OK);
 }
@@ -219,6 +185,9 @@ static void *sync_thread(void *argument)
     pthread_mutex_lock(&sync->mutex);
     for (;;) {
         take_due(sync);
+        sync->signalled = false;
+        if (sync->ready.count > 1 && commit_together(sync))
+            continue;
         if (sync->ready.count > 0)
             work_on_ready(sync);
         else if (sync->stop)
@@ -256,7 +225,7 @@ void sync_release_slot(struct sync *sync, uint32_t number)
         pthread_cond_signal(&file->slot_free);
     } else if (file->again) {
         file->again = false;
-        enqueue(sync, number);
+        sync_enqueue(sync, number);
     }
     pthread_mutex_unlock(&sync->mutex);
 }
@@ -267,10 +236,13 @@ static uint32_t group_of(uint32_t sync_number)
     return 1u << sync_number % 2;
 }
 
-void sync_publish(struct sync *sync, uint32_t number, uint64_t position, enum kv_status status)
+static void publish(struct sync *sync, uint32_t number, uint64_t position, enum kv_status status,
+                    bool in_log_only)
 {
     struct sync_file *file = &sync->files[number];
     pthread_mutex_lock(&sync->mutex);
+    if (status == KV_OK)
+        commit_note_file(sync, number, in_log_only);
     uint32_t groups = EVENTCOUNT_EVERY_GROUP;
     if (status != KV_OK) {
         atomic_store(&file->failed, true);
@@ -286,6 +258,16 @@ void sync_publish(struct sync *sync, uint32_t number, uint64_t position, enum kv
     eventcount_notify(&file->waiters, groups);
     if (listener)
         listener(context, number, position, status);
+}
+
+void sync_publish(struct sync *sync, uint32_t number, uint64_t position, enum kv_status status)
+{
+    publish(sync, number, position, status, false);
+}
+
+void sync_publish_logged(struct sync *sync, uint32_t number, uint64_t position)
+{
+    publish(sync, number, position, KV_OK, true);
 }
 
 void sync_give_up(struct sync *sync, uint32_t number, int error_number)
@@ -325,6 +307,7 @@ static void deallocate(struct sync *sync)
     for (uint32_t number = 0; sync->files && number < sync->context->datafiles; number++)
         pthread_cond_destroy(&sync->files[number].slot_free);
     free(sync->files);
+    commit_log_free(sync->commit.log);
     file_ring_free(&sync->ready);
     file_ring_free(&sync->timed);
     pthread_cond_destroy(&sync->work);
@@ -339,7 +322,9 @@ enum kv_status sync_create(const struct store_context *context, struct sync **sy
     if (!created)
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", context->dir);
     created->context = context;
-    created->max_threads = (uint32_t)at_most(context->datafiles, MAX_THREADS);
+    created->max_threads = (uint32_t)at_most(context->datafiles, SYNC_MAX_THREADS);
+    created->commit.wanted =
+        context->options.durability == KVSTORE_SYNC_ALWAYS && context->datafiles > 1;
     pthread_mutex_init(&created->mutex, NULL);
     thread_condition_init(&created->work);
     if (!allocate(created, context->datafiles)) {
@@ -405,7 +390,7 @@ static uint32_t want_sync(struct sync *sync, uint32_t number, uint64_t position)
                      position <= file->covered_position;
     if (under_way)
         return file->started;
-    enqueue(sync, number);
+    sync_enqueue(sync, number);
     return file->started + 1;
 }
 
@@ -463,6 +448,11 @@ enum kv_status sync_wait(struct sync *sync, struct kvstore_ticket ticket)
     else
         sleep_until_synced(sync, ticket.file, position);
     return is_durable(file, position) ? KV_OK : KV_NOT_DURABLE;
+}
+
+bool sync_has_commit_log(const struct sync *sync)
+{
+    return sync->commit.log != NULL;
 }
 
 void sync_set_listener(struct sync *sync, kvstore_sync_listener listener, void *context)

@@ -6,6 +6,9 @@
  * wakes it. As many files are synced in parallel as there are threads; threads are started when
  * there is work for them and sleep without wake-ups when there is none.
  *
+ * With KVSTORE_SYNC_ALWAYS what several files wait for goes to one more file, whose sync counts for
+ * all of them (commit_together.h).
+ *
  * The note in the file's header of what is on disk (logfile_note_progress) is made with the syncs
  * of the interval. Those in between, of writes that somebody waits for, leave it as it is, up to a
  * megabyte: it is a second page for each sync to write, and nothing that was promised rests on it.
@@ -57,6 +60,10 @@ void sync_publish(struct sync *sync, uint32_t file, uint64_t position, enum kv_s
 /* Marks the file read-only after a sync that failed with `error_number`, in the log, for writers,
  * for waiters. Holds: the file's slot, not its lock. */
 void sync_give_up(struct sync *sync, uint32_t file, int error_number);
+
+/* Is there a commit log (commit_together.h), which has to be removed once all files are synced? Not
+ * to be asked while syncs may be asked for. */
+bool sync_has_commit_log(const struct sync *sync);
 
 struct sync_counts {
     uint64_t synced_bytes;

@@ -8,6 +8,7 @@
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "kvstore/table/checkpoint.h"
+#include "kvstore/log/commit_replay.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/log/logtail.h"
 #include "kvstore/table/recovery.h"
@@ -43,6 +44,22 @@ static enum kv_status report_no_memory(const struct store_context *context, uint
                         context->dir, file_name(number, FILE_LOG).text);
 }
 
+/* What a commit log has of the file is brought in, for a reader through its mapping. */
+static enum kv_status open_log(const struct store_context *context, const char *name,
+                               struct logfile *log, struct kv_error *error)
+{
+    bool writable = !context->options.read_only;
+    enum kvstore_io io =
+        context->replay->bytes && !writable ? KVSTORE_IO_MMAP : context->options.io;
+    enum kv_status status = logfile_open(log, io, context->dir_fd, name, writable, error);
+    if (status != KV_OK)
+        return status;
+    status = commit_replay_apply(context->replay, log, error);
+    if (status != KV_OK)
+        logfile_close(log);
+    return status;
+}
+
 enum kv_status datafile_open(const struct store_context *context, uint32_t number,
                              struct kv_error *error)
 {
@@ -52,8 +69,7 @@ enum kv_status datafile_open(const struct store_context *context, uint32_t numbe
     file->read_only = context->options.read_only;
 
     struct logfile log;
-    enum kv_status status = logfile_open(&log, context->options.io, context->dir_fd, name.text,
-                                         !context->options.read_only, error);
+    enum kv_status status = open_log(context, name.text, &log, error);
     if (status == KV_NOT_FOUND)
         return kv_error_set(
             error, KV_CORRUPT,

@@ -17,7 +17,8 @@ int main(void)
         suite_kvstore_scancursor,  suite_kvstore_concurrency, suite_kvstore_open,
         suite_kvstore_checkpoint,  suite_kvstore_powercut,    suite_kvstore_powercut_orders,
         suite_kvstore_prefetch,    suite_kvstore_optimistic,  suite_kvstore_pread,
-        suite_kvstore_cache,       suite_kvstore_broken,      NULL,
+        suite_kvstore_cache,       suite_kvstore_broken,      suite_kvstore_commit_log,
+        NULL,
     };
     return run_suites(makers);
 }

@@ -7,6 +7,7 @@
 #include <check.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "common/time/clock.h"
 #include "common/report/log.h"
 #include "common/numbers/random.h"
+#include "kvstore/format/commit_entry.h"
 #include "kvstore/format/fileheader.h"
 #include "mqkv/kvstore.h"
 #include "kvstore/format/record.h"
@@ -130,6 +132,15 @@ static void before_call(void *context)
 
 /* A life --------------------------------------------------------------------------------------- */
 
+/* As a daemon waits: the sync is another thread's, and may be one of several files. */
+static enum kv_status wait_for_others_sync(struct kvstore_ticket ticket)
+{
+    kvstore_request_sync(store, ticket);
+    while (!kvstore_is_durable(store, ticket))
+        sched_yield();
+    return KV_OK;
+}
+
 static void write_once(struct random_state *random)
 {
     char text[KEY_BYTES];
@@ -163,7 +174,8 @@ static void write_once(struct random_state *random)
         note_version_given_twice(key, written.version);
     if (durability != KVSTORE_SYNC_ALWAYS && random_below(random, 50) != 0)
         return;
-    status = kvstore_wait_durable(store, written.ticket);
+    status = random_below(random, 2) == 0 ? kvstore_wait_durable(store, written.ticket)
+                                          : wait_for_others_sync(written.ticket);
     if (status == KV_OK)
         journal_acknowledge(attempt);
     else
@@ -281,12 +293,32 @@ struct written_down {
 
 static struct written_down written_down[JOURNAL_KEYS];
 
-static void read_log(const struct image_file *file)
+/* What the commit log has of the file is put into it. */
+static void apply_commit_log(const struct image_file *log, struct image_file *file,
+                             const struct file_identity *identity)
+{
+    uint64_t epoch;
+    if (!log || log->size < COMMIT_HEADER_BYTES ||
+        !commit_header_read(log->bytes, identity->store_seed, &epoch))
+        return;
+    struct commit_entry entry;
+    for (uint64_t at = COMMIT_HEADER_BYTES;
+         commit_entry_read(log->bytes + at, log->size - at, epoch, at, &entry);
+         at += commit_entry_size(entry.size)) {
+        if (entry.number != identity->number || entry.salt != identity->salt)
+            continue;
+        ck_assert_uint_le(entry.offset + entry.size, file->size);
+        memcpy(file->bytes + entry.offset, log->bytes + at + COMMIT_ENTRY_BYTES, entry.size);
+    }
+}
+
+static void read_log(const struct image_file *commit_log, struct image_file *file)
 {
     struct file_identity identity;
     if (file->size < FILE_HEADER_BYTES || strlen(file->name) != strlen("data.0000") ||
         fileheader_read_identity(file->bytes, &identity) != FILEHEADER_VALID)
         return;
+    apply_commit_log(commit_log, file, &identity);
     struct record record;
     uint64_t size_bytes;
     for (uint64_t at = FILE_HEADER_BYTES;
@@ -307,7 +339,7 @@ static bool read_logs(void)
     memset(written_down, 0, sizeof written_down);
     image_take(&image, cut_dir);
     for (size_t i = 0; i < image.count; i++)
-        read_log(&image.files[i]);
+        read_log(image_find(&image, COMMIT_LOG_NAME), &image.files[i]);
     bool there = image_find(&image, "data.0000") != NULL;
     image_free(&image);
     return there;

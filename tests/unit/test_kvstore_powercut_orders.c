@@ -157,6 +157,31 @@ static void write_key(struct kvstore *store, unsigned key, uint64_t token, bool 
     journal_acknowledge(attempt);
 }
 
+/* All keys from the first one on, in both data files, which a commit log makes durable with one
+ * sync. */
+static void write_together(struct kvstore *store, unsigned first_key, uint64_t token)
+{
+    struct kvstore_ticket tickets[KEYS];
+    size_t attempts[KEYS];
+    for (unsigned key = first_key; key < KEYS; key++) {
+        static uint8_t buffer[VALUE_MAX_BYTES];
+        char text[16];
+        struct kvstore_written written;
+        attempts[key] = journal_attempt(key, WRITE_PUT, token);
+        ck_assert_int_eq(
+            kvstore_put(store, key_text(key, text), value_of(token++, buffer), NULL, &written),
+            KV_OK);
+        journal_done(attempts[key], written.version);
+        tickets[key] = written.ticket;
+    }
+    for (unsigned key = first_key; key < KEYS; key++)
+        kvstore_request_sync(store, tickets[key]);
+    for (unsigned key = first_key; key < KEYS; key++) {
+        ck_assert_int_eq(kvstore_wait_durable(store, tickets[key]), KV_OK);
+        journal_acknowledge(attempts[key]);
+    }
+}
+
 static struct kvstore *open_it(enum kvstore_durability durability, enum kvstore_io io)
 {
     struct kvstore_options options = {.create = true,
@@ -179,6 +204,11 @@ static void lead_life(enum kvstore_durability durability, enum kvstore_io io)
     struct kvstore *store = open_it(durability, io);
     for (unsigned key = 0; key < KEYS; key++)
         write_key(store, key, token++, durability == KVSTORE_SYNC_ALWAYS && key % 2 == 0);
+    if (durability == KVSTORE_SYNC_ALWAYS) {
+        write_together(store, 0, token);
+        write_together(store, 3, token + KEYS);
+        token += (uint64_t)2 * KEYS;
+    }
     write_key(store, 1, 0, true);
     write_key(store, 2, token++, false);
     ck_assert_int_eq(kvstore_compact(store, 0, NULL), KV_OK);

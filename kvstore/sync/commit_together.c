@@ -1,0 +1,193 @@
+#include "kvstore/sync/commit_together.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/report/log.h"
+#include "kvstore/format/commit_entry.h"
+#include "kvstore/format/sizes.h"
+
+/* So many files at once. */
+#define GROUP_MAX_FILES 64u
+
+/* More than this of a file is written once, to the file, and not twice. */
+#define LOGGED_MAX_BYTES (UINT64_C(32) << 10)
+
+struct commit_group {
+    uint32_t count;
+    uint32_t numbers[GROUP_MAX_FILES];
+    bool logged[GROUP_MAX_FILES];
+    struct sync_snapshot snapshots[GROUP_MAX_FILES];
+};
+
+/* Takes the slots of the files that wait, but for those that are to be synced themselves. Holds:
+ * mutex. */
+static void take_group(struct sync *sync, struct commit_group *group)
+{
+    group->count = 0;
+    for (uint32_t left = sync->ready.count; left > 0 && group->count < GROUP_MAX_FILES; left--) {
+        uint32_t number = file_ring_pop(&sync->ready);
+        struct sync_file *file = &sync->files[number];
+        if (file->apart) {
+            file_ring_push(&sync->ready, number);
+            continue;
+        }
+        file->queued = false;
+        if (file->busy) {
+            file->again = true;
+            continue;
+        }
+        file->busy = true;
+        group->logged[group->count] = false;
+        group->numbers[group->count++] = number;
+    }
+}
+
+/* A failure to make it is no failure of a sync. */
+static bool has_log(struct sync *sync)
+{
+    struct commit_state *commit = &sync->commit;
+    const struct store_context *context = sync->context;
+    if (commit->log)
+        return true;
+    struct commit_log *log = commit_log_create(context->dir_fd, context->seed);
+    if (!log)
+        log_warn("%s/" COMMIT_LOG_NAME ": cannot make the file (%s): each data file is synced by "
+                 "itself, which takes longer",
+                 context->dir, strerror(errno));
+    pthread_mutex_lock(&sync->mutex);
+    commit->log = log;
+    commit->wanted = log != NULL;
+    pthread_mutex_unlock(&sync->mutex);
+    return log != NULL;
+}
+
+/* The log is to begin anew: at once, or when the files are synced whose last writes only it has.
+ * Holds: mutex. */
+static void drain(struct sync *sync)
+{
+    struct commit_state *commit = &sync->commit;
+    if (commit->only_here == 0) {
+        commit_log_restart(commit->log);
+        return;
+    }
+    commit->draining = true;
+    for (uint32_t number = 0; number < sync->context->datafiles; number++) {
+        struct sync_file *file = &sync->files[number];
+        if (file->in_log_only) {
+            file->apart = true;
+            sync_enqueue(sync, number);
+        }
+    }
+}
+
+static bool make_room(struct sync *sync)
+{
+    if (commit_log_has_room(sync->commit.log))
+        return true;
+    pthread_mutex_lock(&sync->mutex);
+    drain(sync);
+    bool possible = !sync->commit.draining;
+    pthread_mutex_unlock(&sync->mutex);
+    return possible;
+}
+
+/* Must the file be as long on disk as it is now before the log may know of its end? */
+static bool has_grown(const struct sync_file *file, const struct sync_snapshot *snapshot)
+{
+    return file->settled_salt != snapshot->generation->log.identity.salt ||
+           snapshot->tail > file->settled_bytes;
+}
+
+/* False: the file is to be synced itself. Holds: the slot. */
+static bool add_to_log(struct sync *sync, uint32_t number, const struct sync_snapshot *snapshot)
+{
+    struct sync_file *file = &sync->files[number];
+    uint64_t size = snapshot->position - atomic_load(&file->synced_position);
+    if (snapshot->failed || size == 0 || size > LOGGED_MAX_BYTES || has_grown(file, snapshot) ||
+        !commit_log_add(sync->commit.log, &snapshot->generation->log, snapshot->tail - size, size))
+        return false;
+    pthread_mutex_lock(&sync->mutex);
+    sync_announce(file, snapshot->position);
+    pthread_mutex_unlock(&sync->mutex);
+    return true;
+}
+
+/* Holds: the slots. */
+static void give_up(struct sync *sync, const struct commit_group *group, int error_number)
+{
+    log_error("%s/" COMMIT_LOG_NAME ": the sync of the file failed (%s)", sync->context->dir,
+              strerror(error_number));
+    pthread_mutex_lock(&sync->mutex);
+    sync->commit.wanted = false;
+    pthread_mutex_unlock(&sync->mutex);
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->logged[i])
+            sync_give_up(sync, group->numbers[i], error_number);
+}
+
+/* Holds: the slots. */
+static void commit_group(struct sync *sync, struct commit_group *group)
+{
+    bool any = false;
+    if (!has_log(sync) || !make_room(sync))
+        return;
+    for (uint32_t i = 0; i < group->count; i++) {
+        group->snapshots[i] = sync_take_snapshot(sync, group->numbers[i]);
+        group->logged[i] = add_to_log(sync, group->numbers[i], &group->snapshots[i]);
+        any |= group->logged[i];
+    }
+    if (any && commit_log_commit(sync->commit.log) != 0) {
+        give_up(sync, group, errno);
+        return;
+    }
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->logged[i])
+            sync_publish_logged(sync, group->numbers[i], group->snapshots[i].position);
+}
+
+/* Gives the slots back; what was not committed is to be synced by itself. */
+static void release_group(struct sync *sync, const struct commit_group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++) {
+        uint32_t number = group->numbers[i];
+        if (!group->logged[i]) {
+            pthread_mutex_lock(&sync->mutex);
+            sync->files[number].apart = sync->files[number].again = true;
+            pthread_mutex_unlock(&sync->mutex);
+        }
+        sync_release_slot(sync, number);
+    }
+}
+
+bool commit_together(struct sync *sync)
+{
+    if (!commit_is_possible(sync) || sync->commit.busy)
+        return false;
+    struct commit_group group;
+    take_group(sync, &group);
+    if (group.count == 0)
+        return false;
+    sync->commit.busy = true;
+    pthread_mutex_unlock(&sync->mutex);
+    commit_group(sync, &group);
+    release_group(sync, &group);
+    pthread_mutex_lock(&sync->mutex);
+    sync->commit.busy = false;
+    for (uint32_t i = 1; i < sync->ready.count; i++) /* this thread takes one */
+        sync_wake_thread(sync);
+    return true;
+}
+
+void commit_note_file(struct sync *sync, uint32_t number, bool in_log_only)
+{
+    struct commit_state *commit = &sync->commit;
+    struct sync_file *file = &sync->files[number];
+    commit->only_here += in_log_only && !file->in_log_only;
+    commit->only_here -= !in_log_only && file->in_log_only;
+    file->in_log_only = in_log_only;
+    if (commit->draining && commit->only_here == 0) {
+        commit_log_restart(commit->log);
+        commit->draining = false;
+    }
+}
