@@ -357,11 +357,12 @@ enum kv_status kvstore_close(struct kvstore *store, struct kv_error *error)
     if (!store)
         return KV_OK;
     const struct store_context *context = &store->context;
-    bool has_commit_log = store->sync && sync_has_commit_log(store->sync);
     stop_background(store);
     enum kv_status status =
         thread_run_parallel(context->datafiles, close_file, &store->context, error);
-    if (has_commit_log && status == KV_OK) /* else it may have what a data file has not */
+    bool may_have_commit_log =
+        !context->options.read_only && context->options.durability == KVSTORE_SYNC_ALWAYS;
+    if (may_have_commit_log && status == KV_OK) /* else it may have what a data file has not */
         status = remove_file(context, COMMIT_LOG_NAME, error);
     if (!context->options.read_only && fileio->sync_dir(context->dir_fd) != 0 && status == KV_OK)
         status = kv_error_set_errno(error, "%s: cannot sync the directory", context->dir);

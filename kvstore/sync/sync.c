@@ -450,11 +450,6 @@ enum kv_status sync_wait(struct sync *sync, struct kvstore_ticket ticket)
     return is_durable(file, position) ? KV_OK : KV_NOT_DURABLE;
 }
 
-bool sync_has_commit_log(const struct sync *sync)
-{
-    return sync->commit.log != NULL;
-}
-
 void sync_set_listener(struct sync *sync, kvstore_sync_listener listener, void *context)
 {
     pthread_mutex_lock(&sync->mutex);

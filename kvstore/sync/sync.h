@@ -61,10 +61,6 @@ void sync_publish(struct sync *sync, uint32_t file, uint64_t position, enum kv_s
  * for waiters. Holds: the file's slot, not its lock. */
 void sync_give_up(struct sync *sync, uint32_t file, int error_number);
 
-/* Is there a commit log (commit_together.h), which has to be removed once all files are synced? Not
- * to be asked while syncs may be asked for. */
-bool sync_has_commit_log(const struct sync *sync);
-
 struct sync_counts {
     uint64_t synced_bytes;
     uint64_t syncs;
