@@ -14,6 +14,7 @@
 #include "common/memory/copy.h"
 #include "common/report/error.h"
 #include "common/memory/mapguard.h"
+#include "wire/queue.h"
 
 /* Older C libraries do not have it. */
 #ifndef MADV_POPULATE_WRITE
@@ -286,6 +287,20 @@ const char *wire_replies_name(int replies)
                                                             [WIRE_REPLIES_QUEUE] = "queue",
                                                             [WIRE_REPLIES_SHARED] = "shared"};
     return replies >= 0 && replies < WIRE_REPLIES_CHOICES ? names[replies] : NULL;
+}
+
+enum wire_ring_offer wire_ring_look_for_offer(const char *base, uid_t server_uid)
+{
+    char name[WIRE_QUEUE_NAME_BYTES];
+    mqd_t claim;
+    wire_queue_name(name, base, WIRE_LOCK, 0, 0);
+    if (wire_queue_open(name, true, &claim, NULL, NULL) != KV_OK)
+        return WIRE_RING_NOT_OFFERED;
+    uint64_t shown = wire_queue_uid(claim) == server_uid ? wire_lock_shown(claim) : 0;
+    close((int)claim);
+    if (shown == 0)
+        return WIRE_RING_NOT_OFFERED;
+    return shown == wire_shm_number() ? WIRE_RING_OFFERED : WIRE_RING_OTHER_MEMORY;
 }
 
 uint64_t wire_shm_number(void)

@@ -75,6 +75,14 @@ void wire_ring_sleep(struct wire_ring *ring, uint32_t timeout_ms);
  * NAME.lock (identity.h). */
 uint64_t wire_shm_number(void);
 
+/* Whether the server of NAME `base` takes rings from this process, if it is one of that uid. */
+enum wire_ring_offer {
+    WIRE_RING_NOT_OFFERED,
+    WIRE_RING_OTHER_MEMORY, /* the server sees another /dev/shm */
+    WIRE_RING_OFFERED
+};
+enum wire_ring_offer wire_ring_look_for_offer(const char *base, uid_t server_uid);
+
 /* What an option says, on either side. */
 enum wire_replies {
     WIRE_REPLIES_AUTO,   /* through a ring where that is possible, else through a reply queue */

@@ -70,22 +70,6 @@ static enum kv_status create_queue(struct connection *connection, char name[WIRE
 
 /* Rings ---------------------------------------------------------------------------------------- */
 
-/* What the server shows of itself (wire/reply_ring.h). */
-static enum ring_hindrance look_for_offer(const struct connection *connection)
-{
-    char name[WIRE_QUEUE_NAME_BYTES];
-    mqd_t claim = (mqd_t)-1;
-    wire_queue_name(name, connection->settings->queue, WIRE_LOCK, 0, 0);
-    if (wire_queue_open(name, true, &claim, NULL, NULL) != KV_OK)
-        return RING_NOT_OFFERED;
-    bool is_servers = wire_queue_uid(claim) == connection->server_uid;
-    uint64_t shown = is_servers ? wire_lock_shown(claim) : 0;
-    connection_close_queue(&claim);
-    if (shown == 0)
-        return RING_NOT_OFFERED;
-    return shown == wire_shm_number() ? RING_POSSIBLE : RING_OTHER_MEMORY;
-}
-
 static enum ring_hindrance find_hindrance(const struct connection *connection)
 {
     if (connection->epoll >= 0)
@@ -94,7 +78,15 @@ static enum ring_hindrance find_hindrance(const struct connection *connection)
         return RING_NOT_WANTED;
     if (connection->server_uid != geteuid())
         return RING_OTHER_USER;
-    return look_for_offer(connection);
+    switch (wire_ring_look_for_offer(connection->settings->queue, connection->server_uid)) {
+    case WIRE_RING_NOT_OFFERED:
+        return RING_NOT_OFFERED;
+    case WIRE_RING_OTHER_MEMORY:
+        return RING_OTHER_MEMORY;
+    case WIRE_RING_OFFERED:
+        break;
+    }
+    return RING_POSSIBLE;
 }
 
 /* Creates a ring of as many messages of the same size as the best reply queue would have. */

@@ -106,8 +106,8 @@ void session_end(struct session_table *table, struct session *session,
                  (long)session->pid);
     else if (reason == SESSION_SEGMENT && fault_is_news(table))
         log_warn(
-            "session %u of process %ld, uid %lu, ended: it has shortened its shared memory while "
-            "the server used it",
+            "session %u of process %ld, uid %lu, ended: it has shortened its shared-memory segment "
+            "while the server used it",
             session->id, (long)session->pid, (unsigned long)session->uid);
     else
         log_debug("session %u of process %ld ended: %s", session->id, (long)session->pid,

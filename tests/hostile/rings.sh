@@ -6,14 +6,16 @@ need_root
 
 # QUEUE MODE SECONDS: attacks, and prints at the end how many sessions it had.
 python_attack ring <<'END'
-import fcntl, os, random, signal, sys, threading, time
+import ctypes, fcntl, os, random, signal, sys, threading, time
 import mqkv
 from mqkv_queues import Ring
 
 queue, mode, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
 end = time.monotonic() + seconds
 chance = random.Random(7)
-FALLOC_PUNCH = 3
+PUNCH_HOLE = 3  # and keep the size
+libc = ctypes.CDLL(None)
+AGAIN = ("scribble", "bell", "shorten", "punch")  # the memory is in use: begin as a new program
 
 
 def lease(session):
@@ -28,15 +30,14 @@ def begin():
     session = mqkv.Session(queue, connect=False, shared=True, timeout=0.3)
     session.open_server()
     session.create_queue()
-    if mode == "lease":
-        try:
+    try:
+        if mode == "lease":
             lease(session)
-        except OSError:
-            pass
-    session.send_hello()
-    session.await_welcome()
-    session.unlink_queue()
-    session.open_lanes()
+        session.send_hello()
+        session.await_welcome()
+        session.open_lanes()
+    finally:
+        session.unlink_queue()
     return session
 
 
@@ -46,7 +47,7 @@ def spoil(session):
     while time.monotonic() < end and session.queue is not None:
         if mode == "scribble":
             for _ in range(1000):
-                word = chance.choice((0, 1, 2**32 - 1, chance.randrange(2**32)))
+                word = chance.choice((0, 1, 7, chance.randrange(2**32)))
                 ring.words[chance.randrange(32)] = word
         elif mode == "bell":
             for _ in range(1000):
@@ -55,9 +56,7 @@ def spoil(session):
             os.ftruncate(ring.fd, 0)
             os.ftruncate(ring.fd, size)
         elif mode == "punch":
-            libc = __import__("ctypes").CDLL(None)
-            long = __import__("ctypes").c_long
-            libc.fallocate(ring.fd, FALLOC_PUNCH, long(0), long(size))
+            libc.fallocate(ring.fd, PUNCH_HOLE, ctypes.c_long(0), ctypes.c_long(size))
         else:
             return
 
@@ -72,21 +71,17 @@ while time.monotonic() < end:
         worker.start()
         for _ in range(200):
             session.send_raw(session.whole([mqkv.ping(b"x" * 100)]), "lane", timeout=0.1)
-            if mode not in ("deaf", "shorten", "punch"):
-                session.queue._take() if mode == "bell" else time.sleep(0.001)
+            if mode == "bell":
+                session.queue.receive(0)
+            elif mode == "scribble":
+                time.sleep(0.001)
     except (mqkv.Timeout, mqkv.ServerGone, mqkv.Refused, OSError, ValueError):
         pass
-    if mode in ("shorten", "punch", "scribble", "bell"):
-        time.sleep(0.05)
-        left_s = end - time.monotonic()
-        if left_s > 0.2:
-            os.execv(sys.executable, [sys.executable, *sys.argv[:3], str(left_s)])
-        break
-    if session is not None:
-        try:
-            session.close()
-        except OSError:
-            pass
+    left = end - time.monotonic()
+    if session is not None and mode in AGAIN and left > 0.2:
+        os.execv(sys.executable, [sys.executable, *sys.argv[:3], str(left)])
+    if session is not None and mode not in AGAIN:
+        session.close()
 print(f"{mode}: {sessions} sessions", flush=True)
 END
 

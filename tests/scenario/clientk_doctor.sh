@@ -27,6 +27,11 @@ limited() (
     shift
     "$@"
 )
+check_status 0 'with replies through shared memory that is room enough' \
+    limited $((used + 500)) client --timeout 2000 put x 1
+check_status 0 'for doctor, too' limited $((used + 500)) client --timeout 2000 doctor
+check_match "low +in use [0-9]+, left [0-9]+: not enough for a reply queue" "$output" 'which says so'
+export MQKV_REPLIES=queue
 check_status 1 \
     'doctor with the budget used up exits 1' limited $((used + 500)) client --timeout 2000 doctor
 check_match "BAD +in use [0-9]+, left [0-9]+: not enough for a session" "$output" 'and names it'
@@ -38,8 +43,9 @@ check_match "Raise it: .*(ulimit -q [0-9]{7}|LimitMSGQUEUE=[0-9]{7})" "$errors" 
 check_status 0 \
     'room for one session is enough' limited $((used + 20000)) client --timeout 2000 doctor
 "$library_dir/../leftovers" "$server_queue" >"$MQKV_TEST_DIR/left"
-check_equal '' "$(grep -E '\.[cs][0-9]' "$MQKV_TEST_DIR/left")" 'nothing of doctor is left behind'
+check_equal '' "$(grep -E '\.[crs][0-9]' "$MQKV_TEST_DIR/left")" 'nothing of doctor is left behind'
 stop_server
+unset MQKV_REPLIES
 
 # A sync that fails makes a data file take no more writes.
 if [ "${MQKV_VARIANT:-release}" = release ] && cc -shared -fPIC -o \

@@ -75,7 +75,7 @@ check_status 3 'doctor of a server that stands still exits 3' client --timeout 2
 check_equal 'There is a server, but it does not answer.' "$(tail -n 1 <<<"$output")" \
     'and says that it does not answer'
 "$library_dir/../leftovers" "$server_queue" >"$MQKV_TEST_DIR/left"
-check_equal '' "$(grep -E '\.[cs][0-9]' "$MQKV_TEST_DIR/left")" \
+check_equal '' "$(grep -E '\.[crs][0-9]' "$MQKV_TEST_DIR/left")" \
     'no queue or segment of a client is left behind'
 kill -CONT "$server_pid"
 

@@ -12,7 +12,7 @@ session_facts() {
 names_of_one=1
 [ "$(id -u)" != 0 ] || names_of_one=2
 client_names() {
-    "$library_dir/../leftovers" "$server_queue" | grep -cE "/${server_queue#/}\.[cs][0-9]"
+    "$library_dir/../leftovers" "$server_queue" | grep -cE "/${server_queue#/}\.[crs][0-9]"
 }
 
 start_server

@@ -15,9 +15,10 @@ struct diagnosis {
     struct cli_context *context;
     FILE *stream;
     struct wire_limits limits;
-    bool problem;   /* something needs fixing */
-    bool no_server; /* there is none, or it does not answer */
-    bool silent;    /* there is a server, but an answer did not come in time */
+    bool shares_replies; /* new clients of this user need no queue */
+    bool problem;        /* something needs fixing */
+    bool no_server;      /* there is none, or it does not answer */
+    bool silent;         /* there is a server, but an answer did not come in time */
 };
 
 /* Prints a line under a heading. Marks: "ok", "low" (works, but less well), "BAD" (sets problem),

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -11,6 +12,7 @@
 #include "clientk/program/ops/diagnosis.h"
 #include "common/text/parse.h"
 #include "wire/queue.h"
+#include "wire/reply_ring.h"
 
 #define FULLEST_SHM_BYTES (16u << 20) /* warn below this */
 
@@ -193,12 +195,21 @@ static const char *conclusion(const struct diagnosis *diagnosis)
     return diagnosis->problem ? "See BAD above." : "All well.";
 }
 
+/* Whether a client like this one gets its replies through shared memory. */
+static bool may_share_replies(const struct global_options *options)
+{
+    const char *replies = options->replies ? options->replies : getenv("MQKV_REPLIES");
+    bool wants_queue = replies && strcmp(replies, wire_replies_name(WIRE_REPLIES_QUEUE)) == 0;
+    return !wants_queue && wire_ring_look_for_offer(options->queue, geteuid()) == WIRE_RING_OFFERED;
+}
+
 int doctor_run(struct cli_context *context, const void *options, const struct word *operands,
                size_t count)
 {
     (void)options, (void)operands, (void)count;
     struct diagnosis diagnosis = {.context = context, .stream = context->output.stream};
     wire_limits_read(&diagnosis.limits);
+    diagnosis.shares_replies = may_share_replies(&context->global);
     doctor_check_limits(&diagnosis);
     if (check_server(&diagnosis))
         check_connection(&diagnosis);

@@ -70,12 +70,16 @@ static void report_use(struct diagnosis *diagnosis, uint64_t used,
         return;
     }
     bool none = left < smallest_session();
+    bool refused = none && !diagnosis->shares_replies;
     finding(diagnosis,
-            none                                                ? "BAD"
+            refused                                             ? "BAD"
             : left < wire_geometry_charge(wire_reply_ladder[0]) ? "low"
                                                                 : "ok",
             "in use %" PRIu64 ", left %" PRIu64 "%s", used, left,
-            none ? ": not enough for a session; new clients of this user are refused" : "");
+            refused ? ": not enough for a session; new clients of this user are refused"
+            : none  ? ": not enough for a reply queue; clients with replies through shared memory "
+                      "need none"
+                    : "");
     for (unsigned i = 0; listing && i < listing->holder_count; i++)
         finding(diagnosis, "", "  %" PRIu64 " in %u queue%s of %s", listing->holders[i].bytes,
                 listing->holders[i].queues, listing->holders[i].queues == 1 ? "" : "s",
@@ -85,7 +89,7 @@ static void report_use(struct diagnosis *diagnosis, uint64_t used,
                 "  %" PRIu64 " in queues without a name here: open sessions, and those of "
                 "other IPC namespaces",
                 used - listing->own_bytes);
-    if (none)
+    if (refused)
         finding(diagnosis, "", "raise the limit: %s",
                 wire_limits_how_to_raise(
                     wire_limits_enough(wire_geometry_charge(wire_reply_ladder[0])), how));
