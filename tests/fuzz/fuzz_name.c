@@ -11,13 +11,13 @@
 #include "common/memory/cursor.h"
 #include "wire/queue_name.h"
 
-static const enum wire_queue_role roles[] = {WIRE_LANE, WIRE_BULK_LANE, WIRE_LOCK, WIRE_REPLY_QUEUE,
-                                             WIRE_REPLY_SEGMENT};
+static const enum wire_queue_role roles[] = {WIRE_LANE,        WIRE_BULK_LANE,     WIRE_LOCK,
+                                             WIRE_REPLY_QUEUE, WIRE_REPLY_SEGMENT, WIRE_REPLY_RING};
 #define ROLES (sizeof roles / sizeof roles[0])
 
 static bool of_client(enum wire_queue_role role)
 {
-    return role == WIRE_REPLY_QUEUE || role == WIRE_REPLY_SEGMENT;
+    return role == WIRE_REPLY_QUEUE || role == WIRE_REPLY_SEGMENT || role == WIRE_REPLY_RING;
 }
 
 /* A valid base is one name below the root of the file system of queues, and nothing else. */

@@ -43,18 +43,21 @@ leave() { # UID NAME...
 leave "$good_uid" "$server_queue.c$dead.1" "$server_queue.c$dead.2" "$server_queue.c$$.1" \
     "$server_queue.other"
 leave "$hostile_uid" "$server_queue.c$dead.3"
-as_uid "$good_uid" touch "/dev/shm$server_queue.s$dead.1"
+as_uid "$good_uid" touch "/dev/shm$server_queue.s$dead.1" "/dev/shm$server_queue.r$dead.1" \
+    "/dev/shm$server_queue.r$$.1"
 
 sleep 2.1 # what is younger than a second may be a handshake of another PID namespace
 check_status 0 'doctor finds all well' client doctor
-check_match 'removed 2 queues and 1 segments left by dead processes of yours' "$output" \
+check_match 'removed 2 queues and 2 segments left by dead processes of yours' "$output" \
     'and removes what is left'
 # shellcheck disable=SC2012 # names of queues
 check_equal "$(printf '%s\n' "c$$.1" "c$dead.3" other)" \
     "$(ls /dev/mqueue | sed -n "s/^${server_queue#/}\\.\\(c.*\\|other\\)$/\\1/p" | sort)" \
     'not what is of a process that lives, of another user, or no reply queue'
-check_equal no "$([ -e "/dev/shm$server_queue.s$dead.1" ] && echo yes || echo no)" \
-    'the segment is gone'
+check_equal "r$$.1" \
+    "$(find /dev/shm -name "${server_queue#/}.[rs]*" | sed 's/^.*[.]\([rs][0-9]*[.][0-9]*\)$/\1/')" \
+    'segment and ring are gone, but not the ring of a process that lives'
+rm -f "/dev/shm$server_queue.r$$.1"
 check_status 0 'doctor again' client doctor
 check_equal 0 "$(grep -c removed <<<"$output")" 'has nothing to remove'
 stop_server

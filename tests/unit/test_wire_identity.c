@@ -83,6 +83,29 @@ START_TEST(owner_is_the_process_with_the_lock)
 }
 END_TEST
 
+#define SHOWN 4711u
+
+static int take_and_show(mqd_t locked)
+{
+    return wire_lock_queue(locked, NULL) == 0 ? wire_lock_show(locked, SHOWN) : -1;
+}
+
+/* The lock is shorter then, and keeps others out all the same. */
+START_TEST(owner_shows_a_number)
+{
+    ck_assert_uint_eq(wire_lock_shown(queue), 0);
+    pid_t child = fork_owner(take_write_lock);
+    ck_assert_uint_eq(wire_lock_shown(queue), 0);
+    kill_and_reap(child);
+    child = fork_owner(take_and_show);
+    ck_assert_uint_eq(wire_lock_shown(queue), SHOWN);
+    ck_assert_int_eq(wire_queue_owner(queue), child);
+    ck_assert_int_eq(wire_lock_queue(queue, NULL), -1);
+    kill_and_reap(child);
+    ck_assert_uint_eq(wire_lock_shown(queue), 0);
+}
+END_TEST
+
 START_TEST(owner_is_gone_while_it_is_a_zombie)
 {
     pid_t child = fork_owner(take_write_lock);
@@ -206,6 +229,7 @@ Suite *suite_wire_identity(void)
     TCase *proofs = tcase_create("proofs");
     tcase_add_checked_fixture(proofs, create_queue, remove_queue);
     tcase_add_test(proofs, owner_is_the_process_with_the_lock);
+    tcase_add_test(proofs, owner_shows_a_number);
     tcase_add_test(proofs, owner_is_gone_while_it_is_a_zombie);
     tcase_add_test(proofs, pidfd_tells_the_death_of_the_owner);
     tcase_add_test(proofs, lock_goes_when_any_descriptor_of_the_queue_is_closed);

@@ -47,6 +47,8 @@ START_TEST(names_are_formed_as_documented)
     ck_assert_str_eq(name, "/q.c4711.2");
     wire_queue_name(name, "/q", WIRE_REPLY_SEGMENT, 4711, 0);
     ck_assert_str_eq(name, "/q.s4711.0");
+    wire_queue_name(name, "/q", WIRE_REPLY_RING, 4711, 0);
+    ck_assert_str_eq(name, "/q.r4711.0");
 }
 END_TEST
 
@@ -55,13 +57,13 @@ START_TEST(formed_names_parse_back)
     char base[WIRE_BASE_NAME_MAX_CHARS + 2], name[WIRE_QUEUE_NAME_BYTES];
     snprintf(base, sizeof base, "/%064d", 0); /* the longest there is */
     static const unsigned numbers[] = {0, 1, 9, 10, 4294967295u};
-    for (unsigned role = WIRE_LANE; role <= WIRE_REPLY_SEGMENT; role++) {
+    for (unsigned role = WIRE_LANE; role <= WIRE_REPLY_RING; role++) {
         for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
             pid_t pid = -1;
-            bool with_pid = role == WIRE_REPLY_QUEUE || role == WIRE_REPLY_SEGMENT;
+            bool with_pid = role >= WIRE_REPLY_QUEUE;
             wire_queue_name(name, base, (enum wire_queue_role)role, 2147483647, numbers[i]);
             ck_assert_uint_lt(strlen(name), WIRE_QUEUE_NAME_BYTES - 1);
-            for (unsigned other = WIRE_LANE; other <= WIRE_REPLY_SEGMENT; other++)
+            for (unsigned other = WIRE_LANE; other <= WIRE_REPLY_RING; other++)
                 ck_assert_int_eq(wire_queue_name_parse(name, strlen(name), base,
                                                        (enum wire_queue_role)other, &pid),
                                  other == role);
