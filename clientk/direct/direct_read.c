@@ -3,6 +3,7 @@
 #include "clientk/direct/direct_read.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -185,6 +186,7 @@ static inline enum record_verdict parse_known(struct direct_log *log, uint64_t t
     if (!log->map)
         return read_record(log, end - found->offset, whole, room, found);
     found->at = log->map + found->offset;
+    __builtin_prefetch(found->at + CACHE_LINE_BYTES); /* key and value will be looked at */
     return record_parse(found->at, end - found->offset, &found->record, &found->size_bytes);
 }
 
@@ -362,12 +364,15 @@ static enum finding read_once(struct reading *reading, struct clientk_value *val
 bool direct_read(struct direct_store *store, struct kv_slice key, struct direct_place place,
                  bool with_bytes, struct clientk_value *value, enum kv_status *status)
 {
-    struct clientk_value unused = {.data = NULL};
-    struct reading reading = {.store = store,
-                              .key = key,
-                              .place = place,
-                              .with_bytes = with_bytes,
-                              .room = with_bytes ? value : &unused};
+    struct clientk_value unused;
+    struct reading reading; /* the rest is for find: clearing all of it takes as long as a look */
+    unused.data = NULL;
+    unused.capacity = 0;
+    reading.store = store;
+    reading.key = key;
+    reading.place = place;
+    reading.with_bytes = with_bytes;
+    reading.room = with_bytes ? value : &unused;
     enum finding finding = FINDING_AGAIN;
     for (unsigned tries = 0; tries < MAX_TRIES && finding == FINDING_AGAIN; tries++) {
         if (tries > 0)
@@ -376,6 +381,6 @@ bool direct_read(struct direct_store *store, struct kv_slice key, struct direct_
         if (finding == FINDING_MORE && direct_store_grow(store))
             finding = FINDING_AGAIN;
     }
-    clientk_value_free(&unused);
+    free(unused.data);
     return finding == FINDING_FOUND || finding == FINDING_ABSENT;
 }

@@ -7,11 +7,13 @@
 #include <mqueue.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "clientk/api/handle.h"
 #include "mqkv/clientk.h"
 #include "tests/bench/pieces.h"
+#include "tests/support/handmade_store.h"
 #include "tests/support/sham_server.h"
 #include "wire/operation.h"
 
@@ -129,7 +131,76 @@ static void close_client(void)
     sham_server_stop(server, queue);
 }
 
+/* Reads without a message, of a store that was made here; a descriptor stands for the process of a
+ * daemon that never ends. */
+
+#define DIRECT_KEYS  512u
+#define DIRECT_BATCH 16u
+
+static struct handmade_store made;
+
+static void prepare_direct(uint64_t keys)
+{
+    (void)keys;
+    open_client();
+    handmade_store_make(&made, 1);
+    for (uint64_t i = 0; i < DIRECT_KEYS; i++)
+        handmade_put(&made, kv_slice(piece_key(i), PIECE_KEY_BYTES), kv_slice(value, sizeof value),
+                     0);
+    struct wire_welcome welcome = {.direct = WIRE_DIRECT_OFFERED,
+                                   .instance = 2,
+                                   .store_device = made.device,
+                                   .store_inode = made.inode};
+    int pidfd = eventfd(0, EFD_CLOEXEC);
+    direct_welcome(&client->direct, &welcome, geteuid(), pidfd);
+    close(pidfd);
+}
+
+static void check_direct(void)
+{
+    struct clientk_info info;
+    clientk_info(client, &info);
+    if (info.direct_reads == 0 || info.direct_asks > 0)
+        errx(4, "reads went by message: %s", info.direct_reason);
+}
+
+static void get_direct(uint64_t calls)
+{
+    for (uint64_t i = 0; i < calls; i++)
+        if (clientk_get(client, kv_slice(piece_key(i % DIRECT_KEYS), PIECE_KEY_BYTES), &got) !=
+            KV_OK)
+            errx(4, "%s", clientk_last_error());
+    piece_sink += got.size;
+    check_direct();
+}
+
+static void get_direct_batches(uint64_t calls)
+{
+    static struct clientk_operation operations[DIRECT_BATCH];
+    static struct clientk_result results[DIRECT_BATCH];
+    static uint8_t keys[DIRECT_BATCH][PIECE_KEY_BYTES];
+    for (unsigned i = 0; i < DIRECT_BATCH; i++) {
+        memcpy(keys[i], piece_key(i), PIECE_KEY_BYTES);
+        operations[i].opcode = CLIENTK_GET;
+        operations[i].key = kv_slice(keys[i], PIECE_KEY_BYTES);
+    }
+    for (uint64_t i = 0; i < calls; i += DIRECT_BATCH)
+        if (clientk_execute(client, operations, DIRECT_BATCH, results) != KV_OK)
+            errx(4, "%s", clientk_last_error());
+    piece_sink += results[0].value.size;
+    check_direct();
+}
+
+static void close_direct(void)
+{
+    handmade_store_remove(&made);
+    close_client();
+}
+
 const struct piece client_pieces[] = {
+    {"client", "GET without a message", 0, 0, prepare_direct, get_direct, close_direct},
+    {"client", "GET without a message, of 16", 0, 0, prepare_direct, get_direct_batches,
+     close_direct},
     {"client", "GET without the system calls", 0, 0, prepare_gets, get, close_client},
     {"client", "PUT without the system calls", 0, 0, prepare_puts, put, close_client},
     {0},
