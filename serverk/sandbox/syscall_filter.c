@@ -70,6 +70,7 @@ static const int free_calls[] = {
     SCMP_SYS(faccessat2),
     SCMP_SYS(readlink),
     SCMP_SYS(readlinkat),
+    SCMP_SYS(getcwd),
     SCMP_SYS(getdents64),
     SCMP_SYS(fcntl),
     SCMP_SYS(flock),
