@@ -136,6 +136,55 @@ const size_t redis_command_count = sizeof redis_commands / sizeof redis_commands
 
 static const struct redis_command *slots[SLOTS];
 
+/* Commands of one word of up to 8 letters, by those letters in lower case as one number: nearly all
+ * that clients send. */
+#define SHORT_SLOTS 256u
+#define SHORT_BYTES 8u
+
+static struct short_name {
+    uint64_t letters;
+    const struct redis_command *command;
+} short_names[SHORT_SLOTS];
+
+static unsigned short_slot(uint64_t letters)
+{
+    return (unsigned)(letters * 0x9e3779b97f4a7c15u >> 56);
+}
+
+/* The number of a name of 1 to 8 bytes. The bit that makes letters small makes no letter of
+ * anything else, so that equal numbers are equal names. */
+static uint64_t short_letters(const char *name, size_t size)
+{
+    uint64_t letters = 0;
+    for (size_t i = 0; i < size; i++)
+        letters = letters << 8 | (unsigned char)name[i] | 0x20;
+    return letters;
+}
+
+static void add_short(const struct redis_command *command)
+{
+    size_t size = strlen(command->name);
+    if (size > SHORT_BYTES || strchr(command->name, '|'))
+        return;
+    uint64_t letters = short_letters(command->name, size);
+    unsigned slot = short_slot(letters);
+    while (short_names[slot].command && short_names[slot].letters != letters)
+        slot = (slot + 1) % SHORT_SLOTS;
+    short_names[slot] = (struct short_name){letters, command};
+}
+
+static const struct redis_command *look_up_short(struct kv_slice name)
+{
+    if (name.size == 0 || name.size > SHORT_BYTES)
+        return NULL;
+    uint64_t letters = short_letters(name.data, name.size);
+    for (unsigned slot = short_slot(letters); short_names[slot].command;
+         slot = (slot + 1) % SHORT_SLOTS)
+        if (short_names[slot].letters == letters)
+            return short_names[slot].command;
+    return NULL;
+}
+
 /* `name` in lower case. */
 static unsigned hash(const char *name, size_t size)
 {
@@ -152,6 +201,7 @@ void redis_command_init(void)
         while (slots[slot] && slots[slot] != &redis_commands[i])
             slot = (slot + 1) % SLOTS;
         slots[slot] = &redis_commands[i];
+        add_short(&redis_commands[i]);
     }
 }
 
@@ -247,7 +297,9 @@ static void fail_exec(struct redis_job *job)
                         "'exec' command");
 }
 
-void redis_command_find(struct redis_job *job)
+/* The row of the command's name, and of its second word where that chooses; NULL: the job has
+ * failed. */
+static const struct redis_command *look_up_words(struct redis_job *job)
 {
     char name[MAX_NAME_BYTES];
     size_t size = 0;
@@ -255,17 +307,23 @@ void redis_command_find(struct redis_job *job)
         add_word(name, &size, job->arguments[0]) ? look_up(name, size) : NULL;
     if (!command) {
         fail_unknown(job);
-        return;
-    }
-    if ((command->flags & COMMAND_CONTAINER) && job->count > 1) {
+    } else if ((command->flags & COMMAND_CONTAINER) && job->count > 1) {
         const struct redis_command *container = command;
         name[size++] = '|';
         command = add_word(name, &size, job->arguments[1]) ? look_up(name, size) : NULL;
-        if (!command) {
+        if (!command)
             fail_unknown_word(job, container);
-            return;
-        }
     }
+    return command;
+}
+
+void redis_command_find(struct redis_job *job)
+{
+    const struct redis_command *command = look_up_short(job->arguments[0]);
+    if (!command || (command->flags & COMMAND_CONTAINER))
+        command = look_up_words(job);
+    if (!command)
+        return;
     if (!has_arity(command, job->count) && command->answer == answer_exec)
         fail_exec(job);
     else if (!has_arity(command, job->count))

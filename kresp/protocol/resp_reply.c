@@ -28,9 +28,14 @@ static void append_header(struct resp_reply *reply, char type, int64_t number)
 
 void reply_simple(struct resp_reply *reply, const char *text)
 {
-    append_text(reply, "+");
-    append_text(reply, text);
-    append_text(reply, "\r\n");
+    size_t size = strlen(text);
+    char *room = byte_buffer_room(&reply->bytes, size + 3);
+    if (!room)
+        return;
+    room[0] = '+';
+    memcpy(room + 1, text, size);
+    memcpy(room + 1 + size, "\r\n", 2);
+    reply->bytes.end += size + 3;
 }
 
 void reply_error(struct resp_reply *reply, const char *format, ...)

@@ -79,6 +79,19 @@ static enum line_outcome read_line(struct request_reader *reader, struct kv_slic
     return LINE_READ;
 }
 
+/* The header of an array of up to 9 arguments, "*3\r\n", which nearly all have; false: it is
+ * something else, or incomplete. */
+static bool read_small_array_header(struct request_reader *reader)
+{
+    struct resp_request *request = reader->request;
+    const char *at = reader->bytes + request->at;
+    if (reader->size - request->at < 4 || at[1] < '1' || at[1] > '9' || at[2] != '\r')
+        return false;
+    request->expected = at[1] - '0';
+    request->at += 4;
+    return true;
+}
+
 static enum resp_outcome read_array_header(struct request_reader *reader)
 {
     struct kv_slice text;
@@ -303,7 +316,7 @@ enum resp_outcome resp_request_next(struct resp_request *request, struct byte_bu
         if (request->at == reader.size)
             return RESP_INCOMPLETE;
         if (reader.bytes[request->at] == '*')
-            outcome = read_array_header(&reader);
+            outcome = read_small_array_header(&reader) ? RESP_REQUEST : read_array_header(&reader);
         else if ((outcome = read_inline(&reader)) == RESP_REQUEST && request->count > 0)
             return outcome;
         if (outcome != RESP_REQUEST)
