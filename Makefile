@@ -155,7 +155,7 @@ SYSCONFDIR = $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
 sysconfdir = $(DESTDIR)$(SYSCONFDIR)
 unitdir = $(DESTDIR)$(PREFIX)/lib/systemd/system
 sysusersdir = $(DESTDIR)$(PREFIX)/lib/sysusers.d
-UNITS := serverk.service serverk@.service
+UNITS := serverk.service serverk@.service kresp.service
 PUBLIC_HEADERS := $(wildcard include/mqkv/*.h)
 
 .PHONY: install uninstall
