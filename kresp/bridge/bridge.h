@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include "kresp/commands/redis_service.h"
+#include "kresp/session/redis_service.h"
 #include "mqkv/error.h"
 
 /* Beyond what the service has. */

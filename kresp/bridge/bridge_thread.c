@@ -12,7 +12,7 @@
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "kresp/bridge/redis_connection.h"
-#include "kresp/commands/redis_turn.h"
+#include "kresp/session/redis_turn.h"
 
 #define MAX_EVENTS 256
 

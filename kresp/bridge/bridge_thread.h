@@ -6,7 +6,7 @@
 #ifndef MQKV_KRESP_BRIDGE_BRIDGE_THREAD_H
 #define MQKV_KRESP_BRIDGE_BRIDGE_THREAD_H
 
-#include "kresp/commands/redis_service.h"
+#include "kresp/session/redis_service.h"
 #include "mqkv/error.h"
 
 struct bridge_thread;

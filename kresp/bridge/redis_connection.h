@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kresp/commands/redis_session.h"
+#include "kresp/session/redis_session.h"
 
 struct redis_connection {
     struct redis_session session;

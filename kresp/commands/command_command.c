@@ -1,6 +1,6 @@
 /* COMMAND: the table of commands, as it describes itself. */
 #include "kresp/commands/command_functions.h"
-#include "kresp/commands/redis_command.h"
+#include "kresp/session/redis_command.h"
 
 /* Rows of the table that are commands, not the words of a container. */
 static bool is_command(const struct redis_command *command)

@@ -2,9 +2,9 @@
 #include <math.h>
 
 #include "kresp/commands/command_functions.h"
-#include "kresp/commands/redis_command.h"
-#include "kresp/commands/redis_error.h"
-#include "kresp/commands/redis_value.h"
+#include "kresp/session/redis_command.h"
+#include "kresp/session/redis_error.h"
+#include "kresp/session/redis_value.h"
 #include "kresp/protocol/decimal.h"
 
 /* INCR, DECR, INCRBY, DECRBY. */

@@ -1,9 +1,9 @@
 /* The commands about when an entry ends. */
 #include "common/time/clock.h"
 #include "kresp/commands/command_functions.h"
-#include "kresp/commands/redis_command.h"
-#include "kresp/commands/redis_expiry.h"
-#include "kresp/commands/redis_value.h"
+#include "kresp/session/redis_command.h"
+#include "kresp/session/redis_expiry.h"
+#include "kresp/session/redis_value.h"
 
 /* EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT. Without a condition one touch, or, for a time in the past,
  * one delete. With one: reads, then puts the same value with the new expiry if nothing has changed.

@@ -1,8 +1,8 @@
 /* The commands about keys, whatever they hold. */
 #include "kresp/commands/command_functions.h"
-#include "kresp/commands/redis_command.h"
-#include "kresp/commands/redis_turn.h"
-#include "kresp/commands/redis_value.h"
+#include "kresp/session/redis_command.h"
+#include "kresp/session/redis_turn.h"
+#include "kresp/session/redis_value.h"
 #include "kresp/commands/transaction_commands.h"
 #include "kresp/protocol/decimal.h"
 

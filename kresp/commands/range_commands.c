@@ -1,7 +1,7 @@
 /* The commands about a part of a string. */
 #include "kresp/commands/command_functions.h"
-#include "kresp/commands/redis_command.h"
-#include "kresp/commands/redis_value.h"
+#include "kresp/session/redis_command.h"
+#include "kresp/session/redis_value.h"
 
 /* GETRANGE, SUBSTR: start and end are checked by plan, and read again by answer. */
 

@@ -1,10 +1,10 @@
 /* The commands about all keys. */
 #include "common/numbers/random.h"
 #include "kresp/commands/command_functions.h"
-#include "kresp/commands/redis_command.h"
-#include "kresp/commands/redis_error.h"
-#include "kresp/commands/redis_turn.h"
-#include "kresp/commands/redis_value.h"
+#include "kresp/session/redis_command.h"
+#include "kresp/session/redis_error.h"
+#include "kresp/session/redis_turn.h"
+#include "kresp/session/redis_value.h"
 #include "kresp/protocol/decimal.h"
 #include "kresp/protocol/glob.h"
 

@@ -1,56 +1,61 @@
-/* EVAL and EVALSHA of the scripts that are known (lock_scripts.h), SCRIPT, and what is asked of
+/* EVAL and EVALSHA of the scripts that are known (known_scripts.h), SCRIPT, and what is asked of
  * FUNCTION. */
 #include "common/time/clock.h"
 #include "kresp/commands/command_functions.h"
-#include "kresp/commands/lock_scripts.h"
-#include "kresp/commands/redis_command.h"
-#include "kresp/commands/redis_expiry.h"
-#include "kresp/commands/redis_value.h"
+#include "kresp/commands/known_scripts.h"
+#include "kresp/session/redis_command.h"
+#include "kresp/session/redis_expiry.h"
+#include "kresp/session/redis_value.h"
 #include "kresp/protocol/decimal.h"
 
 #define NO_SCRIPT "NOSCRIPT No matching script. Please use EVAL."
 #define NO_LUA    "ERR kresp: Lua scripts are not available"
 
-/* Arguments of EVAL script 1 key token [time [replace]]. */
+/* Arguments of EVAL script 1 key token [time [replace]], or EVAL script 1 key delta. */
 enum {
     ARGUMENT_SCRIPT = 1,
     ARGUMENT_KEYS,
     ARGUMENT_KEY,
     ARGUMENT_TOKEN,
+    ARGUMENT_DELTA = ARGUMENT_TOKEN,
     ARGUMENT_TIME,
     ARGUMENT_REPLACE
 };
 
-/* The script, or LOCK_UNKNOWN: the job has failed. */
-static enum lock_script find_script(struct redis_job *job)
+static bool is_counter(enum known_script script)
+{
+    return script == SCRIPT_ADD || script == SCRIPT_ADD_PRESENT;
+}
+
+/* The script, or SCRIPT_UNKNOWN: the job has failed. */
+static enum known_script find_script(struct redis_job *job)
 {
     char hex[SHA1_HEX_BYTES];
     int64_t keys;
     bool by_hash = strcmp(job->command->name, "evalsha") == 0;
     if (by_hash && job->arguments[ARGUMENT_SCRIPT].size != SHA1_HEX_BYTES - 1) {
         redis_job_fail(job, NO_SCRIPT);
-        return LOCK_UNKNOWN;
+        return SCRIPT_UNKNOWN;
     }
     if (!redis_argument_integer(job, ARGUMENT_KEYS, &keys))
-        return LOCK_UNKNOWN;
+        return SCRIPT_UNKNOWN;
     if (keys > (int64_t)job->count - 3) {
         redis_job_fail(job, "ERR Number of keys can't be greater than number of args");
-        return LOCK_UNKNOWN;
+        return SCRIPT_UNKNOWN;
     }
     if (keys < 0) {
         redis_job_fail(job, "ERR Number of keys can't be negative");
-        return LOCK_UNKNOWN;
+        return SCRIPT_UNKNOWN;
     }
-    enum lock_script script = by_hash ? lock_script_find(job->arguments[ARGUMENT_SCRIPT])
-                                      : lock_script_load(job->arguments[ARGUMENT_SCRIPT], hex);
-    if (script == LOCK_UNKNOWN)
+    enum known_script script = by_hash ? known_script_find(job->arguments[ARGUMENT_SCRIPT])
+                                       : known_script_load(job->arguments[ARGUMENT_SCRIPT], hex);
+    if (script == SCRIPT_UNKNOWN)
         redis_job_fail(job, "%s", by_hash ? NO_SCRIPT : NO_LUA);
     else if (keys != 1 || job->count <= ARGUMENT_TOKEN ||
-             (script != LOCK_RELEASE && job->count <= ARGUMENT_TIME))
-        redis_job_fail(job,
-                       "ERR kresp: this script takes one key, a token and, but for a release, a "
-                       "time");
-    return job->error ? LOCK_UNKNOWN : script;
+             (script != SCRIPT_RELEASE && !is_counter(script) && job->count <= ARGUMENT_TIME))
+        redis_job_fail(job, "ERR kresp: this script takes one key, and a delta, or a token and, "
+                            "but for a release, a time");
+    return job->error ? SCRIPT_UNKNOWN : script;
 }
 
 /* The script reads the key, compares, then deletes or puts it as it was read. mode: the script.
@@ -59,11 +64,11 @@ static enum lock_script find_script(struct redis_job *job)
 static void plan_lock_write(struct redis_job *job)
 {
     int64_t expiry_ms = 0;
-    struct redis_time_unit unit = {.seconds = job->mode == LOCK_EXPIRE_SECONDS};
-    if (job->mode != LOCK_RELEASE &&
+    struct redis_time_unit unit = {.seconds = job->mode == SCRIPT_EXPIRE_SECONDS};
+    if (job->mode != SCRIPT_RELEASE &&
         !redis_expiry_parse(job, ARGUMENT_TIME, unit, false, &expiry_ms))
         return;
-    bool adds = job->mode == LOCK_EXTEND && job->count > ARGUMENT_REPLACE &&
+    bool adds = job->mode == SCRIPT_EXTEND && job->count > ARGUMENT_REPLACE &&
                 kv_slice_equal(job->arguments[ARGUMENT_REPLACE], kv_slice_from_string("0"));
     if (adds)
         expiry_ms += (int64_t)(job->steps->expiry_ms - clock_realtime_ms());
@@ -77,6 +82,17 @@ static void plan_lock_write(struct redis_job *job)
     }
 }
 
+static void plan_counter(struct redis_job *job)
+{
+    int64_t delta;
+    if (!redis_argument_integer(job, ARGUMENT_DELTA, &delta))
+        return;
+    struct clientk_operation *add = redis_job_add(job, CLIENTK_ADD, job->arguments[ARGUMENT_KEY]);
+    add->delta = delta;
+    add->add.canonical = true;
+    add->add.if_present = job->mode == SCRIPT_ADD_PRESENT;
+}
+
 void plan_eval(struct redis_job *job)
 {
     redis_job_hold_others(job);
@@ -85,7 +101,9 @@ void plan_eval(struct redis_job *job)
         return;
     }
     job->mode = find_script(job);
-    if (job->mode != LOCK_UNKNOWN)
+    if (is_counter(job->mode))
+        plan_counter(job);
+    else if (job->mode != SCRIPT_UNKNOWN)
         redis_job_add(job, CLIENTK_GET, job->arguments[ARGUMENT_KEY]);
 }
 
@@ -97,7 +115,7 @@ static bool answer_eval_read(struct redis_job *job)
         return true;
     if (found == ABSENT ||
         !kv_slice_equal(redis_result_bytes(result), job->arguments[ARGUMENT_TOKEN]) ||
-        (job->mode == LOCK_EXTEND && result->value.expiry_ms == 0)) {
+        (job->mode == SCRIPT_EXTEND && result->value.expiry_ms == 0)) {
         reply_integer(redis_job_reply(job), 0);
         return true;
     }
@@ -112,8 +130,20 @@ static bool answer_eval_read(struct redis_job *job)
     return false;
 }
 
+static bool answer_counter(struct redis_job *job)
+{
+    enum redis_found written = redis_job_written(job, 0);
+    if (written == FOUND)
+        reply_integer(redis_job_reply(job), redis_job_result(job, 0)->number);
+    else if (written == ABSENT)
+        reply_null(redis_job_reply(job));
+    return true;
+}
+
 bool answer_eval(struct redis_job *job)
 {
+    if (is_counter(job->mode))
+        return answer_counter(job);
     if (job->phase == 0)
         return answer_eval_read(job);
     enum redis_found written = redis_job_written(job, 0);
@@ -127,7 +157,7 @@ bool answer_eval(struct redis_job *job)
 bool answer_script_load(struct redis_job *job)
 {
     char hex[SHA1_HEX_BYTES];
-    if (lock_script_load(job->arguments[2], hex) == LOCK_UNKNOWN)
+    if (known_script_load(job->arguments[2], hex) == SCRIPT_UNKNOWN)
         redis_job_fail(job, NO_LUA);
     else
         reply_bulk_text(redis_job_reply(job), hex);
@@ -138,13 +168,13 @@ bool answer_script_exists(struct redis_job *job)
 {
     reply_array(redis_job_reply(job), job->count - 2);
     for (size_t i = 2; i < job->count; i++)
-        reply_integer(redis_job_reply(job), lock_script_find(job->arguments[i]) != LOCK_UNKNOWN);
+        reply_integer(redis_job_reply(job), known_script_find(job->arguments[i]) != SCRIPT_UNKNOWN);
     return true;
 }
 
 bool answer_script_flush(struct redis_job *job)
 {
-    lock_script_flush();
+    known_script_flush();
     reply_simple(redis_job_reply(job), "OK");
     return true;
 }

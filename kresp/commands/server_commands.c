@@ -9,7 +9,7 @@
 
 #include "common/time/clock.h"
 #include "kresp/commands/command_functions.h"
-#include "kresp/commands/redis_error.h"
+#include "kresp/session/redis_error.h"
 #include "kresp/protocol/decimal.h"
 #include "kresp/protocol/glob.h"
 

@@ -5,7 +5,7 @@
 
 #include "common/time/clock.h"
 #include "kresp/commands/command_functions.h"
-#include "kresp/commands/redis_command.h"
+#include "kresp/session/redis_command.h"
 #include "kresp/protocol/decimal.h"
 
 bool answer_ping(struct redis_job *job)

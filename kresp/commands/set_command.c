@@ -2,9 +2,9 @@
  * the same. */
 #include "common/time/clock.h"
 #include "kresp/commands/command_functions.h"
-#include "kresp/commands/redis_command.h"
-#include "kresp/commands/redis_expiry.h"
-#include "kresp/commands/redis_value.h"
+#include "kresp/session/redis_command.h"
+#include "kresp/session/redis_expiry.h"
+#include "kresp/session/redis_value.h"
 #include "kresp/commands/transaction_commands.h"
 
 enum set_option {

@@ -1,9 +1,9 @@
 /* The commands about strings as a whole: GET and its like. */
 #include "kresp/commands/command_functions.h"
-#include "kresp/commands/redis_command.h"
-#include "kresp/commands/redis_error.h"
-#include "kresp/commands/redis_turn.h"
-#include "kresp/commands/redis_value.h"
+#include "kresp/session/redis_command.h"
+#include "kresp/session/redis_error.h"
+#include "kresp/session/redis_turn.h"
+#include "kresp/session/redis_value.h"
 
 static void count_lookup(struct redis_job *job, bool hit)
 {

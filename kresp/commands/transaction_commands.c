@@ -2,8 +2,8 @@
 #include "kresp/commands/transaction_commands.h"
 
 #include "kresp/commands/command_functions.h"
-#include "kresp/commands/redis_command.h"
-#include "kresp/commands/redis_value.h"
+#include "kresp/session/redis_command.h"
+#include "kresp/session/redis_value.h"
 
 #define MAX_WATCHED_KEYS 1024u
 

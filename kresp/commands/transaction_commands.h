@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "kresp/commands/redis_job.h"
+#include "kresp/session/redis_job.h"
 
 /* In plan: makes the operation, a put, exchange or delete, depend on the watched version. */
 void redis_transaction_condition(struct redis_job *job, struct clientk_operation *operation);

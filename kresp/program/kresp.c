@@ -13,7 +13,7 @@
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "kresp/bridge/bridge.h"
-#include "kresp/commands/redis_command.h"
+#include "kresp/session/redis_command.h"
 #include "kresp/program/kresp_options.h"
 
 enum kresp_exit { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_NO_SERVER = 3, EXIT_FAILED = 4 };

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kresp/commands/redis_command.h"
-#include "kresp/commands/transaction.h"
+#include "kresp/session/redis_command.h"
+#include "kresp/session/transaction.h"
 #include "tests/unit/suites.h"
 
 static struct redis_transaction transaction;

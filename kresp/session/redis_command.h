@@ -1,10 +1,10 @@
 /*
  * redis_command: the table of all commands.
  */
-#ifndef MQKV_KRESP_COMMANDS_REDIS_COMMAND_H
-#define MQKV_KRESP_COMMANDS_REDIS_COMMAND_H
+#ifndef MQKV_KRESP_SESSION_REDIS_COMMAND_H
+#define MQKV_KRESP_SESSION_REDIS_COMMAND_H
 
-#include "kresp/commands/redis_job.h"
+#include "kresp/session/redis_job.h"
 
 enum command_flags {
     COMMAND_READ = 1 << 0,
@@ -18,7 +18,8 @@ enum command_flags {
     COMMAND_NOT_QUEUED = 1 << 3, /* executed between MULTI and EXEC too */
     COMMAND_NO_AUTH = 1 << 4,    /* for clients that have not said who they are */
     COMMAND_CONTAINER = 1 << 5,  /* the second word chooses among rows named "command|word" */
-    COMMAND_FAST = 1 << 6        /* as COMMAND tells it */
+    COMMAND_FAST = 1 << 6,       /* as COMMAND tells it */
+    COMMAND_ENDS_QUEUE = 1 << 7  /* ends a transaction even where it cannot be executed */
 };
 
 struct redis_command {
@@ -30,6 +31,7 @@ struct redis_command {
     int first_key, last_key, key_step;     /* as COMMAND tells them */
 };
 
+/* kresp/commands/command_table.c has the rows. */
 extern const struct redis_command redis_commands[];
 extern const size_t redis_command_count;
 

@@ -1,7 +1,7 @@
-#include "kresp/commands/redis_expiry.h"
+#include "kresp/session/redis_expiry.h"
 
 #include "common/time/clock.h"
-#include "kresp/commands/redis_command.h"
+#include "kresp/session/redis_command.h"
 
 bool redis_expiry_parse(struct redis_job *job, size_t i, struct redis_time_unit unit, bool positive,
                         int64_t *expiry_ms)

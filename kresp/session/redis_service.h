@@ -2,15 +2,15 @@
  * redis_service: what all connections share: the store, the rules that kresp was started with, and
  * what it counts.
  */
-#ifndef MQKV_KRESP_COMMANDS_REDIS_SERVICE_H
-#define MQKV_KRESP_COMMANDS_REDIS_SERVICE_H
+#ifndef MQKV_KRESP_SESSION_REDIS_SERVICE_H
+#define MQKV_KRESP_SESSION_REDIS_SERVICE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kresp/commands/redis_store.h"
+#include "kresp/session/redis_store.h"
 
 /* The Redis that kresp answers like, as INFO and HELLO tell it. */
 #define REDIS_COMPATIBLE_VERSION "7.0.15"

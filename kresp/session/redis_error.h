@@ -1,8 +1,8 @@
 /*
  * redis_error: what went wrong in the store, as Redis' clients understand it.
  */
-#ifndef MQKV_KRESP_COMMANDS_REDIS_ERROR_H
-#define MQKV_KRESP_COMMANDS_REDIS_ERROR_H
+#ifndef MQKV_KRESP_SESSION_REDIS_ERROR_H
+#define MQKV_KRESP_SESSION_REDIS_ERROR_H
 
 #include "kresp/protocol/resp_reply.h"
 #include "mqkv/status.h"

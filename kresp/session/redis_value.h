@@ -2,12 +2,12 @@
  * redis_value: what commands share about results: is there an entry, what is it, may it be changed
  * as it was read.
  */
-#ifndef MQKV_KRESP_COMMANDS_REDIS_VALUE_H
-#define MQKV_KRESP_COMMANDS_REDIS_VALUE_H
+#ifndef MQKV_KRESP_SESSION_REDIS_VALUE_H
+#define MQKV_KRESP_SESSION_REDIS_VALUE_H
 
 #include <stdbool.h>
 
-#include "kresp/commands/redis_job.h"
+#include "kresp/session/redis_job.h"
 #include "mqkv/clientk.h"
 
 /* What an operation about one entry came to. */

@@ -1,6 +1,6 @@
-#include "kresp/commands/redis_value.h"
+#include "kresp/session/redis_value.h"
 
-#include "kresp/commands/redis_error.h"
+#include "kresp/session/redis_error.h"
 
 #define MAX_ATTEMPTS 10000u
 

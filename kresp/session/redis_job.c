@@ -1,11 +1,11 @@
-#include "kresp/commands/redis_job.h"
+#include "kresp/session/redis_job.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 
-#include "kresp/commands/redis_turn.h"
+#include "kresp/session/redis_turn.h"
 #include "kresp/protocol/decimal.h"
 
 struct clientk_result *redis_job_result(const struct redis_job *job, size_t i)

@@ -12,14 +12,14 @@
  * How large values are is known only afterwards: what the last turns have read limits the next, as
  * a whole and for each session. Threads: a turn belongs to one thread.
  */
-#ifndef MQKV_KRESP_COMMANDS_REDIS_TURN_H
-#define MQKV_KRESP_COMMANDS_REDIS_TURN_H
+#ifndef MQKV_KRESP_SESSION_REDIS_TURN_H
+#define MQKV_KRESP_SESSION_REDIS_TURN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "kresp/commands/redis_job.h"
-#include "kresp/commands/redis_session.h"
+#include "kresp/session/redis_job.h"
+#include "kresp/session/redis_session.h"
 #include "mqkv/clientk.h"
 
 /* Values of 1 MiB, the default limit of serverk, then take half of the default of --buffers. */

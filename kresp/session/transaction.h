@@ -6,8 +6,8 @@
  * from other clients of the store. Once the store has transactions, EXEC hands the queue over as a
  * whole instead: everything it needs (commands, keys, versions) is here.
  */
-#ifndef MQKV_KRESP_COMMANDS_TRANSACTION_H
-#define MQKV_KRESP_COMMANDS_TRANSACTION_H
+#ifndef MQKV_KRESP_SESSION_TRANSACTION_H
+#define MQKV_KRESP_SESSION_TRANSACTION_H
 
 #include <stdbool.h>
 #include <stddef.h>

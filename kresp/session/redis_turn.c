@@ -1,9 +1,9 @@
-#include "kresp/commands/redis_turn.h"
+#include "kresp/session/redis_turn.h"
 
 #include <stdlib.h>
 
 #include "common/report/log.h"
-#include "kresp/commands/redis_command.h"
+#include "kresp/session/redis_command.h"
 
 /* Values that are larger give their memory back after the turn, and count for the limits of the
  * next. */

@@ -5,8 +5,8 @@
  *
  * Threads: any; each gets a session of its own from the library.
  */
-#ifndef MQKV_KRESP_COMMANDS_REDIS_STORE_H
-#define MQKV_KRESP_COMMANDS_REDIS_STORE_H
+#ifndef MQKV_KRESP_SESSION_REDIS_STORE_H
+#define MQKV_KRESP_SESSION_REDIS_STORE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -34,7 +34,8 @@ struct redis_store_figures {
     uint64_t files, keys, expiring_keys, bytes;
 };
 
-/* What the server counts now. */
+/* What the server counts now. It counts keys that have expired until it has swept them; in a store
+ * of few keys they are left out here, so that nothing is there after FLUSHALL. */
 enum kv_status redis_store_count(struct redis_store *store, struct redis_store_figures *figures);
 
 /* The largest value that the server takes, as the last refresh found it (the first is that of

@@ -4,14 +4,14 @@
  *
  * Threads: a session belongs to one thread.
  */
-#ifndef MQKV_KRESP_COMMANDS_REDIS_SESSION_H
-#define MQKV_KRESP_COMMANDS_REDIS_SESSION_H
+#ifndef MQKV_KRESP_SESSION_REDIS_SESSION_H
+#define MQKV_KRESP_SESSION_REDIS_SESSION_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kresp/commands/redis_service.h"
-#include "kresp/commands/transaction.h"
+#include "kresp/session/redis_service.h"
+#include "kresp/session/transaction.h"
 #include "kresp/protocol/byte_buffer.h"
 #include "kresp/protocol/resp_reply.h"
 #include "kresp/protocol/resp_request.h"

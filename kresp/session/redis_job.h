@@ -10,14 +10,14 @@
  *
  * A mistake that plan finds (redis_job_fail) is answered in its place; answer is not called.
  */
-#ifndef MQKV_KRESP_COMMANDS_REDIS_JOB_H
-#define MQKV_KRESP_COMMANDS_REDIS_JOB_H
+#ifndef MQKV_KRESP_SESSION_REDIS_JOB_H
+#define MQKV_KRESP_SESSION_REDIS_JOB_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kresp/commands/redis_session.h"
+#include "kresp/session/redis_session.h"
 #include "mqkv/clientk.h"
 
 struct redis_command;

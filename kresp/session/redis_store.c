@@ -1,4 +1,4 @@
-#include "kresp/commands/redis_store.h"
+#include "kresp/session/redis_store.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "common/report/error.h"
+
+/* Keys that are looked at one by one. */
+#define MAX_COUNTED_KEYS 1000u
 
 struct redis_store {
     struct clientk *client;
@@ -78,6 +81,29 @@ static uint64_t read_figure(const char *sums, const char *name)
     return figure;
 }
 
+static bool count_entry(void *context, const struct clientk_entry *entry)
+{
+    (void)entry;
+    (*(uint64_t *)context)++;
+    return true;
+}
+
+/* Of a store where some keys may have expired. */
+static enum kv_status count_live_keys(struct redis_store *store,
+                                      struct redis_store_figures *figures)
+{
+    uint64_t cursor = 0, keys = 0;
+    enum kv_status status = clientk_scan(store->client, kv_slice(NULL, 0), true, &cursor,
+                                         MAX_COUNTED_KEYS, count_entry, &keys);
+    if (status == KV_OK && cursor == 0 && keys < figures->keys) {
+        uint64_t expired = figures->keys - keys;
+        figures->keys = keys;
+        figures->expiring_keys -=
+            expired < figures->expiring_keys ? expired : figures->expiring_keys;
+    }
+    return status;
+}
+
 enum kv_status redis_store_count(struct redis_store *store, struct redis_store_figures *figures)
 {
     struct clientk_value json = {0};
@@ -92,6 +118,8 @@ enum kv_status redis_store_count(struct redis_store *store, struct redis_store_f
                                                 .bytes = read_figure(sums, "live_bytes")};
     }
     clientk_value_free(&json);
+    if (status == KV_OK && figures->expiring_keys > 0 && figures->keys <= MAX_COUNTED_KEYS)
+        status = count_live_keys(store, figures);
     return status;
 }
 

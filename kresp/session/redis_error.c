@@ -1,4 +1,4 @@
-#include "kresp/commands/redis_error.h"
+#include "kresp/session/redis_error.h"
 
 static const char *error_text(enum kv_status status)
 {

@@ -1,9 +1,9 @@
-#include "kresp/commands/redis_session.h"
+#include "kresp/session/redis_session.h"
 
 #include <stdlib.h>
 
 #include "common/time/clock.h"
-#include "kresp/commands/redis_job.h"
+#include "kresp/session/redis_job.h"
 
 void redis_session_init(struct redis_session *session, struct redis_service *service)
 {

@@ -1,4 +1,4 @@
-#include "kresp/commands/transaction.h"
+#include "kresp/session/transaction.h"
 
 #include <stdlib.h>
 

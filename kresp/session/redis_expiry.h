@@ -1,13 +1,13 @@
 /*
  * redis_expiry: times as the commands have them.
  */
-#ifndef MQKV_KRESP_COMMANDS_REDIS_EXPIRY_H
-#define MQKV_KRESP_COMMANDS_REDIS_EXPIRY_H
+#ifndef MQKV_KRESP_SESSION_REDIS_EXPIRY_H
+#define MQKV_KRESP_SESSION_REDIS_EXPIRY_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kresp/commands/redis_job.h"
+#include "kresp/session/redis_job.h"
 
 struct redis_time_unit {
     bool seconds;  /* else milliseconds */
