@@ -107,7 +107,8 @@ coverage:
 	@$(MAKE) --no-print-directory -s $(PARALLEL) VARIANT=coverage OUT=$(OUT)/coverage test-binaries
 	@tests/coverage/measure $(OUT)/coverage $(UNIT_BINARIES:$(OUT)/%=$(OUT)/coverage/%) -- $(SCENARIOS)
 
-# Redis' tools, client libraries and own tests (REDIS_SOURCE=<source tree>) on kresp; what is not there is skipped by name.
+# Redis' tools, client libraries and other people's tests (REDIS_SOURCE, RESP_COMPATIBILITY, REDIS_PY: source
+# trees) on kresp; what is not there is skipped by name.
 .PHONY: check-redis
 check-redis: all $(TEST_PROGRAMS)
 	@tests/deps redis
@@ -261,7 +262,8 @@ lint-man:
 #? make coverage      lines and branches that unit tests and scenarios reach, by room; HTML in build/coverage
 #? make lint          formatting, static analysis, includes, scripts, man pages
 #? make fuzz          each fuzzer for FUZZ_SECONDS (default 30), and what it reached; FUZZERS_ONLY="fuzz_json ..."
-#? make check-redis   redis-cli, redis-benchmark, client libraries and (REDIS_SOURCE=DIR) Redis' own tests on kresp
+#? make check-redis   redis-cli, redis-benchmark, redis_exporter, client libraries and Django on kresp;
+#?                    REDIS_SOURCE=DIR, RESP_COMPATIBILITY=DIR, REDIS_PY=DIR: the tests of those source trees too
 #? make check-porcupine   HISTORIES (15) of concurrent clients, kills among them, judged by Porcupine (needs Go)
 #? make hostile       mutated messages, damaged stores and full disks at programs built with the sanitizers, for
 #?                    HOSTILE_SECONDS (default 180), or HOSTILE_MESSAGES=1000000 HOSTILE_STORES=10000

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check_tools: redis-cli in all its modes, and redis-benchmark, work on kresp.
+# check_tools: redis-cli in all its modes, redis-benchmark and redis_exporter work on kresp.
 # shellcheck disable=SC2016 # a reply has its size behind a dollar
 . "$(dirname "$0")/../scenario/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
@@ -48,5 +48,29 @@ for options in "" "-3" "-P 16" "-c 200 -P 4" "-r 1000 -d 1000"; do
     check_status 0 "redis-benchmark $options" \
         redis-benchmark -s "$kresp_socket" -t ping,set,get,incr,mset -n 5000 -q $options
 done
+if command -v prometheus-redis-exporter >/dev/null; then
+    metrics=127.0.0.1:$((20000 + RANDOM % 20000))
+    prometheus-redis-exporter -redis.addr "unix://$kresp_socket" -web.listen-address $metrics \
+        >"$MQKV_TEST_DIR/exporter.log" 2>&1 &
+    exporter_pid=$!
+    scraped() {
+        python3 - >"$MQKV_TEST_DIR/metrics" 2>/dev/null <<END
+import urllib.request
+print(urllib.request.urlopen("http://$metrics/metrics").read().decode())
+END
+    }
+    metric() {
+        grep "^$1" "$MQKV_TEST_DIR/metrics"
+    }
+    wait_until 20 scraped
+    check_match "^redis_up 1$" "$(metric redis_up)" "redis_exporter scrapes it"
+    check_match "^redis_exporter_last_scrape_error\{err=\"\"\} 0$" \
+        "$(metric redis_exporter_last_scrape_error)" "without an error"
+    check_match "^redis_connected_clients 1$" "$(metric redis_connected_clients)" "and counts"
+    kill $exporter_pid
+    wait $exporter_pid 2>/dev/null
+else
+    skip "redis_exporter: not installed"
+fi
 check_status 0 "kresp ends" stop_kresp
 check_status 0 "and so does the daemon" stop_server
