@@ -82,15 +82,15 @@ def bounds(verdicts, figures, cpus):
 def explain(verdict, figures, cpus):
     """(by, why) of a goal that is not met. cpus: how many the machine has."""
     case, goal = verdict.case, verdict.goal
-    if figures.get(case.name, "mqkv", case.column) is None:
-        return "no figure", figures.failure(case.name, "mqkv") or "It was not measured."
+    if figures.get(case.name, case.subject, case.column) is None:
+        return "no figure", figures.failure(case.name, case.subject) or "It was not measured."
     asked = _asked(case, goal, figures)
     if asked is None and _compares_systems(goal):
         return "no figure", f"{label(goal.against)} was not measured."
-    own = costs.cost_of(figures, case.name, "mqkv")
+    own = costs.cost_of(figures, case.name, case.subject)
     if case.kind == "busy" and own is not None:
         return _beside_burners(case, goal, own, figures)
-    if case.kind != "loads" or own is None:
+    if case.kind not in ("loads", "redis_benchmark") or own is None:
         return _words(case)
     echo = costs.cost_of(figures, case.name, ECHO)
     if echo is None:
@@ -161,6 +161,8 @@ def _beside_peer(case, goal, own, figures, cpus):
         )
     if own.cpus >= FULL_SHARE * cpus:
         return OWN, text + "; the CPUs are full."
+    if case.subject == "kresp":
+        return OWN, text + "."
     by = OWN if ENVIRONMENTS[case.environment].sync == "none" else WAITING
     return by, text + f"; {own.cpus:.1f} of {cpus} CPUs are in use."
 

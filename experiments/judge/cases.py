@@ -1,6 +1,6 @@
 """The works: what is measured of whom, and the goals.
 
-A goal compares mqkv with another system (or with itself in another case) by one column: the
+A goal compares mqkv (the case's `subject`) with another system (or with itself in another case) by one column: the
 advantage is how many times better mqkv is, in the column's own sense of better, and has to reach a
 factor. A factor below 1 allows to be that much worse.
 """
@@ -11,7 +11,7 @@ from judge.systems import ECHOES
 
 LOWER_IS_BETTER = (
     "mean_us p50_us p90_us p99_us p999_us max_us fill_s clean_start_s crash_start_s stop_s"
-    " memory_bytes_per_key idle_cpu_us_per_s"
+    " memory_bytes_per_key idle_cpu_us_per_s server_cpu_us_per_op"
 ).split()
 
 SERVERS = ("mqkv", "redis", "memcached")
@@ -58,6 +58,7 @@ class Case:
     load: str = ""  # options of the load program
     environment: str = ""  # cases of one environment share servers and keys
     echo: Echo = Echo()
+    subject: str = "mqkv"  # the system that the goals are about
     paired: bool = False  # compared round by round, not median by median
     options: dict = field(default_factory=dict)
 
@@ -74,6 +75,7 @@ class Environment:
 
 ENVIRONMENTS = {
     "small": Environment("none", 64, 1_000_000),
+    "redis-clients": Environment("none", 64, 100_000),
     "interval": Environment("interval", 64, 1_000_000),
     "always": Environment("always", 64, 1_000_000),
     "always-1": Environment("always", 64, 1_000_000, "-d 1"),
@@ -104,6 +106,7 @@ def all_cases():
         *_population_cases(),
         *_engine_cases(),
         *_stall_cases(),
+        *_redis_client_cases(),
     ]
 
 
@@ -397,6 +400,53 @@ def _engine_cases():
                 tuple(Goal("ops_per_s", peer, 2) for peer in ("lmdb", "rocksdb", "leveldb")),
                 options={"threads": threads, "sync": False, "keys": 5_000_000},
             )
+
+
+REDIS_CLIENT_FACTORS = ((1, 1, 1), (50, 1, 1.2), (50, 16, 1.5))  # clients, pipeline, factor
+
+
+def _redis_client_cases():
+    """Clients of Redis, unchanged: hiredis, and Redis' own benchmark, on kresp and on Redis."""
+    for name, title, mix in (("get", "GET", "get=1"), ("set", "SET", "put=1")):
+        for threads, batch, factor in REDIS_CLIENT_FACTORS:
+            yield Case(
+                f"hiredis-{name}-{threads}x{batch}",
+                f"hiredis: {title}, {_clients(threads)}{_pipelined(batch)}",
+                "loads",
+                "Clients of Redis",
+                ("kresp", "redis"),
+                "ops_per_s",
+                _redis_client_goals(factor),
+                f"-n {threads} --batch {batch} --mix {mix}",
+                "redis-clients",
+                subject="kresp",
+            )
+    for test in ("set", "get", "incr"):
+        for clients, pipeline, factor in REDIS_CLIENT_FACTORS:
+            yield Case(
+                f"redis-benchmark-{test}-{clients}x{pipeline}",
+                f"redis-benchmark: {test.upper()}, {_clients(clients)}{_pipelined(pipeline)}",
+                "redis_benchmark",
+                "Clients of Redis",
+                ("kresp", "redis"),
+                "ops_per_s",
+                _redis_client_goals(factor),
+                subject="kresp",
+                options={"test": test, "clients": clients, "pipeline": pipeline},
+            )
+
+
+def _redis_client_goals(factor):
+    """CPU time is judged too: the load program itself is the limit of a short pipeline."""
+    return (
+        Goal("ops_per_s", "redis", factor),
+        Goal("p99_us", "redis", 1),
+        Goal("server_cpu_us_per_op", "redis", 1),
+    )
+
+
+def _pipelined(batch):
+    return f", {batch} pipelined" if batch > 1 else ""
 
 
 def _stall_cases():

@@ -32,6 +32,7 @@ class System:
     program: str  # the load program, under the folder of the build
     address: str  # of the server; {queue} and {folder} are filled in
     server: str  # the command; also {build}, {sync}, and {threads}; "": there is none
+    front: str = ""  # the command of a second process, which the clients talk to
 
 
 _REDIS = (
@@ -50,6 +51,14 @@ SYSTEMS = {
             "clientk",
             "{queue}",
             "{build}/serverk -m {queue} -f {data} --sync {sync} {options}",
+        ),
+        System(
+            "kresp",
+            "kresp",
+            "peers/peer_redis",
+            "{folder}/kresp.sock",
+            "{build}/serverk -m {queue} -f {data} --sync {sync} {options}",
+            "{build}/kresp -m {queue} -s {folder}/kresp.sock",
         ),
         System("redis", "Redis", "peers/peer_redis", "{folder}/redis.sock", _REDIS),
         System("redis-aof", "Redis, AOF", "peers/peer_redis", "{folder}/redis.sock", _REDIS),
@@ -155,6 +164,24 @@ class Server(processes.Daemon, Load):
             self.options = QUEUES_ONLY
         self.crashed = False
         processes.Daemon.__init__(self, self.command, queue, self.folder / "log")
+        self.front = None
+        if system.front:
+            self.front = processes.Daemon(
+                system.front.format(**fields), queue, self.folder / "front.log"
+            )
+
+    def cost(self):
+        """Of all its processes."""
+        own = super().cost()
+        if not self.front:
+            return own
+        front = self.front.cost()
+        return processes.Cost(own.cpu_s + front.cpu_s, own.switches + front.switches)
+
+    def check_alive(self):
+        super().check_alive()
+        if self.front:
+            self.front.check_alive()
 
     def wait_until_it_answers(self, key="k", known=False):
         """Asks for the key again and again. known: the answer must be its value."""
@@ -195,5 +222,7 @@ class Server(processes.Daemon, Load):
         return time.monotonic() - began
 
     def __exit__(self, kind, *rest):
+        if self.front:
+            self.front.__exit__(kind, *rest)
         if not self.crashed:
             super().__exit__(kind, *rest)

@@ -15,6 +15,7 @@ COLUMN_NAMES = {
     "megabytes_per_s": "MB/s",
     "p99_us": "p99",
     "p999_us": "p99.9",
+    "server_cpu_us_per_op": "server's CPU time",
 }
 LIMIT_UNITS = {"crash_start_s": "s", "server_cpu_us_per_op": "µs of the daemon's CPU"}
 
@@ -76,15 +77,17 @@ class Figures:
         return self.failures.get((case_name, system))
 
     def advantage(self, case, column, system):
-        """How many times better mqkv is than the system; None without figures."""
+        """How many times better the case's subject is than the system; None without figures."""
         if case.paired:
-            return self._paired_advantage(case.name, column, system)
+            return self._paired_advantage(case, column, system)
         return _advantage(
-            self.get(case.name, "mqkv", column), self.get(case.name, system, column), column
+            self.get(case.name, case.subject, column), self.get(case.name, system, column), column
         )
 
-    def _paired_advantage(self, case_name, column, system):
-        own, other = (self.rounds.get((case_name, name, column), {}) for name in ("mqkv", system))
+    def _paired_advantage(self, case, column, system):
+        own, other = (
+            self.rounds.get((case.name, name, column), {}) for name in (case.subject, system)
+        )
         both = [(own[n], other[n]) for n in own.keys() & other.keys() if own[n] and other[n]]
         if not both:
             return None
@@ -131,7 +134,7 @@ def _advantage(own, other, column):
 
 
 def _judge_goal(case, goal, figures):
-    own = figures.get(case.name, "mqkv", goal.column)
+    own = figures.get(case.name, case.subject, goal.column)
     if isinstance(goal, Limit):
         text = f"at most {goal.most:g} {LIMIT_UNITS.get(goal.column, '')}".rstrip()
         reached = f"{own.median:g}" if own else "failed"
