@@ -1,8 +1,8 @@
 """The works: what is measured of whom, and the goals.
 
-A goal compares mqkv (the case's `subject`) with another system (or with itself in another case) by one column: the
-advantage is how many times better mqkv is, in the column's own sense of better, and has to reach a
-factor. A factor below 1 allows to be that much worse.
+A goal compares mqkv (the case's `subject`) with another system (or with itself in another case) by
+one column: the advantage is how many times better mqkv is, in the column's own sense of better, and
+has to reach a factor. A factor below 1 allows to be that much worse.
 """
 
 from dataclasses import dataclass, field

@@ -30,8 +30,8 @@ def columns(cases):
 
 
 def cell(case, system, figures):
-    """'138,000 (x2.90)': the figure, and how many times better the case's subject is; of works that are compared
-    round by round 'x2.90: 2.1–3.4', with the quartiles of the rounds."""
+    """'138,000 (x2.90)': the figure, and how many times better the case's subject is; of works that are
+    compared round by round 'x2.90: 2.1–3.4', with the quartiles of the rounds."""
     figure = figures.get(case.name, system, case.column)
     if figure is None:
         return "failed" if figures.failure(case.name, system) else ""
@@ -63,7 +63,7 @@ def show(cases, figures, out):
     lines += [[v.case.title, v.text, v.reached, MET[v.met]] for v in verdicts]
     _print_aligned(lines, out)
     met = sum(verdict.met for verdict in verdicts)
-    print(f"{met} of {len(verdicts)} goals met; (xN): mqkv, or kresp on it, is N times better", file=out)
+    print(f"{met} of {len(verdicts)} goals met; (xN): mqkv, or kresp, is N times better", file=out)
     for (case_name, system), text in figures.failures.items():
         print(f"failed: {case_name} {system}: {text}", file=out)
 
