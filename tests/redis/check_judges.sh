@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # check_judges: what others have written to judge servers and clients of Redis passes on kresp, but
-# for what judge_skips names: RESP_COMPATIBILITY, a source tree of tair-opensource/resp-compatibility,
-# of whose items those are run that use only commands which kresp has; REDIS_PY, a source tree of
-# redis-py, of whose tests those about encoding, locks and pipelines. What is not given is skipped.
+# for what judge_skips names: RESP_COMPATIBILITY, a source tree of resp-compatibility (by
+# tair-opensource), of whose items those are run that use only commands which kresp has; REDIS_PY, a
+# source tree of redis-py, of whose tests those about encoding, locks and pipelines. What is not
+# given is skipped.
 . "$(dirname "$0")/../scenario/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
 
