@@ -31,7 +31,7 @@ struct redis_command {
     int first_key, last_key, key_step;     /* as COMMAND tells them */
 };
 
-/* kresp/commands/command_table.c has the rows. */
+/* kresp/commands/redis_commands.c has the rows. */
 extern const struct redis_command redis_commands[];
 extern const size_t redis_command_count;
 
