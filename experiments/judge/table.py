@@ -30,8 +30,8 @@ def columns(cases):
 
 
 def cell(case, system, figures):
-    """A figure, and how many times better the case's subject is: "138,000 (x2.90)"; of works that are
-    compared round by round "x2.90: 2.1–3.4", with the quartiles of the rounds."""
+    """A figure, and how many times better the case's subject is: "138,000 (x2.90)"; of works that
+    are compared round by round "x2.90: 2.1–3.4", with the quartiles of the rounds."""
     figure = figures.get(case.name, system, case.column)
     if figure is None:
         return "failed" if figures.failure(case.name, system) else ""
