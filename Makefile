@@ -163,6 +163,7 @@ install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 	$(INSTALL) -d $(bindir) $(includedir) $(libdir)/pkgconfig $(mandir)/man1 $(mandir)/man3 $(completiondir) \
 	  $(sysconfdir)/mqkv $(sysconfdir)/logrotate.d $(unitdir) $(sysusersdir)
 	$(INSTALL) -m 755 $(PROGRAMS) $(bindir)
+	$(INSTALL) -m 755 python/mqkv/redis.py $(bindir)/mqkv-redis
 	$(INSTALL) -m 644 $(LIBS:$(OUT)/%=$(OUT)/installed/%) $(libdir)
 	for so in $(LIBCLIENTK_SO) $(LIBKVSTORE_SO); do \
 	  $(INSTALL) -m 755 $(OUT)/$$so.$(VERSION) $(libdir) && ln -sf $$so.$(VERSION) $(libdir)/$$so && \
@@ -197,10 +198,10 @@ endef
 
 # A configuration that somebody changed stays.
 uninstall:
-	rm -f $(addprefix $(bindir)/,serverk clientk kvcheck kresp) $(libdir)/libclientk.* $(libdir)/libkvstore.* \
+	rm -f $(addprefix $(bindir)/,serverk clientk kvcheck kresp mqkv-redis) $(libdir)/libclientk.* $(libdir)/libkvstore.* \
 	  $(libdir)/liballocator.a \
 	  $(libdir)/pkgconfig/libclientk.pc $(libdir)/pkgconfig/libkvstore.pc \
-	  $(addprefix $(mandir)/man1/,serverk.1 clientk.1 kvcheck.1 kresp.1) $(addprefix $(mandir)/man3/,clientk.3 kvstore.3) \
+	  $(addprefix $(mandir)/man1/,serverk.1 clientk.1 kvcheck.1 kresp.1 mqkv-redis.1) $(addprefix $(mandir)/man3/,clientk.3 kvstore.3) \
 	  $(completiondir)/clientk $(completiondir)/kresp \
 	  $(UNITS:%=$(unitdir)/%) $(sysusersdir)/mqkv.conf
 	for file in serverk.conf:mqkv/serverk.conf mqkv.logrotate:logrotate.d/mqkv; do \

@@ -99,6 +99,7 @@ for program in serverk clientk kvcheck; do
     check_equal "" "$(ldd "$installed/bin/$program" | grep 'not found')" \
         "$program finds its libraries"
 done
+check_status 0 "installed mqkv-redis starts" "$installed/bin/mqkv-redis" --help
 version=$(pkg_config libclientk --modversion)
 check_equal "$version" "$(pkg_config libkvstore --modversion)" "both packages have one version"
 abi=$(sed -n 's/^LIBCLIENTK_ABI := //p' "$source_dir/Makefile")
