@@ -167,7 +167,7 @@ class Cache(BaseCache):  # type: ignore[misc]
         return self._client.exists(self._key(key, version))
 
     def incr(self, key: Any, delta: int = 1, version: Optional[int] = None) -> int:
-        """Adds to an integer, atomically. ValueError: there is none; TypeError: it is no integer."""
+        """Adds to an integer, atomically. ValueError: no such key; TypeError: no integer."""
         try:
             return self._client.add(self._key(key, version), delta, if_present=True)
         except NotFound:

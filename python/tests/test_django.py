@@ -29,7 +29,8 @@ def cache(queue):
     close_clients()
 
 
-VALUES = ["text", "", 0, 1, -5, 2 ** 62, 2 ** 63, -2 ** 63, 10 ** 30, True, False, None, 1.5, b"bytes",
+VALUES = ["text", "", 0, 1, -5, 2 ** 62, 2 ** 63, -2 ** 63, 10 ** 30, True, False, None, 1.5,
+          b"bytes",
           b"12", "12", ["list"], {"a": (1, 2)}, {1, 2}]
 
 

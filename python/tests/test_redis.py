@@ -149,7 +149,8 @@ def test_files_are_not_overwritten_and_never_half(redis, tmp_path):
     done = run("dump", "-s", redis.socket, str(path))
     assert done.returncode == 4 and path.read_text() == "mine"
     assert run("dump", "-s", redis.socket, "--force", str(path)).returncode == 0
-    assert path.read_bytes().startswith(b"# mqkv dump 1, redis ") and path.stat().st_mode & 0o77 == 0
+    assert path.read_bytes().startswith(b"# mqkv dump 1, redis ")
+    assert path.stat().st_mode & 0o77 == 0
     assert run("dump", "-s", redis.socket, str(tmp_path / "no/dump")).returncode == 4
     assert sorted(entry.name for entry in tmp_path.iterdir() if "dump" in entry.name) == ["dump"]
 
@@ -233,7 +234,8 @@ def test_usage_and_no_redis(tmp_path):
 
 
 @pytest.mark.parametrize("answer, status", [
-    (b"", 3), (b"+PONG", 3), (b"hello\r\n", 4), (b"$99999999999999\r\n", 4), (b"*-5\r\n", 3), (b"*x\r\n", 4),
+    (b"", 3), (b"+PONG", 3), (b"hello\r\n", 4), (b"$99999999999999\r\n", 4), (b"*-5\r\n", 3),
+    (b"*x\r\n", 4),
     (b":x\r\n", 4), (b"$5\r\nab", 3), (b"+PONG\r\n*2\r\n$1\r\n0\r\n:1\r\n", 4),
     (b"+PONG\r\n" + b"*1\r\n" * 5000, 4), (b"+PONG\r\n*1\r\n$1\r\n0\r\n", 4),
     (b"+PONG\r\n-ERR no\r\n", 4), (b"+PONG\r\n*2\r\n$1\r\n0\r\n*1\r\n$1\r\nk\r\n+string\r\n", 3),

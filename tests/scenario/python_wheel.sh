@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# python_wheel: the wheel has what it needs, installs into an environment of its own, and works there.
+. "$(dirname "$0")/lib.sh"
+
+if [ "${MQKV_VARIANT:-release}" != release ]; then
+    skip "a build with sanitizers is not one to make a wheel of"
+    exit
+fi
+source_dir=$(cd "$library_dir/../.." && pwd)
+python=$(command -v /usr/bin/python3 || command -v python3)
+if ! "$python" -c 'import setuptools, wheel, pip, venv, ensurepip' 2>/dev/null; then
+    skip "the wheel: pip, setuptools, wheel or venv is not there (tests/deps wheel, python3-venv)"
+    exit
+fi
+if [ ! -e "$MQKV_BUILD/python/mqkv/_mqkv.abi3.so" ]; then
+    skip "the wheel: Python's header is not there (python3-dev)"
+    exit
+fi
+
+# pip builds beside the sources: in a copy, since these may belong to another user.
+copy=$MQKV_TEST_DIR/source
+mkdir -p "$copy/build" "$MQKV_TEST_DIR/wheel"
+cp -r "$source_dir/python" "$source_dir/include" "$copy/"
+cp "$MQKV_BUILD/libclientk.a" "$copy/build/"
+check_status 0 "the wheel is built" env MQKV_BUILD="$copy/build" "$python" -m pip wheel --quiet \
+    --no-deps --no-index --no-build-isolation --wheel-dir "$MQKV_TEST_DIR/wheel" "$copy/python"
+wheel=$(echo "$MQKV_TEST_DIR"/wheel/*.whl)
+check_match '/mqkv-[0-9.]+-cp311-abi3-linux_[a-z0-9_]+\.whl$' "$wheel" \
+    "for Python 3.11 and all later versions"
+check_equal "" "$("$python" -m zipfile -l "$wheel" | awk 'NR > 1 { print $1 }' |
+    grep -vE '^mqkv/([a-z]+\.pyi?|__init__\.py|_mqkv\.pyi|_mqkv\.abi3\.so|py\.typed)$' |
+    grep -vE '^mqkv-[0-9.]+\.dist-info/')" "with the package and nothing else in it"
+check_status 0 "an environment" "$python" -m venv "$MQKV_TEST_DIR/venv"
+check_status 0 "into which it installs" "$MQKV_TEST_DIR/venv/bin/pip" install --quiet --no-deps \
+    --no-index "$wheel"
+start_server
+check_status 0 "and where it works" "$MQKV_TEST_DIR/venv/bin/python" -I -c "
+import mqkv, mqkv.aio, mqkv.dbm
+with mqkv.Client('$server_queue') as client:
+    client.put('name', 'Ada')
+    print(client.get('name').decode(), mqkv.__version__)"
+check_equal "Ada $("$MQKV_BUILD/clientk" -V | sed 's/.* //')" "$output" "with the library's version"
+check_equal Ada "$(client get name)" "so that others see it"
+check_status 0 "mqkv-redis is there too" "$MQKV_TEST_DIR/venv/bin/mqkv-redis" --help
