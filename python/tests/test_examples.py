@@ -29,10 +29,9 @@ def test_all_examples_are_tested():
 
 
 def test_the_page_names_what_there_is(client):
-    """python/README.md's calls exist, and its code compiles."""
+    """The calls of python/README.md's table exist."""
     page = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
-    for name in re.findall(r"^\| `(\w+)\(", page, re.M):
+    names = re.findall(r"^\| .*?`(\w+)\(.*\|", page, re.M)
+    assert len(names) > 8
+    for name in names:
         assert hasattr(client, name), name
-    for name in re.findall(r"`(\w+)\(", page):
-        assert name == name and (hasattr(client, name) or name in
-                                 ("Entry", "Stat", "open", "open_shelf", "fork", "dict")), name
