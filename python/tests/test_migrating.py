@@ -8,6 +8,7 @@ import shlex
 import shutil
 import socket
 import subprocess
+import sys
 
 import pytest
 
@@ -198,3 +199,30 @@ def test_copying_an_lmdb(client, tmp_path, monkeypatch):
     block = re.search(r"\n    import lmdb, mqkv\n(?:(?:    .*)?\n)+", TEXT)[0]
     exec("\n".join(line[4:] for line in block.splitlines()))  # pylint: disable=exec-used
     assert {entry.key: entry.value for entry in client.scan()} == entries
+
+
+def test_the_first_screen_of_readme(client, queue, tmp_path):
+    """What README shows before anything else, as it stands there."""
+    if not shutil.which("redis-cli"):
+        pytest.skip("redis-cli is not there")
+    screen = (PAGE.parents[1] / "README.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    steps = []  # (command, what it prints)
+    for line in re.findall(r"^    (.*)$", screen, re.M):
+        if line.startswith("$ "):
+            steps.append((line[2:], []))
+        else:
+            steps[-1][1].append(line)
+    assert len(steps) >= 4
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    # redis-cli prints for a terminal only there, or if told to.
+    for name, command in (("clientk", f"{BUILD}/clientk"), ("kresp", f"{BUILD}/kresp"),
+                          ("redis-cli", f"{shutil.which('redis-cli')} --no-raw"),
+                          ("python3", sys.executable)):
+        (programs / name).write_text(f'#!/bin/sh\nexec {command} "$@" 2>/dev/null\n')
+        (programs / name).chmod(0o755)
+    script = "".join(f"{command}\n" for command, _ in steps)
+    environment = dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}", MQKV_QUEUE=queue)
+    done = subprocess.run(["bash", "-c", script + "kill $(jobs -p); wait"], cwd=tmp_path, text=True,
+                          env=environment, stdout=subprocess.PIPE, timeout=60, check=False)
+    assert done.stdout.splitlines() == [line for _, lines in steps for line in lines]
