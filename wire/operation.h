@@ -1,7 +1,7 @@
 /*
- * operation: the codec of what travels inside REQUEST and REPLY: operations, results, and the
- * entries of a scan. Same promise as message.h: no allocation, no byte read outside the cursor,
- * everything decodes to a value or to a named error. All integers little-endian.
+ * operation: the codec of what REQUEST and REPLY carry: operations, results, and the entries of a
+ * scan. As in message.h, nothing is allocated, no byte outside the cursor is read, and everything
+ * decodes to a value or to a named error. All integers are little-endian.
  */
 #ifndef MQKV_WIRE_OPERATION_H
 #define MQKV_WIRE_OPERATION_H
@@ -33,8 +33,8 @@ enum wire_opcode {
 #define WIRE_MAX_KEY_BYTES   65535u
 #define WIRE_MAX_VALUE_BYTES (64u << 20)
 
-/* Bits of wire_operation.flags; which go with which operation is in the table of operation.c, and
- * others give KV_UNSUPPORTED. */
+/* Bits of wire_operation.flags. The table in operation.c says which operation takes which; others
+ * give KV_UNSUPPORTED. */
 enum {
     WIRE_HAS_EXPIRY = 1 << 0,  /* expiry_ms follows */
     WIRE_HAS_VERSION = 1 << 1, /* if-version follows (PUT, DELETE, EXCHANGE) */
@@ -75,14 +75,14 @@ struct wire_operation {
 /* Bytes that the operation takes in a message. */
 size_t wire_operation_size(const struct wire_operation *operation);
 
-/* False, nothing written and the cursor not failed, if it does not fit, or if its key or value is
- * beyond the limits of the protocol. Flags are not judged here: the server does. */
+/* False if it does not fit, or if its key or value exceeds the limits of the protocol; then nothing
+ * is written, and the cursor has not failed. Flags are not checked here: the server does. */
 bool wire_put_operation(struct write_cursor *cursor, const struct wire_operation *operation);
 
-/* KV_OK; KV_UNSUPPORTED: unknown opcode, a flag that the operation has not, a reserved byte that is
- * not 0; KV_BAD_REQUEST: cut short, a key where none belongs or none where one does, a size beyond
- * the limits, flags that contradict each other (two conditions, two durabilities, new and kept
- * expiry), if-version 0, min > max. After a failure the cursor is of no further use. */
+/* KV_OK; KV_UNSUPPORTED: unknown opcode, a flag that the operation does not take, a reserved byte
+ * that is not 0; KV_BAD_REQUEST: truncated, a key too many or missing, a size beyond the limits,
+ * contradictory flags (two conditions, two durabilities, new and kept expiry), if-version 0, min >
+ * max. After a failure the cursor is of no further use. */
 enum kv_status wire_get_operation(struct read_cursor *cursor, struct wire_operation *operation);
 
 /* Results ----------------------------------------------------------------------------------- */
@@ -117,17 +117,17 @@ struct wire_result {
 /* Bytes that the result takes in a message. */
 size_t wire_result_size(const struct wire_result *result);
 
-/* False, nothing written and the cursor not failed, if it does not fit. */
+/* False if it does not fit; then nothing is written, and the cursor has not failed. */
 bool wire_put_result(struct write_cursor *cursor, const struct wire_result *result);
 
-/* KV_OK; KV_UNSUPPORTED: unknown flag; KV_BAD_REQUEST: cut short, IN_SEGMENT together with
+/* KV_OK; KV_UNSUPPORTED: unknown flag; KV_BAD_REQUEST: truncated, or IN_SEGMENT together with
  * NO_VALUE. The status of the result itself may be one that this version does not know. */
 enum kv_status wire_get_result(struct read_cursor *cursor, struct wire_result *result);
 
 /* For a worker that copies a value straight into the reply: writes everything but the value's bytes
- * (so with IN_SEGMENT the whole result), with value_bytes = result->value.size, and leaves those
- * bytes, which follow at once, to the caller (who takes them with write_room). False, nothing
- * written, if what it writes does not fit; whether the value will is not looked at. */
+ * (with IN_SEGMENT that is the whole result), with value_bytes = result->value.size. The caller
+ * writes the value right behind (write_room). False, and nothing is written, if the fields do not
+ * fit; whether the value will fit is not checked. */
 bool wire_put_result_fields(struct write_cursor *cursor, const struct wire_result *result);
 
 struct wire_scan_entry {
@@ -139,10 +139,10 @@ struct wire_scan_entry {
 
 size_t wire_scan_entry_size(const struct wire_scan_entry *entry);
 
-/* False, nothing written and the cursor not failed, if it does not fit. */
+/* False if it does not fit; then nothing is written, and the cursor has not failed. */
 bool wire_put_scan_entry(struct write_cursor *cursor, const struct wire_scan_entry *entry);
 
-/* KV_OK; KV_UNSUPPORTED: unknown flag; KV_BAD_REQUEST: cut short, empty key. */
+/* KV_OK; KV_UNSUPPORTED: unknown flag; KV_BAD_REQUEST: truncated, or an empty key. */
 enum kv_status wire_get_scan_entry(struct read_cursor *cursor, struct wire_scan_entry *entry);
 
 #endif

@@ -24,8 +24,8 @@ def add_option(parser):
         type=float,
         default=NOISY_PCT,
         metavar="PCT",
-        help="runs are repeated, a few times at most, if more than so much of the machine's CPU was"
-        " stolen or used by others (default: %(default)g; 100: none are)",
+        help="repeat a run, a few times at most, if others used or stole more than so much of the"
+        " machine's CPU (default: %(default)g; 100: repeat none)",
     )
 
 
