@@ -102,8 +102,8 @@ const char *kvstore_io_name(enum kvstore_io io);
  * object (shm_open), which programs of the same user, or also of the group of the directory, may
  * map together with the data files: the modes of all of these are set to 0600 or 0640. If this
  * process is killed, the next one that opens the store this way finds the index there and need not
- * rebuild it. Where the object cannot be made, the store is opened without it, and a line of the log
- * says why. Without effect on a store that is opened read-only. Not for a process that forks
+ * rebuild it. Where the object cannot be made, the store is opened without it, and a line of the
+ * log says why. Without effect on a store that is opened read-only. Not for a process that forks
  * (kvstore_fork_begin): its children see changes then. */
 enum kvstore_direct {
     KVSTORE_DIRECT_OFF,

@@ -30,7 +30,7 @@ static uint64_t first_bytes(const struct store_context *context)
     return SHARED_STORE_HEADER_BYTES + (uint64_t)context->datafiles * sizeof(struct shared_file);
 }
 
-/* What a predecessor has left ------------------------------------------------------------------- */
+/* What a predecessor has left ------------------------------------------------------------------ */
 
 /* Tells those who have mapped it that it is out of use. Only what is ours can be left by one of our
  * processes. */
@@ -55,7 +55,7 @@ static void remove_left(const struct shared_index *direct)
     shm_unlink(direct->name.text);
 }
 
-/* The object ------------------------------------------------------------------------------------ */
+/* The object ----------------------------------------------------------------------------------- */
 
 /* Lets the group of the directory in. */
 static bool open_to_group(const struct store_context *context, int fd)

@@ -1,6 +1,6 @@
 /*
- * shared_index: the memory of a store's indexes, and where others are let in (enum kvstore_direct), the
- * shared-memory object that it is in: its name, its header, its life.
+ * shared_index: the memory of a store's indexes, and where others are let in (enum kvstore_direct),
+ * the shared-memory object that it is in: its name, its header, its life.
  *
  * The object is made when the store is opened, serves once all files are recovered, and is retired
  * and removed when the store is closed. A process that is killed leaves it. Whoever opens the store

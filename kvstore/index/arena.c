@@ -79,7 +79,7 @@ static const uint32_t unit_sizes[] = {64, 512};
 #define MAX_UNIT     512u
 #define MAX_OF_UNITS 64u
 
-/* Places ---------------------------------------------------------------------------------------- */
+/* Places --------------------------------------------------------------------------------------- */
 
 static uint64_t chunk_offset(const struct arena *arena, const struct chunk *chunk)
 {
@@ -134,7 +134,7 @@ static uint32_t find_run(const struct chunk *chunk, uint32_t count)
     return first + count <= ARENA_CHUNK_BLOCKS ? first : ARENA_CHUNK_BLOCKS;
 }
 
-/* Chunks ---------------------------------------------------------------------------------------- */
+/* Chunks --------------------------------------------------------------------------------------- */
 
 static void enlist(struct arena *arena, struct chunk *chunk)
 {
@@ -272,7 +272,7 @@ static void remove_chunks(struct arena *arena, struct chunk *first, uint32_t cou
     }
 }
 
-/* Blocks ---------------------------------------------------------------------------------------- */
+/* Blocks --------------------------------------------------------------------------------------- */
 
 /* Makes the blocks before `end` of a chunk of the object ones that may be touched. */
 static bool make_ready(struct arena *arena, struct chunk *chunk, uint32_t end)
@@ -361,7 +361,7 @@ static void give_blocks(struct arena *arena, uint32_t reference, uint32_t count)
         enlist(arena, chunk);
 }
 
-/* Units ----------------------------------------------------------------------------------------- */
+/* Units ---------------------------------------------------------------------------------------- */
 
 static uint32_t unit_size(uint64_t bytes)
 {
@@ -436,7 +436,7 @@ static void give_unit(struct arena *arena, uint32_t reference)
     }
 }
 
-/* Any size -------------------------------------------------------------------------------------- */
+/* Any size ------------------------------------------------------------------------------------- */
 
 static uint32_t blocks_for(uint64_t bytes)
 {
@@ -489,7 +489,7 @@ void arena_give(struct arena *arena, uint32_t reference, uint64_t bytes)
     pthread_mutex_unlock(&arena->mutex);
 }
 
-/* Making and ending ------------------------------------------------------------------------------ */
+/* Making and ending ---------------------------------------------------------------------------- */
 
 /* The table of chunks: mostly address space. */
 static bool allocate_table(struct arena *arena)

@@ -14,8 +14,8 @@
 #include "kvstore/index/index.h"
 #include "kvstore/log/logfile.h"
 
-/* Invariant: log.tail + words->reserve_bytes <= log.allocated_bytes as long as disk space was never short
- * at open: every key that is there can still be deleted when nothing else can be written. */
+/* Invariant: log.tail + words->reserve_bytes <= log.allocated_bytes as long as disk space was never
+ * short at open: every key that is there can still be deleted when nothing else can be written. */
 struct generation {
     struct logfile log;
     struct index *index;             /* NULL until generation_begin_index or a take-over */

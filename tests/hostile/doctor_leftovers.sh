@@ -55,7 +55,8 @@ check_equal "$(printf '%s\n' "c$$.1" "c$dead.3" other)" \
     "$(ls /dev/mqueue | sed -n "s/^${server_queue#/}\\.\\(c.*\\|other\\)$/\\1/p" | sort)" \
     'not what is of a process that lives, of another user, or no reply queue'
 check_equal "r$$.1" \
-    "$(find /dev/shm -name "${server_queue#/}.[rs]*" | sed 's/^.*[.]\([rs][0-9]*[.][0-9]*\)$/\1/')" \
+    "$(find /dev/shm -name "${server_queue#/}.[rs]*" |
+        sed 's/^.*[.]\([rs][0-9]*[.][0-9]*\)$/\1/')" \
     'segment and ring are gone, but not the ring of a process that lives'
 rm -f "/dev/shm$server_queue.r$$.1"
 check_status 0 'doctor again' client doctor

@@ -30,7 +30,8 @@ limited() (
 check_status 0 'with replies through shared memory that is room enough' \
     limited $((used + 500)) client --timeout 2000 put x 1
 check_status 0 'for doctor, too' limited $((used + 500)) client --timeout 2000 doctor
-check_match "low +in use [0-9]+, left [0-9]+: not enough for a reply queue" "$output" 'which says so'
+check_match "low +in use [0-9]+, left [0-9]+: not enough for a reply queue" "$output" \
+    'which says so'
 export MQKV_REPLIES=queue
 check_status 1 \
     'doctor with the budget used up exits 1' limited $((used + 500)) client --timeout 2000 doctor

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# python_wheel: the wheel has what it needs, installs into an environment of its own, and works there.
+# python_wheel: the wheel is complete, installs into an environment of its own, and works there.
 . "$(dirname "$0")/lib.sh"
 
 if [ "${MQKV_VARIANT:-release}" != release ]; then
