@@ -29,18 +29,18 @@ struct sync_file {
     bool note_lags;            /* the timed pass that is to come shall note what is on disk */
     bool in_log_only;          /* some of what is durable is so by the commit log */
     bool apart;                /* the file itself is to be synced next */
-    atomic_bool timed;         /* in the timed queue, or about to be; written by writers too */
-    atomic_bool failed;        /* for good */
     uint64_t due_ns;           /* while timed */
     uint64_t covered_position; /* of the last snapshot that a sync was started for */
     uint32_t started;          /* syncs; the number of the one under way, or of the last */
     uint32_t slot_waiters;
-    uint64_t settled_salt; /* the physical file whose size ... */
-    uint64_t
-        settled_bytes; /* ... and blocks are on disk, up to here; who has the slot changes it */
+    uint64_t settled_salt;  /* of the physical file ... */
+    uint64_t settled_bytes; /* ... so many bytes of whose size are on disk; covered by the slot */
     atomic_uint_fast64_t synced_position;
     uint64_t syncs;
     uint64_t failures;
+    /* Apart from what no writer touches: compilers read neighbours together. */
+    atomic_bool timed;         /* in the timed queue, or about to be; written by writers too */
+    atomic_bool failed;        /* for good */
     struct eventcount waiters; /* for a durable position; group: group_of the sync that will do */
     pthread_cond_t slot_free;
 };
