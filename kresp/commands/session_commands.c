@@ -130,32 +130,30 @@ static bool store_name(struct redis_job *job, struct kv_slice name, char out[RED
 
 /* HELLO ---------------------------------------------------------------------------------------- */
 
-struct hello {
-    int64_t protocol; /* 0: as it is */
-    struct kv_slice user, password, name;
-    bool authenticates, names;
-};
-
-static bool parse_hello(struct redis_job *job, struct hello *hello)
+/* *protocol 0: as it is. */
+static bool parse_protocol(struct redis_job *job, int64_t *protocol)
 {
-    *hello = (struct hello){0};
-    if (job->count > 1 && !decimal_parse(job->arguments[1], &hello->protocol)) {
+    *protocol = 0;
+    if (job->count == 1)
+        return true;
+    if (!decimal_parse(job->arguments[1], protocol))
         redis_job_fail(job, "ERR Protocol version is not an integer or out of range");
-        return false;
-    }
-    if (job->count > 1 && hello->protocol != 2 && hello->protocol != 3) {
+    else if (*protocol != 2 && *protocol != 3)
         redis_job_fail(job, "NOPROTO unsupported protocol version");
-        return false;
-    }
+    return !job->error;
+}
+
+/* As in Redis each takes effect when it is read, whatever becomes of those behind it. */
+static bool take_hello_options(struct redis_job *job)
+{
     for (size_t i = 2; i < job->count; i++) {
         if (redis_argument_is(job, i, "AUTH") && i + 2 < job->count) {
-            hello->authenticates = true;
-            hello->user = job->arguments[i + 1];
-            hello->password = job->arguments[i + 2];
+            if (!authenticate(job, job->arguments[i + 1], job->arguments[i + 2]))
+                return false;
             i += 2;
         } else if (redis_argument_is(job, i, "SETNAME") && i + 1 < job->count) {
-            hello->names = true;
-            hello->name = job->arguments[++i];
+            if (!store_name(job, job->arguments[++i], job->session->name, "Client names"))
+                return false;
         } else {
             redis_job_fail(job, "ERR Syntax error in HELLO option '%.*s'",
                            (int)job->arguments[i].size, (const char *)job->arguments[i].data);
@@ -188,9 +186,8 @@ static void reply_hello(struct redis_session *session)
 bool answer_hello(struct redis_job *job)
 {
     struct redis_session *session = job->session;
-    struct hello hello;
-    if (!parse_hello(job, &hello) ||
-        (hello.authenticates && !authenticate(job, hello.user, hello.password)))
+    int64_t protocol;
+    if (!parse_protocol(job, &protocol) || !take_hello_options(job))
         return true;
     if (!session->authenticated) {
         redis_job_fail(job, "NOAUTH HELLO must be called with the client already authenticated, "
@@ -199,10 +196,8 @@ bool answer_hello(struct redis_job *job)
                             "same time");
         return true;
     }
-    if (hello.names && !store_name(job, hello.name, session->name, "Client names"))
-        return true;
-    if (hello.protocol != 0)
-        session->reply.protocol = (int)hello.protocol;
+    if (protocol != 0)
+        session->reply.protocol = (int)protocol;
     reply_hello(session);
     return true;
 }
