@@ -12,6 +12,7 @@
 #include "clientk/program/transfer/load_command.h"
 #include "clientk/program/cli/help.h"
 #include "clientk/program/prompt/interactive.h"
+#include "clientk/program/ops/metrics_command.h"
 #include "clientk/program/ops/ping.h"
 #include "clientk/program/commands/priority.h"
 #include "clientk/program/commands/scan_command.h"
@@ -228,6 +229,12 @@ const struct command commands[] = {
      .places = COMMAND_ANYWHERE,
      .max_operands = 1,
      .run = stats_run},
+    {.name = "metrics",
+     .arguments = "",
+     .summary = "the server's statistics for Prometheus",
+     .details = "Prints the text format of Prometheus; serverk --metrics FILE writes it to a file.",
+     .places = COMMAND_SHELL,
+     .run = metrics_run},
     {.name = "top",
      .arguments = "",
      .summary = "watch the server's counters and their rates",

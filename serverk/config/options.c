@@ -255,6 +255,8 @@ static const struct option_row rows[] = {
      FIELD(core_dumps), .section = "process"},
     {"log", 0, OPTION_TEXT, "FILE", "log there instead of standard error; SIGHUP opens it anew",
      FIELD(log), .min = 1, .expects = "a file", .section = "log"},
+    {"metrics", 0, OPTION_TEXT, "FILE", "write statistics for Prometheus there every 10 s",
+     FIELD(metrics), .min = 1, .expects = "a file", .section = "log"},
     {"config", 'c', OPTION_TEXT, "FILE", "read options from there that are not given here",
      FIELD(config), .min = 1, .expects = "a file"},
     {"check", 0, OPTION_FLAG, NULL, "print the options; check limits and store, then exit",

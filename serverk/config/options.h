@@ -69,8 +69,9 @@ struct server_options {
     bool core_dumps;     /* a crash may leave a core file, with values in it */
     bool check;
     bool verbose;
-    const char *log; /* the file that lines are logged to; NULL: standard error */
-    char **words;    /* a copy of argv, to be parsed again; NULL ends it */
+    const char *log;     /* the file that lines are logged to; NULL: standard error */
+    const char *metrics; /* the file for a collector of metrics; NULL: none */
+    char **words;        /* a copy of argv, to be parsed again; NULL ends it */
     struct option_origin origins[OPTIONS_MAX]; /* of each option, in the order of the table */
 };
 

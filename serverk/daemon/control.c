@@ -15,10 +15,11 @@
 #include "serverk/daemon/notify.h"
 
 /* data.u64 of the signalfd and the timers; sessions have their ids, which are 32 bits. */
-#define SIGNAL_TAG UINT64_MAX
-#define TIMER_TAG  (UINT64_MAX - 1)
-#define LANES_TAG  (UINT64_MAX - 2)
-#define WATCH_TAG  (UINT64_MAX - 3)
+#define SIGNAL_TAG  UINT64_MAX
+#define TIMER_TAG   (UINT64_MAX - 1)
+#define LANES_TAG   (UINT64_MAX - 2)
+#define WATCH_TAG   (UINT64_MAX - 3)
+#define METRICS_TAG (UINT64_MAX - 4)
 
 #define EVENTS_AT_ONCE 64
 
@@ -138,7 +139,8 @@ static void watch_timer(const struct control *control, int timer, uint64_t tag)
 }
 
 /* Returns the signal to stop that has come; 0: none. */
-static int handle(struct control *control, const struct service *service, uint64_t tag)
+static int handle(struct control *control, const struct service *service,
+                  struct metrics_file *metrics, uint64_t tag)
 {
     switch (tag) {
     case SIGNAL_TAG:
@@ -152,24 +154,29 @@ static int handle(struct control *control, const struct service *service, uint64
     case WATCH_TAG:
         notify_tick();
         return 0;
+    case METRICS_TAG:
+        metrics_file_tick(metrics);
+        return 0;
     default:
         session_client_died(service->sessions, (uint32_t)tag);
         return 0;
     }
 }
 
-int control_run(struct control *control, const struct service *service, struct reload *reload)
+int control_run(struct control *control, const struct service *service, struct reload *reload,
+                struct metrics_file *metrics)
 {
     watch_timer(control, farewells_timer(service->farewells), TIMER_TAG);
     watch_timer(control, lanes_timer(service->lanes), LANES_TAG);
     watch_timer(control, notify_watchdog(), WATCH_TAG);
+    watch_timer(control, metrics_file_timer(metrics), METRICS_TAG);
     notify_send("READY=1");
     for (;;) {
         follow(control, reload);
         struct epoll_event events[EVENTS_AT_ONCE];
         int count = epoll_wait(control->epoll, events, EVENTS_AT_ONCE, -1);
         for (int i = 0; i < count; i++) {
-            int signal_number = handle(control, service, events[i].data.u64);
+            int signal_number = handle(control, service, metrics, events[i].data.u64);
             if (signal_number != 0)
                 return signal_number;
         }

@@ -7,6 +7,7 @@
 #define MQKV_SERVERK_DAEMON_CONTROL_H
 
 #include "mqkv/error.h"
+#include "serverk/daemon/metrics_file.h"
 #include "serverk/daemon/reload.h"
 #include "serverk/dispatch/service.h"
 
@@ -33,7 +34,8 @@ int control_signals(const struct control *control);
 int control_take_signal(struct control *control);
 
 /* Serves until a signal to stop comes, whose number it returns. SIGHUP and SIGUSR1 do what reload.h
- * says. */
-int control_run(struct control *control, const struct service *service, struct reload *reload);
+ * says; the metrics (NULL: none) are written when they are due. */
+int control_run(struct control *control, const struct service *service, struct reload *reload,
+                struct metrics_file *metrics);
 
 #endif

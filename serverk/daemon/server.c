@@ -21,7 +21,9 @@
 #include "serverk/daemon/reload.h"
 #include "serverk/daemon/start_guard.h"
 #include "serverk/daemon/start_limits.h"
+#include "serverk/daemon/metrics_file.h"
 #include "serverk/daemon/stats_json.h"
+#include "serverk/daemon/stats_source.h"
 #include "serverk/dispatch/dispatch.h"
 #include "serverk/dispatch/nice.h"
 #include "serverk/lanes/claim.h"
@@ -46,6 +48,7 @@ struct server {
     struct fragment_budget budget;
     struct control *control;
     struct reload *reload;
+    struct metrics_file *metrics; /* NULL: none */
     struct pool *pool;
     struct pidfile *pidfile; /* NULL: none */
 };
@@ -263,6 +266,8 @@ enum kv_status server_start(const struct server_options *options, struct server 
     service->options = options;
     server->stats.service = service;
     server->stats.started_ns = clock_monotonic_ns();
+    server->stats.started_real_ms = clock_realtime_ms();
+    server->stats.memory = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     struct lanes_options lanes = lanes_options(options);
 
     enum kv_status status = check_nice(options, error);
@@ -289,6 +294,8 @@ enum kv_status server_start(const struct server_options *options, struct server 
         orphans_remove(options->queue);
         status = dispatch_start(service, &server->pool, error);
     }
+    if (status == KV_OK && options->metrics)
+        status = metrics_file_start(&server->stats, options->metrics, &server->metrics, error);
     if (status != KV_OK) {
         release(server, NULL);
         return status;
@@ -308,6 +315,7 @@ enum kv_status server_start(const struct server_options *options, struct server 
 static enum kv_status release(struct server *server, struct kv_error *error)
 {
     struct service *service = &server->service;
+    metrics_file_end(server->metrics);
     if (server->pool) {
         pool_stop(server->pool);
         pool_drain(server->pool);
@@ -332,6 +340,8 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     pidfile_remove(server->pidfile);
     lanes_close(service->lanes);
     reload_free(server->reload);
+    if (server->stats.memory >= 0)
+        close(server->stats.memory);
     control_free(server->control);
     free(server);
     return status;
@@ -340,7 +350,8 @@ static enum kv_status release(struct server *server, struct kv_error *error)
 enum kv_status server_run(struct server *server, struct kv_error *error)
 {
     const struct server_options *options = server->service.options;
-    int signal_number = control_run(server->control, &server->service, server->reload);
+    int signal_number =
+        control_run(server->control, &server->service, server->reload, server->metrics);
     log_info("signal %d (%s): stopping", signal_number, strsignal(signal_number));
     notify_send("STOPPING=1");
     control_expect_impatience();

@@ -10,17 +10,11 @@
 
 #include "common/time/clock.h"
 #include "common/text/escape.h"
-#include "wire/operation.h"
+#include "serverk/daemon/metrics.h"
+#include "serverk/daemon/stats_source.h"
 
 /* Files that are listed one by one; above, the sums must do. */
 #define MAX_FILES_LISTED 256u
-
-static const char *const opcode_names[STATISTICS_OPCODES] = {
-    [WIRE_OP_GET] = "get",           [WIRE_OP_EXISTS] = "exists", [WIRE_OP_PUT] = "put",
-    [WIRE_OP_DELETE] = "delete",     [WIRE_OP_ADD] = "add",       [WIRE_OP_APPEND] = "append",
-    [WIRE_OP_EXCHANGE] = "exchange", [WIRE_OP_TOUCH] = "touch",   [WIRE_OP_SCAN] = "scan",
-    [WIRE_OP_STATS] = "stats",       [WIRE_OP_PING] = "ping",     [WIRE_OP_SYNC] = "sync",
-};
 
 /* JSON
  * --------------------------------------------------------------------------------------------- */
@@ -82,14 +76,6 @@ static void put_flag(struct json *json, const char *name, bool flag)
 
 /* Sections
  * ----------------------------------------------------------------------------------------- */
-
-static void sum_statistics(const struct service *service, struct worker_statistics *sum)
-{
-    const struct server_options *options = service->options;
-    unsigned blocks = dispatch_model_writers(options->dispatch, options->workers);
-    statistics_sum(sum, service->statistics, blocks);
-    commit_statistics(service->commit, sum);
-}
 
 /* What the payer has used while several shared the workers' time. */
 static void put_used(const struct service *service, struct json *json, const char *name,
@@ -234,18 +220,17 @@ static void put_server(const struct stats_source *source, struct json *json)
 
 static void put_operations(const struct stats_source *source, struct json *json)
 {
-    const struct service *service = source->service;
     struct worker_statistics *sum = statistics_create(1);
     if (!sum)
         return;
-    sum_statistics(service, sum);
+    stats_source_sum(source, sum);
     uint64_t total = 0;
     for (unsigned opcode = 1; opcode < STATISTICS_OPCODES; opcode++)
         total += sum->operations[opcode];
     put_number(json, "messages", sum->messages);
     put_number(json, "total", total);
     for (unsigned opcode = 1; opcode < STATISTICS_OPCODES; opcode++)
-        put_number(json, opcode_names[opcode], sum->operations[opcode]);
+        put_number(json, stats_operation_name(opcode), sum->operations[opcode]);
     put_number(json, "hits", sum->hits);
     put_number(json, "misses", sum->misses);
     put_number(json, "bytes_in", sum->bytes_in);
@@ -281,11 +266,10 @@ static void put_histogram(struct json *json, const char *name, const struct hist
 
 static void put_latency(const struct stats_source *source, struct json *json)
 {
-    const struct service *service = source->service;
     struct worker_statistics *sum = statistics_create(1);
     if (!sum)
         return;
-    sum_statistics(service, sum);
+    stats_source_sum(source, sum);
     for (unsigned stage = 0; stage < STAGES; stage++)
         put_histogram(json, latency_stage_name((enum latency_stage)stage), &sum->stages[stage]);
     free(sum);
@@ -474,6 +458,8 @@ static const struct {
 
 enum kv_status stats_json(const void *source, struct kv_slice section, char **text, size_t *size)
 {
+    if (kv_slice_equal(section, kv_slice_from_string(METRICS_SECTION)))
+        return metrics_text(source, text, size);
     struct json json = {.stream = open_memstream(text, size)};
     if (!json.stream)
         return KV_NO_MEMORY;

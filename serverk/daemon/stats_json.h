@@ -10,20 +10,11 @@
 
 #include "mqkv/slice.h"
 #include "mqkv/status.h"
-#include "serverk/dispatch/service.h"
-#include "serverk/sandbox/sandbox.h"
-
-/* What the statistics describe. */
-struct stats_source {
-    const struct service *service;
-    struct sandbox sandbox; /* which of its parts are on */
-    uint64_t started_ns;    /* of the daemon */
-};
 
 /* A stats_writer of a struct stats_source. One object with the named section ("server",
  * "operations", "latency", "schedule", "files", "cache", "sessions") as its member, or with all if
- * `section` is empty. KV_NOT_FOUND: there is no such section; KV_NO_MEMORY. *text is to be freed.
- * Threads: any. */
+ * `section` is empty; of section METRICS_SECTION the text of metrics.h. KV_NOT_FOUND: there is no
+ * such section; KV_NO_MEMORY. *text is to be freed. Threads: any. */
 enum kv_status stats_json(const void *source, struct kv_slice section, char **text, size_t *size);
 
 #endif

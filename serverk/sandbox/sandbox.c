@@ -92,6 +92,10 @@ static enum kv_status allow_files(const struct landlock *landlock,
         status = allow_around(landlock, options->config, LANDLOCK_READ, error);
     if (status == KV_OK)
         status = allow_around(landlock, options->log, LANDLOCK_WRITE | LANDLOCK_MAKE, error);
+    if (status == KV_OK)
+        status =
+            allow_around(landlock, options->metrics,
+                         LANDLOCK_WRITE | LANDLOCK_MAKE | LANDLOCK_REMOVE | LANDLOCK_CUT, error);
     return status;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "serverk/daemon/stats_json.h"
 #include "common/time/clock.h"
 #include "tests/support/test_names.h"
 

@@ -9,7 +9,7 @@
 #include <mqueue.h>
 #include <stdbool.h>
 
-#include "serverk/daemon/stats_json.h"
+#include "serverk/daemon/stats_source.h"
 #include "serverk/dispatch/worker.h"
 #include "tests/support/store_files.h"
 #include "wire/message.h"

@@ -1,0 +1,336 @@
+#include "serverk/daemon/metrics.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/report/error.h"
+#include "wire/operation.h"
+
+/* Data files that have lines of their own; of more only the sums are told, as file="all". */
+#define MAX_FILES_LISTED 256u
+
+/* Users whose sessions are counted; those of more are counted as uid="other". */
+#define MAX_USERS_LISTED 32u
+
+/* The text --------------------------------------------------------------------------------------
+ */
+
+static void begin_family(FILE *out, const char *name, const char *type, const char *help)
+{
+    fprintf(out, "# HELP mqkv_%s %s\n# TYPE mqkv_%s %s\n", name, help, name, type);
+}
+
+/* One metric without labels. */
+static void put(FILE *out, const char *name, const char *type, const char *help, uint64_t value)
+{
+    begin_family(out, name, type, help);
+    fprintf(out, "mqkv_%s %" PRIu64 "\n", name, value);
+}
+
+static void put_labelled(FILE *out, const char *name, const char *label, const char *of,
+                         uint64_t value)
+{
+    fprintf(out, "mqkv_%s{%s=\"%s\"} %" PRIu64 "\n", name, label, of, value);
+}
+
+/* A label's value: quotes, backslashes and newlines are escaped. */
+static void put_escaped(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '\n')
+            fputs("\\n", out);
+        else if (*text == '"' || *text == '\\')
+            fprintf(out, "\\%c", *text);
+        else
+            fputc(*text, out);
+    }
+}
+
+static double seconds(uint64_t ns)
+{
+    return (double)ns / 1e9;
+}
+
+/* Parts ----------------------------------------------------------------------------------------
+ */
+
+static void put_daemon(const struct stats_source *source, FILE *out)
+{
+    const struct service *service = source->service;
+    begin_family(out, "info", "gauge", "What serves: always 1.");
+    fputs("mqkv_info{version=\"" MQKV_VERSION "\",queue=\"", out);
+    put_escaped(out, service->options->queue);
+    fputs("\",dir=\"", out);
+    put_escaped(out, service->options->dir);
+    fputs("\"} 1\n", out);
+    begin_family(out, "start_time_seconds", "gauge", "When the daemon started, since 1970.");
+    fprintf(out, "mqkv_start_time_seconds %.3f\n", (double)source->started_real_ms / 1e3);
+    put(out, "workers", "gauge", "Worker threads.", service->options->workers);
+    if (service->parking) {
+        struct parking_counts counts = parking_counts(service->parking);
+        put(out, "workers_awake", "gauge", "Worker threads that are not parked.",
+            counts.active + counts.in_long);
+    }
+    put(out, "replies_waiting_for_sync", "gauge", "Replies to writes that are not on disk yet.",
+        commit_waiting(service->commit));
+}
+
+static void put_memory(const struct stats_source *source, FILE *out)
+{
+    char text[128];
+    ssize_t size = source->memory < 0 ? -1 : pread(source->memory, text, sizeof text - 1, 0);
+    unsigned long long all_pages, resident_pages;
+    if (size <= 0)
+        return;
+    text[size] = '\0';
+    if (sscanf(text, "%llu %llu", &all_pages, &resident_pages) == 2)
+        put(out, "resident_memory_bytes", "gauge", "Resident memory of the daemon.",
+            resident_pages * (uint64_t)sysconf(_SC_PAGESIZE));
+}
+
+static void put_operations(const struct worker_statistics *sum, FILE *out)
+{
+    put(out, "messages_total", "counter", "Messages received.", sum->messages);
+    begin_family(out, "operations_total", "counter", "Operations executed.");
+    for (unsigned opcode = 1; opcode < STATISTICS_OPCODES; opcode++)
+        put_labelled(out, "operations_total", "operation", stats_operation_name(opcode),
+                     sum->operations[opcode]);
+    begin_family(out, "errors_total", "counter", "Operations that did not end with ok.");
+    for (unsigned status = KV_OK + 1; status < KV_STATUS_COUNT; status++)
+        put_labelled(out, "errors_total", "status", kv_status_name((enum kv_status)status),
+                     sum->statuses[status]);
+    begin_family(out, "reads_total", "counter", "Reads of one key, by whether it was there.");
+    put_labelled(out, "reads_total", "result", "hit", sum->hits);
+    put_labelled(out, "reads_total", "result", "miss", sum->misses);
+    put(out, "received_bytes_total", "counter", "Bytes of requests.", sum->bytes_in);
+    put(out, "sent_bytes_total", "counter", "Bytes of replies.", sum->bytes_out);
+    begin_family(out, "dropped_messages_total", "counter", "Messages dropped unanswered.");
+    for (unsigned reason = 0; reason < DROPPED_REASONS; reason++)
+        put_labelled(out, "dropped_messages_total", "reason",
+                     dropped_reason_name((enum dropped_reason)reason), sum->dropped[reason]);
+}
+
+/* Upper bounds of the buckets: 1, 2, 5, 10 us ... 10 s. */
+static void put_stage(const char *stage, const struct histogram *histogram, FILE *out)
+{
+    static const unsigned steps[] = {1, 2, 5};
+    uint64_t counted = 0, unit_ns = 1000;
+    unsigned bucket = 0;
+    for (unsigned i = 0; i <= 21; i++) {
+        uint64_t bound_ns = steps[i % 3] * unit_ns;
+        for (; bucket < HISTOGRAM_BUCKETS && histogram_bucket_top_ns(bucket) <= bound_ns; bucket++)
+            counted += histogram->counts[bucket];
+        fprintf(out, "mqkv_stage_seconds_bucket{stage=\"%s\",le=\"%g\"} %" PRIu64 "\n", stage,
+                seconds(bound_ns), counted);
+        if (i % 3 == 2)
+            unit_ns *= 10;
+    }
+    for (; bucket < HISTOGRAM_BUCKETS; bucket++)
+        counted += histogram->counts[bucket];
+    fprintf(out, "mqkv_stage_seconds_bucket{stage=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", stage,
+            counted);
+    fprintf(out, "mqkv_stage_seconds_sum{stage=\"%s\"} %.9f\n", stage,
+            seconds(histogram->total_ns));
+    fprintf(out, "mqkv_stage_seconds_count{stage=\"%s\"} %" PRIu64 "\n", stage, counted);
+}
+
+static void put_stages(const struct worker_statistics *sum, FILE *out)
+{
+    begin_family(
+        out, "stage_seconds", "histogram",
+        "Time of sampled messages in each stage: in the queue, waiting for locks, at work, "
+        "waiting for the disk, sending the reply.");
+    for (unsigned stage = 0; stage < STAGES; stage++)
+        put_stage(latency_stage_name((enum latency_stage)stage), &sum->stages[stage], out);
+}
+
+/* Files ----------------------------------------------------------------------------------------
+ */
+
+#define FILE_METRIC(name, type, help, field)                              \
+    {                                                                     \
+        name, type, help, offsetof(struct kvstore_file_statistics, field) \
+    }
+
+static const struct {
+    const char *name, *type, *help;
+    size_t offset; /* of a uint64_t */
+} file_metrics[] = {
+    FILE_METRIC("file_keys", "gauge", "Keys.", keys),
+    FILE_METRIC("file_expiring_keys", "gauge", "Keys with an expiry.", expiring_keys),
+    FILE_METRIC("file_live_bytes", "gauge", "Bytes of records that a get would find.", live_bytes),
+    FILE_METRIC("file_dead_bytes", "gauge", "Bytes of replaced, deleted and expired records.",
+                dead_bytes),
+    FILE_METRIC("file_bytes", "gauge", "Bytes of disk.", file_bytes),
+    FILE_METRIC("file_index_bytes", "gauge", "Memory of the index.", index_bytes),
+    FILE_METRIC("file_appended_bytes_total", "counter", "Bytes appended.", appended_bytes),
+    FILE_METRIC("file_synced_bytes_total", "counter", "Bytes of those known to be on disk.",
+                synced_bytes),
+    FILE_METRIC("file_syncs_total", "counter", "Syncs.", syncs),
+    FILE_METRIC("file_sync_failures_total", "counter", "Syncs that failed.", sync_failures),
+    FILE_METRIC("file_compactions_total", "counter", "Compactions.", compactions),
+    FILE_METRIC("file_compaction_failures_total", "counter", "Compactions that failed.",
+                compaction_failures),
+    FILE_METRIC("file_expired_keys_total", "counter", "Keys taken out by expiry.", expired),
+};
+
+static uint64_t file_value(const struct kvstore_file_statistics *file, size_t offset)
+{
+    uint64_t value;
+    memcpy(&value, (const char *)file + offset, sizeof value);
+    return value;
+}
+
+static void put_file_metric(const struct kvstore_file_statistics *files, uint32_t count,
+                            const char *name, size_t offset, FILE *out)
+{
+    uint64_t sum = 0;
+    char number[16];
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t value = file_value(&files[i], offset);
+        sum += value;
+        snprintf(number, sizeof number, "%" PRIu32, i);
+        if (count <= MAX_FILES_LISTED)
+            put_labelled(out, name, "file", number, value);
+    }
+    if (count > MAX_FILES_LISTED)
+        put_labelled(out, name, "file", "all", sum);
+}
+
+static void put_file_states(const struct kvstore_file_statistics *files, uint32_t count, FILE *out)
+{
+    uint64_t read_only = 0, full = 0, unsynced = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        read_only += files[i].read_only;
+        full += files[i].full;
+        unsynced += files[i].appended_bytes - files[i].synced_bytes;
+    }
+    put(out, "unsynced_bytes", "gauge", "Bytes appended and not known to be on disk.", unsynced);
+    put(out, "read_only_files", "gauge", "Data files that take no writes after a failure.",
+        read_only);
+    put(out, "full_files", "gauge", "Data files whose last put found no space.", full);
+}
+
+/* False: out of memory. */
+static bool put_files(const struct service *service, FILE *out)
+{
+    uint32_t count = kvstore_datafiles(service->store);
+    struct kvstore_file_statistics *files = calloc(count, sizeof *files);
+    if (!files)
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        kvstore_file_statistics(service->store, i, &files[i]);
+    for (size_t i = 0; i < sizeof file_metrics / sizeof file_metrics[0]; i++) {
+        begin_family(out, file_metrics[i].name, file_metrics[i].type, file_metrics[i].help);
+        put_file_metric(files, count, file_metrics[i].name, file_metrics[i].offset, out);
+    }
+    put_file_states(files, count, out);
+    free(files);
+    struct statvfs disk;
+    if (statvfs(service->options->dir, &disk) == 0) {
+        put(out, "disk_free_bytes", "gauge", "Free on the file system of the data directory.",
+            (uint64_t)disk.f_bavail * disk.f_frsize);
+        put(out, "disk_bytes", "gauge", "Size of the file system of the data directory.",
+            (uint64_t)disk.f_blocks * disk.f_frsize);
+    }
+    return true;
+}
+
+static void put_cache(const struct service *service, FILE *out)
+{
+    struct kvstore_cache_statistics cache;
+    kvstore_cache_statistics(service->store, &cache);
+    if (cache.max_bytes == 0)
+        return;
+    put(out, "cache_max_bytes", "gauge", "Memory that the cache may use.", cache.max_bytes);
+    put(out, "cache_bytes", "gauge", "Memory that the cache uses.", cache.used_bytes);
+    put(out, "cache_entries", "gauge", "Values in the cache.", cache.entries);
+    put(out, "cache_hits_total", "counter", "Gets that found their key in the cache.", cache.hits);
+    put(out, "cache_misses_total", "counter", "Gets that did not.", cache.misses);
+    put(out, "cache_evictions_total", "counter", "Entries taken out to make room.",
+        cache.evictions);
+}
+
+/* Sessions -------------------------------------------------------------------------------------
+ */
+
+struct user_counts {
+    unsigned users;
+    struct {
+        uid_t uid;
+        uint64_t sessions;
+    } each[MAX_USERS_LISTED];
+    uint64_t others;
+};
+
+static bool count_session(void *context, struct session *session)
+{
+    struct user_counts *counts = context;
+    for (unsigned i = 0; i < counts->users; i++) {
+        if (counts->each[i].uid == session->uid) {
+            counts->each[i].sessions++;
+            return true;
+        }
+    }
+    if (counts->users == MAX_USERS_LISTED) {
+        counts->others++;
+    } else {
+        counts->each[counts->users].uid = session->uid;
+        counts->each[counts->users++].sessions = 1;
+    }
+    return true;
+}
+
+static void put_sessions(const struct service *service, FILE *out)
+{
+    struct session_counts counts;
+    struct user_counts users = {0};
+    char uid[16];
+    session_counts(service->sessions, &counts);
+    session_each(service->sessions, count_session, &users);
+    begin_family(out, "sessions", "gauge", "Sessions, one per client thread, by user.");
+    for (unsigned i = 0; i < users.users; i++) {
+        snprintf(uid, sizeof uid, "%u", (unsigned)users.each[i].uid);
+        put_labelled(out, "sessions", "uid", uid, users.each[i].sessions);
+    }
+    if (users.others > 0)
+        put_labelled(out, "sessions", "uid", "other", users.others);
+    put(out, "sessions_opened_total", "counter", "Sessions opened.", counts.opened);
+    begin_family(out, "sessions_ended_total", "counter", "Sessions ended, by how.");
+    for (unsigned reason = 0; reason < SESSION_END_REASONS; reason++)
+        put_labelled(out, "sessions_ended_total", "reason",
+                     session_end_reason_name((enum session_end_reason)reason),
+                     counts.ended[reason]);
+}
+
+/* All of it ------------------------------------------------------------------------------------
+ */
+
+enum kv_status metrics_text(const struct stats_source *source, char **text, size_t *size)
+{
+    struct worker_statistics *sum = statistics_create(1);
+    FILE *out = sum ? open_memstream(text, size) : NULL;
+    if (!out) {
+        free(sum);
+        return KV_NO_MEMORY;
+    }
+    stats_source_sum(source, sum);
+    put_daemon(source, out);
+    put_memory(source, out);
+    put_operations(sum, out);
+    put_stages(sum, out);
+    put_sessions(source->service, out);
+    put_cache(source->service, out);
+    bool complete = put_files(source->service, out);
+    free(sum);
+    if (fclose(out) == 0 && complete)
+        return KV_OK;
+    free(*text);
+    return KV_NO_MEMORY;
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# serverk_metrics: statistics for Prometheus, by the command and in a file
+. "$(dirname "$0")/lib.sh"
+
+metrics=$MQKV_TEST_DIR/mqkv.prom
+start_server -d 3 --cache 1M --metrics "$metrics"
+wait_until 20 test -s "$metrics"
+check_match '^mqkv_operations_total\{operation="put"\} 0$' "$(cat "$metrics")" \
+    "the file is there when the daemon is ready"
+check_equal 644 "$(stat -c %a "$metrics")" "a collector may read it"
+
+client put a 1 >/dev/null
+client get a >/dev/null
+client get b >/dev/null
+text=$(client metrics)
+for line in 'operations_total\{operation="put"\} 1' 'errors_total\{status="not_found"\} [1-9]' \
+    'stage_seconds_bucket\{stage="work",le="1e-06"\} [0-9]+' \
+    'stage_seconds_bucket\{stage="work",le="10"\} [1-9]' \
+    'stage_seconds_bucket\{stage="work",le="\+Inf"\} [1-9]' 'sessions\{uid="[0-9]+"\} 1' \
+    'cache_max_bytes 1048576' 'resident_memory_bytes [1-9][0-9]{6,}' 'disk_free_bytes [0-9]+' \
+    'start_time_seconds 1[0-9]{9}\.[0-9]+' 'read_only_files 0' \
+    "info\{version=\"[0-9.]+\",queue=\"$server_queue\",dir=\"$server_dir\"\} 1"; do
+    check_match "^mqkv_$line$" "$text" "metrics has $line"
+done
+check_equal 1 "$(sed -nE 's/^mqkv_file_keys\{.*\} //p' <<<"$text" | paste -sd+ | bc)" \
+    "the keys of the files add up"
+
+# The format: each sample belongs to the family announced before it, no family comes twice, each
+# sample is a number, and the buckets of a histogram grow.
+check_equal "" "$(python3 - 3<<<"$text" <<'END'
+import re
+seen, family, last = set(), None, {}
+for line in open(3):
+    if line.startswith("# HELP "):
+        continue
+    if line.startswith("# TYPE "):
+        family, kind = line.split()[2:]
+        if family in seen or kind not in ("gauge", "counter", "histogram"):
+            print("family", line)
+        if (kind == "counter") != family.endswith("_total"):
+            print("name", line)
+        seen.add(family)
+        continue
+    sample = re.fullmatch(r'([a-z_]+)(\{[^}]*\})? (-?[0-9.e+]+)\n', line)
+    if not sample or not sample[1].startswith(family):
+        print("sample", line)
+        continue
+    if sample[1].endswith("_bucket"):
+        stage = re.search('stage="([a-z_]+)"', line)[1]
+        if float(sample[3]) < last.get(stage, 0):
+            print("bucket", line)
+        last[stage] = float(sample[3])
+END
+)" "the text is as Prometheus reads it"
+if command -v promtool >/dev/null; then
+    check_status 0 "promtool finds nothing" promtool check metrics <<<"$text"
+else
+    skip "promtool: not installed"
+fi
+
+# The file is written again and again, and goes with the daemon.
+wait_until 30 grep -q 'operation="put"} 1' "$metrics"
+check_match 'operation="put"\} 1' "$(cat "$metrics")" "the file is kept up to date"
+check_equal "" "$(find "$MQKV_TEST_DIR" -name '*.new')" "nothing is left beside it"
+stop_server
+check_status 1 "it goes with the daemon" test -e "$metrics"
+
+check_status 4 "a file in no directory is a failure to start" \
+    "$server_program" -m "$server_queue" -f "$server_dir" --metrics "$MQKV_TEST_DIR/no/m"
+check_match "no/m.new: cannot be written" "$errors" "that is named"
