@@ -11,7 +11,7 @@ check_equal 644 "$(stat -c %a "$metrics")" "a collector may read it"
 
 client put a 1 >/dev/null
 client get a >/dev/null
-client get b >/dev/null
+client --direct off get b >/dev/null
 text=$(client metrics)
 for line in 'operations_total\{operation="put"\} 1' 'errors_total\{status="not_found"\} [1-9]' \
     'stage_seconds_bucket\{stage="work",le="1e-06"\} [0-9]+' \
