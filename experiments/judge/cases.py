@@ -15,7 +15,7 @@ LOWER_IS_BETTER = (
 ).split()
 
 SERVERS = ("mqkv", "redis", "memcached")
-ECHO = "echo"  # with replies as mqkv has them by default
+ECHO = "echo-shared"  # with replies as mqkv has them by default
 THREADS = (1, 5, 50)
 SHARES = (20, 40, 60, 80)  # per cent of what a system reaches, offered to it
 
