@@ -87,6 +87,19 @@ check_equal 0 $? 'reads go on with the next server'
 check_equal 0 "$(tail -n 1 "$MQKV_TEST_DIR/bench" | cut -d, -f16-20 | grep -c '^$')" 'all of them'
 stop_server
 
+# What a client leaves that is killed in its handshake is removed by the next server.
+sleep 0 &
+dead=$!
+wait "$dead"
+touch "/dev/shm$server_queue.r$dead.7" "/dev/shm$server_queue.r$$.7"
+start_server
+only_of_the_living() {
+    [ -e "/dev/shm$server_queue.r$$.7" ] && [ ! -e "/dev/shm$server_queue.r$dead.7" ]
+}
+check_status 0 'a start removes the rings of dead processes, and no others' only_of_the_living
+rm -f "/dev/shm$server_queue.r$$.7"
+stop_server
+
 # The server's choice.
 for options in "--replies queue" "--replies shared"; do
     rm -rf "$server_dir"
