@@ -91,6 +91,7 @@ for file in bin/serverk bin/clientk bin/kvcheck \
     share/man/man1/serverk.1 share/man/man1/clientk.1 share/man/man1/kvcheck.1 \
     share/man/man3/clientk.3 share/man/man3/kvstore.3 \
     lib/systemd/system/serverk.service lib/systemd/system/serverk@.service \
+    lib/systemd/system/kresp.service \
     lib/sysusers.d/mqkv.conf; do
     check_file "$file"
 done
