@@ -49,7 +49,7 @@ UNIT_NEEDS_wire := $(WIRE_OBJ) $(COMMON_OBJ)
 UNIT_NEEDS_serverk := $(call without_main,$(SERVERK_OBJ)) $(WIRE_OBJ) $(OUT)/libkvstore.a
 UNIT_NEEDS_program := $(call without_main,$(CLIENTK_PROGRAM_OBJ)) $(OUT)/libclientk.a
 UNIT_NEEDS_kresp := $(call without_main,$(KRESP_OBJ)) $(OUT)/libclientk.a
-UNIT_NEEDS_clientk := $(call without_main,$(CLIENTK_PROGRAM_OBJ)) $(OUT)/libclientk.a
+UNIT_NEEDS_clientk := $(call without_main,$(CLIENTK_PROGRAM_OBJ)) $(OUT)/libclientk.a $(OUT)/libkvstore.a
 
 define unit_binary_rule
 $(OUT)/tests/unit_$(1): $(call objects_of,tests/unit/main_$(1).c $(wildcard tests/unit/test_$(1)_*.c)) \

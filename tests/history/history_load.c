@@ -2,7 +2,8 @@
  * history_load: several threads work on few keys of a running serverk at once, note when each call
  * began and ended and what it answered, and then have every key's history judged. The daemon may be
  * killed and started again meanwhile: writes of unknown fate are judged as such. Now and then a
- * thread changes the priority of all.
+ * thread changes the priority of all. Half of the threads read as MQKV_DIRECT says, the others by
+ * message.
  *
  *     history_load QUEUE THREADS KEYS OPERATIONS SEED [FILE]
  *
@@ -29,6 +30,7 @@
 
 struct history_run {
     struct clientk *client;
+    struct clientk *by_message; /* reads nothing in place; every second thread reads through it */
     uint32_t keys;
     uint64_t operations_a_thread;
     uint64_t seed;
@@ -158,7 +160,8 @@ static void *work(void *argument)
             clientk_set_priority(load->client,
                                  (unsigned)random_below(&random, CLIENTK_MAX_PRIORITY + 1));
         note.start_ns = clock_monotonic_ns();
-        perform(load->client, kv_slice_from_string(name), &note, &result);
+        bool asks = note.call == NOTE_GET && worker->number % 2 == 0;
+        perform(asks ? load->by_message : load->client, kv_slice_from_string(name), &note, &result);
         note.end_ns = clock_monotonic_ns();
         keep(worker, &note);
     }
@@ -245,8 +248,11 @@ int main(int argc, char **argv)
     struct history_worker *workers = calloc(threads, sizeof *workers);
     if (!load.used || !workers)
         errx(3, "out of memory");
-    if (clientk_open(&(struct clientk_options){.queue = argv[1], .timeout_ms = 10000}, &load.client,
-                     &error) != KV_OK)
+    struct clientk_options options = {.queue = argv[1], .timeout_ms = 10000};
+    if (clientk_open(&options, &load.client, &error) != KV_OK)
+        errx(3, "%s", error.text);
+    options.direct = CLIENTK_DIRECT_OFF;
+    if (clientk_open(&options, &load.by_message, &error) != KV_OK)
         errx(3, "%s", error.text);
     for (uint32_t i = 0; i < threads; i++) {
         workers[i] = (struct history_worker){.load = &load, .number = i + 1};
@@ -258,7 +264,12 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < threads; i++)
         pthread_join(workers[i].thread, NULL);
+    struct clientk_info info;
+    clientk_info(load.client, &info);
+    printf("%" PRIu64 " reads without a message, %" PRIu64 " asked for after all\n",
+           info.direct_reads, info.direct_asks);
     clientk_close(load.client);
+    clientk_close(load.by_message);
     if (argc == 7)
         write_json(argv[6], workers, threads);
     int status = judge_all(&load, workers, threads);
