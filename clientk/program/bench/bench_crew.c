@@ -129,6 +129,11 @@ static void run_members(struct bench_crew *crew, const struct cli_context *conte
     }
     for (size_t i = 0; i < started; i++)
         pthread_join(members[i].thread, NULL);
+    if (started > 0) {
+        struct clientk_info info;
+        clientk_info(client, &info);
+        shared->tallies[first].direct_reads = info.direct_reads;
+    }
     clientk_close(client);
     free(members);
 }

@@ -29,6 +29,7 @@ static void add_tally(struct bench_report *report, const struct bench_tally *tal
     report->ops += tally->ops;
     report->misses += tally->misses;
     report->mismatches += tally->mismatches;
+    report->direct_reads += tally->direct_reads;
     for (int status = 0; status < KV_STATUS_COUNT; status++) {
         report->statuses[status] += tally->statuses[status];
         if (is_error((enum kv_status)status))
@@ -132,6 +133,8 @@ static void print_text(FILE *stream, const struct bench_report *report)
             report->ops, report->seconds, ops_per_second(report), report->misses, report->errors);
     if (report->plan->options.verify)
         fprintf(stream, ", %" PRIu64 " wrong values", report->mismatches);
+    if (report->direct_reads > 0)
+        fprintf(stream, "; %" PRIu64 " reads without a message", report->direct_reads);
     fputc('\n', stream);
     for (int status = 0; status < KV_STATUS_COUNT; status++)
         if (is_error((enum kv_status)status) && report->statuses[status] > 0)
@@ -147,7 +150,7 @@ static void print_csv(FILE *stream, const struct bench_report *report)
     char sizes[48], mix[256];
     fputs("threads,processes,mix,value_bytes,keys,key_bytes,dist,batch,window,rate_per_s,warmup_s,"
           "seed,ops,seconds,ops_per_s,mean_us,p50_us,p90_us,p99_us,p999_us,max_us,errors,not_found,"
-          "wrong_values\n",
+          "wrong_values,direct_reads\n",
           stream);
     fprintf(stream,
             "%" PRIu64 ",%" PRIu64 ",%s,%s,%" PRIu64 ",%" PRIu64 ",%s,%" PRIu64 ",%" PRIu64
@@ -161,8 +164,9 @@ static void print_csv(FILE *stream, const struct bench_report *report)
     for (size_t i = 0; i < QUANTILES; i++)
         fprintf(stream, ",%.3f",
                 us((double)histogram_quantile_ns(&report->all, quantiles[i].fraction)));
-    fprintf(stream, ",%.3f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", us((double)report->all.max_ns),
-            report->errors, report->misses, report->mismatches);
+    fprintf(stream, ",%.3f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n",
+            us((double)report->all.max_ns), report->errors, report->misses, report->mismatches,
+            report->direct_reads);
 }
 
 /* JSON ----------------------------------------------------------------------------------------- */
@@ -213,6 +217,7 @@ static void print_json_errors(FILE *stream, const struct bench_report *report)
     }
     fprintf(stream, "},\"not_found\":%" PRIu64 ",\"wrong_values\":%" PRIu64, report->misses,
             report->mismatches);
+    fprintf(stream, ",\"direct_reads\":%" PRIu64, report->direct_reads);
 }
 
 static void print_json(FILE *stream, const struct bench_report *report)

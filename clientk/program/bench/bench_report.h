@@ -16,6 +16,7 @@
 struct bench_report {
     const struct bench_plan *plan;
     uint64_t ops, misses, mismatches, errors;
+    uint64_t direct_reads; /* that needed no message, the warm-up's too */
     double seconds;
     uint64_t statuses[KV_STATUS_COUNT];
     struct histogram all;

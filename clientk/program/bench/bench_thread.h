@@ -21,6 +21,7 @@ struct bench_tally {
     uint64_t ops;                 /* measured */
     uint64_t misses;              /* not found, which is not an error */
     uint64_t mismatches;          /* values that failed --verify */
+    uint64_t direct_reads;        /* of its process, the first thread has them: no message */
     uint64_t statuses[KV_STATUS_COUNT];
     uint64_t last_end_ns;
     struct histogram latencies[WORKLOAD_KINDS];

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clientk/program/ops/diagnosis.h"
+#include "clientk/program/ops/store_leftovers.h"
 #include "common/text/parse.h"
 #include "wire/queue.h"
 #include "wire/reply_ring.h"
@@ -184,6 +185,10 @@ static void check_shared_memory(struct diagnosis *diagnosis)
     finding(diagnosis, writable && free_bytes >= FULLEST_SHM_BYTES ? "ok" : "low",
             "/dev/shm has %s free%s", format_size(free_bytes, free_size),
             writable ? "" : ", but you may not write there");
+    struct store_leftovers left = store_leftovers_remove();
+    if (left.objects > 0)
+        finding(diagnosis, "ok", "removed what killed servers left of stores that are gone: %s",
+                format_size(left.bytes, free_size));
 }
 
 static const char *conclusion(const struct diagnosis *diagnosis)
