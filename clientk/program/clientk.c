@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/memory/mapguard.h"
 #include "clientk/program/commands/batch_command.h"
 #include "clientk/program/cli/command.h"
 #include "clientk/program/cli/cli_context.h"
@@ -55,8 +56,8 @@ static int run_command(struct cli_context *context, struct word *words, size_t c
 
 static int run(struct cli_context *context, struct line *words)
 {
-    const struct option_set sets[] = {
-        {.rows = global_option_rows, .target = &context->global}, {.rows = NULL}};
+    const struct option_set sets[] = {{.rows = global_option_rows, .target = &context->global},
+                                      {.rows = NULL}};
     struct kv_error error = {0};
     enum kv_status status = arguments_take_options(sets, words->words, &words->count, true, &error);
     context->output.format = (enum output_format)context->global.format;
@@ -110,6 +111,7 @@ int main(int argc, char **argv)
     size_t count = argc > 1 ? (size_t)argc - 1 : 0;
     int code;
     setlocale(LC_CTYPE, "");
+    mapguard_install("clientk"); /* data files that are read in place may lose their bytes */
     signal(SIGPIPE, SIG_IGN);
     if (line_from_arguments(&words, argv + 1, count, wants_escapes(argv + 1, count), &wrong)) {
         code = run(&context, &words);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "common/memory/mapguard.h"
 #include "common/time/clock.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
@@ -128,6 +129,7 @@ int main(int argc, char **argv)
     struct kresp_options options;
     struct kv_error error = {0};
     mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
+    mapguard_install("kresp"); /* data files that are read in place may lose their bytes */
     enum kresp_outcome outcome = kresp_options_parse(argc, argv, &options, &error);
     if (outcome == KRESP_OPTIONS_DONE)
         return EXIT_DONE;

@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# direct: programs of the daemon's user read without messages, see what was written, and go by message where they cannot
+. "$(dirname "$0")/lib.sh"
+
+way() { # [OPTION...]: how doctor says that reads go
+    client "$@" doctor | grep -oE 'reads (go by message|need no message \([a-z]*\))'
+}
+
+column() { # NAME: of the CSV in $output
+    printf '%s\n' "$output" | python3 -c '
+import csv, sys
+header, row = list(csv.reader(sys.stdin))
+print(row[header.index(sys.argv[1])])' "$1"
+}
+
+reads_right() { # TEXT OPTION...: a bench finds every value right, and reads without messages
+    local text=$1
+    shift
+    check_status 0 "$text" client --format csv bench --verify "$@"
+    check_equal 0 "$(column errors)" "$text: no errors"
+    check_equal 0 "$(column wrong_values)" "$text: every value is right"
+    [ "$(column direct_reads)" -gt 0 ] && ok "$text: without messages" || not_ok "$text: by message"
+}
+
+# Which way
+start_server --sync none
+client put name Ada >/dev/null
+check_equal 'reads need no message (map)' "$(way)" 'the default is to map'
+check_equal 'reads need no message (pread)' "$(way --direct pread)" 'pread is told'
+check_equal 'reads go by message' "$(way --direct off)" 'off is told'
+check_equal 'reads go by message' "$(MQKV_DIRECT=off way)" 'the environment says it, too'
+check_equal 'reads need no message (map)' "$(MQKV_DIRECT=off way --direct auto)" \
+    'and an option stands above it'
+MQKV_DIRECT=wrong check_status 2 'a word that it does not know' client get name
+check_match 'auto, off, map or pread' "$errors" 'is named'
+
+for way in off map pread; do
+    check_equal Ada "$(client --direct $way get name)" "get ($way)"
+    check_status 1 "an absent key ($way)" client --direct $way get nobody
+    check_equal Ada "$(client --direct $way scan --format csv | grep -o Ada)" "scan ($way)"
+    check_status 0 "exists ($way)" client --direct $way exists name
+done
+client put brief x --ttl 300ms >/dev/null
+sleep 0.4
+check_status 1 'an expired entry is absent' client --direct map get brief
+
+# Beside writers, with files that are replaced
+reads_right 'beside writers' --preload -n 4 --keys 2000 --mix get=3,put=1,scan=1 -L 1-3000 -t 3
+reads_right 'in batches' --preload -n 2 --keys 2000 --mix get=1 --batch 16 -L 1-3000 -c 20000
+reads_right 'in several processes' --preload -n 6 --processes 6 --keys 500 --mix get=9,put=1 -c 60000
+MQKV_DIRECT=pread reads_right 'with calls' --preload -n 2 --keys 500 --mix get=9,put=1 -c 20000
+
+# A reader that was stopped for longer than a replaced file is kept
+client bench --verify --preload --keys 200 --mix get=1 -L 1000 -t 4 >"$MQKV_TEST_DIR/stopped" &
+reader=$!
+sleep 1
+kill -STOP $reader
+client bench --keys 200 --mix put=1 -L 1000 -c 60000 >/dev/null
+sleep 0.5
+kill -CONT $reader
+wait $reader
+check_equal 0 $? 'a reader that was stopped while files were replaced goes on'
+check_match ' 0 errors, 0 wrong values' "$(cat "$MQKV_TEST_DIR/stopped")" 'and reads nothing wrong'
+
+# Killed readers leave nothing that matters
+for i in 1 2 3; do
+    client bench --keys 200 --mix get=1 -t 30 >/dev/null 2>&1 &
+    reader=$!
+    sleep 0.3
+    kill -KILL $reader
+    wait $reader 2>/dev/null
+done
+check_status 0 'after killed readers writes go on' client put name Bob
+check_equal Bob "$(client get name)" 'and are read'
+
+# What a reader has mapped, it cannot write to
+client bench --keys 200 --mix get=1 -t 3 >/dev/null &
+reader=$!
+sleep 1
+maps=$(grep -hE 'mqkv\.store|data\.[0-9]{4}' /proc/$reader/maps)
+check_equal '' "$(grep -v ' r--s ' <<<"$maps")" 'all that is mapped is read-only'
+check_match 'mqkv.store' "$maps" 'the index is among it'
+for fd in /proc/$reader/fd/*; do
+    [[ $(readlink "$fd") == *mqkv.store* ]] || continue
+    flags=$(awk '/flags/ { print $2 }' "/proc/$reader/fdinfo/${fd##*/}")
+    check_equal 0 $((0$flags & 3)) 'so is its descriptor'
+done
+wait $reader
+
+# The daemon goes, and comes back
+client bench --verify --preload --keys 500 --mix get=9,put=1 -t 4 >"$MQKV_TEST_DIR/restarted" &
+reader=$!
+for i in 1 2; do
+    sleep 1
+    kill_server
+    start_server --sync none
+done
+wait $reader
+check_match ' 0 wrong values' "$(cat "$MQKV_TEST_DIR/restarted")" \
+    'a reader over kill -9 reads nothing wrong'
+kill_server
+check_status 3 'without a daemon a read waits for it' client --timeout 300 get name
+start_server --sync none
+check_equal Bob "$(client get name)" 'and finds everything after its return'
+stop_server
+
+# Files and descriptors
+for files in 1 4096; do
+    server_dir=$MQKV_TEST_DIR/files$files
+    start_server -d $files --sync none
+    reads_right "$files data files" --preload --keys 20000 --mix get=1 -c 40000
+    MQKV_DIRECT=pread reads_right "$files data files, with calls" --keys 20000 --mix get=1 -c 20000
+    stop_server
+done
+
+# Where it is not allowed
+server_dir=$MQKV_TEST_DIR/off
+start_server --direct off
+check_equal 'reads go by message' "$(way)" 'serverk --direct off: by message'
+check_match 'the server does not offer it' "$(client doctor)" 'and doctor says why'
+client put name Ada >/dev/null
+check_equal Ada "$(client --direct map get name)" 'who insists gets it by message'
+stop_server
+
+# What a killed daemon left of a store that is gone
+server_dir=$MQKV_TEST_DIR/gone
+start_server
+kill_server
+left=$(stat -c '/dev/shm/mqkv.store.%d.%i' "$server_dir" |
+    python3 -c 'import sys; a = sys.stdin.read().strip().split("."); print(".".join(a[:-2] + [format(int(n), "x") for n in a[-2:]]))')
+check_status 0 'a killed daemon leaves its index' test -e "$left"
+client doctor >/dev/null
+check_status 0 'doctor leaves it to the next one' test -e "$left"
+rm -r "$server_dir"
+client doctor >/dev/null
+check_status 1 'and removes it once the store is gone' test -e "$left"
