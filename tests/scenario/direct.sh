@@ -2,6 +2,8 @@
 # direct: programs of the daemon's user read without messages, see what was written, and go by message where they cannot
 . "$(dirname "$0")/lib.sh"
 
+clientk=$MQKV_BUILD/clientk
+
 way() { # [OPTION...]: how doctor says that reads go
     client "$@" doctor | grep -oE 'reads (go by message|need no message \([a-z]*\))'
 }
@@ -19,7 +21,11 @@ reads_right() { # TEXT OPTION...: a bench finds every value right, and reads wit
     check_status 0 "$text" client --format csv bench --verify "$@"
     check_equal 0 "$(column errors)" "$text: no errors"
     check_equal 0 "$(column wrong_values)" "$text: every value is right"
-    [ "$(column direct_reads)" -gt 0 ] && ok "$text: without messages" || not_ok "$text: by message"
+    if [ "$(column direct_reads)" -gt 0 ]; then
+        ok "$text: without messages"
+    else
+        not_ok "$text: by message"
+    fi
 }
 
 # Which way
@@ -51,7 +57,8 @@ reads_right 'in several processes' --preload -n 6 --processes 6 --keys 500 --mix
 MQKV_DIRECT=pread reads_right 'with calls' --preload -n 2 --keys 500 --mix get=9,put=1 -c 20000
 
 # A reader that was stopped for longer than a replaced file is kept
-client bench --verify --preload --keys 200 --mix get=1 -L 1000 -t 4 >"$MQKV_TEST_DIR/stopped" &
+"$clientk" -m "$server_queue" bench --verify --preload --keys 200 --mix get=1 -L 1000 -t 4 \
+    >"$MQKV_TEST_DIR/stopped" &
 reader=$!
 sleep 1
 kill -STOP $reader
@@ -63,8 +70,8 @@ check_equal 0 $? 'a reader that was stopped while files were replaced goes on'
 check_match ' 0 errors, 0 wrong values' "$(cat "$MQKV_TEST_DIR/stopped")" 'and reads nothing wrong'
 
 # Killed readers leave nothing that matters
-for i in 1 2 3; do
-    client bench --keys 200 --mix get=1 -t 30 >/dev/null 2>&1 &
+for _ in 1 2 3; do
+    "$clientk" -m "$server_queue" bench --keys 200 --mix get=1 -t 30 >/dev/null 2>&1 &
     reader=$!
     sleep 0.3
     kill -KILL $reader
@@ -74,13 +81,13 @@ check_status 0 'after killed readers writes go on' client put name Bob
 check_equal Bob "$(client get name)" 'and are read'
 
 # What a reader has mapped, it cannot write to
-client bench --keys 200 --mix get=1 -t 3 >/dev/null &
+"$clientk" -m "$server_queue" bench --keys 200 --mix get=1 -t 3 >/dev/null &
 reader=$!
 sleep 1
 maps=$(grep -hE 'mqkv\.store|data\.[0-9]{4}' /proc/$reader/maps)
 check_equal '' "$(grep -v ' r--s ' <<<"$maps")" 'all that is mapped is read-only'
 check_match 'mqkv.store' "$maps" 'the index is among it'
-for fd in /proc/$reader/fd/*; do
+for fd in /proc/"$reader"/fd/*; do
     [[ $(readlink "$fd") == *mqkv.store* ]] || continue
     flags=$(awk '/flags/ { print $2 }' "/proc/$reader/fdinfo/${fd##*/}")
     check_equal 0 $((0$flags & 3)) 'so is its descriptor'
@@ -90,7 +97,7 @@ wait $reader
 # The daemon goes, and comes back
 client bench --verify --preload --keys 500 --mix get=9,put=1 -t 4 >"$MQKV_TEST_DIR/restarted" &
 reader=$!
-for i in 1 2; do
+for _ in 1 2; do
     sleep 1
     kill_server
     start_server --sync none
