@@ -247,7 +247,7 @@ static inline enum finding settled(const struct direct_look *look, enum finding 
     return direct_look_holds(look) ? finding : FINDING_AGAIN;
 }
 
-struct reading {
+struct key_read {
     struct direct_store *store;
     const struct direct_view *view;
     struct kv_slice key;
@@ -259,12 +259,12 @@ struct reading {
 };
 
 /* Whether all of the record that was found is at hand. */
-static inline bool is_whole(const struct reading *reading)
+static inline bool is_whole(const struct key_read *reading)
 {
     return reading->with_bytes || reading->found.log->map;
 }
 
-static inline enum finding find(struct reading *reading)
+static inline enum finding find(struct key_read *reading)
 {
     struct direct_look *look = &reading->look;
     struct direct_found *found = &reading->found;
@@ -305,7 +305,7 @@ static void clear(struct clientk_value *value)
 }
 
 /* Copies the value to where it is wanted; false: no memory. */
-static bool copy_value(const struct reading *reading, struct clientk_value *value)
+static bool copy_value(const struct key_read *reading, struct clientk_value *value)
 {
     const struct record *record = &reading->found.record;
     size_t size = record->value.size;
@@ -321,7 +321,7 @@ static bool copy_value(const struct reading *reading, struct clientk_value *valu
 }
 
 /* Of a record that was found. */
-static enum finding give(const struct reading *reading, struct clientk_value *value,
+static enum finding give(const struct key_read *reading, struct clientk_value *value,
                          enum kv_status *status)
 {
     const struct direct_found *found = &reading->found;
@@ -347,7 +347,7 @@ static enum finding give(const struct reading *reading, struct clientk_value *va
     return FINDING_FOUND;
 }
 
-static enum finding read_once(struct reading *reading, struct clientk_value *value,
+static enum finding read_once(struct key_read *reading, struct clientk_value *value,
                               enum kv_status *status)
 {
     reading->view = direct_store_view(reading->store);
@@ -365,7 +365,7 @@ bool direct_read(struct direct_store *store, struct kv_slice key, struct direct_
                  bool with_bytes, struct clientk_value *value, enum kv_status *status)
 {
     struct clientk_value unused;
-    struct reading reading; /* the rest is for find: clearing all of it takes as long as a look */
+    struct key_read reading; /* the rest is for find: clearing all of it takes as long as a look */
     unused.data = NULL;
     unused.capacity = 0;
     reading.store = store;

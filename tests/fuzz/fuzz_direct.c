@@ -1,5 +1,5 @@
 /*
- * covers: clientk/direct/direct_read.c clientk/direct/direct_scan.c clientk/direct/direct_store.c clientk/direct/direct_log.c
+ * covers: clientk/direct/direct_read.c clientk/direct/direct_scan.c
  *
  * A reader of a shared store that is damaged, under libFuzzer: whatever lies in the object and in
  * the log, reads and scans come to an end, touch nothing that is not theirs, and give nothing whose
@@ -7,8 +7,8 @@
  *
  * Each input is a row of changes, PATCH_BYTES each:
  *
- *   byte 0     what is changed: the states of the data file, its directory, a slot of a segment, the
- *              log, or any word of the object behind the header
+ *   byte 0     what is changed: the states of the data file, its directory, a slot of a segment,
+ *              the log, or any word of the object behind the header
  *   byte 1..2  which word of it
  *   byte 3..   the word
  */

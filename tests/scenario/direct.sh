@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# direct: programs of the daemon's user read without messages, see what was written, and go by message where they cannot
+# direct: programs of the daemon's user read without messages, see what was written, and go by message
+# where they cannot
 . "$(dirname "$0")/lib.sh"
 
 clientk=$MQKV_BUILD/clientk
@@ -53,7 +54,8 @@ check_status 1 'an expired entry is absent' client --direct map get brief
 # Beside writers, with files that are replaced
 reads_right 'beside writers' --preload -n 4 --keys 2000 --mix get=3,put=1,scan=1 -L 1-3000 -t 3
 reads_right 'in batches' --preload -n 2 --keys 2000 --mix get=1 --batch 16 -L 1-3000 -c 20000
-reads_right 'in several processes' --preload -n 6 --processes 6 --keys 500 --mix get=9,put=1 -c 60000
+reads_right 'in several processes' --preload -n 6 --processes 6 --keys 500 --mix get=9,put=1 \
+    -c 60000
 MQKV_DIRECT=pread reads_right 'with calls' --preload -n 2 --keys 500 --mix get=9,put=1 -c 20000
 
 # A reader that was stopped for longer than a replaced file is kept
@@ -133,8 +135,8 @@ stop_server
 server_dir=$MQKV_TEST_DIR/gone
 start_server
 kill_server
-left=$(stat -c '/dev/shm/mqkv.store.%d.%i' "$server_dir" |
-    python3 -c 'import sys; a = sys.stdin.read().strip().split("."); print(".".join(a[:-2] + [format(int(n), "x") for n in a[-2:]]))')
+read -r device inode < <(stat -c '%d %i' "$server_dir")
+left=$(printf '/dev/shm/mqkv.store.%x.%x' "$device" "$inode")
 check_status 0 'a killed daemon leaves its index' test -e "$left"
 client doctor >/dev/null
 check_status 0 'doctor leaves it to the next one' test -e "$left"
