@@ -36,10 +36,11 @@ static PyObject *batch_submit(PyObject *self, enum clientk_opcode opcode,
 {
     struct py_batch *batch = (struct py_batch *)self;
     struct py_operation parsed;
-    if (!make_room(batch) || !py_operation_parse(&parsed, opcode, arguments, PY_EXTRA_TAG))
+    if (!py_operation_parse(&parsed, opcode, arguments, PY_EXTRA_TAG))
         return NULL;
+    /* From here on no other thread can run: it might add to this batch, or execute it. */
     PyObject *result = py_result_new(&parsed);
-    if (!result || PyList_Append(batch->results, result) != 0) {
+    if (!result || !make_room(batch) || PyList_Append(batch->results, result) != 0) {
         Py_XDECREF(result);
         py_operation_release(&parsed);
         return NULL;

@@ -159,8 +159,15 @@ void py_handle_dealloc(PyObject *self)
     free(handle->queue);
     free(handle->spin);
     free(handle->server_uid);
+    free(handle->replies);
     py_free_object(self);
 }
+
+const char *const py_direct_names[] = {[CLIENTK_DIRECT_AUTO] = "auto",
+                                       [CLIENTK_DIRECT_OFF] = "off",
+                                       [CLIENTK_DIRECT_MAP] = "map",
+                                       [CLIENTK_DIRECT_PREAD] = "pread",
+                                       NULL};
 
 /* Arguments --------------------------------------------------------------------------------- */
 
@@ -188,25 +195,49 @@ static bool take_timeout(double seconds, uint32_t *timeout_ms)
     return true;
 }
 
+static bool take_direct(PyObject *object, enum clientk_direct *direct)
+{
+    if (!object || object == Py_None)
+        return true;
+    for (unsigned i = 0; PyUnicode_Check(object) && py_direct_names[i]; i++)
+        if (PyUnicode_CompareWithASCIIString(object, py_direct_names[i]) == 0) {
+            *direct = (enum clientk_direct)i;
+            return true;
+        }
+    PyErr_SetString(PyExc_ValueError, "direct must be 'auto', 'off', 'map' or 'pread'");
+    return false;
+}
+
+static bool take_stale(double seconds, uint32_t *stale_ms)
+{
+    if (!(seconds >= 0 && seconds * 1000 <= UINT32_MAX)) {
+        PyErr_SetString(PyExc_ValueError, "direct_stale must be at least 0 and below 49 days");
+        return false;
+    }
+    *stale_ms = (uint32_t)ceil(seconds * 1000);
+    return true;
+}
+
 int py_handle_init(PyObject *self, PyObject *positional, PyObject *named)
 {
-    static char *names[] = {
-        "queue", "timeout",       "repeat_writes",  "fail_fast", "fail_fast_open",
-        "spin",  "combine_above", "combine_groups", "priority",  "server_uid",
-        NULL};
+    static char *names[] = {"queue",          "timeout",    "repeat_writes", "fail_fast",
+                            "fail_fast_open", "spin",       "combine_above", "combine_groups",
+                            "priority",       "server_uid", "replies",       "direct",
+                            "direct_stale",   NULL};
     struct py_handle *handle = (struct py_handle *)self;
     if (handle->options.timeout_ms) {
         PyErr_SetString(PyExc_RuntimeError, "Client.__init__() was called before");
         return -1;
     }
-    PyObject *queue = NULL, *spin = NULL, *server_uid = NULL;
-    double timeout_s = CLIENTK_DEFAULT_TIMEOUT_MS / 1000.0;
+    PyObject *queue = NULL, *spin = NULL, *server_uid = NULL, *replies = NULL, *direct = NULL;
+    double timeout_s = CLIENTK_DEFAULT_TIMEOUT_MS / 1000.0, stale_s = 0;
     int repeat_writes = 0, fail_fast = 0, fail_fast_open = 0;
     unsigned combine_above = 0, combine_groups = 0;
     unsigned char priority = 0;
-    if (!PyArg_ParseTupleAndKeywords(positional, named, "|O$dpppOIIbO", names, &queue, &timeout_s,
-                                     &repeat_writes, &fail_fast, &fail_fast_open, &spin,
-                                     &combine_above, &combine_groups, &priority, &server_uid))
+    if (!PyArg_ParseTupleAndKeywords(positional, named, "|O$dpppOIIbOOOd", names, &queue,
+                                     &timeout_s, &repeat_writes, &fail_fast, &fail_fast_open, &spin,
+                                     &combine_above, &combine_groups, &priority, &server_uid,
+                                     &replies, &direct, &stale_s))
         return -1;
     struct clientk_options options = {.repeat_writes = repeat_writes,
                                       .fail_fast = fail_fast,
@@ -216,8 +247,11 @@ int py_handle_init(PyObject *self, PyObject *positional, PyObject *named)
                                       .priority = priority,
                                       .interrupted = is_interrupted};
     if (!take_timeout(timeout_s, &options.timeout_ms) || !take_text(queue, &handle->queue) ||
-        !take_text(spin, &handle->spin) || !take_text(server_uid, &handle->server_uid))
+        !take_text(spin, &handle->spin) || !take_text(server_uid, &handle->server_uid) ||
+        !take_text(replies, &handle->replies) || !take_direct(direct, &options.direct) ||
+        !take_stale(stale_s, &options.direct_stale_ms))
         return -1;
+    options.replies = handle->replies;
     options.queue = handle->queue;
     options.spin = handle->spin;
     options.server_uid = handle->server_uid;

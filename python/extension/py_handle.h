@@ -28,8 +28,8 @@ struct py_handle {
     bool closed;
     bool closing; /* by the last call */
     struct clientk_options options;
-    char *queue, *spin, *server_uid;      /* what options borrows; NULL: default */
-    struct clientk_value spare_values[4]; /* memory for answers, kept for the next calls */
+    char *queue, *spin, *server_uid, *replies; /* what options borrows; NULL: default */
+    struct clientk_value spare_values[4];      /* memory for answers, kept for the next calls */
     unsigned spare_count;
 };
 
@@ -37,6 +37,9 @@ struct py_handle {
 int py_handle_init(PyObject *self, PyObject *positional, PyObject *named);
 void py_handle_dealloc(PyObject *self);
 PyObject *py_handle_close(PyObject *self, PyObject *ignored);
+
+/* The names of enum clientk_direct; NULL ends them. */
+extern const char *const py_direct_names[];
 
 /* Memory for an answer, and back. */
 struct clientk_value py_handle_take_value(struct py_handle *handle);

@@ -17,6 +17,7 @@ enum argument {
     MIN,
     MAX,
     INITIAL,
+    CANONICAL,
     PREFIX,
     CURSOR,
     LIMIT,
@@ -29,9 +30,10 @@ enum argument {
 };
 
 static const char *const argument_names[ARGUMENTS] = {
-    "key",        "value",      "delta",      "ttl",    "expiry_ms", "keep_ttl",     "if_absent",
-    "if_present", "if_version", "durability", "min",    "max",       "initial",      "prefix",
-    "cursor",     "limit",      "keys_only",  "atomic", "section",   "with_version", "tag"};
+    "key",       "value",      "delta",        "ttl",        "expiry_ms", "keep_ttl",
+    "if_absent", "if_present", "if_version",   "durability", "min",       "max",
+    "initial",   "canonical",  "prefix",       "cursor",     "limit",     "keys_only",
+    "atomic",    "section",    "with_version", "tag"};
 
 #define BIT(argument) (1u << (argument))
 #define EXPIRY        (BIT(TTL) | BIT(EXPIRY_MS))
@@ -56,7 +58,7 @@ static const struct signature signatures[] = {
                      1,
                      {KEY, DELTA},
                      EXPIRY | BIT(IF_PRESENT) | BIT(DURABILITY) | BIT(MIN) | BIT(MAX) |
-                         BIT(INITIAL) | BIT(WITH_VERSION)},
+                         BIT(INITIAL) | BIT(CANONICAL) | BIT(WITH_VERSION)},
     [CLIENTK_APPEND] = {"append", 2, 2, {KEY, VALUE}, BIT(DURABILITY) | BIT(WITH_VERSION)},
     [CLIENTK_EXCHANGE] = {"exchange", 2, 2, {KEY, VALUE}, PUT_ARGUMENTS | BIT(WITH_VERSION)},
     [CLIENTK_TOUCH] = {"touch", 2, 1, {KEY, TTL}, BIT(EXPIRY_MS) | BIT(DURABILITY)},
@@ -275,7 +277,8 @@ static bool take_add(PyObject *const *given, struct clientk_operation *operation
            take_signed(given[MIN], &add->min, &add->has_min) &&
            take_signed(given[MAX], &add->max, &add->has_max) &&
            take_signed(given[INITIAL], &add->initial, &present) &&
-           take_flag(given[IF_PRESENT], &add->if_present) && take_expiry(given, &add->expiry_ms) &&
+           take_flag(given[IF_PRESENT], &add->if_present) &&
+           take_flag(given[CANONICAL], &add->canonical) && take_expiry(given, &add->expiry_ms) &&
            take_durability(given[DURABILITY], &add->durability);
 }
 

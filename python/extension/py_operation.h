@@ -85,6 +85,7 @@ bool py_take_bytes(PyObject *object, struct kv_slice *bytes, PyObject **owned);
     "An absent key counts as initial (0), and gets ttl or expiry_ms; with if_present it is\n"    \
     "NotFound. A sum below min or above max, or beyond 64 bits, is OutOfBounds, which has the\n" \
     "number that is there; a value that is no number is NotANumber. Nothing changes then.\n"     \
+    "canonical: zeros that lead ('007') are NotANumber too.\n"                                   \
     "with_version (of a Client): returns (sum, version)."
 #define PY_DOC_APPEND                                                                   \
     "Appends to the value, which may be absent, and returns its new size in bytes.\n\n" \

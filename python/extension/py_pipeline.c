@@ -103,7 +103,7 @@ static bool leave(struct py_pipeline *self, enum kv_status status, PyObject *lis
         return false;
     }
     if (delivered && status != KV_OK)
-        py_raise_status(status, clientk_last_error(), NULL, NULL);
+        py_raise_status(status, clientk_last_error(), NULL, list);
     return delivered && status == KV_OK;
 }
 
@@ -147,7 +147,7 @@ static PyObject *pipeline_flush(PyObject *object, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
-/* Never waits. */
+/* Never waits. An exception has what was completed before it. */
 static PyObject *pipeline_process(PyObject *object, PyObject *ignored)
 {
     (void)ignored;

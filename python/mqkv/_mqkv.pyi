@@ -52,6 +52,9 @@ class Client:
         combine_groups: int = 0,
         priority: int = 0,
         server_uid: Union[int, str, None] = None,
+        replies: Optional[Literal["auto", "shared", "queue"]] = None,
+        direct: Optional[Literal["auto", "off", "map", "pread"]] = None,
+        direct_stale: float = 0,
     ) -> None: ...
     @overload
     def get(self, key: Bytes) -> Optional[bytes]: ...
@@ -87,6 +90,7 @@ class Client:
         min: Optional[int] = None,
         max: Optional[int] = None,
         initial: Optional[int] = None,
+        canonical: bool = False,
         if_present: bool = False,
         ttl: Optional[Seconds] = None,
         expiry_ms: Optional[int] = None,
@@ -102,6 +106,7 @@ class Client:
         min: Optional[int] = None,
         max: Optional[int] = None,
         initial: Optional[int] = None,
+        canonical: bool = False,
         if_present: bool = False,
         ttl: Optional[Seconds] = None,
         expiry_ms: Optional[int] = None,
@@ -179,7 +184,7 @@ class Client:
     def stat(self, key: Bytes) -> Stat: ...
     def ping(self) -> float: ...
     def set_priority(self, priority: int) -> None: ...
-    def info(self) -> dict[str, int]: ...
+    def info(self) -> dict[str, Any]: ...
     def close(self) -> None: ...
     @property
     def closed(self) -> bool: ...
@@ -219,6 +224,7 @@ class _Operations:
         min: Optional[int] = None,
         max: Optional[int] = None,
         initial: Optional[int] = None,
+        canonical: bool = False,
         if_present: bool = False,
         ttl: Optional[Seconds] = None,
         expiry_ms: Optional[int] = None,

@@ -47,6 +47,7 @@ class Client:
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._descriptor = -1
         self._is_scheduled = False
+        self._drained: "Optional[asyncio.Future[None]]" = None  # of close(): nothing is pending
 
     # Opening and closing -------------------------------------------------------------------------
 
@@ -88,16 +89,13 @@ class Client:
         """Waits for what is under way, and closes. Closing twice is harmless."""
         if self._pipeline is None or self._loop is None:
             return
-        while self._pipeline is not None and self._pipeline.pending:
-            waiter = self._loop.create_future()
-            self._pipeline.sync(tag=waiter)
+        if self._pipeline.pending:
+            if self._drained is None:
+                self._drained = self._loop.create_future()
             self._schedule()
-            try:
-                await waiter
-            except Error:
-                break
-        if self._pipeline is None:  # another task closed it meanwhile
-            return
+            await asyncio.shield(self._drained)
+            if self.closed:  # by another task that waited too
+                return
         self._loop.remove_reader(self._descriptor)
         closing = self._loop.run_in_executor(None, self._close)
         await asyncio.shield(closing)
@@ -133,9 +131,9 @@ class Client:
             return
         try:
             done = self._pipeline.process()
-        except Error:  # of memory or descriptors: the descriptor does not tell all
+        except Error as error:  # of memory or descriptors: the descriptor does not tell all
+            done = error.results
             self._loop.call_later(0.01, self._process)
-            return
         for result in done:
             future = result.tag
             if future is None or future.done():
@@ -144,6 +142,8 @@ class Client:
                 future.set_result(result.result())
             except Exception as error:  # pylint: disable=broad-except
                 future.set_exception(error)
+        if self._drained is not None and not self._drained.done() and not self.pending:
+            self._drained.set_result(None)
 
     def _submit(self, name: str, arguments: Any, options: Any) -> "asyncio.Future[Any]":
         if self._pipeline is None or self._loop is None:

@@ -47,6 +47,9 @@ class Client(_mqkv.Client):
         combine_groups  this many sessions (3)
         priority        of this client's messages, 0 to 31
         server_uid      the user (number or name) that the server must have
+        replies         how they come: 'auto', 'shared' (memory), 'queue'
+        direct          reads without messages: 'auto', 'off', 'map', 'pread'; see clientk(3)
+        direct_stale    seconds that direct reads go on after the server was killed (0)
 
     Any number of threads may share a client; the GIL is released in every call. A child of fork
     uses its copy as if it were its own: the first call opens a new handle. Ctrl-C ends a call that

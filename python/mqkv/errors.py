@@ -25,7 +25,7 @@ class of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Optional, Union
 
 if TYPE_CHECKING:
     from ._mqkv import Entry, Result
@@ -42,11 +42,12 @@ class Error(Exception):
     """A failure that the library or the server reports.
 
     status is the status as a word ('not_found', 'timeout', ...), key the key of the operation if
-    there was one.
+    there was one, results what a pipeline's process() had completed before it failed.
     """
 
     status: str = ""
     key: Optional[bytes] = None
+    results: "list[Result]" = []
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else self.status
@@ -192,14 +193,16 @@ _CLASSES: "dict[str, type[Error]]" = {
 
 
 def from_status(number: int, status: str, text: str, key: "bytes | str | None",
-                result: "Optional[Result]") -> Error:
+                result: "Union[Result, list[Result], None]") -> Error:
     """The exception for a status of the library; called by the extension."""
     error = _CLASSES.get(status, Error)(text)
     error.status = status
     error.key = key.encode() if isinstance(key, str) else key
-    if result is not None and isinstance(error, OutOfBounds):
+    if isinstance(result, list):
+        error.results = result
+    elif result is not None and isinstance(error, OutOfBounds):
         error.number = result.number
-    if result is not None and isinstance(error, StorageError):
+    elif result is not None and isinstance(error, StorageError):
         error.entries = result.value if isinstance(result.value, list) else []
         error.cursor = result.cursor
     return error

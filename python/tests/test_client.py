@@ -179,6 +179,29 @@ def test_add(client):
     assert 90 < client.ttl("ends") <= 100
 
 
+def test_add_of_numbers_with_zeros(client):
+    client.put("n", "007")
+    with pytest.raises(mqkv.NotANumber):
+        client.add("n", canonical=True)
+    assert client.add("n") == 8
+
+
+@pytest.mark.parametrize("direct", ["off", "map", "pread", "auto"])
+def test_direct_reads(running, queue, direct):
+    with mqkv.Client(queue, direct=direct) as client:
+        entries = {f"k{i}".encode(): b"%d" % i * (i % 50) for i in range(500)}
+        client.put_many(entries)
+        assert client.get_many(entries) == entries
+        assert {entry.key: entry.value for entry in client.scan()} == entries
+        for key, value in entries.items():
+            assert client.get(key) == value and client.stat(key).size == len(value)
+        assert client.get("none") is None and not client.exists("none")
+        info = client.info()
+        assert (info["direct_reads"] > 0) == (info["direct"] != "off") or info["direct_asks"] > 0
+        if direct == "off":
+            assert info["direct"] == "off" and info["direct_reads"] == 0
+
+
 def test_append(client):
     assert client.append("k", "abc") == 3
     assert client.append("k", b"\0") == 4
@@ -268,11 +291,13 @@ def test_with_statement_and_close(queue):
 def test_options(queue):
     with mqkv.Client(queue, timeout=1.5, repeat_writes=True, fail_fast=True, fail_fast_open=True,
                      spin="off", combine_above=1, combine_groups=1, priority=2,
-                     server_uid=os.getuid()) as client:
+                     server_uid=os.getuid(), replies="queue", direct="off",
+                     direct_stale=0.5) as client:
         client.put("k", "1")
         assert client.get("k") == b"1"
     for wrong in ({"timeout": 0}, {"timeout": -1}, {"timeout": float("nan")}, {"spin": "x"},
-                  {"priority": 32}, {"server_uid": "nobody-is-called-so"}):
+                  {"priority": 32}, {"server_uid": "nobody-is-called-so"}, {"replies": "x"},
+                  {"direct": "x"}, {"direct": 1}, {"direct_stale": -1}):
         with pytest.raises(ValueError):
             mqkv.Client(queue, **wrong)
     with pytest.raises(TypeError):

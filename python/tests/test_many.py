@@ -260,3 +260,23 @@ def test_the_gil_is_released(client, running):
         running.resume()
     caller.join(30)
     assert ended.is_set()
+
+
+def test_a_batch_that_grows_while_it_is_parsed(client):
+    """Converting an argument may run code of the program, which may use the same batch."""
+    class Sneaky:
+        def __init__(self, batch):
+            self.batch = batch
+
+        def total_seconds(self):
+            for i in range(40):
+                self.batch.put(f"inner{i}", "x")
+            return 100
+
+    batch = client.batch()
+    for i in range(15):
+        batch.put(f"k{i}", "x")
+    batch.put("last", "x", ttl=Sneaky(batch))
+    results = batch.execute()
+    assert len(results) == 56 and all(result.ok for result in results)
+    assert results[-1].key == "last" and client.ttl("last") > 50
