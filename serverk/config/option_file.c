@@ -97,11 +97,14 @@ static void take_value(struct open_file *open, const struct option_row *row, con
     }
     if (given->text) /* the command line says otherwise */
         return;
-    struct option_origin origin = {strdup(value), open->name, open->line};
-    if (!origin.text)
+    char *text = strdup(value);
+    struct option_origin origin = {text, open->name, open->line};
+    if (!text) {
         open->status = kv_error_set(open->error, KV_NO_MEMORY, "%s: out of memory", open->name);
-    else if (option_take_text(set, row, &origin, &error) != KV_OK)
+    } else if (option_take_text(set, row, &origin, &error) != KV_OK) {
         fail(open, "%s", error.text);
+        free(text);
+    }
 }
 
 /* An ini_handler: 0 tells inih that the line is wrong. */

@@ -439,14 +439,22 @@ enum options_outcome options_parse_again(const struct server_options *options,
         argc++;
     char **argv = copy_words(argc, options->words);
     if (!argv) {
+        *again = (struct server_options){.words = NULL};
         kv_error_set(error, KV_NO_MEMORY, "out of memory");
         return OPTIONS_BAD;
     }
     enum options_outcome outcome = options_parse(argc, argv, again, error);
     free(argv);
-    free(again->words);
-    again->words = options->words;
     return outcome;
+}
+
+void options_free(struct server_options *options)
+{
+    for (unsigned i = 0; i < OPTIONS_MAX; i++)
+        if (options->origins[i].file)
+            free((void *)(uintptr_t)options->origins[i].text);
+    free(options->words);
+    *options = (struct server_options){.words = NULL};
 }
 
 /* Showing and comparing them

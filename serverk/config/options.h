@@ -82,7 +82,8 @@ enum options_outcome {
 };
 
 /* Takes the command line, then what the configuration file says beside it. Strings in *options
- * borrow from argv, whose words it moves, or stay as long as the process. */
+ * borrow from argv, whose words it moves, or belong to *options: options_free, whatever the
+ * outcome. */
 enum options_outcome options_parse(int argc, char **argv, struct server_options *options,
                                    struct kv_error *error);
 
@@ -90,6 +91,9 @@ enum options_outcome options_parse(int argc, char **argv, struct server_options 
  * now. Relative names are those of the directory that the daemon runs in. */
 enum options_outcome options_parse_again(const struct server_options *options,
                                          struct server_options *again, struct kv_error *error);
+
+/* Frees what belongs to *options: a copy of argv, and the values from the configuration file. */
+void options_free(struct server_options *options);
 
 /* One option that is another in `now` than in `before`. */
 struct changed_option {

@@ -12,6 +12,7 @@
 
 struct reload {
     struct server_options seen; /* as the file was when it was read last */
+    bool is_own;                /* not those that the daemon was started with */
 };
 
 enum kv_status reload_create(const struct server_options *options, struct reload **result,
@@ -21,12 +22,14 @@ enum kv_status reload_create(const struct server_options *options, struct reload
     if (!*result)
         return kv_error_set(error, KV_NO_MEMORY,
                             "no memory to start with (is it limited: ulimit -v?)");
-    (*result)->seen = *options;
+    **result = (struct reload){.seen = *options};
     return KV_OK;
 }
 
 void reload_free(struct reload *reload)
 {
+    if (reload && reload->is_own)
+        options_free(&reload->seen);
     free(reload);
 }
 
@@ -101,10 +104,14 @@ static void read_again(struct reload *reload)
     }
     if (options_parse_again(&reload->seen, &now, &error) != OPTIONS_RUN) {
         log_error("SIGHUP: nothing was changed: %s", error.text);
+        options_free(&now);
         return;
     }
     compare(&reload->seen, &now);
+    if (reload->is_own)
+        options_free(&reload->seen);
     reload->seen = now;
+    reload->is_own = true;
     log_info("SIGHUP: %s was read again", now.config);
 }
 

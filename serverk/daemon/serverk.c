@@ -56,30 +56,37 @@ static void set_signals(void)
     mapguard_install("serverk");
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv, struct server_options *options)
 {
-    struct server_options options;
     struct kv_error error = {0};
     if (start_limits_raise(&error) != KV_OK)
         return fail(&error, EXIT_FAILED);
-    enum options_outcome outcome = options_parse(argc, argv, &options, &error);
+    enum options_outcome outcome = options_parse(argc, argv, options, &error);
     if (outcome == OPTIONS_DONE)
         return EXIT_DONE;
     if (outcome == OPTIONS_BAD)
         return fail(&error, EXIT_USAGE);
-    if (options.verbose)
+    if (options->verbose)
         log_set_level(LOG_LEVEL_DEBUG);
-    if (options.check)
-        options_print(&options, stdout);
-    if (options.check)
-        return server_check(&options, &error) == KV_OK ? EXIT_DONE : fail(&error, EXIT_FAILED);
-    if (options.log && log_open(options.log, &error) != KV_OK)
+    if (options->check)
+        options_print(options, stdout);
+    if (options->check)
+        return server_check(options, &error) == KV_OK ? EXIT_DONE : fail(&error, EXIT_FAILED);
+    if (options->log && log_open(options->log, &error) != KV_OK)
         return fail(&error, EXIT_FAILED);
     set_signals();
     struct daemonize *daemonize = NULL;
-    if (options.daemon && daemonize_start(&daemonize, &error) != KV_OK)
+    if (options->daemon && daemonize_start(&daemonize, &error) != KV_OK)
         return fail(&error, EXIT_FAILED);
     if (notify_open(&error) != KV_OK)
         log_warn("%s", error.text);
-    return serve(&options, daemonize);
+    return serve(options, daemonize);
+}
+
+int main(int argc, char **argv)
+{
+    struct server_options options = {.words = NULL};
+    int status = run(argc, argv, &options);
+    options_free(&options);
+    return status;
 }

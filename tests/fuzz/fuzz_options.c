@@ -40,6 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require((outcome == OPTIONS_BAD) == (error.text[0] != '\0'));
     if (outcome == OPTIONS_RUN)
         check_bounds(&options);
+    options_free(&options);
     free(text);
     return 0;
 }

@@ -40,8 +40,7 @@ static enum options_outcome parse(const char *text, char *more, char *value)
     static char program[] = "serverk", letter[] = "-c";
     char *words[] = {program, letter, file, more, value, NULL};
     write_file(text);
-    free(options.words);
-    memset(&options, 0, sizeof options);
+    options_free(&options);
     memset(&error, 0, sizeof error);
     return options_parse(3 + (more != NULL) + (value != NULL), words, &options, &error);
 }
@@ -135,6 +134,7 @@ START_TEST(a_second_reading_tells_what_changed)
     ck_assert_str_eq(change.name, "io");
     ck_assert_ptr_null(change.before);
     ck_assert(!options_next_change(&options, &again, &next, &change));
+    options_free(&again);
 }
 END_TEST
 

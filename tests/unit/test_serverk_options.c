@@ -19,6 +19,7 @@ static enum options_outcome parse(const char *line)
     for (char *word = strtok(words, " "); word; word = strtok(NULL, " "))
         argv[argc++] = word;
     error = (struct kv_error){0};
+    options_free(&options);
     return options_parse(argc, argv, &options, &error);
 }
 
