@@ -26,7 +26,7 @@ static const char CUT_MARK[] = "...";
 static const char *const level_names[] = {"ERROR", "WARN", "INFO", "DEBUG"};
 static atomic_int highest_level = LOG_LEVEL_INFO;
 static atomic_int destination = STDERR_FILENO; /* the number stays when a file is opened anew */
-static atomic_ulong dropped_lines; /* since the last that was written */
+static atomic_ulong dropped_lines;             /* since the last that was written */
 
 void log_set_level(enum log_level level)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# direct: programs of the daemon's user read without messages, see what was written, and go by message
-# where they cannot
+# direct: programs of the daemon's user read without messages, see what was written, and go by
+# message where they cannot
 . "$(dirname "$0")/lib.sh"
 
 clientk=$MQKV_BUILD/clientk

@@ -62,8 +62,7 @@ END_TEST
 
 START_TEST(counters_are_known_by_their_text)
 {
-    ck_assert_int_eq(load("\n    return redis.call('INCRBY', KEYS[1], ARGV[1])\n    "),
-                     SCRIPT_ADD);
+    ck_assert_int_eq(load("\n    return redis.call('INCRBY', KEYS[1], ARGV[1])\n    "), SCRIPT_ADD);
     ck_assert_int_eq(load("local exists = redis.call('EXISTS', KEYS[1])\n"
                           "if (exists == 1) then\n"
                           "    return redis.call('INCRBY', KEYS[1], ARGV[1])\n"

@@ -106,13 +106,13 @@ static void *write_much(void *argument)
     return (void *)(uintptr_t)wrong;
 }
 
-struct reading {
+struct optimistic_reading {
     char value[MAX_BYTES];
     char expected[MAX_BYTES];
     uint64_t last[PASSING_KEYS]; /* number read of each key */
 };
 
-static const char *check_value(struct reading *reading, uint64_t key, size_t size)
+static const char *check_value(struct optimistic_reading *reading, uint64_t key, size_t size)
 {
     uint64_t number;
     memcpy(&number, reading->value + 8, sizeof number);
@@ -127,7 +127,7 @@ static const char *check_value(struct reading *reading, uint64_t key, size_t siz
     return NULL;
 }
 
-static const char *read_once(struct random_state *random, struct reading *reading)
+static const char *read_once(struct random_state *random, struct optimistic_reading *reading)
 {
     uint64_t keys = random_below(random, 2) == 0 ? PERMANENT_KEYS : PASSING_KEYS;
     uint64_t key = random_below(random, keys);
@@ -150,7 +150,7 @@ static void *read_much(void *argument)
 {
     struct random_state random;
     random_seed(&random, 100 + (uint64_t) * (int *)argument);
-    struct reading *reading = calloc(1, sizeof *reading);
+    struct optimistic_reading *reading = calloc(1, sizeof *reading);
     const char *wrong = reading ? NULL : "no memory";
     while (!wrong && atomic_load(&writers_left) > 0)
         wrong = read_once(&random, reading);
