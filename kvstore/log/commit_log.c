@@ -105,20 +105,17 @@ bool commit_log_add(struct commit_log *log, const struct logfile *file, uint64_t
 
 /* The header of a new epoch and its first group may get to the disk in any order: before the sync
  * has returned nobody relies on either. */
-static int write_group(struct commit_log *log)
+int commit_log_write(struct commit_log *log)
 {
     if (log->header_is_due && fileio->write_at(log->fd, log->header, sizeof log->header, 0) < 0)
         return -1;
     return fileio->write_at(log->fd, log->group, log->group_bytes, (off_t)log->tail) < 0 ? -1 : 0;
 }
 
-int commit_log_commit(struct commit_log *log)
+int commit_log_sync(struct commit_log *log)
 {
-    if (write_group(log) != 0 || fileio->sync_data(log->fd) != 0) {
-        log->tail = COMMIT_LOG_BYTES;
-        log->group_bytes = 0;
+    if (fileio->sync_data(log->fd) != 0)
         return -1;
-    }
     log->header_is_due = false;
     log->tail += log->group_bytes;
     log->group_bytes = 0;

@@ -32,9 +32,10 @@ bool commit_log_has_room(const struct commit_log *log);
 bool commit_log_add(struct commit_log *log, const struct logfile *file, uint64_t offset,
                     uint64_t size);
 
-/* Writes what was added and syncs: 0, or -1 and errno: then what was added is not durable, and the
- * log takes nothing any more. */
-int commit_log_commit(struct commit_log *log);
+/* Writes what was added, and then syncs it: 0, or -1 and errno: then what was added is not durable,
+ * and the log is of no further use. */
+int commit_log_write(struct commit_log *log);
+int commit_log_sync(struct commit_log *log);
 
 /* Begins anew: all that was committed is durable in the data files. */
 void commit_log_restart(struct commit_log *log);

@@ -102,15 +102,46 @@ static bool has_grown(const struct sync_file *file, const struct sync_snapshot *
 /* False: the file is to be synced itself. Holds: the slot. */
 static bool add_to_log(struct sync *sync, uint32_t number, const struct sync_snapshot *snapshot)
 {
-    struct sync_file *file = &sync->files[number];
+    const struct sync_file *file = &sync->files[number];
     uint64_t size = snapshot->position - atomic_load(&file->synced_position);
-    if (snapshot->failed || size == 0 || size > LOGGED_MAX_BYTES || has_grown(file, snapshot) ||
-        !commit_log_add(sync->commit.log, &snapshot->generation->log, snapshot->tail - size, size))
-        return false;
+    return !snapshot->failed && size > 0 && size <= LOGGED_MAX_BYTES &&
+           !has_grown(file, snapshot) &&
+           commit_log_add(sync->commit.log, &snapshot->generation->log, snapshot->tail - size,
+                          size);
+}
+
+/* False: there is nothing to commit. Holds: the slots. */
+static bool add_group(struct sync *sync, struct commit_group *group)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < group->count; i++) {
+        group->snapshots[i] = sync_take_snapshot(sync, group->numbers[i]);
+        group->logged[i] = add_to_log(sync, group->numbers[i], &group->snapshots[i]);
+        any |= group->logged[i];
+    }
+    return any;
+}
+
+/* Nothing has been promised yet: each file can be synced by itself. */
+static void do_without_log(struct sync *sync, struct commit_group *group, int error_number)
+{
+    log_warn("%s/" COMMIT_LOG_NAME ": cannot write to the file (%s): each data file is synced by "
+             "itself, which takes longer",
+             sync->context->dir, strerror(error_number));
+    memset(group->logged, 0, sizeof group->logged);
     pthread_mutex_lock(&sync->mutex);
-    sync_announce(file, snapshot->position);
+    sync->commit.wanted = false;
     pthread_mutex_unlock(&sync->mutex);
-    return true;
+}
+
+/* Holds: the slots. */
+static void announce_group(struct sync *sync, const struct commit_group *group)
+{
+    pthread_mutex_lock(&sync->mutex);
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->logged[i])
+            sync_announce(&sync->files[group->numbers[i]], group->snapshots[i].position);
+    pthread_mutex_unlock(&sync->mutex);
 }
 
 /* Holds: the slots. */
@@ -129,15 +160,14 @@ static void give_up(struct sync *sync, const struct commit_group *group, int err
 /* Holds: the slots. */
 static void commit_group(struct sync *sync, struct commit_group *group)
 {
-    bool any = false;
-    if (!has_log(sync) || !make_room(sync))
+    if (!has_log(sync) || !make_room(sync) || !add_group(sync, group))
         return;
-    for (uint32_t i = 0; i < group->count; i++) {
-        group->snapshots[i] = sync_take_snapshot(sync, group->numbers[i]);
-        group->logged[i] = add_to_log(sync, group->numbers[i], &group->snapshots[i]);
-        any |= group->logged[i];
+    if (commit_log_write(sync->commit.log) != 0) {
+        do_without_log(sync, group, errno);
+        return;
     }
-    if (any && commit_log_commit(sync->commit.log) != 0) {
+    announce_group(sync, group);
+    if (commit_log_sync(sync->commit.log) != 0) {
         give_up(sync, group, errno);
         return;
     }

@@ -306,6 +306,28 @@ START_TEST(without_it_each_file_is_synced)
 }
 END_TEST
 
+/* The same once it cannot be written to: nothing has been promised then. */
+START_TEST(without_room_in_it_each_file_is_synced)
+{
+    struct kvstore *store = must_open(dir, &options);
+    int round = commit_until_one_sync(store);
+    fault_install(&(struct fault_plan){
+        .call = FAULT_WRITE, .nth = 1, .length = (unsigned long)_i, .error = ENOSPC});
+    for (int i = 1; i < 20 || !fault_has_fired(); i++)
+        commit_all(store, ++round);
+    fault_clear();
+    commit_all(store, ++round);
+    struct image image;
+    image_take(&image, dir);
+    kvstore_close(store, NULL);
+    image_put(&image, dir); /* a kill */
+    image_free(&image);
+    store = must_open(dir, &options);
+    check_all(store, round);
+    must_close(store);
+}
+END_TEST
+
 /* More than the log holds is committed, and all of it found after a kill. */
 START_TEST(a_full_log_begins_anew)
 {
@@ -341,6 +363,7 @@ Suite *suite_kvstore_commit_log(void)
     tcase_add_test(tests, only_a_file_is_taken_for_a_log);
     tcase_add_test(tests, a_failed_sync_of_it_is_one_of_the_files);
     tcase_add_loop_test(tests, without_it_each_file_is_synced, 0, 3);
+    tcase_add_loop_test(tests, without_room_in_it_each_file_is_synced, 0, 2);
     tcase_add_test(tests, a_full_log_begins_anew);
     suite_add_tcase(suite, tests);
     return suite;
