@@ -153,11 +153,12 @@ START_TEST(the_settings_print_as_a_file)
     ck_assert_ptr_nonnull(strstr(text, origin));
     ck_assert_ptr_nonnull(strstr(text, "; io = mmap ; default\n"));
     struct server_options first = options;
-    first.words = NULL;
+    options = (struct server_options){.words = NULL}; /* parse must not free the first */
     ck_assert_int_eq(parse(text, NULL, NULL), OPTIONS_RUN);
     unsigned next = 0;
     struct changed_option change;
     ck_assert(!options_next_change(&first, &options, &next, &change));
+    options_free(&first);
     free(text);
 }
 END_TEST
