@@ -9,6 +9,15 @@
  *               time slice. The time lost so is added up; too much of it mutes this mode in the
  *               whole process, longer each time.
  *   pause mode  while muted, or while yielding does not pay: poll without giving the CPU away.
+ *
+ * Beside strangers on all CPUs the scheduler's shares are what is left to use. Two sides on one CPU
+ * take turns within half of it. On two CPUs they get on while both have theirs: who is without a
+ * partner stops polling soon, sleeps, and is to run as soon as the other one is back and wakes it.
+ * With turns of the usual length it often did not: each of its own (4 ms, a tick) was followed by
+ * two of the stranger's. So a client that finds yielding muted asks for short ones, once
+ * (wire/time_slice.h). A server does not: with several clients it loses by being stopped more
+ * often. docs/PERFORMANCE.md, "The wait rule on a busy machine", has the figures, also of what did
+ * not help.
  */
 #include "wire/wait.h"
 
@@ -18,6 +27,7 @@
 #include "common/time/clock.h"
 #include "common/text/parse.h"
 #include "common/time/pause.h"
+#include "wire/time_slice.h"
 
 #define US 1000u
 #define MS 1000000u
@@ -85,6 +95,11 @@ void wire_waiter_init(struct wire_waiter *waiter, struct wire_spin spin)
 void wire_waiter_limit_turns(struct wire_waiter *waiter, uint32_t turns_max)
 {
     waiter->turns_max = turns_max;
+}
+
+void wire_waiter_may_take_short_turns(struct wire_waiter *waiter)
+{
+    waiter->short_turns = true;
 }
 
 /* Only the owner writes, so load and store do; no locked instruction. */
@@ -195,6 +210,15 @@ static ssize_t poll_pausing(wire_attempt attempt, void *context, uint64_t start_
     return 0;
 }
 
+/* Once a thread: strangers keep the CPUs busy. */
+static void ask_for_short_turns(void)
+{
+    static _Thread_local bool asked;
+    if (!asked)
+        time_slice_shorten();
+    asked = true;
+}
+
 static ssize_t poll_auto(struct wire_waiter *waiter, wire_attempt attempt, void *context,
                          bool probe)
 {
@@ -204,6 +228,8 @@ static ssize_t poll_auto(struct wire_waiter *waiter, wire_attempt attempt, void 
             return poll_yielding(waiter, attempt, context, start_ns);
         if (waiter->turns_max > 0)
             return 0; /* those whom it waits for may need this CPU */
+    } else if (waiter->short_turns) {
+        ask_for_short_turns();
     }
     if (waiter->pause_score < SCORE_ENOUGH && !probe)
         return 0;

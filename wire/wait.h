@@ -29,6 +29,7 @@ struct wire_waiter {
     uint32_t pause_score;              /* the same for polling without */
     uint32_t turns_max;                /* see wire_waiter_limit_turns; 0: no limit */
     bool contended;                    /* the last yield gave the CPU to somebody */
+    bool short_turns;                  /* see wire_waiter_may_take_short_turns */
     atomic_uint_fast64_t waits;        /* that did not find a message at once */
     atomic_uint_fast64_t hits;         /* of those, ended by polling */
     atomic_uint_fast64_t sleeps;       /* of those, told to sleep */
@@ -41,6 +42,10 @@ void wire_waiter_init(struct wire_waiter *waiter, struct wire_spin spin);
  * many yields (>= 1) in which others ran without bringing what it waits for, the thread is told to
  * sleep. A thread that stays in the round makes each of the others wait for its turn. */
 void wire_waiter_limit_turns(struct wire_waiter *waiter, uint32_t turns_max);
+
+/* For a thread that waits for one answer at a time: where other programs keep the CPUs busy, it
+ * asks the scheduler for short turns (wire/time_slice.h), which it keeps for its life. */
+void wire_waiter_may_take_short_turns(struct wire_waiter *waiter);
 
 /* One non-blocking attempt: > 0 got something, 0 nothing there, < 0 failed (errno). */
 typedef ssize_t (*wire_attempt)(void *context);

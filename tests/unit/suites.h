@@ -98,6 +98,7 @@ Suite *suite_wire_queue(void);
 Suite *suite_wire_queue_name(void);
 Suite *suite_wire_value_segment(void);
 Suite *suite_wire_reply_ring(void);
+Suite *suite_wire_timeslice(void);
 Suite *suite_wire_wait(void);
 
 /* program (clientk/program) */

@@ -5,10 +5,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "common/time/clock.h"
 #include "tests/support/skip.h"
 #include "tests/unit/suites.h"
+#include "wire/time_slice.h"
 #include "wire/wait.h"
 
 #define MS 1000000u
@@ -322,6 +325,72 @@ START_TEST(muted_waiters_poll_without_yielding)
 }
 END_TEST
 
+/* Nanoseconds; 0: the kernel knows no slices of single threads. */
+static uint64_t own_slice_ns(void)
+{
+    uint64_t attributes[6] = {0}; /* struct sched_attr; sched_runtime is its fourth */
+    ck_assert_int_eq(syscall(SYS_sched_getattr, 0, attributes, sizeof attributes, 0), 0);
+    return attributes[3];
+}
+
+/* Of a thread that waits once. */
+struct slices {
+    bool may_shorten;
+    uint64_t before_ns, after_ns;
+};
+
+static void *wait_once(void *context)
+{
+    struct slices *slices = context;
+    struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
+    if (slices->may_shorten)
+        wire_waiter_may_take_short_turns(&waiter);
+    slices->before_ns = own_slice_ns();
+    wait_in_vain(&waiter, NULL);
+    slices->after_ns = own_slice_ns();
+    return NULL;
+}
+
+static struct slices wait_in_thread(bool may_shorten)
+{
+    struct slices slices = {.may_shorten = may_shorten};
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, wait_once, &slices), 0);
+    pthread_join(thread, NULL);
+    return slices;
+}
+
+/* The same while yielding is muted. */
+static struct slices wait_in_thread_muted(bool may_shorten)
+{
+    struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
+    struct slices slices = {0};
+    for (unsigned tries = 0; tries < TRIES; tries++) {
+        lose(&waiter, 30);
+        slices = wait_in_thread(may_shorten);
+        if (wire_yielding_is_muted())
+            break;
+    }
+    return slices;
+}
+
+START_TEST(muted_waiters_ask_for_short_turns)
+{
+    if (own_slice_ns() == 0)
+        SKIP_TEST("the kernel knows no slices of single threads");
+    struct slices slices = wait_in_thread(true);
+    if (wire_yielding_is_muted())
+        SKIP_TEST("other programs take the time");
+    ck_assert_uint_eq(slices.after_ns, slices.before_ns); /* not without need */
+    slices = wait_in_thread_muted(false);
+    ck_assert_uint_eq(slices.after_ns, slices.before_ns); /* nor who may not */
+    slices = wait_in_thread_muted(true);
+    ck_assert_uint_gt(slices.before_ns, TIME_SLICE_SHORT_NS);
+    ck_assert_uint_eq(slices.after_ns, TIME_SLICE_SHORT_NS);
+    ck_assert_uint_gt(own_slice_ns(), TIME_SLICE_SHORT_NS); /* only who waits */
+}
+END_TEST
+
 START_TEST(mutes_grow_when_they_follow_each_other)
 {
     struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
@@ -381,6 +450,7 @@ Suite *suite_wire_wait(void)
     tcase_set_timeout(muting, 30);
     tcase_add_test(muting, lost_time_mutes_the_whole_process);
     tcase_add_test(muting, muted_waiters_poll_without_yielding);
+    tcase_add_test(muting, muted_waiters_ask_for_short_turns);
     tcase_add_test(muting, mutes_grow_when_they_follow_each_other);
     tcase_add_test(muting, off_and_fixed_never_yield_for_others);
     tcase_add_test(muting, served_yields_now_and_then);
