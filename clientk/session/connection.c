@@ -96,10 +96,9 @@ static ssize_t receive_now(void *context)
 /* How long to sleep before the next check. */
 static uint32_t look_after_ms(const struct connection *connection)
 {
-    if (connection->ring)
-        return LOOK_AFTER_AT_RING_MS;
-    bool look_often = connection->pidfd < 0 || connection->settings->interrupted;
-    return look_often ? LOOK_AFTER_MS : LOOK_AFTER_WITH_PIDFD_MS;
+    if (connection->pidfd < 0 || connection->settings->interrupted)
+        return LOOK_AFTER_MS;
+    return connection->ring ? LOOK_AFTER_AT_RING_MS : LOOK_AFTER_WITH_PIDFD_MS;
 }
 
 /* KV_OK: a message may be there; KV_NO_SERVER: the server has ended; KV_TIMEOUT. */
