@@ -400,7 +400,8 @@ def test_nothing_leaks(client):
     references = [sys.getrefcount(thing) for thing in (None, mqkv.Result, client, mqkv.NotFound)]
     for _ in range(1000):
         work()
-    assert memory() - before < 500  # pages
+    if os.environ.get("MQKV_VARIANT", "release") == "release":  # sanitizers keep what was freed
+        assert memory() - before < 500  # pages
     assert len(gc.get_objects()) - objects < 200
     after = [sys.getrefcount(thing) for thing in (None, mqkv.Result, client, mqkv.NotFound)]
     assert all(abs(a - b) < 100 for a, b in zip(after, references)), (references, after)
