@@ -11,6 +11,7 @@
 #include "common/numbers/random.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
+#include "kvstore/core/thread.h"
 #include "kvstore/index/arena.h"
 #include "kvstore/table/datafile.h"
 
@@ -71,15 +72,19 @@ static bool open_to_group(const struct store_context *context, int fd)
            fchmod(fd, GROUP_MODE) == 0;
 }
 
+static bool set_mode(const struct shared_index *direct, const struct store_context *context, int fd)
+{
+    return direct->mode == KVSTORE_DIRECT_GROUP ? open_to_group(context, fd)
+                                                : fchmod(fd, OWNER_MODE) == 0;
+}
+
 /* -1, errno: there can be none. */
 static int make_object(const struct shared_index *direct, const struct store_context *context)
 {
     int fd = shm_open(direct->name.text, O_RDWR | O_CREAT | O_EXCL, OWNER_MODE);
     if (fd < 0)
         return -1;
-    bool open = direct->mode == KVSTORE_DIRECT_GROUP ? open_to_group(context, fd)
-                                                     : fchmod(fd, OWNER_MODE) == 0;
-    if (open)
+    if (set_mode(direct, context, fd))
         return fd;
     int reason = errno;
     close(fd);
@@ -107,6 +112,50 @@ static void put_header(struct shared_store *shared, const struct store_context *
     shared->hash_key = context->hash_key;
     shared->datafiles = context->datafiles;
     shared->files_offset = SHARED_STORE_HEADER_BYTES;
+}
+
+/* One of ours, in use when its process died, of this very store? */
+static bool header_fits(const struct shared_store *shared, const struct store_context *context)
+{
+    return shared->magic == SHARED_STORE_MAGIC && shared->layout == SHARED_STORE_LAYOUT &&
+           shared->condition == SHARED_STORE_IN_USE && shared->store_seed == context->seed &&
+           memcmp(&shared->hash_key, &context->hash_key, sizeof context->hash_key) == 0 &&
+           shared->datafiles == context->datafiles &&
+           shared->files_offset == SHARED_STORE_HEADER_BYTES;
+}
+
+/* Opens what a predecessor has left, if only this user can have written to it. */
+static int open_left(const struct shared_index *direct, const struct store_context *context)
+{
+    struct stat facts;
+    int fd = shm_open(direct->name.text, O_RDWR, 0);
+    if (fd < 0)
+        return -1;
+    bool ours = fstat(fd, &facts) == 0 && facts.st_uid == geteuid() && S_ISREG(facts.st_mode) &&
+                (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0 && set_mode(direct, context, fd);
+    if (ours)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Another process's arena, to be claimed file by file. */
+static bool begin_left(struct shared_index *direct, struct store_context *context)
+{
+    int fd = open_left(direct, context);
+    if (fd < 0)
+        return false;
+    context->arena = arena_adopt(fd, first_bytes(context));
+    if (!context->arena)
+        return false;
+    context->shared = (void *)arena_base(context->arena);
+    direct->is_left =
+        header_fits(context->shared, context) && put_dir(context->shared, context->dir);
+    if (direct->is_left)
+        return true;
+    arena_free(context->arena);
+    context->arena = NULL;
+    return false;
 }
 
 static void explain(const struct shared_index *direct, const struct store_context *context)
@@ -163,10 +212,17 @@ static void settle(struct shared_index *direct, const struct store_context *cont
     direct->name = shared_store_name(facts.st_dev, facts.st_ino);
 }
 
-enum kv_status shared_index_begin(struct shared_index *direct, struct store_context *context,
-                                  struct kv_error *error)
+static void place_files(const struct store_context *context)
 {
-    settle(direct, context);
+    struct shared_file *files = (void *)((char *)context->shared + context->shared->files_offset);
+    for (uint32_t number = 0; number < context->datafiles; number++)
+        context->files[number].shared = &files[number];
+}
+
+/* An arena without anything in it. */
+static enum kv_status begin_anew(struct shared_index *direct, struct store_context *context,
+                                 struct kv_error *error)
+{
     if (direct->name.text[0] != '\0')
         remove_left(direct);
     bool is_shared = direct->mode != KVSTORE_DIRECT_OFF && begin_shared(direct, context);
@@ -176,9 +232,53 @@ enum kv_status shared_index_begin(struct shared_index *direct, struct store_cont
     if (status != KV_OK)
         return status;
     put_header(context->shared, context);
-    struct shared_file *files = (void *)((char *)context->shared + context->shared->files_offset);
+    place_files(context);
+    return KV_OK;
+}
+
+enum kv_status shared_index_begin(struct shared_index *direct, struct store_context *context,
+                                  struct kv_error *error)
+{
+    settle(direct, context);
+    bool may_be_left = direct->mode != KVSTORE_DIRECT_OFF && !context->is_new;
+    if (!may_be_left || !begin_left(direct, context))
+        return begin_anew(direct, context, error);
+    place_files(context);
+    return KV_OK;
+}
+
+static enum kv_status take_over_file(void *context, uint32_t number, struct kv_error *error)
+{
+    (void)error;
+    datafile_take_over(context, number);
+    return KV_OK;
+}
+
+enum kv_status shared_index_take_over(struct shared_index *direct, struct store_context *context,
+                                      struct kv_error *error)
+{
+    uint32_t taken = 0;
+    if (!direct->is_left)
+        return KV_OK;
+    thread_run_parallel(context->datafiles, take_over_file, context, NULL);
     for (uint32_t number = 0; number < context->datafiles; number++)
-        context->files[number].shared = &files[number];
+        taken += context->files[number].taken_over;
+    log_info("%s: process %u has left its index when it was killed: %u of %u data files are taken "
+             "over, the others are read",
+             context->dir, context->shared->daemon_pid, taken, context->datafiles);
+    if (taken == 0) {
+        direct->is_left = false;
+        arena_free(context->arena);
+        context->arena = NULL;
+        enum kv_status status = begin_anew(direct, context, error);
+        for (uint32_t number = 0; status == KV_OK && number < context->datafiles; number++)
+            context->files[number].current->words = datafile_next_words(&context->files[number]);
+        return status;
+    }
+    for (uint32_t number = 0; number < context->datafiles; number++)
+        if (!context->files[number].taken_over)
+            datafile_give_up_left(&context->files[number]);
+    arena_end_claims(context->arena);
     return KV_OK;
 }
 

@@ -18,12 +18,17 @@ struct shared_index {
     enum kvstore_direct mode;      /* OFF: there is no object */
     struct shared_store_name name; /* of the object, also of one that must go */
     uint64_t device, inode;        /* of the directory */
+    bool is_left;                  /* the object is that of a process that was killed */
 };
 
-/* Makes context->arena, with its header, and tells the files their places in it. KV_NO_MEMORY; that
+/* Makes context->arena, with its header, or finds one that was left, and tells the files their places in it. KV_NO_MEMORY; that
  * there can be no object is no error. The store's lock is held, its files are not open yet. */
 enum kv_status shared_index_begin(struct shared_index *direct, struct store_context *context,
                                   struct kv_error *error);
+
+/* Takes over what a process that was killed has left of the files, which are open. */
+enum kv_status shared_index_take_over(struct shared_index *direct, struct store_context *context,
+                                      struct kv_error *error);
 
 /* All files are there: others may read. */
 void shared_index_serve(struct shared_index *direct, const struct store_context *context);

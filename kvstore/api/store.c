@@ -188,8 +188,9 @@ static enum kv_status close_file(void *context, uint32_t number, struct kv_error
     return datafile_close(context, number, error);
 }
 
-static enum kv_status open_files(struct store_context *context, struct kv_error *error)
+static enum kv_status open_files(struct kvstore *store, struct kv_error *error)
 {
+    struct store_context *context = &store->context;
     struct commit_replay replay;
     enum kv_status status = commit_replay_load(&replay, context->dir_fd, context->seed, error);
     if (status != KV_OK)
@@ -198,6 +199,8 @@ static enum kv_status open_files(struct store_context *context, struct kv_error 
     status = thread_run_parallel(context->datafiles, open_file, context, error);
     context->replay = NULL;
     commit_replay_free(&replay);
+    if (status == KV_OK)
+        status = shared_index_take_over(&store->shared_index, context, error);
     if (status == KV_OK)
         status = thread_run_parallel(context->datafiles, recover_file, context, error);
     if (status == KV_LIMIT)
@@ -244,6 +247,9 @@ static enum kv_status start_background(struct kvstore *store, struct kv_error *e
     enum kv_status status = sync_create(context, &store->sync, error);
     if (status != KV_OK)
         return status;
+    for (uint32_t number = 0; number < context->datafiles; number++)
+        if (atomic_load(&context->files[number].appended_bytes) > 0) /* by a process that died */
+            sync_within_interval(store->sync, number);
     store->compactions = compaction_queue_create(context);
     if (!store->compactions)
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", context->dir);
@@ -308,7 +314,7 @@ static enum kv_status open_store(struct kvstore *store, struct kv_error *error)
     if (status == KV_OK)
         status = shared_index_begin(&store->shared_index, context, error);
     if (status == KV_OK)
-        status = open_files(context, error);
+        status = open_files(store, error);
     if (status == KV_OK && !read_only)
         status = remove_leftovers(context, error);
     if (status == KV_OK)

@@ -70,6 +70,7 @@ struct arena {
     uint32_t with_room; /* number plus 1 of the first */
     struct slab *slabs;
     size_t slab_count;
+    bool is_claimed; /* arena_adopt to arena_end_claims: no chunk is given back */
     struct arena_counts counts;
 };
 
@@ -355,6 +356,8 @@ static void give_blocks(struct arena *arena, uint32_t reference, uint32_t count)
     FORBID(arena->backing.base + offset, (size_t)count * ARENA_BLOCK_BYTES);
     unmark(chunk, first, count);
     arena->counts.blocks -= count;
+    if (arena->is_claimed)
+        return;
     if (chunk->used == 0)
         remove_chunks(arena, chunk, 1);
     else
@@ -461,8 +464,12 @@ static uint32_t take_whole_chunks(struct arena *arena, uint64_t bytes)
 static void give_whole_chunks(struct arena *arena, uint32_t reference, uint64_t bytes)
 {
     uint32_t count = chunks_before(bytes);
+    struct chunk *first = &arena->chunks[offset_of(reference) / ARENA_CHUNK_BYTES];
     arena->counts.blocks -= count * ARENA_CHUNK_BLOCKS;
-    remove_chunks(arena, &arena->chunks[offset_of(reference) / ARENA_CHUNK_BYTES], count);
+    if (!arena->is_claimed)
+        remove_chunks(arena, first, count);
+    for (uint32_t i = 0; arena->is_claimed && i < count; i++)
+        first[i].kind = CHUNK_OF_BLOCKS; /* of which none is in use */
 }
 
 uint32_t arena_take(struct arena *arena, uint64_t bytes)
@@ -502,10 +509,15 @@ static bool allocate_table(struct arena *arena)
     return arena->chunks != NULL;
 }
 
+static uint64_t whole_steps(uint64_t bytes)
+{
+    return (bytes + STEP_BYTES - 1) / STEP_BYTES * STEP_BYTES;
+}
+
 /* The first chunk, with what is not given out. An object without room is no use to anybody. */
 static bool begin(struct arena *arena, uint64_t first_bytes)
 {
-    uint64_t bytes = (first_bytes + STEP_BYTES - 1) / STEP_BYTES * STEP_BYTES;
+    uint64_t bytes = whole_steps(first_bytes);
     struct chunk *chunk = place_chunks(arena, 1, bytes, CHUNK_OF_BLOCKS);
     if (!chunk || (arena->backing.fd >= 0 && chunk->is_own))
         return false;
@@ -516,7 +528,10 @@ static bool begin(struct arena *arena, uint64_t first_bytes)
     return true;
 }
 
-struct arena *arena_create(int fd, uint64_t first_bytes)
+static bool begin_claims(struct arena *arena, uint64_t first_bytes);
+
+static struct arena *make(int fd, uint64_t first_bytes,
+                          bool (*begin_it)(struct arena *arena, uint64_t first_bytes))
 {
     struct arena *arena = calloc(1, sizeof *arena);
     if (!arena || !backing_reserve(&arena->backing, fd, MAX_BYTES)) {
@@ -528,13 +543,162 @@ struct arena *arena_create(int fd, uint64_t first_bytes)
         return NULL;
     }
     pthread_mutex_init(&arena->mutex, NULL);
-    if (!allocate_table(arena) || !begin(arena, first_bytes)) {
+    if (!allocate_table(arena) || !begin_it(arena, first_bytes)) {
         int reason = errno;
         arena_free(arena);
         errno = reason;
         return NULL;
     }
     return arena;
+}
+
+struct arena *arena_create(int fd, uint64_t first_bytes)
+{
+    return make(fd, first_bytes, begin);
+}
+
+struct arena *arena_adopt(int fd, uint64_t first_bytes)
+{
+    return make(fd, first_bytes, begin_claims);
+}
+
+/* Claims ---------------------------------------------------------------------------------------- */
+
+/* The part of the chunk that the object has. */
+static uint64_t bytes_in_object(const struct arena *arena, const struct chunk *chunk)
+{
+    uint64_t offset = chunk_offset(arena, chunk);
+    uint64_t left = offset < arena->backing.file_bytes ? arena->backing.file_bytes - offset : 0;
+    return left < ARENA_CHUNK_BYTES ? left : ARENA_CHUNK_BYTES;
+}
+
+/* Memory is behind all of it from here on: to read a hole could fail with a signal. */
+static bool open_chunk(struct arena *arena, struct chunk *chunk, enum chunk_kind kind)
+{
+    uint64_t bytes = bytes_in_object(arena, chunk);
+    if (chunk->kind == kind)
+        return true;
+    if (chunk->kind == CHUNK_OF_BLOCKS && chunk->used == 0) {
+        chunk->kind = (uint8_t)kind;
+        return true;
+    }
+    if (chunk->kind != CHUNK_FREE || bytes == 0 ||
+        !backing_allocate(&arena->backing, chunk_offset(arena, chunk), bytes))
+        return false;
+    *chunk = (struct chunk){.kind = (uint8_t)kind,
+                            .touched = ARENA_CHUNK_BLOCKS,
+                            .ready = (uint16_t)(bytes / ARENA_BLOCK_BYTES)};
+    arena->counts.chunks++;
+    return true;
+}
+
+static bool claim_blocks(struct arena *arena, uint64_t offset, uint32_t count)
+{
+    uint64_t within = offset % ARENA_CHUNK_BYTES;
+    uint32_t first = (uint32_t)(within / ARENA_BLOCK_BYTES);
+    if (offset >= arena->backing.file_bytes || within % ARENA_BLOCK_BYTES != 0)
+        return false;
+    struct chunk *chunk = &arena->chunks[offset / ARENA_CHUNK_BYTES];
+    if (!open_chunk(arena, chunk, CHUNK_OF_BLOCKS) || first + count > chunk->ready)
+        return false;
+    for (uint32_t block = first; block < first + count; block++)
+        if (is_taken(chunk, block))
+            return false;
+    mark(chunk, first, count);
+    arena->counts.blocks += count;
+    return true;
+}
+
+static struct slab *claim_slab(struct arena *arena, uint64_t offset, uint32_t unit_bytes)
+{
+    uint64_t within = offset % ARENA_CHUNK_BYTES;
+    uint64_t start = offset - within % ARENA_BLOCK_BYTES;
+    for (size_t i = 0; i < arena->slab_count; i++)
+        if (arena->slabs[i].block == reference_of(start))
+            return arena->slabs[i].unit_bytes == unit_bytes ? &arena->slabs[i] : NULL;
+    struct slab *slab = free_slab(arena);
+    if (!slab || !claim_blocks(arena, start, 1))
+        return NULL;
+    *slab = (struct slab){.block = reference_of(start), .unit_bytes = unit_bytes};
+    return slab;
+}
+
+static bool claim_unit(struct arena *arena, uint64_t offset, uint32_t unit_bytes)
+{
+    struct slab *slab = claim_slab(arena, offset, unit_bytes);
+    if (!slab)
+        return false;
+    uint64_t within = offset - offset_of(slab->block);
+    uint64_t unit = UINT64_C(1) << within / unit_bytes % MAX_OF_UNITS;
+    bool possible = within % unit_bytes == 0 && (unit & all_units(unit_bytes)) != 0 &&
+                    within + unit_bytes <= ARENA_BLOCK_BYTES && (slab->taken & unit) == 0;
+    if (possible)
+        slab->taken |= unit;
+    if (slab->taken == 0) {
+        give_blocks(arena, slab->block, 1);
+        *slab = (struct slab){0};
+    }
+    return possible;
+}
+
+static bool claim_whole_chunks(struct arena *arena, uint64_t offset, uint64_t bytes)
+{
+    uint32_t first = (uint32_t)(offset / ARENA_CHUNK_BYTES);
+    uint32_t count = chunks_before(bytes);
+    if (offset % ARENA_CHUNK_BYTES != 0 || bytes > arena->backing.file_bytes ||
+        offset > arena->backing.file_bytes - count * ARENA_CHUNK_BYTES)
+        return false;
+    for (uint32_t number = first; number < first + count; number++)
+        if (arena->chunks[number].used > 0 || arena->chunks[number].kind == CHUNK_WHOLE ||
+            !open_chunk(arena, &arena->chunks[number], CHUNK_OF_BLOCKS))
+            return false;
+    for (uint32_t number = first; number < first + count; number++)
+        arena->chunks[number].kind = CHUNK_WHOLE;
+    arena->counts.blocks += count * ARENA_CHUNK_BLOCKS;
+    return true;
+}
+
+static bool begin_claims(struct arena *arena, uint64_t first_bytes)
+{
+    struct chunk *chunk = arena->chunks;
+    errno = EINVAL;
+    if (arena->backing.file_bytes < whole_steps(first_bytes) ||
+        !open_chunk(arena, chunk, CHUNK_OF_BLOCKS))
+        return false;
+    arena->is_claimed = true;
+    mark(chunk, 0, blocks_for(first_bytes));
+    return true;
+}
+
+bool arena_claim(struct arena *arena, uint32_t reference, uint64_t bytes)
+{
+    uint64_t offset = offset_of(reference);
+    pthread_mutex_lock(&arena->mutex);
+    bool claimed = bytes <= MAX_UNIT    ? claim_unit(arena, offset, unit_size(bytes))
+                   : !fits_chunk(bytes) ? claim_whole_chunks(arena, offset, bytes)
+                                        : claim_blocks(arena, offset, blocks_for(bytes));
+    if (claimed)
+        ALLOW(arena->backing.base + offset, bytes);
+    pthread_mutex_unlock(&arena->mutex);
+    return claimed;
+}
+
+void arena_end_claims(struct arena *arena)
+{
+    pthread_mutex_lock(&arena->mutex);
+    arena->is_claimed = false;
+    uint32_t end = chunks_before(arena->backing.file_bytes);
+    for (uint32_t number = 0; number < end; number++) {
+        struct chunk *chunk = &arena->chunks[number];
+        if (chunk->kind == CHUNK_FREE)
+            backing_drop(&arena->backing, chunk_offset(arena, chunk), ARENA_CHUNK_BYTES);
+        else if (chunk->kind == CHUNK_OF_BLOCKS && chunk->used == 0)
+            remove_chunks(arena, chunk, 1);
+        else if (chunk->kind == CHUNK_OF_BLOCKS && chunk->used < ARENA_CHUNK_BLOCKS)
+            enlist(arena, chunk);
+    }
+    publish_size(arena);
+    pthread_mutex_unlock(&arena->mutex);
 }
 
 void arena_free(struct arena *arena)

@@ -42,6 +42,19 @@ struct arena;
  * also on failure; -1: this process's own memory. NULL, errno: out of memory, or no room. */
 struct arena *arena_create(int fd, uint64_t first_bytes);
 
+/* An arena in an object that has bytes, which a process that has died used: nothing in it is in use
+ * but what is claimed, until arena_end_claims; what is taken until then may be what others would
+ * have claimed. fd and failures as above; EINVAL: it is too small. */
+struct arena *arena_adopt(int fd, uint64_t first_bytes);
+
+/* Makes one thing that the arena had given out, with so many bytes, what is in use again; false: no
+ * such thing can have been there, or some of it is in use. Then it may be read. Believes nothing
+ * that is in the object. arena_give undoes it. */
+bool arena_claim(struct arena *arena, uint32_t reference, uint64_t bytes);
+
+/* Gives back what was not claimed. */
+void arena_end_claims(struct arena *arena);
+
 /* NULL is harmless. */
 void arena_free(struct arena *arena);
 

@@ -31,6 +31,8 @@
 #include <string.h>
 
 #include "kvstore/index/arena.h"
+#include "kvstore/index/index_claim.h"
+#include "kvstore/index/item_sum.h"
 
 /* A segment splits when an item is to be added to so many. */
 #define SPLIT_ITEMS 480u
@@ -62,7 +64,7 @@ struct index {
     struct shared_generation *words; /* the numbers and the directory */
     char *base;                      /* of the arena */
     struct arena *arena;
-    uint64_t check; /* sum of the parts of all items and bounds (part_of) */
+    uint64_t sum; /* of all items and bounds (item_sum.h) */
     bool keeps_directories;
     uint32_t kept[SEGMENT_HASH_BITS]; /* of each depth, the directory that was replaced; 0: none */
 };
@@ -137,11 +139,11 @@ static bool begin(struct index *index)
     entries_of(index, words->directory)[0] = first;
     words->segments = 1;
     words->keys = words->expiring_segments = 0;
-    index->check = 0;
+    index->sum = 0;
     return true;
 }
 
-struct index *index_create(struct arena *arena, struct shared_generation *words)
+static struct index *make(struct arena *arena, struct shared_generation *words)
 {
     struct index *index = calloc(1, sizeof *index);
     if (!index)
@@ -149,25 +151,29 @@ struct index *index_create(struct arena *arena, struct shared_generation *words)
     index->arena = arena;
     index->base = arena_base(arena);
     index->words = words;
-    if (!begin(index)) {
-        free(index);
-        return NULL;
-    }
+    return index;
+}
+
+struct index *index_create(struct arena *arena, struct shared_generation *words)
+{
+    struct index *index = make(arena, words);
+    if (!index || begin(index))
+        return index;
+    free(index);
+    return NULL;
+}
+
+struct index *index_resume(struct arena *arena, struct shared_generation *words, uint64_t sum)
+{
+    struct index *index = make(arena, words);
+    if (index)
+        index->sum = sum;
     return index;
 }
 
 static void give_all(struct index *index)
 {
-    uint64_t directory = index->words->directory;
-    uint32_t depth = shared_directory_depth(directory);
-    const uint32_t *entries = entries_of(index, directory);
-    uint64_t count = UINT64_C(1) << depth;
-    for (uint64_t entry = 0; entry < count;) {
-        uint32_t segment = entries[entry];
-        entry += UINT64_C(1) << (depth - segment_at(index, segment)->depth);
-        arena_give(index->arena, segment, sizeof(struct index_segment));
-    }
-    arena_give(index->arena, (uint32_t)(directory >> 8), directory_bytes(depth));
+    index_give_up(index->arena, index->words);
     for (uint32_t kept = 0; kept < SEGMENT_HASH_BITS; kept++) {
         arena_give(index->arena, index->kept[kept], directory_bytes(kept));
         index->kept[kept] = 0;
@@ -222,15 +228,6 @@ uint64_t index_moves(const struct index *index)
     return __atomic_load_n(&index->words->moves, __ATOMIC_ACQUIRE);
 }
 
-/* A number that an item or a bound stands for in the sum of all: another with nearly every other
- * one. */
-static uint64_t part_of(uint64_t number)
-{
-    number *= UINT64_C(0x9e3779b97f4a7c15);
-    number ^= number >> 32;
-    return number * UINT64_C(0xd6e8feb86659fd93);
-}
-
 /* The segment of a probe, by whoever may change the index. */
 static struct index_segment *probed_segment(const struct index_probe *probe)
 {
@@ -246,7 +243,7 @@ void index_probe_replace(struct index_probe *probe, uint64_t offset_bytes)
 {
     slot *at = &probed_segment(probe)->slots[last_candidate(probe)];
     slot item = slot_of(probe->in.hash, offset_bytes);
-    probe->index->check += part_of(item) - part_of(*at);
+    probe->index->sum += item_sum_part(item) - item_sum_part(*at);
     store_slot(at, item);
 }
 
@@ -254,7 +251,7 @@ void index_probe_remove(struct index_probe *probe)
 {
     slot *slots = probed_segment(probe)->slots;
     uint32_t hole = last_candidate(probe);
-    probe->index->check -= part_of(slots[hole]);
+    probe->index->sum -= item_sum_part(slots[hole]);
     begin_moves(probe->index);
     for (;;) {
         uint32_t next = (hole + 1) & SEGMENT_HOME_MASK;
@@ -297,11 +294,11 @@ static void set_bound(struct index *index, struct index_segment *segment, uint64
 {
     if (segment->expiry_bound_ms != SEGMENT_NO_EXPIRY) {
         index->words->expiring_segments--;
-        index->check -= part_of(segment->expiry_bound_ms);
+        index->sum -= item_sum_part(segment->expiry_bound_ms);
     }
     if (bound_ms != SEGMENT_NO_EXPIRY) {
         index->words->expiring_segments++;
-        index->check += part_of(bound_ms);
+        index->sum += item_sum_part(bound_ms);
     }
     segment->expiry_bound_ms = bound_ms;
 }
@@ -402,7 +399,7 @@ void index_insert(struct index *index, uint32_t hash, uint64_t offset_bytes)
     segment_insert(segment_of(index, hash), item);
     end_moves(index);
     index->words->keys++;
-    index->check += part_of(item);
+    index->sum += item_sum_part(item);
 }
 
 /* Walks in hash order -------------------------------------------------------------------------- */
@@ -471,9 +468,9 @@ uint64_t index_count(const struct index *index)
     return index->words->keys;
 }
 
-uint64_t index_check(const struct index *index)
+uint64_t index_sum(const struct index *index)
 {
-    return index->check;
+    return index->sum;
 }
 
 uint64_t index_memory_bytes(const struct index *index)

@@ -50,6 +50,9 @@ struct index;
  * the words are changed by nobody else. NULL if out of memory. */
 struct index *index_create(struct arena *arena, struct shared_generation *words);
 
+/* The index that index_claim has found, with the sum that it gave. NULL: out of memory. */
+struct index *index_resume(struct arena *arena, struct shared_generation *words, uint64_t sum);
+
 /* Leaves *words as it was. NULL is harmless. */
 void index_free(struct index *index);
 
@@ -130,7 +133,7 @@ uint64_t index_count(const struct index *index);
 
 /* A sum over all items and bounds, by which another process that finds the index can tell whether
  * it is as it was left. */
-uint64_t index_check(const struct index *index);
+uint64_t index_sum(const struct index *index);
 
 uint64_t index_memory_bytes(const struct index *index);
 

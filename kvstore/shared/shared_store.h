@@ -103,6 +103,8 @@ _Static_assert(sizeof(struct shared_generation) == 128, "two cache lines");
 
 /* A sync has failed, or bytes of the log are gone: nobody takes this generation over. */
 #define SHARED_GENERATION_DOUBTFUL 1u
+/* A sync is under way: what came of it is not known. */
+#define SHARED_GENERATION_SYNCING  2u
 
 struct shared_file {
     uint64_t generation; /* how often it was replaced; states[generation % 2] counts; the other is

@@ -145,7 +145,7 @@ static void sync_file(struct sync *sync, uint32_t number)
     }
     bool note_may_lag;
     if (announce(sync, number, snapshot.position, &note_may_lag) &&
-        logfile_sync(&snapshot.generation->log) != 0) {
+        generation_sync(snapshot.generation) != 0) {
         sync_give_up(sync, number, errno);
         return;
     }
@@ -276,6 +276,7 @@ void sync_give_up(struct sync *sync, uint32_t number, int error_number)
     lockset_write_lock(context->locks, number);
     context->files[number].read_only = true;
     verified_bitmap_distrust(&context->files[number].current->log.verified);
+    generation_doubt(context->files[number].current);
     lockset_write_unlock(context->locks, number);
 
     pthread_mutex_lock(&sync->mutex);

@@ -8,10 +8,12 @@
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "kvstore/table/checkpoint.h"
+#include "kvstore/format/sizes.h"
 #include "kvstore/log/commit_replay.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/log/logtail.h"
 #include "kvstore/table/recovery.h"
+#include "kvstore/table/takeover.h"
 #include "kvstore/core/context.h"
 
 /* Lines about damaged records, per file. */
@@ -90,11 +92,43 @@ enum kv_status datafile_open(const struct store_context *context, uint32_t numbe
     return status == KV_OK ? KV_OK : report_no_memory(context, number, error);
 }
 
+void datafile_take_over(const struct store_context *context, uint32_t number)
+{
+    struct datafile *file = &context->files[number];
+    struct shared_generation *left = &file->shared->states[file->shared->generation % 2];
+    file->taken_over = takeover_claim(file->current, left, context->arena);
+}
+
+void datafile_give_up_left(struct datafile *file)
+{
+    struct shared_generation *next = datafile_next_words(file);
+    *next = (struct shared_generation){0};
+    __atomic_store_n(&file->shared->generation, file->shared->generation + 1, __ATOMIC_RELEASE);
+    file->current->words = datafile_next_words(file);
+}
+
+/* What the dead process had not synced is durable with the first sync. */
+static enum kv_status go_on(const struct store_context *context, struct datafile *file,
+                            struct kv_error *error)
+{
+    struct generation *generation = file->current;
+    struct logfile *log = &generation->log;
+    enum kv_status status = takeover_settle(generation, error);
+    if (status != KV_OK)
+        return recovery_explain(context->dir, status, error);
+    atomic_store(&file->appended_bytes,
+                 log->tail - at_most(log->progress.synced_offset, log->tail));
+    datafile_set_current(context, file, generation);
+    return KV_OK;
+}
+
 enum kv_status datafile_recover(const struct store_context *context, uint32_t number,
                                 struct kv_error *error)
 {
     struct datafile *file = &context->files[number];
     struct generation *generation = file->current;
+    if (file->taken_over)
+        return go_on(context, file, error);
     if (generation_begin_index(generation, context->arena) != KV_OK)
         return report_no_memory(context, number, error);
     struct recovery recovery = {0};
@@ -151,7 +185,7 @@ static enum kv_status finish(const struct store_context *context, struct datafil
         return kv_error_set(error, KV_NOT_DURABLE,
                             "%s/%s: a sync of the file has failed; its last writes may be lost",
                             context->dir, name.text);
-    if (logfile_sync(log) != 0)
+    if (generation_sync(generation) != 0)
         return kv_error_set(error, KV_NOT_DURABLE, "%s/%s: cannot sync the file: %s", context->dir,
                             name.text, strerror(errno));
     if (logfile_note_progress(log, log->tail, generation->words->max_version) != 0)
@@ -236,6 +270,7 @@ static const char *last_line(unsigned told)
 enum kv_status datafile_tell_broken(const struct store_context *context,
                                     const struct datafile *file, const struct logfile *log)
 {
+    generation_doubt(datafile_current(file));
     if (!atomic_exchange(&log->guard->told, true))
         log_error("%s/%s: the file cannot be read at offset %" PRIu64
                   ": a disk error, or the file was truncated; it takes no more writes; "

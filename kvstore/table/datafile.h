@@ -66,6 +66,14 @@ static inline struct shared_generation *datafile_next_words(const struct datafil
 enum kv_status datafile_open(const struct store_context *context, uint32_t number,
                              struct kv_error *error);
 
+/* Between the two, where a process that was killed has left the index in shared memory: takes it
+ * over if it can be relied on (file->taken_over). */
+void datafile_take_over(const struct store_context *context, uint32_t number);
+
+/* Where it cannot, and before others are given its memory: readers are told to look for it no more,
+ * and the generation is to be filled elsewhere. */
+void datafile_give_up_left(struct datafile *file);
+
 /* Fills that generation with what the file holds, and puts it to use. */
 enum kv_status datafile_recover(const struct store_context *context, uint32_t number,
                                 struct kv_error *error);

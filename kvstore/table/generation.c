@@ -226,7 +226,7 @@ uint64_t generation_check_of(const struct shared_generation *words, uint64_t ind
 void generation_end_change(struct generation *generation)
 {
     struct shared_generation *words = generation->words;
-    words->check = generation_check_of(words, index_check(generation->index));
+    words->check = generation_check_of(words, index_sum(generation->index));
     __atomic_store_n(&words->writing, 0, __ATOMIC_RELEASE);
 }
 
@@ -234,4 +234,14 @@ void generation_settle_words(struct generation *generation)
 {
     __atomic_store_n(&generation->words->tail, generation->log.tail, __ATOMIC_RELEASE);
     generation_end_change(generation);
+}
+
+int generation_sync(struct generation *generation)
+{
+    uint64_t *flags = &generation->words->flags;
+    __atomic_fetch_or(flags, SHARED_GENERATION_SYNCING, __ATOMIC_SEQ_CST);
+    if (logfile_sync(&generation->log) != 0)
+        return -1;
+    __atomic_fetch_and(flags, ~(uint64_t)SHARED_GENERATION_SYNCING, __ATOMIC_SEQ_CST);
+    return 0;
 }

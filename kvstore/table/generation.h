@@ -90,10 +90,20 @@ static inline void generation_begin_change(struct generation *generation)
 }
 void generation_end_change(struct generation *generation);
 
-/* What `check` of the words is to be, if the index has that sum (index_check). */
+/* What `check` of the words is to be, if the index has that sum (index_sum). */
 uint64_t generation_check_of(const struct shared_generation *words, uint64_t index_sum);
 
 /* Brings the words in line with the log and the index, before others see them. */
 void generation_settle_words(struct generation *generation);
+
+/* Syncs the log of a generation that is in use: one process that is killed meanwhile leaves a note
+ * of it. -1 and errno; the note stays. */
+int generation_sync(struct generation *generation);
+
+/* From now on nobody takes this generation over. Any thread. */
+static inline void generation_doubt(const struct generation *generation)
+{
+    __atomic_fetch_or(&generation->words->flags, SHARED_GENERATION_DOUBTFUL, __ATOMIC_RELAXED);
+}
 
 #endif

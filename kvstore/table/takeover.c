@@ -1,0 +1,102 @@
+#include "kvstore/table/takeover.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/report/error.h"
+#include "common/report/log.h"
+#include "kvstore/format/sizes.h"
+#include "kvstore/index/index_claim.h"
+#include "kvstore/log/logtail.h"
+#include "kvstore/table/recovery.h"
+
+static bool are_at_rest(const struct shared_generation *left)
+{
+    return left->writing == 0 && left->moves % 2 == 0 &&
+           (left->flags & SHARED_GENERATION_DOUBTFUL) == 0;
+}
+
+/* Are the words of this very file? */
+static bool are_of(const struct shared_generation *left, const struct logfile *log)
+{
+    struct stat facts;
+    return left->salt == log->identity.salt && fstat(log->fd, &facts) == 0 &&
+           left->device == facts.st_dev && left->inode == facts.st_ino && log->boot != BOOT_EARLIER;
+}
+
+/* Nothing was written to the file since. */
+static bool log_ends_at(const struct logfile *log, uint64_t tail)
+{
+    return tail >= FILE_HEADER_BYTES && tail % RECORD_ALIGNMENT == 0 &&
+           tail >= log->progress.synced_offset && tail <= log->allocated_bytes &&
+           logfile_is_end(log, tail);
+}
+
+/* Could records before the tail have these? */
+static bool sums_are_possible(const struct shared_generation *left, const struct logfile *log)
+{
+    return left->live_bytes <= left->tail - FILE_HEADER_BYTES &&
+           left->reserve_bytes <= left->live_bytes && left->expiring_keys <= left->keys &&
+           left->keys <= left->reserve_bytes / record_size(1, 0, false) &&
+           left->max_version >= log->progress.version_floor &&
+           left->max_version < RECOVERY_VERSION_LIMIT;
+}
+
+/* Is what was not known to be on disk there, as far as the tail? */
+static bool disk_agrees(const struct logfile *log, uint64_t tail)
+{
+    uint64_t offset = at_least(log->progress.synced_offset, FILE_HEADER_BYTES);
+    if (logfile_flush_and_forget(log) != 0)
+        return false;
+    logfile_begin(log, READ_BUFFER_WALK);
+    while (offset < tail) {
+        struct record record;
+        uint64_t size_bytes;
+        if (logfile_read_before(log, READ_BUFFER_WALK, offset, tail, &record, &size_bytes) !=
+            RECORD_VALID)
+            return false;
+        offset += size_bytes;
+    }
+    return offset == tail && !logfile_is_broken(log);
+}
+
+bool takeover_claim(struct generation *generation, struct shared_generation *left,
+                    struct arena *arena)
+{
+    struct logfile *log = &generation->log;
+    uint64_t sum;
+    if (!are_at_rest(left) || !are_of(left, log) || !log_ends_at(log, left->tail) ||
+        !sums_are_possible(left, log))
+        return false;
+    if ((left->flags & SHARED_GENERATION_SYNCING) != 0 && !disk_agrees(log, left->tail))
+        return false;
+    if (!index_claim(arena, left, FILE_HEADER_BYTES, left->tail, &sum))
+        return false;
+    struct index *index =
+        left->check == generation_check_of(left, sum) ? index_resume(arena, left, sum) : NULL;
+    if (!index) {
+        index_give_up(arena, left);
+        return false;
+    }
+    generation->index = index;
+    generation->words = left;
+    log->tail = left->tail;
+    left->flags = 0;
+    return true;
+}
+
+enum kv_status takeover_settle(struct generation *generation, struct kv_error *error)
+{
+    struct logfile *log = &generation->log;
+    struct file_name name = file_name(log->identity.number, FILE_LOG);
+    if (logtail_cut(log, log->tail) != KV_OK)
+        return kv_error_set_errno(error, "%s: cannot cut the file to %" PRIu64 " bytes", name.text,
+                                  log->tail);
+    if (logtail_ensure_room(log, generation->words->reserve_bytes + 1) != KV_OK)
+        log_warn("%s: no disk space for writes (%s); reads continue", name.text, strerror(errno));
+    if (logfile_note_opening(log) != 0)
+        return kv_error_set_errno(error, "%s: cannot write the header", name.text);
+    return KV_OK;
+}
