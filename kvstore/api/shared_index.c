@@ -15,9 +15,6 @@
 #include "kvstore/index/arena.h"
 #include "kvstore/table/datafile.h"
 
-#define OWNER_MODE 0600u
-#define GROUP_MODE 0640u
-
 const char *kvstore_direct_name(enum kvstore_direct direct)
 {
     static const char *const names[KVSTORE_DIRECT_COUNT] = {[KVSTORE_DIRECT_OFF] = "off",
@@ -58,30 +55,21 @@ static void remove_left(const struct shared_index *direct)
 
 /* The object ----------------------------------------------------------------------------------- */
 
-/* Lets the group of the directory in. */
-static bool open_to_group(const struct store_context *context, int fd)
+static bool set_mode(const struct shared_index *direct, const struct store_context *context, int fd)
 {
-    struct stat dir, object;
-    if (fstat(context->dir_fd, &dir) != 0 || fstat(fd, &object) != 0)
-        return false;
-    if ((dir.st_mode & S_IXGRP) == 0)
+    struct stat dir;
+    if (direct->mode == KVSTORE_DIRECT_GROUP && fstat(context->dir_fd, &dir) == 0 &&
+        (dir.st_mode & S_IXGRP) == 0)
         log_warn("%s: direct reads are for the group of the directory, which may not enter it: "
                  "chmod g+x %s",
                  context->dir, context->dir);
-    return (object.st_gid == dir.st_gid || fchown(fd, (uid_t)-1, dir.st_gid) == 0) &&
-           fchmod(fd, GROUP_MODE) == 0;
-}
-
-static bool set_mode(const struct shared_index *direct, const struct store_context *context, int fd)
-{
-    return direct->mode == KVSTORE_DIRECT_GROUP ? open_to_group(context, fd)
-                                                : fchmod(fd, OWNER_MODE) == 0;
+    return datafile_admit(context, fd);
 }
 
 /* -1, errno: there can be none. */
 static int make_object(const struct shared_index *direct, const struct store_context *context)
 {
-    int fd = shm_open(direct->name.text, O_RDWR | O_CREAT | O_EXCL, OWNER_MODE);
+    int fd = shm_open(direct->name.text, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0)
         return -1;
     if (set_mode(direct, context, fd))

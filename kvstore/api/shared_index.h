@@ -21,8 +21,9 @@ struct shared_index {
     bool is_left;                  /* the object is that of a process that was killed */
 };
 
-/* Makes context->arena, with its header, or finds one that was left, and tells the files their places in it. KV_NO_MEMORY; that
- * there can be no object is no error. The store's lock is held, its files are not open yet. */
+/* Makes context->arena, with its header, or finds one that was left, and tells the files their
+ * places in it. KV_NO_MEMORY; that there can be no object is no error. The store's lock is held, its
+ * files are not open yet. */
 enum kv_status shared_index_begin(struct shared_index *direct, struct store_context *context,
                                   struct kv_error *error);
 

@@ -65,6 +65,7 @@ static enum kv_status create_next(const struct store_context *context, struct da
                                            &identity, 0, room_bytes, error);
     if (status != KV_OK)
         return recovery_explain(context->dir, status, error);
+    (void)datafile_admit(context, log.fd); /* told at open if it is not possible */
     status = generation_create(log, datafile_next_words(file), next);
     if (status == KV_OK && generation_begin_index(*next, context->arena) != KV_OK) {
         generation_free(*next);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/report/error.h"
 #include "common/report/log.h"
@@ -62,6 +63,28 @@ static enum kv_status open_log(const struct store_context *context, const char *
     return status;
 }
 
+bool datafile_admit(const struct store_context *context, int fd)
+{
+    struct stat dir, file;
+    bool group = context->options.direct == KVSTORE_DIRECT_GROUP;
+    mode_t mode = group ? 0640 : 0600;
+    if (context->options.direct == KVSTORE_DIRECT_OFF || context->options.read_only)
+        return true;
+    if (fstat(context->dir_fd, &dir) != 0 || fstat(fd, &file) != 0)
+        return false;
+    if (group && file.st_gid != dir.st_gid && fchown(fd, (uid_t)-1, dir.st_gid) != 0)
+        return false;
+    return (file.st_mode & 0777) == mode || fchmod(fd, mode) == 0;
+}
+
+/* Who may not read the file does not read directly: that is all. */
+static void admit(const struct store_context *context, const struct file_name *name, int fd)
+{
+    if (!datafile_admit(context, fd))
+        log_warn("%s/%s: cannot set the file's mode for direct reads: %s", context->dir, name->text,
+                 strerror(errno));
+}
+
 enum kv_status datafile_open(const struct store_context *context, uint32_t number,
                              struct kv_error *error)
 {
@@ -85,6 +108,7 @@ enum kv_status datafile_open(const struct store_context *context, uint32_t numbe
         logfile_close(&log);
         return status;
     }
+    admit(context, &name, log.fd);
     log.notes_are_missing |=
         memcmp(&log.identity.hash_key, &context->hash_key, sizeof context->hash_key) != 0;
     log.identity.hash_key = context->hash_key;

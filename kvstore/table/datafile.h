@@ -61,6 +61,11 @@ static inline struct shared_generation *datafile_next_words(const struct datafil
     return &file->shared->states[(file->shared->generation + 1) % 2];
 }
 
+/* Gives the descriptor's file, which is new or this user's, the mode that goes with the option
+ * `direct` of the store: 0600, or 0640 and the group of the directory. False, errno: some of it was
+ * not possible. */
+bool datafile_admit(const struct store_context *context, int fd);
+
 /* Opens data file `number` of the store: file->current is then a generation without an index, of
  * which nobody is to know yet. On failure it stays NULL. */
 enum kv_status datafile_open(const struct store_context *context, uint32_t number,

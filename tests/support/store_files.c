@@ -3,9 +3,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,12 +39,24 @@ static void empty_directory(int dir_fd)
     closedir(listing);
 }
 
+/* What a killed process has left (kvstore/shared/shared_store.h). */
+static void remove_shared_index(int dir_fd)
+{
+    char name[64];
+    struct stat facts;
+    require(fstat(dir_fd, &facts) == 0, "fstat");
+    snprintf(name, sizeof name, "/mqkv.store.%jx.%jx", (uintmax_t)facts.st_dev,
+             (uintmax_t)facts.st_ino);
+    shm_unlink(name);
+}
+
 void store_dir_remove(const char *dir)
 {
     int dir_fd = open(dir, O_RDONLY | O_DIRECTORY);
     if (dir_fd < 0)
         return;
     empty_directory(dir_fd);
+    remove_shared_index(dir_fd);
     close(dir_fd);
     require(rmdir(dir) == 0, dir);
 }

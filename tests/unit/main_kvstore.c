@@ -42,6 +42,7 @@ int main(void)
         suite_kvstore_cache,
         suite_kvstore_broken,
         suite_kvstore_commit_log,
+        suite_kvstore_takeover,
         NULL,
     };
     return run_suites(makers);

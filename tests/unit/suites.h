@@ -58,6 +58,7 @@ Suite *suite_kvstore_recovery(void);
 Suite *suite_kvstore_scan(void);
 Suite *suite_kvstore_scancursor(void);
 Suite *suite_kvstore_arena(void);
+Suite *suite_kvstore_takeover(void);
 Suite *suite_kvstore_store(void);
 Suite *suite_kvstore_commit_log(void);
 Suite *suite_kvstore_sync(void);
