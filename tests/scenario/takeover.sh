@@ -6,7 +6,7 @@
 
 mkdir "$MQKV_TEST_DIR/stores"
 status=0
-"$MQKV_BUILD/tests/takeover_kills" "$MQKV_TEST_DIR/stores" "${TAKEOVER_KILLS:-150}" \
+"$MQKV_BUILD/tests/takeover_kills" "$MQKV_TEST_DIR/stores" "${TAKEOVER_KILLS:-60}" \
     "${TAKEOVER_SEED:-1}" || status=$?
 check_equal 0 "$status" "what is taken over is what the logs say"
 check_equal "" "$(find /dev/shm -maxdepth 1 -name 'mqkv.store.*' \
