@@ -8,11 +8,9 @@ static const char *const sentences[DIRECT_REASON_COUNT] = {
         "the server does not offer it (serverk --direct off, an older version, or a limit)",
     [DIRECT_OFFERED_TO_OTHERS] =
         "the server offers it to others, but not to this user (serverk --direct owner|group)",
-    [DIRECT_OF_ANOTHER_USER] = "the server runs as another user, and this one is not in the group "
-                               "that may read (--direct map insists)",
+    [DIRECT_OF_ANOTHER_USER] = "the server is another user's, and open to no group of this one",
     [DIRECT_NO_PIDFD] = "the server's process cannot be watched from here",
-    [DIRECT_NO_OBJECT] = "the shared memory of the server's index is not to be found: /dev/shm is "
-                         "not shared with the server",
+    [DIRECT_NO_OBJECT] = "the server's index is not to be found: it has another /dev/shm",
     [DIRECT_OBJECT_DENIED] = "this user may not read the shared memory of the server's index",
     [DIRECT_OBJECT_FOREIGN] = "the shared memory of the index does not belong to the server's user",
     [DIRECT_OTHER_LAYOUT] = "the server's index has a layout of another version of mqkv",

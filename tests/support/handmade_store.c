@@ -74,6 +74,8 @@ static void make_object(struct handmade_store *store, uint32_t datafiles)
     store->device = is.st_dev;
     store->inode = is.st_ino;
     store->name = shared_store_name(is.st_dev, is.st_ino);
+    shm_unlink(
+        store->name.text); /* of a test that was killed, and whose directory's number this is */
     store->object_fd = shm_open(store->name.text, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     must(store->object_fd >= 0 && ftruncate(store->object_fd, (off_t)HANDMADE_OBJECT_BYTES) == 0,
          "handmade: object");

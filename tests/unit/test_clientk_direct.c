@@ -353,7 +353,7 @@ static void *replace_often(void *unused)
 {
     (void)unused;
     /* Segments are not given back by the handmade store: as many rounds as it has room for. */
-    for (int round = 0; round < 60; round++)
+    for (int round = 0; round < 20; round++)
         handmade_replace(&made, 0, true);
     atomic_store(&stop, true);
     return NULL;
