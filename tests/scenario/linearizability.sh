@@ -56,6 +56,13 @@ for options in "--io pread" "--cache 64k --allocator locked" \
     stop_server
 done
 
+for direct in off pread; do # all others: half of the threads read mapped files, half by message
+    server_dir=$MQKV_TEST_DIR/direct-$direct
+    start_server -w 4 --lanes shared
+    MQKV_DIRECT=$direct judge "linearizable with MQKV_DIRECT=$direct" "$seed"
+    stop_server
+done
+
 server_dir=$MQKV_TEST_DIR/cost-thread
 start_server -w 4 --sched cost --dispatch thread
 judge "linearizable with --sched cost --dispatch thread" "$seed"
