@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # clientk_bench: bench measures what it was asked to, in all formats, and finds what is wrong.
 . "$(dirname "$0")/lib.sh"
+export MQKV_DIRECT=off # each read is a message
 
 start_server
 cd "$MQKV_TEST_DIR" || exit 2

@@ -2,6 +2,7 @@
 # clientk_no_server: without a server clientk says so at once, names the queue and what to do, exits
 # 3; while one stands still, a signal ends it.
 . "$(dirname "$0")/lib.sh"
+export MQKV_DIRECT=off # each read is a message
 
 for command in 'get x' 'put x y' 'scan' 'ping' 'stats' 'sync' 'top -c 1' 'bench -c 1' 'dump -'; do
     # shellcheck disable=SC2086  # the command is several words

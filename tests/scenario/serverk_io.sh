@@ -2,6 +2,7 @@
 # serverk_io: with --io pread a data file that ends early is an error of the request, not the end of
 # the daemon; what the cache knows is still given; kills lose nothing with either
 . "$(dirname "$0")/lib.sh"
+export MQKV_DIRECT=off # each read is a message
 
 cache_field() { # NAME
     client --format json stats cache | grep -o "\"$1\":[0-9]*" | cut -d : -f 2
