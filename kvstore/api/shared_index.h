@@ -22,8 +22,8 @@ struct shared_index {
 };
 
 /* Makes context->arena, with its header, or finds one that was left, and tells the files their
- * places in it. KV_NO_MEMORY; that there can be no object is no error. The store's lock is held, its
- * files are not open yet. */
+ * places in it. KV_NO_MEMORY; that there can be no object is no error. The store's lock is held,
+ * its files are not open yet. */
 enum kv_status shared_index_begin(struct shared_index *direct, struct store_context *context,
                                   struct kv_error *error);
 

@@ -562,7 +562,7 @@ struct arena *arena_adopt(int fd, uint64_t first_bytes)
     return make(fd, first_bytes, begin_claims);
 }
 
-/* Claims ---------------------------------------------------------------------------------------- */
+/* Claims --------------------------------------------------------------------------------------- */
 
 /* The part of the chunk that the object has. */
 static uint64_t bytes_in_object(const struct arena *arena, const struct chunk *chunk)

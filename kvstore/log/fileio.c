@@ -19,6 +19,15 @@ static int system_open_at(int dir_fd, const char *name, int flags, mode_t mode)
     return fd;
 }
 
+static int system_punch(int fd, off_t size)
+{
+    int result;
+    do {
+        result = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, size);
+    } while (result != 0 && errno == EINTR);
+    return result;
+}
+
 static int system_truncate(int fd, off_t size)
 {
     int result;
@@ -173,6 +182,7 @@ const struct fileio fileio_system = {
     .open_at = system_open_at,
     .allocate = system_allocate,
     .truncate = system_truncate,
+    .punch = system_punch,
     .read_at = system_read_at,
     .write_at = system_write_at,
     .zero = system_zero,

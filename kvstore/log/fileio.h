@@ -28,6 +28,9 @@ struct fileio {
 
     int (*truncate)(int fd, off_t size);
 
+    /* Frees the blocks of the first `size` bytes, which then read as zeros; the size stays. */
+    int (*punch)(int fd, off_t size);
+
     /* All of size, or as much as there is to the end of the file, or -1. */
     ssize_t (*read_at)(int fd, void *data, size_t size, off_t offset);
 

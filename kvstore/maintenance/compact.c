@@ -14,6 +14,7 @@
 #include "common/numbers/random.h"
 #include "kvstore/maintenance/compaction_queue.h"
 #include "kvstore/maintenance/copylog.h"
+#include "kvstore/maintenance/old_logs.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/core/readers.h"
 #include "kvstore/table/recovery.h"
@@ -34,6 +35,7 @@
 struct compactor {
     struct maintenance with;
     pthread_t thread;
+    struct old_logs old_logs; /* the thread's */
 };
 
 /* One compaction ------------------------------------------------------------------------------- */
@@ -176,9 +178,10 @@ static enum kv_status replace(const struct maintenance *with, struct datafile *f
     return KV_OK;
 }
 
-static enum kv_status complete(const struct maintenance *with, struct datafile *file,
+static enum kv_status complete(struct compactor *compactor, struct datafile *file,
                                struct kv_error *error)
 {
+    const struct maintenance *with = &compactor->with;
     struct generation *old = NULL;
     uint64_t position;
     /* Most of the data is written here, so that the slot is held for a short time only. */
@@ -190,6 +193,8 @@ static enum kv_status complete(const struct maintenance *with, struct datafile *
     }
     if (old && with->context->readers)
         readers_wait(with->context->readers);
+    if (old && arena_is_shared(with->context->arena))
+        old_logs_add(&compactor->old_logs, &old->log);
     generation_free(old);
     return status;
 }
@@ -220,7 +225,7 @@ static enum kv_status compact(struct compactor *compactor, uint32_t number, stru
     copylog_start(&copy, &compactor->with, file, next);
     status = copy_all(compactor, &copy, error);
     if (status == KV_OK)
-        status = complete(&compactor->with, file, error);
+        status = complete(compactor, file, error);
     if (status != KV_OK)
         abandon(context, file, next);
     return status;
@@ -264,12 +269,16 @@ static void *compactor_thread(void *argument)
     struct compaction_queue *queue = compactor->with.compactions;
     struct compaction next;
     prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
-    while (compaction_queue_next(queue, &next)) {
+    while (compaction_queue_next(queue, old_logs_due_ns(&compactor->old_logs), &next)) {
+        old_logs_clear(&compactor->old_logs);
+        if (next.is_none)
+            continue;
         struct kv_error error = {0};
         enum kv_status status = run(compactor, next.number, &error);
         if (next.request)
             compaction_queue_answer(queue, next.request, status, &error);
     }
+    old_logs_clear_all(&compactor->old_logs);
     return NULL;
 }
 

@@ -176,7 +176,8 @@ static void sleep_until(struct compaction_queue *queue, uint64_t wake_ns)
 }
 
 /* A file whose time has come, or false after a while. Holds: mutex, released meanwhile. */
-static bool take_wanted_or_wait(struct compaction_queue *queue, struct compaction *next)
+static bool take_wanted_or_wait(struct compaction_queue *queue, uint64_t until_ns,
+                                struct compaction *next)
 {
     if (queue->room_wanted && queue->room_not_before_ns <= clock_monotonic_ns()) {
         look_for_room(queue);
@@ -185,11 +186,15 @@ static bool take_wanted_or_wait(struct compaction_queue *queue, struct compactio
     uint64_t wake_ns;
     uint32_t number = next_wanted(queue, &wake_ns);
     if (number == queue->context->datafiles) {
-        sleep_until(queue, wake_ns);
+        if (clock_monotonic_ns() >= until_ns) {
+            *next = (struct compaction){.is_none = true};
+            return true;
+        }
+        sleep_until(queue, wake_ns < until_ns ? wake_ns : until_ns);
         return false;
     }
     queue->next_number = number + 1;
-    *next = (struct compaction){number, NULL};
+    *next = (struct compaction){.number = number};
     return true;
 }
 
@@ -216,17 +221,19 @@ static void refuse_requests(struct compaction_queue *queue)
     }
 }
 
-bool compaction_queue_next(struct compaction_queue *queue, struct compaction *next)
+bool compaction_queue_next(struct compaction_queue *queue, uint64_t until_ns,
+                           struct compaction *next)
 {
     bool taken = false;
     pthread_mutex_lock(&queue->mutex);
     while (!taken && !queue->stop) {
         if (queue->requests) {
-            *next = (struct compaction){queue->requests->number, queue->requests};
+            *next =
+                (struct compaction){.number = queue->requests->number, .request = queue->requests};
             queue->requests = queue->requests->next;
             taken = true;
         } else {
-            taken = take_wanted_or_wait(queue, next);
+            taken = take_wanted_or_wait(queue, until_ns, next);
         }
     }
     if (!taken)

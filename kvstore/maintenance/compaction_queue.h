@@ -58,10 +58,13 @@ enum kv_status compaction_queue_call(struct compaction_queue *queue, uint32_t fi
 struct compaction {
     uint32_t number;                    /* of the data file */
     struct compaction_request *request; /* the call that waits for it; NULL: none */
+    bool is_none;                       /* none is due */
 };
 
-/* Sleeps until one is due. False: the queue was stopped; waiting callers got KV_BUSY. */
-bool compaction_queue_next(struct compaction_queue *queue, struct compaction *next);
+/* Sleeps until one is due, or until that time (clock_monotonic_ns): then next->is_none. False: the
+ * queue was stopped; waiting callers got KV_BUSY. */
+bool compaction_queue_next(struct compaction_queue *queue, uint64_t until_ns,
+                           struct compaction *next);
 
 /* Notes how a compaction ended: takes the file out of the queue and puts it to rest. */
 void compaction_queue_finish(struct compaction_queue *queue, uint32_t file, enum kv_status status,

@@ -376,6 +376,7 @@ static void put_files(const struct stats_source *source, struct json *json)
         put_number(json, "file", i);
         put_file(json, numbers);
         put_flag(json, "from_checkpoint", file.from_checkpoint);
+        put_flag(json, "taken_over", file.taken_over);
         put_flag(json, "read_only", file.read_only);
         put_flag(json, "full", file.full);
         close_object(json);

@@ -49,6 +49,11 @@ static int fault_allocate(int fd, off_t offset, off_t size)
     return fails(FAULT_ALLOCATE) ? -1 : fileio_system.allocate(fd, offset, size);
 }
 
+static int fault_punch(int fd, off_t size)
+{
+    return fileio_system.punch(fd, size);
+}
+
 static int fault_truncate(int fd, off_t size)
 {
     return fails(FAULT_TRUNCATE) ? -1 : fileio_system.truncate(fd, size);
@@ -137,6 +142,7 @@ static const struct fileio fault_table = {
     .open_at = fault_open_at,
     .allocate = fault_allocate,
     .truncate = fault_truncate,
+    .punch = fault_punch,
     .read_at = fault_read_at,
     .write_at = fault_write_at,
     .zero = fault_zero,

@@ -259,7 +259,7 @@ START_TEST(a_sync_under_way_is_looked_after_and_a_write_is_not_trusted)
 }
 END_TEST
 
-/* Forgeries ------------------------------------------------------------------------------------- */
+/* Forgeries ------------------------------------------------------------------------------------ */
 
 static void flip(struct random_state *random, unsigned bits)
 {
@@ -346,7 +346,44 @@ START_TEST(another_stores_object_is_not_taken)
 }
 END_TEST
 
-/* Modes ----------------------------------------------------------------------------------------- */
+/* Replaced logs -------------------------------------------------------------------------------- */
+
+static bool is_empty(void *fd)
+{
+    struct stat facts;
+    return fstat(*(int *)fd, &facts) == 0 && facts.st_blocks == 0;
+}
+
+START_TEST(a_replaced_log_gives_its_space_back_though_it_is_mapped)
+{
+    char path[STORE_DIR_BYTES + 32], copy[STORE_DIR_BYTES + 32];
+    struct kv_error error;
+    struct stat facts;
+    store = must_open(dir, &direct);
+    write_much(store);
+    snprintf(path, sizeof path, "%s/data.0000", dir);
+    snprintf(copy, sizeof copy, "%s/copy", dir);
+    if (_i == 1) /* somebody's copy is left alone */
+        ck_assert_int_eq(link(path, copy), 0);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ck_assert(fd >= 0 && fstat(fd, &facts) == 0);
+    void *mapped = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    ck_assert_ptr_ne(mapped, MAP_FAILED);
+    ck_assert_int_eq(kvstore_compact(store, 0, &error), KV_OK);
+    if (_i == 0) {
+        ck_assert(wait_until(is_empty, &fd));
+        ck_assert_int_eq(*(const char *)mapped, 0);
+    } else {
+        must_close(store);
+        store = NULL;
+        ck_assert(!is_empty(&fd));
+    }
+    munmap(mapped, (size_t)facts.st_size);
+    close(fd);
+}
+END_TEST
+
+/* Modes ---------------------------------------------------------------------------------------- */
 
 static mode_t mode_of_object(void)
 {
@@ -401,6 +438,7 @@ Suite *suite_kvstore_takeover(void)
     tcase_add_loop_test(tests, a_forged_object_gives_out_nothing_wrong, 0, 12);
     tcase_add_loop_test(tests, forged_numbers_are_found_out, 0, 16);
     tcase_add_loop_test(tests, another_stores_object_is_not_taken, 0, 20);
+    tcase_add_loop_test(tests, a_replaced_log_gives_its_space_back_though_it_is_mapped, 0, 2);
     tcase_add_test(tests, modes_follow_the_option);
     suite_add_tcase(suite, tests);
     return suite;

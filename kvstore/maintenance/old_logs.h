@@ -1,0 +1,40 @@
+/*
+ * old_logs: logs that a compaction has replaced, and that other processes may have mapped
+ * (shared_store.h). Their names are gone, but their disk space comes back only when the last
+ * mapping does, which may be never: so their blocks are freed under the mappings, where zeros are
+ * then read. A reader in the middle finds that the generation has changed; a grace time keeps that
+ * rare.
+ *
+ * Threads: the compactor's alone.
+ */
+#ifndef MQKV_KVSTORE_MAINTENANCE_OLD_LOGS_H
+#define MQKV_KVSTORE_MAINTENANCE_OLD_LOGS_H
+
+#include <stdint.h>
+
+#include "kvstore/log/logfile.h"
+
+#define OLD_LOGS_MAX 8u
+
+/* Start from {0}. */
+struct old_logs {
+    struct {
+        int fd;
+        uint64_t due_ns; /* clock_monotonic_ns */
+    } waiting[OLD_LOGS_MAX];
+    unsigned count;
+};
+
+/* Adds one whose file has another name's place taken; it may be closed then. */
+void old_logs_add(struct old_logs *logs, const struct logfile *log);
+
+/* When the next is to be cleared; UINT64_MAX: there is none. */
+uint64_t old_logs_due_ns(const struct old_logs *logs);
+
+/* Frees the blocks of those whose time has come. */
+void old_logs_clear(struct old_logs *logs);
+
+/* Of all. */
+void old_logs_clear_all(struct old_logs *logs);
+
+#endif
