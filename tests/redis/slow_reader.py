@@ -52,8 +52,8 @@ def main():
     check(check_reply == b"$1\r\ns\r\n", "a good client is answered meanwhile", check_reply)
     time.sleep(0.5)
     grown = resident_bytes(pid) - before
-    # --buffers, and one turn of values that were not known to be large; sanitizers keep freed memory
-    # for a while.
+    # --buffers, and one turn of values that were not known to be large; sanitizers keep freed
+    # memory for a while.
     bound = 420e6 if os.environ.get("MQKV_VARIANT", "release") == "release" else 1e9
     check(grown < bound, "what slow readers do not read takes bounded memory", f"{grown} bytes")
 
