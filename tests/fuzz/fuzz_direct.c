@@ -55,7 +55,7 @@ static void begin(void)
 {
     handmade_store_make(&made, 1);
     for (unsigned i = 0; i < KEYS; i++) {
-        char key[16], value[300];
+        char key[16], value[8 * KEYS];
         memset(value, (int)i, sizeof value);
         handmade_put(&made, key_of(key, i), kv_slice(value, 8 * i), i % 9 == 0 ? 1 : 0);
     }
