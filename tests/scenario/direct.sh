@@ -58,7 +58,8 @@ reads_right 'in several processes' --preload -n 6 --processes 6 --keys 500 --mix
     -c 60000
 MQKV_DIRECT=pread reads_right 'with calls' --preload -n 2 --keys 500 --mix get=9,put=1 -c 20000
 
-reads_right 'two hundred processes' --preload -n 200 --processes 200 --keys 2000 --mix get=1 -c 40000
+reads_right 'two hundred processes' --preload -n 200 --processes 200 --keys 2000 --mix get=1 \
+    -c 40000
 
 # A reader that was stopped for longer than a replaced file is kept
 "$clientk" -m "$server_queue" bench --verify --preload --keys 200 --mix get=1 -L 1000 -t 4 \

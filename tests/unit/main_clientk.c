@@ -4,8 +4,8 @@
 #include "tests/support/run_suites.h"
 #include "tests/unit/suites.h"
 
-/* Most of these tests are of messages: what reads need none has suites of its own, which do not look
- * at the environment. MQKV_DIRECT=map has the others read so, too; those that count messages, or
+/* Most of these tests are of messages; reads that need none have suites of their own, which do not
+ * look at the environment. MQKV_DIRECT=map has the others read so, too; those that count messages, or
  * freeze the server, then fail. */
 int main(void)
 {
