@@ -5,8 +5,8 @@
 #include "tests/unit/suites.h"
 
 /* Most of these tests are of messages; reads that need none have suites of their own, which do not
- * look at the environment. MQKV_DIRECT=map has the others read so, too; those that count messages, or
- * freeze the server, then fail. */
+ * look at the environment. With MQKV_DIRECT=map the others read so, too; those fail that count
+ * messages or freeze the server. */
 int main(void)
 {
     setenv("MQKV_DIRECT", "off", 0);
