@@ -272,8 +272,8 @@ named_client() {
     rm -f "$common_dir/run/"{known,go}
     # shellcheck disable=SC2016 # expanded by the inner shell
     as_uid "$daemon_uid" bash -c 'echo $$ >"$1/known"; until [ -e "$1/go" ]; do sleep 0.02; done
-        shift; exec "$@"' - "$common_dir/run" "$MQKV_BUILD/clientk" -m "$server_queue" "$@" \
-        <"$values/large" >"$MQKV_TEST_DIR/named" 2>&1 &
+        shift; exec "$@"' - "$common_dir/run" "$MQKV_BUILD/clientk" \
+        --replies queue -m "$server_queue" "$@" <"$values/large" >"$MQKV_TEST_DIR/named" 2>&1 &
     local job=$!
     wait_until 20 test -s "$common_dir/run/known"
     pid=$(cat "$common_dir/run/known")

@@ -79,18 +79,18 @@ check_equal 0 $? 'which ends with its input'
 # A signal ends a batch that waits for lines, whichever thread the signal comes to.
 mkfifo lines answer_pipe
 for threads in 1 3; do
-    exec_client batch -n "$threads" - <lines >interrupted 2>&1 &
+    exec_client batch -n "$threads" - <lines >"interrupted.$threads" 2>&1 &
     waiting=$!
     exec {line_writer}>lines
     echo 'PUT talk 2' >&"$line_writer"
-    wait_until 20 grep -q OK interrupted
+    wait_until 20 grep -q OK "interrupted.$threads"
     kill -TERM "$waiting"
     wait_until 20 eval "! kill -0 $waiting 2>/dev/null"
     check_equal 0 $? "SIGTERM ends $threads threads that wait for lines"
     exec {line_writer}>&-
     wait "$waiting"
     check_equal 143 $? 'and the exit code tells'
-    check_match '1 done.*; interrupted$' "$(cat interrupted)" 'and the summary says so'
+    check_match '1 done.*; interrupted$' "$(cat "interrupted.$threads")" 'and the summary says so'
 done
 
 # So it does where nobody reads the answers.
