@@ -3,8 +3,8 @@
  * mix of both, with 1 and with T threads, and gets while a data file is compacted. The figures go
  * to docs/PERFORMANCE.md.
  *
- *   bench_engine [KEYS [VALUE_BYTES [SECONDS [THREADS [LOCKING]]]]]
- *   default       1000000 64 3 2 file-rwlock
+ *   bench_engine [KEYS [VALUE_BYTES [SECONDS [THREADS [LOCKING [DIRECT]]]]]]
+ *   default       1000000 64 3 2 file-rwlock off
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,7 +33,8 @@ static struct {
     uint64_t seconds;
     uint64_t threads;
     enum kvstore_locking locking;
-} settings = {1000000, 64, 3, 2, KVSTORE_FILE_RWLOCK};
+    enum kvstore_direct direct;
+} settings = {1000000, 64, 3, 2, KVSTORE_FILE_RWLOCK, KVSTORE_DIRECT_OFF};
 
 static struct kvstore *store;
 static atomic_bool running;
@@ -188,18 +189,25 @@ static bool read_settings(int count, char **texts)
     while (settings.locking < KVSTORE_LOCKING_COUNT &&
            strcmp(texts[4], kvstore_locking_name(settings.locking)) != 0)
         settings.locking++;
-    return count == 5 && settings.locking < KVSTORE_LOCKING_COUNT;
+    for (; count > 5 && settings.direct < KVSTORE_DIRECT_COUNT; settings.direct++)
+        if (strcmp(texts[5], kvstore_direct_name(settings.direct)) == 0)
+            break;
+    return count <= 6 && settings.locking < KVSTORE_LOCKING_COUNT &&
+           settings.direct < KVSTORE_DIRECT_COUNT;
 }
 
 int main(int argc, char **argv)
 {
     if (!read_settings(argc - 1, argv + 1)) {
-        fprintf(stderr, "usage: bench_engine [KEYS [VALUE_BYTES [SECONDS [THREADS [LOCKING]]]]]\n");
+        fprintf(
+            stderr,
+            "usage: bench_engine [KEYS [VALUE_BYTES [SECONDS [THREADS [LOCKING [DIRECT]]]]]]\n");
         return 2;
     }
     char dir[STORE_DIR_BYTES];
     store_dir_make(dir);
-    struct kvstore_options options = {.create = true, .locking = settings.locking};
+    struct kvstore_options options = {
+        .create = true, .locking = settings.locking, .direct = settings.direct};
     store = must_open(dir, &options);
     fill();
     measure("get", 1, 0);
