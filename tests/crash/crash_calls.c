@@ -146,6 +146,7 @@ static void run_session(struct random_state *random)
         .create = true,
         .datafiles = DATAFILES,
         .io = (enum kvstore_io)random_below(random, KVSTORE_IO_COUNT),
+        .direct = random_below(random, 4) == 0 ? KVSTORE_DIRECT_OFF : KVSTORE_DIRECT_OWNER,
         .durability = (enum kvstore_durability)random_below(random, KVSTORE_SYNC_ALWAYS + 1),
         .sync_interval_ms = 1 + (uint32_t)random_below(random, 20),
         .sweep_interval_ms = 5,
@@ -313,9 +314,13 @@ static bool begin_store(const char *parent)
     return true;
 }
 
+/* What the last one has left in shared memory goes with an opening. */
 static void remove_store(void)
 {
     char command[5000];
+    struct kvstore *store;
+    if (kvstore_open(dir, NULL, &store, NULL) == KV_OK)
+        kvstore_close(store, NULL);
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
     require(system(command) == 0, dir);
 }
