@@ -605,6 +605,7 @@ static bool claim_blocks(struct arena *arena, uint64_t offset, uint32_t count)
         if (is_taken(chunk, block))
             return false;
     mark(chunk, first, count);
+    ALLOW(arena->backing.base + offset, (size_t)count * ARENA_BLOCK_BYTES);
     arena->counts.blocks += count;
     return true;
 }
@@ -677,8 +678,6 @@ bool arena_claim(struct arena *arena, uint32_t reference, uint64_t bytes)
     bool claimed = bytes <= MAX_UNIT    ? claim_unit(arena, offset, unit_size(bytes))
                    : !fits_chunk(bytes) ? claim_whole_chunks(arena, offset, bytes)
                                         : claim_blocks(arena, offset, blocks_for(bytes));
-    if (claimed)
-        ALLOW(arena->backing.base + offset, bytes);
     pthread_mutex_unlock(&arena->mutex);
     return claimed;
 }
