@@ -364,10 +364,8 @@ static enum finding read_once(struct key_read *reading, struct clientk_value *va
 bool direct_read(struct direct_store *store, struct kv_slice key, struct direct_place place,
                  bool with_bytes, struct clientk_value *value, enum kv_status *status)
 {
-    struct clientk_value unused;
+    struct clientk_value unused = {0};
     struct key_read reading; /* the rest is for find: clearing all of it takes as long as a look */
-    unused.data = NULL;
-    unused.capacity = 0;
     reading.store = store;
     reading.key = key;
     reading.place = place;

@@ -403,11 +403,11 @@ enum options_outcome options_parse(int argc, char **argv, struct server_options 
 {
     struct parsed_line line = {.rwlock = -1, .direct = -1};
     set_defaults(&line.options);
-    line.options.words = copy_words(argc, argv);
+    char **words = copy_words(argc, argv);
     const struct option_set sets[] = {
         {.rows = rows, .target = &line, .origins = line.options.origins}, {.rows = NULL}};
     enum kv_status status = KV_OK;
-    if (!line.options.words)
+    if (!words)
         status = kv_error_set(error, KV_NO_MEMORY, "out of memory");
     if (status == KV_OK)
         status = option_take_argv(sets, HINT, &argc, argv, error);
@@ -415,6 +415,7 @@ enum options_outcome options_parse(int argc, char **argv, struct server_options 
     if (status == KV_OK && !informs && argc == 1 && line.options.config)
         status = option_file_take(line.options.config, sets, error);
     *options = line.options;
+    options->words = words;
     if (status != KV_OK)
         return OPTIONS_BAD;
     if (line.help)
