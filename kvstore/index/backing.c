@@ -113,8 +113,9 @@ void backing_disown(const struct backing *backing, uint64_t offset, uint64_t byt
 {
     if (backing->fd >= 0 && show_object(backing, offset, bytes))
         return;
-    mmap(backing->base + offset, bytes, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    void *reserved = mmap(backing->base + offset, bytes, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    (void)reserved; /* what could not be given back stays, unused */
 }
 
 void backing_want_large_pages(const struct backing *backing, uint64_t offset, uint64_t bytes,
