@@ -704,7 +704,9 @@ void arena_free(struct arena *arena)
 {
     if (!arena)
         return;
-    ALLOW(arena->backing.base, arena->backing.bytes);
+    for (uint32_t number = 0; arena->chunks && number < arena->chunk_room; number++)
+        if (arena->chunks[number].kind != CHUNK_FREE)
+            ALLOW(arena->backing.base + number * ARENA_CHUNK_BYTES, ARENA_CHUNK_BYTES);
     if (arena->chunks)
         munmap(arena->chunks, arena->chunk_room * sizeof *arena->chunks);
     backing_release(&arena->backing);
