@@ -386,6 +386,20 @@ end_limited
 check_equal 0 "$ended" "and the daemon stops as always"
 umount /dev/shm
 
+# The index of many keys outgrows it: then the rest is the daemon's own memory.
+mount -t tmpfs -o size=300k,mode=1777 none /dev/shm || exit 2
+fresh_directory
+start_limited --
+owner bench --mix put=100 --keys 100000 --dist sequential -c 100000 --batch 32 \
+    >/dev/null 2>"$MQKV_TEST_DIR/step"
+check_equal 0 $? "with /dev/shm too small for the index: puts go on"
+check_match 'private_bytes +[1-9]' "$(owner stats server)" "in memory of the daemon"
+owner bench --mix get=100 --keys 100000 -c 20000 --verify >/dev/null 2>"$MQKV_TEST_DIR/step"
+check_equal 0 $? "what is there is read by message, and what is not without"
+end_limited
+check_equal 0 "$ended" "and the daemon stops as always, again"
+umount /dev/shm
+
 # The kernel's number of queues, which others may use up.
 most=$(cat /proc/sys/fs/mqueue/queues_max)
 for allowed in 0 1 5 12; do
