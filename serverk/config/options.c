@@ -180,7 +180,7 @@ struct parsed_line {
 
 #define FIELD(name) OPTION_FIELD(struct parsed_line, options.name)
 
-static const struct option_row rows[] = {
+const struct option_row options_rows[] = {
     {"datafiles", 'd', OPTION_NUMBER, "D", "data files (default: the store's own, 4 for a new one)",
      FIELD(datafiles), .min = 1, .max = KVSTORE_MAX_DATAFILES, .section = "store"},
     {"workers", 'w', OPTION_NUMBER, "M",
@@ -268,13 +268,13 @@ static const struct option_row rows[] = {
     {.name = NULL},
 };
 
-_Static_assert(sizeof rows / sizeof rows[0] <= OPTIONS_MAX, "an origin for each");
+_Static_assert(sizeof options_rows / sizeof options_rows[0] <= OPTIONS_MAX, "an origin for each");
 
 static void print_help(void)
 {
     printf("usage: serverk [-d D] [-w M] [-f DIR] [-m NAME] [options]\n"
            "The daemon of mqkv, a key-value store over POSIX message queues.\n\n");
-    option_print_help(stdout, rows, HELP_COLUMNS);
+    option_print_help(stdout, options_rows, HELP_COLUMNS);
     printf("\nSIGTERM and SIGINT stop it cleanly. Manual: serverk(1).\n");
 }
 
@@ -405,7 +405,7 @@ enum options_outcome options_parse(int argc, char **argv, struct server_options 
     set_defaults(&line.options);
     char **words = copy_words(argc, argv);
     const struct option_set sets[] = {
-        {.rows = rows, .target = &line, .origins = line.options.origins}, {.rows = NULL}};
+        {.rows = options_rows, .target = &line, .origins = line.options.origins}, {.rows = NULL}};
     enum kv_status status = KV_OK;
     if (!words)
         status = kv_error_set(error, KV_NO_MEMORY, "out of memory");
@@ -456,58 +456,4 @@ void options_free(struct server_options *options)
             free((void *)(uintptr_t)options->origins[i].text);
     free(options->words);
     *options = (struct server_options){.words = NULL};
-}
-
-/* Showing and comparing them
- * ------------------------------------------------------------------- */
-
-bool options_next_change(const struct server_options *before, const struct server_options *now,
-                         unsigned *next, struct changed_option *change)
-{
-    for (; rows[*next].name; ++*next) {
-        const char *was = before->origins[*next].text;
-        const char *is = now->origins[*next].text;
-        if (was == is || (was && is && strcmp(was, is) == 0))
-            continue;
-        *change = (struct changed_option){rows[(*next)++].name, was, is};
-        return true;
-    }
-    return false;
-}
-
-/* What help says of the default, in parentheses; "off" of a flag. */
-static void print_default(const struct option_row *row, FILE *stream)
-{
-    const char *text = strstr(row->help, "(default");
-    if (!text) {
-        fprintf(stream, "; %s = %s", row->name, row->kind == OPTION_FLAG ? "off" : "");
-        return;
-    }
-    text += strlen("(default");
-    text += strspn(text, ": ");
-    fprintf(stream, "; %s = %.*s", row->name, (int)strcspn(text, ")"), text);
-}
-
-static void print_option(const struct option_row *row, const struct option_origin *origin,
-                         FILE *stream)
-{
-    if (!origin->text) {
-        print_default(row, stream);
-        fprintf(stream, " ; default\n");
-    } else if (origin->file) {
-        fprintf(stream, "%s = %s ; %s:%u\n", row->name, origin->text, origin->file, origin->line);
-    } else {
-        fprintf(stream, "%s = %s ; command line\n", row->name, origin->text);
-    }
-}
-
-void options_print(const struct server_options *options, FILE *stream)
-{
-    static const char *const sections[] = {"store", "queues", "workers", "process", "log"};
-    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
-        fprintf(stream, "%s[%s]\n", i == 0 ? "" : "\n", sections[i]);
-        for (const struct option_row *row = rows; row->name; row++)
-            if (row->section && strcmp(row->section, sections[i]) == 0)
-                print_option(row, &options->origins[row - rows], stream);
-    }
 }

@@ -75,6 +75,9 @@ struct server_options {
     struct option_origin origins[OPTIONS_MAX]; /* of each option, in the order of the table */
 };
 
+/* What the command line may say, also in the configuration file; the last has no name. */
+extern const struct option_row options_rows[];
+
 enum options_outcome {
     OPTIONS_RUN,
     OPTIONS_DONE, /* help or version was printed */
@@ -94,20 +97,6 @@ enum options_outcome options_parse_again(const struct server_options *options,
 
 /* Frees what belongs to *options: a copy of argv, and the values from the configuration file. */
 void options_free(struct server_options *options);
-
-/* One option that is another in `now` than in `before`. */
-struct changed_option {
-    const char *name;
-    const char *before, *now; /* as given; NULL: not given */
-};
-
-/* The next such from option *next on, which it raises; false when there is none. */
-bool options_next_change(const struct server_options *before, const struct server_options *now,
-                         unsigned *next, struct changed_option *change);
-
-/* Prints the settings as a configuration file, each with where it comes from; what nobody has given
- * as a comment, with what it means. */
-void options_print(const struct server_options *options, FILE *stream);
 
 /* "fifo", "priority", "cost". */
 const char *sched_name(enum request_order order);

@@ -8,6 +8,7 @@
 #include "common/report/log.h"
 #include "common/memory/mapguard.h"
 #include "serverk/config/options.h"
+#include "serverk/config/settings.h"
 #include "serverk/daemon/daemonize.h"
 #include "serverk/daemon/notify.h"
 #include "serverk/daemon/server.h"
@@ -69,7 +70,7 @@ static int run(int argc, char **argv, struct server_options *options)
     if (options->verbose)
         log_set_level(LOG_LEVEL_DEBUG);
     if (options->check)
-        options_print(options, stdout);
+        settings_print(options, stdout);
     if (options->check)
         return server_check(options, &error) == KV_OK ? EXIT_DONE : fail(&error, EXIT_FAILED);
     if (options->log && log_open(options->log, &error) != KV_OK)

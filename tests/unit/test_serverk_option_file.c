@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "serverk/config/options.h"
+#include "serverk/config/settings.h"
 #include "tests/unit/suites.h"
 
 static char file[] = "/tmp/test_option_file.XXXXXX";
@@ -120,20 +121,20 @@ END_TEST
 START_TEST(a_second_reading_tells_what_changed)
 {
     struct server_options again;
-    struct changed_option change;
+    struct changed_setting change;
     unsigned next = 0;
     ck_assert_int_eq(parse("[workers]\nworkers = 3\n[log]\nverbose = on\n", NULL, NULL),
                      OPTIONS_RUN);
     write_file("[workers]\nworkers = 4\n[log]\nverbose = on\n[store]\nio = pread\n");
     ck_assert_int_eq(options_parse_again(&options, &again, &error), OPTIONS_RUN);
-    ck_assert(options_next_change(&options, &again, &next, &change));
+    ck_assert(settings_next_change(&options, &again, &next, &change));
     ck_assert_str_eq(change.name, "workers");
     ck_assert_str_eq(change.before, "3");
     ck_assert_str_eq(change.now, "4");
-    ck_assert(options_next_change(&options, &again, &next, &change));
+    ck_assert(settings_next_change(&options, &again, &next, &change));
     ck_assert_str_eq(change.name, "io");
     ck_assert_ptr_null(change.before);
-    ck_assert(!options_next_change(&options, &again, &next, &change));
+    ck_assert(!settings_next_change(&options, &again, &next, &change));
     options_free(&again);
 }
 END_TEST
@@ -146,7 +147,7 @@ START_TEST(the_settings_print_as_a_file)
     ck_assert_int_eq(parse("[workers]\nworkers = 3\n[store]\nsync = always\n", NULL, NULL),
                      OPTIONS_RUN);
     FILE *stream = open_memstream(&text, &size);
-    options_print(&options, stream);
+    settings_print(&options, stream);
     fclose(stream);
     char origin[64];
     snprintf(origin, sizeof origin, "workers = 3 ; %s:2\n", file);
@@ -156,8 +157,8 @@ START_TEST(the_settings_print_as_a_file)
     options = (struct server_options){.words = NULL}; /* parse must not free the first */
     ck_assert_int_eq(parse(text, NULL, NULL), OPTIONS_RUN);
     unsigned next = 0;
-    struct changed_option change;
-    ck_assert(!options_next_change(&first, &options, &next, &change));
+    struct changed_setting change;
+    ck_assert(!settings_next_change(&first, &options, &next, &change));
     options_free(&first);
     free(text);
 }
