@@ -8,6 +8,7 @@
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "common/time/clock.h"
+#include "serverk/config/settings.h"
 #include "serverk/daemon/notify.h"
 
 struct reload {
@@ -54,32 +55,39 @@ static const char *or_default(const char *text)
     return text ? text : "the default";
 }
 
-/* Whether the change is one that a running daemon follows. */
-static bool take_over(const char *name, const struct server_options *now)
+enum follow { FOLLOWED, FAILED, NEEDS_RESTART };
+
+/* What a running daemon makes of the change; *error says what failed. */
+static enum follow follow_change(const char *name, const struct server_options *now,
+                                 struct kv_error *error)
 {
-    struct kv_error error;
     if (strcmp(name, "verbose") == 0) {
         set_level(now);
-        return true;
+        return FOLLOWED;
     }
     if (strcmp(name, "log") != 0 || !now->log)
-        return false;
-    if (log_open(now->log, &error) != KV_OK)
-        log_error("%s; the log goes on where it was", error.text);
-    return true;
+        return NEEDS_RESTART;
+    return log_open(now->log, error) == KV_OK ? FOLLOWED : FAILED;
 }
 
 static void compare(const struct server_options *before, const struct server_options *now)
 {
     unsigned next = 0;
-    struct changed_option change;
-    while (options_next_change(before, now, &next, &change)) {
+    struct changed_setting change;
+    struct kv_error error;
+    while (settings_next_change(before, now, &next, &change)) {
         const char *was = or_default(change.before);
-        if (take_over(change.name, now))
+        switch (follow_change(change.name, now, &error)) {
+        case FOLLOWED:
             log_info("%s is now %s (it was %s)", change.name, or_default(change.now), was);
-        else
+            break;
+        case FAILED:
+            log_error("%s; the log goes on where it was", error.text);
+            break;
+        case NEEDS_RESTART:
             log_warn("%s stays %s: that it is to be %s takes a restart", change.name, was,
                      or_default(change.now));
+        }
     }
 }
 

@@ -13,8 +13,7 @@
 
 struct reload;
 
-/* options: those that the daemon was started with. KV_NO_MEMORY; KV_IO where the configuration file
- * cannot be found again from another directory. */
+/* options: those that the daemon was started with; borrowed. KV_NO_MEMORY. */
 enum kv_status reload_create(const struct server_options *options, struct reload **result,
                              struct kv_error *error);
 
