@@ -242,6 +242,22 @@ static enum kv_status take_over_file(void *context, uint32_t number, struct kv_e
     return KV_OK;
 }
 
+static void tell_taken(const struct store_context *context, uint32_t taken)
+{
+    uint32_t pid = context->shared->daemon_pid;
+    if (taken == context->datafiles)
+        log_info("%s: process %u was killed and left its index, which is taken over", context->dir,
+                 pid);
+    else if (taken == 0)
+        log_info("%s: process %u was killed and left its index, which is in doubt: every data file "
+                 "is read instead",
+                 context->dir, pid);
+    else
+        log_info("%s: process %u was killed and left its index: %u of %u data files are taken "
+                 "over, the others are read",
+                 context->dir, pid, taken, context->datafiles);
+}
+
 enum kv_status shared_index_take_over(struct shared_index *direct, struct store_context *context,
                                       struct kv_error *error)
 {
@@ -251,9 +267,7 @@ enum kv_status shared_index_take_over(struct shared_index *direct, struct store_
     thread_run_parallel(context->datafiles, take_over_file, context, NULL);
     for (uint32_t number = 0; number < context->datafiles; number++)
         taken += context->files[number].taken_over;
-    log_info("%s: process %u has left its index when it was killed: %u of %u data files are taken "
-             "over, the others are read",
-             context->dir, context->shared->daemon_pid, taken, context->datafiles);
+    tell_taken(context, taken);
     if (taken == 0) {
         direct->is_left = false;
         arena_free(context->arena);

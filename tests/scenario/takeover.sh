@@ -11,3 +11,29 @@ status=0
 check_equal 0 "$status" "what is taken over is what the logs say"
 check_equal "" "$(find /dev/shm -maxdepth 1 -name 'mqkv.store.*' \
     -newer "$MQKV_TEST_DIR/stores" -user "$(id -u)")" "nothing is left in shared memory"
+
+# What the log says of it
+renewed() { # FILE...: is the same, but not the file that the index is of
+    local file
+    for file; do
+        cp -p "$file" "$MQKV_TEST_DIR/renewed"
+        mv "$MQKV_TEST_DIR/renewed" "$file"
+    done
+}
+
+log_says() { # PATTERN TEXT [FILE...]: after a kill and with those files renewed
+    client put name Ada >/dev/null
+    kill_server
+    : >"$server_log"
+    renewed "${@:3}"
+    start_server --sync none
+    check_match "$1" "$(grep 'was killed' "$server_log")" "the log says: $2"
+    check_equal Ada "$(client get name)" 'and all is there'
+}
+
+start_server --sync none -d 4
+log_says 'was killed and left its index, which is taken over$' 'all is taken over'
+log_says '3 of 4 data files are taken over, the others are read$' 'one is not' \
+    "$server_dir/data.0002"
+log_says 'which is in doubt: every data file is read instead$' 'none is' "$server_dir"/data.*
+stop_server
