@@ -15,7 +15,7 @@
 
 #include "clientk/base/large_values.h"
 #include "clientk/base/client_settings.h"
-#include "clientk/session/reply_path.h"
+#include "clientk/session/ring_hindrance.h"
 #include "common/memory/cursor.h"
 #include "wire/message.h"
 #include "wire/queue.h"

@@ -13,20 +13,6 @@
 
 struct connection;
 
-/* Why replies do not come through shared memory. */
-enum ring_hindrance {
-    RING_POSSIBLE,
-    RING_NOT_WANTED,   /* replies is "queue" */
-    RING_OTHER_USER,   /* the server has another uid */
-    RING_NOT_OFFERED,  /* by the server */
-    RING_OTHER_MEMORY, /* the server sees another /dev/shm */
-    RING_NO_MEMORY,    /* it could not be created */
-    RING_WATCHED       /* an event loop needs a descriptor that becomes readable */
-};
-
-/* A clause. NULL: there is no hindrance. */
-const char *ring_hindrance_explain(enum ring_hindrance hindrance);
-
 /* Creates the ring or the reply queue for the server that was found, locked and open to it, and
  * writes its name to `name`. Where queues are short of bytes, waits for a moment, but not beyond
  * the deadline. KV_UNSUPPORTED: a ring is asked for, and there can be none. After a failure no name
