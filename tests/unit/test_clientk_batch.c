@@ -145,6 +145,21 @@ static bool add_up(void *context, const struct clientk_entry *entry)
     return true;
 }
 
+/* Adds up the page and lets the scan go on behind it. True: nothing follows. */
+static bool read_on(struct clientk_operation *scan, const struct clientk_result *page, int64_t *sum)
+{
+    ck_assert_int_eq(page->status, KV_OK);
+    assert_status(clientk_read_page(&page->value, add_up, sum), KV_OK);
+    if (page->value.size > 0) {
+        struct clientk_value torn = {.data = page->value.data, .size = page->value.size - 1};
+        assert_status(clientk_read_page(&torn, add_up, &(int64_t){0}), KV_IO);
+    }
+    scan->scan.cursor = (uint64_t)page->number;
+    return page->number == 0;
+}
+
+/* A slow daemon may end a page early. Then the whole trade is made again, and what is left of a
+ * scan sees what all of it would have seen. */
 START_TEST(a_scan_in_a_batch_sees_what_came_before_it)
 {
     struct clientk_operation trade[] = {
@@ -163,22 +178,20 @@ START_TEST(a_scan_in_a_batch_sees_what_came_before_it)
         {.opcode = CLIENTK_SCAN, .scan = {.cursor = UINT64_MAX}},
     };
     enum { TRADE = sizeof trade / sizeof *trade };
-    assert_status(clientk_execute(client, trade, TRADE, results), KV_OK);
-    ck_assert_int_eq(results[3].number, 6);
-    ck_assert_int_eq(results[4].status, KV_OUT_OF_BOUNDS);
-    ck_assert_int_eq(results[6].status, KV_BAD_REQUEST);
-    static const int64_t sums[] = {[2] = 30, [5] = 26};
-    for (unsigned i = 2; i <= 5; i += 3) {
-        int64_t sum = 0;
-        ck_assert_int_eq(results[i].status, KV_OK);
-        ck_assert_int_eq(results[i].number, 0);
-        assert_status(clientk_read_page(&results[i].value, add_up, &sum), KV_OK);
-        ck_assert_int_eq(sum, sums[i]);
-    }
+    int64_t sums[TRADE] = {0};
+    bool read[TRADE] = {false};
+    do {
+        assert_status(clientk_execute(client, trade, TRADE, results), KV_OK);
+        ck_assert_int_eq(results[3].number, 6);
+        ck_assert_int_eq(results[4].status, KV_OUT_OF_BOUNDS);
+        ck_assert_int_eq(results[6].status, KV_BAD_REQUEST);
+        for (unsigned i = 2; i <= 5; i += 3)
+            if (!read[i])
+                read[i] = read_on(&trade[i], &results[i], &sums[i]);
+    } while (!read[2] || !read[5]);
+    ck_assert_int_eq(sums[2], 30);
+    ck_assert_int_eq(sums[5], 26);
     assert_status(clientk_read_page(NULL, add_up, NULL), KV_USAGE);
-    struct clientk_value torn = {.data = results[5].value.data, .size = results[5].value.size - 1};
-    int64_t sum = 0;
-    assert_status(clientk_read_page(&torn, add_up, &sum), KV_IO);
 }
 END_TEST
 
