@@ -115,6 +115,7 @@ Suite *suite_program_workload(void);
 Suite *suite_clientk_batch(void);
 Suite *suite_clientk_calls(void);
 Suite *suite_clientk_direct(void);
+Suite *suite_clientk_direct_damage(void);
 Suite *suite_clientk_direct_live(void);
 Suite *suite_clientk_linger(void);
 Suite *suite_clientk_failures(void);

@@ -1,4 +1,4 @@
-/* Reads without messages, of a store that no daemon made: right, damaged, and changing. */
+/* Reads without messages, of a store that no daemon made: right, changing, and of a dead daemon. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -6,111 +6,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clientk/base/handles.h"
-#include "clientk/direct/direct.h"
 #include "clientk/direct/direct_scan.h"
-#include "common/memory/mapguard.h"
-#include "kvstore/format/fileheader.h"
-#include "common/numbers/random.h"
 #include "common/time/clock.h"
 #include "tests/support/client_calls.h"
-#include "tests/support/handmade_store.h"
+#include "tests/support/direct_case.h"
 #include "tests/unit/suites.h"
 
 #define TEXT(text) kv_slice_from_string(text)
-
-static struct handmade_store made;
-static struct client_settings settings;
-static struct direct direct;
-static struct direct_reader reader;
-static pid_t daemon_pid; /* a process that stands for the daemon */
-
-/* The offer of a daemon that is the process of that pid. */
-static void offer_again(pid_t pid, uint64_t instance)
-{
-    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    ck_assert_int_ge(pidfd, 0);
-    struct wire_welcome welcome = {.direct = WIRE_DIRECT_OFFERED,
-                                   .instance = instance,
-                                   .store_device = made.device,
-                                   .store_inode = made.inode};
-    direct_welcome(&direct, &welcome, geteuid(), pidfd);
-    close(pidfd);
-}
-
-static void begin_with(enum clientk_direct mode, uint32_t datafiles, uint32_t stale_ms)
-{
-    handmade_store_make(&made, datafiles);
-    settings = (struct client_settings){.direct = mode, .direct_stale_ms = stale_ms};
-    direct_init(&direct, &settings);
-    handles_lock();
-    direct_readers_join(&direct.readers, &reader);
-    handles_unlock();
-    offer_again(getpid(), 7);
-}
-
-static void begin_mapped(void)
-{
-    begin_with(CLIENTK_DIRECT_MAP, 1, 0);
-}
-
-static void begin_pread(void)
-{
-    begin_with(CLIENTK_DIRECT_PREAD, 1, 0);
-}
-
-static void end(void)
-{
-    handles_lock();
-    direct_readers_leave(&direct.readers, &reader);
-    handles_unlock();
-    direct_free(&direct);
-    handmade_store_remove(&made);
-}
-
-/* The value of the key is that text; NULL: it is absent. */
-static void assert_read(const char *key, const char *expected)
-{
-    struct clientk_value value = {.data = NULL};
-    enum kv_status status = KV_IO;
-    ck_assert_msg(direct_get(&direct, &reader, TEXT(key), true, &value, &status),
-                  "%s is to be asked for", key);
-    ck_assert_int_eq(status, expected ? KV_OK : KV_NOT_FOUND);
-    if (expected)
-        ck_assert_str_eq(value.data, expected);
-    ck_assert_uint_eq(value.size, expected ? strlen(expected) : 0);
-    clientk_value_free(&value);
-}
-
-static void assert_asks(const char *key)
-{
-    struct clientk_value value = {.data = NULL};
-    enum kv_status status;
-    ck_assert(!direct_get(&direct, &reader, TEXT(key), true, &value, &status));
-    clientk_value_free(&value);
-}
-
-static void put(const char *key, const char *value)
-{
-    handmade_put(&made, TEXT(key), TEXT(value), 0);
-}
 
 /* What is there ------------------------------------------------------------------------------- */
 
 static void read_what_is_there(void)
 {
     assert_read("a", NULL);
-    put("a", "one");
-    put("b", "two");
+    direct_case_put("a", "one");
+    direct_case_put("b", "two");
     assert_read("a", "one");
     assert_read("b", "two");
-    put("a", "three");
+    direct_case_put("a", "three");
     assert_read("a", "three");
     handmade_delete(&made, TEXT("a"));
     assert_read("a", NULL);
@@ -130,17 +46,17 @@ static void read_what_is_there(void)
 
 START_TEST(a_mapped_store_is_read)
 {
-    begin_mapped();
+    direct_case_begin_mapped();
     read_what_is_there();
-    end();
+    direct_case_end();
 }
 END_TEST
 
 START_TEST(a_store_is_read_with_calls)
 {
-    begin_pread();
+    direct_case_begin_pread();
     read_what_is_there();
-    end();
+    direct_case_end();
 }
 END_TEST
 
@@ -165,50 +81,28 @@ static void read_large(void)
 
 START_TEST(values_of_all_sizes_are_read)
 {
-    begin_mapped();
+    direct_case_begin_mapped();
     read_large();
-    end();
-    begin_pread();
+    direct_case_end();
+    direct_case_begin_pread();
     read_large();
-    end();
+    direct_case_end();
 }
 END_TEST
 
-#define KEYS 600
-
-static void put_keys(void)
-{
-    char key[16], value[24];
-    for (int i = 0; i < KEYS; i++) {
-        snprintf(key, sizeof key, "key%d", i);
-        snprintf(value, sizeof value, "value%d", i);
-        put(key, value);
-    }
-}
-
-static void assert_keys(void)
-{
-    char key[16], value[24];
-    for (int i = 0; i < KEYS; i++) {
-        snprintf(key, sizeof key, "key%d", i);
-        snprintf(value, sizeof value, "value%d", i);
-        assert_read(key, value);
-    }
-}
-
 START_TEST(keys_of_all_data_files_are_read)
 {
-    begin_with(CLIENTK_DIRECT_AUTO, 4, 0);
-    put_keys();
+    direct_case_begin(CLIENTK_DIRECT_AUTO, 4, 0);
+    direct_case_put_keys();
     assert_keys();
-    end();
+    direct_case_end();
 }
 END_TEST
 
 START_TEST(a_batch_of_reads_is_executed_in_order)
 {
-    begin_mapped();
-    put_keys();
+    direct_case_begin_mapped();
+    direct_case_put_keys();
     static char keys[50][16];
     struct clientk_operation operations[50];
     struct clientk_result results[50];
@@ -232,12 +126,12 @@ START_TEST(a_batch_of_reads_is_executed_in_order)
     }
     operations[20].opcode = CLIENTK_PUT;
     ck_assert_uint_eq(direct_execute(&direct, &reader, operations, 50, results), 0);
-    end();
+    direct_case_end();
 }
 END_TEST
 
 struct scan_count {
-    unsigned seen[KEYS];
+    unsigned seen[DIRECT_CASE_KEYS];
     unsigned entries;
 };
 
@@ -270,32 +164,32 @@ static void scan_in_pages(uint32_t limit, bool replace)
             handmade_replace(&made, 0, true);
     } while (options.cursor != 0);
     clientk_value_free(&page.value);
-    ck_assert_uint_eq(count.entries, KEYS);
-    for (unsigned i = 0; i < KEYS; i++)
+    ck_assert_uint_eq(count.entries, DIRECT_CASE_KEYS);
+    for (unsigned i = 0; i < DIRECT_CASE_KEYS; i++)
         ck_assert_uint_eq(count.seen[i], 1);
 }
 
 START_TEST(a_scan_visits_every_entry_once)
 {
-    begin_with(CLIENTK_DIRECT_MAP, 3, 0);
-    put_keys();
-    put("other", "1");
+    direct_case_begin(CLIENTK_DIRECT_MAP, 3, 0);
+    direct_case_put_keys();
+    direct_case_put("other", "1");
     handmade_put(&made, TEXT("key.expired"), TEXT("x"), 1);
     scan_in_pages(1000, false);
     scan_in_pages(7, false);
     scan_in_pages(50, true);
-    end();
-    begin_pread();
-    put_keys();
+    direct_case_end();
+    direct_case_begin_pread();
+    direct_case_put_keys();
     scan_in_pages(100, true);
-    end();
+    direct_case_end();
 }
 END_TEST
 
 START_TEST(a_scan_ends_its_page_before_a_damaged_record)
 {
-    begin_mapped();
-    put_keys();
+    direct_case_begin_mapped();
+    direct_case_put_keys();
     uint64_t offset = handmade_put(&made, TEXT("key7"), TEXT("value7"), 0);
     int log = handmade_log(&made, 0);
     ck_assert_int_eq(pwrite(log, "X", 1, (off_t)offset + 26), 1);
@@ -305,13 +199,13 @@ START_TEST(a_scan_ends_its_page_before_a_damaged_record)
     struct clientk_scan_options options = {.limit = 4096};
     ck_assert(direct_scan_page(&direct, &reader, TEXT("key"), &options, &page));
     assert_status(clientk_read_page(&page.value, count_entry, &count), KV_OK);
-    ck_assert_uint_lt(count.entries, KEYS);
+    ck_assert_uint_lt(count.entries, DIRECT_CASE_KEYS);
     ck_assert_uint_eq(count.seen[7], 0);
     options.cursor = (uint64_t)page.number;
     ck_assert_uint_ne(options.cursor, 0);
     ck_assert(!direct_scan_page(&direct, &reader, TEXT("key"), &options, &page));
     clientk_value_free(&page.value);
-    end();
+    direct_case_end();
 }
 END_TEST
 
@@ -319,31 +213,31 @@ END_TEST
 
 START_TEST(a_replaced_generation_is_followed)
 {
-    begin_mapped();
-    put_keys();
+    direct_case_begin_mapped();
+    direct_case_put_keys();
     assert_keys();
     for (int i = 0; i < 5; i++) {
         handmade_replace(&made, 0, true);
         assert_keys();
-        put("key5", "value5");
+        direct_case_put("key5", "value5");
     }
-    end();
+    direct_case_end();
 }
 END_TEST
 
 START_TEST(a_log_that_grows_beyond_its_mapping_is_read)
 {
-    begin_mapped();
-    put("first", "1");
+    direct_case_begin_mapped();
+    direct_case_put("first", "1");
     assert_read("first", "1");
     int log = handmade_log(&made, 0);
     ck_assert_int_eq(ftruncate(log, 64 << 20), 0);
     close(log);
     handmade_state(&made.files[0])->tail = 40 << 20; /* a hole of records that nobody needs */
-    put("last", "2");
+    direct_case_put("last", "2");
     assert_read("last", "2");
     assert_read("first", "1");
-    end();
+    direct_case_end();
 }
 END_TEST
 
@@ -361,8 +255,8 @@ static void *replace_often(void *unused)
 
 START_TEST(readers_see_all_keys_while_generations_are_replaced_and_punched)
 {
-    begin_mapped();
-    put_keys();
+    direct_case_begin_mapped();
+    direct_case_put_keys();
     pthread_t writer;
     atomic_store(&stop, false);
     ck_assert_int_eq(pthread_create(&writer, NULL, replace_often, NULL), 0);
@@ -370,7 +264,7 @@ START_TEST(readers_see_all_keys_while_generations_are_replaced_and_punched)
         char key[16];
         struct clientk_value value = {.data = NULL};
         enum kv_status status = KV_IO;
-        for (int i = 0; i < KEYS; i++) {
+        for (int i = 0; i < DIRECT_CASE_KEYS; i++) {
             snprintf(key, sizeof key, "key%d", i);
             if (direct_get(&direct, &reader, TEXT(key), true, &value, &status)) {
                 ck_assert_int_eq(status, KV_OK);
@@ -381,196 +275,13 @@ START_TEST(readers_see_all_keys_while_generations_are_replaced_and_punched)
     }
     pthread_join(writer, NULL);
     assert_keys();
-    end();
-}
-END_TEST
-
-/* What makes no sense ------------------------------------------------------------------------- */
-
-START_TEST(a_store_that_is_being_moved_for_ever_is_asked_for)
-{
-    begin_mapped();
-    put("a", "1");
-    handmade_state(&made.files[0])->moves++;
-    assert_asks("a");
-    handmade_state(&made.files[0])->moves++;
-    assert_read("a", "1");
-    end();
-}
-END_TEST
-
-START_TEST(a_damaged_record_is_asked_for)
-{
-    begin_mapped();
-    uint64_t offset = handmade_put(&made, TEXT("a"), TEXT("12345"), 0);
-    put("b", "whole");
-    int log = handmade_log(&made, 0);
-    ck_assert_int_eq(pwrite(log, "X", 1, (off_t)offset + 23), 1);
-    assert_asks("a");
-    assert_read("b", "whole");
-    ck_assert_int_eq(pwrite(log, "X", 1, (off_t)offset + 18), 1); /* of no kind */
-    assert_asks("a");
-    close(log);
-    end();
-}
-END_TEST
-
-START_TEST(places_out_of_bounds_are_asked_for)
-{
-    begin_mapped();
-    put("a", "1");
-    struct shared_generation *state = handmade_state(&made.files[0]);
-    struct shared_generation sound = *state;
-    static const uint64_t directories[] = {0,          UINT64_MAX,           UINT64_C(1) << 63,
-                                           0xff,       UINT64_C(1) << 30,    33,
-                                           0x7fffff20, UINT64_MAX & ~0xffull};
-    for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
-        state->directory = directories[i];
-        assert_asks("a");
-    }
-    *state = sound;
-    slot *slots = handmade_segment(&made, TEXT("a"))->slots;
-    for (uint32_t i = 0; i < INDEX_SEGMENT_SLOTS; i++)
-        if (slots[i] != 0)
-            slots[i] |= UINT32_MAX;
-    assert_asks("a");
-    state->tail = UINT64_MAX;
-    assert_asks("a");
-    end();
-}
-END_TEST
-
-START_TEST(memory_beyond_what_is_shared_is_asked_for)
-{
-    begin_mapped();
-    put_keys();
-    made.header->shared_bytes = SHARED_STORE_HEADER_BYTES + sizeof(struct shared_file);
-    ck_assert_ptr_nonnull(direct_begin(&direct, &reader)); /* looked at with so little */
-    direct_end(&reader);
-    assert_asks("key1");
-    made.header->shared_bytes = HANDMADE_OBJECT_BYTES;
-    assert_keys();
-    end();
-}
-END_TEST
-
-/* An object that cannot be used from the start. */
-static void assert_refused(enum direct_reason reason)
-{
-    static uint64_t instance = 100;
-    struct clientk_info info = {.sessions = 0};
-    offer_again(getpid(), instance++);
-    direct_add_info(&direct, &info);
-    ck_assert_int_eq(info.direct, CLIENTK_DIRECT_OFF);
-    ck_assert_str_eq(info.direct_reason, direct_reason_sentence(reason));
-    assert_asks("a");
-}
-
-START_TEST(an_object_that_is_not_the_stores_is_refused)
-{
-    begin_mapped();
-    put("a", "1");
-    struct shared_store sound = *made.header;
-    made.header->magic++;
-    assert_refused(DIRECT_DAMAGED);
-    *made.header = sound;
-    made.header->layout++;
-    assert_refused(DIRECT_OTHER_LAYOUT);
-    *made.header = sound;
-    made.header->condition = SHARED_STORE_RETIRED;
-    assert_refused(DIRECT_SERVER_ENDED);
-    *made.header = sound;
-    made.header->condition = SHARED_STORE_BEING_MADE;
-    assert_refused(DIRECT_DAMAGED);
-    *made.header = sound;
-    made.header->datafiles = 0;
-    assert_refused(DIRECT_DAMAGED);
-    made.header->datafiles = 4097;
-    assert_refused(DIRECT_DAMAGED);
-    *made.header = sound;
-    made.header->files_offset = 0xfffffff0;
-    assert_refused(DIRECT_DAMAGED);
-    *made.header = sound;
-    memset(made.header->dir, 'x', sizeof made.header->dir);
-    assert_refused(DIRECT_NO_DIRECTORY);
-    strcpy(made.header->dir, "/");
-    assert_refused(DIRECT_NO_DIRECTORY);
-    *made.header = sound;
-    ck_assert_int_eq(ftruncate(made.object_fd, 100), 0);
-    assert_refused(DIRECT_DAMAGED);
-    ck_assert_int_eq(ftruncate(made.object_fd, HANDMADE_OBJECT_BYTES), 0);
-    shm_unlink(made.name.text);
-    assert_refused(DIRECT_NO_OBJECT);
-    end();
-}
-END_TEST
-
-START_TEST(a_truncated_log_is_asked_for)
-{
-    mapguard_install("test");
-    begin_mapped();
-    put_keys();
-    assert_keys();
-    int log = handmade_log(&made, 0);
-    ck_assert_int_eq(ftruncate(log, FILE_HEADER_BYTES), 0);
-    close(log);
-    assert_asks("key599");
-    end();
-    begin_pread();
-    put_keys();
-    assert_keys();
-    log = handmade_log(&made, 0);
-    ck_assert_int_eq(ftruncate(log, FILE_HEADER_BYTES), 0);
-    close(log);
-    assert_asks("key599");
-    end();
-}
-END_TEST
-
-START_TEST(a_truncated_object_is_asked_for)
-{
-    mapguard_install("test");
-    begin_mapped();
-    put_keys();
-    assert_keys();
-    ck_assert_int_eq(ftruncate(made.object_fd, 2 * SHARED_STORE_HEADER_BYTES), 0);
-    assert_asks("key599");
-    end();
-}
-END_TEST
-
-/* Random words in the places of an object: whatever they are, reads come to an end. */
-START_TEST(random_bytes_end_no_reader)
-{
-    mapguard_install("test");
-    begin_mapped();
-    put_keys();
-    unsigned seed = 1;
-    for (int round = 0; round < 300; round++) {
-        for (int i = 0; i < 40; i++) {
-            uint64_t place = (uint64_t)rand_r(&seed) % (made.free_offset / 8);
-            uint64_t word = (uint64_t)rand_r(&seed) << 33 ^ (uint64_t)rand_r(&seed);
-            bool in_header = place < SHARED_STORE_HEADER_BYTES / 8;
-            if (!in_header)
-                ((uint64_t *)made.object)[place] = round % 2 ? word : word & 0xffff;
-        }
-        struct shared_generation *state = handmade_state(&made.files[0]);
-        state->moves &= ~UINT64_C(1);
-        for (int i = 0; i < KEYS; i += 7) {
-            char key[16];
-            struct clientk_value value = {.data = NULL};
-            enum kv_status status;
-            snprintf(key, sizeof key, "key%d", i);
-            if (direct_get(&direct, &reader, TEXT(key), true, &value, &status))
-                ck_assert(status == KV_OK || status == KV_NOT_FOUND);
-            clientk_value_free(&value);
-        }
-    }
-    end();
+    direct_case_end();
 }
 END_TEST
 
 /* The daemon ---------------------------------------------------------------------------------- */
+
+static pid_t daemon_pid; /* a process that stands for the daemon */
 
 static void start_daemon(void)
 {
@@ -590,41 +301,41 @@ static void kill_daemon(void)
 
 START_TEST(a_dead_daemons_store_is_asked_for)
 {
-    begin_mapped();
-    put("a", "1");
+    direct_case_begin_mapped();
+    direct_case_put("a", "1");
     start_daemon();
-    offer_again(daemon_pid, 8);
+    direct_case_offer(daemon_pid, 8);
     assert_read("a", "1");
     kill_daemon();
     assert_asks("a");
-    offer_again(getpid(), 9);
+    direct_case_offer(getpid(), 9);
     assert_read("a", "1");
     made.header->instance++; /* another daemon serves it */
     clock_sleep_ms(25);
     assert_asks("a");
-    end();
+    direct_case_end();
 }
 END_TEST
 
 START_TEST(a_dead_daemons_store_is_read_on_for_a_while)
 {
-    begin_with(CLIENTK_DIRECT_MAP, 1, 100000);
-    put("a", "1");
+    direct_case_begin(CLIENTK_DIRECT_MAP, 1, 100000);
+    direct_case_put("a", "1");
     start_daemon();
-    offer_again(daemon_pid, 8);
+    direct_case_offer(daemon_pid, 8);
     assert_read("a", "1");
     kill_daemon();
     assert_read("a", "1");
     __atomic_store_n(&made.header->condition, SHARED_STORE_RETIRED, __ATOMIC_RELEASE);
     assert_asks("a");
-    end();
+    direct_case_end();
 }
 END_TEST
 
 START_TEST(what_is_mapped_cannot_be_written_to)
 {
-    begin_mapped();
-    put("a", "1");
+    direct_case_begin_mapped();
+    direct_case_put("a", "1");
     assert_read("a", "1");
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[512], mode[8];
@@ -642,18 +353,18 @@ START_TEST(what_is_mapped_cannot_be_written_to)
     ck_assert_uint_eq(found, 3); /* the test's own, the reader's object, the log */
     struct direct_store *store = atomic_load(&direct.store);
     ck_assert_int_eq(fcntl(store->object_fd, F_GETFL) & O_ACCMODE, O_RDONLY);
-    end();
+    direct_case_end();
 }
 END_TEST
 
 START_TEST(switched_off_nothing_is_looked_at)
 {
-    begin_with(CLIENTK_DIRECT_OFF, 1, 0);
+    direct_case_begin(CLIENTK_DIRECT_OFF, 1, 0);
     ck_assert(!direct_is_on(&direct));
     struct clientk_info info;
     direct_add_info(&direct, &info);
     ck_assert_str_eq(info.direct_reason, direct_reason_sentence(DIRECT_SWITCHED_OFF));
-    end();
+    direct_case_end();
 }
 END_TEST
 
@@ -672,14 +383,6 @@ Suite *suite_clientk_direct(void)
     tcase_add_test(tcase, a_replaced_generation_is_followed);
     tcase_add_test(tcase, a_log_that_grows_beyond_its_mapping_is_read);
     tcase_add_test(tcase, readers_see_all_keys_while_generations_are_replaced_and_punched);
-    tcase_add_test(tcase, a_store_that_is_being_moved_for_ever_is_asked_for);
-    tcase_add_test(tcase, a_damaged_record_is_asked_for);
-    tcase_add_test(tcase, places_out_of_bounds_are_asked_for);
-    tcase_add_test(tcase, memory_beyond_what_is_shared_is_asked_for);
-    tcase_add_test(tcase, an_object_that_is_not_the_stores_is_refused);
-    tcase_add_test(tcase, a_truncated_log_is_asked_for);
-    tcase_add_test(tcase, a_truncated_object_is_asked_for);
-    tcase_add_test(tcase, random_bytes_end_no_reader);
     tcase_add_test(tcase, a_dead_daemons_store_is_asked_for);
     tcase_add_test(tcase, a_dead_daemons_store_is_read_on_for_a_while);
     tcase_add_test(tcase, what_is_mapped_cannot_be_written_to);
