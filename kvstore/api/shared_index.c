@@ -13,6 +13,7 @@
 #include "common/report/log.h"
 #include "kvstore/core/thread.h"
 #include "kvstore/index/arena.h"
+#include "kvstore/index/arena_claim.h"
 #include "kvstore/table/datafile.h"
 
 const char *kvstore_direct_name(enum kvstore_direct direct)

@@ -27,13 +27,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kvstore/index/backing.h"
+#include "kvstore/index/arena_sizes.h"
 #include "kvstore/shared/shared_store.h"
-
-#define ARENA_CHUNK_BYTES  BACKING_LARGE_PAGE_BYTES
-#define ARENA_BLOCK_BYTES  4112u
-#define ARENA_CHUNK_BLOCKS (ARENA_CHUNK_BYTES / ARENA_BLOCK_BYTES)
-#define ARENA_SMALL_CHUNKS 4u
 
 struct arena;
 
@@ -43,17 +38,9 @@ struct arena;
 struct arena *arena_create(int fd, uint64_t first_bytes);
 
 /* An arena in an object that has bytes, which a process that has died used: nothing in it is in use
- * but what is claimed, until arena_end_claims; what is taken until then may be what others would
- * have claimed. fd and failures as above; EINVAL: it is too small. */
+ * but what is claimed (arena_claim.h), until arena_end_claims; what is taken until then may be what
+ * others would have claimed. fd and failures as above; EINVAL: it is too small. */
 struct arena *arena_adopt(int fd, uint64_t first_bytes);
-
-/* Makes one thing that the arena had given out, with so many bytes, what is in use again; false: no
- * such thing can have been there, or some of it is in use. Then it may be read. Believes nothing
- * that is in the object. arena_give undoes it. */
-bool arena_claim(struct arena *arena, uint32_t reference, uint64_t bytes);
-
-/* Gives back what was not claimed. */
-void arena_end_claims(struct arena *arena);
 
 /* NULL is harmless. */
 void arena_free(struct arena *arena);
@@ -69,13 +56,6 @@ void arena_give(struct arena *arena, uint32_t reference, uint64_t bytes);
 
 /* What is in the arena is seen by other processes. */
 bool arena_is_shared(const struct arena *arena);
-
-struct arena_counts {
-    uint64_t blocks;       /* in use, of any kind */
-    uint64_t chunks;       /* held of the system */
-    uint64_t own_chunks;   /* of these, in this process's own memory */
-    uint64_t shared_bytes; /* of the object: what lies before may be mapped */
-};
 
 struct arena_counts arena_counts(struct arena *arena);
 

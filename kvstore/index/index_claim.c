@@ -1,5 +1,6 @@
 #include "kvstore/index/index_claim.h"
 
+#include "kvstore/index/arena_claim.h"
 #include "kvstore/index/item_sum.h"
 #include "kvstore/shared/segment.h"
 
