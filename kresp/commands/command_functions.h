@@ -6,7 +6,7 @@
 #ifndef MQKV_KRESP_COMMANDS_COMMAND_FUNCTIONS_H
 #define MQKV_KRESP_COMMANDS_COMMAND_FUNCTIONS_H
 
-#include "kresp/session/redis_job.h"
+#include "kresp/session/redis_session.h"
 
 #define COMMAND_FUNCTIONS(name)              \
     void plan_##name(struct redis_job *job); \

@@ -1,7 +1,6 @@
 /* The commands about keys, whatever they hold. */
 #include "kresp/commands/command_functions.h"
 #include "kresp/session/redis_command.h"
-#include "kresp/session/redis_turn.h"
 #include "kresp/session/redis_value.h"
 #include "kresp/commands/transaction_commands.h"
 #include "kresp/protocol/decimal.h"
@@ -44,7 +43,7 @@ void plan_del(struct redis_job *job)
 {
     plan_each(job, CLIENTK_DELETE);
     if (job->conditional)
-        redis_transaction_condition(job, &job->turn->operations[job->first_operation]);
+        redis_transaction_condition(job, redis_job_operation(job, 0));
 }
 
 bool answer_del(struct redis_job *job)

@@ -3,7 +3,6 @@
 #include "kresp/commands/command_functions.h"
 #include "kresp/session/redis_command.h"
 #include "kresp/session/redis_error.h"
-#include "kresp/session/redis_turn.h"
 #include "kresp/session/redis_value.h"
 #include "kresp/protocol/decimal.h"
 #include "kresp/protocol/glob.h"

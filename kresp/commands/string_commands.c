@@ -2,7 +2,6 @@
 #include "kresp/commands/command_functions.h"
 #include "kresp/session/redis_command.h"
 #include "kresp/session/redis_error.h"
-#include "kresp/session/redis_turn.h"
 #include "kresp/session/redis_value.h"
 
 static void count_lookup(struct redis_job *job, bool hit)
@@ -117,7 +116,7 @@ bool answer_getdel(struct redis_job *job)
 static size_t chunk(struct redis_job *job, size_t step, size_t *end)
 {
     size_t start = job->steps ? job->steps->next : 1;
-    size_t keys = (job->count - start) / step, most = redis_turn_chunk(job->turn);
+    size_t keys = (job->count - start) / step, most = redis_job_chunk(job);
     *end = start + (keys > most ? most : keys) * step;
     if (job->steps || *end < job->count)
         redis_job_hold_others(job);

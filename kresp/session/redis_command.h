@@ -4,7 +4,7 @@
 #ifndef MQKV_KRESP_SESSION_REDIS_COMMAND_H
 #define MQKV_KRESP_SESSION_REDIS_COMMAND_H
 
-#include "kresp/session/redis_job.h"
+#include "kresp/session/redis_session.h"
 
 enum command_flags {
     COMMAND_READ = 1 << 0,

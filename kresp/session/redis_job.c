@@ -5,12 +5,21 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "kresp/session/redis_turn.h"
 #include "kresp/protocol/decimal.h"
 
-struct clientk_result *redis_job_result(const struct redis_job *job, size_t i)
+struct clientk_operation *redis_job_add(struct redis_job *job, enum clientk_opcode opcode,
+                                        struct kv_slice key)
 {
-    return &job->turn->results[job->first_operation + i];
+    static _Thread_local struct clientk_operation lost;
+    struct turn_memory *memory = job->memory;
+    if (memory->operation_count == memory->operation_capacity && !turn_memory_grow(memory)) {
+        job->error = "ERR kresp: out of memory";
+        return &lost;
+    }
+    struct clientk_operation *operation = &memory->operations[memory->operation_count++];
+    *operation = (struct clientk_operation){.opcode = opcode, .key = key};
+    job->operations++;
+    return operation;
 }
 
 void redis_job_fail(struct redis_job *job, const char *format, ...)
@@ -21,7 +30,7 @@ void redis_job_fail(struct redis_job *job, const char *format, ...)
     int size = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     size_t bytes = size < 0 ? 0 : (size_t)size < sizeof text ? (size_t)size : sizeof text - 1;
-    char *copy = redis_turn_allocate(job->turn, bytes + 1);
+    char *copy = turn_memory_allocate(job->memory, bytes + 1);
     if (copy) {
         memcpy(copy, text, bytes);
         copy[bytes] = '\0';

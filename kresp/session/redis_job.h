@@ -17,11 +17,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kresp/session/redis_session.h"
+#include "kresp/protocol/byte_buffer.h"
+#include "kresp/session/turn_memory.h"
 #include "mqkv/clientk.h"
 
 struct redis_command;
-struct redis_turn;
+struct redis_session;
+
+/* Of a command with many keys, so many are dealt with in one turn; of one that reads values
+ * redis_job_chunk. */
+#define REDIS_CHUNK_KEYS 128u
 
 /* What a command keeps between its turns. Its functions say what the fields mean for it. */
 struct redis_steps {
@@ -35,7 +40,7 @@ struct redis_steps {
 
 struct redis_job {
     struct redis_session *session;
-    struct redis_turn *turn;
+    struct turn_memory *memory; /* of the turn */
     const struct redis_command *command;
     const struct kv_slice *arguments; /* the name is the first */
     size_t count;
@@ -55,8 +60,24 @@ struct redis_job {
 struct clientk_operation *redis_job_add(struct redis_job *job, enum clientk_opcode opcode,
                                         struct kv_slice key);
 
+/* The job's operation i, in plan; valid until another is added. */
+static inline struct clientk_operation *redis_job_operation(const struct redis_job *job, size_t i)
+{
+    return &job->memory->operations[job->first_operation + i];
+}
+
 /* The result of the job's operation i, in answer. */
-struct clientk_result *redis_job_result(const struct redis_job *job, size_t i);
+static inline struct clientk_result *redis_job_result(const struct redis_job *job, size_t i)
+{
+    return &job->memory->results[job->first_operation + i];
+}
+
+/* The values that a command with many keys may read in one turn. */
+static inline size_t redis_job_chunk(const struct redis_job *job)
+{
+    size_t limit = job->memory->session_limit;
+    return limit < REDIS_CHUNK_KEYS ? limit : REDIS_CHUNK_KEYS;
+}
 
 /* The job's answer will be this error ("ERR ..."). */
 void redis_job_fail(struct redis_job *job, const char *format, ...)
@@ -80,11 +101,6 @@ void redis_job_end(struct redis_job *job);
 /* A copy of the job, for the next turn; it owns what the job owned. NULL: no memory, then the job
  * is as it was. */
 struct redis_job *redis_job_keep(struct redis_job *job);
-
-static inline struct resp_reply *redis_job_reply(struct redis_job *job)
-{
-    return &job->session->reply;
-}
 
 /* True if argument i is this word, in any case of letters. */
 bool redis_argument_is(const struct redis_job *job, size_t i, const char *word);

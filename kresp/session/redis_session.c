@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "common/time/clock.h"
-#include "kresp/session/redis_job.h"
 
 void redis_session_init(struct redis_session *session, struct redis_service *service)
 {

@@ -10,13 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kresp/session/redis_job.h"
 #include "kresp/session/redis_service.h"
 #include "kresp/session/transaction.h"
 #include "kresp/protocol/byte_buffer.h"
 #include "kresp/protocol/resp_reply.h"
 #include "kresp/protocol/resp_request.h"
-
-struct redis_job;
 
 #define REDIS_NAME_BYTES 64
 
@@ -40,6 +39,12 @@ struct redis_session {
 };
 
 void redis_session_init(struct redis_session *session, struct redis_service *service);
+
+/* Where the job's answer goes. */
+static inline struct resp_reply *redis_job_reply(struct redis_job *job)
+{
+    return &job->session->reply;
+}
 
 /* Frees what it owns; the session itself is the caller's. */
 void redis_session_free(struct redis_session *session);

@@ -5,96 +5,16 @@
 #include "common/report/log.h"
 #include "kresp/session/redis_command.h"
 
-/* Values that are larger give their memory back after the turn, and count for the limits of the
- * next. */
-#define LARGE_VALUE_BYTES ((size_t)16 * 1024)
-
-/* What a turn, and a session in it, may read, if values are as large as before. */
-#define TURN_BYTES    ((size_t)32 * 1024 * 1024)
-#define SESSION_BYTES ((size_t)4 * 1024 * 1024)
-
-/* The first turn knows nothing of values. */
-#define FIRST_LIMIT 32u
-
-#define MEMORY_BYTES ((size_t)64 * 1024)
-
-struct redis_turn_memory {
-    struct redis_turn_memory *next;
-    size_t bytes;
-    _Alignas(16) char data[];
-};
-
 void redis_turn_init(struct redis_turn *turn, struct redis_service *service)
 {
-    *turn = (struct redis_turn){
-        .service = service, .operation_limit = FIRST_LIMIT, .session_limit = FIRST_LIMIT};
-}
-
-static void free_memory(struct redis_turn *turn, struct redis_turn_memory *keep)
-{
-    while (turn->memory != keep) {
-        struct redis_turn_memory *memory = turn->memory;
-        turn->memory = memory->next;
-        free(memory);
-    }
+    *turn = (struct redis_turn){.service = service};
+    turn_memory_init(&turn->memory);
 }
 
 void redis_turn_free(struct redis_turn *turn)
 {
-    for (size_t i = 0; i < turn->result_capacity; i++)
-        clientk_value_free(&turn->results[i].value);
-    free(turn->results);
-    free(turn->operations);
     free(turn->jobs);
-    free_memory(turn, NULL);
-}
-
-void *redis_turn_allocate(struct redis_turn *turn, size_t bytes)
-{
-    bytes = (bytes + 15) & ~(size_t)15;
-    if (!turn->memory || turn->memory->bytes - turn->memory_used < bytes) {
-        size_t size = bytes > MEMORY_BYTES ? bytes : MEMORY_BYTES;
-        struct redis_turn_memory *memory = malloc(sizeof *memory + size);
-        if (!memory)
-            return NULL;
-        memory->next = turn->memory;
-        memory->bytes = size;
-        turn->memory = memory;
-        turn->memory_used = 0;
-    }
-    void *given = turn->memory->data + turn->memory_used;
-    turn->memory_used += bytes;
-    return given;
-}
-
-/* Keeps one piece of the usual size. */
-static void forget_memory(struct redis_turn *turn)
-{
-    turn->memory_used = 0;
-    if (turn->memory && (turn->memory->next || turn->memory->bytes > MEMORY_BYTES))
-        free_memory(turn, NULL);
-}
-
-struct clientk_operation *redis_job_add(struct redis_job *job, enum clientk_opcode opcode,
-                                        struct kv_slice key)
-{
-    static _Thread_local struct clientk_operation lost;
-    struct redis_turn *turn = job->turn;
-    if (turn->operation_count == turn->operation_capacity) {
-        size_t capacity =
-            turn->operation_capacity > 0 ? turn->operation_capacity * 2 : REDIS_TURN_OPERATIONS;
-        void *operations = realloc(turn->operations, capacity * sizeof *turn->operations);
-        if (!operations) {
-            job->error = "ERR kresp: out of memory";
-            return &lost;
-        }
-        turn->operations = operations;
-        turn->operation_capacity = capacity;
-    }
-    struct clientk_operation *operation = &turn->operations[turn->operation_count++];
-    *operation = (struct clientk_operation){.opcode = opcode, .key = key};
-    job->operations++;
-    return operation;
+    turn_memory_free(&turn->memory);
 }
 
 static struct redis_job *add_job(struct redis_turn *turn)
@@ -113,13 +33,13 @@ static struct redis_job *add_job(struct redis_turn *turn)
 /* Takes back the operations of a job that found a mistake. */
 static void drop_operations(struct redis_job *job)
 {
-    job->turn->operation_count = job->first_operation;
+    job->memory->operation_count = job->first_operation;
     job->operations = 0;
 }
 
 static void plan(struct redis_job *job)
 {
-    job->first_operation = job->turn->operation_count;
+    job->first_operation = job->memory->operation_count;
     job->operations = 0;
     job->holds_others = false;
     if (!job->error && job->command->plan)
@@ -179,7 +99,7 @@ static enum taken take_command(struct redis_turn *turn, struct redis_session *se
                                const struct kv_slice *arguments, size_t count, bool first)
 {
     struct redis_job job = {
-        .session = session, .turn = turn, .arguments = arguments, .count = count};
+        .session = session, .memory = &turn->memory, .arguments = arguments, .count = count};
     redis_command_find(&job);
     session->commands++;
     job.conditional = session->transaction.state == TRANSACTION_EXECUTING &&
@@ -209,7 +129,8 @@ static bool take_executing(struct redis_turn *turn, struct redis_session *sessio
         return false;
     }
     struct queued_command queued = redis_transaction_command(transaction, transaction->next);
-    struct kv_slice *arguments = redis_turn_allocate(turn, queued.arguments * sizeof *arguments);
+    struct kv_slice *arguments =
+        turn_memory_allocate(&turn->memory, queued.arguments * sizeof *arguments);
     if (!arguments) {
         session->closing = true;
         *taken = TAKEN_LAST;
@@ -235,7 +156,7 @@ static bool take_sent(struct redis_turn *turn, struct redis_session *session, bo
         .unauthenticated = !session->authenticated,
     };
     char problem[RESP_PROBLEM_BYTES];
-    struct redis_job failed = {.session = session, .turn = turn};
+    struct redis_job failed = {.session = session, .memory = &turn->memory};
     struct resp_request *request = &session->request;
     switch (resp_request_next(request, &session->input, &limits, problem)) {
     case RESP_INCOMPLETE:
@@ -253,7 +174,8 @@ static bool take_sent(struct redis_turn *turn, struct redis_session *session, bo
     case RESP_REQUEST:
         break;
     }
-    struct kv_slice *arguments = redis_turn_allocate(turn, request->count * sizeof *arguments);
+    struct kv_slice *arguments =
+        turn_memory_allocate(&turn->memory, request->count * sizeof *arguments);
     if (!arguments) {
         session->closing = true;
         return false;
@@ -268,7 +190,7 @@ static bool take_sent(struct redis_turn *turn, struct redis_session *session, bo
 
 bool redis_turn_take(struct redis_turn *turn, struct redis_session *session)
 {
-    size_t jobs_before = turn->job_count, operations_before = turn->operation_count;
+    size_t jobs_before = turn->job_count, operations_before = turn->memory.operation_count;
     if (session->unfinished) {
         struct redis_job *job = session->unfinished;
         session->unfinished = NULL;
@@ -280,7 +202,7 @@ bool redis_turn_take(struct redis_turn *turn, struct redis_session *session)
         bool first = turn->job_count == jobs_before;
         enum taken taken;
         if (taken_count == session->service->max_pipeline || redis_turn_is_full(turn) ||
-            turn->operation_count - operations_before >= turn->session_limit)
+            turn->memory.operation_count - operations_before >= turn->memory.session_limit)
             return true;
         if (session->transaction.state == TRANSACTION_EXECUTING) {
             if (!take_executing(turn, session, first, &taken))
@@ -309,58 +231,20 @@ static void answer(struct redis_job *job)
     redis_job_end(job);
 }
 
-static size_t limit(size_t budget_bytes, size_t value_bytes)
-{
-    size_t count = value_bytes > 0 ? budget_bytes / value_bytes : REDIS_TURN_OPERATIONS;
-    return count < 1 ? 1 : count > REDIS_TURN_OPERATIONS ? REDIS_TURN_OPERATIONS : count;
-}
-
-/* Large values give their memory back, and set the limits of the next turn. */
-static void trim_results(struct redis_turn *turn)
-{
-    size_t largest_bytes = turn->largest_bytes - turn->largest_bytes / 8;
-    for (size_t i = 0; i < turn->operation_count; i++) {
-        struct clientk_value *value = &turn->results[i].value;
-        if (value->capacity <= LARGE_VALUE_BYTES)
-            continue;
-        if (value->capacity > largest_bytes)
-            largest_bytes = value->capacity;
-        clientk_value_free(value);
-    }
-    turn->largest_bytes = largest_bytes > LARGE_VALUE_BYTES ? largest_bytes : 0;
-    turn->operation_limit = limit(TURN_BYTES, turn->largest_bytes);
-    turn->session_limit = limit(SESSION_BYTES, turn->largest_bytes);
-}
-
-static bool make_results(struct redis_turn *turn)
-{
-    if (turn->operation_count <= turn->result_capacity)
-        return true;
-    void *results = realloc(turn->results, turn->operation_capacity * sizeof *turn->results);
-    if (!results)
-        return false;
-    turn->results = results;
-    memset(turn->results + turn->result_capacity, 0,
-           (turn->operation_capacity - turn->result_capacity) * sizeof *turn->results);
-    turn->result_capacity = turn->operation_capacity;
-    return true;
-}
-
 void redis_turn_run(struct redis_turn *turn)
 {
-    if (turn->operation_count > 0 && make_results(turn)) {
-        redis_store_execute(turn->service->store, turn->operations, turn->operation_count,
-                            turn->results);
-    } else if (turn->operation_count > 0) {
+    struct turn_memory *memory = &turn->memory;
+    if (memory->operation_count > 0 && turn_memory_make_results(memory)) {
+        redis_store_execute(turn->service->store, memory->operations, memory->operation_count,
+                            memory->results);
+    } else if (memory->operation_count > 0) {
         for (size_t i = 0; i < turn->job_count; i++)
             turn->jobs[i].error = "ERR kresp: out of memory";
-        turn->operation_count = 0;
+        memory->operation_count = 0;
     }
     for (size_t i = 0; i < turn->job_count; i++)
         answer(&turn->jobs[i]);
-    trim_results(turn);
     atomic_fetch_add_explicit(&turn->service->commands, turn->job_count, memory_order_relaxed);
     turn->job_count = 0;
-    turn->operation_count = 0;
-    forget_memory(turn);
+    turn_memory_end(memory);
 }

@@ -1,6 +1,7 @@
 #include "kresp/session/redis_value.h"
 
 #include "kresp/session/redis_error.h"
+#include "kresp/session/redis_session.h"
 
 #define MAX_ATTEMPTS 10000u
 
