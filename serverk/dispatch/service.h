@@ -20,7 +20,7 @@
 #include "serverk/session/farewell.h"
 #include "serverk/session/fragments.h"
 #include "serverk/session/hello.h"
-#include "serverk/session/session.h"
+#include "serverk/session/session_table.h"
 
 struct service {
     const struct server_options *options;

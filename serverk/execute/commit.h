@@ -17,7 +17,7 @@
 #include "mqkv/kvstore.h"
 #include "mqkv/slice.h"
 #include "serverk/execute/statistics.h"
-#include "serverk/session/session.h"
+#include "serverk/session/session_table.h"
 
 struct commit;
 

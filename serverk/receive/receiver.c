@@ -8,7 +8,7 @@
 
 #include "common/time/clock.h"
 #include "serverk/receive/cost_estimate.h"
-#include "serverk/session/session.h"
+#include "serverk/session/session_table.h"
 #include "wire/message.h"
 
 /* A queue is cold if it gave none of the last COLD_AFTER messages; then it is polled in every

@@ -12,7 +12,7 @@
 #define MQKV_SERVERK_SESSION_ADMISSION_H
 
 #include "mqkv/error.h"
-#include "serverk/session/session.h"
+#include "serverk/session/session_table.h"
 
 /* Who asks, as the kernel knows it. */
 struct newcomer {

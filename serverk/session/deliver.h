@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "mqkv/slice.h"
-#include "serverk/session/session.h"
+#include "serverk/session/session_table.h"
 #include "wire/message.h"
 
 /* The header of a REPLY. It tells the client if others send to its lane: a new session gets another

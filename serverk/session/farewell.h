@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "serverk/session/session.h"
+#include "serverk/session/session_table.h"
 
 struct farewells;
 

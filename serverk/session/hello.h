@@ -14,7 +14,7 @@
 
 #include "common/memory/cursor.h"
 #include "mqkv/kvstore.h"
-#include "serverk/session/session.h"
+#include "serverk/session/session_table.h"
 #include "wire/message.h"
 
 /* What sessions of this daemon are offered; constant. */

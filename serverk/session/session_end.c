@@ -1,10 +1,10 @@
-#include "serverk/session/session.h"
+#include "serverk/session/session_table.h"
 
 #include <sys/epoll.h>
 
-#include "common/time/clock.h"
 #include "common/report/log.h"
-#include "serverk/session/session_table.h"
+#include "common/time/clock.h"
+#include "serverk/session/session_slots.h"
 #include "wire/message.h"
 #include "wire/queue.h"
 
@@ -226,16 +226,4 @@ void session_end_abandoned(struct session_table *table, pid_t pid)
 {
     struct abandoned_search search = {table, pid};
     session_each(table, end_if_abandoned, &search);
-}
-
-const char *session_end_reason_name(enum session_end_reason reason)
-{
-    static const char *const names[] = {[SESSION_BYE] = "bye",
-                                        [SESSION_DIED] = "died",
-                                        [SESSION_SEGMENT] = "segment",
-                                        [SESSION_FAULT] = "fault",
-                                        [SESSION_ABANDONED] = "abandoned",
-                                        [SESSION_REPLACED] = "replaced",
-                                        [SESSION_SHUTDOWN] = "shutdown"};
-    return names[reason];
 }

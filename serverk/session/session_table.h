@@ -1,80 +1,121 @@
 /*
- * session_table: the inside of session.c and session_end.c: the slots of sessions and their states.
- * Only these two include it.
+ * session_table: the clients that are connected: one session for each reply queue or ring.
+ *
+ * A session's id is its slot in the table and the slot's generation, so that an id of an ended
+ * session is recognised. On the hot path a session is found and held with one atomic add, and let
+ * go with one atomic subtraction, on the session's own cache line; there is no lock and nothing
+ * that sessions share.
+ *
+ * Life of a slot: FREE -> LIVE (session_open) -> CLOSING (session_end, any thread, any time) ->
+ * DISPOSING (by whoever lets go last) -> FREE with the next generation.
  */
 #ifndef MQKV_SERVERK_SESSION_SESSION_TABLE_H
 #define MQKV_SERVERK_SESSION_SESSION_TABLE_H
 
-#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 #include "serverk/session/session.h"
 
-/* An id is the slot in its low bits and the generation above: SLOT_BITS + GENERATION_BITS = 32. */
-#define SLOT_BITS       12u /* 4096: SESSION_MAX_SESSIONS */
-#define GENERATION_BITS 20u
-#define MAX_CAPACITY    (1u << SLOT_BITS)
+struct session_table;
 
-/* A state is, from the top: generation, phase (32 bits together), holds (32 bits). A thread that
- * looks for a session adds a hold before it knows what the slot is, and takes it away again if it
- * is not the session it wants; so holds may flicker in any phase, and phases are changed by adding
- * a difference above the holds. The table itself has one hold of a LIVE session. */
-enum phase { FREE = 0, LIVE = 1, CLOSING = 2, DISPOSING = 3 };
-#define PHASE_BITS 2u
-#define HOLDS_MASK 0xffffffffu
+/* Of a table. */
+#define SESSION_MAX_SESSIONS 4096u
 
-static inline uint64_t tag(uint32_t generation, enum phase phase)
-{
-    return (uint64_t)((generation << PHASE_BITS) | phase) << 32;
-}
-
-static inline enum phase phase_of(uint64_t state)
-{
-    return (enum phase)((state >> 32) & ((1u << PHASE_BITS) - 1));
-}
-
-static inline uint32_t generation_of(uint64_t state)
-{
-    return (uint32_t)(state >> (32 + PHASE_BITS));
-}
-
-/* Ends of processes that may be noticed before the BYEs that wait in the lanes; a few lanes
- * full. */
-#define DIED_REMEMBERED 64u
-
-struct past_session {
-    uint32_t id; /* 0: none */
-    uint64_t cookie;
+/* What a new session is made from. */
+struct session_start {
+    mqd_t reply_queue;      /* becomes the session's */
+    struct wire_ring *ring; /* likewise */
+    int pidfd;              /* likewise */
+    uint32_t reply_bytes;
+    uint16_t reply_depth;
+    uint16_t threads;
+    uint64_t nonce;
+    pid_t pid;
+    uid_t uid;
+    bool knows_guests; /* lanes.h */
+    const char *reply_name;
 };
 
-struct session_table {
-    struct session *slots;
-    unsigned capacity;
-    struct lanes *lanes;
-    int watch_epoll;
-    struct fragment_budget *budget;
+/* watch_epoll: an epoll set that has the pidfd of every session until it ends (EPOLLIN, data.u64
+ * the id). NULL: out of memory. */
+struct session_table *session_table_create(unsigned capacity, struct lanes *lanes, int watch_epoll,
+                                           struct fragment_budget *budget);
 
-    pthread_mutex_t lock; /* free_slots, died */
-    uint16_t free_slots[MAX_CAPACITY];
-    unsigned free_count;
-    struct past_session died[DIED_REMEMBERED]; /* a ring of the latest */
-    unsigned died_next;
+unsigned session_table_capacity(const struct session_table *table);
 
-    uint64_t final_bye; /* secret request_id of what session_client_died sends */
-    session_death_listener death_listener;
-    void *death_context;
+/* Ends all sessions; nobody may hold one. */
+void session_table_free(struct session_table *table);
 
-    _Atomic uint64_t last_fault_ms; /* when one was last logged as a warning */
-    _Atomic uint64_t opened;
-    _Atomic uint64_t ended[SESSION_END_REASONS];
+/* The new session, held. NULL: the table is full, or (errno) it cannot be watched; queue, ring and
+ * pidfd then are still the caller's. */
+struct session *session_open(struct session_table *table, const struct session_start *start);
+
+/* Holds the live session of that id if its cookie is right; NULL if not. */
+struct session *session_acquire(struct session_table *table, uint32_t id, uint64_t cookie);
+
+/* A message of the session came through its lane, which until the first one was open to others. */
+void session_close_lane(struct session_table *table, struct session *session);
+
+/* Its client asks again for what it was welcomed with: so that lane is open to others again, if
+ * nothing of the session has come through it yet. */
+void session_reopen_lane(struct session_table *table, struct session *session);
+
+/* Lets go. The last to let go of an ended session closes its queue, frees its memory, and unlinks
+ * names that its dead client left. */
+void session_release(struct session_table *table, struct session *session);
+
+/* Ends the session (at most once; the caller holds it and still must release it). */
+void session_end(struct session_table *table, struct session *session,
+                 enum session_end_reason reason);
+
+/* The process of the session has ended: the session, if it lives still, ends with reason
+ * SESSION_DIED when what the client sent to its lane is executed, a BYE among that excepted. For
+ * that a message goes through the lane, which nobody else can write (session_final_bye); if no room
+ * is found for it in a second, the session ends so. */
+void session_client_died(struct session_table *table, uint32_t id);
+
+/* Looks once more for room for such messages. False: none is due any more. */
+bool session_send_due_byes(struct session_table *table);
+
+/* Whether a BYE of the session with that request_id is such a message; *reason: for which it ends
+ * then. */
+bool session_final_bye(const struct session_table *table, const struct session *session,
+                       uint64_t request_id, enum session_end_reason *reason);
+
+/* The session is about to end for that reason; false: it was so before. It is not counted, watched
+ * or shown any more, but found by its messages until session_end. A BYE counts also if it was only
+ * handled after that. */
+bool session_retire(struct session_table *table, struct session *session,
+                    enum session_end_reason reason);
+
+void session_set_death_listener(struct session_table *table, session_death_listener death_listener,
+                                void *context);
+
+/* A BYE that came when there was no such session any more. If it ended lately because its process
+ * did, the client had left with a word, and counts so: the end of a process may be noticed before a
+ * worker takes its last message. */
+void session_bye_after_end(struct session_table *table, uint32_t id, uint64_t cookie);
+
+/* Ends sessions of process `pid` that has closed their reply queues without a word, as
+ * session_client_died; 0: of all processes, at once. */
+void session_end_abandoned(struct session_table *table, pid_t pid);
+
+/* Sends without ever waiting. False: the client has no room for it, which breaks the rule of
+ * credits and ends the session. */
+bool session_send(struct session_table *table, struct session *session, const void *message,
+                  size_t size);
+
+/* Calls visit with each live session, held during the call, until it returns false. */
+void session_each(struct session_table *table,
+                  bool (*visit)(void *context, struct session *session), void *context);
+
+struct session_counts {
+    uint64_t live;
+    uint64_t opened;
+    uint64_t ended[SESSION_END_REASONS];
 };
-
-/* Whether session_retire was called for it. */
-static inline bool is_retired(const struct session *session)
-{
-    return atomic_load_explicit(&session->counted, memory_order_relaxed) != SESSION_END_REASONS;
-}
-
-/* Holds the slot's session. False: it is not live. */
-bool session_hold_if_live(struct session_table *table, struct session *session);
+void session_counts(const struct session_table *table, struct session_counts *counts);
 
 #endif

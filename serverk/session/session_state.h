@@ -1,0 +1,38 @@
+/*
+ * session_state: the word that a session's life is in, and the id that is made with it. For the
+ * files that implement session.h and session_table.h alone.
+ */
+#ifndef MQKV_SERVERK_SESSION_SESSION_STATE_H
+#define MQKV_SERVERK_SESSION_SESSION_STATE_H
+
+#include <stdint.h>
+
+/* An id is the slot in its low bits and the generation above: SLOT_BITS + GENERATION_BITS = 32. */
+#define SLOT_BITS       12u /* 4096: SESSION_MAX_SESSIONS */
+#define GENERATION_BITS 20u
+#define MAX_CAPACITY    (1u << SLOT_BITS)
+
+/* A state is, from the top: generation, phase (32 bits together), holds (32 bits). A thread that
+ * looks for a session adds a hold before it knows what the slot is, and takes it away again if it
+ * is not the session it wants; so holds may flicker in any phase, and phases are changed by adding
+ * a difference above the holds. The table itself has one hold of a LIVE session. */
+enum phase { FREE = 0, LIVE = 1, CLOSING = 2, DISPOSING = 3 };
+#define PHASE_BITS 2u
+#define HOLDS_MASK 0xffffffffu
+
+static inline uint64_t tag(uint32_t generation, enum phase phase)
+{
+    return (uint64_t)((generation << PHASE_BITS) | phase) << 32;
+}
+
+static inline enum phase phase_of(uint64_t state)
+{
+    return (enum phase)((state >> 32) & ((1u << PHASE_BITS) - 1));
+}
+
+static inline uint32_t generation_of(uint64_t state)
+{
+    return (uint32_t)(state >> (32 + PHASE_BITS));
+}
+
+#endif

@@ -1,0 +1,267 @@
+#include "serverk/session/session_table.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/memory/mapguard.h"
+#include "common/numbers/random.h"
+#include "serverk/session/session_slots.h"
+#include "wire/queue.h"
+
+struct session_table *session_table_create(unsigned capacity, struct lanes *lanes, int watch_epoll,
+                                           struct fragment_budget *budget)
+{
+    if (capacity > MAX_CAPACITY)
+        capacity = MAX_CAPACITY;
+    struct session_table *table = calloc(1, sizeof *table);
+    struct session *slots =
+        aligned_alloc(_Alignof(struct session), capacity * sizeof(struct session));
+    if (!table || !slots) {
+        free(table);
+        free(slots);
+        return NULL;
+    }
+    memset(slots, 0, capacity * sizeof *slots);
+    table->slots = slots;
+    table->capacity = capacity;
+    table->lanes = lanes;
+    table->watch_epoll = watch_epoll;
+    table->final_bye = random_secret();
+    table->budget = budget;
+    pthread_mutex_init(&table->lock, NULL);
+    for (unsigned slot = capacity; slot-- > 0;) {
+        atomic_init(&slots[slot].state, tag(1, FREE));
+        table->free_slots[table->free_count++] = (uint16_t)slot;
+    }
+    return table;
+}
+
+unsigned session_table_capacity(const struct session_table *table)
+{
+    return table->capacity;
+}
+
+static bool end_for_shutdown(void *table, struct session *session)
+{
+    session_end(table, session, SESSION_SHUTDOWN);
+    return true;
+}
+
+void session_table_free(struct session_table *table)
+{
+    if (!table)
+        return;
+    session_each(table, end_for_shutdown, table);
+    pthread_mutex_destroy(&table->lock);
+    free(table->slots);
+    free(table);
+}
+
+static int take_free_slot(struct session_table *table)
+{
+    pthread_mutex_lock(&table->lock);
+    int slot = table->free_count > 0 ? table->free_slots[--table->free_count] : -1;
+    pthread_mutex_unlock(&table->lock);
+    return slot;
+}
+
+static void return_slot(struct session_table *table, const struct session *session)
+{
+    pthread_mutex_lock(&table->lock);
+    table->free_slots[table->free_count++] = (uint16_t)(session - table->slots);
+    pthread_mutex_unlock(&table->lock);
+}
+
+/* Where it cannot be examined, it is taken for no other one's. */
+static void note_queue(struct session *session)
+{
+    struct stat facts;
+    bool known = fstat((int)session->reply_queue, &facts) == 0;
+    session->reply_device = known ? facts.st_dev : 0;
+    session->reply_inode = known ? facts.st_ino : 0;
+}
+
+struct session *session_open(struct session_table *table, const struct session_start *start)
+{
+    int slot = take_free_slot(table);
+    if (slot < 0) {
+        errno = EAGAIN;
+        return NULL;
+    }
+    struct session *session = &table->slots[slot];
+    uint32_t generation = generation_of(atomic_load(&session->state));
+    uint32_t id = (generation << SLOT_BITS) | (uint32_t)slot;
+    struct epoll_event watch = {.events = EPOLLIN, .data = {.u64 = id}};
+    if (epoll_ctl(table->watch_epoll, EPOLL_CTL_ADD, start->pidfd, &watch) != 0) {
+        int error_number = errno;
+        return_slot(table, session);
+        errno = error_number;
+        return NULL;
+    }
+    session->id = id;
+    session->reply_bytes = start->reply_bytes;
+    session->cookie = random_secret();
+    session->nonce = start->nonce;
+    session->reply_queue = start->reply_queue;
+    session->ring = start->ring;
+    session->pid = start->pid;
+    session->uid = start->uid;
+    session->threads = start->threads;
+    struct lane_request request = {
+        .uid = start->uid, .reply_depth = start->reply_depth, .knows_guests = start->knows_guests};
+    session->assignment = lanes_assign(table->lanes, &request);
+    atomic_store(&session->lane_closed, !session->assignment.opening);
+    atomic_store(&session->segment, NULL);
+    fragments_init(&session->fragments, start->uid);
+    session->pidfd = start->pidfd;
+    strcpy(session->reply_name, start->reply_name);
+    note_queue(session);
+    session->client_died = false;
+    atomic_store(&session->lost, false);
+    atomic_store(&session->final_bye, SESSION_END_REASONS);
+    atomic_store(&session->final_bye_until_ms, 0);
+    atomic_store(&session->counted, SESSION_END_REASONS);
+    session->segment_count = 0;
+    session->segment_name[0] = '\0';
+    atomic_fetch_add(&table->opened, 1);
+    /* Two holds: the table's and the caller's. */
+    atomic_fetch_add(&session->state, tag(generation, LIVE) - tag(generation, FREE) + 2);
+    return session;
+}
+
+struct session *session_acquire(struct session_table *table, uint32_t id, uint64_t cookie)
+{
+    uint32_t slot = id & (MAX_CAPACITY - 1);
+    if (slot >= table->capacity)
+        return NULL;
+    struct session *session = &table->slots[slot];
+    uint64_t state = atomic_fetch_add_explicit(&session->state, 1, memory_order_acquire);
+    if ((state & ~(uint64_t)HOLDS_MASK) == tag(id >> SLOT_BITS, LIVE) && session->cookie == cookie)
+        return session;
+    session_release(table, session);
+    return NULL;
+}
+
+void session_reopen_lane(struct session_table *table, struct session *session)
+{
+    if (!atomic_load(&session->lane_closed))
+        lanes_reopen(table->lanes, &session->assignment);
+}
+
+void session_close_lane(struct session_table *table, struct session *session)
+{
+    if (!atomic_exchange(&session->lane_closed, true))
+        lanes_arrived(table->lanes, &session->assignment);
+}
+
+/* Removes what the dead client did not come to unlink. The names hold its pid, so they are nobody
+ * else's; and a reply queue that is still linked is the one that the name means. */
+static void unlink_leftovers(const struct session *session)
+{
+    if (!wire_queue_unlinked(session->reply_queue) && session->ring)
+        shm_unlink(session->reply_name);
+    else if (!wire_queue_unlinked(session->reply_queue))
+        mq_unlink(session->reply_name);
+    if (session->segment_name[0])
+        shm_unlink(session->segment_name);
+}
+
+/* Nobody holds the session, and nobody can find it. */
+static void dispose(struct session_table *table, struct session *session)
+{
+    if (session->client_died) {
+        unlink_leftovers(session);
+        if (table->death_listener)
+            table->death_listener(table->death_context, session->pid);
+    }
+    lanes_give_back(table->lanes, &session->assignment, atomic_load(&session->lane_closed));
+    wire_ring_close(session->ring);
+    session_close_queue(session->reply_queue);
+    close(session->pidfd);
+    for (unsigned i = 0; i < session->segment_count; i++)
+        wire_segment_close(session->segments[i]);
+    fragments_clear(&session->fragments, table->budget);
+
+    uint32_t generation = generation_of(atomic_load(&session->state));
+    uint32_t next = (generation + 1) & ((1u << GENERATION_BITS) - 1);
+    if (next == 0)
+        next = 1; /* id 0 means: no session */
+    atomic_fetch_add(&session->state, tag(next, FREE) - tag(generation, DISPOSING));
+    return_slot(table, session);
+}
+
+void session_release(struct session_table *table, struct session *session)
+{
+    uint64_t before = atomic_fetch_sub_explicit(&session->state, 1, memory_order_acq_rel);
+    if ((before & HOLDS_MASK) != 1 || phase_of(before) != CLOSING)
+        return;
+    /* If a hold flickers in between, its owner comes here too and does it. */
+    uint64_t idle = before - 1;
+    uint64_t disposing = tag(generation_of(before), DISPOSING);
+    if (atomic_compare_exchange_strong(&session->state, &idle, disposing))
+        dispose(table, session);
+}
+
+bool session_hold_if_live(struct session_table *table, struct session *session)
+{
+    if (phase_of(atomic_load_explicit(&session->state, memory_order_relaxed)) != LIVE)
+        return false;
+    uint64_t state = atomic_fetch_add_explicit(&session->state, 1, memory_order_acquire);
+    if (phase_of(state) == LIVE)
+        return true;
+    session_release(table, session);
+    return false;
+}
+
+void session_each(struct session_table *table,
+                  bool (*visit)(void *context, struct session *session), void *context)
+{
+    bool go_on = true;
+    for (unsigned slot = 0; slot < table->capacity && go_on; slot++) {
+        struct session *session = &table->slots[slot];
+        if (!session_hold_if_live(table, session))
+            continue;
+        if (!is_retired(session))
+            go_on = visit(context, session);
+        session_release(table, session);
+    }
+}
+
+/* What a thread did with the client's segment before a reply happens before what another does with
+ * it for the client's next request. The kernel's queues and the client order that, which the thread
+ * sanitizer cannot see: for it alone, the reply releases what session_acquire acquires. */
+static void tell_thread_sanitizer(struct session *session)
+{
+#ifdef __SANITIZE_THREAD__
+    atomic_fetch_add_explicit(&session->state, 0, memory_order_release);
+#else
+    (void)session;
+#endif
+}
+
+bool session_send(struct session_table *table, struct session *session, const void *message,
+                  size_t size)
+{
+    tell_thread_sanitizer(session);
+    bool sent = session_put(session, message, size);
+    if (session->ring && mapguard_count() != 0 && wire_ring_is_broken(session->ring))
+        session_end(table, session, SESSION_SEGMENT);
+    else if (!sent)
+        session_end(table, session, SESSION_FAULT);
+    return sent;
+}
+
+void session_counts(const struct session_table *table, struct session_counts *counts)
+{
+    uint64_t ended = 0;
+    for (unsigned reason = 0; reason < SESSION_END_REASONS; reason++)
+        ended += counts->ended[reason] = atomic_load(&table->ended[reason]);
+    counts->opened = atomic_load(&table->opened); /* last: each of those that ended is in it */
+    counts->live = counts->opened - ended;
+}
