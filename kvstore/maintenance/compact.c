@@ -19,7 +19,7 @@
 #include "kvstore/core/readers.h"
 #include "kvstore/table/recovery.h"
 #include "kvstore/format/sizes.h"
-#include "kvstore/sync/sync.h"
+#include "kvstore/sync/sync_slot.h"
 #include "kvstore/core/thread.h"
 
 /* Between two steps the compactor sleeps as long as the one before took, so that it takes no more

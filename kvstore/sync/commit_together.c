@@ -6,6 +6,8 @@
 #include "common/report/log.h"
 #include "kvstore/format/commit_entry.h"
 #include "kvstore/format/sizes.h"
+#include "kvstore/sync/sync_slot.h"
+#include "kvstore/sync/sync_state.h"
 
 /* So many files at once. */
 #define GROUP_MAX_FILES 64u
@@ -207,17 +209,4 @@ bool commit_together(struct sync *sync)
     for (uint32_t i = 1; i < sync->ready.count; i++) /* this thread takes one */
         sync_wake_thread(sync);
     return true;
-}
-
-void commit_note_file(struct sync *sync, uint32_t number, bool in_log_only)
-{
-    struct commit_state *commit = &sync->commit;
-    struct sync_file *file = &sync->files[number];
-    commit->only_here += in_log_only && !file->in_log_only;
-    commit->only_here -= !in_log_only && file->in_log_only;
-    file->in_log_only = in_log_only;
-    if (commit->draining && commit->only_here == 0) {
-        commit_log_restart(commit->log);
-        commit->draining = false;
-    }
 }

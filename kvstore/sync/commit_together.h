@@ -11,19 +11,12 @@
 #ifndef MQKV_KVSTORE_SYNC_COMMIT_TOGETHER_H
 #define MQKV_KVSTORE_SYNC_COMMIT_TOGETHER_H
 
-#include "kvstore/sync/sync_state.h"
+#include <stdbool.h>
 
-/* Holds: mutex. */
-static inline bool commit_is_possible(const struct sync *sync)
-{
-    return sync->commit.wanted && !sync->commit.draining;
-}
+struct sync;
 
 /* Commits what is in the ready queue. False: nothing was done, it is for others. Holds: mutex,
  * released meanwhile. */
 bool commit_together(struct sync *sync);
-
-/* The file is durable, by the log only or by itself. Holds: mutex. */
-void commit_note_file(struct sync *sync, uint32_t file, bool in_log_only);
 
 #endif

@@ -1,54 +1,20 @@
 #include "kvstore/sync/sync.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/time/clock.h"
 #include "common/report/error.h"
-#include "common/report/log.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/core/thread.h"
 #include "kvstore/sync/commit_together.h"
+#include "kvstore/sync/sync_slot.h"
 #include "kvstore/sync/sync_state.h"
 
 /* As long as another sync is to come, the note of what is on disk may lag so far behind: each note
  * is one more page that has to be made writable, protected and written at the next sync. */
 #define NOTE_LAG_BYTES (UINT64_C(1) << 20)
-
-static void *sync_thread(void *argument);
-
-/* One thread is enough to go on; the first was started at open. */
-void sync_wake_thread(struct sync *sync)
-{
-    sync->signalled = true;
-    if (sync->ready.count > sync->idle_count && sync->thread_count < sync->max_threads &&
-        !sync->stop &&
-        thread_start(&sync->threads[sync->thread_count], "kv-sync", sync_thread, sync) == 0)
-        sync->thread_count++;
-    pthread_cond_signal(&sync->work);
-}
-
-/* What can be committed together waits for the thread that will look for it. Holds: mutex. */
-static bool is_awaited(const struct sync *sync, const struct sync_file *file)
-{
-    return !file->apart && commit_is_possible(sync) && (sync->commit.busy || sync->signalled);
-}
-
-void sync_enqueue(struct sync *sync, uint32_t number)
-{
-    struct sync_file *file = &sync->files[number];
-    if (file->busy) {
-        file->again = true;
-    } else if (!file->queued) {
-        file->queued = true;
-        file_ring_push(&sync->ready, number);
-        if (!is_awaited(sync, file))
-            sync_wake_thread(sync);
-    }
-}
 
 /* Holds: mutex. */
 static bool is_dirty(const struct sync *sync, uint32_t number)
@@ -87,29 +53,6 @@ static void wait_for_work(struct sync *sync)
         pthread_cond_wait(&sync->work, &sync->mutex);
     }
     sync->idle_count--;
-}
-
-struct sync_snapshot sync_take_snapshot(struct sync *sync, uint32_t number)
-{
-    const struct store_context *context = sync->context;
-    struct datafile *file = &context->files[number];
-    struct sync_snapshot snapshot;
-    lockset_read_lock(context->locks, number);
-    snapshot.generation = file->current;
-    snapshot.position = atomic_load(&file->appended_bytes);
-    snapshot.tail = file->current->log.tail;
-    snapshot.allocated_bytes = file->current->log.allocated_bytes;
-    snapshot.max_version = file->current->words->max_version;
-    snapshot.failed = datafile_is_read_only(file);
-    file->sync_timer_armed = false; /* whoever writes after this has to see to a later sync */
-    lockset_read_unlock(context->locks, number);
-    return snapshot;
-}
-
-void sync_announce(struct sync_file *file, uint64_t position)
-{
-    file->started += position > atomic_load(&file->synced_position);
-    file->covered_position = position;
 }
 
 /* True: something is to be synced. */
@@ -199,96 +142,6 @@ static void *sync_thread(void *argument)
     return NULL;
 }
 
-/* For the compactor ---------------------------------------------------------------------------- */
-
-void sync_take_slot(struct sync *sync, uint32_t number)
-{
-    struct sync_file *file = &sync->files[number];
-    pthread_mutex_lock(&sync->mutex);
-    file->slot_waiters++;
-    while (file->busy && !file->handed_over)
-        pthread_cond_wait(&file->slot_free, &sync->mutex);
-    file->slot_waiters--;
-    file->handed_over = false;
-    file->busy = true;
-    pthread_mutex_unlock(&sync->mutex);
-}
-
-/* A waiter gets the slot without its being free in between: a sync that was asked for meanwhile
- * would have it long before the waiter is awake, and so each time. */
-void sync_release_slot(struct sync *sync, uint32_t number)
-{
-    struct sync_file *file = &sync->files[number];
-    pthread_mutex_lock(&sync->mutex);
-    file->busy = file->handed_over = file->slot_waiters > 0;
-    if (file->busy) {
-        pthread_cond_signal(&file->slot_free);
-    } else if (file->again) {
-        file->again = false;
-        sync_enqueue(sync, number);
-    }
-    pthread_mutex_unlock(&sync->mutex);
-}
-
-/* Waiters fall into two groups: those of the sync that is under way, and those of the next. */
-static uint32_t group_of(uint32_t sync_number)
-{
-    return 1u << sync_number % 2;
-}
-
-static void publish(struct sync *sync, uint32_t number, uint64_t position, enum kv_status status,
-                    bool in_log_only)
-{
-    struct sync_file *file = &sync->files[number];
-    pthread_mutex_lock(&sync->mutex);
-    if (status == KV_OK)
-        commit_note_file(sync, number, in_log_only);
-    uint32_t groups = EVENTCOUNT_EVERY_GROUP;
-    if (status != KV_OK) {
-        atomic_store(&file->failed, true);
-    } else if (position > atomic_load(&file->synced_position)) {
-        if (position == file->covered_position)
-            groups = group_of(file->started);
-        atomic_store(&file->synced_position, position);
-        file->syncs++;
-    }
-    kvstore_sync_listener listener = sync->listener;
-    void *context = sync->listener_context;
-    pthread_mutex_unlock(&sync->mutex);
-    eventcount_notify(&file->waiters, groups);
-    if (listener)
-        listener(context, number, position, status);
-}
-
-void sync_publish(struct sync *sync, uint32_t number, uint64_t position, enum kv_status status)
-{
-    publish(sync, number, position, status, false);
-}
-
-void sync_publish_logged(struct sync *sync, uint32_t number, uint64_t position)
-{
-    publish(sync, number, position, KV_OK, true);
-}
-
-void sync_give_up(struct sync *sync, uint32_t number, int error_number)
-{
-    const struct store_context *context = sync->context;
-    lockset_write_lock(context->locks, number);
-    context->files[number].read_only = true;
-    verified_bitmap_distrust(&context->files[number].current->log.verified);
-    generation_doubt(context->files[number].current);
-    lockset_write_unlock(context->locks, number);
-
-    pthread_mutex_lock(&sync->mutex);
-    sync->files[number].failures++;
-    pthread_mutex_unlock(&sync->mutex);
-    log_error(
-        "%s/%s: the sync of the file failed (%s): it takes no more writes; check the disk, then "
-        "open the store again",
-        context->dir, file_name(number, FILE_LOG).text, strerror(error_number));
-    sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
-}
-
 /* Making and ending ---------------------------------------------------------------------------- */
 
 static bool allocate(struct sync *sync, uint32_t datafiles)
@@ -323,6 +176,7 @@ enum kv_status sync_create(const struct store_context *context, struct sync **sy
     if (!created)
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", context->dir);
     created->context = context;
+    created->thread_main = sync_thread;
     created->max_threads = (uint32_t)at_most(context->datafiles, SYNC_MAX_THREADS);
     created->commit.wanted =
         context->options.durability == KVSTORE_SYNC_ALWAYS && context->datafiles > 1;
@@ -332,7 +186,7 @@ enum kv_status sync_create(const struct store_context *context, struct sync **sy
         deallocate(created);
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", context->dir);
     }
-    int result = thread_start(&created->threads[0], "kv-sync", sync_thread, created);
+    int result = thread_start(&created->threads[0], "kv-sync", created->thread_main, created);
     if (result != 0) {
         deallocate(created);
         return kv_error_set_no_thread(error, result, "%s: cannot start the sync thread",
@@ -412,7 +266,7 @@ static void sleep_until_synced(struct sync *sync, uint32_t number, uint64_t posi
 {
     struct sync_file *file = &sync->files[number];
     while (!is_durable(file, position) && !atomic_load(&file->failed)) {
-        uint32_t group = group_of(want_sync(sync, number, position));
+        uint32_t group = sync_group_of(want_sync(sync, number, position));
         uint32_t changes = eventcount_prepare(&file->waiters);
         pthread_mutex_unlock(&sync->mutex);
         eventcount_wait(&file->waiters, changes, group);

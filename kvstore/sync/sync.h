@@ -47,20 +47,6 @@ bool sync_is_durable(const struct sync *sync, struct kvstore_ticket ticket);
 enum kv_status sync_wait(struct sync *sync, struct kvstore_ticket ticket);
 void sync_set_listener(struct sync *sync, kvstore_sync_listener listener, void *context);
 
-/* The right to sync the file, to write its header and to replace its current generation: taken for
- * each sync by whoever does it, and by the compactor at its end, who comes before the syncs that
- * are asked for while it waits. Must not hold the file's lock. */
-void sync_take_slot(struct sync *sync, uint32_t file);
-void sync_release_slot(struct sync *sync, uint32_t file);
-
-/* Tells waiters and the listener that the file is durable up to `position` (KV_OK), or that it
- * failed for good (KV_NOT_DURABLE). Holds: the file's slot, not its lock. */
-void sync_publish(struct sync *sync, uint32_t file, uint64_t position, enum kv_status status);
-
-/* Marks the file read-only after a sync that failed with `error_number`, in the log, for writers,
- * for waiters. Holds: the file's slot, not its lock. */
-void sync_give_up(struct sync *sync, uint32_t file, int error_number);
-
 struct sync_counts {
     uint64_t synced_bytes;
     uint64_t syncs;

@@ -14,7 +14,6 @@
 #include "kvstore/core/eventcount.h"
 #include "kvstore/core/file_ring.h"
 #include "kvstore/log/commit_log.h"
-#include "kvstore/sync/sync.h"
 #include "kvstore/table/datafile.h"
 
 #define SYNC_MAX_THREADS 8u
@@ -41,7 +40,7 @@ struct sync_file {
     /* Apart from what no writer touches: compilers read neighbours together. */
     atomic_bool timed;         /* in the timed queue, or about to be; written by writers too */
     atomic_bool failed;        /* for good */
-    struct eventcount waiters; /* for a durable position; group: group_of the sync that will do */
+    struct eventcount waiters; /* for a durable position; by sync_group_of the sync that will do */
     pthread_cond_t slot_free;
 };
 
@@ -61,6 +60,7 @@ struct sync {
     struct file_ring ready;
     struct file_ring timed; /* by due time, since all wait equally long */
     struct sync_file *files;
+    void *(*thread_main)(void *sync); /* constant */
     pthread_t threads[SYNC_MAX_THREADS];
     uint32_t max_threads;
     uint32_t thread_count;
@@ -83,6 +83,18 @@ struct sync_snapshot {
     bool failed;
 };
 
+/* Waiters fall into two groups: those of the sync that is under way, and those of the next. */
+static inline uint32_t sync_group_of(uint32_t sync_number)
+{
+    return 1u << sync_number % 2;
+}
+
+/* Holds: mutex. */
+static inline bool commit_is_possible(const struct sync *sync)
+{
+    return sync->commit.wanted && !sync->commit.draining;
+}
+
 /* Holds: the slot. */
 struct sync_snapshot sync_take_snapshot(struct sync *sync, uint32_t file);
 
@@ -96,8 +108,5 @@ void sync_wake_thread(struct sync *sync);
 
 /* Queues the file. Holds: mutex. */
 void sync_enqueue(struct sync *sync, uint32_t file);
-
-/* sync_publish of what is durable by the commit log. */
-void sync_publish_logged(struct sync *sync, uint32_t file, uint64_t position);
 
 #endif

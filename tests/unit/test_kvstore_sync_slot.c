@@ -7,7 +7,7 @@
 
 #include "kvstore/log/fileio.h"
 #include "kvstore/api/store.h"
-#include "kvstore/sync/sync.h"
+#include "kvstore/sync/sync_slot.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/unit/suites.h"

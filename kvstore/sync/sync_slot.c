@@ -1,0 +1,103 @@
+#include "kvstore/sync/sync_slot.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "common/report/log.h"
+#include "kvstore/sync/sync_state.h"
+
+void sync_take_slot(struct sync *sync, uint32_t number)
+{
+    struct sync_file *file = &sync->files[number];
+    pthread_mutex_lock(&sync->mutex);
+    file->slot_waiters++;
+    while (file->busy && !file->handed_over)
+        pthread_cond_wait(&file->slot_free, &sync->mutex);
+    file->slot_waiters--;
+    file->handed_over = false;
+    file->busy = true;
+    pthread_mutex_unlock(&sync->mutex);
+}
+
+/* A waiter gets the slot without its being free in between: a sync that was asked for meanwhile
+ * would have it long before the waiter is awake, and so each time. */
+void sync_release_slot(struct sync *sync, uint32_t number)
+{
+    struct sync_file *file = &sync->files[number];
+    pthread_mutex_lock(&sync->mutex);
+    file->busy = file->handed_over = file->slot_waiters > 0;
+    if (file->busy) {
+        pthread_cond_signal(&file->slot_free);
+    } else if (file->again) {
+        file->again = false;
+        sync_enqueue(sync, number);
+    }
+    pthread_mutex_unlock(&sync->mutex);
+}
+
+/* The file is durable, by the log only or by itself. Holds: mutex. */
+static void note_file(struct sync *sync, uint32_t number, bool in_log_only)
+{
+    struct commit_state *commit = &sync->commit;
+    struct sync_file *file = &sync->files[number];
+    commit->only_here += in_log_only && !file->in_log_only;
+    commit->only_here -= !in_log_only && file->in_log_only;
+    file->in_log_only = in_log_only;
+    if (commit->draining && commit->only_here == 0) {
+        commit_log_restart(commit->log);
+        commit->draining = false;
+    }
+}
+
+static void publish(struct sync *sync, uint32_t number, uint64_t position, enum kv_status status,
+                    bool in_log_only)
+{
+    struct sync_file *file = &sync->files[number];
+    pthread_mutex_lock(&sync->mutex);
+    if (status == KV_OK)
+        note_file(sync, number, in_log_only);
+    uint32_t groups = EVENTCOUNT_EVERY_GROUP;
+    if (status != KV_OK) {
+        atomic_store(&file->failed, true);
+    } else if (position > atomic_load(&file->synced_position)) {
+        if (position == file->covered_position)
+            groups = sync_group_of(file->started);
+        atomic_store(&file->synced_position, position);
+        file->syncs++;
+    }
+    kvstore_sync_listener listener = sync->listener;
+    void *context = sync->listener_context;
+    pthread_mutex_unlock(&sync->mutex);
+    eventcount_notify(&file->waiters, groups);
+    if (listener)
+        listener(context, number, position, status);
+}
+
+void sync_publish(struct sync *sync, uint32_t number, uint64_t position, enum kv_status status)
+{
+    publish(sync, number, position, status, false);
+}
+
+void sync_publish_logged(struct sync *sync, uint32_t number, uint64_t position)
+{
+    publish(sync, number, position, KV_OK, true);
+}
+
+void sync_give_up(struct sync *sync, uint32_t number, int error_number)
+{
+    const struct store_context *context = sync->context;
+    lockset_write_lock(context->locks, number);
+    context->files[number].read_only = true;
+    verified_bitmap_distrust(&context->files[number].current->log.verified);
+    generation_doubt(context->files[number].current);
+    lockset_write_unlock(context->locks, number);
+
+    pthread_mutex_lock(&sync->mutex);
+    sync->files[number].failures++;
+    pthread_mutex_unlock(&sync->mutex);
+    log_error(
+        "%s/%s: the sync of the file failed (%s): it takes no more writes; check the disk, then "
+        "open the store again",
+        context->dir, file_name(number, FILE_LOG).text, strerror(error_number));
+    sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
+}
