@@ -66,6 +66,8 @@ check_match 'unit_some: at_night: it is day' "$output" 'but named'
 check_status 1 'so is one of a scenario' run_tests ./bad.sh ./good.sh
 check_equal '2 passed, 1 failed' "$(tail -n 1 <<<"$output")" 'the others are counted'
 check_match '\| not ok - three' "$output" 'and its output is shown'
+check_match '! not ok - three' "$output" 'and what failed first'
+check_match '^    bad: not ok - three' "$output" 'and once more at the end'
 
 check_status 1 'a test without a check fails' run_tests ./silent.sh
 check_equal '0 passed, 1 failed' "$(tail -n 1 <<<"$output")" 'as one'
