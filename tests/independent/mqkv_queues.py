@@ -170,9 +170,14 @@ class SharedMemory:
             _librt.shm_open(name.encode(), os.O_CREAT | os.O_EXCL | os.O_RDWR, permissions),
             f"shm_open {name}",
         )
-        os.ftruncate(self.fd, size if truncate_to is None else truncate_to)
-        self.memory = mmap.mmap(self.fd, size) if truncate_to is None else None
-        self.linked = True
+        self.linked, self.memory = True, None
+        try:
+            os.ftruncate(self.fd, size if truncate_to is None else truncate_to)
+            if truncate_to is None:
+                self.memory = mmap.mmap(self.fd, size)
+        except OSError:
+            self.close()
+            raise
 
     def __getitem__(self, key):
         return self.memory[key]
@@ -222,7 +227,11 @@ class Ring(Lockable):
         self.stride = -(-message_bytes // 64) * 64
         self.object = SharedMemory(name, self.SLOTS_BEGIN + depth * self.stride)
         self.fd = self.object.fd
-        os.posix_fallocate(self.fd, 0, self.object.size)
+        try:
+            os.posix_fallocate(self.fd, 0, self.object.size)
+        except OSError:  # /dev/shm is full
+            self.object.close()
+            raise
         self.words = (ctypes.c_uint32 * 32).from_buffer(self.object.memory)
         self._next = 0
 
