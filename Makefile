@@ -47,7 +47,7 @@ PIE := -pie
 
 # The rooms. A room is a folder; its .c files, and those of its sub-rooms, are its modules; what may call what is
 # in ARCHITECTURE.md and checked by tests/lint/includes.
-ROOMS := common kvstore wire serverk clientk kresp
+ROOMS := common kvstore engine wire serverk clientk kresp
 sources = $(sort $(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 objects = $(patsubst %.c,$(OUT)/obj/%.o,$(call sources,$(1)))
 
@@ -56,7 +56,8 @@ ALLOCATOR_OBJ := $(call objects,kvstore/allocator)
 KVCHECK_OBJ := $(call objects,kvstore/kvcheck)
 KVSTORE_OBJ := $(filter-out $(KVCHECK_OBJ),$(call objects,kvstore))
 WIRE_OBJ := $(call objects,wire)
-SERVERK_OBJ := $(call objects,serverk)
+ENGINE_OBJ := $(call objects,engine)
+SERVERK_OBJ := $(call objects,serverk) $(ENGINE_OBJ)
 CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program)
 # The client library reads the files of a store itself (clientk/direct): by the code that knows their bytes.
 CLIENTK_OBJ := $(filter-out $(CLIENTK_PROGRAM_OBJ),$(call objects,clientk)) \

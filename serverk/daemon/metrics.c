@@ -217,10 +217,18 @@ static void put_file_states(const struct kvstore_file_statistics *files, uint32_
     put(out, "full_files", "gauge", "Data files whose last put found no space.", full);
 }
 
+/* An engine_number_visit. */
+static void put_engine_number(void *out, const struct engine_number *number)
+{
+    char name[64];
+    snprintf(name, sizeof name, "engine_%s", number->name);
+    put(out, name, number->counts ? "counter" : "gauge", number->help, number->value);
+}
+
 /* False: out of memory. */
 static bool put_files(const struct service *service, FILE *out)
 {
-    uint32_t count = kvstore_datafiles(service->store);
+    uint32_t count = engine_datafiles(service->engine);
     struct kvstore_file_statistics *files = calloc(count, sizeof *files);
     if (!files)
         return false;
@@ -244,8 +252,9 @@ static bool put_files(const struct service *service, FILE *out)
 
 static void put_cache(const struct service *service, FILE *out)
 {
-    struct kvstore_cache_statistics cache;
-    kvstore_cache_statistics(service->store, &cache);
+    struct kvstore_cache_statistics cache = {0};
+    if (service->store)
+        kvstore_cache_statistics(service->store, &cache);
     if (cache.max_bytes == 0)
         return;
     put(out, "cache_max_bytes", "gauge", "Memory that the cache may use.", cache.max_bytes);
@@ -327,7 +336,9 @@ enum kv_status metrics_text(const struct stats_source *source, char **text, size
     put_stages(sum, out);
     put_sessions(source->service, out);
     put_cache(source->service, out);
-    bool complete = put_files(source->service, out);
+    const struct service *service = source->service;
+    service->engine->calls->numbers(service->engine, put_engine_number, out);
+    bool complete = !service->store || put_files(service, out);
     free(sum);
     if (fclose(out) == 0 && complete)
         return KV_OK;

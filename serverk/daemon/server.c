@@ -15,6 +15,7 @@
 #include "common/report/log.h"
 #include "common/text/parse.h"
 #include "common/numbers/random.h"
+#include "engine/local_engine.h"
 #include "serverk/daemon/control.h"
 #include "serverk/daemon/notify.h"
 #include "serverk/daemon/pidfile.h"
@@ -133,12 +134,12 @@ static void forget_payer(void *shares, unsigned payer)
 static struct hello_terms hello_terms(const struct service *service)
 {
     const struct server_options *options = service->options;
-    struct kvstore_direct_facts direct;
-    kvstore_direct_facts(service->store, &direct);
+    struct kvstore_direct_facts direct = {0};
+    service->engine->calls->direct_facts(service->engine, &direct);
     return (struct hello_terms){.sessions = service->sessions,
                                 .queue = options->queue,
                                 .instance = random_secret(),
-                                .max_value_bytes = kvstore_max_value_bytes(service->store),
+                                .max_value_bytes = engine_max_value_bytes(service->engine),
                                 .replies = options->replies,
                                 .direct = direct.direct,
                                 .store_device = direct.device,
@@ -153,16 +154,20 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
 {
     struct service *service = &server->service;
     const struct server_options *options = service->options;
-    set_budget(&server->budget, kvstore_max_value_bytes(service->store));
+    set_budget(&server->budget, engine_max_value_bytes(service->engine));
     service->budget = &server->budget;
     service->write_stats = stats_json;
     service->stats_context = &server->stats;
     service->statistics = statistics_create_shared(statistics_blocks(options));
     service->sessions =
-        session_table_create(session_capacity(kvstore_datafiles(service->store)), service->lanes,
+        session_table_create(session_capacity(engine_datafiles(service->engine)), service->lanes,
                              control_epoll(server->control), service->budget);
-    if (service->sessions)
+    if (service->sessions && service->store)
         service->commit = commit_create(service->store, service->sessions, service->budget);
+    else if (service->sessions)
+        service->submissions =
+            submissions_create(service->engine, service->sessions, service->budget,
+                               service->write_stats, service->stats_context);
     if (service->sessions)
         service->farewells = farewells_create(
             dispatch_model_receivers(options->dispatch, options->workers), service->sessions);
@@ -186,8 +191,8 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
         service->schedule =
             schedule_create(options->sched_queue, lanes_have_door(service->lanes) ? PAYERS : 1,
                             lanes_message_bytes(service->lanes), options->workers);
-    if (!service->statistics || !service->sessions || !service->commit || !service->farewells ||
-        (dispatch_model_counts(options->dispatch) && !service->slots) ||
+    if (!service->statistics || !service->sessions || (!service->commit && !service->submissions) ||
+        !service->farewells || (dispatch_model_counts(options->dispatch) && !service->slots) ||
         (options->sched == ORDER_COST && !service->schedule) ||
         (lanes_have_door(service->lanes) && !service->shares) ||
         (wants_parking(options) && !service->parking))
@@ -213,7 +218,7 @@ static const char *describe_workers(const struct server_options *options, char t
 static void log_start(const struct service *service, const struct sandbox *given_up)
 {
     const struct server_options *options = service->options;
-    char datafiles[32], workers[64], lanes[LANE_PLAN_TEXT_BYTES], interval[16] = "";
+    char engine[64], workers[64], lanes[LANE_PLAN_TEXT_BYTES], interval[16] = "";
     char sandbox[SANDBOX_TEXT_BYTES];
     if (lanes_shortfall(service->lanes))
         log_warn("%s", lanes_shortfall(service->lanes));
@@ -229,7 +234,7 @@ static void log_start(const struct service *service, const struct sandbox *given
     log_info(
         "serverk " MQKV_VERSION " ready: pid %ld, queue %s, dir %s, %s, %s, %s (%s), sync %s%s",
         (long)getpid(), options->queue, options->dir,
-        format_count(kvstore_datafiles(service->store), "data file", datafiles),
+        service->engine->calls->describe(service->engine, engine, sizeof engine),
         describe_workers(options, workers), lane_plan_describe(lanes_plan(service->lanes), lanes),
         lanes_mode_name(options->lanes), durability_name(options->durability), interval);
     log_debug("sandbox: %s", sandbox_describe(given_up, sandbox));
@@ -244,8 +249,10 @@ static enum kv_status open_store(struct server *server, struct kv_error *error)
         start_guard_create(server->control, service->lanes, server->pidfile, &guard, error);
     if (status != KV_OK)
         return status;
-    status = kvstore_open(service->options->dir, &options, &service->store, error);
+    status = local_engine_open(service->options->dir, &options, &service->engine, error);
     start_guard_free(guard);
+    if (status == KV_OK)
+        service->store = service->engine->store;
     return status;
 }
 
@@ -288,7 +295,7 @@ enum kv_status server_start(const struct server_options *options, struct server 
         status = create_parts(server, error);
     if (status == KV_OK)
         status = start_limits_check_descriptors(
-            kvstore_datafiles(service->store),
+            engine_datafiles(service->engine),
             dispatch_model_receivers(options->dispatch, options->workers), error);
     if (status == KV_OK) {
         orphans_remove(options->queue);
@@ -308,6 +315,14 @@ enum kv_status server_start(const struct server_options *options, struct server 
 /* Stop
  * --------------------------------------------------------------------------------------------- */
 
+/* Waits for the replies that wait for a sync or for an engine that is elsewhere. */
+static void drain_replies(const struct service *service)
+{
+    if (service->commit)
+        commit_drain(service->commit);
+    submissions_drain(service->submissions);
+}
+
 /* Undoes server_start as far as it got. Closing the store takes time, so the queues' names go
  * first: clients then know that they must wait for another daemon. What they sent before is still
  * answered. Replies may wait for a sync even if the pool did not start: its first workers may have
@@ -319,18 +334,18 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     if (server->pool) {
         pool_stop(server->pool);
         pool_drain(server->pool);
-        commit_drain(service->commit);
+        drain_replies(service);
         lanes_unlink(service->lanes);
         pool_drain(server->pool);
         pool_free(server->pool);
     }
-    if (service->commit)
-        commit_drain(service->commit);
+    drain_replies(service);
     if (service->sessions)
         session_set_death_listener(service->sessions, NULL, NULL);
     farewells_free(service->farewells);
     session_table_free(service->sessions);
-    enum kv_status status = kvstore_close(service->store, error);
+    submissions_free(service->submissions);
+    enum kv_status status = engine_close(service->engine, error);
     commit_free(service->commit);
     parking_free(service->parking);
     schedule_free(service->schedule);

@@ -173,8 +173,8 @@ static void put_sandbox(const struct sandbox *sandbox, struct json *json)
 
 static void put_direct(const struct service *service, struct json *json)
 {
-    struct kvstore_direct_facts facts;
-    kvstore_direct_facts(service->store, &facts);
+    struct kvstore_direct_facts facts = {0};
+    service->engine->calls->direct_facts(service->engine, &facts);
     begin_member(json, "direct");
     open_object(json);
     put_text(json, "mode", kvstore_direct_name(facts.direct));
@@ -183,6 +183,35 @@ static void put_direct(const struct service *service, struct json *json)
     put_number(json, "private_bytes", facts.private_bytes);
     put_number(json, "taken_over_files", facts.taken_over_files);
     close_object(json);
+}
+
+/* How the engine in this process works. */
+static void put_store(const struct service *service, struct json *json)
+{
+    const struct server_options *options = service->options;
+    put_text(json, "locking", kvstore_locking_name(options->locking));
+    if (kvstore_locking_has_rwlocks(options->locking))
+        put_text(json, "rwlock", kvstore_rwlock_name(options->rwlock));
+    put_number(json, "lock_memory_bytes", kvstore_lock_memory_bytes(service->store));
+    put_text(json, "io", kvstore_io_name(options->io));
+    put_text(json, "verify", options->verify_every_read ? "every" : "first");
+    put_text(json, "sync", durability_name(options->durability));
+    if (options->durability == KVSTORE_SYNC_INTERVAL)
+        put_number(json, "sync_interval_ms", options->sync_interval_ms);
+}
+
+/* An engine_number_visit. */
+static void put_engine_number(void *json, const struct engine_number *number)
+{
+    put_number(json, number->name, number->value);
+}
+
+static void put_engine(const struct stats_source *source, struct json *json)
+{
+    const struct service *service = source->service;
+    put_text(json, "name", service->engine->calls->name);
+    put_number(json, "requests_under_way", submissions_under_way(service->submissions));
+    service->engine->calls->numbers(service->engine, put_engine_number, json);
 }
 
 static void put_server(const struct stats_source *source, struct json *json)
@@ -196,23 +225,19 @@ static void put_server(const struct stats_source *source, struct json *json)
     put_text(json, "instance", instance);
     put_number(json, "uptime_ms", (clock_monotonic_ns() - source->started_ns) / 1000000);
     put_text(json, "queue", options->queue);
-    put_text(json, "dir", options->dir);
-    put_number(json, "datafiles", kvstore_datafiles(service->store));
+    if (service->store)
+        put_text(json, "dir", options->dir);
+    put_text(json, "engine", service->engine->calls->name);
+    put_number(json, "datafiles", engine_datafiles(service->engine));
     put_workers(service, json);
     put_text(json, "dispatch", dispatch_model_name(options->dispatch));
     put_requests_alive(service, json);
     put_queues(service, json);
-    put_text(json, "locking", kvstore_locking_name(options->locking));
-    if (kvstore_locking_has_rwlocks(options->locking))
-        put_text(json, "rwlock", kvstore_rwlock_name(options->rwlock));
-    put_number(json, "lock_memory_bytes", kvstore_lock_memory_bytes(service->store));
-    put_text(json, "io", kvstore_io_name(options->io));
-    put_text(json, "verify", options->verify_every_read ? "every" : "first");
-    put_text(json, "sync", durability_name(options->durability));
-    if (options->durability == KVSTORE_SYNC_INTERVAL)
-        put_number(json, "sync_interval_ms", options->sync_interval_ms);
-    put_number(json, "max_value_bytes", kvstore_max_value_bytes(service->store));
-    put_number(json, "replies_waiting_for_sync", commit_waiting(service->commit));
+    if (service->store)
+        put_store(service, json);
+    put_number(json, "max_value_bytes", engine_max_value_bytes(service->engine));
+    put_number(json, "replies_waiting_for_sync",
+               service->commit ? commit_waiting(service->commit) : 0);
     put_number(json, "large_message_bytes", atomic_load(&service->budget->used_bytes));
     put_direct(service, json);
     put_sandbox(&source->sandbox, json);
@@ -358,8 +383,9 @@ static void put_files(const struct stats_source *source, struct json *json)
     const struct service *service = source->service;
     uint64_t numbers[FILE_FIELD_COUNT], sums[FILE_FIELD_COUNT] = {0};
     uint64_t read_only = 0, full = 0;
-    uint32_t count = kvstore_datafiles(service->store);
-    put_disk(service, json);
+    uint32_t count = engine_datafiles(service->engine);
+    if (service->store)
+        put_disk(service, json);
     begin_member(json, "each");
     fputc('[', json->stream);
     json->first = true;
@@ -395,8 +421,9 @@ static void put_files(const struct stats_source *source, struct json *json)
 static void put_cache(const struct stats_source *source, struct json *json)
 {
     const struct service *service = source->service;
-    struct kvstore_cache_statistics cache;
-    kvstore_cache_statistics(service->store, &cache);
+    struct kvstore_cache_statistics cache = {0};
+    if (service->store)
+        kvstore_cache_statistics(service->store, &cache);
     put_number(json, "max_bytes", cache.max_bytes);
     put_number(json, "used_bytes", cache.used_bytes);
     put_number(json, "entries", cache.entries);
@@ -454,7 +481,7 @@ static const struct {
 } sections[] = {
     {"server", put_server},     {"operations", put_operations}, {"latency", put_latency},
     {"schedule", put_schedule}, {"files", put_files},           {"cache", put_cache},
-    {"sessions", put_sessions},
+    {"sessions", put_sessions}, {"engine", put_engine},
 };
 
 enum kv_status stats_json(const void *source, struct kv_slice section, char **text, size_t *size)

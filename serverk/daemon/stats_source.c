@@ -20,5 +20,7 @@ void stats_source_sum(const struct stats_source *source, struct worker_statistic
     const struct server_options *options = service->options;
     statistics_sum(sum, service->statistics,
                    dispatch_model_writers(options->dispatch, options->workers));
-    commit_statistics(service->commit, sum);
+    if (service->commit)
+        commit_statistics(service->commit, sum);
+    submissions_statistics(service->submissions, sum);
 }

@@ -7,12 +7,13 @@
 
 #include <stdint.h>
 
-#include "mqkv/kvstore.h"
+#include "engine/store_engine.h"
 #include "serverk/config/options.h"
 #include "serverk/dispatch/slots.h"
 #include "serverk/execute/commit.h"
 #include "serverk/execute/execution_context.h"
 #include "serverk/execute/statistics.h"
+#include "serverk/execute/submission.h"
 #include "serverk/lanes/lanes.h"
 #include "serverk/receive/parking.h"
 #include "serverk/receive/schedule.h"
@@ -24,12 +25,14 @@
 
 struct service {
     const struct server_options *options;
-    struct kvstore *store;
+    struct store_engine *engine;
+    struct kvstore *store;           /* the engine's; NULL: its operations are submitted */
+    struct submissions *submissions; /* NULL unless they are */
     struct lanes *lanes;
     struct session_table *sessions;
     struct fragment_budget *budget;
     struct farewells *farewells;
-    struct commit *commit;
+    struct commit *commit;                /* NULL unless the engine is called */
     struct parking *parking;              /* NULL unless --dispatch pool and --lanes auto */
     struct slots *slots;                  /* NULL unless --dispatch thread or process */
     struct shares *shares;                /* NULL: there are no other users */

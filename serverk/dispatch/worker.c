@@ -151,6 +151,19 @@ static void fail_by_segment(struct worker *worker, struct session *session,
          "the segment was shortened while the server used it: the session ends");
 }
 
+/* Its operations go to an engine that is elsewhere; the reply is sent when their outcomes are
+ * known, by a thread of the engine. */
+static void submit_request(struct worker *worker, struct session *session,
+                           const struct wire_header *request, struct read_cursor *operations,
+                           uint64_t received_ns)
+{
+    const char *sentence = "";
+    enum kv_status status = submissions_take(worker->service->submissions, session, request,
+                                             operations, received_ns, &sentence);
+    if (status != KV_OK)
+        fail(worker, session, request, status, sentence);
+}
+
 /* A request, in one message or put together from parts. */
 static void run_request(struct worker *worker, struct session *session,
                         const struct wire_header *request, struct read_cursor *operations,
@@ -160,6 +173,10 @@ static void run_request(struct worker *worker, struct session *session,
     statistics_add(&statistics->messages, 1);
     if (allowance_deadline_passed(request)) {
         fail(worker, session, request, KV_DEADLINE, "the deadline passed before it was executed");
+        return;
+    }
+    if (worker->service->submissions) {
+        submit_request(worker, session, request, operations, received_ns);
         return;
     }
     struct reply reply;
@@ -199,7 +216,7 @@ static const char *explain_part(const struct service *service, enum kv_status st
         snprintf(text, KV_ERROR_TEXT_BYTES,
                  "a fragmented message has at most %u bytes, this one has %u: the largest value "
                  "(--max-value of the server: %u) and %u more",
-                 most_bytes, part->total_bytes, kvstore_max_value_bytes(service->store),
+                 most_bytes, part->total_bytes, engine_max_value_bytes(service->engine),
                  FRAGMENTS_EXTRA_BYTES);
         return text;
     case KV_OVERLOADED:

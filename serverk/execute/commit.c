@@ -46,8 +46,8 @@ struct commit {
 bool commit_waits_init(struct commit_waits *waits, uint32_t datafiles)
 {
     waits->count = 0;
-    waits->positions = calloc(datafiles, sizeof *waits->positions);
-    waits->files = calloc(datafiles, sizeof *waits->files);
+    waits->positions = calloc(datafiles + 1, sizeof *waits->positions);
+    waits->files = calloc(datafiles + 1, sizeof *waits->files);
     if (waits->positions && waits->files)
         return true;
     commit_waits_free(waits);

@@ -20,7 +20,7 @@ bool execution_context_init(struct execution_context *context, struct kvstore *s
     context->incoming = reserve_buffer(context->buffer_bytes);
     context->outgoing = reserve_buffer(context->buffer_bytes);
     if (context->reply && context->incoming && context->outgoing &&
-        commit_waits_init(&context->waits, kvstore_datafiles(store)))
+        commit_waits_init(&context->waits, store ? kvstore_datafiles(store) : 0))
         return true;
     execution_context_free(context);
     return false;

@@ -22,7 +22,7 @@ typedef enum kv_status (*stats_writer)(const void *context, struct kv_slice sect
                                        size_t *size);
 
 struct execution_context {
-    struct kvstore *store;
+    struct kvstore *store; /* NULL: nothing is executed with it, but submitted (submission.h) */
     enum kvstore_durability durability;
     struct worker_statistics *statistics; /* the thread's own block */
     stats_writer write_stats;

@@ -79,6 +79,12 @@ bool reply_is_full(const struct reply *reply)
            (reply->extended || write_cursor_left(&reply->cursor) < MAX_FIELDS_BYTES);
 }
 
+bool reply_has_room(const struct reply *reply, unsigned results)
+{
+    return !reply->may_stop || (!reply->extended && write_cursor_left(&reply->cursor) >=
+                                                        (size_t)results * MAX_FIELDS_BYTES);
+}
+
 /* Bytes for the value of the next result, when its usual fields are before it. */
 static size_t room_for_value(const struct reply *reply)
 {

@@ -43,6 +43,9 @@ struct reply {
 /* True if the reply takes no other result, and is to be sent as it is. */
 bool reply_is_full(const struct reply *reply);
 
+/* True if `results` more results without values fit the message, whatever becomes of values. */
+bool reply_has_room(const struct reply *reply, unsigned results);
+
 /* Where a value may be put, and how much of it. */
 enum reply_place_kind { PLACE_NONE, PLACE_MESSAGE, PLACE_WINDOW };
 

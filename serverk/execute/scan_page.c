@@ -11,7 +11,7 @@
 #define MAX_LIMIT     4096u
 #define SLICE_ENTRIES 128u
 
-static uint32_t limit_of(const struct wire_operation *operation)
+uint32_t scan_page_limit(const struct wire_operation *operation)
 {
     if (operation->limit == 0)
         return DEFAULT_LIMIT;
@@ -36,7 +36,7 @@ static bool is_small(struct kvstore *store)
 
 bool scan_page_takes_long(struct kvstore *store, const struct wire_operation *operation)
 {
-    bool may_go_far = limit_of(operation) > LONG_ENTRIES || operation->key.size > 0 ||
+    bool may_go_far = scan_page_limit(operation) > LONG_ENTRIES || operation->key.size > 0 ||
                       operation->flags & WIRE_ATOMIC;
     return may_go_far && !is_small(store);
 }
@@ -50,8 +50,7 @@ static struct wire_scan_entry page_entry(const struct scan_page *page,
                                     .expiry_ms = scanned->expiry_ms};
 }
 
-/* Adds the entry; refuses what has no room. */
-static bool add(void *context, const struct kvstore_scanned *scanned)
+bool scan_page_add(void *context, const struct kvstore_scanned *scanned)
 {
     struct scan_page *page = context;
     struct wire_scan_entry entry = page_entry(page, scanned);
@@ -68,7 +67,7 @@ static bool add_or_measure(void *context, const struct kvstore_scanned *scanned)
 {
     struct scan_page *page = context;
     if (page->refused_bytes == 0) {
-        add(context, scanned);
+        scan_page_add(context, scanned);
     } else {
         struct wire_scan_entry entry = page_entry(page, scanned);
         page->refused_bytes += wire_scan_entry_size(&entry);
@@ -102,7 +101,7 @@ static enum kv_status add_files(struct scan_page *page, struct kvstore *store,
         enum kv_status status = add_file(page, store, operation->key);
         if (status != KV_OK)
             return is_empty(page) ? status : KV_OK;
-    } while (page->next != 0 && page->entries < limit_of(operation) &&
+    } while (page->next != 0 && page->entries < scan_page_limit(operation) &&
              allowance_look(allowance, &(bool){false}) == KV_OK);
     return KV_OK;
 }
@@ -111,14 +110,15 @@ static enum kv_status add_entries(struct scan_page *page, struct kvstore *store,
                                   const struct wire_operation *operation,
                                   struct allowance *allowance)
 {
-    uint32_t limit = limit_of(operation);
+    uint32_t limit = scan_page_limit(operation);
     enum kv_status status;
     uint32_t slices = 0;
     struct kvstore_scan_result result;
     do {
         uint32_t left = limit - page->entries;
-        status = kvstore_scan(store, &page->next, operation->key,
-                              left < SLICE_ENTRIES ? left : SLICE_ENTRIES, add, page, &result);
+        status =
+            kvstore_scan(store, &page->next, operation->key,
+                         left < SLICE_ENTRIES ? left : SLICE_ENTRIES, scan_page_add, page, &result);
     } while (status == KV_OK && page->next != 0 && page->refused_bytes == 0 &&
              page->entries < limit && ++slices <= 2 * limit / SLICE_ENTRIES &&
              allowance_look(allowance, &(bool){false}) == KV_OK);
@@ -126,13 +126,19 @@ static enum kv_status add_entries(struct scan_page *page, struct kvstore *store,
     return status;
 }
 
-enum kv_status scan_page_fill(struct scan_page *page, struct kvstore *store,
-                              const struct wire_operation *operation, struct allowance *allowance,
-                              uint8_t *at, size_t capacity)
+void scan_page_begin(struct scan_page *page, const struct wire_operation *operation, uint8_t *at,
+                     size_t capacity)
 {
     *page = (struct scan_page){.cursor = write_cursor(at, capacity),
                                .keys_only = operation->flags & WIRE_KEYS_ONLY,
                                .next = operation->cursor};
+}
+
+enum kv_status scan_page_fill(struct scan_page *page, struct kvstore *store,
+                              const struct wire_operation *operation, struct allowance *allowance,
+                              uint8_t *at, size_t capacity)
+{
+    scan_page_begin(page, operation, at, capacity);
     if (operation->flags & WIRE_ATOMIC)
         return add_files(page, store, operation, allowance);
     enum kv_status status = add_entries(page, store, operation, allowance);

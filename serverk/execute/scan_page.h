@@ -28,6 +28,16 @@ struct scan_page {
  * awake. */
 bool scan_page_takes_long(struct kvstore *store, const struct wire_operation *operation);
 
+/* An empty page of `capacity` bytes at `at`. */
+void scan_page_begin(struct scan_page *page, const struct wire_operation *operation, uint8_t *at,
+                     size_t capacity);
+
+/* A kvstore_visit of the page: adds the entry; refuses what has no room. */
+bool scan_page_add(void *page, const struct kvstore_scanned *scanned);
+
+/* The most entries of a page, at least 1. */
+uint32_t scan_page_limit(const struct wire_operation *operation);
+
 /* Fills `capacity` bytes at `at` from operation->cursor on, with single entries, or with ATOMIC
  * with whole data files, each as it was at one moment. KV_BUFFER_TOO_SMALL: not even the first
  * fits, it needs page->refused_bytes. Else as kvstore_scan and kvstore_scan_file; a file that the

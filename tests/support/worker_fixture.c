@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "engine/local_engine.h"
 #include "serverk/daemon/stats_json.h"
 #include "common/time/clock.h"
 #include "tests/support/test_names.h"
@@ -42,7 +43,8 @@ static void open_store(struct worker_fixture *fixture)
                                             .max_value_bytes = fixture->options.max_value_bytes};
     store_dir_make(fixture->dir);
     strcpy(dir_to_remove, fixture->dir);
-    must(kvstore_open(fixture->dir, &options, &fixture->service.store, &error), &error);
+    must(local_engine_open(fixture->dir, &options, &fixture->service.engine, &error), &error);
+    fixture->service.store = fixture->service.engine->store;
 }
 
 void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durability,
@@ -96,7 +98,7 @@ void fixture_close(struct worker_fixture *fixture)
     free(fixture->worker.receiver.buffer);
     worker_free(&fixture->worker);
     session_table_free(service->sessions);
-    kvstore_close(service->store, &error);
+    engine_close(service->engine, &error);
     commit_free(service->commit);
     free(service->statistics);
     lanes_close(service->lanes);

@@ -10,6 +10,9 @@
 #include "tests/support/store_calls.h"
 #include "tests/unit/suites.h"
 
+/* A reply that comes at all comes in this time. */
+#define REPLY_MS 20000u
+
 static struct wire_result put(const char *key, const char *value)
 {
     return call(fixture_operation(WIRE_OP_PUT, key, value));
@@ -278,7 +281,7 @@ START_TEST(a_batch_answers_each_in_order)
     struct wire_header request = fixture_header(&only_client, WIRE_REQUEST, 4), reply;
     struct read_cursor cursor;
     fixture_request(&fixture, &request, batch);
-    ck_assert(fixture_reply(&only_client, 0, &reply, &cursor));
+    ck_assert(fixture_reply(&only_client, REPLY_MS, &reply, &cursor));
     ck_assert_uint_eq(reply.count, 4);
     for (int i = 0; i < 4; i++) {
         struct wire_result result;
@@ -299,7 +302,7 @@ static struct wire_header request_cut_short(uint16_t operations, struct read_cur
     for (unsigned i = 0; i < operations; i++)
         wire_put_operation(&write, &first);
     fixture_handle(&fixture, message, write_cursor_used(&write));
-    ck_assert(fixture_reply(&only_client, 0, &reply, cursor));
+    ck_assert(fixture_reply(&only_client, REPLY_MS, &reply, cursor));
     return reply;
 }
 
@@ -336,13 +339,13 @@ START_TEST(a_deadline_in_the_past_executes_nothing)
     struct read_cursor cursor;
     request.deadline_ms = clock_monotonic_coarse_ms() - 1;
     fixture_request(&fixture, &request, &write);
-    ck_assert(fixture_reply(&only_client, 0, &reply, &cursor));
+    ck_assert(fixture_reply(&only_client, REPLY_MS, &reply, &cursor));
     ck_assert_int_eq(reply.status, KV_DEADLINE);
     ck_assert_int_eq(call(fixture_operation(WIRE_OP_GET, "late", "")).status, KV_NOT_FOUND);
     request = fixture_header(&only_client, WIRE_REQUEST, 1);
     request.deadline_ms = clock_monotonic_coarse_ms() + 60000;
     fixture_request(&fixture, &request, &write);
-    ck_assert(fixture_reply(&only_client, 0, &reply, &cursor));
+    ck_assert(fixture_reply(&only_client, REPLY_MS, &reply, &cursor));
     ck_assert_int_eq(reply.status, KV_OK);
 }
 END_TEST
@@ -404,7 +407,7 @@ static unsigned call_stoppable(const struct wire_operation *operations, unsigned
     struct read_cursor cursor;
     header.flags = WIRE_REQUEST_MAY_STOP;
     fixture_request(&fixture, &header, operations);
-    ck_assert(fixture_reply(&only_client, 0, &reply, &cursor));
+    ck_assert(fixture_reply(&only_client, REPLY_MS, &reply, &cursor));
     ck_assert_int_eq(reply.kind, WIRE_REPLY);
     ck_assert_int_eq(reply.status, KV_OK);
     for (unsigned i = 0; i < reply.count; i++)
@@ -443,6 +446,80 @@ START_TEST(reply_stops_before_what_does_not_fit)
 }
 END_TEST
 
+/* What is submitted ---------------------------------------------------------------------------- */
+
+#define KEYS  5u
+#define ROUND 8u
+
+/* Operations on different keys are executed in any order there. */
+START_TEST(a_batch_keeps_the_order_of_each_key)
+{
+    struct wire_operation batch[KEYS * ROUND];
+    char keys[KEYS][2];
+    for (unsigned i = 0; i < KEYS * ROUND; i++) {
+        unsigned key = i % KEYS, step = i / KEYS;
+        snprintf(keys[key], sizeof keys[key], "%u", key);
+        enum wire_opcode opcode = step == ROUND - 2   ? WIRE_OP_GET
+                                  : step == ROUND - 1 ? WIRE_OP_DELETE
+                                                      : WIRE_OP_ADD;
+        batch[i] = fixture_operation(opcode, keys[key], "");
+        if (opcode != WIRE_OP_ADD)
+            continue;
+        batch[i].flags = WIRE_CREATE;
+        batch[i].delta = 1;
+    }
+    struct wire_header request = fixture_header(&only_client, WIRE_REQUEST, KEYS * ROUND), reply;
+    struct read_cursor cursor;
+    request.count = 30; /* more fields than that do not fit a message of 1,024 bytes */
+    fixture_request(&fixture, &request, batch);
+    ck_assert(fixture_reply(&only_client, REPLY_MS, &reply, &cursor));
+    ck_assert_uint_eq(reply.count, 30);
+    for (unsigned i = 0; i < 30; i++) {
+        struct wire_result result;
+        ck_assert_int_eq(wire_get_result(&cursor, &result), KV_OK);
+        ck_assert_int_eq(result.status, KV_OK);
+        ck_assert_int_eq(result.number, (int)(i / KEYS) + 1);
+    }
+    for (unsigned i = 0; i < KEYS; i++)
+        assert_value(call(fixture_operation(WIRE_OP_GET, keys[i], "")), "6");
+}
+END_TEST
+
+START_TEST(a_refusal_of_one_operation_has_a_sentence)
+{
+    struct wire_operation scan = fixture_operation(WIRE_OP_SCAN, "", "");
+    scan.flags = WIRE_ATOMIC;
+    struct wire_header request = fixture_header(&only_client, WIRE_REQUEST, 1), reply;
+    struct read_cursor cursor;
+    fixture_request(&fixture, &request, &scan);
+    ck_assert(fixture_reply(&only_client, REPLY_MS, &reply, &cursor));
+    ck_assert_int_eq(reply.status, KV_UNSUPPORTED);
+    ck_assert_uint_eq(reply.count, 0);
+    struct kv_slice sentence = read_slice(&cursor, read_cursor_left(&cursor));
+    ck_assert(kv_slice_equal(sentence, kv_slice_from_string("the late engine has no atomic scan")));
+}
+END_TEST
+
+static void add_submitted(Suite *suite)
+{
+    TCase *cases = tcase_create("operations that are submitted");
+    late_client_case_add(cases);
+    tcase_add_test(cases, put_get_delete);
+    tcase_add_test(cases, conditions);
+    tcase_add_test(cases, expiry_exists_and_touch);
+    tcase_add_test(cases, add_append_exchange);
+    tcase_add_test(cases, scan_page_by_page);
+    tcase_add_test(cases, ping_echoes);
+    tcase_add_test(cases, a_batch_answers_each_in_order);
+    tcase_add_test(cases, a_batch_keeps_the_order_of_each_key);
+    tcase_add_test(cases, a_malformed_first_operation_fails_the_message);
+    tcase_add_test(cases, a_malformed_later_operation_fails_alone);
+    tcase_add_test(cases, reply_stops_before_what_does_not_fit);
+    tcase_add_test(cases, a_deadline_in_the_past_executes_nothing);
+    tcase_add_test(cases, a_refusal_of_one_operation_has_a_sentence);
+    suite_add_tcase(suite, cases);
+}
+
 Suite *suite_serverk_worker(void)
 {
     Suite *suite = suite_create("serverk worker");
@@ -468,5 +545,6 @@ Suite *suite_serverk_worker(void)
     tcase_add_test(messages, a_bye_behind_its_process_is_a_bye);
     tcase_add_test(messages, strangers_get_no_answer);
     suite_add_tcase(suite, messages);
+    add_submitted(suite);
     return suite;
 }

@@ -1,0 +1,340 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "serverk/execute/submission_internal.h"
+
+/* A page whose first entry had no room gets a place with room for it; writers may make it grow in
+ * between. */
+#define SCAN_TRIES 3u
+
+/* Before the engine
+ * -------------------------------------------------------------------------------- */
+
+/* Finds the operation's value, out of the segment if it lies there: a copy, since the client may
+ * change it while the engine sends it. */
+static enum kv_status take_submitted_value(struct submitted_operation *submitted)
+{
+    const struct wire_operation *operation = &submitted->operation;
+    const struct submission *submission = submitted->submission;
+    size_t size = operation->value.size;
+    submitted->engine.value = operation->value;
+    if (size > engine_max_value_bytes(submission_engine(submission)))
+        return KV_VALUE_TOO_BIG;
+    if (!(operation->flags & WIRE_VALUE_IN_SEGMENT))
+        return KV_OK;
+    const struct wire_segment *segment = atomic_load(&submission->session->segment);
+    if (!segment)
+        return KV_BAD_REQUEST;
+    submission_count_brought(submitted->submission, size);
+    submitted->brought = malloc(size > 0 ? size : 1);
+    if (!submitted->brought)
+        return KV_NO_MEMORY;
+    submitted->engine.value.data = submitted->brought;
+    return wire_segment_read(segment, operation->value_offset, submitted->brought, size)
+               ? KV_OK
+               : KV_BAD_REQUEST;
+}
+
+/* A kvstore_place: whether the old value of an EXCHANGE has a place in the reply. */
+static void *show_old_value_place(void *context, size_t bytes)
+{
+    struct submitted_operation *submitted = context;
+    submitted->place = reply_place(&submitted->submission->reply, bytes);
+    return submitted->place.kind == PLACE_NONE ? NULL : submitted->place.at;
+}
+
+static enum engine_opcode engine_opcode_of(enum wire_opcode opcode)
+{
+    static const enum engine_opcode opcodes[] = {
+        [WIRE_OP_GET] = ENGINE_GET,           [WIRE_OP_EXISTS] = ENGINE_EXISTS,
+        [WIRE_OP_PUT] = ENGINE_PUT,           [WIRE_OP_DELETE] = ENGINE_DELETE,
+        [WIRE_OP_ADD] = ENGINE_ADD,           [WIRE_OP_APPEND] = ENGINE_APPEND,
+        [WIRE_OP_EXCHANGE] = ENGINE_EXCHANGE, [WIRE_OP_TOUCH] = ENGINE_TOUCH,
+        [WIRE_OP_SCAN] = ENGINE_SCAN,         [WIRE_OP_SYNC] = ENGINE_SYNC};
+    return opcodes[opcode];
+}
+
+static void fill_in(struct submitted_operation *submitted)
+{
+    const struct wire_operation *operation = &submitted->operation;
+    bool bounded = operation->flags & WIRE_HAS_BOUNDS;
+    struct engine_operation *engine = &submitted->engine;
+    engine->opcode = engine_opcode_of(operation->opcode);
+    engine->key = operation->key;
+    engine->delta = operation->delta;
+    engine->synced = operation->flags & WIRE_SYNC_ALWAYS;
+    engine->deadline_ms = submitted->submission->request.deadline_ms;
+    engine->context = submitted;
+    engine->place = show_old_value_place;
+    engine->put = (struct kvstore_put_options){
+        .condition = operation->flags & WIRE_IF_ABSENT     ? KVSTORE_IF_ABSENT
+                     : operation->flags & WIRE_IF_PRESENT  ? KVSTORE_IF_PRESENT
+                     : operation->flags & WIRE_HAS_VERSION ? KVSTORE_IF_VERSION
+                                                           : KVSTORE_ALWAYS,
+        .version = operation->version,
+        .expiry_ms = operation->expiry_ms,
+        .keep_expiry = operation->flags & WIRE_KEEP_EXPIRY};
+    engine->add = (struct kvstore_add_options){.has_min = bounded,
+                                               .has_max = bounded,
+                                               .if_present = !(operation->flags & WIRE_CREATE),
+                                               .min = operation->min,
+                                               .max = operation->max,
+                                               .initial = operation->initial,
+                                               .expiry_ms = operation->expiry_ms,
+                                               .canonical = operation->flags & WIRE_CANONICAL};
+}
+
+static void scan_into(struct submitted_operation *submitted, struct reply_place place)
+{
+    const struct wire_operation *operation = &submitted->operation;
+    struct engine_operation *engine = &submitted->engine;
+    submitted->place = place;
+    scan_page_begin(&submitted->page, operation, place.at, place.capacity);
+    engine->cursor = operation->cursor;
+    engine->limit = scan_page_limit(operation);
+    engine->keys_only = operation->flags & WIRE_KEYS_ONLY;
+    engine->atomic = operation->flags & WIRE_ATOMIC;
+    engine->visit = scan_page_add;
+    engine->context = &submitted->page;
+}
+
+/* True: the first entry had no room, and the scan begins anew with more. */
+static bool scan_again(struct submitted_operation *submitted)
+{
+    struct submission *submission = submitted->submission;
+    const struct scan_page *page = &submitted->page;
+    if (submitted->engine.opcode != ENGINE_SCAN || submitted->engine.status != KV_OK ||
+        page->refused_bytes == 0 || page->entries > 0)
+        return false;
+    submitted->engine.status = KV_BUFFER_TOO_SMALL;
+    if (submitted->tries++ == SCAN_TRIES)
+        return false;
+    struct reply_place place = reply_place(&submission->reply, page->refused_bytes);
+    if (place.kind == PLACE_NONE)
+        return false;
+    submitted->engine.status = KV_OK;
+    scan_into(submitted, place);
+    return true;
+}
+
+/* engine_operation.done. */
+static void engine_done(struct engine_operation *engine)
+{
+    struct submitted_operation *submitted = (struct submitted_operation *)engine;
+    struct submission *submission = submitted->submission;
+    if (scan_again(submitted)) {
+        submission_engine(submission)->calls->submit(submission_engine(submission), engine);
+        return;
+    }
+    size_t size = engine->found_value.size;
+    if (engine->opcode == ENGINE_GET && engine->status == KV_OK && size > 0) {
+        submitted->found = malloc(size);
+        if (submitted->found)
+            memcpy(submitted->found, engine->found_value.data, size);
+        else
+            engine->status = KV_NO_MEMORY;
+    }
+    submission_done(submission, submitted);
+}
+
+static bool brings_value(enum wire_opcode opcode)
+{
+    return opcode == WIRE_OP_PUT || opcode == WIRE_OP_APPEND || opcode == WIRE_OP_EXCHANGE ||
+           opcode == WIRE_OP_PING;
+}
+
+/* STATS and PING, which no engine sees. */
+static void answer_here(struct submitted_operation *submitted)
+{
+    struct engine_operation *engine = &submitted->engine;
+    if (submitted->operation.opcode == WIRE_OP_PING) {
+        engine->found_value = engine->value;
+    } else {
+        char *text = NULL;
+        size_t size = 0;
+        engine->status =
+            submission_stats(submitted->submission, submitted->operation.key, &text, &size);
+        submitted->found = (uint8_t *)text;
+        engine->found_value = kv_slice(text, size);
+    }
+}
+
+void submitted_operation_begin(struct submission *submission)
+{
+    struct submitted_operation *submitted = submission_at(submission, submission->count++);
+    *submitted =
+        (struct submitted_operation){.submission = submission, .operation = submission->upcoming};
+    struct engine_operation *engine = &submitted->engine;
+    enum wire_opcode opcode = submitted->operation.opcode;
+    engine->done = engine_done;
+    if (brings_value(opcode))
+        engine->status = take_submitted_value(submitted);
+    bool here = opcode == WIRE_OP_STATS || opcode == WIRE_OP_PING;
+    if (engine->status != KV_OK || here) {
+        if (engine->status == KV_OK)
+            answer_here(submitted);
+        submission_done(submission, submitted);
+        return;
+    }
+    fill_in(submitted);
+    if (opcode == WIRE_OP_SCAN)
+        scan_into(submitted, reply_largest_place(&submission->reply));
+    submission_engine(submission)->calls->submit(submission_engine(submission), engine);
+}
+
+/* Results
+ * ------------------------------------------------------------------------------------------ */
+
+static void tell_version_of(struct wire_result *result, uint64_t version)
+{
+    result->flags |= WIRE_RESULT_HAS_VERSION;
+    result->version = version;
+}
+
+static void tell_number_of(struct wire_result *result, int64_t number)
+{
+    result->flags |= WIRE_RESULT_HAS_NUMBER;
+    result->number = number;
+}
+
+static void tell_entry_of(struct wire_result *result, const struct kvstore_entry *entry)
+{
+    tell_version_of(result, entry->version);
+    if (entry->expiry_ms == 0)
+        return;
+    result->flags |= WIRE_RESULT_HAS_EXPIRY;
+    result->expiry_ms = entry->expiry_ms;
+}
+
+static void tell_size_of(struct wire_result *result, size_t bytes)
+{
+    result->flags |= WIRE_RESULT_NO_VALUE;
+    result->value = kv_slice(NULL, bytes);
+}
+
+/* Adds the result with these bytes as value; if they have no place, with their size. */
+static bool add_bytes(struct submission *submission, struct wire_result *result,
+                      struct kv_slice bytes)
+{
+    struct reply_place place = reply_place(&submission->reply, bytes.size);
+    if (place.kind != PLACE_NONE) {
+        if (bytes.size > 0)
+            memcpy(place.at, bytes.data, bytes.size);
+        result->value = kv_slice(NULL, bytes.size);
+        if (reply_add_placed(&submission->reply, result, &place))
+            return true;
+    }
+    result->status = KV_BUFFER_TOO_SMALL;
+    tell_size_of(result, bytes.size);
+    return false;
+}
+
+/* The value was written at its place by the engine. */
+static bool add_placed(struct submitted_operation *submitted, struct wire_result *result,
+                       size_t bytes, enum kv_status otherwise)
+{
+    result->value = kv_slice(NULL, bytes);
+    if (reply_add_placed(&submitted->submission->reply, result, &submitted->place))
+        return true;
+    result->status = otherwise;
+    tell_size_of(result, bytes);
+    return false;
+}
+
+static bool add_scan(struct submitted_operation *submitted, struct wire_result *result)
+{
+    const struct scan_page *page = &submitted->page;
+    if (result->status == KV_BUFFER_TOO_SMALL)
+        tell_size_of(result, page->refused_bytes);
+    if (result->status != KV_OK)
+        return false;
+    tell_number_of(result, submitted->engine.number);
+    return add_placed(submitted, result, write_cursor_used(&page->cursor), KV_BUFFER_TOO_SMALL);
+}
+
+static bool add_exchange(struct submitted_operation *submitted, struct wire_result *result)
+{
+    const struct engine_operation *engine = &submitted->engine;
+    if (result->status == KV_BUFFER_TOO_SMALL)
+        tell_size_of(result, engine->entry.value_bytes);
+    if (result->status != KV_OK)
+        return false;
+    tell_version_of(result, engine->entry.version);
+    if (!engine->found)
+        submitted->place = reply_place(&submitted->submission->reply, 0);
+    result->flags |= engine->found ? WIRE_RESULT_FOUND : 0;
+    return add_placed(submitted, result, engine->found ? engine->entry.value_bytes : 0, KV_IO);
+}
+
+/* Fills in the result; true if it is in the reply, with its value. */
+static bool add_result(struct submitted_operation *submitted, struct wire_result *result)
+{
+    const struct engine_operation *engine = &submitted->engine;
+    struct kv_slice found = engine->found_value;
+    bool applied = result->status == KV_OK;
+    if (submitted->found)
+        found.data = submitted->found;
+    switch (submitted->operation.opcode) {
+    case WIRE_OP_GET:
+        if (applied)
+            tell_entry_of(result, &engine->entry);
+        return applied && add_bytes(submitted->submission, result, found);
+    case WIRE_OP_EXISTS:
+        if (applied) {
+            tell_entry_of(result, &engine->entry);
+            tell_size_of(result, engine->entry.value_bytes);
+        }
+        return false;
+    case WIRE_OP_STATS:
+    case WIRE_OP_PING:
+        return applied && add_bytes(submitted->submission, result, found);
+    case WIRE_OP_EXCHANGE:
+        return add_exchange(submitted, result);
+    case WIRE_OP_SCAN:
+        return add_scan(submitted, result);
+    case WIRE_OP_ADD:
+        if (applied || result->status == KV_OUT_OF_BOUNDS)
+            tell_number_of(result, engine->number);
+        break;
+    case WIRE_OP_APPEND:
+        if (applied)
+            tell_number_of(result, engine->number);
+        break;
+    case WIRE_OP_PUT:
+    case WIRE_OP_DELETE:
+    case WIRE_OP_TOUCH:
+        break;
+    case WIRE_OP_SYNC:
+        return false;
+    }
+    if (applied)
+        tell_version_of(result, engine->entry.version);
+    return false;
+}
+
+bool submitted_operation_settle(struct submitted_operation *submitted)
+{
+    struct submission *submission = submitted->submission;
+    struct reply *reply = &submission->reply;
+    struct wire_result result = {.status = submitted->engine.status};
+    bool added = add_result(submitted, &result);
+    bool stops = !added && result.status == KV_BUFFER_TOO_SMALL && reply->may_stop;
+    bool without_result = stops && reply->results > 0;
+    if (!added && !without_result)
+        reply_add(reply, &result);
+    if (submission->request.count == 1 && result.status != KV_OK && submitted->engine.sentence) {
+        submission->refusal = result.status;
+        submission->sentence = submitted->engine.sentence;
+    }
+    if (!without_result)
+        submission_count_result(submission, submitted->operation.opcode, result.status);
+    submitted_operation_drop(submitted);
+    return stops;
+}
+
+void submitted_operation_drop(struct submitted_operation *submitted)
+{
+    free(submitted->brought);
+    free(submitted->found);
+    submitted->brought = submitted->found = NULL;
+}
