@@ -138,7 +138,8 @@ static void claim(struct receiver *receiver, size_t size, struct wire_header *he
 void receiver_claim(struct receiver *receiver, size_t size)
 {
     struct wire_header header;
-    claim(receiver, size, &header);
+    if (!receiver->schedule) /* it was claimed on its way into the schedule */
+        claim(receiver, size, &header);
 }
 
 void receiver_drop(struct receiver *receiver, enum dropped_reason reason)

@@ -6,7 +6,7 @@
 start_server
 unload=$MQKV_BUILD/tests/library_unload
 # The leak checker sees the handle that the plugin left open.
-export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-}
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 check_status 0 "libclientk.so is unloaded before its thread ends" \
     "$unload" "$MQKV_BUILD/libclientk.so" "$server_queue"
 check_equal unloaded "$output" "and the thread ends"

@@ -96,6 +96,25 @@ ERROR usage: a priority is a number from 0 to 31; higher is served first
     "priority lines of a batch set and show it"
 stop_server
 
+# A session that somebody holds for ever keeps its descriptors.
+for dispatch in event thread process; do
+    begin "left-$dispatch" --sched cost --dispatch "$dispatch"
+    client ping >/dev/null # what is opened once is open now
+    descriptors() {
+        find "/proc/$server_pid/fd" -mindepth 1 | wc -l
+    }
+    as_many_as_before() {
+        [ "$(descriptors)" -le "$before" ]
+    }
+    before=$(descriptors)
+    for i in 1 2 3 4 5; do
+        client put "key$i" value >/dev/null
+    done
+    check_status 0 "--sched cost --dispatch $dispatch: sessions that ended leave no descriptor" \
+        wait_until 10 as_many_as_before
+    stop_server
+done
+
 # --nice: where it may be lowered again, threads get the nice value of their requests.
 mkdir "$MQKV_TEST_DIR/nice"
 if "$server_program" --check --sched priority --nice -f "$MQKV_TEST_DIR/nice" \
