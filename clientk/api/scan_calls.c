@@ -44,6 +44,8 @@ enum kv_status clientk_read_page(const struct clientk_value *page, clientk_visit
     if (!page || !visit)
         return kv_error_set(last_error_of_thread(), KV_USAGE, "NULL was given as the %s",
                             page ? "visitor" : "page");
+    if (page->size == 0)
+        return KV_OK;
     struct read_cursor cursor = read_cursor(page->data, page->size);
     while (read_cursor_left(&cursor) > 0) {
         struct wire_scan_entry from;

@@ -77,6 +77,11 @@ bool direct_look_holds(const struct direct_look *look)
            direct_look_is_current(look);
 }
 
+uint32_t direct_look_depth(const struct direct_look *look)
+{
+    return shared_directory_depth(__atomic_load_n(&look->state->directory, __ATOMIC_ACQUIRE));
+}
+
 const struct index_segment *direct_look_segment(struct direct_look *look,
                                                 const struct direct_view *view, uint32_t hash)
 {

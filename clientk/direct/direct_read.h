@@ -74,6 +74,9 @@ bool direct_look_holds(const struct direct_look *look);
 /* The generation is the same. */
 bool direct_look_is_current(const struct direct_look *look);
 
+/* The top bits of a hash that the directory tells apart. */
+uint32_t direct_look_depth(const struct direct_look *look);
+
 /* The segment that holds the hash; NULL: where it should be, nothing usable is. */
 const struct index_segment *direct_look_segment(struct direct_look *look,
                                                 const struct direct_view *view, uint32_t hash);

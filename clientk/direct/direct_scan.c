@@ -163,7 +163,8 @@ static void prefetch(const struct page_scan *scan, const struct direct_look *loo
         __builtin_prefetch(log->map + slot_offset(item));
 }
 
-/* The items of the segment at scan->position, as they are at one moment. */
+/* The items of the segment at scan->position, as they are at one moment. No segment is deeper than
+ * the directory: otherwise one segment of a damaged object would be visited billions of times. */
 static enum page_step collect(const struct page_scan *scan, struct direct_look *look,
                               slot items[INDEX_SEGMENT_SLOTS], size_t *count, uint64_t *next_hash)
 {
@@ -172,13 +173,15 @@ static enum page_step collect(const struct page_scan *scan, struct direct_look *
         return STEP_AGAIN;
     const struct index_segment *segment = direct_look_segment(look, scan->view, hash);
     uint32_t depth = segment ? __atomic_load_n(&segment->depth, __ATOMIC_ACQUIRE) : 0;
+    uint32_t directory_depth = direct_look_depth(look);
     if (segment)
         *count = segment_collect(segment, hash, items);
     if (!direct_look_holds(look))
         return STEP_AGAIN;
     if (!segment)
         return look->needs_more ? STEP_MORE : STEP_END;
-    if (depth > SEGMENT_HASH_BITS || mapguard_is_broken(scan->view->guard))
+    if (depth > directory_depth || depth > SEGMENT_HASH_BITS ||
+        mapguard_is_broken(scan->view->guard))
         return STEP_END;
     *next_hash = segment_end(depth, hash);
     return STEP_DONE;
@@ -193,6 +196,7 @@ static enum page_step visit_segment(struct page_scan *scan)
     uint64_t next_hash = 0;
     uint64_t file = scan_position_file(scan->position);
     enum page_step step = collect(scan, &look, items, &count, &next_hash);
+    scan->looks_left--; /* of empty segments there may be many */
     while (begin < count && step == STEP_DONE && !is_full(scan)) {
         size_t end = begin + 1;
         while (end < count && slot_hash(items[end]) == slot_hash(items[begin]))

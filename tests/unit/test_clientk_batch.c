@@ -192,6 +192,7 @@ START_TEST(a_scan_in_a_batch_sees_what_came_before_it)
     ck_assert_int_eq(sums[2], 30);
     ck_assert_int_eq(sums[5], 26);
     assert_status(clientk_read_page(NULL, add_up, NULL), KV_USAGE);
+    assert_status(clientk_read_page(&(struct clientk_value){0}, add_up, NULL), KV_OK);
 }
 END_TEST
 
