@@ -151,7 +151,10 @@ struct kvstore_options {
                                verified already: else these are not checked again, until a sync
                                fails */
     enum kvstore_direct direct;
-    uint64_t reserved[7];
+    void (*before_unlock)(void); /* for experiments: called by each thread that is about to release
+                                    the lock of a data file, and still holds it; also by threads of
+                                    the store. It must not call the store. NULL: nothing is called */
+    uint64_t reserved[6];
 };
 
 /* Opens the store in `dir`, recovering each data file (docs/FORMAT.md). One process at a

@@ -153,6 +153,8 @@ static enum kv_status allocate_files(struct kvstore *store, struct kv_error *err
     context->files = aligned_alloc(_Alignof(struct datafile), size);
     context->locks =
         lockset_create(context->options.locking, context->options.rwlock, context->datafiles);
+    if (context->locks && context->options.before_unlock)
+        lockset_set_before_unlock(context->locks, context->options.before_unlock);
     bool optimistic = context->options.locking == KVSTORE_OPTIMISTIC;
     if (optimistic)
         context->readers = readers_create();

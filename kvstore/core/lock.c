@@ -22,46 +22,55 @@
 #define PAUSES_PER_TRY 4u
 
 /* One lock, alone on its cache line: workers at two files share nothing. */
-union lock {
-    pthread_mutex_t mutex;
-    pthread_rwlock_t rwlock;
-    _Alignas(CACHE_LINE_BYTES) char cache_line[CACHE_LINE_BYTES];
+struct lock {
+    _Alignas(CACHE_LINE_BYTES) union {
+        pthread_mutex_t mutex;
+        pthread_rwlock_t rwlock;
+    };
+    void (*before_unlock)(void); /* looked at only by the kinds that call it */
 };
 
 /* What a kind of lock can do; results are those of pthreads: 0 or an errno. */
 struct lock_kind {
-    int (*init)(union lock *lock);
-    int (*destroy)(union lock *lock);
-    int (*try_read)(union lock *lock);
-    int (*read)(union lock *lock);
-    int (*try_write)(union lock *lock);
-    int (*write)(union lock *lock);
-    int (*unlock)(union lock *lock);
+    int (*init)(struct lock *lock);
+    int (*destroy)(struct lock *lock);
+    int (*try_read)(struct lock *lock);
+    int (*read)(struct lock *lock);
+    int (*try_write)(struct lock *lock);
+    int (*write)(struct lock *lock);
+    int (*unlock)(struct lock *lock);
 };
 
-static int mutex_init(union lock *lock)
+static int mutex_init(struct lock *lock)
 {
     return pthread_mutex_init(&lock->mutex, NULL);
 }
 
-static int mutex_destroy(union lock *lock)
+static int mutex_destroy(struct lock *lock)
 {
     return pthread_mutex_destroy(&lock->mutex);
 }
 
-static int mutex_try(union lock *lock)
+static int mutex_try(struct lock *lock)
 {
     return pthread_mutex_trylock(&lock->mutex);
 }
 
-static int mutex_lock(union lock *lock)
+static int mutex_lock(struct lock *lock)
 {
     return pthread_mutex_lock(&lock->mutex);
 }
 
-static int mutex_unlock(union lock *lock)
+static int mutex_unlock(struct lock *lock)
 {
     return pthread_mutex_unlock(&lock->mutex);
+}
+
+/* A kind of its own, so that locks without such a call do not look for one. */
+static int mutex_call_and_unlock(struct lock *lock)
+{
+    lock->before_unlock();
+    return mutex_unlock(lock);
 }
 
 static const struct lock_kind mutex_kind = {
@@ -74,7 +83,7 @@ static const struct lock_kind mutex_kind = {
     .unlock = mutex_unlock,
 };
 
-static int rwlock_init(union lock *lock, int preference)
+static int rwlock_init(struct lock *lock, int preference)
 {
     pthread_rwlockattr_t attributes;
     int result = pthread_rwlockattr_init(&attributes);
@@ -89,44 +98,50 @@ static int rwlock_init(union lock *lock, int preference)
 
 /* The price of this preference is that no thread may take a read lock twice, which the lock order
  * of the engine forbids anyway. */
-static int writer_rwlock_init(union lock *lock)
+static int writer_rwlock_init(struct lock *lock)
 {
     return rwlock_init(lock, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 }
 
-static int reader_rwlock_init(union lock *lock)
+static int reader_rwlock_init(struct lock *lock)
 {
     return rwlock_init(lock, PTHREAD_RWLOCK_PREFER_READER_NP);
 }
 
-static int rwlock_destroy(union lock *lock)
+static int rwlock_destroy(struct lock *lock)
 {
     return pthread_rwlock_destroy(&lock->rwlock);
 }
 
-static int rwlock_try_read(union lock *lock)
+static int rwlock_try_read(struct lock *lock)
 {
     return pthread_rwlock_tryrdlock(&lock->rwlock);
 }
 
-static int rwlock_read(union lock *lock)
+static int rwlock_read(struct lock *lock)
 {
     return pthread_rwlock_rdlock(&lock->rwlock);
 }
 
-static int rwlock_try_write(union lock *lock)
+static int rwlock_try_write(struct lock *lock)
 {
     return pthread_rwlock_trywrlock(&lock->rwlock);
 }
 
-static int rwlock_write(union lock *lock)
+static int rwlock_write(struct lock *lock)
 {
     return pthread_rwlock_wrlock(&lock->rwlock);
 }
 
-static int rwlock_unlock(union lock *lock)
+static int rwlock_unlock(struct lock *lock)
 {
     return pthread_rwlock_unlock(&lock->rwlock);
+}
+
+static int rwlock_call_and_unlock(struct lock *lock)
+{
+    lock->before_unlock();
+    return rwlock_unlock(lock);
 }
 
 static const struct lock_kind rwlock_kind = {
@@ -158,7 +173,7 @@ struct lockset {
     struct lock_kind kind;
     uint32_t lock_count;
     uint32_t file_mask; /* all ones with a lock per file, 0 with one for all */
-    union lock locks[];
+    struct lock locks[];
 };
 
 static _Thread_local uint64_t waited_ns;
@@ -185,7 +200,7 @@ struct lockset *lockset_create(enum kvstore_locking strategy, enum kvstore_rwloc
     const struct strategy *chosen = &strategies[strategy];
     uint32_t lock_count = chosen->lock_per_file ? datafiles : 1;
     struct lockset *locks =
-        aligned_alloc(CACHE_LINE_BYTES, sizeof *locks + (size_t)lock_count * sizeof(union lock));
+        aligned_alloc(CACHE_LINE_BYTES, sizeof *locks + (size_t)lock_count * sizeof(struct lock));
     if (!locks)
         return NULL;
     locks->kind = *chosen->kind;
@@ -210,7 +225,15 @@ void lockset_free(struct lockset *locks)
     free(locks);
 }
 
-static union lock *lock_of(struct lockset *locks, uint32_t file)
+void lockset_set_before_unlock(struct lockset *locks, void (*before_unlock)(void))
+{
+    locks->kind.unlock =
+        locks->kind.unlock == mutex_unlock ? mutex_call_and_unlock : rwlock_call_and_unlock;
+    for (uint32_t i = 0; i < locks->lock_count; i++)
+        locks->locks[i].before_unlock = before_unlock;
+}
+
+static struct lock *lock_of(struct lockset *locks, uint32_t file)
 {
     return &locks->locks[file & locks->file_mask];
 }
@@ -233,7 +256,7 @@ static bool is_taken(int result)
 }
 
 /* Tries again for a while. Returns what the last try did. */
-static int spin(union lock *lock, int (*try)(union lock *), uint64_t started_ns)
+static int spin(struct lock *lock, int (*try)(struct lock *), uint64_t started_ns)
 {
     int result;
     do {
@@ -248,7 +271,7 @@ static int spin(union lock *lock, int (*try)(union lock *), uint64_t started_ns)
     return result;
 }
 
-static void acquire(union lock *lock, int (*try)(union lock *), int (*wait)(union lock *))
+static void acquire(struct lock *lock, int (*try)(struct lock *), int (*wait)(struct lock *))
 {
     int result = try(lock);
     if (__builtin_expect(result == 0, 1))
@@ -302,7 +325,7 @@ void lockset_renew(struct lockset *locks)
 
 uint64_t lockset_memory_bytes(const struct lockset *locks)
 {
-    return sizeof *locks + (uint64_t)locks->lock_count * sizeof(union lock);
+    return sizeof *locks + (uint64_t)locks->lock_count * sizeof(struct lock);
 }
 
 uint64_t kvstore_lock_wait_ns(void)

@@ -26,6 +26,10 @@ void lockset_read_unlock(struct lockset *locks, uint32_t file);
 void lockset_write_lock(struct lockset *locks, uint32_t file);
 void lockset_write_unlock(struct lockset *locks, uint32_t file);
 
+/* From now on before_unlock is called by each thread that is about to release one of the locks,
+ * and still holds it. */
+void lockset_set_before_unlock(struct lockset *locks, void (*before_unlock)(void));
+
 /* Every lock, in the order of the files: the one case in which a thread holds more than one. */
 void lockset_write_lock_all(struct lockset *locks);
 void lockset_write_unlock_all(struct lockset *locks);

@@ -137,6 +137,16 @@ static bool parse_cache(const char *text, void *field)
            (*bytes == 0 || *bytes >= KVSTORE_MIN_CACHE_BYTES);
 }
 
+static bool parse_service_time(const char *text, void *field)
+{
+    return service_time_parse(text, field);
+}
+
+static bool parse_cpus(const char *text, void *field)
+{
+    return cpu_list_parse(text, field);
+}
+
 static bool parse_spin(const char *text, void *field)
 {
     return wire_spin_parse(text, field);
@@ -226,6 +236,12 @@ const struct option_row options_rows[] = {
      .min = 1, .max = OPTIONS_MAX_SCHED_QUEUE, .section = "workers"},
     {"nice", 0, OPTION_FLAG, NULL, "a request's priority sets its worker's nice value", FIELD(nice),
      .section = "workers"},
+    {"cpus", 0, OPTION_PARSED, "LIST", "run on these CPUs only: 0, 0,2 or 0-3 (default all)",
+     FIELD(cpus), .parse = parse_cpus, .expects = CPU_LIST_EXPECTS, .section = "workers"},
+    {"service-time", 0, OPTION_PARSED, "TIME",
+     "for experiments: added to each operation, such as exp:1ms:locked (default off)",
+     FIELD(service_time), .parse = parse_service_time, .expects = SERVICE_TIME_EXPECTS,
+     .section = "workers"},
     {"spin", 0, OPTION_PARSED, "HOW",
      "auto|off|USEC: polling before a worker sleeps (default auto)", FIELD(spin),
      .parse = parse_spin, .expects = "auto, off or microseconds, 1 to 100000", .section = "queues"},
@@ -269,6 +285,14 @@ const struct option_row options_rows[] = {
 };
 
 _Static_assert(sizeof options_rows / sizeof options_rows[0] <= OPTIONS_MAX, "an origin for each");
+
+const char *options_text_of(const struct server_options *options, const char *name)
+{
+    for (size_t i = 0; options_rows[i].name; i++)
+        if (strcmp(options_rows[i].name, name) == 0 && options->origins[i].text)
+            return options->origins[i].text;
+    return "";
+}
 
 static void print_help(void)
 {
@@ -363,6 +387,20 @@ static enum options_outcome check_sched(const struct server_options *options,
     return OPTIONS_BAD;
 }
 
+/* A daemon that is to keep data for somebody must not be slow by mistake. */
+static enum options_outcome check_service_time(const struct server_options *options,
+                                               struct kv_error *error)
+{
+    if (options->service_time.delay.kind == DELAY_OFF || options->durability == KVSTORE_SYNC_NONE)
+        return OPTIONS_RUN;
+    kv_error_set(error, KV_USAGE,
+                 "--service-time makes each operation slow, for experiments: it goes with --sync "
+                 "none only, so that no store that promises durability has it by mistake; it is "
+                 "--sync %s",
+                 durability_name(options->durability));
+    return OPTIONS_BAD;
+}
+
 /* Fills in the default of -w, which depends on --dispatch. */
 static enum options_outcome settle_workers(struct server_options *options, struct kv_error *error)
 {
@@ -386,6 +424,8 @@ static enum options_outcome check_together(const struct parsed_line *line,
         outcome = take_direct(line, options, error);
     if (outcome == OPTIONS_RUN)
         outcome = check_sched(options, error);
+    if (outcome == OPTIONS_RUN)
+        outcome = check_service_time(options, error);
     return outcome == OPTIONS_RUN ? settle_workers(options, error) : outcome;
 }
 

@@ -8,10 +8,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/numbers/cpu_list.h"
 #include "common/options/option_table.h"
 #include "mqkv/error.h"
 #include "mqkv/kvstore.h"
 #include "serverk/config/dispatch_model.h"
+#include "serverk/config/service_time.h"
 #include "wire/reply_ring.h"
 #include "wire/wait.h"
 
@@ -57,6 +59,8 @@ struct server_options {
     enum request_order sched;
     uint32_t sched_queue; /* messages that may wait in the daemon, ORDER_COST */
     bool nice;            /* workers take their nice value from the request's priority */
+    struct service_time service_time; /* added to each operation, for experiments */
+    struct cpu_list cpus;             /* that the threads are bound to */
     struct wire_spin spin;
     enum wire_replies replies;
     uint32_t max_value_bytes;
@@ -97,6 +101,9 @@ enum options_outcome options_parse_again(const struct server_options *options,
 
 /* Frees what belongs to *options: a copy of argv, and the values from the configuration file. */
 void options_free(struct server_options *options);
+
+/* The value of an option as it was given; "": nobody gave one. */
+const char *options_text_of(const struct server_options *options, const char *name);
 
 /* "fifo", "priority", "cost". */
 const char *sched_name(enum request_order order);

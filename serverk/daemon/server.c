@@ -27,6 +27,7 @@
 #include "serverk/daemon/stats_source.h"
 #include "serverk/dispatch/dispatch.h"
 #include "serverk/dispatch/nice.h"
+#include "serverk/execute/serving.h"
 #include "serverk/lanes/claim.h"
 #include "serverk/lanes/lane_names.h"
 #include "serverk/session/orphans.h"
@@ -59,18 +60,20 @@ struct server {
 
 static struct kvstore_options store_options(const struct server_options *options)
 {
-    return (struct kvstore_options){.datafiles = options->datafiles,
-                                    .create = true,
-                                    .locking = options->locking,
-                                    .io = options->io,
-                                    .cache_bytes = options->cache_bytes,
-                                    .allocator = options->allocator,
-                                    .rwlock = options->rwlock,
-                                    .durability = options->durability,
-                                    .sync_interval_ms = options->sync_interval_ms,
-                                    .max_value_bytes = options->max_value_bytes,
-                                    .verify_every_read = options->verify_every_read,
-                                    .direct = options->direct};
+    return (struct kvstore_options){
+        .datafiles = options->datafiles,
+        .create = true,
+        .locking = options->locking,
+        .io = options->io,
+        .cache_bytes = options->cache_bytes,
+        .allocator = options->allocator,
+        .rwlock = options->rwlock,
+        .durability = options->durability,
+        .sync_interval_ms = options->sync_interval_ms,
+        .max_value_bytes = options->max_value_bytes,
+        .verify_every_read = options->verify_every_read,
+        .direct = options->direct,
+        .before_unlock = options->service_time.locked ? serving_before_unlock : NULL};
 }
 
 static struct lanes_options lanes_options(const struct server_options *options)
@@ -117,6 +120,14 @@ static unsigned statistics_blocks(const struct server_options *options)
 static bool wants_parking(const struct server_options *options)
 {
     return options->dispatch == DISPATCH_POOL && options->lanes == LANES_AUTO;
+}
+
+static enum kv_status bind_to_cpus(const struct server_options *options, struct kv_error *error)
+{
+    if (cpu_list_apply(&options->cpus))
+        return KV_OK;
+    return kv_error_set_errno(error, "--cpus: some of these CPUs are not there, or not for this "
+                                     "process (taskset -p $$ shows which are)");
 }
 
 /* A thread per message never lowers its nice value: it begins with that of the daemon. */
@@ -229,6 +240,9 @@ static void log_start(const struct service *service, const struct sandbox *given
         log_warn("--sched-queue %u has no effect: requests wait in the daemon with --sched "
                  "cost only",
                  options->sched_queue);
+    if (options->service_time.delay.kind != DELAY_OFF)
+        log_warn("--service-time makes each operation slow, for experiments: not for a daemon that "
+                 "serves anybody");
     if (options->durability == KVSTORE_SYNC_INTERVAL)
         snprintf(interval, sizeof interval, ":%u", options->sync_interval_ms);
     log_info(
@@ -278,6 +292,8 @@ enum kv_status server_start(const struct server_options *options, struct server 
     struct lanes_options lanes = lanes_options(options);
 
     enum kv_status status = check_nice(options, error);
+    if (status == KV_OK)
+        status = bind_to_cpus(options, error);
     if (status == KV_OK)
         status = control_create(&server->control, error);
     if (status == KV_OK)

@@ -214,6 +214,25 @@ static void put_engine(const struct stats_source *source, struct json *json)
     service->engine->calls->numbers(service->engine, put_engine_number, json);
 }
 
+/* Present only where each operation is made slow, which is no way to serve anybody. */
+static void put_service_time(const struct stats_source *source, struct json *json)
+{
+    const struct server_options *options = source->service->options;
+    struct worker_statistics *sum;
+    if (options->service_time.delay.kind == DELAY_OFF || !(sum = statistics_create(1)))
+        return;
+    stats_source_sum(source, sum);
+    begin_member(json, "service_time");
+    open_object(json);
+    put_text(json, "warning", "each operation is made slow, for experiments");
+    put_text(json, "setting", options_text_of(options, "service-time"));
+    put_number(json, "operations", sum->served);
+    put_us(json, "asked_us", (double)sum->served_asked_ns);
+    put_us(json, "taken_us", (double)sum->served_taken_ns);
+    close_object(json);
+    free(sum);
+}
+
 static void put_server(const struct stats_source *source, struct json *json)
 {
     const struct service *service = source->service;
@@ -239,6 +258,7 @@ static void put_server(const struct stats_source *source, struct json *json)
     put_number(json, "replies_waiting_for_sync",
                service->commit ? commit_waiting(service->commit) : 0);
     put_number(json, "large_message_bytes", atomic_load(&service->budget->used_bytes));
+    put_service_time(source, json);
     put_direct(service, json);
     put_sandbox(&source->sandbox, json);
 }

@@ -7,6 +7,7 @@
 #include "common/memory/mapguard.h"
 #include "serverk/execute/allowance.h"
 #include "serverk/execute/execution.h"
+#include "serverk/execute/serving.h"
 #include "serverk/session/deliver.h"
 #include "serverk/session/hello.h"
 #include "serverk/session/segment_offer.h"
@@ -51,6 +52,8 @@ bool worker_init(struct worker *worker, const struct service *service,
     execution->stats_context = service->stats_context;
     execution->expect_long = service->parking ? expect_long : NULL;
     execution->worker = worker;
+    if (service->options->service_time.delay.kind != DELAY_OFF)
+        serving_begin(execution, &service->options->service_time);
     return true;
 }
 

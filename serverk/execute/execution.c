@@ -22,14 +22,14 @@ void add_plain(struct execution *execution)
 /* Operations
  * -------------------------------------------------------------------------------------- */
 
-static const operation_runner runners[] = {
+const operation_runner execution_runners[] = {
     [WIRE_OP_GET] = run_get,           [WIRE_OP_EXISTS] = run_exists, [WIRE_OP_PUT] = run_put,
     [WIRE_OP_DELETE] = run_delete,     [WIRE_OP_ADD] = run_add,       [WIRE_OP_APPEND] = run_append,
     [WIRE_OP_EXCHANGE] = run_exchange, [WIRE_OP_TOUCH] = run_touch,   [WIRE_OP_SCAN] = run_scan,
     [WIRE_OP_STATS] = run_stats,       [WIRE_OP_PING] = run_ping,     [WIRE_OP_SYNC] = run_sync,
 };
 
-_Static_assert(sizeof runners / sizeof runners[0] == STATISTICS_OPCODES,
+_Static_assert(sizeof execution_runners / sizeof execution_runners[0] == STATISTICS_OPCODES,
                "an opcode is not counted");
 
 /* Operations that surely take a microsecond or two. Others may have read a large record, even where
@@ -60,7 +60,7 @@ static void run_operation(struct execution *execution, const struct wire_operati
     execution->result = (struct wire_result){.status = KV_OK};
     execution->written.record_bytes = 0;
     uint16_t results_before = execution->reply->results;
-    runners[operation->opcode](execution);
+    execution->context->runners[operation->opcode](execution);
     execution->begun = true;
     execution->context->written_bytes += execution->written.record_bytes;
     allowance_note(&execution->allowance, was_light(execution), extra_bytes(execution));

@@ -1,6 +1,6 @@
 #include "serverk/execute/execution_context.h"
 
-#include "serverk/execute/allowance.h"
+#include "serverk/execute/execution_internal.h"
 
 static uint8_t *reserve_buffer(size_t bytes)
 {
@@ -14,6 +14,7 @@ bool execution_context_init(struct execution_context *context, struct kvstore *s
 {
     *context = (struct execution_context){.store = store,
                                           .budget = budget,
+                                          .runners = execution_runners,
                                           .message_ms = ALLOWANCE_MS,
                                           .buffer_bytes = budget->message_max_bytes};
     context->reply = reserve_buffer(context->buffer_bytes);

@@ -21,12 +21,21 @@
 typedef enum kv_status (*stats_writer)(const void *context, struct kv_slice section, char **text,
                                        size_t *size);
 
+/* Executes one operation and adds its result to the reply. */
+struct execution;
+typedef void (*operation_runner)(struct execution *execution);
+
+struct service_time;
+
 struct execution_context {
     struct kvstore *store; /* NULL: nothing is executed with it, but submitted (submission.h) */
     enum kvstore_durability durability;
     struct worker_statistics *statistics; /* the thread's own block */
     stats_writer write_stats;
     const void *stats_context;
+
+    const operation_runner *runners;         /* by opcode */
+    const struct service_time *service_time; /* of the runners of serving.h */
 
     /* An operation is about to take long: another worker takes over the lanes. NULL: none could. */
     void (*expect_long)(void *worker);
@@ -49,7 +58,7 @@ struct execution_context {
     struct commit_waits waits;
 };
 
-/* Sets store, budget and message_ms, and makes buffers for the largest messages of the budget. The
+/* Sets store, budget, message_ms and the plain runners, and makes buffers for the largest messages of the budget. The
  * rest is zero, and the caller's to set. False: out of memory. */
 bool execution_context_init(struct execution_context *context, struct kvstore *store,
                             struct fragment_budget *budget);

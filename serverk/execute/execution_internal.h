@@ -30,8 +30,8 @@ struct execution {
     bool stopped;             /* the rest of the request is not executed: its reply is full */
 };
 
-/* Executes one operation and adds its result to the reply. */
-typedef void (*operation_runner)(struct execution *execution);
+/* What executes each opcode, where nothing is to be added to it (serving.h). */
+extern const operation_runner execution_runners[STATISTICS_OPCODES];
 
 /* Another worker takes over the lanes meanwhile. */
 static inline void expect_long(const struct execution *execution)

@@ -41,6 +41,9 @@ struct worker_statistics {
     uint64_t bytes_out;
     uint64_t dropped[DROPPED_REASONS];
     uint64_t sleeps; /* the worker found nothing and slept */
+    uint64_t served; /* operations with a service time (serving.h): asked for, and taken */
+    uint64_t served_asked_ns;
+    uint64_t served_taken_ns;
     struct histogram stages[STAGES];
 } __attribute__((aligned(128)));
 

@@ -46,6 +46,27 @@ assert set(report["operations"]) == {"put", "get", "scan", "add", "getset"}, rep
 assert report["errors"] == 0 and 0.2 < report["seconds"], report' 2>python.log
 check_equal 0 $? 'adds up per operation'
 
+keys_left() { client --format json stats files | grep -o '"keys":[0-9]*' | head -n 1; }
+before=$(keys_left)
+check_status 0 'a bench that cleans up' client --format csv bench -c 500 --keys 100 --preload \
+    --mix put=2,get=2,add=1,append=1 --cleanup
+check_equal "$before" "$(keys_left)" 'leaves no key of its own, and takes none of others'
+check_status 0 'keys with a prefix' client bench -c 100 --keys 7 --mix get --preload --prefix mine/
+check_equal 7 "$(client scan mine/ | wc -l)" 'begin with it'
+check_status 0 'which --cleanup takes' client bench -c 1 --keys 7 --prefix mine/ --cleanup
+check_equal '' "$(client scan mine/)" 'and deletes'
+check_status 2 'a prefix that leaves no room' client bench --prefix 0123456789abcdef
+check_match "the prefix '0123456789abcdef', a letter" "$errors" 'is named'
+
+check_status 0 'thinking' client --format csv bench -c 20 -n 2 --mix get --think fixed:20ms
+check_equal 1 "$(awk "BEGIN { print ($(column ops_per_s) < 130) }")" 'bounds the throughput'
+check_status 0 'one CPU' client bench -c 10 --cpus 0
+check_status 2 'a pause that is none' client bench --think 5ms
+check_match "--think: '5ms'.*fixed:TIME" "$errors" 'is explained'
+check_status 2 'a pause in an open loop' client bench --think exp:1ms --rate 100
+check_status 2 'a CPU that is not there' client bench -c 1 --cpus 1000
+check_match 'CPUs are not there' "$errors" 'is told'
+
 ignoring_children() {
     timeout -s KILL 60 python3 -c '
 import os, signal, sys

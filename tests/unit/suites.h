@@ -19,6 +19,7 @@ Suite *suite_common_mapguard(void);
 Suite *suite_common_option_table(void);
 Suite *suite_common_parse(void);
 Suite *suite_common_random(void);
+Suite *suite_common_delay(void);
 Suite *suite_common_slice(void);
 Suite *suite_common_status(void);
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clientk/program/bench/bench_cleanup.h"
 #include "clientk/program/bench/bench_crew.h"
 #include "clientk/program/bench/bench_report.h"
 #include "clientk/program/cli/interrupt.h"
@@ -36,10 +37,11 @@ static enum kv_status submit_keys(const struct bench_plan *plan, enum workload_k
     char key[WORKLOAD_MAX_KEY_BYTES];
     enum kv_status status = KV_OK;
     random_seed(&random, ~options->seed);
+    bench_plan_begin_key(plan, key);
     for (uint64_t i = 0;
          i < options->keys && status == KV_OK && preload->failure == KV_OK && !interrupt_pending();
          i++) {
-        workload_key(key, (size_t)options->key_bytes, kind, i);
+        bench_plan_end_key(plan, key, kind, i);
         size_t size = workload_sizes_draw(&plan->sizes, &random);
         struct clientk_operation put = {.opcode = CLIENTK_PUT,
                                         .key = kv_slice(key, (size_t)options->key_bytes),
@@ -131,7 +133,12 @@ static enum kv_status run_plan(struct cli_context *context, const struct bench_p
     FILE *histogram = path ? fopen(path, "we") : NULL;
     if (path && !histogram)
         return kv_error_set_errno(error, "cannot write %.200s", path);
-    if (plan->options.preload)
+    if (!cpu_list_apply(&plan->options.cpus))
+        status = kv_error_set(error, KV_USAGE,
+                              "--cpus: some of these CPUs are not there, or not for this process "
+                              "(taskset -p $$ shows which are)");
+    bool begun = status == KV_OK;
+    if (begun && plan->options.preload)
         status = preload_keys(context, plan, error);
     if (status == KV_OK && !interrupt_pending())
         status = bench_crew_create(plan, &crew, error);
@@ -142,6 +149,11 @@ static enum kv_status run_plan(struct cli_context *context, const struct bench_p
     bench_crew_free(crew);
     if (histogram)
         fclose(histogram);
+    if (plan->options.cleanup && begun && !interrupt_terminated()) {
+        struct kv_error ignored;
+        enum kv_status cleaned = bench_cleanup(context, plan, status == KV_OK ? error : &ignored);
+        status = status == KV_OK ? cleaned : status;
+    }
     return status;
 }
 

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "common/report/error.h"
 #include "common/text/parse.h"
@@ -11,6 +12,21 @@
 #define MAX_SECONDS     1000000u
 #define MAX_RATE        1000000000u
 #define MAX_ADD         1000000000u
+
+#define MAX_THINK_NS 60e9
+
+/* So that a bench deletes no key of anybody else. */
+#define CLEANUP_PREFIX "bench:"
+
+static bool parse_think(const char *text, void *field)
+{
+    return delay_parse(text, strlen(text), MAX_THINK_NS, field);
+}
+
+static bool parse_cpus(const char *text, void *field)
+{
+    return cpu_list_parse(text, field);
+}
 
 #define FIELD(name) OPTION_FIELD(struct bench_options, name)
 
@@ -30,6 +46,11 @@ const struct option_row bench_option_rows[] = {
     {"rate", 0, OPTION_FRACTION, "PER_SECOND",
      "open loop: operations per second, timed from their intended start", FIELD(rate),
      .max = MAX_RATE},
+    {"think", 0, OPTION_PARSED, "DIST",
+     "closed loop: pause of a thread before its next message, such as exp:1ms (default off)",
+     FIELD(think), .parse = parse_think, .expects = DELAY_EXPECTS ", with times up to 60s"},
+    {"cpus", 0, OPTION_PARSED, "LIST", "run on these CPUs only: 0, 0,2 or 0-3 (default all)",
+     FIELD(cpus), .parse = parse_cpus, .expects = CPU_LIST_EXPECTS},
     {"batch", 0, OPTION_NUMBER, "B", "operations per message (default 1)", FIELD(batch), .min = 1,
      .max = BENCH_MAX_BATCH},
     {"window", 0, OPTION_NUMBER, "W",
@@ -56,6 +77,10 @@ const struct option_row bench_option_rows[] = {
      FIELD(warmup_seconds), .max = MAX_SECONDS},
     {"preload", 0, OPTION_FLAG, NULL, "put every key of the mix once before the run (counters: 0)",
      FIELD(preload)},
+    {"cleanup", 0, OPTION_FLAG, NULL, "at the end delete every key that the bench may have written",
+     FIELD(cleanup)},
+    {"prefix", 0, OPTION_TEXT, "TEXT",
+     "all keys begin so (default: nothing; with --cleanup " CLEANUP_PREFIX ")", FIELD(prefix)},
     {"seed", 0, OPTION_NUMBER, "SEED",
      "seed of keys, kinds and values (default 1): same seed, same operations", FIELD(seed),
      .max = UINT64_MAX},
@@ -88,16 +113,50 @@ static enum kv_status check(const struct bench_options *options, struct kv_error
                             "--processes %" PRIu64 ": there are only %" PRIu64
                             " threads to spread (-n)",
                             options->processes, options->threads);
-    if (!workload_keys_fit(options->keys, (size_t)options->key_bytes))
+    if (options->think.kind != DELAY_OFF && options->rate > 0)
         return kv_error_set(error, KV_USAGE,
-                            "--keys %" PRIu64 " do not differ within --key-size %" PRIu64
-                            ": a letter and the digits of the number must fit",
-                            options->keys, options->key_bytes);
+                            "--think is for a closed loop; with --rate each operation has its "
+                            "time: leave out one of the two");
+    if (options->think.kind != DELAY_OFF && options->window > 0)
+        return kv_error_set(error, KV_USAGE,
+                            "--think is for one message at a time: it has no meaning with "
+                            "--window; leave out one of the two");
     if (options->theta <= 0 || options->theta >= 1)
         return kv_error_set(error, KV_USAGE, "--theta must be between 0 and 1, both excluded");
     if (options->count == 0 && options->seconds <= 0)
         return kv_error_set(error, KV_USAGE, "-t 0 measures nothing");
     return KV_OK;
+}
+
+static enum kv_status take_prefix(struct bench_plan *plan, struct kv_error *error)
+{
+    const struct bench_options *options = &plan->options;
+    plan->prefix = options->prefix ? options->prefix : options->cleanup ? CLEANUP_PREFIX : "";
+    plan->prefix_bytes = strlen(plan->prefix);
+    if (plan->prefix_bytes < options->key_bytes &&
+        workload_keys_fit(options->keys, (size_t)options->key_bytes - plan->prefix_bytes))
+        return KV_OK;
+    if (plan->prefix_bytes > 0)
+        return kv_error_set(error, KV_USAGE,
+                            "--keys %" PRIu64 " do not differ within --key-size %" PRIu64
+                            ": the prefix '%.40s', a letter and the digits of the number must fit",
+                            options->keys, options->key_bytes, plan->prefix);
+    return kv_error_set(error, KV_USAGE,
+                        "--keys %" PRIu64 " do not differ within --key-size %" PRIu64
+                        ": a letter and the digits of the number must fit",
+                        options->keys, options->key_bytes);
+}
+
+void bench_plan_begin_key(const struct bench_plan *plan, char *key)
+{
+    memcpy(key, plan->prefix, plan->prefix_bytes);
+}
+
+void bench_plan_end_key(const struct bench_plan *plan, char *key, enum workload_kind kind,
+                        uint64_t number)
+{
+    workload_key(key + plan->prefix_bytes, (size_t)plan->options.key_bytes - plan->prefix_bytes,
+                 kind, number);
 }
 
 static enum kv_status take_bounds(struct bench_plan *plan, struct kv_error *error)
@@ -119,6 +178,8 @@ enum kv_status bench_plan_make(struct bench_plan *plan, const struct bench_optio
         status = workload_mix_parse(options->mix, &plan->mix, error);
     if (status == KV_OK)
         status = workload_sizes_parse(options->value_size, MAX_VALUE_BYTES, &plan->sizes, error);
+    if (status == KV_OK)
+        status = take_prefix(plan, error);
     if (status == KV_OK)
         status = take_bounds(plan, error);
     if (status != KV_OK)

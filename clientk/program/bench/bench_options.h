@@ -10,6 +10,8 @@
 #include "clientk/program/cli/arguments.h"
 #include "clientk/program/bench/distribution.h"
 #include "clientk/program/bench/workload.h"
+#include "common/numbers/cpu_list.h"
+#include "common/numbers/delay.h"
 #include "mqkv/error.h"
 
 #define BENCH_MAX_THREADS 1000u
@@ -20,8 +22,10 @@ struct bench_options {
     uint64_t threads, processes;
     const char *value_size, *mix;
     double seconds;
-    uint64_t count; /* of operations in all; 0: by time */
-    double rate;    /* operations per second in all; 0: closed loop */
+    uint64_t count;       /* of operations in all; 0: by time */
+    double rate;          /* operations per second in all; 0: closed loop */
+    struct delay think;   /* of a thread between an answer and its next message */
+    struct cpu_list cpus; /* that the threads are bound to */
     uint64_t batch, window;
     uint64_t keys, key_bytes;
     int distribution; /* enum distribution_kind */
@@ -31,7 +35,8 @@ struct bench_options {
     uint64_t add_most;   /* adds add a number from -add_most to add_most except 0; 0: they add 1 */
     const char *add_min; /* NULL: adds have no lower bound */
     double warmup_seconds;
-    bool preload, verify;
+    bool preload, verify, cleanup;
+    const char *prefix; /* that all keys begin with; NULL: none, with cleanup one of its own */
     uint64_t seed;
     const char *histogram_path;
 };
@@ -45,12 +50,20 @@ struct bench_plan {
     struct workload_sizes sizes;
     struct distribution distribution;
     struct workload_values *values;
-    int64_t add_min; /* what a sum must not fall below */
+    int64_t add_min;    /* what a sum must not fall below */
+    const char *prefix; /* "": none */
+    size_t prefix_bytes;
 };
 
 /* KV_USAGE, KV_NO_MEMORY with a sentence. The caller calls bench_plan_free in any case. */
 enum kv_status bench_plan_make(struct bench_plan *plan, const struct bench_options *options,
                                struct kv_error *error);
 void bench_plan_free(struct bench_plan *plan);
+
+/* A key of the plan, of options.key_bytes: its prefix, written once, and then what tells it from
+ * the others. */
+void bench_plan_begin_key(const struct bench_plan *plan, char *key);
+void bench_plan_end_key(const struct bench_plan *plan, char *key, enum workload_kind kind,
+                        uint64_t number);
 
 #endif

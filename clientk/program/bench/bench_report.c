@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/text/escape.h"
 #include "common/text/parse.h"
 
 struct quantile {
@@ -93,7 +94,7 @@ static void print_plan(FILE *stream, const struct bench_plan *plan)
         fprintf(stream, "open loop, %.0f operations/s, latency from the intended start",
                 options->rate);
     else
-        fprintf(stream, "closed loop");
+        fprintf(stream, "closed loop%s", options->think.kind == DELAY_OFF ? "" : " with pauses");
     fprintf(stream, ", %" PRIu64 " operation%s per message", options->batch,
             options->batch == 1 ? "" : "s");
     if (options->window > 0)
@@ -199,6 +200,8 @@ static void print_json_plan(FILE *stream, const struct bench_plan *plan)
             ",\"key_bytes\":%" PRIu64 ",\"dist\":\"%s\",\"batch\":%" PRIu64 ",\"window\":%" PRIu64,
             plan->sizes.min, plan->sizes.max, options->keys, options->key_bytes,
             distribution_name(options->distribution), options->batch, options->window);
+    fprintf(stream, ",\"think_us\":%.3f,\"prefix\":", options->think.time_ns / 1000);
+    escape_print_json(stream, kv_slice_from_string(plan->prefix));
     fprintf(stream, ",\"rate_per_s\":%g,\"warmup_s\":%g,\"seed\":%" PRIu64 ",\"verify\":%s}",
             options->rate, options->warmup_seconds, options->seed,
             options->verify ? "true" : "false");

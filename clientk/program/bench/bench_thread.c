@@ -15,6 +15,7 @@
 #define START_POLL_MS   1
 #define TOUCH_TTL_MS    (3600u * 1000) /* far enough not to expire during a run */
 #define SLEEP_SPARED_NS 5000u          /* not worth a sleep */
+#define THINK_STEP_NS   100000000u     /* between two looks at the stop */
 
 /* An operation in flight. */
 struct slot {
@@ -40,6 +41,8 @@ struct bench_worker {
      * nanosecond adds up in the rest. Step 0: closed loop. */
     uint64_t next_start_ns, interval_ns;
     double interval_fraction_ns, interval_rest_ns;
+    struct random_state think_random; /* its own, so that operations stay those of the seed */
+    bool thinks;                      /* an answer has come: before the next message it pauses */
     uint64_t scan_cursor;
     bool unanswered; /* the last operation found no server, or no answer in time */
     struct slot *slots;
@@ -95,7 +98,7 @@ static void draw(struct bench_worker *worker, struct slot *slot,
                      slot->kind == WORKLOAD_GETSET;
     slot->number = distribution_draw(&plan->distribution, &worker->cursor, &worker->random,
                                      slot->kind == WORKLOAD_PUT, &worker->thread->course->latest);
-    workload_key(slot->key, key_bytes, slot->kind, slot->number);
+    bench_plan_end_key(plan, slot->key, slot->kind, slot->number);
     *operation = (struct clientk_operation){.opcode = opcodes[slot->kind],
                                             .key = kv_slice(slot->key, key_bytes)};
     if (has_value)
@@ -139,10 +142,30 @@ static void sleep_until(uint64_t monotonic_ns)
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
+/* Pauses between an answer and the next message; not beyond the end, and no longer than a stop of
+ * the course takes to be seen. */
+static void think(struct bench_worker *worker)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    uint64_t until_ns = now_ns + delay_draw_ns(&worker->plan->options.think, &worker->think_random);
+    bool by_time = worker->quota == 0;
+    if (by_time && until_ns > worker->end_ns)
+        until_ns = worker->end_ns;
+    while (now_ns < until_ns && !interrupt_pending() &&
+           !atomic_load_explicit(&worker->thread->course->stop, memory_order_relaxed)) {
+        uint64_t step_ns = until_ns - now_ns < THINK_STEP_NS ? until_ns - now_ns : THINK_STEP_NS;
+        sleep_until(now_ns + step_ns);
+        now_ns = clock_monotonic_ns();
+    }
+}
+
 /* When the message about to be drawn starts, after waiting for it in the open loop; and whether its
  * operations are measured. False: the run is over. */
 static bool begin_message(struct bench_worker *worker, uint64_t *start_ns, bool *measured)
 {
+    if (worker->thinks)
+        think(worker);
+    worker->thinks = worker->plan->options.think.kind != DELAY_OFF;
     uint64_t now_ns = clock_monotonic_ns();
     *start_ns = now_ns;
     if (worker->interval_ns > 0) {
@@ -277,6 +300,7 @@ static bool make_slots(struct bench_worker *worker)
     if (!worker->slots || !worker->operations || !worker->results)
         return false;
     for (size_t i = 0; i < count; i++) {
+        bench_plan_begin_key(worker->plan, worker->slots[i].key);
         worker->slots[i].next_free = worker->free_slots;
         worker->free_slots = &worker->slots[i];
     }
@@ -326,6 +350,7 @@ enum kv_status bench_thread_run(const struct bench_thread *thread, struct kv_err
     struct bench_worker worker = {.thread = thread, .plan = thread->plan, .tally = thread->tally};
     enum kv_status status = KV_OK;
     random_seed(&worker.random, options->seed * BENCH_MAX_THREADS + thread->index);
+    random_seed(&worker.think_random, ~(options->seed * BENCH_MAX_THREADS + thread->index));
     distribution_cursor_init(&worker.cursor, &thread->plan->distribution, thread->index,
                              options->threads);
     if (options->count > 0) /* the first threads take what does not divide */
