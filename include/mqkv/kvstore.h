@@ -151,9 +151,9 @@ struct kvstore_options {
                                verified already: else these are not checked again, until a sync
                                fails */
     enum kvstore_direct direct;
-    void (*before_unlock)(void); /* for experiments: called by each thread that is about to release
-                                    the lock of a data file, and still holds it; also by threads of
-                                    the store. It must not call the store. NULL: nothing is called */
+    /* For experiments: called by each thread that is about to release the lock of a data file, and
+     * still holds it; also by threads of the store. It must not call the store. NULL: no call. */
+    void (*before_unlock)(void);
     uint64_t reserved[6];
 };
 

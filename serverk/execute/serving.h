@@ -1,11 +1,11 @@
 /*
  * serving: time added to each operation (--service-time), so that an experiment can make operations
  * as long as those of another server: as waiting, like that for a disk, or as work; while the lock
- * of the data file is held, or after it. Operations on keys, and scans, take their time each; STATS,
- * PING and SYNC take none.
+ * of the data file is held, or after it. Operations on keys, and scans, take their time each;
+ * STATS, PING and SYNC take none.
  *
- * The way of an operation without a service time does not know of all this: contexts differ in their
- * table of runners.
+ * The way of an operation without a service time does not know of all this: contexts differ in
+ * their table of runners.
  */
 #ifndef MQKV_SERVERK_EXECUTE_SERVING_H
 #define MQKV_SERVERK_EXECUTE_SERVING_H
