@@ -126,6 +126,7 @@ $(OUT)/kvcheck: $(KVCHECK_OBJ) $(OUT)/libkvstore.a
 include python/python.mk
 include tests/tests.mk
 include experiments/experiments.mk
+include packaging/packaging.mk
 
 # Set-up ------------------------------------------------------------------------------------------
 
@@ -148,21 +149,28 @@ $(OUT)/installed/%.a: $(OUT)/%.a
 
 INSTALL ?= install
 bindir = $(DESTDIR)$(PREFIX)/bin
-libdir = $(DESTDIR)$(PREFIX)/lib
+LIBDIR ?= $(PREFIX)/lib
+libdir = $(DESTDIR)$(LIBDIR)
 includedir = $(DESTDIR)$(PREFIX)/include/mqkv
 mandir = $(DESTDIR)$(PREFIX)/share/man
 completiondir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 SYSCONFDIR = $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
 sysconfdir = $(DESTDIR)$(SYSCONFDIR)
-unitdir = $(DESTDIR)$(PREFIX)/lib/systemd/system
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+unitdir = $(DESTDIR)$(UNITDIR)
 sysusersdir = $(DESTDIR)$(PREFIX)/lib/sysusers.d
+tmpfilesdir = $(DESTDIR)$(PREFIX)/lib/tmpfiles.d
+exampledir = $(DESTDIR)$(PREFIX)/share/doc/mqkv/examples
+place_pc = -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|'
 UNITS := serverk.service serverk@.service kresp.service
+COMPLETIONS := clientk/clientk.bash-completion kresp/kresp.bash-completion serverk/serverk.bash-completion \
+	kvstore/kvcheck/kvcheck.bash-completion
 PUBLIC_HEADERS := $(wildcard include/mqkv/*.h)
 
 .PHONY: install uninstall
 install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 	$(INSTALL) -d $(bindir) $(includedir) $(libdir)/pkgconfig $(mandir)/man1 $(mandir)/man3 $(completiondir) \
-	  $(sysconfdir)/mqkv $(sysconfdir)/logrotate.d $(unitdir) $(sysusersdir)
+	  $(sysconfdir)/mqkv $(sysconfdir)/logrotate.d $(unitdir) $(sysusersdir) $(tmpfilesdir) $(exampledir)
 	$(INSTALL) -m 755 $(PROGRAMS) $(bindir)
 	$(INSTALL) -m 755 python/mqkv/redis.py $(bindir)/mqkv-redis
 	$(INSTALL) -m 644 $(LIBS:$(OUT)/%=$(OUT)/installed/%) $(libdir)
@@ -170,17 +178,17 @@ install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 	  $(INSTALL) -m 755 $(OUT)/$$so.$(VERSION) $(libdir) && ln -sf $$so.$(VERSION) $(libdir)/$$so && \
 	  ln -sf $$so.$(VERSION) $(libdir)/$${so%.*} || exit 1; done
 	$(INSTALL) -m 644 $(PUBLIC_HEADERS) $(includedir)
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' clientk/libclientk.pc.in \
-	  > $(libdir)/pkgconfig/libclientk.pc
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' kvstore/libkvstore.pc.in \
-	  > $(libdir)/pkgconfig/libkvstore.pc
+	sed $(place_pc) clientk/libclientk.pc.in > $(libdir)/pkgconfig/libclientk.pc
+	sed $(place_pc) kvstore/libkvstore.pc.in > $(libdir)/pkgconfig/libkvstore.pc
 	$(INSTALL) -m 644 docs/*.1 $(mandir)/man1
 	$(INSTALL) -m 644 docs/*.3 $(mandir)/man3
-	$(INSTALL) -m 644 clientk/clientk.bash-completion $(completiondir)/clientk
-	$(INSTALL) -m 644 kresp/kresp.bash-completion $(completiondir)/kresp
+	for file in $(COMPLETIONS); do \
+	  $(INSTALL) -m 644 $$file $(completiondir)/$$(basename $$file .bash-completion) || exit 1; done
 	[ -e $(sysconfdir)/mqkv/serverk.conf ] || $(INSTALL) -m 644 packaging/serverk.conf $(sysconfdir)/mqkv
 	[ -e $(sysconfdir)/logrotate.d/mqkv ] || $(INSTALL) -m 644 packaging/mqkv.logrotate $(sysconfdir)/logrotate.d/mqkv
 	$(INSTALL) -m 644 packaging/mqkv.sysusers $(sysusersdir)/mqkv.conf
+	$(INSTALL) -m 644 packaging/mqkv.tmpfiles $(tmpfilesdir)/mqkv.conf
+	$(INSTALL) -m 644 packaging/mqkv.sysctl $(exampledir)/60-mqkv.conf
 	for unit in $(UNITS); do sed -e 's|@BINDIR@|$(PREFIX)/bin|' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|' \
 	  packaging/$$unit > $(unitdir)/$$unit || exit 1; done
 	@$(if $(DESTDIR),,$(announce_libraries))
@@ -203,12 +211,11 @@ uninstall:
 	  $(libdir)/liballocator.a \
 	  $(libdir)/pkgconfig/libclientk.pc $(libdir)/pkgconfig/libkvstore.pc \
 	  $(addprefix $(mandir)/man1/,serverk.1 clientk.1 kvcheck.1 kresp.1 mqkv-redis.1) $(addprefix $(mandir)/man3/,clientk.3 kvstore.3) \
-	  $(completiondir)/clientk $(completiondir)/kresp \
-	  $(UNITS:%=$(unitdir)/%) $(sysusersdir)/mqkv.conf
+	  $(patsubst %.bash-completion,$(completiondir)/%,$(notdir $(COMPLETIONS))) \
+	  $(UNITS:%=$(unitdir)/%) $(sysusersdir)/mqkv.conf $(tmpfilesdir)/mqkv.conf $(exampledir)/60-mqkv.conf
 	for file in serverk.conf:mqkv/serverk.conf mqkv.logrotate:logrotate.d/mqkv; do \
 	  cmp -s packaging/$${file%:*} $(sysconfdir)/$${file#*:} && rm $(sysconfdir)/$${file#*:}; done; true
 	rm -rf $(includedir)
-	! cmp -s docs/serverk.conf $(sysconfdir)/mqkv/serverk.conf || rm -f $(sysconfdir)/mqkv/serverk.conf
 
 # Releasing: see CONTRIBUTING.md. The same commit gives the same bytes.
 DIST := mqkv-$(VERSION)
@@ -224,7 +231,7 @@ clean:
 	rm -rf build
 
 help:
-	@sed -n 's/^#? //p' Makefile python/python.mk tests/tests.mk experiments/experiments.mk
+	@sed -n 's/^#? //p' Makefile python/python.mk tests/tests.mk experiments/experiments.mk packaging/packaging.mk
 
 #? make               build everything into build/
 #? make deps          install what build, tests and plots need (Debian packages)

@@ -13,8 +13,10 @@ PYTHON_SOURCES := $(wildcard python/mqkv/*.py python/mqkv/*.pyi) python/mqkv/py.
 PYTHON_CFLAGS = $(if $(PYTHON_INCLUDE),-isystem $(PYTHON_INCLUDE)) -Wno-write-strings
 $(PYTHON_OBJ): BASE_CFLAGS += $(PYTHON_CFLAGS)
 
-# The names of libclientk stay inside: the process may have loaded libclientk.so too.
-$(PYTHON_PACKAGE)/_mqkv.abi3.so: $(PYTHON_OBJ) $(OUT)/libclientk.a
+# The names of libclientk stay inside: the process may have loaded libclientk.so too. A distribution's package is
+# made with $(OUT)/libclientk.so instead.
+PYTHON_LIBCLIENTK ?= $(OUT)/libclientk.a
+$(PYTHON_PACKAGE)/_mqkv.abi3.so: $(PYTHON_OBJ) $(PYTHON_LIBCLIENTK)
 	@mkdir -p $(@D)
 	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -shared -Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $^ -lm
 

@@ -92,9 +92,28 @@ for file in bin/serverk bin/clientk bin/kvcheck \
     share/man/man3/clientk.3 share/man/man3/kvstore.3 \
     lib/systemd/system/serverk.service lib/systemd/system/serverk@.service \
     lib/systemd/system/kresp.service \
-    lib/sysusers.d/mqkv.conf; do
+    lib/sysusers.d/mqkv.conf lib/tmpfiles.d/mqkv.conf share/doc/mqkv/examples/60-mqkv.conf \
+    etc/mqkv/serverk.conf etc/logrotate.d/mqkv; do
     check_file "$file"
 done
+
+# completion_of PROGRAM WORD...: what its bash completion proposes for the last word.
+completion_of() {
+    (
+        PATH=$installed/bin:$PATH
+        # shellcheck source=/dev/null
+        . "$installed/share/bash-completion/completions/$1" || exit
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+        "_$1"
+        echo "${COMPREPLY[*]}"
+    )
+}
+check_equal "--sync" "$(completion_of serverk --sy)" "bash completes options of serverk"
+check_equal "none interval always" "$(completion_of serverk --sync '')" "and the words they take"
+check_equal "--salvage" "$(completion_of kvcheck --s)" "options of kvcheck"
+check_equal "text json" "$(completion_of kvcheck --format '')" "and the words they take"
+check_equal "--socket" "$(completion_of kresp --so)" "options of kresp"
+check_match "doctor" "$(completion_of clientk doct)" "and commands of clientk"
 for program in serverk clientk kvcheck; do
     check_status 0 "installed $program starts" "$installed/bin/$program" -V
     check_equal "" "$(ldd "$installed/bin/$program" | grep 'not found')" \

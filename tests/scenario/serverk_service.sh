@@ -57,7 +57,7 @@ stop_server
 
 # The units
 if command -v systemd-analyze >/dev/null; then
-    for unit in serverk.service serverk@.service; do
+    for unit in serverk.service serverk@.service kresp.service; do
         sed -e "s|@BINDIR@|$MQKV_BUILD|; s|@SYSCONFDIR@|/etc|; /^Documentation/d" \
             "$library_dir/../../packaging/$unit" >"$MQKV_TEST_DIR/${unit/@/@x}"
         check_status 0 "$unit is right" systemd-analyze verify "$MQKV_TEST_DIR/${unit/@/@x}"
