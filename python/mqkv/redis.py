@@ -31,6 +31,7 @@ GROUP_COMMANDS = 500
 MAX_BULK_BYTES = 512 << 20  # what Redis itself allows
 MAX_ARRAY = 1 << 20
 NAMED_KEYS = 10             # of each kind that is left out
+PIECE_BYTES = 16 << 10      # escaped at once
 
 
 class Failure(Exception):
@@ -190,7 +191,9 @@ class Checksum:
 
 def escape(data: bytes) -> bytes:
     """As a word of a batch line, without the quotes."""
-    return data.decode("latin-1").translate(_ESCAPES).encode()
+    # In pieces: translate() enlarges what it builds again and again.
+    return b"".join(data[at:at + PIECE_BYTES].decode("latin-1").translate(_ESCAPES).encode()
+                    for at in range(0, len(data), PIECE_BYTES))
 
 
 def unescape(word: bytes) -> bytes:
