@@ -13,6 +13,7 @@
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "serverk/daemon/notify.h"
+#include "serverk/daemon/watchdog.h"
 
 /* data.u64 of the signalfd and the timers; sessions have their ids, which are 32 bits. */
 #define SIGNAL_TAG  UINT64_MAX
@@ -32,6 +33,7 @@ struct control {
     int signals;
     atomic_bool hung_up;   /* a SIGHUP came; set by whoever takes signals, as the next */
     atomic_bool log_moved; /* a SIGUSR1 */
+    struct watchdog watchdog;
 };
 
 static void handled_signals(sigset_t *set)
@@ -152,7 +154,7 @@ static int handle(struct control *control, const struct service *service,
         lanes_tick(service->lanes);
         return 0;
     case WATCH_TAG:
-        notify_tick();
+        notify_tick(watchdog_look(&control->watchdog, service->lanes, service->farewells));
         return 0;
     case METRICS_TAG:
         metrics_file_tick(metrics);

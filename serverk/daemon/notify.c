@@ -98,10 +98,11 @@ int notify_watchdog(void)
     return watch;
 }
 
-void notify_tick(void)
+void notify_tick(bool works)
 {
     uint64_t expirations;
-    if (watch >= 0 && read(watch, &expirations, sizeof expirations) == (ssize_t)sizeof expirations)
+    if (watch >= 0 &&
+        read(watch, &expirations, sizeof expirations) == (ssize_t)sizeof expirations && works)
         notify_send("WATCHDOG=1");
 }
 

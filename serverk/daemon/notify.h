@@ -7,6 +7,8 @@
 #ifndef MQKV_SERVERK_DAEMON_NOTIFY_H
 #define MQKV_SERVERK_DAEMON_NOTIFY_H
 
+#include <stdbool.h>
+
 #include "mqkv/error.h"
 
 /* Connects, and takes $NOTIFY_SOCKET and $WATCHDOG_USEC out of the environment; before the daemon
@@ -21,8 +23,8 @@ void notify_send(const char *text);
  * period. -1: there is no watchdog, or it watches another process ($WATCHDOG_PID). */
 int notify_watchdog(void);
 
-/* The timer is readable: notifies the watchdog. */
-void notify_tick(void);
+/* The timer is readable: notifies the watchdog if the daemon works. */
+void notify_tick(bool works);
 
 void notify_close(void);
 

@@ -80,6 +80,14 @@ void farewells_set_nudge(struct farewells *farewells, farewell_nudge nudge, void
     farewells->nudge_context = context;
 }
 
+uint64_t farewells_progress(const struct farewells *farewells)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < farewells->receivers; i++)
+        sum += atomic_load_explicit(&farewells->turns[i].turn, memory_order_relaxed);
+    return sum;
+}
+
 struct farewell_turn *farewells_turn(struct farewells *farewells, unsigned receiver,
                                      uint32_t queues)
 {

@@ -79,6 +79,9 @@ void farewells_end(struct farewells *farewells, struct session *session, uint32_
 /* A session_death_listener: what else the process left is removed soon. */
 void farewells_process_died(void *farewells, pid_t pid);
 
+/* A number that changes whenever a worker looks into a queue. */
+uint64_t farewells_progress(const struct farewells *farewells);
+
 /* Ends sessions whose wait is over, nudges sleeping receivers, removes what dead processes left. */
 void farewells_tick(struct farewells *farewells, const char *queue_name);
 

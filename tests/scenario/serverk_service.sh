@@ -46,6 +46,51 @@ check_match "STOPPING=1" "$(tail -2 "$told")" "so is a stop"
 rm "$socket"
 wait "$listener"
 
+# Workers that hang: their threads are held by ptrace(2), the main thread is not.
+cat >"$MQKV_TEST_DIR/hold.py" <<'END'
+import ctypes, os, sys, time
+ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
+threads = [int(t) for t in os.listdir(f"/proc/{sys.argv[1]}/task") if t != sys.argv[1]]
+for thread in threads:
+    if ptrace(SEIZE, thread, None, None) != 0 or ptrace(INTERRUPT, thread, None, None) != 0:
+        sys.exit(f"ptrace: {os.strerror(ctypes.get_errno())}")
+    os.waitpid(thread, 0x40000000)  # __WALL
+open(sys.argv[2], "w").close()
+while os.path.exists(sys.argv[2]):
+    time.sleep(0.05)
+for thread in threads:
+    ptrace(DETACH, thread, None, None)
+END
+rm -f "$told"
+listen
+export NOTIFY_SOCKET=$socket WATCHDOG_USEC=200000
+start_server --core-dumps
+unset NOTIFY_SOCKET WATCHDOG_USEC
+held=$MQKV_TEST_DIR/held
+python3 "$MQKV_TEST_DIR/hold.py" "$server_pid" "$held" 2>"$MQKV_TEST_DIR/hold.log" &
+holder=$!
+if wait_until 20 test -e "$held"; then
+    (exec_client --timeout 60000 put name Ada >/dev/null) &
+    writer=$!
+    check_status 0 "workers that hang are noticed" \
+        wait_until 20 grep -q 'ERROR all workers hang' "$server_log"
+    sleep 0.3
+    before=$(grep -c WATCHDOG "$told")
+    sleep 0.5
+    check_equal "$before" "$(grep -c WATCHDOG "$told")" "and the watchdog is told no more"
+    rm "$held"
+    wait "$holder"
+    check_status 0 "when they go on, the request is done" wait "$writer"
+    check_status 0 "and the watchdog is told again" \
+        wait_until 20 sh -c "[ \"\$(grep -c WATCHDOG '$told')\" -gt $before ]"
+else
+    skip "workers that hang: $(cat "$MQKV_TEST_DIR/hold.log")"
+fi
+stop_server
+rm "$socket"
+wait "$listener"
+
 # A manager that is not there, or no socket at all
 NOTIFY_SOCKET=$MQKV_TEST_DIR/nobody start_server
 check_match "WARN cannot tell NOTIFY_SOCKET .*nobody" "$(cat "$server_log")" \
