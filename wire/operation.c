@@ -16,6 +16,7 @@ struct operation_rule {
 
 #define SYNC_FLAGS      (WIRE_SYNC_INTERVAL | WIRE_SYNC_ALWAYS)
 #define CONDITION_FLAGS (WIRE_HAS_VERSION | WIRE_IF_ABSENT | WIRE_IF_PRESENT)
+#define VERSION_FLAGS   (WIRE_HAS_VERSION | WIRE_GIVE_VERSION)
 #define EXPIRY_FLAGS    (WIRE_HAS_EXPIRY | WIRE_KEEP_EXPIRY)
 #define PUT_FLAGS       (EXPIRY_FLAGS | CONDITION_FLAGS | WIRE_VALUE_IN_SEGMENT | SYNC_FLAGS)
 #define ADD_MEANING     (WIRE_HAS_BOUNDS | WIRE_CREATE | WIRE_CANONICAL)
@@ -24,7 +25,7 @@ struct operation_rule {
 static const struct operation_rule rules[] = {
     [WIRE_OP_GET] = {0, 1, KEY_REQUIRED, 0},
     [WIRE_OP_EXISTS] = {0, 1, KEY_REQUIRED, 0},
-    [WIRE_OP_PUT] = {PUT_FLAGS, 1, KEY_REQUIRED, 1},
+    [WIRE_OP_PUT] = {PUT_FLAGS | WIRE_GIVE_VERSION, 1, KEY_REQUIRED, 1},
     [WIRE_OP_DELETE] = {WIRE_HAS_VERSION | SYNC_FLAGS, 1, KEY_REQUIRED, 0},
     [WIRE_OP_ADD] = {ADD_FLAGS, 1, KEY_REQUIRED, 0},
     [WIRE_OP_APPEND] = {WIRE_VALUE_IN_SEGMENT | SYNC_FLAGS, 1, KEY_REQUIRED, 1},
@@ -34,6 +35,7 @@ static const struct operation_rule rules[] = {
     [WIRE_OP_STATS] = {0, 1, KEY_OPTIONAL, 0},
     [WIRE_OP_PING] = {WIRE_VALUE_IN_SEGMENT, 1, KEY_NONE, 1},
     [WIRE_OP_SYNC] = {0, 1, KEY_NONE, 0},
+    [WIRE_OP_BACKUP] = {0, 1, KEY_REQUIRED, 0},
 };
 
 #define RESULT_FLAGS                                                             \
@@ -52,7 +54,7 @@ static bool more_than_one_bit(unsigned flags)
 /* Bytes of the fields between the fixed part and the key. */
 static size_t operation_field_bytes(unsigned opcode, unsigned flags)
 {
-    size_t bytes = (flags & WIRE_HAS_EXPIRY ? 8u : 0u) + (flags & WIRE_HAS_VERSION ? 8u : 0u);
+    size_t bytes = (flags & WIRE_HAS_EXPIRY ? 8u : 0u) + (flags & VERSION_FLAGS ? 8u : 0u);
     if (opcode == WIRE_OP_ADD)
         bytes += 8u + (flags & WIRE_HAS_BOUNDS ? 16u : 0u) + (flags & WIRE_CREATE ? 8u : 0u);
     else if (opcode == WIRE_OP_SCAN)
@@ -78,7 +80,7 @@ static uint8_t *put_operation_fields(uint8_t *at, const struct wire_operation *o
 {
     if (operation->flags & WIRE_HAS_EXPIRY)
         at = put_u64(at, operation->expiry_ms);
-    if (operation->flags & WIRE_HAS_VERSION)
+    if (operation->flags & VERSION_FLAGS)
         at = put_u64(at, operation->version);
     if (operation->opcode == WIRE_OP_ADD) {
         at = put_u64(at, (uint64_t)operation->delta);
@@ -133,7 +135,7 @@ static void get_operation_fields(struct read_cursor *cursor, struct wire_operati
     bool add = operation->opcode == WIRE_OP_ADD;
     bool scan = operation->opcode == WIRE_OP_SCAN;
     operation->expiry_ms = flags & WIRE_HAS_EXPIRY ? read_u64(cursor) : 0;
-    operation->version = flags & WIRE_HAS_VERSION ? read_u64(cursor) : 0;
+    operation->version = flags & VERSION_FLAGS ? read_u64(cursor) : 0;
     operation->delta = add ? (int64_t)read_u64(cursor) : 0;
     operation->min = flags & WIRE_HAS_BOUNDS ? (int64_t)read_u64(cursor) : INT64_MIN;
     operation->max = flags & WIRE_HAS_BOUNDS ? (int64_t)read_u64(cursor) : INT64_MAX;
@@ -154,10 +156,9 @@ static bool operation_sizes_valid(const struct operation_rule *rule, size_t key_
 static bool operation_contradicts_itself(const struct wire_operation *operation)
 {
     unsigned flags = operation->flags;
-    return more_than_one_bit(flags & CONDITION_FLAGS) || more_than_one_bit(flags & EXPIRY_FLAGS) ||
-           more_than_one_bit(flags & SYNC_FLAGS) ||
-           ((flags & WIRE_HAS_VERSION) && operation->version == 0) ||
-           operation->min > operation->max;
+    return more_than_one_bit(flags & CONDITION_FLAGS) || more_than_one_bit(flags & VERSION_FLAGS) ||
+           more_than_one_bit(flags & EXPIRY_FLAGS) || more_than_one_bit(flags & SYNC_FLAGS) ||
+           ((flags & VERSION_FLAGS) && operation->version == 0) || operation->min > operation->max;
 }
 
 enum kv_status wire_get_operation(struct read_cursor *cursor, struct wire_operation *operation)

@@ -27,7 +27,8 @@ enum wire_opcode {
     WIRE_OP_SCAN = 9,     /* key: the prefix */
     WIRE_OP_STATS = 10,   /* the statistics as JSON text; key: a section, empty: all */
     WIRE_OP_PING = 11,    /* answers the value it was sent */
-    WIRE_OP_SYNC = 12     /* everything written before is on disk when the reply comes */
+    WIRE_OP_SYNC = 12,    /* everything written before is on disk when the reply comes */
+    WIRE_OP_BACKUP = 13   /* key: "begin", "read FILE OFFSET BYTES", "touch", "end" */
 };
 
 #define WIRE_MAX_KEY_BYTES   65535u
@@ -46,9 +47,10 @@ enum {
     WIRE_VALUE_IN_SEGMENT = 1 << 7, /* instead of the value its u32 offset in the segment */
     WIRE_SYNC_INTERVAL = 1 << 8,    /* this write asks for at least ... */
     WIRE_SYNC_ALWAYS = 1 << 9,
-    WIRE_KEYS_ONLY = 1 << 10, /* SCAN: values are left out */
-    WIRE_ATOMIC = 1 << 11,    /* SCAN: whole data files, each seen at one moment */
-    WIRE_CANONICAL = 1 << 12  /* ADD: no zeros lead in the number that is there */
+    WIRE_KEYS_ONLY = 1 << 10,   /* SCAN: values are left out */
+    WIRE_ATOMIC = 1 << 11,      /* SCAN: whole data files, each seen at one moment */
+    WIRE_CANONICAL = 1 << 12,   /* ADD: no zeros lead in the number that is there */
+    WIRE_GIVE_VERSION = 1 << 13 /* the version that the entry is to get follows (PUT) */
 };
 
 /* One operation in the clear. Slices borrow from the message (or, for a value in the segment, value
@@ -67,7 +69,7 @@ struct wire_operation {
 };
 
 /* An operation is: u8 opcode, u8 0, u16 flags, u16 key_bytes, u16 0, u32 value_bytes, then the
- * fields its flags and opcode name in the order of the struct (u64 expiry_ms, u64 version; ADD: i64
+ * fields its flags and opcode name in the order of the struct (u64 expiry_ms, u64 version (if-version or the one to give); ADD: i64
  * delta, min, max, initial; SCAN: u64 cursor, u32 limit), then the key, then the value or, with
  * WIRE_VALUE_IN_SEGMENT, its u32 offset. */
 #define WIRE_OPERATION_FIXED_BYTES 12u
@@ -81,8 +83,8 @@ bool wire_put_operation(struct write_cursor *cursor, const struct wire_operation
 
 /* KV_OK; KV_UNSUPPORTED: unknown opcode, a flag that the operation does not take, a reserved byte
  * that is not 0; KV_BAD_REQUEST: truncated, a key too many or missing, a size beyond the limits,
- * contradictory flags (two conditions, two durabilities, new and kept expiry), if-version 0, min >
- * max. After a failure the cursor is of no further use. */
+ * contradictory flags (two conditions, two durabilities, two versions, new and kept expiry),
+ * version 0, min > max. After a failure the cursor is of no further use. */
 enum kv_status wire_get_operation(struct read_cursor *cursor, struct wire_operation *operation);
 
 /* Results ----------------------------------------------------------------------------------- */

@@ -28,6 +28,7 @@ static unsigned flags_of_write(enum wire_opcode opcode)
 {
     switch (opcode) {
     case WIRE_OP_PUT:
+        return WIRE_GIVE_VERSION | CONDITION_FLAGS | EXPIRY_FLAGS | SYNC_FLAGS;
     case WIRE_OP_EXCHANGE:
         return CONDITION_FLAGS | EXPIRY_FLAGS | SYNC_FLAGS;
     case WIRE_OP_DELETE:
@@ -52,11 +53,12 @@ __attribute__((noinline)) static enum kv_status refuse_members(enum wire_opcode 
     const char *operation = opcode == WIRE_OP_DELETE   ? "delete"
                             : opcode == WIRE_OP_APPEND ? "append"
                                                        : "touch";
-    const char *member = flags & WIRE_IF_ABSENT     ? "if_absent"
-                         : flags & WIRE_IF_PRESENT  ? "if_present"
-                         : flags & WIRE_HAS_VERSION ? "if_version"
-                         : flags & WIRE_KEEP_EXPIRY ? "keep_expiry"
-                                                    : "expiry_ms";
+    const char *member = flags & WIRE_IF_ABSENT      ? "if_absent"
+                         : flags & WIRE_IF_PRESENT   ? "if_present"
+                         : flags & WIRE_GIVE_VERSION ? "give_version"
+                         : flags & WIRE_HAS_VERSION  ? "if_version"
+                         : flags & WIRE_KEEP_EXPIRY  ? "keep_expiry"
+                                                     : "expiry_ms";
     return kv_error_set(last_error_of_thread(), KV_USAGE, "%s does not take the option %s",
                         operation, member);
 }
@@ -75,16 +77,19 @@ enum kv_status translate_write(const struct clientk_write_options *options,
         return refuse_usage("only one of if_absent, if_present and if_version may be set");
     if (options->keep_expiry && options->expiry_ms != 0)
         return refuse_usage("only one of keep_expiry and expiry_ms may be set");
+    if (options->give_version != 0 && options->if_version != 0)
+        return refuse_usage("only one of give_version and if_version may be set");
     unsigned flags =
         (options->if_absent ? WIRE_IF_ABSENT : 0u) | (options->if_present ? WIRE_IF_PRESENT : 0u) |
         (options->if_version ? WIRE_HAS_VERSION : 0u) |
+        (options->give_version ? WIRE_GIVE_VERSION : 0u) |
         (options->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
         (options->keep_expiry ? WIRE_KEEP_EXPIRY : 0u) | durability_flags(options->durability);
     unsigned refused = flags & ~flags_of_write(to->opcode);
     if (refused)
         return refuse_members(to->opcode, refused);
     to->flags = (uint16_t)flags;
-    to->version = options->if_version;
+    to->version = options->give_version ? options->give_version : options->if_version;
     to->expiry_ms = options->expiry_ms;
     return KV_OK;
 }
@@ -138,6 +143,7 @@ enum kv_status translate_operation(const struct clientk_operation *from, struct 
     case CLIENTK_STATS:
     case CLIENTK_PING:
     case CLIENTK_SYNC:
+    case CLIENTK_BACKUP:
         return KV_OK;
     case CLIENTK_PUT:
     case CLIENTK_EXCHANGE:

@@ -52,7 +52,7 @@ enum {
     OPERATIONS_THAT_WRITE = 1 << WIRE_OP_PUT | 1 << WIRE_OP_DELETE | 1 << WIRE_OP_ADD |
                             1 << WIRE_OP_APPEND | 1 << WIRE_OP_EXCHANGE | 1 << WIRE_OP_TOUCH,
     OPERATIONS_THAT_GIVE_A_VALUE = 1 << WIRE_OP_GET | 1 << WIRE_OP_EXCHANGE | 1 << WIRE_OP_SCAN |
-                                   1 << WIRE_OP_STATS | 1 << WIRE_OP_PING
+                                   1 << WIRE_OP_STATS | 1 << WIRE_OP_PING | 1 << WIRE_OP_BACKUP
 };
 
 static inline bool operation_writes(const struct wire_operation *operation)

@@ -3,6 +3,7 @@
  */
 #include "clientk/program/cli/command.h"
 
+#include "clientk/program/backup/backup_command.h"
 #include "clientk/program/commands/batch_command.h"
 #include "clientk/program/bench/bench.h"
 #include "clientk/program/bench/bench_options.h"
@@ -273,6 +274,16 @@ const struct command commands[] = {
      .min_operands = 1,
      .max_operands = 1,
      RUNS(load_run, load_option_rows, load_option_defaults)},
+    {.name = "backup",
+     .arguments = "DIR",
+     .summary = "copy the running store, as it is at one moment; - is stdout",
+     .details = "DIR is then a store that serverk -f DIR starts from and kvcheck DIR verifies. "
+                "Again into the\nsame DIR copies only what is new. On stdout it is a tar archive. "
+                "restore brings it back.",
+     .places = COMMAND_SHELL,
+     .min_operands = 1,
+     .max_operands = 1,
+     RUNS(backup_run, backup_option_rows, backup_option_defaults)},
     {.name = "doctor",
      .arguments = "",
      .summary = "check limits, queues, permissions and server",

@@ -148,7 +148,11 @@ struct clientk_write_options {
     enum clientk_durability durability;
     uint64_t if_version; /* if not 0, else KV_NOT_FOUND, KV_VERSION_MISMATCH */
     uint64_t expiry_ms;  /* since 1970; 0: never */
-    uint64_t reserved[2];
+    /* Of PUT, to bring back an entry of a backup: the version that it is to have. It gets the next
+     * one all the same if the key is there with a higher one, or that one may have been given in
+     * the data file before. Not with if_version; servers up to 0.1.0 give KV_UNSUPPORTED. */
+    uint64_t give_version;
+    uint64_t reserved[1];
 };
 
 /* Calls, one operation each. Statuses beside those named: KV_BAD_KEY, KV_VALUE_TOO_BIG,
@@ -263,7 +267,9 @@ enum clientk_opcode {
     CLIENTK_SCAN,  /* one page; key: the prefix, may be empty */
     CLIENTK_STATS, /* key: the section, empty: all; the value is JSON text */
     CLIENTK_PING,
-    CLIENTK_SYNC /* what was complete before it was submitted is on disk when it is complete */
+    CLIENTK_SYNC,  /* what was complete before it was submitted is on disk when it is complete */
+    CLIENTK_BACKUP /* key: what docs/PROTOCOL.md says of BACKUP, for the server's own user; servers
+                      up to 0.1.0 give KV_UNSUPPORTED */
 };
 
 /* Of one page of a scan. */

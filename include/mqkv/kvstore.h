@@ -211,12 +211,19 @@ enum kvstore_condition {
 };
 
 /* {0}: unconditional, no expiry. */
+/* As many writes can follow. */
+#define KVSTORE_MAX_GIVEN_VERSION (UINT64_C(1) << 62)
+
 struct kvstore_put_options {
     enum kvstore_condition condition;
     uint64_t version;   /* for IF_VERSION */
     uint64_t expiry_ms; /* since 1970; 0: never; one that has passed: the key is gone at once */
     bool keep_expiry;   /* keep the expiry of the entry that is replaced, if there is one */
-    uint64_t reserved[2];
+    /* Of kvstore_put, to bring back an entry of a backup with its version; 0: the next one. It gets
+     * the next one all the same if the version is not above all of the data file, and the key is
+     * there or something in the file is dead. Up to KVSTORE_MAX_GIVEN_VERSION. */
+    uint64_t give_version;
+    uint64_t reserved[1];
 };
 
 /* Common to all operations below: KV_BAD_KEY for a key of a bad size; KV_CORRUPT where a record
@@ -389,6 +396,49 @@ enum kv_status kvstore_sync(struct kvstore *store);
 /* Compacts one file now, whatever its share of dead bytes, and waits. For tests, tools and the
  * curious. On failure (KV_NO_SPACE, KV_IO, ...) the file is as it was. */
 enum kv_status kvstore_compact(struct kvstore *store, uint32_t file, struct kv_error *error);
+
+/* Backup --------------------------------------------------------------------------------------- */
+
+struct kvstore_hold;
+
+struct kvstore_hold_facts {
+    const char *dir; /* of the store, as it was opened; lives as long as the store */
+    uint64_t store_seed;
+    uint32_t datafiles;
+    uint32_t unused;
+    uint64_t reserved[4];
+};
+
+struct kvstore_held_file {
+    uint64_t generation; /* another number for each file that a compaction has made */
+    uint64_t bytes;      /* from the start of the file, header included */
+    uint64_t reserved[2];
+};
+
+/* Holds all data files as they are at this moment, the same of all of them: what the hold reads
+ * stays, whatever is written, compacted and deleted meanwhile. Takes every lock for a moment, and
+ * a descriptor per data file for as long as it lasts. A hold that is neither read nor touched for
+ * a minute lapses. KV_LIMIT, KV_IO, KV_NO_MEMORY with a sentence. */
+enum kv_status kvstore_hold_begin(struct kvstore *store, struct kvstore_hold **hold,
+                                  struct kv_error *error);
+
+/* Before the store is closed. NULL is harmless. */
+void kvstore_hold_end(struct kvstore_hold *hold);
+
+/* False: it has lapsed. Any thread. */
+bool kvstore_hold_touch(struct kvstore_hold *hold);
+
+void kvstore_hold_facts(const struct kvstore_hold *hold, struct kvstore_hold_facts *facts);
+
+/* number: below facts.datafiles. */
+void kvstore_hold_file(const struct kvstore_hold *hold, uint32_t number,
+                       struct kvstore_held_file *file);
+
+/* Reads of a data file as it was: *got of `size` bytes, fewer towards the end; all of them together
+ * are a data file that was synced to its end. KV_BUSY: the hold has lapsed. KV_USAGE: there is no
+ * such file or offset; KV_IO. Any thread. */
+enum kv_status kvstore_hold_read(struct kvstore_hold *hold, uint32_t number, uint64_t offset,
+                                 void *buffer, size_t size, size_t *got);
 
 /* Fork ----------------------------------------------------------------------------------------- */
 

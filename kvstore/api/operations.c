@@ -107,6 +107,8 @@ enum kv_status write_check(const struct write *write, const struct kvstore_put_o
 {
     if (!RESERVED_IS_CLEAR(options->reserved))
         return KV_UNSUPPORTED; /* of a newer header */
+    if (options->give_version > KVSTORE_MAX_GIVEN_VERSION)
+        return KV_USAGE;
     switch (options->condition) {
     case KVSTORE_ALWAYS:
         return KV_OK;
@@ -144,6 +146,7 @@ enum kv_status kvstore_put(struct kvstore *store, struct kv_slice key, struct kv
     status = write_check(&write, options);
     if (status == KV_OK) {
         write.record.value = value;
+        write.record.version = options->give_version;
         write.record.expiry_ms = write_expiry(&write, options);
         status = write_append(&write, kv_slice(NULL, 0), written);
     }

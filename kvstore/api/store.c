@@ -13,6 +13,7 @@
 #include "kvstore/cache/cache.h"
 #include "kvstore/maintenance/compact.h"
 #include "kvstore/maintenance/compaction_queue.h"
+#include "kvstore/maintenance/holds.h"
 #include "kvstore/format/commit_entry.h"
 #include "kvstore/log/commit_replay.h"
 #include "kvstore/log/fileio.h"
@@ -162,6 +163,7 @@ static enum kv_status allocate_files(struct kvstore *store, struct kv_error *err
     if (cached)
         store->cache = cache_create(context->options.cache_bytes, context->datafiles,
                                     context->options.allocator);
+    store->holds = holds_create();
     if (context->files)
         memset(context->files, 0, size);
     if (cached && !store->cache)
@@ -169,7 +171,7 @@ static enum kv_status allocate_files(struct kvstore *store, struct kv_error *err
                             "%s: no memory for the tables of a cache of %" PRIu64
                             " bytes; take a smaller one",
                             context->dir, context->options.cache_bytes);
-    if (!context->files || !context->locks || (optimistic && !context->readers))
+    if (!context->files || !context->locks || !store->holds || (optimistic && !context->readers))
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory for %u data files", context->dir,
                             context->datafiles);
     return KV_OK;
@@ -258,7 +260,8 @@ static enum kv_status start_background(struct kvstore *store, struct kv_error *e
     struct maintenance with = {.context = context,
                                .cache = store->cache,
                                .sync = store->sync,
-                               .compactions = store->compactions};
+                               .compactions = store->compactions,
+                               .holds = store->holds};
     status = sweeper_create(&with, &store->sweeper, error);
     with.sweeper = store->sweeper;
     if (status == KV_OK)
@@ -293,6 +296,7 @@ static void free_store(struct kvstore *store)
     lockset_free(context->locks);
     readers_free(context->readers);
     cache_free(store->cache);
+    holds_free(store->holds);
     shared_index_end(&store->shared_index, context);
     lockfile_release(store->lockfile);
     if (context->dir_fd >= 0)

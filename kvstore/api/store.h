@@ -18,6 +18,7 @@
 struct cache;
 struct compaction_queue;
 struct compactor;
+struct holds;
 struct lockfile;
 struct sweeper;
 struct sync;
@@ -32,6 +33,7 @@ struct kvstore {
     struct compaction_queue *compactions;
     struct compactor *compactor;
     struct sweeper *sweeper;
+    struct holds *holds; /* also of a store that is read-only */
     /* clock_monotonic_coarse_ms of the last line in the log about a write without room; 0: none. */
     _Atomic uint64_t no_space_logged_ms;
 };

@@ -289,6 +289,7 @@ enum kv_status compactor_create(const struct maintenance *with, struct compactor
     if (!created)
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", with->context->dir);
     created->with = *with;
+    created->old_logs.holds = with->holds;
     int result = thread_start(&created->thread, "kv-compact", compactor_thread, created);
     if (result != 0) {
         free(created);

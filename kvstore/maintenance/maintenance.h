@@ -9,6 +9,7 @@
 
 struct cache;
 struct compaction_queue;
+struct holds;
 struct sweeper;
 struct sync;
 
@@ -18,6 +19,7 @@ struct maintenance {
     struct sync *sync;
     struct compaction_queue *compactions;
     struct sweeper *sweeper; /* not of the sweeper itself */
+    struct holds *holds;
 };
 
 #endif

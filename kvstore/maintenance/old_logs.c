@@ -6,15 +6,19 @@
 
 #include "common/time/clock.h"
 #include "kvstore/log/fileio.h"
+#include "kvstore/maintenance/holds.h"
 
 #define GRACE_NS UINT64_C(100000000)
 
+/* How often it is looked whether the last hold has gone. */
+#define HOLD_LOOK_NS UINT64_C(1000000000)
+
 /* A file with another name is somebody's copy. */
-static void clear_first(struct old_logs *logs)
+static void clear_first(struct old_logs *logs, bool held)
 {
     int fd = logs->waiting[0].fd;
     struct stat facts;
-    if (fstat(fd, &facts) == 0 && facts.st_nlink == 0 && facts.st_size > 0)
+    if (!held && fstat(fd, &facts) == 0 && facts.st_nlink == 0 && facts.st_size > 0)
         fileio->punch(fd, facts.st_size);
     close(fd);
     logs->count--;
@@ -28,7 +32,7 @@ void old_logs_add(struct old_logs *logs, const struct logfile *log)
     if (fd < 0) /* then its space comes back with the last mapping */
         return;
     if (logs->count == OLD_LOGS_MAX)
-        clear_first(logs);
+        clear_first(logs, holds_any(logs->holds));
     logs->waiting[logs->count].fd = fd;
     logs->waiting[logs->count++].due_ns = clock_monotonic_ns() + GRACE_NS;
 }
@@ -40,12 +44,19 @@ uint64_t old_logs_due_ns(const struct old_logs *logs)
 
 void old_logs_clear(struct old_logs *logs)
 {
-    while (old_logs_due_ns(logs) <= clock_monotonic_ns())
-        clear_first(logs);
+    uint64_t now_ns = clock_monotonic_ns();
+    if (old_logs_due_ns(logs) > now_ns)
+        return;
+    if (holds_any(logs->holds)) {
+        logs->waiting[0].due_ns = now_ns + HOLD_LOOK_NS;
+        return;
+    }
+    while (old_logs_due_ns(logs) <= now_ns)
+        clear_first(logs, false);
 }
 
 void old_logs_clear_all(struct old_logs *logs)
 {
     while (logs->count > 0)
-        clear_first(logs);
+        clear_first(logs, holds_any(logs->holds));
 }

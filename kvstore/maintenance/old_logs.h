@@ -3,7 +3,8 @@
  * (shared_store.h). Their names are gone, but their disk space comes back only when the last
  * mapping does, which may be never: so their blocks are freed under the mappings, where zeros are
  * then read. A reader in the middle finds that the generation has changed; a grace time keeps that
- * rare.
+ * rare. While somebody reads data files as they were (holds.h), nothing is freed; of more than
+ * OLD_LOGS_MAX the oldest then keep their blocks for as long as they are open anywhere.
  *
  * Threads: the compactor's alone.
  */
@@ -16,8 +17,11 @@
 
 #define OLD_LOGS_MAX 8u
 
-/* Start from {0}. */
+struct holds;
+
+/* Start from {.holds = ...}. */
 struct old_logs {
+    struct holds *holds; /* while there are any, nothing is freed */
     struct {
         int fd;
         uint64_t due_ns; /* clock_monotonic_ns */

@@ -250,13 +250,24 @@ static void mirror(struct datafile *file, uint32_t hash, uint64_t offset)
     file->next_status = generation_append(file->next, &lookup, &record, kv_slice(NULL, 0));
 }
 
+/* A version that is wanted must not put the key's records out of order: those that are gone are not
+ * known, unless nothing in the log is dead. */
+static uint64_t next_version(const struct generation *current, const struct lookup *lookup,
+                             uint64_t wanted)
+{
+    uint64_t highest = current->words->max_version;
+    bool is_first =
+        !lookup->found && !lookup->damaged && generation_dead_bytes(current) == 0 && wanted != 0;
+    return wanted > highest || is_first ? wanted : highest + 1;
+}
+
 enum kv_status datafile_append(const struct store_context *context, struct datafile *file,
                                struct lookup *lookup, struct record *record,
                                struct kv_slice value_tail, struct kvstore_written *written)
 {
     struct generation *current = file->current;
     uint64_t offset = current->log.tail;
-    record->version = current->words->max_version + 1;
+    record->version = next_version(current, lookup, record->version);
     enum kv_status status = generation_append(current, lookup, record, value_tail);
     if (status == KV_NO_SPACE)
         file->full = true;

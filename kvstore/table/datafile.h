@@ -88,7 +88,8 @@ enum kv_status datafile_recover(const struct store_context *context, uint32_t nu
 enum kv_status datafile_close(const struct store_context *context, uint32_t number,
                               struct kv_error *error);
 
-/* Appends a record, whose version is set here, to the data file and, while a compaction runs, to
+/* Appends a record, whose version is set here (a version that is not 0 is kept if it can be: see
+ * kvstore_put_options.give_version), to the data file and, while a compaction runs, to
  * its next generation. `lookup` is of the current generation. written may be NULL. On failure
  * nothing has changed, but that KV_NO_SPACE sets file->full. Whoever calls tells the background
  * threads and the cache. Holds: the file's lock for writing. */

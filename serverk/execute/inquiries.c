@@ -17,9 +17,7 @@ static bool overlap(const void *a, const void *b, size_t size)
     return from < to ? to - from < size : from - to < size;
 }
 
-/* Copies bytes that are at hand into the reply as the result's value. They may lie in the segment,
- * and the window over them: then the reply has them as they were. */
-static void add_copy(struct execution *execution, struct kv_slice bytes)
+void add_answer(struct execution *execution, struct kv_slice bytes)
 {
     struct wire_result *result = &execution->result;
     struct reply_place place = reply_place(execution->reply, bytes.size);
@@ -80,7 +78,7 @@ void run_stats(struct execution *execution)
     result->status =
         context->write_stats(context->stats_context, execution->operation->key, &text, &size);
     if (result->status == KV_OK)
-        add_copy(execution, kv_slice(text, size));
+        add_answer(execution, kv_slice(text, size));
     else
         add_plain(execution);
     free(text);
@@ -90,7 +88,7 @@ void run_ping(struct execution *execution)
 {
     execution->result.status = take_value(execution);
     if (execution->result.status == KV_OK)
-        add_copy(execution, execution->value);
+        add_answer(execution, execution->value);
     else
         add_plain(execution);
 }

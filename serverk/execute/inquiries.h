@@ -4,7 +4,13 @@
 #ifndef MQKV_SERVERK_EXECUTE_INQUIRIES_H
 #define MQKV_SERVERK_EXECUTE_INQUIRIES_H
 
+#include "mqkv/slice.h"
+
 struct execution;
+
+/* Copies bytes that are at hand into the reply as the result's value. They may lie in the segment,
+ * and the window over them: then the reply has them as they were. */
+void add_answer(struct execution *execution, struct kv_slice bytes);
 
 void run_scan(struct execution *execution);
 void run_stats(struct execution *execution);

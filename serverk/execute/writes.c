@@ -54,6 +54,7 @@ static struct kvstore_put_options put_options(const struct wire_operation *opera
                      : operation->flags & WIRE_HAS_VERSION ? KVSTORE_IF_VERSION
                                                            : KVSTORE_ALWAYS,
         .version = operation->version,
+        .give_version = operation->flags & WIRE_GIVE_VERSION ? operation->version : 0,
         .expiry_ms = operation->expiry_ms,
         .keep_expiry = operation->flags & WIRE_KEEP_EXPIRY};
 }

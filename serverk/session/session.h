@@ -16,6 +16,7 @@
 
 #include "serverk/lanes/lanes.h"
 #include "serverk/session/fragments.h"
+#include "serverk/session/session_hold.h"
 #include "wire/queue_name.h"
 #include "wire/reply_ring.h"
 #include "wire/value_segment.h"
@@ -55,7 +56,8 @@ struct session {
     _Atomic bool lane_closed;             /* nobody else may open its lane (any more) */
     struct wire_segment *_Atomic segment; /* the one in use; NULL: none */
 
-    struct fragments fragments; /* has its lock */
+    struct fragments fragments;        /* has its lock */
+    struct session_hold *_Atomic hold; /* NULL: it has made no backup */
 
     /* constant while LIVE, rarely read */
     int pidfd;

@@ -118,6 +118,7 @@ struct session *session_open(struct session_table *table, const struct session_s
     session->assignment = lanes_assign(table->lanes, &request);
     atomic_store(&session->lane_closed, !session->assignment.opening);
     atomic_store(&session->segment, NULL);
+    atomic_store(&session->hold, NULL);
     fragments_init(&session->fragments, start->uid);
     session->pidfd = start->pidfd;
     strcpy(session->reply_name, start->reply_name);
@@ -187,6 +188,7 @@ static void dispose(struct session_table *table, struct session *session)
     for (unsigned i = 0; i < session->segment_count; i++)
         wire_segment_close(session->segments[i]);
     fragments_clear(&session->fragments, table->budget);
+    session_hold_free(atomic_load(&session->hold));
 
     uint32_t generation = generation_of(atomic_load(&session->state));
     uint32_t next = (generation + 1) & ((1u << GENERATION_BITS) - 1);

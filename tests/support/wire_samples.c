@@ -26,6 +26,7 @@ static uint16_t sample_flags(struct random_state *random, enum wire_opcode opcod
 {
     static const uint16_t expiry[] = {WIRE_HAS_EXPIRY, WIRE_KEEP_EXPIRY, 0};
     static const uint16_t has_expiry[] = {WIRE_HAS_EXPIRY, 0};
+    static const uint16_t given[] = {WIRE_GIVE_VERSION, WIRE_GIVE_VERSION | WIRE_IF_ABSENT};
     static const uint16_t condition[] = {WIRE_HAS_VERSION, WIRE_IF_ABSENT, WIRE_IF_PRESENT, 0};
     static const uint16_t version[] = {WIRE_HAS_VERSION, 0};
     static const uint16_t sync[] = {WIRE_SYNC_INTERVAL, WIRE_SYNC_ALWAYS, 0};
@@ -36,6 +37,9 @@ static uint16_t sample_flags(struct random_state *random, enum wire_opcode opcod
     static const uint16_t keys_only[] = {WIRE_KEYS_ONLY, 0};
     switch (opcode) {
     case WIRE_OP_PUT:
+        if (random_below(random, 4) == 0)
+            return pick_flag(random, expiry) | pick_flag(random, given) | pick_flag(random, sync);
+        /* fall through */
     case WIRE_OP_EXCHANGE:
         return pick_flag(random, expiry) | pick_flag(random, condition) | pick_flag(random, sync) |
                pick_flag(random, segment);
@@ -56,6 +60,7 @@ static uint16_t sample_flags(struct random_state *random, enum wire_opcode opcod
     case WIRE_OP_EXISTS:
     case WIRE_OP_STATS:
     case WIRE_OP_SYNC:
+    case WIRE_OP_BACKUP:
         break;
     }
     return 0;
@@ -84,7 +89,7 @@ struct wire_operation wire_sample_operation(struct random_state *random, enum wi
         operation.key = sample_slice(random, bytes->key, key_optional ? 0 : 1);
     if (operation.flags & WIRE_HAS_EXPIRY)
         operation.expiry_ms = random_next(random);
-    if (operation.flags & WIRE_HAS_VERSION)
+    if (operation.flags & (WIRE_HAS_VERSION | WIRE_GIVE_VERSION))
         operation.version = random_next(random) | 1;
     if (opcode == WIRE_OP_ADD)
         sample_add(random, &operation);
@@ -190,7 +195,7 @@ static uint16_t sample_batch(struct random_state *random, enum wire_kind kind,
     for (uint16_t i = 0; i < count; i++) {
         struct wire_sample_bytes bytes;
         if (kind == WIRE_REQUEST) {
-            enum wire_opcode opcode = (enum wire_opcode)(1 + random_below(random, WIRE_OP_SYNC));
+            enum wire_opcode opcode = (enum wire_opcode)(1 + random_below(random, WIRE_OP_BACKUP));
             struct wire_operation operation = wire_sample_operation(random, opcode, &bytes);
             wire_put_operation(cursor, &operation);
         } else {

@@ -271,7 +271,7 @@ START_TEST(options_that_a_call_does_not_take_are_refused)
 {
     must_put_text(client, "o", "1");
     struct clientk_write_options absent = {.if_absent = true}, version = {.if_version = 1},
-                                 expiry = {.expiry_ms = 1}, newer = {.reserved = {0, 1}};
+                                 expiry = {.expiry_ms = 1}, newer = {.reserved = {1}};
     assert_status(clientk_delete(client, TEXT("o"), &absent, NULL), KV_USAGE);
     assert_last_error_names("delete does not take the option if_absent");
     assert_status(clientk_append(client, TEXT("o"), TEXT("2"), &version, NULL, NULL), KV_USAGE);

@@ -1,0 +1,23 @@
+/*
+ * backup_dir: what backups and restores do in the directory of a store: its lock, its manifest.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_BACKUP_BACKUP_DIR_H
+#define MQKV_CLIENTK_PROGRAM_BACKUP_BACKUP_DIR_H
+
+#include "clientk/program/backup/backup_manifest.h"
+
+/* Takes the lock of a store in the directory, as kvstore does, for writing or for reading; without
+ * permission to make the file a reader goes without (*fd -1). KV_BUSY: another process has it. */
+enum kv_status backup_dir_lock(int dir_fd, const char *dir, bool exclusive, int *fd,
+                               struct kv_error *error);
+
+/* KV_NOT_FOUND: there is none; KV_CORRUPT, KV_IO, ... with a sentence. */
+enum kv_status backup_dir_read_manifest(int dir_fd, const char *dir,
+                                        struct backup_manifest *manifest, struct kv_error *error);
+
+/* Puts it on the disk in place of the old one, as a whole or not at all. */
+enum kv_status backup_dir_write_manifest(int dir_fd, const char *dir,
+                                         const struct backup_manifest *manifest,
+                                         struct kv_error *error);
+
+#endif

@@ -1,0 +1,328 @@
+#include "clientk/program/backup/backup_target.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "clientk/program/backup/backup_dir.h"
+#include "clientk/program/backup/file_copy.h"
+#include "common/report/error.h"
+#include "kvstore/format/file_name.h"
+
+/* So much before the end of an earlier backup must be what the store has there: else the store has
+ * been put back to an earlier state since. */
+#define OVERLAP_BYTES 4096u
+
+static const char *log_name(uint32_t number, struct file_name *name)
+{
+    *name = file_name(number, FILE_LOG);
+    return name->text;
+}
+
+/* Opening -------------------------------------------------------------------------------------- */
+
+/* A directory that has something else is not ours to write to. */
+static enum kv_status check_vacant(const struct backup_target *target, struct kv_error *error)
+{
+    DIR *stream = fdopendir(openat(target->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!stream)
+        return kv_error_set_errno(error, "%s: cannot read the directory", target->dir);
+    enum kv_status status = KV_OK;
+    for (const struct dirent *entry; status == KV_OK && (entry = readdir(stream));) {
+        const char *name = entry->d_name, *end = strrchr(name, '.');
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+            strcmp(name, LOCK_FILE_NAME) == 0 || strcmp(name, "lost+found") == 0 ||
+            (strncmp(name, "data.", 5) == 0 && end && strcmp(end, ".new") == 0))
+            continue;
+        status = kv_error_set(error, KV_USAGE,
+                              "%s has other files (%.64s) and no earlier backup: take an empty "
+                              "directory",
+                              target->dir, name);
+    }
+    closedir(stream);
+    return status;
+}
+
+static enum kv_status open_directory(struct backup_target *target, struct kv_error *error)
+{
+    if (mkdir(target->dir, 0700) == 0)
+        target->was_made = true;
+    else if (errno != EEXIST)
+        return kv_error_set_errno(error, "%s: cannot make the directory", target->dir);
+    target->dir_fd = open(target->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (target->dir_fd < 0)
+        return kv_error_set_errno(error, "%s: cannot open the directory", target->dir);
+    return backup_dir_lock(target->dir_fd, target->dir, true, &target->lock_fd, error);
+}
+
+enum kv_status backup_target_open(struct backup_target *target, const char *dir,
+                                  struct kv_error *error)
+{
+    *target = (struct backup_target){.dir = dir, .dir_fd = -1, .lock_fd = -1};
+    enum kv_status status = open_directory(target, error);
+    if (status == KV_OK)
+        status = backup_dir_read_manifest(target->dir_fd, dir, &target->base, error);
+    if (status == KV_NOT_FOUND)
+        status = check_vacant(target, error);
+    if (status != KV_OK)
+        backup_target_close(target);
+    return status;
+}
+
+enum kv_status backup_target_begin(struct backup_target *target,
+                                   const struct backup_manifest *manifest, struct kv_error *error)
+{
+    const struct backup_manifest *base = &target->base;
+    if (base->count > 0 &&
+        (base->store_seed != manifest->store_seed || base->count != manifest->count))
+        return kv_error_set(error, KV_USAGE,
+                            "%s has a backup of another store: take another directory",
+                            target->dir);
+    target->files = calloc(manifest->count, sizeof *target->files);
+    if (!target->files || !backup_manifest_init(&target->next, manifest->count))
+        return kv_error_set(error, KV_NO_MEMORY, "no memory for a backup");
+    memcpy(target->next.files, manifest->files, manifest->count * sizeof manifest->files[0]);
+    target->next.store_seed = manifest->store_seed;
+    target->next.time_ms = manifest->time_ms;
+    if (base->count == 0)
+        return KV_OK;
+    struct backup_manifest marked = *base;
+    marked.under_way = true;
+    target->is_marked = true;
+    return backup_dir_write_manifest(target->dir_fd, target->dir, &marked, error);
+}
+
+/* Data files ----------------------------------------------------------------------------------- */
+
+static enum kv_status refuse_changed(const struct backup_target *target, const char *name,
+                                     struct kv_error *error)
+{
+    return kv_error_set(error, KV_USAGE,
+                        "%s/%s has changed since the last backup: a server was started on it, or "
+                        "it was copied there; take another directory",
+                        target->dir, name);
+}
+
+/* Whether the end of the earlier backup is what the store has there. */
+static enum kv_status compare_end(struct held_file *file, int fd, uint64_t end, bool *equal,
+                                  struct kv_error *error)
+{
+    uint8_t here[OVERLAP_BYTES], there[OVERLAP_BYTES];
+    uint64_t from =
+        end >= BACKUP_HEADER_BYTES + OVERLAP_BYTES ? end - OVERLAP_BYTES : BACKUP_HEADER_BYTES;
+    size_t size = (size_t)(end - from);
+    *equal = pread(fd, here, size, (off_t)from) == (ssize_t)size;
+    enum kv_status status =
+        *equal && size > 0 ? held_file_read(file, from, there, size, error) : KV_OK;
+    *equal = *equal && status == KV_OK && memcmp(here, there, size) == 0;
+    return status;
+}
+
+/* Whether the file is as the earlier backup left it, or, of one that was interrupted, begins so. */
+static bool is_as_left(const struct backup_target *target, uint32_t number, int fd)
+{
+    const struct backup_file *base = &target->base.files[number];
+    uint8_t page[BACKUP_HEADER_BYTES];
+    struct stat facts;
+    return fstat(fd, &facts) == 0 && pread(fd, page, sizeof page, 0) == (ssize_t)sizeof page &&
+           backup_header_check(page) == base->header_check &&
+           (target->base.under_way ? (uint64_t)facts.st_size >= base->bytes
+                                   : (uint64_t)facts.st_size == base->bytes);
+}
+
+/* Whether the open file is of an earlier backup that the new one goes on from. */
+static enum kv_status plan_of(struct backup_target *target, struct held_file *file, int fd,
+                              enum backup_plan *plan, struct kv_error *error)
+{
+    const struct backup_file *base = &target->base.files[file->number];
+    const struct backup_file *next = &target->next.files[file->number];
+    struct file_name name;
+    bool equal = false;
+    *plan = BACKUP_REPLACE;
+    if (!is_as_left(target, file->number, fd))
+        return target->base.under_way
+                   ? KV_OK
+                   : refuse_changed(target, log_name(file->number, &name), error);
+    if (base->generation != next->generation || base->bytes > next->bytes)
+        return KV_OK;
+    enum kv_status status = compare_end(file, fd, base->bytes, &equal, error);
+    if (status == KV_OK && equal)
+        *plan = base->bytes == next->bytes ? BACKUP_KEEP : BACKUP_APPEND;
+    return status;
+}
+
+static enum kv_status open_new(struct backup_target *target, struct held_file *file, int *fd,
+                               struct kv_error *error)
+{
+    struct file_name name = file_name(file->number, FILE_LOG_NEW);
+    struct backup_target_file *to = &target->files[file->number];
+    to->plan = BACKUP_REPLACE;
+    to->offset = BACKUP_HEADER_BYTES;
+    target->next.files[file->number].header_check = backup_header_check(file->header);
+    *fd = openat(target->dir_fd, name.text, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+                 0600);
+    if (*fd >= 0)
+        return KV_OK;
+    return kv_error_set_errno(error, "%s/%s: cannot make the file", target->dir, name.text);
+}
+
+/* The file ends where the earlier backup did, whatever a later one that failed has added. */
+static enum kv_status start_append(struct backup_target *target, const struct held_file *file,
+                                   enum backup_plan plan, int fd, struct kv_error *error)
+{
+    struct backup_target_file *to = &target->files[file->number];
+    const struct backup_file *base = &target->base.files[file->number];
+    struct file_name name;
+    to->plan = plan;
+    to->offset = base->bytes;
+    target->next.files[file->number].header_check = base->header_check;
+    if (ftruncate(fd, (off_t)base->bytes) != 0)
+        return kv_error_set_errno(error, "%s/%s: cannot cut the file", target->dir,
+                                  log_name(file->number, &name));
+    if (plan == BACKUP_KEEP)
+        return KV_OK;
+    to->header = malloc(BACKUP_HEADER_BYTES);
+    if (!to->header)
+        return kv_error_set(error, KV_NO_MEMORY, "no memory for a backup");
+    memcpy(to->header, file->header, BACKUP_HEADER_BYTES);
+    target->next.files[file->number].header_check = backup_header_check(file->header);
+    return KV_OK;
+}
+
+enum kv_status backup_target_start_file(struct backup_target *target, struct held_file *file,
+                                        int *fd, struct kv_error *error)
+{
+    struct file_name name;
+    enum backup_plan plan = BACKUP_REPLACE;
+    *fd = -1;
+    if (target->base.count > 0)
+        *fd = openat(target->dir_fd, log_name(file->number, &name),
+                     O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    enum kv_status status = *fd >= 0 ? plan_of(target, file, *fd, &plan, error) : KV_OK;
+    if (status == KV_OK && *fd >= 0 && plan != BACKUP_REPLACE)
+        status = start_append(target, file, plan, *fd, error);
+    if (*fd >= 0 && (status != KV_OK || plan != BACKUP_APPEND)) {
+        close(*fd);
+        *fd = -1;
+    }
+    return status == KV_OK && plan == BACKUP_REPLACE ? open_new(target, file, fd, error) : status;
+}
+
+enum kv_status backup_target_end_file(struct backup_target *target, const struct held_file *file,
+                                      int fd, struct kv_error *error)
+{
+    const struct backup_target_file *to = &target->files[file->number];
+    struct file_name name;
+    int result = 0;
+    if (to->plan == BACKUP_REPLACE)
+        result = file_copy_write(fd, file->header, BACKUP_HEADER_BYTES, 0);
+    enum kv_status status = KV_OK;
+    if (result != 0 || fsync(fd) != 0)
+        status = kv_error_set_errno(error, "%s/%s: cannot write the file", target->dir,
+                                    log_name(file->number, &name));
+    close(fd);
+    return status;
+}
+
+/* The end -------------------------------------------------------------------------------------- */
+
+static int put_header(const struct backup_target *target, uint32_t number)
+{
+    struct file_name name;
+    int fd = openat(target->dir_fd, log_name(number, &name), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    int result = file_copy_write(fd, target->files[number].header, BACKUP_HEADER_BYTES, 0);
+    if (result == 0)
+        result = fsync(fd);
+    int failure = errno;
+    close(fd);
+    errno = failure;
+    return result;
+}
+
+static int commit_file(const struct backup_target *target, uint32_t number)
+{
+    struct file_name name, new_name = file_name(number, FILE_LOG_NEW);
+    switch (target->files[number].plan) {
+    case BACKUP_APPEND:
+        return put_header(target, number);
+    case BACKUP_REPLACE:
+        return renameat(target->dir_fd, new_name.text, target->dir_fd, log_name(number, &name));
+    default:
+        return 0;
+    }
+}
+
+enum kv_status backup_target_commit(struct backup_target *target, struct kv_error *error)
+{
+    struct file_name name;
+    target->is_marked = false; /* from here on there is no way back */
+    for (uint32_t number = target->next.count; number-- > 0;) { /* data.0000 makes it a store */
+        if (commit_file(target, number) != 0)
+            return kv_error_set_errno(error, "%s/%s: cannot put the file in its place", target->dir,
+                                      log_name(number, &name));
+        target->files[number].plan = BACKUP_KEEP;
+    }
+    enum kv_status status = KV_OK;
+    if (fsync(target->dir_fd) != 0)
+        status = kv_error_set_errno(error, "%s: cannot sync the directory", target->dir);
+    else
+        status = backup_dir_write_manifest(target->dir_fd, target->dir, &target->next, error);
+    target->is_complete = status == KV_OK;
+    return status;
+}
+
+/* Removes what was copied of one file. */
+static void undo_file(const struct backup_target *target, uint32_t number)
+{
+    struct file_name name;
+    if (target->files[number].plan == BACKUP_REPLACE)
+        unlinkat(target->dir_fd, file_name(number, FILE_LOG_NEW).text, 0);
+    if (target->files[number].plan != BACKUP_APPEND)
+        return;
+    int fd = openat(target->dir_fd, log_name(number, &name), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0) {
+        if (ftruncate(fd, (off_t)target->base.files[number].bytes) == 0)
+            fsync(fd);
+        close(fd);
+    }
+}
+
+/* Of a first backup that failed, however late. */
+static void remove_all(const struct backup_target *target)
+{
+    struct file_name name;
+    for (uint32_t number = 0; target->files && number < target->next.count; number++)
+        if (target->files[number].plan == BACKUP_KEEP)
+            unlinkat(target->dir_fd, log_name(number, &name), 0);
+    if (!target->was_made)
+        return;
+    unlinkat(target->dir_fd, LOCK_FILE_NAME, 0);
+    rmdir(target->dir);
+}
+
+void backup_target_close(struct backup_target *target)
+{
+    for (uint32_t number = 0; target->files && number < target->next.count; number++) {
+        undo_file(target, number);
+        free(target->files[number].header);
+    }
+    if (target->is_marked) /* the earlier one is whole, as far as it was before */
+        backup_dir_write_manifest(target->dir_fd, target->dir, &target->base, NULL);
+    if (target->base.count == 0 && target->lock_fd >= 0 && !target->is_complete)
+        remove_all(target);
+    if (target->lock_fd >= 0)
+        close(target->lock_fd);
+    if (target->dir_fd >= 0)
+        close(target->dir_fd);
+    free(target->files);
+    backup_manifest_free(&target->base);
+    backup_manifest_free(&target->next);
+}

@@ -1,0 +1,60 @@
+/*
+ * held_store: the data files of a running store as they are at one moment, held for this client by
+ * the server (BACKUP in docs/PROTOCOL.md). They are read in place, where this process may open
+ * them, else through the server.
+ *
+ * Threads: one.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_BACKUP_HELD_STORE_H
+#define MQKV_CLIENTK_PROGRAM_BACKUP_HELD_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clientk/program/backup/backup_manifest.h"
+#include "mqkv/clientk.h"
+
+struct held_store {
+    struct clientk *client;          /* the caller's */
+    struct backup_manifest manifest; /* without header checks */
+    char *dir;                       /* of the data files, as the server names it */
+    bool by_message;                 /* never read in place */
+    size_t piece_bytes;              /* of one answer */
+    uint64_t touched_ns;
+    struct clientk_value answer;
+};
+
+/* One data file; fd: a descriptor of it, -1: to be read through the server. */
+struct held_file {
+    struct held_store *store;
+    uint32_t number;
+    uint64_t bytes;
+    int fd;
+    uint8_t header[BACKUP_HEADER_BYTES]; /* as the copy is to have it */
+};
+
+/* KV_OK: held_store_end is to be called. Else a sentence: KV_DENIED, KV_UNSUPPORTED (an older
+ * server), KV_OVERLOADED, ... */
+enum kv_status held_store_begin(struct held_store *store, struct clientk *client, bool by_message,
+                                struct kv_error *error);
+
+/* Opens one of the files, and closes it. */
+enum kv_status held_file_open(struct held_file *file, struct held_store *store, uint32_t number,
+                              struct kv_error *error);
+void held_file_close(struct held_file *file);
+
+/* Reads `size` bytes, which the file has, from behind its header. */
+enum kv_status held_file_read(struct held_file *file, uint64_t offset, void *buffer, size_t size,
+                              struct kv_error *error);
+
+/* To be called at least every few seconds while something is read past held_file_read. */
+enum kv_status held_store_keep(struct held_store *store, struct kv_error *error);
+
+/* Everything has been read. KV_OK: the hold has lasted, and so what was read is right. */
+enum kv_status held_store_finish(struct held_store *store, struct kv_error *error);
+
+/* Frees it, in any state. */
+void held_store_end(struct held_store *store);
+
+#endif
