@@ -307,6 +307,7 @@ static bool is_alone(const struct wire_operation *operation)
     case WIRE_OP_STATS:
     case WIRE_OP_PING:
     case WIRE_OP_SYNC:
+    case WIRE_OP_BACKUP:
         break;
     }
     return true;

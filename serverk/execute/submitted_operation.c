@@ -169,6 +169,8 @@ void submitted_operation_begin(struct submission *submission)
     engine->done = engine_done;
     if (brings_value(opcode))
         engine->status = take_submitted_value(submitted);
+    if (opcode == WIRE_OP_BACKUP) /* there are no data files */
+        engine->status = KV_UNSUPPORTED;
     bool here = opcode == WIRE_OP_STATS || opcode == WIRE_OP_PING;
     if (engine->status != KV_OK || here) {
         if (engine->status == KV_OK)
@@ -305,6 +307,7 @@ static bool add_result(struct submitted_operation *submitted, struct wire_result
     case WIRE_OP_TOUCH:
         break;
     case WIRE_OP_SYNC:
+    case WIRE_OP_BACKUP:
         return false;
     }
     if (applied)

@@ -43,6 +43,7 @@ Suite *suite_kvstore_faults(void);
 Suite *suite_kvstore_fileio(void);
 Suite *suite_kvstore_fork(void);
 Suite *suite_kvstore_format(void);
+Suite *suite_kvstore_hold(void);
 Suite *suite_kvstore_hole(void);
 Suite *suite_kvstore_index(void);
 Suite *suite_kvstore_kvcheck(void);

@@ -23,7 +23,8 @@ const struct option_row backup_option_rows[] = {
 };
 const struct backup_options backup_option_defaults = {0};
 
-#define MIB (1024.0 * 1024.0)
+#define KIB 1024u
+#define MIB (1024u * 1024u)
 
 struct backup {
     struct held_store store;
@@ -184,13 +185,25 @@ static enum kv_status back_up_to_stream(struct backup *backup, struct kv_error *
 
 /* Both ----------------------------------------------------------------------------------------- */
 
+static const char *print_size(char text[24], uint64_t bytes)
+{
+    if (bytes < 10 * KIB)
+        snprintf(text, 24, "%" PRIu64 " bytes", bytes);
+    else if (bytes < 10 * MIB)
+        snprintf(text, 24, "%.1f KiB", (double)bytes / KIB);
+    else
+        snprintf(text, 24, "%.1f MiB", (double)bytes / MIB);
+    return text;
+}
+
 static void report(const struct backup *backup)
 {
-    fprintf(stderr, "clientk: %" PRIu32 " data file%s backed up, %.1f MiB, of which %.1f are new",
+    char total[24], copied[24], shared[24];
+    fprintf(stderr, "clientk: %" PRIu32 " data file%s backed up, %s, of which %s are new",
             backup->store.manifest.count, backup->store.manifest.count == 1 ? "" : "s",
-            (double)backup->total_bytes / MIB, (double)backup->copied_bytes / MIB);
+            print_size(total, backup->total_bytes), print_size(copied, backup->copied_bytes));
     if (backup->shared_bytes > 0)
-        fprintf(stderr, ", %.1f as shared blocks", (double)backup->shared_bytes / MIB);
+        fprintf(stderr, ", %s as shared blocks", print_size(shared, backup->shared_bytes));
     if (backup->by_message > 0)
         fprintf(stderr, "; %" PRIu32 " read through the server", backup->by_message);
     fputc('\n', stderr);

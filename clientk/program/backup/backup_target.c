@@ -58,7 +58,7 @@ static enum kv_status open_directory(struct backup_target *target, struct kv_err
     target->dir_fd = open(target->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (target->dir_fd < 0)
         return kv_error_set_errno(error, "%s: cannot open the directory", target->dir);
-    return backup_dir_lock(target->dir_fd, target->dir, true, &target->lock_fd, error);
+    return KV_OK;
 }
 
 enum kv_status backup_target_open(struct backup_target *target, const char *dir,
@@ -66,10 +66,14 @@ enum kv_status backup_target_open(struct backup_target *target, const char *dir,
 {
     *target = (struct backup_target){.dir = dir, .dir_fd = -1, .lock_fd = -1};
     enum kv_status status = open_directory(target, error);
-    if (status == KV_OK)
-        status = backup_dir_read_manifest(target->dir_fd, dir, &target->base, error);
-    if (status == KV_NOT_FOUND)
+    bool has_base = status == KV_OK &&
+                    faccessat(target->dir_fd, BACKUP_MANIFEST_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    if (status == KV_OK && !has_base)
         status = check_vacant(target, error);
+    if (status == KV_OK)
+        status = backup_dir_lock(target->dir_fd, dir, true, &target->lock_fd, error);
+    if (status == KV_OK && has_base)
+        status = backup_dir_read_manifest(target->dir_fd, dir, &target->base, error);
     if (status != KV_OK)
         backup_target_close(target);
     return status;

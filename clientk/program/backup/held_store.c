@@ -45,7 +45,8 @@ static enum kv_status explain(enum kv_status status, struct kv_error *error)
                             "you may read");
     case KV_UNSUPPORTED:
         return kv_error_set(error, status,
-                            "the server is too old for backups; stop it and copy its directory");
+                            "the server makes no backups: it is of an older version, or its data "
+                            "are elsewhere");
     case KV_OVERLOADED:
         return kv_error_set(error, status, "other backups are under way; try again when they end");
     case KV_LIMIT:
