@@ -26,7 +26,7 @@ static uint16_t sample_flags(struct random_state *random, enum wire_opcode opcod
 {
     static const uint16_t expiry[] = {WIRE_HAS_EXPIRY, WIRE_KEEP_EXPIRY, 0};
     static const uint16_t has_expiry[] = {WIRE_HAS_EXPIRY, 0};
-    static const uint16_t given[] = {WIRE_GIVE_VERSION, WIRE_GIVE_VERSION | WIRE_IF_ABSENT};
+    static const uint16_t given[] = {WIRE_GIVE_VERSION, WIRE_GIVE_VERSION | WIRE_IF_ABSENT, 0};
     static const uint16_t condition[] = {WIRE_HAS_VERSION, WIRE_IF_ABSENT, WIRE_IF_PRESENT, 0};
     static const uint16_t version[] = {WIRE_HAS_VERSION, 0};
     static const uint16_t sync[] = {WIRE_SYNC_INTERVAL, WIRE_SYNC_ALWAYS, 0};
