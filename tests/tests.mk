@@ -33,7 +33,7 @@ PROGRAM_LDFLAGS_microbench := -Wl,--wrap=mq_send,--wrap=mq_receive
 define test_program_rule
 $(OUT)/tests/$(basename $(notdir $(1))): $(call objects_of,$(1)) $(LIBSUPPORT) $(PROGRAM_NEEDS_$(basename $(notdir $(1)))) $(LIBS)
 	$$(CC) $$(BASE_LDFLAGS) $$(PROGRAM_LDFLAGS_$(basename $(notdir $(1)))) $$(LDFLAGS) -o $$@ $$^ -lxxhash -lm \
-	  $(if $(PROGRAM_NEEDS_$(basename $(notdir $(1)))),-lseccomp -linih)
+	  $(if $(PROGRAM_NEEDS_$(basename $(notdir $(1)))),-lseccomp -linih $(NATS_LIBS))
 endef
 $(foreach source,$(TEST_PROGRAM_SRC),$(eval $(call test_program_rule,$(source))))
 
@@ -55,7 +55,7 @@ define unit_binary_rule
 $(OUT)/tests/unit_$(1): $(call objects_of,tests/unit/main_$(1).c $(wildcard tests/unit/test_$(1)_*.c)) \
 		$(LIBSUPPORT) $(UNIT_NEEDS_$(1))
 	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $$(CHECK_LIBS) -lxxhash -lm \
-	  $(if $(filter clientk program,$(1)),-ledit) $(if $(filter serverk,$(1)),-lseccomp -linih)
+	  $(if $(filter clientk program,$(1)),-ledit) $(if $(filter serverk,$(1)),-lseccomp -linih $(NATS_LIBS))
 .PHONY: unit-$(1)
 unit-$(1): $(OUT)/tests/unit_$(1) $(if $(filter clientk serverk,$(1)),$(PROGRAMS))
 	@MQKV_BUILD=$(OUT) MQKV_VARIANT=$(VARIANT) tests/run $$<
@@ -148,7 +148,7 @@ $(FUZZ_ROOMS): $(COMMON_OBJ) $(KVSTORE_OBJ) $(WIRE_OBJ) $(CLIENTK_OBJ) \
 	$(AR) rcs $@ $^
 
 $(OUT)/tests/fuzz_%: $(OUT)/obj/tests/fuzz/fuzz_%.o $(LIBSUPPORT) $(FUZZ_ROOMS)
-	$(CC) $(BASE_LDFLAGS) -fprofile-instr-generate -fsanitize=fuzzer -o $@ $^ -lxxhash -ledit -lseccomp -linih -lm
+	$(CC) $(BASE_LDFLAGS) -fprofile-instr-generate -fsanitize=fuzzer -o $@ $^ -lxxhash -ledit -lseccomp -linih $(NATS_LIBS) -lm
 
 # Hostile input at scale: with the sanitizers, for HOSTILE_SECONDS in all, or for so many messages and stores.
 .PHONY: hostile

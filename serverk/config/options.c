@@ -79,6 +79,25 @@ static const char *direct_of(int direct)
     return kvstore_direct_name((enum kvstore_direct)direct);
 }
 
+static const char *engine_of(int engine)
+{
+    static const char *const names[] = {
+        [ENGINE_KIND_KVSTORE] = "kvstore", [ENGINE_KIND_NATS] = "nats"};
+    return NAME_OF(names, engine);
+}
+
+static const char *reads_of(int any)
+{
+    static const char *const names[] = {"leader", "any"};
+    return NAME_OF(names, any);
+}
+
+static const char *nats_sync_of(int always)
+{
+    static const char *const names[] = {"interval", "always"};
+    return NAME_OF(names, always);
+}
+
 static const char *dispatch_of(int model)
 {
     return model < DISPATCH_MODELS ? dispatch_model_name((enum dispatch_model)model) : NULL;
@@ -128,6 +147,12 @@ static bool parse_sync(const char *text, void *field)
         return false;
     options->sync_interval_ms = (uint32_t)interval_ms;
     return true;
+}
+
+static bool parse_bucket(const char *text, void *field)
+{
+    *(const char **)field = text;
+    return natskv_bucket_name_valid(text);
 }
 
 static bool parse_cache(const char *text, void *field)
@@ -260,6 +285,40 @@ const struct option_row options_rows[] = {
     {"group", 0, OPTION_PARSED, "GROUP", "group of the request queues, for --mode 0620",
      FIELD(group), .parse = parse_group, .expects = "a group's name or number",
      .section = "queues"},
+    {"engine", 0, OPTION_CHOICE, "WHICH",
+     "kvstore|nats: data in --dir, or in a NATS cluster (default kvstore)", FIELD(engine),
+     .choice_name = engine_of, .section = "cluster"},
+    {"nats", 0, OPTION_TEXT, "URL,...", "servers of the cluster (nats://host:4222, tls://host)",
+     FIELD(nats.urls), .min = 1, .expects = "URLs, separated by commas", .section = "cluster"},
+    {"bucket", 0, OPTION_PARSED, "NAME", "bucket of the cluster that has the data",
+     FIELD(nats.bucket), .parse = parse_bucket, .expects = "1 to 64 letters, digits, '_' or '-'",
+     .section = "cluster"},
+    {"shards", 0, OPTION_NUMBER, "S", "streams of a new bucket (default 4)", FIELD(nats.shards),
+     .min = 1, .max = NATSKV_MAX_SHARDS, .section = "cluster"},
+    {"replicas", 0, OPTION_NUMBER, "R", "servers that have each key of a new bucket (default 1)",
+     FIELD(nats.replicas), .min = 1, .max = NATSKV_MAX_REPLICAS, .section = "cluster"},
+    {"reads", 0, OPTION_CHOICE, "WHERE",
+     "leader|any: any replica is faster, and may be behind (default leader)", FIELD(nats.read_any),
+     .choice_name = reads_of, .section = "cluster"},
+    {"nats-sync", 0, OPTION_CHOICE, "WHEN",
+     "interval|always: what the servers' sync_interval is (default interval)", FIELD(nats.synced),
+     .choice_name = nats_sync_of, .section = "cluster"},
+    {"nats-cluster", 0, OPTION_TEXT, "NAME", "refuse a cluster of another name",
+     FIELD(nats.cluster), .min = 1, .expects = "a name", .section = "cluster"},
+    {"nats-creds", 0, OPTION_TEXT, "FILE", "credentials: a JWT and its key",
+     FIELD(nats.credentials), .min = 1, .expects = "a file", .section = "cluster"},
+    {"nats-nkey", 0, OPTION_TEXT, "KEY:FILE", "an NKey: the public one, and a file with the seed",
+     FIELD(nats.nkey), .min = 1, .expects = "PUBLICKEY:FILE", .section = "cluster"},
+    {"nats-user", 0, OPTION_TEXT, "NAME", "user of the cluster", FIELD(nats.user), .min = 1,
+     .expects = "a name", .section = "cluster"},
+    {"nats-password-file", 0, OPTION_TEXT, "FILE", "file whose first line is the password",
+     FIELD(nats.password_file), .min = 1, .expects = "a file", .section = "cluster"},
+    {"nats-ca", 0, OPTION_TEXT, "FILE", "TLS: certificates to trust", FIELD(nats.ca), .min = 1,
+     .expects = "a PEM file", .section = "cluster"},
+    {"nats-cert", 0, OPTION_TEXT, "FILE", "TLS: certificate of this daemon",
+     FIELD(nats.certificate), .min = 1, .expects = "a PEM file", .section = "cluster"},
+    {"nats-key", 0, OPTION_TEXT, "FILE", "TLS: its key", FIELD(nats.key), .min = 1,
+     .expects = "a PEM file", .section = "cluster"},
     {"daemon", 0, OPTION_FLAG, NULL, "go to the background once ready", FIELD(daemon),
      .section = "process"},
     {"pidfile", 0, OPTION_TEXT, "FILE", "write the pid there; removed at the end", FIELD(pidfile),
@@ -415,6 +474,61 @@ static enum options_outcome settle_workers(struct server_options *options, struc
     return OPTIONS_BAD;
 }
 
+static bool is_given(const struct server_options *options, const char *name)
+{
+    for (unsigned i = 0; options_rows[i].name; i++)
+        if (strcmp(options_rows[i].name, name) == 0)
+            return options->origins[i].text != NULL;
+    return false;
+}
+
+static enum options_outcome refuse(const char *option, const char *why, struct kv_error *error)
+{
+    kv_error_set(error, KV_USAGE, "--%s %s", option, why);
+    return OPTIONS_BAD;
+}
+
+static bool is_of_cluster(const struct option_row *row)
+{
+    return row->section && strcmp(row->section, "cluster") == 0 && strcmp(row->name, "engine") != 0;
+}
+
+static bool is_of_store(const struct option_row *row)
+{
+    return (row->section && strcmp(row->section, "store") == 0 &&
+            strcmp(row->name, "max-value") != 0) ||
+           strcmp(row->name, "service-time") == 0;
+}
+
+/* Options of the one engine are refused, rather than ignored, with the other. */
+static enum options_outcome check_engine(struct server_options *options, struct kv_error *error)
+{
+    bool nats = options->engine == ENGINE_KIND_NATS;
+    for (unsigned i = 0; options_rows[i].name; i++) {
+        const struct option_row *row = &options_rows[i];
+        if (nats && is_of_store(row) && is_given(options, row->name))
+            return refuse(row->name, "has no meaning with --engine nats", error);
+        if (!nats && is_of_cluster(row) && is_given(options, row->name))
+            return refuse(row->name, "has a meaning with --engine nats only", error);
+    }
+    if (!nats)
+        return OPTIONS_RUN;
+    if (!options->nats.urls || !options->nats.bucket)
+        return refuse("engine", "nats needs --nats URL,... and --bucket NAME", error);
+    if (options->dispatch == DISPATCH_THREAD || options->dispatch == DISPATCH_PROCESS)
+        return refuse("dispatch",
+                      "thread and process have no meaning with --engine nats, where a request "
+                      "that waits holds neither",
+                      error);
+    if (!options->nats.certificate != !options->nats.key)
+        return refuse("nats-cert", "and --nats-key belong together", error);
+    if (options->nats.password_file && !options->nats.user)
+        return refuse("nats-password-file", "needs --nats-user", error);
+    options->direct = KVSTORE_DIRECT_OFF;
+    options->nats.max_value_bytes = is_given(options, "max-value") ? options->max_value_bytes : 0;
+    return OPTIONS_RUN;
+}
+
 /* What no option can tell alone. */
 static enum options_outcome check_together(const struct parsed_line *line,
                                            struct server_options *options, struct kv_error *error)
@@ -422,6 +536,8 @@ static enum options_outcome check_together(const struct parsed_line *line,
     enum options_outcome outcome = take_rwlock(line, options, error);
     if (outcome == OPTIONS_RUN)
         outcome = take_direct(line, options, error);
+    if (outcome == OPTIONS_RUN)
+        outcome = check_engine(options, error);
     if (outcome == OPTIONS_RUN)
         outcome = check_sched(options, error);
     if (outcome == OPTIONS_RUN)

@@ -12,6 +12,7 @@
 #include "common/options/option_table.h"
 #include "mqkv/error.h"
 #include "mqkv/kvstore.h"
+#include "natskv/natskv.h"
 #include "serverk/config/dispatch_model.h"
 #include "serverk/config/service_time.h"
 #include "wire/reply_ring.h"
@@ -38,7 +39,10 @@ enum request_order {
 #define OPTIONS_DEFAULT_SCHED_QUEUE 4096u
 
 /* At most so many options. */
-#define OPTIONS_MAX 48u
+#define OPTIONS_MAX 80u
+
+/* Where the data are. */
+enum engine_kind { ENGINE_KIND_KVSTORE, ENGINE_KIND_NATS };
 
 struct server_options {
     const char *config; /* the configuration file; NULL: none */
@@ -65,6 +69,8 @@ struct server_options {
     enum wire_replies replies;
     uint32_t max_value_bytes;
     enum kvstore_direct direct; /* who may read without the daemon */
+    enum engine_kind engine;
+    struct natskv_options nats; /* for ENGINE_KIND_NATS */
     mode_t mode;                /* of the request queues */
     gid_t group;                /* of the request queues; (gid_t)-1: as created */
     bool daemon;

@@ -44,7 +44,8 @@ static void print_option(const struct option_row *row, const struct option_origi
 
 void settings_print(const struct server_options *options, FILE *stream)
 {
-    static const char *const sections[] = {"store", "queues", "workers", "process", "log"};
+    static const char *const sections[] = {"store",   "queues", "workers",
+                                           "process", "log",    "cluster"};
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
         fprintf(stream, "%s[%s]\n", i == 0 ? "" : "\n", sections[i]);
         for (const struct option_row *row = options_rows; row->name; row++)

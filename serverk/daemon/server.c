@@ -226,10 +226,31 @@ static const char *describe_workers(const struct server_options *options, char t
     return text;
 }
 
+/* Where the data are: "dir /var/lib/mqkv". */
+static const char *describe_place(const struct server_options *options, char text[512])
+{
+    if (options->engine == ENGINE_KIND_NATS)
+        snprintf(text, 512, "engine nats");
+    else
+        snprintf(text, 512, "dir %s", options->dir);
+    return text;
+}
+
+static const char *describe_sync(const struct server_options *options, char text[48])
+{
+    if (options->engine == ENGINE_KIND_NATS)
+        snprintf(text, 48, "servers sync %s", options->nats.synced ? "always" : "now and then");
+    else if (options->durability == KVSTORE_SYNC_INTERVAL)
+        snprintf(text, 48, "sync interval:%u", options->sync_interval_ms);
+    else
+        snprintf(text, 48, "sync %s", durability_name(options->durability));
+    return text;
+}
+
 static void log_start(const struct service *service, const struct sandbox *given_up)
 {
     const struct server_options *options = service->options;
-    char engine[64], workers[64], lanes[LANE_PLAN_TEXT_BYTES], interval[16] = "";
+    char engine[128], workers[64], lanes[LANE_PLAN_TEXT_BYTES], where[512], sync[48];
     char sandbox[SANDBOX_TEXT_BYTES];
     if (lanes_shortfall(service->lanes))
         log_warn("%s", lanes_shortfall(service->lanes));
@@ -243,14 +264,12 @@ static void log_start(const struct service *service, const struct sandbox *given
     if (options->service_time.delay.kind != DELAY_OFF)
         log_warn("--service-time makes each operation slow, for experiments: not for a daemon that "
                  "serves anybody");
-    if (options->durability == KVSTORE_SYNC_INTERVAL)
-        snprintf(interval, sizeof interval, ":%u", options->sync_interval_ms);
-    log_info(
-        "serverk " MQKV_VERSION " ready: pid %ld, queue %s, dir %s, %s, %s, %s (%s), sync %s%s",
-        (long)getpid(), options->queue, options->dir,
-        service->engine->calls->describe(service->engine, engine, sizeof engine),
-        describe_workers(options, workers), lane_plan_describe(lanes_plan(service->lanes), lanes),
-        lanes_mode_name(options->lanes), durability_name(options->durability), interval);
+    log_info("serverk " MQKV_VERSION " ready: pid %ld, queue %s, %s, %s, %s, %s (%s), %s",
+             (long)getpid(), options->queue, describe_place(options, where),
+             service->engine->calls->describe(service->engine, engine, sizeof engine),
+             describe_workers(options, workers),
+             lane_plan_describe(lanes_plan(service->lanes), lanes), lanes_mode_name(options->lanes),
+             describe_sync(options, sync));
     log_debug("sandbox: %s", sandbox_describe(given_up, sandbox));
 }
 
@@ -263,7 +282,10 @@ static enum kv_status open_store(struct server *server, struct kv_error *error)
         start_guard_create(server->control, service->lanes, server->pidfile, &guard, error);
     if (status != KV_OK)
         return status;
-    status = local_engine_open(service->options->dir, &options, &service->engine, error);
+    if (service->options->engine == ENGINE_KIND_NATS)
+        status = natskv_open(&service->options->nats, &service->engine, error);
+    else
+        status = local_engine_open(service->options->dir, &options, &service->engine, error);
     start_guard_free(guard);
     if (status == KV_OK)
         service->store = service->engine->store;
@@ -302,6 +324,8 @@ enum kv_status server_start(const struct server_options *options, struct server 
         status = lanes_open(&lanes, &service->lanes, error);
     if (status == KV_OK && options->pidfile)
         status = pidfile_create(options->pidfile, &server->pidfile, error);
+    if (status == KV_OK && options->engine == ENGINE_KIND_NATS)
+        natskv_prepare(&options->nats);
     if (status == KV_OK)
         status = sandbox_enter(options, (int)lanes_queue(service->lanes, 0), &server->stats.sandbox,
                                error);
@@ -383,6 +407,7 @@ enum kv_status server_run(struct server *server, struct kv_error *error)
     const struct server_options *options = server->service.options;
     int signal_number =
         control_run(server->control, &server->service, server->reload, server->metrics);
+    char where[512];
     log_info("signal %d (%s): stopping", signal_number, strsignal(signal_number));
     notify_send("STOPPING=1");
     control_expect_impatience();
@@ -391,7 +416,7 @@ enum kv_status server_run(struct server *server, struct kv_error *error)
     if (status == KV_OK && failed)
         status = kv_error_set(error, KV_IO, "a request queue failed");
     if (status == KV_OK)
-        log_info("serverk stopped: queue %s, dir %s", options->queue, options->dir);
+        log_info("serverk stopped: queue %s, %s", options->queue, describe_place(options, where));
     return status;
 }
 
@@ -438,6 +463,25 @@ static enum kv_status check_store(const struct server_options *options, struct k
     return status;
 }
 
+static enum kv_status check_cluster(const struct server_options *options, struct kv_error *error)
+{
+    struct natskv_options nats = options->nats;
+    struct store_engine *engine = NULL;
+    char text[128];
+    nats.check_only = true;
+    enum kv_status status = natskv_open(&nats, &engine, error);
+    if (status == KV_NOT_FOUND) {
+        printf("bucket %s: none yet; it would be created\n", nats.bucket);
+        return KV_OK;
+    }
+    if (status != KV_OK)
+        return status;
+    printf("%s at %s: values of up to %u bytes\n",
+           engine->calls->describe(engine, text, sizeof text), nats.urls,
+           engine_max_value_bytes(engine));
+    return engine_close(engine, error);
+}
+
 static enum kv_status check_queues(const struct server_options *options, struct kv_error *error)
 {
     struct wire_limits limits;
@@ -464,7 +508,9 @@ static enum kv_status check_queues(const struct server_options *options, struct 
 enum kv_status server_check(const struct server_options *options, struct kv_error *error)
 {
     enum kv_status status = check_nice(options, error);
-    if (status == KV_OK)
+    if (status == KV_OK && options->engine == ENGINE_KIND_NATS)
+        status = check_cluster(options, error);
+    else if (status == KV_OK)
         status = check_store(options, error);
     return status == KV_OK ? check_queues(options, error) : status;
 }

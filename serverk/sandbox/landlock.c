@@ -16,6 +16,7 @@
 #define RULE_PATH_BENEATH 1
 #define FILE_RIGHTS       (LANDLOCK_WRITE | LANDLOCK_READ | LANDLOCK_CUT)
 #define NETWORK_RIGHTS    3u /* bind, connect (TCP) */
+#define BIND_RIGHT        1u
 #define SCOPES            3u /* abstract sockets, signals */
 
 struct ruleset_attributes {
@@ -41,7 +42,8 @@ static uint64_t rights_of(int abi)
     return (1u << count) - 1;
 }
 
-enum kv_status landlock_begin(struct landlock *landlock, bool files, struct kv_error *error)
+enum kv_status landlock_begin(struct landlock *landlock, bool files, bool network,
+                              struct kv_error *error)
 {
     *landlock = (struct landlock){.ruleset = -1};
     long abi = create_ruleset(NULL, 0, GET_VERSION);
@@ -50,7 +52,7 @@ enum kv_status landlock_begin(struct landlock *landlock, bool files, struct kv_e
     struct ruleset_attributes attributes = {
         .handled_files =
             rights_of((int)abi) & ~(files ? 0 : (uint64_t)(LANDLOCK_WRITE | LANDLOCK_READ)),
-        .handled_network = abi >= 4 ? NETWORK_RIGHTS : 0,
+        .handled_network = abi >= 4 ? (network ? BIND_RIGHT : NETWORK_RIGHTS) : 0,
         .scoped = abi >= 6 ? SCOPES : 0};
     size_t size = sizeof(uint64_t) * (abi >= 6 ? 3 : abi >= 4 ? 2 : 1);
     long ruleset = create_ruleset(&attributes, size, 0);

@@ -28,10 +28,12 @@ struct landlock {
     int ruleset;
 };
 
-/* files: opening a file for reading or writing is confined too; else only making, removing,
+/* network: connections may be made. files: opening a file for reading or writing is confined too;
+ * else only making, removing,
  * renaming, truncating, listing and executing, networks, and signals to others, as far as the
  * kernel knows how. KV_LIMIT, KV_NO_MEMORY. */
-enum kv_status landlock_begin(struct landlock *landlock, bool files, struct kv_error *error);
+enum kv_status landlock_begin(struct landlock *landlock, bool files, bool network,
+                              struct kv_error *error);
 
 /* Allows `access`, enum landlock_access, below the directory, or of the file. One that cannot be
  * opened is passed over: what is not there needs no rule. KV_LIMIT, KV_NO_MEMORY. */

@@ -99,6 +99,27 @@ static enum kv_status allow_files(const struct landlock *landlock,
     return status;
 }
 
+/* What connecting to a cluster reads, each time: credentials, and where names are looked up. */
+static enum kv_status allow_network_files(const struct landlock *landlock,
+                                          const struct natskv_options *nats, struct kv_error *error)
+{
+    const char *seed = nats->nkey ? strchr(nats->nkey, ':') : NULL;
+    const char *const files[] = {nats->credentials, seed ? seed + 1 : NULL, nats->password_file,
+                                 nats->ca,          nats->certificate,      nats->key};
+    static const char *const places[] = {"/etc",
+                                         "/run/systemd/resolve",
+                                         "/usr/lib/ssl",
+                                         "/usr/share/zoneinfo",
+                                         "/usr/share/ca-certificates",
+                                         "/dev/urandom"};
+    enum kv_status status = KV_OK;
+    for (size_t i = 0; i < sizeof files / sizeof files[0] && status == KV_OK; i++)
+        status = allow_around(landlock, files[i], LANDLOCK_READ, error);
+    for (size_t i = 0; i < sizeof places / sizeof places[0] && status == KV_OK; i++)
+        status = landlock_allow(landlock, places[i], LANDLOCK_READ, error);
+    return status;
+}
+
 static enum kv_status allow_places(const struct landlock *landlock,
                                    const struct server_options *options, const char *queues,
                                    struct kv_error *error)
@@ -109,8 +130,9 @@ static enum kv_status allow_places(const struct landlock *landlock,
     } places[] = {
         /* the store's own object */
         {options->direct != KVSTORE_DIRECT_OFF ? "/dev/shm" : "", LANDLOCK_MAKE},
-        {options->dir, LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_LIST | LANDLOCK_MAKE |
-                           LANDLOCK_REMOVE | LANDLOCK_CUT},
+        {options->engine == ENGINE_KIND_NATS ? "" : options->dir,
+         LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_LIST | LANDLOCK_MAKE | LANDLOCK_REMOVE |
+             LANDLOCK_CUT},
         {queues, LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_LIST | LANDLOCK_REMOVE},
         {"/dev/mqueue", LANDLOCK_LIST}, /* where leftovers are looked for */
         /* segments of clients, and what dead ones left */
@@ -122,6 +144,8 @@ static enum kv_status allow_places(const struct landlock *landlock,
         {options->core_dumps ? "." : "", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_MAKE},
     };
     enum kv_status status = allow_files(landlock, options, error);
+    if (status == KV_OK && options->engine == ENGINE_KIND_NATS)
+        status = allow_network_files(landlock, &options->nats, error);
     for (size_t i = 0; i < sizeof places / sizeof places[0] && status == KV_OK; i++)
         status = landlock_allow(landlock, places[i].path, places[i].access, error);
     return status;
@@ -135,9 +159,10 @@ static enum kv_status confine_files(const struct server_options *options, int qu
     struct landlock landlock;
     bool files = find_queues(queue, queues, sizeof queues);
     struct stat facts;
-    if (stat(options->dir, &facts) != 0)
+    bool network = options->engine == ENGINE_KIND_NATS;
+    if (!network && stat(options->dir, &facts) != 0)
         return KV_OK;
-    enum kv_status status = landlock_begin(&landlock, files, error);
+    enum kv_status status = landlock_begin(&landlock, files, network, error);
     if (status == KV_OK)
         status = allow_places(&landlock, options, queues, error);
     if (status != KV_OK) {
@@ -170,7 +195,8 @@ enum kv_status sandbox_enter(const struct server_options *options, int queue,
     if (status != KV_OK)
         return status;
     return syscall_filter_enter(options->dispatch == DISPATCH_PROCESS, options->nice,
-                                &sandbox->syscall_filter, error);
+                                options->engine == ENGINE_KIND_NATS, &sandbox->syscall_filter,
+                                error);
 }
 
 const char *sandbox_describe(const struct sandbox *sandbox, char text[SANDBOX_TEXT_BYTES])

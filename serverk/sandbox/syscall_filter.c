@@ -190,6 +190,22 @@ static bool allow_itself(scmp_filter_ctx filter, bool nice)
             seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, SCMP_SYS(setpriority), 0, NULL) == 0);
 }
 
+/* An engine behind a network: its connections, and looking up the names of its servers. */
+static bool allow_network(scmp_filter_ctx filter)
+{
+    static const int calls[] = {
+        SCMP_SYS(socket),   SCMP_SYS(connect),     SCMP_SYS(shutdown),   SCMP_SYS(sendto),
+        SCMP_SYS(recvfrom), SCMP_SYS(sendmsg),     SCMP_SYS(recvmsg),    SCMP_SYS(sendmmsg),
+        SCMP_SYS(recvmmsg), SCMP_SYS(getsockopt),  SCMP_SYS(setsockopt), SCMP_SYS(getsockname),
+        SCMP_SYS(bind),     SCMP_SYS(getpeername), SCMP_SYS(select),     SCMP_SYS(pselect6),
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        if (seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, calls[i], 0, NULL) != 0)
+            return false;
+    return allow(filter, SCMP_SYS(ioctl), is(1, FIONREAD)) &&
+           allow(filter, SCMP_SYS(ioctl), is(1, FIONBIO));
+}
+
 /* Programs of another architecture's calls end at once. The kernel's precautions against programs
  * that are out to read each other's memory speculatively cost time and protect nobody here; kernels
  * before 5.16 would take them. What an older libseccomp does not know is no loss. */
@@ -210,12 +226,14 @@ static void tell_and_end(int signal_number, siginfo_t *info, void *context)
     die_by_signal(signal_number);
 }
 
-enum kv_status syscall_filter_enter(bool forks, bool nice, bool *entered, struct kv_error *error)
+enum kv_status syscall_filter_enter(bool forks, bool nice, bool network, bool *entered,
+                                    struct kv_error *error)
 {
     *entered = false;
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_TRAP);
     bool complete = filter && allow_free_calls(filter) && allow_memory(filter) &&
-                    allow_threads(filter, forks) && allow_itself(filter, nice);
+                    allow_threads(filter, forks) && allow_itself(filter, nice) &&
+                    (!network || allow_network(filter));
     if (!complete) {
         seccomp_release(filter);
         return kv_error_set(error, KV_NO_MEMORY,

@@ -12,8 +12,10 @@
 #include "mqkv/error.h"
 
 /* Holds for the calling thread and all that it starts from now on; needs PR_SET_NO_NEW_PRIVS.
- * forks: new processes are allowed, not only threads. nice: so are nice values. *entered: false
+ * forks: new processes are allowed, not only threads. nice: so are nice values. network: so are
+ * sockets that are connected, not listened at. *entered: false
  * where the kernel has no filters, or whoever started the daemon forbade them. KV_NO_MEMORY. */
-enum kv_status syscall_filter_enter(bool forks, bool nice, bool *entered, struct kv_error *error);
+enum kv_status syscall_filter_enter(bool forks, bool nice, bool network, bool *entered,
+                                    struct kv_error *error);
 
 #endif

@@ -329,7 +329,7 @@ START_TEST(landlock_confines_opening)
     pid_t child = fork();
     if (child == 0) {
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-            landlock_begin(&landlock, true, &error) != KV_OK ||
+            landlock_begin(&landlock, true, false, &error) != KV_OK ||
             landlock_allow(&landlock, dir, LANDLOCK_MAKE | LANDLOCK_WRITE, &error) != KV_OK ||
             landlock_allow(&landlock, "/no/such/place", LANDLOCK_READ, &error) != KV_OK)
             _exit(1);

@@ -1,0 +1,52 @@
+/*
+ * nats_engine: what the files of the engine share.
+ */
+#ifndef MQKV_NATSKV_NATS_ENGINE_H
+#define MQKV_NATSKV_NATS_ENGINE_H
+
+#include <stdatomic.h>
+
+#include "natskv/nats_bucket.h"
+#include "natskv/nats_link.h"
+
+struct key_turns;
+
+struct nats_engine {
+    struct store_engine base;
+    struct nats_link *link;
+    struct nats_bucket bucket;
+    struct key_turns *turns;
+    uint32_t max_value_bytes;
+    bool direct_reads; /* any replica answers, or there is only one */
+    bool synced;
+
+    _Atomic uint64_t message_number; /* for ids */
+    _Atomic uint64_t folded;         /* writes that went into the message of another */
+    _Atomic uint64_t conflicts;      /* conditional writes that came too late */
+    struct shard_look *looks;        /* by shard */
+};
+
+/* A call that gets no answer is sent again after this time, and has so long in all if the operation
+ * has no deadline. */
+#define NATS_AGAIN_MS    2000u
+#define NATS_PATIENCE_MS 30000u
+
+/* "$KV.B_3.KEY". */
+#define NATS_SUBJECT_BYTES (NATSKV_MAX_KEY_BYTES + NATSKV_MAX_BUCKET_NAME + 32u)
+
+static inline void nats_finish(struct engine_operation *operation, enum kv_status status,
+                               const char *sentence)
+{
+    operation->status = status;
+    operation->sentence = sentence;
+    operation->done(operation);
+}
+
+#define NATS_NO_QUORUM                                                                        \
+    "nothing was done: no server of the cluster answers for this key (more than half of its " \
+    "replicas must be up)"
+
+#define NATS_SILENCE \
+    "no server of the cluster answered in time: the write may have been applied, or may be yet"
+
+#endif

@@ -1,0 +1,195 @@
+#include "natskv/nats_scan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/time/clock.h"
+#include "natskv/nats_entry.h"
+#include "natskv/nats_subject.h"
+
+#define SEQUENCE_BITS 52u
+#define SEQUENCE_MASK ((UINT64_C(1) << SEQUENCE_BITS) - 1)
+
+/* Messages asked for at a time; entries looked at for each that a page may have. */
+#define MIN_BATCH       64u
+#define MAX_BATCH       1000u
+#define LOOKS_PER_ENTRY 64u
+
+/* A batch that does not go on for so long is asked for again. */
+#define BATCH_MS 3000u
+
+/* Of replies to DIRECT.GET. */
+#define END_OF_BATCH 204u
+#define NO_MESSAGES  404u
+
+struct shard_scan {
+    struct link_call call;
+    struct nats_engine *engine;
+    struct engine_operation *operation;
+    uint32_t shard;
+    uint64_t sequence; /* the next to be looked at */
+    uint64_t deadline_ms;
+    uint64_t looked; /* entries */
+    uint32_t visited;
+};
+
+static void end(struct shard_scan *scan, enum kv_status status, const char *sentence)
+{
+    struct engine_operation *operation = scan->operation;
+    bool over = scan->shard == scan->engine->bucket.shards;
+    operation->number =
+        over ? 0 : (int64_t)((uint64_t)scan->shard << SEQUENCE_BITS | scan->sequence);
+    free(scan);
+    nats_finish(operation, status, sentence);
+}
+
+static bool make_request(struct link_call *call, const char *reply, natsMsg **message)
+{
+    const struct shard_scan *scan = (struct shard_scan *)call;
+    const struct nats_bucket *bucket = &scan->engine->bucket;
+    char stream[NATS_STREAM_NAME_BYTES], subject[NATS_STREAM_NAME_BYTES + 32], json[256];
+    uint32_t batch = scan->operation->limit - scan->visited;
+    batch = scan->operation->key.size > 0 || batch > MAX_BATCH ? MAX_BATCH
+            : batch < MIN_BATCH                                ? MIN_BATCH
+                                                               : batch;
+    nats_bucket_stream(bucket, scan->shard, stream);
+    snprintf(subject, sizeof subject, "$JS.API.DIRECT.GET.%s", stream);
+    int size = snprintf(json, sizeof json,
+                        "{\"seq\":%" PRIu64 ",\"next_by_subj\":\"$KV.%s_%" PRIu32
+                        ".>\",\"batch\":%" PRIu32 "}",
+                        scan->sequence, bucket->name, scan->shard, batch);
+    return natsMsg_Create(message, subject, reply, json, size) == NATS_OK;
+}
+
+static bool begins_with(struct kv_slice key, struct kv_slice prefix)
+{
+    return key.size >= prefix.size &&
+           (prefix.size == 0 || memcmp(key.data, prefix.data, prefix.size) == 0);
+}
+
+/* Shows one message. False: the visitor had no room for it. */
+static bool show(struct shard_scan *scan, natsMsg *message)
+{
+    uint8_t bytes[NATSKV_MAX_KEY_BYTES];
+    const char *subject;
+    size_t size, before;
+    struct nats_entry entry;
+    if (nats_entry_from_message(message, false, &entry) != KV_OK)
+        return true;
+    scan->sequence = entry.sequence;
+    char stream[NATS_STREAM_NAME_BYTES];
+    nats_bucket_stream(&scan->engine->bucket, scan->shard, stream);
+    before = strlen(stream) + 2; /* "KV_B_3" is as long as "$KV.B_3", but for the dollar */
+    if (entry.present && natsMsgHeader_Get(message, "Nats-Subject", &subject) == NATS_OK &&
+        strlen(subject) > before &&
+        nats_subject_decode(subject + before, bytes, sizeof bytes, &size)) {
+        const struct kvstore_scanned scanned = {.key = kv_slice(bytes, size),
+                                                .value = entry.value,
+                                                .version = entry.sequence * NATSKV_FOLD,
+                                                .expiry_ms = entry.expiry_ms};
+        if (begins_with(scanned.key, scan->operation->key)) {
+            if (!scan->operation->visit(scan->operation->context, &scanned))
+                return false;
+            scan->visited++;
+        }
+    }
+    scan->sequence++;
+    scan->looked++;
+    return true;
+}
+
+static void ask(struct shard_scan *scan);
+
+/* The batch is over, and with it perhaps the shard. */
+static void go_on(struct shard_scan *scan, bool shard_is_over)
+{
+    if (shard_is_over) {
+        scan->shard++;
+        scan->sequence = 1;
+    }
+    bool over = scan->shard == scan->engine->bucket.shards;
+    if (over || scan->looked >= (uint64_t)scan->operation->limit * LOOKS_PER_ENTRY)
+        end(scan, KV_OK, NULL);
+    else
+        ask(scan);
+}
+
+static bool nothing_pending(natsMsg *message)
+{
+    const char *pending;
+    return natsMsgHeader_Get(message, "Nats-Num-Pending", &pending) == NATS_OK &&
+           strcmp(pending, "0") == 0;
+}
+
+/* link_call.answer. */
+static bool take_message(struct link_call *call, enum link_outcome outcome, natsMsg *message,
+                         bool repeats)
+{
+    struct shard_scan *scan = (struct shard_scan *)call;
+    (void)repeats;
+    if (outcome != LINK_ANSWERED) {
+        if (clock_monotonic_coarse_ms() >= scan->deadline_ms)
+            end(scan, KV_NO_SERVER, NATS_NO_QUORUM);
+        else
+            ask(scan);
+        return false;
+    }
+    unsigned status = nats_entry_status(message);
+    if (status == NO_MESSAGES || status == END_OF_BATCH) {
+        go_on(scan, status == NO_MESSAGES || nothing_pending(message));
+        return false;
+    }
+    if (status != 0) {
+        end(scan, KV_IO, "the servers refused to read a batch of entries");
+        return false;
+    }
+    bool full = !show(scan, message) || scan->visited == scan->operation->limit;
+    if (full)
+        end(scan, KV_OK, NULL);
+    return !full;
+}
+
+/* Asks for the next batch. */
+static void ask(struct shard_scan *scan)
+{
+    uint64_t until_ms = clock_monotonic_coarse_ms() + BATCH_MS;
+    scan->call = (struct link_call){.deadline_ms =
+                                        until_ms < scan->deadline_ms ? until_ms : scan->deadline_ms,
+                                    .many = true,
+                                    .make = make_request,
+                                    .answer = take_message};
+    if (!nats_link_send(scan->engine->link, &scan->call))
+        end(scan, KV_OVERLOADED, NULL);
+}
+
+void nats_scan_begin(struct nats_engine *engine, struct engine_operation *operation)
+{
+    uint64_t shard = operation->cursor >> SEQUENCE_BITS;
+    uint64_t sequence = operation->cursor & SEQUENCE_MASK;
+    operation->number = 0;
+    if (operation->cursor == 0)
+        sequence = 1;
+    if (operation->atomic) {
+        nats_finish(operation, KV_UNSUPPORTED,
+                    "the engine nats has no atomic scan: entries lie on several servers");
+        return;
+    }
+    if (shard >= engine->bucket.shards || sequence == 0) {
+        nats_finish(operation, KV_BAD_REQUEST, "the cursor is none of a scan of this bucket");
+        return;
+    }
+    struct shard_scan *scan = calloc(1, sizeof *scan);
+    if (!scan) {
+        nats_finish(operation, KV_NO_MEMORY, NULL);
+        return;
+    }
+    scan->engine = engine;
+    scan->operation = operation;
+    scan->shard = (uint32_t)shard;
+    scan->sequence = sequence;
+    scan->deadline_ms = operation->deadline_ms ? operation->deadline_ms
+                                               : clock_monotonic_coarse_ms() + NATS_PATIENCE_MS;
+    ask(scan);
+}

@@ -1,0 +1,21 @@
+/*
+ * nats_subject: a key as the last part of a NATS subject, and back. Letters, digits, '_', '/' and
+ * '-' stand for themselves; any other byte is "=XX", its two hexadecimal digits in capitals. So the
+ * subject has no dot, wildcard or space of the key's, and `nats kv` can name it.
+ */
+#ifndef MQKV_NATSKV_NATS_SUBJECT_H
+#define MQKV_NATSKV_NATS_SUBJECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mqkv/slice.h"
+
+/* Writes the key and a NUL. False: it takes `capacity` bytes or more. */
+bool nats_subject_encode(struct kv_slice key, char *text, size_t capacity);
+
+/* Decodes in place of at most `capacity` bytes. False: this is no key of ours, or is longer. */
+bool nats_subject_decode(const char *text, uint8_t *key, size_t capacity, size_t *size);
+
+#endif

@@ -1,0 +1,23 @@
+/* What is built instead of the engine where libnats is missing. */
+#include "natskv/natskv.h"
+
+#include "common/report/error.h"
+
+bool natskv_is_built_in(void)
+{
+    return false;
+}
+
+void natskv_prepare(const struct natskv_options *options)
+{
+    (void)options;
+}
+
+enum kv_status natskv_open(const struct natskv_options *options, struct store_engine **engine,
+                           struct kv_error *error)
+{
+    (void)options;
+    (void)engine;
+    return kv_error_set(error, KV_UNSUPPORTED,
+                        "this serverk was built without NATS: install libnats-dev and build again");
+}
