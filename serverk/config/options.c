@@ -500,7 +500,8 @@ static bool is_of_store(const struct option_row *row)
            strcmp(row->name, "service-time") == 0;
 }
 
-/* Options of the one engine are refused, rather than ignored, with the other. */
+/* Options of the one engine are refused, rather than ignored, with the other; but a configuration
+ * file may have those of a cluster that is not in use. */
 static enum options_outcome check_engine(struct server_options *options, struct kv_error *error)
 {
     bool nats = options->engine == ENGINE_KIND_NATS;
@@ -508,7 +509,8 @@ static enum options_outcome check_engine(struct server_options *options, struct 
         const struct option_row *row = &options_rows[i];
         if (nats && is_of_store(row) && is_given(options, row->name))
             return refuse(row->name, "has no meaning with --engine nats", error);
-        if (!nats && is_of_cluster(row) && is_given(options, row->name))
+        if (!nats && is_of_cluster(row) && is_given(options, row->name) &&
+            !options->origins[i].file)
             return refuse(row->name, "has a meaning with --engine nats only", error);
     }
     if (!nats)
