@@ -24,7 +24,7 @@ serverk() {
 }
 
 # Arguments
-serverk 2 "unknown.*--replicas" "an option of a later version" --replicas 2
+serverk 2 "unknown.*--satellites" "an option of a later version" --satellites 2
 serverk 2 "--workers: '0'.*from 1 to 256" "no workers" -w 0
 serverk 2 "--dispatch: 'fork'.*pool, event, thread or process" "another dispatch" --dispatch fork
 serverk 2 "--workers: '3'.*event" "workers of one thread" --dispatch event -w 3
