@@ -4,6 +4,7 @@
 #include "clientk/program/cli/command.h"
 
 #include "clientk/program/backup/backup_command.h"
+#include "clientk/program/backup/restore_command.h"
 #include "clientk/program/commands/batch_command.h"
 #include "clientk/program/bench/bench.h"
 #include "clientk/program/bench/bench_options.h"
@@ -284,6 +285,15 @@ const struct command commands[] = {
      .min_operands = 1,
      .max_operands = 1,
      RUNS(backup_run, backup_option_rows, backup_option_defaults)},
+    {.name = "restore",
+     .arguments = "BACKUP",
+     .summary = "bring back the entries of a backup; - is stdin",
+     .details = "BACKUP is a directory or an archive of backup. Entries keep versions and expiry; "
+                "keys that exist\nare replaced (--if-absent leaves them), others stay.",
+     .places = COMMAND_SHELL,
+     .min_operands = 1,
+     .max_operands = 1,
+     RUNS(restore_run, restore_option_rows, restore_option_defaults)},
     {.name = "doctor",
      .arguments = "",
      .summary = "check limits, queues, permissions and server",

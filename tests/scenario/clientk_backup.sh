@@ -119,8 +119,14 @@ for delay in 0 0.01 0.02 0.03 0.05 0.08; do
     kill -9 "$killed" 2>/dev/null
     wait "$killed" 2>/dev/null
     kvcheck copy >check.out 2>&1 || faults+="after $delay s: $(cat check.out) "
+    client restore copy --to whole 2>restore.err || faults+="restore: $(cat restore.err) "
+    step_fault=$(in_step whole)
+    [ -z "$step_fault" ] || grep -q 'not of one moment' restore.err ||
+        faults+="after $delay s: $step_fault "
+    rm -rf whole
 done
-check_equal '' "$faults" 'a backup that is killed leaves a sound store'
+check_equal '' "$faults" 'a backup that is killed leaves the earlier one'
+
 check_status 0 'the next one completes' client backup copy
 check_equal '' "$(in_step copy)" 'and is of one moment'
 check_equal 'backup data.0000 data.0001 data.0002 data.0003 lock' "$(cd copy && echo *)" \

@@ -1,0 +1,41 @@
+/*
+ * backup_source: a backup that is read: the directory of clientk backup, or a tar stream of it.
+ *
+ * Threads: one.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_BACKUP_BACKUP_SOURCE_H
+#define MQKV_CLIENTK_PROGRAM_BACKUP_BACKUP_SOURCE_H
+
+#include <stdbool.h>
+
+#include "clientk/program/backup/backup_manifest.h"
+
+struct backup_source {
+    const char *path; /* the caller's; "-": standard input */
+    int dir_fd;       /* of a directory; else -1 */
+    int lock_fd;
+    int stream_fd;                   /* else */
+    struct backup_manifest manifest; /* of a stream: what was read of it so far */
+    uint32_t next;                   /* number of the next file */
+    bool is_mixed;                   /* of a backup that was killed while files got their names */
+};
+
+/* One data file of it. */
+struct source_file {
+    uint32_t number;
+    uint64_t bytes;
+    int fd; /* with all bytes from offset 0 on; of its own */
+};
+
+/* KV_USAGE, KV_NOT_FOUND, KV_BUSY, KV_CORRUPT, ... with a sentence. */
+enum kv_status backup_source_open(struct backup_source *source, const char *path,
+                                  struct kv_error *error);
+void backup_source_close(struct backup_source *source);
+
+/* The next data file; *end: there is none, and the backup is whole. Of a stream its bytes are in a
+ * file without a name, in $TMPDIR or /var/tmp. */
+enum kv_status backup_source_next(struct backup_source *source, struct source_file *file, bool *end,
+                                  struct kv_error *error);
+void source_file_close(struct source_file *file);
+
+#endif

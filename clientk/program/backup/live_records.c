@@ -1,0 +1,125 @@
+#include "clientk/program/backup/live_records.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include "common/memory/cursor.h"
+#include "common/report/error.h"
+
+#define SALT_OFFSET      32u /* of a data file, in its header */
+#define FIRST_SLOT_COUNT 1024u
+
+static bool key_is_at(const struct live_records *records, uint64_t offset, struct kv_slice key)
+{
+    struct record record;
+    uint64_t size;
+    return record_parse(records->bytes + offset, records->size - offset, &record, &size) ==
+               RECORD_VALID &&
+           kv_slice_equal(record.key, key);
+}
+
+/* The slot of the key: its own, or a free one. */
+static struct live_slot *find(const struct live_records *records, struct kv_slice key,
+                              uint64_t hash)
+{
+    size_t mask = records->slot_count - 1;
+    for (size_t i = hash & mask;; i = (i + 1) & mask) {
+        struct live_slot *slot = &records->slots[i];
+        if (slot->offset == 0 || (slot->hash == hash && key_is_at(records, slot->offset, key)))
+            return slot;
+    }
+}
+
+/* Whoever knows the moves finds all of them again by the hash alone: keys differ. */
+static bool grow(struct live_records *records)
+{
+    size_t count = records->slot_count ? 2 * records->slot_count : FIRST_SLOT_COUNT;
+    struct live_slot *slots = calloc(count, sizeof *slots);
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < records->slot_count; i++) {
+        if (records->slots[i].offset == 0)
+            continue;
+        size_t to = records->slots[i].hash & (count - 1);
+        while (slots[to].offset != 0)
+            to = (to + 1) & (count - 1);
+        slots[to] = records->slots[i];
+    }
+    free(records->slots);
+    records->slots = slots;
+    records->slot_count = count;
+    return true;
+}
+
+static bool note(struct live_records *records, const struct record *record, uint64_t offset)
+{
+    if (records->used * 4 >= records->slot_count * 3 && !grow(records))
+        return false;
+    uint64_t hash = XXH3_64bits(record->key.data, record->key.size);
+    struct live_slot *slot = find(records, record->key, hash);
+    records->used += slot->offset == 0;
+    *slot = (struct live_slot){hash, offset};
+    return true;
+}
+
+static enum kv_status read_all(struct live_records *records, const char *name,
+                               struct kv_error *error)
+{
+    struct record record;
+    uint64_t size;
+    for (uint64_t at = BACKUP_HEADER_BYTES; at < records->size; at += size) {
+        enum record_verdict verdict =
+            record_read(records->bytes + at, records->size - at, records->salt, at, &record, &size);
+        if (verdict != RECORD_VALID)
+            return kv_error_set(error, KV_CORRUPT,
+                                "%s is damaged at offset %" PRIu64
+                                "; kvcheck --salvage saves what is intact",
+                                name, at);
+        if (!note(records, &record, at))
+            return kv_error_set(error, KV_NO_MEMORY, "no memory for the keys of %s", name);
+    }
+    return KV_OK;
+}
+
+enum kv_status live_records_open(struct live_records *records, const struct source_file *file,
+                                 const char *name, struct kv_error *error)
+{
+    *records = (struct live_records){.size = file->bytes, .at = BACKUP_HEADER_BYTES};
+    void *bytes = file->bytes >= BACKUP_HEADER_BYTES
+                      ? mmap(NULL, file->bytes, PROT_READ, MAP_PRIVATE, file->fd, 0)
+                      : MAP_FAILED;
+    if (bytes == MAP_FAILED)
+        return kv_error_set_errno(error, "cannot map %s", name);
+    records->bytes = bytes;
+    records->salt = load_u64(records->bytes + SALT_OFFSET);
+    enum kv_status status = read_all(records, name, error);
+    if (status != KV_OK)
+        live_records_close(records);
+    return status;
+}
+
+void live_records_close(struct live_records *records)
+{
+    if (records->bytes)
+        munmap((void *)(uintptr_t)records->bytes, records->size);
+    free(records->slots);
+    *records = (struct live_records){0};
+}
+
+bool live_records_next(struct live_records *records, struct record *record)
+{
+    uint64_t size;
+    while (records->at < records->size) {
+        uint64_t at = records->at;
+        if (record_parse(records->bytes + at, records->size - at, record, &size) != RECORD_VALID)
+            return false; /* it was when it was read */
+        records->at += size;
+        uint64_t hash = XXH3_64bits(record->key.data, record->key.size);
+        if (record->kind == RECORD_PUT && find(records, record->key, hash)->offset == at)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,224 @@
+#include "clientk/program/backup/restore_command.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "clientk/program/backup/live_records.h"
+#include "clientk/program/backup/restore_target.h"
+#include "clientk/program/cli/interrupt.h"
+#include "clientk/program/cli/progress.h"
+#include "common/report/error.h"
+#include "common/time/clock.h"
+#include "kvstore/format/file_name.h"
+
+const struct option_row restore_option_rows[] = {
+    {"to", 0, OPTION_TEXT, "DIR", "make a store in DIR, which is new or empty; needs no server",
+     OPTION_FIELD(struct restore_options, to)},
+    {"if-absent", 0, OPTION_FLAG, NULL, "leave keys that exist as they are",
+     OPTION_FIELD(struct restore_options, if_absent)},
+    {.name = NULL},
+};
+const struct restore_options restore_option_defaults = {0};
+
+struct restore {
+    bool if_absent;
+    struct progress progress;
+    struct clientk_pipeline *pipeline;
+    uint64_t restored;
+    uint64_t renumbered; /* of those, with another version than they had */
+    uint64_t kept;       /* their keys exist */
+    uint64_t expired;
+    uint64_t failed;
+    enum kv_status failure; /* of the first */
+    enum kv_status stopped; /* not KV_OK: nothing more is sent */
+};
+
+/* The server cannot take what follows either. */
+static bool ends_it(enum kv_status status)
+{
+    int code = exit_code_of(status);
+    return code == EXIT_NO_SERVER || status == KV_NO_SPACE || status == KV_READ_ONLY ||
+           status == KV_OVERLOADED || status == KV_UNSUPPORTED || status == KV_DENIED;
+}
+
+static void note_failure(struct restore *restore, enum kv_status status)
+{
+    if (restore->failed++ == 0)
+        restore->failure = status;
+    if (ends_it(status) && restore->stopped == KV_OK)
+        restore->stopped = status;
+}
+
+/* The completion of one entry, whose tag is the version that it had. */
+static void complete(void *context, void *tag, const struct clientk_result *result)
+{
+    struct restore *restore = context;
+    if (result->status == KV_OK) {
+        restore->restored++;
+        restore->renumbered += result->value.version != (uint64_t)(uintptr_t)tag;
+    } else if (result->status == KV_EXISTS && restore->if_absent) {
+        restore->kept++;
+    } else {
+        note_failure(restore, result->status);
+    }
+}
+
+static void send_record(struct restore *restore, const struct record *record)
+{
+    struct clientk_operation operation = {.opcode = CLIENTK_PUT,
+                                          .key = record->key,
+                                          .value = record->value,
+                                          .write = {.if_absent = restore->if_absent,
+                                                    .expiry_ms = record->expiry_ms,
+                                                    .give_version = record->version}};
+    if (record_has_expired(record, clock_realtime_ms())) {
+        restore->expired++;
+        return;
+    }
+    enum kv_status status =
+        clientk_pipeline_submit(restore->pipeline, &operation, (void *)(uintptr_t)record->version);
+    if (status != KV_OK)
+        note_failure(restore, status);
+    progress_show(&restore->progress, restore->restored, 0);
+}
+
+static enum kv_status send_file(struct restore *restore, const struct source_file *file,
+                                struct kv_error *error)
+{
+    struct live_records records;
+    struct record record;
+    enum kv_status status =
+        live_records_open(&records, file, file_name(file->number, FILE_LOG).text, error);
+    if (status != KV_OK)
+        return status;
+    while (restore->stopped == KV_OK && !interrupt_pending() &&
+           live_records_next(&records, &record))
+        send_record(restore, &record);
+    live_records_close(&records);
+    return KV_OK;
+}
+
+static enum kv_status send_all(struct restore *restore, struct backup_source *source,
+                               struct kv_error *error)
+{
+    bool end = false;
+    enum kv_status status = KV_OK;
+    while (status == KV_OK && restore->stopped == KV_OK && !interrupt_pending()) {
+        struct source_file file;
+        status = backup_source_next(source, &file, &end, error);
+        if (status != KV_OK || end)
+            break;
+        status = send_file(restore, &file, error);
+        source_file_close(&file);
+    }
+    clientk_pipeline_flush(restore->pipeline);
+    if (status == KV_OK && interrupt_pending())
+        status = kv_error_set(error, KV_TIMEOUT, "interrupted: some entries are restored");
+    return status;
+}
+
+/* Reports ------------------------------------------------------------------------------------- */
+
+static void report(const struct restore *restore)
+{
+    fprintf(stderr, "clientk: %" PRIu64 " entries restored", restore->restored);
+    if (restore->renumbered > 0)
+        fprintf(stderr, " (%" PRIu64 " with a new version, since higher ones had been given)",
+                restore->renumbered);
+    if (restore->kept > 0)
+        fprintf(stderr, ", %" PRIu64 " left as they are because their keys exist", restore->kept);
+    if (restore->expired > 0)
+        fprintf(stderr, ", %" PRIu64 " have expired", restore->expired);
+    fprintf(stderr, ", %" PRIu64 " failed\n", restore->failed);
+}
+
+static const char *sentence_of(enum kv_status status)
+{
+    if (status == KV_UNSUPPORTED)
+        return "the server cannot bring back versions: it is of an older version, or its data are "
+               "elsewhere";
+    return cli_explain(status);
+}
+
+static int judge(struct cli_context *context, const struct restore *restore, enum kv_status status,
+                 const struct kv_error *error)
+{
+    char sentence[400];
+    int code = EXIT_DONE;
+    if (restore->failed > 0) {
+        snprintf(sentence, sizeof sentence, "%" PRIu64 " %s: %.200s%s", restore->failed,
+                 restore->failed == 1 ? "entry failed" : "entries failed",
+                 sentence_of(restore->failure),
+                 restore->stopped != KV_OK ? "; the rest was not sent. To go on: the same command "
+                                             "with --if-absent"
+                                           : "");
+        code = output_failure(&context->output, "restore", restore->failure, sentence);
+    }
+    if (status != KV_OK) {
+        int other = output_failure(&context->output, "restore", status, error->text);
+        code = other > code ? other : code;
+    }
+    return code;
+}
+
+static int restore_to_server(struct cli_context *context, bool if_absent,
+                             struct backup_source *source)
+{
+    struct restore restore = {.if_absent = if_absent};
+    struct kv_error error = {0};
+    context->patient = true;
+    enum kv_status status = cli_connect(context, &error);
+    if (status == KV_OK)
+        status = clientk_pipeline_open(context->client, 0, 0, complete, &restore, &restore.pipeline,
+                                       &error);
+    if (status != KV_OK)
+        return output_failure(&context->output, "restore", status, error.text);
+    progress_start(&restore.progress, "entries restored", false);
+    status = send_all(&restore, source, &error);
+    clientk_pipeline_close(restore.pipeline);
+    progress_end(&restore.progress);
+    report(&restore);
+    return judge(context, &restore, status, &error);
+}
+
+static int restore_to(struct cli_context *context, const char *dir, struct backup_source *source)
+{
+    struct kv_error error = {0};
+    interrupt_catch();
+    enum kv_status status = restore_to_directory(source, dir, &error);
+    if (status != KV_OK)
+        return output_failure(&context->output, "restore", status, error.text);
+    fprintf(stderr, "clientk: restored to %s; start a server from it: serverk -f %s\n", dir, dir);
+    return EXIT_DONE;
+}
+
+int restore_run(struct cli_context *context, const void *options_given, const struct word *operands,
+                size_t count)
+{
+    (void)count;
+    const struct restore_options *options = options_given;
+    struct backup_source source;
+    struct kv_error error = {0};
+    if (options->to && options->if_absent)
+        return output_failure(&context->output, "restore", KV_USAGE,
+                              "--if-absent is for a running store, --to for an empty directory");
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond ulimit -f is an error of its write */
+    enum kv_status status = backup_source_open(&source, operands[0].data, &error);
+    if (status != KV_OK)
+        return output_failure(&context->output, "restore",
+                              status == KV_NOT_FOUND ? KV_USAGE : status, error.text);
+    if (source.manifest.under_way)
+        fprintf(stderr,
+                "clientk: restore: the last backup into %s was interrupted; this is the "
+                "one before\n",
+                operands[0].data);
+    int code = options->to ? restore_to(context, options->to, &source)
+                           : restore_to_server(context, options->if_absent, &source);
+    if (source.is_mixed)
+        fprintf(stderr, "clientk: restore: some data files were those of the newer backup: what "
+                        "was restored is not of one moment\n");
+    backup_source_close(&source);
+    return code;
+}

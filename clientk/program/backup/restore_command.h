@@ -1,0 +1,23 @@
+/*
+ * restore_command: clientk restore: brings the entries of a backup (backup_command.h) back, with
+ * versions and expiry, into a running store or an empty directory.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_BACKUP_RESTORE_COMMAND_H
+#define MQKV_CLIENTK_PROGRAM_BACKUP_RESTORE_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "clientk/program/cli/arguments.h"
+#include "clientk/program/cli/cli_context.h"
+
+struct restore_options {
+    const char *to; /* NULL: into the running store */
+    bool if_absent;
+};
+extern const struct option_row restore_option_rows[];
+extern const struct restore_options restore_option_defaults;
+int restore_run(struct cli_context *context, const void *options, const struct word *operands,
+                size_t count);
+
+#endif

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# clientk_restore: a backup comes back with versions and expiry, into a running store or an empty
+# directory; what is damaged, cut off or in the way is told.
+. "$(dirname "$0")/lib.sh"
+cd "$MQKV_TEST_DIR" || exit 2
+
+entries() {
+    client scan --format csv | sort
+}
+
+# fresh OPTION...: a server with an empty store in place of the one that runs.
+fresh() {
+    stop_server
+    rm -rf "$server_dir"
+    start_server "$@"
+}
+
+start_server -d 3
+seq 1 3000 | sed 's/.*/PUT key& "value \\x00 &"/' >puts
+client batch -q puts 2>/dev/null
+seq 1 3 900 | sed 's/.*/PUT key& again/' | client batch -q - 2>/dev/null
+seq 1000 1100 | sed 's/.*/DEL key&/' | client batch -q - 2>/dev/null
+client put brief x --expires-at 4102444800000 >/dev/null
+client put passing x --ttl 1 >/dev/null
+head -c 300000 /dev/urandom >big.value
+client put big - <big.value >/dev/null
+client backup copy 2>/dev/null
+client backup - 2>/dev/null >copy.tar
+entries >had.csv
+
+# Into an empty running store, of another number of data files: everything, and all of it the same.
+fresh -d 5
+check_status 0 'restore' client restore copy
+check_match '^clientk: 2901 entries restored, (1 have expired, )?0 failed$' "$errors" 'counts'
+entries | cmp - had.csv
+check_equal 0 $? 'keys, values, versions and expiry are back'
+client get big | cmp - big.value
+check_equal 0 $? 'a large value too'
+check_status 0 'once more' client restore copy
+check_match 'with a new version' "$errors" 'replaces what is there, which gets new versions'
+check_status 0 '--if-absent' client restore --if-absent copy
+check_match '0 entries restored, 2901 left as they are' "$errors" 'leaves it'
+client del key1 >/dev/null
+client put mine x >/dev/null
+check_status 0 'what is lost comes back' client restore --if-absent copy
+check_match '^clientk: 1 entries restored .*, 2900 left' "$errors" 'alone'
+check_equal again "$(client get key1)" 'with its value'
+check_equal x "$(client get mine)" 'other keys stay'
+
+# From a stream.
+fresh
+check_status 0 'restore -' client restore - <copy.tar
+entries | cmp - had.csv
+check_equal 0 $? 'brings back the same'
+fresh
+check_status 0 'restore of an archive' client restore copy.tar
+entries | cmp - had.csv
+check_equal 0 $? 'does, too'
+size=$(stat -c %s copy.tar)
+head -c $((size - 2048)) copy.tar >cut.tar
+check_status 4 'an archive that was cut off is told' client restore --if-absent cut.tar
+check_match 'cut off|not whole' "$errors" 'so'
+check_status 4 'what is no archive, too' client restore big.value
+check_match 'no backup' "$errors" 'so'
+
+# Damage.
+cp -r copy bad
+printf 'X' | dd of=bad/data.0001 bs=1 seek=9000 conv=notrunc status=none
+check_status 4 'a damaged record is told' client restore --if-absent bad
+check_match 'data.0001 is damaged at offset [0-9]+; kvcheck --salvage' "$errors" 'with its place'
+truncate -s -8 bad/data.0000
+check_status 4 'a short file, too' client restore --if-absent bad
+mkdir none
+check_status 2 'a directory without a backup is wrong usage' client restore none
+check_status 2 'so are both kinds of target' client restore copy --to x --if-absent
+
+stop_server
+
+# Into a directory, without a server.
+check_status 0 '--to' client restore copy --to store
+check_match 'serverk -f store' "$errors" 'says what to do then'
+check_status 0 'makes a sound store' "$MQKV_BUILD/kvcheck" store
+check_status 0 '--to from an archive' client restore copy.tar --to other
+check_equal '' "$(diff -r store other)" 'makes the same'
+check_status 2 'a directory that is not empty is refused' client restore copy --to store
+check_status 4 'a cut archive makes no store' client restore cut.tar --to third
+check_equal no "$([ -e third ] && echo yes || echo no)" 'and leaves nothing'
+(
+    ulimit -f 100
+    check_status 4 'nor does a file that cannot grow' client restore copy --to third
+)
+check_equal no "$([ -e third ] && echo yes || echo no)" 'which leaves nothing'
+server_dir=store
+start_server
+entries | cmp - had.csv
+check_equal 0 $? 'a server starts from it with the same entries'
+stop_server
+check_status 3 'without a server there is nothing to restore to' client restore copy
+
+# A server that takes no values so large; a full disk.
+server_dir=$MQKV_TEST_DIR/small
+start_server --max-value 1000
+check_status 4 'a value that is too large for the server fails' client restore copy
+check_match '1 entry failed: .*' "$errors" 'alone'
+check_match '2900 entries restored' "$errors" 'the others do not'
