@@ -36,6 +36,7 @@ static const struct operation_rule rules[] = {
     [WIRE_OP_PING] = {WIRE_VALUE_IN_SEGMENT, 1, KEY_NONE, 1},
     [WIRE_OP_SYNC] = {0, 1, KEY_NONE, 0},
     [WIRE_OP_BACKUP] = {0, 1, KEY_REQUIRED, 0},
+    [WIRE_OP_ADMIN] = {WIRE_VALUE_IN_SEGMENT, 1, KEY_REQUIRED, 1},
 };
 
 #define RESULT_FLAGS                                                             \

@@ -28,7 +28,8 @@ enum wire_opcode {
     WIRE_OP_STATS = 10,   /* the statistics as JSON text; key: a section, empty: all */
     WIRE_OP_PING = 11,    /* answers the value it was sent */
     WIRE_OP_SYNC = 12,    /* everything written before is on disk when the reply comes */
-    WIRE_OP_BACKUP = 13   /* key: "begin", "read FILE OFFSET BYTES", "touch", "end" */
+    WIRE_OP_BACKUP = 13,  /* key: "begin", "read FILE OFFSET BYTES", "touch", "end" */
+    WIRE_OP_ADMIN = 14    /* for the server's owner; key: a command, value: its argument */
 };
 
 #define WIRE_MAX_KEY_BYTES   65535u

@@ -332,6 +332,25 @@ enum kv_status clientk_stats(struct clientk *client, const char *section,
     return status;
 }
 
+enum kv_status clientk_admin(struct clientk *client, const char *command, struct kv_slice argument,
+                             struct clientk_value *answer)
+{
+    if (!command)
+        return missing("command");
+    struct task task;
+    task_begin(&task, WIRE_OP_ADMIN, kv_slice_from_string(command), argument);
+    struct clientk_value unused = {.size = 0};
+    struct clientk_value *text = answer ? answer : &unused;
+    enum kv_status status = execute_into(client, &task, text, NULL);
+    if (status == KV_UNSUPPORTED && text->size == 0)
+        kv_error_set(last_error_of_thread(), status, "the server is too old for such commands");
+    else if (status != KV_OK && text->size > 0)
+        kv_error_set(last_error_of_thread(), status, "%.*s", (int)text->size,
+                     (const char *)text->data);
+    clientk_value_free(&unused);
+    return status;
+}
+
 /* An operation without key, value or result. */
 static enum kv_status execute_bare(struct clientk *client, enum wire_opcode opcode)
 {

@@ -145,6 +145,9 @@ enum kv_status translate_operation(const struct clientk_operation *from, struct 
     case CLIENTK_SYNC:
     case CLIENTK_BACKUP:
         return KV_OK;
+    case CLIENTK_ADMIN:
+        to->value = from->value;
+        return KV_OK;
     case CLIENTK_PUT:
     case CLIENTK_EXCHANGE:
     case CLIENTK_APPEND:
@@ -164,6 +167,13 @@ enum kv_status translate_operation(const struct clientk_operation *from, struct 
 bool result_is_cut_short(const struct clientk_result *result)
 {
     return (result->status == KV_CORRUPT || result->status == KV_IO) && result->value.version != 0;
+}
+
+/* Whether a failure has a value that says more of it. */
+static bool tells_more(const struct wire_result *from, const struct clientk_result *to)
+{
+    bool has_sentence = from->value.size > 0 && !(from->flags & WIRE_RESULT_NO_VALUE);
+    return has_sentence || result_is_cut_short(to);
 }
 
 /* Copies the value that is there. */
@@ -194,7 +204,7 @@ void translate_result(const struct wire_result *from, const struct large_values 
     to->value.size = from->flags & WIRE_RESULT_NO_VALUE ? from->value.size : 0;
     to->value.version = from->version;
     to->value.expiry_ms = from->expiry_ms;
-    if (!gives_value || (from->status != KV_OK && !result_is_cut_short(to)))
+    if (!gives_value || (from->status != KV_OK && !tells_more(from, to)))
         return;
     enum kv_status status =
         from->flags & WIRE_RESULT_NO_VALUE ? KV_IO : copy_value(from, values, &to->value);

@@ -41,7 +41,8 @@ static inline enum kv_status translate_check(const struct wire_operation *operat
 bool result_is_cut_short(const struct clientk_result *result);
 
 /* Copies the result; if the operation gives a value, also that, out of the message or the segment.
- * If only the size of the value came, to->value gets the size and no data. to->status is
+ * If only the size of the value came, to->value gets the size and no data. A failure has a value
+ * only where it is the sentence about it (ADMIN), or a page that is cut short. to->status is
  * KV_IO if the result makes no sense (as one that succeeded without the value), KV_NO_MEMORY if
  * there is no memory. */
 void translate_result(const struct wire_result *from, const struct large_values *values,
@@ -50,9 +51,11 @@ void translate_result(const struct wire_result *from, const struct large_values 
 /* Sets of opcodes: bit 1 << opcode. */
 enum {
     OPERATIONS_THAT_WRITE = 1 << WIRE_OP_PUT | 1 << WIRE_OP_DELETE | 1 << WIRE_OP_ADD |
-                            1 << WIRE_OP_APPEND | 1 << WIRE_OP_EXCHANGE | 1 << WIRE_OP_TOUCH,
+                            1 << WIRE_OP_APPEND | 1 << WIRE_OP_EXCHANGE | 1 << WIRE_OP_TOUCH |
+                            1 << WIRE_OP_ADMIN,
     OPERATIONS_THAT_GIVE_A_VALUE = 1 << WIRE_OP_GET | 1 << WIRE_OP_EXCHANGE | 1 << WIRE_OP_SCAN |
-                                   1 << WIRE_OP_STATS | 1 << WIRE_OP_PING | 1 << WIRE_OP_BACKUP
+                                   1 << WIRE_OP_STATS | 1 << WIRE_OP_PING | 1 << WIRE_OP_BACKUP |
+                                   1 << WIRE_OP_ADMIN
 };
 
 static inline bool operation_writes(const struct wire_operation *operation)

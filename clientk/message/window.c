@@ -432,6 +432,13 @@ static struct inflight_message *message_of(struct window *window, uint64_t reque
     return NULL;
 }
 
+/* A message that answers no request: the server's owner may have ended the session. */
+__attribute__((noinline)) static enum kv_status take_stray(const struct wire_header *header)
+{
+    bool ended = header->kind == WIRE_REFUSED && header->status == KV_NO_SESSION;
+    return ended ? KV_NO_SESSION : KV_OK;
+}
+
 static inline enum kv_status lose_unless_late(struct window *window, enum kv_status status)
 {
     if (status != KV_OK && status != KV_TIMEOUT)
@@ -453,6 +460,8 @@ enum kv_status window_receive(struct window *window, uint64_t deadline_ms)
         window->to_send |= message->exchange.to_send;
         if (status == KV_OK && message->exchange.answered)
             status = take_answer(window, message);
+    } else if (status == KV_OK) {
+        status = take_stray(&header);
     }
     return lose_unless_late(window, status);
 }

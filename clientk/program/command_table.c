@@ -8,6 +8,7 @@
 #include "clientk/program/commands/batch_command.h"
 #include "clientk/program/bench/bench.h"
 #include "clientk/program/bench/bench_options.h"
+#include "clientk/program/ops/config_command.h"
 #include "clientk/program/ops/doctor.h"
 #include "clientk/program/transfer/dump_command.h"
 #include "clientk/program/commands/key_command.h"
@@ -237,6 +238,15 @@ const struct command commands[] = {
      .details = "Prints the text format of Prometheus; serverk --metrics FILE writes it to a file.",
      .places = COMMAND_SHELL,
      .run = metrics_run},
+    {.name = "config",
+     .arguments = "get [NAME] | set NAME VALUE",
+     .summary = "show or change the server's settings",
+     .details = "For the server's own user and root. A change lasts until the server ends or reads "
+                "its\nconfiguration again (SIGHUP).",
+     .places = COMMAND_SHELL | COMMAND_PROMPT,
+     .min_operands = 1,
+     .max_operands = 3,
+     .run = config_run},
     {.name = "top",
      .arguments = "",
      .summary = "watch the server's counters and their rates",

@@ -60,6 +60,7 @@ struct option_origin {
     const char *text; /* as it was given, borrowed; "on" of a flag; NULL: nobody gave one */
     const char *file; /* NULL: the command line */
     unsigned line;    /* in the file, from 1 */
+    bool is_set;      /* while the program ran, by its owner */
 };
 
 /* A table and the struct that its values go to. Where several sets are given, the last has rows

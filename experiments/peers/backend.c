@@ -148,6 +148,8 @@ NOT_FOR_PEERS(clientk_scan_atomic, struct clientk *c, struct kv_slice p, bool ke
               clientk_visit visit, void *context)
 NOT_FOR_PEERS(clientk_set_priority, struct clientk *c, unsigned priority)
 NOT_FOR_PEERS(clientk_stats, struct clientk *c, const char *section, struct clientk_value *json)
+NOT_FOR_PEERS(clientk_admin, struct clientk *c, const char *command, struct kv_slice argument,
+              struct clientk_value *answer)
 NOT_FOR_PEERS(clientk_ping, struct clientk *c, uint64_t *round_trip_ns)
 NOT_FOR_PEERS(clientk_sync, struct clientk *c)
 

@@ -253,6 +253,13 @@ enum kv_status clientk_ping(struct clientk *client, uint64_t *round_trip_ns);
 /* Everything written before is on disk when it returns KV_OK. */
 enum kv_status clientk_sync(struct clientk *client);
 
+/* Administrative commands, for the server's own user and root: KV_DENIED for others. clientk(1)
+ * has them as commands: config, sessions, kill, slow, keys. *answer (may be NULL) is the command's
+ * text; after a failure of the command it is the sentence about it, as clientk_last_error is.
+ * KV_NOT_FOUND: the server knows no such command; KV_UNSUPPORTED: it is too old to have any. */
+enum kv_status clientk_admin(struct clientk *client, const char *command, struct kv_slice argument,
+                             struct clientk_value *answer);
+
 /* Batches: many operations in few messages ----------------------------------------------------- */
 
 enum clientk_opcode {
@@ -267,9 +274,10 @@ enum clientk_opcode {
     CLIENTK_SCAN,  /* one page; key: the prefix, may be empty */
     CLIENTK_STATS, /* key: the section, empty: all; the value is JSON text */
     CLIENTK_PING,
-    CLIENTK_SYNC,  /* what was complete before it was submitted is on disk when it is complete */
-    CLIENTK_BACKUP /* key: what docs/PROTOCOL.md says of BACKUP, for the server's own user; servers
-                      up to 0.1.0 give KV_UNSUPPORTED */
+    CLIENTK_SYNC,   /* what was complete before it was submitted is on disk when it is complete */
+    CLIENTK_BACKUP, /* key: what docs/PROTOCOL.md says of BACKUP, for the server's own user; servers
+                       up to 0.1.0 give KV_UNSUPPORTED */
+    CLIENTK_ADMIN   /* key: a command, value: its argument: see clientk_admin */
 };
 
 /* Of one page of a scan. */

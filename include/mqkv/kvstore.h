@@ -390,6 +390,14 @@ typedef void (*kvstore_sync_listener)(void *context, uint32_t file, uint64_t pos
 void kvstore_set_sync_listener(struct kvstore *store, kvstore_sync_listener listener,
                                void *context);
 
+/* Changes the store's durability and its interval (0: as it is), also for what was written before.
+ * With KVSTORE_SYNC_ALWAYS only a store that was opened so has a commit log. KV_USAGE. */
+enum kv_status kvstore_set_sync(struct kvstore *store, enum kvstore_durability durability,
+                                uint32_t interval_ms);
+
+/* Changes the largest value that writes may have. Larger ones that are there stay. KV_USAGE. */
+enum kv_status kvstore_set_max_value_bytes(struct kvstore *store, uint32_t max_value_bytes);
+
 /* Syncs every file and waits. */
 enum kv_status kvstore_sync(struct kvstore *store);
 
@@ -481,7 +489,8 @@ struct kvstore_file_statistics {
     bool read_only;               /* stopped taking writes; why is in the log */
     bool full;                    /* the last put to it found no space; the next may find some */
     bool taken_over;              /* the index is that of a process that was killed */
-    uint64_t reserved[8];
+    uint64_t unsynced_ms; /* since its oldest write that is not known to be on disk; 0: none */
+    uint64_t reserved[7];
 };
 
 /* Takes the file's lock for a moment. */

@@ -30,6 +30,20 @@ void kvstore_set_sync_listener(struct kvstore *store, kvstore_sync_listener list
         sync_set_listener(store->sync, listener, context);
 }
 
+enum kv_status kvstore_set_sync(struct kvstore *store, enum kvstore_durability durability,
+                                uint32_t interval_ms)
+{
+    struct kvstore_options *options = &store->context.options;
+    if ((unsigned)durability > KVSTORE_SYNC_ALWAYS)
+        return KV_USAGE;
+    if (interval_ms != 0)
+        __atomic_store_n(&options->sync_interval_ms, interval_ms, __ATOMIC_RELAXED);
+    __atomic_store_n(&options->durability, durability, __ATOMIC_RELAXED);
+    if (store->sync)
+        sync_hasten(store->sync);
+    return KV_OK;
+}
+
 static struct kvstore_ticket latest_ticket(const struct kvstore *store, uint32_t number)
 {
     struct kvstore_ticket ticket = {number,

@@ -76,9 +76,11 @@ static void tell_others(const struct write *write)
     if (store->cache)
         cache_remove(store->cache, file->number, write->lookup.hash, write->record.key);
     const struct kvstore_options *options = &store->context.options;
-    if (options->durability != KVSTORE_SYNC_NONE && !file->sync_timer_armed) {
+    if (!file->sync_timer_armed) {
         file->sync_timer_armed = true;
-        sync_within_interval(store->sync, file->number);
+        sync_note_written(store->sync, file->number);
+        if (context_durability(&store->context) != KVSTORE_SYNC_NONE)
+            sync_within_interval(store->sync, file->number);
     }
     if (write->record.expiry_ms != 0)
         sweeper_note_expiry(store->sweeper);
@@ -89,7 +91,7 @@ enum kv_status write_append(struct write *write, struct kv_slice value_tail,
                             struct kvstore_written *written)
 {
     struct kvstore *store = write->store;
-    uint64_t max_bytes = store->context.options.max_value_bytes;
+    uint64_t max_bytes = context_max_value_bytes(&store->context);
     if (value_tail.size > max_bytes || write->record.value.size > max_bytes - value_tail.size)
         return KV_VALUE_TOO_BIG;
     enum kv_status status = datafile_append(&store->context, write->file, &write->lookup,

@@ -352,6 +352,8 @@ enum kv_status kvstore_open(const char *dir, const struct kvstore_options *optio
     created->context.dir_fd = -1;
     created->context.options = *options;
     fill_in_defaults(&created->context.options);
+    created->may_have_commit_log =
+        !options->read_only && options->durability == KVSTORE_SYNC_ALWAYS;
     status = open_store(created, error);
     if (status == KV_OK) {
         if (error)
@@ -372,9 +374,8 @@ enum kv_status kvstore_close(struct kvstore *store, struct kv_error *error)
     stop_background(store);
     enum kv_status status =
         thread_run_parallel(context->datafiles, close_file, &store->context, error);
-    bool may_have_commit_log =
-        !context->options.read_only && context->options.durability == KVSTORE_SYNC_ALWAYS;
-    if (may_have_commit_log && status == KV_OK) /* else it may have what a data file has not */
+    if (store->may_have_commit_log &&
+        status == KV_OK) /* else it may have what a data file has not */
         status = remove_file(context, COMMIT_LOG_NAME, error);
     if (!context->options.read_only && fileio->sync_dir(context->dir_fd) != 0 && status == KV_OK)
         status = kv_error_set_errno(error, "%s: cannot sync the directory", context->dir);

@@ -14,7 +14,15 @@ uint32_t kvstore_datafiles(const struct kvstore *store)
 
 uint32_t kvstore_max_value_bytes(const struct kvstore *store)
 {
-    return store->context.options.max_value_bytes;
+    return context_max_value_bytes(&store->context);
+}
+
+enum kv_status kvstore_set_max_value_bytes(struct kvstore *store, uint32_t max_value_bytes)
+{
+    if (max_value_bytes == 0 || max_value_bytes > KVSTORE_MAX_VALUE_BYTES)
+        return KV_USAGE;
+    __atomic_store_n(&store->context.options.max_value_bytes, max_value_bytes, __ATOMIC_RELAXED);
+    return KV_OK;
 }
 
 uint32_t kvstore_file_of(const struct kvstore *store, struct kv_slice key)
@@ -53,6 +61,7 @@ void kvstore_file_statistics(struct kvstore *store, uint32_t number,
     statistics->synced_bytes = counts.synced_bytes;
     statistics->syncs = counts.syncs;
     statistics->sync_failures = counts.failures;
+    statistics->unsynced_ms = counts.unsynced_ms;
 }
 
 void kvstore_cache_statistics(struct kvstore *store, struct kvstore_cache_statistics *statistics)

@@ -2,7 +2,9 @@
  * context: what every part of an open store may look at, and none changes: options, directory, the
  * keys of its hashes, its locks, and where its data files are. Constant from the end of
  * kvstore_open to kvstore_close, so that no lock covers it; what `files`, `locks` and `readers`
- * point at changes by rules of its own (datafile.h, lock.h, readers.h).
+ * point at changes by rules of its own (datafile.h, lock.h, readers.h). Three options change while
+ * the store is open (kvstore_set_sync, kvstore_set_max_value_bytes): they are read by the calls
+ * below.
  */
 #ifndef MQKV_KVSTORE_CORE_CONTEXT_H
 #define MQKV_KVSTORE_CORE_CONTEXT_H
@@ -35,5 +37,20 @@ struct store_context {
     struct shared_store *shared;        /* its first bytes */
     const struct commit_replay *replay; /* while they are opened */
 };
+
+static inline enum kvstore_durability context_durability(const struct store_context *context)
+{
+    return __atomic_load_n(&context->options.durability, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t context_sync_interval_ms(const struct store_context *context)
+{
+    return __atomic_load_n(&context->options.sync_interval_ms, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t context_max_value_bytes(const struct store_context *context)
+{
+    return __atomic_load_n(&context->options.max_value_bytes, __ATOMIC_RELAXED);
+}
 
 #endif

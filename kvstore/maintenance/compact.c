@@ -165,6 +165,7 @@ static enum kv_status replace(const struct maintenance *with, struct datafile *f
 {
     uint64_t position;
     enum kv_status status = sync_next(with->context, file, &position, error);
+    sync_cover(with->sync, file->number);
     if (status == KV_OK)
         status = swap(with->context, file, old, error);
     if (status != KV_OK)

@@ -118,6 +118,7 @@ static bool add_group(struct sync *sync, struct commit_group *group)
     bool any = false;
     for (uint32_t i = 0; i < group->count; i++) {
         group->snapshots[i] = sync_take_snapshot(sync, group->numbers[i]);
+        sync_cover(sync, group->numbers[i]);
         group->logged[i] = add_to_log(sync, group->numbers[i], &group->snapshots[i]);
         any |= group->logged[i];
     }

@@ -82,6 +82,7 @@ static void note_progress(const struct sync_snapshot *snapshot, bool may_lag)
 static void sync_file(struct sync *sync, uint32_t number)
 {
     struct sync_snapshot snapshot = sync_take_snapshot(sync, number);
+    sync_cover(sync, number);
     if (snapshot.failed) {
         sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
         return;
@@ -220,14 +221,37 @@ void sync_within_interval(struct sync *sync, uint32_t number)
      * is either dirty to that look, or timed here. */
     if (atomic_exchange(&file->timed, true))
         return;
-    uint64_t due_ns =
-        clock_monotonic_ns() + (uint64_t)sync->context->options.sync_interval_ms * 1000000u;
-    pthread_mutex_lock(&sync->mutex);
-    file->due_ns = due_ns;
+    pthread_mutex_lock(&sync->mutex); /* first: sync_hasten counts on it */
+    file->due_ns =
+        clock_monotonic_ns() + (uint64_t)context_sync_interval_ms(sync->context) * 1000000u;
     file_ring_push(&sync->timed, number);
     if (!sync->timer_watched)
         pthread_cond_signal(&sync->work);
     pthread_mutex_unlock(&sync->mutex);
+}
+
+void sync_note_written(struct sync *sync, uint32_t number)
+{
+    uint64_t none = 0;
+    atomic_compare_exchange_strong(&sync->files[number].written_since_ms, &none,
+                                   clock_monotonic_coarse_ms());
+}
+
+void sync_hasten(struct sync *sync)
+{
+    uint64_t due_ns =
+        clock_monotonic_ns() + (uint64_t)context_sync_interval_ms(sync->context) * 1000000u;
+    pthread_mutex_lock(&sync->mutex);
+    for (uint32_t number = 0; number < sync->context->datafiles; number++)
+        if (sync->files[number].due_ns > due_ns)
+            sync->files[number].due_ns = due_ns;
+    pthread_cond_broadcast(&sync->work); /* who watches the time looks again */
+    pthread_mutex_unlock(&sync->mutex);
+    if (context_durability(sync->context) == KVSTORE_SYNC_NONE)
+        return;
+    for (uint32_t number = 0; number < sync->context->datafiles; number++)
+        if (is_dirty(sync, number))
+            sync_within_interval(sync, number);
 }
 
 static bool is_durable(const struct sync_file *file, uint64_t position)
@@ -317,7 +341,14 @@ struct sync_counts sync_counts(struct sync *sync, uint32_t number)
 {
     const struct sync_file *file = &sync->files[number];
     pthread_mutex_lock(&sync->mutex);
-    struct sync_counts counts = {atomic_load(&file->synced_position), file->syncs, file->failures};
+    struct sync_counts counts = {atomic_load(&file->synced_position), file->syncs, file->failures,
+                                 0};
+    uint64_t since_ms = file->covered_since_ms;
     pthread_mutex_unlock(&sync->mutex);
+    if (since_ms == 0)
+        since_ms = atomic_load(&file->written_since_ms);
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    if (since_ms != 0 && is_dirty(sync, number))
+        counts.unsynced_ms = now_ms > since_ms ? now_ms - since_ms : 1;
     return counts;
 }

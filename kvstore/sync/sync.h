@@ -40,6 +40,13 @@ void sync_free(struct sync *sync);
  * file's lock. */
 void sync_within_interval(struct sync *sync, uint32_t file);
 
+/* The first write since the last sync began. Cheap; any thread; holds the file's lock. */
+void sync_note_written(struct sync *sync, uint32_t file);
+
+/* The interval has changed, or there is one now: what was written before is synced within it too. Any
+ * thread; holds no lock. */
+void sync_hasten(struct sync *sync);
+
 /* kvstore_request_sync, kvstore_is_durable and kvstore_wait_durable of a file that there is, and
  * kvstore_set_sync_listener. */
 void sync_request(struct sync *sync, struct kvstore_ticket ticket);
@@ -51,6 +58,7 @@ struct sync_counts {
     uint64_t synced_bytes;
     uint64_t syncs;
     uint64_t failures;
+    uint64_t unsynced_ms; /* since the oldest write that is not known to be on disk; 0: none */
 };
 struct sync_counts sync_counts(struct sync *sync, uint32_t file);
 

@@ -35,6 +35,16 @@ void sync_release_slot(struct sync *sync, uint32_t number)
     pthread_mutex_unlock(&sync->mutex);
 }
 
+void sync_cover(struct sync *sync, uint32_t number)
+{
+    struct sync_file *file = &sync->files[number];
+    uint64_t since_ms = atomic_exchange(&file->written_since_ms, 0);
+    pthread_mutex_lock(&sync->mutex);
+    if (file->covered_since_ms == 0)
+        file->covered_since_ms = since_ms;
+    pthread_mutex_unlock(&sync->mutex);
+}
+
 /* The file is durable, by the log only or by itself. Holds: mutex. */
 static void note_file(struct sync *sync, uint32_t number, bool in_log_only)
 {
@@ -54,8 +64,13 @@ static void publish(struct sync *sync, uint32_t number, uint64_t position, enum 
 {
     struct sync_file *file = &sync->files[number];
     pthread_mutex_lock(&sync->mutex);
-    if (status == KV_OK)
+    if (status == KV_OK) {
         note_file(sync, number, in_log_only);
+        bool noted = position >= atomic_load(&sync->context->files[number].appended_bytes) ||
+                     atomic_load(&file->written_since_ms) != 0;
+        if (noted) /* else sync_cover took the time of what is not synced yet */
+            file->covered_since_ms = 0;
+    }
     uint32_t groups = EVENTCOUNT_EVERY_GROUP;
     if (status != KV_OK) {
         atomic_store(&file->failed, true);

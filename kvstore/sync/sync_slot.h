@@ -16,6 +16,10 @@ struct sync;
 void sync_take_slot(struct sync *sync, uint32_t file);
 void sync_release_slot(struct sync *sync, uint32_t file);
 
+/* What was written to the file so far was counted in, for a sync that is to come; some of what was
+ * written since may be taken for it. Holds: the slot. */
+void sync_cover(struct sync *sync, uint32_t file);
+
 /* Tells waiters and the listener that the file is durable up to `position` (KV_OK), or that it
  * failed for good (KV_NOT_DURABLE). Holds: the file's slot, not its lock. */
 void sync_publish(struct sync *sync, uint32_t file, uint64_t position, enum kv_status status);

@@ -35,11 +35,13 @@ struct sync_file {
     uint64_t settled_salt;  /* of the physical file ... */
     uint64_t settled_bytes; /* ... so many bytes of whose size are on disk; covered by the slot */
     atomic_uint_fast64_t synced_position;
+    uint64_t covered_since_ms; /* likewise, of what the snapshots since the last success cover */
     uint64_t syncs;
     uint64_t failures;
     /* Apart from what no writer touches: compilers read neighbours together. */
-    atomic_bool timed;         /* in the timed queue, or about to be; written by writers too */
-    atomic_bool failed;        /* for good */
+    atomic_bool timed;  /* in the timed queue, or about to be; written by writers too */
+    atomic_bool failed; /* for good */
+    _Atomic uint64_t written_since_ms; /* the first write after the last snapshot; 0: none */
     struct eventcount waiters; /* for a durable position; by sync_group_of the sync that will do */
     pthread_cond_t slot_free;
 };

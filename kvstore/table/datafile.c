@@ -186,7 +186,7 @@ void datafile_set_current(const struct store_context *context, struct datafile *
 {
     if (context->readers || arena_is_shared(context->arena))
         index_keep_directories(generation->index);
-    if (context->options.durability == KVSTORE_SYNC_ALWAYS)
+    if (context_durability(context) == KVSTORE_SYNC_ALWAYS)
         logtail_expect_syncs(&generation->log);
     name_log(generation);
     generation_settle_words(generation);

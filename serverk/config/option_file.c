@@ -98,7 +98,7 @@ static void take_value(struct open_file *open, const struct option_row *row, con
     if (given->text) /* the command line says otherwise */
         return;
     char *text = strdup(value);
-    struct option_origin origin = {text, open->name, open->line};
+    struct option_origin origin = {.text = text, .file = open->name, .line = open->line};
     if (!text) {
         open->status = kv_error_set(open->error, KV_NO_MEMORY, "%s: out of memory", open->name);
     } else if (option_take_text(set, row, &origin, &error) != KV_OK) {

@@ -189,18 +189,48 @@ static bool parse_mode(const char *text, void *field)
     return mode == 0600 || mode == 0620 || mode == 0622;
 }
 
+/* The group that was found last. */
+static struct {
+    char name[64];
+    gid_t gid;
+    bool forbidden; /* to look for others */
+} groups;
+
+static bool find_group(const char *name, gid_t *gid)
+{
+    if (!groups.forbidden) {
+        const struct group *group = getgrnam(name);
+        if (!group || strlen(name) >= sizeof groups.name)
+            return false;
+        strcpy(groups.name, name);
+        groups.gid = group->gr_gid;
+    }
+    *gid = groups.gid;
+    return name[0] != '\0' && strcmp(name, groups.name) == 0;
+}
+
+void options_forbid_lookups(void)
+{
+    groups.forbidden = true;
+}
+
 static bool parse_group(const char *text, void *field)
 {
-    const struct group *group = getgrnam(text);
-    if (group) {
-        *(gid_t *)field = group->gr_gid;
-        return true;
-    }
     uint64_t number;
+    if (find_group(text, field))
+        return true;
     if (!parse_u64(text, 0, UINT32_MAX - 1, &number))
         return false;
     *(gid_t *)field = (gid_t)number;
     return true;
+}
+
+static const char *advise_group(const char *text)
+{
+    (void)text;
+    return groups.forbidden ? "; the daemon, once it runs, cannot look up names: give the number "
+                              "(getent group NAME)"
+                            : NULL;
 }
 
 /* The table ------------------------------------------------------------------------------------ */
@@ -238,7 +268,7 @@ const struct option_row options_rows[] = {
     {"rwlock", 0, OPTION_CHOICE, "PREFERENCE",
      "prefer-writer|prefer-reader: who goes first at a lock (default prefer-writer)",
      OPTION_FIELD(struct parsed_line, rwlock), .choice_name = rwlock_of, .section = "store"},
-    {"cache", 0, OPTION_PARSED, "SIZE", "memory for values that were read (default 0: none)",
+    {"cache", 0, OPTION_PARSED, "SIZE", "memory for values that were read, 0: none (default 0)",
      FIELD(cache_bytes), .parse = parse_cache, .expects = "0 or a size from 64k to 1024G (16M, 1G)",
      .section = "store"},
     {"allocator", 0, OPTION_CHOICE, "WHICH",
@@ -273,7 +303,7 @@ const struct option_row options_rows[] = {
     {"replies", 0, OPTION_CHOICE, "HOW",
      "auto|queue|shared: replies through shared memory to clients of this user (default auto)",
      FIELD(replies), .choice_name = wire_replies_name, .section = "queues"},
-    {"max-value", 0, OPTION_SIZE, "SIZE", "largest value (default 1M, at most 64M)",
+    {"max-value", 0, OPTION_SIZE, "SIZE", "largest value, at most 64M (default 1M)",
      FIELD(max_value_bytes), .min = 1, .max = KVSTORE_MAX_VALUE_BYTES, .section = "store"},
     {"direct", 0, OPTION_CHOICE, "WHOM",
      "off|owner|group: who may read the store without the daemon (default owner)",
@@ -284,7 +314,7 @@ const struct option_row options_rows[] = {
      .section = "queues"},
     {"group", 0, OPTION_PARSED, "GROUP", "group of the request queues, for --mode 0620",
      FIELD(group), .parse = parse_group, .expects = "a group's name or number",
-     .section = "queues"},
+     .advise = advise_group, .section = "queues"},
     {"engine", 0, OPTION_CHOICE, "WHICH",
      "kvstore|nats: data in --dir, or in a NATS cluster (default kvstore)", FIELD(engine),
      .choice_name = engine_of, .section = "cluster"},
@@ -588,6 +618,30 @@ enum options_outcome options_parse(int argc, char **argv, struct server_options 
         return OPTIONS_BAD;
     }
     return check_together(&line, options, error);
+}
+
+const struct option_row *options_find(const char *name)
+{
+    for (const struct option_row *row = options_rows; row->name; row++)
+        if (row->section && strcmp(row->name, name) == 0)
+            return row;
+    return NULL;
+}
+
+enum options_outcome options_take(const struct option_origin *given, struct server_options *options,
+                                  struct kv_error *error)
+{
+    struct parsed_line line = {.rwlock = -1, .direct = -1};
+    set_defaults(&line.options);
+    const struct option_set set = {.rows = options_rows, .target = &line};
+    for (const struct option_row *row = options_rows; row->name; row++) {
+        const struct option_origin *origin = &given[row - options_rows];
+        if (origin->text && row->section && option_take_text(&set, row, origin, error) != KV_OK)
+            return OPTIONS_BAD;
+    }
+    enum options_outcome outcome = check_together(&line, &line.options, error);
+    *options = line.options;
+    return outcome;
 }
 
 enum options_outcome options_parse_again(const struct server_options *options,

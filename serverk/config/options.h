@@ -105,6 +105,18 @@ enum options_outcome options_parse(int argc, char **argv, struct server_options 
 enum options_outcome options_parse_again(const struct server_options *options,
                                          struct server_options *again, struct kv_error *error);
 
+/* The options that these texts, one per row, stand for; they are borrowed. Text NULL: not given.
+ * Reads no file. */
+enum options_outcome options_take(const struct option_origin *given, struct server_options *options,
+                                  struct kv_error *error);
+
+/* The row of that name; NULL: there is none that a configuration file may have. */
+const struct option_row *options_find(const char *name);
+
+/* From now on names of groups are not looked up (in a sandbox that cannot be done): a group is a
+ * number, or the name that was given before. */
+void options_forbid_lookups(void);
+
 /* Frees what belongs to *options: a copy of argv, and the values from the configuration file. */
 void options_free(struct server_options *options);
 

@@ -1,14 +1,15 @@
 #include "serverk/config/settings.h"
 
+#include <limits.h>
 #include <string.h>
 
-bool settings_next_change(const struct server_options *before, const struct server_options *now,
+bool settings_next_change(const struct option_origin *before, const struct option_origin *now,
                           unsigned *next, struct changed_setting *change)
 {
     for (; options_rows[*next].name; ++*next) {
-        const char *was = before->origins[*next].text;
-        const char *is = now->origins[*next].text;
-        if (was == is || (was && is && strcmp(was, is) == 0))
+        const char *was = before[*next].text;
+        const char *is = now[*next].text;
+        if (!options_rows[*next].section || was == is || (was && is && strcmp(was, is) == 0))
             continue;
         *change = (struct changed_setting){options_rows[(*next)++].name, was, is};
         return true;
@@ -16,30 +17,37 @@ bool settings_next_change(const struct server_options *before, const struct serv
     return false;
 }
 
-/* What help says of the default, in parentheses; "off" of a flag. */
-static void print_default(const struct option_row *row, FILE *stream)
+struct kv_slice settings_default(const struct option_row *row)
 {
     const char *text = strstr(row->help, "(default");
-    if (!text) {
-        fprintf(stream, "; %s = %s", row->name, row->kind == OPTION_FLAG ? "off" : "");
-        return;
-    }
+    if (!text)
+        return kv_slice_from_string(row->kind == OPTION_FLAG ? "off" : "");
     text += strlen("(default");
     text += strspn(text, ": ");
-    fprintf(stream, "; %s = %.*s", row->name, (int)strcspn(text, ")"), text);
+    return kv_slice(text, strcspn(text, ")"));
 }
 
+void settings_describe_origin(const struct option_origin *origin, char *text, size_t text_bytes)
+{
+    if (!origin->text)
+        snprintf(text, text_bytes, "default");
+    else if (origin->file)
+        snprintf(text, text_bytes, "%s:%u", origin->file, origin->line);
+    else
+        snprintf(text, text_bytes, "%s", origin->is_set ? "config set" : "command line");
+}
+
+/* What nobody has given is a comment. */
 static void print_option(const struct option_row *row, const struct option_origin *origin,
                          FILE *stream)
 {
-    if (!origin->text) {
-        print_default(row, stream);
-        fprintf(stream, " ; default\n");
-    } else if (origin->file) {
-        fprintf(stream, "%s = %s ; %s:%u\n", row->name, origin->text, origin->file, origin->line);
-    } else {
-        fprintf(stream, "%s = %s ; command line\n", row->name, origin->text);
-    }
+    char where[PATH_MAX];
+    struct kv_slice value = settings_default(row);
+    settings_describe_origin(origin, where, sizeof where);
+    if (origin->text)
+        value = kv_slice_from_string(origin->text);
+    fprintf(stream, "%s%s = %.*s ; %s\n", origin->text ? "" : "; ", row->name, (int)value.size,
+            (const char *)value.data, where);
 }
 
 void settings_print(const struct server_options *options, FILE *stream)

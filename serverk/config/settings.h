@@ -8,17 +8,24 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "mqkv/slice.h"
 #include "serverk/config/options.h"
 
-/* One option that is another in `now` than in `before`. */
+/* One option of a section that is another in `now` than in `before`. */
 struct changed_setting {
     const char *name;
     const char *before, *now; /* as given; NULL: not given */
 };
 
 /* The next such from option *next on, which it raises; false when there is none. */
-bool settings_next_change(const struct server_options *before, const struct server_options *now,
+bool settings_next_change(const struct option_origin *before, const struct option_origin *now,
                           unsigned *next, struct changed_setting *change);
+
+/* What help says of the default, up to its end; "off" of a flag; "" where it says nothing. */
+struct kv_slice settings_default(const struct option_row *row);
+
+/* Where a value comes from: "default", "command line", "FILE:LINE", "config set". */
+void settings_describe_origin(const struct option_origin *origin, char *text, size_t text_bytes);
 
 /* Prints the settings as a configuration file, each with where it comes from; what nobody has given
  * as a comment, with what it means. */

@@ -1,53 +1,210 @@
 #include "serverk/daemon/reload.h"
 
 #include <inttypes.h>
-#include <stdio.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/report/error.h"
 #include "common/report/log.h"
+#include "common/text/suggest.h"
 #include "common/time/clock.h"
 #include "serverk/config/settings.h"
+#include "serverk/daemon/json_writer.h"
 #include "serverk/daemon/notify.h"
 
+#define ORIGIN_BYTES 300u
+
 struct reload {
-    struct server_options seen; /* as the file was when it was read last */
-    bool is_own;                /* not those that the daemon was started with */
+    const struct server_options *started_with;
+    const struct service *service;
+    struct live_settings *live;
+    pthread_mutex_t lock; /* what follows, and the changes themselves */
+    /* Of each option, in the order of the table. The texts are its own, on the heap. */
+    struct option_origin in_force[OPTIONS_MAX];
 };
+
+/* What is in force ----------------------------------------------------------------------------- */
+
+/* False: out of memory. */
+static bool keep(struct option_origin *kept, const struct option_origin *origin)
+{
+    char *text = origin->text ? strdup(origin->text) : NULL;
+    if (origin->text && !text)
+        return false;
+    free((void *)(uintptr_t)kept->text);
+    *kept = *origin;
+    kept->text = text;
+    return true;
+}
 
 enum kv_status reload_create(const struct server_options *options, struct reload **result,
                              struct kv_error *error)
 {
-    *result = malloc(sizeof **result);
-    if (!*result)
+    struct reload *reload = calloc(1, sizeof *reload);
+    bool kept = reload != NULL;
+    if (kept)
+        pthread_mutex_init(&reload->lock, NULL);
+    for (unsigned i = 0; kept && i < OPTIONS_MAX; i++)
+        kept = keep(&reload->in_force[i], &options->origins[i]);
+    if (!kept) {
+        reload_free(reload);
         return kv_error_set(error, KV_NO_MEMORY,
                             "no memory to start with (is it limited: ulimit -v?)");
-    **result = (struct reload){.seen = *options};
+    }
+    reload->started_with = options;
+    *result = reload;
     return KV_OK;
+}
+
+void reload_serve(struct reload *reload, const struct service *service, struct live_settings *live)
+{
+    reload->service = service;
+    reload->live = live;
 }
 
 void reload_free(struct reload *reload)
 {
-    if (reload && reload->is_own)
-        options_free(&reload->seen);
+    if (!reload)
+        return;
+    for (unsigned i = 0; i < OPTIONS_MAX; i++)
+        free((void *)(uintptr_t)reload->in_force[i].text);
+    pthread_mutex_destroy(&reload->lock);
     free(reload);
 }
 
-void reload_log(struct reload *reload)
+static unsigned index_of(const char *name)
+{
+    return (unsigned)(options_find(name) - options_rows);
+}
+
+/* Changing one ----------------------------------------------------------------------------------- */
+
+/* Puts the option of `now` into effect. KV_UNSUPPORTED, with the reason as the sentence: it takes a
+ * restart. */
+typedef enum kv_status (*setting_change)(struct reload *reload, const struct server_options *now,
+                                         struct kv_error *error);
+
+static enum kv_status change_level(struct reload *reload, const struct server_options *now,
+                                   struct kv_error *error)
+{
+    (void)reload, (void)error;
+    log_set_level(now->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
+    return KV_OK;
+}
+
+static enum kv_status change_log(struct reload *reload, const struct server_options *now,
+                                 struct kv_error *error)
+{
+    (void)reload;
+    if (!now->log)
+        return kv_error_set(error, KV_UNSUPPORTED, "standard error may be gone");
+    struct kv_error failure;
+    enum kv_status status = log_open(now->log, &failure);
+    return status == KV_OK
+               ? KV_OK
+               : kv_error_set(error, status, "%s; the log goes on where it was%s", failure.text,
+                              status == KV_DENIED ? " (the sandbox allows its old directory only)"
+                                                  : "");
+}
+
+static enum kv_status change_sync(struct reload *reload, const struct server_options *now,
+                                  struct kv_error *error)
+{
+    if (!reload->service->store)
+        return kv_error_set(error, KV_UNSUPPORTED, "the store is elsewhere");
+    enum kv_status status =
+        kvstore_set_sync(reload->service->store, now->durability, now->sync_interval_ms);
+    if (status != KV_OK)
+        return kv_error_set(error, status, "%s", kv_status_text(status));
+    atomic_store(&reload->live->sync_interval_ms, now->sync_interval_ms);
+    atomic_store(&reload->live->durability, (unsigned)now->durability);
+    return KV_OK;
+}
+
+/* Buffers are as large as the start had it. */
+static enum kv_status change_max_value(struct reload *reload, const struct server_options *now,
+                                       struct kv_error *error)
+{
+    uint32_t most = reload->started_with->max_value_bytes;
+    if (!reload->service->store)
+        return kv_error_set(error, KV_UNSUPPORTED, "the store is elsewhere");
+    if (now->max_value_bytes > most)
+        return kv_error_set(error, KV_UNSUPPORTED, "the daemon was started for at most %u bytes",
+                            most);
+    atomic_store(&reload->live->max_value_bytes, now->max_value_bytes);
+    return kvstore_set_max_value_bytes(reload->service->store, now->max_value_bytes);
+}
+
+static bool end_unless_admitted(void *context, struct session *session)
+{
+    struct session_table *sessions = context;
+    if (!session_table_admits(sessions, session->uid))
+        session_kill(sessions, session);
+    return true;
+}
+
+static enum kv_status change_mode(struct reload *reload, const struct server_options *now,
+                                  struct kv_error *error)
+{
+    const struct service *service = reload->service;
+    enum kv_status status = lanes_set_mode(service->lanes, now->mode, now->group, error);
+    if (status == KV_OK)
+        session_each(service->sessions, end_unless_admitted, service->sessions);
+    return status;
+}
+
+/* What changes in a running daemon. */
+static const struct {
+    const char *name;
+    setting_change change;
+} live_options[] = {
+    {"verbose", change_level},       {"log", change_log},   {"sync", change_sync},
+    {"max-value", change_max_value}, {"mode", change_mode}, {"group", change_mode},
+};
+
+static setting_change change_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof live_options / sizeof live_options[0]; i++)
+        if (strcmp(name, live_options[i].name) == 0)
+            return live_options[i].change;
+    return NULL;
+}
+
+static enum kv_status put_into_effect(struct reload *reload, const char *name,
+                                      const struct server_options *now, struct kv_error *error)
+{
+    setting_change change = change_of(name);
+    if (!change)
+        return kv_error_set(error, KV_UNSUPPORTED, "%s", "");
+    return change(reload, now, error);
+}
+
+/* Signals ---------------------------------------------------------------------------------------- */
+
+static const char *log_name(const struct reload *reload)
+{
+    return reload->in_force[index_of("log")].text;
+}
+
+static void open_log_anew(const struct reload *reload)
 {
     struct kv_error error;
-    if (!reload->seen.log)
-        log_info("SIGUSR1 ignored: the log is standard error");
-    else if (log_open(reload->seen.log, &error) == KV_OK)
+    if (log_open(log_name(reload), &error) == KV_OK)
         log_info("log file opened anew");
     else
         log_error("%s; the log goes on where it was", error.text);
 }
 
-static void set_level(const struct server_options *options)
+void reload_log(struct reload *reload)
 {
-    log_set_level(options->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
+    pthread_mutex_lock(&reload->lock);
+    if (log_name(reload))
+        open_log_anew(reload);
+    else
+        log_info("SIGUSR1 ignored: the log is standard error");
+    pthread_mutex_unlock(&reload->lock);
 }
 
 static const char *or_default(const char *text)
@@ -55,39 +212,21 @@ static const char *or_default(const char *text)
     return text ? text : "the default";
 }
 
-enum follow { FOLLOWED, FAILED, NEEDS_RESTART };
-
-/* What a running daemon makes of the change; *error says what failed. */
-static enum follow follow_change(const char *name, const struct server_options *now,
-                                 struct kv_error *error)
+static void follow_change(struct reload *reload, const struct changed_setting *change,
+                          const struct server_options *now)
 {
-    if (strcmp(name, "verbose") == 0) {
-        set_level(now);
-        return FOLLOWED;
-    }
-    if (strcmp(name, "log") != 0 || !now->log)
-        return NEEDS_RESTART;
-    return log_open(now->log, error) == KV_OK ? FOLLOWED : FAILED;
-}
-
-static void compare(const struct server_options *before, const struct server_options *now)
-{
-    unsigned next = 0;
-    struct changed_setting change;
-    struct kv_error error;
-    while (settings_next_change(before, now, &next, &change)) {
-        const char *was = or_default(change.before);
-        switch (follow_change(change.name, now, &error)) {
-        case FOLLOWED:
-            log_info("%s is now %s (it was %s)", change.name, or_default(change.now), was);
-            break;
-        case FAILED:
-            log_error("%s; the log goes on where it was", error.text);
-            break;
-        case NEEDS_RESTART:
-            log_warn("%s stays %s: that it is to be %s takes a restart", change.name, was,
-                     or_default(change.now));
-        }
+    struct kv_error error = {0};
+    const char *was = or_default(change->before), *is = or_default(change->now);
+    unsigned index = index_of(change->name);
+    enum kv_status status = put_into_effect(reload, change->name, now, &error);
+    if (status == KV_OK) {
+        log_info("%s is now %s (it was %s)", change->name, is, was);
+        keep(&reload->in_force[index], &now->origins[index]);
+    } else if (status == KV_UNSUPPORTED) {
+        log_warn("%s stays %s: that it is to be %s takes a restart%s%s", change->name, was, is,
+                 error.text[0] ? ": " : "", error.text);
+    } else {
+        log_error("%s stays %s: %s", change->name, was, error.text);
     }
 }
 
@@ -100,32 +239,124 @@ static void tell_reloading(void)
     notify_send(text);
 }
 
+/* Options that only the command line has do not change. */
 static void read_again(struct reload *reload)
 {
     struct kv_error error;
     struct server_options now;
-    if (reload->seen.log)
-        reload_log(reload);
-    if (!reload->seen.config) {
-        log_info("SIGHUP: there is no configuration file to read again (-c)");
-        return;
-    }
-    if (options_parse_again(&reload->seen, &now, &error) != OPTIONS_RUN) {
+    unsigned next = 0;
+    struct changed_setting change;
+    if (log_name(reload))
+        open_log_anew(reload);
+    if (options_parse_again(reload->started_with, &now, &error) != OPTIONS_RUN) {
         log_error("SIGHUP: nothing was changed: %s", error.text);
         options_free(&now);
         return;
     }
-    compare(&reload->seen, &now);
-    if (reload->is_own)
-        options_free(&reload->seen);
-    reload->seen = now;
-    reload->is_own = true;
-    log_info("SIGHUP: %s was read again", now.config);
+    while (settings_next_change(reload->in_force, now.origins, &next, &change))
+        follow_change(reload, &change, &now);
+    if (now.config)
+        log_info("SIGHUP: %s was read again", now.config);
+    else
+        log_info("SIGHUP: there is no configuration file to read again (-c)");
+    options_free(&now);
 }
 
 void reload_all(struct reload *reload)
 {
     tell_reloading();
+    pthread_mutex_lock(&reload->lock);
     read_again(reload);
+    pthread_mutex_unlock(&reload->lock);
     notify_send("READY=1");
+}
+
+/* The owner's changes ---------------------------------------------------------------------------- */
+
+static enum kv_status refuse_name(const char *name, struct kv_error *error)
+{
+    struct suggestion suggestion = SUGGESTION_NONE;
+    for (const struct option_row *row = options_rows; row->name; row++)
+        if (row->section)
+            suggest_consider(&suggestion, name, row->name);
+    return kv_error_set(error, KV_USAGE, "there is no setting '%.40s'%s%s%s", name,
+                        suggestion.name ? "; did you mean '" : "",
+                        suggestion.name ? suggestion.name : "", suggestion.name ? "'?" : "");
+}
+
+static enum kv_status refuse_restart(const char *name, const struct kv_error *reason,
+                                     struct kv_error *error)
+{
+    return kv_error_set(error, KV_UNSUPPORTED,
+                        "%s cannot change while the daemon runs%s%s; change it in the "
+                        "configuration file or the command line and restart the daemon",
+                        name, reason->text[0] ? ": " : "", reason->text);
+}
+
+/* Holds: lock. */
+static enum kv_status set(struct reload *reload, const struct option_row *row,
+                          const struct option_origin *origin, struct kv_error *error)
+{
+    struct option_origin wanted[OPTIONS_MAX];
+    struct server_options now;
+    struct kv_error reason = {0};
+    memcpy(wanted, reload->in_force, sizeof wanted);
+    wanted[row - options_rows] = *origin;
+    if (options_take(wanted, &now, error) != OPTIONS_RUN)
+        return KV_USAGE;
+    enum kv_status status = put_into_effect(reload, row->name, &now, &reason);
+    if (status == KV_UNSUPPORTED)
+        return refuse_restart(row->name, &reason, error);
+    if (status != KV_OK)
+        return kv_error_set(error, status, "%s", reason.text);
+    struct option_origin *kept = &reload->in_force[row - options_rows];
+    struct kv_slice was = kept->text ? kv_slice_from_string(kept->text) : settings_default(row);
+    log_info("%s is now %s (it was %.*s): clientk config set", row->name, origin->text,
+             (int)was.size, (const char *)was.data);
+    keep(kept, origin);
+    return KV_OK;
+}
+
+enum kv_status reload_set(struct reload *reload, const char *name, const char *value,
+                          struct kv_error *error)
+{
+    const struct option_row *row = options_find(name);
+    const struct option_origin origin = {.text = value, .is_set = true};
+    if (!row)
+        return refuse_name(name, error);
+    pthread_mutex_lock(&reload->lock);
+    enum kv_status status = set(reload, row, &origin, error);
+    pthread_mutex_unlock(&reload->lock);
+    return status;
+}
+
+static void print_setting(struct json *json, const struct option_row *row,
+                          const struct option_origin *origin)
+{
+    char where[ORIGIN_BYTES];
+    settings_describe_origin(origin, where, sizeof where);
+    begin_element(json);
+    open_object(json);
+    put_text(json, "name", row->name);
+    put_bytes(json, "value",
+              origin->text ? kv_slice_from_string(origin->text) : settings_default(row));
+    put_text(json, "origin", where);
+    put_flag(json, "live", change_of(row->name) != NULL);
+    close_object(json);
+}
+
+enum kv_status reload_print(struct reload *reload, const char *name, FILE *stream,
+                            struct kv_error *error)
+{
+    struct json json = {.stream = stream};
+    if (name && !options_find(name))
+        return refuse_name(name, error);
+    pthread_mutex_lock(&reload->lock);
+    open_array(&json);
+    for (const struct option_row *row = options_rows; row->name; row++)
+        if (row->section && (!name || strcmp(row->name, name) == 0))
+            print_setting(&json, row, &reload->in_force[row - options_rows]);
+    close_array(&json);
+    pthread_mutex_unlock(&reload->lock);
+    return KV_OK;
 }

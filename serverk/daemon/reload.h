@@ -1,21 +1,30 @@
 /*
- * reload: what a SIGHUP does while the daemon serves: it reopens the log file and reads the
- * configuration file again. What can change in a running daemon changes (the log's file and level);
- * for the rest the log says that it takes a restart. A file with a mistake changes nothing.
+ * reload: the settings of a running daemon: which are in force, and where they come from. A SIGHUP
+ * reopens the log file and reads the configuration file again; its owner changes single ones
+ * (clientk config set), which holds until the next SIGHUP. What can change in a running daemon
+ * changes; for the rest the log says that it takes a restart. A file with a mistake changes
+ * nothing.
  *
- * Threads: the main thread only.
+ * Threads: any, once reload_serve was called.
  */
 #ifndef MQKV_SERVERK_DAEMON_RELOAD_H
 #define MQKV_SERVERK_DAEMON_RELOAD_H
 
+#include <stdio.h>
+
 #include "mqkv/error.h"
+#include "serverk/config/live_settings.h"
 #include "serverk/config/options.h"
+#include "serverk/dispatch/service.h"
 
 struct reload;
 
 /* options: those that the daemon was started with; borrowed. KV_NO_MEMORY. */
 enum kv_status reload_create(const struct server_options *options, struct reload **result,
                              struct kv_error *error);
+
+/* Changes go to these from now on; borrowed. */
+void reload_serve(struct reload *reload, const struct service *service, struct live_settings *live);
 
 /* NULL is harmless. */
 void reload_free(struct reload *reload);
@@ -25,5 +34,15 @@ void reload_log(struct reload *reload);
 
 /* SIGHUP. */
 void reload_all(struct reload *reload);
+
+/* Changes one setting: KV_USAGE, with a sentence: there is none of that name, or the value is none;
+ * KV_UNSUPPORTED: it takes a restart; KV_IO, ...: it could not be done, and is as it was. */
+enum kv_status reload_set(struct reload *reload, const char *name, const char *value,
+                          struct kv_error *error);
+
+/* Writes the settings as a JSON array of objects: name, value, origin, live (whether it can change
+ * in the running daemon). name NULL: all. KV_USAGE: there is none of that name. */
+enum kv_status reload_print(struct reload *reload, const char *name, FILE *stream,
+                            struct kv_error *error);
 
 #endif

@@ -16,6 +16,7 @@
 #include "common/text/parse.h"
 #include "common/numbers/random.h"
 #include "engine/local_engine.h"
+#include "serverk/daemon/admin.h"
 #include "serverk/daemon/control.h"
 #include "serverk/daemon/notify.h"
 #include "serverk/daemon/pidfile.h"
@@ -50,6 +51,8 @@ struct server {
     struct fragment_budget budget;
     struct control *control;
     struct reload *reload;
+    struct live_settings live;
+    struct admin admin;
     struct metrics_file *metrics; /* NULL: none */
     struct pool *pool;
     struct pidfile *pidfile; /* NULL: none */
@@ -150,7 +153,7 @@ static struct hello_terms hello_terms(const struct service *service)
     return (struct hello_terms){.sessions = service->sessions,
                                 .queue = options->queue,
                                 .instance = random_secret(),
-                                .max_value_bytes = engine_max_value_bytes(service->engine),
+                                .live = service->live,
                                 .replies = options->replies,
                                 .direct = direct.direct,
                                 .store_device = direct.device,
@@ -169,6 +172,9 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
     service->budget = &server->budget;
     service->write_stats = stats_json;
     service->stats_context = &server->stats;
+    server->admin = (struct admin){.stats = &server->stats, .reload = server->reload};
+    service->run_admin = admin_run;
+    service->admin_context = &server->admin;
     service->statistics = statistics_create_shared(statistics_blocks(options));
     service->sessions =
         session_table_create(session_capacity(engine_datafiles(service->engine)), service->lanes,
@@ -179,9 +185,12 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
         service->submissions =
             submissions_create(service->engine, service->sessions, service->budget,
                                service->write_stats, service->stats_context);
+    if (service->submissions)
+        submissions_set_admin(service->submissions, admin_run, &server->admin);
     if (service->sessions)
         service->farewells = farewells_create(
             dispatch_model_receivers(options->dispatch, options->workers), service->sessions);
+    atomic_store(&server->live.max_value_bytes, engine_max_value_bytes(service->engine));
     service->terms = hello_terms(service);
     if (service->farewells)
         session_set_death_listener(service->sessions, farewells_process_died, service->farewells);
@@ -307,6 +316,8 @@ enum kv_status server_start(const struct server_options *options, struct server 
                             "no memory to start with (is it limited: ulimit -v?)");
     struct service *service = &server->service;
     service->options = options;
+    service->live = &server->live;
+    live_settings_take(&server->live, options);
     server->stats.service = service;
     server->stats.started_ns = clock_monotonic_ns();
     server->stats.started_real_ms = clock_realtime_ms();
@@ -329,6 +340,8 @@ enum kv_status server_start(const struct server_options *options, struct server 
     if (status == KV_OK)
         status = sandbox_enter(options, (int)lanes_queue(service->lanes, 0), &server->stats.sandbox,
                                error);
+    if (options->sandbox)
+        options_forbid_lookups();
     if (status == KV_OK)
         status = open_store(server, error);
     if (status == KV_OK)
@@ -338,6 +351,7 @@ enum kv_status server_start(const struct server_options *options, struct server 
             engine_datafiles(service->engine),
             dispatch_model_receivers(options->dispatch, options->workers), error);
     if (status == KV_OK) {
+        reload_serve(server->reload, service, &server->live);
         orphans_remove(options->queue);
         status = dispatch_start(service, &server->pool, error);
     }

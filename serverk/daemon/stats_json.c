@@ -9,70 +9,12 @@
 #include <unistd.h>
 
 #include "common/time/clock.h"
-#include "common/text/escape.h"
+#include "serverk/daemon/json_writer.h"
 #include "serverk/daemon/metrics.h"
 #include "serverk/daemon/stats_source.h"
 
 /* Files that are listed one by one; above, the sums must do. */
 #define MAX_FILES_LISTED 256u
-
-/* JSON
- * --------------------------------------------------------------------------------------------- */
-
-/* A stream with the commas set right: each member or element is begun by one of the calls below. */
-struct json {
-    FILE *stream;
-    bool first; /* in the innermost object or array */
-};
-
-static void begin_element(struct json *json)
-{
-    if (!json->first)
-        fputc(',', json->stream);
-    json->first = false;
-}
-
-static void begin_member(struct json *json, const char *name)
-{
-    begin_element(json);
-    fprintf(json->stream, "\"%s\":", name);
-}
-
-static void open_object(struct json *json)
-{
-    fputc('{', json->stream);
-    json->first = true;
-}
-
-static void close_object(struct json *json)
-{
-    fputc('}', json->stream);
-    json->first = false;
-}
-
-static void put_number(struct json *json, const char *name, uint64_t number)
-{
-    begin_member(json, name);
-    fprintf(json->stream, "%" PRIu64, number);
-}
-
-static void put_us(struct json *json, const char *name, double ns)
-{
-    begin_member(json, name);
-    fprintf(json->stream, "%.3f", ns / 1000);
-}
-
-static void put_text(struct json *json, const char *name, const char *text)
-{
-    begin_member(json, name);
-    escape_print_json(json->stream, kv_slice_from_string(text));
-}
-
-static void put_flag(struct json *json, const char *name, bool flag)
-{
-    begin_member(json, name);
-    fputs(flag ? "true" : "false", json->stream);
-}
 
 /* Sections
  * ----------------------------------------------------------------------------------------- */
@@ -195,9 +137,9 @@ static void put_store(const struct service *service, struct json *json)
     put_number(json, "lock_memory_bytes", kvstore_lock_memory_bytes(service->store));
     put_text(json, "io", kvstore_io_name(options->io));
     put_text(json, "verify", options->verify_every_read ? "every" : "first");
-    put_text(json, "sync", durability_name(options->durability));
-    if (options->durability == KVSTORE_SYNC_INTERVAL)
-        put_number(json, "sync_interval_ms", options->sync_interval_ms);
+    put_text(json, "sync", durability_name(live_durability(service->live)));
+    if (live_durability(service->live) == KVSTORE_SYNC_INTERVAL)
+        put_number(json, "sync_interval_ms", atomic_load(&service->live->sync_interval_ms));
 }
 
 /* An engine_number_visit. */
@@ -407,8 +349,7 @@ static void put_files(const struct stats_source *source, struct json *json)
     if (service->store)
         put_disk(service, json);
     begin_member(json, "each");
-    fputc('[', json->stream);
-    json->first = true;
+    open_array(json);
     for (uint32_t i = 0; i < count; i++) {
         struct kvstore_file_statistics file;
         kvstore_file_statistics(service->store, i, &file);
@@ -427,8 +368,7 @@ static void put_files(const struct stats_source *source, struct json *json)
         put_flag(json, "full", file.full);
         close_object(json);
     }
-    fputc(']', json->stream);
-    json->first = false;
+    close_array(json);
     begin_member(json, "sum");
     open_object(json);
     put_number(json, "files", count);
@@ -488,11 +428,9 @@ static void put_sessions(const struct stats_source *source, struct json *json)
                    counts.ended[reason]);
     close_object(json);
     begin_member(json, "each");
-    fputc('[', json->stream);
-    json->first = true;
+    open_array(json);
     session_each(service->sessions, put_session, json);
-    fputc(']', json->stream);
-    json->first = false;
+    close_array(json);
 }
 
 static const struct {

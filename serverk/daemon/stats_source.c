@@ -8,6 +8,7 @@ static const char *const opcode_names[STATISTICS_OPCODES] = {
     [WIRE_OP_EXCHANGE] = "exchange", [WIRE_OP_TOUCH] = "touch",   [WIRE_OP_SCAN] = "scan",
     [WIRE_OP_STATS] = "stats",       [WIRE_OP_PING] = "ping",     [WIRE_OP_SYNC] = "sync",
     [WIRE_OP_BACKUP] = "backup",
+    [WIRE_OP_ADMIN] = "admin",
 };
 
 const char *stats_operation_name(unsigned opcode)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "engine/store_engine.h"
+#include "serverk/config/live_settings.h"
 #include "serverk/config/options.h"
 #include "serverk/dispatch/slots.h"
 #include "serverk/execute/commit.h"
@@ -24,7 +25,8 @@
 #include "serverk/session/session_table.h"
 
 struct service {
-    const struct server_options *options;
+    const struct server_options *options; /* as it was started */
+    const struct live_settings *live;     /* as they are now */
     struct store_engine *engine;
     struct kvstore *store;           /* the engine's; NULL: its operations are submitted */
     struct submissions *submissions; /* NULL unless they are */
@@ -41,6 +43,8 @@ struct service {
     struct hello_terms terms;             /* of new sessions */
     stats_writer write_stats;             /* for STATS */
     const void *stats_context;
+    admin_runner run_admin; /* for ADMIN */
+    void *admin_context;
 };
 
 #endif

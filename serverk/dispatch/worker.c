@@ -45,11 +45,13 @@ bool worker_init(struct worker *worker, const struct service *service,
     struct execution_context *execution = &worker->execution;
     if (!execution_context_init(execution, service->store, service->budget))
         return false;
-    execution->durability = service->options->durability;
+    execution->live = service->live;
     execution->one_snapshot = service->options->dispatch == DISPATCH_PROCESS;
     execution->statistics = statistics;
     execution->write_stats = service->write_stats;
     execution->stats_context = service->stats_context;
+    execution->run_admin = service->run_admin;
+    execution->admin_context = service->admin_context;
     execution->expect_long = service->parking ? expect_long : NULL;
     execution->worker = worker;
     if (service->options->service_time.delay.kind != DELAY_OFF)

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "mqkv/kvstore.h"
+#include "serverk/config/live_settings.h"
 #include "serverk/execute/commit.h"
 #include "serverk/execute/statistics.h"
 
@@ -27,12 +28,24 @@ typedef void (*operation_runner)(struct execution *execution);
 
 struct service_time;
 
+/* An administrative command, and who gave it. */
+struct admin_call {
+    struct kv_slice command, argument; /* the argument may lie in memory that its sender changes */
+    struct session *session;           /* held */
+    char *text;  /* the answer, or the sentence about a failure; to be freed */
+    size_t size; /* 0: there is none */
+};
+
+typedef enum kv_status (*admin_runner)(void *context, struct admin_call *call);
+
 struct execution_context {
     struct kvstore *store; /* NULL: nothing is executed with it, but submitted (submission.h) */
-    enum kvstore_durability durability;
+    const struct live_settings *live;
     struct worker_statistics *statistics; /* the thread's own block */
     stats_writer write_stats;
     const void *stats_context;
+    admin_runner run_admin;
+    void *admin_context;
 
     const operation_runner *runners;         /* by opcode */
     const struct service_time *service_time; /* of the runners of serving.h */

@@ -92,3 +92,24 @@ void run_ping(struct execution *execution)
     else
         add_plain(execution);
 }
+
+/* A refusal has its sentence as the value. */
+void run_admin(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    const struct execution_context *context = execution->context;
+    struct admin_call call = {.command = execution->operation->key, .session = execution->session};
+    result->status = take_value(execution);
+    if (result->status != KV_OK) {
+        add_plain(execution);
+        return;
+    }
+    expect_long(execution);
+    call.argument = execution->value;
+    result->status = context->run_admin(context->admin_context, &call);
+    if (call.size > 0)
+        add_answer(execution, kv_slice(call.text, call.size));
+    else
+        add_plain(execution);
+    free(call.text);
+}

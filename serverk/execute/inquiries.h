@@ -1,5 +1,5 @@
 /*
- * inquiries: SCAN, STATS and PING: operations whose result is a text or page made for them.
+ * inquiries: SCAN, STATS, PING and ADMIN: operations whose result is a text or page made for them.
  */
 #ifndef MQKV_SERVERK_EXECUTE_INQUIRIES_H
 #define MQKV_SERVERK_EXECUTE_INQUIRIES_H
@@ -15,5 +15,6 @@ void add_answer(struct execution *execution, struct kv_slice bytes);
 void run_scan(struct execution *execution);
 void run_stats(struct execution *execution);
 void run_ping(struct execution *execution);
+void run_admin(struct execution *execution);
 
 #endif

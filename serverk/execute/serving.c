@@ -10,6 +10,7 @@
 #include "common/time/pause.h"
 #include "serverk/config/service_time.h"
 #include "serverk/execute/execution_internal.h"
+#include "serverk/execute/backup.h"
 #include "serverk/execute/inquiries.h"
 #include "serverk/execute/writes.h"
 
@@ -109,6 +110,7 @@ void serving_begin(struct execution_context *context, const struct service_time 
         [WIRE_OP_EXCHANGE] = run_served, [WIRE_OP_TOUCH] = run_served,
         [WIRE_OP_SCAN] = run_served,     [WIRE_OP_STATS] = run_stats,
         [WIRE_OP_PING] = run_ping,       [WIRE_OP_SYNC] = run_sync,
+        [WIRE_OP_BACKUP] = run_backup,   [WIRE_OP_ADMIN] = run_admin,
     };
     context->service_time = service_time;
     context->runners = served;

@@ -20,6 +20,8 @@ struct submissions {
     struct session_table *sessions;
     struct fragment_budget *budget;
     stats_writer write_stats;
+    admin_runner run_admin; /* with its context constant once requests come */
+    void *admin_context;
     const void *stats_context;
     size_t buffer_bytes; /* of a reply: address space, memory is taken as far as it is used */
 
@@ -124,6 +126,19 @@ enum kv_status submission_stats(const struct submission *submission, struct kv_s
 {
     const struct submissions *all = submission->all;
     return all->write_stats(all->stats_context, section, text, size);
+}
+
+enum kv_status submission_admin(const struct submission *submission, struct admin_call *call)
+{
+    const struct submissions *all = submission->all;
+    call->session = submission->session;
+    return all->run_admin(all->admin_context, call);
+}
+
+void submissions_set_admin(struct submissions *all, admin_runner run_admin, void *context)
+{
+    all->run_admin = run_admin;
+    all->admin_context = context;
 }
 
 struct store_engine *submission_engine(const struct submission *submission)
@@ -308,6 +323,7 @@ static bool is_alone(const struct wire_operation *operation)
     case WIRE_OP_PING:
     case WIRE_OP_SYNC:
     case WIRE_OP_BACKUP:
+    case WIRE_OP_ADMIN:
         break;
     }
     return true;

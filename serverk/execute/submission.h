@@ -34,6 +34,9 @@ struct submissions *submissions_create(struct store_engine *engine, struct sessi
                                        struct fragment_budget *budget, stats_writer write_stats,
                                        const void *stats_context);
 
+/* Who executes ADMIN; before the first request. */
+void submissions_set_admin(struct submissions *submissions, admin_runner run_admin, void *context);
+
 /* After submissions_drain. NULL is harmless. */
 void submissions_free(struct submissions *submissions);
 

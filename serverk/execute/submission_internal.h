@@ -80,6 +80,9 @@ void submission_count_result(struct submission *submission, enum wire_opcode opc
                              enum kv_status status);
 void submission_count_brought(struct submission *submission, size_t bytes);
 
+/* Executes ADMIN; the session is filled in. */
+enum kv_status submission_admin(const struct submission *submission, struct admin_call *call);
+
 /* The text of STATS. */
 enum kv_status submission_stats(const struct submission *submission, struct kv_slice section,
                                 char **text, size_t *size);

@@ -140,15 +140,20 @@ static void engine_done(struct engine_operation *engine)
 static bool brings_value(enum wire_opcode opcode)
 {
     return opcode == WIRE_OP_PUT || opcode == WIRE_OP_APPEND || opcode == WIRE_OP_EXCHANGE ||
-           opcode == WIRE_OP_PING;
+           opcode == WIRE_OP_PING || opcode == WIRE_OP_ADMIN;
 }
 
-/* STATS and PING, which no engine sees. */
+/* STATS, PING and ADMIN, which no engine sees. */
 static void answer_here(struct submitted_operation *submitted)
 {
     struct engine_operation *engine = &submitted->engine;
     if (submitted->operation.opcode == WIRE_OP_PING) {
         engine->found_value = engine->value;
+    } else if (submitted->operation.opcode == WIRE_OP_ADMIN) {
+        struct admin_call call = {.command = submitted->operation.key, .argument = engine->value};
+        engine->status = submission_admin(submitted->submission, &call);
+        submitted->found = (uint8_t *)call.text;
+        engine->found_value = kv_slice(call.text, call.size);
     } else {
         char *text = NULL;
         size_t size = 0;
@@ -171,7 +176,7 @@ void submitted_operation_begin(struct submission *submission)
         engine->status = take_submitted_value(submitted);
     if (opcode == WIRE_OP_BACKUP) /* there are no data files */
         engine->status = KV_UNSUPPORTED;
-    bool here = opcode == WIRE_OP_STATS || opcode == WIRE_OP_PING;
+    bool here = opcode == WIRE_OP_STATS || opcode == WIRE_OP_PING || opcode == WIRE_OP_ADMIN;
     if (engine->status != KV_OK || here) {
         if (engine->status == KV_OK)
             answer_here(submitted);
@@ -290,6 +295,8 @@ static bool add_result(struct submitted_operation *submitted, struct wire_result
     case WIRE_OP_STATS:
     case WIRE_OP_PING:
         return applied && add_bytes(submitted->submission, result, found);
+    case WIRE_OP_ADMIN: /* a failure has its sentence */
+        return found.size > 0 && add_bytes(submitted->submission, result, found);
     case WIRE_OP_EXCHANGE:
         return add_exchange(submitted, result);
     case WIRE_OP_SCAN:

@@ -38,7 +38,7 @@ static void tell_written(struct execution *execution)
 {
     execution->synced = false;
     tell_version(&execution->result, execution->written.version);
-    enum kvstore_durability durability = execution->context->durability;
+    enum kvstore_durability durability = live_durability(execution->context->live);
     unsigned flags = execution->operation->flags;
     if (durability == KVSTORE_SYNC_ALWAYS || (flags & WIRE_SYNC_ALWAYS))
         commit_waits_add(&execution->context->waits, execution->written.ticket);

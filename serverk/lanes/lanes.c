@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/report/error.h"
@@ -51,6 +52,7 @@ struct lanes {
     lanes_payer_watcher payer_watcher;
     void *payer_context;
 
+    _Atomic mode_t queue_mode;
     bool door;                 /* constant */
     struct guest_lanes guests; /* guarded by lock, if there is a door */
 };
@@ -206,6 +208,7 @@ enum kv_status lanes_open(const struct lanes_options *options, struct lanes **re
     wire_queue_name(lanes->name, options->name, WIRE_LANE, 0, 0);
     lanes->names.base = lanes->name;
     lanes->mode = options->mode;
+    atomic_store(&lanes->queue_mode, options->queue_mode);
     lanes->claim = (mqd_t)-1;
     pthread_mutex_init(&lanes->lock, NULL);
     struct wire_limits limits;
@@ -455,6 +458,52 @@ bool lanes_guest_facts(struct lanes *lanes, unsigned guest, struct guest_facts *
     bool live = lane->live;
     pthread_mutex_unlock(&lanes->lock);
     return live;
+}
+
+bool lanes_let_others_in(const struct lanes *lanes)
+{
+    return (atomic_load(&lanes->queue_mode) & 0077) != 0;
+}
+
+/* The queues that all who may come send to. */
+static bool is_shared(const struct lanes *lanes, unsigned queue)
+{
+    return queue == 0 || !lanes->door;
+}
+
+/* The group first: until then the mode is for the old one. */
+static enum kv_status change_queue(const struct lanes *lanes, unsigned queue, mode_t mode,
+                                   gid_t group, struct kv_error *error)
+{
+    char name[WIRE_QUEUE_NAME_BYTES];
+    int descriptor = (int)lanes_queue(lanes, queue);
+    if (fchown(descriptor, (uid_t)-1, group) == 0 && fchmod(descriptor, mode) == 0)
+        return KV_OK;
+    queue_name(lanes, queue, name);
+    return kv_error_set_errno(error, "cannot give the message queue %s mode %04o and group %lu",
+                              name, (unsigned)mode, (unsigned long)group);
+}
+
+enum kv_status lanes_set_mode(struct lanes *lanes, mode_t queue_mode, gid_t group,
+                              struct kv_error *error)
+{
+    bool needs_door = lanes->plan.lanes > 1 && lanes_admit_others(lanes->mode, queue_mode);
+    if (needs_door && !lanes->door)
+        return kv_error_set(error, KV_UNSUPPORTED,
+                            "a daemon that was started with mode 0600 has no lanes for others");
+    enum kv_status status = KV_OK;
+    gid_t own = group == (gid_t)-1 ? getegid() : group;
+    pthread_mutex_lock(&lanes->lock);
+    for (unsigned queue = 0; queue < lanes->queue_count && status == KV_OK; queue++)
+        if (is_shared(lanes, queue))
+            status = change_queue(lanes, queue, queue_mode, own, error);
+    if (status == KV_OK) {
+        atomic_store(&lanes->queue_mode, queue_mode);
+        lanes->guests.mode = queue_mode;
+        lanes->guests.group = group;
+    }
+    pthread_mutex_unlock(&lanes->lock);
+    return status;
 }
 
 bool lanes_have_door(const struct lanes *lanes)

@@ -140,6 +140,14 @@ void lanes_set_watcher(struct lanes *lanes, lanes_watcher watcher, void *context
 /* Whether other users would have lanes of their own, with these options. */
 bool lanes_admit_others(enum lanes_mode mode, mode_t queue_mode);
 
+/* Changes who may send (group (gid_t)-1: that of the process). KV_UNSUPPORTED: that takes a
+ * restart, since other users need lanes that there are not; KV_DENIED, KV_IO. */
+enum kv_status lanes_set_mode(struct lanes *lanes, mode_t queue_mode, gid_t group,
+                              struct kv_error *error);
+
+/* Whether a user other than the daemon's may come at all. */
+bool lanes_let_others_in(const struct lanes *lanes);
+
 /* True if other users may come, and have lanes of their own. */
 bool lanes_have_door(const struct lanes *lanes);
 

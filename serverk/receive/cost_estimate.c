@@ -22,11 +22,11 @@
 #define PREFIX_ENTRIES    5000u
 
 static const uint32_t operation_ns[] = {
-    [WIRE_OP_GET] = 400,       [WIRE_OP_EXISTS] = 300, [WIRE_OP_PUT] = 800,
-    [WIRE_OP_DELETE] = 700,    [WIRE_OP_ADD] = 900,    [WIRE_OP_APPEND] = 900,
-    [WIRE_OP_EXCHANGE] = 900,  [WIRE_OP_TOUCH] = 800,  [WIRE_OP_SCAN] = 1000,
-    [WIRE_OP_STATS] = 500000,  [WIRE_OP_PING] = 100,   [WIRE_OP_SYNC] = 1000000,
-    [WIRE_OP_BACKUP] = 200000,
+    [WIRE_OP_GET] = 400,       [WIRE_OP_EXISTS] = 300,   [WIRE_OP_PUT] = 800,
+    [WIRE_OP_DELETE] = 700,    [WIRE_OP_ADD] = 900,      [WIRE_OP_APPEND] = 900,
+    [WIRE_OP_EXCHANGE] = 900,  [WIRE_OP_TOUCH] = 800,    [WIRE_OP_SCAN] = 1000,
+    [WIRE_OP_STATS] = 500000,  [WIRE_OP_PING] = 100,     [WIRE_OP_SYNC] = 1000000,
+    [WIRE_OP_BACKUP] = 200000, [WIRE_OP_ADMIN] = 500000,
 };
 
 static uint64_t one_operation_ns(const struct wire_operation *operation)

@@ -229,7 +229,7 @@ static void send_welcome(const struct hello_terms *terms, struct session *sessio
     const struct lane_assignment *lanes = &session->assignment;
     struct wire_welcome welcome = {.cookie = session->cookie,
                                    .instance = terms->instance,
-                                   .max_value_bytes = terms->max_value_bytes,
+                                   .max_value_bytes = atomic_load(&terms->live->max_value_bytes),
                                    .server_pid = (uint32_t)getpid(),
                                    .credits = lanes->credits,
                                    .lane_family = lanes->family,
@@ -307,6 +307,8 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
 static enum kv_status check_reply_path(const struct hello_terms *terms,
                                        const struct applicant *applicant, struct kv_error *error)
 {
+    if (!session_table_admits(terms->sessions, applicant->uid))
+        return kv_error_set(error, KV_DENIED, "this server is for its own user only (--mode)");
     if (applicant->ring && terms->replies == WIRE_REPLIES_QUEUE)
         return kv_error_set(error, KV_UNSUPPORTED,
                             "this server sends no replies through shared memory (--replies queue)");

@@ -14,18 +14,19 @@
 
 #include "common/memory/cursor.h"
 #include "mqkv/kvstore.h"
+#include "serverk/config/live_settings.h"
 #include "serverk/session/session_table.h"
 #include "wire/message.h"
 
 /* What sessions of this daemon are offered; constant. */
 struct hello_terms {
     struct session_table *sessions;
-    const char *queue; /* the daemon's queue name */
-    uint64_t instance; /* random: this start of the daemon */
-    uint32_t max_value_bytes;
-    enum wire_replies replies;  /* how those of the daemon's own user may get theirs */
-    uint16_t welcome_flags;     /* WIRE_WELCOME_* */
-    enum kvstore_direct direct; /* who may read without messages, and where: */
+    const char *queue;                /* the daemon's queue name */
+    uint64_t instance;                /* random: this start of the daemon */
+    const struct live_settings *live; /* the largest value */
+    enum wire_replies replies;        /* how those of the daemon's own user may get theirs */
+    uint16_t welcome_flags;           /* WIRE_WELCOME_* */
+    enum kvstore_direct direct;       /* who may read without messages, and where: */
     uint64_t store_device;
     uint64_t store_inode;
 };

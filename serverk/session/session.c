@@ -61,6 +61,7 @@ const char *session_end_reason_name(enum session_end_reason reason)
                                         [SESSION_FAULT] = "fault",
                                         [SESSION_ABANDONED] = "abandoned",
                                         [SESSION_REPLACED] = "replaced",
-                                        [SESSION_SHUTDOWN] = "shutdown"};
+                                        [SESSION_SHUTDOWN] = "shutdown",
+                                        [SESSION_KILLED] = "killed"};
     return names[reason];
 }

@@ -29,6 +29,7 @@ enum session_end_reason {
     SESSION_ABANDONED, /* nobody holds its reply queue any more */
     SESSION_REPLACED,  /* a new HELLO came for its reply queue */
     SESSION_SHUTDOWN,  /* the daemon stops */
+    SESSION_KILLED,    /* its owner ended it, or lets its user in no more */
     SESSION_END_REASONS
 };
 

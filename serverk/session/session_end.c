@@ -1,6 +1,7 @@
 #include "serverk/session/session_table.h"
 
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include "common/report/log.h"
 #include "common/time/clock.h"
@@ -92,11 +93,10 @@ static bool begin_closing_of_dead(struct session_table *table, struct session *s
     return closed;
 }
 
-void session_end(struct session_table *table, struct session *session,
-                 enum session_end_reason reason)
+/* After begin_closing. */
+static void finish_ending(struct session_table *table, struct session *session,
+                          enum session_end_reason reason)
 {
-    if (reason == SESSION_DIED ? !begin_closing_of_dead(table, session) : !begin_closing(session))
-        return;
     session->client_died = reason == SESSION_DIED; /* read by the last to let go */
     if (reason != SESSION_BYE && reason != SESSION_SHUTDOWN)
         atomic_store(&session->lost, true);
@@ -113,6 +113,33 @@ void session_end(struct session_table *table, struct session *session,
         log_debug("session %u of process %ld ended: %s", session->id, (long)session->pid,
                   session_end_reason_name(reason));
     session_release(table, session); /* the table's hold */
+}
+
+void session_end(struct session_table *table, struct session *session,
+                 enum session_end_reason reason)
+{
+    if (reason == SESSION_DIED ? begin_closing_of_dead(table, session) : begin_closing(session))
+        finish_ending(table, session, reason);
+}
+
+bool session_table_admits(const struct session_table *table, uid_t uid)
+{
+    return uid == geteuid() || uid == 0 || lanes_let_others_in(table->lanes);
+}
+
+void session_kill(struct session_table *table, struct session *session)
+{
+    uint8_t message[WIRE_HEADER_BYTES];
+    struct write_cursor cursor = write_cursor(message, sizeof message);
+    struct wire_header header = {.kind = WIRE_REFUSED,
+                                 .status = KV_NO_SESSION,
+                                 .session = session->id,
+                                 .secret = session->nonce};
+    wire_put_header(&cursor, &header);
+    if (begin_closing(session)) {
+        session_put(session, message, write_cursor_used(&cursor));
+        finish_ending(table, session, SESSION_KILLED);
+    }
 }
 
 /* Whether the last word found room in the session's lane, where it comes behind all that the client

@@ -90,6 +90,13 @@ bool session_final_bye(const struct session_table *table, const struct session *
 bool session_retire(struct session_table *table, struct session *session,
                     enum session_end_reason reason);
 
+/* Ends the session (reason SESSION_KILLED) and tells its client, if that has room for it. The
+ * caller holds it. */
+void session_kill(struct session_table *table, struct session *session);
+
+/* Whether a user may have sessions at all (lanes_set_mode). */
+bool session_table_admits(const struct session_table *table, uid_t uid);
+
 void session_set_death_listener(struct session_table *table, session_death_listener death_listener,
                                 void *context);
 

@@ -71,3 +71,52 @@ check_match 'serverk stopped' "$(cat "$log")" "and lines go there"
 check_status 4 "a log in no directory is a failure to start" \
     "$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --log "$MQKV_TEST_DIR/no/log"
 check_match "no/log: cannot open the log file" "$errors" "that is named"
+
+# The owner's changes
+cat >"$config" <<END_OF_FILE
+[store]
+sync = interval:500
+END_OF_FILE
+start_server -c "$config" --verbose
+check_equal interval:500 "$(client config get sync)" "config get tells a setting"
+check_match "^dir +$server_dir +false +command line" "$(client config get)" "or all, with origins"
+check_match "^sync +interval:500 +true +$config:2" "$(client config get)" \
+    "and whether they can change"
+check_match '"name":"sync","value":"interval:500"' "$(client --format json config get sync)" \
+    "also as JSON"
+check_status 0 "config set changes one" client config set sync always
+check_equal always "$(client config get sync)" "which is then in force"
+check_match '^  sync +always' "$(client stats server)" "for writes too"
+check_match 'INFO sync is now always \(it was interval:500\)' "$(cat "$server_log")" \
+    "and the log tells"
+check_status 0 "an interval" client config set sync interval:20
+client put a b >/dev/null
+synced() {
+    local bytes='s/.*"sum":\{[^}]*"synced_bytes":([0-9]+).*/\1/'
+    [ "$(client --format json stats files | sed -E "$bytes")" -gt 0 ]
+}
+wait_until 20 synced
+check_equal 0 $? "that is shorter is followed"
+check_status 2 "a wrong value is refused" client config set sync sometimes
+check_match 'is not none, interval' "$errors" "with what would be right"
+check_status 2 "so is an unknown name" client config set snyc none
+check_match "did you mean 'sync'" "$errors" "with what may be meant"
+check_status 4 "what takes a restart is refused" client config set workers 9
+check_match 'workers cannot change while' "$errors" "with the reason"
+check_status 4 "as are lanes for others that are not there" client config set mode 0622
+check_status 0 "smaller values" client config set max-value 100
+check_status 4 "are all that is taken" client put big "$(printf '%200s' '')"
+check_status 4 "more than at the start is not" client config set max-value 2M
+check_status 4 "a log that cannot be opened is refused" \
+    client config set log "$MQKV_TEST_DIR/no/log"
+check_status 2 "config needs more" client config set sync
+kill -HUP "$server_pid"
+wait_until 20 grep -q 'sync is now interval:500 (it was interval:20)' "$server_log"
+check_equal interval:500 "$(client config get sync)" "SIGHUP goes back to the file"
+stop_server
+
+# Any daemon of one lane can change its mode.
+start_server --lanes shared --mode 0622
+check_status 0 "a mode that lets nobody in" client config set mode 0600
+check_status 0 "does not keep the owner out" client ping
+stop_server

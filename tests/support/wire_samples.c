@@ -55,6 +55,7 @@ static uint16_t sample_flags(struct random_state *random, enum wire_opcode opcod
     case WIRE_OP_SCAN:
         return pick_flag(random, keys_only);
     case WIRE_OP_PING:
+    case WIRE_OP_ADMIN:
         return pick_flag(random, segment);
     case WIRE_OP_GET:
     case WIRE_OP_EXISTS:
@@ -101,7 +102,7 @@ struct wire_operation wire_sample_operation(struct random_state *random, enum wi
         operation.value = kv_slice(NULL, random_below(random, WIRE_MAX_VALUE_BYTES + 1));
         operation.value_offset = (uint32_t)random_next(random);
     } else if (opcode == WIRE_OP_PUT || opcode == WIRE_OP_EXCHANGE || opcode == WIRE_OP_APPEND ||
-               opcode == WIRE_OP_PING) {
+               opcode == WIRE_OP_PING || opcode == WIRE_OP_ADMIN) {
         operation.value = sample_slice(random, bytes->value, 0);
     }
     return operation;
@@ -195,7 +196,7 @@ static uint16_t sample_batch(struct random_state *random, enum wire_kind kind,
     for (uint16_t i = 0; i < count; i++) {
         struct wire_sample_bytes bytes;
         if (kind == WIRE_REQUEST) {
-            enum wire_opcode opcode = (enum wire_opcode)(1 + random_below(random, WIRE_OP_BACKUP));
+            enum wire_opcode opcode = (enum wire_opcode)(1 + random_below(random, WIRE_OP_ADMIN));
             struct wire_operation operation = wire_sample_operation(random, opcode, &bytes);
             wire_put_operation(cursor, &operation);
         } else {

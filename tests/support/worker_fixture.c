@@ -70,6 +70,8 @@ void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durabi
                                         .group = (gid_t)-1};
     struct service *service = &fixture->service;
     service->options = &fixture->options;
+    live_settings_take(&fixture->live, &fixture->options);
+    service->live = &fixture->live;
     must(lanes_open(&lanes, &service->lanes, &error), &error);
     fixture->budget.message_max_bytes = max_value_bytes + FRAGMENTS_EXTRA_BYTES;
     fixture->budget.max_bytes = 8 * (uint64_t)fixture->budget.message_max_bytes;
@@ -81,7 +83,8 @@ void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durabi
     fixture->stats.service = service;
     service->write_stats = stats_json;
     service->stats_context = &fixture->stats;
-    service->terms = (struct hello_terms){.sessions = service->sessions, .queue = fixture->name};
+    service->terms = (struct hello_terms){
+        .sessions = service->sessions, .queue = fixture->name, .live = service->live};
     ck_assert(worker_init(&fixture->worker, service, service->statistics));
     fixture->worker.receiver.lanes = service->lanes;
     fixture->worker.receiver.served = lanes_served(service->lanes);

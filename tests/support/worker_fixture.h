@@ -22,6 +22,7 @@ struct worker_fixture {
     char name[WIRE_QUEUE_NAME_BYTES];
     struct server_options options;
     struct service service;
+    struct live_settings live;
     struct stats_source stats;
     struct fragment_budget budget;
     int epoll;

@@ -209,6 +209,42 @@ static void *commit_many(void *argument)
     return NULL;
 }
 
+/* How long the oldest write of the file waits for the disk. */
+static uint64_t unsynced_ms(uint32_t file)
+{
+    struct kvstore_file_statistics statistics;
+    kvstore_file_statistics(store, file, &statistics);
+    return statistics.unsynced_ms;
+}
+
+START_TEST(a_shorter_interval_holds_for_what_was_written_before)
+{
+    open_with(KVSTORE_SYNC_INTERVAL, 3600000);
+    struct kvstore_written written;
+    ck_assert_int_eq(kvstore_put(store, KEY("a"), KEY("1"), NULL, &written), KV_OK);
+    clock_sleep_ms(20);
+    ck_assert_uint_gt(unsynced_ms(written.ticket.file), 0);
+    ck_assert_int_eq(kvstore_set_sync(store, KVSTORE_SYNC_INTERVAL, 1), KV_OK);
+    while (!kvstore_is_durable(store, written.ticket))
+        clock_sleep_ms(1);
+    ck_assert_uint_eq(unsynced_ms(written.ticket.file), 0);
+}
+END_TEST
+
+START_TEST(an_interval_that_was_none_holds_for_what_was_written_before)
+{
+    open_with(KVSTORE_SYNC_NONE, 0);
+    struct kvstore_written written;
+    ck_assert_int_eq(kvstore_put(store, KEY("a"), KEY("1"), NULL, &written), KV_OK);
+    clock_sleep_ms(20);
+    ck_assert_uint_gt(unsynced_ms(written.ticket.file), 0);
+    ck_assert_int_eq(kvstore_set_sync(store, KVSTORE_SYNC_INTERVAL, 1), KV_OK);
+    while (!kvstore_is_durable(store, written.ticket))
+        clock_sleep_ms(1);
+    ck_assert_int_eq(kvstore_set_sync(store, (enum kvstore_durability)77, 1), KV_USAGE);
+}
+END_TEST
+
 START_TEST(many_writers_share_a_sync)
 {
     struct kvstore_options options = {
@@ -453,6 +489,8 @@ Suite *suite_kvstore_sync(void)
     tcase_add_test(tests, the_interval_syncs_by_itself);
     tcase_add_loop_test(tests, the_interval_goes_on_after_a_compaction, 0, 2);
     tcase_add_test(tests, without_an_interval_nothing_is_synced);
+    tcase_add_test(tests, a_shorter_interval_holds_for_what_was_written_before);
+    tcase_add_test(tests, an_interval_that_was_none_holds_for_what_was_written_before);
     tcase_add_test(tests, many_writers_share_a_sync);
     tcase_add_test(tests, no_writer_is_left_asleep);
     tcase_add_test(tests, what_is_on_disk_is_not_noted_at_each_sync);

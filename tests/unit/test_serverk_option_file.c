@@ -127,14 +127,14 @@ START_TEST(a_second_reading_tells_what_changed)
                      OPTIONS_RUN);
     write_file("[workers]\nworkers = 4\n[log]\nverbose = on\n[store]\nio = pread\n");
     ck_assert_int_eq(options_parse_again(&options, &again, &error), OPTIONS_RUN);
-    ck_assert(settings_next_change(&options, &again, &next, &change));
+    ck_assert(settings_next_change(options.origins, again.origins, &next, &change));
     ck_assert_str_eq(change.name, "workers");
     ck_assert_str_eq(change.before, "3");
     ck_assert_str_eq(change.now, "4");
-    ck_assert(settings_next_change(&options, &again, &next, &change));
+    ck_assert(settings_next_change(options.origins, again.origins, &next, &change));
     ck_assert_str_eq(change.name, "io");
     ck_assert_ptr_null(change.before);
-    ck_assert(!settings_next_change(&options, &again, &next, &change));
+    ck_assert(!settings_next_change(options.origins, again.origins, &next, &change));
     options_free(&again);
 }
 END_TEST
@@ -158,7 +158,7 @@ START_TEST(the_settings_print_as_a_file)
     ck_assert_int_eq(parse(text, NULL, NULL), OPTIONS_RUN);
     unsigned next = 0;
     struct changed_setting change;
-    ck_assert(!settings_next_change(&first, &options, &next, &change));
+    ck_assert(!settings_next_change(first.origins, options.origins, &next, &change));
     options_free(&first);
     free(text);
 }

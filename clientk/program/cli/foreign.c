@@ -50,8 +50,9 @@ static const struct {
     {"subscribe psubscribe publish monitor", "it has no channels; top shows what the server does"},
     {"save bgsave bgrewriteaof lastsave",
      "sync waits until every write is on disk, dump FILE writes a copy"},
+    {"slowlog", "slow lists slow requests (serverk --slow)"},
     {"shutdown", "serverk stops at SIGTERM (kill PID; doctor shows the pid)"},
-    {"config client cluster slowlog latency memory debug module command",
+    {"client cluster latency memory debug module command",
      "options belong to serverk(1), stats shows what the server does"},
 };
 

@@ -1,0 +1,79 @@
+#include "clientk/program/ops/config_command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "clientk/program/ops/admin_request.h"
+#include "clientk/program/ops/json_reader.h"
+#include "clientk/program/ops/listing.h"
+#include "common/text/escape.h"
+
+#define NAME "config"
+
+/* In a request; the server takes no more. */
+#define ARGUMENT_BYTES 4096u
+
+static int fail(struct cli_context *context, enum kv_status status, const char *sentence)
+{
+    return output_failure(&context->output, NAME, status, sentence);
+}
+
+/* One setting is its value; several are a table. */
+static int print_settings(struct cli_context *context, struct kv_slice json, bool one)
+{
+    static const struct listing_column columns[] = {{"name", "SETTING", false},
+                                                    {"value", "VALUE", false},
+                                                    {"live", "LIVE", false},
+                                                    {"origin", "FROM", false}};
+    struct output *output = &context->output;
+    struct json_value *document = json_parse(json.data, json.size);
+    if (!document)
+        return fail(context, KV_IO, "the server's answer is malformed");
+    const struct json_value *value = json_member(document->first, "value");
+    if (one && value && (output->format == OUTPUT_TEXT || output->format == OUTPUT_RAW)) {
+        escape_print_text(output->stream, value->text);
+        fputc('\n', output->stream);
+    } else {
+        listing_print(output, json, document, columns, sizeof columns / sizeof columns[0]);
+    }
+    json_free(document);
+    return EXIT_DONE;
+}
+
+static int get(struct cli_context *context, const char *name)
+{
+    struct clientk_value answer = {0};
+    int code = admin_request(context, NAME, "config-get", name, &answer);
+    if (code == EXIT_DONE)
+        code = print_settings(context, kv_slice(answer.data, answer.size), name[0] != '\0');
+    clientk_value_free(&answer);
+    return code;
+}
+
+static int set(struct cli_context *context, const char *name, const char *value)
+{
+    char argument[ARGUMENT_BYTES];
+    struct clientk_value answer = {0};
+    if ((size_t)snprintf(argument, sizeof argument, "%s %s", name, value) >= sizeof argument)
+        return fail(context, KV_USAGE, "the value is too long");
+    int code = admin_request(context, NAME, "config-set", argument, &answer);
+    clientk_value_free(&answer);
+    if (code != EXIT_DONE)
+        return code;
+    return output_answer(&context->output, &(struct answer){.command = NAME});
+}
+
+int config_run(struct cli_context *context, const void *options, const struct word *operands,
+               size_t count)
+{
+    (void)options;
+    bool wants_get = word_is(&operands[0], "get"), wants_set = word_is(&operands[0], "set");
+    for (size_t i = 0; i < count; i++)
+        if (strlen(operands[i].data) != operands[i].size)
+            return fail(context, KV_USAGE, "a setting has no NUL");
+    if (wants_get && count <= 2)
+        return get(context, count == 2 ? operands[1].data : "");
+    if (wants_set && count == 3 && !strchr(operands[1].data, ' '))
+        return set(context, operands[1].data, operands[2].data);
+    return fail(context, KV_USAGE, "write: config get, config get NAME, or config set NAME VALUE");
+}

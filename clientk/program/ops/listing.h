@@ -1,0 +1,28 @@
+/*
+ * listing: an array of JSON objects in every format of answers: as a table with headings, as lines
+ * of fields with tabs between them (raw), as JSON, as CSV.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_OPS_LISTING_H
+#define MQKV_CLIENTK_PROGRAM_OPS_LISTING_H
+
+#include <stddef.h>
+
+#include "clientk/program/cli/output.h"
+#include "clientk/program/ops/json_reader.h"
+
+/* A column: a member of the objects. The last column is as wide as it needs. */
+struct listing_column {
+    const char *member;
+    const char *heading;
+    bool is_number; /* to the right */
+};
+
+/* Prints the document as `columns` say; as JSON all of it, from `json`, which is its text. */
+void listing_print(struct output *output, struct kv_slice json, const struct json_value *document,
+                   const struct listing_column *columns, size_t count);
+
+/* As text from a server: parses it first. KV_IO: it is no JSON. */
+enum kv_status listing_print_text(struct output *output, struct kv_slice json,
+                                  const struct listing_column *columns, size_t count);
+
+#endif
