@@ -43,8 +43,8 @@ void sync_within_interval(struct sync *sync, uint32_t file);
 /* The first write since the last sync began. Cheap; any thread; holds the file's lock. */
 void sync_note_written(struct sync *sync, uint32_t file);
 
-/* The interval has changed, or there is one now: what was written before is synced within it too. Any
- * thread; holds no lock. */
+/* The interval has changed, or there is one now: what was written before is synced within it too.
+ * Any thread; holds no lock. */
 void sync_hasten(struct sync *sync);
 
 /* kvstore_request_sync, kvstore_is_durable and kvstore_wait_durable of a file that there is, and

@@ -79,7 +79,7 @@ static unsigned index_of(const char *name)
     return (unsigned)(options_find(name) - options_rows);
 }
 
-/* Changing one ----------------------------------------------------------------------------------- */
+/* Changing one --------------------------------------------------------------------------------- */
 
 /* Puts the option of `now` into effect. KV_UNSUPPORTED, with the reason as the sentence: it takes a
  * restart. */
@@ -181,7 +181,7 @@ static enum kv_status put_into_effect(struct reload *reload, const char *name,
     return change(reload, now, error);
 }
 
-/* Signals ---------------------------------------------------------------------------------------- */
+/* Signals -------------------------------------------------------------------------------------- */
 
 static const char *log_name(const struct reload *reload)
 {
@@ -271,7 +271,7 @@ void reload_all(struct reload *reload)
     notify_send("READY=1");
 }
 
-/* The owner's changes ---------------------------------------------------------------------------- */
+/* The owner's changes -------------------------------------------------------------------------- */
 
 static enum kv_status refuse_name(const char *name, struct kv_error *error)
 {
