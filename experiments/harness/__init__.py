@@ -7,6 +7,7 @@ Standard library only. The modules, from what is read to what is written:
   machine    facts about this machine and build, and how busy it is
   processes  the daemon and the load program: start, count, end
   point      one run: fresh daemon, warm-up, measurement, one row
+  rehearsal  every variant of a study once, for a moment
   results    raw rows and manifest on disk, so that a run can be resumed
   noise      which runs were disturbed, and are repeated
   progress   what a person sees meanwhile
@@ -14,6 +15,7 @@ Standard library only. The modules, from what is read to what is written:
   summary    means, bootstrap intervals and ratios from raw rows
   verdict    whether a published claim holds, in words made from the numbers
   comparison the same for one comparison of points
+  power      which difference could have been told
   content    all that a report says, as data
   report     REPORT.md
   figure     what the plots need beside the summary

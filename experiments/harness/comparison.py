@@ -2,22 +2,23 @@
 
 Every comparison comes down to ratios of two means, with the 95 % bootstrap interval of the ratio:
 
-    A > B by P %   holds if the interval lies above 1 + P/100; fails if it lies below, or if all of
-                   it is within NEGLIGIBLE of 1; else it cannot be told
+    A > B by P %   holds if the interval lies above 1 + P/100; fails if it lies below 1, or with a P
+                   below 1 + P/100; else it cannot be told
     A = B          holds if the interval lies within the tolerance of 1; fails if it lies outside;
                    else it cannot be told
     A / B ~ R      holds if A and B differ clearly to R's side and the interval meets R's tolerance;
                    in part if they differ clearly to R's side by less or more than that; fails if
-                   they differ to the other side or the interval is within NEGLIGIBLE of 1; else it
-                   cannot be told
+                   they differ to the other side; else it cannot be told
+
+An interval around 1 never says that two points differ, nor that they do not, unless equality is
+what was claimed, with its tolerance.
 """
 
+import re
 from dataclasses import dataclass
 
 from harness import summary
-from harness.claim import EQUAL_WITHIN_PCT
 
-NEGLIGIBLE = 1 + EQUAL_WITHIN_PCT / 100
 TOLD = {
     "holds": "holds",
     "part": "holds in part",
@@ -51,12 +52,22 @@ def judge(study, rows, comparison):
             if pair:
                 pairs.append(pair)
     name = study.name_of(comparison.metric)[0]
-    said = comparison.text.partition(":")[2].strip()
+    said = _said(study, comparison)
     if not pairs:
         return Finding("open", f"{name}: '{said}' was not measured")
     outcome = _outcome([pair.outcome for pair in pairs])
     details = "; ".join(pair.text for pair in pairs)
     return Finding(outcome, f"{name}: '{said}' {TOLD[outcome]}: {details}")
+
+
+def _said(study, comparison):
+    """The comparison as study.conf has it, with the labels of series that the picture has."""
+    text = comparison.text.partition(":")[2].strip()
+    for one in sorted(study.series, key=lambda one: -len(one.name)):
+        label = study.series_label(one.name)
+        if label != one.name:
+            text = re.sub(rf"(?<![\w-]){re.escape(one.name)}(?![\w-])", lambda _: label, text)
+    return text
 
 
 def sentence(text):
@@ -112,11 +123,14 @@ def _words(study, comparison, one, other):
     """("at M = 2 ", names of the two points): what they share is said once."""
     term = comparison.terms[0]
     if term.value is None:
-        return f"at {study.symbol} = {study.label_of(one[1])} ", (one[0], other[0])
+        labels = study.series_label(one[0]), study.series_label(other[0])
+        return f"at {study.symbol} = {study.label_of(one[1])} ", labels
     values = [f"{study.symbol} = {study.label_of(point[1])}" for point in (one, other)]
     if term.series is None:
-        return (f"with {one[0]} " if len(study.series) > 1 else ""), values
-    return "", [f"{point[0]} at {value}" for point, value in zip((one, other), values)]
+        told = f"with {study.series_label(one[0])} " if len(study.series) > 1 else ""
+        return told, values
+    points = zip((one, other), values)
+    return "", [f"{study.series_label(point[0])} at {value}" for point, value in points]
 
 
 def _published(study, metric, one, other):
@@ -134,14 +148,14 @@ def _more(ratio, comparison):
     least = 1 + comparison.percent / 100
     if ratio.low > least:
         return "holds"
-    return "fails" if ratio.high < least or _is_negligible(ratio) else "open"
+    return "fails" if ratio.high < least else "open"
 
 
 def _less(ratio, comparison):
     most = 1 / (1 + comparison.percent / 100)
     if ratio.high < most:
         return "holds"
-    return "fails" if ratio.low > most or _is_negligible(ratio) else "open"
+    return "fails" if ratio.low > most else "open"
 
 
 def _equal(ratio, comparison):
@@ -165,14 +179,10 @@ def _near(ratio, comparison):
     if is_clear:
         return "holds" if is_near else "part"
     is_opposite = ratio.high < 1 if wanted > 1 else ratio.low > 1
-    return "fails" if is_opposite or _is_negligible(ratio) else "open"
+    return "fails" if is_opposite else "open"
 
 
 _RULES = {">": _more, "<": _less, "=": _equal, "~": _near}
-
-
-def _is_negligible(ratio):
-    return 1 / NEGLIGIBLE <= ratio.low and ratio.high <= NEGLIGIBLE
 
 
 def _ratio_text(estimate):

@@ -8,7 +8,7 @@ like.
 import json
 from dataclasses import dataclass
 
-from harness import HarnessError, noise, study as studies, summary, verdict
+from harness import HarnessError, noise, power, study as studies, summary, verdict
 
 NOISY_SHARE = 0.2  # of the runs that count noisy: then the conclusion says so
 RESPONSES = ("mean_us", "p50_us", "p90_us", "p99_us", "p999_us")
@@ -45,6 +45,7 @@ class Content:
     costs: Table | None
     fixed: str
     noise: str  # how many runs were disturbed, repeated, and remained so
+    power: str  # which difference could have been told
     machine: list  # of str
 
 
@@ -65,7 +66,8 @@ def load(folder, study_folder=None):
 
 def of(study, rows, raw_rows, manifest):
     here = [row for row in rows if row.origin == "here"]
-    verdicts = verdict.verdicts(study, rows)
+    disturbed = all_disturbed(raw_rows, study.noise_limit, "series", study.knob)
+    verdicts = verdict.verdicts(study, rows, disturbed)
     told = {one for table in (RESPONSES, COSTS) for one in table} | {"ops_per_s"}
     return Content(
         title=study.title,
@@ -85,7 +87,8 @@ def of(study, rows, raw_rows, manifest):
         responses=_metrics_table(study, here, "Response times", RESPONSES),
         costs=_metrics_table(study, here, "What an operation costs", COSTS),
         fixed=study.fixed,
-        noise=noise_text(raw_rows, "series", study.knob),
+        noise=noise_text(raw_rows, "series", study.knob, limit_pct=study.noise_limit),
+        power=power_text(study, raw_rows),
         machine=machine_lines(manifest),
     )
 
@@ -95,13 +98,13 @@ def heading(study, metric):
     return f"{name}, {unit}" if unit else name
 
 
-def noise_text(raw_rows, *columns):
+def noise_text(raw_rows, *columns, limit_pct=noise.NOISY_PCT):
     """columns: those that, with the repeat, tell one run from another."""
     kept = noise.quietest(raw_rows, *columns)
     disturbed = [noise.disturbance_pct(row) or 0.0 for row in kept]
-    noisy = sum(noise.is_noisy(row) for row in kept)
+    noisy = sum(noise.is_noisy(row, limit_pct) for row in kept)
     text = (
-        f"{noisy} of {len(kept)} runs saw more than {noise.NOISY_PCT:g} % of the"
+        f"{noisy} of {len(kept)} runs saw more than {limit_pct:g} % of the"
         " machine's CPU stolen by the hypervisor or used by other programs"
         f" (median {summary.quantile(disturbed, 0.5):.1f} %, worst {max(disturbed):.1f} %)."
     )
@@ -120,10 +123,38 @@ def noise_text(raw_rows, *columns):
     )
 
 
-def is_busy(raw_rows, *columns):
+def is_busy(raw_rows, *columns, limit_pct=noise.NOISY_PCT):
     """Whether so many runs were disturbed that what is concluded from them needs the warning."""
     kept = noise.quietest(raw_rows, *columns)
-    return sum(map(noise.is_noisy, kept)) > len(kept) * NOISY_SHARE
+    return sum(noise.is_noisy(row, limit_pct) for row in kept) > len(kept) * NOISY_SHARE
+
+
+def all_disturbed(raw_rows, limit_pct, *columns):
+    kept = noise.quietest(raw_rows, *columns)
+    return bool(kept) and all(noise.is_noisy(row, limit_pct) for row in kept)
+
+
+def power_text(study, raw_rows):
+    """The least ratio of two points that these runs would have told from chance, a metric each."""
+    kept = noise.quietest(raw_rows, "series", study.knob)
+    told = dict.fromkeys([*(study.published.column_of if study.published else ()), *_judged(study)])
+    notes = []
+    for metric in list(told) or study.metrics[:1]:
+        points = {}
+        for row in kept:
+            known = row | summary.computed(study, row)
+            points.setdefault((row["series"], row[study.knob]), []).append(float(known[metric]))
+        notes.append(power.sentence(study.name_of(metric)[0], list(points.values())))
+    return (
+        "With so many runs and this spread, two points that differ by at least so much would have"
+        f" been told apart four times of five: {'; '.join(notes)}."
+    )
+
+
+def _judged(study):
+    if not study.claim:
+        return [m for m in ("ops_per_s", "mean_us") if m in study.metrics]
+    return [*study.claim.shapes, *(one.metric for one in study.claim.comparisons)]
 
 
 def machine_lines(manifest):
@@ -149,9 +180,9 @@ def number(value):
 
 
 def _busy(study, raw_rows):
-    if not is_busy(raw_rows, "series", study.knob):
+    if not is_busy(raw_rows, "series", study.knob, limit_pct=study.noise_limit):
         return ""
-    return noise_text(raw_rows, "series", study.knob)
+    return noise_text(raw_rows, "series", study.knob, limit_pct=study.noise_limit)
 
 
 def _comparing(study):
@@ -179,9 +210,10 @@ def _wide_comparison(study, rows, series, metric):
     for one in series:
         if _is_published(study, one, metric):
             column = study.published.column_of[metric]
-            of = f"{_told(study, one.name)}, " if len(series) > 1 else ""
+            of = f"{study.series_label(one.name)}, " if len(series) > 1 else ""
             header += [f"{of}published, {column}", "published ratio"]
-        header += [f"{_told(study, one.name)}, {heading(study, metric)} [95 %]", "ratio [95 %]"]
+        label = study.series_label(one.name)
+        header += [f"{label}, {heading(study, metric)} [95 %]", "ratio [95 %]"]
     body = []
     for value in study.values:
         cells = [study.label_of(value)]
@@ -204,7 +236,7 @@ def _long_comparison(study, rows, series, metric):
     for one in series:
         for value in study.values:
             ours = _our_cells(rows, one.name, value, metric)
-            cells = [_told(study, one.name), study.label_of(value)]
+            cells = [study.series_label(one.name), study.label_of(value)]
             if is_published:
                 cells += _published_cells(study, rows, one.name, value, metric)
             if any(cell != "–" for cell in cells[2:] + ours):
@@ -247,20 +279,11 @@ def _metrics_table(study, here, title, metrics):
         return None
     header = ["series", study.symbol, *(heading(study, metric) for metric in metrics)]
     body = [
-        [_told(study, row.series), study.label_of(row.value)]
+        [study.series_label(row.series), study.label_of(row.value)]
         + [number(row.estimates[metric].mean) for metric in metrics]
         for row in here
     ]
     return Table(title, header, body)
-
-
-def _told(study, name):
-    """A series in tables: by its name where a claim is in terms of names, else as in the
-    picture."""
-    one = next(series for series in study.series if series.name == name)
-    if study.claim:
-        return name
-    return f"{one.group}, {one.label}" if one.group else one.label
 
 
 def _ratio(value):

@@ -18,14 +18,15 @@ def is_noisy(row, limit_pct=NOISY_PCT):
     return pct is not None and pct > limit_pct
 
 
-def add_option(parser):
+def add_option(parser, told=f"{NOISY_PCT:g}", default=NOISY_PCT):
+    """told: the default, in words."""
     parser.add_argument(
         "--noise-limit",
         type=float,
-        default=NOISY_PCT,
+        default=default,
         metavar="PCT",
         help="repeat a run, a few times at most, if others used or stole more than so much of the"
-        " machine's CPU (default: %(default)g; 100: repeat none)",
+        f" machine's CPU (default: {told}; 100: repeat none)",
     )
 
 

@@ -1,5 +1,6 @@
 """REPORT.md of one study in one profile: harness.content as Markdown."""
 
+import shlex
 import string
 
 from harness import content as contents, verdict
@@ -33,13 +34,23 @@ def render(template, study, rows, raw_rows, manifest, pictures):
         seed=manifest["seed"],
         noise=content.noise,
         machine=machine_lines(manifest),
-        study=study.name,
+        power=content.power,
+        repeat=repeat_command(study, manifest),
         profile=profile["name"],
     )
 
 
 def machine_lines(manifest):
     return "\n".join(f"- {line}" for line in contents.machine_lines(manifest))
+
+
+def repeat_command(study, manifest):
+    """What measures the same again: by the study's name where it is one of experiments/, else by
+    the folder of its definition."""
+    name = manifest.get("definition_folder") or study.name
+    profile, seed = manifest["profile"]["name"], manifest["seed"]
+    more = f" --seed {seed}" if str(seed) != "1" else ""
+    return f"experiments/run --profile {profile}{more} --fresh {shlex.quote(str(name))}"
 
 
 def _source(content):

@@ -9,7 +9,7 @@ import pathlib
 import re
 from dataclasses import dataclass
 
-from harness import HarnessError, claim, figure
+from harness import HarnessError, claim, figure, noise
 from harness.sections import Sections
 
 DEFAULT_METRICS = (
@@ -106,6 +106,7 @@ class Study:
     claim: claim.Claim | None
     published: Published | None
     plot: figure.Plot
+    noise_limit: float  # percent of the machine's CPU for others: above, a run is disturbed
 
     def definition_hash(self):
         """Changes when what is measured does: rows of different definitions are never mixed. What
@@ -130,10 +131,15 @@ class Study:
         section = self.value_sections.get(value)
         return section.label if section else value
 
+    def series_label(self, name):
+        """A series in words: the same in tables, pictures and sentences."""
+        one = next(series for series in self.series if series.name == name)
+        return f"{one.group}, {one.label}" if one.group else one.label
+
     def base_text(self):
         """What ratios are relative to."""
         if self.base_series:
-            return next(s.label for s in self.series if s.name == self.base_series)
+            return self.series_label(self.base_series)
         return f"{self.symbol} = {self.label_of(self.base)}"
 
     def profile(self, name):
@@ -148,7 +154,18 @@ def find(name):
     for folder in (EXPERIMENTS / name, EXPERIMENTS / "scaling" / name):
         if (folder / "study.conf").exists():
             return folder
-    return pathlib.Path(name)
+    here, there = pathlib.Path(name), EXPERIMENTS.parent / name
+    return there if not here.exists() and (there / "study.conf").exists() else here
+
+
+def place(found):
+    """For the manifest: where the definition is, if its name does not say it."""
+    folder = found.folder.resolve()
+    if find(found.name).resolve() == folder:
+        return {}
+    repository = EXPERIMENTS.parent
+    inside = folder.is_relative_to(repository)
+    return {"definition_folder": str(folder.relative_to(repository) if inside else folder)}
 
 
 def read(folder):
@@ -162,18 +179,24 @@ def read(folder):
     base = sections.get("knob", "base", values[0])
     profiles = _profiles(sections, values)
     if base not in values:
-        raise HarnessError(f"{path}: [knob] base = {base} is not among its values")
+        raise sections.error("knob", "base", f"{base} is not among the values")
     for profile in profiles.values():
         if base not in profile.values:
             raise sections.error(f"profile {profile.name}", "values", f"the base {base} is missing")
     values = _all_values(values, profiles)
+    for name, section in sections.named("value"):
+        if name not in values:
+            raise HarnessError(
+                f"{sections.where(section)}: [{section}]: {name} is no value of [knob] nor of a"
+                f" profile ({' '.join(values)})"
+            )
     series = _series(sections)
     names = [one.name for one in series]
     base_series = sections.get("study", "base_series", "")
     if base_series and base_series not in names:
-        raise HarnessError(f"{path}: [study] base_series = {base_series} is no series")
+        raise sections.error("study", "base_series", f"{base_series} is no series")
     metrics = sections.get("study", "metrics", DEFAULT_METRICS).split()
-    return Study(
+    found = Study(
         folder=folder,
         name=folder.resolve().name,
         title=sections.need("study", "title"),
@@ -210,7 +233,57 @@ def read(folder):
         claim=claim.read(sections, names, values),
         published=_published(sections, folder, knob, values, names),
         plot=figure.read(sections, values),
+        noise_limit=_noise_limit(sections),
     )
+    sections.check_all_known()
+    _check_fields(sections, found)
+    _check_names(sections, found)
+    return found
+
+
+def _noise_limit(sections):
+    """Percent of the machine's CPU that others may use before a run counts as disturbed."""
+    if not sections.get("study", "noise_limit", ""):
+        return noise.NOISY_PCT
+    return sections.number("study", "noise_limit", float, 0)
+
+
+def _check_fields(sections, study):
+    """A field that no command uses is a mistyped key."""
+    used = set()
+    templates = [study.server_command, study.load_command, study.prepare_options]
+    templates += [study.fill_command, study.collect_command]
+    given = [("fields", study.fields)]
+    given += [(f"value {name}", one.fields) for name, one in study.value_sections.items()]
+    given += [(f"series {one.name}", one.fields) for one in study.series]
+    given += [(f"profile {one.name}", one.fields) for one in study.profiles.values()]
+    for text in [*templates, *(text for _, fields in given for text in fields.values())]:
+        used |= set(re.findall(r"{(\w+)}", text))
+    for section, fields in given:
+        for key, text in fields.items():
+            if key in used or (key == "series_options" and not text):
+                continue
+            key = "options" if key == "series_options" else key
+            raise sections.error(
+                section, key, "neither a key of this section nor a field that a command uses"
+            )
+
+
+def _check_names(sections, study):
+    """Columns that the load prints may be named without being a metric."""
+    for metric in study.published.column_of if study.published else ():
+        if metric not in study.metrics:
+            raise sections.error(
+                "published", metric, f"not among the metrics ({' '.join(study.metrics)})"
+            )
+    for comparison in study.claim.comparisons if study.claim else ():
+        if comparison.metric not in study.metrics:
+            raise sections.error(
+                "claim", "compare", f"{comparison.metric} is not among [study] metrics"
+            )
+    for metric in study.claim.shapes if study.claim else ():
+        if metric not in study.metrics:
+            raise sections.error("claim", "shapes", f"{metric} is not among [study] metrics")
 
 
 def _series(sections):
@@ -256,6 +329,7 @@ def _published(sections, folder, knob, values, series):
     """The figures, each row with its series: that of a column `series`, else [published] series."""
     if not sections.has("published"):
         return None
+    sections.get("published", "series", "")
     path = folder / "published.csv"
     try:
         with open(path, newline="", encoding="utf-8") as file:

@@ -61,7 +61,7 @@ def summarise(study, raw_rows):
     """Rows of every series in the order of the study, then the published ones. Of a run that was
     repeated the quietest attempt counts."""
     kept = noise.quietest(raw_rows, "series", study.knob)
-    kept = [row | _computed(study, row) for row in kept]
+    kept = [row | computed(study, row) for row in kept]
     rows = []
     for series in study.series:
         for value in study.values:
@@ -134,7 +134,8 @@ def _row(study, series, value, runs):
     return row
 
 
-def _computed(study, row):
+def computed(study, row):
+    """The columns of a raw row that the study computes from others."""
     return {column: formula.evaluate(text, row) for column, text in study.computed.items()}
 
 

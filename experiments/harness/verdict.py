@@ -3,8 +3,12 @@
 Shapes: a claim says for a metric which shape it has over the published values of the knob. Two
 points differ *clearly* if their 95 % intervals do not overlap. A clear difference that is less than
 WEAK_SHARE of the published one (on a logarithmic scale: halving and doubling are equally large) is
-called weak. Where intervals overlap but are so wide that a step like the published one may hide in
-them, nothing is decided. Comparisons of points are judged in harness.comparison.
+called weak. Where intervals overlap nothing is decided, however narrow they are: only a clear step
+against the claim says that it does not hold. Comparisons of points are judged in
+harness.comparison.
+
+The *published conclusion* is spoken of only where a study has the published figures; the claim of
+any other study is "the claim". Where every run was disturbed there is no verdict.
 """
 
 import math
@@ -14,18 +18,20 @@ from harness import comparison
 from harness.comparison import Finding, sentence
 
 WEAK_SHARE = 0.25
-HEADLINES = {
-    "holds": "the published conclusion holds",
-    "part": "the published conclusion holds in part",
-    "fails": "the published conclusion does not hold",
-    "open": "these runs do not decide whether the published conclusion holds",
+PUBLISHED = "the published conclusion"
+OWN = "the claim"
+HEADLINES = {  # {} is PUBLISHED or OWN
+    "holds": "{} holds",
+    "part": "{} holds in part",
+    "fails": "{} does not hold",
+    "open": "these runs do not decide whether {} holds",
+    "disturbed": "all runs were disturbed, so there is no verdict on {}",
 }
 REMARKS = {  # on a step from one point to another, in the direction that the claim expects
     "clear": "intervals apart",
     "weak": "intervals apart, but the step is much smaller",
     "opposite": "intervals apart, in the other direction",
-    "overlap": "intervals overlap",
-    "undecided": "intervals overlap, and are too wide to decide",
+    "undecided": "intervals overlap: not decided",
 }
 
 
@@ -43,10 +49,17 @@ class Step:
     text: str  # "×1.80 that of M = 1 (published ×1.50; intervals apart)"
 
 
-def verdicts(study, rows):
-    """All verdicts on study.claim: one a series on the shapes, one on the comparisons."""
+def headline(study, outcome):
+    return HEADLINES[outcome].format(PUBLISHED if study.published else OWN)
+
+
+def verdicts(study, rows, all_disturbed=False):
+    """All verdicts on study.claim: one a series on the shapes, one on the comparisons; a single one
+    without findings if all runs were disturbed."""
     if not study.claim:
         return []
+    if all_disturbed:
+        return [Verdict("disturbed", sentence(headline(study, "disturbed")), "", [])]
     found = []
     if study.claim.shapes:
         measured = {row.series for row in rows if row.origin == "here"}
@@ -71,10 +84,9 @@ def judge(study, rows, series):
 
 def _verdict(study, findings, beginning):
     outcome = together({finding.outcome for finding in findings})
-    headline = beginning + HEADLINES[outcome] + "."
     return Verdict(
         outcome,
-        headline[0].upper() + headline[1:],
+        sentence(beginning + headline(study, outcome)),
         study.claim.why[outcome],
         [sentence(finding.text) for finding in findings],
     )
@@ -117,10 +129,9 @@ class _Points:
     def at(self, row):
         return f"{self.study.symbol} = {row.value}"
 
-    def overlap(self, one, other, factor=1):
-        """Whether other's interval overlaps that of one, times the factor."""
+    def overlap(self, one, other):
         a, b = one.estimates[self.metric], other.estimates[self.metric]
-        return factor * a.low <= b.high and b.low <= factor * a.high
+        return a.low <= b.high and b.low <= a.high
 
     def published_best(self, sign):
         return max(self.published, key=lambda value: sign * self.published[value], default=None)
@@ -138,7 +149,7 @@ class _Points:
 
     def _kind(self, start, end, sign, published):
         if self.overlap(start, end):
-            return "undecided" if published and self.overlap(start, end, published) else "overlap"
+            return "undecided"
         step = sign * math.log(self.mean(end) / self.mean(start))
         if step < 0:
             return "opposite"
@@ -157,14 +168,13 @@ def _turn(points, shape):
         for end in (first, last)
         if end is not best
     ]
-    clear = sum(step.kind == "clear" for step in steps)
-    some = sum(step.kind in ("clear", "weak") for step in steps)
-    if clear == 2:
+    at_end = len(steps) < 2  # the best is an end: there is no turn, if it is clear
+    if at_end:
+        outcome = "fails" if steps and steps[0].kind in ("clear", "weak") else "open"
+    elif all(step.kind == "clear" for step in steps):
         outcome = "holds"
-    elif some > 0 and len(steps) == 2:
-        outcome = "part"
     else:
-        outcome = "open" if any(step.kind == "undecided" for step in steps) else "fails"
+        outcome = "part" if any(s.kind in ("clear", "weak") for s in steps) else "open"
 
     most = "highest" if sign > 0 else "lowest"
     text = f"{points.name} is {most} at {points.at(best)}"
@@ -188,7 +198,7 @@ def _trend(points, shape):
         if not points.overlap(before, after)
         and sign * (points.mean(after) - points.mean(before)) < 0
     ]
-    outcome = {"clear": "holds", "weak": "part", "undecided": "open"}.get(whole.kind, "fails")
+    outcome = {"clear": "holds", "weak": "part", "opposite": "fails"}.get(whole.kind, "open")
     if outcome == "holds" and backwards:
         outcome = "part"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from harness import HarnessError, verdict
 from harness import study as studies
 
-PROFILES = ("full", "quick")  # which one is shown, if there are several
+PROFILES = ("full", "course", "lesson", "quick")  # which one is shown, if there are several
 ORDER = (
     "workers valuesize locking clients workload threads scheduling cache compare allocator".split()
 )
@@ -70,6 +70,9 @@ class Measured:
     def label_of(self, value):
         return self.study.label_of(value) if self.study else value
 
+    def series_label(self, name):
+        return self.study.series_label(name) if self.study else name
+
     def name_of(self, metric):
         """(what it is called, unit)"""
         return self.study.name_of(metric) if self.study else (metric, "")
@@ -77,7 +80,11 @@ class Measured:
     def outcomes(self):
         """Keys of verdict.HEADLINES, as the report's conclusion has them."""
         conclusion = self.report.partition("\n## Conclusion\n")[2].partition("\n## ")[0]
-        by_phrase = {phrase: key for key, phrase in verdict.HEADLINES.items()}
+        by_phrase = {
+            phrase.format(what): key
+            for key, phrase in verdict.HEADLINES.items()
+            for what in (verdict.PUBLISHED, verdict.OWN)
+        }
         longest_first = sorted(by_phrase, key=len, reverse=True)
         pattern = "|".join(map(re.escape, longest_first))
         found = re.findall(pattern, conclusion, flags=re.IGNORECASE)

@@ -43,18 +43,23 @@ def _glance(studies):
             one.claim or "–",
             study.verdict_badges(one),
             study.key_ratio(one) or "–",
+            one.profile,
         ]
         for one in studies
     ]
-    return table(["study", "published claim", "here", "largest step"], body, "cards")
+    return table(["study", "claim", "here", "largest step", "profile"], body, "cards")
 
 
 def _scaling(studies):
     body = [
-        [join([tag("strong", _link(one)), single("br"), one.question]), study.key_ratio(one) or "–"]
+        [
+            join([tag("strong", _link(one)), single("br"), one.question]),
+            study.key_ratio(one) or "–",
+            one.profile,
+        ]
         for one in studies
     ]
-    return table(["study", "largest step"], body, "cards")
+    return table(["study", "largest step", "profile"], body, "cards")
 
 
 def _machine(manifests):

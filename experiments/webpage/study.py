@@ -16,13 +16,14 @@ VERDICTS = {
     "part": "in part",
     "fails": "does not hold",
     "open": "undecided",
+    "disturbed": "disturbed",
 }
 TOLD_IN_REPORT = ("ops", "seconds", "repeat", "seed", "attempt", "steal_pct", "foreign_cpu_pct")
 
 
 def section(measured):
     caption = (
-        "Bars show 95 % bootstrap intervals of the means;"
+        f"Profile {measured.profile}. Bars show 95 % bootstrap intervals of the means;"
         f" ratios are relative to {measured.base()}."
     )
     shown = picture.figure(measured.folder / "summary.csv", measured.title, caption)
@@ -77,7 +78,8 @@ def _further(measured):
         for value in measured.values:
             runs = [r for r in measured.raw_rows if (r["series"], r[knob]) == (series, value)]
             if runs:
-                body.append([series, measured.label_of(value), *(_mean(runs, c) for c in columns)])
+                told = [measured.series_label(series), measured.label_of(value)]
+                body.append([*told, *(_mean(runs, c) for c in columns)])
     summary = tag("summary", "Further columns of raw.csv, means over the runs")
     return tag("details", summary, table(["series", measured.symbol, *columns], body))
 

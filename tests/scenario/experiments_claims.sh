@@ -101,7 +101,7 @@ cp "$study/study.conf" "$definition"
 # Of the attempts at a run the quietest counts: 10 and 10, so 40 / 10 = 4 exactly.
 found=$(analyse 'wait_us: one > many at 10')
 check_match \
-    "^- Time waited: 'one > many at 10' holds: at n = 10 one is ×4 many \(published ×4\)\." \
+    "^- Time waited: 'one lock > a lock a file at 10' holds: at n = 10 one lock is ×4 a lock a file \(published ×4\)\." \
     "$found" 'a clear difference holds, beside the published ratio'
 check_match '^The published conclusion holds\. Reason one\.' "$found" 'with the reason for that'
 check_match '1 of 8 runs saw .* 3 more attempts were made' "$(cat "$results/REPORT.md")" \
@@ -109,21 +109,21 @@ check_match '1 of 8 runs saw .* 3 more attempts were made' "$(cat "$results/REPO
 
 # At 100: 41 against 30 to 50: the ratio lies between 0.8 and 1.4.
 check_match \
-    'many at 100. cannot be told here: at n = a hundred one is ×1.02 \[0.8, 1.4\] many: und' \
+    'a file at 100. cannot be told here: at n = a hundred one lock is ×1.02 \[0.8, 1.4\] a lock a file: und' \
     "$(judge 'wait_us: one > many at 100')" 'an interval around 1 does not tell'
-check_match 'many at 100. cannot be told here' "$(judge 'wait_us: one = many at 100')" \
+check_match 'a file at 100. cannot be told here' "$(judge 'wait_us: one = many at 100')" \
     'nor that there is no difference'
-check_match 'many. holds in part: at n = 10 .*×4 .*hundred' "$(judge 'wait_us: one > many')" \
+check_match 'a file. holds in part: at n = 10 .*×4 .*hundred' "$(judge 'wait_us: one > many')" \
     'without places every value is compared'
-check_match 'does not hold: at n = 10 one is ×4 many .*: does not hold' \
+check_match 'does not hold: at n = 10 one lock is ×4 a lock a file .*: does not hold' \
     "$(judge 'wait_us: one < many at 10')" \
     'the other direction fails'
 check_match 'by 301 % at 10. does not hold' "$(judge 'wait_us: one > many by 301 % at 10')" \
     'a difference smaller than claimed fails'
 check_match 'holds: ' "$(judge 'wait_us: one > many by 299 % at 10')" 'one larger than that holds'
-check_match 'within 20 %. holds: one at n = 10 is ×0.976 ' \
+check_match 'within 20 %. holds: one lock at n = 10 is ×0.976 ' \
     "$(judge 'wait_us: one@10 = one@100 within 20 %')" 'no difference within a tolerance holds'
-check_match 'many / one ~ 0.26 at 10. holds' "$(judge 'wait_us: many / one ~ 0.26 at 10')" \
+check_match 'a lock a file / one lock ~ 0.26 at 10. holds' "$(judge 'wait_us: many / one ~ 0.26 at 10')" \
     'a ratio within its tolerance holds'
 check_match '~ 0.5 at 10. holds in part' "$(judge 'wait_us: many / one ~ 0.5 at 10')" \
     'a larger one to the same side holds in part'
@@ -133,7 +133,7 @@ check_match 'holds in part\. Reason two' \
     "$(analyse 'wait_us: one > many at 10' 'wait_us: one < many at 10')" \
         'several lines are put together'
 check_match \
-    "'100 > 10' holds in part: with one n = a hundred is ×1.02 .*: does not hold; with many n = a" \
+    "'100 > 10' holds in part: with one lock n = a hundred is ×1.02 .*: undecided; with a lock a file n = a" \
     "$(judge 'wait_us: 100 > 10')" 'values are compared within each series'
 check_match '10 \| 8 \| 1.00 \| 40 \| 1.00 \| 2 \| 0.25 \| 10 \| 0.25 ' \
     "$(cat "$results/REPORT.md")" \

@@ -160,3 +160,20 @@ if [ -x "$MQKV_BUILD/serverk" ] && [ -x "$MQKV_BUILD/clientk" ]; then
 else
     skip "no serverk and clientk in $MQKV_BUILD"
 fi
+
+# A rehearsal: every variant once, nothing kept.
+rm -f "$calls.fail"
+: >"$calls"
+check_status 0 '--check runs every variant' run --check --profile short "$study"
+check_match '^knobs: 4 of 4 variants of profile short run$' "$output" 'and counts them'
+check_equal 4 "$(lines_of "$calls")" 'each once'
+before=$(md5sum "$rows")
+echo 2 >"$calls.fail"
+check_status 1 'a variant that fails is told' run --check --profile short "$study"
+check_match '^one, knob = 2: status 4 from: .*/load 2 0.05' "$errors" \
+    'by its name, with what it said'
+check_equal "$before" "$(md5sum "$rows")" 'and nothing is kept of it'
+rm -f "$calls.fail"
+run_short >/dev/null 2>&1
+check_match "To repeat: .experiments/run --profile short.* $study" \
+    "$(cat "$out/knobs/short/REPORT.md")" 'the report says how to repeat a study given by path'
