@@ -22,6 +22,7 @@ struct source {
     int fd;
     const uint8_t *map; /* NULL if the file is empty */
     uint64_t size_bytes;
+    uint64_t map_bytes; /* of the file, where size_bytes is less: the rest is not looked at */
     enum source_header header;
     struct file_identity identity;
     enum boot boot;

@@ -166,6 +166,7 @@ static enum kv_status map_file(struct source *source, struct kv_error *error)
     if (map == MAP_FAILED)
         return kv_error_set_errno(error, "%s: cannot map the file", source->name.text);
     source->map = map;
+    source->map_bytes = source->size_bytes;
     signal(SIGBUS, end_on_disk_error);
     return KV_OK;
 }
@@ -185,8 +186,8 @@ static enum kv_status apply_commit_log(struct source *source, int dir_fd, struct
     return status;
 }
 
-enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
-                           struct kv_error *error)
+static enum kv_status open_source(struct source *source, int dir_fd, uint32_t number, bool live,
+                                  struct kv_error *error)
 {
     *source = (struct source){.name = file_name(number, FILE_LOG), .header = SOURCE_HEADER_LOST};
     source->fd = fileio->open_at(dir_fd, source->name.text, O_RDONLY | O_NOFOLLOW, 0);
@@ -205,7 +206,7 @@ enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
 
     source->progress.synced_offset = FILE_HEADER_BYTES;
     status = read_identity(source, dir_fd, number, error);
-    if (status == KV_OK && source->header != SOURCE_HEADER_LOST)
+    if (status == KV_OK && source->header != SOURCE_HEADER_LOST && !live)
         status = apply_commit_log(source, dir_fd, error);
     source->used_bytes = find_used_bytes(source);
     read_progress(source);
@@ -214,10 +215,22 @@ enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
     return status;
 }
 
+enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
+                           struct kv_error *error)
+{
+    return open_source(source, dir_fd, number, false, error);
+}
+
+enum kv_status source_open_live(struct source *source, int dir_fd, uint32_t number,
+                                struct kv_error *error)
+{
+    return open_source(source, dir_fd, number, true, error);
+}
+
 void source_close(struct source *source)
 {
     if (source->map)
-        fileio->unmap((void *)(uintptr_t)source->map, source->size_bytes);
+        fileio->unmap((void *)(uintptr_t)source->map, source->map_bytes);
     source->map = NULL;
     if (source->fd >= 0)
         close(source->fd);

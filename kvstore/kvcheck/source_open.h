@@ -16,6 +16,11 @@
  * page later on, the process ends with exit status 4 and a message. */
 enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
                            struct kv_error *error);
+
+/* The same of a store that a daemon uses: its files have all that it has written, and go on
+ * changing; the commit log is not looked at. */
+enum kv_status source_open_live(struct source *source, int dir_fd, uint32_t number,
+                                struct kv_error *error);
 void source_close(struct source *source);
 
 #endif

@@ -8,6 +8,7 @@
 #include "common/report/error.h"
 #include "kvstore/table/checkpoint.h"
 #include "kvstore/table/generation.h"
+#include "kvstore/kvcheck/live_store.h"
 #include "kvstore/kvcheck/survey.h"
 #include "kvstore/table/recovery.h"
 #include "kvstore/kvcheck/source_open.h"
@@ -26,7 +27,11 @@ struct row {
 struct file_check {
     struct findings *findings;
     const struct source *source;
+    bool live;
 };
+
+/* How often a data file that compactions replace is looked at again. */
+#define LIVE_TRIES 10u
 
 static void report_step(void *context, const struct walk_step *step)
 {
@@ -35,7 +40,7 @@ static void report_step(void *context, const struct walk_step *step)
     if (step->kind == WALK_RECORD)
         findings_add(check->findings, REMEDY_SALVAGE, name, step->offset,
                      "the record's key belongs in another data file");
-    else if (step->kind == WALK_TORN)
+    else if (step->kind == WALK_TORN && !check->live) /* else it is what is being written */
         findings_add(check->findings, REMEDY_NONE, name, step->offset,
                      "torn tail: %" PRIu64 " bytes written after the last sync are no valid "
                      "record, and none follows; the next open cuts them off",
@@ -64,10 +69,11 @@ static const char *hole_reason(enum boot boot, const char **why)
            "again since they were written, which could leave that: ";
 }
 
-static void report_hole(const struct source *source, const struct survey *survey,
+/* live: a gap that a write under way has left is none. */
+static void report_hole(const struct source *source, const struct survey *survey, bool live,
                         struct findings *findings)
 {
-    if (survey->hole_at == 0)
+    if (survey->hole_at == 0 || (live && !live_store_gap_stays(source, survey->hole_at)))
         return;
     const char *why, *reason = hole_reason(source->boot, &why);
     findings_add(findings, REMEDY_SALVAGE, source->name.text, survey->hole_at,
@@ -129,6 +135,35 @@ static void check_header(const struct layout *layout, const struct source *sourc
                      "impossible version floor %" PRIu64, source->progress.version_floor);
 }
 
+/* Verifies an open file. */
+static enum kv_status check_source(const struct layout *layout, const struct source *source,
+                                   uint32_t number, bool live, struct findings *findings,
+                                   struct row *row, struct kv_error *error)
+{
+    struct file_check check = {findings, source, live};
+    check_header(layout, source, number, findings);
+    enum kv_status status = survey_run(&row->survey, source, layout, report_step, &check);
+    if (status != KV_OK)
+        status =
+            kv_error_set(error, status, "%s: no memory for an index of its keys", row->name.text);
+    if (row->survey.max_version >= RECOVERY_VERSION_LIMIT)
+        findings_add(findings, REMEDY_SALVAGE, row->name.text, FILE_HEADER_BYTES,
+                     "a record has the impossible version %" PRIu64, row->survey.max_version);
+    report_hole(source, &row->survey, live, findings);
+    row->file_bytes = source->map_bytes;
+    row->synced_bytes = source->progress.synced_offset;
+    return status;
+}
+
+static enum kv_status report_missing(const struct layout *layout, struct findings *findings,
+                                     struct row *row)
+{
+    row->missing = true;
+    findings_add(findings, REMEDY_RESTORE_FILE, row->name.text, 0,
+                 "the file is missing; the store has %" PRIu32 " data files", layout->datafiles);
+    return KV_OK;
+}
+
 static enum kv_status check_file(int dir_fd, const struct layout *layout, uint32_t number,
                                  struct findings *findings, struct row *row, struct kv_error *error)
 {
@@ -136,33 +171,71 @@ static enum kv_status check_file(int dir_fd, const struct layout *layout, uint32
     struct source source;
     *row = (struct row){.name = file_name(number, FILE_LOG), .checkpoint = "-"};
     enum kv_status status = source_open(&source, dir_fd, number, error);
-    if (status == KV_NOT_FOUND) {
-        row->missing = true;
-        findings_add(findings, REMEDY_RESTORE_FILE, row->name.text, 0,
-                     "the file is missing; the store has %" PRIu32 " data files",
-                     layout->datafiles);
-        return KV_OK;
-    }
+    if (status == KV_NOT_FOUND)
+        return report_missing(layout, findings, row);
     if (status != KV_OK)
         return status;
-
-    check_header(layout, &source, number, findings);
-    struct file_check check = {findings, &source};
-    status = survey_run(&row->survey, &source, layout, report_step, &check);
-    if (status != KV_OK)
-        status =
-            kv_error_set(error, status, "%s: no memory for an index of its keys", row->name.text);
+    status = check_source(layout, &source, number, false, findings, row, error);
     if (status == KV_OK && source.header == SOURCE_HEADER_SOUND && source.progress_sound)
         row->checkpoint = check_checkpoint(dir_fd, number, &row->survey, findings);
-    if (row->survey.max_version >= RECOVERY_VERSION_LIMIT)
-        findings_add(findings, REMEDY_SALVAGE, row->name.text, FILE_HEADER_BYTES,
-                     "a record has the impossible version %" PRIu64, row->survey.max_version);
-    report_hole(&source, &row->survey, findings);
-    row->file_bytes = source.size_bytes;
-    row->synced_bytes = source.progress.synced_offset;
     row->damaged = findings->damages > damages_before;
     survey_free(&row->survey);
     source_close(&source);
+    return status;
+}
+
+/* Looks at a file that is in use, once; *again: it was replaced meanwhile, and nothing counts. */
+static enum kv_status look_at_live(const struct live_store *live, const struct layout *layout,
+                                   uint32_t number, struct findings *findings, struct row *row,
+                                   bool *again, struct kv_error *error)
+{
+    struct source source;
+    *again = false;
+    *row = (struct row){.name = file_name(number, FILE_LOG), .checkpoint = "-"};
+    enum kv_status status = source_open_live(&source, live->dir_fd, number, error);
+    if (status == KV_NOT_FOUND)
+        return report_missing(layout, findings, row);
+    if (status != KV_OK)
+        return status;
+    row->synced_bytes = source.progress.synced_offset;
+    uint64_t synced_bytes = source.progress.synced_offset;
+    bool is_bounded = live_store_bound(live, &source);
+    status = check_source(layout, &source, number, true, findings, row, error);
+    row->synced_bytes = synced_bytes;
+    row->survey.torn_bytes = is_bounded ? row->survey.torn_bytes : 0;
+    row->damaged = findings->damages > 0;
+    *again = live_store_was_replaced(live, &source);
+    survey_free(&row->survey);
+    source_close(&source);
+    return status;
+}
+
+static enum kv_status check_live_file(const struct live_store *live, const struct layout *layout,
+                                      uint32_t number, struct findings *findings, struct row *row,
+                                      struct kv_error *error)
+{
+    enum kv_status status = KV_OK;
+    bool again = true;
+    for (unsigned tries = 0; again && status == KV_OK; tries++) {
+        char *text = NULL;
+        size_t size = 0;
+        struct findings found = {.dir = findings->dir, .stream = open_memstream(&text, &size)};
+        if (!found.stream)
+            return kv_error_set(error, KV_NO_MEMORY, "no memory to check %s",
+                                file_name(number, FILE_LOG).text);
+        status = look_at_live(live, layout, number, &found, row, &again, error);
+        fclose(found.stream);
+        if (!again) {
+            fputs(text, findings->stream);
+            findings->damages += found.damages;
+        }
+        free(text);
+        if (again && tries == LIVE_TRIES)
+            return kv_error_set(error, KV_BUSY,
+                                "%s: compactions replace the file faster than it can be read; "
+                                "try again when there is less to do",
+                                row->name.text);
+    }
     return status;
 }
 
@@ -202,8 +275,8 @@ static void add_up(struct row *total, const struct row *row)
     total->survey.damaged_bytes += row->survey.damaged_bytes;
 }
 
-enum kv_status verify_store(int dir_fd, const struct layout *layout, struct findings *findings,
-                            struct kv_error *error)
+static enum kv_status verify(int dir_fd, const struct layout *layout, const struct live_store *live,
+                             struct findings *findings, struct kv_error *error)
 {
     struct row *rows = calloc(layout->datafiles, sizeof *rows);
     if (!rows)
@@ -211,7 +284,8 @@ enum kv_status verify_store(int dir_fd, const struct layout *layout, struct find
                             layout->datafiles);
     enum kv_status status = KV_OK;
     for (uint32_t number = 0; number < layout->datafiles && status == KV_OK; number++)
-        status = check_file(dir_fd, layout, number, findings, &rows[number], error);
+        status = live ? check_live_file(live, layout, number, findings, &rows[number], error)
+                      : check_file(dir_fd, layout, number, findings, &rows[number], error);
     if (status == KV_OK) {
         struct row total = {.name = {"total"}, .checkpoint = "-"};
         print_head(findings->stream);
@@ -223,5 +297,21 @@ enum kv_status verify_store(int dir_fd, const struct layout *layout, struct find
             print_row(findings->stream, &total);
     }
     free(rows);
+    return status;
+}
+
+enum kv_status verify_store(int dir_fd, const struct layout *layout, struct findings *findings,
+                            struct kv_error *error)
+{
+    return verify(dir_fd, layout, NULL, findings, error);
+}
+
+enum kv_status verify_live_store(int dir_fd, const struct layout *layout, struct findings *findings,
+                                 struct kv_error *error)
+{
+    struct live_store live;
+    live_store_open(&live, dir_fd, layout);
+    enum kv_status status = verify(dir_fd, layout, &live, findings, error);
+    live_store_close(&live);
     return status;
 }

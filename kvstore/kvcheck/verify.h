@@ -12,4 +12,9 @@
 enum kv_status verify_store(int dir_fd, const struct layout *layout, struct findings *findings,
                             struct kv_error *error);
 
+/* The same of a store that a daemon uses, which it neither holds up nor changes: each data file is
+ * read up to its end at that time. KV_BUSY: a file is replaced again and again. */
+enum kv_status verify_live_store(int dir_fd, const struct layout *layout, struct findings *findings,
+                                 struct kv_error *error);
+
 #endif

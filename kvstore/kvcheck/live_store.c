@@ -1,0 +1,95 @@
+#include "kvstore/kvcheck/live_store.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kvstore/format/record.h"
+
+/* Longer than any single write takes. */
+#define SETTLE_NS 300000000L
+
+static bool is_that_store(const struct live_store *live, const struct layout *layout)
+{
+    const struct shared_store *shared = live->shared;
+    return shared->magic == SHARED_STORE_MAGIC && shared->layout == SHARED_STORE_LAYOUT &&
+           __atomic_load_n(&shared->condition, __ATOMIC_ACQUIRE) == SHARED_STORE_IN_USE &&
+           shared->datafiles == layout->datafiles && shared->store_seed == layout->seed &&
+           shared->files_offset >= SHARED_STORE_HEADER_BYTES &&
+           shared->files_offset % _Alignof(struct shared_file) == 0 &&
+           shared->files_offset + (uint64_t)layout->datafiles * sizeof(struct shared_file) <=
+               live->shared_bytes;
+}
+
+void live_store_open(struct live_store *live, int dir_fd, const struct layout *layout)
+{
+    struct stat facts;
+    *live = (struct live_store){.dir_fd = dir_fd, .datafiles = layout->datafiles};
+    if (fstat(dir_fd, &facts) != 0)
+        return;
+    int fd = shm_open(shared_store_name(facts.st_dev, facts.st_ino).text, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &facts) == 0 && facts.st_size >= (off_t)SHARED_STORE_HEADER_BYTES) {
+        void *at = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        live->shared = at != MAP_FAILED ? at : NULL;
+        live->shared_bytes = (size_t)facts.st_size;
+    }
+    close(fd);
+    if (live->shared && !is_that_store(live, layout))
+        live_store_close(live);
+}
+
+void live_store_close(struct live_store *live)
+{
+    if (live->shared)
+        munmap((void *)(uintptr_t)live->shared, live->shared_bytes);
+    live->shared = NULL;
+}
+
+/* 0: not known. */
+static uint64_t tail_of(const struct live_store *live, const struct source *source)
+{
+    uint32_t number = source->identity.number;
+    if (!live->shared || number >= live->datafiles || source->header != SOURCE_HEADER_SOUND)
+        return 0;
+    const struct shared_file *file =
+        (const struct shared_file *)((const char *)live->shared + live->shared->files_offset) +
+        number;
+    uint64_t generation = __atomic_load_n(&file->generation, __ATOMIC_ACQUIRE);
+    const struct shared_generation *state = &file->states[generation % 2];
+    uint64_t tail = __atomic_load_n(&state->tail, __ATOMIC_ACQUIRE);
+    bool is_this = state->salt == source->identity.salt &&
+                   __atomic_load_n(&file->generation, __ATOMIC_ACQUIRE) == generation;
+    return is_this && tail >= FILE_HEADER_BYTES ? tail : 0;
+}
+
+bool live_store_bound(const struct live_store *live, struct source *source)
+{
+    uint64_t tail = tail_of(live, source);
+    if (tail == 0 || tail > source->size_bytes)
+        return false;
+    source->size_bytes = tail;
+    source->used_bytes = tail;
+    source->progress.synced_offset = tail;
+    return true;
+}
+
+bool live_store_gap_stays(const struct source *source, uint64_t offset)
+{
+    struct record record;
+    uint64_t size_bytes;
+    nanosleep(&(struct timespec){.tv_nsec = SETTLE_NS}, NULL);
+    return record_read(source->map + offset, source->size_bytes - offset, source->identity.salt,
+                       offset, &record, &size_bytes) != RECORD_VALID;
+}
+
+bool live_store_was_replaced(const struct live_store *live, const struct source *source)
+{
+    struct stat here, there;
+    return fstat(source->fd, &here) != 0 ||
+           fstatat(live->dir_fd, source->name.text, &there, AT_SYMLINK_NOFOLLOW) != 0 ||
+           here.st_dev != there.st_dev || here.st_ino != there.st_ino;
+}
