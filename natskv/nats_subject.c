@@ -14,9 +14,10 @@ bool nats_subject_encode(struct kv_slice key, char *text, size_t capacity)
     const uint8_t *bytes = key.data;
     size_t at = 0;
     for (size_t i = 0; i < key.size; i++) {
-        if (at + 4 > capacity)
+        bool plain = stands_for_itself(bytes[i]);
+        if (at + (plain ? 2 : 4) > capacity)
             return false;
-        if (stands_for_itself(bytes[i])) {
+        if (plain) {
             text[at++] = (char)bytes[i];
             continue;
         }

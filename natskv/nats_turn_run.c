@@ -218,8 +218,11 @@ static void take_refusal(struct key_turn *turn, struct kv_slice failure, bool re
     } else if (code == WRONG_LAST_SEQUENCE || code == WRONG_LAST_SEQUENCE_CONSTANT) {
         try_again(turn);
     } else {
-        end_unwritten(turn, refusal_of(failure, code),
-                      "the servers refused the write: the log of serverk says why");
+        enum kv_status status = refusal_of(failure, code);
+        end_unwritten(turn, status,
+                      status == KV_NO_SPACE
+                          ? "the cluster has no room for the write: the log of serverk says why"
+                          : "the servers refused the write: the log of serverk says why");
     }
 }
 

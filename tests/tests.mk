@@ -115,6 +115,10 @@ check-redis: all $(TEST_PROGRAMS)
 	@MQKV_BUILD=$(OUT) MQKV_VARIANT=$(VARIANT) tests/run $(wildcard tests/redis/check_*.sh) \
 	  $(wildcard tests/scenario/kresp_*.sh)
 
+.PHONY: check-nats
+check-nats: all $(TEST_PROGRAMS)
+	@MQKV_BUILD=$(OUT) MQKV_VARIANT=$(VARIANT) tests/run $(wildcard tests/nats/cluster_*.sh)
+
 .PHONY: crash-test
 CRASH_ROUNDS ?= 50
 crash-test: all $(TEST_PROGRAMS)
@@ -262,6 +266,8 @@ lint-man:
 #? make coverage      lines and branches that unit tests and scenarios reach, by room; HTML in build/coverage
 #? make lint          formatting, static analysis, includes, scripts, man pages
 #? make fuzz          each fuzzer for FUZZ_SECONDS (default 30), and what it reached; FUZZERS_ONLY="fuzz_json ..."
+#? make check-nats    serverk on one and on three NATS servers, some of which are killed; builds nats-server
+#?                    with Go where it is missing (NATS_SERVER names another)
 #? make check-redis   redis-cli, redis-benchmark, redis_exporter, client libraries and Django on kresp;
 #?                    REDIS_SOURCE=DIR, RESP_COMPATIBILITY=DIR, REDIS_PY=DIR: the tests of those source trees too
 #? make check-porcupine   HISTORIES (15) of concurrent clients, kills among them, judged by Porcupine (needs Go)

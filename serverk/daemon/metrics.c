@@ -78,7 +78,7 @@ static void put_daemon(const struct stats_source *source, FILE *out)
             counts.active + counts.in_long);
     }
     put(out, "replies_waiting_for_sync", "gauge", "Replies to writes that are not on disk yet.",
-        commit_waiting(service->commit));
+        service->commit ? commit_waiting(service->commit) : 0);
 }
 
 static void put_memory(const struct stats_source *source, FILE *out)

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# serverk_nats: serverk with the engine nats against a scripted server: what goes right, what a
+# server may do wrong, and who is refused (make check-nats has real servers)
+. "$(dirname "$0")/lib.sh"
+
+if "$server_program" --engine nats --nats nats://127.0.0.1:1 --bucket b --check 2>&1 |
+    grep -q 'built without NATS'; then
+    skip "engine nats: this build has no libnats"
+    exit 0
+fi
+
+# scripted [OPTION...]: starts a scripted server; its address in $url.
+scripted() {
+    rm -f "$MQKV_TEST_DIR/port"
+    python3 "$library_dir/../nats/scripted_server.py" "$@" >"$MQKV_TEST_DIR/port" 2>&1 &
+    wait_until 20 test -s "$MQKV_TEST_DIR/port" || not_ok "the scripted server starts"
+    url=nats://127.0.0.1:$(cat "$MQKV_TEST_DIR/port")
+}
+
+# start_server as in lib.sh, with the bucket instead of a directory.
+start_server() {
+    server_logs[$server_log]=1
+    "$server_program" -m "$server_queue" --engine nats --nats "$url" --bucket b "$@" \
+        </dev/null >>"$server_log" 2>&1 &
+    server_pid=$!
+    wait_until "$start_timeout_s" server_answers_or_is_gone && kill -0 "$server_pid" 2>/dev/null &&
+        return
+    not_ok "serverk starts $*" "$(tail -n 30 "$server_log")"
+    exit 1
+}
+
+# operations: the same with reads as the leader answers them, and as any replica.
+operations() {
+    check_status 0 "put $1" client put name Ada
+    check_equal Ada "$(client get name)" "get $1"
+    check_status 1 "an absent key $1" client get none
+    check_status 1 "put --if-absent $1" client put --if-absent name Bob
+    check_equal Ada "$(client getset name Eve)" "getset $1"
+    check_equal 5 "$(client add n 5)" "add $1"
+    check_equal 3 "$(client append s abc)" "append $1"
+    check_status 0 "touch $1" client touch s 60s
+    check_match '"expiry_ms":[1-9]' "$(client get s --format json)" "an expiry $1"
+    check_status 0 "del $1" client del s
+    check_status 1 "a deleted key $1" client get s
+    check_status 0 "put after a delete $1" client put --if-absent s 1
+    for i in $(seq 150); do echo "PUT scan.$i $i"; done | client batch -q - 2>/dev/null
+    check_equal 150 "$(client scan scan. --keys | sort -u | wc -l)" "scan $1"
+    check_equal "1" "$(client get scan.1)" "a batch $1"
+    for key in n s name; do client del $key >/dev/null; done
+}
+
+scripted
+start_server --shards 2
+operations "(one replica)"
+
+check_status 0 "a lost acknowledgement: the write is repeated" client put lost-1 v
+check_equal v "$(client get lost-1)" "and there"
+check_equal 1 "$(client add lost-2 1)" "a lost acknowledgement of an add"
+check_equal 1 "$(client get lost-2)" "which is applied once"
+check_equal 1 "$(client add closing-1 1)" "a connection that is closed"
+check_equal 1 "$(client get closing-1)" "loses nothing, and applies nothing twice"
+check_status 0 "no responders for a moment" client put nobody-1 v
+check_equal 101 "$(client add rival-1 1)" "a rival that writes first: add"
+check_status 1 "a rival that writes first: put --if-absent" client put --if-absent rival-2 v
+check_status 4 "a full stream" client put full-1 v
+check_match "no room" "$errors" "is one without room"
+check_status 3 "an answer that makes no sense: nobody knows" client put garbage-1 v
+check_status 4 "and one to a get" client get garbage-1
+check_status 3 "no answer to a put" client --timeout 600 put silent-1 v
+check_status 3 "no answer to a get" client --timeout 600 get silent-1
+check_status 0 "others are served meanwhile" client put other v
+check_status 2 "a key that is too long" client put "$(printf 'ü%.0s' $(seq 700))" v
+check_match "too long" "$errors" "with a sentence"
+for what in "scan --atomic" sync "put --sync always k v"; do
+    # shellcheck disable=SC2086
+    check_status 4 "$what is refused" client $what
+    check_match "engine nats" "$errors" "with a sentence"
+done
+for i in $(seq 20); do (client add hot 1 >/dev/null) & adders[i]=$!; done
+wait "${adders[@]}"
+check_equal 20 "$(client get hot)" "a counter that twenty clients add to loses nothing"
+check_match '"name":"nats"' "$(client stats engine --format json)" "stats tells the engine"
+check_match 'mqkv_engine_calls_total [1-9]' "$(client metrics)" "so do the metrics"
+stop_server
+check_equal 0 $? "it stops"
+start_server --nats-sync always --shards 2
+check_status 0 "with --nats-sync always, a synced put" client put --sync always k v
+check_status 0 "and a sync" client sync
+stop_server
+
+scripted
+start_server --shards 2 --replicas 3
+operations "(three replicas)"
+stop_server
+
+# Who is refused -----------------------------------------------------------------------------------
+
+refused() { # STATUS PATTERN TEXT OPTION...
+    local status=$1 pattern=$2 text=$3
+    shift 3
+    check_status "$status" "$text" "$server_program" -m "$server_queue" --engine nats "$@"
+    check_match "$pattern" "$errors" "and says so"
+}
+
+refused 4 "has 2 shards, not 3" "another number of shards" --nats "$url" --bucket b --shards 3
+refused 2 "no meaning with --engine nats" "a directory" --nats "$url" --bucket b -f .
+refused 2 "needs --nats" "no bucket" --nats "$url"
+refused 2 "bucket" "a bucket of a bad name" --nats "$url" --bucket a.b
+refused 2 "dispatch" "a process per request" --nats "$url" --bucket b --dispatch process
+refused 4 "max_payload" "values that are too large" --nats "$url" --bucket b --max-value 2M
+check_status 2 "options of a cluster without it" "$server_program" --bucket b
+check_match "with --engine nats only" "$errors" "are refused"
+scripted --level 0
+refused 4 "too old.*level 0" "an old server" --nats "$url" --bucket b
+scripted --forgets
+refused 4 "does not know allow_msg_ttl" "one that forgets settings" --nats "$url" --bucket b
