@@ -194,6 +194,7 @@ install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 	$(INSTALL) -m 644 packaging/mqkv.sysusers $(sysusersdir)/mqkv.conf
 	$(INSTALL) -m 644 packaging/mqkv.tmpfiles $(tmpfilesdir)/mqkv.conf
 	$(INSTALL) -m 644 packaging/mqkv.sysctl $(exampledir)/60-mqkv.conf
+	$(INSTALL) -m 644 packaging/mqkv-dashboard.json $(exampledir)
 	for unit in $(UNITS); do sed -e 's|@BINDIR@|$(PREFIX)/bin|' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|' \
 	  packaging/$$unit > $(unitdir)/$$unit || exit 1; done
 	@$(if $(DESTDIR),,$(announce_libraries))
@@ -217,7 +218,8 @@ uninstall:
 	  $(libdir)/pkgconfig/libclientk.pc $(libdir)/pkgconfig/libkvstore.pc \
 	  $(addprefix $(mandir)/man1/,serverk.1 clientk.1 kvcheck.1 kresp.1 mqkv-redis.1) $(addprefix $(mandir)/man3/,clientk.3 kvstore.3) \
 	  $(patsubst %.bash-completion,$(completiondir)/%,$(notdir $(COMPLETIONS))) \
-	  $(UNITS:%=$(unitdir)/%) $(sysusersdir)/mqkv.conf $(tmpfilesdir)/mqkv.conf $(exampledir)/60-mqkv.conf
+	  $(UNITS:%=$(unitdir)/%) $(sysusersdir)/mqkv.conf $(tmpfilesdir)/mqkv.conf $(exampledir)/60-mqkv.conf \
+	  $(exampledir)/mqkv-dashboard.json
 	for file in serverk.conf:mqkv/serverk.conf mqkv.logrotate:logrotate.d/mqkv; do \
 	  cmp -s packaging/$${file%:*} $(sysconfdir)/$${file#*:} && rm $(sysconfdir)/$${file#*:}; done; true
 	rm -rf $(includedir)

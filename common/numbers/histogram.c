@@ -20,6 +20,8 @@ uint64_t histogram_bucket_top_ns(unsigned bucket)
 void histogram_merge(struct histogram *into, const struct histogram *from)
 {
     uint64_t seen = 0;
+    if (load(&from->total_count) == 0) /* the pages that nobody wrote stay untouched */
+        return;
     for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
         uint64_t count = load(&from->counts[i]);
         seen += count;

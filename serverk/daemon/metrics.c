@@ -116,8 +116,9 @@ static void put_operations(const struct worker_statistics *sum, FILE *out)
                      dropped_reason_name((enum dropped_reason)reason), sum->dropped[reason]);
 }
 
-/* Upper bounds of the buckets: 1, 2, 5, 10 us ... 10 s. */
-static void put_stage(const char *stage, const struct histogram *histogram, FILE *out)
+/* One histogram of the family. Upper bounds of the buckets: 1, 2, 5, 10 us ... 10 s. */
+static void put_histogram(const char *family, const char *label, const char *of,
+                          const struct histogram *histogram, FILE *out)
 {
     static const unsigned steps[] = {1, 2, 5};
     uint64_t counted = 0, unit_ns = 1000;
@@ -126,18 +127,16 @@ static void put_stage(const char *stage, const struct histogram *histogram, FILE
         uint64_t bound_ns = steps[i % 3] * unit_ns;
         for (; bucket < HISTOGRAM_BUCKETS && histogram_bucket_top_ns(bucket) <= bound_ns; bucket++)
             counted += histogram->counts[bucket];
-        fprintf(out, "mqkv_stage_seconds_bucket{stage=\"%s\",le=\"%g\"} %" PRIu64 "\n", stage,
+        fprintf(out, "mqkv_%s_bucket{%s=\"%s\",le=\"%g\"} %" PRIu64 "\n", family, label, of,
                 seconds(bound_ns), counted);
         if (i % 3 == 2)
             unit_ns *= 10;
     }
     for (; bucket < HISTOGRAM_BUCKETS; bucket++)
         counted += histogram->counts[bucket];
-    fprintf(out, "mqkv_stage_seconds_bucket{stage=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", stage,
-            counted);
-    fprintf(out, "mqkv_stage_seconds_sum{stage=\"%s\"} %.9f\n", stage,
-            seconds(histogram->total_ns));
-    fprintf(out, "mqkv_stage_seconds_count{stage=\"%s\"} %" PRIu64 "\n", stage, counted);
+    fprintf(out, "mqkv_%s_bucket{%s=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", family, label, of, counted);
+    fprintf(out, "mqkv_%s_sum{%s=\"%s\"} %.9f\n", family, label, of, seconds(histogram->total_ns));
+    fprintf(out, "mqkv_%s_count{%s=\"%s\"} %" PRIu64 "\n", family, label, of, counted);
 }
 
 static void put_stages(const struct worker_statistics *sum, FILE *out)
@@ -147,7 +146,18 @@ static void put_stages(const struct worker_statistics *sum, FILE *out)
         "Time of sampled messages in each stage: in the queue, waiting for locks, at work, "
         "waiting for the disk, sending the reply.");
     for (unsigned stage = 0; stage < STAGES; stage++)
-        put_stage(latency_stage_name((enum latency_stage)stage), &sum->stages[stage], out);
+        put_histogram("stage_seconds", "stage", latency_stage_name((enum latency_stage)stage),
+                      &sum->stages[stage], out);
+}
+
+/* The same as stage="work", by what the message asks for. */
+static void put_work(const struct worker_statistics *sum, FILE *out)
+{
+    begin_family(out, "work_seconds", "histogram",
+                 "Time of messages at work, by their operation; those of several are a batch.");
+    for (unsigned kind = 0; kind < STATISTICS_OPCODES; kind++)
+        put_histogram("work_seconds", "operation", stats_operation_name(kind), &sum->work[kind],
+                      out);
 }
 
 /* Files ----------------------------------------------------------------------------------------
@@ -205,13 +215,21 @@ static void put_file_metric(const struct kvstore_file_statistics *files, uint32_
 
 static void put_file_states(const struct kvstore_file_statistics *files, uint32_t count, FILE *out)
 {
-    uint64_t read_only = 0, full = 0, unsynced = 0;
+    uint64_t read_only = 0, full = 0, unsynced = 0, oldest_ms = 0;
+    begin_family(out, "file_unsynced_seconds", "gauge",
+                 "How long the oldest write waits to be known to be on disk.");
     for (uint32_t i = 0; i < count; i++) {
+        if (count <= MAX_FILES_LISTED)
+            fprintf(out, "mqkv_file_unsynced_seconds{file=\"%" PRIu32 "\"} %.3f\n", i,
+                    (double)files[i].unsynced_ms / 1e3);
+        oldest_ms = files[i].unsynced_ms > oldest_ms ? files[i].unsynced_ms : oldest_ms;
         read_only += files[i].read_only;
         full += files[i].full;
         unsynced += files[i].appended_bytes - files[i].synced_bytes;
     }
     put(out, "unsynced_bytes", "gauge", "Bytes appended and not known to be on disk.", unsynced);
+    if (count > MAX_FILES_LISTED)
+        fprintf(out, "mqkv_file_unsynced_seconds{file=\"all\"} %.3f\n", (double)oldest_ms / 1e3);
     put(out, "read_only_files", "gauge", "Data files that take no writes after a failure.",
         read_only);
     put(out, "full_files", "gauge", "Data files whose last put found no space.", full);
@@ -310,6 +328,8 @@ static void put_sessions(const struct service *service, FILE *out)
     }
     if (users.others > 0)
         put_labelled(out, "sessions", "uid", "other", users.others);
+    put(out, "sessions_max", "gauge", "Sessions that there can be at once.",
+        session_table_capacity(service->sessions));
     put(out, "sessions_opened_total", "counter", "Sessions opened.", counts.opened);
     begin_family(out, "sessions_ended_total", "counter", "Sessions ended, by how.");
     for (unsigned reason = 0; reason < SESSION_END_REASONS; reason++)
@@ -334,6 +354,7 @@ enum kv_status metrics_text(const struct stats_source *source, char **text, size
     put_memory(source, out);
     put_operations(sum, out);
     put_stages(sum, out);
+    put_work(sum, out);
     put_sessions(source->service, out);
     put_cache(source->service, out);
     const struct service *service = source->service;

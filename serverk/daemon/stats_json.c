@@ -259,6 +259,12 @@ static void put_latency(const struct stats_source *source, struct json *json)
     stats_source_sum(source, sum);
     for (unsigned stage = 0; stage < STAGES; stage++)
         put_histogram(json, latency_stage_name((enum latency_stage)stage), &sum->stages[stage]);
+    begin_member(json, "work_by_operation");
+    open_object(json);
+    for (unsigned kind = 0; kind < STATISTICS_OPCODES; kind++)
+        if (sum->work[kind].total_count > 0)
+            put_histogram(json, stats_operation_name(kind), &sum->work[kind]);
+    close_object(json);
     free(sum);
 }
 
@@ -344,7 +350,7 @@ static void put_files(const struct stats_source *source, struct json *json)
 {
     const struct service *service = source->service;
     uint64_t numbers[FILE_FIELD_COUNT], sums[FILE_FIELD_COUNT] = {0};
-    uint64_t read_only = 0, full = 0;
+    uint64_t read_only = 0, full = 0, oldest_ms = 0;
     uint32_t count = engine_datafiles(service->engine);
     if (service->store)
         put_disk(service, json);
@@ -356,12 +362,14 @@ static void put_files(const struct stats_source *source, struct json *json)
         read_file_numbers(&file, numbers, sums);
         read_only += file.read_only;
         full += file.full;
+        oldest_ms = file.unsynced_ms > oldest_ms ? file.unsynced_ms : oldest_ms;
         if (i >= MAX_FILES_LISTED)
             continue;
         begin_element(json);
         open_object(json);
         put_number(json, "file", i);
         put_file(json, numbers);
+        put_number(json, "unsynced_ms", file.unsynced_ms);
         put_flag(json, "from_checkpoint", file.from_checkpoint);
         put_flag(json, "taken_over", file.taken_over);
         put_flag(json, "read_only", file.read_only);
@@ -373,6 +381,7 @@ static void put_files(const struct stats_source *source, struct json *json)
     open_object(json);
     put_number(json, "files", count);
     put_file(json, sums);
+    put_number(json, "unsynced_ms", oldest_ms);
     put_number(json, "read_only_files", read_only);
     put_number(json, "full_files", full);
     close_object(json);

@@ -94,13 +94,13 @@ static void bound_life(pid_t daemon)
 /* Adds up what this child counted, for the daemon to see. */
 static void count_request(struct request_processes *all, unsigned number,
                           struct worker_statistics *counted, const struct request_process *place,
-                          uint64_t worked_ns, size_t reply_bytes)
+                          unsigned kind, uint64_t worked_ns, size_t reply_bytes)
 {
     statistics_add(&counted->messages, 1);
     statistics_add(&counted->bytes_in, place->message_bytes);
     statistics_add(&counted->bytes_out, reply_bytes);
     histogram_record(&counted->stages[STAGE_LOCK_WAIT], 0);
-    histogram_record(&counted->stages[STAGE_WORK], worked_ns - place->received_ns);
+    histogram_record(&counted->work[kind], worked_ns - place->received_ns);
     histogram_record(&counted->stages[STAGE_REPLY], clock_monotonic_ns() - worked_ns);
     statistics_sum(&all->service->statistics[2 + number], counted, 1);
 }
@@ -121,6 +121,7 @@ static _Noreturn void serve_in_child(struct request_processes *all, unsigned num
     context.reply_reserved = place->reserved;
     struct reply reply;
     const char *sentence;
+    unsigned kind = statistics_kind(request->header.count, &request->operations);
     uint32_t faults = mapguard_count(); /* what is lost, the daemon is to find out itself */
     if (execute_request(&context, place->session, &request->header, &request->operations, &reply,
                         &sentence) != KV_OK ||
@@ -132,13 +133,13 @@ static _Noreturn void serve_in_child(struct request_processes *all, unsigned num
      * the client's next request could come before the reservation is given back. */
     if (place->reserved) {
         atomic_store(&all->words[number].made_bytes, message.size);
-        count_request(all, number, context.statistics, place, worked_ns, 0);
+        count_request(all, number, context.statistics, place, kind, worked_ns, 0);
         _exit(CHILD_MADE_REPLY);
     }
     if (!session_put(place->session, message.data, message.size))
         _exit(CHILD_FOUND_QUEUE_FULL);
     atomic_store(&all->words[number].answered, true);
-    count_request(all, number, context.statistics, place, worked_ns, message.size);
+    count_request(all, number, context.statistics, place, kind, worked_ns, message.size);
     _exit(CHILD_ANSWERED);
 }
 

@@ -187,6 +187,7 @@ static void run_request(struct worker *worker, struct session *session,
     struct reply reply;
     const char *sentence = "";
     uint64_t waited_ns = kvstore_lock_wait_ns();
+    unsigned kind = statistics_kind(request->count, operations);
     enum kv_status status =
         execute_request(&worker->execution, session, request, operations, &reply, &sentence);
     if (status != KV_OK) {
@@ -206,8 +207,7 @@ static void run_request(struct worker *worker, struct session *session,
     uint64_t sent_ns = worker->done_ns = clock_monotonic_ns();
     uint64_t work_ns = worked_ns - received_ns;
     histogram_record(&statistics->stages[STAGE_LOCK_WAIT], lock_wait_ns);
-    histogram_record(&statistics->stages[STAGE_WORK],
-                     work_ns > lock_wait_ns ? work_ns - lock_wait_ns : 0);
+    histogram_record(&statistics->work[kind], work_ns > lock_wait_ns ? work_ns - lock_wait_ns : 0);
     histogram_record(&statistics->stages[STAGE_REPLY], sent_ns - worked_ns);
 }
 

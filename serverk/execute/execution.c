@@ -28,8 +28,7 @@ const operation_runner execution_runners[] = {
     [WIRE_OP_DELETE] = run_delete,     [WIRE_OP_ADD] = run_add,       [WIRE_OP_APPEND] = run_append,
     [WIRE_OP_EXCHANGE] = run_exchange, [WIRE_OP_TOUCH] = run_touch,   [WIRE_OP_SCAN] = run_scan,
     [WIRE_OP_STATS] = run_stats,       [WIRE_OP_PING] = run_ping,     [WIRE_OP_SYNC] = run_sync,
-    [WIRE_OP_BACKUP] = run_backup,
-    [WIRE_OP_ADMIN] = run_admin,
+    [WIRE_OP_BACKUP] = run_backup,     [WIRE_OP_ADMIN] = run_admin,
 };
 
 _Static_assert(sizeof execution_runners / sizeof execution_runners[0] == STATISTICS_OPCODES,

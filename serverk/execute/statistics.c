@@ -51,7 +51,15 @@ void statistics_sum(struct worker_statistics *sum, const struct worker_statistic
         sum_counters(&sum->served_taken_ns, &block->served_taken_ns, 1);
         for (unsigned stage = 0; stage < STAGES; stage++)
             histogram_merge(&sum->stages[stage], &block->stages[stage]);
+        for (unsigned kind = 0; kind < STATISTICS_OPCODES; kind++)
+            histogram_merge(&sum->work[kind], &block->work[kind]);
     }
+}
+
+void statistics_finish_sum(struct worker_statistics *sum)
+{
+    for (unsigned kind = 0; kind < STATISTICS_OPCODES; kind++)
+        histogram_merge(&sum->stages[STAGE_WORK], &sum->work[kind]);
 }
 
 const char *dropped_reason_name(enum dropped_reason reason)

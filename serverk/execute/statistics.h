@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "common/memory/cursor.h"
 #include "common/numbers/histogram.h"
 #include "mqkv/status.h"
 
@@ -44,8 +45,16 @@ struct worker_statistics {
     uint64_t served; /* operations with a service time (serving.h): asked for, and taken */
     uint64_t served_asked_ns;
     uint64_t served_taken_ns;
-    struct histogram stages[STAGES];
+    struct histogram stages[STAGES];           /* STAGE_WORK only in a sum: statistics_finish_sum */
+    struct histogram work[STATISTICS_OPCODES]; /* STAGE_WORK by statistics_kind */
 } __attribute__((aligned(128)));
+
+/* What a request counts as in `work`: the opcode of its only operation; 0: it has several. */
+static inline unsigned statistics_kind(unsigned operations, const struct read_cursor *cursor)
+{
+    unsigned opcode = operations == 1 && read_cursor_left(cursor) > 0 ? *cursor->at : 0;
+    return opcode < STATISTICS_OPCODES ? opcode : 0;
+}
 
 /* Adds to a counter of the caller's own block. */
 static inline void statistics_add(uint64_t *counter, uint64_t count)
@@ -65,6 +74,9 @@ void statistics_free_shared(struct worker_statistics *blocks, unsigned count);
 /* Adds `count` blocks into *sum, which starts from {0}. */
 void statistics_sum(struct worker_statistics *sum, const struct worker_statistics *blocks,
                     unsigned count);
+
+/* Once all blocks are in the sum: fills in what follows from the rest. */
+void statistics_finish_sum(struct worker_statistics *sum);
 
 /* "malformed" ..., "queue_wait" ... */
 const char *dropped_reason_name(enum dropped_reason reason);

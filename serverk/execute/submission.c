@@ -258,7 +258,7 @@ static void finish(struct submission *submission)
     pthread_mutex_lock(&all->lock);
     statistics_add(&counted->messages, 1);
     statistics_add(&counted->bytes_out, sent_bytes);
-    histogram_record(&counted->stages[STAGE_WORK], worked_ns - submission->received_ns);
+    histogram_record(&counted->work[submission->kind], worked_ns - submission->received_ns);
     histogram_record(&counted->stages[STAGE_REPLY], clock_monotonic_ns() - worked_ns);
     pthread_mutex_unlock(&all->lock);
     free_submission(submission, reply_bytes);
@@ -493,6 +493,7 @@ enum kv_status submissions_take(struct submissions *all, struct session *session
         *sentence = "the server has no memory for this request";
         return KV_NO_MEMORY;
     }
+    submission->kind = statistics_kind(request->count, operations);
     enum kv_status status = reply_start(&submission->reply, session, all->budget, false, request,
                                         submission->reply_buffer, all->buffer_bytes, NULL, 0);
     if (status != KV_OK) {

@@ -34,6 +34,7 @@ struct submission {
     struct reply reply;
     uint8_t *reply_buffer;
     uint64_t received_ns;
+    unsigned kind; /* statistics_kind */
 
     /* of the thread that advances it */
     struct wire_operation upcoming; /* decoded, not begun yet */

@@ -93,6 +93,7 @@ for file in bin/serverk bin/clientk bin/kvcheck \
     lib/systemd/system/serverk.service lib/systemd/system/serverk@.service \
     lib/systemd/system/kresp.service \
     lib/sysusers.d/mqkv.conf lib/tmpfiles.d/mqkv.conf share/doc/mqkv/examples/60-mqkv.conf \
+    share/doc/mqkv/examples/mqkv-dashboard.json \
     etc/mqkv/serverk.conf etc/logrotate.d/mqkv; do
     check_file "$file"
 done

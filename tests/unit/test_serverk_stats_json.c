@@ -20,7 +20,7 @@ START_TEST(statistics_count_what_was_done)
     ck_assert_uint_eq(statistics->hits, 1);
     ck_assert_uint_eq(statistics->misses, 1);
     ck_assert_uint_eq(statistics->statuses[KV_NOT_FOUND], 1);
-    ck_assert_uint_eq(statistics->stages[STAGE_WORK].total_count, 3);
+    ck_assert_uint_eq(statistics->work[WIRE_OP_GET].total_count, 2);
     ck_assert_uint_gt(statistics->bytes_in, 3 * WIRE_HEADER_BYTES);
     ck_assert_uint_gt(statistics->bytes_out, 3 * WIRE_HEADER_BYTES);
 }
