@@ -3,6 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -123,6 +127,41 @@ int wire_queue_owner_pidfd(mqd_t queue, pid_t *pid)
     if (pid)
         *pid = owner;
     return pidfd;
+}
+
+static int open_fdinfo(int fd)
+{
+    static _Atomic int directory = -1;
+    char name[16];
+    if (directory < 0)
+        directory = open("/proc/self/fdinfo", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf(name, sizeof name, "%d", fd);
+    return directory < 0 || fd < 0 ? -1 : openat(directory, name, O_RDONLY | O_CLOEXEC);
+}
+
+/* The line "NSpid:" has its pids from our namespace down to its own. */
+bool wire_pidfd_has_pid(int pidfd, pid_t pid)
+{
+    char text[512];
+    int fdinfo = open_fdinfo(pidfd);
+    ssize_t size = fdinfo < 0 ? -1 : read(fdinfo, text, sizeof text - 1);
+    if (fdinfo >= 0)
+        close(fdinfo);
+    text[size > 0 ? size : 0] = '\0';
+    char *line = strstr(text, "NSpid:");
+    if (!line)
+        return true;
+    line += strlen("NSpid:");
+    for (char *end; *line != '\n' && *line != '\0'; line = end) {
+        long number = strtol(line, &end, 10);
+        if (end == line)
+            break;
+        if (number == pid)
+            return true;
+        if (*end == '\n')
+            break;
+    }
+    return false;
 }
 
 bool wire_process_ended(pid_t pid)

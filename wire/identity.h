@@ -4,6 +4,9 @@
  * kernel reports it, and nobody can forge it. The lock goes when the process ends, however it ends,
  * or when it closes *any* descriptor of the queue (so: one descriptor per locked queue).
  *
+ * Where the ends live in different PID namespaces, the kernel may show no pid. Then the lock still
+ * proves that a process lives which holds it, and the uid is what it was.
+ *
  * A client holds the write lock on its reply queue, or on the object of its ring (reply_ring.h),
  * where all of this works as well. A server holds the write lock on NAME.lock and the read lock on
  * each lane. A write lock needs a descriptor open for writing, a read lock one open for reading:
@@ -16,12 +19,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-
-/* Advice for an owner whose pid is not visible. */
-#define WIRE_PID_NAMESPACE_ADVICE                                                              \
-    "they run in different PID namespaces, where neither can prove its pid to the other. Run " \
-    "both in one PID namespace, as in one IPC namespace (containers: --pid=host or "           \
-    "--pid=container:NAME beside --ipc)"
 
 /* Takes the write lock (F_SETLK, F_WRLCK, whole queue), which proves a client's pid on its reply
  * queue, and a server's on NAME.lock. 0; -1 and errno: EAGAIN or EACCES if another process holds it
@@ -57,6 +54,11 @@ bool wire_queue_unlinked(mqd_t queue);
  * of the queue. The owner is checked again after opening: the pid was not recycled. *pid (may be
  * NULL): its pid. -1: nobody, errno ESRCH; ENOSYS, EMFILE, ... as pidfd_open(2). */
 int wire_queue_owner_pidfd(mqd_t queue, pid_t *pid);
+
+/* Whether the process of the pidfd has that pid in any of its PID namespaces, as far as can be
+ * told: true where /proc/self/fdinfo cannot be read. The first call keeps that directory open, so it
+ * should come before the process gives up files (any pidfd, -1 too). */
+bool wire_pidfd_has_pid(int pidfd, pid_t pid);
 
 /* True if there is no such process in this PID namespace, or if it is a zombie (which kill(2) still
  * finds). */

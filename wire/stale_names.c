@@ -12,6 +12,7 @@
 
 #include "common/time/clock.h"
 #include "wire/queue.h"
+#include "wire/reply_ring.h"
 
 #define AGAIN_AFTER_MS 1000u
 
@@ -69,9 +70,23 @@ static bool remove_queue(const char *name, bool ours)
     return left && mq_unlink(name) == 0;
 }
 
-static bool remove_segment(int directory, const char *file, const char *name)
+/* Whether a process, perhaps of another PID namespace, holds the ring's lock. */
+static bool ring_is_held(const char *name)
+{
+    int object;
+    if (wire_ring_open(name, &object, NULL) != KV_OK)
+        return false;
+    bool held = wire_queue_owner((mqd_t)object) != 0;
+    close(object);
+    return held;
+}
+
+static bool remove_segment(int directory, const char *file, const char *name,
+                           enum wire_queue_role role)
 {
     struct stat facts;
+    if (role == WIRE_REPLY_RING && ring_is_held(name))
+        return false;
     return fstatat(directory, file, &facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(facts.st_mode) &&
            facts.st_uid == geteuid() && is_old(&facts) && shm_unlink(name) == 0;
 }
@@ -86,7 +101,7 @@ static unsigned remove_listed(const char *path, const char *base, enum wire_queu
         snprintf(name, sizeof name, "/%s", entry->d_name);
         bool ours = is_of_the_dead(name, base, role);
         if (role != WIRE_REPLY_QUEUE)
-            count += ours && remove_segment(dirfd(listing), entry->d_name, name);
+            count += ours && remove_segment(dirfd(listing), entry->d_name, name, role);
         else if (ours || is_of_the_dead(name, NULL, role))
             count += remove_queue(name, ours);
     }

@@ -45,7 +45,10 @@ static void publish_facts(struct combiner *combiner)
                               .replies_reason = ring_hindrance_explain(connection->hindrance)};
     pthread_mutex_unlock(&combiner->facts_lock);
     atomic_store_explicit(&combiner->connected, true, memory_order_relaxed);
-    direct_welcome(combiner->direct, welcome, connection->server_uid, connection->pidfd);
+    struct direct_server server = {.fd = connection->pidfd};
+    if (server.fd < 0)
+        server = (struct direct_server){.fd = (int)connection->lane, .is_lane = true};
+    direct_welcome(combiner->direct, welcome, connection->server_uid, server);
 }
 
 enum kv_status combiner_connect(struct combiner *combiner, uint64_t deadline_ms,

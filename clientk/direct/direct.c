@@ -16,8 +16,9 @@
 
 void direct_init(struct direct *direct, const struct client_settings *settings)
 {
-    *direct = (struct direct){
-        .mode = settings->direct, .stale_ms = settings->direct_stale_ms, .offer = {.pidfd = -1}};
+    *direct = (struct direct){.mode = settings->direct,
+                              .stale_ms = settings->direct_stale_ms,
+                              .offer = {.server = {.fd = -1}}};
     if (direct->mode == CLIENTK_DIRECT_OFF)
         direct->reason = DIRECT_SWITCHED_OFF;
     direct_readers_init(&direct->readers);
@@ -26,9 +27,9 @@ void direct_init(struct direct *direct, const struct client_settings *settings)
 
 static void drop_offer(struct direct *direct)
 {
-    if (direct->offer.pidfd >= 0)
-        close(direct->offer.pidfd);
-    direct->offer.pidfd = -1;
+    if (direct->offer.server.fd >= 0)
+        close(direct->offer.server.fd);
+    direct->offer.server.fd = -1;
     atomic_store(&direct->has_offer, false);
 }
 
@@ -50,13 +51,11 @@ static void replace_store(struct direct *direct, struct direct_store *store)
         direct_readers_retire(&direct->readers, &old->retired);
 }
 
-static enum direct_reason judge_welcome(const struct wire_welcome *welcome, int pidfd)
+static enum direct_reason judge_welcome(const struct wire_welcome *welcome)
 {
     if (welcome->direct == WIRE_DIRECT_OTHERS)
         return DIRECT_OFFERED_TO_OTHERS;
-    if (welcome->direct != WIRE_DIRECT_OFFERED)
-        return DIRECT_NOT_OFFERED;
-    return pidfd >= 0 ? DIRECT_IN_USE : DIRECT_NO_PIDFD;
+    return welcome->direct == WIRE_DIRECT_OFFERED ? DIRECT_IN_USE : DIRECT_NOT_OFFERED;
 }
 
 /* Whether the offer is the one that is in use, or was made before. Holds: direct->lock. */
@@ -69,12 +68,12 @@ static bool is_known(const struct direct *direct, const struct wire_welcome *wel
 }
 
 void direct_welcome(struct direct *direct, const struct wire_welcome *welcome, uid_t server_uid,
-                    int pidfd)
+                    struct direct_server server)
 {
     if (direct->mode == CLIENTK_DIRECT_OFF)
         return;
     pthread_mutex_lock(&direct->lock);
-    enum direct_reason reason = judge_welcome(welcome, pidfd);
+    enum direct_reason reason = judge_welcome(welcome);
     if (reason != DIRECT_IN_USE || !is_known(direct, welcome)) {
         replace_store(direct, NULL);
         drop_offer(direct);
@@ -83,12 +82,12 @@ void direct_welcome(struct direct *direct, const struct wire_welcome *welcome, u
                                               .device = welcome->store_device,
                                               .inode = welcome->store_inode,
                                               .server_uid = server_uid,
-                                              .pidfd = -1};
+                                              .server = {.fd = -1, .is_lane = server.is_lane}};
         if (reason == DIRECT_IN_USE)
-            direct->offer.pidfd = fcntl(pidfd, F_DUPFD_CLOEXEC, 0);
-        if (reason == DIRECT_IN_USE && direct->offer.pidfd < 0)
+            direct->offer.server.fd = fcntl(server.fd, F_DUPFD_CLOEXEC, 0);
+        if (reason == DIRECT_IN_USE && direct->offer.server.fd < 0)
             direct->reason = DIRECT_NO_MEMORY;
-        atomic_store(&direct->has_offer, direct->offer.pidfd >= 0);
+        atomic_store(&direct->has_offer, direct->offer.server.fd >= 0);
     }
     pthread_mutex_unlock(&direct->lock);
 }
@@ -124,7 +123,7 @@ __attribute__((noinline)) static void take_up_offer(struct direct *direct)
             direct_store_open(&direct->offer, direct->mode != CLIENTK_DIRECT_PREAD,
                               direct->stale_ms, &direct->readers, &direct->reason);
         if (store)
-            direct->offer.pidfd = -1;
+            direct->offer.server.fd = -1;
         if (store && !is_trusted(direct, store)) {
             direct->reason = DIRECT_OF_ANOTHER_USER;
             direct_store_close(store);

@@ -48,10 +48,10 @@ void direct_init(struct direct *direct, const struct client_settings *settings);
 /* No thread may be in a call. */
 void direct_free(struct direct *direct);
 
-/* A session began: what WELCOME says, who the server is. The pidfd (-1: none) stays the caller's.
+/* A session began: what WELCOME says, who the server is. The descriptor stays the caller's.
  * What is offered is looked at by the first read that could use it. */
 void direct_welcome(struct direct *direct, const struct wire_welcome *welcome, uid_t server_uid,
-                    int pidfd);
+                    struct direct_server server);
 
 /* Reads one key, 1 to 65,535 bytes. True: *status is the read's; false: by message. */
 bool direct_get(struct direct *direct, struct direct_reader *reader, struct kv_slice key,

@@ -9,7 +9,6 @@ static const char *const sentences[DIRECT_REASON_COUNT] = {
     [DIRECT_OFFERED_TO_OTHERS] =
         "the server offers it to others, but not to this user (serverk --direct owner|group)",
     [DIRECT_OF_ANOTHER_USER] = "the server is another user's, and open to no group of this one",
-    [DIRECT_NO_PIDFD] = "the server's process cannot be watched from here",
     [DIRECT_NO_OBJECT] = "the server's index is not to be found: it has another /dev/shm",
     [DIRECT_OBJECT_DENIED] = "this user may not read the shared memory of the server's index",
     [DIRECT_OBJECT_FOREIGN] = "the shared memory of the index does not belong to the server's user",

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "wire/identity.h"
+
 #define MAX_DATAFILES 4096u
 
 /* What the view has at least, as address space. */
@@ -183,7 +185,8 @@ static void release_store(struct direct_retired *retired)
     direct_store_close((struct direct_store *)retired);
 }
 
-/* A store without object and directory. The pidfd is its own if there is memory. */
+/* A store without object and directory. The server's descriptor is its own if
+ * there is memory. */
 static struct direct_store *new_store(const struct direct_offer *offer, uint32_t datafiles,
                                       bool map_logs)
 {
@@ -197,12 +200,13 @@ static struct direct_store *new_store(const struct direct_offer *offer, uint32_t
     store->map_logs = map_logs;
     store->object_fd = -1;
     store->dir_fd = -1;
-    store->pidfd = offer->pidfd;
+    store->server = offer->server;
     pthread_mutex_init(&store->changing, NULL);
     return store;
 }
 
-/* A store on the view; NULL: *reason says why not, and the pidfd is the caller's still. */
+/* A store on the view; NULL: *reason says why not, and the server's descriptor is the
+ * caller's still. */
 static struct direct_store *make_store(const struct direct_offer *offer, bool map_logs,
                                        const struct direct_view *view, enum direct_reason *reason)
 {
@@ -228,7 +232,7 @@ static struct direct_store *make_store(const struct direct_offer *offer, bool ma
         *reason = check_header(header, usable); /* what was copied was constant */
     if (*reason == DIRECT_IN_USE)
         return store;
-    store->pidfd = -1;
+    store->server.fd = -1;
     direct_store_close(store);
     return NULL;
 }
@@ -272,7 +276,7 @@ void direct_store_close(struct direct_store *store)
     for (uint32_t slot = 0; slot < store->log_slots; slot++)
         direct_log_close(atomic_load(&store->logs[slot]));
     close_view(atomic_load(&store->view));
-    int fds[] = {store->object_fd, store->dir_fd, store->pidfd};
+    int fds[] = {store->object_fd, store->dir_fd, store->server.fd};
     for (unsigned i = 0; i < sizeof fds / sizeof fds[0]; i++)
         if (fds[i] >= 0)
             close(fds[i]);
@@ -287,9 +291,11 @@ void direct_store_close(struct direct_store *store)
 static bool daemon_ended(const struct direct_store *store)
 {
     const struct shared_store *header = (const struct shared_store *)direct_store_view(store)->base;
-    struct pollfd ended = {.fd = store->pidfd, .events = POLLIN};
-    return __atomic_load_n(&header->instance, __ATOMIC_ACQUIRE) != store->instance ||
-           poll(&ended, 1, 0) > 0;
+    struct pollfd ended = {.fd = store->server.fd, .events = POLLIN};
+    if (__atomic_load_n(&header->instance, __ATOMIC_ACQUIRE) != store->instance)
+        return true;
+    return store->server.is_lane ? wire_lane_server((mqd_t)store->server.fd) == 0
+                                 : poll(&ended, 1, 0) > 0;
 }
 
 bool direct_store_look(struct direct_store *store, uint64_t now_ms)

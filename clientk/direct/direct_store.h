@@ -27,11 +27,17 @@
 #include "kvstore/shared/shared_store.h"
 
 /* What the server says of its store, and who the server is. */
+/* By what it is seen that the server has ended. */
+struct direct_server {
+    int fd;       /* its pidfd */
+    bool is_lane; /* no, a lane: its lock says so where the kernel does not show the process */
+};
+
 struct direct_offer {
     uint64_t server_instance; /* another one for each start of the daemon */
     uint64_t device, inode;   /* of the store's directory */
     uid_t server_uid;
-    int pidfd; /* of the server; belongs to the offer */
+    struct direct_server server; /* belongs to the offer */
 };
 
 /* The object in memory. More may be mapped than is usable, so that it can grow. */
@@ -57,7 +63,8 @@ struct direct_store {
     uint64_t store_seed;
     struct hash_key hash_key;
     uint64_t instance; /* of the object: the daemon that served it then */
-    int object_fd, dir_fd, pidfd;
+    int object_fd, dir_fd;
+    struct direct_server server;
 
     _Atomic uint64_t looked_ms; /* when the daemon was seen alive (CLOCK_MONOTONIC_COARSE) */
     _Atomic uint64_t ended_ms;  /* when it was first seen to have ended; 0: not */
@@ -67,7 +74,7 @@ struct direct_store {
     struct direct_log *_Atomic logs[]; /* log_slots of them; NULL: not opened */
 };
 
-/* Opens and checks what is offered; the pidfd is the store's then. NULL: *reason says why not. */
+/* Opens and checks what is offered; the server's descriptor is the store's then. NULL: *reason says why not. */
 struct direct_store *direct_store_open(const struct direct_offer *offer, bool map_logs,
                                        uint32_t stale_ms, struct direct_readers *readers,
                                        enum direct_reason *reason);

@@ -10,33 +10,18 @@
 /* How often in a row a lane may be closed before it was opened: the server waits 100 ms. */
 #define LANES_MISSED 5u
 
-/* Whether the process lives in another PID namespace, as far as /proc tells. */
-static bool is_in_other_pid_namespace(pid_t pid)
-{
-    char path[64], own[64] = "", other[64] = "";
-    snprintf(path, sizeof path, "/proc/%ld/ns/pid", (long)pid);
-    return readlink("/proc/self/ns/pid", own, sizeof own - 1) > 0 &&
-           readlink(path, other, sizeof other - 1) > 0 && strcmp(own, other) != 0;
-}
-
-/* Explains why a running server does not answer; server_pid 0: its pid is not visible here. */
+/* Explains why a running server does not answer. */
 static enum kv_status explain_silence(const struct connection *connection, enum kv_status status,
                                       const char *what, struct kv_error *error)
 {
     const char *queue = connection->settings->queue;
-    pid_t server = (pid_t)connection->welcome.server_pid;
-    if (server == 0)
-        return kv_error_set(
-            error, status,
-            "the server of %s %s; and this process cannot see it: " WIRE_PID_NAMESPACE_ADVICE,
-            queue, what);
-    if (is_in_other_pid_namespace(server))
+    if (wire_lane_server(connection->lane) < 0)
         return kv_error_set(error, status,
-                            "the server of %s (pid %ld here) %s; "
-                            "and it cannot see this process: " WIRE_PID_NAMESPACE_ADVICE,
-                            queue, (long)server, what);
+                            "the server of %s (in a PID namespace that this process does not see) "
+                            "%s: it is stopped or overloaded",
+                            queue, what);
     return kv_error_set(error, status, "the server of %s (pid %ld) %s: it is stopped or overloaded",
-                        queue, (long)server, what);
+                        queue, (long)connection->welcome.server_pid, what);
 }
 
 enum kv_status handshake_send_hello(struct connection *connection, const char *reply_queue,
@@ -91,6 +76,7 @@ enum kv_status handshake_read_answer(struct connection *connection,
     if (header->kind == WIRE_REFUSED)
         return read_refusal(header, body, queue, error);
     struct wire_welcome *welcome = &connection->welcome;
+    uint32_t seen_pid = welcome->server_pid; /* WELCOME has that of the server's PID namespace */
     if (header->kind != WIRE_WELCOME || wire_get_welcome(body, welcome) != KV_OK ||
         welcome->credits == 0 || welcome->lane_bytes <= WIRE_HEADER_BYTES)
         return kv_error_set(error, KV_UNSUPPORTED,
@@ -99,6 +85,8 @@ enum kv_status handshake_read_answer(struct connection *connection,
                             ", version %u of the protocol) does not understand",
                             queue, WIRE_VERSION);
     connection->session = header->session;
+    if (seen_pid > 0)
+        welcome->server_pid = seen_pid;
     if (welcome->credits > connection->reply_geometry.depth)
         welcome->credits = connection->reply_geometry.depth;
     return KV_OK;

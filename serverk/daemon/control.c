@@ -21,6 +21,7 @@
 #define LANES_TAG   (UINT64_MAX - 2)
 #define WATCH_TAG   (UINT64_MAX - 3)
 #define METRICS_TAG (UINT64_MAX - 4)
+#define UNSEEN_TAG  (UINT64_MAX - 5)
 
 #define EVENTS_AT_ONCE 64
 
@@ -156,6 +157,9 @@ static int handle(struct control *control, const struct service *service,
     case WATCH_TAG:
         notify_tick(watchdog_look(&control->watchdog, service->lanes, service->farewells));
         return 0;
+    case UNSEEN_TAG:
+        session_unseen_tick(service->sessions);
+        return 0;
     case METRICS_TAG:
         metrics_file_tick(metrics);
         return 0;
@@ -169,6 +173,7 @@ int control_run(struct control *control, const struct service *service, struct r
                 struct metrics_file *metrics)
 {
     watch_timer(control, farewells_timer(service->farewells), TIMER_TAG);
+    watch_timer(control, session_unseen_timer(service->sessions), UNSEEN_TAG);
     watch_timer(control, lanes_timer(service->lanes), LANES_TAG);
     watch_timer(control, notify_watchdog(), WATCH_TAG);
     watch_timer(control, metrics_file_timer(metrics), METRICS_TAG);

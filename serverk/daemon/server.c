@@ -337,6 +337,7 @@ enum kv_status server_start(const struct server_options *options, struct server 
         status = pidfile_create(options->pidfile, &server->pidfile, error);
     if (status == KV_OK && options->engine == ENGINE_KIND_NATS)
         natskv_prepare(&options->nats);
+    wire_pidfd_has_pid(-1, 0); /* opens what it needs */
     if (status == KV_OK)
         status = sandbox_enter(options, (int)lanes_queue(service->lanes, 0), &server->stats.sandbox,
                                error);

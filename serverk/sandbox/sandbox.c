@@ -140,6 +140,7 @@ static enum kv_status allow_places(const struct landlock *landlock,
         {"/dev/null", LANDLOCK_READ | LANDLOCK_WRITE},      /* --daemon */
         {"/proc/sys/fs/mqueue", LANDLOCK_READ},             /* limits, for sentences */
         {"/proc/sys/kernel/random/boot_id", LANDLOCK_READ}, /* for headers of data files */
+        {"/proc/self/fdinfo", LANDLOCK_READ},               /* which pids a client has */
         {"/sys/devices/system/cpu", LANDLOCK_READ},         /* how many there are */
         {options->core_dumps ? "." : "", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_MAKE},
     };

@@ -52,7 +52,8 @@ static bool count_session(void *context, struct session *session)
     }
     census->count++;
     if (session->uid == census->newcomer->uid)
-        census->pids_of_user[census->of_user++] = (uint32_t)session->pid;
+        census->pids_of_user[census->of_user++] =
+            (uint32_t)(session->pid > 0 ? session->pid : session->named_pid);
     if (!is_owner(session->uid))
         census->uids_of_others[census->others++] = (uint32_t)session->uid;
     return true;
@@ -127,7 +128,8 @@ enum kv_status admission_check(struct session_table *table, const struct newcome
     census->table = table;
     census->newcomer = newcomer;
     census->twin = NULL;
-    session_end_abandoned(table, newcomer->pid);
+    if (newcomer->pid > 0)
+        session_end_abandoned(table, newcomer->pid);
     enum kv_status status = KV_OK;
     if (fstat((int)newcomer->reply_queue, &census->queue) != 0)
         status = kv_error_set_errno(error, "cannot examine the reply queue");

@@ -25,18 +25,12 @@ static pthread_mutex_t handshake_lock = PTHREAD_MUTEX_INITIALIZER;
 struct applicant {
     struct wire_hello hello;
     char reply_name[WIRE_QUEUE_NAME_BYTES];
-    mqd_t reply_queue;      /* or the descriptor of the ring's object */
+    mqd_t reply_queue; /* or the descriptor of the ring's object */
+    pid_t pid;         /* as the kernel knows it here; 0: in a PID namespace that is not seen */
     struct wire_ring *ring; /* NULL: it has a reply queue */
     struct wire_geometry geometry;
     uid_t uid; /* of its reply queue or ring */
-    int pidfd;
-};
-
-/* What is known of the sender of a HELLO. */
-enum identity {
-    IDENTITY_NONE,   /* there is nobody to answer to */
-    IDENTITY_UID,    /* its reply queue is somebody's whose process cannot be proven */
-    IDENTITY_PROVEN, /* its process, too */
+    int pidfd; /* -1: the kernel does not show the process here */
 };
 
 static void close_applicant(struct applicant *applicant)
@@ -143,33 +137,27 @@ static bool open_reply_path(const struct hello_terms *terms, struct applicant *a
     return status == KV_OK;
 }
 
-/* Who holds the lock of the reply queue is its client. *refusal: why its process is not proven. */
-static enum identity prove_process(struct applicant *applicant, struct kv_error *refusal)
+/* Who holds the lock of the reply queue is its client, whatever it calls itself: in another PID
+ * namespace it has another pid, or the kernel shows none here. False: there is nobody to answer. */
+static bool prove_process(struct applicant *applicant, struct kv_error *refusal)
 {
-    pid_t owner = 0;
-    applicant->pidfd = wire_queue_owner_pidfd(applicant->reply_queue, &owner);
-    if (applicant->pidfd >= 0 && owner == (pid_t)applicant->hello.pid)
-        return IDENTITY_PROVEN;
-    if (applicant->pidfd >= 0) {
+    applicant->pid = 0;
+    applicant->pidfd = wire_queue_owner_pidfd(applicant->reply_queue, &applicant->pid);
+    if (applicant->pidfd >= 0 && !wire_pidfd_has_pid(applicant->pidfd, (pid_t)applicant->hello.pid))
         kv_error_set(refusal, KV_DENIED,
-                     "the kernel knows the client, which calls itself process %u, as process %ld "
-                     "here: " WIRE_PID_NAMESPACE_ADVICE,
-                     applicant->hello.pid, (long)owner);
-        return IDENTITY_UID;
-    }
-    bool no_descriptor = errno == EMFILE;
-    if (no_descriptor)
+                     "the kernel knows the client, which calls itself process %u, as process %ld",
+                     applicant->hello.pid, (long)applicant->pid);
+    if (applicant->pidfd >= 0)
+        return true;
+    if (errno == EMFILE) {
         warn_of_lost_hello("no descriptor is left to watch it with: raise ulimit -n");
-    if (!no_descriptor && wire_queue_owner(applicant->reply_queue) < 0) {
-        kv_error_set(refusal, KV_DENIED,
-                     "the server cannot see process %u of uid %lu: " WIRE_PID_NAMESPACE_ADVICE,
-                     applicant->hello.pid, (unsigned long)applicant->uid);
-        return IDENTITY_UID;
+        return false;
     }
-    if (!no_descriptor)
-        log_failure(applicant, " dropped", "it does not hold the lock of its reply queue");
+    if (wire_queue_owner(applicant->reply_queue) < 0)
+        return true;
+    log_failure(applicant, " dropped", "it does not hold the lock of its reply queue");
     remove_if_dead(applicant);
-    return IDENTITY_NONE;
+    return false;
 }
 
 static size_t build_answer(uint8_t *message, size_t message_bytes, enum wire_kind kind,
@@ -262,7 +250,8 @@ static struct session *open_session(const struct hello_terms *terms,
                                                                       : hello->reply_depth,
         .threads = hello->threads,
         .nonce = hello->nonce,
-        .pid = (pid_t)hello->pid,
+        .pid = applicant->pid,
+        .named_pid = (pid_t)hello->pid,
         .uid = applicant->uid,
         .knows_guests = (hello->abilities & WIRE_HELLO_GUEST_LANES) != 0,
         .reply_name = applicant->reply_name};
@@ -275,7 +264,7 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
     struct kv_error error = {0};
     struct newcomer newcomer = {.reply_queue = applicant->reply_queue,
                                 .nonce = applicant->hello.nonce,
-                                .pid = (pid_t)applicant->hello.pid,
+                                .pid = applicant->pid,
                                 .uid = applicant->uid};
     struct session *session = NULL;
     enum kv_status status = admission_check(terms->sessions, &newcomer, &session, &error);
@@ -354,18 +343,17 @@ bool hello_answer(const struct hello_terms *terms, struct kv_slice message,
     struct kv_error error = {0};
     if (wire_get_hello(body, &applicant.hello) != KV_OK || !open_reply_path(terms, &applicant))
         return false;
-    enum identity identity = prove_process(&applicant, &error);
-    if (identity == IDENTITY_NONE) {
+    if (!prove_process(&applicant, &error)) {
         close_applicant(&applicant);
         return false;
     }
-    if (identity == IDENTITY_PROVEN)
+    if (error.status == KV_OK)
         check_form(&applicant, header_status, message.data, &error);
-    if (identity == IDENTITY_PROVEN && error.status == KV_OK)
+    if (error.status == KV_OK)
         check_reply_path(terms, &applicant, &error);
     if (error.status != KV_OK) {
         refuse(&applicant, header, error.status, error.text);
-        return identity == IDENTITY_PROVEN;
+        return true;
     }
     pthread_mutex_lock(&handshake_lock);
     admit(terms, &applicant, header);

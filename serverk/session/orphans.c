@@ -27,24 +27,6 @@ static unsigned removed(const char *name)
     return 1;
 }
 
-unsigned orphans_remove_of(const char *queue_name, pid_t pid)
-{
-    unsigned count = 0;
-    char name[WIRE_QUEUE_NAME_BYTES];
-    for (unsigned number = 0; number < NUMBERS_TRIED; number++) {
-        wire_queue_name(name, queue_name, WIRE_REPLY_QUEUE, pid, number);
-        if (mq_unlink(name) == 0)
-            count += removed(name);
-        wire_queue_name(name, queue_name, WIRE_REPLY_SEGMENT, pid, number);
-        if (shm_unlink(name) == 0)
-            count += removed(name);
-        wire_queue_name(name, queue_name, WIRE_REPLY_RING, pid, number);
-        if (shm_unlink(name) == 0)
-            count += removed(name);
-    }
-    return count;
-}
-
 static bool is_leftover(const char *name, const char *queue_name, enum wire_queue_role role)
 {
     pid_t pid;
@@ -72,6 +54,24 @@ static bool is_locked(const char *name, enum wire_queue_role role)
     bool locked = wire_queue_owner((mqd_t)opened) != 0;
     close(opened);
     return locked;
+}
+
+unsigned orphans_remove_of(const char *queue_name, pid_t pid)
+{
+    unsigned count = 0;
+    char name[WIRE_QUEUE_NAME_BYTES];
+    for (unsigned number = 0; number < NUMBERS_TRIED; number++) {
+        wire_queue_name(name, queue_name, WIRE_REPLY_QUEUE, pid, number);
+        if (!is_locked(name, WIRE_REPLY_QUEUE) && mq_unlink(name) == 0)
+            count += removed(name);
+        wire_queue_name(name, queue_name, WIRE_REPLY_SEGMENT, pid, number);
+        if (shm_unlink(name) == 0)
+            count += removed(name);
+        wire_queue_name(name, queue_name, WIRE_REPLY_RING, pid, number);
+        if (!is_locked(name, WIRE_REPLY_RING) && shm_unlink(name) == 0)
+            count += removed(name);
+    }
+    return count;
 }
 
 static unsigned remove_in(const char *directory, const char *queue_name, enum wire_queue_role role,

@@ -18,9 +18,9 @@ static enum kv_status take_segment(const struct hello_terms *terms, struct sessi
     if (offer->name.size >= sizeof name ||
         !wire_queue_name_parse(offer->name.data, offer->name.size, terms->queue, WIRE_REPLY_SEGMENT,
                                &pid) ||
-        pid != session->pid)
+        pid != session->named_pid)
         return kv_error_set(error, KV_BAD_REQUEST, "the segment is not named after process %ld",
-                            (long)session->pid);
+                            (long)session->named_pid);
     if (offer->bytes > MAX_SEGMENT_BYTES)
         return kv_error_set(error, KV_LIMIT, "a segment cannot be larger than 4 GiB");
     memcpy(name, offer->name.data, offer->name.size);

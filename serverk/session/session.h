@@ -49,7 +49,8 @@ struct session {
     uint64_t nonce;         /* what messages to it carry */
     mqd_t reply_queue;      /* O_NONBLOCK; or, if it has a ring, the descriptor of its object */
     struct wire_ring *ring; /* NULL: replies go to the reply queue */
-    pid_t pid;
+    pid_t pid;       /* as the kernel knows it here; 0: in a PID namespace that is not seen */
+    pid_t named_pid; /* as its names and HELLO have it: another in another PID namespace */
     uid_t uid;
     uint16_t threads;
     struct lane_assignment assignment;
@@ -61,7 +62,7 @@ struct session {
     struct session_hold *_Atomic hold; /* NULL: it has made no backup */
 
     /* constant while LIVE, rarely read */
-    int pidfd;
+    int pidfd;         /* -1: its process is not seen */
     bool client_died;  /* written by session_end */
     _Atomic bool lost; /* nobody waits for its replies: it ended otherwise than by BYE */
     /* Reasons; SESSION_END_REASONS: none yet. */

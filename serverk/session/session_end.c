@@ -1,6 +1,7 @@
 #include "serverk/session/session_table.h"
 
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "common/report/log.h"
@@ -27,7 +28,8 @@ static bool fault_is_news(struct session_table *table)
  * holds the session. */
 static void unwatch(const struct session_table *table, const struct session *session)
 {
-    epoll_ctl(table->watch_epoll, EPOLL_CTL_DEL, session->pidfd, NULL);
+    if (session->pidfd >= 0)
+        epoll_ctl(table->watch_epoll, EPOLL_CTL_DEL, session->pidfd, NULL);
 }
 
 /* Holds: lock. */
@@ -230,6 +232,55 @@ void session_client_died(struct session_table *table, uint32_t id)
     }
     session_release(table, session);
 }
+
+/* Processes that are not seen ------------------------------------------------------------------ */
+
+/* How often their locks are looked at. */
+#define UNSEEN_PERIOD_MS 500u
+
+void session_set_unseen_timer(const struct session_table *table, bool runs)
+{
+    struct timespec every = {.tv_nsec = runs ? UNSEEN_PERIOD_MS * 1000000L : 0};
+    struct itimerspec times = {every, every};
+    timerfd_settime(table->unseen_timer, 0, &times, NULL);
+}
+
+int session_unseen_timer(const struct session_table *table)
+{
+    return table->unseen_timer;
+}
+
+struct unseen_search {
+    struct session_table *table;
+    bool found;
+};
+
+static bool end_if_unlocked(void *context, struct session *session)
+{
+    struct unseen_search *search = context;
+    if (session->pidfd >= 0)
+        return true;
+    search->found = true;
+    if (wire_queue_owner(session->reply_queue) == 0)
+        end_after_queued(search->table, session, SESSION_DIED);
+    return true;
+}
+
+/* A session starts the timer once it can be found: one that this search misses starts it later than
+ * it is stopped here. */
+void session_unseen_tick(struct session_table *table)
+{
+    uint64_t expirations;
+    struct unseen_search search = {.table = table};
+    if (read(table->unseen_timer, &expirations, sizeof expirations) < 0)
+        return;
+    session_set_unseen_timer(table, false);
+    session_each(table, end_if_unlocked, &search);
+    if (search.found)
+        session_set_unseen_timer(table, true);
+}
+
+/* Sessions that nobody holds ------------------------------------------------------------------- */
 
 struct abandoned_search {
     struct session_table *table;

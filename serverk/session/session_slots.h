@@ -24,6 +24,7 @@ struct session_table {
     unsigned capacity;
     struct lanes *lanes;
     int watch_epoll;
+    int unseen_timer; /* runs while unseen sessions may live */
     struct fragment_budget *budget;
 
     pthread_mutex_t lock; /* free_slots, died */
@@ -46,6 +47,9 @@ static inline bool is_retired(const struct session *session)
 {
     return atomic_load_explicit(&session->counted, memory_order_relaxed) != SESSION_END_REASONS;
 }
+
+/* Makes the timer run, or stops it. */
+void session_set_unseen_timer(const struct session_table *table, bool runs);
 
 /* Holds the slot's session. False: it is not live. */
 bool session_hold_if_live(struct session_table *table, struct session *session);

@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "common/memory/mapguard.h"
@@ -22,7 +23,10 @@ struct session_table *session_table_create(unsigned capacity, struct lanes *lane
     struct session_table *table = calloc(1, sizeof *table);
     struct session *slots =
         aligned_alloc(_Alignof(struct session), capacity * sizeof(struct session));
-    if (!table || !slots) {
+    int unseen_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (!table || !slots || unseen_timer < 0) {
+        if (unseen_timer >= 0)
+            close(unseen_timer);
         free(table);
         free(slots);
         return NULL;
@@ -32,6 +36,7 @@ struct session_table *session_table_create(unsigned capacity, struct lanes *lane
     table->capacity = capacity;
     table->lanes = lanes;
     table->watch_epoll = watch_epoll;
+    table->unseen_timer = unseen_timer;
     table->final_bye = random_secret();
     table->budget = budget;
     pthread_mutex_init(&table->lock, NULL);
@@ -59,6 +64,7 @@ void session_table_free(struct session_table *table)
         return;
     session_each(table, end_for_shutdown, table);
     pthread_mutex_destroy(&table->lock);
+    close(table->unseen_timer);
     free(table->slots);
     free(table);
 }
@@ -87,6 +93,13 @@ static void note_queue(struct session *session)
     session->reply_inode = known ? facts.st_ino : 0;
 }
 
+/* Whether the end of the process, if it is seen, will be noticed. */
+static bool watch(const struct session_table *table, int pidfd, uint32_t id)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = id}};
+    return pidfd < 0 || epoll_ctl(table->watch_epoll, EPOLL_CTL_ADD, pidfd, &event) == 0;
+}
+
 struct session *session_open(struct session_table *table, const struct session_start *start)
 {
     int slot = take_free_slot(table);
@@ -97,8 +110,7 @@ struct session *session_open(struct session_table *table, const struct session_s
     struct session *session = &table->slots[slot];
     uint32_t generation = generation_of(atomic_load(&session->state));
     uint32_t id = (generation << SLOT_BITS) | (uint32_t)slot;
-    struct epoll_event watch = {.events = EPOLLIN, .data = {.u64 = id}};
-    if (epoll_ctl(table->watch_epoll, EPOLL_CTL_ADD, start->pidfd, &watch) != 0) {
+    if (!watch(table, start->pidfd, id)) {
         int error_number = errno;
         return_slot(table, session);
         errno = error_number;
@@ -111,6 +123,7 @@ struct session *session_open(struct session_table *table, const struct session_s
     session->reply_queue = start->reply_queue;
     session->ring = start->ring;
     session->pid = start->pid;
+    session->named_pid = start->named_pid;
     session->uid = start->uid;
     session->threads = start->threads;
     struct lane_request request = {
@@ -133,6 +146,8 @@ struct session *session_open(struct session_table *table, const struct session_s
     atomic_fetch_add(&table->opened, 1);
     /* Two holds: the table's and the caller's. */
     atomic_fetch_add(&session->state, tag(generation, LIVE) - tag(generation, FREE) + 2);
+    if (session->pidfd < 0)
+        session_set_unseen_timer(table, true);
     return session;
 }
 
@@ -161,15 +176,22 @@ void session_close_lane(struct session_table *table, struct session *session)
         lanes_arrived(table->lanes, &session->assignment);
 }
 
-/* Removes what the dead client did not come to unlink. The names hold its pid, so they are nobody
- * else's; and a reply queue that is still linked is the one that the name means. */
+/* Whether names with its pid are nobody else's: not those of a client in another PID namespace,
+ * where its pid may be that of another process here. */
+static bool owns_names(const struct session *session)
+{
+    return session->pid == session->named_pid;
+}
+
+/* Removes what the dead client did not come to unlink. A reply queue that is still linked is the one
+ * that the name means. */
 static void unlink_leftovers(const struct session *session)
 {
     if (!wire_queue_unlinked(session->reply_queue) && session->ring)
         shm_unlink(session->reply_name);
     else if (!wire_queue_unlinked(session->reply_queue))
         mq_unlink(session->reply_name);
-    if (session->segment_name[0])
+    if (session->segment_name[0] && owns_names(session))
         shm_unlink(session->segment_name);
 }
 
@@ -178,13 +200,14 @@ static void dispose(struct session_table *table, struct session *session)
 {
     if (session->client_died) {
         unlink_leftovers(session);
-        if (table->death_listener)
+        if (table->death_listener && owns_names(session))
             table->death_listener(table->death_context, session->pid);
     }
     lanes_give_back(table->lanes, &session->assignment, atomic_load(&session->lane_closed));
     wire_ring_close(session->ring);
     session_close_queue(session->reply_queue);
-    close(session->pidfd);
+    if (session->pidfd >= 0)
+        close(session->pidfd);
     for (unsigned i = 0; i < session->segment_count; i++)
         wire_segment_close(session->segments[i]);
     fragments_clear(&session->fragments, table->budget);

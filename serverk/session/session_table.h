@@ -27,19 +27,20 @@ struct session_table;
 struct session_start {
     mqd_t reply_queue;      /* becomes the session's */
     struct wire_ring *ring; /* likewise */
-    int pidfd;              /* likewise */
+    int pidfd;              /* likewise; -1: the process is not seen here */
     uint32_t reply_bytes;
     uint16_t reply_depth;
     uint16_t threads;
     uint64_t nonce;
-    pid_t pid;
+    pid_t pid;       /* session.h */
+    pid_t named_pid; /* session.h */
     uid_t uid;
     bool knows_guests; /* lanes.h */
     const char *reply_name;
 };
 
 /* watch_epoll: an epoll set that has the pidfd of every session until it ends (EPOLLIN, data.u64
- * the id). NULL: out of memory. */
+ * the id). NULL: out of memory or descriptors. */
 struct session_table *session_table_create(unsigned capacity, struct lanes *lanes, int watch_epoll,
                                            struct fragment_budget *budget);
 
@@ -75,6 +76,13 @@ void session_end(struct session_table *table, struct session *session,
  * that a message goes through the lane, which nobody else can write (session_final_bye); if no room
  * is found for it in a second, the session ends so. */
 void session_client_died(struct session_table *table, uint32_t id);
+
+/* A timer that becomes readable while there are sessions whose process is not seen. */
+int session_unseen_timer(const struct session_table *table);
+
+/* The timer is readable: sessions of such processes that hold the lock of their reply queue no more
+ * end as by session_client_died. */
+void session_unseen_tick(struct session_table *table);
 
 /* Looks once more for room for such messages. False: none is due any more. */
 bool session_send_due_byes(struct session_table *table);

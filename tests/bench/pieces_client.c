@@ -152,7 +152,7 @@ static void prepare_direct(uint64_t keys)
                                    .store_device = made.device,
                                    .store_inode = made.inode};
     int pidfd = eventfd(0, EFD_CLOEXEC);
-    direct_welcome(&client->direct, &welcome, geteuid(), pidfd);
+    direct_welcome(&client->direct, &welcome, geteuid(), (struct direct_server){.fd = pidfd});
     close(pidfd);
 }
 

@@ -74,7 +74,7 @@ static void begin(void)
                                    .store_device = made.device,
                                    .store_inode = made.inode};
     int pidfd = eventfd(0, EFD_CLOEXEC);
-    direct_welcome(&direct, &welcome, geteuid(), pidfd);
+    direct_welcome(&direct, &welcome, geteuid(), (struct direct_server){.fd = pidfd});
     close(pidfd);
     atexit(clean_up);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# namespaces: a client that the kernel keeps from proving its pid, or from seeing the server, is
-# told so
+# namespaces: clients in other PID and IPC namespaces, as in containers: where the queues are shared
+# everything works, whatever pids they see; where they are not, doctor's advice leads to success
 . "$(dirname "$0")/lib.sh"
 need_root
 if ! unshare --pid --ipc --fork --mount-proc true 2>/dev/null; then
@@ -16,38 +16,81 @@ in_namespaces() {
     unshare $options setpriv --reuid="$uid" --regid="$uid" --clear-groups "$@"
 }
 
-ask() { # OPTIONS of unshare
-    in_namespaces "$1" "$good_uid" "$MQKV_BUILD/clientk" -m "$server_queue" --timeout 3000 get name
-}
-
-# All that a client in another PID namespace prints, from the command and from doctor.
-check_told() { # TEXT: after check_status
-    check_match 'different PID namespaces.*--pid=host' "$errors" "$1: it is told why"
-    check_equal 0 "$(grep -cE 'pid 0|overloaded|has died' <<<"$errors")" "$1: and nothing else"
+# there OPTIONS UID ARGUMENT...: clientk in such namespaces.
+there() {
+    local options=$1 uid=$2
+    shift 2
+    in_namespaces "$options" "$uid" "$MQKV_BUILD/clientk" -m "$server_queue" --timeout 5000 "$@"
 }
 
 pid_too='--pid --fork --kill-child --mount-proc'
 
+# Bytes of a value that needs a segment or parts.
+large_file=$MQKV_TEST_DIR/large
+head -c 300000 /dev/urandom >"$large_file"
+chmod 755 "$MQKV_TEST_DIR"
+chmod 644 "$large_file"
+
+# session_count: how many sessions live.
+session_count() {
+    client --format json stats sessions | grep -oE '"live": ?[0-9]+' | grep -oE '[0-9]+'
+}
+
+# check_all OPTIONS TEXT: every way of a client of another user and of the daemon's own.
+check_all() {
+    local options=$1 text=$2 number=$RANDOM
+    check_status 0 "$text: another user writes" there "$options" "$good_uid" put "k$number" Ada
+    check_status 0 "$text: and reads" there "$options" "$good_uid" get "k$number"
+    check_equal Ada "$output" "$text: what is there"
+    check_status 0 "$text: a large value" there "$options" "$good_uid" put large - <"$large_file"
+    check_status 0 "$text: the daemon's user, replies through shared memory" \
+        there "$options" "$daemon_uid" --replies shared --direct off get "k$number"
+    check_equal Ada "$output" "$text: which arrive"
+    check_status 0 "$text: through a queue" \
+        there "$options" "$daemon_uid" --replies queue --direct off put "q$number" Ada
+    check_status 0 "$text: a large value through a segment" \
+        there "$options" "$daemon_uid" --direct off put large - <"$large_file"
+    check_status 0 "$text: and back" there "$options" "$daemon_uid" --direct off get large
+    check_equal "$(sha256sum <"$large_file")" "$(sha256sum <"$MQKV_TEST_DIR/.output")" \
+        "$text: whole"
+    check_status 0 "$text: doctor is content" there "$options" "$daemon_uid" doctor
+    check_match 'ok +reads need no message' "$output" "$text: reads need no message"
+    check_match 'ok +replies come through shared memory' "$output" "$text: nor replies a queue"
+    check_status 0 "$text: a direct read" there "$options" "$daemon_uid" get "k$number"
+}
+
+# check_death OPTIONS TEXT: a session ends with its process, which is killed.
+check_death() {
+    local before holder
+    before=$(session_count)
+    mkfifo "$MQKV_TEST_DIR/lines" 2>/dev/null
+    there "$1" "$good_uid" batch - <"$MQKV_TEST_DIR/lines" >/dev/null 2>&1 &
+    holder=$!
+    exec 9>"$MQKV_TEST_DIR/lines"
+    echo 'PUT held 1' >&9
+    wait_until 20 eval "[ \"\$(session_count)\" = $((before + 1)) ]"
+    check_equal $((before + 1)) "$(session_count)" "$2: a session"
+    kill -9 "$holder" # with --kill-child, its process too
+    wait "$holder" 2>/dev/null
+    exec 9>&-
+    wait_until 20 eval "[ \"\$(session_count)\" = $before ]"
+    check_equal "$before" "$(session_count)" "$2: ends with its process"
+}
+
 # The server with the host's namespaces
 start_server_as "$daemon_uid" --mode 0622
-check_status 0 "a value is stored" client put name Ada
-check_status 0 "PID and IPC shared: it works" ask --uts
-check_status 4 "IPC shared, PID not: refused" ask "$pid_too"
-check_told "IPC shared, PID not"
-check_match "uid $good_uid\\) refused.*PID namespaces" "$(cat "$server_log")" \
-    "and the daemon logs the uid"
-check_status 3 "PID shared, IPC not: no queue" ask --ipc
-check_match 'clientk doctor tells more' "$errors" "PID shared, IPC not: it is sent to doctor"
-check_status 3 "which finds no queue" in_namespaces --ipc "$good_uid" "$MQKV_BUILD/clientk" -m \
-    "$server_queue" doctor
-check_match 'no queue .* in this IPC namespace' "$output" "and says in which namespace"
-check_match 'one PID namespace .*--ipc=host --pid=host' "$output" \
-    "and that the PID namespace is to be shared, too"
-check_status 3 "neither shared: no queue" ask "--ipc $pid_too"
-check_status 1 "doctor of the daemon's owner in another PID namespace finds it" \
-    in_namespaces "$pid_too" "$daemon_uid" "$MQKV_BUILD/clientk" -m "$server_queue" doctor
-check_match 'different PID namespaces' "$output" "and says so"
-check_equal 0 "$(grep -cE 'has died|pid 0' <<<"$output")" "and not that the server has died"
+check_all --uts "both shared"
+check_all "$pid_too" "IPC shared, PID not"
+check_death "$pid_too" "IPC shared, PID not"
+for options in --ipc "--ipc $pid_too"; do
+    text="IPC not shared ($options)"
+    check_status 3 "$text: no queue" there "$options" "$good_uid" get name
+    check_match 'clientk doctor tells more' "$errors" "$text: it is sent to doctor"
+    check_status 3 "$text: which finds no queue" there "$options" "$good_uid" doctor
+    check_match 'no queue .* in this IPC namespace' "$output" "$text: and says in which namespace"
+    check_match 'in one IPC namespace .*--ipc=host' "$output" "$text: and that it is to be shared"
+    check_equal 0 "$(grep -c -- '--pid=' <<<"$output")" "$text: and no other namespace"
+done
 stop_server
 
 # The server in a PID namespace of its own, which the client can see into
@@ -64,12 +107,14 @@ server_logs[$server_log]=1
 "$server_program" -m "$server_queue" -f "$server_dir" --mode 0622 </dev/null >>"$server_log" 2>&1 &
 server_pid=$!
 wait_until 30 eval "[ \"\$(grep -c ready '$server_log')\" = 2 ]"
-check_status 4 "the server in a PID namespace below: refused" ask --uts
-check_told "the server below"
-check_status 4 "both in PID namespaces of their own: refused" ask "$pid_too"
-check_told "both apart"
+check_all --uts "the server below"
+check_death --uts "the server below"
+check_all "$pid_too" "both apart"
+check_death "$pid_too" "both apart"
+
 serverk=$(pgrep -f "^$MQKV_BUILD/serverk -m $server_queue ")
 kill "$serverk"
 wait_until 30 server_is_gone
 wait "$server_pid" 2>/dev/null
 server_pid=
+check_status 3 "a server that has ended is none" there "$pid_too" "$good_uid" --timeout 500 get name

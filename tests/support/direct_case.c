@@ -23,7 +23,7 @@ void direct_case_offer(pid_t pid, uint64_t instance)
                                    .instance = instance,
                                    .store_device = made.device,
                                    .store_inode = made.inode};
-    direct_welcome(&direct, &welcome, geteuid(), pidfd);
+    direct_welcome(&direct, &welcome, geteuid(), (struct direct_server){.fd = pidfd});
     close(pidfd);
 }
 

@@ -130,6 +130,7 @@ void fixture_connect_process(struct worker_fixture *fixture, struct fixture_clie
                                   .threads = 1,
                                   .nonce = 0x1234,
                                   .pid = getpid(),
+                                  .named_pid = getpid(),
                                   .uid = geteuid(),
                                   .reply_name = client->reply_name};
     must(wire_queue_open(client->reply_name, true, &start.reply_queue, NULL, &error), &error);

@@ -91,7 +91,7 @@ static void begin(uint32_t datafiles, enum kvstore_locking locking, enum clientk
                                    .store_device = facts.device,
                                    .store_inode = facts.inode};
     int pidfd = eventfd(0, EFD_CLOEXEC); /* of a daemon that never ends */
-    direct_welcome(&live.direct, &welcome, geteuid(), pidfd);
+    direct_welcome(&live.direct, &welcome, geteuid(), (struct direct_server){.fd = pidfd});
     close(pidfd);
     atomic_store(&live.stop, false);
     for (unsigned i = 0; i < COUNTERS; i++)
