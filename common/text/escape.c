@@ -7,40 +7,73 @@
 static const char escaped_bytes[] = {'\\', '"', '\n', '\r', '\t', '\0'};
 static const char escape_letters[] = {'\\', '"', 'n', 'r', 't', '0'};
 
-static bool is_printable(uint8_t byte)
+/* Of each byte its escaped form, and how many characters of that count. */
+#define IS_PLAIN(byte) ((byte) >= 0x20 && (byte) < 0x7f && (byte) != '"' && (byte) != '\\')
+#define HEX_DIGIT(n)   ((char)((n) < 10 ? '0' + (n) : 'a' + (n)-10))
+#define LETTER_OF(byte)                             \
+    ((byte) == '\\' || (byte) == '"' ? (char)(byte) \
+     : (byte) == '\n'                ? 'n'          \
+     : (byte) == '\r'                ? 'r'          \
+     : (byte) == '\t'                ? 't'          \
+     : (byte) == '\0'                ? '0'          \
+                                     : 'x')
+#define TEXT_OF(byte)                                                                       \
+    {                                                                                       \
+        IS_PLAIN(byte) ? (char)(byte) : '\\', LETTER_OF(byte), HEX_DIGIT((byte) >> 4 & 15), \
+            HEX_DIGIT((byte)&15)                                                            \
+    }
+#define LENGTH_OF(byte) (IS_PLAIN(byte) ? 1 : LETTER_OF(byte) == 'x' ? 4 : 2)
+#define FOUR(entry, n)  entry(n), entry((n) + 1), entry((n) + 2), entry((n) + 3)
+#define SIXTEEN(entry, n) \
+    FOUR(entry, n), FOUR(entry, (n) + 4), FOUR(entry, (n) + 8), FOUR(entry, (n) + 12)
+#define QUARTER(entry, n) \
+    SIXTEEN(entry, n), SIXTEEN(entry, (n) + 16), SIXTEEN(entry, (n) + 32), SIXTEEN(entry, (n) + 48)
+#define OF_ALL_BYTES(entry)                                                             \
+    {                                                                                   \
+        QUARTER(entry, 0), QUARTER(entry, 64), QUARTER(entry, 128), QUARTER(entry, 192) \
+    }
+
+static const char text_of[256][4] = OF_ALL_BYTES(TEXT_OF);
+static const uint8_t length_of[256] = OF_ALL_BYTES(LENGTH_OF);
+
+/* Not inlined: where the compiler knows the size of the room, it would check it byte by byte. */
+__attribute__((noinline)) char *escape_to(char *out, struct kv_slice bytes)
 {
-    return byte >= 0x20 && byte < 0x7f;
+    const uint8_t *data = bytes.data;
+    for (size_t i = 0; i < bytes.size; i++) {
+        memcpy(out, text_of[data[i]], sizeof text_of[0]); /* all four: cheaper than to ask */
+        out += length_of[data[i]];
+    }
+    return out;
 }
 
-static void print_byte(FILE *stream, uint8_t byte)
-{
-    const char *found = memchr(escaped_bytes, byte, sizeof escaped_bytes);
-    if (found)
-        fprintf(stream, "\\%c", escape_letters[found - escaped_bytes]);
-    else if (is_printable(byte))
-        fputc(byte, stream);
-    else
-        fprintf(stream, "\\x%02x", byte);
-}
+/* Escaped at a time. */
+#define PIECE_BYTES 1024u
 
 void escape_print(FILE *stream, struct kv_slice bytes)
 {
-    const uint8_t *data = bytes.data;
-    for (size_t i = 0; i < bytes.size && !ferror(stream); i++)
-        print_byte(stream, data[i]);
+    char piece[ESCAPE_MAX_BYTES(PIECE_BYTES)];
+    const char *data = bytes.data;
+    for (size_t done = 0; done < bytes.size && !ferror(stream);) {
+        size_t size = bytes.size - done < PIECE_BYTES ? bytes.size - done : PIECE_BYTES;
+        const char *end = escape_to(piece, kv_slice(data + done, size));
+        fwrite(piece, 1, (size_t)(end - piece), stream);
+        done += size;
+    }
 }
 
-static bool is_word_byte(uint8_t byte)
-{
-    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-           (byte != '\0' && strchr("0123456789-_./:@%+=", byte));
-}
+#define IS_WORD_BYTE(byte)                                                                  \
+    (((byte) >= 'a' && (byte) <= 'z') || ((byte) >= 'A' && (byte) <= 'Z') ||                \
+     ((byte) >= '-' && (byte) <= ':') || (byte) == '_' || (byte) == '@' || (byte) == '%' || \
+     (byte) == '+' || (byte) == '=')
+
+static const bool is_word_byte[256] = OF_ALL_BYTES(IS_WORD_BYTE);
 
 static bool is_bare_word(struct kv_slice bytes)
 {
     const uint8_t *data = bytes.data;
     for (size_t i = 0; i < bytes.size; i++) {
-        if (!is_word_byte(data[i]))
+        if (!is_word_byte[data[i]])
             return false;
     }
     return bytes.size > 0;
@@ -100,12 +133,27 @@ static size_t print_json_character(FILE *stream, const uint8_t *data, size_t siz
     return length;
 }
 
+/* How many bytes stand for themselves, in JSON too. */
+static size_t plain_run(const uint8_t *data, size_t size)
+{
+    size_t run = 0;
+    while (run < size && length_of[data[run]] == 1)
+        run++;
+    return run;
+}
+
 void escape_print_json(FILE *stream, struct kv_slice bytes)
 {
     const uint8_t *data = bytes.data;
     fputc('"', stream);
-    for (size_t i = 0; i < bytes.size && !ferror(stream);)
-        i += print_json_character(stream, data + i, bytes.size - i);
+    for (size_t i = 0; i < bytes.size && !ferror(stream);) {
+        size_t run = plain_run(data + i, bytes.size - i);
+        if (run > 0)
+            fwrite(data + i, 1, run, stream);
+        i += run;
+        if (i < bytes.size)
+            i += print_json_character(stream, data + i, bytes.size - i);
+    }
     fputc('"', stream);
 }
 

@@ -12,6 +12,10 @@
 
 #include "mqkv/slice.h"
 
+/* The same to memory, which has ESCAPE_MAX_BYTES(bytes.size); returns their end. */
+#define ESCAPE_MAX_BYTES(size) (4 * (size) + 4)
+char *escape_to(char *out, struct kv_slice bytes);
+
 /* Writes the escaped bytes to the stream, without quotes. Stops, as the next ones, at an error of
  * the stream, so that who is to end need not wait for each part of a long value. */
 void escape_print(FILE *stream, struct kv_slice bytes);

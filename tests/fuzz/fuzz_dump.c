@@ -11,6 +11,7 @@
 #include "tests/fuzz/fuzzing.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -20,6 +21,15 @@
 #include "common/memory/cursor.h"
 
 #define MOST_BYTES (1u << 16)
+
+/* Prints the line of an entry. */
+static void print_entry(FILE *stream, struct kv_slice key, struct kv_slice value,
+                        uint64_t expiry_ms)
+{
+    char *text = malloc(DUMP_ENTRY_MAX_BYTES(key.size, value.size));
+    fwrite(text, 1, dump_put_entry(text, key, value, expiry_ms), stream);
+    free(text);
+}
 
 static int file_fd = -1;
 static char file_path[32];
@@ -124,7 +134,7 @@ static void write_and_read_entry(struct kv_slice key, struct kv_slice value, uin
     dump_print_header(stream, "/fuzz");
     fflush(stream);
     line_at = size;
-    dump_print_entry(stream, key, value, expiry_ms);
+    print_entry(stream, key, value, expiry_ms);
     fflush(stream);
     line_end = size - 1;
     dump_print_trailer(stream, 1, dump_checksum(0, text + line_at, line_end - line_at));

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/commands/whole_scan.h"
@@ -65,6 +66,8 @@ int scan_run(struct cli_context *context, const void *options_given, const struc
     if (code != EXIT_DONE)
         return code;
     struct listing scan = {&context->output, options, 0};
+    if (context->output.one_shot) /* one thread writes */
+        __fsetlocking(context->output.stream, FSETLOCKING_BYCALLER);
     struct kv_slice prefix = count > 0 ? word_slice(&operands[0]) : kv_slice(NULL, 0);
     uint64_t left_out;
     enum kv_status status = visit_all(context, prefix, &scan, &left_out);

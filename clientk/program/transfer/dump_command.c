@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,30 +23,44 @@ const struct option_row dump_option_rows[] = {
 };
 const struct dump_options dump_option_defaults = {0};
 
+/* Written at once. */
+#define STREAM_BYTES (256u << 10)
+
 struct dump {
     FILE *stream;
     uint64_t entries;
     uint64_t left_out; /* damaged records */
     uint64_t checksum;
-    char *entry; /* the one being printed */
-    size_t entry_size;
-    FILE *entry_stream;
+    char *entry; /* room for the one being printed */
+    size_t entry_bytes;
+    bool short_of_memory;
     int write_errno; /* 0: all writes succeeded so far */
     struct progress progress;
 };
 
+static bool make_room(struct dump *dump, size_t bytes)
+{
+    if (bytes <= dump->entry_bytes)
+        return true;
+    char *grown = realloc(dump->entry, 2 * bytes);
+    if (!grown)
+        return false;
+    dump->entry = grown;
+    dump->entry_bytes = 2 * bytes;
+    return true;
+}
+
 static bool visit(void *context, const struct clientk_entry *entry)
 {
     struct dump *dump = context;
-    rewind(dump->entry_stream);
-    dump_print_entry(dump->entry_stream, entry->key, entry->value, entry->expiry_ms);
-    long size = ftell(dump->entry_stream);
-    fflush(dump->entry_stream);
-    if (size < 1 || ferror(dump->entry_stream))
+    dump->short_of_memory =
+        !make_room(dump, DUMP_ENTRY_MAX_BYTES(entry->key.size, entry->value.size));
+    if (dump->short_of_memory)
         return false;
-    dump->checksum = dump_checksum(dump->checksum, dump->entry, (size_t)size - 1);
+    size_t size = dump_put_entry(dump->entry, entry->key, entry->value, entry->expiry_ms);
+    dump->checksum = dump_checksum(dump->checksum, dump->entry, size - 1);
     dump->entries++;
-    if (fwrite(dump->entry, 1, (size_t)size, dump->stream) < (size_t)size)
+    if (fwrite(dump->entry, 1, size, dump->stream) < size)
         dump->write_errno = errno;
     progress_show(&dump->progress, dump->entries, 0);
     return !interrupt_pending() && dump->write_errno == 0;
@@ -55,9 +70,8 @@ static bool visit(void *context, const struct clientk_entry *entry)
 static enum kv_status write_dump(struct cli_context *context, struct kv_slice prefix,
                                  struct dump *dump, struct kv_error *error)
 {
-    dump->entry_stream = open_memstream(&dump->entry, &dump->entry_size);
-    if (!dump->entry_stream)
-        return kv_error_set(error, KV_NO_MEMORY, "no memory for an entry");
+    setvbuf(dump->stream, NULL, _IOFBF, STREAM_BYTES);
+    __fsetlocking(dump->stream, FSETLOCKING_BYCALLER);
     dump->checksum = 0;
     dump_print_header(dump->stream, context->global.queue);
     progress_start(&dump->progress, "entries dumped",
@@ -65,12 +79,10 @@ static enum kv_status write_dump(struct cli_context *context, struct kv_slice pr
     struct whole_scan scan = {.command = "dump", .prefix = prefix, .visit = visit, .context = dump};
     enum kv_status status = whole_scan_run(context, &scan, &dump->left_out);
     progress_end(&dump->progress);
-    bool short_of_memory = ferror(dump->entry_stream);
-    fclose(dump->entry_stream);
     free(dump->entry);
     if (status != KV_OK)
         return kv_error_set(error, status, "%s", cli_sentence(status));
-    if (short_of_memory)
+    if (dump->short_of_memory)
         return kv_error_set(error, KV_NO_MEMORY, "no memory for an entry");
     if (interrupt_pending())
         return kv_error_set(error, KV_IO, "interrupted after %" PRIu64 " entries", dump->entries);

@@ -27,16 +27,24 @@ void dump_print_header(FILE *stream, const char *queue)
     fprintf(stream, HEADER_START "%d, queue %s, %s\n", FORMAT_VERSION, queue, when);
 }
 
-void dump_print_entry(FILE *stream, struct kv_slice key, struct kv_slice value, uint64_t expiry_ms)
+static char *put_text(char *at, const char *text)
 {
-    fputs("PUT \"", stream);
-    escape_print(stream, key);
-    fputs("\" \"", stream);
-    escape_print(stream, value);
-    fputc('"', stream);
+    size_t size = strlen(text);
+    memcpy(at, text, size);
+    return at + size;
+}
+
+size_t dump_put_entry(char *text, struct kv_slice key, struct kv_slice value, uint64_t expiry_ms)
+{
+    char *at = put_text(text, "PUT \"");
+    at = escape_to(at, key);
+    at = put_text(at, "\" \"");
+    at = escape_to(at, value);
+    *at++ = '"';
     if (expiry_ms != 0)
-        fprintf(stream, " --expires-at %" PRIu64, expiry_ms);
-    fputc('\n', stream);
+        at += sprintf(at, " --expires-at %" PRIu64, expiry_ms);
+    *at++ = '\n';
+    return (size_t)(at - text);
 }
 
 void dump_print_trailer(FILE *stream, uint64_t entries, uint64_t checksum)

@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/text/escape.h"
 #include "mqkv/slice.h"
 
 /* The checksum after one more line (without its newline), from the checksum before it (0 at
@@ -26,7 +27,12 @@
 uint64_t dump_checksum(uint64_t checksum, const void *line, size_t size);
 
 void dump_print_header(FILE *stream, const char *queue);
-void dump_print_entry(FILE *stream, struct kv_slice key, struct kv_slice value, uint64_t expiry_ms);
+
+/* The line of an entry, with its newline, and how long it is; text has DUMP_ENTRY_MAX_BYTES. */
+#define DUMP_ENTRY_MAX_BYTES(key_bytes, value_bytes) \
+    (ESCAPE_MAX_BYTES(key_bytes) + ESCAPE_MAX_BYTES(value_bytes) + 64)
+size_t dump_put_entry(char *text, struct kv_slice key, struct kv_slice value, uint64_t expiry_ms);
+
 void dump_print_trailer(FILE *stream, uint64_t entries, uint64_t checksum);
 
 /* What a reader has seen so far; start from {0}. */
