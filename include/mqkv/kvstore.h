@@ -115,6 +115,21 @@ enum kvstore_direct {
 /* "off", "owner", "group"; NULL if out of range. */
 const char *kvstore_direct_name(enum kvstore_direct direct);
 
+/* What becomes of a write that would take the store above max_bytes. NONE: it is refused (KV_FULL).
+ * TTL: entries with an expiry make room for it, of some that are looked at the one that expires
+ * first; where there are none it is refused. S3FIFO: entries that were not read or replaced lately
+ * make room (S3-FIFO, Yang et al., SOSP 2023); what others read in place (enum kvstore_direct)
+ * does not count as read. An entry that makes room is deleted, as by kvstore_delete. */
+enum kvstore_evict { KVSTORE_EVICT_NONE, KVSTORE_EVICT_TTL, KVSTORE_EVICT_S3FIFO, KVSTORE_EVICTS };
+
+/* "none", "ttl", "s3fifo"; NULL if out of range. */
+const char *kvstore_evict_name(enum kvstore_evict evict);
+
+#define KVSTORE_MIN_BOUND_BYTES (UINT64_C(64) << 10)
+
+/* Where there is eviction, a record has at most this part of max_bytes. */
+#define KVSTORE_BOUND_RECORD_SHARE 8u
+
 /* Where the memory of cached values comes from (allocator.h). Without effect
  * where nothing is cached. */
 enum kvstore_allocator {
@@ -154,7 +169,10 @@ struct kvstore_options {
     /* For experiments: called by each thread that is about to release the lock of a data file, and
      * still holds it; also by threads of the store. It must not call the store. NULL: no call. */
     void (*before_unlock)(void);
-    uint64_t reserved[6];
+    uint64_t max_bytes; /* of all live records (live_bytes of the statistics); 0: no bound; else at
+                           least KVSTORE_MIN_BOUND_BYTES */
+    enum kvstore_evict evict; /* needs max_bytes */
+    uint64_t reserved[4];
 };
 
 /* Opens the store in `dir`, recovering each data file (docs/FORMAT.md). One process at a
@@ -230,7 +248,8 @@ struct kvstore_put_options {
  * that is needed is damaged (a put or delete without a condition needs none, and so replaces or
  * removes it; keep_expiry is a condition here); KV_IO, where a record cannot be read
  * (KVSTORE_IO_PREAD): then nothing has changed. All writes may also give KV_VALUE_TOO_BIG,
- * KV_NO_SPACE (nothing changed; deletes still work, from a reserve), KV_READ_ONLY, KV_NO_MEMORY,
+ * KV_NO_SPACE (nothing changed; deletes still work, from a reserve), KV_FULL (above max_bytes),
+ * KV_READ_ONLY, KV_NO_MEMORY,
  * KV_CROWDED (512 keys are there whose hash, which is secret, begins as this one's does; other keys
  * can be written). Keys and values are copied; a value may lie in memory that another process
  * changes meanwhile (then the bytes stored are some bytes that were there, and the record is sound
@@ -524,6 +543,25 @@ struct kvstore_cache_statistics {
 };
 
 void kvstore_cache_statistics(struct kvstore *store, struct kvstore_cache_statistics *statistics);
+
+/* All 0 without a bound. */
+struct kvstore_bound_statistics {
+    uint64_t max_bytes;
+    uint64_t live_bytes;
+    enum kvstore_evict evict;
+    uint64_t evictions; /* entries that made room, since open, as the next two */
+    uint64_t evicted_bytes;
+    uint64_t refusals;     /* writes refused with KV_FULL */
+    uint64_t memory_bytes; /* of the policy */
+    uint64_t reserved[4];
+};
+
+void kvstore_bound_statistics(struct kvstore *store, struct kvstore_bound_statistics *statistics);
+
+/* Another bound from now on. With eviction, what is above it goes before the call returns. KV_USAGE
+ * if the store was opened without one, or max_bytes is out of range. */
+enum kv_status kvstore_set_max_bytes(struct kvstore *store, uint64_t max_bytes,
+                                     struct kv_error *error);
 
 /* Memory of the store's locks. */
 uint64_t kvstore_lock_memory_bytes(const struct kvstore *store);

@@ -46,6 +46,9 @@ enum kv_status {
     KV_NO_SESSION = 27,      /* the server does not know this session (it was restarted) */
     /* The store cannot do it, and not later: */
     KV_CROWDED = 28, /* too many keys of nearly the same hash are there; others can be written */
+    /* A bound that the operator has set: */
+    KV_FULL = 29, /* the store has reached max_bytes; reads, deletes, and writes that do not make it
+                     larger go on */
     KV_STATUS_COUNT
 };
 

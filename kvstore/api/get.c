@@ -3,6 +3,7 @@
 #include "kvstore/api/optimistic.h"
 #include "kvstore/cache/cache.h"
 #include "kvstore/core/readers.h"
+#include "kvstore/eviction/s3fifo.h"
 #include "kvstore/table/found_record.h"
 
 /* What a get is asked for. place NULL: the entry only. */
@@ -81,15 +82,10 @@ get_cached(struct kvstore *store, struct key_place at, const struct get *get)
 }
 
 /* Inline, so that a place that is known costs no call. */
-__attribute__((always_inline)) static inline enum kv_status run_get(struct kvstore *store,
-                                                                    const struct get *get)
+__attribute__((always_inline)) static inline enum kv_status
+get_from_file(struct kvstore *store, struct key_place at, const struct get *get)
 {
     const struct store_context *context = &store->context;
-    if (!key_is_valid(get->key))
-        return KV_BAD_KEY;
-    struct key_place at = key_place(context, get->key);
-    if (store->cache)
-        return get_cached(store, at, get);
     if (context->readers) {
         enum kv_status unlocked;
         if (get_without_lock(context, at, get, &unlocked))
@@ -104,6 +100,26 @@ __attribute__((always_inline)) static inline enum kv_status run_get(struct kvsto
     lockset_read_unlock(context->locks, number);
     logfile_end(context->options.io);
     return status;
+}
+
+/* With a cache, or where a read keeps its key from being evicted. */
+__attribute__((noinline)) static enum kv_status
+get_counted(struct kvstore *store, struct key_place at, const struct get *get)
+{
+    enum kv_status status =
+        store->cache ? get_cached(store, at, get) : get_from_file(store, at, get);
+    if (at.file->policy && get->place && (status == KV_OK || status == KV_BUFFER_TOO_SMALL))
+        s3fifo_use(at.file->policy, keyhash_index(at.hash));
+    return status;
+}
+
+__attribute__((always_inline)) static inline enum kv_status run_get(struct kvstore *store,
+                                                                    const struct get *get)
+{
+    if (!key_is_valid(get->key))
+        return KV_BAD_KEY;
+    struct key_place at = key_place(&store->context, get->key);
+    return store->reads_count ? get_counted(store, at, get) : get_from_file(store, at, get);
 }
 
 enum kv_status kvstore_get(struct kvstore *store, struct kv_slice key, void *buffer,

@@ -3,6 +3,7 @@
 #include "common/time/clock.h"
 #include "common/memory/reserved.h"
 #include "common/report/log.h"
+#include "kvstore/api/evict.h"
 #include "kvstore/cache/cache.h"
 #include "kvstore/maintenance/compaction_queue.h"
 #include "kvstore/maintenance/sweep.h"
@@ -11,6 +12,9 @@
 
 /* Between two lines in the log about writes that find no room. */
 #define NO_SPACE_LOG_INTERVAL_MS 60000u
+
+/* One write makes so many entries go at most; the next goes on. */
+#define EVICT_MOST 16384u
 
 /* Can what was found, or that nothing was, be relied on? KV_OK, KV_CORRUPT, KV_IO. Holds: the
  * file's lock. */
@@ -51,6 +55,8 @@ enum kv_status write_end(struct write *write, enum kv_status status)
     const struct store_context *context = &write->store->context;
     lockset_write_unlock(context->locks, write->file->number);
     logfile_end(context->options.io);
+    if (write->file->bound && bound_is_exceeded(write->file->bound))
+        evict(write->store, write->file->number, EVICT_MOST);
     return status;
 }
 

@@ -17,6 +17,7 @@
 #include "kvstore/format/commit_entry.h"
 #include "kvstore/log/commit_replay.h"
 #include "kvstore/log/fileio.h"
+#include "kvstore/api/evict.h"
 #include "kvstore/api/lockfile.h"
 #include "kvstore/api/store_create.h"
 #include "kvstore/core/readers.h"
@@ -82,6 +83,15 @@ static enum kv_status check_options(const struct kvstore_options *options, struc
     if ((unsigned)options->durability > KVSTORE_SYNC_ALWAYS)
         return kv_error_set(error, KV_USAGE, "unknown durability %u",
                             (unsigned)options->durability);
+    if (!kvstore_evict_name(options->evict))
+        return kv_error_set(error, KV_USAGE, "unknown way of eviction %u",
+                            (unsigned)options->evict);
+    if (options->max_bytes != 0 && options->max_bytes < KVSTORE_MIN_BOUND_BYTES)
+        return kv_error_set(error, KV_USAGE,
+                            "max_bytes %" PRIu64 ": the least is %" PRIu64 ", or 0 for no bound",
+                            options->max_bytes, KVSTORE_MIN_BOUND_BYTES);
+    if (options->evict != KVSTORE_EVICT_NONE && options->max_bytes == 0)
+        return kv_error_set(error, KV_USAGE, "eviction needs max_bytes");
     if (options->read_only && options->create)
         return kv_error_set(error, KV_USAGE, "a store cannot be created read-only");
     return KV_OK;
@@ -290,8 +300,10 @@ static void stop_background(struct kvstore *store)
 static void free_store(struct kvstore *store)
 {
     struct store_context *context = &store->context;
-    for (uint32_t number = 0; context->files && number < context->datafiles; number++)
+    for (uint32_t number = 0; context->files && number < context->datafiles; number++) {
+        bound_end(&context->files[number]);
         generation_free(context->files[number].current);
+    }
     free(context->files);
     lockset_free(context->locks);
     readers_free(context->readers);
@@ -327,6 +339,9 @@ static enum kv_status open_store(struct kvstore *store, struct kv_error *error)
         shared_index_serve(&store->shared_index, context);
     if (status == KV_OK && !read_only)
         status = start_background(store, error);
+    if (status == KV_OK && !read_only)
+        status = evict_begin(store, error);
+    store->reads_count = store->cache || store->bound.evict == KVSTORE_EVICT_S3FIFO;
     return status;
 }
 

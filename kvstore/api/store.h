@@ -13,6 +13,7 @@
 
 #include "kvstore/api/shared_index.h"
 #include "kvstore/core/context.h"
+#include "kvstore/table/bound.h"
 #include "kvstore/table/datafile.h"
 
 struct cache;
@@ -28,6 +29,8 @@ struct kvstore {
     struct shared_index shared_index;
     struct lockfile *lockfile;
     struct cache *cache; /* NULL: none */
+    bool reads_count;    /* there is a cache, or a policy that counts reads; constant */
+    struct bound bound;  /* without max_bytes: none, and no file knows of it */
     /* Synchronised by themselves; NULL if the store is read-only. */
     struct sync *sync;
     struct compaction_queue *compactions;

@@ -17,6 +17,7 @@
 #include "kvstore/maintenance/old_logs.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/core/readers.h"
+#include "kvstore/table/bound.h"
 #include "kvstore/table/recovery.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/sync/sync_slot.h"
@@ -150,6 +151,7 @@ static enum kv_status swap(const struct store_context *context, struct datafile 
         *old = file->current;
         datafile_set_current(context, file, file->next);
         file->next = NULL;
+        bound_settle(file);
         file->sync_timer_armed = false; /* its sync, or one that was asked for, may just have been
                                            made unnecessary: the next write arms a new one */
         file->compactions++;

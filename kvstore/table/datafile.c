@@ -8,6 +8,7 @@
 
 #include "common/report/error.h"
 #include "common/report/log.h"
+#include "kvstore/table/bound.h"
 #include "kvstore/table/checkpoint.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/log/commit_replay.h"
@@ -267,6 +268,9 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
 {
     struct generation *current = file->current;
     uint64_t offset = current->log.tail;
+    bool was_there = lookup->found;
+    if (file->bound && !bound_admits(file, lookup, record, value_tail))
+        return KV_FULL;
     record->version = next_version(current, lookup, record->version);
     enum kv_status status = generation_append(current, lookup, record, value_tail);
     if (status == KV_NO_SPACE)
@@ -279,6 +283,8 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
         file->full = false;
     if (file->next && file->next_status == KV_OK)
         mirror(file, lookup->hash, offset);
+    if (file->bound)
+        bound_note(file, lookup->hash, record->kind, was_there, current->log.tail - offset);
 
     uint64_t appended = atomic_load_explicit(&file->appended_bytes, memory_order_relaxed) +
                         (current->log.tail - offset);
@@ -295,6 +301,8 @@ void datafile_expire(struct datafile *file, struct lookup *lookup)
 {
     generation_forget(file->current, lookup);
     file->expired++;
+    if (file->bound)
+        bound_note(file, lookup->hash, RECORD_DELETE, true, 0);
 }
 
 static const char *last_line(unsigned told)

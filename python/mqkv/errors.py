@@ -143,7 +143,7 @@ class StorageError(Error):
 
 
 class NoSpace(StorageError):
-    """The server's disk is full; reads and deletes go on."""
+    """The server's disk is full, or the store has reached --max-bytes; reads and deletes go on."""
 
 
 class ReadOnly(StorageError):
@@ -189,6 +189,7 @@ _CLASSES: "dict[str, type[Error]]" = {
     "limit": LimitReached,
     "no_session": NoServer,
     "crowded": Crowded,
+    "full": NoSpace,
 }
 
 

@@ -74,6 +74,11 @@ static const char *allocator_of(int allocator)
     return kvstore_allocator_name((enum kvstore_allocator)allocator);
 }
 
+static const char *evict_of(int evict)
+{
+    return kvstore_evict_name((enum kvstore_evict)evict);
+}
+
 static const char *direct_of(int direct)
 {
     return kvstore_direct_name((enum kvstore_direct)direct);
@@ -170,6 +175,13 @@ static bool parse_service_time(const char *text, void *field)
 static bool parse_cpus(const char *text, void *field)
 {
     return cpu_list_parse(text, field);
+}
+
+static bool parse_max_bytes(const char *text, void *field)
+{
+    uint64_t *bytes = field;
+    return parse_size(text, 0, UINT64_MAX / 2, bytes) &&
+           (*bytes == 0 || *bytes >= KVSTORE_MIN_BOUND_BYTES);
 }
 
 static bool parse_spin(const char *text, void *field)
@@ -271,6 +283,13 @@ const struct option_row options_rows[] = {
     {"cache", 0, OPTION_PARSED, "SIZE", "memory for values that were read, 0: none (default 0)",
      FIELD(cache_bytes), .parse = parse_cache, .expects = "0 or a size from 64k to 1024G (16M, 1G)",
      .section = "store"},
+    {"max-bytes", 0, OPTION_PARSED, "SIZE",
+     "most bytes of keys and values, overhead included (default 0: no bound)", FIELD(max_bytes),
+     .parse = parse_max_bytes, .expects = "0 or a size of 64k or more (512M, 10G)",
+     .section = "store"},
+    {"evict", 0, OPTION_CHOICE, "WHAT",
+     "none|ttl|s3fifo: what makes room at --max-bytes (default none: writes are refused)",
+     FIELD(evict), .choice_name = evict_of, .section = "store"},
     {"allocator", 0, OPTION_CHOICE, "WHICH",
      "system|locked|thread-local: memory of the cache (default system)", FIELD(allocator),
      .choice_name = allocator_of, .section = "store"},
@@ -442,7 +461,8 @@ static enum options_outcome take_direct(const struct parsed_line *line,
                                         struct server_options *options, struct kv_error *error)
 {
     bool forks = options->dispatch == DISPATCH_PROCESS;
-    options->direct = forks ? KVSTORE_DIRECT_OFF : KVSTORE_DIRECT_OWNER;
+    bool must_be_seen = options->evict == KVSTORE_EVICT_S3FIFO; /* or what is read is evicted */
+    options->direct = forks || must_be_seen ? KVSTORE_DIRECT_OFF : KVSTORE_DIRECT_OWNER;
     if (line->direct < 0)
         return OPTIONS_RUN;
     options->direct = (enum kvstore_direct)line->direct;
@@ -452,6 +472,17 @@ static enum options_outcome take_direct(const struct parsed_line *line,
                  "--direct %s: with --dispatch process the index is not shared; leave out one of "
                  "the two",
                  kvstore_direct_name(options->direct));
+    return OPTIONS_BAD;
+}
+
+static enum options_outcome check_bound(const struct server_options *options,
+                                        struct kv_error *error)
+{
+    if (options->evict == KVSTORE_EVICT_NONE || options->max_bytes > 0)
+        return OPTIONS_RUN;
+    kv_error_set(error, KV_USAGE,
+                 "--evict %s: nothing is evicted without a bound; add --max-bytes SIZE",
+                 kvstore_evict_name(options->evict));
     return OPTIONS_BAD;
 }
 
@@ -570,6 +601,8 @@ static enum options_outcome check_together(const struct parsed_line *line,
         outcome = take_direct(line, options, error);
     if (outcome == OPTIONS_RUN)
         outcome = check_engine(options, error);
+    if (outcome == OPTIONS_RUN)
+        outcome = check_bound(options, error);
     if (outcome == OPTIONS_RUN)
         outcome = check_sched(options, error);
     if (outcome == OPTIONS_RUN)

@@ -58,6 +58,8 @@ struct server_options {
     enum kvstore_rwlock rwlock;
     enum kvstore_io io;
     uint64_t cache_bytes; /* 0: none */
+    uint64_t max_bytes;   /* of live records; 0: no bound */
+    enum kvstore_evict evict;
     enum kvstore_allocator allocator;
     enum lanes_mode lanes;
     enum request_order sched;

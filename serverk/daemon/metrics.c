@@ -284,6 +284,22 @@ static void put_cache(const struct service *service, FILE *out)
         cache.evictions);
 }
 
+static void put_bound(const struct service *service, FILE *out)
+{
+    struct kvstore_bound_statistics bound = {0};
+    if (service->store)
+        kvstore_bound_statistics(service->store, &bound);
+    if (bound.max_bytes == 0)
+        return;
+    put(out, "bound_max_bytes", "gauge", "Bytes that live records may have (--max-bytes).",
+        bound.max_bytes);
+    put(out, "bound_bytes", "gauge", "Bytes that they have.", bound.live_bytes);
+    put(out, "evictions_total", "counter", "Entries that made room for others.", bound.evictions);
+    put(out, "evicted_bytes_total", "counter", "Bytes of those.", bound.evicted_bytes);
+    put(out, "refused_full_total", "counter", "Writes refused at the bound.", bound.refusals);
+    put(out, "policy_bytes", "gauge", "Memory of the eviction policy.", bound.memory_bytes);
+}
+
 /* Sessions -------------------------------------------------------------------------------------
  */
 
@@ -357,6 +373,7 @@ enum kv_status metrics_text(const struct stats_source *source, char **text, size
     put_work(sum, out);
     put_sessions(source->service, out);
     put_cache(source->service, out);
+    put_bound(source->service, out);
     const struct service *service = source->service;
     service->engine->calls->numbers(service->engine, put_engine_number, out);
     bool complete = !service->store || put_files(service, out);

@@ -69,6 +69,8 @@ static struct kvstore_options store_options(const struct server_options *options
         .locking = options->locking,
         .io = options->io,
         .cache_bytes = options->cache_bytes,
+        .max_bytes = options->max_bytes,
+        .evict = options->evict,
         .allocator = options->allocator,
         .rwlock = options->rwlock,
         .durability = options->durability,
@@ -266,6 +268,10 @@ static void log_start(const struct service *service, const struct sandbox *given
     if (options->allocator != KVSTORE_ALLOCATOR_SYSTEM && options->cache_bytes == 0)
         log_warn("--allocator %s has no effect: there is no cache (--cache SIZE)",
                  kvstore_allocator_name(options->allocator));
+    if (options->evict == KVSTORE_EVICT_S3FIFO && options->direct != KVSTORE_DIRECT_OFF)
+        log_warn("--direct %s with --evict s3fifo: what is read without the daemon does not count "
+                 "as read, and is evicted",
+                 kvstore_direct_name(options->direct));
     if (options->sched != ORDER_COST && options->sched_queue != OPTIONS_DEFAULT_SCHED_QUEUE)
         log_warn("--sched-queue %u has no effect: requests wait in the daemon with --sched "
                  "cost only",

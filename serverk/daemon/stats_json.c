@@ -404,6 +404,20 @@ static void put_cache(const struct stats_source *source, struct json *json)
     put_number(json, "segment_free_bytes", cache.segment_free_bytes);
 }
 
+static void put_bound(const struct stats_source *source, struct json *json)
+{
+    struct kvstore_bound_statistics bound = {0};
+    if (source->service->store)
+        kvstore_bound_statistics(source->service->store, &bound);
+    put_number(json, "max_bytes", bound.max_bytes);
+    put_number(json, "live_bytes", bound.live_bytes);
+    put_text(json, "evict", kvstore_evict_name(bound.evict));
+    put_number(json, "evictions", bound.evictions);
+    put_number(json, "evicted_bytes", bound.evicted_bytes);
+    put_number(json, "refusals", bound.refusals);
+    put_number(json, "policy_bytes", bound.memory_bytes);
+}
+
 static bool put_session(void *context, struct session *session)
 {
     struct json *json = context;
@@ -448,7 +462,7 @@ static const struct {
 } sections[] = {
     {"server", put_server},     {"operations", put_operations}, {"latency", put_latency},
     {"schedule", put_schedule}, {"files", put_files},           {"cache", put_cache},
-    {"sessions", put_sessions}, {"engine", put_engine},
+    {"sessions", put_sessions}, {"engine", put_engine},         {"bound", put_bound},
 };
 
 enum kv_status stats_json(const void *source, struct kv_slice section, char **text, size_t *size)

@@ -29,6 +29,7 @@ Suite *suite_allocator_freelist(void);
 Suite *suite_allocator_threads(void);
 
 /* kvstore */
+Suite *suite_kvstore_bound(void);
 Suite *suite_kvstore_broken(void);
 Suite *suite_kvstore_cache(void);
 Suite *suite_kvstore_checkpoint(void);
@@ -57,6 +58,7 @@ Suite *suite_kvstore_prefetch(void);
 Suite *suite_kvstore_record(void);
 Suite *suite_kvstore_room(void);
 Suite *suite_kvstore_recovery(void);
+Suite *suite_kvstore_s3fifo(void);
 Suite *suite_kvstore_scan(void);
 Suite *suite_kvstore_scancursor(void);
 Suite *suite_kvstore_arena(void);

@@ -1,0 +1,257 @@
+#include "kvstore/api/evict.h"
+
+#include <inttypes.h>
+
+#include "common/memory/machine_sizes.h"
+#include "common/numbers/random.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
+#include "kvstore/api/operations.h"
+#include "kvstore/core/thread.h"
+#include "kvstore/eviction/s3fifo.h"
+#include "kvstore/table/bound.h"
+#include "kvstore/table/found_record.h"
+
+/* Entries that go under one hold of a file's lock. */
+#define HOLD_ENTRIES 64u
+
+/* With TTL: how many entries with an expiry are looked at for one that goes, and in how many
+ * segments of the index at most. */
+#define TTL_LOOKS    16u
+#define TTL_SEGMENTS 4u
+
+const char *kvstore_evict_name(enum kvstore_evict evict)
+{
+    static const char *const names[KVSTORE_EVICTS] = {[KVSTORE_EVICT_NONE] = "none",
+                                                      [KVSTORE_EVICT_TTL] = "ttl",
+                                                      [KVSTORE_EVICT_S3FIFO] = "s3fifo"};
+    return (unsigned)evict < KVSTORE_EVICTS ? names[evict] : NULL;
+}
+
+/* Finds the record of an item of the index, with the probe at it. Holds: the file's lock. */
+static bool parse_at(const struct datafile *file, struct lookup *lookup)
+{
+    const struct logfile *log = &file->current->log;
+    return logfile_parse(log, READ_BUFFER_LOOKUP, lookup->offset, &lookup->record,
+                         &lookup->size_bytes) == RECORD_VALID;
+}
+
+/* The first entry with that hash. Holds: the file's lock. */
+static bool find_hash(const struct datafile *file, uint32_t hash, struct lookup *lookup)
+{
+    *lookup = (struct lookup){.hash = hash};
+    logfile_begin(&file->current->log, READ_BUFFER_LOOKUP);
+    index_probe_start(&lookup->probe, file->current->index, hash);
+    lookup->found = index_probe_next(&lookup->probe, &lookup->offset) && parse_at(file, lookup);
+    return lookup->found;
+}
+
+/* The same for an item at its place. */
+static bool find_item(const struct datafile *file, const struct index_item *item,
+                      struct lookup *lookup)
+{
+    *lookup = (struct lookup){.hash = item->hash};
+    logfile_begin(&file->current->log, READ_BUFFER_LOOKUP);
+    index_probe_start(&lookup->probe, file->current->index, item->hash);
+    while (index_probe_next(&lookup->probe, &lookup->offset))
+        if (lookup->offset == item->offset_bytes)
+            return lookup->found = parse_at(file, lookup);
+    return false;
+}
+
+/* Of the items of a segment from a random one on: the one that expires first, if there is one that
+ * expires before *best_ms. */
+static void look_for_expiry(const struct datafile *file, const struct index_item *items,
+                            size_t count, unsigned *looks, uint64_t *best_ms,
+                            struct index_item *best)
+{
+    struct record record;
+    uint64_t size_bytes;
+    size_t first = count > 0 ? random_secret() % count : 0;
+    for (size_t i = 0; i < count && *looks < TTL_LOOKS; i++) {
+        const struct index_item *item = &items[(first + i) % count];
+        logfile_begin(&file->current->log, READ_BUFFER_VISIT);
+        if (logfile_parse(&file->current->log, READ_BUFFER_VISIT, item->offset_bytes, &record,
+                          &size_bytes) != RECORD_VALID ||
+            record.expiry_ms == 0)
+            continue;
+        (*looks)++;
+        if (record.expiry_ms < *best_ms) {
+            *best_ms = record.expiry_ms;
+            *best = *item;
+        }
+    }
+}
+
+/* An entry that expires soon. Holds: the file's lock. */
+static bool find_expiring(const struct datafile *file, struct lookup *lookup)
+{
+    const struct index *index = file->current->index;
+    struct index_item items[INDEX_SEGMENT_SLOTS], best = {0};
+    uint64_t best_ms = UINT64_MAX;
+    uint64_t hash = random_secret() >> 32;
+    unsigned looks = 0;
+    if (file->current->words->expiring_keys == 0)
+        return false;
+    for (unsigned i = 0, wraps = 0; i < TTL_SEGMENTS && looks < TTL_LOOKS && wraps < 2; i++) {
+        hash = index_next_expiring(index, hash, SEGMENT_NO_EXPIRY - 1);
+        if (hash >= INDEX_HASH_END) {
+            hash = 0;
+            wraps++;
+            continue;
+        }
+        size_t count = index_collect(index, hash, items, INDEX_SEGMENT_SLOTS, &hash);
+        look_for_expiry(file, items, count, &looks, &best_ms, &best);
+    }
+    return best_ms != UINT64_MAX && find_item(file, &best, lookup);
+}
+
+/* The entry that goes next. False: there is none. Holds: the file's lock for writing. */
+static bool find_next(const struct datafile *file, struct lookup *lookup)
+{
+    uint32_t hash;
+    if (!file->policy)
+        return file->bound->evict == KVSTORE_EVICT_TTL && find_expiring(file, lookup);
+    while (s3fifo_next(file->policy, file->current->words->live_bytes, &hash))
+        if (find_hash(file, hash, lookup))
+            return true;
+    return false;
+}
+
+/* Deletes what was found. False: that is not possible. Holds: the file's lock for writing. */
+static bool remove_found(struct write *write)
+{
+    struct datafile *file = write->file;
+    uint64_t size_bytes = write->lookup.size_bytes;
+    uint32_t hash = write->lookup.hash;
+    bool sound = found_record_verify(&write->store->context, file, READ_BUFFER_LOOKUP,
+                                     &write->lookup) == KV_OK;
+    if (!sound) /* reads tell of it */
+        return file->policy != NULL;
+    write->record = (struct record){.kind = RECORD_DELETE, .key = write->lookup.record.key};
+    enum kv_status status = write_append(write, kv_slice(NULL, 0), NULL);
+    if (file->policy) {
+        if (status == KV_OK)
+            s3fifo_was_evicted(file->policy, hash);
+        else
+            s3fifo_spare(file->policy, hash);
+    }
+    if (status != KV_OK)
+        return false;
+    atomic_fetch_add_explicit(&file->bound->evictions, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&file->bound->evicted_bytes, size_bytes, memory_order_relaxed);
+    return true;
+}
+
+/* Returns how many entries of the file have gone under one hold of its lock. */
+static uint64_t evict_some(struct kvstore *store, struct datafile *file, uint64_t most)
+{
+    struct write write = {.store = store, .file = file};
+    uint64_t gone = 0;
+    lockset_write_lock(store->context.locks, file->number);
+    while (gone < most && gone < HOLD_ENTRIES && bound_is_exceeded(file->bound) &&
+           !datafile_is_read_only(file) && find_next(file, &write.lookup) && remove_found(&write))
+        gone++;
+    lockset_write_unlock(store->context.locks, file->number);
+    logfile_end(store->context.options.io);
+    return gone;
+}
+
+void evict(struct kvstore *store, uint32_t number, uint64_t most)
+{
+    const struct store_context *context = &store->context;
+    for (uint32_t i = 0; i < context->datafiles && bound_is_exceeded(&store->bound); i++) {
+        struct datafile *file = &context->files[(number + i) % context->datafiles];
+        uint64_t gone = 1;
+        while (most > 0 && gone > 0 && bound_is_exceeded(&store->bound)) {
+            gone = evict_some(store, file, most);
+            most -= gone;
+        }
+    }
+}
+
+/* The bytes of the file's live records. */
+static uint64_t live_bytes(struct kvstore *store, uint32_t number)
+{
+    lockset_read_lock(store->context.locks, number);
+    uint64_t bytes = store->context.files[number].current->words->live_bytes;
+    lockset_read_unlock(store->context.locks, number);
+    return bytes;
+}
+
+/* From each file as large a part as from the others, then what is still too much. */
+static void evict_all(struct kvstore *store)
+{
+    uint64_t before = atomic_load(&store->bound.evictions);
+    double share = (double)atomic_load(&store->bound.max_bytes) /
+                   (double)at_least(atomic_load(&store->bound.live_bytes), 1);
+    if (store->bound.evict == KVSTORE_EVICT_NONE || share >= 1)
+        return;
+    for (uint32_t number = 0; number < store->context.datafiles; number++) {
+        uint64_t target_bytes = (uint64_t)(share * (double)live_bytes(store, number));
+        while (live_bytes(store, number) > target_bytes &&
+               evict_some(store, &store->context.files[number], HOLD_ENTRIES / 8) > 0)
+            ;
+    }
+    evict(store, 0, UINT64_MAX);
+    log_info("%s: %" PRIu64 " entries have made room for the rest (max_bytes %" PRIu64 ")",
+             store->context.dir, atomic_load(&store->bound.evictions) - before,
+             atomic_load(&store->bound.max_bytes));
+}
+
+static enum kv_status begin_file(void *argument, uint32_t number, struct kv_error *error)
+{
+    struct kvstore *store = argument;
+    if (bound_begin(&store->bound, &store->context.files[number]) == KV_OK)
+        return KV_OK;
+    return kv_error_set(error, KV_NO_MEMORY, "%s: no memory for the order of eviction",
+                        store->context.dir);
+}
+
+enum kv_status evict_begin(struct kvstore *store, struct kv_error *error)
+{
+    const struct kvstore_options *options = &store->context.options;
+    if (options->max_bytes == 0)
+        return KV_OK;
+    store->bound.evict = options->evict;
+    atomic_store(&store->bound.max_bytes, options->max_bytes);
+    enum kv_status status = thread_run_parallel(store->context.datafiles, begin_file, store, error);
+    if (status == KV_OK)
+        evict_all(store);
+    return status;
+}
+
+enum kv_status kvstore_set_max_bytes(struct kvstore *store, uint64_t max_bytes,
+                                     struct kv_error *error)
+{
+    if (atomic_load(&store->bound.max_bytes) == 0)
+        return kv_error_set(error, KV_USAGE, "%s: the store was opened without max_bytes",
+                            store->context.dir);
+    if (max_bytes < KVSTORE_MIN_BOUND_BYTES)
+        return kv_error_set(error, KV_USAGE, "max_bytes %" PRIu64 ": the least is %" PRIu64,
+                            max_bytes, KVSTORE_MIN_BOUND_BYTES);
+    atomic_store(&store->bound.max_bytes, max_bytes);
+    evict_all(store);
+    return KV_OK;
+}
+
+void kvstore_bound_statistics(struct kvstore *store, struct kvstore_bound_statistics *statistics)
+{
+    struct bound *bound = &store->bound;
+    *statistics = (struct kvstore_bound_statistics){
+        .max_bytes = atomic_load(&bound->max_bytes),
+        .live_bytes = atomic_load(&bound->live_bytes),
+        .evict = bound->evict,
+        .evictions = atomic_load(&bound->evictions),
+        .evicted_bytes = atomic_load(&bound->evicted_bytes),
+        .refusals = atomic_load(&bound->refusals),
+    };
+    for (uint32_t number = 0; number < store->context.datafiles; number++) {
+        const struct datafile *file = &store->context.files[number];
+        if (!file->policy)
+            continue;
+        lockset_read_lock(store->context.locks, number);
+        statistics->memory_bytes += s3fifo_memory_bytes(file->policy);
+        lockset_read_unlock(store->context.locks, number);
+    }
+}

@@ -1,0 +1,67 @@
+/*
+ * s3fifo: which key of a data file is evicted next: S3-FIFO (J. Yang, Y. Zhang, Z. Qiu, Y. Yue,
+ * K. V. Rashmi, "FIFO Queues are All You Need for Cache Eviction", SOSP 2023). A new key goes to a
+ * small queue, which has a tenth of the bytes; what was used more than once by the time it is the
+ * oldest there moves to the main queue, the rest is evicted and leaves a fingerprint, by which it
+ * comes into the main queue if it is written again soon. The oldest of the main queue is evicted if
+ * it was not used since it was last looked at, else it goes to the queue's end. (kvstore/cache has
+ * the same policy for values in memory.)
+ *
+ * It knows hashes of 32 bits, the index's, and no keys: of two keys with one hash either may be
+ * taken. The keys themselves, and whether a hash has one, are the caller's. A key that goes
+ * otherwise than by eviction stays in its queue, with a mark (hash_marks); when marks are many, the
+ * queues are cleaned piece by piece.
+ *
+ * Memory for each key: 8 bytes in a queue, 4 to 8 of fingerprints for each in the main queue, half
+ * a byte to one of counts.
+ *
+ * Threads: s3fifo_use: any. The rest: one at a time (the data file's lock for writing).
+ */
+#ifndef MQKV_KVSTORE_EVICTION_S3FIFO_H
+#define MQKV_KVSTORE_EVICTION_S3FIFO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kvstore/eviction/use_counts.h"
+
+struct s3fifo;
+
+/* NULL: out of memory. */
+struct s3fifo *s3fifo_create(void);
+void s3fifo_free(struct s3fifo *policy);
+
+/* A key that is new, with the bytes of its record. Without memory it is never evicted. */
+void s3fifo_insert(struct s3fifo *policy, uint32_t hash, uint64_t bytes);
+
+/* A key that was there before the policy began, from the oldest to the newest. */
+void s3fifo_restore(struct s3fifo *policy, uint32_t hash);
+
+/* A key has gone otherwise than by eviction. */
+void s3fifo_forget(struct s3fifo *policy, uint32_t hash);
+
+/* The hash to be evicted next, which leaves its queue; false: there is none. file_bytes: those of
+ * all records. */
+bool s3fifo_next(struct s3fifo *policy, uint64_t file_bytes, uint32_t *hash);
+
+/* The key that s3fifo_next gave has gone, and s3fifo_forget was told so as for any other. */
+void s3fifo_was_evicted(struct s3fifo *policy, uint32_t hash);
+
+/* It could not be: it comes into the main queue. */
+void s3fifo_spare(struct s3fifo *policy, uint32_t hash);
+
+/* Keys in the queues, those that have gone included. */
+uint64_t s3fifo_count(const struct s3fifo *policy);
+
+uint64_t s3fifo_memory_bytes(const struct s3fifo *policy);
+
+/* For s3fifo_use. */
+struct use_counts *s3fifo_counts(struct s3fifo *policy);
+
+/* The key was read, or replaced. */
+static inline void s3fifo_use(struct s3fifo *policy, uint32_t hash)
+{
+    use_counts_add(s3fifo_counts(policy), hash);
+}
+
+#endif

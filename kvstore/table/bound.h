@@ -1,0 +1,50 @@
+/*
+ * bound: the most bytes that the live records of a store may have together, and how much of that
+ * they have. Each data file adds what it has gained or lost since it was counted last.
+ *
+ * A file with a bound and with eviction has a policy too, where it is S3-FIFO: the functions below
+ * tell it which keys come and go.
+ *
+ * Threads: any; the functions hold the file's lock for writing.
+ */
+#ifndef MQKV_KVSTORE_TABLE_BOUND_H
+#define MQKV_KVSTORE_TABLE_BOUND_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kvstore/table/datafile.h"
+
+struct bound {
+    enum kvstore_evict evict; /* constant */
+    _Atomic uint64_t max_bytes;
+    _Atomic uint64_t live_bytes; /* with TTL and S3FIFO above max_bytes for a moment */
+    _Atomic uint64_t evictions, evicted_bytes, refusals;
+};
+
+static inline bool bound_is_exceeded(const struct bound *bound)
+{
+    return atomic_load_explicit(&bound->live_bytes, memory_order_relaxed) >
+           atomic_load_explicit(&bound->max_bytes, memory_order_relaxed);
+}
+
+/* Brings the sum up to date with the file. Nothing without a bound. */
+void bound_settle(struct datafile *file);
+
+/* Whether the record may be written; `lookup` is of its key. A refusal is counted. */
+bool bound_admits(const struct datafile *file, const struct lookup *lookup,
+                  const struct record *record, struct kv_slice value_tail);
+
+/* A record of so many bytes was written, or its key has expired (RECORD_DELETE). */
+void bound_note(struct datafile *file, uint32_t hash, enum record_kind kind, bool was_there,
+                uint64_t size_bytes);
+
+/* Gives the file a bound, and the policy that goes with it, which is told of all keys there are:
+ * those whose records are older in the log count as older. KV_OK, KV_NO_MEMORY. */
+enum kv_status bound_begin(struct bound *bound, struct datafile *file);
+
+/* Frees the policy. */
+void bound_end(struct datafile *file);
+
+#endif

@@ -1,0 +1,227 @@
+/* A store with max_bytes: what is refused, what is evicted, and what a restart keeps of it. */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/time/clock.h"
+#include "tests/support/no_sync.h"
+#include "tests/support/store_calls.h"
+#include "tests/support/store_files.h"
+#include "tests/unit/suites.h"
+
+#define MAX_BYTES   (UINT64_C(256) << 10)
+#define VALUE_BYTES 1000
+#define HOUR_MS     UINT64_C(3600000)
+
+static char dir[STORE_DIR_BYTES];
+static struct kvstore *store;
+
+static void open_with(enum kvstore_evict evict, enum kvstore_locking locking, uint64_t max_bytes)
+{
+    const struct kvstore_options options = {.create = true,
+                                            .evict = evict,
+                                            .max_bytes = max_bytes,
+                                            .locking = locking,
+                                            .sweep_interval_ms = 10};
+    store = must_open(dir, &options);
+}
+
+static void set_up(void)
+{
+    no_sync_install();
+    store_dir_make(dir);
+}
+
+static void tear_down(void)
+{
+    kvstore_close(store, NULL);
+    store_dir_remove(dir);
+}
+
+static enum kv_status put_value(const char *key, size_t bytes, uint64_t expiry_ms)
+{
+    static char value[1 << 17];
+    const struct kvstore_put_options options = {.expiry_ms = expiry_ms};
+    return kvstore_put(store, kv_slice_from_string(key), kv_slice(value, bytes), &options, NULL);
+}
+
+static enum kv_status put(const char *key)
+{
+    return put_value(key, VALUE_BYTES, 0);
+}
+
+static bool has(const char *key)
+{
+    struct kvstore_entry entry;
+    return get_entry(store, key, &entry) == KV_OK;
+}
+
+static bool read_value(const char *key)
+{
+    char buffer[VALUE_BYTES];
+    return kvstore_get(store, kv_slice_from_string(key), buffer, sizeof buffer, NULL) == KV_OK;
+}
+
+static struct kvstore_bound_statistics bound(void)
+{
+    struct kvstore_bound_statistics statistics;
+    kvstore_bound_statistics(store, &statistics);
+    return statistics;
+}
+
+static void check_sum(void)
+{
+    ck_assert_uint_eq(bound().live_bytes, total_statistics(store).live_bytes);
+}
+
+static int fill(void)
+{
+    int count = 0;
+    while (put(numbered("fill", count)) == KV_OK)
+        ck_assert_int_lt(count++, 1000);
+    return count;
+}
+
+START_TEST(at_the_bound_writes_are_refused_that_would_add)
+{
+    open_with(KVSTORE_EVICT_NONE, KVSTORE_FILE_RWLOCK, MAX_BYTES);
+    int count = fill();
+    ck_assert_int_eq(put(numbered("fill", count)), KV_FULL);
+    ck_assert_uint_eq(bound().refusals, 2);
+    ck_assert_uint_le(bound().live_bytes, MAX_BYTES);
+    ck_assert_uint_gt(bound().live_bytes, MAX_BYTES - VALUE_BYTES - 64);
+    uint32_t size;
+    struct kv_slice more = kv_slice_from_string("0123456789012345678901234567890123456789");
+    ck_assert_int_eq(put("fill 3"), KV_OK); /* no larger than it was */
+    for (int i = 0; i < 100; i++)
+        if (kvstore_append(store, kv_slice_from_string("fill 4"), more, &size, NULL) != KV_OK)
+            break;
+    ck_assert_int_eq(kvstore_append(store, kv_slice_from_string("fill 4"), more, &size, NULL),
+                     KV_FULL);
+    ck_assert_int_eq(kvstore_delete(store, kv_slice_from_string("fill 5"), 0, NULL), KV_OK);
+    ck_assert_int_eq(put(numbered("fill", count)), KV_OK);
+    check_sum();
+    ck_assert_uint_eq(bound().evictions, 0);
+}
+END_TEST
+
+START_TEST(what_expires_or_is_compacted_is_counted)
+{
+    open_with(KVSTORE_EVICT_NONE, KVSTORE_FILE_RWLOCK, MAX_BYTES);
+    for (int i = 0; i < 200; i++)
+        ck_assert_int_eq(put_value(numbered("short", i), VALUE_BYTES, clock_realtime_ms() + 30),
+                         KV_OK);
+    int tries = 0;
+    while (total_statistics(store).keys > 0 && tries++ < 3000)
+        clock_sleep_ms(10);
+    check_sum();
+    ck_assert_uint_eq(bound().live_bytes, 0);
+    fill();
+    for (uint32_t file = 0; file < kvstore_datafiles(store); file++)
+        ck_assert_int_eq(kvstore_compact(store, file, NULL), KV_OK);
+    check_sum();
+    ck_assert_int_eq(put("one more"), KV_FULL);
+}
+END_TEST
+
+/* With each strategy, whether there is a cache or a reader without a lock. */
+START_TEST(s3fifo_keeps_what_is_read)
+{
+    open_with(KVSTORE_EVICT_S3FIFO, (enum kvstore_locking)_i, MAX_BYTES);
+    for (int i = 0; i < 20; i++)
+        ck_assert_int_eq(put(numbered("read", i)), KV_OK);
+    for (int i = 0; i < 5000; i++) {
+        ck_assert_int_eq(put(numbered("once", i)), KV_OK);
+        if (i % 20 == 0)
+            for (int read = 0; read < 20; read++)
+                ck_assert_msg(read_value(numbered("read", read)), "read %d at %d", read, i);
+        ck_assert_uint_le(bound().live_bytes, MAX_BYTES);
+    }
+    check_sum();
+    ck_assert_uint_gt(bound().evictions, 4000);
+    ck_assert_uint_gt(bound().evicted_bytes, UINT64_C(4000) * VALUE_BYTES);
+    ck_assert(!has("once 0"));
+    ck_assert(has("once 4999"));
+    ck_assert_int_eq(put_value("large", MAX_BYTES / 8, 0), KV_FULL);
+    ck_assert_int_eq(put_value("large", MAX_BYTES / 8 - 100, 0), KV_OK);
+    ck_assert_uint_le(bound().live_bytes, MAX_BYTES);
+}
+END_TEST
+
+/* What was evicted does not come back, whether the index was kept or is made anew. */
+START_TEST(a_restart_keeps_the_order)
+{
+    open_with(KVSTORE_EVICT_S3FIFO, KVSTORE_FILE_RWLOCK, MAX_BYTES);
+    for (int i = 0; i < 1000; i++)
+        ck_assert_int_eq(put(numbered("once", i)), KV_OK);
+    uint64_t keys = total_statistics(store).keys;
+    must_close(store);
+    open_with(KVSTORE_EVICT_S3FIFO, KVSTORE_FILE_RWLOCK, MAX_BYTES);
+    ck_assert_uint_eq(total_statistics(store).keys, keys);
+    ck_assert_uint_eq(bound().evictions, 0);
+    check_sum();
+    ck_assert(!has("once 0"));
+    must_close(store);
+    open_with(KVSTORE_EVICT_S3FIFO, KVSTORE_FILE_RWLOCK, MAX_BYTES / 2);
+    ck_assert_uint_le(bound().live_bytes, MAX_BYTES / 2);
+    ck_assert(has("once 999")); /* the older ones went */
+    ck_assert_int_eq(kvstore_set_max_bytes(store, MAX_BYTES / 4, NULL), KV_OK);
+    ck_assert_uint_le(bound().live_bytes, MAX_BYTES / 4);
+    ck_assert_int_eq(kvstore_set_max_bytes(store, 10, NULL), KV_USAGE);
+}
+END_TEST
+
+START_TEST(ttl_evicts_what_has_an_expiry)
+{
+    open_with(KVSTORE_EVICT_TTL, KVSTORE_FILE_RWLOCK, MAX_BYTES);
+    uint64_t now_ms = clock_realtime_ms();
+    for (int i = 0; i < 100; i++) {
+        ck_assert_int_eq(put(numbered("for ever", i)), KV_OK);
+        ck_assert_int_eq(
+            put_value(numbered("hours", i), VALUE_BYTES, now_ms + (uint64_t)(i + 1) * HOUR_MS),
+            KV_OK);
+    }
+    int count = fill();
+    check_sum();
+    for (int i = 0; i < 100; i++) {
+        ck_assert(has(numbered("for ever", i)));
+        ck_assert(!has(numbered("hours", i)));
+    }
+    ck_assert_int_ge(count, 100);
+    ck_assert_uint_eq(bound().evictions, 100);
+    ck_assert_int_eq(put("one more"), KV_FULL);
+    ck_assert_uint_le(bound().live_bytes, MAX_BYTES + VALUE_BYTES + 64);
+}
+END_TEST
+
+START_TEST(options_that_make_no_sense_are_refused)
+{
+    struct kv_error error;
+    struct kvstore_options options = {.create = true, .evict = KVSTORE_EVICT_S3FIFO};
+    ck_assert_int_eq(kvstore_open(dir, &options, &store, &error), KV_USAGE);
+    options.max_bytes = 100;
+    ck_assert_int_eq(kvstore_open(dir, &options, &store, &error), KV_USAGE);
+    options.max_bytes = MAX_BYTES;
+    options.evict = KVSTORE_EVICTS;
+    ck_assert_int_eq(kvstore_open(dir, &options, &store, &error), KV_USAGE);
+    open_with(KVSTORE_EVICT_NONE, KVSTORE_FILE_RWLOCK, 0);
+    ck_assert_int_eq(kvstore_set_max_bytes(store, MAX_BYTES, &error), KV_USAGE);
+    ck_assert_uint_eq(bound().max_bytes, 0);
+}
+END_TEST
+
+Suite *suite_kvstore_bound(void)
+{
+    Suite *suite = suite_create("kvstore_bound");
+    TCase *tests = tcase_create("bound");
+    tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, at_the_bound_writes_are_refused_that_would_add);
+    tcase_add_test(tests, what_expires_or_is_compacted_is_counted);
+    tcase_add_loop_test(tests, s3fifo_keeps_what_is_read, 0, KVSTORE_LOCKING_COUNT);
+    tcase_add_test(tests, a_restart_keeps_the_order);
+    tcase_add_test(tests, ttl_evicts_what_has_an_expiry);
+    tcase_add_test(tests, options_that_make_no_sense_are_refused);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
