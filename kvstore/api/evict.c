@@ -2,13 +2,13 @@
 
 #include <inttypes.h>
 
-#include "common/memory/machine_sizes.h"
 #include "common/numbers/random.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "kvstore/api/operations.h"
 #include "kvstore/core/thread.h"
 #include "kvstore/eviction/s3fifo.h"
+#include "kvstore/format/sizes.h"
 #include "kvstore/table/bound.h"
 #include "kvstore/table/found_record.h"
 

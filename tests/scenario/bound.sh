@@ -25,54 +25,54 @@ check_status 2 "--evict alone is refused" "$server_program" --evict s3fifo -f "$
 check_match "add --max-bytes" "$errors" "and says what is missing"
 check_status 2 "a bound that is too small is refused" "$server_program" --max-bytes 10k
 
-start_server --max-bytes 256k
-puts 1 400
-check_equal yes "$([ "$refused" -gt 100 ] && [ "$refused" -lt 200 ] && echo yes)" \
-    "writes beyond --max-bytes are refused ($refused of 400)"
-check_status 4 "one alone tells why" client put key400 "$value"
+start_server --max-bytes 1M
+puts 1 1200
+check_equal yes "$([ "$refused" -gt 150 ] && [ "$refused" -lt 300 ] && echo yes)" \
+    "writes beyond --max-bytes are refused ($refused of 1200)"
+check_status 4 "one alone tells why" client put key1200 "$value"
 check_match "reached its limit.*--max-bytes" "$errors" "in a sentence"
 check_status 0 "reads go on" client get key1
 check_status 0 "an entry may be replaced by one of the same size" client put key1 "$value"
 check_status 0 "and deleted" client del key1
-check_status 0 "which makes room" client put key400 "$value"
+check_status 0 "which makes room" client put key1200 "$value"
 check_match '"refusals":[1-9]' "$(client stats bound --format json)" "the refusals are counted"
 kill_server
-start_server --max-bytes 256k
+start_server --max-bytes 1M
 check_status 4 "after kill -9 the bound holds as before" client put another "$value"
 stop_server
 
-start_server --max-bytes 128k --evict s3fifo
-check_equal yes "$([ "$(stat_of bound live_bytes)" -le 131072 ] && echo yes)" \
+start_server --max-bytes 512k --evict s3fifo
+check_equal yes "$([ "$(stat_of bound live_bytes)" -le 524288 ] && echo yes)" \
     "a smaller bound holds from the start"
 check_match '"direct":\{"mode":"off"' "$(client stats server --format json)" \
     "with s3fifo all reads come through the daemon"
-puts 1040 1044
+puts 9040 9044
 for round in 1 2 3 4 5 6; do
     for i in 1 2; do
-        for key in 1040 1041 1042 1043; do echo "get key$key"; done
+        for key in 9040 9041 9042 9043; do echo "get key$key"; done
     done | client batch - >/dev/null 2>&1
-    puts $((2000 + round * 60)) $((2059 + round * 60))
+    puts $((2000 + round * 150)) $((2149 + round * 150))
 done
 check_equal 0 "$refused" "no write is refused"
-check_status 0 "what is read stays" client get key1040
-check_status 1 "what is not goes" client get key1044
-check_equal yes "$([ "$(stat_of bound live_bytes)" -le 131072 ] && echo yes)" "the bound holds"
+check_status 0 "what is read stays" client get key9040
+check_status 1 "what is not goes" client get key9044
+check_equal yes "$([ "$(stat_of bound live_bytes)" -le 524288 ] && echo yes)" "the bound holds"
 check_match 'mqkv_evictions_total [1-9]' "$(client metrics)" "evictions are counted"
 before=$(keys)
 kill_server
-start_server --max-bytes 128k --evict s3fifo --direct off
+start_server --max-bytes 512k --evict s3fifo --direct off
 check_equal "$before" "$(keys)" "what was evicted does not come back after kill -9"
 stop_server
-start_server --max-bytes 128k --evict s3fifo --direct owner
+start_server --max-bytes 512k --evict s3fifo --direct owner
 check_equal "$before" "$(keys)" "nor after a restart"
 check_match "does not count as read" "$(cat "$server_log")" "direct reads get a warning"
 stop_server
 
-start_server --max-bytes 128k --evict ttl
-puts 5000 5150
+start_server --max-bytes 512k --evict ttl
+puts 5000 5600
 check_equal yes "$([ "$refused" -gt 100 ] && echo yes)" "ttl evicts nothing that never expires"
-for ((i = 2000; i < 2500; i++)); do echo "del key$i"; done | client batch -q - >/dev/null 2>&1
-puts 6000 6300 --ttl 1h
+for ((i = 2000; i < 3100; i++)); do echo "del key$i"; done | client batch -q - >/dev/null 2>&1
+puts 6000 6900 --ttl 1h
 check_equal 0 "$refused" "but what does"
 check_equal 0 "$(grep -vc '^OK' "$MQKV_TEST_DIR/batch.out")" "all are written"
 stop_server
