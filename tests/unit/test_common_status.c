@@ -32,7 +32,7 @@ END_TEST
 
 START_TEST(numbers_outside_the_list_are_unknown)
 {
-    const int foreign[] = {KV_STATUS_COUNT, 29, 65535, -1, -2147483647};
+    const int foreign[] = {KV_STATUS_COUNT, KV_STATUS_COUNT + 1, 65535, -1, -2147483647};
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
         ck_assert_str_eq(kv_status_name((enum kv_status)foreign[i]), "unknown_status");
         ck_assert_str_eq(kv_status_text((enum kv_status)foreign[i]), "unknown status");
