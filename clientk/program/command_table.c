@@ -10,6 +10,7 @@
 #include "clientk/program/bench/bench_options.h"
 #include "clientk/program/ops/config_command.h"
 #include "clientk/program/ops/doctor.h"
+#include "clientk/program/commands/clear_command.h"
 #include "clientk/program/transfer/dump_command.h"
 #include "clientk/program/commands/key_command.h"
 #include "clientk/program/transfer/load_command.h"
@@ -73,7 +74,12 @@ static const struct option_row put_rows[] = {TTL_ROW,       EXPIRES_AT_ROW, KEEP
                                              IF_ABSENT_ROW, IF_PRESENT_ROW, IF_VERSION_ROW,
                                              SYNC_ROW,      META_ROW,       END_ROW};
 static const struct option_row write_rows[] = {SYNC_ROW, END_ROW};
-static const struct option_row del_rows[] = {IF_VERSION_ROW, SYNC_ROW, END_ROW};
+static const struct option_row del_rows[] = {IF_VERSION_ROW,
+                                             SYNC_ROW,
+                                             {"prefix", 0, OPTION_TEXT, "PREFIX",
+                                              "delete all keys that begin so, instead of KEY",
+                                              FIELD(prefix), .expects = "a prefix"},
+                                             END_ROW};
 static const struct option_row add_rows[] = {
     {"min", 0, OPTION_INTEGER, "N", "change nothing if the sum would be less", FIELD(min)},
     {"max", 0, OPTION_INTEGER, "N", "change nothing if the sum would be more", FIELD(max)},
@@ -128,10 +134,11 @@ const struct command commands[] = {
     {.name = "del",
      .alias = "delete",
      .arguments = "KEY",
-     .summary = "delete a key",
+     .summary = "delete a key, or with --prefix many",
      .min_operands = 1,
      .max_operands = 1,
      .options = del_rows,
+     .run = delete_prefix_run,
      ABOUT_A_KEY(del_kind)},
     {.name = "exists",
      .arguments = "KEY",
@@ -207,6 +214,15 @@ const struct command commands[] = {
      .max_operands = 1,
      .takes_key = true,
      RUNS(scan_run, scan_option_rows, scan_option_defaults)},
+    {.name = "clear",
+     .arguments = "[PREFIX]",
+     .summary = "delete all entries, or those whose key begins with PREFIX",
+     .details = "Asks at a terminal; elsewhere --yes must be given. Entries that others put "
+                "meanwhile may stay.",
+     .places = COMMAND_ANYWHERE,
+     .max_operands = 1,
+     .takes_key = true,
+     RUNS(clear_run, clear_option_rows, clear_option_defaults)},
     {.name = "priority",
      .arguments = "[0..31]",
      .summary = "show or set the priority of the commands that follow",

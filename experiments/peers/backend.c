@@ -151,6 +151,8 @@ NOT_FOR_PEERS(clientk_stats, struct clientk *c, const char *section, struct clie
 NOT_FOR_PEERS(clientk_admin, struct clientk *c, const char *command, struct kv_slice argument,
               struct clientk_value *answer)
 NOT_FOR_PEERS(clientk_ping, struct clientk *c, uint64_t *round_trip_ns)
+NOT_FOR_PEERS(clientk_delete_prefix, struct clientk *c, struct kv_slice p, uint64_t *cursor,
+              uint64_t *deleted)
 NOT_FOR_PEERS(clientk_sync, struct clientk *c)
 
 void clientk_info(struct clientk *client, struct clientk_info *info)

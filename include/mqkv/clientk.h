@@ -239,6 +239,15 @@ enum kv_status clientk_scan(struct clientk *client, struct kv_slice prefix, bool
 enum kv_status clientk_scan_atomic(struct clientk *client, struct kv_slice prefix, bool keys_only,
                                    clientk_visit visit, void *context);
 
+/* Deletes all entries whose key begins with prefix (empty: all), from *cursor on (NULL, or 0: from
+ * the start): a scan, and deletes in batches. Not atomic: others read and write meanwhile; what is
+ * put while it runs may be deleted or not, what was there before is. *deleted (may be NULL): how
+ * many it deleted, whatever the status. On a failure, or if it was interrupted, *cursor is not 0:
+ * where to go on. KV_CORRUPT, KV_IO: all is done, but for records that are damaged or cannot be
+ * read. */
+enum kv_status clientk_delete_prefix(struct clientk *client, struct kv_slice prefix,
+                                     uint64_t *cursor, uint64_t *deleted);
+
 /* Visits the entries of a CLIENTK_SCAN's result. KV_IO: it is malformed. */
 enum kv_status clientk_read_page(const struct clientk_value *page, clientk_visit visit,
                                  void *context);

@@ -43,7 +43,7 @@ struct command {
     const void *option_defaults;      /* the struct of the options before any was given */
     size_t option_bytes;
     const struct key_command_kind *key_kind; /* a command for one key; else run */
-    command_run run;
+    command_run run; /* with key_kind: for the keys with a prefix that an option names; or NULL */
 };
 
 /* Defined in command_table.c, which alone knows all commands. */

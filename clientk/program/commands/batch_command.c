@@ -114,7 +114,7 @@ static void execute_key_commands(struct batch_thread *self, size_t first, size_t
 
 static bool is_key_command(const struct invocation *prepared)
 {
-    return prepared->command && prepared->command->key_kind;
+    return prepared->for_key;
 }
 
 /* Executes lines first..end-1, all of them valid. */

@@ -27,6 +27,12 @@ static enum kv_status take_options(struct invocation *prepared, void *target, st
     return arguments_take_options(sets, words, count, false, error);
 }
 
+static bool is_for_key(const struct command *command, const void *options)
+{
+    const struct key_command_options *of_key = options;
+    return command->key_kind && !of_key->prefix;
+}
+
 enum kv_status invocation_prepare(struct invocation *prepared, struct word *words, size_t count,
                                   unsigned place, struct global_options *settings,
                                   struct kv_error *error)
@@ -51,8 +57,11 @@ enum kv_status invocation_prepare(struct invocation *prepared, struct word *word
                                          &prepared->operand_count, settings, error);
     if (status != KV_OK || (settings && settings->help))
         return status;
+    prepared->for_key = is_for_key(command, prepared->options);
+    if (command->key_kind && !prepared->for_key)
+        return KV_OK; /* run looks at the operands */
     status = check_operand_count(command, prepared->operand_count, error);
-    if (status == KV_OK && command->key_kind)
+    if (status == KV_OK && prepared->for_key)
         status = key_command_build(&prepared->key_command, command->name, command->key_kind,
                                    prepared->options, prepared->operands, prepared->operand_count,
                                    place == COMMAND_SHELL, error);
@@ -61,7 +70,7 @@ enum kv_status invocation_prepare(struct invocation *prepared, struct word *word
 
 void invocation_free(struct invocation *prepared)
 {
-    if (prepared->command && prepared->command->key_kind)
+    if (prepared->for_key)
         key_command_free(&prepared->key_command);
     free(prepared->options);
     *prepared = (struct invocation){0};
@@ -72,7 +81,7 @@ int invocation_execute(struct cli_context *context, struct invocation *prepared)
     const struct command *command = prepared->command;
     if (!command)
         return EXIT_DONE;
-    if (!command->key_kind)
+    if (!prepared->for_key)
         return command->run(context, prepared->options, prepared->operands,
                             prepared->operand_count);
     int code = cli_connect_for(context, command->name);

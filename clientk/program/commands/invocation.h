@@ -17,7 +17,8 @@ struct invocation {
     void *options;                 /* of a command that is not for one key */
     const struct word *operands;
     size_t operand_count;
-    struct key_command key_command; /* of a command for one key */
+    bool for_key; /* a command for one key: */
+    struct key_command key_command;
 };
 
 /* Looks up words[0], takes its options, checks its operands and builds its operation. settings:

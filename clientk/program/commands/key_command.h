@@ -41,7 +41,8 @@ struct key_command_options {
     int sync; /* key_command_sync_name */
     int64_t min, max, initial;
     bool no_create;
-    bool meta; /* show version, expiry and size */
+    bool meta;          /* show version, expiry and size */
+    const char *prefix; /* of all keys that are meant; NULL: one key, an operand */
 };
 extern const struct key_command_options key_command_option_defaults;
 

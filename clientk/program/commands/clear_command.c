@@ -1,0 +1,103 @@
+#include "clientk/program/commands/clear_command.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clientk/program/cli/interrupt.h"
+#include "clientk/program/commands/key_command.h"
+#include "common/text/escape.h"
+
+const struct option_row clear_option_rows[] = {
+    {"yes", 'y', OPTION_FLAG, NULL, "do not ask", OPTION_FIELD(struct clear_options, yes)},
+    {.name = NULL},
+};
+const struct clear_options clear_option_defaults = {0};
+
+/* "yes" from the terminal. */
+static bool is_confirmed(const struct cli_context *context, struct kv_slice prefix)
+{
+    char line[16];
+    fprintf(stderr, "Delete ");
+    if (prefix.size > 0) {
+        fputs("all entries whose key begins with ", stderr);
+        escape_print(stderr, prefix);
+    } else {
+        fputs("ALL entries", stderr);
+    }
+    fprintf(stderr, " of %s? Type yes: ", context->global.queue);
+    return fgets(line, sizeof line, stdin) && strcmp(line, "yes\n") == 0;
+}
+
+static int answer(struct cli_context *context, const char *command, uint64_t deleted)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%" PRIu64 " deleted", deleted);
+    struct answer done = {
+        .command = command, .text = text, .has_number = true, .number = (int64_t)deleted};
+    return output_answer(&context->output, &done);
+}
+
+static int fail(struct cli_context *context, const char *command, enum kv_status status,
+                uint64_t deleted, const char *why)
+{
+    char sentence[512];
+    snprintf(sentence, sizeof sentence, "%.400s; %" PRIu64 " entries were deleted", why, deleted);
+    return output_failure(&context->output, command, status, sentence);
+}
+
+static int delete_all(struct cli_context *context, const char *command, struct kv_slice prefix)
+{
+    uint64_t deleted = 0, cursor = 0, total = 0;
+    enum kv_status status;
+    do {
+        status = clientk_delete_prefix(context->client, prefix, &cursor, &deleted);
+        total += deleted;
+    } while (status == KV_OK && cursor != 0 && !interrupt_pending());
+    if (interrupt_pending())
+        return fail(context, command, KV_TIMEOUT, total, "interrupted");
+    if (status == KV_CORRUPT || status == KV_IO)
+        return fail(context, command, status, total,
+                    "records that are damaged or cannot be read were left out");
+    if (status != KV_OK)
+        return fail(context, command, status, total, cli_sentence(status));
+    return answer(context, command, total);
+}
+
+int clear_run(struct cli_context *context, const void *options_given, const struct word *operands,
+              size_t count)
+{
+    const struct clear_options *options = options_given;
+    struct kv_slice prefix = count > 0 ? word_slice(&operands[0]) : kv_slice(NULL, 0);
+    bool may_ask = isatty(STDIN_FILENO) && (context->interactive || context->output.one_shot);
+    if (!options->yes && !may_ask)
+        return output_failure(&context->output, "clear", KV_USAGE,
+                              "this would delete entries; add --yes if it is meant");
+    int code = cli_connect_for(context, "clear");
+    if (code != EXIT_DONE)
+        return code;
+    if (!options->yes && !is_confirmed(context, prefix))
+        return output_failure(&context->output, "clear", KV_USAGE, "nothing was deleted");
+    return delete_all(context, "clear", prefix);
+}
+
+int delete_prefix_run(struct cli_context *context, const void *options_given,
+                      const struct word *operands, size_t count)
+{
+    const struct key_command_options *options = options_given;
+    (void)operands;
+    if (count > 0)
+        return output_failure(&context->output, "del", KV_USAGE,
+                              "give a key or --prefix, not both");
+    if (options->if_version != 0 || options->sync != 0)
+        return output_failure(&context->output, "del", KV_USAGE,
+                              "--prefix goes without --if-version and --sync");
+    if (*options->prefix == '\0')
+        return output_failure(&context->output, "del", KV_USAGE,
+                              "the prefix is empty; clear deletes everything");
+    int code = cli_connect_for(context, "del");
+    return code != EXIT_DONE
+               ? code
+               : delete_all(context, "del", kv_slice(options->prefix, strlen(options->prefix)));
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# clientk_clear: del --prefix and clear delete what they name and nothing else, and ask first
+. "$(dirname "$0")/lib.sh"
+
+start_server
+keys() {
+    client scan --count
+}
+fill() {
+    for ((i = 0; i < 700; i++)); do echo "put user:$i v"; done | client batch -q - 2>/dev/null
+    for ((i = 0; i < 40; i++)); do echo "put other:$i v"; done | client batch -q - 2>/dev/null
+    client put user v >/dev/null
+    printf 'binary' | client -e put '\0\xff:1' - >/dev/null
+}
+
+fill
+check_equal 742 "$(keys)" "there are keys"
+check_status 0 "del --prefix" client del --prefix user:
+check_equal "700 deleted" "$output" "tells how many keys it deleted"
+check_equal 42 "$(keys)" "and leaves the others"
+check_status 0 "a prefix without keys" client del --prefix nobody
+check_equal "0 deleted" "$output" "is no mistake"
+check_status 2 "an empty prefix is" client del --prefix ''
+check_status 2 "and a key beside the prefix" client del user --prefix us
+check_status 2 "and neither" client del
+check_equal 42 "$(keys)" "and deletes nothing"
+check_status 2 "clear wants --yes where it cannot ask" client clear
+check_match "add --yes" "$errors" "and says so"
+check_status 0 "clear with a binary prefix" client -e clear --yes '\0\xff'
+check_equal "1 deleted" "$output" "deletes that"
+check_equal '{"command":"clear","status":"ok","value":40}' \
+    "$(client --format json clear -y other | sed 's/"number"/"value"/')" "in JSON, too"
+fill
+check_equal "742 deleted" "$(client clear --yes)" "clear deletes everything"
+check_equal 0 "$(keys)" "of the store"
+fill
+timeout 60 python3 - "$MQKV_BUILD/clientk" "$server_queue" <<'END'
+import os, pty, sys
+for answer, status in ((b"no\n", 2), (b"yes\n", 0)):
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.argv[1], [sys.argv[1], "-m", sys.argv[2], "clear", "user:1"])
+    seen = b""
+    while b"Type yes:" not in seen:
+        seen += os.read(terminal, 1000)
+    os.write(terminal, answer)
+    try:
+        while os.read(terminal, 1000):
+            pass
+    except OSError:
+        pass
+    ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    print("ok" if ended == status else "not ok", "- at a terminal", answer[:-1].decode(),
+          "is obeyed")
+END
+check_equal 631 "$(keys)" "after yes the keys are gone"
+printf 'del --prefix other:\nput x y\nclear --yes user\n' | client batch - >"$MQKV_TEST_DIR/out" 2>&1
+check_equal "40 deleted
+OK
+590 deleted" "$(head -3 "$MQKV_TEST_DIR/out")" "in a batch they work as lines"
+stop_server
+check_status 3 "without a server" client clear --yes
