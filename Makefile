@@ -118,7 +118,7 @@ $(OUT)/serverk: $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a
 	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a -lxxhash -lseccomp -linih $(NATS_LIBS) -lm
 
 $(OUT)/clientk: $(CLIENTK_PROGRAM_OBJ) $(OUT)/libclientk.a
-	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -ledit -lxxhash -lm
+	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -ledit -lxxhash -lzstd -lm
 
 $(OUT)/kresp: $(KRESP_OBJ) $(OUT)/libclientk.a
 	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm

@@ -55,7 +55,7 @@ define unit_binary_rule
 $(OUT)/tests/unit_$(1): $(call objects_of,tests/unit/main_$(1).c $(wildcard tests/unit/test_$(1)_*.c)) \
 		$(LIBSUPPORT) $(UNIT_NEEDS_$(1))
 	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $$(CHECK_LIBS) -lxxhash -lm \
-	  $(if $(filter clientk program,$(1)),-ledit) $(if $(filter serverk,$(1)),-lseccomp -linih $(NATS_LIBS))
+	  $(if $(filter clientk program,$(1)),-ledit -lzstd) $(if $(filter serverk,$(1)),-lseccomp -linih $(NATS_LIBS))
 .PHONY: unit-$(1)
 unit-$(1): $(OUT)/tests/unit_$(1) $(if $(filter clientk serverk,$(1)),$(PROGRAMS))
 	@MQKV_BUILD=$(OUT) MQKV_VARIANT=$(VARIANT) tests/run $$<
@@ -152,7 +152,7 @@ $(FUZZ_ROOMS): $(COMMON_OBJ) $(KVSTORE_OBJ) $(WIRE_OBJ) $(CLIENTK_OBJ) \
 	$(AR) rcs $@ $^
 
 $(OUT)/tests/fuzz_%: $(OUT)/obj/tests/fuzz/fuzz_%.o $(LIBSUPPORT) $(FUZZ_ROOMS)
-	$(CC) $(BASE_LDFLAGS) -fprofile-instr-generate -fsanitize=fuzzer -o $@ $^ -lxxhash -ledit -lseccomp -linih $(NATS_LIBS) -lm
+	$(CC) $(BASE_LDFLAGS) -fprofile-instr-generate -fsanitize=fuzzer -o $@ $^ -lxxhash -ledit -lzstd -lseccomp -linih $(NATS_LIBS) -lm
 
 # Hostile input at scale: with the sanitizers, for HOSTILE_SECONDS in all, or for so many messages and stores.
 .PHONY: hostile

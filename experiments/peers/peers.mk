@@ -15,7 +15,7 @@ define peer_rule
 $(OUT)/peers/peer_$(1): $(call peer_objects,$(1)) $(PEER_OBJ_$(1)) $(OUT)/obj/kvstore/shared/shared_store.o \
 		$(patsubst %,$(OUT)/obj/kvstore/format/%.o,file_name record verified_bitmap) $(WIRE_OBJ) $(COMMON_OBJ)
 	@mkdir -p $$(@D)
-	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $(PEER_LIBS_$(1)) -ledit -lxxhash -lm
+	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $(PEER_LIBS_$(1)) -ledit -lxxhash -lzstd -lm
 endef
 $(foreach peer,redis memcached lmdb copy echo,$(eval $(call peer_rule,$(peer))))
 

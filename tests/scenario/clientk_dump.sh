@@ -56,6 +56,31 @@ check_status 0 '--if-absent leaves keys alone' client load --if-absent first
 check_match '0 entries loaded, 5303 skipped' "$errors" 'all of them'
 check_status 0 'a dump is a batch, too' client batch -q first
 
+# Compressed.
+check_status 0 'dump to a name that ends with .zst' client dump third.zst
+check_match '^clientk: 5303 entries dumped$' "$errors" 'counts the entries'
+check_equal 28b52ffd "$(head -c 4 third.zst | od -An -tx1 | tr -d ' ')" 'compresses'
+[ "$(stat -c %s third.zst)" -lt "$(stat -c %s second)" ]
+check_equal 0 $? 'to less'
+client dump - --compress zstd 2>/dev/null >fourth
+check_status 0 'load recognises it, in a file of any name' client load fourth
+check_match '^clientk: 5303 entries loaded, 0 failed$' "$errors" 'whole'
+check_status 0 'and in a pipe' client load - <third.zst
+client dump --compress none plain.zst 2>/dev/null
+check_equal "$(grep '^PUT' second | sort | md5sum)" "$(grep '^PUT' plain.zst | sort | md5sum)" \
+    '--compress none stands above the name'
+check_status 0 'which load does not look at' client load plain.zst
+head -c 20000 third.zst >cut.zst
+check_status 4 'compressed data that were cut off' client load cut.zst
+check_match 'cut off; nothing was loaded' "$errors" 'load nothing'
+check_status 4 'in a pipe, too' client load - <cut.zst
+check_match 'cut off' "$errors" 'they are told'
+printf 'XXXX' | dd of=third.zst bs=1 seek=9000 conv=notrunc status=none
+check_status 4 'damaged ones' client load third.zst
+check_match '(damaged|changed); nothing was loaded|was changed' "$errors" 'load nothing, too'
+check_status 2 'a terminal gets none' script -qec \
+    "$MQKV_BUILD/clientk -m $server_queue dump --compress zstd -" /dev/null
+
 check_status 2 'a file that is not there is wrong usage' client load nosuch
 
 # Damage.

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clientk/program/cli/interrupt.h"
+#include "clientk/program/commands/zstd_reader.h"
 #include "common/report/error.h"
 
 /* A value of 64 MiB, each byte as \xHH, with a key of 64 KiB likewise, and some options. */
@@ -19,9 +20,10 @@
 struct line_source {
     const char *name;
     int fd;
-    uint64_t total_bytes;
     pthread_mutex_t lock; /* covers what follows */
-    char *buffer;         /* bytes start..end are read and not yet handed out */
+    uint64_t total_bytes;
+    struct zstd_reader reader;
+    char *buffer; /* bytes start..end are read and not yet handed out */
     size_t start, end, capacity;
     size_t searched; /* no newline before it */
     bool skipping;   /* in the rest of a line that is too long */
@@ -61,9 +63,12 @@ const char *line_source_name(const struct line_source *source)
     return source->name;
 }
 
-uint64_t line_source_total_bytes(const struct line_source *source)
+uint64_t line_source_total_bytes(struct line_source *source)
 {
-    return source->total_bytes;
+    pthread_mutex_lock(&source->lock);
+    uint64_t total = source->total_bytes;
+    pthread_mutex_unlock(&source->lock);
+    return total;
 }
 
 uint64_t line_source_done_bytes(struct line_source *source)
@@ -104,6 +109,16 @@ static bool make_room(struct line_source *source)
     return true;
 }
 
+/* Of a read: errno. Holds: lock. */
+static void explain_failure(struct line_source *source)
+{
+    char reason[100];
+    const char *text = errno == EBADMSG   ? "the compressed data are damaged"
+                       : errno == ENODATA ? "the compressed data end too early: they were cut off"
+                                          : strerror_r(errno, reason, sizeof reason);
+    snprintf(source->error, sizeof source->error, "reading: %s", text);
+}
+
 /* Reads more; false at the end, after a signal, or on failure. Holds: lock. */
 static bool read_more(struct line_source *source)
 {
@@ -112,10 +127,13 @@ static bool read_more(struct line_source *source)
     ssize_t got = -1;
     bool readable;
     do {
-        readable = interrupt_wait_readable(source->fd);
+        readable = zstd_reader_has_more(&source->reader) || interrupt_wait_readable(source->fd);
         if (readable)
-            got = read(source->fd, source->buffer + source->end, READ_BYTES);
+            got = zstd_reader_read(&source->reader, source->fd, source->buffer + source->end,
+                                   READ_BYTES);
     } while (readable && got < 0 && errno == EINTR);
+    if (zstd_reader_is_compressed(&source->reader))
+        source->total_bytes = 0;
     if (got > 0) {
         source->end += (size_t)got;
         return true;
@@ -123,11 +141,8 @@ static bool read_more(struct line_source *source)
     source->ended = true;
     if (got < 0) /* half a line is no line */
         source->start = source->searched = source->end;
-    if (got < 0 && readable) {
-        char reason[100];
-        snprintf(source->error, sizeof source->error, "reading: %s",
-                 strerror_r(errno, reason, sizeof reason));
-    }
+    if (got < 0 && readable)
+        explain_failure(source);
     return false;
 }
 
@@ -214,6 +229,7 @@ void line_source_close(struct line_source *source)
     if (source->fd != STDIN_FILENO)
         close(source->fd);
     pthread_mutex_destroy(&source->lock);
+    zstd_reader_free(&source->reader);
     free(source->buffer);
     free(source);
 }

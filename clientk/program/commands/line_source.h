@@ -1,6 +1,6 @@
 /*
  * line_source: the lines of a file or of standard input, handed out in chunks to any number of
- * threads. A chunk holds the lines that are available: a single line from a pipe is not held back.
+ * threads. What zstd has compressed is decompressed. A chunk holds the lines that are available: a single line from a pipe is not held back.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_LINE_SOURCE_H
 #define MQKV_CLIENTK_PROGRAM_COMMANDS_LINE_SOURCE_H
@@ -37,8 +37,9 @@ enum kv_status line_source_open(const char *path, struct line_source **source,
 /* "stdin", or the path. */
 const char *line_source_name(const struct line_source *source);
 
-/* Size of the file, 0 if it has none (a pipe), and how much of it was handed out. */
-uint64_t line_source_total_bytes(const struct line_source *source);
+/* Size of the file, 0 if that tells nothing (a pipe, a compressed file), and how much of it was
+ * handed out. */
+uint64_t line_source_total_bytes(struct line_source *source);
 uint64_t line_source_done_bytes(struct line_source *source);
 
 /* The next lines, `most` of them at most. False at the end, after a signal (interrupt.h), or when

@@ -6,22 +6,33 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clientk/program/transfer/dump_format.h"
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/cli/progress.h"
 #include "clientk/program/transfer/target_file.h"
+#include "clientk/program/transfer/zstd_writer.h"
 #include "clientk/program/commands/whole_scan.h"
 #include "common/report/error.h"
 
+static const char *compression_name(int compression)
+{
+    static const char *const names[] = {[DUMP_PLAIN] = "none", [DUMP_ZSTD] = "zstd"};
+    return (size_t)compression < sizeof names / sizeof names[0] ? names[compression] : NULL;
+}
+
 const struct option_row dump_option_rows[] = {
+    {"compress", 0, OPTION_CHOICE, "HOW",
+     "none or zstd; default: zstd if the name of FILE ends with .zst",
+     OPTION_FIELD(struct dump_options, compress), .choice_name = compression_name},
     {"prefix", 0, OPTION_TEXT, "PREFIX", "only keys with this prefix",
      OPTION_FIELD(struct dump_options, prefix)},
     {"force", 0, OPTION_FLAG, NULL, "replace FILE if it exists",
      OPTION_FIELD(struct dump_options, force)},
     {.name = NULL},
 };
-const struct dump_options dump_option_defaults = {0};
+const struct dump_options dump_option_defaults = {.compress = -1};
 
 /* Written at once. */
 #define STREAM_BYTES (256u << 10)
@@ -94,12 +105,42 @@ static enum kv_status write_dump(struct cli_context *context, struct kv_slice pr
     return KV_OK;
 }
 
+/* write_dump through zstd. */
+static enum kv_status write_compressed(struct cli_context *context, struct kv_slice prefix,
+                                       struct dump *dump, struct kv_error *error)
+{
+    FILE *target = dump->stream;
+    dump->stream = zstd_writer_open(target);
+    if (!dump->stream)
+        return kv_error_set(error, KV_NO_MEMORY, "no memory to compress");
+    enum kv_status status = write_dump(context, prefix, dump, error);
+    if (fclose(dump->stream) != 0 && status == KV_OK) {
+        dump->write_errno = errno;
+        status = kv_error_set_errno(error, "writing entry %" PRIu64, dump->entries);
+    }
+    dump->stream = target;
+    return status;
+}
+
+static bool is_compressed(const struct dump_options *options, const char *path)
+{
+    size_t size = strlen(path);
+    if (options->compress >= 0)
+        return options->compress == DUMP_ZSTD;
+    return size > 4 && strcmp(path + size - 4, ".zst") == 0;
+}
+
 int dump_run(struct cli_context *context, const void *options_given, const struct word *operands,
              size_t count)
 {
     (void)count;
     const struct dump_options *options = options_given;
     bool standard_output = !operands[0].literal && word_is(&operands[0], "-");
+    bool compressed = is_compressed(options, operands[0].data);
+    if (compressed && standard_output && isatty(STDOUT_FILENO))
+        return output_failure(
+            &context->output, "dump", KV_USAGE,
+            "compressed data are not for a terminal: send them to a file or pipe");
     context->patient = true;
     int code = cli_connect_for(context, "dump");
     if (code != EXIT_DONE)
@@ -115,7 +156,8 @@ int dump_run(struct cli_context *context, const void *options_given, const struc
     }
     struct kv_slice prefix =
         options->prefix ? kv_slice_from_string(options->prefix) : kv_slice(NULL, 0);
-    enum kv_status status = write_dump(context, prefix, &dump, &error);
+    enum kv_status status = compressed ? write_compressed(context, prefix, &dump, &error)
+                                       : write_dump(context, prefix, &dump, &error);
     if (!standard_output && status == KV_OK)
         status = target_file_keep(&file, &error);
     else if (!standard_output)

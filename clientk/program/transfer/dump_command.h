@@ -14,8 +14,10 @@
 
 struct dump_options {
     const char *prefix;
-    bool force; /* replace a file that exists */
+    bool force;   /* replace a file that exists */
+    int compress; /* enum dump_compression; below 0: the name of the file says it */
 };
+enum dump_compression { DUMP_PLAIN, DUMP_ZSTD };
 extern const struct option_row dump_option_rows[];
 extern const struct dump_options dump_option_defaults;
 int dump_run(struct cli_context *context, const void *options, const struct word *operands,

@@ -193,7 +193,11 @@ static enum kv_status check_file(const char *path, struct kv_error *error)
     while (line_source_take(source, LINE_SOURCE_CHUNK, &chunk))
         for (size_t i = 0; i < chunk.count; i++)
             dump_check_line(&check, chunk.bytes + chunk.lines[i].offset, chunk.lines[i].size);
-    if (dump_check_verdict(&check, reason))
+    if (line_source_error(source))
+        status = kv_error_set(error, KV_CORRUPT,
+                              "%.200s: %s; nothing was loaded (--force loads what is there)", path,
+                              line_source_error(source));
+    else if (dump_check_verdict(&check, reason))
         status = kv_error_set(error, KV_CORRUPT,
                               "%.200s: %s; nothing was loaded (--force loads it)", path, reason);
     line_source_close(source);
