@@ -467,7 +467,8 @@ static struct submission *create(struct submissions *all, struct session *sessio
     submission->request = *request;
     submission->received_ns = received_ns;
     submission->message_bytes = message.size;
-    memcpy(submission->message, message.data, message.size);
+    if (message.size > 0)
+        memcpy(submission->message, message.data, message.size);
     submission->operations = read_cursor(submission->message, message.size);
     pthread_mutex_init(&submission->lock, NULL);
     submission->reply_buffer = take_buffer(all);

@@ -114,6 +114,24 @@ static void check_own_sessions(struct diagnosis *diagnosis, const struct json_va
     finding(diagnosis, "ok", "%u sessions, %u of them yours", all, own);
 }
 
+/* What a store on the servers of a cluster promises depends on how it was set up. */
+static void check_engine(struct diagnosis *diagnosis, const struct json_value *engine)
+{
+    const struct json_value *name = json_member(engine, "name");
+    if (!name || name->kind != JSON_STRING || strcmp(name->text, "nats") != 0)
+        return;
+    uint64_t replicas = number_of(engine, "replicas");
+    bool connected = number_of(engine, "connected") == 1;
+    finding(diagnosis, connected ? "ok" : "BAD", "%s NATS server of the cluster",
+            connected ? "connected to a" : "no connection to any");
+    finding(diagnosis, "ok",
+            "each key on %" PRIu64 " NATS server%s: %s; a scan may be behind, and is not atomic; "
+            "the rest is in PROTOCOL.md, 10",
+            replicas, replicas == 1 ? "" : "s",
+            replicas >= 3 ? "kill -9 of a minority loses nothing that was acknowledged"
+                          : "kill -9 of one loses nothing, the loss of its disk everything");
+}
+
 void doctor_check_store(struct diagnosis *diagnosis)
 {
     struct clientk_value text = {0};
@@ -125,6 +143,7 @@ void doctor_check_store(struct diagnosis *diagnosis)
     if (files) {
         check_files(diagnosis, files);
         check_space(diagnosis, document, files);
+        check_engine(diagnosis, json_member(document, "engine"));
         check_own_sessions(diagnosis, json_member(document, "sessions"));
     } else {
         finding(diagnosis, "BAD", "no statistics from the server: %s",
