@@ -21,6 +21,7 @@
 #include "kvstore/kvcheck/salvage.h"
 #include "kvstore/kvcheck/verify.h"
 #include "kvstore/api/lockfile.h"
+#include "mqkv/kvstore.h"
 
 #define ONLINE_NICE 10
 
@@ -30,6 +31,9 @@ enum exit_status { EXIT_SOUND = 0, EXIT_DAMAGE = 1, EXIT_USAGE = 2, EXIT_UNREADA
 struct kvcheck_options {
     const char *dir;
     const char *salvage_out; /* NULL: no salvage */
+    const char *to;          /* of resize and upgrade; NULL: not given */
+    uint64_t resize;         /* data files; 0: as many as there are */
+    bool upgrade;
     bool online;
     bool dump;
     int format; /* enum dump_format; -1: not given */
@@ -39,6 +43,8 @@ struct kvcheck_options {
 static const char usage[] = "usage: kvcheck [--online] DIR\n"
                             "       kvcheck --dump [--format text|json] DIR\n"
                             "       kvcheck --salvage OUT DIR\n"
+                            "       kvcheck --resize D --to OUT DIR\n"
+                            "       kvcheck --upgrade --to OUT DIR\n"
                             "       kvcheck -h | -V\n";
 
 static const char *format_of(int format)
@@ -56,6 +62,11 @@ static const struct option_row rows[] = {
      .choice_name = format_of},
     {"salvage", 0, OPTION_TEXT, "OUT",
      "copy the newest intact record of every key to a new store in OUT", FIELD(salvage_out)},
+    {"resize", 0, OPTION_NUMBER, "D", "copy all keys to a new store of D data files", FIELD(resize),
+     .min = 1, .max = KVSTORE_MAX_DATAFILES},
+    {"upgrade", 0, OPTION_FLAG, NULL, "copy all keys to a new store of the newest format",
+     FIELD(upgrade)},
+    {"to", 0, OPTION_TEXT, "OUT", "the directory of that store, which is new or empty", FIELD(to)},
     {"help", 'h', OPTION_STOP, NULL, "print this", FIELD(help)},
     {"version", 'V', OPTION_STOP, NULL, "print the version", FIELD(version)},
     {.name = NULL},
@@ -82,10 +93,14 @@ static int complain(const char *sentence)
 /* What no option can tell alone; or NULL. */
 static const char *fault_of(const struct kvcheck_options *options, int operands)
 {
-    if (options->dump && options->salvage_out)
-        return "--dump and --salvage exclude each other";
-    if (options->online && (options->dump || options->salvage_out))
+    bool rewrites = options->resize > 0 || options->upgrade;
+    if (options->dump + (options->salvage_out != NULL) + rewrites > 1)
+        return "--dump, --salvage, and --resize or --upgrade exclude each other";
+    if (options->online && (options->dump || options->salvage_out || rewrites))
         return "--online only verifies";
+    if (rewrites != (options->to != NULL))
+        return rewrites ? "--resize and --upgrade need --to OUT"
+                        : "--to needs --resize or --upgrade";
     if (options->format >= 0 && !options->dump)
         return "--format needs --dump";
     if (operands == 0)
@@ -124,6 +139,9 @@ static enum kv_status run_locked(const struct kvcheck_options *options, int dir_
     if (options->dump)
         return dump_store(dir_fd, &layout, options->format == DUMP_JSON ? DUMP_JSON : DUMP_TEXT,
                           findings, error);
+    if (options->to)
+        return rewrite_store(dir_fd, &layout, options->to, (uint32_t)options->resize, findings,
+                             error);
     if (options->salvage_out)
         return salvage_store(dir_fd, &layout, options->salvage_out, findings, error);
     return verify_store(dir_fd, &layout, findings, error);

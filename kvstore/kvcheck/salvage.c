@@ -285,6 +285,18 @@ static enum kv_status salvage_file(struct salvage *salvage, int dir_fd, const st
     return status;
 }
 
+/* The newest intact record of every key goes to a store of salvage->datafiles files. */
+static enum kv_status copy_store(struct salvage *salvage, int dir_fd, const struct layout *layout,
+                                 struct kv_error *error)
+{
+    enum kv_status status = open_empty_directory(salvage, error);
+    if (status == KV_OK)
+        status = create_logs(salvage, error);
+    for (uint32_t number = 0; number < layout->datafiles && status == KV_OK; number++)
+        status = salvage_file(salvage, dir_fd, layout, number, error);
+    return status;
+}
+
 enum kv_status salvage_store(int dir_fd, const struct layout *layout, const char *out,
                              struct findings *findings, struct kv_error *error)
 {
@@ -294,11 +306,7 @@ enum kv_status salvage_store(int dir_fd, const struct layout *layout, const char
                               .datafiles = layout->datafiles,
                               .seed = layout->sound ? layout->seed : random_secret(),
                               .hash_key = {{random_secret(), random_secret()}}};
-    enum kv_status status = open_empty_directory(&salvage, error);
-    if (status == KV_OK)
-        status = create_logs(&salvage, error);
-    for (uint32_t number = 0; number < layout->datafiles && status == KV_OK; number++)
-        status = salvage_file(&salvage, dir_fd, layout, number, error);
+    enum kv_status status = copy_store(&salvage, dir_fd, layout, error);
     if (status == KV_OK)
         status = finish_store(&salvage, error);
     close_store(&salvage, status == KV_OK);
@@ -309,5 +317,30 @@ enum kv_status salvage_store(int dir_fd, const struct layout *layout, const char
                 " records found behind damaged places\n",
                 out, salvage.keys, format_size(salvage.lost_bytes, size), salvage.after_damage);
     }
+    return status;
+}
+
+enum kv_status rewrite_store(int dir_fd, const struct layout *layout, const char *out,
+                             uint32_t datafiles, struct findings *findings, struct kv_error *error)
+{
+    struct salvage salvage = {.findings = findings,
+                              .out = out,
+                              .out_fd = -1,
+                              .datafiles = datafiles ? datafiles : layout->datafiles,
+                              .seed = layout->seed,
+                              .hash_key = {{random_secret(), random_secret()}}};
+    enum kv_status status = copy_store(&salvage, dir_fd, layout, error);
+    if (status == KV_OK && (findings->damages > 0 || !layout->sound))
+        status = kv_error_set(error, KV_CORRUPT,
+                              "the store is damaged, and nothing was made of it; save what is "
+                              "intact first: kvcheck --salvage OUT %s",
+                              findings->dir);
+    if (status == KV_OK)
+        status = finish_store(&salvage, error);
+    close_store(&salvage, status == KV_OK);
+    if (status == KV_OK)
+        fprintf(findings->stream, "%s: %" PRIu64 " keys in %" PRIu32 " data file%s of format %u\n",
+                out, salvage.keys, salvage.datafiles, salvage.datafiles == 1 ? "" : "s",
+                FILE_FORMAT_VERSION);
     return status;
 }

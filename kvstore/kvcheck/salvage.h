@@ -6,6 +6,9 @@
  * wrong name), is left out: what is older in it must not replace what is newer. A version that is
  * too high to go on from becomes 1.
  *
+ * The same code makes a store anew that is sound: of another number of data files, or of an older
+ * format.
+ *
  * A key whose newest record was damaged comes back with an older value, if that is still in the
  * log, or, if what was damaged was its deletion, at all: the log has no way to tell.
  */
@@ -21,5 +24,11 @@
  * removed. */
 enum kv_status salvage_store(int dir_fd, const struct layout *layout, const char *out,
                              struct findings *findings, struct kv_error *error);
+
+/* Makes a store of that number of data files (0: as many as there are), in the format of this
+ * program, from all keys of one that is sound, with versions and expiry. KV_CORRUPT: it is not; then,
+ * as on any failure, nothing is left in `out`. */
+enum kv_status rewrite_store(int dir_fd, const struct layout *layout, const char *out,
+                             uint32_t datafiles, struct findings *findings, struct kv_error *error);
 
 #endif
