@@ -158,6 +158,9 @@ START_TEST(a_child_opens_stores_of_its_own)
 #ifdef __SANITIZE_THREAD__
     SKIP_TEST("the thread sanitizer forbids threads in the child of a process with threads");
 #endif
+#ifdef __SANITIZE_ADDRESS__
+    SKIP_TEST("the address sanitizer's allocator may be locked in the child for ever");
+#endif
     struct kvstore_options options = {.create = true, .datafiles = DATAFILES};
     char parents_dir[STORE_DIR_BYTES];
     pthread_t parent;
