@@ -13,6 +13,8 @@ Standard library only. The modules, from what is read to what is written:
   progress   what a person sees meanwhile
   formula    columns computed from columns
   summary    means, bootstrap intervals and ratios from raw rows
+  theory     what queueing theory predicts for a point
+  crossover  from which value of the knob on a difference holds
   verdict    whether a published claim holds, in words made from the numbers
   comparison the same for one comparison of points
   power      which difference could have been told

@@ -8,7 +8,8 @@ like.
 import json
 from dataclasses import dataclass
 
-from harness import HarnessError, noise, power, study as studies, summary, verdict
+from harness import HarnessError, crossover, noise, power, summary, verdict
+from harness import study as studies
 
 NOISY_SHARE = 0.2  # of the runs that count noisy: then the conclusion says so
 RESPONSES = ("mean_us", "p50_us", "p90_us", "p99_us", "p999_us")
@@ -36,6 +37,8 @@ class Content:
     verdicts: list  # of verdict.Verdict
     outcome: str  # of all verdicts together: a key of verdict.HEADLINES; "" without a claim
     busy: str  # empty, or that the machine was too busy to trust the conclusion
+    crossovers: list  # of sentences: from which value of the knob on a difference holds
+    theory: str  # the model that is drawn beside, and its source; may be empty
     notes: str
     comparing: str  # what ratios are relative to
     comparing_title: str
@@ -77,6 +80,8 @@ def of(study, rows, raw_rows, manifest):
         verdicts=verdicts,
         outcome=verdict.together({one.outcome for one in verdicts}) if verdicts else "",
         busy=_busy(study, raw_rows) if study.claim else "",
+        crossovers=[one.text for one in crossover.of(study, rows)],
+        theory=study.theory.source if study.theory else "",
         notes=study.notes,
         comparing=_comparing(study),
         comparing_title="Beside the published figures" if study.published else "Figures",

@@ -5,6 +5,7 @@ import io
 import json
 import pathlib
 import shutil
+import string
 import tempfile
 import time
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ def commands(study, profile, point, places, queue, store, seed):
 
     def fill(template, **more):
         try:
-            own = {name: text.format(**fields, **more) for name, text in nested.items()}
+            own = _resolved(nested, fields | more)
             return " ".join(template.format(**(fields | more | own)).split())
         except (KeyError, IndexError, ValueError) as error:
             known = ", ".join("{%s}" % name for name in [*fields, *nested, *more])
@@ -70,6 +71,25 @@ def commands(study, profile, point, places, queue, store, seed):
         measure=fill(study.load_command, seconds=_plain(profile.measure_s), prepare=""),
         collect=fill(study.collect_command),
     )
+
+
+def _resolved(nested, known):
+    """Fields that may hold other fields, which may do so in turn."""
+    own = {}
+    waiting = dict(nested)
+    while waiting:
+        ready = {
+            name: text for name, text in waiting.items() if not set(_holds(text)) & set(waiting)
+        }
+        if not ready:
+            raise KeyError(f"fields that hold each other: {', '.join(waiting)}")
+        own |= {name: text.format(**(known | own)) for name, text in ready.items()}
+        waiting = {name: text for name, text in waiting.items() if name not in ready}
+    return own
+
+
+def _holds(text):
+    return [name for _, name, _, _ in string.Formatter().parse(text) if name]
 
 
 def run(study, profile, point, places, seed):
@@ -169,6 +189,11 @@ def _collect(study, before, after):
     grew meanwhile."""
     columns = {}
     for column, path in study.collected.items():
+        if path.endswith("?"):  # what is not there is 0
+            path = path[:-1]
+            if _is_missing(after, path.rpartition(" ")[2]):
+                columns[column] = 0
+                continue
         kind, _, rest = path.partition(" ")
         try:
             if kind == "increase":
@@ -180,6 +205,14 @@ def _collect(study, before, after):
                 f"{study.name}: [collect] {column} = {path}: nothing at {error}"
             ) from error
     return columns
+
+
+def _is_missing(node, path):
+    try:
+        _at(node, path)
+    except (KeyError, IndexError, ValueError, TypeError):
+        return True
+    return False
 
 
 def _at(node, path):

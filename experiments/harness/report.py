@@ -59,16 +59,18 @@ def _source(content):
 
 
 def _conclusion(content):
+    paragraphs = ["\n".join(f"- **{text}**" for text in content.crossovers)]
     if not content.verdicts:
-        return "" if content.notes else "There is no claim to judge."
-    paragraphs = []
+        paragraphs[0] = paragraphs[0] or ("" if content.notes else "There is no claim to judge.")
     for one in content.verdicts:
         paragraphs.append(f"{one.headline} {one.why}".strip())
         paragraphs.append("\n".join(f"- {text}" for text in one.findings if text))
     if content.busy:
         lead = "**Other programs kept the machine busy during the runs:** "
         paragraphs.append(lead + content.busy)
-    return "\n\n".join(paragraphs)
+    if content.theory:
+        paragraphs.append(f"Thin lines without markers: {content.theory}.")
+    return "\n\n".join(filter(None, paragraphs))
 
 
 def _tables(content):

@@ -9,7 +9,7 @@ import pathlib
 import re
 from dataclasses import dataclass
 
-from harness import HarnessError, claim, figure, noise
+from harness import HarnessError, claim, crossover, figure, noise, theory
 from harness.sections import Sections
 
 DEFAULT_METRICS = (
@@ -17,6 +17,7 @@ DEFAULT_METRICS = (
     "server_cpu_us_per_op server_switches_per_op client_cpu_us_per_op client_switches_per_op"
 )
 EXPERIMENTS = pathlib.Path(__file__).resolve().parent.parent
+ROOMS = ("scaling", "lessons")  # folders of experiments/ that hold studies
 NAMES = {  # metric -> (what it is called, unit)
     "ops_per_s": ("throughput", "requests/s"),
     "mean_us": ("mean response time", "µs"),
@@ -106,6 +107,9 @@ class Study:
     claim: claim.Claim | None
     published: Published | None
     plot: figure.Plot
+    unit: str  # of the knob, for crossovers; may be empty
+    theory: theory.Theory | None
+    crossovers: list  # of claim.Comparison between series, along the knob
     noise_limit: float  # percent of the machine's CPU for others: above, a run is disturbed
 
     def definition_hash(self):
@@ -151,7 +155,7 @@ class Study:
 
 def find(name):
     """The folder of a study: NAME of experiments/ or of a folder in there, else a path."""
-    for folder in (EXPERIMENTS / name, EXPERIMENTS / "scaling" / name):
+    for folder in (EXPERIMENTS / name, *(EXPERIMENTS / room / name for room in ROOMS)):
         if (folder / "study.conf").exists():
             return folder
     here, there = pathlib.Path(name), EXPERIMENTS.parent / name
@@ -234,6 +238,9 @@ def read(folder):
         published=_published(sections, folder, knob, values, names),
         plot=figure.read(sections, values),
         noise_limit=_noise_limit(sections),
+        unit=sections.get("knob", "unit", ""),
+        theory=theory.read(sections),
+        crossovers=crossover.read(sections, names, values),
     )
     sections.check_all_known()
     _check_fields(sections, found)
@@ -276,6 +283,9 @@ def _check_names(sections, study):
             raise sections.error(
                 "published", metric, f"not among the metrics ({' '.join(study.metrics)})"
             )
+    for comparison in study.crossovers:
+        if comparison.metric not in study.metrics:
+            raise sections.error("crossover", "compare", f"{comparison.metric} is no metric")
     for comparison in study.claim.comparisons if study.claim else ():
         if comparison.metric not in study.metrics:
             raise sections.error(

@@ -11,7 +11,7 @@ import csv
 import random
 from dataclasses import dataclass, field
 
-from harness import HarnessError, formula, noise
+from harness import HarnessError, formula, noise, theory
 
 RESAMPLES = 2000
 TAIL = 0.025  # on each side of a 95 % interval
@@ -28,7 +28,7 @@ class Estimate:
 class Row:
     """One point. Published rows have ratios only: their absolute figures have other units."""
 
-    origin: str  # "here" or "published"
+    origin: str  # "here", "published" or "theory"
     series: str
     label: str
     value: str  # of the knob
@@ -71,7 +71,7 @@ def summarise(study, raw_rows):
     for row in rows:
         base = _base_of(study, rows, row.series, row.value)
         row.ratios = {m: ratio(row, base, m) if base else None for m in study.metrics}
-    return rows + _published_rows(study)
+    return rows + _published_rows(study) + _theory_rows(study, kept, rows)
 
 
 def mean(numbers):
@@ -174,6 +174,42 @@ def _published_rows(study):
                 ratios[metric] = Estimate(own, own, own)
         rows.append(Row("published", series, "published", value, 1, 60, {}, ratios))
     return rows
+
+
+def _theory_rows(study, kept, rows):
+    """What the model of [theory] says of each point, from the means of its runs."""
+    predicted = []
+    for row in rows if study.theory else ():
+        runs = [r for r in kept if (r["series"], r[study.knob]) == (row.series, row.value)]
+        means = {study.knob: row.value}
+        for column in runs[0]:
+            numbers = [number for number in map(_as_number, (r[column] for r in runs))]
+            if None not in numbers:
+                means[column] = mean(numbers)
+        told = theory.predict(study.theory, means)
+        exact = {m: Estimate(told[m], told[m], told[m]) for m in study.metrics if m in told}
+        found = Row("theory", row.series, study.theory.label, row.value, 1, 0, exact, {})
+        if exact:
+            predicted.append(found)
+    for row in predicted:
+        base = _base_among(study, predicted, row)
+        for metric, own in row.estimates.items():
+            if base and metric in base.estimates:
+                share = own.mean / base.estimates[metric].mean
+                row.ratios[metric] = Estimate(share, share, share)
+    return predicted
+
+
+def _base_among(study, rows, row):
+    wanted = (study.base_series, row.value) if study.base_series else (row.series, study.base)
+    return next((r for r in rows if (r.series, r.value) == wanted), None)
+
+
+def _as_number(text):
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return None
 
 
 def _cells(estimate):
