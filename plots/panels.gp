@@ -15,11 +15,12 @@ array line_label[of_group]
 do for [i = 1:series_count] { line_label[series_style[i]] = series_label[i] }
 # The key: our lines or bars, then the published ones. Gnuplot's own would be as narrow as a panel.
 our_keys = kind eq "bars" ? |bar_label| : of_group
-keys = our_keys + (kind eq "bars" ? published_count > 0 : published_count)
+with_theory = kind eq "lines" && theory_label ne ""
+keys = our_keys + (kind eq "bars" ? published_count > 0 : published_count) + with_theory
 array key_label[keys]
 longest = 0
 do for [k = 1:keys] {
-    key_label[k] = k > our_keys ? (published_count > 1 && kind eq "lines" ? "published ratio: ".published_label[k - our_keys] : "published ratio (another machine)") : kind eq "bars" ? bar_label[k] : line_label[k]
+    key_label[k] = with_theory && k == keys ? theory_label : k > our_keys ? (published_count > 1 && kind eq "lines" ? "published ratio: ".published_label[k - our_keys] : "published ratio (another machine)") : kind eq "bars" ? bar_label[k] : line_label[k]
     longest = strlen(key_label[k]) > longest ? strlen(key_label[k]) : longest
 }
 KEY_WIDTH = 90.0 + 7.6 * longest # pixels of an entry: its sample, words, a gap
@@ -53,6 +54,7 @@ shifted(x, share) = log_x ? x * (last_x / first_x) ** share : x + (last_x - firs
 place(i) = 0.012 * (series_style[i] - (of_group + 1) / 2.0)
 aside(x, i) = shifted(x, place(i))
 line_x(i) = of("here", i) ? aside(column(knob), i) : NaN
+theory_x(i) = of("theory", i) ? column(knob) : NaN
 published_x(name) = strcol("origin") eq "published" && strcol("series") eq name ? column(knob) : NaN
 
 # Bars: groups on the x axis, those of one group side by side, each with a pattern of its own.
@@ -150,7 +152,9 @@ do for [p = 1:panels] { do for [g = 1:(grouped ? group_count : 1)] {
             for [i = 1:(has_second ? series_count : 0)] summary using (line_x(i)):(series_group[i] == g ? cell(m2, s) : NaN):(low(m2, s)):(high(m2, s)) \
             with yerrorbars linestyle series_style[i] @BARS pointsize 0.5, \
             for [i = 1:theirs] summary using (published_x(published[i])):(published_group[i] == g ? cell(m, s) : NaN) \
-            with linespoints linestyle PUBLISHED_STYLE + i - 1
+            with linespoints linestyle PUBLISHED_STYLE + i - 1, \
+            for [i = 1:(with_theory ? series_count : 0)] summary using (theory_x(i)):(series_group[i] == g ? cell(m, s) : NaN) \
+            with lines linestyle series_style[i] linewidth 0.7 dashtype solid
     }
 } }
 
@@ -162,12 +166,14 @@ set xrange [0:1120]; set yrange [0:KEY]
 do for [k = 1:keys] {
     from = (1120 - key_columns * KEY_WIDTH + 30) / 2 + (k - 1) % key_columns * KEY_WIDTH
     middle = KEY - 16 - 23 * int((k - 1) / key_columns)
-    style = k > our_keys ? PUBLISHED_STYLE + k - our_keys - 1 : k
+    thin = with_theory && k == keys
+    style = thin ? 1 : k > our_keys ? PUBLISHED_STYLE + k - our_keys - 1 : k
     if (kind eq "bars" && k <= our_keys) {
         set object k rectangle from from, middle - 7 to from + 46, middle + 7 fillstyle pattern PATTERN[pick(k)] border linecolor rgb SHADE[pick(k)] fillcolor rgb SHADE[pick(k)]
     } else {
-        if (kind eq "lines") { set arrow k from from, middle to from + 46, middle nohead linestyle style }
-        set label keys + k "" at from + 23, middle point linestyle style
+        if (kind eq "lines" && !thin) { set arrow k from from, middle to from + 46, middle nohead linestyle style }
+        if (thin) { set arrow k from from, middle to from + 46, middle nohead linestyle 1 linewidth 0.7 }
+        if (!thin) { set label keys + k "" at from + 23, middle point linestyle style }
     }
     set label k key_label[k] at from + 54, middle left
 }

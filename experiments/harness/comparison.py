@@ -67,6 +67,11 @@ def _said(study, comparison):
         label = study.series_label(one.name)
         if label != one.name:
             text = re.sub(rf"(?<![\w-]){re.escape(one.name)}(?![\w-])", lambda _: label, text)
+    for value in comparison.places:
+        if value in study.value_sections:
+            at, places = text.rsplit(" at ", 1)
+            places = re.sub(rf"(?<!\S){re.escape(value)}(?!\S)", study.label_of(value), places)
+            text = f"{at} at {places}"
     return text
 
 

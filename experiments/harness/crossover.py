@@ -4,8 +4,9 @@ Each line of `compare` is METRIC: A > B by P % (or <), with A and B series. The 
 taken at each value of the knob, and the crossover is where it passes the claimed size for good:
 between the last value at which it has not and the first from which on it always has, by a straight
 line through the logarithms of ratio and knob. Where the difference is there at the first value and
-gone at the last, the crossover is where it ends, likewise. Its interval comes from the same resampled means as
-every other (summary): the crossover is found in each draw, and the middle 95 % are the interval.
+gone at the last, the crossover is where it ends, likewise. Its interval comes from the same
+resampled means as every other (summary): the crossover is found in each draw, and the middle 95 %
+are the interval.
 """
 
 import math
@@ -65,7 +66,7 @@ def _find(study, rows, comparison):
         (at, sign * _log_ratio(one.estimates[metric].mean, two.estimates[metric].mean))
         for at, one, two in points
     ]
-    ends = means[0][1] >= wanted > means[-1][1]
+    ends = means[0][1] > wanted >= means[-1][1]
     find = _end if ends else _crossing
     draws = []
     for k in range(summary.RESAMPLES):
@@ -86,11 +87,11 @@ def _log_ratio(one, other):
 def _crossing(steps, wanted):
     """Where the line passes `wanted` for good: -inf if it is above everywhere, inf if it is not
     above at the end."""
-    if steps[-1][1] < wanted:
+    if steps[-1][1] <= wanted:
         return math.inf
     last = None
     for i, (_, step) in enumerate(steps):
-        if step < wanted:
+        if step <= wanted:
             last = i
     if last is None:
         return -math.inf
@@ -100,9 +101,9 @@ def _crossing(steps, wanted):
 def _end(steps, wanted):
     """Where the line falls below `wanted` for good: inf if it is not below at the end, -inf if it
     never was above."""
-    if steps[-1][1] >= wanted:
+    if steps[-1][1] > wanted:
         return math.inf
-    above = [i for i, (_, step) in enumerate(steps) if step >= wanted]
+    above = [i for i, (_, step) in enumerate(steps) if step > wanted]
     if not above:
         return -math.inf
     return _between(steps[above[-1]], steps[above[-1] + 1], wanted)
@@ -150,6 +151,12 @@ def _text(study, number):
 def _number(study, number):
     """In the unit of the knob; microseconds as people write them."""
     if study.unit != "µs":
-        return f"{number:.2g} {study.unit}".strip()
+        return f"{_two_figures(number)} {study.unit}".strip()
     size, name = next((s, n) for s, n in (*UNITS, (0.0, "µs")) if number >= s)
-    return f"{number / (size or 1):.2g} {name}"
+    return f"{_two_figures(number / (size or 1))} {name}"
+
+
+def _two_figures(number):
+    if number < 100:
+        return f"{number:.2g}"
+    return f"{round(number, 1 - math.floor(math.log10(number))):.0f}"

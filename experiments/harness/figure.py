@@ -82,6 +82,7 @@ def write(study, rows, path):
         _texts("value_label", value_labels),
         _texts("tic_label", _tic_labels(study, labels if x_is_series else value_labels)),
         _texts("bar_label", of_bars if x_is_series else labels),
+        _text("theory_label", _theory_label(study, rows)),
         _texts("published", [one.name for one in published]),
         _texts("published_label", [one.label for one in published]),
         _texts("group", groups),
@@ -158,6 +159,12 @@ class _Axis:
         number *= self.scale / 1.4
         power = 10.0 ** math.floor(math.log10(number))
         return max(digit * power for digit in (1, 2, 5) if digit * power <= number)
+
+
+def _theory_label(study, rows):
+    """Of the thin lines; '' if there are none."""
+    there = any(row.origin == "theory" for row in rows)
+    return f"thin: {study.theory.label} (theory)" if there else ""
 
 
 def _place_in_group(series, one):
