@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +15,7 @@
 #include "kvstore/core/thread.h"
 #include "kvstore/index/arena.h"
 #include "kvstore/index/arena_claim.h"
+#include "kvstore/shared/store_leftovers.h"
 #include "kvstore/table/datafile.h"
 
 const char *kvstore_direct_name(enum kvstore_direct direct)
@@ -73,6 +75,7 @@ static int make_object(const struct shared_index *direct, const struct store_con
     int fd = shm_open(direct->name.text, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0)
         return -1;
+    store_leftovers_hold(fd);
     if (set_mode(direct, context, fd))
         return fd;
     int reason = errno;
@@ -122,8 +125,10 @@ static int open_left(const struct shared_index *direct, const struct store_conte
         return -1;
     bool ours = fstat(fd, &facts) == 0 && facts.st_uid == geteuid() && S_ISREG(facts.st_mode) &&
                 (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0 && set_mode(direct, context, fd);
-    if (ours)
+    if (ours) {
+        store_leftovers_hold(fd);
         return fd;
+    }
     close(fd);
     return -1;
 }
@@ -225,10 +230,26 @@ static enum kv_status begin_anew(struct shared_index *direct, struct store_conte
     return KV_OK;
 }
 
+/* How long names are looked at. */
+#define LEFTOVERS_MS 500u
+
+/* What other stores of this user have left whose directories are gone. */
+static void remove_leftovers(void)
+{
+    struct store_leftovers left = store_leftovers_remove(LEFTOVERS_MS);
+    if (left.objects > 0)
+        log_info("removed from /dev/shm the indexes of %u store%s that %s gone, left by processes "
+                 "that were killed: %" PRIu64 " KiB",
+                 left.objects, left.objects == 1 ? "" : "s", left.objects == 1 ? "is" : "are",
+                 left.bytes / 1024);
+}
+
 enum kv_status shared_index_begin(struct shared_index *direct, struct store_context *context,
                                   struct kv_error *error)
 {
     settle(direct, context);
+    if (direct->mode != KVSTORE_DIRECT_OFF)
+        remove_leftovers();
     bool may_be_left = direct->mode != KVSTORE_DIRECT_OFF && !context->is_new;
     if (!may_be_left || !begin_left(direct, context))
         return begin_anew(direct, context, error);

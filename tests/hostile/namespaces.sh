@@ -82,6 +82,13 @@ start_server_as "$daemon_uid" --mode 0622
 check_all --uts "both shared"
 check_all "$pid_too" "IPC shared, PID not"
 check_death "$pid_too" "IPC shared, PID not"
+object=$(printf '/dev/shm/mqkv.store.%x.%x' "$(stat -c %d "$server_dir")" \
+    "$(stat -c %i "$server_dir")")
+check_status 0 "doctor where neither the daemon nor its directory is seen" unshare --mount \
+    --pid --fork --kill-child --mount-proc sh -c "mount -t tmpfs tmpfs '$common_dir' &&
+    exec setpriv --reuid=$daemon_uid --regid=$daemon_uid --clear-groups \
+    '$MQKV_BUILD/clientk' -m '$server_queue' doctor"
+check_status 0 "leaves its index alone" test -e "$object"
 for options in --ipc "--ipc $pid_too"; do
     text="IPC not shared ($options)"
     check_status 3 "$text: no queue" there "$options" "$good_uid" get name

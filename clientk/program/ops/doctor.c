@@ -10,11 +10,13 @@
 #include <unistd.h>
 
 #include "clientk/program/ops/diagnosis.h"
-#include "clientk/program/ops/store_leftovers.h"
 #include "common/text/parse.h"
+#include "kvstore/shared/store_leftovers.h"
 #include "wire/queue.h"
 #include "wire/reply_ring.h"
 
+#define SHM_DIR           "/dev/shm"
+#define LEFTOVERS_MS      2000u       /* to look for them */
 #define FULLEST_SHM_BYTES (16u << 20) /* warn below this */
 
 /* The IPC namespace of a process ("ipc:[4026531839]"); false if it may not be read. */
@@ -185,10 +187,18 @@ static void check_shared_memory(struct diagnosis *diagnosis)
     finding(diagnosis, writable && free_bytes >= FULLEST_SHM_BYTES ? "ok" : "low",
             "/dev/shm has %s free%s", format_size(free_bytes, free_size),
             writable ? "" : ", but you may not write there");
-    struct store_leftovers left = store_leftovers_remove();
+    struct store_leftovers left = store_leftovers_remove(LEFTOVERS_MS);
     if (left.objects > 0)
         finding(diagnosis, "ok", "removed what killed servers left of stores that are gone: %s",
                 format_size(left.bytes, free_size));
+    if (left.unsure_objects > 0)
+        finding(
+            diagnosis, "ok",
+            "%u index%s of killed servers (%s) stay%s: their file system is not mounted here; if "
+            "the stores are gone: rm " SHM_DIR "/%s%s",
+            left.unsure_objects, left.unsure_objects == 1 ? "" : "es",
+            format_size(left.unsure_bytes, free_size), left.unsure_objects == 1 ? "s" : "",
+            left.unsure_name, left.unsure_objects == 1 ? "" : " and the like");
 }
 
 static const char *conclusion(const struct diagnosis *diagnosis)
