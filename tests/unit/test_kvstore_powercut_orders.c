@@ -17,6 +17,7 @@
 #include "kvstore/log/fileio.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/powercut.h"
+#include "tests/support/skip.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
 #include "tests/support/write_journal.h"
@@ -225,6 +226,9 @@ static void lead_life(enum kvstore_durability durability, enum kvstore_io io)
 
 START_TEST(every_state_of_every_moment_opens_with_what_was_acknowledged)
 {
+#ifdef __SANITIZE_THREAD__
+    SKIP_TEST("the thread sanitizer forbids threads in the child of a process with threads");
+#endif
     log_set_level(LOG_LEVEL_ERROR);
     random_seed(&randomness, 1 + (uint64_t)_i);
     store_dir_make(dir);
