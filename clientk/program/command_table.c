@@ -265,7 +265,9 @@ const struct command commands[] = {
      .run = config_run},
     {.name = "top",
      .arguments = "",
-     .summary = "watch the server's counters and their rates",
+     .summary = "watch what the server does",
+     .details = "On a terminal a page that is drawn anew; h shows its keys. In a pipe, and with\n"
+                "--format json, one report an interval.",
      .places = COMMAND_SHELL | COMMAND_PROMPT,
      RUNS(top_run, top_option_rows, top_option_defaults)},
     {.name = "batch",

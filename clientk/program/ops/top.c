@@ -1,147 +1,210 @@
 #include "clientk/program/ops/top.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "clientk/program/cli/interrupt.h"
-#include "clientk/program/ops/json_reader.h"
-#include "clientk/program/ops/stats.h"
+#include "clientk/program/ops/top_report.h"
+#include "clientk/program/ops/top_screen.h"
 #include "common/time/clock.h"
 
-#define MAX_COUNTERS 1024
-#define CLEAR_SCREEN "\033[H\033[2J"
+/* The section of the statistics that is read. */
+#define SECTION "metrics"
+
+#define MAX_LINES       1024
+#define MIN_INTERVAL_MS 100
+#define MAX_INTERVAL_MS 3600000
+
+/* Lines of a page that are no rows of the two tables. */
+#define OTHER_LINES 12u
+
+static const char *order_name(int order)
+{
+    return order < TOP_ORDERS ? top_order_name((enum top_order)order) : NULL;
+}
 
 const struct option_row top_option_rows[] = {
     {"interval", 'i', OPTION_DURATION_MS, "MS", "time between two updates (default 1s)",
-     OPTION_FIELD(struct top_options, interval_ms), .min = 100, .max = 3600000},
+     OPTION_FIELD(struct top_options, interval_ms), .min = MIN_INTERVAL_MS, .max = MAX_INTERVAL_MS},
     {"count", 'c', OPTION_NUMBER, "N", "number of updates (default: until Ctrl-C)",
      OPTION_FIELD(struct top_options, count), .min = 1, .max = UINT64_MAX},
-    {"lines", 0, OPTION_NUMBER, "N", "counters to show at most (default 20)",
-     OPTION_FIELD(struct top_options, lines), .min = 1, .max = MAX_COUNTERS},
+    {"lines", 0, OPTION_NUMBER, "N", "rows of each table to show at most (default 20)",
+     OPTION_FIELD(struct top_options, lines), .min = 1, .max = MAX_LINES},
+    {"sort", 0, OPTION_CHOICE, "BY", "rate|total|latency|name (default rate)",
+     OPTION_FIELD(struct top_options, order), .choice_name = order_name},
     {.name = NULL},
 };
 const struct top_options top_option_defaults = {.interval_ms = 1000, .lines = 20};
 
-struct counter {
-    char path[96];
-    double value;
-    double per_second;
-};
-
 struct look {
     uint64_t taken_ns;
-    size_t count;
-    struct counter counters[MAX_COUNTERS];
+    struct metrics metrics;
 };
 
-/* Times are not counters: NAME_ms, NAME_us, NAME_ns. */
-static bool is_time(const char *name)
-{
-    size_t size = strlen(name);
-    return size > 3 && name[size - 3] == '_' && name[size - 1] == 's' &&
-           strchr("mun", name[size - 2]);
-}
+struct watch {
+    struct cli_context *context;
+    struct top_options options;
+    struct top_screen *screen; /* NULL: it is no terminal, or gets JSON */
+    struct look looks[2];
+    unsigned taken; /* looks so far; the last is looks[(taken - 1) % 2] */
+    bool leave;
+    bool show_keys;
+};
 
-/* Collects all numbers of the document with their paths. */
-static void collect(struct look *look, const struct json_value *value, const char *path)
-{
-    unsigned index = 0;
-    for (const struct json_value *child = value->first; child; child = child->next, index++) {
-        char child_path[sizeof look->counters[0].path], number[12];
-        snprintf(number, sizeof number, "%u", index);
-        snprintf(child_path, sizeof child_path, "%.50s%s%.40s", path, *path ? "." : "",
-                 child->name ? child->name : number);
-        if (child->kind == JSON_NUMBER && look->count < MAX_COUNTERS && !is_time(child_path)) {
-            struct counter *counter = &look->counters[look->count++];
-            memcpy(counter->path, child_path, sizeof child_path);
-            counter->value = child->number;
-            counter->per_second = 0;
-        }
-        collect(look, child, child_path);
-    }
-}
+/* Looking -------------------------------------------------------------------------------------- */
 
-static enum kv_status take_look(struct cli_context *context, struct look *look)
+static enum kv_status take_look(struct watch *watch)
 {
+    struct look *look = &watch->looks[watch->taken % 2];
     struct clientk_value text = {0};
-    look->count = 0;
-    enum kv_status status = clientk_stats(context->client, NULL, &text);
+    enum kv_status status = clientk_stats(watch->context->client, SECTION, &text);
+    metrics_free(&look->metrics);
     look->taken_ns = clock_monotonic_ns();
-    struct json_value *document = status == KV_OK ? json_parse(text.data, text.size) : NULL;
-    if (document)
-        collect(look, document, "");
-    json_free(document);
+    if (status == KV_OK && !metrics_read(&look->metrics, text.data, text.size))
+        status = KV_NO_MEMORY;
     clientk_value_free(&text);
+    watch->taken++;
     return status;
 }
 
-/* Fills in the gain of each counter since the last update; a counter stays near its place. */
-static void compute_rates(struct look *now, const struct look *before)
+/* Showing -------------------------------------------------------------------------------------- */
+
+static void print_keys(const struct watch *watch, FILE *stream)
 {
-    double seconds = (double)(now->taken_ns - before->taken_ns) / 1e9;
-    for (size_t i = 0; i < now->count; i++) {
-        size_t j = i < before->count ? i : 0;
-        for (size_t tries = 0; tries < before->count; tries++, j = (j + 1) % before->count) {
-            if (strcmp(before->counters[j].path, now->counters[i].path) == 0) {
-                now->counters[i].per_second =
-                    (now->counters[i].value - before->counters[j].value) / seconds;
-                break;
-            }
-        }
-    }
+    if (watch->show_keys)
+        fputs("\nr rate, t total, l latency, n name; + - interval; blank: now; q quit\n", stream);
+    else
+        fprintf(stream, "\nevery %.1f s, sorted by %s; h: keys\n",
+                (double)watch->options.interval_ms / 1e3,
+                top_order_name((enum top_order)watch->options.order));
 }
 
-static int faster_first(const void *a, const void *b)
+static enum kv_status show_page(struct watch *watch, const struct top_report *report)
 {
-    const struct counter *first = a, *second = b;
-    double x = fabs(first->per_second), y = fabs(second->per_second);
-    return x < y ? 1 : x > y ? -1 : strcmp(first->path, second->path);
+    char *text = NULL;
+    size_t size = 0, rows = top_screen_rows(watch->screen);
+    FILE *page = open_memstream(&text, &size);
+    if (!page)
+        return KV_NO_MEMORY;
+    size_t left = rows > OTHER_LINES ? rows - OTHER_LINES : 0;
+    size_t lines = report->kind_count < left / 2 ? left - report->kind_count : (left + 1) / 2;
+    top_report_print(report, lines < watch->options.lines ? lines : watch->options.lines, page);
+    print_keys(watch, page);
+    enum kv_status status = fclose(page) == 0 ? KV_OK : KV_NO_MEMORY;
+    if (status == KV_OK)
+        top_screen_show(watch->screen, text);
+    free(text);
+    return status;
 }
 
-static void show(struct output *output, const struct look *look, uint64_t lines)
+/* What the last look shows; of the first, since the server's start. */
+static enum kv_status show(struct watch *watch)
 {
-    struct look sorted = *look;
-    qsort(sorted.counters, sorted.count, sizeof sorted.counters[0], faster_first);
-    char when[40];
-    time_t now = time(NULL);
-    struct tm local;
-    strftime(when, sizeof when, "%H:%M:%S", localtime_r(&now, &local));
-    fprintf(output->stream, "%s%s  %-44s %14s %18s\n", output->terminal ? CLEAR_SCREEN : "", when,
-            "changing", "per second", "now");
-    for (size_t i = 0; i < sorted.count && i < lines; i++) {
-        const struct counter *counter = &sorted.counters[i];
-        if (counter->per_second == 0)
-            break;
-        fprintf(output->stream, "          %-44.44s %14.1f %18.0f\n", counter->path,
-                counter->per_second, counter->value);
+    const struct look *now = &watch->looks[(watch->taken + 1) % 2];
+    const struct look *before = watch->taken > 1 ? &watch->looks[watch->taken % 2] : NULL;
+    struct output *output = &watch->context->output;
+    struct top_report report;
+    double seconds = before ? (double)(now->taken_ns - before->taken_ns) / 1e9 : 0;
+    if (!top_report_make(&report, before ? &before->metrics : NULL, &now->metrics, seconds))
+        return KV_NO_MEMORY;
+    enum kv_status status = KV_OK;
+    top_report_sort(&report, (enum top_order)watch->options.order);
+    if (watch->screen) {
+        status = show_page(watch, &report);
+    } else if (output->format == OUTPUT_JSON) {
+        top_report_print_json(&report, output->stream);
+    } else {
+        top_report_print(&report, watch->options.lines, output->stream);
+        fputc('\n', output->stream);
     }
-    fprintf(output->stream, "%s", output->terminal ? "\nCtrl-C ends\n" : "\n");
     fflush(output->stream);
+    top_report_free(&report);
+    return status;
 }
 
-static enum kv_status watch(struct cli_context *context, const struct top_options *options,
-                            struct look looks[2])
+/* Keys ----------------------------------------------------------------------------------------- */
+
+static void change_interval(struct watch *watch, bool longer)
 {
-    enum kv_status status = take_look(context, &looks[0]);
-    for (uint64_t i = 1; status == KV_OK && !interrupt_pending(); i++) {
-        struct timespec pause = {(time_t)(options->interval_ms / 1000),
-                                 (long)(options->interval_ms % 1000) * 1000000};
-        nanosleep(&pause, NULL);
-        if (interrupt_pending())
+    uint64_t ms = watch->options.interval_ms;
+    ms = longer ? ms * 2 : ms / 2;
+    if (ms >= MIN_INTERVAL_MS && ms <= MAX_INTERVAL_MS)
+        watch->options.interval_ms = ms;
+}
+
+/* True: the next look is to be taken at once. */
+static bool take_key(struct watch *watch, char key)
+{
+    static const char order_keys[] = "rtln"; /* enum top_order */
+    watch->show_keys = key == 'h' || key == '?';
+    for (int order = 0; order < TOP_ORDERS; order++)
+        if (key == order_keys[order])
+            watch->options.order = order;
+    if (key == 's')
+        watch->options.order = (watch->options.order + 1) % TOP_ORDERS;
+    if (key == '+' || key == '-')
+        change_interval(watch, key == '+');
+    watch->leave = key == 'q';
+    return key == ' ';
+}
+
+/* The loop ------------------------------------------------------------------------------------- */
+
+static void sleep_for(uint64_t ms)
+{
+    struct timespec pause = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+/* Until the next look is due; what is shown follows keys and the size of the terminal. */
+static enum kv_status wait_for_next(struct watch *watch)
+{
+    uint64_t begun_ns = clock_monotonic_ns();
+    enum kv_status status = KV_OK;
+    if (!watch->screen) {
+        sleep_for(watch->options.interval_ms);
+        return KV_OK;
+    }
+    while (status == KV_OK && !watch->leave) {
+        char key;
+        uint64_t until_ns = begun_ns + watch->options.interval_ms * 1000000;
+        enum top_event event = top_screen_wait(watch->screen, until_ns, &key);
+        if (event == TOP_TIME || event == TOP_INTERRUPTED)
             break;
-        status = take_look(context, &looks[i % 2]);
-        compute_rates(&looks[i % 2], &looks[(i + 1) % 2]);
+        if (event == TOP_KEY && take_key(watch, key))
+            break;
+        if (!watch->leave)
+            status = show(watch);
+    }
+    return status;
+}
+
+static enum kv_status run(struct watch *watch)
+{
+    enum kv_status status = take_look(watch);
+    if (status == KV_OK && watch->screen)
+        status = show(watch);
+    for (uint64_t i = 1; status == KV_OK; i++) {
+        status = wait_for_next(watch);
+        if (status != KV_OK || watch->leave || interrupt_pending())
+            break;
+        status = take_look(watch);
         if (status == KV_OK)
-            show(&context->output, &looks[i % 2], options->lines);
-        if (i == options->count || ferror(context->output.stream))
+            status = show(watch);
+        if (i == watch->options.count || ferror(watch->context->output.stream))
             break;
     }
     return status;
+}
+
+static int fail(struct cli_context *context, enum kv_status status)
+{
+    if (status == KV_NOT_FOUND)
+        return output_failure(&context->output, "top", KV_UNSUPPORTED,
+                              "the server is too old to tell metrics; stats tells what it knows");
+    return output_failure(&context->output, "top", status, cli_sentence(status));
 }
 
 int top_run(struct cli_context *context, const void *options, const struct word *operands,
@@ -152,14 +215,15 @@ int top_run(struct cli_context *context, const void *options, const struct word 
     int code = cli_connect_for(context, "top");
     if (code != EXIT_DONE)
         return code;
-    struct look *looks = calloc(2, sizeof *looks);
-    if (!looks)
-        return output_failure(&context->output, "top", KV_NO_MEMORY, NULL);
-    enum kv_status status = watch(context, options, looks);
-    free(looks);
+    struct watch watch = {.context = context, .options = *(const struct top_options *)options};
+    bool page = context->output.terminal && context->output.format != OUTPUT_JSON;
+    if (page && !(watch.screen = top_screen_begin(context->output.stream)))
+        return fail(context, KV_NO_MEMORY);
+    enum kv_status status = run(&watch);
+    top_screen_end(watch.screen);
+    metrics_free(&watch.looks[0].metrics);
+    metrics_free(&watch.looks[1].metrics);
     bool interrupted = interrupt_pending(); /* Ctrl-C is how it ends */
     interrupt_clear();
-    if (status != KV_OK && !interrupted)
-        return output_failure(&context->output, "top", status, cli_sentence(status));
-    return EXIT_DONE;
+    return status != KV_OK && !interrupted ? fail(context, status) : EXIT_DONE;
 }

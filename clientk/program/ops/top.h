@@ -1,5 +1,6 @@
 /*
- * top: the command that shows, once per second, which counters of the server change and how fast.
+ * top: the command that shows what the server does: a page that is drawn anew on a terminal, one
+ * report after the other in a pipe.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_OPS_TOP_H
 #define MQKV_CLIENTK_PROGRAM_OPS_TOP_H
@@ -14,6 +15,7 @@ struct top_options {
     uint64_t interval_ms;
     uint64_t count; /* 0: until Ctrl-C */
     uint64_t lines;
+    int order; /* enum top_order */
 };
 extern const struct option_row top_option_rows[];
 extern const struct top_options top_option_defaults;
