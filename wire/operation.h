@@ -70,9 +70,9 @@ struct wire_operation {
 };
 
 /* An operation is: u8 opcode, u8 0, u16 flags, u16 key_bytes, u16 0, u32 value_bytes, then the
- * fields its flags and opcode name in the order of the struct (u64 expiry_ms, u64 version (if-version or the one to give); ADD: i64
- * delta, min, max, initial; SCAN: u64 cursor, u32 limit), then the key, then the value or, with
- * WIRE_VALUE_IN_SEGMENT, its u32 offset. */
+ * fields its flags and opcode name in the order of the struct (u64 expiry_ms, u64 version, whether
+ * it is a condition or to be given; ADD: i64 delta, min, max, initial; SCAN: u64 cursor, u32
+ * limit), then the key, then the value or, with WIRE_VALUE_IN_SEGMENT, its u32 offset. */
 #define WIRE_OPERATION_FIXED_BYTES 12u
 
 /* Bytes that the operation takes in a message. */

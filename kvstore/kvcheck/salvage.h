@@ -26,8 +26,8 @@ enum kv_status salvage_store(int dir_fd, const struct layout *layout, const char
                              struct findings *findings, struct kv_error *error);
 
 /* Makes a store of that number of data files (0: as many as there are), in the format of this
- * program, from all keys of one that is sound, with versions and expiry. KV_CORRUPT: it is not; then,
- * as on any failure, nothing is left in `out`. */
+ * program, from all keys of one that is sound, with versions and expiry. KV_CORRUPT: it is damaged;
+ * then, as on any failure, nothing is left in `out`. */
 enum kv_status rewrite_store(int dir_fd, const struct layout *layout, const char *out,
                              uint32_t datafiles, struct findings *findings, struct kv_error *error);
 

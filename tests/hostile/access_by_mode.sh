@@ -41,5 +41,18 @@ stop_server
 start_server_as "$daemon_uid" --mode 0622
 let_in_at 0622 "$good_uid" "any user"
 let_in_at 0622 "$hostile_uid" "any other user"
+
+# Data files have what was deleted, too: only the daemon's own user, and root, back them up.
+mkdir "$common_dir/backups" && chmod 777 "$common_dir/backups"
+check_status 4 "--mode 0622: any other user gets no backup" \
+    client_as "$good_uid" backup "$common_dir/backups/good"
+check_match 'only the user that the server runs as' "$errors" "and is told why"
+check_equal '' "$(ls "$common_dir/backups")" "nothing of it is left"
+check_status 4 "nor by message" client_as "$good_uid" backup --by-message "$common_dir/backups/good"
+check_status 0 "the daemon's own user does" client backup "$common_dir/backups/own"
+check_status 4 "whose files others cannot read" \
+    client_as "$good_uid" restore "$common_dir/backups/own" --to "$common_dir/backups/good"
+check_status 0 "root does" "$MQKV_BUILD/clientk" -m "$server_queue" backup "$common_dir/backups/root"
+check_status 0 "and it is sound" "$MQKV_BUILD/kvcheck" "$common_dir/backups/root"
 stop_server
 check_equal 0 $? "the daemon stops cleanly"

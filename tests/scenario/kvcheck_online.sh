@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# kvcheck_online: kvcheck --online checks a store that a daemon is writing to, and a copy with a hole
-# before its end is not sound.
+# kvcheck_online: kvcheck --online checks a store that a daemon is writing to, and a copy with a
+# hole before its end is not sound.
 . "$(dirname "$0")/lib.sh"
 cd "$MQKV_TEST_DIR" || exit 2
 

@@ -33,7 +33,8 @@ entries first >had.csv 2>/dev/null
 
 for count in 1 7 64; do
     check_status 0 "--resize $count" kvcheck --resize "$count" --to "sized$count" first
-    check_match "^sized$count: 1901 keys in $count data files? of format 1$" "$output" 'says what it made'
+    check_match "^sized$count: 1901 keys in $count data files? of format 1$" "$output" \
+        'says what it made'
     check_status 0 'a sound store' kvcheck "sized$count"
     check_equal "$count" "$(find "sized$count" -name 'data.????' | wc -l)" 'of so many data files'
     entries "sized$count" 2>/dev/null | cmp - had.csv

@@ -172,9 +172,10 @@ static enum kv_status check_end(struct backup_source *source, const struct tar_m
     if (status == KV_OK)
         status = backup_manifest_parse(&said, text, member->size, error);
     free(text);
-    if (status == KV_OK && (said.count != read->count || source->next != said.count ||
-                            said.store_seed != read->store_seed ||
-                            memcmp(said.files, read->files, said.count * sizeof said.files[0])))
+    if (status == KV_OK &&
+        (said.count != read->count || source->next != said.count ||
+         said.store_seed != read->store_seed ||
+         memcmp(said.files, read->files, said.count * sizeof said.files[0]) != 0))
         status = kv_error_set(error, KV_CORRUPT, "the backup is not whole, or it was changed");
     source->manifest.time_ms = said.time_ms;
     backup_manifest_free(&said);

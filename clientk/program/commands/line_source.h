@@ -1,6 +1,7 @@
 /*
  * line_source: the lines of a file or of standard input, handed out in chunks to any number of
- * threads. What zstd has compressed is decompressed. A chunk holds the lines that are available: a single line from a pipe is not held back.
+ * threads. What zstd has compressed is decompressed. A chunk holds the lines that are available: a
+ * single line from a pipe is not held back.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_LINE_SOURCE_H
 #define MQKV_CLIENTK_PROGRAM_COMMANDS_LINE_SOURCE_H
