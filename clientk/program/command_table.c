@@ -326,7 +326,7 @@ const struct command commands[] = {
      .arguments = "",
      .summary = "check limits, queues, permissions and server",
      .places = COMMAND_SHELL | COMMAND_PROMPT,
-     .run = doctor_run},
+     RUNS(doctor_run, doctor_option_rows, doctor_option_defaults)},
     {.name = "timing",
      .arguments = "[on|off]",
      .summary = "print how long each command took",

@@ -70,6 +70,8 @@ check_death() {
     echo 'PUT held 1' >&9
     wait_until 20 eval "[ \"\$(session_count)\" = $((before + 1)) ]"
     check_equal $((before + 1)) "$(session_count)" "$2: a session"
+    check_match "ok +uid $good_uid: 1 session" "$(there --uts "$daemon_uid" doctor)" \
+        "$2: which doctor of the daemon's user shows"
     kill -9 "$holder" # with --kill-child, its process too
     wait "$holder" 2>/dev/null
     exec 9>&-

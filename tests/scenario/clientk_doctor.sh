@@ -48,6 +48,30 @@ check_equal '' "$(grep -E '\.[crs][0-9]' "$MQKV_TEST_DIR/left")" 'nothing of doc
 stop_server
 unset MQKV_REPLIES
 
+# The configuration, and commands for what is wrong
+config="$MQKV_TEST_DIR/it's.conf"
+echo '[log]' >"$config"
+start_server -d 2 -c "$config"
+check_status 0 'doctor with a configuration file' client doctor
+check_match "ok +$config has no mistake" "$output" 'says that it has no mistake'
+check_status 0 'with --fix there' client doctor --fix
+check_equal '' "$(grep -v '^#\|^mount ' <<<"$output")" 'are no commands'
+echo 'nonsense = 1' >>"$config"
+chmod o+w "$config" "$server_dir"
+check_status 1 'with a mistake in it, and files that anybody may change, it exits 1' client doctor
+check_match "BAD +.*$config:2: unknown key 'nonsense'" "$output" 'and names the line'
+check_match "BAD +anybody may change $config" "$output" 'the file'
+check_match "BAD +anybody may remove the files of $server_dir" "$output" 'and the directory'
+check_status 1 'with --fix, too' client doctor --fix
+sh <<<"$output" >/dev/null 2>&1
+check_equal '0 0' "$(($(stat -c '0%a' "$config") & 2)) $(($(stat -c '0%a' "$server_dir") & 2))" \
+    'and a shell that executes it mends what a command can mend'
+sed -i '/nonsense/d' "$config"
+check_status 0 'without the mistake all is well' client doctor
+stop_server
+check_status 3 'without a server --fix tells how to start one' client doctor --fix
+check_match "^serverk -m $server_queue |^systemctl start" "$output" 'by a command'
+
 # A sync that fails makes a data file take no more writes.
 if [ "${MQKV_VARIANT:-release}" = release ] && cc -shared -fPIC -o \
     "$MQKV_TEST_DIR/failing.so" -x c - <<'C'

@@ -11,13 +11,26 @@
 #include "clientk/program/cli/cli_context.h"
 #include "wire/limits.h"
 
+#define DIAGNOSIS_FIXES     24u
+#define DIAGNOSIS_FIX_BYTES 512u
+
+/* A command that mends what a finding says; "" where it takes more than a command. */
+struct fix {
+    char reason[DIAGNOSIS_FIX_BYTES];
+    char command[DIAGNOSIS_FIX_BYTES];
+};
+
 struct diagnosis {
     struct cli_context *context;
     FILE *stream;
+    struct fix fixes[DIAGNOSIS_FIXES];
+    unsigned fix_count;
+    char last[DIAGNOSIS_FIX_BYTES]; /* the last finding with a mark */
     struct wire_limits limits;
     bool shares_replies; /* new clients of this user need no queue */
     bool problem;        /* something needs fixing */
     bool no_server;      /* there is none, or it does not answer */
+    pid_t server;        /* 0: not known here */
     bool silent;         /* there is a server, but an answer did not come in time */
 };
 
@@ -25,6 +38,21 @@ struct diagnosis {
  * "NONE" (sets no_server); "" continues the line before. */
 void finding(struct diagnosis *diagnosis, const char *mark, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* A command that mends the last finding with a mark. The first few are kept. */
+void fix(struct diagnosis *diagnosis, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* A word for the shell, whatever is in it: paths may come from other users. Returns `quoted`; "''"
+ * where it is too long. */
+#define DIAGNOSIS_WORD_BYTES 400u
+const char *shell_word(const char *text, char quoted[DIAGNOSIS_WORD_BYTES]);
+
+/* No command mends it. */
+void fix_by_hand(struct diagnosis *diagnosis);
+
+/* All of them, each below a comment with its reason: for a shell. */
+void print_fixes(const struct diagnosis *diagnosis, FILE *stream);
 
 void heading(const struct diagnosis *diagnosis, const char *text);
 
@@ -38,5 +66,19 @@ void doctor_print_limit_advice(struct diagnosis *diagnosis);
 /* doctor_store.c: the data files and the disk, by the statistics of the server. Needs a
  * connection. */
 void doctor_check_store(struct diagnosis *diagnosis);
+
+/* doctor_users.c: the users who have sessions, by the same statistics, and their limits. */
+struct json_value;
+void doctor_check_users(struct diagnosis *diagnosis, const struct json_value *sessions);
+
+/* RLIMIT_MSGQUEUE of another process; false: it cannot be read. */
+bool doctor_queue_limit_of(pid_t pid, uint64_t *bytes);
+
+/* doctor_config.c: the configuration file of the server (0: of the unit, if it is installed). */
+void doctor_check_config(struct diagnosis *diagnosis, pid_t server);
+
+/* How the server is started, or started again: a command. */
+void doctor_fix_by_start(struct diagnosis *diagnosis);
+void doctor_fix_by_restart(struct diagnosis *diagnosis);
 
 #endif

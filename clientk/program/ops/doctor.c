@@ -1,7 +1,9 @@
 #include "clientk/program/ops/doctor.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +39,7 @@ static void report_no_server(struct diagnosis *diagnosis, const char *name)
     ipc_namespace(getpid(), namespace_name, sizeof namespace_name);
     finding(diagnosis, "NONE", "there is no queue %s in this IPC namespace, %s", name,
             namespace_name);
+    doctor_fix_by_start(diagnosis);
     finding(diagnosis, "", "start a server:       serverk -m %s -f DIRECTORY", name);
     finding(diagnosis, "",
             "in a container:       run both in one IPC namespace (--ipc=host; or --ipc=shareable "
@@ -64,6 +67,7 @@ static bool check_owner(struct diagnosis *diagnosis, mqd_t lane, const char *bas
     char program[32], user[64];
     pid_t owner = wire_lane_server(lane);
     if (owner > 0) {
+        diagnosis->server = owner;
         finding(diagnosis, "ok", "served by process %d (%s) of %s", (int)owner,
                 program_of(owner, program), user_name(wire_queue_uid(lane), user));
         return true;
@@ -74,9 +78,28 @@ static bool check_owner(struct diagnosis *diagnosis, mqd_t lane, const char *bas
         return true;
     }
     finding(diagnosis, "NONE", "the queue is there, but nobody serves it: its server has died");
+    doctor_fix_by_start(diagnosis);
     finding(diagnosis, "", "start it again; it takes the queue over: serverk -m %s -f DIRECTORY",
             base);
     return false;
+}
+
+/* Where a group is let in, its members are; else the server's owner decides. */
+static void fix_denied(struct diagnosis *diagnosis, enum kv_status status)
+{
+    char path[128];
+    struct stat queue;
+    if (status != KV_DENIED)
+        return;
+    snprintf(path, sizeof path, "/dev/mqueue%s", diagnosis->context->global.queue);
+    bool by_group = stat(path, &queue) == 0 && (queue.st_mode & S_IWGRP) != 0;
+    const struct group *group = by_group ? getgrgid(queue.st_gid) : NULL;
+    const struct passwd *user = group ? getpwuid(geteuid()) : NULL;
+    if (user)
+        fix(diagnosis, "usermod -aG %s %s   # takes effect at the next login", group->gr_name,
+            user->pw_name);
+    else
+        fix_by_hand(diagnosis);
 }
 
 /* True if a client may try to connect. */
@@ -96,6 +119,7 @@ static bool check_server(struct diagnosis *diagnosis)
     }
     if (status != KV_OK) {
         finding(diagnosis, "BAD", "%s", error.text);
+        fix_denied(diagnosis, status);
         if (status == KV_DENIED)
             finding(diagnosis, "",
                     "let others in:        serverk --mode 0622 (anyone) or 0620 (its group)");
@@ -187,6 +211,11 @@ static void check_shared_memory(struct diagnosis *diagnosis)
     finding(diagnosis, writable && free_bytes >= FULLEST_SHM_BYTES ? "ok" : "low",
             "/dev/shm has %s free%s", format_size(free_bytes, free_size),
             writable ? "" : ", but you may not write there");
+    if (!writable)
+        fix(diagnosis, "chmod 1777 " SHM_DIR);
+    else if (free_bytes < FULLEST_SHM_BYTES)
+        fix(diagnosis, "mount -o remount,size=%" PRIu64 " " SHM_DIR,
+            2 * ((uint64_t)shm.f_blocks * shm.f_frsize));
     struct store_leftovers left = store_leftovers_remove(LEFTOVERS_MS);
     if (left.objects > 0)
         finding(diagnosis, "ok", "removed what killed servers left of stores that are gone: %s",
@@ -218,19 +247,36 @@ static bool may_share_replies(const struct global_options *options)
     return !wants_queue && wire_ring_look_for_offer(options->queue, geteuid()) == WIRE_RING_OFFERED;
 }
 
+const struct option_row doctor_option_rows[] = {
+    {"fix", 0, OPTION_FLAG, NULL, "print only the commands that mend what is wrong",
+     OPTION_FIELD(struct doctor_options, fix)},
+    {.name = NULL},
+};
+const struct doctor_options doctor_option_defaults = {.fix = false};
+
 int doctor_run(struct cli_context *context, const void *options, const struct word *operands,
                size_t count)
 {
-    (void)options, (void)operands, (void)count;
+    (void)operands, (void)count;
+    const struct doctor_options *wanted = options;
     struct diagnosis diagnosis = {.context = context, .stream = context->output.stream};
+    if (wanted->fix && !(diagnosis.stream = fopen("/dev/null", "we")))
+        return output_failure(&context->output, "doctor", KV_IO, "/dev/null cannot be opened");
     wire_limits_read(&diagnosis.limits);
     diagnosis.shares_replies = may_share_replies(&context->global);
     doctor_check_limits(&diagnosis);
     if (check_server(&diagnosis))
         check_connection(&diagnosis);
+    doctor_check_config(&diagnosis, diagnosis.server);
     check_shared_memory(&diagnosis);
     doctor_print_limit_advice(&diagnosis);
+    if (diagnosis.fix_count > 0)
+        finding(&diagnosis, "", "what is wrong here:   clientk doctor --fix prints the commands");
     heading(&diagnosis, conclusion(&diagnosis));
+    if (wanted->fix) {
+        fclose(diagnosis.stream);
+        print_fixes(&diagnosis, context->output.stream);
+    }
     if (diagnosis.no_server)
         return EXIT_NO_SERVER;
     return diagnosis.problem ? EXIT_NOT_FOUND : EXIT_DONE;

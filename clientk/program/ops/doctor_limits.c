@@ -90,6 +90,9 @@ static void report_use(struct diagnosis *diagnosis, uint64_t used,
                 "other IPC namespaces",
                 used - listing->own_bytes);
     if (refused)
+        fix(diagnosis, "prlimit --pid $$ --msgqueue=%" PRIu64,
+            wire_limits_enough(wire_geometry_charge(wire_reply_ladder[0])));
+    if (refused)
         finding(diagnosis, "", "raise the limit: %s",
                 wire_limits_how_to_raise(
                     wire_limits_enough(wire_geometry_charge(wire_reply_ladder[0])), how));
@@ -131,8 +134,12 @@ void doctor_check_limits(struct diagnosis *diagnosis)
     heading(diagnosis, "Kernel limits");
     finding(diagnosis, limits->msg_max >= 10 ? "ok" : "low",
             "messages per queue (fs.mqueue.msg_max): %" PRIu64, limits->msg_max);
+    if (limits->msg_max < 10)
+        fix(diagnosis, "sysctl -w fs.mqueue.msg_max=10");
     finding(diagnosis, limits->msgsize_max >= SMALLEST_USEFUL_MESSAGE_BYTES ? "ok" : "BAD",
             "bytes per message (fs.mqueue.msgsize_max): %" PRIu64, limits->msgsize_max);
+    if (limits->msgsize_max < SMALLEST_USEFUL_MESSAGE_BYTES)
+        fix(diagnosis, "sysctl -w fs.mqueue.msgsize_max=8192");
     clear_stale_names(diagnosis);
     bool listed = queue_listing_read(&listing, geteuid());
     if (listed)
@@ -145,6 +152,10 @@ void doctor_check_limits(struct diagnosis *diagnosis)
                 " (their number, and which ones dead processes left, is unknown: /dev/mqueue is "
                 "not mounted; as root: mount -t mqueue none /dev/mqueue)",
                 limits->queues_max);
+    if (listed && listing.all >= limits->queues_max)
+        fix(diagnosis, "sysctl -w fs.mqueue.queues_max=%" PRIu64, 4 * limits->queues_max);
+    if (!listed)
+        fix(diagnosis, "mount -t mqueue none /dev/mqueue");
     check_budget(diagnosis, listed ? &listing : NULL);
 }
 

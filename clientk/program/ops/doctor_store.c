@@ -1,6 +1,11 @@
+#include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "clientk/program/ops/diagnosis.h"
@@ -54,11 +59,13 @@ static void check_files(struct diagnosis *diagnosis, const struct json_value *fi
                 format_count(number_of(sum, "files"), "file", (char[32]){0}),
                 number_of(sum, "read_only_files") == 1 ? "s" : "",
                 name_files(files, "read_only", names));
+        doctor_fix_by_restart(diagnosis);
         well = false;
     }
     if (number_of(sum, "sync_failures") > 0) {
         finding(diagnosis, "BAD", "syncs to disk failed %" PRIu64 " times since the start (%s)",
                 number_of(sum, "sync_failures"), name_files(files, "sync_failures", names));
+        fix_by_hand(diagnosis);
         well = false;
     }
     if (number_of(sum, "compaction_failures") > 0) {
@@ -67,11 +74,58 @@ static void check_files(struct diagnosis *diagnosis, const struct json_value *fi
                 " times since the start (%s): the files grow; the server's log says why",
                 number_of(sum, "compaction_failures"),
                 name_files(files, "compaction_failures", names));
+        fix_by_hand(diagnosis);
         well = false;
     }
     if (well)
         finding(diagnosis, "ok", "%s: no failed sync or compaction",
                 format_count(number_of(sum, "files"), "file", count));
+}
+
+/* Whether the file system itself is read-only, not only its mount in this mount namespace. */
+static bool is_read_only(dev_t device)
+{
+    char line[4096];
+    bool read_only = false;
+    FILE *mounts = fopen("/proc/self/mountinfo", "re");
+    while (mounts && !read_only && fgets(line, sizeof line, mounts)) {
+        unsigned major_number, minor_number;
+        const char *rest = strstr(line, " - ");
+        if (!rest || sscanf(line, "%*d %*d %u:%u", &major_number, &minor_number) != 2 ||
+            makedev(major_number, minor_number) != device)
+            continue;
+        const char *options = strrchr(rest, ' ');
+        read_only =
+            options && strncmp(options, " ro", 3) == 0 && !isalnum((unsigned char)options[3]);
+    }
+    if (mounts)
+        fclose(mounts);
+    return read_only;
+}
+
+/* The directory itself, if this process sees it under the server's name. */
+static void check_directory(struct diagnosis *diagnosis, const char *path)
+{
+    struct statvfs system;
+    struct stat is;
+    char user[64], word[DIAGNOSIS_WORD_BYTES];
+    if (path[0] != '/' || stat(path, &is) != 0 || statvfs(path, &system) != 0)
+        return;
+    if (is_read_only(is.st_dev)) {
+        finding(diagnosis, "BAD", "the file system of %s is mounted read-only", path);
+        fix(diagnosis, "mount -o remount,rw \"$(findmnt -n -o TARGET -T %s)\"",
+            shell_word(path, word));
+    }
+    if (system.f_files > 0 && system.f_ffree == 0) {
+        finding(diagnosis, "BAD",
+                "the file system of %s has no inodes left: no data file can be compacted", path);
+        fix_by_hand(diagnosis);
+    }
+    if (is.st_mode & S_IWOTH && !(is.st_mode & S_ISVTX)) {
+        finding(diagnosis, "BAD", "anybody may remove the files of %s (%s, mode %04o)", path,
+                user_name(is.st_uid, user), (unsigned)(is.st_mode & 07777));
+        fix(diagnosis, "chmod o-w %s", shell_word(path, word));
+    }
 }
 
 static void check_space(struct diagnosis *diagnosis, const struct json_value *document,
@@ -100,6 +154,10 @@ static void check_space(struct diagnosis *diagnosis, const struct json_value *do
     else if (told)
         finding(diagnosis, refused > 0 ? "low" : "ok", "%s has %s free%s", where, size,
                 refused > 0 ? "; earlier puts were refused for lack of space" : "");
+    if (number_of(sum, "full_files") > 0 || (told && free_bytes < largest_bytes))
+        fix_by_hand(diagnosis);
+    if (dir && dir->kind == JSON_STRING)
+        check_directory(diagnosis, where);
 }
 
 static void check_own_sessions(struct diagnosis *diagnosis, const struct json_value *sessions)
@@ -145,6 +203,7 @@ void doctor_check_store(struct diagnosis *diagnosis)
         check_space(diagnosis, document, files);
         check_engine(diagnosis, json_member(document, "engine"));
         check_own_sessions(diagnosis, json_member(document, "sessions"));
+        doctor_check_users(diagnosis, json_member(document, "sessions"));
     } else {
         finding(diagnosis, "BAD", "no statistics from the server: %s",
                 status == KV_OK ? "its statistics cannot be read" : cli_sentence(status));
