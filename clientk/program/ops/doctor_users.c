@@ -78,7 +78,7 @@ static void report_user(struct diagnosis *diagnosis, const struct user *user)
             "%s: %u session%s; reply queues take %" PRIu64 " of its %" PRIu64 " bytes: %" PRIu64
             " more at most",
             user_name(user->uid, name), user->sessions, user->sessions == 1 ? "" : "s",
-            user->queue_bytes, limit, left / charge);
+            user->queue_bytes, limit, charge > 0 ? left / charge : 0);
     if (left < charge)
         fix(diagnosis, "echo '#%u - msgqueue %" PRIu64 "' >>/etc/security/limits.d/mqkv.conf",
             (unsigned)user->uid, wire_limits_enough(2 * limit));
