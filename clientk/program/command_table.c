@@ -9,6 +9,9 @@
 #include "clientk/program/bench/bench.h"
 #include "clientk/program/bench/bench_options.h"
 #include "clientk/program/ops/config_command.h"
+#include "clientk/program/ops/keys_command.h"
+#include "clientk/program/ops/sessions_command.h"
+#include "clientk/program/ops/slow_command.h"
 #include "clientk/program/ops/doctor.h"
 #include "clientk/program/commands/clear_command.h"
 #include "clientk/program/transfer/dump_command.h"
@@ -263,6 +266,38 @@ const struct command commands[] = {
      .min_operands = 1,
      .max_operands = 3,
      .run = config_run},
+    {.name = "sessions",
+     .arguments = "",
+     .summary = "who is connected to the server",
+     .places = COMMAND_SHELL | COMMAND_PROMPT,
+     .run = sessions_run},
+    {.name = "kill",
+     .arguments = "SESSION...",
+     .summary = "end sessions of the server",
+     .details = "For the server's own user and root. A client that goes on opens another session.",
+     .places = COMMAND_SHELL | COMMAND_PROMPT,
+     .min_operands = 1,
+     .max_operands = COMMAND_ANY_NUMBER,
+     .run = kill_run},
+    {.name = "slow",
+     .arguments = "",
+     .summary = "the server's latest slow requests",
+     .details = "For the server's own user and root. serverk --slow TIME, or config set slow TIME, "
+                "says\nwhich requests are slow.",
+     .places = COMMAND_SHELL | COMMAND_PROMPT,
+     RUNS(slow_run, slow_option_rows, slow_option_defaults)},
+    {.name = "bigkeys",
+     .arguments = "",
+     .summary = "the keys with the largest values, of a sample of the store",
+     .places = COMMAND_SHELL | COMMAND_PROMPT,
+     RUNS(bigkeys_run, bigkeys_option_rows, bigkeys_option_defaults)},
+    {.name = "hotkeys",
+     .arguments = "",
+     .summary = "the keys that the server is asked for most, for some seconds",
+     .details = "For the server's own user and root. Reads without the server (--direct) are not "
+                "seen.",
+     .places = COMMAND_SHELL | COMMAND_PROMPT,
+     RUNS(hotkeys_run, hotkeys_option_rows, hotkeys_option_defaults)},
     {.name = "top",
      .arguments = "",
      .summary = "watch what the server does",

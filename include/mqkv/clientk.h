@@ -263,7 +263,7 @@ enum kv_status clientk_ping(struct clientk *client, uint64_t *round_trip_ns);
 enum kv_status clientk_sync(struct clientk *client);
 
 /* Administrative commands, for the server's own user and root: KV_DENIED for others. clientk(1)
- * has them as commands: config, sessions, kill, slow, keys. *answer (may be NULL) is the command's
+ * has them as commands: config, kill, slow, hotkeys. *answer (may be NULL) is the command's
  * text; after a failure of the command it is the sentence about it, as clientk_last_error is.
  * KV_NOT_FOUND: the server knows no such command; KV_UNSUPPORTED: it is too old to have any. */
 enum kv_status clientk_admin(struct clientk *client, const char *command, struct kv_slice argument,

@@ -83,6 +83,8 @@ struct server_options {
     bool verbose;
     const char *log;     /* the file that lines are logged to; NULL: standard error */
     const char *metrics; /* the file for a collector of metrics; NULL: none */
+    uint64_t slow_ms;    /* requests that take so long are noted; 0: none */
+    const char *audit;   /* the file for the audit log; NULL: none */
     char **words;        /* a copy of argv, to be parsed again; NULL ends it */
     struct option_origin origins[OPTIONS_MAX]; /* of each option, in the order of the table */
 };

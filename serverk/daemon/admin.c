@@ -3,10 +3,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/report/error.h"
 #include "common/report/log.h"
+#include "common/text/parse.h"
+#include "serverk/daemon/json_writer.h"
+#include "serverk/session/audit.h"
 
 /* Of an argument. */
 #define MAX_ARGUMENT_BYTES 4096u
@@ -22,6 +26,31 @@ struct admin_command {
 typedef enum kv_status (*admin_function)(struct admin_command *command, struct kv_error *error);
 
 /* Commands ------------------------------------------------------------------------------------- */
+
+static struct request_watch *watch_of(const struct admin_command *command)
+{
+    return command->admin->stats->service->watch;
+}
+
+struct wanted_session {
+    struct session_table *sessions;
+    uint32_t id;
+    bool found;
+    pid_t pid;
+    uid_t uid;
+};
+
+static bool kill_if_wanted(void *context, struct session *session)
+{
+    struct wanted_session *wanted = context;
+    if (session->id != wanted->id)
+        return true;
+    wanted->found = true;
+    wanted->pid = session->pid;
+    wanted->uid = session->uid;
+    session_kill(wanted->sessions, session);
+    return false;
+}
 
 /* The argument is a name, or empty for all. */
 static enum kv_status config_get(struct admin_command *command, struct kv_error *error)
@@ -40,12 +69,126 @@ static enum kv_status config_set(struct admin_command *command, struct kv_error 
     return reload_set(command->admin->reload, command->argument, value, error);
 }
 
+/* A session's number. */
+static enum kv_status kill_session(struct admin_command *command, struct kv_error *error)
+{
+    struct session_table *sessions = command->admin->stats->service->sessions;
+    struct wanted_session wanted = {.sessions = sessions};
+    uint64_t number;
+    if (!parse_u64(command->argument, 1, UINT32_MAX, &number))
+        return kv_error_set(error, KV_USAGE, "'%.40s' is no session", command->argument);
+    if (number == command->session->id)
+        return kv_error_set(error, KV_USAGE, "that is the session of this command itself");
+    wanted.id = (uint32_t)number;
+    session_each(sessions, kill_if_wanted, &wanted);
+    if (!wanted.found)
+        return kv_error_set(error, KV_USAGE, "there is no session %" PRIu64, number);
+    log_info("session %" PRIu64 " of process %ld, uid %lu: ended by clientk kill", number,
+             (long)wanted.pid, (unsigned long)wanted.uid);
+    return KV_OK;
+}
+
+static void put_time(struct json *json, uint64_t time_ms)
+{
+    char text[32];
+    time_t second = (time_t)(time_ms / 1000);
+    struct tm utc;
+    size_t size = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", gmtime_r(&second, &utc));
+    snprintf(text + size, sizeof text - size, ".%03uZ", (unsigned)(time_ms % 1000));
+    put_text(json, "time", text);
+}
+
+static void put_slow(struct json *json, const struct slow_request *slow)
+{
+    begin_element(json);
+    open_object(json);
+    put_time(json, slow->time_ms);
+    put_us(json, "work_us", (double)slow->work_ns);
+    put_us(json, "lock_wait_us", (double)slow->lock_wait_ns);
+    put_text(json, "operation", statistics_operation_name(slow->opcode));
+    put_number(json, "operations", slow->operations);
+    put_number(json, "session", slow->session);
+    put_number(json, "uid", slow->uid);
+    put_number(json, "pid", (uint64_t)slow->pid);
+    put_number(json, "key_bytes", slow->key_bytes);
+    put_bytes(json, "key", slow_request_key(slow));
+    close_object(json);
+}
+
+/* The latest first. */
+static enum kv_status list_slow(struct admin_command *command, struct kv_error *error)
+{
+    struct json json = {.stream = command->out};
+    uint64_t noted;
+    struct slow_request *slow = calloc(SLOW_LOG_ENTRIES, sizeof *slow);
+    if (!slow)
+        return kv_error_set(error, KV_NO_MEMORY, "the server has no memory for the answer");
+    unsigned count = slow_log_take(watch_of(command)->slow_log, slow, &noted);
+    open_array(&json);
+    for (unsigned i = 0; i < count; i++)
+        put_slow(&json, &slow[i]);
+    close_array(&json);
+    free(slow);
+    return KV_OK;
+}
+
+static enum kv_status clear_slow(struct admin_command *command, struct kv_error *error)
+{
+    (void)error;
+    slow_log_clear(watch_of(command)->slow_log);
+    return KV_OK;
+}
+
+/* How many milliseconds. */
+static enum kv_status begin_hot(struct admin_command *command, struct kv_error *error)
+{
+    uint64_t ms;
+    if (!parse_u64(command->argument, 1, HOT_KEYS_LONGEST_MS, &ms))
+        return kv_error_set(error, KV_USAGE, "'%.40s' is not 1 to %u milliseconds",
+                            command->argument, HOT_KEYS_LONGEST_MS);
+    request_watch_begin_hot(watch_of(command), ms);
+    return KV_OK;
+}
+
+/* How many keys. */
+static enum kv_status list_hot(struct admin_command *command, struct kv_error *error)
+{
+    struct json json = {.stream = command->out};
+    uint64_t limit, seen;
+    if (!parse_u64(command->argument, 1, UINT32_MAX, &limit))
+        return kv_error_set(error, KV_USAGE, "'%.40s' is no number of keys", command->argument);
+    struct hot_key *keys = calloc(HOT_KEYS, sizeof *keys);
+    if (!keys)
+        return kv_error_set(error, KV_NO_MEMORY, "the server has no memory for the answer");
+    unsigned count = hot_keys_take(watch_of(command)->hot_keys, keys, &seen);
+    open_object(&json);
+    put_number(&json, "seen", seen);
+    begin_member(&json, "keys");
+    open_array(&json);
+    for (unsigned i = 0; i < count && i < limit; i++) {
+        begin_element(&json);
+        open_object(&json);
+        put_number(&json, "count", keys[i].count);
+        put_number(&json, "error", keys[i].error);
+        begin_member(&json, "share");
+        fprintf(command->out, "%.4f", (double)keys[i].count / (double)seen);
+        put_number(&json, "key_bytes", keys[i].key_bytes);
+        put_bytes(&json, "key", hot_key_text(&keys[i]));
+        close_object(&json);
+    }
+    close_array(&json);
+    close_object(&json);
+    free(keys);
+    return KV_OK;
+}
+
 static const struct {
     const char *name;
     admin_function run;
 } admin_commands[] = {
-    {"config-get", config_get},
-    {"config-set", config_set},
+    {"config-get", config_get}, {"config-set", config_set}, {"kill", kill_session},
+    {"slow", list_slow},        {"slow-clear", clear_slow}, {"hot-begin", begin_hot},
+    {"hot-keys", list_hot},
 };
 
 /* Running them --------------------------------------------------------------------------------- */
@@ -81,7 +224,12 @@ static enum kv_status run(struct admin *admin, const struct admin_call *call, FI
     if (!take_argument(&command, call->argument))
         return kv_error_set(error, KV_USAGE, "the argument has a NUL, or more than %u bytes",
                             MAX_ARGUMENT_BYTES);
-    return function(&command, error);
+    char name[32], argument[MAX_ARGUMENT_BYTES + 1];
+    snprintf(name, sizeof name, "%.*s", (int)call->command.size, (const char *)call->command.data);
+    memcpy(argument, command.argument, sizeof argument); /* the command may cut its own up */
+    enum kv_status status = function(&command, error);
+    audit_command(call->session->id, uid, call->session->pid, name, argument, status);
+    return status;
 }
 
 /* The sentence in the place of the answer. */

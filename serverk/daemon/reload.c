@@ -13,6 +13,7 @@
 #include "serverk/config/settings.h"
 #include "serverk/daemon/json_writer.h"
 #include "serverk/daemon/notify.h"
+#include "serverk/session/audit.h"
 
 #define ORIGIN_BYTES 300u
 
@@ -155,13 +156,29 @@ static enum kv_status change_mode(struct reload *reload, const struct server_opt
     return status;
 }
 
+static enum kv_status change_slow(struct reload *reload, const struct server_options *now,
+                                  struct kv_error *error)
+{
+    (void)error;
+    request_watch_set_slow(reload->service->watch, now->slow_ms);
+    return KV_OK;
+}
+
+static enum kv_status change_audit(struct reload *reload, const struct server_options *now,
+                                   struct kv_error *error)
+{
+    (void)reload;
+    return audit_open(now->audit, error);
+}
+
 /* What changes in a running daemon. */
 static const struct {
     const char *name;
     setting_change change;
 } live_options[] = {
-    {"verbose", change_level},       {"log", change_log},   {"sync", change_sync},
-    {"max-value", change_max_value}, {"mode", change_mode}, {"group", change_mode},
+    {"verbose", change_level},       {"log", change_log},    {"sync", change_sync},
+    {"max-value", change_max_value}, {"mode", change_mode},  {"slow", change_slow},
+    {"audit", change_audit},         {"group", change_mode},
 };
 
 static setting_change change_of(const char *name)
@@ -188,6 +205,14 @@ static const char *log_name(const struct reload *reload)
     return reload->in_force[index_of("log")].text;
 }
 
+static void open_audit_anew(const struct reload *reload)
+{
+    struct kv_error error;
+    const char *audit = reload->in_force[index_of("audit")].text;
+    if (audit && audit_open(audit, &error) != KV_OK)
+        log_error("%s; it goes on where it was", error.text);
+}
+
 static void open_log_anew(const struct reload *reload)
 {
     struct kv_error error;
@@ -200,9 +225,10 @@ static void open_log_anew(const struct reload *reload)
 void reload_log(struct reload *reload)
 {
     pthread_mutex_lock(&reload->lock);
+    open_audit_anew(reload);
     if (log_name(reload))
         open_log_anew(reload);
-    else
+    else if (!reload->in_force[index_of("audit")].text)
         log_info("SIGUSR1 ignored: the log is standard error");
     pthread_mutex_unlock(&reload->lock);
 }
@@ -246,6 +272,7 @@ static void read_again(struct reload *reload)
     struct server_options now;
     unsigned next = 0;
     struct changed_setting change;
+    open_audit_anew(reload);
     if (log_name(reload))
         open_log_anew(reload);
     if (options_parse_again(reload->started_with, &now, &error) != OPTIONS_RUN) {

@@ -31,6 +31,7 @@
 #include "serverk/execute/serving.h"
 #include "serverk/lanes/claim.h"
 #include "serverk/lanes/lane_names.h"
+#include "serverk/session/audit.h"
 #include "serverk/session/orphans.h"
 #include "wire/queue.h"
 
@@ -175,6 +176,9 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
     service->write_stats = stats_json;
     service->stats_context = &server->stats;
     server->admin = (struct admin){.stats = &server->stats, .reload = server->reload};
+    service->watch = request_watch_create();
+    if (service->watch)
+        request_watch_set_slow(service->watch, options->slow_ms);
     service->run_admin = admin_run;
     service->admin_context = &server->admin;
     service->statistics = statistics_create_shared(statistics_blocks(options));
@@ -213,8 +217,9 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
         service->schedule =
             schedule_create(options->sched_queue, lanes_have_door(service->lanes) ? PAYERS : 1,
                             lanes_message_bytes(service->lanes), options->workers);
-    if (!service->statistics || !service->sessions || (!service->commit && !service->submissions) ||
-        !service->farewells || (dispatch_model_counts(options->dispatch) && !service->slots) ||
+    if (!service->watch || !service->statistics || !service->sessions ||
+        (!service->commit && !service->submissions) || !service->farewells ||
+        (dispatch_model_counts(options->dispatch) && !service->slots) ||
         (options->sched == ORDER_COST && !service->schedule) ||
         (lanes_have_door(service->lanes) && !service->shares) ||
         (wants_parking(options) && !service->parking))
@@ -339,6 +344,8 @@ enum kv_status server_start(const struct server_options *options, struct server 
         status = reload_create(options, &server->reload, error);
     if (status == KV_OK)
         status = lanes_open(&lanes, &service->lanes, error);
+    if (status == KV_OK)
+        status = audit_open(options->audit, error);
     if (status == KV_OK && options->pidfile)
         status = pidfile_create(options->pidfile, &server->pidfile, error);
     if (status == KV_OK && options->engine == ENGINE_KIND_NATS)
@@ -416,6 +423,7 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     pidfile_remove(server->pidfile);
     lanes_close(service->lanes);
     reload_free(server->reload);
+    request_watch_free(service->watch);
     if (server->stats.memory >= 0)
         close(server->stats.memory);
     control_free(server->control);

@@ -426,6 +426,7 @@ static bool put_session(void *context, struct session *session)
     put_number(json, "session", session->id);
     put_number(json, "pid", (uint64_t)session->pid);
     put_number(json, "uid", session->uid);
+    put_number(json, "age_ms", clock_monotonic_coarse_ms() - session->opened_ms);
     put_number(json, "threads", session->threads);
     put_number(json, "lane", session->assignment.lane);
     put_number(json, "credits", session->assignment.credits);

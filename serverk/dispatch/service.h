@@ -13,6 +13,7 @@
 #include "serverk/dispatch/slots.h"
 #include "serverk/execute/commit.h"
 #include "serverk/execute/execution_context.h"
+#include "serverk/execute/request_watch.h"
 #include "serverk/execute/statistics.h"
 #include "serverk/execute/submission.h"
 #include "serverk/lanes/lanes.h"
@@ -30,6 +31,7 @@ struct service {
     struct store_engine *engine;
     struct kvstore *store;           /* the engine's; NULL: its operations are submitted */
     struct submissions *submissions; /* NULL unless they are */
+    struct request_watch *watch;
     struct lanes *lanes;
     struct session_table *sessions;
     struct fragment_budget *budget;

@@ -169,6 +169,21 @@ static void submit_request(struct worker *worker, struct session *session,
         fail(worker, session, request, status, sentence);
 }
 
+/* Out of the way of the others. */
+__attribute__((noinline)) static void watch_request(const struct worker *worker,
+                                                    const struct session *session,
+                                                    struct kv_slice operations, unsigned count,
+                                                    uint64_t work_ns, uint64_t lock_wait_ns)
+{
+    const struct watched_request request = {.session = session,
+                                            .operations =
+                                                read_cursor(operations.data, operations.size),
+                                            .count = count,
+                                            .work_ns = work_ns,
+                                            .lock_wait_ns = lock_wait_ns};
+    request_watch_take(worker->service->watch, &request);
+}
+
 /* A request, in one message or put together from parts. */
 static void run_request(struct worker *worker, struct session *session,
                         const struct wire_header *request, struct read_cursor *operations,
@@ -188,6 +203,7 @@ static void run_request(struct worker *worker, struct session *session,
     const char *sentence = "";
     uint64_t waited_ns = kvstore_lock_wait_ns();
     unsigned kind = statistics_kind(request->count, operations);
+    const uint8_t *first = operations->at;
     enum kv_status status =
         execute_request(&worker->execution, session, request, operations, &reply, &sentence);
     if (status != KV_OK) {
@@ -206,6 +222,9 @@ static void run_request(struct worker *worker, struct session *session,
     send_reply(worker, session, &reply);
     uint64_t sent_ns = worker->done_ns = clock_monotonic_ns();
     uint64_t work_ns = worked_ns - received_ns;
+    if (request_watch_wants(worker->service->watch, work_ns))
+        watch_request(worker, session, kv_slice(first, (size_t)(operations->end - first)),
+                      request->count, work_ns, lock_wait_ns);
     histogram_record(&statistics->stages[STAGE_LOCK_WAIT], lock_wait_ns);
     histogram_record(&statistics->work[kind], work_ns > lock_wait_ns ? work_ns - lock_wait_ns : 0);
     histogram_record(&statistics->stages[STAGE_REPLY], sent_ns - worked_ns);

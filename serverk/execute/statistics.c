@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "wire/operation.h"
+
 struct worker_statistics *statistics_create(unsigned count)
 {
     size_t bytes = count * sizeof(struct worker_statistics);
@@ -60,6 +62,19 @@ void statistics_finish_sum(struct worker_statistics *sum)
 {
     for (unsigned kind = 0; kind < STATISTICS_OPCODES; kind++)
         histogram_merge(&sum->stages[STAGE_WORK], &sum->work[kind]);
+}
+
+static const char *const opcode_names[STATISTICS_OPCODES] = {
+    [WIRE_OP_GET] = "get",           [WIRE_OP_EXISTS] = "exists", [WIRE_OP_PUT] = "put",
+    [WIRE_OP_DELETE] = "delete",     [WIRE_OP_ADD] = "add",       [WIRE_OP_APPEND] = "append",
+    [WIRE_OP_EXCHANGE] = "exchange", [WIRE_OP_TOUCH] = "touch",   [WIRE_OP_SCAN] = "scan",
+    [WIRE_OP_STATS] = "stats",       [WIRE_OP_PING] = "ping",     [WIRE_OP_SYNC] = "sync",
+    [WIRE_OP_BACKUP] = "backup",     [WIRE_OP_ADMIN] = "admin",
+};
+
+const char *statistics_operation_name(unsigned opcode)
+{
+    return opcode == 0 ? "batch" : opcode_names[opcode];
 }
 
 const char *dropped_reason_name(enum dropped_reason reason)

@@ -78,6 +78,9 @@ void statistics_sum(struct worker_statistics *sum, const struct worker_statistic
 /* Once all blocks are in the sum: fills in what follows from the rest. */
 void statistics_finish_sum(struct worker_statistics *sum);
 
+/* "get", ...; opcode: 1 .. STATISTICS_OPCODES - 1. 0: "batch". */
+const char *statistics_operation_name(unsigned opcode);
+
 /* "malformed" ..., "queue_wait" ... */
 const char *dropped_reason_name(enum dropped_reason reason);
 const char *latency_stage_name(enum latency_stage stage);

@@ -93,6 +93,8 @@ static enum kv_status allow_files(const struct landlock *landlock,
     if (status == KV_OK)
         status = allow_around(landlock, options->log, LANDLOCK_WRITE | LANDLOCK_MAKE, error);
     if (status == KV_OK)
+        status = allow_around(landlock, options->audit, LANDLOCK_WRITE | LANDLOCK_MAKE, error);
+    if (status == KV_OK)
         status =
             allow_around(landlock, options->metrics,
                          LANDLOCK_WRITE | LANDLOCK_MAKE | LANDLOCK_REMOVE | LANDLOCK_CUT, error);
@@ -137,6 +139,7 @@ static enum kv_status allow_places(const struct landlock *landlock,
         {"/dev/mqueue", LANDLOCK_LIST}, /* where leftovers are looked for */
         /* segments of clients, and what dead ones left */
         {"/dev/shm", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_LIST | LANDLOCK_REMOVE},
+        {options->audit ? "/proc" : "", LANDLOCK_READ},     /* names of programs */
         {"/dev/null", LANDLOCK_READ | LANDLOCK_WRITE},      /* --daemon */
         {"/proc/sys/fs/mqueue", LANDLOCK_READ},             /* limits, for sentences */
         {"/proc/sys/kernel/random/boot_id", LANDLOCK_READ}, /* for headers of data files */

@@ -11,6 +11,7 @@
 #include "common/report/log.h"
 #include "common/report/log_pace.h"
 #include "serverk/session/admission.h"
+#include "serverk/session/audit.h"
 #include "serverk/session/deliver.h"
 #include "wire/queue.h"
 
@@ -194,6 +195,7 @@ static void refuse(struct applicant *applicant, const struct wire_header *reques
         wire_ring_put(applicant->ring, message, size);
     else if (size > 0)
         wire_send(applicant->reply_queue, message, size, 0, 0);
+    audit_refused(applicant->uid, (pid_t)applicant->hello.pid, sentence);
     char whose[32];
     snprintf(whose, sizeof whose, " (uid %lu) refused", (unsigned long)applicant->uid);
     log_failure(applicant, whose, sentence);
@@ -285,6 +287,7 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
         refuse(applicant, request, status, error.text);
         return;
     }
+    audit_opened(session->id, session->uid, session->pid);
     log_debug("session %u: process %ld, uid %lu, %u threads, lane %u, %u credits", session->id,
               (long)session->pid, (unsigned long)session->uid, session->threads,
               session->assignment.lane, session->assignment.credits);

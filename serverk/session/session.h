@@ -72,6 +72,7 @@ struct session {
         final_bye_until_ms; /* until then room is looked for it (monotonic); 0: it is not due */
     dev_t reply_device;     /* with the inode: which queue it is, whatever its name */
     ino_t reply_inode;
+    uint64_t opened_ms; /* monotonic */
     char reply_name[WIRE_QUEUE_NAME_BYTES];
 
     /* guarded by fragments.lock */

@@ -6,6 +6,7 @@
 
 #include "common/report/log.h"
 #include "common/time/clock.h"
+#include "serverk/session/audit.h"
 #include "serverk/session/session_slots.h"
 #include "wire/message.h"
 #include "wire/queue.h"
@@ -103,6 +104,7 @@ static void finish_ending(struct session_table *table, struct session *session,
     if (reason != SESSION_BYE && reason != SESSION_SHUTDOWN)
         atomic_store(&session->lost, true);
     session_retire(table, session, reason);
+    audit_ended(session->id, session->uid, session->pid, session_end_reason_name(reason));
     if (reason == SESSION_FAULT && fault_is_news(table))
         log_warn("session %u of process %ld ended: it has no room for its replies", session->id,
                  (long)session->pid);

@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "common/time/clock.h"
 #include "common/memory/mapguard.h"
 #include "common/numbers/random.h"
 #include "serverk/session/session_slots.h"
@@ -136,6 +137,7 @@ struct session *session_open(struct session_table *table, const struct session_s
     session->pidfd = start->pidfd;
     strcpy(session->reply_name, start->reply_name);
     note_queue(session);
+    session->opened_ms = clock_monotonic_coarse_ms();
     session->client_died = false;
     atomic_store(&session->lost, false);
     atomic_store(&session->final_bye, SESSION_END_REASONS);

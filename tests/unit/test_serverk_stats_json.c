@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "serverk/daemon/stats_json.h"
+#include "serverk/execute/hot_keys.h"
+#include "serverk/execute/slow_log.h"
 #include "tests/support/one_client_worker.h"
 #include "tests/unit/suites.h"
 
@@ -69,6 +71,49 @@ START_TEST(an_unknown_section_is_not_found)
 }
 END_TEST
 
+START_TEST(a_heavy_key_is_found_among_many)
+{
+    struct hot_keys *hot = hot_keys_create();
+    static struct hot_key keys[HOT_KEYS];
+    uint8_t message[128];
+    uint64_t seen;
+    ck_assert(!hot_keys_wanted(hot));
+    hot_keys_begin(hot, 60000);
+    ck_assert(hot_keys_wanted(hot));
+    for (unsigned i = 0; i < 20000; i++) {
+        char key[24];
+        snprintf(key, sizeof key, i % 20 == 0 ? "heavy" : "light%u", i);
+        struct write_cursor writer = write_cursor(message, sizeof message);
+        struct wire_operation get = fixture_operation(WIRE_OP_GET, key, "");
+        ck_assert(wire_put_operation(&writer, &get));
+        hot_keys_show(hot, read_cursor(message, write_cursor_used(&writer)), 1);
+    }
+    ck_assert_uint_eq(hot_keys_take(hot, keys, &seen), HOT_KEYS);
+    ck_assert_uint_eq(seen, 20000);
+    ck_assert(kv_slice_equal(hot_key_text(&keys[0]), kv_slice_from_string("heavy")));
+    ck_assert_uint_ge(keys[0].count, 1000);
+    ck_assert_uint_le(keys[0].count - keys[0].error, 1000);
+    hot_keys_free(hot);
+}
+END_TEST
+
+START_TEST(the_latest_slow_requests_are_kept)
+{
+    struct slow_log *slow_log = slow_log_create();
+    static struct slow_request requests[SLOW_LOG_ENTRIES];
+    uint64_t noted;
+    for (unsigned i = 0; i < SLOW_LOG_ENTRIES + 10; i++)
+        slow_log_note(slow_log, &(struct slow_request){.session = i, .opcode = WIRE_OP_GET});
+    ck_assert_uint_eq(slow_log_take(slow_log, requests, &noted), SLOW_LOG_ENTRIES);
+    ck_assert_uint_eq(noted, SLOW_LOG_ENTRIES + 10);
+    ck_assert_uint_eq(requests[0].session, SLOW_LOG_ENTRIES + 9);
+    ck_assert_uint_eq(requests[SLOW_LOG_ENTRIES - 1].session, 10);
+    slow_log_clear(slow_log);
+    ck_assert_uint_eq(slow_log_take(slow_log, requests, &noted), 0);
+    slow_log_free(slow_log);
+}
+END_TEST
+
 Suite *suite_serverk_stats_json(void)
 {
     Suite *suite = suite_create("serverk stats_json");
@@ -77,6 +122,8 @@ Suite *suite_serverk_stats_json(void)
     tcase_add_test(statistics, statistics_count_what_was_done);
     tcase_add_loop_test(statistics, each_section_is_json, 0, 5);
     tcase_add_test(statistics, an_unknown_section_is_not_found);
+    tcase_add_test(statistics, a_heavy_key_is_found_among_many);
+    tcase_add_test(statistics, the_latest_slow_requests_are_kept);
     suite_add_tcase(suite, statistics);
     return suite;
 }

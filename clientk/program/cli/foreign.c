@@ -52,7 +52,8 @@ static const struct {
      "sync waits until every write is on disk, dump FILE writes a copy"},
     {"slowlog", "slow lists slow requests (serverk --slow)"},
     {"shutdown", "serverk stops at SIGTERM (kill PID; doctor shows the pid)"},
-    {"client cluster latency memory debug module command",
+    {"client", "sessions lists who is connected, kill SESSION ends one"},
+    {"cluster latency memory debug module command",
      "options belong to serverk(1), stats shows what the server does"},
 };
 

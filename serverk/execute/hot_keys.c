@@ -1,0 +1,125 @@
+#include "serverk/execute/hot_keys.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/numbers/random.h"
+#include "common/time/clock.h"
+#include "wire/operation.h"
+
+/* Of one message, so many operations are counted. */
+#define MAX_OPERATIONS 64u
+
+struct hot_keys {
+    _Atomic uint64_t until_ms; /* monotonic; 0: nobody wants to know */
+    uint64_t seed;             /* of the hashes: who chooses keys does not know it */
+    pthread_mutex_t lock;      /* what follows */
+    uint64_t seen;
+    unsigned count;
+    struct hot_key keys[HOT_KEYS];
+};
+
+struct hot_keys *hot_keys_create(void)
+{
+    struct hot_keys *hot_keys = calloc(1, sizeof *hot_keys);
+    if (!hot_keys)
+        return NULL;
+    pthread_mutex_init(&hot_keys->lock, NULL);
+    hot_keys->seed = random_secret();
+    return hot_keys;
+}
+
+void hot_keys_free(struct hot_keys *hot_keys)
+{
+    if (hot_keys)
+        pthread_mutex_destroy(&hot_keys->lock);
+    free(hot_keys);
+}
+
+void hot_keys_begin(struct hot_keys *hot_keys, uint64_t duration_ms)
+{
+    pthread_mutex_lock(&hot_keys->lock);
+    hot_keys->seen = 0;
+    hot_keys->count = 0;
+    pthread_mutex_unlock(&hot_keys->lock);
+    atomic_store(&hot_keys->until_ms, clock_monotonic_coarse_ms() + duration_ms);
+}
+
+bool hot_keys_wanted(const struct hot_keys *hot_keys)
+{
+    return clock_monotonic_coarse_ms() < atomic_load(&hot_keys->until_ms);
+}
+
+/* FNV-1a, from a secret start. */
+static uint64_t hash_of(const struct hot_keys *hot_keys, struct kv_slice key)
+{
+    const uint8_t *bytes = key.data;
+    uint64_t hash = hot_keys->seed ^ key.size;
+    for (size_t i = 0; i < key.size; i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static void name(struct hot_key *hot, uint64_t hash, struct kv_slice key)
+{
+    hot->hash = hash;
+    hot->key_bytes = (uint32_t)key.size;
+    memcpy(hot->key, key.data, key.size < HOT_KEY_BYTES ? key.size : HOT_KEY_BYTES);
+}
+
+/* Holds: lock. */
+static void count_key(struct hot_keys *hot_keys, struct kv_slice key)
+{
+    uint64_t hash = hash_of(hot_keys, key);
+    struct hot_key *least = hot_keys->keys;
+    hot_keys->seen++;
+    for (struct hot_key *hot = hot_keys->keys; hot < hot_keys->keys + hot_keys->count; hot++) {
+        if (hot->hash == hash && hot->key_bytes == key.size) {
+            hot->count++;
+            return;
+        }
+        if (hot->count < least->count)
+            least = hot;
+    }
+    if (hot_keys->count < HOT_KEYS) {
+        least = &hot_keys->keys[hot_keys->count++];
+        least->count = 0;
+    }
+    least->error = least->count++;
+    name(least, hash, key);
+}
+
+void hot_keys_show(struct hot_keys *hot_keys, struct read_cursor operations, unsigned count)
+{
+    if (pthread_mutex_trylock(&hot_keys->lock) != 0)
+        return;
+    for (unsigned i = 0; i < count && i < MAX_OPERATIONS; i++) {
+        struct wire_operation operation;
+        if (wire_get_operation(&operations, &operation) != KV_OK)
+            break;
+        bool of_a_key = operation.opcode <= WIRE_OP_TOUCH;
+        if (of_a_key)
+            count_key(hot_keys, operation.key);
+    }
+    pthread_mutex_unlock(&hot_keys->lock);
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct hot_key *a = left, *b = right;
+    return a->count < b->count ? 1 : a->count > b->count ? -1 : 0;
+}
+
+unsigned hot_keys_take(struct hot_keys *hot_keys, struct hot_key *keys, uint64_t *seen)
+{
+    pthread_mutex_lock(&hot_keys->lock);
+    unsigned count = hot_keys->count;
+    *seen = hot_keys->seen;
+    memcpy(keys, hot_keys->keys, count * sizeof *keys);
+    pthread_mutex_unlock(&hot_keys->lock);
+    qsort(keys, count, sizeof *keys, compare);
+    return count;
+}
