@@ -119,7 +119,8 @@ spoiled() {
     check_status 0 "$3: a client of the daemon's user is served" \
         client_as "$daemon_uid" --timeout 5000 --replies shared get key
     wait_until 20 over "$2" || true
-    check_match "^$2: $sessions" "$(cat "$MQKV_TEST_DIR/attack.log")" "$3: the attack ran to its end"
+    check_match "^$2: $sessions" "$(cat "$MQKV_TEST_DIR/attack.log")" \
+        "$3: the attack ran to its end"
     end_attacks
     check_status 0 "$3: both are served afterwards" \
         client_as "$daemon_uid" --timeout 5000 --replies shared get key

@@ -107,7 +107,7 @@ complains 2 'mqkv has no keys: scan' keys '*'
 complains 2 'mqkv has no flushall: ' flushall
 complains 2 'mqkv has no mget: .*batch' help mget
 complains 2 'at the prompt and in batches only' priority 3
-complains 2 "no section 'nosuch'; stats alone shows all: server, .*, sessions$" stats nosuch
+complains 2 "no section 'nosuch'; stats alone shows all: server, .*, sessions, .*$" stats nosuch
 complains 2 'is not text, raw, json or csv' --format xml get a
 complains 2 'exclude each other' put a b --ttl 5s --keep-ttl
 complains 2 'queue name' -m noslash get a
