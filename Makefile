@@ -106,7 +106,7 @@ link_shared = $(CC) $(BASE_LDFLAGS) $(LDFLAGS) -shared -Wl,-z,nodelete -Wl,-sona
 $(OUT)/$(LIBCLIENTK_SO).$(VERSION): $(CLIENTK_OBJ) $(WIRE_OBJ) $(COMMON_OBJ) clientk/libclientk.map
 	$(call link_shared,$(LIBCLIENTK_SO)) -lm
 $(OUT)/$(LIBKVSTORE_SO).$(VERSION): $(KVSTORE_OBJ) $(COMMON_OBJ) kvstore/libkvstore.map
-	$(call link_shared,$(LIBKVSTORE_SO)) -lxxhash
+	$(call link_shared,$(LIBKVSTORE_SO)) -lxxhash -lm
 
 $(OUT)/libclientk.so: $(OUT)/$(LIBCLIENTK_SO).$(VERSION)
 $(OUT)/libkvstore.so: $(OUT)/$(LIBKVSTORE_SO).$(VERSION)
@@ -124,7 +124,7 @@ $(OUT)/kresp: $(KRESP_OBJ) $(OUT)/libclientk.a
 	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm
 
 $(OUT)/kvcheck: $(KVCHECK_OBJ) $(OUT)/libkvstore.a
-	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lxxhash
+	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lxxhash -lm
 
 -include $(shell find $(OUT)/obj $(OUT)/tests -name '*.d' 2>/dev/null)
 

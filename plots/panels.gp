@@ -15,6 +15,7 @@ array line_label[of_group]
 do for [i = 1:series_count] { line_label[series_style[i]] = series_label[i] }
 # The key: our lines or bars, then the published ones. Gnuplot's own would be as narrow as a panel.
 our_keys = kind eq "bars" ? |bar_label| : of_group
+if (!exists("theory_label")) theory_label = "" # of results from before there was a theory
 with_theory = kind eq "lines" && theory_label ne ""
 keys = our_keys + (kind eq "bars" ? published_count > 0 : published_count) + with_theory
 array key_label[keys]

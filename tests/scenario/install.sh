@@ -170,7 +170,7 @@ check_functions() {
 
 if [ "$(command -v clang)" ]; then
     check_functions clientk.h libclientk -pthread -lm
-    check_functions kvstore.h libkvstore -pthread -lxxhash
+    check_functions kvstore.h libkvstore -pthread -lxxhash -lm
     check_functions allocator.h liballocator -pthread
 else
     skip "without clang the functions of the headers are not known"

@@ -150,7 +150,7 @@ START_TEST(every_command_is_complete_in_the_table)
         ck_assert_ptr_nonnull(command->summary);
         ck_assert_ptr_nonnull(command->arguments);
         ck_assert_uint_ne(command->places, 0);
-        ck_assert_msg(!command->key_kind != !command->run, "%s: one of both", command->name);
+        ck_assert_msg(command->key_kind || command->run, "%s: one of both", command->name);
         ck_assert(!command->option_defaults == (command->option_bytes == 0));
         ck_assert(command->min_operands <= command->max_operands);
         for (size_t j = 0; j < i; j++)
