@@ -6,7 +6,12 @@ set datafile columnheaders
 set encoding utf8
 
 if (!exists("height")) height = 700
-set terminal svg size 1120,height font "DejaVu Sans,13" noenhanced background rgb "white" linewidth 1.2
+if (!exists("slide")) slide = 0
+if (slide) {
+    set terminal svg size 1280,720 font "DejaVu Sans,24" noenhanced background rgb "white" linewidth 2
+} else {
+    set terminal svg size 1120,height font "DejaVu Sans,13" noenhanced background rgb "white" linewidth 1.2
+}
 set output picture
 
 set style line 1 linecolor rgb "#000000" linewidth 2 dashtype solid pointtype 7 pointsize 0.8

@@ -20,6 +20,7 @@ Standard library only. The modules, from what is read to what is written:
   power      which difference could have been told
   content    all that a report says, as data
   report     REPORT.md
+  deck       the pages of a deck of slides
   figure     what the plots need beside the summary
   ending     how the programs end
 """

@@ -63,7 +63,8 @@ def write(study, rows, path):
     names = [one.name for one in series]
     labels = [one.label for one in series]
     value_labels = [study.label_of(value) for value in values]
-    of_bars = [f"{study.symbol} = {text}" for text in value_labels]
+    words = f" ({study.knob})" if study.knob != study.symbol else ""  # what the symbol stands for
+    of_bars = [f"{study.symbol} = {text}{words}" for text in value_labels]
     lines = [
         f"# What plots/panels.gp draws of {study.name}; written by experiments/analyse.",
         _text("kind", study.plot.kind),
@@ -96,6 +97,8 @@ def write(study, rows, path):
         _numbers("panel_log", [int(axis.log) for axis in axes]),
         _numbers("panel_low", [axis.low for axis in axes]),
         _numbers("panel_high", [axis.high for axis in axes]),
+        _texts("panel_tics", [_tics(axis.tics, True) for axis in axes]),
+        _texts("panel_grid", [_tics(axis.tics, False) for axis in axes]),
         _numbers("panel_ratio", [int(bool(axis.ending)) for axis in axes]),
     ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -132,22 +135,23 @@ class _Axis:
         ]
         reached = [e for e in estimates if e is not None]
         highest = max((e.high for e in reached), default=1.0)
-        lowest = min((e.low for e in reached if e.low > 0), default=1.0)
+        above_zero = [x for e in reached for x in (e.low, e.mean) if x > 0]
+        lowest = min(above_zero, default=1.0)
         self.scale = 1.0
-        if not ending and unit and highest >= 10000:
-            self.scale = 1e-3
-            unit = "ms" if unit == "µs" else f"1,000 {unit}"
+        if not ending and unit == "µs" and highest >= 10000:
+            self.scale, unit = (1e-6, "s") if highest >= 1e7 else (1e-3, "ms")
         if ending:
             self.label = f"{name}, ratio to {study.base_text()}"
         else:
             self.label = f"{name}, {unit}" if unit else name
         if self.second:
             self.label += f" (thin: {study.name_of(self.second)[0]})"
-        usual = unit in ("µs", "ms") if not ending else study.plot.log_x
+        usual = unit in ("µs", "ms", "s") if not ending else study.plot.log_x
         usual = usual and study.plot.kind == "lines"
         self.log = usual if study.plot.log_y is None else panel in study.plot.log_y
         self.low = self._below(lowest) if self.log else 0.0
         self.high = highest * self.scale * (1.6 if self.log else 1.06)
+        self.tics = log_tics(self.low, self.high) if self.log else even_tics(self.high)
 
     @staticmethod
     def split(panel):
@@ -165,6 +169,34 @@ def _theory_label(study, rows):
     """Of the thin lines; '' if there are none."""
     there = any(row.origin == "theory" for row in rows)
     return f"thin: {study.theory.label} (theory)" if there else ""
+
+
+def even_tics(high):
+    """Four to eight of them from 0 on, a round number apart."""
+    power = 10.0 ** math.floor(math.log10(high)) if high > 0 else 1.0
+    step = next(power * part for part in (0.1, 0.2, 0.25, 0.5, 1, 2) if high / (power * part) < 8)
+    return [step * k for k in range(int(high / step * 1.0001) + 1)]
+
+
+def log_tics(low, high):
+    """1, 2 and 5 of each decade; more of them in less than a decade, only 1 in many."""
+    span = high / low
+    digits = (1, 1.5, 2, 3, 5, 7) if span < 8 else (1, 2, 5) if span < 3000 else (1,)
+    tics = [digit * 10.0**decade for decade in range(-9, 13) for digit in digits]
+    return [tic for tic in tics if low * 0.99 <= tic <= high]
+
+
+def tic_text(number):
+    """20000 -> 20k, 1500000 -> 1.5M."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if number >= size * 0.9999:
+            return f"{number / (1e3 if letter == 'k' else size):.4g}{letter}"
+    return f"{number:.4g}"
+
+
+def _tics(numbers, named):
+    """For gnuplot's `set ytics (...)`."""
+    return ", ".join(f'"{tic_text(n) if named else ""}" {n:.6g}' for n in numbers)
 
 
 def _place_in_group(series, one):

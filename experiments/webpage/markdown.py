@@ -50,7 +50,8 @@ def _block(element, top_level, pictures, prefix):
         return tag(name, *(tag("li", *map(_inline, item)) for item in element))
     if kind == "table":
         rows = [[_inline(cell) for cell in row] for row in element]
-        return table(rows[0], rows[1:])
+        # On a phone a row of a wide table becomes a block.
+        return table(rows[0], rows[1:], "cards" if len(rows[0]) > 3 else None)
     if kind == "code_block":
         return tag("pre", tag("code", element.text))
     return tag("p", "".join(element.itertext()))  # HTML, as text

@@ -103,11 +103,11 @@ def folders(results):
         folder = manifest.parent
         if not folder.name.endswith(".earlier") and (folder / "raw.csv").exists():
             found.setdefault(folder.parent.name, []).append(folder)
-    chosen = [min(of_study, key=_preference) for of_study in found.values()]
+    chosen = [min(of_study, key=preference) for of_study in found.values()]
     return sorted(((f.parent.name, f.name, f) for f in chosen), key=lambda one: _place(one[0]))
 
 
-def _preference(folder):
+def preference(folder):
     known = PROFILES.index(folder.name) if folder.name in PROFILES else len(PROFILES)
     return known, folder.name
 

@@ -21,6 +21,7 @@ array tic_label[4] = ['none', '1M', '8M', '64M']
 tic_label_count = 4
 array bar_label[4] = ['mapped files', 'system calls', 'mapped files, batches', 'system calls, batches']
 bar_label_count = 4
+theory_label = ''
 array published[1] = ['pread']
 published_count = 1
 array published_label[1] = ['system calls']
@@ -34,10 +35,14 @@ array panel_metric[4] = ['mean_us_ratio', 'server_cpu_us_per_op', 'hit_ratio', '
 panel_metric_count = 4
 array panel_second[4] = ['', '', '', '']
 panel_second_count = 4
-array panel_label[4] = ['mean response time, ratio to C = none', 'CPU of the daemon per operation, µs', 'hit ratio of the cache', 'throughput, 1,000 requests/s']
+array panel_label[4] = ['mean response time, ratio to C = none', 'CPU of the daemon per operation, µs', 'hit ratio of the cache', 'throughput, requests/s']
 panel_label_count = 4
-array panel_scale[4] = [1, 1, 1, 0.001]
+array panel_scale[4] = [1, 1, 1, 1]
 array panel_log[4] = [0, 0, 0, 0]
 array panel_low[4] = [0, 0, 0, 0]
-array panel_high[4] = [1.38614, 6.49928, 1.01994, 621.581]
+array panel_high[4] = [1.38614, 6.49928, 1.01994, 621581]
+array panel_tics[4] = ['"0" 0, "0.2" 0.2, "0.4" 0.4, "0.6" 0.6, "0.8" 0.8, "1" 1, "1.2" 1.2', '"0" 0, "1" 1, "2" 2, "3" 3, "4" 4, "5" 5, "6" 6', '"0" 0, "0.2" 0.2, "0.4" 0.4, "0.6" 0.6, "0.8" 0.8, "1" 1', '"0" 0, "100k" 100000, "200k" 200000, "300k" 300000, "400k" 400000, "500k" 500000, "600k" 600000']
+panel_tics_count = 4
+array panel_grid[4] = ['"" 0, "" 0.2, "" 0.4, "" 0.6, "" 0.8, "" 1, "" 1.2', '"" 0, "" 1, "" 2, "" 3, "" 4, "" 5, "" 6', '"" 0, "" 0.2, "" 0.4, "" 0.6, "" 0.8, "" 1', '"" 0, "" 100000, "" 200000, "" 300000, "" 400000, "" 500000, "" 600000']
+panel_grid_count = 4
 array panel_ratio[4] = [1, 0, 0, 0]

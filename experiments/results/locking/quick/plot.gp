@@ -19,8 +19,9 @@ array value_label[3] = ['10', '100', '1000']
 value_label_count = 3
 array tic_label[5] = ['one mutex', 'one mutex per'."\n".'file', 'one'."\n".'reader-writer'."\n".'lock', 'one'."\n".'reader-writer'."\n".'lock per file', 'optimistic'."\n".'readers']
 tic_label_count = 5
-array bar_label[3] = ['n = 10', 'n = 100', 'n = 1000']
+array bar_label[3] = ['n = 10 (datafiles)', 'n = 100 (datafiles)', 'n = 1000 (datafiles)']
 bar_label_count = 3
+theory_label = ''
 array published[4] = ['global-mutex', 'file-mutex', 'global-rwlock', 'file-rwlock']
 published_count = 4
 array published_label[4] = ['one mutex', 'one mutex per file', 'one reader-writer lock', 'one reader-writer lock per file']
@@ -40,4 +41,8 @@ array panel_scale[4] = [1, 1, 1, 1]
 array panel_log[4] = [0, 1, 0, 1]
 array panel_low[4] = [0, 0.01, 0, 0.05]
 array panel_high[4] = [15.8785, 6.36961, 4.19145, 151.3]
+array panel_tics[4] = ['"0" 0, "2" 2, "4" 4, "6" 6, "8" 8, "10" 10, "12" 12, "14" 14', '"0.01" 0.01, "0.02" 0.02, "0.05" 0.05, "0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2, "5" 5', '"0" 0, "1" 1, "2" 2, "3" 3, "4" 4', '"0.1" 0.1, "1" 1, "10" 10, "100" 100']
+panel_tics_count = 4
+array panel_grid[4] = ['"" 0, "" 2, "" 4, "" 6, "" 8, "" 10, "" 12, "" 14', '"" 0.01, "" 0.02, "" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5', '"" 0, "" 1, "" 2, "" 3, "" 4', '"" 0.1, "" 1, "" 10, "" 100']
+panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 0]

@@ -21,6 +21,7 @@ array tic_label[8] = ['1', '2', '4', '8', '16', '32', '64', '128']
 tic_label_count = 8
 array bar_label[2] = ['1 client', '5 clients']
 bar_label_count = 2
+theory_label = ''
 array published[1] = ['']
 published_count = 0
 array published_label[1] = ['']
@@ -34,10 +35,14 @@ array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'mean_us_rat
 panel_metric_count = 4
 array panel_second[4] = ['', '', 'p99_us', '']
 panel_second_count = 4
-array panel_label[4] = ['throughput, 1,000 operations/s', 'throughput, ratio to B = 1', 'mean response time of a message, µs (thin: 99th percentile)', 'mean response time of a message, ratio to B = 1']
+array panel_label[4] = ['throughput, operations/s', 'throughput, ratio to B = 1', 'mean response time of a message, µs (thin: 99th percentile)', 'mean response time of a message, ratio to B = 1']
 panel_label_count = 4
-array panel_scale[4] = [0.001, 1, 1, 1]
+array panel_scale[4] = [1, 1, 1, 1]
 array panel_log[4] = [0, 1, 1, 1]
 array panel_low[4] = [0, 0.5, 2, 0.5]
-array panel_high[4] = [2953.22, 26.6841, 1717.04, 24.1589]
+array panel_high[4] = [2.95322e+06, 26.6841, 1717.04, 24.1589]
+array panel_tics[4] = ['"0" 0, "500k" 500000, "1M" 1e+06, "1.5M" 1.5e+06, "2M" 2e+06, "2.5M" 2.5e+06', '"0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10, "20" 20', '"2" 2, "5" 5, "10" 10, "20" 20, "50" 50, "100" 100, "200" 200, "500" 500, "1000" 1000', '"0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10, "20" 20']
+panel_tics_count = 4
+array panel_grid[4] = ['"" 0, "" 500000, "" 1e+06, "" 1.5e+06, "" 2e+06, "" 2.5e+06', '"" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20', '"" 2, "" 5, "" 10, "" 20, "" 50, "" 100, "" 200, "" 500, "" 1000', '"" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20']
+panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 1]

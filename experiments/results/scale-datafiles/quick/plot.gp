@@ -21,6 +21,7 @@ array tic_label[5] = ['1', '2', '4', '16', '64']
 tic_label_count = 5
 array bar_label[1] = ['mqkv']
 bar_label_count = 1
+theory_label = ''
 array published[1] = ['']
 published_count = 0
 array published_label[1] = ['']
@@ -34,10 +35,14 @@ array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'mean_us_rat
 panel_metric_count = 4
 array panel_second[4] = ['', '', 'p99_us', '']
 panel_second_count = 4
-array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to D = 1', 'mean response time, µs (thin: 99th percentile)', 'mean response time, ratio to D = 1']
+array panel_label[4] = ['throughput, requests/s', 'throughput, ratio to D = 1', 'mean response time, µs (thin: 99th percentile)', 'mean response time, ratio to D = 1']
 panel_label_count = 4
-array panel_scale[4] = [0.001, 1, 1, 1]
+array panel_scale[4] = [1, 1, 1, 1]
 array panel_log[4] = [0, 1, 1, 1]
 array panel_low[4] = [0, 0.5, 20, 0.5]
-array panel_high[4] = [173.492, 1.77543, 355.859, 2.08736]
+array panel_high[4] = [173492, 1.77543, 355.859, 2.08736]
+array panel_tics[4] = ['"0" 0, "25k" 25000, "50k" 50000, "75k" 75000, "100k" 100000, "125k" 125000, "150k" 150000', '"0.5" 0.5, "0.7" 0.7, "1" 1, "1.5" 1.5', '"20" 20, "50" 50, "100" 100, "200" 200', '"0.5" 0.5, "0.7" 0.7, "1" 1, "1.5" 1.5, "2" 2']
+panel_tics_count = 4
+array panel_grid[4] = ['"" 0, "" 25000, "" 50000, "" 75000, "" 100000, "" 125000, "" 150000', '"" 0.5, "" 0.7, "" 1, "" 1.5', '"" 20, "" 50, "" 100, "" 200', '"" 0.5, "" 0.7, "" 1, "" 1.5, "" 2']
+panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 1]

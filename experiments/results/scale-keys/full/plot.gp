@@ -21,6 +21,7 @@ array tic_label[5] = ['10k', '100k', '1M', '10M', '50M']
 tic_label_count = 5
 array bar_label[2] = ['GET only', 'half PUT']
 bar_label_count = 2
+theory_label = ''
 array published[1] = ['']
 published_count = 0
 array published_label[1] = ['']
@@ -34,10 +35,14 @@ array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'mean_us_rat
 panel_metric_count = 4
 array panel_second[4] = ['', '', 'p99_us', '']
 panel_second_count = 4
-array panel_label[4] = ['throughput, 1,000 operations/s', 'throughput, ratio to K = 10000', 'mean response time of a message, µs (thin: 99th percentile)', 'mean response time of a message, ratio to K = 10000']
+array panel_label[4] = ['throughput, operations/s', 'throughput, ratio to K = 10000', 'mean response time of a message, µs (thin: 99th percentile)', 'mean response time of a message, ratio to K = 10000']
 panel_label_count = 4
-array panel_scale[4] = [0.001, 1, 1, 1]
+array panel_scale[4] = [1, 1, 1, 1]
 array panel_log[4] = [0, 1, 1, 1]
 array panel_low[4] = [0, 0.2, 20, 0.2]
-array panel_high[4] = [1938.17, 2.32255, 1179.65, 4.27714]
+array panel_high[4] = [1.93817e+06, 2.32255, 1179.65, 4.27714]
+array panel_tics[4] = ['"0" 0, "250k" 250000, "500k" 500000, "750k" 750000, "1M" 1e+06, "1.25M" 1.25e+06, "1.5M" 1.5e+06, "1.75M" 1.75e+06', '"0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2', '"20" 20, "50" 50, "100" 100, "200" 200, "500" 500, "1000" 1000', '"0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2']
+panel_tics_count = 4
+array panel_grid[4] = ['"" 0, "" 250000, "" 500000, "" 750000, "" 1e+06, "" 1.25e+06, "" 1.5e+06, "" 1.75e+06', '"" 0.2, "" 0.5, "" 1, "" 2', '"" 20, "" 50, "" 100, "" 200, "" 500, "" 1000', '"" 0.2, "" 0.5, "" 1, "" 2']
+panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 1]

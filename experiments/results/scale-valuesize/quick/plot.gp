@@ -21,6 +21,7 @@ array tic_label[9] = ['16', '64', '256', '1Ki', '4Ki', '16Ki', '64Ki', '256Ki', 
 tic_label_count = 9
 array bar_label[2] = ['GET', 'PUT']
 bar_label_count = 2
+theory_label = ''
 array published[1] = ['']
 published_count = 0
 array published_label[1] = ['']
@@ -34,10 +35,14 @@ array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'mean_us_rat
 panel_metric_count = 4
 array panel_second[4] = ['', '', 'p99_us', '']
 panel_second_count = 4
-array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to L = 16', 'mean response time, µs (thin: 99th percentile)', 'mean response time, ratio to L = 16']
+array panel_label[4] = ['throughput, requests/s', 'throughput, ratio to L = 16', 'mean response time, µs (thin: 99th percentile)', 'mean response time, ratio to L = 16']
 panel_label_count = 4
-array panel_scale[4] = [0.001, 1, 1, 1]
+array panel_scale[4] = [1, 1, 1, 1]
 array panel_log[4] = [0, 1, 1, 1]
 array panel_low[4] = [0, 0.001, 2, 0.5]
-array panel_high[4] = [223.409, 1.89608, 7990.15, 650.3]
+array panel_high[4] = [223409, 1.89608, 7990.15, 650.3]
+array panel_tics[4] = ['"0" 0, "50k" 50000, "100k" 100000, "150k" 150000, "200k" 200000', '"0.001" 0.001, "0.002" 0.002, "0.005" 0.005, "0.01" 0.01, "0.02" 0.02, "0.05" 0.05, "0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1', '"10" 10, "100" 100, "1000" 1000', '"0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10, "20" 20, "50" 50, "100" 100, "200" 200, "500" 500']
+panel_tics_count = 4
+array panel_grid[4] = ['"" 0, "" 50000, "" 100000, "" 150000, "" 200000', '"" 0.001, "" 0.002, "" 0.005, "" 0.01, "" 0.02, "" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1', '"" 10, "" 100, "" 1000', '"" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20, "" 50, "" 100, "" 200, "" 500']
+panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 1]

@@ -21,6 +21,7 @@ array tic_label[8] = ['process', 'thread', '1', '2', '5', '10', '20', '50']
 tic_label_count = 8
 array bar_label[1] = ['20 clients that read']
 bar_label_count = 1
+theory_label = ''
 array published[1] = ['gets']
 published_count = 1
 array published_label[1] = ['20 clients that read']
@@ -34,10 +35,14 @@ array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'server_cpu_us_per_op',
 panel_metric_count = 4
 array panel_second[4] = ['', '', '', '']
 panel_second_count = 4
-array panel_label[4] = ['throughput, 1,000 requests/s', 'throughput, ratio to start = process', 'CPU of the daemon per operation, µs', 'context switches of the daemon per operation']
+array panel_label[4] = ['throughput, requests/s', 'throughput, ratio to start = process', 'CPU of the daemon per operation, µs', 'context switches of the daemon per operation']
 panel_label_count = 4
-array panel_scale[4] = [0.001, 1, 1, 1]
+array panel_scale[4] = [1, 1, 1, 1]
 array panel_log[4] = [1, 0, 1, 0]
-array panel_low[4] = [1, 0, 2, 0]
-array panel_high[4] = [246.4, 103, 1417.85, 4.18565]
+array panel_low[4] = [1000, 0, 2, 0]
+array panel_high[4] = [246400, 103, 1417.85, 4.18565]
+array panel_tics[4] = ['"1000" 1000, "2000" 2000, "5000" 5000, "10k" 10000, "20k" 20000, "50k" 50000, "100k" 100000, "200k" 200000', '"0" 0, "20" 20, "40" 40, "60" 60, "80" 80, "100" 100', '"2" 2, "5" 5, "10" 10, "20" 20, "50" 50, "100" 100, "200" 200, "500" 500, "1000" 1000', '"0" 0, "1" 1, "2" 2, "3" 3, "4" 4']
+panel_tics_count = 4
+array panel_grid[4] = ['"" 1000, "" 2000, "" 5000, "" 10000, "" 20000, "" 50000, "" 100000, "" 200000', '"" 0, "" 20, "" 40, "" 60, "" 80, "" 100', '"" 2, "" 5, "" 10, "" 20, "" 50, "" 100, "" 200, "" 500, "" 1000', '"" 0, "" 1, "" 2, "" 3, "" 4']
+panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 0]
