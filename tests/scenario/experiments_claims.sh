@@ -167,9 +167,18 @@ if command -v gnuplot >/dev/null && command -v rsvg-convert >/dev/null; then
         'a lock a file' 'published ratio'; do
         check_match ">$text" "$(cat "$svg")" "the picture says: $text"
     done
-    # Two panels of two series by two values, and a key of two.
-    check_equal 10 "$(grep -c "<polygon *fill = 'url(#gpPat" "$svg")" \
-        'a bar for each point'
+    # A panel of two series by two values, and a key of two; the log axis has dots.
+    check_equal 6 "$(grep -c "<polygon *fill = 'url(#gpPat" "$svg")" \
+        'a bar for each point where the axis begins at zero'
+    check_status 0 'a deck is made' "$root/experiments/slides" --study "$study" \
+        -o "$MQKV_TEST_DIR/deck.pdf" "$results"
+    check_equal %PDF "$(head -c 4 "$MQKV_TEST_DIR/deck.pdf")" 'as PDF'
+    if command -v pdfinfo >/dev/null; then
+        check_match '^Pages: +7$' "$(pdfinfo "$MQKV_TEST_DIR/deck.pdf")" \
+            'question, claim, method, two pictures, a table, the conclusion'
+    fi
+    check_status 1 'of a study without results: refused' "$root/experiments/slides" nothing
+    check_match 'no results; measure first: experiments/run nothing' "$errors" 'and what to do'
 else
     skip 'no gnuplot or rsvg-convert: bars not drawn'
 fi
