@@ -75,7 +75,7 @@ def order_and_failure(server):
         )
         malformed = {
             "an empty key": (get(b""), "BAD_REQUEST"),
-            "an unknown opcode": (operation(13, b"k"), "UNSUPPORTED"),
+            "an unknown opcode": (operation(200, b"k"), "UNSUPPORTED"),
             "opcode 0": (operation(0, b"k"), "UNSUPPORTED"),
             "opcode 255": (operation(255, b"k"), "UNSUPPORTED"),
             "an unknown flag": (operation(GET, b"k", flags=0x8000), "UNSUPPORTED"),
