@@ -68,6 +68,7 @@ check_status 2 "a longer one is refused" with_key k 3801 put 1
 check_match "counts three times" "$output" "with a sentence"
 check_status 0 "the longest key of dots" with_key . 1266 put 1
 check_status 2 "a longer one is refused" with_key . 1267 put 1
+# shellcheck disable=SC2016 # the dollar is one of the bytes
 for odd in ' ' '.' '..' '*' '>' 'a b' '$JS.API.INFO' 'ü=E4' "$(printf '\x01\xff\n')"; do
     client put "$odd" "odd $odd" >/dev/null
     check_equal "odd $odd" "$(client get "$odd")" "a key of odd bytes: $(printf %q "$odd")"
@@ -85,7 +86,7 @@ check_equal value77 "$(client scan scan.77 | cut -d' ' -f2)" "with its value"
 # Counters, batches, histories ---------------------------------------------------------------------
 
 for i in $(seq 8); do
-    (for j in $(seq 100); do echo "ADD hot 1"; done | client batch - >/dev/null) &
+    (for _ in $(seq 100); do echo "ADD hot 1"; done | client batch - >/dev/null) &
     adders[i]=$!
 done
 wait "${adders[@]}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """scripted_server.py [--level N] [--forgets]: a NATS server with a JetStream of its own, in memory,
-for tests without a nats-server: as much of both as the engine nats of serverk uses. Prints its port.
-What a key begins with says what goes wrong with it:
+for tests without a nats-server: as much of both as the engine nats of serverk uses. Prints its
+port. What a key begins with says what goes wrong with it:
 
     lost-       the first publish is applied, and not acknowledged
     nobody-     the first two requests meet no responders

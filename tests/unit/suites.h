@@ -94,6 +94,11 @@ Suite *suite_serverk_slots(void);
 Suite *suite_serverk_cost_estimate(void);
 Suite *suite_serverk_worker(void);
 
+/* natskv */
+Suite *suite_natskv_subject(void);
+Suite *suite_natskv_json(void);
+Suite *suite_natskv_rewrite(void);
+
 /* wire */
 Suite *suite_wire_example(void);
 Suite *suite_wire_identity(void);
