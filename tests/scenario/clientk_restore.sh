@@ -72,6 +72,7 @@ truncate -s -8 bad/data.0000
 check_status 4 'a short file, too' client restore --if-absent bad
 mkdir none
 check_status 2 'a directory without a backup is wrong usage' client restore none
+check_status 2 'so is what is not there' client restore nosuch
 check_status 2 'so are both kinds of target' client restore copy --to x --if-absent
 
 stop_server

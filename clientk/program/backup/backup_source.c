@@ -35,6 +35,8 @@ enum kv_status backup_source_open(struct backup_source *source, const char *path
         return KV_OK;
     }
     int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return kv_error_set(error, KV_USAGE, "%s: there is no such backup", path);
     if (fd < 0 || fstat(fd, &facts) != 0)
         return kv_error_set_errno(error, "%s: cannot open the backup", path);
     if (!S_ISDIR(facts.st_mode)) {

@@ -223,18 +223,38 @@ enum kv_status backup_target_end_file(struct backup_target *target, const struct
 {
     const struct backup_target_file *to = &target->files[file->number];
     struct file_name name;
-    int result = 0;
-    if (to->plan == BACKUP_REPLACE)
-        result = file_copy_write(fd, file->header, BACKUP_HEADER_BYTES, 0);
     enum kv_status status = KV_OK;
-    if (result != 0 || fsync(fd) != 0)
+    if (to->plan == BACKUP_REPLACE &&
+        file_copy_write(fd, file->header, BACKUP_HEADER_BYTES, 0) != 0)
         status = kv_error_set_errno(error, "%s/%s: cannot write the file", target->dir,
                                     log_name(file->number, &name));
+    sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* sync_files then has less to wait for */
     close(fd);
     return status;
 }
 
 /* The end -------------------------------------------------------------------------------------- */
+
+/* Brings what was copied to the disk. Of many files that takes a fraction of what it would take one
+ * by one, as they are made: what a file system notes of one it then notes of all. */
+static enum kv_status sync_files(const struct backup_target *target, struct kv_error *error)
+{
+    for (uint32_t number = 0; number < target->next.count; number++) {
+        enum backup_plan plan = target->files[number].plan;
+        struct file_name name = file_name(number, plan == BACKUP_REPLACE ? FILE_LOG_NEW : FILE_LOG);
+        if (plan != BACKUP_REPLACE && plan != BACKUP_APPEND)
+            continue;
+        int fd = openat(target->dir_fd, name.text, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        int result = fd >= 0 ? fsync(fd) : -1;
+        if (result != 0)
+            kv_error_set_errno(error, "%s/%s: cannot write the file", target->dir, name.text);
+        if (fd >= 0)
+            close(fd);
+        if (result != 0)
+            return KV_IO;
+    }
+    return KV_OK;
+}
 
 static int put_header(const struct backup_target *target, uint32_t number)
 {
@@ -267,6 +287,9 @@ static int commit_file(const struct backup_target *target, uint32_t number)
 enum kv_status backup_target_commit(struct backup_target *target, struct kv_error *error)
 {
     struct file_name name;
+    enum kv_status synced = sync_files(target, error);
+    if (synced != KV_OK)
+        return synced;
     target->is_marked = false; /* from here on there is no way back */
     for (uint32_t number = target->next.count; number-- > 0;) { /* data.0000 makes it a store */
         if (commit_file(target, number) != 0)

@@ -48,7 +48,7 @@ enum kv_status backup_target_begin(struct backup_target *target,
 enum kv_status backup_target_start_file(struct backup_target *target, struct held_file *file,
                                         int *fd, struct kv_error *error);
 
-/* Brings what was copied to the disk and closes it. */
+/* What was copied is all of it: closes the file. */
 enum kv_status backup_target_end_file(struct backup_target *target, const struct held_file *file,
                                       int fd, struct kv_error *error);
 

@@ -88,9 +88,9 @@ enum kv_status live_records_open(struct live_records *records, const struct sour
                                  const char *name, struct kv_error *error)
 {
     *records = (struct live_records){.size = file->bytes, .at = BACKUP_HEADER_BYTES};
-    void *bytes = file->bytes >= BACKUP_HEADER_BYTES
-                      ? mmap(NULL, file->bytes, PROT_READ, MAP_PRIVATE, file->fd, 0)
-                      : MAP_FAILED;
+    if (file->bytes < BACKUP_HEADER_BYTES)
+        return kv_error_set(error, KV_CORRUPT, "%s is shorter than its header", name);
+    void *bytes = mmap(NULL, file->bytes, PROT_READ, MAP_PRIVATE, file->fd, 0);
     if (bytes == MAP_FAILED)
         return kv_error_set_errno(error, "cannot map %s", name);
     records->bytes = bytes;
