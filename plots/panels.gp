@@ -36,7 +36,7 @@ do for [k = 1:keys] {
     key_label[k] = with_theory && k == keys ? theory_label : k > our_keys ? (published_count > 1 && kind eq "lines" ? "published ratio: ".published_label[k - our_keys] : "published ratio (another machine)") : kind eq "bars" ? bar_label[k] : line_label[k]
     longest = strlen(key_label[k]) > longest ? strlen(key_label[k]) : longest
 }
-KEY_WIDTH = 90.0 + (slide ? 14.0 : 7.6) * longest # pixels of an entry: its sample, words, a gap
+KEY_WIDTH = 90.0 + (slide ? 13.0 : 7.6) * longest # pixels of an entry: its sample, words, a gap
 key_columns = int((PAGE - 20) / KEY_WIDTH)
 key_columns = key_columns > 4 ? 4 : key_columns < 1 ? 1 : key_columns
 key_columns = key_columns > keys ? keys : key_columns

@@ -140,7 +140,8 @@ def _sentence(study, said, points, found, ends):
         until = study.label_of(_text(study, last))
         return f"Up to {symbol} = {until} it does not show that {said} ({interval})."
     if at == -math.inf:
-        return f"At every {symbol} measured, {said} ({interval})."
+        least = study.label_of(_text(study, first))
+        return f"From {symbol} = {least} on, the least measured, {said} ({interval})."
     return f"From {symbol} = {told(at)} on, {said} ({interval})."
 
 
