@@ -20,7 +20,7 @@ struct held_log {
 };
 
 struct kvstore_hold {
-    struct held held;
+    struct hold_watch held;
     struct kvstore *store;
     struct held_log logs[];
 };

@@ -8,7 +8,7 @@
 #include "common/report/error.h"
 #include "kvstore/table/checkpoint.h"
 #include "kvstore/table/generation.h"
-#include "kvstore/kvcheck/live_store.h"
+#include "kvstore/kvcheck/running_store.h"
 #include "kvstore/kvcheck/survey.h"
 #include "kvstore/table/recovery.h"
 #include "kvstore/kvcheck/source_open.h"
@@ -73,7 +73,7 @@ static const char *hole_reason(enum boot boot, const char **why)
 static void report_hole(const struct source *source, const struct survey *survey, bool live,
                         struct findings *findings)
 {
-    if (survey->hole_at == 0 || (live && !live_store_gap_stays(source, survey->hole_at)))
+    if (survey->hole_at == 0 || (live && !running_store_gap_stays(source, survey->hole_at)))
         return;
     const char *why, *reason = hole_reason(source->boot, &why);
     findings_add(findings, REMEDY_SALVAGE, source->name.text, survey->hole_at,
@@ -185,7 +185,7 @@ static enum kv_status check_file(int dir_fd, const struct layout *layout, uint32
 }
 
 /* Looks at a file that is in use, once; *again: it was replaced meanwhile, and nothing counts. */
-static enum kv_status look_at_live(const struct live_store *live, const struct layout *layout,
+static enum kv_status look_at_live(const struct running_store *live, const struct layout *layout,
                                    uint32_t number, struct findings *findings, struct row *row,
                                    bool *again, struct kv_error *error)
 {
@@ -199,18 +199,18 @@ static enum kv_status look_at_live(const struct live_store *live, const struct l
         return status;
     row->synced_bytes = source.progress.synced_offset;
     uint64_t synced_bytes = source.progress.synced_offset;
-    bool is_bounded = live_store_bound(live, &source);
+    bool is_bounded = running_store_bound(live, &source);
     status = check_source(layout, &source, number, true, findings, row, error);
     row->synced_bytes = synced_bytes;
     row->survey.torn_bytes = is_bounded ? row->survey.torn_bytes : 0;
     row->damaged = findings->damages > 0;
-    *again = live_store_was_replaced(live, &source);
+    *again = running_store_was_replaced(live, &source);
     survey_free(&row->survey);
     source_close(&source);
     return status;
 }
 
-static enum kv_status check_live_file(const struct live_store *live, const struct layout *layout,
+static enum kv_status check_live_file(const struct running_store *live, const struct layout *layout,
                                       uint32_t number, struct findings *findings, struct row *row,
                                       struct kv_error *error)
 {
@@ -275,8 +275,9 @@ static void add_up(struct row *total, const struct row *row)
     total->survey.damaged_bytes += row->survey.damaged_bytes;
 }
 
-static enum kv_status verify(int dir_fd, const struct layout *layout, const struct live_store *live,
-                             struct findings *findings, struct kv_error *error)
+static enum kv_status verify(int dir_fd, const struct layout *layout,
+                             const struct running_store *live, struct findings *findings,
+                             struct kv_error *error)
 {
     struct row *rows = calloc(layout->datafiles, sizeof *rows);
     if (!rows)
@@ -309,9 +310,9 @@ enum kv_status verify_store(int dir_fd, const struct layout *layout, struct find
 enum kv_status verify_live_store(int dir_fd, const struct layout *layout, struct findings *findings,
                                  struct kv_error *error)
 {
-    struct live_store live;
-    live_store_open(&live, dir_fd, layout);
+    struct running_store live;
+    running_store_open(&live, dir_fd, layout);
     enum kv_status status = verify(dir_fd, layout, &live, findings, error);
-    live_store_close(&live);
+    running_store_close(&live);
     return status;
 }

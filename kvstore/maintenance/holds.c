@@ -7,7 +7,7 @@
 
 struct holds {
     pthread_mutex_t mutex;
-    struct held *first;
+    struct hold_watch *first;
 };
 
 struct holds *holds_create(void)
@@ -26,7 +26,7 @@ void holds_free(struct holds *holds)
     free(holds);
 }
 
-void holds_add(struct holds *holds, struct held *held)
+void holds_add(struct holds *holds, struct hold_watch *held)
 {
     held->touched_ns = clock_monotonic_ns();
     pthread_mutex_lock(&holds->mutex);
@@ -35,10 +35,10 @@ void holds_add(struct holds *holds, struct held *held)
     pthread_mutex_unlock(&holds->mutex);
 }
 
-void holds_remove(struct holds *holds, struct held *held)
+void holds_remove(struct holds *holds, struct hold_watch *held)
 {
     pthread_mutex_lock(&holds->mutex);
-    struct held **at = &holds->first;
+    struct hold_watch **at = &holds->first;
     while (*at && *at != held)
         at = &(*at)->next;
     if (*at)
@@ -46,7 +46,7 @@ void holds_remove(struct holds *holds, struct held *held)
     pthread_mutex_unlock(&holds->mutex);
 }
 
-bool holds_touch(struct holds *holds, struct held *held)
+bool holds_touch(struct holds *holds, struct hold_watch *held)
 {
     uint64_t now_ns = clock_monotonic_ns();
     pthread_mutex_lock(&holds->mutex);
@@ -61,7 +61,7 @@ bool holds_any(struct holds *holds)
     uint64_t now_ns = clock_monotonic_ns();
     bool any = false;
     pthread_mutex_lock(&holds->mutex);
-    for (struct held *held = holds->first; held; held = held->next) {
+    for (struct hold_watch *held = holds->first; held; held = held->next) {
         held->lapsed |= now_ns > held->touched_ns + HOLD_LAPSE_NS;
         any |= !held->lapsed;
     }

@@ -16,8 +16,8 @@
 struct holds;
 
 /* A part of a kvstore_hold; starts from {0}. */
-struct held {
-    struct held *next;
+struct hold_watch {
+    struct hold_watch *next;
     uint64_t touched_ns; /* clock_monotonic_ns */
     bool lapsed;
 };
@@ -27,11 +27,11 @@ struct holds *holds_create(void);
 void holds_free(struct holds *holds);
 
 /* Adds a hold, which counts as just touched; takes one out. */
-void holds_add(struct holds *holds, struct held *held);
-void holds_remove(struct holds *holds, struct held *held);
+void holds_add(struct holds *holds, struct hold_watch *held);
+void holds_remove(struct holds *holds, struct hold_watch *held);
 
 /* Something was heard of the hold. False: it has lapsed, and logs that it reads may be gone. */
-bool holds_touch(struct holds *holds, struct held *held);
+bool holds_touch(struct holds *holds, struct hold_watch *held);
 
 /* Whether replaced logs must be kept now. Holds that nothing was heard of lapse here. */
 bool holds_any(struct holds *holds);

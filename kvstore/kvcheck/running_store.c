@@ -1,4 +1,4 @@
-#include "kvstore/kvcheck/live_store.h"
+#include "kvstore/kvcheck/running_store.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 /* Longer than any single write takes. */
 #define SETTLE_NS 300000000L
 
-static bool is_that_store(const struct live_store *live, const struct layout *layout)
+static bool is_that_store(const struct running_store *live, const struct layout *layout)
 {
     const struct shared_store *shared = live->shared;
     return shared->magic == SHARED_STORE_MAGIC && shared->layout == SHARED_STORE_LAYOUT &&
@@ -23,10 +23,10 @@ static bool is_that_store(const struct live_store *live, const struct layout *la
                live->shared_bytes;
 }
 
-void live_store_open(struct live_store *live, int dir_fd, const struct layout *layout)
+void running_store_open(struct running_store *live, int dir_fd, const struct layout *layout)
 {
     struct stat facts;
-    *live = (struct live_store){.dir_fd = dir_fd, .datafiles = layout->datafiles};
+    *live = (struct running_store){.dir_fd = dir_fd, .datafiles = layout->datafiles};
     if (fstat(dir_fd, &facts) != 0)
         return;
     int fd = shm_open(shared_store_name(facts.st_dev, facts.st_ino).text, O_RDONLY | O_CLOEXEC, 0);
@@ -39,10 +39,10 @@ void live_store_open(struct live_store *live, int dir_fd, const struct layout *l
     }
     close(fd);
     if (live->shared && !is_that_store(live, layout))
-        live_store_close(live);
+        running_store_close(live);
 }
 
-void live_store_close(struct live_store *live)
+void running_store_close(struct running_store *live)
 {
     if (live->shared)
         munmap((void *)(uintptr_t)live->shared, live->shared_bytes);
@@ -50,7 +50,7 @@ void live_store_close(struct live_store *live)
 }
 
 /* 0: not known. */
-static uint64_t tail_of(const struct live_store *live, const struct source *source)
+static uint64_t tail_of(const struct running_store *live, const struct source *source)
 {
     uint32_t number = source->identity.number;
     if (!live->shared || number >= live->datafiles || source->header != SOURCE_HEADER_SOUND)
@@ -66,7 +66,7 @@ static uint64_t tail_of(const struct live_store *live, const struct source *sour
     return is_this && tail >= FILE_HEADER_BYTES ? tail : 0;
 }
 
-bool live_store_bound(const struct live_store *live, struct source *source)
+bool running_store_bound(const struct running_store *live, struct source *source)
 {
     uint64_t tail = tail_of(live, source);
     if (tail == 0 || tail > source->size_bytes)
@@ -77,7 +77,7 @@ bool live_store_bound(const struct live_store *live, struct source *source)
     return true;
 }
 
-bool live_store_gap_stays(const struct source *source, uint64_t offset)
+bool running_store_gap_stays(const struct source *source, uint64_t offset)
 {
     struct record record;
     uint64_t size_bytes;
@@ -86,7 +86,7 @@ bool live_store_gap_stays(const struct source *source, uint64_t offset)
                        offset, &record, &size_bytes) != RECORD_VALID;
 }
 
-bool live_store_was_replaced(const struct live_store *live, const struct source *source)
+bool running_store_was_replaced(const struct running_store *live, const struct source *source)
 {
     struct stat here, there;
     return fstat(source->fd, &here) != 0 ||
