@@ -142,6 +142,18 @@ enum kvstore_allocator {
 /* "system" ...; NULL if out of range. */
 const char *kvstore_allocator_name(enum kvstore_allocator allocator);
 
+/* What the entries whose key begins with `prefix` may have together; 0: as much as they like. Of
+ * several prefixes of a key the longest counts, alone. A write beyond is KV_QUOTA; one that makes
+ * neither bytes nor keys more is always in order. */
+struct kvstore_quota {
+    struct kv_slice prefix; /* copied */
+    uint64_t max_bytes;     /* of records, as live_bytes of the statistics */
+    uint64_t max_keys;
+    uint64_t reserved[2];
+};
+
+#define KVSTORE_MAX_QUOTAS 256u
+
 struct kvstore_options {
     uint32_t datafiles; /* D; 0: the store's own, KVSTORE_DEFAULT_DATAFILES for a new one */
     bool create;        /* make a new store in dir if it holds none (dir itself must exist) */
@@ -172,7 +184,9 @@ struct kvstore_options {
     uint64_t max_bytes; /* of all live records (live_bytes of the statistics); 0: no bound; else at
                            least KVSTORE_MIN_BOUND_BYTES */
     enum kvstore_evict evict; /* needs max_bytes */
-    uint64_t reserved[4];
+    uint32_t quota_count;     /* with any, opening reads the key of each record */
+    const struct kvstore_quota *quotas;
+    uint64_t reserved[3];
 };
 
 /* Opens the store in `dir`, recovering each data file (docs/FORMAT.md). One process at a
@@ -249,7 +263,7 @@ struct kvstore_put_options {
  * removes it; keep_expiry is a condition here); KV_IO, where a record cannot be read
  * (KVSTORE_IO_PREAD): then nothing has changed. All writes may also give KV_VALUE_TOO_BIG,
  * KV_NO_SPACE (nothing changed; deletes still work, from a reserve), KV_FULL (above max_bytes),
- * KV_READ_ONLY, KV_NO_MEMORY,
+ * KV_QUOTA, KV_READ_ONLY, KV_NO_MEMORY,
  * KV_CROWDED (512 keys are there whose hash, which is secret, begins as this one's does; other keys
  * can be written). Keys and values are copied; a value may lie in memory that another process
  * changes meanwhile (then the bytes stored are some bytes that were there, and the record is sound
@@ -557,6 +571,16 @@ struct kvstore_bound_statistics {
 };
 
 void kvstore_bound_statistics(struct kvstore *store, struct kvstore_bound_statistics *statistics);
+
+/* Of the quota of that number in the options. */
+struct kvstore_quota_usage {
+    uint64_t bytes;
+    uint64_t keys;
+    uint64_t refusals; /* since open */
+    uint64_t reserved[3];
+};
+
+void kvstore_quota_usage(struct kvstore *store, uint32_t number, struct kvstore_quota_usage *usage);
 
 /* Another bound from now on. With eviction, what is above it goes before the call returns. KV_USAGE
  * if the store was opened without one, or max_bytes is out of range. */

@@ -49,6 +49,7 @@ enum kv_status {
     /* A bound that the operator has set: */
     KV_FULL = 29, /* the store has reached max_bytes; reads, deletes, and writes that do not make it
                      larger go on */
+    KV_QUOTA = 30, /* a quota is used up: of the user, or of the keys that begin as this one does */
     KV_STATUS_COUNT
 };
 

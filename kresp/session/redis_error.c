@@ -13,6 +13,8 @@ static const char *error_text(enum kv_status status)
         return "OOM kresp: the store has no space left";
     case KV_FULL:
         return "OOM kresp: the store has reached its limit (serverk --max-bytes)";
+    case KV_QUOTA:
+        return "OOM kresp: a quota of serverk is used up";
     case KV_READ_ONLY:
         return "READONLY kresp: the store takes no writes after a failure of its disk";
     case KV_OVERLOADED:

@@ -90,6 +90,9 @@ static enum kv_status check_options(const struct kvstore_options *options, struc
         return kv_error_set(error, KV_USAGE,
                             "max_bytes %" PRIu64 ": the least is %" PRIu64 ", or 0 for no bound",
                             options->max_bytes, KVSTORE_MIN_BOUND_BYTES);
+    if (options->quota_count > KVSTORE_MAX_QUOTAS)
+        return kv_error_set(error, KV_USAGE, "%u quotas: a store can have %u at most",
+                            options->quota_count, KVSTORE_MAX_QUOTAS);
     if (options->evict != KVSTORE_EVICT_NONE && options->max_bytes == 0)
         return kv_error_set(error, KV_USAGE, "eviction needs max_bytes");
     if (options->read_only && options->create)
@@ -304,6 +307,7 @@ static void free_store(struct kvstore *store)
         bound_end(&context->files[number]);
         generation_free(context->files[number].current);
     }
+    bound_free_accounts(&store->bound);
     free(context->files);
     lockset_free(context->locks);
     readers_free(context->readers);

@@ -36,7 +36,7 @@ struct kvstore {
     struct compaction_queue *compactions;
     struct compactor *compactor;
     struct sweeper *sweeper;
-    struct holds *holds; /* also of a store that is read-only */
+    struct holds *holds;      /* also of a store that is read-only */
     bool may_have_commit_log; /* it was opened with KVSTORE_SYNC_ALWAYS */
     /* clock_monotonic_coarse_ms of the last line in the log about a write without room; 0: none. */
     _Atomic uint64_t no_space_logged_ms;

@@ -1,6 +1,7 @@
 #include "kvstore/table/bound.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "kvstore/eviction/s3fifo.h"
 
@@ -35,31 +36,133 @@ static bool has_room(const struct bound *bound, uint64_t old_bytes, uint64_t new
     }
 }
 
-bool bound_admits(const struct datafile *file, const struct lookup *lookup,
-                  const struct record *record, struct kv_slice value_tail)
+/* The account of the key; NULL: it has none. */
+static struct quota_account *account_of(const struct bound *bound, struct kv_slice key)
 {
-    if (record->kind == RECORD_DELETE)
+    for (uint32_t i = 0; i < bound->account_count; i++) {
+        struct quota_account *account = &bound->accounts[i];
+        if (account->prefix.size <= key.size &&
+            memcmp(account->prefix.data, key.data, account->prefix.size) == 0)
+            return account;
+    }
+    return NULL;
+}
+
+/* Exact but for writes to other files at the same moment. */
+static bool quota_admits(const struct bound *bound, struct kv_slice key, bool is_new,
+                         uint64_t old_bytes, uint64_t new_bytes)
+{
+    struct quota_account *account = account_of(bound, key);
+    if (!account || (!is_new && new_bytes <= old_bytes))
         return true;
-    uint64_t size_bytes =
-        record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
-    if (has_room(file->bound, lookup->found ? lookup->size_bytes : 0, size_bytes))
+    uint64_t bytes = atomic_load_explicit(&account->bytes, memory_order_relaxed);
+    uint64_t keys = atomic_load_explicit(&account->keys, memory_order_relaxed);
+    if (bytes + (new_bytes - old_bytes) <= account->max_bytes && keys + is_new <= account->max_keys)
         return true;
-    atomic_fetch_add_explicit(&file->bound->refusals, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&account->refusals, 1, memory_order_relaxed);
     return false;
 }
 
-void bound_note(struct datafile *file, uint32_t hash, enum record_kind kind, bool was_there,
-                uint64_t size_bytes)
+enum kv_status bound_check(const struct datafile *file, const struct lookup *lookup,
+                           const struct record *record, struct kv_slice value_tail)
+{
+    if (record->kind == RECORD_DELETE)
+        return KV_OK;
+    uint64_t old_bytes = lookup->found ? lookup->size_bytes : 0;
+    uint64_t new_bytes =
+        record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
+    if (!quota_admits(file->bound, record->key, !lookup->found, old_bytes, new_bytes))
+        return KV_QUOTA;
+    if (has_room(file->bound, old_bytes, new_bytes))
+        return KV_OK;
+    atomic_fetch_add_explicit(&file->bound->refusals, 1, memory_order_relaxed);
+    return KV_FULL;
+}
+
+static void charge(const struct bound *bound, const struct bound_change *change)
+{
+    struct quota_account *account = account_of(bound, change->key);
+    if (!account) /* sums modulo 2^64: they may become less */
+        return;
+    atomic_fetch_add_explicit(&account->bytes, change->new_bytes - change->old_bytes,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&account->keys,
+                              (uint64_t)change->is_there - (uint64_t)change->was_there,
+                              memory_order_relaxed);
+}
+
+void bound_note(struct datafile *file, const struct bound_change *change)
 {
     bound_settle(file);
+    if (file->bound->account_count > 0)
+        charge(file->bound, change);
     if (!file->policy)
         return;
-    if (kind == RECORD_PUT && was_there)
-        s3fifo_use(file->policy, hash);
-    else if (kind == RECORD_PUT)
-        s3fifo_insert(file->policy, hash, size_bytes);
-    else if (was_there)
-        s3fifo_forget(file->policy, hash);
+    if (change->is_there && change->was_there)
+        s3fifo_use(file->policy, change->hash);
+    else if (change->is_there)
+        s3fifo_insert(file->policy, change->hash, change->new_bytes);
+    else if (change->was_there)
+        s3fifo_forget(file->policy, change->hash);
+}
+
+static int longest_first(const void *a, const void *b)
+{
+    const struct quota_account *left = a, *right = b;
+    return (left->prefix.size < right->prefix.size) - (left->prefix.size > right->prefix.size);
+}
+
+bool bound_make_accounts(struct bound *bound, const struct kvstore_options *options)
+{
+    bound->accounts = calloc(options->quota_count + 1, sizeof *bound->accounts);
+    if (!bound->accounts)
+        return false;
+    for (uint32_t i = 0; i < options->quota_count; i++) {
+        const struct kvstore_quota *quota = &options->quotas[i];
+        struct quota_account *account = &bound->accounts[i];
+        char *prefix = malloc(quota->prefix.size + 1);
+        if (!prefix)
+            return false;
+        if (quota->prefix.size > 0)
+            memcpy(prefix, quota->prefix.data, quota->prefix.size);
+        account->prefix = kv_slice(prefix, quota->prefix.size);
+        account->max_bytes = quota->max_bytes ? quota->max_bytes : UINT64_MAX;
+        account->max_keys = quota->max_keys ? quota->max_keys : UINT64_MAX;
+        account->number = i;
+        bound->account_count++;
+    }
+    qsort(bound->accounts, bound->account_count, sizeof *bound->accounts, longest_first);
+    return true;
+}
+
+void bound_free_accounts(struct bound *bound)
+{
+    for (uint32_t i = 0; i < bound->account_count; i++)
+        free((void *)(uintptr_t)bound->accounts[i].prefix.data);
+    free(bound->accounts);
+    bound->accounts = NULL;
+    bound->account_count = 0;
+}
+
+/* Charges all entries of the file. A record that cannot be read is charged to nobody. */
+static void charge_all(const struct bound *bound, const struct datafile *file)
+{
+    const struct generation *generation = file->current;
+    struct index_item items[INDEX_SEGMENT_SLOTS];
+    uint64_t hash = 0;
+    struct record record;
+    struct bound_change change = {.is_there = true};
+    while (hash < INDEX_HASH_END) {
+        size_t found = index_collect(generation->index, hash, items, INDEX_SEGMENT_SLOTS, &hash);
+        for (size_t i = 0; i < found; i++) {
+            logfile_begin(&generation->log, READ_BUFFER_VISIT);
+            if (logfile_parse(&generation->log, READ_BUFFER_VISIT, items[i].offset_bytes, &record,
+                              &change.new_bytes) != RECORD_VALID)
+                continue;
+            change.key = record.key;
+            charge(bound, &change);
+        }
+    }
 }
 
 static int compare_items(const void *a, const void *b)
@@ -103,6 +206,8 @@ enum kv_status bound_begin(struct bound *bound, struct datafile *file)
         if (!file->policy || restore(file->policy, file->current->index) != KV_OK)
             return KV_NO_MEMORY;
     }
+    if (bound->account_count > 0)
+        charge_all(bound, file);
     file->bound = bound;
     bound_settle(file);
     return KV_OK;

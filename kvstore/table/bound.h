@@ -16,10 +16,20 @@
 
 #include "kvstore/table/datafile.h"
 
+/* One of the quotas, and what is used of it. */
+struct quota_account {
+    struct kv_slice prefix;       /* its own */
+    uint64_t max_bytes, max_keys; /* UINT64_MAX: none */
+    uint32_t number;              /* in the options */
+    _Atomic uint64_t bytes, keys, refusals;
+};
+
 struct bound {
-    enum kvstore_evict evict; /* constant */
-    _Atomic uint64_t max_bytes;
-    _Atomic uint64_t live_bytes; /* with TTL and S3FIFO above max_bytes for a moment */
+    enum kvstore_evict evict;       /* constant */
+    uint32_t account_count;         /* constant */
+    struct quota_account *accounts; /* by length of the prefix, the longest first */
+    _Atomic uint64_t max_bytes;     /* UINT64_MAX: none */
+    _Atomic uint64_t live_bytes;    /* with TTL and S3FIFO above max_bytes for a moment */
     _Atomic uint64_t evictions, evicted_bytes, refusals;
 };
 
@@ -32,13 +42,23 @@ static inline bool bound_is_exceeded(const struct bound *bound)
 /* Brings the sum up to date with the file. Nothing without a bound. */
 void bound_settle(struct datafile *file);
 
-/* Whether the record may be written; `lookup` is of its key. A refusal is counted. */
-bool bound_admits(const struct datafile *file, const struct lookup *lookup,
-                  const struct record *record, struct kv_slice value_tail);
+/* Whether the record may be written; `lookup` is of its key. KV_OK, KV_FULL, KV_QUOTA: counted. */
+enum kv_status bound_check(const struct datafile *file, const struct lookup *lookup,
+                           const struct record *record, struct kv_slice value_tail);
 
-/* A record of so many bytes was written, or its key has expired (RECORD_DELETE). */
-void bound_note(struct datafile *file, uint32_t hash, enum record_kind kind, bool was_there,
-                uint64_t size_bytes);
+/* What has become of a key. */
+struct bound_change {
+    struct kv_slice key;
+    uint32_t hash;
+    bool was_there, is_there;
+    uint64_t old_bytes, new_bytes; /* of its records, 0 where it was or is not there */
+};
+
+void bound_note(struct datafile *file, const struct bound_change *change);
+
+/* Makes the accounts of the options; false: out of memory. */
+bool bound_make_accounts(struct bound *bound, const struct kvstore_options *options);
+void bound_free_accounts(struct bound *bound);
 
 /* Gives the file a bound, and the policy that goes with it, which is told of all keys there are:
  * those whose records are older in the log count as older. KV_OK, KV_NO_MEMORY. */

@@ -268,11 +268,17 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
 {
     struct generation *current = file->current;
     uint64_t offset = current->log.tail;
-    bool was_there = lookup->found;
-    if (file->bound && !bound_admits(file, lookup, record, value_tail))
-        return KV_FULL;
+    struct bound_change change = {record->key,
+                                  lookup->hash,
+                                  lookup->found,
+                                  record->kind == RECORD_PUT,
+                                  lookup->found ? lookup->size_bytes : 0,
+                                  0};
+    enum kv_status status = file->bound ? bound_check(file, lookup, record, value_tail) : KV_OK;
+    if (status != KV_OK)
+        return status;
     record->version = next_version(current, lookup, record->version);
-    enum kv_status status = generation_append(current, lookup, record, value_tail);
+    status = generation_append(current, lookup, record, value_tail);
     if (status == KV_NO_SPACE)
         file->full = true;
     if (status == KV_IO && logfile_is_broken(&current->log))
@@ -283,8 +289,10 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
         file->full = false;
     if (file->next && file->next_status == KV_OK)
         mirror(file, lookup->hash, offset);
-    if (file->bound)
-        bound_note(file, lookup->hash, record->kind, was_there, current->log.tail - offset);
+    if (file->bound) {
+        change.new_bytes = change.is_there ? current->log.tail - offset : 0;
+        bound_note(file, &change);
+    }
 
     uint64_t appended = atomic_load_explicit(&file->appended_bytes, memory_order_relaxed) +
                         (current->log.tail - offset);
@@ -301,8 +309,10 @@ void datafile_expire(struct datafile *file, struct lookup *lookup)
 {
     generation_forget(file->current, lookup);
     file->expired++;
+    struct bound_change change = {
+        lookup->record.key, lookup->hash, true, false, lookup->size_bytes, 0};
     if (file->bound)
-        bound_note(file, lookup->hash, RECORD_DELETE, true, 0);
+        bound_note(file, &change);
 }
 
 static const char *last_line(unsigned told)

@@ -190,6 +190,7 @@ _CLASSES: "dict[str, type[Error]]" = {
     "no_session": NoServer,
     "crowded": Crowded,
     "full": NoSpace,
+    "quota": LimitReached,
 }
 
 

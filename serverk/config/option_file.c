@@ -17,6 +17,7 @@ struct open_file {
     const char *name;
     FILE *stream;
     const struct option_set *set;
+    struct access_rules **access;
     unsigned line;         /* that was read last */
     enum kv_status status; /* of the first failure; nothing is taken after it */
     struct kv_error *error;
@@ -107,6 +108,14 @@ static void take_value(struct open_file *open, const struct option_row *row, con
     }
 }
 
+static void take_access_line(struct open_file *open, const char *section, const char *name,
+                             const char *value)
+{
+    struct kv_error error;
+    if (access_rules_take(open->access, section, name, value, &error) != KV_OK)
+        fail(open, "%s", error.text);
+}
+
 /* An ini_handler: 0 tells inih that the line is wrong. */
 static int take_line(void *context, const char *section, const char *name, const char *value)
 {
@@ -116,6 +125,8 @@ static int take_line(void *context, const char *section, const char *name, const
         return 0;
     if (section[0] == '\0')
         fail(open, "'%.40s' stands before the first section", name);
+    else if (access_rules_know(section))
+        take_access_line(open, section, name, value);
     else if (!has_section(open->set->rows, section))
         explain_section(open, section);
     else if (!row || !row->section || strcmp(row->section, section) != 0)
@@ -160,7 +171,7 @@ static enum kv_status check_kind(const char *name, int fd, struct kv_error *erro
 }
 
 enum kv_status option_file_take(const char *file, const struct option_set *set,
-                                struct kv_error *error)
+                                struct access_rules **access, struct kv_error *error)
 {
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
@@ -172,7 +183,8 @@ enum kv_status option_file_take(const char *file, const struct option_set *set,
         return status == KV_OK ? kv_error_set(error, KV_NO_MEMORY, "%s: out of memory", file)
                                : status;
     }
-    struct open_file open = {.name = file, .stream = stream, .set = set, .error = error};
+    struct open_file open = {
+        .name = file, .stream = stream, .set = set, .access = access, .error = error};
     int wrong_line = ini_parse_stream(read_line, &open, take_line, &open);
     bool unreadable = ferror(stream) != 0;
     fclose(stream);

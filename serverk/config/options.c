@@ -480,6 +480,24 @@ static enum options_outcome take_direct(const struct parsed_line *line,
     return OPTIONS_BAD;
 }
 
+/* What would go around the rules. */
+static enum options_outcome check_access(const struct server_options *options,
+                                         struct kv_error *error)
+{
+    bool restricts = access_rules_restrict(options->access);
+    if (restricts && options->direct == KVSTORE_DIRECT_GROUP)
+        kv_error_set(error, KV_USAGE,
+                     "--direct group: members of the group could read all keys, whatever the "
+                     "sections about users say; leave out one of the two");
+    else if (options->access && options->engine != ENGINE_KIND_KVSTORE)
+        kv_error_set(error, KV_USAGE,
+                     "sections about users and quotas are for data in this daemon: leave out "
+                     "--engine or the sections");
+    else
+        return OPTIONS_RUN;
+    return OPTIONS_BAD;
+}
+
 static enum options_outcome check_bound(const struct server_options *options,
                                         struct kv_error *error)
 {
@@ -609,6 +627,8 @@ static enum options_outcome check_together(const struct parsed_line *line,
     if (outcome == OPTIONS_RUN)
         outcome = check_bound(options, error);
     if (outcome == OPTIONS_RUN)
+        outcome = check_access(options, error);
+    if (outcome == OPTIONS_RUN)
         outcome = check_sched(options, error);
     if (outcome == OPTIONS_RUN)
         outcome = check_service_time(options, error);
@@ -639,7 +659,7 @@ enum options_outcome options_parse(int argc, char **argv, struct server_options 
         status = option_take_argv(sets, HINT, &argc, argv, error);
     bool informs = line.help || line.version;
     if (status == KV_OK && !informs && argc == 1 && line.options.config)
-        status = option_file_take(line.options.config, sets, error);
+        status = option_file_take(line.options.config, sets, &line.options.access, error);
     *options = line.options;
     options->words = words;
     if (status != KV_OK)
@@ -686,6 +706,7 @@ enum options_outcome options_parse_again(const struct server_options *options,
                                          struct server_options *again, struct kv_error *error)
 {
     int argc = 0;
+    access_rules_look_nobody_up();
     while (options->words[argc])
         argc++;
     char **argv = copy_words(argc, options->words);
@@ -701,6 +722,7 @@ enum options_outcome options_parse_again(const struct server_options *options,
 
 void options_free(struct server_options *options)
 {
+    access_rules_free(options->access);
     for (unsigned i = 0; i < OPTIONS_MAX; i++)
         if (options->origins[i].file)
             free((void *)(uintptr_t)options->origins[i].text);

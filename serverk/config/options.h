@@ -13,6 +13,7 @@
 #include "mqkv/error.h"
 #include "mqkv/kvstore.h"
 #include "natskv/natskv.h"
+#include "serverk/config/access_rules.h"
 #include "serverk/config/dispatch_model.h"
 #include "serverk/config/service_time.h"
 #include "wire/reply_ring.h"
@@ -45,7 +46,8 @@ enum request_order {
 enum engine_kind { ENGINE_KIND_KVSTORE, ENGINE_KIND_NATS };
 
 struct server_options {
-    const char *config; /* the configuration file; NULL: none */
+    const char *config;          /* the configuration file; NULL: none */
+    struct access_rules *access; /* of its sections about users and quotas; NULL: there are none */
     const char *dir;
     const char *queue;
     uint32_t datafiles; /* 0: the store's own */

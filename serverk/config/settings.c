@@ -60,4 +60,7 @@ void settings_print(const struct server_options *options, FILE *stream)
             if (row->section && strcmp(row->section, sections[i]) == 0)
                 print_option(row, &options->origins[row - options_rows], stream);
     }
+    const char *access = access_rules_text(options->access);
+    if (*access)
+        fprintf(stream, "\n%s", access);
 }

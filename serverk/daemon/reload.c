@@ -282,6 +282,8 @@ static void read_again(struct reload *reload)
     }
     while (settings_next_change(reload->in_force, now.origins, &next, &change))
         follow_change(reload, &change, &now);
+    if (strcmp(access_rules_text(reload->started_with->access), access_rules_text(now.access)) != 0)
+        log_warn("the sections about users and quotas have changed: that takes a restart");
     if (now.config)
         log_info("SIGHUP: %s was read again", now.config);
     else

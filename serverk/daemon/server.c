@@ -20,6 +20,7 @@
 #include "serverk/daemon/control.h"
 #include "serverk/daemon/notify.h"
 #include "serverk/daemon/pidfile.h"
+#include "serverk/daemon/private_files.h"
 #include "serverk/daemon/reload.h"
 #include "serverk/daemon/start_guard.h"
 #include "serverk/daemon/start_limits.h"
@@ -48,6 +49,7 @@
 
 struct server {
     struct service service;
+    struct access access;
     struct stats_source stats;
     struct fragment_budget budget;
     struct control *control;
@@ -72,6 +74,8 @@ static struct kvstore_options store_options(const struct server_options *options
         .cache_bytes = options->cache_bytes,
         .max_bytes = options->max_bytes,
         .evict = options->evict,
+        .quotas = options->access ? options->access->quotas : NULL,
+        .quota_count = options->access ? options->access->quota_count : 0,
         .allocator = options->allocator,
         .rwlock = options->rwlock,
         .durability = options->durability,
@@ -158,6 +162,7 @@ static struct hello_terms hello_terms(const struct service *service)
                                 .instance = random_secret(),
                                 .live = service->live,
                                 .replies = options->replies,
+                                .access = service->access,
                                 .direct = direct.direct,
                                 .store_device = direct.device,
                                 .store_inode = direct.inode,
@@ -302,7 +307,11 @@ static enum kv_status open_store(struct server *server, struct kv_error *error)
         start_guard_create(server->control, service->lanes, server->pidfile, &guard, error);
     if (status != KV_OK)
         return status;
-    if (service->options->engine == ENGINE_KIND_NATS)
+    if (access_rules_restrict(service->options->access))
+        status = private_files_make(service->options->dir, error);
+    if (status != KV_OK)
+        log_debug("%s", error->text);
+    else if (service->options->engine == ENGINE_KIND_NATS)
         status = natskv_open(&service->options->nats, &service->engine, error);
     else
         status = local_engine_open(service->options->dir, &options, &service->engine, error);
@@ -327,6 +336,8 @@ enum kv_status server_start(const struct server_options *options, struct server 
                             "no memory to start with (is it limited: ulimit -v?)");
     struct service *service = &server->service;
     service->options = options;
+    server->access = (struct access){.rules = options->access, .file = options->config};
+    service->access = &server->access;
     service->live = &server->live;
     live_settings_take(&server->live, options);
     server->stats.service = service;
@@ -417,6 +428,7 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     commit_free(service->commit);
     parking_free(service->parking);
     schedule_free(service->schedule);
+    access_free(service->access);
     free(service->shares);
     slots_free(service->slots);
     statistics_free_shared(service->statistics, statistics_blocks(service->options));

@@ -418,6 +418,58 @@ static void put_bound(const struct stats_source *source, struct json *json)
     put_number(json, "policy_bytes", bound.memory_bytes);
 }
 
+static void put_quotas(const struct service *service, struct json *json)
+{
+    const struct access_rules *rules = service->access->rules;
+    begin_member(json, "quotas");
+    fputc('[', json->stream);
+    json->first = true;
+    for (unsigned i = 0; rules && service->store && i < rules->quota_count; i++) {
+        struct kvstore_quota_usage usage;
+        kvstore_quota_usage(service->store, i, &usage);
+        begin_element(json);
+        open_object(json);
+        begin_member(json, "prefix");
+        escape_print_json(json->stream, rules->quotas[i].prefix);
+        put_number(json, "bytes", usage.bytes);
+        put_number(json, "max_bytes", rules->quotas[i].max_bytes);
+        put_number(json, "keys", usage.keys);
+        put_number(json, "max_keys", rules->quotas[i].max_keys);
+        put_number(json, "refusals", usage.refusals);
+        close_object(json);
+    }
+    fputc(']', json->stream);
+    json->first = false;
+}
+
+/* Users that are restricted, and have had a session. */
+static void put_access(const struct stats_source *source, struct json *json)
+{
+    static const char *const subjects[] = {"user", "group", "others"};
+    const struct service *service = source->service;
+    put_flag(json, "restricted", access_rules_restrict(service->access->rules));
+    begin_member(json, "users");
+    fputc('[', json->stream);
+    json->first = true;
+    for (const struct access_user *user = atomic_load(&service->access->users); user;
+         user = user->next) {
+        begin_element(json);
+        open_object(json);
+        put_number(json, "uid", user->uid);
+        put_text(json, "rule", subjects[user->rule->subject]);
+        put_text(json, "name", user->rule->name);
+        put_number(json, "max_sessions", user->rule->sessions);
+        put_number(json, "max_operations_s", user->rule->operations_s);
+        put_number(json, "operations", atomic_load(&user->operations));
+        put_number(json, "denied", atomic_load(&user->denied));
+        put_number(json, "over_quota", atomic_load(&user->over_quota));
+        close_object(json);
+    }
+    fputc(']', json->stream);
+    json->first = false;
+    put_quotas(service, json);
+}
+
 static bool put_session(void *context, struct session *session)
 {
     struct json *json = context;
@@ -464,6 +516,7 @@ static const struct {
     {"server", put_server},     {"operations", put_operations}, {"latency", put_latency},
     {"schedule", put_schedule}, {"files", put_files},           {"cache", put_cache},
     {"sessions", put_sessions}, {"engine", put_engine},         {"bound", put_bound},
+    {"access", put_access},
 };
 
 enum kv_status stats_json(const void *source, struct kv_slice section, char **text, size_t *size)

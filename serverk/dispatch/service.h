@@ -33,6 +33,7 @@ struct service {
     struct submissions *submissions; /* NULL unless they are */
     struct request_watch *watch;
     struct lanes *lanes;
+    struct access *access; /* of users */
     struct session_table *sessions;
     struct fragment_budget *budget;
     struct farewells *farewells;

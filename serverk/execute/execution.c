@@ -7,6 +7,7 @@
 #include "serverk/execute/inquiries.h"
 #include "serverk/execute/reads.h"
 #include "serverk/execute/writes.h"
+#include "serverk/session/access.h"
 
 /* Results
  * ------------------------------------------------------------------------------------------ */
@@ -56,13 +57,23 @@ static uint64_t extra_bytes(const struct execution *execution)
     return written > brought ? written - brought : 0;
 }
 
+/* Of a user that is restricted. Kept out of the way of the others. */
+__attribute__((noinline)) static bool is_permitted(struct execution *execution)
+{
+    execution->result.status = access_check(execution->session->access, execution->operation);
+    return execution->result.status == KV_OK;
+}
+
 static void run_operation(struct execution *execution, const struct wire_operation *operation)
 {
     execution->operation = operation;
     execution->result = (struct wire_result){.status = KV_OK};
     execution->written.record_bytes = 0;
     uint16_t results_before = execution->reply->results;
-    execution->context->runners[operation->opcode](execution);
+    if (execution->session->access && !is_permitted(execution))
+        add_plain(execution);
+    else
+        execution->context->runners[operation->opcode](execution);
     execution->begun = true;
     execution->context->written_bytes += execution->written.record_bytes;
     allowance_note(&execution->allowance, was_light(execution), extra_bytes(execution));

@@ -43,14 +43,15 @@ void run_scan(struct execution *execution)
     if (execution->context->expect_long && scan_page_takes_long(execution->store, operation))
         expect_long(execution);
     struct reply_place place = reply_largest_place(execution->reply);
-    result->status = scan_page_fill(&page, execution->store, operation, &execution->allowance,
-                                    place.at, place.capacity);
+    result->status = scan_page_fill(&page, execution->store, operation, execution->session->access,
+                                    &execution->allowance, place.at, place.capacity);
     for (unsigned i = 0; i < SCAN_TRIES && result->status == KV_BUFFER_TOO_SMALL; i++) {
         place = reply_place(execution->reply, page.refused_bytes);
         if (place.kind == PLACE_NONE)
             break;
-        result->status = scan_page_fill(&page, execution->store, operation, &execution->allowance,
-                                        place.at, place.capacity);
+        result->status =
+            scan_page_fill(&page, execution->store, operation, execution->session->access,
+                           &execution->allowance, place.at, place.capacity);
     }
     size_t used = write_cursor_used(&page.cursor);
     if (result->status == KV_BUFFER_TOO_SMALL) {

@@ -54,6 +54,8 @@ bool scan_page_add(void *context, const struct kvstore_scanned *scanned)
 {
     struct scan_page *page = context;
     struct wire_scan_entry entry = page_entry(page, scanned);
+    if (!access_may_read(page->reader, scanned->key))
+        return true;
     if (wire_put_scan_entry(&page->cursor, &entry)) {
         page->entries++;
         return true;
@@ -68,7 +70,7 @@ static bool add_or_measure(void *context, const struct kvstore_scanned *scanned)
     struct scan_page *page = context;
     if (page->refused_bytes == 0) {
         scan_page_add(context, scanned);
-    } else {
+    } else if (access_may_read(page->reader, scanned->key)) {
         struct wire_scan_entry entry = page_entry(page, scanned);
         page->refused_bytes += wire_scan_entry_size(&entry);
     }
@@ -126,19 +128,21 @@ static enum kv_status add_entries(struct scan_page *page, struct kvstore *store,
     return status;
 }
 
-void scan_page_begin(struct scan_page *page, const struct wire_operation *operation, uint8_t *at,
-                     size_t capacity)
+void scan_page_begin(struct scan_page *page, const struct wire_operation *operation,
+                     const struct access_user *reader, uint8_t *at, size_t capacity)
 {
     *page = (struct scan_page){.cursor = write_cursor(at, capacity),
+                               .reader = access_may_read(reader, operation->key) ? NULL : reader,
                                .keys_only = operation->flags & WIRE_KEYS_ONLY,
                                .next = operation->cursor};
 }
 
 enum kv_status scan_page_fill(struct scan_page *page, struct kvstore *store,
-                              const struct wire_operation *operation, struct allowance *allowance,
+                              const struct wire_operation *operation,
+                              const struct access_user *reader, struct allowance *allowance,
                               uint8_t *at, size_t capacity)
 {
-    scan_page_begin(page, operation, at, capacity);
+    scan_page_begin(page, operation, reader, at, capacity);
     if (operation->flags & WIRE_ATOMIC)
         return add_files(page, store, operation, allowance);
     enum kv_status status = add_entries(page, store, operation, allowance);

@@ -101,7 +101,7 @@ static void scan_into(struct submitted_operation *submitted, struct reply_place 
     const struct wire_operation *operation = &submitted->operation;
     struct engine_operation *engine = &submitted->engine;
     submitted->place = place;
-    scan_page_begin(&submitted->page, operation, place.at, place.capacity);
+    scan_page_begin(&submitted->page, operation, NULL, place.at, place.capacity);
     engine->cursor = operation->cursor;
     engine->limit = scan_page_limit(operation);
     engine->keys_only = operation->flags & WIRE_KEYS_ONLY;

@@ -9,11 +9,19 @@
 /* Below so many, a share is half of all. */
 #define LEAST_SHARE 256u
 
+/* Places for processes of the owner that have none. */
+#define MOST_RESERVED 8u
+
 unsigned admission_share(unsigned capacity)
 {
     unsigned half = capacity / 2, quarter = capacity / 4;
     unsigned share = quarter >= LEAST_SHARE ? quarter : half < LEAST_SHARE ? half : LEAST_SHARE;
     return share > 0 ? share : 1;
+}
+
+unsigned admission_reserve(unsigned capacity)
+{
+    return capacity / 8 < MOST_RESERVED ? capacity / 8 : MOST_RESERVED;
 }
 
 unsigned admission_all_others(unsigned capacity)
@@ -33,6 +41,7 @@ struct census {
     struct stat queue;    /* the newcomer's */
     struct session *twin; /* of this queue and nonce, held */
     unsigned count, others, of_user;
+    unsigned of_process;
     uint32_t pids_of_user[SESSION_MAX_SESSIONS];
     uint32_t uids_of_others[SESSION_MAX_SESSIONS];
 };
@@ -51,6 +60,7 @@ static bool count_session(void *context, struct session *session)
         return false;
     }
     census->count++;
+    census->of_process += session->pid == census->newcomer->pid;
     if (session->uid == census->newcomer->uid)
         census->pids_of_user[census->of_user++] =
             (uint32_t)(session->pid > 0 ? session->pid : session->named_pid);
@@ -85,23 +95,29 @@ static enum kv_status judge(struct census *census, struct kv_error *error)
     unsigned capacity = session_table_capacity(census->table);
     uid_t uid = census->newcomer->uid;
     uint32_t holder = 0;
+    unsigned reserve = census->of_process > 0 ? admission_reserve(capacity) : 0;
     if (is_owner(uid)) {
-        if (census->count < capacity)
+        if (census->count < capacity - reserve)
             return KV_OK;
         unsigned held = most(census->pids_of_user, census->of_user, &holder);
         return kv_error_set(error, KV_LIMIT,
-                            "all %u sessions are taken, %u of them by uid %lu (%u by its process "
-                            "%u): close some, or raise ulimit -n of the server (4096 at most)",
-                            capacity, census->of_user, (unsigned long)uid, held, holder);
+                            "%u of %u sessions are taken, %u of them by uid %lu (%u by its process "
+                            "%u)%s: close some, or raise ulimit -n of the server (4096 at most)",
+                            census->count, capacity, census->of_user, (unsigned long)uid, held,
+                            holder,
+                            reserve > 0 ? ", and the rest is kept for other processes of it" : "");
     }
-    if (census->of_user >= admission_share(capacity)) {
+    unsigned share =
+        census->newcomer->max_sessions ? census->newcomer->max_sessions : admission_share(capacity);
+    if (census->of_user >= share) {
         unsigned held = most(census->pids_of_user, census->of_user, &holder);
-        return kv_error_set(error, KV_LIMIT,
-                            "uid %lu has %u of the %u sessions that one user may have here, %u of "
-                            "them in process %u: close some (a session is one open handle, or "
-                            "thread of one)",
-                            (unsigned long)uid, census->of_user, admission_share(capacity), held,
-                            holder);
+        return kv_error_set(
+            error, KV_LIMIT,
+            "uid %lu has %u of the %u sessions that one user may have here%s, %u of "
+            "them in process %u: close some (a session is one open handle, or "
+            "thread of one)",
+            (unsigned long)uid, census->of_user, share,
+            census->newcomer->max_sessions ? " by the configuration file" : "", held, holder);
     }
     if (census->others < admission_all_others(capacity) && census->count < capacity)
         return KV_OK;
@@ -114,7 +130,7 @@ static enum kv_status judge(struct census *census, struct kv_error *error)
 
 static void take(struct census *census)
 {
-    census->count = census->others = census->of_user = 0;
+    census->count = census->others = census->of_user = census->of_process = 0;
     session_each(census->table, count_session, census);
 }
 

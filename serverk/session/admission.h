@@ -4,7 +4,8 @@
  * One reply queue has one session: the queue is known by its inode, not by its name. A user other
  * than the server's own (and root, who may do anything) has at most a share of the sessions, and
  * all such users together leave a reserve: so nobody can keep others out, and the server's owner
- * always gets in.
+ * always gets in. The last places are for processes of the owner and of root that have no session
+ * yet: when the owner's own programs have taken all others, `clientk stats` still gets in.
  *
  * Threads: the caller sees to it that one newcomer is dealt with at a time.
  */
@@ -19,6 +20,7 @@ struct newcomer {
     mqd_t reply_queue;
     uint64_t nonce;
     pid_t pid;
+    unsigned max_sessions; /* of the user, as its rule has it; 0: a share of all */
     uid_t uid;
 };
 
@@ -26,6 +28,9 @@ struct newcomer {
  * own. */
 unsigned admission_share(unsigned capacity);
 unsigned admission_all_others(unsigned capacity);
+
+/* How many are left to processes of the owner and of root that have none yet. */
+unsigned admission_reserve(unsigned capacity);
 
 /* KV_OK: there is room; or *session (else NULL) is the one that this newcomer has already, held:
  * its HELLO came twice. KV_LIMIT: and *error tells who has the places. Sessions that the process

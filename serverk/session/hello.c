@@ -237,7 +237,7 @@ static void send_welcome(const struct hello_terms *terms, struct session *sessio
 
 /* NULL: no room for another. */
 static struct session *open_session(const struct hello_terms *terms,
-                                    const struct applicant *applicant)
+                                    const struct applicant *applicant, struct access_user *access)
 {
     const struct wire_hello *hello = &applicant->hello;
     uint32_t reply_bytes = applicant->geometry.message_bytes;
@@ -255,6 +255,7 @@ static struct session *open_session(const struct hello_terms *terms,
         .pid = applicant->pid,
         .named_pid = (pid_t)hello->pid,
         .uid = applicant->uid,
+        .access = access,
         .knows_guests = (hello->abilities & WIRE_HELLO_GUEST_LANES) != 0,
         .reply_name = applicant->reply_name};
     return session_open(terms->sessions, &start);
@@ -269,7 +270,14 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
                                 .pid = applicant->pid,
                                 .uid = applicant->uid};
     struct session *session = NULL;
-    enum kv_status status = admission_check(terms->sessions, &newcomer, &session, &error);
+    struct access_user *access = NULL;
+    enum kv_status status = access_enter(terms->access, applicant->uid, &access, &error);
+    if (status != KV_OK) {
+        refuse(applicant, request, status, error.text);
+        return;
+    }
+    newcomer.max_sessions = access ? access->rule->sessions : 0;
+    status = admission_check(terms->sessions, &newcomer, &session, &error);
     if (session) {
         session_reopen_lane(terms->sessions, session);
         send_welcome(terms, session, request); /* the same once more */
@@ -278,7 +286,7 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
         return;
     }
     if (status == KV_OK) {
-        session = open_session(terms, applicant);
+        session = open_session(terms, applicant, access);
         if (!session)
             status = kv_error_set(&error, KV_LIMIT,
                                   "the server has no descriptor or slot left for a session");

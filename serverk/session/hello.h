@@ -15,6 +15,7 @@
 #include "common/memory/cursor.h"
 #include "mqkv/kvstore.h"
 #include "serverk/config/live_settings.h"
+#include "serverk/session/access.h"
 #include "serverk/session/session_table.h"
 #include "wire/message.h"
 
@@ -26,6 +27,7 @@ struct hello_terms {
     const struct live_settings *live; /* the largest value */
     enum wire_replies replies;        /* how those of the daemon's own user may get theirs */
     uint16_t welcome_flags;           /* WIRE_WELCOME_* */
+    struct access *access;            /* what users may do */
     enum kvstore_direct direct;       /* who may read without messages, and where: */
     uint64_t store_device;
     uint64_t store_inode;

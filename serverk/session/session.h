@@ -21,6 +21,8 @@
 #include "wire/reply_ring.h"
 #include "wire/value_segment.h"
 
+struct access_user;
+
 enum session_end_reason {
     SESSION_BYE,       /* the client said so */
     SESSION_DIED,      /* its process ended */
@@ -52,6 +54,7 @@ struct session {
     pid_t pid;       /* as the kernel knows it here; 0: in a PID namespace that is not seen */
     pid_t named_pid; /* as its names and HELLO have it: another in another PID namespace */
     uid_t uid;
+    struct access_user *access; /* what it may do; NULL: everything */
     uint16_t threads;
     struct lane_assignment assignment;
 

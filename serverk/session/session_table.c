@@ -126,6 +126,7 @@ struct session *session_open(struct session_table *table, const struct session_s
     session->pid = start->pid;
     session->named_pid = start->named_pid;
     session->uid = start->uid;
+    session->access = start->access;
     session->threads = start->threads;
     struct lane_request request = {
         .uid = start->uid, .reply_depth = start->reply_depth, .knows_guests = start->knows_guests};

@@ -35,7 +35,8 @@ struct session_start {
     pid_t pid;       /* session.h */
     pid_t named_pid; /* session.h */
     uid_t uid;
-    bool knows_guests; /* lanes.h */
+    struct access_user *access; /* session.h */
+    bool knows_guests;          /* lanes.h */
     const char *reply_name;
 };
 

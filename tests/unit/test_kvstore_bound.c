@@ -194,6 +194,48 @@ START_TEST(ttl_evicts_what_has_an_expiry)
 }
 END_TEST
 
+/* What is charged survives restarts, and is given back by deletes, expiry and replacement. */
+START_TEST(quotas_charge_the_longest_prefix)
+{
+    const struct kvstore_quota quotas[] = {
+        {.prefix = kv_slice_from_string("a:"), .max_keys = 10},
+        {.prefix = kv_slice_from_string("a:b:"), .max_bytes = 5000}};
+    const struct kvstore_options options = {
+        .create = true, .quotas = quotas, .quota_count = 2, .sweep_interval_ms = 10};
+    struct kvstore_quota_usage usage;
+    store = must_open(dir, &options);
+    for (int i = 0; i < 10; i++)
+        ck_assert_int_eq(put(numbered("a:", i)), KV_OK);
+    ck_assert_int_eq(put("a:new"), KV_QUOTA);
+    ck_assert_int_eq(put("a: 3"), KV_OK);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(put(numbered("a:b:", i)), KV_OK);
+    ck_assert_int_eq(put("a:b:new"), KV_QUOTA);
+    ck_assert_int_eq(put("other"), KV_OK);
+    for (int life = 0; life < 2; life++) {
+        kvstore_quota_usage(store, 0, &usage);
+        ck_assert_uint_eq(usage.keys, 10);
+        ck_assert_uint_eq(usage.refusals, life == 0 ? 1 : 0);
+        kvstore_quota_usage(store, 1, &usage);
+        ck_assert_uint_eq(usage.keys, 4);
+        ck_assert_uint_gt(usage.bytes, 4 * VALUE_BYTES);
+        must_close(store);
+        store = must_open(dir, &options);
+    }
+    ck_assert_int_eq(put("a:b:new"), KV_QUOTA);
+    ck_assert_int_eq(kvstore_delete(store, kv_slice_from_string("a:b: 1"), 0, NULL), KV_OK);
+    ck_assert_int_eq(put_value("a:b:new", 10, clock_realtime_ms() + 20), KV_OK);
+    ck_assert_int_eq(kvstore_delete(store, kv_slice_from_string("a: 1"), 0, NULL), KV_OK);
+    int tries = 0;
+    do
+        kvstore_quota_usage(store, 1, &usage);
+    while (usage.keys > 3 && tries++ < 3000 && (clock_sleep_ms(10), true));
+    ck_assert_uint_eq(usage.keys, 3);
+    ck_assert_int_eq(put("a:new"), KV_OK);
+    ck_assert_uint_eq(bound().max_bytes, 0);
+}
+END_TEST
+
 START_TEST(options_that_make_no_sense_are_refused)
 {
     struct kv_error error;
@@ -221,6 +263,7 @@ Suite *suite_kvstore_bound(void)
     tcase_add_loop_test(tests, s3fifo_keeps_what_is_read, 0, KVSTORE_LOCKING_COUNT);
     tcase_add_test(tests, a_restart_keeps_the_order);
     tcase_add_test(tests, ttl_evicts_what_has_an_expiry);
+    tcase_add_test(tests, quotas_charge_the_longest_prefix);
     tcase_add_test(tests, options_that_make_no_sense_are_refused);
     suite_add_tcase(suite, tests);
     return suite;

@@ -1,0 +1,331 @@
+#include "serverk/config/access_rules.h"
+
+#include <ctype.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/report/error.h"
+#include "common/text/parse.h"
+
+#define BLANKS       " \t"
+#define MAX_SESSIONS 4096u
+
+static enum kv_status no_memory(struct kv_error *error)
+{
+    return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+}
+
+/* Sections ------------------------------------------------------------------------------------- */
+
+/* What follows the first word of the section; NULL: that is another word. */
+static const char *after(const char *section, const char *word)
+{
+    size_t size = strlen(word);
+    if (strncmp(section, word, size) != 0 || section[size] != ' ')
+        return NULL;
+    section += size;
+    return section + strspn(section, BLANKS);
+}
+
+bool access_rules_know(const char *section)
+{
+    return after(section, "user") || after(section, "group") || after(section, "quota") ||
+           strcmp(section, "others") == 0;
+}
+
+static bool looks_up = true;
+
+void access_rules_look_nobody_up(void)
+{
+    looks_up = false;
+}
+
+static bool add_uid(struct access_rule *rule, uid_t uid)
+{
+    uid_t *uids = realloc(rule->uids, (rule->uid_count + 1) * sizeof *uids);
+    if (!uids)
+        return false;
+    rule->uids = uids;
+    rule->uids[rule->uid_count++] = uid;
+    return true;
+}
+
+static enum kv_status resolve_user(struct access_rule *rule, struct kv_error *error)
+{
+    uint64_t number;
+    const struct passwd *user = getpwnam(rule->name);
+    if (user)
+        return add_uid(rule, user->pw_uid) ? KV_OK : no_memory(error);
+    if (!parse_u64(rule->name, 0, UINT32_MAX - 1, &number))
+        return kv_error_set(error, KV_USAGE, "there is no user '%.64s'", rule->name);
+    return add_uid(rule, (uid_t)number) ? KV_OK : no_memory(error);
+}
+
+/* Users whose first group it is, and those that it lists. */
+static bool add_members(struct access_rule *rule, const struct group *group)
+{
+    bool added = true;
+    gid_t gid = group->gr_gid;
+    for (char **member = group->gr_mem; added && *member; member++) {
+        const struct passwd *user = getpwnam(*member);
+        if (user)
+            added = add_uid(rule, user->pw_uid);
+    }
+    setpwent();
+    for (const struct passwd *user; added && (user = getpwent()) != NULL;)
+        if (user->pw_gid == gid)
+            added = add_uid(rule, user->pw_uid);
+    endpwent();
+    return added;
+}
+
+static enum kv_status resolve_group(struct access_rule *rule, struct kv_error *error)
+{
+    uint64_t number;
+    const struct group *group = getgrnam(rule->name);
+    if (!group && parse_u64(rule->name, 0, UINT32_MAX - 1, &number))
+        group = getgrgid((gid_t)number);
+    if (!group)
+        return kv_error_set(error, KV_USAGE, "there is no group '%.64s'", rule->name);
+    return add_members(rule, group) ? KV_OK : no_memory(error);
+}
+
+static enum kv_status make_rule(struct access_rules *rules, enum access_subject subject,
+                                const char *name, struct access_rule **made, struct kv_error *error)
+{
+    if (rules->rule_count == ACCESS_MAX_RULES)
+        return kv_error_set(error, KV_USAGE, "there are more than %u sections about users",
+                            ACCESS_MAX_RULES);
+    struct access_rule *rule = &rules->rules[rules->rule_count];
+    rule->subject = subject;
+    rule->name = strdup(name);
+    if (!rule->name)
+        return no_memory(error);
+    rules->rule_count++;
+    *made = rule;
+    return !looks_up                 ? KV_OK
+           : subject == ACCESS_USER  ? resolve_user(rule, error)
+           : subject == ACCESS_GROUP ? resolve_group(rule, error)
+                                     : KV_OK;
+}
+
+static enum kv_status find_rule(struct access_rules *rules, const char *section,
+                                struct access_rule **rule, struct kv_error *error)
+{
+    const char *user = after(section, "user"), *group = after(section, "group");
+    const char *name = user ? user : group ? group : "";
+    enum access_subject subject = user ? ACCESS_USER : group ? ACCESS_GROUP : ACCESS_OTHERS;
+    for (unsigned i = 0; i < rules->rule_count; i++) {
+        *rule = &rules->rules[i];
+        if ((*rule)->subject == subject && strcmp((*rule)->name, name) == 0)
+            return KV_OK;
+    }
+    return make_rule(rules, subject, name, rule, error);
+}
+
+/* Values --------------------------------------------------------------------------------------- */
+
+static int hex_digit(char digit)
+{
+    return isdigit((unsigned char)digit)  ? digit - '0'
+           : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10
+           : digit >= 'A' && digit <= 'F' ? digit - 'A' + 10
+                                          : -1;
+}
+
+/* A word with \xHH and \\ as what they stand for; size_t -1: another escape. */
+static size_t unescape(const char *word, size_t size, char *bytes)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < size; i++) {
+        if (word[i] != '\\') {
+            bytes[used++] = word[i];
+        } else if (i + 1 < size && word[i + 1] == '\\') {
+            bytes[used++] = word[++i];
+        } else if (i + 3 < size && word[i + 1] == 'x' && hex_digit(word[i + 2]) >= 0 &&
+                   hex_digit(word[i + 3]) >= 0) {
+            bytes[used++] = (char)(hex_digit(word[i + 2]) << 4 | hex_digit(word[i + 3]));
+            i += 3;
+        } else {
+            return SIZE_MAX;
+        }
+    }
+    return used;
+}
+
+/* The prefix that the word stands for, allocated. */
+static enum kv_status take_prefix(const char *word, size_t size, char **bytes, size_t *prefix_size,
+                                  struct kv_error *error)
+{
+    *bytes = malloc(size + 1);
+    if (!*bytes)
+        return no_memory(error);
+    *prefix_size = size == 1 && word[0] == '*' ? 0 : unescape(word, size, *bytes);
+    if (*prefix_size != SIZE_MAX)
+        return KV_OK;
+    free(*bytes);
+    return kv_error_set(error, KV_USAGE, "'%.*s': a prefix has the escapes \\xHH and \\\\ only",
+                        (int)size, word);
+}
+
+static enum kv_status take_prefixes(struct access_rule *rule, const char *value, bool may_write,
+                                    struct kv_error *error)
+{
+    for (value += strspn(value, BLANKS); *value; value += strspn(value, BLANKS)) {
+        size_t size = strcspn(value, BLANKS);
+        struct access_prefix *prefix = &rule->prefixes[rule->prefix_count];
+        if (rule->prefix_count == ACCESS_MAX_PREFIXES)
+            return kv_error_set(error, KV_USAGE, "there are more than %u prefixes",
+                                ACCESS_MAX_PREFIXES);
+        enum kv_status status = take_prefix(value, size, &prefix->bytes, &prefix->size, error);
+        if (status != KV_OK)
+            return status;
+        prefix->may_write = may_write;
+        rule->prefix_count++;
+        value += size;
+    }
+    return KV_OK;
+}
+
+static enum kv_status take_rule_line(struct access_rule *rule, const char *name, const char *value,
+                                     struct kv_error *error)
+{
+    uint64_t number;
+    if (strcmp(name, "read") == 0 || strcmp(name, "write") == 0)
+        return take_prefixes(rule, value, name[0] == 'w', error);
+    if (strcmp(name, "sessions") == 0) {
+        if (!parse_u64(value, 1, MAX_SESSIONS, &number))
+            return kv_error_set(error, KV_USAGE, "sessions: '%.40s' is not a number, 1 to %u",
+                                value, MAX_SESSIONS);
+        rule->sessions = (unsigned)number;
+        return KV_OK;
+    }
+    if (strcmp(name, "operations") == 0) {
+        if (!parse_u64(value, 1, UINT32_MAX, &number))
+            return kv_error_set(error, KV_USAGE,
+                                "operations: '%.40s' is not a number of operations per second",
+                                value);
+        rule->operations_s = number;
+        return KV_OK;
+    }
+    return kv_error_set(error, KV_USAGE,
+                        "unknown key '%.40s': a user has read, write, sessions, operations", name);
+}
+
+static enum kv_status find_quota(struct access_rules *rules, const char *word,
+                                 struct kvstore_quota **quota, struct kv_error *error)
+{
+    char *bytes;
+    size_t size;
+    enum kv_status status = take_prefix(word, strlen(word), &bytes, &size, error);
+    if (status != KV_OK)
+        return status;
+    for (unsigned i = 0; i < rules->quota_count; i++) {
+        *quota = &rules->quotas[i];
+        if (kv_slice_equal((*quota)->prefix, kv_slice(bytes, size))) {
+            free(bytes);
+            return KV_OK;
+        }
+    }
+    if (rules->quota_count == KVSTORE_MAX_QUOTAS) {
+        free(bytes);
+        return kv_error_set(error, KV_USAGE, "there are more than %u quotas", KVSTORE_MAX_QUOTAS);
+    }
+    *quota = &rules->quotas[rules->quota_count++];
+    (*quota)->prefix = kv_slice(bytes, size);
+    return KV_OK;
+}
+
+static enum kv_status take_quota_line(struct kvstore_quota *quota, const char *name,
+                                      const char *value, struct kv_error *error)
+{
+    if (strcmp(name, "max-bytes") == 0 && parse_size(value, 1, UINT64_MAX / 2, &quota->max_bytes))
+        return KV_OK;
+    if (strcmp(name, "max-keys") == 0 && parse_u64(value, 1, UINT64_MAX / 2, &quota->max_keys))
+        return KV_OK;
+    if (strcmp(name, "max-bytes") == 0 || strcmp(name, "max-keys") == 0)
+        return kv_error_set(error, KV_USAGE, "%s: '%.40s' is not a number above 0", name, value);
+    return kv_error_set(error, KV_USAGE, "unknown key '%.40s': a quota has max-bytes, max-keys",
+                        name);
+}
+
+/* All ------------------------------------------------------------------------------------------ */
+
+/* "[section]" if another one begins, and the line. */
+static bool note_text(struct access_rules *rules, const char *section, const char *name,
+                      const char *value)
+{
+    char heading[300];
+    snprintf(heading, sizeof heading, "[%.280s]\n", section);
+    const char *text = access_rules_text(rules), *last = text;
+    for (const char *at = text; (at = strstr(at, "\n[")) != NULL; at++)
+        last = at + 1;
+    bool is_same = strncmp(last, heading, strlen(heading)) == 0;
+    char *longer = NULL;
+    if (asprintf(&longer, "%s%s%s%s = %s\n", text,
+                 is_same ? ""
+                 : *text ? "\n"
+                         : "",
+                 is_same ? "" : heading, name, value) < 0)
+        return false;
+    free(rules->text);
+    rules->text = longer;
+    return true;
+}
+
+enum kv_status access_rules_take(struct access_rules **rules, const char *section, const char *name,
+                                 const char *value, struct kv_error *error)
+{
+    struct access_rule *rule = NULL;
+    struct kvstore_quota *quota = NULL;
+    const char *prefix = after(section, "quota");
+    if (!*rules)
+        *rules = calloc(1, sizeof **rules);
+    if (!*rules || !note_text(*rules, section, name, value))
+        return no_memory(error);
+    enum kv_status status = prefix ? find_quota(*rules, prefix, &quota, error)
+                                   : find_rule(*rules, section, &rule, error);
+    if (status != KV_OK)
+        return status;
+    return prefix ? take_quota_line(quota, name, value, error)
+                  : take_rule_line(rule, name, value, error);
+}
+
+void access_rules_free(struct access_rules *rules)
+{
+    if (!rules)
+        return;
+    for (unsigned i = 0; i < rules->rule_count; i++) {
+        struct access_rule *rule = &rules->rules[i];
+        for (unsigned j = 0; j < rule->prefix_count; j++)
+            free(rule->prefixes[j].bytes);
+        free(rule->name);
+        free(rule->uids);
+    }
+    for (unsigned i = 0; i < rules->quota_count; i++)
+        free((void *)(uintptr_t)rules->quotas[i].prefix.data);
+    free(rules->text);
+    free(rules);
+}
+
+static bool is_about(const struct access_rule *rule, uid_t uid)
+{
+    for (size_t i = 0; i < rule->uid_count; i++)
+        if (rule->uids[i] == uid)
+            return true;
+    return rule->subject == ACCESS_OTHERS;
+}
+
+const struct access_rule *access_rules_find(const struct access_rules *rules, uid_t uid)
+{
+    const struct access_rule *found = NULL;
+    for (unsigned i = 0; i < rules->rule_count; i++) {
+        const struct access_rule *rule = &rules->rules[i];
+        if (is_about(rule, uid) && (!found || rule->subject < found->subject))
+            found = rule;
+    }
+    return found;
+}

@@ -1,0 +1,84 @@
+/*
+ * access_rules: what the configuration file says about users and about keys that begin alike:
+ *
+ *     [user NAME] [group NAME] [others]   read, write: prefixes of keys, "*" for all;
+ *                                         sessions, operations (per second)
+ *     [quota PREFIX]                      max-bytes, max-keys
+ *
+ * As soon as there is a section about users, those that no section is about may do nothing. The
+ * daemon's own user and root are not restricted. Names are resolved when the file is read: members
+ * of a group are its users then.
+ */
+#ifndef MQKV_SERVERK_CONFIG_ACCESS_RULES_H
+#define MQKV_SERVERK_CONFIG_ACCESS_RULES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "mqkv/error.h"
+#include "mqkv/kvstore.h"
+
+#define ACCESS_MAX_RULES    128u
+#define ACCESS_MAX_PREFIXES 32u
+
+enum access_subject { ACCESS_USER, ACCESS_GROUP, ACCESS_OTHERS };
+
+/* The user may do to keys that begin so what is set. */
+struct access_prefix {
+    char *bytes;
+    size_t size;
+    bool may_write; /* else read; who may write may read */
+};
+
+struct access_rule {
+    enum access_subject subject;
+    char *name;  /* as the section has it */
+    uid_t *uids; /* of a user one, of a group its members */
+    size_t uid_count;
+    struct access_prefix prefixes[ACCESS_MAX_PREFIXES];
+    unsigned prefix_count;
+    unsigned sessions;     /* 0: as without a rule */
+    uint64_t operations_s; /* per second; 0: any number */
+};
+
+struct access_rules {
+    struct access_rule rules[ACCESS_MAX_RULES];
+    unsigned rule_count;
+    struct kvstore_quota quotas[KVSTORE_MAX_QUOTAS];
+    unsigned quota_count;
+    char *text; /* the sections, as they were read: to be shown and compared */
+};
+
+/* Whether a section of that name is about users or quotas. */
+bool access_rules_know(const char *section);
+
+/* Takes a line of such a section into *rules, which it makes if they are NULL. KV_OK; KV_USAGE,
+ * KV_NO_MEMORY with a sentence. */
+enum kv_status access_rules_take(struct access_rules **rules, const char *section, const char *name,
+                                 const char *value, struct kv_error *error);
+
+/* From now on names of users and groups are taken as they are, and not looked up: a daemon in its
+ * sandbox may not read who they are. Rules that are made then are to be compared only. */
+void access_rules_look_nobody_up(void);
+
+/* NULL is harmless. */
+void access_rules_free(struct access_rules *rules);
+
+/* The rule for the user: its own, else that of the first group that it is in, else that of others;
+ * NULL: none. */
+const struct access_rule *access_rules_find(const struct access_rules *rules, uid_t uid);
+
+/* Whether any of them restricts users; NULL: none does. */
+static inline bool access_rules_restrict(const struct access_rules *rules)
+{
+    return rules && rules->rule_count > 0;
+}
+
+/* The sections as text; "" without rules. */
+static inline const char *access_rules_text(const struct access_rules *rules)
+{
+    return rules && rules->text ? rules->text : "";
+}
+
+#endif

@@ -1,0 +1,15 @@
+/*
+ * private_files: takes the permissions of group and others off the data files, where the
+ * configuration restricts users: who could open the files could read every key. (A daemon with
+ * --direct group may have given them.)
+ */
+#ifndef MQKV_SERVERK_DAEMON_PRIVATE_FILES_H
+#define MQKV_SERVERK_DAEMON_PRIVATE_FILES_H
+
+#include "mqkv/error.h"
+
+/* All data files of the directory, before the store is opened. KV_OK also if there are none;
+ * KV_DENIED and the like with a sentence. */
+enum kv_status private_files_make(const char *dir, struct kv_error *error);
+
+#endif

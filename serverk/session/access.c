@@ -1,0 +1,126 @@
+#include "serverk/session/access.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/report/error.h"
+#include "common/time/clock.h"
+
+static struct access_user *find_user(const struct access *access, uid_t uid)
+{
+    struct access_user *user = atomic_load(&access->users);
+    while (user && user->uid != uid)
+        user = user->next;
+    return user;
+}
+
+enum kv_status access_enter(struct access *access, uid_t uid, struct access_user **user,
+                            struct kv_error *error)
+{
+    *user = NULL;
+    if (!access || !access_rules_restrict(access->rules) || uid == geteuid() || uid == 0)
+        return KV_OK;
+    *user = find_user(access, uid);
+    if (*user)
+        return KV_OK;
+    const struct access_rule *rule = access_rules_find(access->rules, uid);
+    if (!rule)
+        return kv_error_set(error, KV_DENIED,
+                            "%s has no section for uid %lu ([user NAME], [group NAME] or [others])",
+                            access->file, (unsigned long)uid);
+    if (access->count == ACCESS_MAX_USERS)
+        return kv_error_set(error, KV_LIMIT, "%u users have had sessions here; no more can come",
+                            ACCESS_MAX_USERS);
+    struct access_user *created = calloc(1, sizeof *created);
+    if (!created)
+        return kv_error_set(error, KV_NO_MEMORY, "the server has no memory for a session");
+    created->uid = uid;
+    created->rule = rule;
+    created->next = atomic_load(&access->users);
+    atomic_store(&access->users, created);
+    access->count++;
+    *user = created;
+    return KV_OK;
+}
+
+void access_free(struct access *access)
+{
+    for (struct access_user *user = atomic_load(&access->users), *next; user; user = next) {
+        next = user->next;
+        free(user);
+    }
+    atomic_store(&access->users, NULL);
+    access->count = 0;
+}
+
+static bool begins_with(struct kv_slice key, const struct access_prefix *prefix)
+{
+    return key.size >= prefix->size &&
+           (prefix->size == 0 || memcmp(key.data, prefix->bytes, prefix->size) == 0);
+}
+
+static bool may(const struct access_rule *rule, struct kv_slice key, bool write)
+{
+    for (unsigned i = 0; i < rule->prefix_count; i++)
+        if ((rule->prefixes[i].may_write || !write) && begins_with(key, &rule->prefixes[i]))
+            return true;
+    return false;
+}
+
+bool access_may_read(const struct access_user *user, struct kv_slice key)
+{
+    return !user || may(user->rule, key, false);
+}
+
+static bool is_permitted(const struct access_rule *rule, const struct wire_operation *operation)
+{
+    switch (operation->opcode) {
+    case WIRE_OP_GET:
+    case WIRE_OP_EXISTS:
+        return may(rule, operation->key, false);
+    case WIRE_OP_PUT:
+    case WIRE_OP_DELETE:
+    case WIRE_OP_ADD:
+    case WIRE_OP_APPEND:
+    case WIRE_OP_EXCHANGE:
+    case WIRE_OP_TOUCH:
+        return may(rule, operation->key, true);
+    case WIRE_OP_SCAN: /* shows what may be read */
+    case WIRE_OP_PING:
+    case WIRE_OP_SYNC:
+        return true;
+    case WIRE_OP_STATS: /* names keys and users */
+    case WIRE_OP_BACKUP:
+    case WIRE_OP_ADMIN:
+        return false;
+    }
+    return false;
+}
+
+/* Two threads at the turn of a second may grant some more. */
+static bool is_over_quota(struct access_user *user)
+{
+    uint64_t second = clock_monotonic_coarse_ms() / 1000;
+    if (user->rule->operations_s == 0)
+        return false;
+    if (atomic_load_explicit(&user->second, memory_order_relaxed) != second) {
+        atomic_store_explicit(&user->second, second, memory_order_relaxed);
+        atomic_store_explicit(&user->used, 0, memory_order_relaxed);
+    }
+    return atomic_fetch_add_explicit(&user->used, 1, memory_order_relaxed) >=
+           user->rule->operations_s;
+}
+
+enum kv_status access_check(struct access_user *user, const struct wire_operation *operation)
+{
+    atomic_fetch_add_explicit(&user->operations, 1, memory_order_relaxed);
+    if (is_over_quota(user)) {
+        atomic_fetch_add_explicit(&user->over_quota, 1, memory_order_relaxed);
+        return KV_QUOTA;
+    }
+    if (is_permitted(user->rule, operation))
+        return KV_OK;
+    atomic_fetch_add_explicit(&user->denied, 1, memory_order_relaxed);
+    return KV_DENIED;
+}

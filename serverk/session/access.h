@@ -1,0 +1,54 @@
+/*
+ * access: what each user may do (access_rules.h), and how much of it they do.
+ *
+ * A user that is restricted has one account from its first session on; sessions point at it. There
+ * is none for the daemon's own user and root, nor where no rule restricts users.
+ *
+ * Threads: access_enter: one at a time. The rest: any.
+ */
+#ifndef MQKV_SERVERK_SESSION_ACCESS_H
+#define MQKV_SERVERK_SESSION_ACCESS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mqkv/error.h"
+#include "serverk/config/access_rules.h"
+#include "wire/operation.h"
+
+/* Users that have had a session; more are refused. */
+#define ACCESS_MAX_USERS 1024u
+
+struct access_user {
+    uid_t uid;
+    const struct access_rule *rule;
+    _Atomic uint64_t second;     /* that is counted, of CLOCK_MONOTONIC */
+    _Atomic uint64_t used;       /* operations in it */
+    _Atomic uint64_t operations; /* since the start, as the next two */
+    _Atomic uint64_t denied;     /* not permitted */
+    _Atomic uint64_t over_quota; /* too many in a second */
+    struct access_user *next;
+};
+
+struct access {
+    const struct access_rules *rules; /* NULL: nobody is restricted */
+    const char *file;                 /* that they are from */
+    struct access_user *_Atomic users;
+    unsigned count;
+};
+
+/* The user's account, or NULL if it is not restricted. KV_DENIED: no rule is for it; KV_LIMIT,
+ * KV_NO_MEMORY. */
+enum kv_status access_enter(struct access *access, uid_t uid, struct access_user **user,
+                            struct kv_error *error);
+
+void access_free(struct access *access);
+
+/* Whether the user may read the key; user NULL: yes. */
+bool access_may_read(const struct access_user *user, struct kv_slice key);
+
+/* Whether the operation may be executed, which is counted: KV_OK, KV_DENIED, KV_QUOTA. */
+enum kv_status access_check(struct access_user *user, const struct wire_operation *operation);
+
+#endif
