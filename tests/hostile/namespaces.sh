@@ -62,7 +62,8 @@ check_all() {
 # check_death OPTIONS TEXT: a session ends with its process, which is killed.
 check_death() {
     local before holder
-    before=$(session_count)
+    wait_until 20 eval "[ \"\$(session_count)\" = 1 ]" # that of who counts
+    before=1
     mkfifo "$MQKV_TEST_DIR/lines" 2>/dev/null
     there "$1" "$good_uid" batch - <"$MQKV_TEST_DIR/lines" >/dev/null 2>&1 &
     holder=$!
@@ -72,11 +73,12 @@ check_death() {
     check_equal $((before + 1)) "$(session_count)" "$2: a session"
     check_match "ok +uid $good_uid: 1 session" "$(there --uts "$daemon_uid" doctor)" \
         "$2: which doctor of the daemon's user shows"
-    kill -9 "$holder" # with --kill-child, its process too
+    kill -9 "$(pgrep -n -u "$good_uid" -f "^$MQKV_BUILD/clientk -m $server_queue .* batch -")"
     wait "$holder" 2>/dev/null
-    exec 9>&-
     wait_until 20 eval "[ \"\$(session_count)\" = $before ]"
     check_equal "$before" "$(session_count)" "$2: ends with its process"
+    exec 9>&-
+    check_match 'died": ?[1-9]' "$(client --format json stats sessions)" "$2: which died"
 }
 
 # The server with the host's namespaces
