@@ -47,6 +47,27 @@ static char *host_of(char *url)
     return host;
 }
 
+const char *nats_urls_shown(const char *urls, char text[NATS_SHOWN_BYTES])
+{
+    size_t at = 0;
+    while (*urls) {
+        size_t size = strcspn(urls, ","), scheme = 0;
+        const char *host = memrchr(urls, '@', size);
+        const char *colon = memmem(urls, size, "://", 3);
+        if (host && colon && colon < host)
+            scheme = (size_t)(colon - urls) + 3;
+        host = host ? host + 1 : urls;
+        int written = snprintf(text + at, NATS_SHOWN_BYTES - at, "%s%.*s%.*s", at > 0 ? "," : "",
+                               (int)scheme, urls, (int)(urls + size - host), host);
+        at += (size_t)written;
+        if (at >= NATS_SHOWN_BYTES)
+            return text;
+        urls += size + (urls[size] == ',');
+    }
+    text[at] = '\0';
+    return text;
+}
+
 bool natskv_is_built_in(void)
 {
     return true;
@@ -180,7 +201,8 @@ static enum kv_status set_all(natsOptions *nats, const struct natskv_options *op
     free(text);
     if (count == 0)
         return kv_error_set(error, KV_USAGE, "--nats: '%s' names no server", options->urls);
-    enum kv_status status = explain("--nats", options->urls, result, error);
+    char shown[NATS_SHOWN_BYTES];
+    enum kv_status status = explain("--nats", nats_urls_shown(options->urls, shown), result, error);
     if (status != KV_OK)
         return status;
     result = set_patience(nats);
@@ -199,8 +221,10 @@ static enum kv_status set_all(natsOptions *nats, const struct natskv_options *op
 /* Connecting
  * --------------------------------------------------------------------------------------- */
 
-static enum kv_status explain_connect(const char *urls, natsStatus result, struct kv_error *error)
+static enum kv_status explain_connect(const char *given, natsStatus result, struct kv_error *error)
 {
+    char urls[NATS_SHOWN_BYTES];
+    nats_urls_shown(given, urls);
     const char *detail = nats_GetLastError(NULL);
     switch (result) {
     case NATS_OK:

@@ -15,6 +15,11 @@ struct nats_events {
     void *context;
 };
 
+#define NATS_SHOWN_BYTES 512u
+
+/* The URLs without users and passwords, for people; cut to what fits. Returns text. */
+const char *nats_urls_shown(const char *urls, char text[NATS_SHOWN_BYTES]);
+
 /* Errors as natskv_open. */
 enum kv_status nats_connect(const struct natskv_options *options, const struct nats_events *events,
                             natsConnection **connection, struct kv_error *error);

@@ -255,9 +255,9 @@ static void *run_timer(void *argument)
 
 static void log_where(natsConnection *connection, const char *what)
 {
-    char url[256] = "";
+    char url[256] = "", shown[NATS_SHOWN_BYTES];
     natsConnection_GetConnectedUrl(connection, url, sizeof url);
-    log_info("nats: %s%s%s", what, url[0] ? " to " : "", url);
+    log_info("nats: %s%s%s", what, url[0] ? " to " : "", nats_urls_shown(url, shown));
 }
 
 static void lost(natsConnection *connection, void *context)

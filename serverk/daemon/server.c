@@ -517,8 +517,7 @@ static enum kv_status check_cluster(const struct server_options *options, struct
     }
     if (status != KV_OK)
         return status;
-    printf("%s at %s: values of up to %u bytes\n",
-           engine->calls->describe(engine, text, sizeof text), nats.urls,
+    printf("%s: values of up to %u bytes\n", engine->calls->describe(engine, text, sizeof text),
            engine_max_value_bytes(engine));
     return engine_close(engine, error);
 }

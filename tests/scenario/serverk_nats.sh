@@ -50,6 +50,7 @@ operations() {
 }
 
 scripted
+url=nats://somebody:secret@${url#*//} # which the log does not tell
 start_server --shards 2
 operations "(one replica)"
 
@@ -83,6 +84,7 @@ check_match '"name":"nats"' "$(client stats engine --format json)" "stats tells 
 check_match 'mqkv_engine_calls_total [1-9]' "$(client metrics)" "so do the metrics"
 stop_server
 check_equal 0 $? "it stops"
+check_equal 0 "$(grep -c secret "$server_log")" "passwords are not in the log"
 start_server --nats-sync always --shards 2
 check_status 0 "with --nats-sync always, a synced put" client put --sync always k v
 check_status 0 "and a sync" client sync
