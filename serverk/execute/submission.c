@@ -467,7 +467,7 @@ static struct submission *create(struct submissions *all, struct session *sessio
     submission->request = *request;
     submission->received_ns = received_ns;
     submission->message_bytes = message.size;
-    if (message.size > 0)
+    if (message.data)
         memcpy(submission->message, message.data, message.size);
     submission->operations = read_cursor(submission->message, message.size);
     pthread_mutex_init(&submission->lock, NULL);
