@@ -40,7 +40,8 @@ static bool ends_it(enum kv_status status)
 {
     int code = exit_code_of(status);
     return code == EXIT_NO_SERVER || status == KV_NO_SPACE || status == KV_READ_ONLY ||
-           status == KV_OVERLOADED || status == KV_UNSUPPORTED || status == KV_DENIED;
+           status == KV_OVERLOADED || status == KV_UNSUPPORTED || status == KV_DENIED ||
+           status == KV_QUOTA;
 }
 
 static void note_failure(struct restore *restore, enum kv_status status)
