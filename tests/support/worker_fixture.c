@@ -72,6 +72,7 @@ void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durabi
     service->options = &fixture->options;
     live_settings_take(&fixture->live, &fixture->options);
     service->live = &fixture->live;
+    service->access = &fixture->access;
     service->watch = request_watch_create();
     must(lanes_open(&lanes, &service->lanes, &error), &error);
     fixture->budget.message_max_bytes = max_value_bytes + FRAGMENTS_EXTRA_BYTES;

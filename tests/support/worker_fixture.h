@@ -11,6 +11,7 @@
 
 #include "serverk/daemon/stats_source.h"
 #include "serverk/dispatch/worker.h"
+#include "serverk/session/access.h"
 #include "tests/support/store_files.h"
 #include "wire/message.h"
 #include "wire/queue.h"
@@ -23,6 +24,7 @@ struct worker_fixture {
     struct server_options options;
     struct service service;
     struct live_settings live;
+    struct access access; /* without rules */
     struct stats_source stats;
     struct fragment_budget budget;
     int epoll;
