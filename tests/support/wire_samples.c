@@ -35,11 +35,10 @@ static uint16_t sample_flags(struct random_state *random, enum wire_opcode opcod
     static const uint16_t create[] = {WIRE_CREATE, 0};
     static const uint16_t canonical[] = {WIRE_CANONICAL, 0};
     static const uint16_t keys_only[] = {WIRE_KEYS_ONLY, 0};
+    if (opcode == WIRE_OP_PUT && random_below(random, 4) == 0)
+        return pick_flag(random, expiry) | pick_flag(random, given) | pick_flag(random, sync);
     switch (opcode) {
     case WIRE_OP_PUT:
-        if (random_below(random, 4) == 0)
-            return pick_flag(random, expiry) | pick_flag(random, given) | pick_flag(random, sync);
-        /* fall through */
     case WIRE_OP_EXCHANGE:
         return pick_flag(random, expiry) | pick_flag(random, condition) | pick_flag(random, sync) |
                pick_flag(random, segment);
