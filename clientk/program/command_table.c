@@ -8,6 +8,7 @@
 #include "clientk/program/commands/batch_command.h"
 #include "clientk/program/bench/bench.h"
 #include "clientk/program/bench/bench_options.h"
+#include "clientk/program/ops/compact_command.h"
 #include "clientk/program/ops/config_command.h"
 #include "clientk/program/ops/keys_command.h"
 #include "clientk/program/ops/sessions_command.h"
@@ -298,6 +299,13 @@ const struct command commands[] = {
                 "seen.",
      .places = COMMAND_SHELL | COMMAND_PROMPT,
      RUNS(hotkeys_run, hotkeys_option_rows, hotkeys_option_defaults)},
+    {.name = "compact",
+     .arguments = "",
+     .summary = "have the server compact its data files now",
+     .details =
+         "For the server's own user and root. Files in which nothing is dead are left alone.",
+     .places = COMMAND_SHELL | COMMAND_PROMPT,
+     RUNS(compact_run, compact_option_rows, compact_option_defaults)},
     {.name = "top",
      .arguments = "",
      .summary = "watch what the server does",

@@ -481,6 +481,10 @@ void kvstore_hold_file(const struct kvstore_hold *hold, uint32_t number,
 enum kv_status kvstore_hold_read(struct kvstore_hold *hold, uint32_t number, uint64_t offset,
                                  void *buffer, size_t size, size_t *got);
 
+/* Has the file compacted as soon as the compactor is free, and does not wait. One that is being
+ * compacted is not compacted again. Any thread; without effect on a store that is read-only. */
+void kvstore_request_compaction(struct kvstore *store, uint32_t file);
+
 /* Fork ----------------------------------------------------------------------------------------- */
 
 /* Around a fork(2) while other threads use the store: nobody is in the middle of a change then. */

@@ -424,3 +424,9 @@ enum kv_status kvstore_compact(struct kvstore *store, uint32_t number, struct kv
         return kv_error_set(error, KV_READ_ONLY, "%s: the store is open read-only", context->dir);
     return compaction_queue_call(store->compactions, number, error);
 }
+
+void kvstore_request_compaction(struct kvstore *store, uint32_t number)
+{
+    if (store->compactions && number < store->context.datafiles)
+        compaction_queue_want_now(store->compactions, number);
+}

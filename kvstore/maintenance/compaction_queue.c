@@ -101,6 +101,15 @@ void compaction_queue_want(struct compaction_queue *queue, uint32_t number)
     pthread_mutex_unlock(&queue->mutex);
 }
 
+void compaction_queue_want_now(struct compaction_queue *queue, uint32_t number)
+{
+    pthread_mutex_lock(&queue->mutex);
+    set_wanted(queue, number, true);
+    queue->turns[number].not_before_ns = 0;
+    pthread_cond_signal(&queue->work);
+    pthread_mutex_unlock(&queue->mutex);
+}
+
 void compaction_queue_want_room(struct compaction_queue *queue)
 {
     pthread_mutex_lock(&queue->mutex);

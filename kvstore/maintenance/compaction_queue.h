@@ -28,6 +28,9 @@ void compaction_queue_free(struct compaction_queue *queue);
 /* Queues the file. */
 void compaction_queue_want(struct compaction_queue *queue, uint32_t file);
 
+/* The same, however short a rest it has had. */
+void compaction_queue_want_now(struct compaction_queue *queue, uint32_t file);
+
 /* Queues the file if enough of its log is dead, and the log has min_bytes, so that it is worth the
  * while. Inline: it follows every write. Holds: the file's lock for writing. */
 static inline void compaction_queue_consider(struct compaction_queue *queue, struct datafile *file,

@@ -182,13 +182,33 @@ static enum kv_status list_hot(struct admin_command *command, struct kv_error *e
     return KV_OK;
 }
 
+/* Queues all data files with dead bytes, and does not wait. */
+static enum kv_status compact(struct admin_command *command, struct kv_error *error)
+{
+    struct kvstore *store = command->admin->stats->service->store;
+    uint32_t queued = 0;
+    if (!store)
+        return kv_error_set(error, KV_UNSUPPORTED, "the data are not in files of this server");
+    for (uint32_t file = 0; file < kvstore_datafiles(store); file++) {
+        struct kvstore_file_statistics statistics;
+        kvstore_file_statistics(store, file, &statistics);
+        if (statistics.dead_bytes == 0 || statistics.read_only)
+            continue;
+        kvstore_request_compaction(store, file);
+        queued++;
+    }
+    log_info("compaction of %u data files was asked for: clientk compact", queued);
+    fprintf(command->out, "{\"queued\":%u}", queued);
+    return KV_OK;
+}
+
 static const struct {
     const char *name;
     admin_function run;
 } admin_commands[] = {
-    {"config-get", config_get}, {"config-set", config_set}, {"kill", kill_session},
-    {"slow", list_slow},        {"slow-clear", clear_slow}, {"hot-begin", begin_hot},
-    {"hot-keys", list_hot},
+    {"compact", compact},     {"config-get", config_get}, {"config-set", config_set},
+    {"kill", kill_session},   {"slow", list_slow},        {"slow-clear", clear_slow},
+    {"hot-begin", begin_hot}, {"hot-keys", list_hot},
 };
 
 /* Running them --------------------------------------------------------------------------------- */

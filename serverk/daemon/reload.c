@@ -124,6 +124,16 @@ static enum kv_status change_sync(struct reload *reload, const struct server_opt
     return KV_OK;
 }
 
+/* Entries that are too many make room before it returns, where there is eviction. */
+static enum kv_status change_max_bytes(struct reload *reload, const struct server_options *now,
+                                       struct kv_error *error)
+{
+    if (!reload->service->store || reload->started_with->max_bytes == 0 || now->max_bytes == 0)
+        return kv_error_set(error, KV_UNSUPPORTED,
+                            "a bound can become another while the daemon runs, but not come or go");
+    return kvstore_set_max_bytes(reload->service->store, now->max_bytes, error);
+}
+
 /* Buffers are as large as the start had it. */
 static enum kv_status change_max_value(struct reload *reload, const struct server_options *now,
                                        struct kv_error *error)
@@ -178,7 +188,7 @@ static const struct {
 } live_options[] = {
     {"verbose", change_level},       {"log", change_log},    {"sync", change_sync},
     {"max-value", change_max_value}, {"mode", change_mode},  {"slow", change_slow},
-    {"audit", change_audit},         {"group", change_mode},
+    {"audit", change_audit},         {"group", change_mode}, {"max-bytes", change_max_bytes},
 };
 
 static setting_change change_of(const char *name)

@@ -36,6 +36,11 @@ check_status 0 "an entry may be replaced by one of the same size" client put key
 check_status 0 "and deleted" client del key1
 check_status 0 "which makes room" client put key1200 "$value"
 check_match '"refusals":[1-9]' "$(client stats bound --format json)" "the refusals are counted"
+check_status 0 "the bound can be raised while it runs" client config set max-bytes 2M
+check_status 0 "then there is room" client put another "$value"
+client del another >/dev/null
+check_status 0 "and be lowered" client config set max-bytes 1M
+check_status 4 "but not be taken away" client config set max-bytes 0
 kill_server
 start_server --max-bytes 1M
 check_status 4 "after kill -9 the bound holds as before" client put another "$value"

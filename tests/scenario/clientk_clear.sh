@@ -60,3 +60,15 @@ OK
 590 deleted" "$(head -3 "$MQKV_TEST_DIR/out")" "in a batch they work as lines"
 stop_server
 check_status 3 "without a server" client clear --yes
+
+# What was deleted gives its space back on command.
+start_server
+for ((i = 0; i < 300; i++)); do echo "put big:$i $(printf '%04000d' 1)"; done | client batch -q - 2>/dev/null
+client clear --yes big >/dev/null
+check_status 0 "compact" client compact
+check_match "[1-4] data files compacted, .* given back" "$output" "tells what it gave back"
+check_equal 0 "$(client stats files --format json | grep -oE '"dead_bytes":[0-9]+' | tail -1 | cut -d: -f2)" \
+    "nothing is dead any more"
+check_status 0 "once more" client compact
+check_equal "0 data files compacted, 0 given back" "${output/0 bytes/0}" "there is nothing to do"
+stop_server

@@ -1,0 +1,107 @@
+#include "clientk/program/ops/compact_command.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "clientk/program/cli/interrupt.h"
+#include "clientk/program/ops/admin_request.h"
+#include "clientk/program/ops/json_reader.h"
+#include "common/text/parse.h"
+#include "common/time/clock.h"
+
+#define NAME    "compact"
+#define POLL_MS 200u
+
+const struct option_row compact_option_rows[] = {
+    {"no-wait", 0, OPTION_FLAG, NULL, "do not wait until the files are compacted",
+     OPTION_FIELD(struct compact_options, no_wait)},
+    {.name = NULL},
+};
+const struct compact_options compact_option_defaults = {0};
+
+/* Sums over all data files. */
+struct compact_sums {
+    double compactions, failures, file_bytes;
+};
+
+static int fail(struct cli_context *context, enum kv_status status, const char *sentence)
+{
+    return output_failure(&context->output, NAME, status, sentence);
+}
+
+static double number_of(const struct json_value *object, const char *name)
+{
+    const struct json_value *value = object ? json_member(object, name) : NULL;
+    return value && value->kind == JSON_NUMBER ? value->number : 0;
+}
+
+/* EXIT_DONE, or the code of the failure that was printed. */
+static int read_sums(struct cli_context *context, struct compact_sums *sums)
+{
+    struct clientk_value text = {0};
+    enum kv_status status = clientk_stats(context->client, "files", &text);
+    struct json_value *document = status == KV_OK ? json_parse(text.data, text.size) : NULL;
+    const struct json_value *files = document ? json_member(document, "files") : NULL;
+    const struct json_value *sum = files ? json_member(files, "sum") : NULL;
+    *sums =
+        (struct compact_sums){number_of(sum, "compactions"), number_of(sum, "compaction_failures"),
+                              number_of(sum, "file_bytes")};
+    bool understood = sum != NULL;
+    json_free(document);
+    clientk_value_free(&text);
+    if (status != KV_OK)
+        return fail(context, status, cli_sentence(status));
+    return understood ? EXIT_DONE : fail(context, KV_IO, "the server's answer is malformed");
+}
+
+static int report(struct cli_context *context, double queued, const struct compact_sums *before,
+                  const struct compact_sums *after)
+{
+    char text[160], fitting[32];
+    double given_back = before->file_bytes - after->file_bytes;
+    if (after->failures > before->failures)
+        return fail(context, KV_IO,
+                    "a data file could not be compacted; the server's log says why");
+    snprintf(text, sizeof text, "%.0f data file%s compacted, %s given back", queued,
+             queued == 1 ? "" : "s",
+             format_size(given_back > 0 ? (uint64_t)given_back : 0, fitting));
+    return output_answer(&context->output, &(struct answer){.command = NAME,
+                                                            .text = text,
+                                                            .has_number = true,
+                                                            .number = (int64_t)queued});
+}
+
+/* Of so many files, the number in the answer of the server. */
+static double queued_of(const struct clientk_value *answer)
+{
+    struct json_value *document = json_parse(answer->data, answer->size);
+    double queued = number_of(document, "queued");
+    json_free(document);
+    return queued;
+}
+
+int compact_run(struct cli_context *context, const void *options_given, const struct word *operands,
+                size_t count)
+{
+    const struct compact_options *options = options_given;
+    struct clientk_value answer = {0};
+    struct compact_sums before, now;
+    (void)operands;
+    (void)count;
+    int code = cli_connect_for(context, NAME);
+    if (code == EXIT_DONE)
+        code = read_sums(context, &before);
+    if (code == EXIT_DONE)
+        code = admin_request(context, NAME, "compact", "", &answer);
+    double queued = code == EXIT_DONE ? queued_of(&answer) : 0;
+    clientk_value_free(&answer);
+    now = before;
+    while (code == EXIT_DONE && !options->no_wait &&
+           now.compactions + now.failures < before.compactions + before.failures + queued) {
+        if (interrupt_pending())
+            return fail(context, KV_TIMEOUT, "interrupted; the server goes on compacting");
+        clock_sleep_ms(POLL_MS);
+        code = read_sums(context, &now);
+    }
+    return code == EXIT_DONE ? report(context, queued, &before, &now) : code;
+}
