@@ -420,7 +420,7 @@ static void put_bound(const struct stats_source *source, struct json *json)
 
 static void put_quotas(const struct service *service, struct json *json)
 {
-    const struct access_rules *rules = service->access->rules;
+    const struct access_rules *rules = service->access ? service->access->rules : NULL;
     begin_member(json, "quotas");
     fputc('[', json->stream);
     json->first = true;
@@ -447,12 +447,12 @@ static void put_access(const struct stats_source *source, struct json *json)
 {
     static const char *const subjects[] = {"user", "group", "others"};
     const struct service *service = source->service;
-    put_flag(json, "restricted", access_rules_restrict(service->access->rules));
+    put_flag(json, "restricted", service->access && access_rules_restrict(service->access->rules));
     begin_member(json, "users");
     fputc('[', json->stream);
     json->first = true;
-    for (const struct access_user *user = atomic_load(&service->access->users); user;
-         user = user->next) {
+    const struct access_user *user = service->access ? atomic_load(&service->access->users) : NULL;
+    for (; user; user = user->next) {
         begin_element(json);
         open_object(json);
         put_number(json, "uid", user->uid);
