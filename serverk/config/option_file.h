@@ -19,7 +19,8 @@
 
 /* Reads the file and takes its values into the set's target, where set->origins says that nobody
  * gave one yet; with each the file and the line are noted. Sections
- * about users and quotas go to *access (access_rules.h), also after a failure the caller's. The texts of values stay as long as the
+ * about users and quotas go to *access (access_rules.h), also after a failure the caller's. The
+ * texts of values stay as long as the
  * process. `file` is borrowed by the origins.
  *
  * KV_USAGE, with file and line: an unknown key or section, a key in another section, one that

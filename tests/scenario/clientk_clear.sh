@@ -54,7 +54,8 @@ for answer, status in ((b"no\n", 2), (b"yes\n", 0)):
           "is obeyed")
 END
 check_equal 631 "$(keys)" "after yes the keys are gone"
-printf 'del --prefix other:\nput x y\nclear --yes user\n' | client batch - >"$MQKV_TEST_DIR/out" 2>&1
+printf 'del --prefix other:\nput x y\nclear --yes user\n' |
+    client batch - >"$MQKV_TEST_DIR/out" 2>&1
 check_equal "40 deleted
 OK
 590 deleted" "$(head -3 "$MQKV_TEST_DIR/out")" "in a batch they work as lines"
@@ -63,12 +64,13 @@ check_status 3 "without a server" client clear --yes
 
 # What was deleted gives its space back on command.
 start_server
-for ((i = 0; i < 300; i++)); do echo "put big:$i $(printf '%04000d' 1)"; done | client batch -q - 2>/dev/null
+big=$(printf '%04000d' 1)
+for ((i = 0; i < 300; i++)); do echo "put big:$i $big"; done | client batch -q - 2>/dev/null
 client clear --yes big >/dev/null
 check_status 0 "compact" client compact
 check_match "[1-4] data files compacted, .* given back" "$output" "tells what it gave back"
-check_equal 0 "$(client stats files --format json | grep -oE '"dead_bytes":[0-9]+' | tail -1 | cut -d: -f2)" \
-    "nothing is dead any more"
+dead=$(client stats files --format json | grep -oE '"dead_bytes":[0-9]+' | tail -1)
+check_equal 0 "${dead#*:}" "nothing is dead any more"
 check_status 0 "once more" client compact
 check_equal "0 data files compacted, 0 B given back" "$output" "there is nothing to do"
 stop_server
