@@ -56,8 +56,8 @@ bool wire_queue_unlinked(mqd_t queue);
 int wire_queue_owner_pidfd(mqd_t queue, pid_t *pid);
 
 /* Whether the process of the pidfd has that pid in any of its PID namespaces, as far as can be
- * told: true where /proc/self/fdinfo cannot be read. The first call keeps that directory open, so it
- * should come before the process gives up files (any pidfd, -1 too). */
+ * told: true where /proc/self/fdinfo cannot be read. The first call keeps that directory open,
+ * so it should come before the process gives up files (any pidfd, -1 too). */
 bool wire_pidfd_has_pid(int pidfd, pid_t pid);
 
 /* True if there is no such process in this PID namespace, or if it is a zombie (which kill(2) still

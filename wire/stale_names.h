@@ -6,8 +6,8 @@
  *
  * Only what meets all of these is removed: it belongs to this process's uid; it is older than a
  * second; its name is of the form of a client's; no such process exists here; and, unless it is
- * a segment, nobody holds a lock on it (a process of another PID namespace may). Under other names than
- * `base` a queue must also be as large as those of this library.
+ * a segment, nobody holds a lock on it (a process of another PID namespace may). Under other names
+ * than `base` a queue must also be as large as those of this library.
  */
 #ifndef MQKV_WIRE_STALE_NAMES_H
 #define MQKV_WIRE_STALE_NAMES_H

@@ -74,7 +74,8 @@ struct direct_store {
     struct direct_log *_Atomic logs[]; /* log_slots of them; NULL: not opened */
 };
 
-/* Opens and checks what is offered; the server's descriptor is the store's then. NULL: *reason says why not. */
+/* Opens and checks what is offered; the server's descriptor is the store's then. NULL: *reason
+ * says why not. */
 struct direct_store *direct_store_open(const struct direct_offer *offer, bool map_logs,
                                        uint32_t stale_ms, struct direct_readers *readers,
                                        enum direct_reason *reason);

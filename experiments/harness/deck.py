@@ -1,5 +1,5 @@
-"""The pages of a deck of slides, as SVG of 1280 x 720 pixels: words of harness.content, and pictures
-as they were drawn. No letter is smaller than 24 pixels (18 pt)."""
+"""The pages of a deck of slides, as SVG of 1280 x 720 pixels: words of harness.content, and
+pictures as they were drawn. No letter is smaller than 24 pixels (18 pt)."""
 
 import html
 import textwrap
@@ -19,10 +19,12 @@ def pages(study, told, manifest, pictures):
         told.title, "Question", [told.question, f"Source: {told.source}." if told.source else ""]
     )
     if told.claim:
-        deck += _words(told.title, "What was published" if study.published else "Claim", [told.claim])
+        heading = "What was published" if study.published else "Claim"
+        deck += _words(told.title, heading, [told.claim])
     method = [
         f"{told.fixed}." if told.fixed else "",
-        f"{profile['repeats']} runs of {profile['measure_s']:g} s a point, each with a daemon and a store"
+        f"{profile['repeats']} runs of {profile['measure_s']:g} s a point, "
+        "each with a daemon and a store"
         f" of its own; profile {profile['name']}.",
         f"{manifest['cpus']} CPUs: {manifest['cpu']}. {manifest['kernel']}."
         f" Measured {manifest['started_utc'][:10]}, commit {manifest['commit'][:12]}.",
@@ -102,7 +104,8 @@ def _cells(header, body):
         y += 28 * max(map(len, wrapped)) + 10
         if number == 0:
             parts.append(
-                f'<line x1="{LEFT}" x2="{WIDTH - LEFT}" y1="{y - 24}" y2="{y - 24}" stroke="#808080"/>'
+                f'<line x1="{LEFT}" x2="{WIDTH - LEFT}" y1="{y - 24}" y2="{y - 24}" '
+                'stroke="#808080"/>'
             )
             y += 8
     return parts, []

@@ -1,6 +1,6 @@
 /*
- * store_leftovers: shared memory that held the index of a store (shared_store.h) which is no more. A
- * daemon that stops takes its own away, one that was killed leaves it to the next daemon of the
+ * store_leftovers: shared memory that held the index of a store (shared_store.h) which is no more.
+ * A daemon that stops takes its own away, one that was killed leaves it to the next daemon of the
  * store; if the store's directory is gone, nobody will come.
  *
  * An object is left for good only if all of this holds: it belongs to this process's uid; nobody

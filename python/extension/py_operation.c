@@ -315,7 +315,7 @@ static bool take_options(PyObject *const *given, struct clientk_operation *opera
     case CLIENTK_PING:
     case CLIENTK_SYNC:
     case CLIENTK_BACKUP: /* not offered */
-    case CLIENTK_ADMIN: /* clientk has it as commands */
+    case CLIENTK_ADMIN:  /* clientk has it as commands */
         return true;
     }
     return true;

@@ -186,8 +186,8 @@ static bool owns_names(const struct session *session)
     return session->pid == session->named_pid;
 }
 
-/* Removes what the dead client did not come to unlink. A reply queue that is still linked is the one
- * that the name means. */
+/* Removes what the dead client did not come to unlink. A reply queue that is still linked is the
+ * one that the name means. */
 static void unlink_leftovers(const struct session *session)
 {
     if (!wire_queue_unlinked(session->reply_queue) && session->ring)

@@ -52,7 +52,8 @@ check_status 4 "nor by message" client_as "$good_uid" backup --by-message "$comm
 check_status 0 "the daemon's own user does" client backup "$common_dir/backups/own"
 check_status 4 "whose files others cannot read" \
     client_as "$good_uid" restore "$common_dir/backups/own" --to "$common_dir/backups/good"
-check_status 0 "root does" "$MQKV_BUILD/clientk" -m "$server_queue" backup "$common_dir/backups/root"
+check_status 0 "root does" \
+    "$MQKV_BUILD/clientk" -m "$server_queue" backup "$common_dir/backups/root"
 check_status 0 "and it is sound" "$MQKV_BUILD/kvcheck" "$common_dir/backups/root"
 stop_server
 check_equal 0 $? "the daemon stops cleanly"

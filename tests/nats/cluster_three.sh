@@ -25,7 +25,8 @@ check_counted() {
     local name=$1 text=$2
     wait "$writer"
     client --timeout 30000 scan "$name." >"$MQKV_TEST_DIR/$name.found"
-    check_status 0 "$text" python3 - "$MQKV_TEST_DIR/$name" "$(client --timeout 30000 get "$name.sum")" <<'END'
+    check_status 0 "$text" python3 - "$MQKV_TEST_DIR/$name" \
+        "$(client --timeout 30000 get "$name.sum")" <<'END'
 import sys
 name, total = sys.argv[1], int(sys.argv[2] or 0)
 with open(f"{name}.lines") as lines, open(f"{name}.answers") as answers:

@@ -95,5 +95,6 @@ for title, expression in wanted:
 print("done")
 END_OF_PYTHON
 wait $!
-check_equal "done" "$(cat "$MQKV_TEST_DIR/verdict")" "Prometheus has data for all of its expressions"
+check_equal "done" "$(cat "$MQKV_TEST_DIR/verdict")" \
+    "Prometheus has data for all of its expressions"
 stop_server

@@ -100,9 +100,9 @@ cp "$study/study.conf" "$definition"
 
 # Of the attempts at a run the quietest counts: 10 and 10, so 40 / 10 = 4 exactly.
 found=$(analyse 'wait_us: one > many at 10')
-check_match \
-    "^- Time waited: 'one lock > a lock a file at 10' holds: at n = 10 one lock is ×4 .*published ×4\)\." \
-    "$found" 'a clear difference holds, beside the published ratio'
+claim="one lock > a lock a file at 10"
+check_match "^- Time waited: '$claim' holds: at n = 10 one lock is ×4 .*published ×4\)\." "$found" \
+    'a clear difference holds, beside the published ratio'
 check_match '^The published conclusion holds\. Reason one\.' "$found" 'with the reason for that'
 check_match '1 of 8 runs saw .* 3 more attempts were made' "$(cat "$results/REPORT.md")" \
     'repeated runs and those that remained noisy are counted'

@@ -7,7 +7,8 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 if command -v cc >/dev/null; then
     check_status 0 "a student's starting points build, and pass their tests" \
         make -s -C "$root/examples/student" check OUT="$MQKV_TEST_DIR/student"
-    check_match 'yours: two readers of a file exclude each other' "$output" 'which tell what they do'
+    check_match 'yours: two readers of a file exclude each other' "$output" \
+        'which tell what they do'
     check_match 'yours: score x1.00 of first come' "$output" 'as a place to begin'
 fi
 

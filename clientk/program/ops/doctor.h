@@ -1,7 +1,7 @@
 /*
  * doctor: checks all that clients need: kernel limits and their use, the server and its queues,
- * permissions, its data files and their disk, the configuration, other users, shared memory. Prints the
- * commands that raise limits, and with --fix those that mend what is wrong.
+ * permissions, its data files and their disk, the configuration, other users, shared memory. Prints
+ * the commands that raise limits, and with --fix those that mend what is wrong.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_OPS_DOCTOR_H
 #define MQKV_CLIENTK_PROGRAM_OPS_DOCTOR_H

@@ -13,7 +13,7 @@
 #define CHECK_SECONDS 10u
 #define UNIT_CONFIG   "/etc/mqkv/serverk.conf"
 
-/* Starting -------------------------------------------------------------------------------------- */
+/* Starting ------------------------------------------------------------------------------------- */
 
 static bool has_unit(const struct diagnosis *diagnosis)
 {
@@ -40,9 +40,10 @@ void doctor_fix_by_restart(struct diagnosis *diagnosis)
         fix(diagnosis, "kill %ld   # and start it again", (long)diagnosis->server);
 }
 
-/* The file -------------------------------------------------------------------------------------- */
+/* The file ------------------------------------------------------------------------------------- */
 
-/* The file that the process was started with (-c, --config); false: with none, or not to be seen. */
+/* The file that the process was started with (-c, --config); false: with none, or not to be
+ * seen. */
 static bool find_config(pid_t server, char path[PATH_MAX])
 {
     char name[64], words[8192];
