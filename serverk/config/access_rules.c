@@ -147,7 +147,8 @@ static size_t unescape(const char *word, size_t size, char *bytes)
             bytes[used++] = word[++i];
         } else if (i + 3 < size && word[i + 1] == 'x' && hex_digit(word[i + 2]) >= 0 &&
                    hex_digit(word[i + 3]) >= 0) {
-            bytes[used++] = (char)(hex_digit(word[i + 2]) << 4 | hex_digit(word[i + 3]));
+            bytes[used++] =
+                (char)((unsigned)hex_digit(word[i + 2]) << 4 | (unsigned)hex_digit(word[i + 3]));
             i += 3;
         } else {
             return SIZE_MAX;
@@ -218,8 +219,8 @@ static enum kv_status take_rule_line(struct access_rule *rule, const char *name,
 static enum kv_status find_quota(struct access_rules *rules, const char *word,
                                  struct kvstore_quota **quota, struct kv_error *error)
 {
-    char *bytes;
-    size_t size;
+    char *bytes = NULL;
+    size_t size = 0;
     enum kv_status status = take_prefix(word, strlen(word), &bytes, &size, error);
     if (status != KV_OK)
         return status;
@@ -288,10 +289,11 @@ enum kv_status access_rules_take(struct access_rules **rules, const char *sectio
         return no_memory(error);
     enum kv_status status = prefix ? find_quota(*rules, prefix, &quota, error)
                                    : find_rule(*rules, section, &rule, error);
-    if (status != KV_OK)
-        return status;
-    return prefix ? take_quota_line(quota, name, value, error)
-                  : take_rule_line(rule, name, value, error);
+    if (status == KV_OK && quota)
+        status = take_quota_line(quota, name, value, error);
+    else if (status == KV_OK && rule)
+        status = take_rule_line(rule, name, value, error);
+    return status;
 }
 
 void access_rules_free(struct access_rules *rules)
