@@ -240,11 +240,18 @@ void session_client_died(struct session_table *table, uint32_t id)
 /* How often their locks are looked at. */
 #define UNSEEN_PERIOD_MS 500u
 
-void session_set_unseen_timer(const struct session_table *table, bool runs)
+static void set_unseen_timer(const struct session_table *table, long nanoseconds)
 {
-    struct timespec every = {.tv_nsec = runs ? UNSEEN_PERIOD_MS * 1000000L : 0};
+    struct timespec every = {.tv_nsec = nanoseconds};
     struct itimerspec times = {every, every};
     timerfd_settime(table->unseen_timer, 0, &times, NULL);
+}
+
+/* One that runs is not begun anew: with sessions more often than its period it would never be due. */
+void session_start_unseen_timer(struct session_table *table)
+{
+    if (!atomic_exchange(&table->unseen_timer_runs, true))
+        set_unseen_timer(table, UNSEEN_PERIOD_MS * 1000000L);
 }
 
 int session_unseen_timer(const struct session_table *table)
@@ -268,18 +275,18 @@ static bool end_if_unlocked(void *context, struct session *session)
     return true;
 }
 
-/* A session starts the timer once it can be found: one that this search misses starts it later than
- * it is stopped here. */
+/* A session starts the timer once it can be found: this search finds one that found it running. */
 void session_unseen_tick(struct session_table *table)
 {
     uint64_t expirations;
     struct unseen_search search = {.table = table};
     if (read(table->unseen_timer, &expirations, sizeof expirations) < 0)
         return;
-    session_set_unseen_timer(table, false);
+    set_unseen_timer(table, 0);
+    atomic_store(&table->unseen_timer_runs, false);
     session_each(table, end_if_unlocked, &search);
     if (search.found)
-        session_set_unseen_timer(table, true);
+        session_start_unseen_timer(table);
 }
 
 /* Sessions that nobody holds ------------------------------------------------------------------- */

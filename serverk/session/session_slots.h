@@ -25,6 +25,7 @@ struct session_table {
     struct lanes *lanes;
     int watch_epoll;
     int unseen_timer; /* runs while unseen sessions may live */
+    _Atomic bool unseen_timer_runs;
     struct fragment_budget *budget;
 
     pthread_mutex_t lock; /* free_slots, died */
@@ -48,8 +49,8 @@ static inline bool is_retired(const struct session *session)
     return atomic_load_explicit(&session->counted, memory_order_relaxed) != SESSION_END_REASONS;
 }
 
-/* Makes the timer run, or stops it. */
-void session_set_unseen_timer(const struct session_table *table, bool runs);
+/* Makes the timer run, if it does not. */
+void session_start_unseen_timer(struct session_table *table);
 
 /* Holds the slot's session. False: it is not live. */
 bool session_hold_if_live(struct session_table *table, struct session *session);

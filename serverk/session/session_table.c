@@ -150,7 +150,7 @@ struct session *session_open(struct session_table *table, const struct session_s
     /* Two holds: the table's and the caller's. */
     atomic_fetch_add(&session->state, tag(generation, LIVE) - tag(generation, FREE) + 2);
     if (session->pidfd < 0)
-        session_set_unseen_timer(table, true);
+        session_start_unseen_timer(table);
     return session;
 }
 
