@@ -85,7 +85,7 @@ int compact_run(struct cli_context *context, const void *options_given, const st
 {
     const struct compact_options *options = options_given;
     struct clientk_value answer = {0};
-    struct compact_sums before, now;
+    struct compact_sums before = {0}, now;
     (void)operands;
     (void)count;
     int code = cli_connect_for(context, NAME);
