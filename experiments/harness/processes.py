@@ -44,6 +44,8 @@ class Daemon:
 
     def __exit__(self, kind, *_):
         clean = self._stop()
+        if kind is not None:
+            _unlink_memory(self.queue)
         if not clean:
             _unlink_queues(self.queue)
             if kind is None:
@@ -212,3 +214,9 @@ def _unlink_queues(queue):
     names += [f"{queue}.{kind}{number}" for kind in "lb" for number in range(QUEUES_MAX)]
     for name in names:
         _libc.mq_unlink(name.encode())  # most do not exist: the result does not matter
+
+
+def _unlink_memory(queue):
+    """Of clients that were ended in their handshake: reply rings."""
+    for path in pathlib.Path("/dev/shm").glob(f"{queue[1:]}.r*"):
+        path.unlink(missing_ok=True)

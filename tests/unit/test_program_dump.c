@@ -13,7 +13,7 @@
 static void print_entry(FILE *stream, struct kv_slice key, struct kv_slice value,
                         uint64_t expiry_ms)
 {
-    char *text = malloc(DUMP_ENTRY_MAX_BYTES(key.size, value.size));
+    char *text = calloc(1, DUMP_ENTRY_MAX_BYTES(key.size, value.size));
     fwrite(text, 1, dump_put_entry(text, key, value, expiry_ms), stream);
     free(text);
 }
