@@ -60,12 +60,15 @@ check_equal 1 "$(client slow | wc -l)" "none is slow without --slow"
 check_match '^90000 +[0-9]+ +huge' "$(client bigkeys --sample 0 --limit 1)" "bigkeys finds big keys"
 check_match ' keys looked at$' "$(client bigkeys --sample 10)" "in a sample, which it tells"
 for i in {1..400}; do echo "get small7"; done >"$MQKV_TEST_DIR/gets"
-(while client --direct off batch -q "$MQKV_TEST_DIR/gets" >/dev/null 2>&1; do :; done) &
+touch "$MQKV_TEST_DIR/go_on"
+(while [ -e "$MQKV_TEST_DIR/go_on" ]; do
+    client --direct off batch -q "$MQKV_TEST_DIR/gets" >/dev/null 2>&1
+done) &
 load=$!
 check_match '^0\.[5-9][0-9]+ +[0-9]+ +[0-9]+ +small7$|^1\.0000 .* small7$' \
     "$(client hotkeys -t 1s --limit 1)" "hotkeys finds the hot one"
-kill "$load"
-wait "$load" 2>/dev/null
+rm "$MQKV_TEST_DIR/go_on"
+wait "$load"
 check_status 2 "not for hours" client hotkeys -t 2h
 stop_server
 
