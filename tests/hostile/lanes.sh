@@ -47,7 +47,7 @@ print(sum(queue >= 0 for queue in queues))
 PY
 }
 
-# A lane that was handed out is open until its session's first message: door_alone TEXT waits for it.
+# A lane that was handed out is open until the first message of its session: door_alone TEXT waits.
 is_closed() {
     [ "$(open_by_others "$hostile_uid")" = 1 ]
 }
