@@ -247,7 +247,8 @@ static void set_unseen_timer(const struct session_table *table, long nanoseconds
     timerfd_settime(table->unseen_timer, 0, &times, NULL);
 }
 
-/* One that runs is not begun anew: with sessions more often than its period it would never be due. */
+/* One that runs is not begun anew: with sessions more often than its period it would never be
+ * due. */
 void session_start_unseen_timer(struct session_table *table)
 {
     if (!atomic_exchange(&table->unseen_timer_runs, true))
