@@ -1,8 +1,8 @@
 /*
- * A starting point: which of the waiting requests comes first (serverk/receive/schedule.h). A message
- * is due so long after it was received as schedule_delay_ns says, and the one due first is served
- * first. Here all are due at once: first come, first served. Write your own policy: by priority, by
- * expected work, by both; but let nobody wait forever.
+ * A starting point: which of the waiting requests comes first (serverk/receive/schedule.h). A
+ * message is due so long after it was received as schedule_delay_ns says, and the one due first is
+ * served first. Here all are due at once: first come, first served. Write your own policy: by
+ * priority, by expected work, by both; but let nobody wait forever.
  *
  *     make -C examples/student check       # builds it and runs policy_check against it
  *

@@ -8,6 +8,7 @@ tests/scenario/python.sh runs them within `make test`. By hand, in the top folde
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import time
 
@@ -112,7 +113,7 @@ def queue(running, monkeypatch):
 
 @pytest.fixture
 def client(queue):
-    with mqkv.Client(queue) as opened:
+    with mqkv.Client(queue, timeout=60) as opened:
         yield opened
 
 
@@ -122,6 +123,12 @@ def wait_until(condition, seconds=30):
     while not condition() and time.monotonic() < end:
         time.sleep(0.01)
     return condition()
+
+
+def listens(path):
+    """Whether a server takes connections there: its socket has a name a moment before it does."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(path)) == 0
 
 
 # What tests/run counts: a line for each test, in the file that MQKV_TEST_REPORT names.

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 import mqkv
-from conftest import BUILD, wait_until
+from conftest import BUILD, listens, wait_until
 from mqkv import redis as bridge
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/MIGRATING.md"
@@ -86,7 +86,7 @@ def kresp(running, tmp_path_factory):
     path = str(tmp_path_factory.mktemp("kresp") / "sock")
     with subprocess.Popen([BUILD / "kresp", "-m", running.queue, "-s", path],
                           stderr=subprocess.DEVNULL) as process:
-        assert wait_until(lambda: os.path.exists(path))
+        assert wait_until(lambda: listens(path))
         yield path
         process.terminate()
 
@@ -99,7 +99,7 @@ def real_redis(tmp_path_factory):
     path = str(directory / "sock")
     with subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", path, "--save", "",
                            "--dir", directory], stdout=subprocess.DEVNULL) as process:
-        assert wait_until(lambda: os.path.exists(path))
+        assert wait_until(lambda: listens(path))
         yield path
         process.terminate()
 
@@ -137,7 +137,7 @@ def memcached(tmp_path_factory):
     path = str(tmp_path_factory.mktemp("memcached") / "sock")
     user = ["-u", "root"] if os.getuid() == 0 else []
     with subprocess.Popen([program, "-s", path, *user], stderr=subprocess.DEVNULL) as process:
-        assert wait_until(lambda: os.path.exists(path))
+        assert wait_until(lambda: listens(path))
         yield path
         process.terminate()
 

@@ -1,6 +1,5 @@
 """mqkv-redis: what leaves a Redis arrives in a store, byte by byte, and the other way."""
 
-import os
 import random
 import shutil
 import signal
@@ -13,7 +12,7 @@ import time
 import pytest
 
 import mqkv
-from conftest import BUILD, wait_until
+from conftest import BUILD, listens, wait_until
 from mqkv import redis as bridge
 
 
@@ -26,7 +25,7 @@ class RedisServer:
             ["redis-server", "--port", "0", "--unixsocket", self.socket, "--save", "", "--dir",
              str(directory), "--appendonly", "no", *options],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        assert wait_until(lambda: os.path.exists(self.socket))
+        assert wait_until(lambda: listens(self.socket))
         self.connection = bridge.connect(bridge.make_parser().parse_args(
             ["dump", "-s", self.socket, "-"]))
         self.ask = self.connection.ask
@@ -290,7 +289,7 @@ def test_kresp_is_a_redis_too(client, queue, tmp_path):
     with subprocess.Popen([BUILD / "kresp", "-m", queue, "-s", path],
                           stderr=subprocess.DEVNULL) as kresp:
         try:
-            assert wait_until(lambda: os.path.exists(path))
+            assert wait_until(lambda: listens(path))
             client.put_many({b"k\0%d" % i: bytes(range(256)) for i in range(1500)})
             done = run("dump", "-s", path, "-")
             assert done.returncode == 0 and b"1500 entries" in done.stderr

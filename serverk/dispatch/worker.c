@@ -45,6 +45,7 @@ bool worker_init(struct worker *worker, const struct service *service,
     struct execution_context *execution = &worker->execution;
     if (!execution_context_init(execution, service->store, service->budget))
         return false;
+    execution->runners = execution_runners;
     execution->live = service->live;
     execution->one_snapshot = service->options->dispatch == DISPATCH_PROCESS;
     execution->statistics = statistics;

@@ -9,6 +9,7 @@
 #include "common/report/log.h"
 #include "serverk/execute/execution_internal.h"
 #include "serverk/execute/inquiries.h"
+#include "serverk/session/session_hold.h"
 
 /* Of the longest request: "read", three numbers, blanks. */
 #define REQUEST_MAX_BYTES 64u

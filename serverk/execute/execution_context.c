@@ -1,6 +1,8 @@
 #include "serverk/execute/execution_context.h"
 
-#include "serverk/execute/execution_internal.h"
+#include <sys/mman.h>
+
+#include "serverk/execute/allowance.h"
 
 static uint8_t *reserve_buffer(size_t bytes)
 {
@@ -14,7 +16,6 @@ bool execution_context_init(struct execution_context *context, struct kvstore *s
 {
     *context = (struct execution_context){.store = store,
                                           .budget = budget,
-                                          .runners = execution_runners,
                                           .message_ms = ALLOWANCE_MS,
                                           .buffer_bytes = budget->message_max_bytes};
     context->reply = reserve_buffer(context->buffer_bytes);

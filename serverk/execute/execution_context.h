@@ -71,7 +71,7 @@ struct execution_context {
     struct commit_waits waits;
 };
 
-/* Sets store, budget, message_ms and the plain runners, and makes buffers for the largest messages
+/* Sets store, budget and message_ms, and makes buffers for the largest messages
  * of the budget. The rest is zero, and the caller's to set. False: out of memory. */
 bool execution_context_init(struct execution_context *context, struct kvstore *store,
                             struct fragment_budget *budget);

@@ -30,9 +30,6 @@ struct execution {
     bool stopped;             /* the rest of the request is not executed: its reply is full */
 };
 
-/* What executes each opcode, where nothing is to be added to it (serving.h). */
-extern const operation_runner execution_runners[STATISTICS_OPCODES];
-
 /* Another worker takes over the lanes meanwhile. */
 static inline void expect_long(const struct execution *execution)
 {

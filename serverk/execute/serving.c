@@ -9,8 +9,9 @@
 #include "common/time/clock.h"
 #include "common/time/pause.h"
 #include "serverk/config/service_time.h"
-#include "serverk/execute/execution_internal.h"
 #include "serverk/execute/backup.h"
+#include "serverk/execute/execution.h"
+#include "serverk/execute/execution_internal.h"
 #include "serverk/execute/inquiries.h"
 #include "serverk/execute/writes.h"
 

@@ -16,12 +16,12 @@
 
 #include "serverk/lanes/lanes.h"
 #include "serverk/session/fragments.h"
-#include "serverk/session/session_hold.h"
 #include "wire/queue_name.h"
 #include "wire/reply_ring.h"
 #include "wire/value_segment.h"
 
 struct access_user;
+struct session_hold;
 
 enum session_end_reason {
     SESSION_BYE,       /* the client said so */

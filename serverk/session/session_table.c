@@ -13,6 +13,7 @@
 #include "common/time/clock.h"
 #include "common/memory/mapguard.h"
 #include "common/numbers/random.h"
+#include "serverk/session/session_hold.h"
 #include "serverk/session/session_slots.h"
 #include "wire/queue.h"
 
