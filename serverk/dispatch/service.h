@@ -15,7 +15,7 @@
 #include "serverk/execute/execution_context.h"
 #include "serverk/execute/request_watch.h"
 #include "serverk/execute/statistics.h"
-#include "serverk/execute/submission.h"
+#include "serverk/execute/submission_pool.h"
 #include "serverk/lanes/lanes.h"
 #include "serverk/receive/parking.h"
 #include "serverk/receive/schedule.h"

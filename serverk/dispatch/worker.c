@@ -8,6 +8,7 @@
 #include "serverk/execute/allowance.h"
 #include "serverk/execute/execution.h"
 #include "serverk/execute/serving.h"
+#include "serverk/execute/submission.h"
 #include "serverk/session/deliver.h"
 #include "serverk/session/hello.h"
 #include "serverk/session/segment_offer.h"
@@ -164,7 +165,7 @@ static void submit_request(struct worker *worker, struct session *session,
                            uint64_t received_ns)
 {
     const char *sentence = "";
-    enum kv_status status = submissions_take(worker->service->submissions, session, request,
+    enum kv_status status = submission_take(worker->service->submissions, session, request,
                                              operations, received_ns, &sentence);
     if (status != KV_OK)
         fail(worker, session, request, status, sentence);

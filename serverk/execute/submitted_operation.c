@@ -1,12 +1,24 @@
+#include "serverk/execute/submitted_operation.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/time/clock.h"
-#include "serverk/execute/submission_internal.h"
 
 /* A page whose first entry had no room gets a place with room for it; writers may make it grow in
  * between. */
 #define SCAN_TRIES 3u
+
+static const struct submission_services *services_of(const struct submitted_operation *submitted)
+{
+    return submissions_services(submitted->request->all);
+}
+
+static void submit(struct submitted_operation *submitted)
+{
+    struct store_engine *engine = services_of(submitted)->engine;
+    engine->calls->submit(engine, &submitted->engine);
+}
 
 /* Before the engine
  * -------------------------------------------------------------------------------- */
@@ -16,17 +28,17 @@
 static enum kv_status take_submitted_value(struct submitted_operation *submitted)
 {
     const struct wire_operation *operation = &submitted->operation;
-    const struct submission *submission = submitted->submission;
+    const struct submitted_request *request = submitted->request;
     size_t size = operation->value.size;
     submitted->engine.value = operation->value;
-    if (size > engine_max_value_bytes(submission_engine(submission)))
+    if (size > engine_max_value_bytes(services_of(submitted)->engine))
         return KV_VALUE_TOO_BIG;
     if (!(operation->flags & WIRE_VALUE_IN_SEGMENT))
         return KV_OK;
-    const struct wire_segment *segment = atomic_load(&submission->session->segment);
+    const struct wire_segment *segment = atomic_load(&request->session->segment);
     if (!segment)
         return KV_BAD_REQUEST;
-    submission_count_brought(submitted->submission, size);
+    submissions_count_brought(request->all, size);
     submitted->brought = malloc(size > 0 ? size : 1);
     if (!submitted->brought)
         return KV_NO_MEMORY;
@@ -40,7 +52,7 @@ static enum kv_status take_submitted_value(struct submitted_operation *submitted
 static void *show_old_value_place(void *context, size_t bytes)
 {
     struct submitted_operation *submitted = context;
-    submitted->place = reply_place(&submitted->submission->reply, bytes);
+    submitted->place = reply_place(&submitted->request->reply, bytes);
     return submitted->place.kind == PLACE_NONE ? NULL : submitted->place.at;
 }
 
@@ -59,9 +71,9 @@ static enum engine_opcode engine_opcode_of(enum wire_opcode opcode)
 #define MARGIN_MS      50u
 #define LONG_ENOUGH_MS 250u
 
-static uint64_t engine_deadline(const struct submission *submission)
+static uint64_t engine_deadline(const struct submitted_request *request)
 {
-    uint64_t deadline_ms = submission->request.deadline_ms;
+    uint64_t deadline_ms = request->header.deadline_ms;
     bool is_long = deadline_ms > clock_monotonic_coarse_ms() + LONG_ENOUGH_MS;
     return is_long ? deadline_ms - MARGIN_MS : deadline_ms;
 }
@@ -75,7 +87,7 @@ static void fill_in(struct submitted_operation *submitted)
     engine->key = operation->key;
     engine->delta = operation->delta;
     engine->synced = operation->flags & WIRE_SYNC_ALWAYS;
-    engine->deadline_ms = engine_deadline(submitted->submission);
+    engine->deadline_ms = engine_deadline(submitted->request);
     engine->context = submitted;
     engine->place = show_old_value_place;
     engine->put = (struct kvstore_put_options){
@@ -113,7 +125,7 @@ static void scan_into(struct submitted_operation *submitted, struct reply_place 
 /* True: the first entry had no room, and the scan begins anew with more. */
 static bool scan_again(struct submitted_operation *submitted)
 {
-    struct submission *submission = submitted->submission;
+    struct submitted_request *request = submitted->request;
     const struct scan_page *page = &submitted->page;
     if (submitted->engine.opcode != ENGINE_SCAN || submitted->engine.status != KV_OK ||
         page->refused_bytes == 0 || page->entries > 0)
@@ -121,7 +133,7 @@ static bool scan_again(struct submitted_operation *submitted)
     submitted->engine.status = KV_BUFFER_TOO_SMALL;
     if (submitted->tries++ == SCAN_TRIES)
         return false;
-    struct reply_place place = reply_place(&submission->reply, page->refused_bytes);
+    struct reply_place place = reply_place(&request->reply, page->refused_bytes);
     if (place.kind == PLACE_NONE)
         return false;
     submitted->engine.status = KV_OK;
@@ -133,9 +145,9 @@ static bool scan_again(struct submitted_operation *submitted)
 static void engine_done(struct engine_operation *engine)
 {
     struct submitted_operation *submitted = (struct submitted_operation *)engine;
-    struct submission *submission = submitted->submission;
+    struct submitted_request *request = submitted->request;
     if (scan_again(submitted)) {
-        submission_engine(submission)->calls->submit(submission_engine(submission), engine);
+        submit(submitted);
         return;
     }
     size_t size = engine->found_value.size;
@@ -146,7 +158,7 @@ static void engine_done(struct engine_operation *engine)
         else
             engine->status = KV_NO_MEMORY;
     }
-    submission_done(submission, submitted);
+    request->done(request, submitted);
 }
 
 static bool brings_value(enum wire_opcode opcode)
@@ -158,29 +170,32 @@ static bool brings_value(enum wire_opcode opcode)
 /* STATS, PING and ADMIN, which no engine sees. */
 static void answer_here(struct submitted_operation *submitted)
 {
+    const struct submission_services *services = services_of(submitted);
     struct engine_operation *engine = &submitted->engine;
     if (submitted->operation.opcode == WIRE_OP_PING) {
         engine->found_value = engine->value;
     } else if (submitted->operation.opcode == WIRE_OP_ADMIN) {
-        struct admin_call call = {.command = submitted->operation.key, .argument = engine->value};
-        engine->status = submission_admin(submitted->submission, &call);
+        struct admin_call call = {.command = submitted->operation.key,
+                                  .argument = engine->value,
+                                  .session = submitted->request->session};
+        engine->status = services->run_admin(services->admin_context, &call);
         submitted->found = (uint8_t *)call.text;
         engine->found_value = kv_slice(call.text, call.size);
     } else {
         char *text = NULL;
         size_t size = 0;
         engine->status =
-            submission_stats(submitted->submission, submitted->operation.key, &text, &size);
+            services->write_stats(services->stats_context, submitted->operation.key, &text, &size);
         submitted->found = (uint8_t *)text;
         engine->found_value = kv_slice(text, size);
     }
 }
 
-void submitted_operation_begin(struct submission *submission)
+void submitted_operation_begin(struct submitted_operation *submitted,
+                               struct submitted_request *request,
+                               const struct wire_operation *operation)
 {
-    struct submitted_operation *submitted = submission_at(submission, submission->count++);
-    *submitted =
-        (struct submitted_operation){.submission = submission, .operation = submission->upcoming};
+    *submitted = (struct submitted_operation){.request = request, .operation = *operation};
     struct engine_operation *engine = &submitted->engine;
     enum wire_opcode opcode = submitted->operation.opcode;
     engine->done = engine_done;
@@ -192,13 +207,13 @@ void submitted_operation_begin(struct submission *submission)
     if (engine->status != KV_OK || here) {
         if (engine->status == KV_OK)
             answer_here(submitted);
-        submission_done(submission, submitted);
+        request->done(request, submitted);
         return;
     }
     fill_in(submitted);
     if (opcode == WIRE_OP_SCAN)
-        scan_into(submitted, reply_largest_place(&submission->reply));
-    submission_engine(submission)->calls->submit(submission_engine(submission), engine);
+        scan_into(submitted, reply_largest_place(&request->reply));
+    submit(submitted);
 }
 
 /* Results
@@ -232,15 +247,15 @@ static void tell_size_of(struct wire_result *result, size_t bytes)
 }
 
 /* Adds the result with these bytes as value; if they have no place, with their size. */
-static bool add_bytes(struct submission *submission, struct wire_result *result,
+static bool add_bytes(struct submitted_request *request, struct wire_result *result,
                       struct kv_slice bytes)
 {
-    struct reply_place place = reply_place(&submission->reply, bytes.size);
+    struct reply_place place = reply_place(&request->reply, bytes.size);
     if (place.kind != PLACE_NONE) {
         if (bytes.size > 0)
             memcpy(place.at, bytes.data, bytes.size);
         result->value = kv_slice(NULL, bytes.size);
-        if (reply_add_placed(&submission->reply, result, &place))
+        if (reply_add_placed(&request->reply, result, &place))
             return true;
     }
     result->status = KV_BUFFER_TOO_SMALL;
@@ -253,7 +268,7 @@ static bool add_placed(struct submitted_operation *submitted, struct wire_result
                        size_t bytes, enum kv_status otherwise)
 {
     result->value = kv_slice(NULL, bytes);
-    if (reply_add_placed(&submitted->submission->reply, result, &submitted->place))
+    if (reply_add_placed(&submitted->request->reply, result, &submitted->place))
         return true;
     result->status = otherwise;
     tell_size_of(result, bytes);
@@ -280,7 +295,7 @@ static bool add_exchange(struct submitted_operation *submitted, struct wire_resu
         return false;
     tell_version_of(result, engine->entry.version);
     if (!engine->found)
-        submitted->place = reply_place(&submitted->submission->reply, 0);
+        submitted->place = reply_place(&submitted->request->reply, 0);
     result->flags |= engine->found ? WIRE_RESULT_FOUND : 0;
     return add_placed(submitted, result, engine->found ? engine->entry.value_bytes : 0, KV_IO);
 }
@@ -297,7 +312,7 @@ static bool add_result(struct submitted_operation *submitted, struct wire_result
     case WIRE_OP_GET:
         if (applied)
             tell_entry_of(result, &engine->entry);
-        return applied && add_bytes(submitted->submission, result, found);
+        return applied && add_bytes(submitted->request, result, found);
     case WIRE_OP_EXISTS:
         if (applied) {
             tell_entry_of(result, &engine->entry);
@@ -306,9 +321,9 @@ static bool add_result(struct submitted_operation *submitted, struct wire_result
         return false;
     case WIRE_OP_STATS:
     case WIRE_OP_PING:
-        return applied && add_bytes(submitted->submission, result, found);
+        return applied && add_bytes(submitted->request, result, found);
     case WIRE_OP_ADMIN: /* a failure has its sentence */
-        return found.size > 0 && add_bytes(submitted->submission, result, found);
+        return found.size > 0 && add_bytes(submitted->request, result, found);
     case WIRE_OP_EXCHANGE:
         return add_exchange(submitted, result);
     case WIRE_OP_SCAN:
@@ -336,20 +351,20 @@ static bool add_result(struct submitted_operation *submitted, struct wire_result
 
 bool submitted_operation_settle(struct submitted_operation *submitted)
 {
-    struct submission *submission = submitted->submission;
-    struct reply *reply = &submission->reply;
+    struct submitted_request *request = submitted->request;
+    struct reply *reply = &request->reply;
     struct wire_result result = {.status = submitted->engine.status};
     bool added = add_result(submitted, &result);
     bool stops = !added && result.status == KV_BUFFER_TOO_SMALL && reply->may_stop;
     bool without_result = stops && reply->results > 0;
     if (!added && !without_result)
         reply_add(reply, &result);
-    if (submission->request.count == 1 && result.status != KV_OK && submitted->engine.sentence) {
-        submission->refusal = result.status;
-        submission->sentence = submitted->engine.sentence;
+    if (request->header.count == 1 && result.status != KV_OK && submitted->engine.sentence) {
+        request->refusal = result.status;
+        request->sentence = submitted->engine.sentence;
     }
     if (!without_result)
-        submission_count_result(submission, submitted->operation.opcode, result.status);
+        submissions_count_result(request->all, submitted->operation.opcode, result.status);
     submitted_operation_drop(submitted);
     return stops;
 }
