@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "natskv/natskv.h"
+#include "natskv/natskv_options.h"
 
 bool natskv_bucket_name_valid(const char *name)
 {

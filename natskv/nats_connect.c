@@ -68,12 +68,7 @@ const char *nats_urls_shown(const char *urls, char text[NATS_SHOWN_BYTES])
     return text;
 }
 
-bool natskv_is_built_in(void)
-{
-    return true;
-}
-
-void natskv_prepare(const struct natskv_options *options)
+void nats_connect_prepare(const struct natskv_options *options)
 {
     char *text = strdup(options->urls);
     char *rest = NULL;

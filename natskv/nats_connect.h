@@ -7,7 +7,8 @@
 
 #include <nats/nats.h>
 
-#include "natskv/natskv.h"
+#include "mqkv/error.h"
+#include "natskv/natskv_options.h"
 
 struct nats_events {
     void (*lost)(natsConnection *connection, void *context);
@@ -19,6 +20,9 @@ struct nats_events {
 
 /* The URLs without users and passwords, for people; cut to what fits. Returns text. */
 const char *nats_urls_shown(const char *urls, char text[NATS_SHOWN_BYTES]);
+
+/* Loads what natskv_prepare says. */
+void nats_connect_prepare(const struct natskv_options *options);
 
 /* Errors as natskv_open. */
 enum kv_status nats_connect(const struct natskv_options *options, const struct nats_events *events,

@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "engine/store_engine.h"
 #include "natskv/nats_bucket.h"
 #include "natskv/nats_link.h"
 

@@ -13,7 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "natskv/natskv.h"
+#include "mqkv/error.h"
+#include "natskv/natskv_options.h"
 
 struct nats_link;
 

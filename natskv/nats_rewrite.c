@@ -7,7 +7,7 @@
 
 #include "common/text/parse.h"
 #include "common/time/clock.h"
-#include "natskv/natskv.h"
+#include "natskv/natskv_options.h"
 
 #define NUMBER_TEXT_BYTES 24u
 

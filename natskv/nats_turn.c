@@ -7,12 +7,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "common/numbers/random.h"
-#include "common/report/log.h"
 #include "common/time/clock.h"
-#include "natskv/nats_json.h"
-#include "natskv/nats_rewrite.h"
-#include "natskv/nats_turn_internal.h"
+#include "natskv/nats_turn_run.h"
 
 #define CHAINS 4096u
 
@@ -51,21 +47,6 @@ static struct key_turn **find(struct key_turns *turns, const char *subject, uint
     return link;
 }
 
-static struct key_turn *create(struct key_turns *turns, const char *subject, uint32_t shard,
-                               uint64_t hash)
-{
-    size_t size = strlen(subject) + 1;
-    struct key_turn *turn = calloc(1, sizeof *turn + size);
-    if (!turn)
-        return NULL;
-    turn->turns = turns;
-    turn->engine = turns->engine;
-    turn->shard = shard;
-    turn->hash = hash;
-    memcpy(turn->subject, subject, size);
-    return turn;
-}
-
 static bool is_read(const struct engine_operation *operation)
 {
     return operation->opcode == ENGINE_GET || operation->opcode == ENGINE_EXISTS;
@@ -96,7 +77,8 @@ static void take_run(struct key_turn *turn)
     turn->tries = 0;
 }
 
-void nats_turn_next(struct key_turn *turn)
+/* key_turn.over: those that wait are next. The turn may be gone then. */
+static void begin_next(struct key_turn *turn)
 {
     struct key_turns *turns = turn->turns;
     pthread_mutex_lock(&turns->lock);
@@ -110,6 +92,22 @@ void nats_turn_next(struct key_turn *turn)
         nats_turn_begin(turn);
     else
         free(turn);
+}
+
+static struct key_turn *create(struct key_turns *turns, const char *subject, uint32_t shard,
+                               uint64_t hash)
+{
+    size_t size = strlen(subject) + 1;
+    struct key_turn *turn = calloc(1, sizeof *turn + size);
+    if (!turn)
+        return NULL;
+    turn->turns = turns;
+    turn->engine = turns->engine;
+    turn->shard = shard;
+    turn->hash = hash;
+    turn->over = begin_next;
+    memcpy(turn->subject, subject, size);
+    return turn;
 }
 
 void nats_turns_take(struct key_turns *turns, struct engine_operation *operation, uint32_t shard,

@@ -1,5 +1,5 @@
-/* How the operations of a turn are carried out: one read for reads; for writes a read where it is
- * needed, and one write on condition that nothing has changed since. */
+#include "natskv/nats_turn_run.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 #include "common/report/log.h"
 #include "common/time/clock.h"
 #include "natskv/nats_json.h"
-#include "natskv/nats_turn_internal.h"
 
 /* Errors of JetStream. */
 #define WRONG_LAST_SEQUENCE          10071u
@@ -40,7 +39,7 @@ static void end_run(struct key_turn *turn)
         operation = next;
     }
     nats_entry_free(&turn->entry);
-    nats_turn_next(turn);
+    turn->over(turn);
 }
 
 static void end_all(struct key_turn *turn, enum kv_status status, const char *sentence)

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "common/report/error.h"
+#include "natskv/nats_connect.h"
 #include "natskv/nats_engine.h"
 #include "natskv/nats_look.h"
 #include "natskv/nats_scan.h"
@@ -168,6 +169,16 @@ static enum kv_status set_max_value(struct nats_engine *engine,
                             options->max_value_bytes, most, payload, NATSKV_OVERHEAD_BYTES);
     engine->max_value_bytes = options->max_value_bytes ? options->max_value_bytes : (uint32_t)most;
     return KV_OK;
+}
+
+bool natskv_is_built_in(void)
+{
+    return true;
+}
+
+void natskv_prepare(const struct natskv_options *options)
+{
+    nats_connect_prepare(options);
 }
 
 enum kv_status natskv_open(const struct natskv_options *options, struct store_engine **result,

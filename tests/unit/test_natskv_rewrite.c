@@ -5,7 +5,7 @@
 
 #include "common/time/clock.h"
 #include "natskv/nats_rewrite.h"
-#include "natskv/natskv.h"
+#include "natskv/natskv_options.h"
 #include "tests/unit/suites.h"
 
 #define MAX_VALUE 100u

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "natskv/nats_subject.h"
-#include "natskv/natskv.h"
+#include "natskv/natskv_options.h"
 #include "tests/unit/suites.h"
 
 static void assert_subject(const char *key, const char *expected)

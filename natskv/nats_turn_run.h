@@ -1,12 +1,13 @@
 /*
- * nats_turn_internal: a turn, for the files that carry it out; no other file includes it.
+ * nats_turn_run: how the operations of a turn are carried out: one read for reads; for writes a
+ * read where it is needed, and one write on condition that nothing has changed since.
  */
-#ifndef MQKV_NATSKV_NATS_TURN_INTERNAL_H
-#define MQKV_NATSKV_NATS_TURN_INTERNAL_H
+#ifndef MQKV_NATSKV_NATS_TURN_RUN_H
+#define MQKV_NATSKV_NATS_TURN_RUN_H
 
+#include "natskv/nats_engine.h"
 #include "natskv/nats_entry.h"
 #include "natskv/nats_rewrite.h"
-#include "natskv/nats_turn.h"
 
 /* The operations on one key that are under way or wait. It exists as long as there are any. Each is
  * carried out by one thread at a time, that of its last answer. */
@@ -16,7 +17,7 @@ struct key_turn {
     struct nats_engine *engine;
     uint64_t hash;
     uint32_t shard;
-    struct engine_operation *first, *last; /* waiting; guarded by turns->lock */
+    struct engine_operation *first, *last; /* waiting; guarded by the lock of `turns` */
 
     /* under way */
     struct engine_operation *run;
@@ -33,13 +34,13 @@ struct key_turn {
     unsigned tries;    /* that failed, since others wrote meanwhile */
     char message_id[NATS_MESSAGE_ID_BYTES];
 
+    /* Called when the run is over and its operations are done, no lock held. */
+    void (*over)(struct key_turn *turn);
+
     char subject[];
 };
 
-/* Carries out turn->run. */
+/* Carries out turn->run, perhaps until after it returns; the turn may be gone then. */
 void nats_turn_begin(struct key_turn *turn);
-
-/* The run is over, and its operations are done: those that wait are next. The turn may be gone. */
-void nats_turn_next(struct key_turn *turn);
 
 #endif

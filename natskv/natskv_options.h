@@ -1,0 +1,46 @@
+/*
+ * natskv_options: what the engine is told when it is opened, and its limits.
+ */
+#ifndef MQKV_NATSKV_NATSKV_OPTIONS_H
+#define MQKV_NATSKV_NATSKV_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Of a nats-server 2.12, the first whose batches and per-message TTLs are sound. */
+#define NATSKV_MIN_API_LEVEL 2
+
+/* Most writes in one message. */
+#define NATSKV_FOLD 1024u
+
+#define NATSKV_MAX_SHARDS      256u
+#define NATSKV_DEFAULT_SHARDS  4u
+#define NATSKV_MAX_REPLICAS    5u
+#define NATSKV_MAX_KEY_BYTES   3800u /* of a key as part of a subject */
+#define NATSKV_OVERHEAD_BYTES  512u  /* of a message, beside the value */
+#define NATSKV_MAX_BUCKET_NAME 64u
+
+/* Strings are borrowed until the engine is closed. NULL: not given. */
+struct natskv_options {
+    const char *urls;         /* "nats://host:4222,tls://host" */
+    const char *bucket;       /* letters, digits, '_', '-' */
+    const char *cluster;      /* the name that the cluster must have */
+    uint32_t shards;          /* 0: the bucket's own, NATSKV_DEFAULT_SHARDS for a new one */
+    uint32_t replicas;        /* 0: the bucket's own, 1 for a new one */
+    uint32_t max_value_bytes; /* 0: as much as the servers take */
+    bool read_any;            /* reads may come from any replica, and so be stale */
+    bool synced;              /* the operator says: servers sync before they acknowledge */
+    bool check_only;          /* make no bucket that is not there */
+    const char *credentials;  /* a file with a JWT and its key */
+    const char *nkey;         /* PUBLICKEY:FILE, the file having the seed */
+    const char *user;
+    const char *password_file; /* its first line */
+    const char *ca;            /* files, PEM */
+    const char *certificate;
+    const char *key;
+};
+
+/* Whether a bucket may have this name. */
+bool natskv_bucket_name_valid(const char *name);
+
+#endif
