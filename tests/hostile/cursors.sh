@@ -76,7 +76,9 @@ check_match 'overwrites 0' "$(cat "$MQKV_TEST_DIR/crowd.out")" \
 check_match 'after OK' "$(cat "$MQKV_TEST_DIR/crowd.out")" \
     "and when one of them is deleted, another is written"
 check_status 0 "a good client is served" client put good value
-rss_kb=$(awk '/^VmRSS/ { print $2 }' "/proc/$server_pid/status")
-check_at_most 100000 "$rss_kb" "the daemon's memory stays small (KiB)"
+if [ "${MQKV_VARIANT:-release}" = release ]; then # a sanitizer has memory of its own
+    rss_kb=$(awk '/^VmRSS/ { print $2 }' "/proc/$server_pid/status")
+    check_at_most 100000 "$rss_kb" "the daemon's memory stays small (KiB)"
+fi
 stop_server
 check_equal 0 $? "the daemon stops cleanly"

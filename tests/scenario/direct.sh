@@ -89,7 +89,7 @@ check_equal Bob "$(client get name)" 'and are read'
 "$clientk" -m "$server_queue" bench --keys 200 --mix get=1 -t 3 >/dev/null &
 reader=$!
 sleep 1
-maps=$(grep -hE 'mqkv\.store|data\.[0-9]{4}' /proc/$reader/maps)
+maps=$(grep -hE 'mqkv\.store|/data\.[0-9]{4}' /proc/$reader/maps)
 check_equal '' "$(grep -v ' r--s ' <<<"$maps")" 'all that is mapped is read-only'
 check_match 'mqkv.store' "$maps" 'the index is among it'
 for fd in /proc/"$reader"/fd/*; do
