@@ -38,6 +38,9 @@ void wire_queue_name(char out[WIRE_QUEUE_NAME_BYTES], const char *base, enum wir
     case WIRE_GUEST_LANE:
         snprintf(out, WIRE_QUEUE_NAME_BYTES, "%s.g%u", base, number);
         break;
+    case WIRE_READ_LANE:
+        snprintf(out, WIRE_QUEUE_NAME_BYTES, "%s.read", base);
+        break;
     case WIRE_LOCK:
         snprintf(out, WIRE_QUEUE_NAME_BYTES, "%s.lock", base);
         break;
@@ -88,7 +91,7 @@ bool wire_queue_name_parse(const char *name, size_t name_bytes, const char *base
     uint64_t number = 0;
     bool with_pid =
         role == WIRE_REPLY_QUEUE || role == WIRE_REPLY_SEGMENT || role == WIRE_REPLY_RING;
-    if (role != WIRE_LOCK && name_bytes > base_bytes + 2)
+    if (role != WIRE_LOCK && role != WIRE_READ_LANE && name_bytes > base_bytes + 2)
         scan_numbers(name + base_bytes + 2, name + name_bytes, with_pid, &found_pid, &number);
 
     /* Only what would be formed from the numbers found is well-formed: no leading zeros, nothing

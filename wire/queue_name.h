@@ -5,6 +5,7 @@
  *   NAME.l<j>       request lane j >= 1
  *   NAME.b<j>       bulk lane j >= 0 (messages up to the kernel's default 8,192 bytes)
  *   NAME.g<j>       guest lane j >= 0, of one user who is not the daemon's
+ *   NAME.read       the lane of those who may only read; HELLO goes here, too
  *   NAME.lock       1 x 1 byte, mode 0600: whoever holds F_WRLCK on it is the server
  *   NAME.c<pid>.<n> a client's reply queue; unlinked as soon as the server has it open
  *   NAME.s<pid>.<n> a client's shared-memory segment (shm_open); likewise
@@ -28,13 +29,15 @@ enum wire_queue_role {
     WIRE_LANE,
     WIRE_BULK_LANE,
     WIRE_GUEST_LANE,
+    WIRE_READ_LANE,
     WIRE_LOCK,
     WIRE_REPLY_QUEUE,
     WIRE_REPLY_SEGMENT,
     WIRE_REPLY_RING
 };
 
-/* Forms the name of a valid base; pid is used by the client's three, number by all but LOCK. */
+/* Forms the name of a valid base; pid is used by the client's three, number by all but
+ * LOCK and READ_LANE. */
 void wire_queue_name(char out[WIRE_QUEUE_NAME_BYTES], const char *base, enum wire_queue_role role,
                      pid_t pid, unsigned number);
 

@@ -41,6 +41,7 @@ static void publish_facts(struct combiner *combiner)
                               .reply_bytes = connection->reply_geometry.message_bytes,
                               .lane_bytes = welcome->lane_bytes,
                               .bulk_bytes = welcome->bulk_bytes,
+                              .read_only = (welcome->flags & WIRE_WELCOME_READ_ONLY) != 0,
                               .replies = connection->ring ? "shared" : "queue",
                               .replies_reason = ring_hindrance_explain(connection->hindrance)};
     pthread_mutex_unlock(&combiner->facts_lock);
@@ -77,6 +78,7 @@ void combiner_add_info(struct combiner *combiner, struct clientk_info *info)
         info->bulk_bytes = combiner->facts.bulk_bytes;
         info->replies = combiner->facts.replies;
         info->replies_reason = combiner->facts.replies_reason;
+        info->read_only = combiner->facts.read_only;
     }
     pthread_mutex_unlock(&combiner->facts_lock);
 }

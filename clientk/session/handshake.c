@@ -6,6 +6,7 @@
 
 #include "clientk/session/connection.h"
 #include "common/report/error.h"
+#include "wire/entrance.h"
 
 /* How often in a row a lane may be closed before it was opened: the server waits 100 ms. */
 #define LANES_MISSED 5u
@@ -133,7 +134,11 @@ enum kv_status handshake_find_server(struct connection *connection, struct kv_er
 {
     const char *queue = connection->settings->queue;
     struct wire_geometry lane_geometry;
-    enum kv_status status = wire_queue_open(queue, true, &connection->lane, &lane_geometry, error);
+    const struct client_settings *settings = connection->settings;
+    bool reads_only;
+    enum kv_status status =
+        wire_entrance_open(queue, settings->insists_on_uid ? &settings->server_uid : NULL,
+                           &connection->lane, &lane_geometry, &reads_only, error);
     if (status != KV_OK)
         return status;
     connection->bulk_lane = connection->lane;

@@ -403,7 +403,7 @@ struct clientk_info {
     uint64_t direct_asks;       /* reads that could not be made so, and went by message after all */
     const char *direct_reason;  /* a sentence: why reads go as they do; it stays */
     enum clientk_direct direct; /* how they go now: OFF (by message), MAP, PREAD */
-    uint32_t unused;
+    uint32_t read_only;         /* 1: the server lets this user read only (serverk --read-group) */
     uint64_t reserved[2];
 };
 void clientk_info(struct clientk *client, struct clientk_info *info);

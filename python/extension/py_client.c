@@ -246,14 +246,15 @@ static PyObject *client_info(PyObject *self, PyObject *ignored)
     struct clientk_info info = {0};
     Py_BEGIN_ALLOW_THREADS clientk_info(client, &info);
     Py_END_ALLOW_THREADS PyObject *facts = Py_BuildValue(
-        "{sIsKsIsIsIsIsIsKsKsKszszsKsKszss}", "server_pid", info.server_pid, "max_value_bytes",
+        "{sIsKsIsIsIsIsIsKsKsKszszsKsKszsssN}", "server_pid", info.server_pid, "max_value_bytes",
         (unsigned long long)info.max_value_bytes, "sessions", info.sessions, "reply_depth",
         info.reply_depth, "reply_bytes", info.reply_bytes, "lane_bytes", info.lane_bytes,
         "bulk_bytes", info.bulk_bytes, "messages", (unsigned long long)info.messages, "operations",
         (unsigned long long)info.operations, "reconnects", (unsigned long long)info.reconnects,
         "replies", info.replies, "replies_reason", info.replies_reason, "direct_reads",
         (unsigned long long)info.direct_reads, "direct_asks", (unsigned long long)info.direct_asks,
-        "direct_reason", info.direct_reason, "direct", py_direct_names[info.direct]);
+        "direct_reason", info.direct_reason, "direct", py_direct_names[info.direct], "read_only",
+        PyBool_FromLong(info.read_only));
     py_handle_leave(self);
     return facts;
 }

@@ -201,24 +201,29 @@ static bool parse_mode(const char *text, void *field)
     return mode == 0600 || mode == 0620 || mode == 0622;
 }
 
-/* The group that was found last. */
+/* The groups that were found, as many as there are options that name one. */
 static struct {
-    char name[64];
-    gid_t gid;
+    struct {
+        char name[64];
+        gid_t gid;
+    } found[2];
+    unsigned next;
     bool forbidden; /* to look for others */
 } groups;
 
 static bool find_group(const char *name, gid_t *gid)
 {
-    if (!groups.forbidden) {
-        const struct group *group = getgrnam(name);
-        if (!group || strlen(name) >= sizeof groups.name)
-            return false;
-        strcpy(groups.name, name);
-        groups.gid = group->gr_gid;
-    }
-    *gid = groups.gid;
-    return name[0] != '\0' && strcmp(name, groups.name) == 0;
+    for (unsigned i = 0; i < 2; i++)
+        if (name[0] != '\0' && strcmp(name, groups.found[i].name) == 0) {
+            *gid = groups.found[i].gid;
+            return true;
+        }
+    const struct group *group = groups.forbidden ? NULL : getgrnam(name);
+    if (!group || strlen(name) >= sizeof groups.found[0].name)
+        return false;
+    strcpy(groups.found[groups.next % 2].name, name);
+    groups.found[groups.next++ % 2].gid = *gid = group->gr_gid;
+    return true;
 }
 
 void options_forbid_lookups(void)
@@ -334,6 +339,9 @@ const struct option_row options_rows[] = {
     {"group", 0, OPTION_PARSED, "GROUP", "group of the request queues, for --mode 0620",
      FIELD(group), .parse = parse_group, .expects = "a group's name or number",
      .advise = advise_group, .section = "queues"},
+    {"read-group", 0, OPTION_PARSED, "GROUP", "group that may only read (default: there is none)",
+     FIELD(read_group), .parse = parse_group, .expects = "a group's name or number",
+     .advise = advise_group, .section = "queues"},
     {"engine", 0, OPTION_CHOICE, "WHICH",
      "kvstore|nats: data in --dir, or in a NATS cluster (default kvstore)", FIELD(engine),
      .choice_name = engine_of, .section = "cluster"},
@@ -441,6 +449,7 @@ static void set_defaults(struct server_options *options)
         .max_value_bytes = KVSTORE_DEFAULT_MAX_VALUE_BYTES,
         .mode = 0600,
         .group = (gid_t)-1,
+        .read_group = (gid_t)-1,
         .sandbox = true,
     };
 }
@@ -495,6 +504,18 @@ static enum options_outcome check_access(const struct server_options *options,
                      "--engine or the sections");
     else
         return OPTIONS_RUN;
+    return OPTIONS_BAD;
+}
+
+static enum options_outcome check_readers(const struct server_options *options,
+                                          struct kv_error *error)
+{
+    if (options->read_group == (gid_t)-1 ||
+        (options->lanes == LANES_AUTO && options->engine == ENGINE_KIND_KVSTORE))
+        return OPTIONS_RUN;
+    kv_error_set(error, KV_USAGE,
+                 "--read-group is for --lanes auto and for data in this daemon: leave out %s",
+                 options->lanes == LANES_AUTO ? "--engine" : "--lanes");
     return OPTIONS_BAD;
 }
 
@@ -628,6 +649,8 @@ static enum options_outcome check_together(const struct parsed_line *line,
         outcome = check_bound(options, error);
     if (outcome == OPTIONS_RUN)
         outcome = check_access(options, error);
+    if (outcome == OPTIONS_RUN)
+        outcome = check_readers(options, error);
     if (outcome == OPTIONS_RUN)
         outcome = check_sched(options, error);
     if (outcome == OPTIONS_RUN)

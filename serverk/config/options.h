@@ -77,6 +77,7 @@ struct server_options {
     struct natskv_options nats; /* for ENGINE_KIND_NATS */
     mode_t mode;                /* of the request queues */
     gid_t group;                /* of the request queues; (gid_t)-1: as created */
+    gid_t read_group;           /* whose members may read; (gid_t)-1: there is no such group */
     bool daemon;
     const char *pidfile; /* NULL: none */
     bool sandbox;        /* as far as the kernel has one (sandbox.h) */

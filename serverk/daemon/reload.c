@@ -151,7 +151,8 @@ static enum kv_status change_max_value(struct reload *reload, const struct serve
 static bool end_unless_admitted(void *context, struct session *session)
 {
     struct session_table *sessions = context;
-    if (!session_table_admits(sessions, session->uid))
+    bool is_reader = session->assignment.queue == LANE_PLAN_READ_LANE;
+    if (!is_reader && !session_table_admits(sessions, session->uid))
         session_kill(sessions, session);
     return true;
 }

@@ -94,6 +94,8 @@ static struct lanes_options lanes_options(const struct server_options *options)
                                       dispatch_model_receivers(options->dispatch, options->workers),
                                   .queue_mode = options->mode,
                                   .group = options->group,
+                                  .has_read_lane = options->read_group != (gid_t)-1,
+                                  .read_group = options->read_group,
                                   .takes_rings = options->replies != WIRE_REPLIES_QUEUE};
 }
 
@@ -533,7 +535,7 @@ static enum kv_status check_queues(const struct server_options *options, struct 
     wire_limits_read(&limits);
     unsigned receivers = dispatch_model_receivers(options->dispatch, options->workers);
     struct lane_plan plan = lane_plan_first(options->lanes, receivers, &limits);
-    if (lanes_admit_others(options->lanes, options->mode))
+    if (lanes_admit_others(options->lanes, options->mode, options->read_group != (gid_t)-1))
         lane_plan_leave_room(&plan);
     if (lane_plan_charge(&plan) > limits.msgqueue_bytes)
         return wire_limits_explain(options->queue, plan.bulk_lanes ? plan.bulk : plan.lane, EMFILE,

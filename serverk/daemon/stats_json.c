@@ -56,6 +56,25 @@ static void put_guests(const struct service *service, struct json *json)
     close_object(json);
 }
 
+/* Those who may only read, where there is a lane for them. */
+static void put_readers(const struct service *service, struct json *json)
+{
+    struct reader_facts facts;
+    if (!lanes_reader_facts(service->lanes, &facts))
+        return;
+    begin_member(json, "readers");
+    open_object(json);
+    put_number(json, "gid", facts.group);
+    put_number(json, "sessions", facts.sessions);
+    put_number(json, "depth", facts.geometry.depth);
+    put_number(json, "message_bytes", facts.geometry.message_bytes);
+    put_number(json, "messages", facts.messages);
+    put_number(json, "garbage", facts.garbage);
+    if (service->shares)
+        put_used(service, json, "shared_us", PAYER_READERS);
+    close_object(json);
+}
+
 static void put_queues(const struct service *service, struct json *json)
 {
     const struct lane_plan *plan = lanes_plan(service->lanes);
@@ -70,6 +89,7 @@ static void put_queues(const struct service *service, struct json *json)
     put_number(json, "bulk_depth", plan->bulk.depth);
     put_number(json, "bulk_message_bytes", plan->bulk.message_bytes);
     put_guests(service, json);
+    put_readers(service, json);
     close_object(json);
 }
 
@@ -453,13 +473,15 @@ static void put_access(const struct stats_source *source, struct json *json)
     json->first = true;
     const struct access_user *user = service->access ? atomic_load(&service->access->users) : NULL;
     for (; user; user = user->next) {
+        const struct access_rule *rule = user->rule;
         begin_element(json);
         open_object(json);
         put_number(json, "uid", user->uid);
-        put_text(json, "rule", subjects[user->rule->subject]);
-        put_text(json, "name", user->rule->name);
-        put_number(json, "max_sessions", user->rule->sessions);
-        put_number(json, "max_operations_s", user->rule->operations_s);
+        put_flag(json, "read_only", user->reads_only);
+        put_text(json, "rule", rule ? subjects[rule->subject] : "none");
+        put_text(json, "name", rule ? rule->name : "");
+        put_number(json, "max_sessions", rule ? rule->sessions : 0);
+        put_number(json, "max_operations_s", rule ? rule->operations_s : 0);
         put_number(json, "operations", atomic_load(&user->operations));
         put_number(json, "denied", atomic_load(&user->denied));
         put_number(json, "over_quota", atomic_load(&user->over_quota));
@@ -481,6 +503,7 @@ static bool put_session(void *context, struct session *session)
     put_number(json, "age_ms", clock_monotonic_coarse_ms() - session->opened_ms);
     put_number(json, "threads", session->threads);
     put_number(json, "lane", session->assignment.lane);
+    put_flag(json, "read_only", session->assignment.queue == LANE_PLAN_READ_LANE);
     put_number(json, "credits", session->assignment.credits);
     put_number(json, "reply_bytes", session->reply_bytes);
     put_text(json, "replies", session->ring ? "shared" : "queue");

@@ -145,7 +145,7 @@ static int create_shared_epoll(struct pool *pool)
     if (pool->shared_epoll < 0)
         return -1;
     lanes_set_watcher(lanes, watch_lane, pool);
-    for (unsigned queue = 0; queue < lanes_queue_count(lanes); queue++)
+    for (unsigned queue = 0; queue < LANE_PLAN_MAX_QUEUES; queue++)
         if ((served_lanes_set(lanes_served(lanes)) >> queue & 1) != 0 &&
             add_to_epoll(pool->shared_epoll, (int)lanes_queue(lanes, queue)) != 0)
             return -1;

@@ -370,9 +370,9 @@ bool worker_lane_admits(const struct worker *worker, struct session *session)
 {
     const struct service *service = worker->service;
     unsigned queue = worker->receiver.current;
-    if (!lanes_is_guest(queue))
+    if (lanes_is_own(queue))
         return true;
-    if (!lanes_admit(service->lanes, queue, session->uid))
+    if (!lanes_admit(service->lanes, queue, session->uid, &session->assignment))
         return false;
     if (!atomic_load_explicit(&session->lane_closed, memory_order_relaxed))
         session_close_lane(service->sessions, session);
@@ -393,7 +393,8 @@ static void handle_message(struct worker *worker, size_t size, uint64_t received
     receiver_settle(&worker->receiver);
     if (header.kind == WIRE_HELLO && header.session == 0) {
         struct kv_slice message = kv_slice(worker->receiver.buffer, size);
-        if (!hello_answer(&worker->service->terms, message, &header, status, &cursor))
+        bool reads_only = worker->receiver.current == LANE_PLAN_READ_LANE;
+        if (!hello_answer(&worker->service->terms, message, &header, status, &cursor, reads_only))
             statistics_add(&worker->statistics->dropped[DROPPED_BAD_HELLO], 1);
         return;
     }

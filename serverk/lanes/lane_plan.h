@@ -17,9 +17,10 @@
 #define LANE_PLAN_MAX_GUESTS     12u
 
 /* Numbers of queues: lanes and bulk lanes, without a gap; guest lanes from LANE_PLAN_FIRST_GUEST
- * on. */
+ * on; the read lane. */
 #define LANE_PLAN_FIRST_GUEST (LANE_PLAN_MAX_LANES + LANE_PLAN_MAX_BULK_LANES)
-#define LANE_PLAN_MAX_QUEUES  (LANE_PLAN_FIRST_GUEST + LANE_PLAN_MAX_GUESTS)
+#define LANE_PLAN_READ_LANE   (LANE_PLAN_FIRST_GUEST + LANE_PLAN_MAX_GUESTS)
+#define LANE_PLAN_MAX_QUEUES  (LANE_PLAN_READ_LANE + 1)
 
 /* One of so many shares of RLIMIT_MSGQUEUE is for request queues. */
 #define LANE_PLAN_SHARES 3u

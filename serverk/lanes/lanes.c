@@ -16,6 +16,7 @@
 #include "serverk/lanes/claim.h"
 #include "serverk/lanes/guest_lanes.h"
 #include "serverk/lanes/lane_names.h"
+#include "serverk/lanes/read_lane.h"
 #include "wire/message.h"
 #include "wire/queue.h"
 #include "wire/reply_ring.h"
@@ -55,6 +56,7 @@ struct lanes {
     _Atomic mode_t queue_mode;
     bool door;                 /* constant */
     struct guest_lanes guests; /* guarded by lock, if there is a door */
+    struct read_lane readers;
 };
 
 static enum wire_queue_role role_of(const struct lanes *lanes, unsigned queue)
@@ -76,7 +78,7 @@ static enum kv_status remove_all_stale(struct lanes *lanes, struct kv_error *err
     unsigned removed = 0;
     enum kv_status status = lane_names_remove_stale(&lanes->names, &removed, error);
     if (status == KV_OK)
-        removed += guest_lanes_remove_stale(lanes->name);
+        removed += guest_lanes_remove_stale(lanes->name) + read_lane_remove_stale(lanes->name);
     if (removed > 0) {
         char queues[32];
         log_info("removed %s of %s, left by a daemon that is gone",
@@ -85,15 +87,16 @@ static enum kv_status remove_all_stale(struct lanes *lanes, struct kv_error *err
     return status;
 }
 
-bool lanes_admit_others(enum lanes_mode mode, mode_t queue_mode)
+bool lanes_admit_others(enum lanes_mode mode, mode_t queue_mode, bool has_read_lane)
 {
-    return mode == LANES_AUTO && (queue_mode & 0077) != 0;
+    return mode == LANES_AUTO && ((queue_mode & 0077) != 0 || has_read_lane);
 }
 
 /* With a single lane, everybody's messages come through it. */
 static bool has_door(const struct lanes *lanes, const struct lanes_options *options)
 {
-    return lanes->plan.lanes > 1 && lanes_admit_others(options->mode, options->queue_mode);
+    return lanes->plan.lanes > 1 &&
+           lanes_admit_others(options->mode, options->queue_mode, options->has_read_lane);
 }
 
 static enum kv_status create_queue(struct lanes *lanes, const struct lanes_options *options,
@@ -136,6 +139,7 @@ void lanes_unlink(struct lanes *lanes)
     }
     if (lanes->door)
         guest_lanes_unlink(&lanes->guests);
+    read_lane_unlink(&lanes->readers);
 }
 
 static void drop_queues(struct lanes *lanes)
@@ -183,6 +187,14 @@ static enum kv_status open_door(struct lanes *lanes, const struct lanes_options 
     return kv_error_set_errno(error, "cannot prepare lanes for other users");
 }
 
+static enum kv_status open_read_lane(struct lanes *lanes, gid_t group, struct kv_error *error)
+{
+    enum kv_status status =
+        read_lane_open(&lanes->readers, lanes->name, group, &lanes->plan, error);
+    lanes->served.queues[LANE_PLAN_READ_LANE] = lanes->readers.queue;
+    return status;
+}
+
 /* The bits from `first` on, so many of them. */
 static uint32_t bits(unsigned first, unsigned count)
 {
@@ -195,8 +207,9 @@ static void begin_serving(struct lanes *lanes)
     if (lanes->mode == LANES_AUTO)
         in_use = lanes->door ? 2 : 1;
     atomic_store(&lanes->in_use, in_use);
-    atomic_store(&lanes->served.set,
-                 bits(0, in_use) | bits(lanes->plan.lanes, lanes->plan.bulk_lanes));
+    atomic_store(&lanes->served.set, bits(0, in_use) |
+                                         bits(lanes->plan.lanes, lanes->plan.bulk_lanes) |
+                                         (lanes->readers.base ? bits(LANE_PLAN_READ_LANE, 1) : 0));
 }
 
 enum kv_status lanes_open(const struct lanes_options *options, struct lanes **result,
@@ -215,7 +228,7 @@ enum kv_status lanes_open(const struct lanes_options *options, struct lanes **re
     wire_limits_read(&limits);
     struct lane_plan wanted = lane_plan_wanted(options->mode, options->workers, &limits);
     lanes->plan = lane_plan_first(options->mode, options->workers, &limits);
-    if (lanes_admit_others(options->mode, options->queue_mode)) {
+    if (lanes_admit_others(options->mode, options->queue_mode, options->has_read_lane)) {
         lane_plan_leave_room(&wanted);
         lane_plan_leave_room(&lanes->plan);
     }
@@ -229,6 +242,8 @@ enum kv_status lanes_open(const struct lanes_options *options, struct lanes **re
         status = create_queues(lanes, options, error);
     if (status == KV_OK && has_door(lanes, options))
         status = open_door(lanes, options, &limits, error);
+    if (status == KV_OK && options->has_read_lane)
+        status = open_read_lane(lanes, options->read_group, error);
     if (status != KV_OK) {
         lanes_close(lanes);
         return status;
@@ -246,6 +261,7 @@ void lanes_close(struct lanes *lanes)
     drop_queues(lanes);
     if (lanes->door)
         guest_lanes_close(&lanes->guests);
+    read_lane_close(&lanes->readers);
     claim_give_up(lanes->name, lanes->claim);
     pthread_mutex_destroy(&lanes->lock);
     free(lanes);
@@ -369,12 +385,22 @@ static void assign_guest(struct lanes *lanes, const struct lane_request *request
     serve(lanes, assignment->queue);
 }
 
+/* The queue that its HELLO came through, which the client has open: to it that is lane 0. */
+static void assign_reader(struct lanes *lanes, struct lane_assignment *assignment)
+{
+    atomic_fetch_add(&lanes->readers.sessions, 1);
+    assignment->queue = LANE_PLAN_READ_LANE;
+    assignment->lane_bytes = assignment->bulk_bytes = lanes->readers.geometry.message_bytes;
+}
+
 struct lane_assignment lanes_assign(struct lanes *lanes, const struct lane_request *request)
 {
     uint16_t depth = request->reply_depth;
     struct lane_assignment assignment = {.credits = depth < MAX_CREDITS ? depth : MAX_CREDITS};
     pthread_mutex_lock(&lanes->lock);
-    if (lanes->door && request->uid != geteuid())
+    if (request->reads_only)
+        assign_reader(lanes, &assignment);
+    else if (lanes->door && request->uid != geteuid())
         assign_guest(lanes, request, &assignment);
     else
         assign_own(lanes, &assignment);
@@ -419,17 +445,22 @@ void lanes_give_back(struct lanes *lanes, const struct lane_assignment *assignme
     if (assignment->opening && !arrived)
         lanes_arrived(lanes, assignment);
     pthread_mutex_lock(&lanes->lock);
-    if (!lanes_is_guest(queue))
+    if (queue == LANE_PLAN_READ_LANE)
+        atomic_fetch_sub(&lanes->readers.sessions, 1);
+    else if (lanes_is_own(queue))
         lanes->queues[queue].weight -= SESSION_WEIGHT;
     else if (guest_lanes_leave(&lanes->guests, guest_of(lanes, queue)))
         atomic_fetch_and(&lanes->served.set, ~(UINT32_C(1) << queue));
     pthread_mutex_unlock(&lanes->lock);
 }
 
-bool lanes_admit(struct lanes *lanes, unsigned queue, uid_t uid)
+bool lanes_admit(struct lanes *lanes, unsigned queue, uid_t uid,
+                 const struct lane_assignment *assignment)
 {
-    if (!lanes_is_guest(queue))
-        return true;
+    if (queue == LANE_PLAN_READ_LANE) {
+        atomic_fetch_add_explicit(&lanes->readers.messages, 1, memory_order_relaxed);
+        return assignment->queue == queue;
+    }
     struct guest_lane *guest = guest_of(lanes, queue);
     atomic_fetch_add_explicit(&guest->messages, 1, memory_order_relaxed);
     return guest->uid == uid;
@@ -437,6 +468,8 @@ bool lanes_admit(struct lanes *lanes, unsigned queue, uid_t uid)
 
 void lanes_count_garbage(struct lanes *lanes, unsigned queue)
 {
+    if (queue == LANE_PLAN_READ_LANE)
+        atomic_fetch_add_explicit(&lanes->readers.garbage, 1, memory_order_relaxed);
     if (lanes_is_guest(queue) && guest_lanes_count_garbage(guest_of(lanes, queue)))
         log_warn("somebody else sends to the lane of uid %lu, which gets another. A daemon with "
                  "CAP_CHOWN gives each user a lane that nobody else can open",
@@ -458,6 +491,17 @@ bool lanes_guest_facts(struct lanes *lanes, unsigned guest, struct guest_facts *
     bool live = lane->live;
     pthread_mutex_unlock(&lanes->lock);
     return live;
+}
+
+bool lanes_reader_facts(const struct lanes *lanes, struct reader_facts *facts)
+{
+    const struct read_lane *lane = &lanes->readers;
+    *facts = (struct reader_facts){.group = lane->group,
+                                   .sessions = atomic_load(&lane->sessions),
+                                   .geometry = lane->geometry,
+                                   .messages = atomic_load(&lane->messages),
+                                   .garbage = atomic_load(&lane->garbage)};
+    return lane->base != NULL;
 }
 
 bool lanes_let_others_in(const struct lanes *lanes)
@@ -487,7 +531,7 @@ static enum kv_status change_queue(const struct lanes *lanes, unsigned queue, mo
 enum kv_status lanes_set_mode(struct lanes *lanes, mode_t queue_mode, gid_t group,
                               struct kv_error *error)
 {
-    bool needs_door = lanes->plan.lanes > 1 && lanes_admit_others(lanes->mode, queue_mode);
+    bool needs_door = lanes->plan.lanes > 1 && lanes_admit_others(lanes->mode, queue_mode, false);
     if (needs_door && !lanes->door)
         return kv_error_set(error, KV_UNSUPPORTED,
                             "a daemon that was started with mode 0600 has no lanes for others");

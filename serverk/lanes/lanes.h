@@ -14,7 +14,10 @@
  * Where the mode lets other users in (and --lanes is auto), lane 0 is only the *door*: HELLOs come
  * there, and messages of clients without their own lane. The other lanes then belong to the
  * daemon's own user, mode 0600, and each other uid has its own lane (guest_lanes.h). The queue of a
- * message tells its payer: the own user, the door, or a guest.
+ * message tells its payer: the own user, the door, a guest, or the readers.
+ *
+ * Those who may only read have a lane that they share (read_lane.h): LANE_PLAN_READ_LANE. Their
+ * sessions have no other.
  *
  * Threads: one thread opens and closes. Calls about sessions take the lock. The rest only reads
  * atomics and what is constant after lanes_open.
@@ -41,14 +44,22 @@ struct served_lanes {
 };
 
 /* Who pays for messages; the guest lane j is PAYER_GUESTS + j. */
-enum { PAYER_OWN, PAYER_DOOR, PAYER_GUESTS, PAYERS = PAYER_GUESTS + LANE_PLAN_MAX_GUESTS };
+enum {
+    PAYER_OWN,
+    PAYER_DOOR,
+    PAYER_GUESTS,
+    PAYER_READERS = PAYER_GUESTS + LANE_PLAN_MAX_GUESTS,
+    PAYERS
+};
 
 struct lanes_options {
     const char *name;
     enum lanes_mode mode;
     uint32_t workers;
     mode_t queue_mode;
-    gid_t group;      /* (gid_t)-1: as created */
+    gid_t group; /* (gid_t)-1: as created */
+    bool has_read_lane;
+    gid_t read_group; /* whose members may only read */
     bool takes_rings; /* clients are to see that their replies may come through shared memory */
 };
 
@@ -97,6 +108,7 @@ struct lane_request {
     uid_t uid;
     uint16_t reply_depth; /* messages that its reply queue holds */
     bool knows_guests;    /* it understands the family of guest lanes */
+    bool reads_only;      /* its HELLO came through the read lane */
 };
 
 /* In LANES_AUTO lanes fill up one after the other, so that few clients use few lanes, which are
@@ -117,9 +129,10 @@ void lanes_tick(struct lanes *lanes);
 /* arrived: lanes_arrived was called, or was not needed. */
 void lanes_give_back(struct lanes *lanes, const struct lane_assignment *assignment, bool arrived);
 
-/* Whether a message of a session of that uid may come through the queue; counts it for the
- * guest. */
-bool lanes_admit(struct lanes *lanes, unsigned queue, uid_t uid);
+/* Whether a message of a session of that uid and lane may come through the queue, one for which
+ * lanes_is_own is false; counts it. */
+bool lanes_admit(struct lanes *lanes, unsigned queue, uid_t uid,
+                 const struct lane_assignment *assignment);
 
 /* Counts a message from the queue that belongs to no session. */
 void lanes_count_garbage(struct lanes *lanes, unsigned queue);
@@ -138,7 +151,7 @@ typedef void (*lanes_watcher)(void *context, unsigned queue);
 void lanes_set_watcher(struct lanes *lanes, lanes_watcher watcher, void *context);
 
 /* Whether other users would have lanes of their own, with these options. */
-bool lanes_admit_others(enum lanes_mode mode, mode_t queue_mode);
+bool lanes_admit_others(enum lanes_mode mode, mode_t queue_mode, bool has_read_lane);
 
 /* Changes who may send (group (gid_t)-1: that of the process). KV_UNSUPPORTED: that takes a
  * restart, since other users need lanes that there are not; KV_DENIED, KV_IO. */
@@ -153,15 +166,21 @@ bool lanes_have_door(const struct lanes *lanes);
 
 static inline bool lanes_is_guest(unsigned queue)
 {
-    return queue >= LANE_PLAN_FIRST_GUEST;
+    return queue >= LANE_PLAN_FIRST_GUEST && queue < LANE_PLAN_READ_LANE;
+}
+
+/* No guest's, and not the read lane. */
+static inline bool lanes_is_own(unsigned queue)
+{
+    return queue < LANE_PLAN_FIRST_GUEST;
 }
 
 /* Who pays for messages of the queue, where there is a door. */
 static inline unsigned lanes_payer(unsigned queue)
 {
-    return lanes_is_guest(queue) ? PAYER_GUESTS + queue - LANE_PLAN_FIRST_GUEST
-           : queue == 0          ? PAYER_DOOR
-                                 : PAYER_OWN;
+    return !lanes_is_own(queue) ? PAYER_GUESTS + queue - LANE_PLAN_FIRST_GUEST
+           : queue == 0         ? PAYER_DOOR
+                                : PAYER_OWN;
 }
 
 /* The queues (as bits) that those payers (as bits) pay for. */
@@ -185,5 +204,14 @@ struct guest_facts {
     uint64_t messages, garbage;
 };
 bool lanes_guest_facts(struct lanes *lanes, unsigned guest, struct guest_facts *facts);
+
+/* The same of the read lane, with its group; false: there is none. */
+struct reader_facts {
+    gid_t group;
+    unsigned sessions;
+    struct wire_geometry geometry;
+    uint64_t messages, garbage;
+};
+bool lanes_reader_facts(const struct lanes *lanes, struct reader_facts *facts);
 
 #endif

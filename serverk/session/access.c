@@ -7,25 +7,27 @@
 #include "common/report/error.h"
 #include "common/time/clock.h"
 
-static struct access_user *find_user(const struct access *access, uid_t uid)
+static struct access_user *find_user(const struct access *access, uid_t uid, bool reads_only)
 {
     struct access_user *user = atomic_load(&access->users);
-    while (user && user->uid != uid)
+    while (user && (user->uid != uid || user->reads_only != reads_only))
         user = user->next;
     return user;
 }
 
-enum kv_status access_enter(struct access *access, uid_t uid, struct access_user **user,
-                            struct kv_error *error)
+enum kv_status access_enter(struct access *access, uid_t uid, bool reads_only,
+                            struct access_user **user, struct kv_error *error)
 {
     *user = NULL;
-    if (!access || !access_rules_restrict(access->rules) || uid == geteuid() || uid == 0)
+    bool restricted =
+        access && access_rules_restrict(access->rules) && uid != geteuid() && uid != 0;
+    if (!access || (!restricted && !reads_only))
         return KV_OK;
-    *user = find_user(access, uid);
+    *user = find_user(access, uid, reads_only);
     if (*user)
         return KV_OK;
-    const struct access_rule *rule = access_rules_find(access->rules, uid);
-    if (!rule)
+    const struct access_rule *rule = restricted ? access_rules_find(access->rules, uid) : NULL;
+    if (restricted && !rule)
         return kv_error_set(error, KV_DENIED,
                             "%s has no section for uid %lu ([user NAME], [group NAME] or [others])",
                             access->file, (unsigned long)uid);
@@ -36,6 +38,7 @@ enum kv_status access_enter(struct access *access, uid_t uid, struct access_user
     if (!created)
         return kv_error_set(error, KV_NO_MEMORY, "the server has no memory for a session");
     created->uid = uid;
+    created->reads_only = reads_only;
     created->rule = rule;
     created->next = atomic_load(&access->users);
     atomic_store(&access->users, created);
@@ -70,10 +73,17 @@ static bool may(const struct access_rule *rule, struct kv_slice key, bool write)
 
 bool access_may_read(const struct access_user *user, struct kv_slice key)
 {
-    return !user || may(user->rule, key, false);
+    return !user || !user->rule || may(user->rule, key, false);
 }
 
-static bool is_permitted(const struct access_rule *rule, const struct wire_operation *operation)
+/* For who may only read, whichever keys. */
+static bool is_read(enum wire_opcode opcode)
+{
+    return opcode == WIRE_OP_GET || opcode == WIRE_OP_EXISTS || opcode == WIRE_OP_SCAN ||
+           opcode == WIRE_OP_STATS || opcode == WIRE_OP_PING;
+}
+
+static bool rule_permits(const struct access_rule *rule, const struct wire_operation *operation)
 {
     switch (operation->opcode) {
     case WIRE_OP_GET:
@@ -98,11 +108,17 @@ static bool is_permitted(const struct access_rule *rule, const struct wire_opera
     return false;
 }
 
+static bool is_permitted(const struct access_user *user, const struct wire_operation *operation)
+{
+    return (!user->reads_only || is_read(operation->opcode)) &&
+           (!user->rule || rule_permits(user->rule, operation));
+}
+
 /* Two threads at the turn of a second may grant some more. */
 static bool is_over_quota(struct access_user *user)
 {
     uint64_t second = clock_monotonic_coarse_ms() / 1000;
-    if (user->rule->operations_s == 0)
+    if (!user->rule || user->rule->operations_s == 0)
         return false;
     if (atomic_load_explicit(&user->second, memory_order_relaxed) != second) {
         atomic_store_explicit(&user->second, second, memory_order_relaxed);
@@ -119,7 +135,7 @@ enum kv_status access_check(struct access_user *user, const struct wire_operatio
         atomic_fetch_add_explicit(&user->over_quota, 1, memory_order_relaxed);
         return KV_QUOTA;
     }
-    if (is_permitted(user->rule, operation))
+    if (is_permitted(user, operation))
         return KV_OK;
     atomic_fetch_add_explicit(&user->denied, 1, memory_order_relaxed);
     return KV_DENIED;

@@ -2,7 +2,8 @@
  * access: what each user may do (access_rules.h), and how much of it they do.
  *
  * A user that is restricted has one account from its first session on; sessions point at it. There
- * is none for the daemon's own user and root, nor where no rule restricts users.
+ * is none for the daemon's own user and root, nor where no rule restricts users. Sessions that came
+ * through the read lane have an account, whoever they are of: it may only read.
  *
  * Threads: access_enter: one at a time. The rest: any.
  */
@@ -22,12 +23,13 @@
 
 struct access_user {
     uid_t uid;
-    const struct access_rule *rule;
-    _Atomic uint64_t second;     /* that is counted, of CLOCK_MONOTONIC */
-    _Atomic uint64_t used;       /* operations in it */
-    _Atomic uint64_t operations; /* since the start, as the next two */
-    _Atomic uint64_t denied;     /* not permitted */
-    _Atomic uint64_t over_quota; /* too many in a second */
+    bool reads_only;
+    const struct access_rule *rule; /* NULL: all keys */
+    _Atomic uint64_t second;        /* that is counted, of CLOCK_MONOTONIC */
+    _Atomic uint64_t used;          /* operations in it */
+    _Atomic uint64_t operations;    /* since the start, as the next two */
+    _Atomic uint64_t denied;        /* not permitted */
+    _Atomic uint64_t over_quota;    /* too many in a second */
     struct access_user *next;
 };
 
@@ -38,10 +40,10 @@ struct access {
     unsigned count;
 };
 
-/* The user's account, or NULL if it is not restricted. KV_DENIED: no rule is for it; KV_LIMIT,
+/* The user's account (reads_only: the one that may only read), or NULL if it is not restricted. KV_DENIED: no rule is for it; KV_LIMIT,
  * KV_NO_MEMORY. */
-enum kv_status access_enter(struct access *access, uid_t uid, struct access_user **user,
-                            struct kv_error *error);
+enum kv_status access_enter(struct access *access, uid_t uid, bool reads_only,
+                            struct access_user **user, struct kv_error *error);
 
 void access_free(struct access *access);
 

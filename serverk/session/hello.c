@@ -30,8 +30,9 @@ struct applicant {
     pid_t pid;         /* as the kernel knows it here; 0: in a PID namespace that is not seen */
     struct wire_ring *ring; /* NULL: it has a reply queue */
     struct wire_geometry geometry;
-    uid_t uid; /* of its reply queue or ring */
-    int pidfd; /* -1: the kernel does not show the process here */
+    uid_t uid;       /* of its reply queue or ring */
+    int pidfd;       /* -1: the kernel does not show the process here */
+    bool reads_only; /* it came through the read lane */
 };
 
 static void close_applicant(struct applicant *applicant)
@@ -217,6 +218,7 @@ static void send_welcome(const struct hello_terms *terms, struct session *sessio
                          const struct wire_header *request)
 {
     const struct lane_assignment *lanes = &session->assignment;
+    bool is_reader = lanes->queue == LANE_PLAN_READ_LANE;
     struct wire_welcome welcome = {.cookie = session->cookie,
                                    .instance = terms->instance,
                                    .max_value_bytes = atomic_load(&terms->live->max_value_bytes),
@@ -225,7 +227,8 @@ static void send_welcome(const struct hello_terms *terms, struct session *sessio
                                    .lane_family = lanes->family,
                                    .lane = lanes->lane,
                                    .bulk_lane = lanes->bulk_lane,
-                                   .flags = terms->welcome_flags,
+                                   .flags = terms->welcome_flags |
+                                            (is_reader ? WIRE_WELCOME_READ_ONLY : 0),
                                    .lane_bytes = lanes->lane_bytes,
                                    .bulk_bytes = lanes->bulk_bytes};
     uint8_t message[WIRE_MIN_REPLY_BYTES];
@@ -256,6 +259,7 @@ static struct session *open_session(const struct hello_terms *terms,
         .named_pid = (pid_t)hello->pid,
         .uid = applicant->uid,
         .access = access,
+        .reads_only = applicant->reads_only,
         .knows_guests = (hello->abilities & WIRE_HELLO_GUEST_LANES) != 0,
         .reply_name = applicant->reply_name};
     return session_open(terms->sessions, &start);
@@ -271,12 +275,13 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
                                 .uid = applicant->uid};
     struct session *session = NULL;
     struct access_user *access = NULL;
-    enum kv_status status = access_enter(terms->access, applicant->uid, &access, &error);
+    enum kv_status status =
+        access_enter(terms->access, applicant->uid, applicant->reads_only, &access, &error);
     if (status != KV_OK) {
         refuse(applicant, request, status, error.text);
         return;
     }
-    newcomer.max_sessions = access ? access->rule->sessions : 0;
+    newcomer.max_sessions = access && access->rule ? access->rule->sessions : 0;
     status = admission_check(terms->sessions, &newcomer, &session, &error);
     if (session) {
         session_reopen_lane(terms->sessions, session);
@@ -307,7 +312,7 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
 static enum kv_status check_reply_path(const struct hello_terms *terms,
                                        const struct applicant *applicant, struct kv_error *error)
 {
-    if (!session_table_admits(terms->sessions, applicant->uid))
+    if (!applicant->reads_only && !session_table_admits(terms->sessions, applicant->uid))
         return kv_error_set(error, KV_DENIED, "this server is for its own user only (--mode)");
     if (applicant->ring && terms->replies == WIRE_REPLIES_QUEUE)
         return kv_error_set(error, KV_UNSUPPORTED,
@@ -348,9 +353,9 @@ static enum kv_status check_form(const struct applicant *applicant, enum kv_stat
 
 bool hello_answer(const struct hello_terms *terms, struct kv_slice message,
                   const struct wire_header *header, enum kv_status header_status,
-                  struct read_cursor *body)
+                  struct read_cursor *body, bool reads_only)
 {
-    struct applicant applicant = {.pidfd = -1};
+    struct applicant applicant = {.pidfd = -1, .reads_only = reads_only};
     struct kv_error error = {0};
     if (wire_get_hello(body, &applicant.hello) != KV_OK || !open_reply_path(terms, &applicant))
         return false;

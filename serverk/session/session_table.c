@@ -129,8 +129,10 @@ struct session *session_open(struct session_table *table, const struct session_s
     session->uid = start->uid;
     session->access = start->access;
     session->threads = start->threads;
-    struct lane_request request = {
-        .uid = start->uid, .reply_depth = start->reply_depth, .knows_guests = start->knows_guests};
+    struct lane_request request = {.uid = start->uid,
+                                   .reply_depth = start->reply_depth,
+                                   .knows_guests = start->knows_guests,
+                                   .reads_only = start->reads_only};
     session->assignment = lanes_assign(table->lanes, &request);
     atomic_store(&session->lane_closed, !session->assignment.opening);
     atomic_store(&session->segment, NULL);

@@ -37,6 +37,7 @@ struct session_start {
     uid_t uid;
     struct access_user *access; /* session.h */
     bool knows_guests;          /* lanes.h */
+    bool reads_only;            /* its lane is the read lane */
     const char *reply_name;
 };
 

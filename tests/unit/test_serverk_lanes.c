@@ -276,8 +276,8 @@ START_TEST(each_guest_has_a_lane_for_as_long_as_it_has_sessions)
     ck_assert_uint_ne(other.queue, first.queue);
     ck_assert(lanes_is_guest(first.queue));
     ck_assert(served_lanes_set(lanes_served(lanes)) >> first.queue & 1);
-    ck_assert(lanes_admit(lanes, first.queue, 12345));
-    ck_assert(!lanes_admit(lanes, first.queue, 12346));
+    ck_assert(lanes_admit(lanes, first.queue, 12345, &first));
+    ck_assert(!lanes_admit(lanes, first.queue, 12346, &other));
 
     /* Open to others, if it cannot be given to the guest, until both sessions came through. */
     if (first.opening) {

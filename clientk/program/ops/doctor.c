@@ -14,6 +14,7 @@
 #include "clientk/program/ops/diagnosis.h"
 #include "common/text/parse.h"
 #include "kvstore/shared/store_leftovers.h"
+#include "wire/entrance.h"
 #include "wire/queue.h"
 #include "wire/reply_ring.h"
 
@@ -102,6 +103,19 @@ static void fix_denied(struct diagnosis *diagnosis, enum kv_status status)
         fix_by_hand(diagnosis);
 }
 
+/* The user that the server must have; false: any. */
+static bool named_server_uid(const struct diagnosis *diagnosis, uid_t *uid)
+{
+    uint64_t number;
+    const char *text = diagnosis->context->global.server_uid;
+    if (!text)
+        text = getenv("MQKV_SERVER_UID");
+    if (!text || !parse_u64(text, 0, UINT32_MAX - 1, &number))
+        return false;
+    *uid = (uid_t)number;
+    return true;
+}
+
 /* True if a client may try to connect. */
 static bool check_server(struct diagnosis *diagnosis)
 {
@@ -112,7 +126,10 @@ static bool check_server(struct diagnosis *diagnosis)
     char user[64];
     mqd_t lane;
     fprintf(diagnosis->stream, "Server at queue %s\n", name);
-    enum kv_status status = wire_queue_open(name, true, &lane, &geometry, &error);
+    uid_t server_uid;
+    bool reads_only, is_named = named_server_uid(diagnosis, &server_uid);
+    enum kv_status status = wire_entrance_open(name, is_named ? &server_uid : NULL, &lane,
+                                               &geometry, &reads_only, &error);
     if (status == KV_NO_SERVER) {
         report_no_server(diagnosis, name);
         return false;
@@ -122,14 +139,15 @@ static bool check_server(struct diagnosis *diagnosis)
         fix_denied(diagnosis, status);
         if (status == KV_DENIED)
             finding(diagnosis, "",
-                    "let others in:        serverk --mode 0622 (anyone) or 0620 (its group)");
+                    "let others in:        serverk --mode 0622 (anyone) or 0620 (its group),"
+                    " or for reads only --read-group GROUP");
         return false;
     }
     if (fstat((int)lane, &facts) == 0)
         finding(diagnosis, "ok",
-                "owner %s, mode %04o, %u messages of %" PRIu32 " bytes; you may send",
+                "owner %s, mode %04o, %u messages of %" PRIu32 " bytes; you may send%s",
                 user_name(facts.st_uid, user), (unsigned)(facts.st_mode & 07777), geometry.depth,
-                geometry.message_bytes);
+                geometry.message_bytes, reads_only ? " to it (NAME.read), for reads" : "");
     bool served = check_owner(diagnosis, lane, name);
     mq_close(lane);
     return served;
@@ -175,6 +193,8 @@ static void report_connection(struct diagnosis *diagnosis)
                 info.replies_reason);
     else
         finding(diagnosis, "ok", "replies come through shared memory: they take no queue bytes");
+    if (info.read_only)
+        finding(diagnosis, "ok", "this user may read only (serverk --read-group)");
     finding(diagnosis, "ok", "values of up to %s; requests of up to %" PRIu32 " bytes",
             format_size(info.max_value_bytes, value_size),
             info.bulk_bytes ? info.bulk_bytes : info.lane_bytes);
