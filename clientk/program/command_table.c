@@ -18,6 +18,7 @@
 #include "clientk/program/transfer/dump_command.h"
 #include "clientk/program/commands/key_command.h"
 #include "clientk/program/transfer/load_command.h"
+#include "clientk/program/transfer/migrate_command.h"
 #include "clientk/program/cli/help.h"
 #include "clientk/program/prompt/interactive.h"
 #include "clientk/program/ops/metrics_command.h"
@@ -346,6 +347,16 @@ const struct command commands[] = {
      .min_operands = 1,
      .max_operands = 1,
      RUNS(load_run, load_option_rows, load_option_defaults)},
+    {.name = "migrate",
+     .arguments = "--to NAME",
+     .summary = "bring all entries to another serverk while clients run",
+     .details =
+         "NAME is the queue of the other one, which may have another engine. Copies, follows "
+         "what clients\nchange, deletes what they delete, and compares both at the end. "
+         "Expiry is kept, and versions are,\nunless the target is a cluster. Exit code 1: "
+         "keys differ, or clients still write to the source.",
+     .places = COMMAND_SHELL,
+     RUNS(migrate_run, migrate_option_rows, migrate_option_defaults)},
     {.name = "backup",
      .arguments = "DIR",
      .summary = "copy the running store, as it is at one moment; - is stdout",

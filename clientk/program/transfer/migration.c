@@ -1,0 +1,110 @@
+#include "clientk/program/transfer/migration.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "clientk/program/cli/interrupt.h"
+#include "common/text/escape.h"
+
+void migration_stop(struct migration *migration, enum kv_status status, const char *why)
+{
+    if (migration->stopped != KV_OK)
+        return;
+    migration->stopped = status;
+    snprintf(migration->why, sizeof migration->why, "%s", why);
+}
+
+bool migration_goes_on(const struct migration *migration)
+{
+    return migration->stopped == KV_OK && !interrupt_pending();
+}
+
+/* One line about a key, of so many of its kind before. */
+static void tell(struct migration *migration, uint64_t told, struct kv_slice key, const char *what)
+{
+    if (told > MIGRATION_TOLD)
+        return;
+    bool shown = migration->progress.shown;
+    progress_end(&migration->progress);
+    if (told == MIGRATION_TOLD) {
+        fputs("clientk: migrate: more keys are not named\n", stderr);
+    } else {
+        fputs("clientk: migrate: ", stderr);
+        escape_print_word(stderr, key);
+        fprintf(stderr, ": %s\n", what);
+    }
+    migration->progress.shown = shown;
+}
+
+void migration_refuse(struct migration *migration, const struct clientk_entry *entry,
+                      enum kv_status status, const char *sentence)
+{
+    char what[320];
+    struct moved_key *moved = moved_keys_add(&migration->keys, entry->key);
+    if (!moved) {
+        migration_stop(migration, KV_NO_MEMORY, "no memory for the keys");
+        return;
+    }
+    bool is_new = moved->state != MOVED_REFUSED;
+    moved->state = MOVED_REFUSED;
+    moved->source_version = entry->version;
+    moved->pass = migration->pass;
+    if (!is_new)
+        return;
+    snprintf(what, sizeof what, "not moved: %.240s",
+             sentence && *sentence ? sentence : kv_status_text(status));
+    tell(migration, migration->refused++, entry->key, what);
+}
+
+void migration_tell_difference(struct migration *migration, struct kv_slice key, const char *how)
+{
+    tell(migration, migration->differing++, key, how);
+}
+
+bool migration_ends_with(enum kv_status status)
+{
+    return exit_code_of(status) == EXIT_NO_SERVER || status == KV_NO_SPACE || status == KV_FULL ||
+           status == KV_QUOTA || status == KV_READ_ONLY || status == KV_LIMIT ||
+           status == KV_NO_MEMORY || status == KV_NOT_DURABLE;
+}
+
+struct clientk_operation migration_put(const struct migration *migration,
+                                       const struct clientk_entry *entry, uint64_t expected)
+{
+    struct clientk_operation put = {.opcode = CLIENTK_PUT,
+                                    .key = entry->key,
+                                    .value = entry->value,
+                                    .write = {.expiry_ms = entry->expiry_ms}};
+    if (expected == 0)
+        put.write.if_absent = true;
+    else if (migration->keeps_versions) /* which goes without if_version */
+        put.write.if_present = true;
+    else
+        put.write.if_version = expected;
+    if (migration->keeps_versions)
+        put.write.give_version = entry->version;
+    return put;
+}
+
+void migration_note_moved(struct migration *migration, const struct clientk_entry *entry,
+                          uint64_t target_version)
+{
+    struct moved_key *moved = moved_keys_add(&migration->keys, entry->key);
+    if (!moved) {
+        migration_stop(migration, KV_NO_MEMORY, "no memory for the keys");
+        return;
+    }
+    moved->state = MOVED_HERE;
+    moved->source_version = entry->version;
+    moved->target_version = target_version;
+    moved->pass = migration->pass;
+}
+
+void migration_note_written(struct migration *migration, const struct clientk_entry *entry,
+                            uint64_t target_version)
+{
+    migration_note_moved(migration, entry, target_version);
+    migration->written++;
+    migration->changes++;
+    migration->renumbered += target_version != entry->version;
+}

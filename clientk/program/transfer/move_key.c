@@ -1,0 +1,151 @@
+#include "clientk/program/transfer/move_key.h"
+
+#include "common/time/clock.h"
+
+/* Whoever writes the key all the time will have it moved in the next pass. */
+#define MAX_TRIES     8u
+#define OVERLOADED_MS 50u
+
+/* One key in both stores; absent: data NULL. */
+struct both_sides {
+    struct clientk_value source, target;
+    bool at_source, at_target;
+};
+
+static bool read_one(struct migration *migration, struct clientk *client, struct kv_slice key,
+                     struct clientk_value *value, bool *there)
+{
+    enum kv_status status = clientk_get(client, key, value);
+    *there = status == KV_OK;
+    if (status == KV_OK || status == KV_NOT_FOUND)
+        return true;
+    migration_stop(migration, status, cli_sentence(status));
+    return false;
+}
+
+static bool is_same(const struct clientk_value *value, const struct clientk_entry *entry)
+{
+    return value->expiry_ms == entry->expiry_ms &&
+           kv_slice_equal(kv_slice(value->data, value->size), entry->value);
+}
+
+/* Whether the target's side may be replaced: by whoever wrote it for this migration, or what was
+ * there before if that was asked for. What is missing may have expired; but if the source has not
+ * changed, others have deleted it. */
+static bool may_replace(const struct migration *migration, const struct both_sides *sides,
+                        const struct moved_key *moved)
+{
+    if (moved && moved->state == MOVED_FOREIGN)
+        return false;
+    if (!moved || moved->state != MOVED_HERE)
+        return !sides->at_target || migration->overwrites;
+    return sides->at_target ? sides->target.version == moved->target_version
+                            : sides->source.version != moved->source_version;
+}
+
+static void leave_alone(struct migration *migration, const struct clientk_entry *entry,
+                        const struct both_sides *sides)
+{
+    migration_note_moved(migration, entry, 0);
+    struct moved_key *moved = moved_keys_find(&migration->keys, entry->key);
+    if (moved)
+        moved->state = MOVED_FOREIGN;
+    if (migration->verifies)
+        migration_tell_difference(migration, entry->key,
+                                  sides->at_target
+                                      ? "differs: others have written it at the target"
+                                      : "differs: others have deleted it at the target");
+}
+
+/* True: this is over; else both are to be read again. */
+static bool write_one(struct migration *migration, const struct clientk_entry *entry,
+                      uint64_t expected)
+{
+    uint64_t version = 0;
+    struct clientk_operation put = migration_put(migration, entry, expected);
+    enum kv_status status =
+        clientk_put(migration->target, put.key, put.value, &put.write, &version);
+    switch (status) {
+    case KV_OK:
+        migration_note_written(migration, entry, version);
+        return true;
+    case KV_EXISTS:
+    case KV_NOT_FOUND:
+    case KV_VERSION_MISMATCH:
+        return false;
+    case KV_OVERLOADED:
+        clock_sleep_ms(OVERLOADED_MS);
+        return false;
+    default:
+        if (migration_ends_with(status))
+            migration_stop(migration, status, cli_sentence(status));
+        else
+            migration_refuse(migration, entry, status, cli_sentence(status));
+        return true;
+    }
+}
+
+static void delete_here(struct migration *migration, struct kv_slice key,
+                        const struct both_sides *sides, struct moved_key *moved)
+{
+    if (moved && moved->state == MOVED_HERE && sides->at_target &&
+        sides->target.version == moved->target_version)
+        move_key_deletion(migration, key, moved->target_version);
+    else if (moved && !sides->at_target)
+        moved->state = MOVED_GONE;
+}
+
+/* True: over. */
+static bool settle(struct migration *migration, const struct clientk_entry *scanned,
+                   struct both_sides *sides)
+{
+    if (!read_one(migration, migration->target, scanned->key, &sides->target, &sides->at_target) ||
+        !read_one(migration, migration->source, scanned->key, &sides->source, &sides->at_source))
+        return true;
+    if (sides->at_target && is_same(&sides->target, scanned)) /* perhaps written by us */
+        migration_note_moved(migration, scanned, sides->target.version);
+    struct moved_key *moved = moved_keys_find(&migration->keys, scanned->key);
+    if (!sides->at_source) {
+        delete_here(migration, scanned->key, sides, moved);
+        return true;
+    }
+    const struct clientk_entry now = {
+        .key = scanned->key,
+        .value = kv_slice(sides->source.data, sides->source.size),
+        .version = sides->source.version,
+        .expiry_ms = sides->source.expiry_ms,
+    };
+    if (sides->at_target && is_same(&sides->target, &now)) {
+        migration_note_moved(migration, &now, sides->target.version);
+        return true;
+    }
+    if (may_replace(migration, sides, moved))
+        return write_one(migration, &now, sides->at_target ? sides->target.version : 0);
+    leave_alone(migration, &now, sides);
+    return true;
+}
+
+void move_key(struct migration *migration, const struct clientk_entry *entry)
+{
+    struct both_sides sides = {0};
+    for (unsigned tries = 0; tries < MAX_TRIES && migration_goes_on(migration); tries++)
+        if (settle(migration, entry, &sides))
+            break;
+    clientk_value_free(&sides.source);
+    clientk_value_free(&sides.target);
+}
+
+void move_key_deletion(struct migration *migration, struct kv_slice key, uint64_t target_version)
+{
+    const struct clientk_write_options options = {.if_version = target_version};
+    enum kv_status status = clientk_delete(migration->target, key, &options, NULL);
+    struct moved_key *moved = moved_keys_find(&migration->keys, key);
+    if (status == KV_OK) {
+        migration->deleted++;
+        migration->changes++;
+    }
+    if (moved && (status == KV_OK || status == KV_NOT_FOUND))
+        moved->state = MOVED_GONE;
+    else if (status != KV_OK && status != KV_NOT_FOUND && status != KV_VERSION_MISMATCH)
+        migration_stop(migration, status, cli_sentence(status));
+}
