@@ -5,7 +5,7 @@
 #include "common/numbers/random.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
-#include "kvstore/api/operations.h"
+#include "kvstore/api/write_append.h"
 #include "kvstore/core/thread.h"
 #include "kvstore/eviction/s3fifo.h"
 #include "kvstore/format/sizes.h"
@@ -110,9 +110,9 @@ static bool find_expiring(const struct datafile *file, struct lookup *lookup)
 static bool find_next(const struct datafile *file, struct lookup *lookup)
 {
     uint32_t hash;
-    if (!file->policy)
-        return file->bound->evict == KVSTORE_EVICT_TTL && find_expiring(file, lookup);
-    while (s3fifo_next(file->policy, file->current->words->live_bytes, &hash))
+    if (!file->share.policy)
+        return file->share.bound->evict == KVSTORE_EVICT_TTL && find_expiring(file, lookup);
+    while (s3fifo_next(file->share.policy, file->current->words->live_bytes, &hash))
         if (find_hash(file, hash, lookup))
             return true;
     return false;
@@ -127,19 +127,19 @@ static bool remove_found(struct write *write)
     bool sound = found_record_verify(&write->store->context, file, READ_BUFFER_LOOKUP,
                                      &write->lookup) == KV_OK;
     if (!sound) /* reads tell of it */
-        return file->policy != NULL;
+        return file->share.policy != NULL;
     write->record = (struct record){.kind = RECORD_DELETE, .key = write->lookup.record.key};
     enum kv_status status = write_append(write, kv_slice(NULL, 0), NULL);
-    if (file->policy) {
+    if (file->share.policy) {
         if (status == KV_OK)
-            s3fifo_was_evicted(file->policy, hash);
+            s3fifo_was_evicted(file->share.policy, hash);
         else
-            s3fifo_spare(file->policy, hash);
+            s3fifo_spare(file->share.policy, hash);
     }
     if (status != KV_OK)
         return false;
-    atomic_fetch_add_explicit(&file->bound->evictions, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&file->bound->evicted_bytes, size_bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&file->share.bound->evictions, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&file->share.bound->evicted_bytes, size_bytes, memory_order_relaxed);
     return true;
 }
 
@@ -149,7 +149,7 @@ static uint64_t evict_some(struct kvstore *store, struct datafile *file, uint64_
     struct write write = {.store = store, .file = file};
     uint64_t gone = 0;
     lockset_write_lock(store->context.locks, file->number);
-    while (gone < most && gone < HOLD_ENTRIES && bound_is_exceeded(file->bound) &&
+    while (gone < most && gone < HOLD_ENTRIES && bound_is_exceeded(file->share.bound) &&
            !datafile_is_read_only(file) && find_next(file, &write.lookup) && remove_found(&write))
         gone++;
     lockset_write_unlock(store->context.locks, file->number);
@@ -202,7 +202,8 @@ static void evict_all(struct kvstore *store)
 static enum kv_status begin_file(void *argument, uint32_t number, struct kv_error *error)
 {
     struct kvstore *store = argument;
-    if (bound_begin(&store->bound, &store->context.files[number]) == KV_OK)
+    struct datafile *file = &store->context.files[number];
+    if (bound_begin(&store->bound, &file->share, file->current) == KV_OK)
         return KV_OK;
     return kv_error_set(error, KV_NO_MEMORY, "%s: no memory for the order of eviction",
                         store->context.dir);
@@ -253,10 +254,10 @@ void kvstore_bound_statistics(struct kvstore *store, struct kvstore_bound_statis
     };
     for (uint32_t number = 0; number < store->context.datafiles; number++) {
         const struct datafile *file = &store->context.files[number];
-        if (!file->policy)
+        if (!file->share.policy)
             continue;
         lockset_read_lock(store->context.locks, number);
-        statistics->memory_bytes += s3fifo_memory_bytes(file->policy);
+        statistics->memory_bytes += s3fifo_memory_bytes(file->share.policy);
         lockset_read_unlock(store->context.locks, number);
     }
 }

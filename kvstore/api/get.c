@@ -108,8 +108,8 @@ get_counted(struct kvstore *store, struct key_place at, const struct get *get)
 {
     enum kv_status status =
         store->cache ? get_cached(store, at, get) : get_from_file(store, at, get);
-    if (at.file->policy && get->place && (status == KV_OK || status == KV_BUFFER_TOO_SMALL))
-        s3fifo_use(at.file->policy, keyhash_index(at.hash));
+    if (at.file->share.policy && get->place && (status == KV_OK || status == KV_BUFFER_TOO_SMALL))
+        s3fifo_use(at.file->share.policy, keyhash_index(at.hash));
     return status;
 }
 

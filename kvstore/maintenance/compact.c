@@ -151,7 +151,7 @@ static enum kv_status swap(const struct store_context *context, struct datafile 
         *old = file->current;
         datafile_set_current(context, file, file->next);
         file->next = NULL;
-        bound_settle(file);
+        bound_settle(&file->share, file->current->words->live_bytes);
         file->sync_timer_armed = false; /* its sync, or one that was asked for, may just have been
                                            made unnecessary: the next write arms a new one */
         file->compactions++;

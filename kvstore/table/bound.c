@@ -5,15 +5,14 @@
 
 #include "kvstore/eviction/s3fifo.h"
 
-void bound_settle(struct datafile *file)
+void bound_settle(struct bound_share *share, uint64_t live_bytes)
 {
-    uint64_t bytes = file->current->words->live_bytes;
-    if (!file->bound || bytes == file->bound_bytes)
+    if (!share->bound || live_bytes == share->counted_bytes)
         return;
     /* modulo 2^64: it may be less */
-    atomic_fetch_add_explicit(&file->bound->live_bytes, bytes - file->bound_bytes,
+    atomic_fetch_add_explicit(&share->bound->live_bytes, live_bytes - share->counted_bytes,
                               memory_order_relaxed);
-    file->bound_bytes = bytes;
+    share->counted_bytes = live_bytes;
 }
 
 /* Without eviction it is exact but for writes to other files at the same moment. With it, the
@@ -63,7 +62,7 @@ static bool quota_admits(const struct bound *bound, struct kv_slice key, bool is
     return false;
 }
 
-enum kv_status bound_check(const struct datafile *file, const struct lookup *lookup,
+enum kv_status bound_check(struct bound *bound, const struct lookup *lookup,
                            const struct record *record, struct kv_slice value_tail)
 {
     if (record->kind == RECORD_DELETE)
@@ -71,11 +70,11 @@ enum kv_status bound_check(const struct datafile *file, const struct lookup *loo
     uint64_t old_bytes = lookup->found ? lookup->size_bytes : 0;
     uint64_t new_bytes =
         record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
-    if (!quota_admits(file->bound, record->key, !lookup->found, old_bytes, new_bytes))
+    if (!quota_admits(bound, record->key, !lookup->found, old_bytes, new_bytes))
         return KV_QUOTA;
-    if (has_room(file->bound, old_bytes, new_bytes))
+    if (has_room(bound, old_bytes, new_bytes))
         return KV_OK;
-    atomic_fetch_add_explicit(&file->bound->refusals, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&bound->refusals, 1, memory_order_relaxed);
     return KV_FULL;
 }
 
@@ -91,19 +90,19 @@ static void charge(const struct bound *bound, const struct bound_change *change)
                               memory_order_relaxed);
 }
 
-void bound_note(struct datafile *file, const struct bound_change *change)
+void bound_note(struct bound_share *share, uint64_t live_bytes, const struct bound_change *change)
 {
-    bound_settle(file);
-    if (file->bound->account_count > 0)
-        charge(file->bound, change);
-    if (!file->policy)
+    bound_settle(share, live_bytes);
+    if (share->bound->account_count > 0)
+        charge(share->bound, change);
+    if (!share->policy)
         return;
     if (change->is_there && change->was_there)
-        s3fifo_use(file->policy, change->hash);
+        s3fifo_use(share->policy, change->hash);
     else if (change->is_there)
-        s3fifo_insert(file->policy, change->hash, change->new_bytes);
+        s3fifo_insert(share->policy, change->hash, change->new_bytes);
     else if (change->was_there)
-        s3fifo_forget(file->policy, change->hash);
+        s3fifo_forget(share->policy, change->hash);
 }
 
 static int longest_first(const void *a, const void *b)
@@ -144,10 +143,9 @@ void bound_free_accounts(struct bound *bound)
     bound->account_count = 0;
 }
 
-/* Charges all entries of the file. A record that cannot be read is charged to nobody. */
-static void charge_all(const struct bound *bound, const struct datafile *file)
+/* Charges all entries of the generation. A record that cannot be read is charged to nobody. */
+static void charge_all(const struct bound *bound, const struct generation *generation)
 {
-    const struct generation *generation = file->current;
     struct index_item items[INDEX_SEGMENT_SLOTS];
     uint64_t hash = 0;
     struct record record;
@@ -199,23 +197,24 @@ static enum kv_status restore(struct s3fifo *policy, const struct index *index)
     return KV_OK;
 }
 
-enum kv_status bound_begin(struct bound *bound, struct datafile *file)
+enum kv_status bound_begin(struct bound *bound, struct bound_share *share,
+                           const struct generation *generation)
 {
     if (bound->evict == KVSTORE_EVICT_S3FIFO) {
-        file->policy = s3fifo_create();
-        if (!file->policy || restore(file->policy, file->current->index) != KV_OK)
+        share->policy = s3fifo_create();
+        if (!share->policy || restore(share->policy, generation->index) != KV_OK)
             return KV_NO_MEMORY;
     }
     if (bound->account_count > 0)
-        charge_all(bound, file);
-    file->bound = bound;
-    bound_settle(file);
+        charge_all(bound, generation);
+    share->bound = bound;
+    bound_settle(share, generation->words->live_bytes);
     return KV_OK;
 }
 
-void bound_end(struct datafile *file)
+void bound_end(struct bound_share *share)
 {
-    s3fifo_free(file->policy);
-    file->policy = NULL;
-    file->bound = NULL;
+    s3fifo_free(share->policy);
+    share->policy = NULL;
+    share->bound = NULL;
 }

@@ -14,7 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kvstore/table/datafile.h"
+#include "kvstore/table/generation.h"
+
+struct s3fifo;
 
 /* One of the quotas, and what is used of it. */
 struct quota_account {
@@ -33,17 +35,24 @@ struct bound {
     _Atomic uint64_t evictions, evicted_bytes, refusals;
 };
 
+/* A data file's share in it; guarded by the file's lock, but `bound` and `policy` are constant. */
+struct bound_share {
+    struct bound *bound;    /* NULL: the store has none */
+    uint64_t counted_bytes; /* of the file's live bytes, in the bound's */
+    struct s3fifo *policy;  /* which key is evicted next; NULL: see bound */
+};
+
 static inline bool bound_is_exceeded(const struct bound *bound)
 {
     return atomic_load_explicit(&bound->live_bytes, memory_order_relaxed) >
            atomic_load_explicit(&bound->max_bytes, memory_order_relaxed);
 }
 
-/* Brings the sum up to date with the file. Nothing without a bound. */
-void bound_settle(struct datafile *file);
+/* Brings the sum up to date with the file's live bytes. Nothing without a bound. */
+void bound_settle(struct bound_share *share, uint64_t live_bytes);
 
 /* Whether the record may be written; `lookup` is of its key. KV_OK, KV_FULL, KV_QUOTA: counted. */
-enum kv_status bound_check(const struct datafile *file, const struct lookup *lookup,
+enum kv_status bound_check(struct bound *bound, const struct lookup *lookup,
                            const struct record *record, struct kv_slice value_tail);
 
 /* What has become of a key. */
@@ -54,17 +63,20 @@ struct bound_change {
     uint64_t old_bytes, new_bytes; /* of its records, 0 where it was or is not there */
 };
 
-void bound_note(struct datafile *file, const struct bound_change *change);
+/* Counts a change after which the file has so many live bytes. There is a bound. */
+void bound_note(struct bound_share *share, uint64_t live_bytes, const struct bound_change *change);
 
 /* Makes the accounts of the options; false: out of memory. */
 bool bound_make_accounts(struct bound *bound, const struct kvstore_options *options);
 void bound_free_accounts(struct bound *bound);
 
-/* Gives the file a bound, and the policy that goes with it, which is told of all keys there are:
- * those whose records are older in the log count as older. KV_OK, KV_NO_MEMORY. */
-enum kv_status bound_begin(struct bound *bound, struct datafile *file);
+/* Gives the file a share in the bound, and the policy that goes with it, which is told of all keys
+ * of its generation: those whose records are older in the log count as older. KV_OK,
+ * KV_NO_MEMORY. */
+enum kv_status bound_begin(struct bound *bound, struct bound_share *share,
+                           const struct generation *generation);
 
 /* Frees the policy. */
-void bound_end(struct datafile *file);
+void bound_end(struct bound_share *share);
 
 #endif

@@ -8,7 +8,6 @@
 
 #include "common/report/error.h"
 #include "common/report/log.h"
-#include "kvstore/table/bound.h"
 #include "kvstore/table/checkpoint.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/log/commit_replay.h"
@@ -274,7 +273,8 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
                                   record->kind == RECORD_PUT,
                                   lookup->found ? lookup->size_bytes : 0,
                                   0};
-    enum kv_status status = file->bound ? bound_check(file, lookup, record, value_tail) : KV_OK;
+    enum kv_status status =
+        file->share.bound ? bound_check(file->share.bound, lookup, record, value_tail) : KV_OK;
     if (status != KV_OK)
         return status;
     record->version = next_version(current, lookup, record->version);
@@ -289,9 +289,9 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
         file->full = false;
     if (file->next && file->next_status == KV_OK)
         mirror(file, lookup->hash, offset);
-    if (file->bound) {
+    if (file->share.bound) {
         change.new_bytes = change.is_there ? current->log.tail - offset : 0;
-        bound_note(file, &change);
+        bound_note(&file->share, current->words->live_bytes, &change);
     }
 
     uint64_t appended = atomic_load_explicit(&file->appended_bytes, memory_order_relaxed) +
@@ -311,8 +311,8 @@ void datafile_expire(struct datafile *file, struct lookup *lookup)
     file->expired++;
     struct bound_change change = {
         lookup->record.key, lookup->hash, true, false, lookup->size_bytes, 0};
-    if (file->bound)
-        bound_note(file, &change);
+    if (file->share.bound)
+        bound_note(&file->share, file->current->words->live_bytes, &change);
 }
 
 static const char *last_line(unsigned told)

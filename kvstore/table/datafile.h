@@ -14,10 +14,10 @@
 #include "common/memory/machine_sizes.h"
 #include "kvstore/core/context.h"
 #include "kvstore/shared/shared_store.h"
+#include "kvstore/table/bound.h"
 #include "kvstore/table/generation.h"
 #include "mqkv/kvstore.h"
 
-struct bound;
 struct s3fifo;
 
 /* Fields are covered by the file's lock unless they say otherwise. Alone on its cache lines:
@@ -38,13 +38,11 @@ struct datafile {
     uint64_t expired;
     uint64_t compactions;
     uint64_t compaction_failures;
-    uint64_t recovered_bytes_cut; /* constant */
-    bool from_checkpoint;         /* constant */
-    bool taken_over;              /* constant */
-    struct bound *bound;          /* of the store's live bytes; constant; NULL: none */
-    uint64_t bound_bytes;         /* of this file that are counted there */
-    struct s3fifo *policy;        /* which of its keys is evicted next; constant; NULL: see bound */
-    atomic_uint damage_lines;     /* lines in the log; any thread */
+    uint64_t recovered_bytes_cut;      /* constant */
+    bool from_checkpoint;              /* constant */
+    bool taken_over;                   /* constant */
+    struct bound_share share;          /* in the bound of the store's live bytes */
+    atomic_uint damage_lines;          /* lines in the log; any thread */
     atomic_uint_fast64_t read_retries; /* any thread, as the next: see optimistic.h */
     atomic_uint_fast64_t read_fallbacks;
 };

@@ -304,7 +304,7 @@ static void free_store(struct kvstore *store)
 {
     struct store_context *context = &store->context;
     for (uint32_t number = 0; context->files && number < context->datafiles; number++) {
-        bound_end(&context->files[number]);
+        bound_end(&context->files[number].share);
         generation_free(context->files[number].current);
     }
     bound_free_accounts(&store->bound);

@@ -1,0 +1,62 @@
+#include "kvstore/api/write_append.h"
+
+#include "common/report/log.h"
+#include "common/time/clock.h"
+#include "kvstore/cache/cache.h"
+#include "kvstore/maintenance/compaction_queue.h"
+#include "kvstore/maintenance/sweep.h"
+#include "kvstore/sync/sync.h"
+
+/* Between two lines in the log about writes that find no room. */
+#define NO_SPACE_LOG_INTERVAL_MS 60000u
+
+/* For the operator; writers get the status each time. */
+static void log_no_space(struct kvstore *store, const struct datafile *file)
+{
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    uint64_t logged_ms = atomic_load(&store->no_space_logged_ms);
+    if ((logged_ms != 0 && now_ms - logged_ms < NO_SPACE_LOG_INTERVAL_MS) ||
+        !atomic_compare_exchange_strong(&store->no_space_logged_ms, &logged_ms, now_ms))
+        return;
+    log_error(
+        "%s/%s: no space left for the data: the disk, a quota or the file is full; writes are "
+        "refused until there is, reads continue (logged once a minute)",
+        store->context.dir, file_name(file->number, FILE_LOG).text);
+}
+
+/* What others have to know of a record that was appended. */
+static void tell_others(const struct write *write)
+{
+    struct kvstore *store = write->store;
+    struct datafile *file = write->file;
+    if (store->cache)
+        cache_remove(store->cache, file->number, write->lookup.hash, write->record.key);
+    const struct kvstore_options *options = &store->context.options;
+    if (!file->sync_timer_armed) {
+        file->sync_timer_armed = true;
+        sync_note_written(store->sync, file->number);
+        if (context_durability(&store->context) != KVSTORE_SYNC_NONE)
+            sync_within_interval(store->sync, file->number);
+    }
+    if (write->record.expiry_ms != 0)
+        sweeper_note_expiry(store->sweeper);
+    compaction_queue_consider(store->compactions, file, options, options->compact_min_bytes);
+}
+
+enum kv_status write_append(struct write *write, struct kv_slice value_tail,
+                            struct kvstore_written *written)
+{
+    struct kvstore *store = write->store;
+    uint64_t max_bytes = context_max_value_bytes(&store->context);
+    if (value_tail.size > max_bytes || write->record.value.size > max_bytes - value_tail.size)
+        return KV_VALUE_TOO_BIG;
+    enum kv_status status = datafile_append(&store->context, write->file, &write->lookup,
+                                            &write->record, value_tail, written);
+    if (status == KV_OK) {
+        tell_others(write);
+    } else if (status == KV_NO_SPACE) {
+        compaction_queue_want_room(store->compactions);
+        log_no_space(store, write->file);
+    }
+    return status;
+}
