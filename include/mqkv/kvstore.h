@@ -92,10 +92,13 @@ bool kvstore_locking_has_rwlocks(enum kvstore_locking locking);
  * one or two for each record that is looked at, and nothing is mapped; an I/O error is KV_IO of the
  * call that met it, with the file and the offset in the log. All of the store follows: recovery,
  * reads, writes, scans, expiry, compaction. The files are the same. Each thread keeps up to 512 KiB
- * for it, and during a call as much as the records that it works on. */
-enum kvstore_io { KVSTORE_IO_MMAP, KVSTORE_IO_PREAD, KVSTORE_IO_COUNT };
+ * for it, and during a call as much as the records that it works on. DIRECT: as PREAD, but the
+ * record of a key that is looked up is read past the page cache (O_DIRECT), so that each lookup
+ * waits for the disk, also if it was written or read just now: for experiments. Takes two
+ * descriptors for each file; KV_UNSUPPORTED where the file system has no such reads. */
+enum kvstore_io { KVSTORE_IO_MMAP, KVSTORE_IO_PREAD, KVSTORE_IO_DIRECT, KVSTORE_IO_COUNT };
 
-/* "mmap", "pread"; NULL if out of range. */
+/* "mmap", "pread", "direct"; NULL if out of range. */
 const char *kvstore_io_name(enum kvstore_io io);
 
 /* Who may read the store without this process. OWNER, GROUP: the index is kept in a shared-memory
@@ -261,7 +264,7 @@ struct kvstore_put_options {
 /* Common to all operations below: KV_BAD_KEY for a key of a bad size; KV_CORRUPT where a record
  * that is needed is damaged (a put or delete without a condition needs none, and so replaces or
  * removes it; keep_expiry is a condition here); KV_IO, where a record cannot be read
- * (KVSTORE_IO_PREAD): then nothing has changed. All writes may also give KV_VALUE_TOO_BIG,
+ * (without a mapping): then nothing has changed. All writes may also give KV_VALUE_TOO_BIG,
  * KV_NO_SPACE (nothing changed; deletes still work, from a reserve), KV_FULL (above max_bytes),
  * KV_QUOTA, KV_READ_ONLY, KV_NO_MEMORY,
  * KV_CROWDED (512 keys are there whose hash, which is secret, begins as this one's does; other keys

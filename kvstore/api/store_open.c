@@ -41,7 +41,7 @@ const char *kvstore_version(void)
 const char *kvstore_io_name(enum kvstore_io io)
 {
     static const char *const names[KVSTORE_IO_COUNT] = {
-        [KVSTORE_IO_MMAP] = "mmap", [KVSTORE_IO_PREAD] = "pread"};
+        [KVSTORE_IO_MMAP] = "mmap", [KVSTORE_IO_PREAD] = "pread", [KVSTORE_IO_DIRECT] = "direct"};
     return (unsigned)io < KVSTORE_IO_COUNT ? names[io] : NULL;
 }
 
@@ -221,11 +221,11 @@ static enum kv_status open_files(struct kvstore *store, struct kv_error *error)
     if (status == KV_OK)
         status = thread_run_parallel(context->datafiles, recover_file, context, error);
     if (status == KV_LIMIT)
-        return kv_error_set(
-            error, KV_LIMIT,
-            "%s: too many open files: the store has %u data files and needs as many "
-            "descriptors; raise the limit (ulimit -n)",
-            context->dir, context->datafiles);
+        return kv_error_set(error, KV_LIMIT,
+                            "%s: too many open files: the store has %u data files and needs %s "
+                            "descriptors; raise the limit (ulimit -n)",
+                            context->dir, context->datafiles,
+                            context->options.io == KVSTORE_IO_DIRECT ? "twice as many" : "as many");
     return status;
 }
 

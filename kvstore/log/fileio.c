@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/memory/machine_sizes.h"
+
 /* O_NONBLOCK: a FIFO of the name would else keep the caller waiting for its other end. */
 static int system_open_at(int dir_fd, const char *name, int flags, mode_t mode)
 {
@@ -41,6 +43,23 @@ static ssize_t system_read_at(int fd, void *data, size_t size, off_t offset)
 {
     size_t done = 0;
     while (done < size) {
+        ssize_t got = pread(fd, (char *)data + done, size - done, offset + (off_t)done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        if (got == 0)
+            break;
+        done += (size_t)got;
+    }
+    return (ssize_t)done;
+}
+
+/* What ends within a page ends with the file: to go on from there would be EINVAL. */
+static ssize_t system_read_direct_at(int fd, void *data, size_t size, off_t offset)
+{
+    size_t done = 0;
+    while (done < size && done % PAGE_BYTES == 0) {
         ssize_t got = pread(fd, (char *)data + done, size - done, offset + (off_t)done);
         if (got < 0 && errno == EINTR)
             continue;
@@ -184,6 +203,7 @@ const struct fileio fileio_system = {
     .truncate = system_truncate,
     .punch = system_punch,
     .read_at = system_read_at,
+    .read_direct_at = system_read_direct_at,
     .write_at = system_write_at,
     .zero = system_zero,
     .sync_data = fdatasync,

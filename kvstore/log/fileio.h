@@ -34,6 +34,11 @@ struct fileio {
     /* All of size, or as much as there is to the end of the file, or -1. */
     ssize_t (*read_at)(int fd, void *data, size_t size, off_t offset);
 
+    /* The same past the page cache, of a file opened with O_DIRECT: data, size and offset are
+     * multiples of PAGE_BYTES. What was written by write_at is seen. EINVAL: the file system has no
+     * such reads, or none of so small pieces. */
+    ssize_t (*read_direct_at)(int fd, void *data, size_t size, off_t offset);
+
     /* All of size, or -1; then any part may have been written. */
     ssize_t (*write_at)(int fd, const void *data, size_t size, off_t offset);
 

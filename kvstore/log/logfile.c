@@ -48,14 +48,51 @@ static enum kv_status map_file(struct logfile *log, uint32_t datafiles, const ch
         name, needed);
 }
 
-/* Without a mapping the file may grow to what its format allows. */
-static enum kv_status make_accessible(struct logfile *log, enum kvstore_io io, uint32_t datafiles,
-                                      const char *name, struct kv_error *error)
+static enum kv_status explain_direct(const char *name, struct kv_error *error)
 {
-    if (io == KVSTORE_IO_MMAP)
-        return map_file(log, datafiles, name, error);
+    if (errno == EINVAL || errno == EOPNOTSUPP)
+        return kv_error_set(error, KV_UNSUPPORTED,
+                            "%s: the file system has no reads past the page cache (O_DIRECT); take "
+                            "another way of reading (mmap, pread) or another file system",
+                            name);
+    return kv_error_set_errno(error, "%s: cannot read past the page cache", name);
+}
+
+static enum kv_status open_direct(struct logfile *log, int dir_fd, const char *name,
+                                  struct kv_error *error)
+{
+    log->direct_fd = fileio->open_at(dir_fd, name, O_RDONLY | O_DIRECT | O_NOFOLLOW, 0);
+    return log->direct_fd >= 0 ? KV_OK : explain_direct(name, error);
+}
+
+/* Some file systems take the open and refuse the first read. */
+static enum kv_status try_direct(const struct logfile *log, const char *name,
+                                 struct kv_error *error)
+{
+    if (log->direct_fd < 0)
+        return KV_OK;
+    read_buffer_forget(READ_BUFFER_LOOKUP);
+    return read_buffer_read_direct(READ_BUFFER_LOOKUP, log->direct_fd, 0, FILE_HEADER_BYTES,
+                                   FILE_HEADER_BYTES)
+               ? KV_OK
+               : explain_direct(name, error);
+}
+
+/* Where the file is to be looked at. */
+struct access_way {
+    enum kvstore_io io;
+    int dir_fd;
+    const char *name;
+};
+
+/* Without a mapping the file may grow to what its format allows. */
+static enum kv_status make_accessible(struct logfile *log, const struct access_way *way,
+                                      uint32_t datafiles, struct kv_error *error)
+{
+    if (way->io == KVSTORE_IO_MMAP)
+        return map_file(log, datafiles, way->name, error);
     log->map_bytes = LOGFILE_MAX_BYTES;
-    return KV_OK;
+    return way->io == KVSTORE_IO_DIRECT ? open_direct(log, way->dir_fd, way->name, error) : KV_OK;
 }
 
 /* Makes bytes of the header part of the file that belong at the offset. With a mapping they are
@@ -80,7 +117,7 @@ static enum kv_status write_header(struct logfile *log, const char *name, uint64
     return KV_OK;
 }
 
-static enum kv_status fill_new_file(struct logfile *log, enum kvstore_io io, const char *name,
+static enum kv_status fill_new_file(struct logfile *log, const struct access_way *way,
                                     const struct file_identity *identity, uint64_t version_floor,
                                     uint64_t room_bytes, struct kv_error *error)
 {
@@ -92,28 +129,28 @@ static enum kv_status fill_new_file(struct logfile *log, enum kvstore_io io, con
         result = fileio->allocate(log->fd, 0, (off_t)size);
     }
     if (result != 0)
-        return kv_error_set_errno(error, "%s: cannot allocate %" PRIu64 " bytes on disk", name,
+        return kv_error_set_errno(error, "%s: cannot allocate %" PRIu64 " bytes on disk", way->name,
                                   size);
     log->allocated_bytes = size;
-    enum kv_status status = make_accessible(log, io, identity->datafiles, name, error);
+    enum kv_status status = make_accessible(log, way, identity->datafiles, error);
     if (status != KV_OK)
         return status;
     log->boot = BOOT_THIS;
     log->identity = *identity;
     log->tail = FILE_HEADER_BYTES;
-    return write_header(log, name, version_floor, error);
+    return write_header(log, way->name, version_floor, error);
 }
 
 enum kv_status logfile_create(struct logfile *log, enum kvstore_io io, int dir_fd, const char *name,
                               const struct file_identity *identity, uint64_t version_floor,
                               uint64_t room_bytes, struct kv_error *error)
 {
-    *log = (struct logfile){.fd = -1, .writable = true};
+    const struct access_way way = {io, dir_fd, name};
+    *log = (struct logfile){.fd = -1, .direct_fd = -1, .writable = true};
     log->fd = fileio->open_at(dir_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
     if (log->fd < 0)
         return kv_error_set_errno(error, "%s: cannot create the file", name);
-    enum kv_status status =
-        fill_new_file(log, io, name, identity, version_floor, room_bytes, error);
+    enum kv_status status = fill_new_file(log, &way, identity, version_floor, room_bytes, error);
     if (status != KV_OK) {
         logfile_close(log);
         fileio->unlink_at(dir_fd, name);
@@ -149,9 +186,10 @@ static enum kv_status check_header(struct logfile *log, const uint8_t *page, con
     return KV_OK;
 }
 
-static enum kv_status read_existing_file(struct logfile *log, enum kvstore_io io, const char *name,
+static enum kv_status read_existing_file(struct logfile *log, const struct access_way *way,
                                          struct kv_error *error)
 {
+    const char *name = way->name;
     struct stat facts;
     if (fstat(log->fd, &facts) != 0)
         return kv_error_set_errno(error, "%s: cannot read the file's size", name);
@@ -175,7 +213,9 @@ static enum kv_status read_existing_file(struct logfile *log, enum kvstore_io io
     log->tail = FILE_HEADER_BYTES;
     enum kv_status status = check_header(log, page, name, error);
     if (status == KV_OK) /* the header says among how many files the address space is shared */
-        status = make_accessible(log, io, log->identity.datafiles, name, error);
+        status = make_accessible(log, way, log->identity.datafiles, error);
+    if (status == KV_OK)
+        status = try_direct(log, name, error);
     return status;
 }
 
@@ -196,7 +236,8 @@ const char *logfile_other_kind(int error_number)
 enum kv_status logfile_open(struct logfile *log, enum kvstore_io io, int dir_fd, const char *name,
                             bool writable, struct kv_error *error)
 {
-    *log = (struct logfile){.fd = -1, .writable = writable};
+    const struct access_way way = {io, dir_fd, name};
+    *log = (struct logfile){.fd = -1, .direct_fd = -1, .writable = writable};
     log->fd = fileio->open_at(dir_fd, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW, 0);
     if (log->fd < 0 && errno == ENOENT)
         return kv_error_set(error, KV_NOT_FOUND, "%s: no such file", name);
@@ -205,7 +246,7 @@ enum kv_status logfile_open(struct logfile *log, enum kvstore_io io, int dir_fd,
                             logfile_other_kind(errno));
     if (log->fd < 0)
         return kv_error_set_errno(error, "%s: cannot open the file", name);
-    enum kv_status status = read_existing_file(log, io, name, error);
+    enum kv_status status = read_existing_file(log, &way, error);
     if (status != KV_OK)
         logfile_close(log);
     return status;
@@ -220,15 +261,29 @@ void logfile_close(struct logfile *log)
         fileio->unmap(log->map, log->map_bytes);
     if (log->fd >= 0)
         close(log->fd);
+    if (log->direct_fd >= 0)
+        close(log->direct_fd);
     log->map = NULL;
     log->fd = -1;
+    log->direct_fd = -1;
+}
+
+/* The one place that reads without a mapping. */
+__attribute__((noinline)) static const uint8_t *bytes_by_call(const struct logfile *log,
+                                                              enum read_buffer buffer,
+                                                              uint64_t offset, uint64_t size,
+                                                              uint64_t end)
+{
+    return log->direct_fd >= 0 && buffer == READ_BUFFER_LOOKUP
+               ? read_buffer_read_direct(buffer, log->direct_fd, offset, size, end)
+               : read_buffer_read(buffer, log->fd, offset, size, end);
 }
 
 const uint8_t *logfile_bytes(const struct logfile *log, enum read_buffer buffer, uint64_t offset,
                              uint64_t size)
 {
     return log->map ? log->map + offset
-                    : read_buffer_read(buffer, log->fd, offset, size, log->allocated_bytes);
+                    : bytes_by_call(log, buffer, offset, size, log->allocated_bytes);
 }
 
 /* How much of a record is needed. */
@@ -248,7 +303,7 @@ parse_by_call(const struct logfile *log, enum read_buffer buffer, enum extent ex
 {
     uint64_t there = at_most(RECORD_MAX_HEADER_BYTES, end - offset);
     for (;;) {
-        const uint8_t *at = read_buffer_read(buffer, log->fd, offset, there, end);
+        const uint8_t *at = bytes_by_call(log, buffer, offset, there, end);
         if (!at)
             return RECORD_UNREADABLE;
         enum record_verdict verdict = record_parse(at, end - offset, record, size_bytes);
@@ -284,7 +339,7 @@ read_by_call(const struct logfile *log, enum read_buffer buffer, uint64_t offset
         parse_by_call(log, buffer, WHOLE, offset, end, record, size_bytes);
     if (verdict != RECORD_VALID)
         return verdict;
-    const uint8_t *at = read_buffer_read(buffer, log->fd, offset, *size_bytes, end);
+    const uint8_t *at = bytes_by_call(log, buffer, offset, *size_bytes, end);
     return record_read(at, *size_bytes, log->identity.salt, offset, record, size_bytes);
 }
 
@@ -331,8 +386,8 @@ bool logfile_holds(const struct logfile *log, enum read_buffer buffer, uint64_t 
         return false;
     struct record record;
     uint64_t size_bytes;
-    const uint8_t *at = read_buffer_read(buffer, log->fd, offset, RECORD_MAX_HEADER_BYTES,
-                                         offset + RECORD_MAX_HEADER_BYTES); /* without reading */
+    const uint8_t *at = bytes_by_call(log, buffer, offset, RECORD_MAX_HEADER_BYTES,
+                                      offset + RECORD_MAX_HEADER_BYTES); /* without reading */
     return record_parse(at, LOGFILE_MAX_BYTES, &record, &size_bytes) != RECORD_VALID ||
            read_buffer_holds(buffer, offset, size_bytes);
 }

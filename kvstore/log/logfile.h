@@ -4,7 +4,8 @@
  * Large records are always written with calls, which leave less to do for the kernel. Callers see
  * no difference, but for where a record's bytes lie, how long they stay, and that reading can fail:
  * with a mapping they lie in it and stay as long as it; without, in the read buffer that the caller
- * names (read_buffer.h), until that is used again.
+ * names (read_buffer.h), until that is used again. With KVSTORE_IO_DIRECT what goes to
+ * READ_BUFFER_LOOKUP is read past the page cache, through a descriptor of its own.
  *
  * The mapping covers all that the file may ever grow to and never moves; the file is allocated in
  * steps ahead of its tail, and nothing is touched beyond what is allocated, so that a full disk is
@@ -38,6 +39,7 @@
 
 struct logfile {
     int fd;
+    int direct_fd; /* the file once more, with O_DIRECT; -1: not KVSTORE_IO_DIRECT */
     bool writable;
     uint8_t *map;             /* NULL: system calls */
     struct mapguard *guard;   /* of the mapping */
@@ -63,7 +65,9 @@ enum kv_status logfile_create(struct logfile *log, enum kvstore_io io, int dir_f
                               uint64_t room_bytes, struct kv_error *error);
 
 /* Opens `name`, which must hold a valid header of this format: KV_MISMATCH, KV_CORRUPT. Its tail
- * is still to be found: it is set to FILE_HEADER_BYTES. KV_NOT_FOUND if there is no such file. */
+ * is still to be found: it is set to FILE_HEADER_BYTES. KV_NOT_FOUND if there is no such file. Of
+ * both calls: KV_UNSUPPORTED if the file system has no reads past the page cache; the open tries
+ * one. */
 enum kv_status logfile_open(struct logfile *log, enum kvstore_io io, int dir_fd, const char *name,
                             bool writable, struct kv_error *error);
 
@@ -93,7 +97,7 @@ static inline void logfile_begin(const struct logfile *log, enum read_buffer buf
 /* After an operation that has read: nothing of the logs is looked at any more. */
 static inline void logfile_end(enum kvstore_io io)
 {
-    if (__builtin_expect(io == KVSTORE_IO_PREAD, 0))
+    if (__builtin_expect(io != KVSTORE_IO_MMAP, 0))
         read_buffer_trim();
 }
 

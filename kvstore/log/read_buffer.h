@@ -1,8 +1,8 @@
 /*
  * read_buffer: stretches of a log file that a thread has read with system calls, where the store
- * does not map its files (KVSTORE_IO_PREAD). Each thread has one buffer for each use below, so that
- * what it looked up stays while it reads something else. Memory is allocated at the first use and
- * freed with the thread. Between operations a thread keeps at most READ_BUFFER_KEPT_BYTES per
+ * does not map its files (KVSTORE_IO_PREAD, KVSTORE_IO_DIRECT). Each thread has one buffer for each
+ * use below, so that what it looked up stays while it reads something else. Memory is allocated at
+ * the first use and freed with the thread. Between operations a thread keeps at most READ_BUFFER_KEPT_BYTES per
  * buffer (read_buffer_trim; the compactor keeps that of its last walk). During an operation, a
  * buffer is as large as the largest record that is read (kvstore_options).
  *
@@ -40,6 +40,11 @@ void read_buffer_trim(void);
  * ENODATA if the file has fewer bytes, ENOMEM; the buffer is then empty. */
 const uint8_t *read_buffer_read(enum read_buffer buffer, int fd, uint64_t offset, uint64_t size,
                                 uint64_t end);
+
+/* The same past the page cache: of a file opened with O_DIRECT, whole pages (PAGE_BYTES), 8 KiB
+ * from `offset` on at least. What is read beyond `end` is not given. */
+const uint8_t *read_buffer_read_direct(enum read_buffer buffer, int fd, uint64_t offset,
+                                       uint64_t size, uint64_t end);
 
 /* Would read_buffer_read give these bytes without reading? */
 bool read_buffer_holds(enum read_buffer buffer, uint64_t offset, uint64_t size);

@@ -302,8 +302,8 @@ const struct option_row options_rows[] = {
      "pool|event|thread|process: who executes requests (default pool)", FIELD(dispatch),
      .choice_name = dispatch_of, .section = "workers"},
     {"io", 0, OPTION_CHOICE, "HOW",
-     "mmap|pread: files mapped, or read by system calls (default mmap)", FIELD(io),
-     .choice_name = io_of, .section = "store"},
+     "mmap|pread|direct: files mapped, read by calls, or past the page cache (default mmap)",
+     FIELD(io), .choice_name = io_of, .section = "store"},
     {"lanes", 0, OPTION_CHOICE, "MODE",
      "auto|worker|shared: how requests reach the workers (default auto)", FIELD(lanes),
      .choice_name = lanes_mode_of, .section = "queues"},
@@ -476,7 +476,9 @@ static enum options_outcome take_direct(const struct parsed_line *line,
 {
     bool forks = options->dispatch == DISPATCH_PROCESS;
     bool must_be_seen = options->evict == KVSTORE_EVICT_S3FIFO; /* or what is read is evicted */
-    options->direct = forks || must_be_seen ? KVSTORE_DIRECT_OFF : KVSTORE_DIRECT_OWNER;
+    bool must_wait = options->io == KVSTORE_IO_DIRECT;          /* what is mapped does not */
+    options->direct =
+        forks || must_be_seen || must_wait ? KVSTORE_DIRECT_OFF : KVSTORE_DIRECT_OWNER;
     if (line->direct < 0)
         return OPTIONS_RUN;
     options->direct = (enum kvstore_direct)line->direct;

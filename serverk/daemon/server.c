@@ -284,6 +284,11 @@ static void log_start(const struct service *service, const struct sandbox *given
         log_warn("--direct %s with --evict s3fifo: what is read without the daemon does not count "
                  "as read, and is evicted",
                  kvstore_direct_name(options->direct));
+    if (options->io == KVSTORE_IO_DIRECT)
+        log_info("--io direct: each record that is looked up is read from the disk%s",
+                 options->direct == KVSTORE_DIRECT_OFF
+                     ? ""
+                     : ", but not by programs that read without the daemon (--direct)");
     if (options->sched != ORDER_COST && options->sched_queue != OPTIONS_DEFAULT_SCHED_QUEUE)
         log_warn("--sched-queue %u has no effect: requests wait in the daemon with --sched "
                  "cost only",

@@ -66,7 +66,9 @@ for dispatch in pool event thread process; do
 done
 
 # What the processes inherit is right with every way of reading.
-for reading in "--io pread" "--locking optimistic" "--locking global-mutex"; do
+past_cache=()
+has_direct_reads && past_cache=("--io direct")
+for reading in "${past_cache[@]}" "--io pread" "--locking optimistic" "--locking global-mutex"; do
     server_dir=$MQKV_TEST_DIR/${reading##* }
     # shellcheck disable=SC2086
     start_server --dispatch process --sync none $reading

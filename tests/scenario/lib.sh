@@ -50,6 +50,16 @@ skip() {
     echo "skip - $1"
 }
 
+# Can files of the tests' directory be read past the page cache (serverk --io direct)?
+has_direct_reads() {
+    local file=$MQKV_TEST_DIR/direct-reads status
+    head -c 4096 /dev/zero >"$file"
+    dd if="$file" of=/dev/null bs=4096 iflag=direct 2>/dev/null
+    status=$?
+    rm -f "$file"
+    return $status
+}
+
 # check_equal EXPECTED ACTUAL TEXT
 check_equal() {
     if [ "$1" = "$2" ]; then

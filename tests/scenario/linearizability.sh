@@ -47,7 +47,9 @@ for options in "--sched priority --lanes worker" "--sched cost"; do
     stop_server
 done
 
-for options in "--io pread" "--cache 64k --allocator locked" \
+past_cache=()
+has_direct_reads && past_cache=("--io direct")
+for options in "${past_cache[@]}" "--io pread" "--cache 64k --allocator locked" \
     "--cache 64k --allocator thread-local" "--io pread --cache 1M --locking optimistic"; do
     server_dir=$MQKV_TEST_DIR/${options//[ -]/}
     # shellcheck disable=SC2086

@@ -4,17 +4,20 @@
 # MQKV_MODEL_SEED.
 . "$(dirname "$0")/lib.sh"
 
+past_cache=
+has_direct_reads && past_cache="--io direct -w 4 -d 2 --lanes shared"
 seconds=${MQKV_MODEL_SECONDS:-2}
 seed=${MQKV_MODEL_SEED:-$(date +%s)}
 setting=0
 while read -ra options; do
+    [ ${#options[@]} -gt 0 ] || continue
     server_logs[$MQKV_TEST_DIR/$setting.log]=1
     python3 -B "$library_dir/../independent/test_model.py" "$MQKV_BUILD/serverk" "$server_queue" \
         "$MQKV_TEST_DIR/$setting" "$MQKV_TEST_DIR/$setting.log" "$seconds" $((seed + setting)) -- \
             "${options[@]}" \
         </dev/null || failed_checks=$((failed_checks + 1))
     setting=$((setting + 1))
-done <<'END'
+done <<END
 --lanes auto
 --lanes shared -w 4 --sync always
 --lanes worker -w 4 -d 1 --sync none
@@ -24,4 +27,5 @@ done <<'END'
 --sched cost -w 4 --cache 64k
 --lanes shared -w 4 --io pread --cache 1M --locking optimistic
 --locking file-mutex --verify every -d 16
+$past_cache
 END

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # serverk_io: with --io pread a data file that ends early is an error of the request, not the end of
-# the daemon; what the cache knows is still given; kills lose nothing with either
+# the daemon; what the cache knows is still given; kills lose nothing with any; with --io direct
+# each read goes to the disk
 . "$(dirname "$0")/lib.sh"
 export MQKV_DIRECT=off # each read is a message
 
@@ -47,10 +48,43 @@ check_equal 100000 "$(client get 1 | wc -c)" "and reads go on"
 stop_server
 
 rounds=${CRASH_ROUNDS:-2}
-mkdir -p "$MQKV_TEST_DIR/killed"
-printf '#!/bin/sh\nexec "%s" "$@" --io pread --cache 256k\n' \
-    "$MQKV_BUILD/serverk" >"$MQKV_TEST_DIR/serverk"
-chmod +x "$MQKV_TEST_DIR/serverk"
-check_status 0 "$rounds kills with pread and cache, nothing acknowledged is lost" \
-    "$MQKV_BUILD/tests/crash_loop" "$MQKV_TEST_DIR/serverk" "$MQKV_BUILD/kvcheck" \
-    "$MQKV_TEST_DIR/killed" "$server_queue" mixed "$rounds" "$RANDOM"
+ways=(pread)
+has_direct_reads && ways+=(direct)
+for way in "${ways[@]}"; do
+    mkdir -p "$MQKV_TEST_DIR/killed-$way"
+    printf '#!/bin/sh\nexec "%s" "$@" --io %s --cache 256k\n' \
+        "$MQKV_BUILD/serverk" "$way" >"$MQKV_TEST_DIR/serverk"
+    chmod +x "$MQKV_TEST_DIR/serverk"
+    check_status 0 "$rounds kills with $way and cache, nothing acknowledged is lost" \
+        "$MQKV_BUILD/tests/crash_loop" "$MQKV_TEST_DIR/serverk" "$MQKV_BUILD/kvcheck" \
+        "$MQKV_TEST_DIR/killed-$way" "$server_queue" mixed "$rounds" "$RANDOM"
+done
+
+# Past the page cache
+if has_direct_reads; then
+    disk_bytes() {
+        awk '$1 == "read_bytes:" { print $2 }' "/proc/$server_pid/io"
+    }
+    server_dir=$MQKV_TEST_DIR/past-cache
+    unset MQKV_DIRECT
+    start_server -d 2 --io direct
+    check_match "INFO --io direct: each record that is looked up is read from the disk$" \
+        "$(cat "$server_log")" "a line of the log says so"
+    check_match '"io":"direct".*"direct":\{"mode":"off"' "$(client --format json stats server)" \
+        "so do stats, and clients do not read mapped files"
+    client bench --preload --keys 50 --value 4k --mix get=1 -c 1 >/dev/null
+    before=$(disk_bytes)
+    check_status 0 "values are right" client bench --keys 50 --value 4k --verify --mix get=1 -c 100
+    if [ "$(stat -f -c %T "$server_dir")" = tmpfs ]; then
+        skip "each get reads the disk: the directory of the tests lies in memory"
+    else
+        check_equal 1 "$(($(disk_bytes) - before >= 100 * 4096))" "each get reads the disk"
+    fi
+    stop_server
+    start_server -d 2 --io direct --direct owner
+    check_match "INFO --io direct.*, but not by programs that read without" \
+        "$(cat "$server_log")" "the log says where it is without effect"
+    stop_server
+else
+    skip "--io direct: the file system has no reads past the page cache"
+fi

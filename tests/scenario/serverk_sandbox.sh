@@ -65,7 +65,9 @@ rm -rf "$server_dir"
 check_status 2 "a word that is neither on nor off is refused" "$server_program" --sandbox maybe
 
 # The daemon works
-for options in '-d 1' '-d 1 --dispatch process --io pread' \
+past_cache=()
+has_direct_reads && past_cache=('-d 1 --io direct')
+for options in '-d 1' '-d 1 --dispatch process --io pread' "${past_cache[@]}" \
     '-d 1 --dispatch thread --cache 1M --locking optimistic --sync always'; do
     # shellcheck disable=SC2086
     start_server $options

@@ -59,20 +59,32 @@ static int fault_truncate(int fd, off_t size)
     return fails(FAULT_TRUNCATE) ? -1 : fileio_system.truncate(fd, size);
 }
 
-static ssize_t fault_read_at(int fd, void *data, size_t size, off_t offset)
+typedef ssize_t (*read_call)(int fd, void *data, size_t size, off_t offset);
+
+static ssize_t fault_read(read_call system_read, int fd, void *data, size_t size, off_t offset)
 {
     if (!fails(FAULT_READ))
-        return fileio_system.read_at(fd, data, size, offset);
+        return system_read(fd, data, size, offset);
     struct fault_plan plan = plan_now();
     if (plan.effect == FAULT_FAILS)
         return -1;
-    ssize_t got = fileio_system.read_at(fd, data, size, offset);
+    ssize_t got = system_read(fd, data, size, offset);
     if (got <= (ssize_t)plan.read_bytes)
         return got;
     if (plan.effect == FAULT_SHORTENS)
         return (ssize_t)plan.read_bytes;
     ((unsigned char *)data)[plan.read_bytes] ^= 1;
     return got;
+}
+
+static ssize_t fault_read_at(int fd, void *data, size_t size, off_t offset)
+{
+    return fault_read(fileio_system.read_at, fd, data, size, offset);
+}
+
+static ssize_t fault_read_direct_at(int fd, void *data, size_t size, off_t offset)
+{
+    return fault_read(fileio_system.read_direct_at, fd, data, size, offset);
 }
 
 static ssize_t fault_write_at(int fd, const void *data, size_t size, off_t offset)
@@ -144,6 +156,7 @@ static const struct fileio fault_table = {
     .truncate = fault_truncate,
     .punch = fault_punch,
     .read_at = fault_read_at,
+    .read_direct_at = fault_read_direct_at,
     .write_at = fault_write_at,
     .zero = fault_zero,
     .sync_data = fault_sync_data,

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "mqkv/kvstore.h"
 #include "tests/support/test_names.h"
 
 static void require(bool holds, const char *what)
@@ -26,6 +27,25 @@ void store_dir_make(char dir[STORE_DIR_BYTES])
 {
     test_path(dir, STORE_DIR_BYTES, "mqkv-test-XXXXXX");
     require(mkdtemp(dir) != NULL, "mkdtemp");
+}
+
+int store_io_count(void)
+{
+    char path[STORE_DIR_BYTES];
+    char *page = aligned_alloc(4096, 4096);
+    test_path(path, sizeof path, "mqkv-test-XXXXXX");
+    int fd = page ? mkstemp(path) : -1;
+    require(fd >= 0, path);
+    memset(page, 0, 4096);
+    bool has = write(fd, page, 4096) == 4096;
+    int direct_fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
+    has = has && direct_fd >= 0 && pread(direct_fd, page, 4096, 0) == 4096;
+    if (direct_fd >= 0)
+        close(direct_fd);
+    close(fd);
+    unlink(path);
+    free(page);
+    return has ? KVSTORE_IO_COUNT : KVSTORE_IO_DIRECT;
 }
 
 static void empty_directory(int dir_fd)

@@ -20,6 +20,10 @@
 /* Makes a new empty directory (test_path of test_names.h) and writes its name to dir. */
 void store_dir_make(char dir[STORE_DIR_BYTES]);
 
+/* How many ways of reading (enum kvstore_io, from the first on) the file system there has: all, or
+ * all but KVSTORE_IO_DIRECT, which is the last. */
+int store_io_count(void);
+
 /* Removes the directory with the files in it; one that is not there is fine. */
 void store_dir_remove(const char *dir);
 

@@ -356,7 +356,7 @@ Suite *suite_kvstore_commit_log(void)
     tcase_set_timeout(tests, 300);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, files_share_a_sync);
-    tcase_add_loop_test(tests, what_the_files_lack_is_brought_in, 0, KVSTORE_IO_COUNT);
+    tcase_add_loop_test(tests, what_the_files_lack_is_brought_in, 0, store_io_count());
     tcase_add_test(tests, a_damaged_log_ends_where_it_is_damaged);
     tcase_add_test(tests, hostile_entries_are_ignored);
     tcase_add_test(tests, a_log_of_another_store_is_removed);

@@ -329,7 +329,7 @@ Suite *suite_kvstore_optimistic(void)
     Suite *suite = suite_create("kvstore_optimistic");
     TCase *reads = tcase_create("reads");
     tcase_add_checked_fixture(reads, set_up, tear_down);
-    tcase_add_loop_test(reads, every_value_read_is_one_that_was_written, 0, KVSTORE_IO_COUNT);
+    tcase_add_loop_test(reads, every_value_read_is_one_that_was_written, 0, store_io_count());
     tcase_add_test(reads, a_get_takes_no_lock);
     tcase_add_test(reads, a_damaged_record_is_told);
     tcase_add_test(reads, a_thread_without_a_place_takes_the_lock);

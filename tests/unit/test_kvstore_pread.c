@@ -1,13 +1,14 @@
 /*
- * A store that reads with system calls: it does what a mapped one does, with the same files; a read
- * that fails, gives less or gives wrong bytes is the error of the call that met it, and of no
- * other.
+ * A store that reads with system calls, through the page cache or past it: it does what a mapped
+ * one does, with the same files; a read that fails, gives less or gives wrong bytes is the error of
+ * the call that met it, and of no other.
  */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/report/log.h"
@@ -15,6 +16,7 @@
 #include "mqkv/kvstore.h"
 #include "kvstore/log/read_buffer.h"
 #include "tests/support/fault.h"
+#include "tests/support/skip.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"
@@ -26,7 +28,7 @@ static const size_t sizes[] = {0, 1, 63, 64, 3000, 4040, 4062, 4063, 4064, 4096,
 
 static char dir[STORE_DIR_BYTES];
 static char buffer[BIGGEST_BYTES];
-static const struct kvstore_options options = {
+static struct kvstore_options options = {
     .create = true, .datafiles = 1, .compact_dead_percent = 100, .io = KVSTORE_IO_PREAD};
 static const struct kvstore_options mapped = {.compact_dead_percent = 100};
 
@@ -34,6 +36,12 @@ static void set_up(void)
 {
     log_set_level(LOG_LEVEL_ERROR - 1);
     store_dir_make(dir);
+}
+
+static void set_up_direct(void)
+{
+    set_up();
+    options.io = KVSTORE_IO_DIRECT;
 }
 
 static void tear_down(void)
@@ -343,16 +351,134 @@ START_TEST(an_open_that_can_not_read_says_so)
 }
 END_TEST
 
-Suite *suite_kvstore_pread(void)
+/* Past the page cache -------------------------------------------------------------------------- */
+
+START_TEST(no_reads_past_the_page_cache)
 {
-    Suite *suite = suite_create("kvstore_pread");
-    TCase *same = tcase_create("same");
-    tcase_add_checked_fixture(same, set_up, tear_down);
+    SKIP_TEST("the file system of the tests has no reads past the page cache");
+}
+END_TEST
+
+START_TEST(a_file_system_without_such_reads_is_refused)
+{
+    struct kvstore *store = must_open(dir, &options);
+    must_put(store, "key", "41");
+    must_close(store);
+    unsigned long refused = 0;
+    struct kv_error error = {0};
+    bool fired = true;
+    for (unsigned long nth = 1; fired; nth++) { /* one of them is the one with O_DIRECT */
+        fault_install(
+            &(struct fault_plan){.call = FAULT_OPEN, .nth = nth, .length = 1, .error = EINVAL});
+        enum kv_status status = kvstore_open(dir, &options, &store, &error);
+        fired = fault_has_fired();
+        fault_clear();
+        refused += status == KV_UNSUPPORTED;
+        if (status == KV_OK)
+            must_close(store);
+    }
+    ck_assert_uint_eq(refused, 1);
+    unsigned long of_reads = 0;
+    fired = true;
+    for (unsigned long nth = 1; fired; nth++) { /* or the first read through it */
+        fault_install(
+            &(struct fault_plan){.call = FAULT_READ, .nth = nth, .length = 1, .error = EINVAL});
+        enum kv_status status = kvstore_open(dir, &options, &store, &error);
+        fired = fault_has_fired();
+        fault_clear();
+        of_reads += status == KV_UNSUPPORTED;
+        if (status == KV_OK)
+            must_close(store);
+    }
+    ck_assert_uint_eq(of_reads, 1);
+    store = must_open(dir, &options);
+    ck_assert_str_eq(get_text(store, "key"), "41");
+    must_close(store);
+}
+END_TEST
+
+static unsigned long long bytes_from_disk(void)
+{
+    unsigned long long bytes = 0;
+    char line[128];
+    FILE *file = fopen("/proc/self/io", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "read_bytes: %llu", &bytes) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return bytes;
+}
+
+START_TEST(each_get_reads_the_disk)
+{
+    struct kvstore *store = must_open(dir, &options);
+    must_put(store, "key", "41");
+    unsigned long long before = bytes_from_disk();
+    for (int i = 0; i < 10; i++)
+        ck_assert_str_eq(get_text(store, "key"), "41");
+    unsigned long long after = bytes_from_disk();
+    must_close(store);
+    struct statfs facts;
+    ck_assert_int_eq(statfs(dir, &facts), 0);
+    if (facts.f_type == 0x01021994) /* tmpfs */
+        SKIP_TEST("the directory of the tests lies in memory");
+    if (before == 0 && after == 0)
+        SKIP_TEST("the system does not tell what was read from the disk");
+    ck_assert_uint_ge(after - before, 10 * 4096ULL);
+}
+END_TEST
+
+/* Pages that hold the end of the log are read while they are written. */
+START_TEST(what_was_written_is_read_at_once)
+{
+    struct kvstore *store = must_open(dir, &options);
+    char text[128];
+    for (int i = 0; i < 500; i++) {
+        snprintf(text, sizeof text, "%0*d", 1 + i % 100, i);
+        must_put(store, numbered("key", i % 7), text);
+        ck_assert_str_eq(get_text(store, numbered("key", i % 7)), text);
+    }
+    must_close(store);
+}
+END_TEST
+
+/* The last page of the file is not a whole one. */
+START_TEST(a_file_may_end_within_a_page)
+{
+    struct kvstore *store = must_open(dir, &options);
+    struct kvstore_written written;
+    ck_assert_int_eq(
+        kvstore_put(store, kv_slice_from_string("key"), kv_slice(buffer, 5000), NULL, &written),
+        KV_OK);
+    must_close(store);
+    remove_checkpoint();
+    char path[STORE_DIR_BYTES + 32];
+    snprintf(path, sizeof path, "%s/data.0000", dir);
+    uint64_t end = FILE_HEADER_BYTES + written.ticket.position;
+    ck_assert_uint_ne(end % 4096, 0);
+    ck_assert_int_eq(truncate(path, (off_t)end), 0);
+    options.read_only = true;
+    options.create = false;
+    store = must_open(dir, &options);
+    struct kvstore_entry entry;
+    ck_assert_int_eq(kvstore_get(store, kv_slice_from_string("key"), buffer, sizeof buffer, &entry),
+                     KV_OK);
+    ck_assert_uint_eq(entry.value_bytes, 5000);
+    must_close(store);
+}
+END_TEST
+
+/* Both ways of reading, the same tests. */
+static void add_both(Suite *suite, const char *name, SFun set_up_way)
+{
+    TCase *same = tcase_create(name);
+    tcase_add_checked_fixture(same, set_up_way, tear_down);
     tcase_add_test(same, records_of_every_size_through_every_door);
     tcase_add_test(same, a_large_record_is_kept_until_its_operation_ends);
     suite_add_tcase(suite, same);
-    TCase *faults = tcase_create("faults");
-    tcase_add_checked_fixture(faults, set_up, tear_down);
+    TCase *faults = tcase_create(name);
+    tcase_add_checked_fixture(faults, set_up_way, tear_down);
     tcase_add_loop_test(faults, a_read_that_fails_is_the_error_of_its_call, 0, CALLS);
     tcase_add_loop_test(faults, a_file_that_ends_early_is_an_error, 0, CALLS);
     tcase_add_test(faults, a_flipped_bit_is_never_given_out);
@@ -362,5 +488,30 @@ Suite *suite_kvstore_pread(void)
     tcase_add_test(faults, a_compaction_that_can_not_read_leaves_the_file_as_it_was);
     tcase_add_test(faults, an_open_that_can_not_read_says_so);
     suite_add_tcase(suite, faults);
+}
+
+static void add_direct(Suite *suite)
+{
+    TCase *tests = tcase_create("past the page cache");
+    tcase_add_checked_fixture(tests, set_up_direct, tear_down);
+    tcase_add_test(tests, a_file_system_without_such_reads_is_refused);
+    tcase_add_test(tests, each_get_reads_the_disk);
+    tcase_add_test(tests, what_was_written_is_read_at_once);
+    tcase_add_test(tests, a_file_may_end_within_a_page);
+    suite_add_tcase(suite, tests);
+}
+
+Suite *suite_kvstore_pread(void)
+{
+    Suite *suite = suite_create("kvstore_pread");
+    add_both(suite, "through the page cache", set_up);
+    if (store_io_count() == KVSTORE_IO_COUNT) {
+        add_both(suite, "past the page cache", set_up_direct);
+        add_direct(suite);
+    } else {
+        TCase *without = tcase_create("without");
+        tcase_add_test(without, no_reads_past_the_page_cache);
+        suite_add_tcase(suite, without);
+    }
     return suite;
 }

@@ -89,7 +89,7 @@ static const struct {
     {"[store]\ndir = x\ndir = y\n", ":3:", "the first is in line 2"},
     {"dir = x\n", ":1:", "before the first section"},
     {"[store]\nbogus\n", ":2:", "neither [section]"},
-    {"[store]\nio = mmapp\n", ":2:", "io: 'mmapp' is not mmap or pread"},
+    {"[store]\nio = mmapp\n", ":2:", "io: 'mmapp' is not mmap, pread or direct"},
     {"[store]\ndatafile = 2\n", ":2:", "did you mean 'datafiles'?"},
     {"[workers]\nnice = perhaps\n", ":2:", "neither on nor off"},
     {"[process]\ncheck = on\n", ":2:", "on the command line only"},

@@ -150,7 +150,7 @@ static const char *const refused[][3] = {
     {"-w 256 --dispatch event", "--workers", "'256'"},
     {"--cache 63k", "--cache", "64k"},
     {"--cache lots", "--cache", "64k"},
-    {"--io direct", "--io", "mmap or pread"},
+    {"--io disk", "--io", "mmap, pread or direct"},
     {"--lanes many", "--lanes", "'many'"},
     {"--sched lottery", "--sched", "'lottery'"},
     {"--sched-queue 0", "--sched-queue", "'0'"},
