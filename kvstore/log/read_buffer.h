@@ -2,9 +2,9 @@
  * read_buffer: stretches of a log file that a thread has read with system calls, where the store
  * does not map its files (KVSTORE_IO_PREAD, KVSTORE_IO_DIRECT). Each thread has one buffer for each
  * use below, so that what it looked up stays while it reads something else. Memory is allocated at
- * the first use and freed with the thread. Between operations a thread keeps at most READ_BUFFER_KEPT_BYTES per
- * buffer (read_buffer_trim; the compactor keeps that of its last walk). During an operation, a
- * buffer is as large as the largest record that is read (kvstore_options).
+ * the first use and freed with the thread. Between operations a thread keeps at most
+ * READ_BUFFER_KEPT_BYTES per buffer (read_buffer_trim; the compactor keeps that of its last walk).
+ * During an operation, a buffer is as large as the largest record that is read (kvstore_options).
  *
  * A buffer does not know which file its bytes come from: before it reads, an operation forgets what
  * an earlier one left. Within one operation, under the file's lock or as a reader without one
