@@ -164,13 +164,14 @@ def _judged(study):
 
 def machine_lines(manifest):
     dirty = {True: ", with uncommitted changes", False: ""}.get(manifest["dirty"], "")
+    told_by = f" (from {manifest['commit_from']})" if "commit_from" in manifest else ""
     return [
         f"{manifest['cpus']} CPUs: {manifest['cpu']}; virtualisation: {manifest['virtualisation']}",
         f"{manifest['kernel']}; {manifest['distribution']}; {manifest['libc']}",
         f"queues of {manifest['mqueue_msg_max']} messages of {manifest['mqueue_msgsize_max']}"
         f" bytes, {manifest['mqueue_queues_max']} queues, ulimit -q {manifest['ulimit_q_bytes']}",
         f"stores under {manifest['store']}",
-        f"commit {manifest['commit']}{dirty}",
+        f"commit {manifest['commit']}{dirty}{told_by}",
         f"{manifest['compiler']}: {manifest['built_with']}",
         f"measured {manifest['started_utc']} to {manifest.get('finished_utc', '(interrupted)')}",
     ]

@@ -6,14 +6,15 @@ import pathlib
 import resource
 import subprocess
 
+from harness import commit
+
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 def facts(repository, build, store_parent):
     """What a reader needs to judge or repeat the figures; what cannot be had is 'unknown'."""
     return {
-        "commit": _output(["git", "-C", str(repository), "rev-parse", "HEAD"]),
-        "dirty": _dirty(repository),
+        **commit.facts(repository),
         "compiler": _output(["gcc", "--version"]).splitlines()[0],
         "built_with": build_flags(build / "serverk"),
         "program_hash": program_hash(build),
@@ -106,17 +107,6 @@ def _output(command):
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     return done.stdout.strip() or "unknown"
-
-
-def _dirty(repository):
-    """True if a tracked file differs from the commit; results and pictures do not count."""
-    command = ["git", "-C", str(repository), "status", "--porcelain", "--untracked-files=no", "--"]
-    command += [".", ":!experiments/results", ":!plots/*.svg", ":!plots/*.png"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return bool(done.stdout.strip())
 
 
 def _file(path):

@@ -84,7 +84,7 @@ def _source(folder, study, manifest, raw_rows):
     results = f"../experiments/results/{folder.parent.name}/{folder.name}"
     return (
         f"Means of {profile['repeats']} runs of {profile['measure_s']:g} s, commit"
-        f" {manifest['commit'][:12]}{' with changes' if manifest['dirty'] else ''},"
+        f" {manifest['commit'][:12]}{' with changes' if manifest['dirty'] is True else ''},"
         f" {manifest['started_utc'][:10]}, store under"
         f" {manifest['store'].split(':')[0]};"
         f" [with intervals]({results}/REPORT.md)."

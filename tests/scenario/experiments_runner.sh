@@ -161,6 +161,44 @@ else
     skip "no serverk and clientk in $MQKV_BUILD"
 fi
 
+# Which commit a manifest names.
+commit_of() { # REPOSITORY
+    python3 -B -c 'import pathlib, sys
+sys.path.insert(0, sys.argv[1])
+from harness import commit
+told = commit.facts(pathlib.Path(sys.argv[2]))
+print(told["commit"], told["dirty"], told.get("commit_from", "git"))' "$root/experiments" "$1"
+}
+check_commit() {
+    local tree=$MQKV_TEST_DIR/tree hash
+    mkdir -p "$tree/packaging"
+    cp "$root/packaging/COMMIT" "$tree/packaging/"
+    (
+        export HOME=$MQKV_TEST_DIR GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a GIT_COMMITTER_NAME=a \
+            GIT_COMMITTER_EMAIL=a
+        cd "$tree" && echo 'packaging/COMMIT export-subst' >.gitattributes && git init -q . &&
+            git add -A && git commit -qm one
+    ) || return
+    hash=$(git -C "$tree" rev-parse HEAD)
+    check_equal "$hash False git" "$(commit_of "$tree")" 'git tells the commit'
+    check_equal "$hash False git" "$(GIT_TEST_ASSUME_DIFFERENT_OWNER=1 commit_of "$tree")" \
+        "also that of another user's tree"
+    echo >>"$tree/packaging/COMMIT"
+    check_equal "$hash True git" "$(commit_of "$tree")" 'and what is not committed'
+    mkdir "$tree/build"
+    git -C "$tree" archive --prefix=build/dist/ HEAD | tar -x -C "$tree"
+    check_equal "$hash unknown packaging/COMMIT" "$(commit_of "$tree/build/dist")" \
+        'a distribution knows its own, also inside of another tree'
+    cp "$root/packaging/COMMIT" "$tree/build/dist/packaging/"
+    check_equal "unknown unknown git" "$(commit_of "$tree/build/dist")" 'a placeholder is none'
+    check_equal "$hash unknown MQKV_COMMIT" "$(MQKV_COMMIT=$hash commit_of "$tree/build/dist")" \
+        'the environment may tell it'
+    check_equal "unknown unknown git" "$(MQKV_COMMIT=main commit_of "$tree/build/dist")" \
+        'but only a whole one'
+}
+unset MQKV_COMMIT
+if git --version >/dev/null 2>&1; then check_commit; else skip "no git"; fi
+
 # A rehearsal: every variant once, nothing kept.
 rm -f "$calls.fail"
 : >"$calls"
