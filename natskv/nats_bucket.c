@@ -97,6 +97,14 @@ static enum kv_status check_level(struct nats_link *link, struct kv_error *error
 /* Streams
  * ------------------------------------------------------------------------------------------ */
 
+/* nats-server 2.12.0 and 2.12.1 lock up a stream for good when a batch of it is read while others
+ * write (nats-server pull request 7458). The answer has the version of the server that gave it. */
+static bool locks_up(struct kv_slice version)
+{
+    return kv_slice_equal(version, kv_slice_from_string("2.12.0")) ||
+           kv_slice_equal(version, kv_slice_from_string("2.12.1"));
+}
+
 /* Whether the server repeats what was asked for: one that is too old leaves it out. */
 static enum kv_status check_config(const struct nats_bucket *bucket, const char *name,
                                    struct kv_slice answer, struct kv_error *error)
@@ -110,6 +118,11 @@ static enum kv_status check_config(const struct nats_bucket *bucket, const char 
                             "stream %s: the server does not know allow_msg_ttl and allow_atomic, "
                             "or the stream was made without them: nats-server 2.12 is needed",
                             name);
+    if (nats_json_string(metadata, "_nats.ver", &text) && locks_up(text))
+        return kv_error_set(error, KV_UNSUPPORTED,
+                            "stream %s is led by a nats-server %.*s, which locks up when entries "
+                            "are scanned while others write: 2.12.2 or newer is needed",
+                            name, (int)text.size, (const char *)text.data);
     nats_json_number(config, "max_msgs_per_subject", &per_subject);
     if (per_subject != 1 || !nats_json_flag(config, "allow_direct"))
         return kv_error_set(error, KV_MISMATCH,

@@ -24,6 +24,7 @@ struct nats_engine {
     _Atomic uint64_t message_number; /* for ids */
     _Atomic uint64_t folded;         /* writes that went into the message of another */
     _Atomic uint64_t conflicts;      /* conditional writes that came too late */
+    _Atomic uint32_t page_entries;   /* of the last page of a scan that was full; 0: none yet */
     struct shard_look *looks;        /* by shard */
 };
 

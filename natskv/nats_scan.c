@@ -45,15 +45,24 @@ static void end(struct shard_scan *scan, enum kv_status status, const char *sent
     nats_finish(operation, status, sentence);
 }
 
+/* How many messages to ask for: of those that have no room in the page any more, none are shown. */
+static uint32_t batch_of(const struct shard_scan *scan)
+{
+    uint32_t fit = atomic_load_explicit(&scan->engine->page_entries, memory_order_relaxed);
+    uint32_t batch = scan->operation->limit - scan->visited;
+    if (scan->operation->key.size > 0) /* many of them are not for the page */
+        return MAX_BATCH;
+    if (fit > 0 && batch > fit + fit / 4)
+        batch = fit + fit / 4;
+    return batch > MAX_BATCH ? MAX_BATCH : batch < MIN_BATCH ? MIN_BATCH : batch;
+}
+
 static bool make_request(struct link_call *call, const char *reply, natsMsg **message)
 {
     const struct shard_scan *scan = (struct shard_scan *)call;
     const struct nats_bucket *bucket = &scan->engine->bucket;
     char stream[NATS_STREAM_NAME_BYTES], subject[NATS_STREAM_NAME_BYTES + 32], json[256];
-    uint32_t batch = scan->operation->limit - scan->visited;
-    batch = scan->operation->key.size > 0 || batch > MAX_BATCH ? MAX_BATCH
-            : batch < MIN_BATCH                                ? MIN_BATCH
-                                                               : batch;
+    uint32_t batch = batch_of(scan);
     nats_bucket_stream(bucket, scan->shard, stream);
     snprintf(subject, sizeof subject, "$JS.API.DIRECT.GET.%s", stream);
     int size = snprintf(json, sizeof json,
@@ -145,7 +154,10 @@ static bool take_message(struct link_call *call, enum link_outcome outcome, nats
         end(scan, KV_IO, "the servers refused to read a batch of entries");
         return false;
     }
-    bool full = !show(scan, message) || scan->visited == scan->operation->limit;
+    bool has_no_room = !show(scan, message);
+    if (has_no_room)
+        atomic_store_explicit(&scan->engine->page_entries, scan->visited, memory_order_relaxed);
+    bool full = has_no_room || scan->visited == scan->operation->limit;
     if (full)
         end(scan, KV_OK, NULL);
     return !full;

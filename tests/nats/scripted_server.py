@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""scripted_server.py [--level N] [--forgets]: a NATS server with a JetStream of its own, in memory,
-for tests without a nats-server: as much of both as the engine nats of serverk uses. Prints its
-port. What a key begins with says what goes wrong with it:
+"""scripted_server.py [--level N] [--forgets] [--version V]: a NATS server with a JetStream of its
+own, in memory, for tests without a nats-server: as much of both as the engine nats of serverk uses.
+Prints its port. What a key begins with says what goes wrong with it:
 
     lost-       the first publish is applied, and not acknowledged
     nobody-     the first two requests meet no responders
@@ -12,7 +12,7 @@ port. What a key begins with says what goes wrong with it:
     closing-    the connection is closed after the first publish was applied
 
 --level: of the API, as $JS.API.INFO tells it; --forgets: settings that an old server does not know
-are missing in what it repeats of a stream."""
+are missing in what it repeats of a stream; --version: of the server, which it tells there."""
 import argparse
 import base64
 import itertools
@@ -22,6 +22,7 @@ import threading
 import time
 
 LOCK = threading.Lock()
+VERSION = {}  # what metadata tell
 COUNTS = {}  # of what went wrong already, by key
 
 
@@ -36,7 +37,8 @@ class Stream:
 
     def info(self):
         size = sum(len(data) for _, _, data in self.messages.values())
-        return {"config": self.config,
+        return {"config": dict(self.config, metadata=dict(self.config.get("metadata", {}),
+                                                          **VERSION)),
                 "state": {"messages": len(self.messages), "bytes": size, "last_seq": self.last}}
 
     def store(self, subject, headers, data):
@@ -230,7 +232,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--level", type=int, default=2)
     parser.add_argument("--forgets", action="store_true")
+    parser.add_argument("--version")
     options = parser.parse_args()
+    if options.version:
+        VERSION["_nats.ver"] = options.version
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(listener.getsockname()[1], flush=True)
         while True:

@@ -116,3 +116,5 @@ scripted --level 0
 refused 4 "too old.*level 0" "an old server" --nats "$url" --bucket b
 scripted --forgets
 refused 4 "does not know allow_msg_ttl" "one that forgets settings" --nats "$url" --bucket b
+scripted --version 2.12.1
+refused 4 "2.12.1, which locks up" "one that locks up" --nats "$url" --bucket b
