@@ -12,14 +12,18 @@ struct both_sides {
     bool at_source, at_target;
 };
 
-static bool read_one(struct migration *migration, struct clientk *client, struct kv_slice key,
-                     struct clientk_value *value, bool *there)
+/* False: it cannot be read; what that means is noted. */
+static bool read_one(struct migration *migration, struct clientk *client,
+                     const struct clientk_entry *entry, struct clientk_value *value, bool *there)
 {
-    enum kv_status status = clientk_get(client, key, value);
+    enum kv_status status = clientk_get(client, entry->key, value);
     *there = status == KV_OK;
     if (status == KV_OK || status == KV_NOT_FOUND)
         return true;
-    migration_stop(migration, status, cli_sentence(status));
+    if (migration_ends_with(status))
+        migration_stop(migration, status, cli_sentence(status));
+    else
+        migration_refuse(migration, entry, status, cli_sentence(status));
     return false;
 }
 
@@ -99,8 +103,8 @@ static void delete_here(struct migration *migration, struct kv_slice key,
 static bool settle(struct migration *migration, const struct clientk_entry *scanned,
                    struct both_sides *sides)
 {
-    if (!read_one(migration, migration->target, scanned->key, &sides->target, &sides->at_target) ||
-        !read_one(migration, migration->source, scanned->key, &sides->source, &sides->at_source))
+    if (!read_one(migration, migration->target, scanned, &sides->target, &sides->at_target) ||
+        !read_one(migration, migration->source, scanned, &sides->source, &sides->at_source))
         return true;
     if (sides->at_target && is_same(&sides->target, scanned)) /* perhaps written by us */
         migration_note_moved(migration, scanned, sides->target.version);

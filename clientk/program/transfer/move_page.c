@@ -103,16 +103,15 @@ static void take_look(struct move_page *page, struct moving_entry *moving,
     bool is_there = result->status == KV_OK;
     const struct moved_key *moved = moved_keys_find(&migration->keys, moving->entry.key);
     bool is_here = moved && moved->state == MOVED_HERE;
-    if (!is_there && result->status != KV_NOT_FOUND) {
-        moving->is_odd = true;
-    } else if (is_there && value->expiry_ms == moving->entry.expiry_ms &&
-               kv_slice_equal(kv_slice(value->data, value->size), moving->entry.value)) {
+    bool has_failed = !is_there && result->status != KV_NOT_FOUND;
+    if (is_there && value->expiry_ms == moving->entry.expiry_ms &&
+        kv_slice_equal(kv_slice(value->data, value->size), moving->entry.value)) {
         migration_note_moved(migration, &moving->entry, value->version);
         moving->is_settled = true;
-    } else if (is_here) {
+    } else if (is_here && !has_failed) {
         moving->is_odd = !is_there || value->version != moved->target_version ||
                          moved->source_version == moving->entry.version;
-    } else if (is_there && !migration->overwrites) {
+    } else if (has_failed || (is_there && !migration->overwrites)) {
         moving->is_odd = true;
     } else {
         moving->expected = is_there ? value->version : 0;
