@@ -45,7 +45,7 @@ struct option_row {
     /* What a right value is, for error messages: "a group's name or number". NULL: it follows from
      * the kind. */
     const char *expects;
-    /* More to say about a wrong value, as the end of a sentence; or NULL. */
+    /* More to say about a wrong value, as the end of a sentence, or "". NULL: never. */
     const char *(*advise)(const char *text);
     /* The section of a configuration file (option_file.h) that the option belongs to; NULL: only
      * the command line has it. */

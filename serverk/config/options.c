@@ -247,7 +247,7 @@ static const char *advise_group(const char *text)
     (void)text;
     return groups.forbidden ? "; the daemon, once it runs, cannot look up names: give the number "
                               "(getent group NAME)"
-                            : NULL;
+                            : "";
 }
 
 /* The table ------------------------------------------------------------------------------------ */

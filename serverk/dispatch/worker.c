@@ -166,7 +166,7 @@ static void submit_request(struct worker *worker, struct session *session,
 {
     const char *sentence = "";
     enum kv_status status = submission_take(worker->service->submissions, session, request,
-                                             operations, received_ns, &sentence);
+                                            operations, received_ns, &sentence);
     if (status != KV_OK)
         fail(worker, session, request, status, sentence);
 }

@@ -10,7 +10,7 @@ other_queue=${server_queue}y
 example=$library_dir/../../packaging/serverk.conf
 mkdir "$MQKV_TEST_DIR/empty"
 sed -E 's/^#([a-z-]+ = )/\1/' "$example" |
-    sed -E '/^(group|pidfile|log|rwlock|metrics|audit) =/d' >"$config"
+    sed -E '/^((read-)?group|pidfile|log|rwlock|metrics|audit) =/d' >"$config"
 check_status 0 "the example is right where nothing is a comment" \
     "$server_program" -c "$config" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check
 settings=$output
@@ -23,6 +23,8 @@ check_match "sync = interval:1000 ; $config:[0-9]+" "$settings" \
 check_match "mq = $other_queue ; command line" "$settings" "or that it is of the command line"
 check_match "; io = mmap ; default" \
     "$("$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check)" "or the default"
+check_match "is not a group's name or number\$" \
+    "$("$server_program" --group nobody-has-it --check 2>&1 | head -1)" "a group that is none"
 
 # A start
 cat >"$config" <<END
