@@ -44,6 +44,7 @@ static const struct status_words status_words[KV_STATUS_COUNT] = {
          "too many keys whose hash begins as this key's does; other keys can be written"},
     [KV_QUOTA] = {"quota", "a quota is used up: of this user, or of keys that begin so"},
     [KV_FULL] = {"full", "the store has reached its limit (serverk --max-bytes); delete something"},
+    [KV_MISSED] = {"missed", "changes were missed: they are not kept any more"},
 };
 
 static const struct status_words *words_of(enum kv_status status)

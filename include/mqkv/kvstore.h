@@ -189,7 +189,10 @@ struct kvstore_options {
     enum kvstore_evict evict; /* needs max_bytes */
     uint32_t quota_count;     /* with any, opening reads the key of each record */
     const struct kvstore_quota *quotas;
-    uint64_t reserved[3];
+    uint64_t keep_changes_ms;    /* how long changes can be read back over a compaction
+                                    (kvstore_changes); 0: a minute, once somebody has asked */
+    uint64_t keep_changes_bytes; /* of the disk for that, at most; default 1 GiB */
+    uint64_t reserved[1];
 };
 
 /* Opens the store in `dir`, recovering each data file (docs/FORMAT.md). One process at a
@@ -488,6 +491,69 @@ enum kv_status kvstore_hold_read(struct kvstore_hold *hold, uint32_t number, uin
  * compacted is not compacted again. Any thread; without effect on a store that is read-only. */
 void kvstore_request_compaction(struct kvstore *store, uint32_t file);
 
+/* Changes -------------------------------------------------------------------------------------- */
+
+/* A place in the changes of one data file, behind one of them. The bytes have no meaning to others;
+ * they may be kept, and stay good over restarts, for as long as the changes behind it are kept. */
+struct kvstore_position {
+    uint64_t log;
+    uint64_t version;
+    uint64_t place;
+};
+
+enum kvstore_change_kind {
+    KVSTORE_CHANGE_PUT,    /* of whatever operation: the whole new value */
+    KVSTORE_CHANGE_DELETE, /* the key was removed */
+    KVSTORE_CHANGE_EXPIRE  /* the entry's time was over, and it was taken out; expiry_ms: that time.
+                              One that was written again before that has none */
+};
+
+/* One change; the slices live only during the visit. */
+struct kvstore_change {
+    enum kvstore_change_kind kind;
+    struct kv_slice key;
+    struct kv_slice value; /* of a put */
+    uint64_t version;      /* higher than that of every earlier change of the key */
+    uint64_t expiry_ms;
+    struct kvstore_position position; /* behind the change */
+};
+
+/* As kvstore_visit: copy and return, call nothing; false: no room, stop before it. */
+typedef bool (*kvstore_change_visit)(void *context, const struct kvstore_change *change);
+
+/* The position behind all that was written to the data file so far. From the first call on replaced
+ * logs are kept for a minute at least, and expiries are written down (before, only with
+ * keep_changes_ms). KV_USAGE: no such file; KV_READ_ONLY: the store is open read-only, and nothing
+ * will change. Takes the file's lock. */
+enum kv_status kvstore_changes_now(struct kvstore *store, uint32_t file,
+                                   struct kvstore_position *position);
+
+/* Visits the changes of the data file behind *position whose key begins with `prefix`, in the order
+ * in which they were made, and moves *position on: behind those visited, and others between. Stops
+ * at the end of what there is (*at_end), after about max_changes visits or 64 times as many looked
+ * at, or when the visitor refuses.
+ *
+ * Guarantee: each change is visited once, those of a key in the order of their versions; a change
+ * may be visited that is not yet on disk, and that a power failure takes back. KV_MISSED: there
+ * were changes behind the position that are not known any more, or the position is none of this
+ * file, or of changes that were lost in a power failure: read everything anew. KV_CORRUPT, KV_IO: a
+ * record cannot be read; *position is before it. Holds the file's lock for a few dozen records at a
+ * time. */
+enum kv_status kvstore_changes(struct kvstore *store, uint32_t file,
+                               struct kvstore_position *position, struct kv_slice prefix,
+                               uint32_t max_changes, kvstore_change_visit visit, void *context,
+                               bool *at_end);
+
+/* Called by a thread that writes, or the one that takes out what has expired, under the file's
+ * lock: call nothing of the store. One per store; set before use. */
+typedef void (*kvstore_change_listener)(void *context, uint32_t file);
+void kvstore_set_change_listener(struct kvstore *store, kvstore_change_listener listener,
+                                 void *context);
+
+/* Has the listener called once, at the next change of the data file. Who then finds nothing by
+ * kvstore_changes will hear of what follows. */
+void kvstore_await_change(struct kvstore *store, uint32_t file);
+
 /* Fork ----------------------------------------------------------------------------------------- */
 
 /* Around a fork(2) while other threads use the store: nobody is in the middle of a change then. */
@@ -530,7 +596,9 @@ struct kvstore_file_statistics {
     bool full;                    /* the last put to it found no space; the next may find some */
     bool taken_over;              /* the index is that of a process that was killed */
     uint64_t unsynced_ms; /* since its oldest write that is not known to be on disk; 0: none */
-    uint64_t reserved[7];
+    uint64_t past_logs;           /* replaced ones that are kept for kvstore_changes, */
+    uint64_t past_log_bytes;      /* and their disk space */
+    uint64_t reserved[5];
 };
 
 /* Takes the file's lock for a moment. */

@@ -50,6 +50,8 @@ enum kv_status {
     KV_FULL = 29, /* the store has reached max_bytes; reads, deletes, and writes that do not make it
                      larger go on */
     KV_QUOTA = 30, /* a quota is used up: of the user, or of the keys that begin as this one does */
+    /* Of those who follow changes: */
+    KV_MISSED = 31, /* there were changes that are not known any more: read everything anew */
     KV_STATUS_COUNT
 };
 

@@ -21,6 +21,7 @@ struct compaction_queue;
 struct compactor;
 struct holds;
 struct lockfile;
+struct past_logs;
 struct sweeper;
 struct sync;
 
@@ -38,6 +39,7 @@ struct kvstore {
     struct sweeper *sweeper;
     struct holds *holds;      /* also of a store that is read-only */
     bool may_have_commit_log; /* it was opened with KVSTORE_SYNC_ALWAYS */
+    struct past_logs *past;
     /* clock_monotonic_coarse_ms of the last line in the log about a write without room; 0: none. */
     _Atomic uint64_t no_space_logged_ms;
 };

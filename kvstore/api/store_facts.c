@@ -5,6 +5,7 @@
 #include "kvstore/cache/cache.h"
 #include "kvstore/core/readers.h"
 #include "kvstore/index/arena.h"
+#include "kvstore/maintenance/past_logs.h"
 #include "kvstore/sync/sync.h"
 
 uint32_t kvstore_datafiles(const struct kvstore *store)
@@ -57,6 +58,9 @@ void kvstore_file_statistics(struct kvstore *store, uint32_t number,
     lockset_read_unlock(store->context.locks, number);
     if (!store->sync)
         return;
+    struct past_logs_facts past = past_logs_facts(store->past, number);
+    statistics->past_logs = past.count;
+    statistics->past_log_bytes = past.bytes;
     struct sync_counts counts = sync_counts(store->sync, number);
     statistics->synced_bytes = counts.synced_bytes;
     statistics->syncs = counts.syncs;

@@ -14,6 +14,7 @@
 #include "kvstore/maintenance/compact.h"
 #include "kvstore/maintenance/compaction_queue.h"
 #include "kvstore/maintenance/holds.h"
+#include "kvstore/maintenance/past_logs.h"
 #include "kvstore/format/commit_entry.h"
 #include "kvstore/log/commit_replay.h"
 #include "kvstore/log/fileio.h"
@@ -30,6 +31,7 @@
 #define DEFAULT_SWEEP_INTERVAL_MS    1000u
 #define DEFAULT_COMPACT_DEAD_PERCENT 50u
 #define DEFAULT_COMPACT_MIN_BYTES    (UINT64_C(4) << 20)
+#define DEFAULT_KEEP_CHANGES_BYTES   (UINT64_C(1) << 30)
 
 /* Options -------------------------------------------------------------------------------------- */
 
@@ -110,6 +112,8 @@ static void fill_in_defaults(struct kvstore_options *options)
         options->compact_dead_percent = DEFAULT_COMPACT_DEAD_PERCENT;
     if (options->compact_min_bytes == 0)
         options->compact_min_bytes = DEFAULT_COMPACT_MIN_BYTES;
+    if (options->keep_changes_bytes == 0)
+        options->keep_changes_bytes = DEFAULT_KEEP_CHANGES_BYTES;
     if (options->sweep_interval_ms == 0)
         options->sweep_interval_ms = DEFAULT_SWEEP_INTERVAL_MS;
 }
@@ -268,14 +272,18 @@ static enum kv_status start_background(struct kvstore *store, struct kv_error *e
         if (atomic_load(&context->files[number].appended_bytes) > 0) /* by a process that died */
             sync_within_interval(store->sync, number);
     store->compactions = compaction_queue_create(context);
-    if (!store->compactions)
+    store->past = past_logs_create(context);
+    if (!store->compactions || !store->past)
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", context->dir);
     struct maintenance with = {.context = context,
                                .cache = store->cache,
                                .sync = store->sync,
                                .compactions = store->compactions,
-                               .holds = store->holds};
-    status = sweeper_create(&with, &store->sweeper, error);
+                               .holds = store->holds,
+                               .past = store->past};
+    status = past_logs_load(store->past, error);
+    if (status == KV_OK)
+        status = sweeper_create(&with, &store->sweeper, error);
     with.sweeper = store->sweeper;
     if (status == KV_OK)
         status = compactor_create(&with, &store->compactor, error);
@@ -295,6 +303,7 @@ static void stop_background(struct kvstore *store)
 {
     compactor_free(store->compactor);
     sweeper_free(store->sweeper);
+    past_logs_free(store->past);
     compaction_queue_free(store->compactions);
     sync_free(store->sync);
 }

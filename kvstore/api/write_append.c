@@ -4,6 +4,7 @@
 #include "common/time/clock.h"
 #include "kvstore/cache/cache.h"
 #include "kvstore/maintenance/compaction_queue.h"
+#include "kvstore/maintenance/past_logs.h"
 #include "kvstore/maintenance/sweep.h"
 #include "kvstore/sync/sync.h"
 
@@ -40,6 +41,7 @@ static void tell_others(const struct write *write)
     }
     if (write->record.expiry_ms != 0)
         sweeper_note_expiry(store->sweeper);
+    past_logs_tell(store->past, file);
     compaction_queue_consider(store->compactions, file, options, options->compact_min_bytes);
 }
 
@@ -55,6 +57,7 @@ enum kv_status write_append(struct write *write, struct kv_slice value_tail,
     if (status == KV_OK) {
         tell_others(write);
     } else if (status == KV_NO_SPACE) {
+        past_logs_want_room(store->past);
         compaction_queue_want_room(store->compactions);
         log_no_space(store, write->file);
     }

@@ -1,6 +1,8 @@
 #include "kvstore/format/file_name.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 struct file_name file_name(uint32_t number, enum file_role role)
 {
@@ -14,4 +16,18 @@ struct file_name file_name(uint32_t number, enum file_role role)
     snprintf(name.text, sizeof name.text, "data.%04u%s", (unsigned)(number % 10000u),
              endings[role]);
     return name;
+}
+
+struct file_name file_name_past(uint32_t number, uint64_t salt)
+{
+    struct file_name name;
+    snprintf(name.text, sizeof name.text, "data.%04u.past-%016" PRIx64, (unsigned)(number % 10000u),
+             salt);
+    return name;
+}
+
+bool file_name_is_past(const char *name, uint32_t *number, uint64_t *salt)
+{
+    return sscanf(name, "data.%4" SCNu32 ".past-%16" SCNx64, number, salt) == 2 &&
+           strcmp(file_name_past(*number, *salt).text, name) == 0;
 }

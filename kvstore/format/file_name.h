@@ -4,6 +4,7 @@
 #ifndef MQKV_KVSTORE_FORMAT_FILE_NAME_H
 #define MQKV_KVSTORE_FORMAT_FILE_NAME_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What the files beside "data.NNNN" are. */
@@ -15,7 +16,7 @@ enum file_role {
     FILE_ROLE_COUNT
 };
 
-#define FILE_NAME_BYTES 24
+#define FILE_NAME_BYTES 32
 #define LOCK_FILE_NAME  "lock"
 
 struct file_name {
@@ -23,5 +24,11 @@ struct file_name {
 };
 
 struct file_name file_name(uint32_t number, enum file_role role);
+
+/* "data.0000.past-0123456789abcdef": a log that a compaction has replaced, by its salt. */
+struct file_name file_name_past(uint32_t number, uint64_t salt);
+
+/* Reads such a name; false: it is none. */
+bool file_name_is_past(const char *name, uint32_t *number, uint64_t *salt);
 
 #endif

@@ -138,3 +138,29 @@ void fileheader_read_hash_key(const uint8_t *page, struct file_identity *identit
     fileheader_read_note(page, FILE_NOTE_HASH_KEY, identity->salt, bytes);
     identity->hash_key = (struct hash_key){{load_u64(bytes), load_u64(bytes + 8)}};
 }
+
+/* Offsets are multiples of 8. */
+#define NOTED_OFFSET_UNIT 8u
+
+bool fileheader_write_replaced(uint8_t *page, uint64_t salt, const struct file_replaced *replaced)
+{
+    uint8_t bytes[FILE_NOTE_BYTES];
+    uint64_t end = replaced->end / NOTED_OFFSET_UNIT;
+    uint64_t begin = replaced->begin / NOTED_OFFSET_UNIT;
+    if (end > UINT32_MAX || begin > UINT32_MAX)
+        return false;
+    store_u64(bytes, replaced->salt);
+    store_u64(bytes + 8, end | begin << 32);
+    fileheader_write_note(page, FILE_NOTE_REPLACED, salt, bytes);
+    return true;
+}
+
+void fileheader_read_replaced(const uint8_t *page, uint64_t salt, struct file_replaced *replaced)
+{
+    uint8_t bytes[FILE_NOTE_BYTES];
+    fileheader_read_note(page, FILE_NOTE_REPLACED, salt, bytes);
+    uint64_t offsets = load_u64(bytes + 8);
+    *replaced = (struct file_replaced){.salt = load_u64(bytes),
+                                       .end = (offsets & UINT32_MAX) * NOTED_OFFSET_UNIT,
+                                       .begin = (offsets >> 32) * NOTED_OFFSET_UNIT};
+}

@@ -18,6 +18,7 @@
  *
  *     1536   32 note: the boot of the machine that the file was last opened for writing in
  *     2048   32 note: the key of the index's hash; that of data.0000 counts
+ *     2560   32 note: which log this one has replaced, and where the changes go on
  *
  *   progress:  0  8 sequence: slot number = sequence % 2; the valid slot with the higher one counts
  *              8  8 synced_offset: every byte before it was on disk when this was written
@@ -82,7 +83,7 @@ uint32_t fileheader_progress_offset(const struct file_progress *progress);
 bool fileheader_read_progress(const uint8_t *page, uint64_t salt, struct file_progress *progress);
 
 /* What is noted once, or rarely. */
-enum file_note { FILE_NOTE_BOOT, FILE_NOTE_HASH_KEY };
+enum file_note { FILE_NOTE_BOOT, FILE_NOTE_HASH_KEY, FILE_NOTE_REPLACED };
 #define FILE_NOTE_BYTES 16u /* of what is noted */
 
 enum fileheader_note_state {
@@ -101,6 +102,20 @@ enum fileheader_note_state fileheader_read_note(const uint8_t *page, enum file_n
 /* The same of the hash key; none is not written, and read where there is no valid note. */
 void fileheader_write_hash_key(uint8_t *page, const struct file_identity *identity);
 void fileheader_read_hash_key(const uint8_t *page, struct file_identity *identity);
+
+/* The log that a compaction has replaced by this one: each change that it has not got is behind
+ * `begin` here. */
+struct file_replaced {
+    uint64_t salt;  /* of that log; 0: none */
+    uint64_t end;   /* of its records */
+    uint64_t begin; /* the tail of this log when it took its place */
+};
+
+/* False: it cannot be noted (an offset of 32 GiB). */
+bool fileheader_write_replaced(uint8_t *page, uint64_t salt, const struct file_replaced *replaced);
+
+/* All 0 where there is no valid note. */
+void fileheader_read_replaced(const uint8_t *page, uint64_t salt, struct file_replaced *replaced);
 
 /* Where the note is in the page, and how much of it. */
 #define FILE_NOTE_PLACE_BYTES 32u

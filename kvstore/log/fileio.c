@@ -131,6 +131,11 @@ static int system_rename_at(int dir_fd, const char *from, const char *to)
     return renameat(dir_fd, from, dir_fd, to);
 }
 
+static int system_link_at(int dir_fd, const char *from, const char *to)
+{
+    return linkat(dir_fd, from, dir_fd, to, 0);
+}
+
 static int system_unlink_at(int dir_fd, const char *name)
 {
     return unlinkat(dir_fd, name, 0);
@@ -209,6 +214,7 @@ const struct fileio fileio_system = {
     .sync_data = fdatasync,
     .sync_dir = fsync,
     .rename_at = system_rename_at,
+    .link_at = system_link_at,
     .unlink_at = system_unlink_at,
     .map = system_map,
     .unmap = munmap,

@@ -51,6 +51,7 @@ struct fileio {
     int (*sync_data)(int fd); /* fdatasync */
     int (*sync_dir)(int dir_fd);
     int (*rename_at)(int dir_fd, const char *from, const char *to);
+    int (*link_at)(int dir_fd, const char *from, const char *to); /* not over what is there */
     int (*unlink_at)(int dir_fd, const char *name);
 
     /* From offset 0; MAP_FAILED. MAP_SHARED if PROT_WRITE is asked for, else MAP_PRIVATE. */

@@ -462,3 +462,22 @@ int logfile_note_opening(struct logfile *log)
         return -1;
     return log->notes_are_missing ? logfile_sync(log) : 0;
 }
+
+int logfile_note_replaced(struct logfile *log, const struct file_replaced *replaced)
+{
+    uint8_t page[FILE_HEADER_BYTES] = {0};
+    uint8_t *header = log->map ? log->map : page;
+    if (!fileheader_write_replaced(header, log->identity.salt, replaced)) {
+        errno = EFBIG;
+        return -1;
+    }
+    return put_note(log, header, FILE_NOTE_REPLACED);
+}
+
+void logfile_replaced(const struct logfile *log, struct file_replaced *replaced)
+{
+    uint8_t page[FILE_HEADER_BYTES] = {0};
+    *replaced = (struct file_replaced){0};
+    if (fileio->read_at(log->fd, page, sizeof page, 0) == (ssize_t)sizeof page)
+        fileheader_read_replaced(page, log->identity.salt, replaced);
+}

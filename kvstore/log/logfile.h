@@ -173,6 +173,12 @@ int logfile_sync(const struct logfile *log);
  * (never with a mapping); log->progress has it all the same, and the next note repeats it. */
 int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t version_floor);
 
+/* Notes in the header which log this one is to replace. -1 and errno. */
+int logfile_note_replaced(struct logfile *log, const struct file_replaced *replaced);
+
+/* What is noted there; all 0: nothing, or it cannot be read. */
+void logfile_replaced(const struct logfile *log, struct file_replaced *replaced);
+
 /* Notes the boot, and log->identity.hash_key, in the header of a file that is about to be written
  * to. After an older version, which noted neither, they are on disk before the first record is:
  * else a power failure could leave records and no note. -1 and errno. */

@@ -15,6 +15,7 @@
 #include "kvstore/maintenance/compaction_queue.h"
 #include "kvstore/maintenance/copylog.h"
 #include "kvstore/maintenance/old_logs.h"
+#include "kvstore/maintenance/past_logs.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/core/readers.h"
 #include "kvstore/table/bound.h"
@@ -131,9 +132,11 @@ static enum kv_status sync_next(const struct store_context *context, struct data
 
 /* Puts the next generation in the place of the current one, which is given back in *old. Holds: the
  * sync slot. */
-static enum kv_status swap(const struct store_context *context, struct datafile *file,
+static enum kv_status swap(const struct maintenance *with, struct datafile *file,
                            struct generation **old, struct kv_error *error)
 {
+    const struct store_context *context = with->context;
+    struct past_logs *past = with->past;
     struct file_name new_name = file_name(file->number, FILE_LOG_NEW);
     struct file_name name = file_name(file->number, FILE_LOG);
     lockset_write_lock(context->locks, file->number);
@@ -144,9 +147,14 @@ static enum kv_status swap(const struct store_context *context, struct datafile 
     if (status != KV_OK)
         kv_error_set(error, status, "%s/%s: compaction failed: %s", context->dir, name.text,
                      kv_status_text(status));
-    else if (fileio->rename_at(context->dir_fd, new_name.text, name.text) != 0)
-        status = kv_error_set_errno(error, "%s/%s: cannot rename %s to it", context->dir, name.text,
-                                    new_name.text);
+    else
+        past_logs_keep(past, file);
+    if (status == KV_OK) {
+        if (fileio->rename_at(context->dir_fd, new_name.text, name.text) != 0)
+            status = kv_error_set_errno(error, "%s/%s: cannot rename %s to it", context->dir,
+                                        name.text, new_name.text);
+        past_logs_settle(past, file, status == KV_OK);
+    }
     if (status == KV_OK) {
         *old = file->current;
         datafile_set_current(context, file, file->next);
@@ -169,7 +177,7 @@ static enum kv_status replace(const struct maintenance *with, struct datafile *f
     enum kv_status status = sync_next(with->context, file, &position, error);
     sync_cover(with->sync, file->number);
     if (status == KV_OK)
-        status = swap(with->context, file, old, error);
+        status = swap(with, file, old, error);
     if (status != KV_OK)
         return status;
     if (fileio->sync_dir(with->context->dir_fd) != 0) {
@@ -266,13 +274,20 @@ static enum kv_status run(struct compactor *compactor, uint32_t number, struct k
     return status;
 }
 
+/* When there is something else to do. */
+static uint64_t due_ns(struct compactor *compactor)
+{
+    return at_most(old_logs_due_ns(&compactor->old_logs), past_logs_due_ns(compactor->with.past));
+}
+
 static void *compactor_thread(void *argument)
 {
     struct compactor *compactor = argument;
     struct compaction_queue *queue = compactor->with.compactions;
     struct compaction next;
     prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
-    while (compaction_queue_next(queue, old_logs_due_ns(&compactor->old_logs), &next)) {
+    while (compaction_queue_next(queue, due_ns(compactor), &next)) {
+        past_logs_clear(compactor->with.past, &compactor->old_logs);
         old_logs_clear(&compactor->old_logs);
         if (next.is_none)
             continue;

@@ -190,7 +190,8 @@ static bool take_wanted_or_wait(struct compaction_queue *queue, uint64_t until_n
 {
     if (queue->room_wanted && queue->room_not_before_ns <= clock_monotonic_ns()) {
         look_for_room(queue);
-        return false;
+        *next = (struct compaction){.is_none = true};
+        return true;
     }
     uint64_t wake_ns;
     uint32_t number = next_wanted(queue, &wake_ns);

@@ -64,8 +64,8 @@ struct compaction {
     bool is_none;                       /* none is due */
 };
 
-/* Sleeps until one is due, or until that time (clock_monotonic_ns): then next->is_none. False: the
- * queue was stopped; waiting callers got KV_BUSY. */
+/* Sleeps until one is due, or until that time (clock_monotonic_ns), or until room was wanted: then
+ * next->is_none. False: the queue was stopped; waiting callers got KV_BUSY. */
 bool compaction_queue_next(struct compaction_queue *queue, uint64_t until_ns,
                            struct compaction *next);
 

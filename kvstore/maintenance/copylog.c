@@ -6,6 +6,7 @@
 #include "common/report/error.h"
 #include "kvstore/log/logtail.h"
 #include "kvstore/format/sizes.h"
+#include "kvstore/maintenance/past_logs.h"
 #include "kvstore/maintenance/sweep.h"
 
 /* What one lock hold copies at most, when the next generation is shared, but for a single record
@@ -134,13 +135,14 @@ static uint32_t step_size(const struct copylog *copy)
     return count;
 }
 
-/* Notes which of the candidates are alive; what has expired is no more. Holds: the file's lock for
- * writing. */
+/* Notes which of the candidates are alive; what has expired is no more, unless the sweeper is to
+ * write that down. Holds: the file's lock for writing. */
 static void find_alive(struct copylog *copy, struct candidate *candidates, uint32_t count,
                        uint64_t now_ms)
 {
     struct datafile *file = copy->file;
     const struct index *index = file->current->index;
+    bool keep_expired = past_logs_are_wanted(copy->with.past);
     for (uint32_t i = 0; i < count && i < PREFETCH_RECORDS; i++)
         index_prefetch(index, candidates[i].hash);
     for (uint32_t i = 0; i < count; i++) {
@@ -148,7 +150,8 @@ static void find_alive(struct copylog *copy, struct candidate *candidates, uint3
         if (i + PREFETCH_RECORDS < count)
             index_prefetch(index, candidates[i + PREFETCH_RECORDS].hash);
         bool found = is_current(file->current, &candidates[i], &lookup);
-        candidates[i].alive = found && !record_has_expired(&candidates[i].record, now_ms);
+        candidates[i].alive =
+            found && (keep_expired || !record_has_expired(&candidates[i].record, now_ms));
         if (found && !candidates[i].alive)
             sweep_out(copy->with.cache, file, &lookup);
     }

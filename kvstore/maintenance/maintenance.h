@@ -10,6 +10,7 @@
 struct cache;
 struct compaction_queue;
 struct holds;
+struct past_logs;
 struct sweeper;
 struct sync;
 
@@ -20,6 +21,7 @@ struct maintenance {
     struct compaction_queue *compactions;
     struct sweeper *sweeper; /* not of the sweeper itself */
     struct holds *holds;
+    struct past_logs *past; /* NULL: changes are not kept */
 };
 
 #endif

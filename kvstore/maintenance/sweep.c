@@ -9,7 +9,10 @@
 #include "common/report/error.h"
 #include "kvstore/cache/cache.h"
 #include "kvstore/core/thread.h"
+#include "kvstore/log/logtail.h"
 #include "kvstore/maintenance/compaction_queue.h"
+#include "kvstore/maintenance/past_logs.h"
+#include "kvstore/sync/sync.h"
 #include "kvstore/table/found_record.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -35,6 +38,30 @@ void sweep_out(struct cache *cache, struct datafile *file, struct lookup *lookup
     datafile_expire(file, lookup);
 }
 
+/* Takes the entry of a lookup out by a record that says so, a deletion with the expiry, for those
+ * who follow the changes; not from the reserve of deletions. False: there is no room, or no writing
+ * at all, and the entry stays for another time. Holds: the file's lock for writing. */
+static bool write_out(const struct maintenance *with, struct datafile *file, struct lookup *lookup)
+{
+    struct record record = {
+        .kind = RECORD_DELETE, .expiry_ms = lookup->record.expiry_ms, .key = lookup->record.key};
+    uint64_t bytes = record_size(record.key.size, 0, true) + file->current->words->reserve_bytes;
+    if (datafile_is_read_only(file) ||
+        logtail_ensure_room_for_data(&file->current->log, bytes) != KV_OK)
+        return false;
+    if (with->cache)
+        cache_remove(with->cache, file->number, lookup->hash, record.key);
+    if (datafile_append(with->context, file, lookup, &record, kv_slice(NULL, 0), NULL) != KV_OK)
+        return false;
+    file->expired++;
+    if (with->context->options.durability != KVSTORE_SYNC_NONE && !file->sync_timer_armed) {
+        file->sync_timer_armed = true;
+        sync_within_interval(with->sync, file->number);
+    }
+    past_logs_tell(with->past, file);
+    return true;
+}
+
 /* Takes the entry of the item out if it has expired, else lowers the bound to its expiry. One that
  * is damaged or cannot be read stays, for reads to tell of it. Returns the bytes of the record it
  * took out. Holds: the file's lock for writing. */
@@ -56,10 +83,13 @@ static uint64_t sweep_item(const struct maintenance *with, struct datafile *file
     uint64_t offset;
     index_probe_start(&lookup.probe, generation->index, lookup.hash);
     while (index_probe_next(&lookup.probe, &offset)) {
-        if (offset == lookup.offset) {
+        if (offset != lookup.offset)
+            continue;
+        if (!past_logs_are_wanted(with->past))
             sweep_out(with->cache, file, &lookup);
-            return lookup.size_bytes;
-        }
+        else if (!write_out(with, file, &lookup))
+            *bound_ms = 0;
+        return lookup.size_bytes;
     }
     return 0;
 }

@@ -3,8 +3,9 @@
  * visits only segments of an index that may hold an expired entry, at most one per lock hold, and
  * sleeps without wake-ups while no entry of the store has an expiry.
  *
- * Nothing is written: an expired entry is absent forevery call, whether it was swept or not, and a
- * recovery leaves it out by its own expiry.
+ * Nothing is written: an expired entry is absent for every call, whether it was swept or not, and a
+ * recovery leaves it out by its own expiry. But where changes are kept (past_logs.h) each gets a
+ * record, a deletion with an expiry, for those who follow.
  */
 #ifndef MQKV_KVSTORE_MAINTENANCE_SWEEP_H
 #define MQKV_KVSTORE_MAINTENANCE_SWEEP_H

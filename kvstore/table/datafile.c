@@ -155,7 +155,7 @@ enum kv_status datafile_recover(const struct store_context *context, uint32_t nu
         return go_on(context, file, error);
     if (generation_begin_index(generation, context->arena) != KV_OK)
         return report_no_memory(context, number, error);
-    struct recovery recovery = {0};
+    struct recovery recovery = {.keep_expired = context->options.keep_changes_ms > 0};
     if (!context->is_new) {
         enum kv_status status =
             recovery_run(generation, context->dir_fd, context->dir, &recovery, error);

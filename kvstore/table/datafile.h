@@ -34,6 +34,8 @@ struct datafile {
                                    shared lock, and by the compactor, whose sync takes its place */
     bool compaction_wanted;     /* the compactor has been told */
     bool full;                  /* the last put found no space */
+    bool followed;              /* somebody waits for the next append; atomic: set under the shared
+                                   lock, cleared by the writer that tells */
     atomic_uint_fast64_t appended_bytes; /* since open; written under the lock, read by anybody */
     uint64_t expired;
     uint64_t compactions;

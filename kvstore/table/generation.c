@@ -166,6 +166,7 @@ static enum kv_status append(struct generation *generation, struct lookup *looku
     if (status != KV_OK)
         return status;
     __atomic_store_n(&generation->words->tail, generation->log.tail, __ATOMIC_RELEASE);
+    generation->last = offset;
     enter(generation, lookup, record, offset, size_bytes);
     return KV_OK;
 }

@@ -20,6 +20,8 @@ struct generation {
     struct logfile log;
     struct index *index;             /* NULL until generation_begin_index or a take-over */
     struct shared_generation *words; /* the sums over log and index, and the numbers of the index */
+    uint64_t last; /* offset of the record before the tail; 0: none was appended since it was
+                      opened */
 };
 
 /* Takes over the log, even on failure: KV_NO_MEMORY. The words, which outlive the generation, are

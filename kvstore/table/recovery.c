@@ -31,10 +31,11 @@ static enum kv_status adopt(struct generation *generation, const struct record *
 }
 
 /* Reads the log to its end, which becomes its tail. `*verdict` is what was found there. */
-static enum kv_status read_log(struct generation *generation, enum record_verdict *verdict)
+static enum kv_status read_log(struct generation *generation, bool keep_expired,
+                               enum record_verdict *verdict)
 {
     struct logfile *log = &generation->log;
-    uint64_t now_ms = clock_realtime_ms();
+    uint64_t now_ms = keep_expired ? 0 : clock_realtime_ms();
     uint64_t offset = FILE_HEADER_BYTES;
     log->tail = log->allocated_bytes;
     logfile_begin(log, READ_BUFFER_WALK);
@@ -165,7 +166,7 @@ static enum kv_status recover_by_reading(struct generation *generation, int dir_
     if (log->writable && logfile_flush_and_forget(log) != 0)
         return kv_error_set_errno(error, "%s: cannot sync the file", name.text);
     enum record_verdict verdict;
-    enum kv_status status = read_log(generation, &verdict);
+    enum kv_status status = read_log(generation, recovery->keep_expired, &verdict);
     if (status == KV_NO_MEMORY)
         return kv_error_set(error, status, "%s: no memory for the index of %" PRIu64 " keys",
                             name.text, index_count(generation->index));
@@ -227,7 +228,7 @@ enum kv_status recovery_run(struct generation *generation, int dir_fd, const cha
                             struct recovery *recovery, struct kv_error *error)
 {
     struct logfile *log = &generation->log;
-    *recovery = (struct recovery){0};
+    *recovery = (struct recovery){.keep_expired = recovery->keep_expired};
     enum kv_status status = recover(generation, dir_fd, dir, recovery, error);
     if (status == KV_OK && log->writable && logfile_note_opening(log) != 0)
         status = kv_error_set_errno(error, "%s: cannot write the header",

@@ -32,6 +32,7 @@
 struct recovery {
     uint64_t cut_bytes; /* of a torn tail, from its start to the last byte that is not zero */
     bool from_checkpoint;
+    bool keep_expired; /* the caller's: what has expired is left to the sweeper */
 };
 
 /* Adds to a text that begins with a file's name where the file is and, of KV_CORRUPT, the command

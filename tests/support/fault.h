@@ -19,6 +19,7 @@ enum fault_call {
     FAULT_SYNC_DATA,
     FAULT_SYNC_DIR,
     FAULT_RENAME,
+    FAULT_LINK,
     FAULT_UNLINK,
     FAULT_MAP,
     FAULT_UNMAP,

@@ -271,6 +271,22 @@ static int powercut_rename_at(int dir_fd, const char *from, const char *to)
     return result;
 }
 
+static int powercut_link_at(int dir_fd, const char *from, const char *to)
+{
+    begin_call();
+    int result = fileio_system.link_at(dir_fd, from, to);
+    struct stat facts;
+    struct disk_file *file = NULL;
+    for (size_t i = 0; result == 0 && i < file_count; i++)
+        if (fstatat(dir_fd, to, &facts, 0) == 0 && disk_file_inode(files[i]) == facts.st_ino)
+            file = files[i];
+    struct name_change made = {NAME_MADE, name_of(to), name_of(""), file};
+    if (file)
+        note_name(&made);
+    end_call();
+    return result;
+}
+
 static int powercut_unlink_at(int dir_fd, const char *name)
 {
     if (faccessat(dir_fd, name, F_OK, 0) != 0) /* changes nothing */
@@ -321,6 +337,7 @@ void powercut_install(const char *dir, uint64_t seed)
     powercut_table.sync_data = powercut_sync_data;
     powercut_table.sync_dir = powercut_sync_dir;
     powercut_table.rename_at = powercut_rename_at;
+    powercut_table.link_at = powercut_link_at;
     powercut_table.unlink_at = powercut_unlink_at;
     powercut_table.boot_id = powercut_boot_id;
     fileio = &powercut_table;

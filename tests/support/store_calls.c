@@ -89,6 +89,8 @@ struct kvstore_file_statistics total_statistics(struct kvstore *store)
         total.sync_failures += one.sync_failures;
         total.compactions += one.compactions;
         total.compaction_failures += one.compaction_failures;
+        total.past_logs += one.past_logs;
+        total.past_log_bytes += one.past_log_bytes;
         total.expired += one.expired;
         total.read_retries += one.read_retries;
         total.read_fallbacks += one.read_fallbacks;

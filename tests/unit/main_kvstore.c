@@ -46,6 +46,7 @@ int main(void)
         suite_kvstore_hold,
         suite_kvstore_bound,
         suite_kvstore_s3fifo,
+        suite_kvstore_changes,
         NULL,
     };
     return run_suites(makers);

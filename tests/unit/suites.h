@@ -62,6 +62,7 @@ Suite *suite_kvstore_s3fifo(void);
 Suite *suite_kvstore_scan(void);
 Suite *suite_kvstore_scancursor(void);
 Suite *suite_kvstore_arena(void);
+Suite *suite_kvstore_changes(void);
 Suite *suite_kvstore_takeover(void);
 Suite *suite_kvstore_store(void);
 Suite *suite_kvstore_commit_log(void);

@@ -234,7 +234,7 @@ START_TEST(options_of_a_newer_header_are_refused)
 {
     const struct kvstore_add_options add = {.reserved = {1}};
     const struct kvstore_put_options put = {.reserved = {[0] = 1}};
-    const struct kvstore_options open = {.create = true, .reserved = {[2] = 1}};
+    const struct kvstore_options open = {.create = true, .reserved = {[0] = 1}};
     struct kvstore *other;
     struct kv_error error = {0};
     ck_assert_int_eq(kvstore_add(store, KEY("new"), 1, &add, NULL, NULL), KV_UNSUPPORTED);

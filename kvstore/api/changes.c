@@ -1,0 +1,252 @@
+/*
+ * The changes of a data file, read from its log, and from those that compactions have replaced.
+ */
+#include <errno.h>
+
+#include "common/memory/machine_sizes.h"
+#include "common/report/error.h"
+#include "kvstore/api/store.h"
+#include "kvstore/format/sizes.h"
+#include "kvstore/maintenance/past_logs.h"
+#include "kvstore/sync/sync.h"
+#include "kvstore/table/position.h"
+
+/* Looked at under one lock hold: records, about, and bytes. */
+#define RECORDS_PER_HOLD 64u
+#define BYTES_PER_HOLD   (UINT64_C(256) << 10)
+
+/* As in a scan: so many records may be looked at for each that is asked for; one look is worth so
+ * many bytes. */
+#define LOOKS_PER_VISIT 64u
+#define BYTES_PER_LOOK  PAGE_BYTES
+
+/* Logs that one call goes through, at most: links of forged headers might go round in a ring. */
+#define LOGS_PER_CALL 64u
+
+/* One kvstore_changes call. */
+struct reading {
+    struct kvstore *store;
+    struct datafile *file;
+    struct kv_slice prefix;
+    kvstore_change_visit visit;
+    void *visit_context;
+    struct kvstore_position position; /* behind what was visited or passed over */
+    uint64_t visits_left;
+    uint64_t looks_left;
+    bool refused;
+};
+
+static bool is_over(const struct reading *reading)
+{
+    return reading->refused || reading->visits_left == 0 || reading->looks_left == 0;
+}
+
+static enum kvstore_change_kind kind_of(const struct record *record)
+{
+    if (record->kind == RECORD_PUT)
+        return KVSTORE_CHANGE_PUT;
+    return record->expiry_ms != 0 ? KVSTORE_CHANGE_EXPIRE : KVSTORE_CHANGE_DELETE;
+}
+
+/* Shows the record, if it is to be seen, and moves on behind it. */
+static void show(struct reading *reading, const struct logfile *log, const struct record *record,
+                 uint64_t offset, uint64_t size_bytes)
+{
+    struct kvstore_change change = {
+        .kind = kind_of(record),
+        .key = record->key,
+        .value = record->value,
+        .version = record->version,
+        .expiry_ms = record->expiry_ms,
+        .position = {.log = log->identity.salt, .version = record->version, .place = offset}};
+    reading->looks_left -= at_most(at_least(size_bytes / BYTES_PER_LOOK, 1), reading->looks_left);
+    if (kv_slice_has_prefix(record->key, reading->prefix)) {
+        if (!reading->visit(reading->visit_context, &change)) {
+            reading->refused = true;
+            return;
+        }
+        reading->visits_left--;
+    }
+    reading->position = change.position;
+}
+
+/* Reads on from *offset for a while. */
+static enum kv_status walk(struct reading *reading, const struct logfile *log, uint64_t *offset,
+                           uint64_t end)
+{
+    uint64_t until = *offset + BYTES_PER_HOLD;
+    logfile_begin(log, READ_BUFFER_WALK);
+    for (unsigned i = 0;
+         i < RECORDS_PER_HOLD && *offset < end && *offset < until && !is_over(reading); i++) {
+        struct record record;
+        uint64_t size_bytes;
+        bool verified;
+        enum record_verdict verdict =
+            logfile_walk(log, READ_BUFFER_WALK, *offset, end, &record, &size_bytes, &verified);
+        if (verdict == RECORD_UNREADABLE)
+            return kv_status_from_errno(errno);
+        if (verdict != RECORD_VALID)
+            return KV_CORRUPT;
+        show(reading, log, &record, *offset, size_bytes);
+        if (!reading->refused)
+            *offset += size_bytes;
+    }
+    return KV_OK;
+}
+
+/* Of the log in use ---------------------------------------------------------------------------- */
+
+static enum kv_status explain(struct reading *reading, const struct logfile *log,
+                              enum kv_status status, uint64_t offset)
+{
+    const struct store_context *context = &reading->store->context;
+    if (logfile_is_broken(log))
+        return datafile_tell_broken(context, reading->file, log);
+    return status == KV_CORRUPT ? datafile_tell_damage(context, reading->file, offset) : status;
+}
+
+/* Reads on in the current log for one lock hold. False: the position is of another log. */
+static bool read_current(struct reading *reading, enum kv_status *status, bool *at_end)
+{
+    const struct store_context *context = &reading->store->context;
+    struct kvstore_position before = reading->position;
+    lockset_read_lock(context->locks, reading->file->number);
+    const struct generation *current = reading->file->current;
+    const struct logfile *log = &current->log;
+    bool is_of = log->identity.salt == reading->position.log;
+    uint64_t offset = 0;
+    if (is_of) {
+        uint32_t mark = mapguard_mark(log->guard);
+        bool found =
+            position_find(&reading->position, log, log->tail, current->words->max_version, &offset);
+        *status = found ? walk(reading, log, &offset, log->tail) : KV_MISSED;
+        *at_end = *status == KV_OK && offset == log->tail;
+        if (*status == KV_CORRUPT || *status == KV_IO || !mapguard_held(log->guard, mark)) {
+            *status = explain(reading, log, *status == KV_OK ? KV_IO : *status, offset);
+            if (!mapguard_held(log->guard, mark))
+                reading->position = before; /* what was shown may be zeros */
+        }
+    }
+    lockset_read_unlock(context->locks, reading->file->number);
+    return is_of;
+}
+
+/* Of those before it --------------------------------------------------------------------------- */
+
+/* Reads on in a log that was replaced: a while, or to its end, and then goes over to the next.
+ * Bytes that a power failure took are missed. */
+static enum kv_status read_past(struct reading *reading, const struct past_link *link)
+{
+    const struct store_context *context = &reading->store->context;
+    struct logfile log;
+    struct file_name name = file_name_past(reading->file->number, reading->position.log);
+    uint64_t offset;
+    if (logfile_open(&log, KVSTORE_IO_PREAD, context->dir_fd, name.text, false, NULL) != KV_OK)
+        return KV_MISSED;
+    enum kv_status status = KV_MISSED;
+    if (log.identity.salt == reading->position.log && link->end <= log.allocated_bytes &&
+        position_find(&reading->position, &log, link->end, link->max_version, &offset)) {
+        do
+            status = walk(reading, &log, &offset, link->end);
+        while (status == KV_OK && offset < link->end && !is_over(reading));
+        if (status == KV_OK && offset == link->end)
+            reading->position = link->next;
+        else if (status == KV_CORRUPT || (status == KV_IO && errno == ENODATA))
+            status = KV_MISSED;
+    }
+    logfile_close(&log);
+    read_buffer_trim();
+    return status;
+}
+
+/* Is the position that of the last change of the log, so that its file is not needed? */
+static bool is_last(const struct past_link *link, const struct kvstore_position *position)
+{
+    return position->version == link->last.version && position->place == link->last.place;
+}
+
+static enum kv_status follow(struct reading *reading)
+{
+    struct past_link link;
+    if (!past_logs_find(reading->store->past, reading->file->number, reading->position.log, &link))
+        return KV_MISSED;
+    if (is_last(&link, &reading->position)) {
+        reading->position = link.next;
+        return KV_OK;
+    }
+    return read_past(reading, &link);
+}
+
+/* The calls ------------------------------------------------------------------------------------ */
+
+static enum kv_status check(const struct kvstore *store, uint32_t number)
+{
+    if (number >= store->context.datafiles)
+        return KV_USAGE;
+    return store->past ? KV_OK : KV_READ_ONLY;
+}
+
+enum kv_status kvstore_changes(struct kvstore *store, uint32_t number,
+                               struct kvstore_position *position, struct kv_slice prefix,
+                               uint32_t max_changes, kvstore_change_visit visit, void *context,
+                               bool *at_end)
+{
+    *at_end = false;
+    enum kv_status status = check(store, number);
+    if (status != KV_OK)
+        return status;
+    past_logs_use(store->past);
+    uint64_t visits = at_least(max_changes, 1);
+    struct reading reading = {.store = store,
+                              .file = &store->context.files[number],
+                              .prefix = prefix,
+                              .visit = visit,
+                              .visit_context = context,
+                              .position = *position,
+                              .visits_left = visits,
+                              .looks_left = visits * LOOKS_PER_VISIT};
+    unsigned logs = 0;
+    while (status == KV_OK && !*at_end && !is_over(&reading)) {
+        uint64_t log = reading.position.log;
+        if (!read_current(&reading, &status, at_end))
+            status = follow(&reading);
+        if (reading.position.log != log && ++logs == LOGS_PER_CALL)
+            break;
+    }
+    logfile_end(store->context.options.io);
+    *position = reading.position;
+    return status;
+}
+
+enum kv_status kvstore_changes_now(struct kvstore *store, uint32_t number,
+                                   struct kvstore_position *position)
+{
+    enum kv_status status = check(store, number);
+    if (status != KV_OK)
+        return status;
+    past_logs_use(store->past);
+    struct datafile *file = &store->context.files[number];
+    lockset_read_lock(store->context.locks, number);
+    struct kvstore_ticket ticket = {number, atomic_load(&file->appended_bytes)};
+    bool durable = !file->taken_over || kvstore_is_durable(store, ticket);
+    *position = position_of_tail(file->current, durable);
+    lockset_read_unlock(store->context.locks, number);
+    logfile_end(store->context.options.io);
+    return KV_OK;
+}
+
+void kvstore_set_change_listener(struct kvstore *store, kvstore_change_listener listener,
+                                 void *context)
+{
+    if (store->past)
+        past_logs_set_listener(store->past, listener, context);
+}
+
+void kvstore_await_change(struct kvstore *store, uint32_t number)
+{
+    if (check(store, number) != KV_OK)
+        return;
+    lockset_read_lock(store->context.locks, number);
+    __atomic_store_n(&store->context.files[number].followed, true, __ATOMIC_RELAXED);
+    lockset_read_unlock(store->context.locks, number);
+}

@@ -1,0 +1,419 @@
+#include "kvstore/maintenance/past_logs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/report/error.h"
+#include "common/report/log.h"
+#include "common/time/clock.h"
+#include "kvstore/format/sizes.h"
+#include "kvstore/log/fileio.h"
+#include "kvstore/maintenance/old_logs.h"
+#include "kvstore/table/position.h"
+
+#define NS_PER_MS      UINT64_C(1000000)
+#define BYTES_OF_BLOCK 512u /* of st_blocks */
+
+struct past_log {
+    uint32_t number; /* of the data file */
+    bool on_disk;
+    uint64_t salt;
+    uint64_t bytes;    /* on disk */
+    uint64_t since_ms; /* clock_realtime_ms: it has been replaced */
+    struct past_link link;
+};
+
+struct past_logs {
+    const struct store_context *context;
+    pthread_mutex_t mutex;
+    struct past_log *logs; /* oldest first */
+    size_t count, capacity;
+    uint64_t bytes;
+    bool full_told;
+    atomic_bool used;
+    atomic_bool room_wanted;
+    /* Between keep and settle. One compaction runs at a time: the compactor's. */
+    struct past_log coming;
+    kvstore_change_listener listener; /* constant once somebody follows */
+    void *listener_context;
+};
+
+struct past_logs *past_logs_create(const struct store_context *context)
+{
+    struct past_logs *past = calloc(1, sizeof *past);
+    if (!past)
+        return NULL;
+    past->context = context;
+    pthread_mutex_init(&past->mutex, NULL);
+    return past;
+}
+
+void past_logs_free(struct past_logs *past)
+{
+    if (!past)
+        return;
+    pthread_mutex_destroy(&past->mutex);
+    free(past->logs);
+    free(past);
+}
+
+void past_logs_use(struct past_logs *past)
+{
+    atomic_store(&past->used, true);
+}
+
+bool past_logs_are_wanted(struct past_logs *past)
+{
+    return past && (past->context->options.keep_changes_ms > 0 ||
+                    atomic_load_explicit(&past->used, memory_order_relaxed));
+}
+
+static uint64_t keep_ms(const struct past_logs *past)
+{
+    return at_least(past->context->options.keep_changes_ms, PAST_LOGS_MIN_MS);
+}
+
+/* The list ------------------------------------------------------------------------------------- */
+
+/* Holds: mutex, or nobody else knows the list yet. */
+static bool add(struct past_logs *past, const struct past_log *log)
+{
+    if (past->count == past->capacity) {
+        size_t capacity = at_least(past->capacity * 2, 16);
+        struct past_log *logs = realloc(past->logs, capacity * sizeof *logs);
+        if (!logs)
+            return false;
+        past->logs = logs;
+        past->capacity = capacity;
+    }
+    past->logs[past->count++] = *log;
+    past->bytes += log->bytes;
+    return true;
+}
+
+/* Holds: mutex. */
+static struct past_log *find(struct past_logs *past, uint32_t number, uint64_t salt)
+{
+    for (size_t i = past->count; i-- > 0;)
+        if (past->logs[i].salt == salt && past->logs[i].number == number)
+            return &past->logs[i];
+    return NULL;
+}
+
+bool past_logs_find(struct past_logs *past, uint32_t number, uint64_t salt, struct past_link *link)
+{
+    pthread_mutex_lock(&past->mutex);
+    const struct past_log *found = find(past, number, salt);
+    if (found)
+        *link = found->link;
+    pthread_mutex_unlock(&past->mutex);
+    return found != NULL;
+}
+
+struct past_logs_facts past_logs_facts(struct past_logs *past, uint32_t number)
+{
+    struct past_logs_facts facts = {0};
+    pthread_mutex_lock(&past->mutex);
+    for (size_t i = 0; i < past->count; i++) {
+        if (past->logs[i].number != number || !past->logs[i].on_disk)
+            continue;
+        facts.count++;
+        facts.bytes += past->logs[i].bytes;
+    }
+    pthread_mutex_unlock(&past->mutex);
+    return facts;
+}
+
+/* Keeping -------------------------------------------------------------------------------------- */
+
+static uint64_t disk_bytes(int fd)
+{
+    struct stat facts;
+    return fstat(fd, &facts) == 0 ? (uint64_t)facts.st_blocks * BYTES_OF_BLOCK : 0;
+}
+
+/* A file system without links: then only who has read the log to its end can go on. */
+static bool link_past(const struct store_context *context, uint32_t number, uint64_t salt)
+{
+    struct file_name name = file_name(number, FILE_LOG);
+    struct file_name past_name = file_name_past(number, salt);
+    if (fileio->link_at(context->dir_fd, name.text, past_name.text) == 0)
+        return true;
+    log_warn("%s/%s: changes before this compaction are not kept: cannot link %s to it: %s",
+             context->dir, name.text, past_name.text, strerror(errno));
+    return false;
+}
+
+void past_logs_keep(struct past_logs *past, struct datafile *file)
+{
+    const struct store_context *context = past->context;
+    struct generation *next = file->next;
+    const struct logfile *log = &file->current->log;
+    struct past_log *coming = &past->coming;
+    *coming = (struct past_log){0};
+    if (!past_logs_are_wanted(past))
+        return;
+    *coming = (struct past_log){.number = file->number,
+                                .salt = log->identity.salt,
+                                .since_ms = clock_realtime_ms(),
+                                .link = {.end = log->tail,
+                                         .last = position_of_tail(file->current, true),
+                                         .max_version = file->current->words->max_version,
+                                         .next = position_of_tail(next, true)}};
+    struct file_replaced replaced = {coming->salt, log->tail, next->log.tail};
+    uint64_t bytes = disk_bytes(log->fd);
+    if (bytes > context->options.keep_changes_bytes ||
+        logfile_note_replaced(&next->log, &replaced) != 0)
+        return;
+    coming->on_disk = link_past(context, file->number, coming->salt);
+    coming->bytes = coming->on_disk ? bytes : 0;
+}
+
+void past_logs_settle(struct past_logs *past, struct datafile *file, bool replaced)
+{
+    struct past_log *coming = &past->coming;
+    if (coming->salt == 0)
+        return;
+    pthread_mutex_lock(&past->mutex);
+    bool kept = replaced && add(past, coming);
+    pthread_mutex_unlock(&past->mutex);
+    if (!kept && coming->on_disk)
+        fileio->unlink_at(past->context->dir_fd, file_name_past(file->number, coming->salt).text);
+}
+
+/* Removing ------------------------------------------------------------------------------------- */
+
+/* Holds: mutex. */
+static bool is_due(const struct past_logs *past, const struct past_log *log, uint64_t now_ms)
+{
+    return log->since_ms + keep_ms(past) <= now_ms || log->since_ms > now_ms + keep_ms(past) ||
+           past->bytes > past->context->options.keep_changes_bytes ||
+           atomic_load(&past->room_wanted);
+}
+
+uint64_t past_logs_due_ns(struct past_logs *past)
+{
+    uint64_t due_ns = UINT64_MAX;
+    pthread_mutex_lock(&past->mutex);
+    if (past->count > 0) {
+        uint64_t now_ms = clock_realtime_ms();
+        uint64_t due_ms = past->logs[0].since_ms + keep_ms(past);
+        uint64_t left_ms = at_most(due_ms > now_ms ? due_ms - now_ms : 0, keep_ms(past));
+        due_ns =
+            is_due(past, &past->logs[0], now_ms) ? 0 : clock_monotonic_ns() + left_ms * NS_PER_MS;
+    }
+    pthread_mutex_unlock(&past->mutex);
+    return due_ns;
+}
+
+void past_logs_want_room(struct past_logs *past)
+{
+    atomic_store(&past->room_wanted, true);
+}
+
+/* Takes the oldest off the list if its time has come. */
+static bool take_due(struct past_logs *past, struct past_log *log)
+{
+    bool tell = false;
+    pthread_mutex_lock(&past->mutex);
+    uint64_t now_ms = clock_realtime_ms();
+    bool due = past->count > 0 && is_due(past, &past->logs[0], now_ms);
+    if (due) {
+        *log = past->logs[0];
+        past->bytes -= log->bytes;
+        past->count--;
+        memmove(past->logs, past->logs + 1, past->count * sizeof past->logs[0]);
+        tell = log->since_ms + keep_ms(past) > now_ms && !past->full_told;
+        past->full_told |= tell;
+    }
+    pthread_mutex_unlock(&past->mutex);
+    if (tell)
+        log_warn("%s: changes are kept for less time than asked for: %s (logged once)",
+                 past->context->dir,
+                 atomic_load(&past->room_wanted) ? "the disk is full"
+                                                 : "they take more than --keep-changes-bytes");
+    return due;
+}
+
+static void remove_file(const struct store_context *context, const struct past_log *log,
+                        struct old_logs *old_logs)
+{
+    struct file_name name = file_name_past(log->number, log->salt);
+    struct logfile file = {.fd =
+                               fileio->open_at(context->dir_fd, name.text, O_RDWR | O_NOFOLLOW, 0)};
+    if (fileio->unlink_at(context->dir_fd, name.text) == 0 && file.fd >= 0)
+        old_logs_add(old_logs, &file);
+    if (file.fd >= 0)
+        close(file.fd);
+}
+
+void past_logs_clear(struct past_logs *past, struct old_logs *old_logs)
+{
+    struct past_log log;
+    while (take_due(past, &log))
+        if (log.on_disk)
+            remove_file(past->context, &log, old_logs);
+    atomic_store(&past->room_wanted, false);
+}
+
+/* Finding -------------------------------------------------------------------------------------- */
+
+/* The past log of that name, without its link. False: it is none of this store. */
+static bool read_past(const struct store_context *context, const char *name, uint32_t number,
+                      uint64_t salt, struct past_log *log, struct file_replaced *replaced)
+{
+    struct logfile file;
+    struct stat facts;
+    if (number >= context->datafiles ||
+        logfile_open(&file, KVSTORE_IO_PREAD, context->dir_fd, name, false, NULL) != KV_OK)
+        return false;
+    bool sound = file.identity.salt == salt && file.identity.number == number &&
+                 file.identity.store_seed == context->seed && fstat(file.fd, &facts) == 0;
+    if (sound) {
+        *log = (struct past_log){.number = number,
+                                 .on_disk = true,
+                                 .salt = salt,
+                                 .bytes = disk_bytes(file.fd),
+                                 .since_ms = (uint64_t)facts.st_ctim.tv_sec * 1000};
+        logfile_replaced(&file, replaced);
+    }
+    logfile_close(&file);
+    return sound;
+}
+
+struct finding {
+    struct past_log log;
+    struct file_replaced replaced; /* by it */
+};
+
+static int by_age(const void *a, const void *b)
+{
+    const struct finding *first = a, *second = b;
+    return (first->log.since_ms > second->log.since_ms) -
+           (first->log.since_ms < second->log.since_ms);
+}
+
+/* All that there are in the directory, oldest first. *found is to be freed. -1: out of memory, or
+ * the directory cannot be read. */
+static ssize_t find_all(const struct store_context *context, struct finding **found)
+{
+    size_t count = 0, capacity = 0;
+    *found = NULL;
+    int fd = openat(context->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!listing) {
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    for (const struct dirent *entry; (entry = readdir(listing));) {
+        uint32_t number;
+        uint64_t salt;
+        if (!file_name_is_past(entry->d_name, &number, &salt))
+            continue;
+        if (count == capacity) {
+            capacity = at_least(2 * capacity, 16);
+            struct finding *grown = realloc(*found, capacity * sizeof *grown);
+            if (!grown) {
+                closedir(listing);
+                return -1;
+            }
+            *found = grown;
+        }
+        struct finding *next = &(*found)[count];
+        count += read_past(context, entry->d_name, number, salt, &next->log, &next->replaced);
+    }
+    closedir(listing);
+    if (count > 0)
+        qsort(*found, count, sizeof **found, by_age);
+    return (ssize_t)count;
+}
+
+/* Where the changes go on in the current log. What a daemon that was killed had not synced is not
+ * yet known to be on disk: then the version before the record there stands for what is. */
+static bool link_to_current(const struct datafile *file, struct past_log *log)
+{
+    const struct generation *current = file->current;
+    struct file_replaced replaced;
+    struct record record;
+    uint64_t size_bytes;
+    logfile_replaced(&current->log, &replaced);
+    if (replaced.salt != log->salt || replaced.begin > current->log.tail)
+        return false;
+    log->link.end = replaced.end;
+    log->link.next = position_of_end(&current->log, replaced.begin);
+    if (!file->taken_over || replaced.begin <= current->log.progress.synced_offset)
+        return true;
+    logfile_begin(&current->log, READ_BUFFER_VISIT);
+    if (replaced.begin == current->log.tail)
+        log->link.next.version |= current->words->max_version;
+    else if (logfile_read(&current->log, READ_BUFFER_VISIT, replaced.begin, &record, &size_bytes) ==
+             RECORD_VALID)
+        log->link.next.version |= record.version - 1;
+    else
+        return false;
+    return true;
+}
+
+static bool link_to_past(const struct finding *next, struct past_log *log)
+{
+    if (next->log.number != log->number || next->replaced.salt != log->salt)
+        return false;
+    log->link.end = next->replaced.end;
+    log->link.next = (struct kvstore_position){
+        .log = next->log.salt, .version = POSITION_END, .place = next->replaced.begin};
+    return true;
+}
+
+/* Finds what took its place. */
+static bool link_on(const struct store_context *context, struct finding *found, size_t count,
+                    struct past_log *log)
+{
+    bool linked = link_to_current(&context->files[log->number], log);
+    for (size_t i = 0; i < count && !linked; i++)
+        linked = link_to_past(&found[i], log);
+    return linked;
+}
+
+enum kv_status past_logs_load(struct past_logs *past, struct kv_error *error)
+{
+    const struct store_context *context = past->context;
+    struct finding *found;
+    bool removed = false;
+    ssize_t count = find_all(context, &found);
+    for (ssize_t i = 0; i < count; i++) {
+        struct past_log *log = &found[i].log;
+        if (link_on(context, found, (size_t)count, log) && add(past, log))
+            continue;
+        fileio->unlink_at(context->dir_fd, file_name_past(log->number, log->salt).text);
+        removed = true;
+    }
+    free(found);
+    if (past->count > 0)
+        past_logs_use(past);
+    if (removed && fileio->sync_dir(context->dir_fd) != 0)
+        return kv_error_set_errno(error, "%s: cannot sync the directory", context->dir);
+    return KV_OK;
+}
+
+/* Followers ------------------------------------------------------------------------------------ */
+
+void past_logs_set_listener(struct past_logs *past, kvstore_change_listener listener, void *context)
+{
+    past->listener_context = context;
+    past->listener = listener;
+}
+
+void past_logs_tell_listener(struct past_logs *past, struct datafile *file)
+{
+    __atomic_store_n(&file->followed, false, __ATOMIC_RELAXED);
+    if (past->listener)
+        past->listener(past->listener_context, file->number);
+}

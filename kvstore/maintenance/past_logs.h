@@ -1,0 +1,89 @@
+/*
+ * past_logs: the logs that compactions have replaced, for those who follow the changes of a store
+ * (kvstore_changes): each is kept for a while under another name, data.NNNN.past-SALT, and a note
+ * in the header of the log that took its place says where the changes go on. Without a file, for
+ * want of links or of room, the place where they go on is known all the same to who has read the
+ * log to its end.
+ *
+ * They are kept while the option keep_changes_ms says so, or for PAST_LOGS_MIN_MS once somebody has
+ * asked for changes; up to keep_changes_bytes, and while the disk is not full. Then followers are
+ * told that they have missed some.
+ *
+ * What tells followers that something was written is here, too.
+ *
+ * Threads: any; a mutex of its own, taken after a file's lock. past_logs_clear: the compactor's.
+ */
+#ifndef MQKV_KVSTORE_MAINTENANCE_PAST_LOGS_H
+#define MQKV_KVSTORE_MAINTENANCE_PAST_LOGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kvstore/core/context.h"
+#include "kvstore/table/datafile.h"
+#include "mqkv/error.h"
+
+#define PAST_LOGS_MIN_MS 60000u
+
+struct old_logs;
+struct past_logs;
+
+/* Where the changes of a log that was replaced go on. */
+struct past_link {
+    uint64_t end;                 /* of the log's records */
+    struct kvstore_position last; /* behind them; all 0: not known */
+    uint64_t max_version;         /* of the log; 0: not known */
+    struct kvstore_position next; /* the same place in the log that took its place */
+};
+
+/* NULL: out of memory. */
+struct past_logs *past_logs_create(const struct store_context *context);
+void past_logs_free(struct past_logs *past);
+
+/* Finds what there is in the directory of a store whose files were recovered, and removes what is
+ * of no use. Nobody writes yet. */
+enum kv_status past_logs_load(struct past_logs *past, struct kv_error *error);
+
+/* From now on somebody follows, or may come back. */
+void past_logs_use(struct past_logs *past);
+
+/* Whether changes are kept: if so, what expires is written down. past NULL: no. */
+bool past_logs_are_wanted(struct past_logs *past);
+
+/* Around the moment in which file->next takes the place of file->current: keeps the current log, if
+ * such are wanted, under its other name; the new one was renamed, or not. Holds: the file's lock
+ * for writing. */
+void past_logs_keep(struct past_logs *past, struct datafile *file);
+void past_logs_settle(struct past_logs *past, struct datafile *file, bool replaced);
+
+/* Where the changes of that log of the file go on; false: it was not replaced, or is not known any
+ * more. */
+bool past_logs_find(struct past_logs *past, uint32_t number, uint64_t salt, struct past_link *link);
+
+/* When the next is to be removed (clock_monotonic_ns); UINT64_MAX: there is none. */
+uint64_t past_logs_due_ns(struct past_logs *past);
+
+/* The disk is full: all go. */
+void past_logs_want_room(struct past_logs *past);
+
+/* Removes those whose time has come, and frees their blocks by old_logs. */
+void past_logs_clear(struct past_logs *past, struct old_logs *old_logs);
+
+struct past_logs_facts {
+    uint64_t count, bytes; /* on disk */
+};
+struct past_logs_facts past_logs_facts(struct past_logs *past, uint32_t number);
+
+/* kvstore_set_change_listener. */
+void past_logs_set_listener(struct past_logs *past, kvstore_change_listener listener,
+                            void *context);
+
+/* After an append. Inline: it follows every write. Holds: the file's lock for writing. */
+void past_logs_tell_listener(struct past_logs *past, struct datafile *file);
+static inline void past_logs_tell(struct past_logs *past, struct datafile *file)
+{
+    if (__builtin_expect(__atomic_load_n(&file->followed, __ATOMIC_RELAXED), 0))
+        past_logs_tell_listener(past, file);
+}
+
+#endif

@@ -1,0 +1,63 @@
+#include "kvstore/table/position.h"
+
+#include "kvstore/table/recovery.h"
+
+struct kvstore_position position_of_end(const struct logfile *log, uint64_t offset)
+{
+    return (struct kvstore_position){
+        .log = log->identity.salt, .version = POSITION_END, .place = offset};
+}
+
+struct kvstore_position position_of_tail(const struct generation *generation, bool durable)
+{
+    const struct logfile *log = &generation->log;
+    struct kvstore_position position = position_of_end(log, log->tail);
+    struct record record;
+    uint64_t size_bytes;
+    logfile_begin(log, READ_BUFFER_VISIT);
+    if (generation->last != 0 && logfile_parse(log, READ_BUFFER_VISIT, generation->last, &record,
+                                               &size_bytes) == RECORD_VALID) {
+        position.place = generation->last;
+        position.version = record.version;
+    } else if (!durable || generation->last != 0) {
+        position.version |= generation->words->max_version;
+    }
+    return position;
+}
+
+/* The record there, or RECORD_END at the end of the log. */
+static enum record_verdict read_at(const struct logfile *log, uint64_t offset, uint64_t end,
+                                   struct record *record, uint64_t *size_bytes)
+{
+    if (offset == end)
+        return RECORD_END;
+    logfile_begin(log, READ_BUFFER_VISIT);
+    return logfile_read_before(log, READ_BUFFER_VISIT, offset, end, record, size_bytes);
+}
+
+/* Is this the version that follows, with no restart in between that read the log and so may have
+ * lost some? */
+static bool follows(uint64_t version, uint64_t before)
+{
+    return version > before && version - before < RECOVERY_VERSION_LEAP;
+}
+
+bool position_find(const struct kvstore_position *position, const struct logfile *log, uint64_t end,
+                   uint64_t max_version, uint64_t *offset)
+{
+    struct record record;
+    uint64_t size_bytes = 0;
+    uint64_t place = position->place;
+    uint64_t version = position->version & ~POSITION_END;
+    if (place < FILE_HEADER_BYTES || place > end || place % RECORD_ALIGNMENT != 0)
+        return false;
+    enum record_verdict verdict = read_at(log, place, end, &record, &size_bytes);
+    if ((position->version & POSITION_END) == 0) {
+        *offset = place + size_bytes;
+        return verdict == RECORD_VALID && record.version == version;
+    }
+    *offset = place;
+    if (verdict == RECORD_END)
+        return version == 0 || version == max_version;
+    return verdict == RECORD_VALID && (version == 0 || follows(record.version, version));
+}

@@ -1,0 +1,36 @@
+/*
+ * position: a place in the changes of a data file (kvstore_position): a log, by its salt, and a
+ * record in it, by its offset and version. A log only grows, so that a position stays what it is,
+ * but for what a power failure takes off its end. Then the record is not there, or another, of
+ * another version: that is how a position is found to be void.
+ *
+ * Behind a log of which nothing was appended since it was opened the last record is not known. Such
+ * a position is an end: version is POSITION_END, and place that of the record that will follow. If
+ * a power failure could still take what is before it, the highest version so far stands there too:
+ * the record that follows has one that is little higher, unless records were lost.
+ *
+ * Threads: none of its own; callers hold the data file's lock where the log is the current one.
+ */
+#ifndef MQKV_KVSTORE_TABLE_POSITION_H
+#define MQKV_KVSTORE_TABLE_POSITION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kvstore/table/generation.h"
+#include "mqkv/kvstore.h"
+
+#define POSITION_END RECORD_VERSION_LIMIT
+
+/* Behind all that the generation has. durable: what it had when it was opened is on disk. */
+struct kvstore_position position_of_tail(const struct generation *generation, bool durable);
+
+/* Behind what is before the offset, and is on disk. */
+struct kvstore_position position_of_end(const struct logfile *log, uint64_t offset);
+
+/* A place in the log: reading goes on at *offset. False: it is none, or no more. `end` is that of
+ * the log, max_version the highest given in it so far (0: not known). */
+bool position_find(const struct kvstore_position *position, const struct logfile *log, uint64_t end,
+                   uint64_t max_version, uint64_t *offset);
+
+#endif
