@@ -37,6 +37,7 @@ static const struct operation_rule rules[] = {
     [WIRE_OP_SYNC] = {0, 1, KEY_NONE, 0},
     [WIRE_OP_BACKUP] = {0, 1, KEY_REQUIRED, 0},
     [WIRE_OP_ADMIN] = {WIRE_VALUE_IN_SEGMENT, 1, KEY_REQUIRED, 1},
+    [WIRE_OP_WATCH] = {WIRE_KEYS_ONLY | WIRE_VALUE_IN_SEGMENT, 1, KEY_OPTIONAL, 1},
 };
 
 #define RESULT_FLAGS                                                             \
@@ -58,7 +59,7 @@ static size_t operation_field_bytes(unsigned opcode, unsigned flags)
     size_t bytes = (flags & WIRE_HAS_EXPIRY ? 8u : 0u) + (flags & VERSION_FLAGS ? 8u : 0u);
     if (opcode == WIRE_OP_ADD)
         bytes += 8u + (flags & WIRE_HAS_BOUNDS ? 16u : 0u) + (flags & WIRE_CREATE ? 8u : 0u);
-    else if (opcode == WIRE_OP_SCAN)
+    else if (opcode == WIRE_OP_SCAN || opcode == WIRE_OP_WATCH)
         bytes += 12u;
     return bytes;
 }
@@ -91,7 +92,7 @@ static uint8_t *put_operation_fields(uint8_t *at, const struct wire_operation *o
         }
         if (operation->flags & WIRE_CREATE)
             at = put_u64(at, (uint64_t)operation->initial);
-    } else if (operation->opcode == WIRE_OP_SCAN) {
+    } else if (operation->opcode == WIRE_OP_SCAN || operation->opcode == WIRE_OP_WATCH) {
         at = put_u64(at, operation->cursor);
         store_u32(at, operation->limit);
         at += sizeof operation->limit;
@@ -134,7 +135,7 @@ static void get_operation_fields(struct read_cursor *cursor, struct wire_operati
 {
     unsigned flags = operation->flags;
     bool add = operation->opcode == WIRE_OP_ADD;
-    bool scan = operation->opcode == WIRE_OP_SCAN;
+    bool scan = operation->opcode == WIRE_OP_SCAN || operation->opcode == WIRE_OP_WATCH;
     operation->expiry_ms = flags & WIRE_HAS_EXPIRY ? read_u64(cursor) : 0;
     operation->version = flags & VERSION_FLAGS ? read_u64(cursor) : 0;
     operation->delta = add ? (int64_t)read_u64(cursor) : 0;

@@ -29,7 +29,8 @@ enum wire_opcode {
     WIRE_OP_PING = 11,    /* answers the value it was sent */
     WIRE_OP_SYNC = 12,    /* everything written before is on disk when the reply comes */
     WIRE_OP_BACKUP = 13,  /* key: "begin", "read FILE OFFSET BYTES", "touch", "end" */
-    WIRE_OP_ADMIN = 14    /* for the server's owner; key: a command, value: its argument */
+    WIRE_OP_ADMIN = 14,   /* for the server's owner; key: a command, value: its argument */
+    WIRE_OP_WATCH = 15    /* key: a prefix, value: positions (change.h) */
 };
 
 #define WIRE_MAX_KEY_BYTES   65535u
@@ -48,7 +49,7 @@ enum {
     WIRE_VALUE_IN_SEGMENT = 1 << 7, /* instead of the value its u32 offset in the segment */
     WIRE_SYNC_INTERVAL = 1 << 8,    /* this write asks for at least ... */
     WIRE_SYNC_ALWAYS = 1 << 9,
-    WIRE_KEYS_ONLY = 1 << 10,   /* SCAN: values are left out */
+    WIRE_KEYS_ONLY = 1 << 10,   /* SCAN, WATCH: values are left out */
     WIRE_ATOMIC = 1 << 11,      /* SCAN: whole data files, each seen at one moment */
     WIRE_CANONICAL = 1 << 12,   /* ADD: no zeros lead in the number that is there */
     WIRE_GIVE_VERSION = 1 << 13 /* the version that the entry is to get follows (PUT) */
@@ -65,13 +66,13 @@ struct wire_operation {
     uint64_t expiry_ms;
     uint64_t version;
     int64_t delta, min, max, initial; /* ADD; min and max are the int64 limits where not given */
-    uint64_t cursor;                  /* SCAN */
-    uint32_t limit;                   /* SCAN */
+    uint64_t cursor;                  /* SCAN; WATCH: the data file to begin with */
+    uint32_t limit;                   /* SCAN; WATCH: how long it may wait, in ms */
 };
 
 /* An operation is: u8 opcode, u8 0, u16 flags, u16 key_bytes, u16 0, u32 value_bytes, then the
  * fields its flags and opcode name in the order of the struct (u64 expiry_ms, u64 version, whether
- * it is a condition or to be given; ADD: i64 delta, min, max, initial; SCAN: u64 cursor, u32
+ * it is a condition or to be given; ADD: i64 delta, min, max, initial; SCAN, WATCH: u64 cursor, u32
  * limit), then the key, then the value or, with WIRE_VALUE_IN_SEGMENT, its u32 offset. */
 #define WIRE_OPERATION_FIXED_BYTES 12u
 

@@ -55,7 +55,7 @@ enum {
                             1 << WIRE_OP_ADMIN,
     OPERATIONS_THAT_GIVE_A_VALUE = 1 << WIRE_OP_GET | 1 << WIRE_OP_EXCHANGE | 1 << WIRE_OP_SCAN |
                                    1 << WIRE_OP_STATS | 1 << WIRE_OP_PING | 1 << WIRE_OP_BACKUP |
-                                   1 << WIRE_OP_ADMIN
+                                   1 << WIRE_OP_ADMIN | 1 << WIRE_OP_WATCH
 };
 
 static inline bool operation_writes(const struct wire_operation *operation)

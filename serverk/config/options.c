@@ -12,6 +12,8 @@
 #include "serverk/config/option_file.h"
 #include "wire/queue_name.h"
 
+#define MAX_KEEP_CHANGES_MS (UINT64_C(30) * 24 * 3600 * 1000)
+
 #define HINT         "serverk -h lists the options"
 #define HELP_COLUMNS 26 /* left of what an option means */
 
@@ -167,6 +169,16 @@ static bool parse_cache(const char *text, void *field)
            (*bytes == 0 || *bytes >= KVSTORE_MIN_CACHE_BYTES);
 }
 
+static bool parse_keep_changes(const char *text, void *field)
+{
+    return parse_duration_ms(text, 0, MAX_KEEP_CHANGES_MS, field);
+}
+
+static bool parse_keep_changes_bytes(const char *text, void *field)
+{
+    return parse_size(text, UINT64_C(1) << 20, UINT64_C(1) << 50, field);
+}
+
 static bool parse_service_time(const char *text, void *field)
 {
     return service_time_parse(text, field);
@@ -276,6 +288,13 @@ const struct option_row options_rows[] = {
     {"sync", 0, OPTION_PARSED, "WHEN", "none|interval[:MS]|always (default interval:1000)",
      .offset = offsetof(struct parsed_line, options), .parse = parse_sync,
      .expects = "none, interval, interval:MS (1 to 3600000) or always", .section = "store"},
+    {"keep-changes", 0, OPTION_PARSED, "TIME",
+     "how long changes can be read back over a compaction, for clientk watch (default 0)",
+     FIELD(keep_changes_ms), .parse = parse_keep_changes,
+     .expects = "0 or a time up to 30d (10m, 24h)", .section = "store"},
+    {"keep-changes-bytes", 0, OPTION_PARSED, "SIZE", "disk space for that (default 1G)",
+     FIELD(keep_changes_bytes), .parse = parse_keep_changes_bytes,
+     .expects = "a size from 1M to 1024T", .section = "store"},
     {"verify", 0, OPTION_CHOICE, "WHEN",
      "first|every: which reads of values of 16 KiB and more are verified (default first)",
      FIELD(verify_every_read), .choice_name = verify_of, .section = "store"},

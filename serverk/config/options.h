@@ -55,6 +55,8 @@ struct server_options {
     enum dispatch_model dispatch;
     enum kvstore_durability durability;
     uint32_t sync_interval_ms;
+    uint64_t keep_changes_ms;
+    uint64_t keep_changes_bytes;
     enum kvstore_locking locking;
     bool verify_every_read;
     enum kvstore_rwlock rwlock;

@@ -83,6 +83,8 @@ static struct kvstore_options store_options(const struct server_options *options
         .max_value_bytes = options->max_value_bytes,
         .verify_every_read = options->verify_every_read,
         .direct = options->direct,
+        .keep_changes_ms = options->keep_changes_ms,
+        .keep_changes_bytes = options->keep_changes_bytes,
         .before_unlock = options->service_time.locked ? serving_before_unlock : NULL};
 }
 
@@ -200,6 +202,8 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
                                service->write_stats, service->stats_context);
     if (service->submissions)
         submissions_set_admin(service->submissions, admin_run, &server->admin);
+    if (service->commit)
+        service->watchers = watchers_create(service->store, service->sessions, service->budget);
     if (service->sessions)
         service->farewells = farewells_create(
             dispatch_model_receivers(options->dispatch, options->workers), service->sessions);
@@ -225,8 +229,8 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
             schedule_create(options->sched_queue, lanes_have_door(service->lanes) ? PAYERS : 1,
                             lanes_message_bytes(service->lanes), options->workers);
     if (!service->watch || !service->statistics || !service->sessions ||
-        (!service->commit && !service->submissions) || !service->farewells ||
-        (dispatch_model_counts(options->dispatch) && !service->slots) ||
+        (!service->commit && !service->submissions) || (service->commit && !service->watchers) ||
+        !service->farewells || (dispatch_model_counts(options->dispatch) && !service->slots) ||
         (options->sched == ORDER_COST && !service->schedule) ||
         (lanes_have_door(service->lanes) && !service->shares) ||
         (wants_parking(options) && !service->parking))
@@ -426,6 +430,7 @@ static enum kv_status release(struct server *server, struct kv_error *error)
         pool_free(server->pool);
     }
     drain_replies(service);
+    watchers_stop(service->watchers);
     if (service->sessions)
         session_set_death_listener(service->sessions, NULL, NULL);
     farewells_free(service->farewells);
@@ -433,6 +438,7 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     submissions_free(service->submissions);
     enum kv_status status = engine_close(service->engine, error);
     commit_free(service->commit);
+    watchers_free(service->watchers);
     parking_free(service->parking);
     schedule_free(service->schedule);
     access_free(service->access);

@@ -14,5 +14,6 @@ void stats_source_sum(const struct stats_source *source, struct worker_statistic
     if (service->commit)
         commit_statistics(service->commit, sum);
     submissions_statistics(service->submissions, sum);
+    watchers_statistics(service->watchers, sum);
     statistics_finish_sum(sum);
 }

@@ -16,6 +16,7 @@
 #include "serverk/execute/request_watch.h"
 #include "serverk/execute/statistics.h"
 #include "serverk/execute/submission_pool.h"
+#include "serverk/execute/watchers.h"
 #include "serverk/lanes/lanes.h"
 #include "serverk/receive/parking.h"
 #include "serverk/receive/schedule.h"
@@ -38,6 +39,7 @@ struct service {
     struct fragment_budget *budget;
     struct farewells *farewells;
     struct commit *commit;                /* NULL unless the engine is called */
+    struct watchers *watchers;            /* likewise */
     struct parking *parking;              /* NULL unless --dispatch pool and --lanes auto */
     struct slots *slots;                  /* NULL unless --dispatch thread or process */
     struct shares *shares;                /* NULL: there are no other users */

@@ -56,6 +56,7 @@ bool worker_init(struct worker *worker, const struct service *service,
     execution->admin_context = service->admin_context;
     execution->expect_long = service->parking ? expect_long : NULL;
     execution->worker = worker;
+    execution->watchers = service->watchers;
     if (service->options->service_time.delay.kind != DELAY_OFF)
         serving_begin(execution, &service->options->service_time);
     return true;
@@ -210,6 +211,11 @@ static void run_request(struct worker *worker, struct session *session,
         execute_request(&worker->execution, session, request, operations, &reply, &sentence);
     if (status != KV_OK) {
         fail(worker, session, request, status, sentence);
+        return;
+    }
+    if (worker->execution.waits_on) { /* answered by the watchers */
+        worker->execution.waits_on = false;
+        reply_abandon(&reply);
         return;
     }
     if (segment_is_broken(session)) {

@@ -6,6 +6,7 @@
 #include "serverk/execute/execution_internal.h"
 #include "serverk/execute/inquiries.h"
 #include "serverk/execute/reads.h"
+#include "serverk/execute/watch.h"
 #include "serverk/execute/writes.h"
 #include "serverk/session/access.h"
 
@@ -29,7 +30,7 @@ const operation_runner execution_runners[] = {
     [WIRE_OP_DELETE] = run_delete,     [WIRE_OP_ADD] = run_add,       [WIRE_OP_APPEND] = run_append,
     [WIRE_OP_EXCHANGE] = run_exchange, [WIRE_OP_TOUCH] = run_touch,   [WIRE_OP_SCAN] = run_scan,
     [WIRE_OP_STATS] = run_stats,       [WIRE_OP_PING] = run_ping,     [WIRE_OP_SYNC] = run_sync,
-    [WIRE_OP_BACKUP] = run_backup,     [WIRE_OP_ADMIN] = run_admin,
+    [WIRE_OP_BACKUP] = run_backup,     [WIRE_OP_ADMIN] = run_admin,   [WIRE_OP_WATCH] = run_watch,
 };
 
 _Static_assert(sizeof execution_runners / sizeof execution_runners[0] == STATISTICS_OPCODES,
@@ -195,8 +196,11 @@ enum kv_status execute_request(struct execution_context *context, struct session
                                const struct wire_header *request, struct read_cursor *operations,
                                struct reply *reply, const char **sentence)
 {
-    struct execution execution = {
-        .context = context, .store = context->store, .session = session, .reply = reply};
+    struct execution execution = {.context = context,
+                                  .store = context->store,
+                                  .session = session,
+                                  .reply = reply,
+                                  .request = request};
     enum kv_status status = begin(&execution, request);
     if (status != KV_OK) {
         *sentence = "too many large replies are waiting: fetch those first";

@@ -17,6 +17,8 @@
 #include "serverk/execute/commit.h"
 #include "serverk/execute/statistics.h"
 
+struct watchers;
+
 /* Writes the named section of the statistics (all if it is empty) as JSON text, which is to be
  * freed. KV_NOT_FOUND: there is no such section; KV_NO_MEMORY. */
 typedef enum kv_status (*stats_writer)(const void *context, struct kv_slice section, char **text,
@@ -64,7 +66,12 @@ struct execution_context {
     uint8_t *outgoing;   /* for values on their way into such segments; likewise */
     size_t buffer_bytes; /* address space: memory is taken as far as it is used */
 
+    struct watchers *watchers; /* where requests may wait for changes; NULL: nowhere */
+
     /* of the message being executed */
+    uint8_t *waiting;  /* it is one that has waited: its positions, which are kept there; or NULL */
+    bool waiting_ends; /* likewise: its time is over */
+    bool waits_on;     /* there is no answer yet: it waits with the watchers (watch.h) */
     uint64_t received_ns;
     size_t incoming_used;
     uint64_t written_bytes; /* to data files */

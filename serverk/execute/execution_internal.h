@@ -22,6 +22,7 @@ struct execution {
     struct allowance allowance;
     bool synced; /* a SYNC was executed, and nothing written since */
     bool begun;  /* the first operation was executed */
+    const struct wire_header *request;
     const struct wire_operation *operation;
     struct kv_slice value; /* of the operation, wherever it lies */
     struct wire_result result;

@@ -13,6 +13,7 @@
 #include "serverk/execute/execution.h"
 #include "serverk/execute/execution_internal.h"
 #include "serverk/execute/inquiries.h"
+#include "serverk/execute/watch.h"
 #include "serverk/execute/writes.h"
 
 #define NS_PER_SECOND   1000000000u
@@ -112,6 +113,7 @@ void serving_begin(struct execution_context *context, const struct service_time 
         [WIRE_OP_SCAN] = run_served,     [WIRE_OP_STATS] = run_stats,
         [WIRE_OP_PING] = run_ping,       [WIRE_OP_SYNC] = run_sync,
         [WIRE_OP_BACKUP] = run_backup,   [WIRE_OP_ADMIN] = run_admin,
+        [WIRE_OP_WATCH] = run_watch,
     };
     context->service_time = service_time;
     context->runners = served;

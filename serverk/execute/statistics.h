@@ -12,7 +12,7 @@
 #include "common/numbers/histogram.h"
 #include "mqkv/status.h"
 
-#define STATISTICS_OPCODES 15u /* enum wire_opcode as index; 0 unused */
+#define STATISTICS_OPCODES 16u /* enum wire_opcode as index; 0 unused */
 
 /* Messages without a reply, because their sender could not be proven. */
 enum dropped_reason {

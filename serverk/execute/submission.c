@@ -158,6 +158,7 @@ static bool is_alone(const struct wire_operation *operation)
     case WIRE_OP_SYNC:
     case WIRE_OP_BACKUP:
     case WIRE_OP_ADMIN:
+    case WIRE_OP_WATCH:
         break;
     }
     return true;

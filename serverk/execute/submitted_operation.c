@@ -201,7 +201,7 @@ void submitted_operation_begin(struct submitted_operation *submitted,
     engine->done = engine_done;
     if (brings_value(opcode))
         engine->status = take_submitted_value(submitted);
-    if (opcode == WIRE_OP_BACKUP) /* there are no data files */
+    if (opcode == WIRE_OP_BACKUP || opcode == WIRE_OP_WATCH) /* there are no data files */
         engine->status = KV_UNSUPPORTED;
     bool here = opcode == WIRE_OP_STATS || opcode == WIRE_OP_PING || opcode == WIRE_OP_ADMIN;
     if (engine->status != KV_OK || here) {
@@ -342,6 +342,7 @@ static bool add_result(struct submitted_operation *submitted, struct wire_result
         break;
     case WIRE_OP_SYNC:
     case WIRE_OP_BACKUP:
+    case WIRE_OP_WATCH:
         return false;
     }
     if (applied)

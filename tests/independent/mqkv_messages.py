@@ -20,6 +20,7 @@ GET, EXISTS, PUT, DELETE, ADD, APPEND, EXCHANGE, TOUCH, SCAN, STATS, PING, SYNC 
 OPCODE_NAMES = dict(
     enumerate("GET EXISTS PUT DELETE ADD APPEND EXCHANGE TOUCH SCAN STATS PING SYNC".split(), 1)
 )
+WATCH = 15
 
 # Flags of an operation.
 HAS_EXPIRY, HAS_VERSION, IF_ABSENT, IF_PRESENT = 0x0001, 0x0002, 0x0004, 0x0008
@@ -49,7 +50,7 @@ STATUS_NAMES = dict(
         """OK NOT_FOUND EXISTS VERSION_MISMATCH OUT_OF_BOUNDS NOT_A_NUMBER BAD_KEY
     VALUE_TOO_BIG BUFFER_TOO_SMALL BAD_REQUEST UNSUPPORTED DENIED USAGE NO_SPACE READ_ONLY CORRUPT
     IO NOT_DURABLE NO_MEMORY BUSY MISMATCH OVERLOADED DEADLINE TIMEOUT NO_SERVER OUTCOME_UNKNOWN
-    LIMIT NO_SESSION CROWDED FULL QUOTA""".split()
+    LIMIT NO_SESSION CROWDED FULL QUOTA MISSED""".split()
     )
 )
 S = collections.namedtuple("Statuses", STATUS_NAMES.values())(*STATUS_NAMES)
@@ -294,6 +295,10 @@ def scan(prefix=b"", cursor=0, limit=0, flags=0, **fields):
     return operation(SCAN, prefix, b"", flags, cursor=cursor, limit=limit, **fields)
 
 
+def watch(positions=b"", prefix=b"", first=0, wait_ms=0, flags=0, **fields):
+    return operation(WATCH, prefix, positions, flags, cursor=first, limit=wait_ms, **fields)
+
+
 def stats(section=b"", **fields):
     return operation(STATS, section, **fields)
 
@@ -439,3 +444,26 @@ def decode_entries(value, keys_only=None):
             )
         )
     return entries
+
+
+POSITION_BYTES = 20
+Change = collections.namedtuple("Change", "kind key value version expiry_ms position")
+
+
+def decode_page(value):
+    """The position behind the page of a WATCH, and its changes."""
+    reader = Reader(value)
+    end = reader.bytes(POSITION_BYTES)
+    changes = []
+    kinds = {0: "put", 0x40: "delete", 0x80: "expire"}
+    while reader.at < len(value):
+        key_bytes, flags, value_bytes, version, place = reader.fields("<HHIQI")
+        if not key_bytes or flags & ~0x02 not in kinds or not version:
+            raise Violation(f"change with key_bytes {key_bytes}, flags {flags:#x}")
+        expiry_ms = reader.fields("<Q")[0] if flags & 0x02 else None
+        position = end[:8] + struct.pack("<QI", version, place)
+        key, value_found = reader.bytes(key_bytes), reader.bytes(value_bytes)
+        changes.append(
+            Change(kinds[flags & ~0x02], key, value_found, version, expiry_ms, position)
+        )
+    return end, changes

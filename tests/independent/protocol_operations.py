@@ -13,6 +13,7 @@ from mqkv_messages import (
     KEEP_EXPIRY,
     KEYS_ONLY,
     MAX_KEY_BYTES,
+    POSITION_BYTES,
     OPCODE_NAMES,
     PUT,
     R_EXPIRY,
@@ -24,6 +25,7 @@ from mqkv_messages import (
     SYNC_INTERVAL,
     add,
     append,
+    decode_page,
     delete,
     exchange,
     exists,
@@ -34,6 +36,7 @@ from mqkv_messages import (
     stats,
     sync,
     touch,
+    watch,
 )
 
 LATER_MS = 4102444800000  # 2100-01-01
@@ -618,3 +621,68 @@ def ping_and_sync(server):
             "OK OK OK",
             session.request([put(b"sync", b"2", SYNC_ALWAYS), sync(), get(b"sync")]),
         )
+
+
+def watched(session, positions, enough, prefix=b"watch:"):
+    """Changes until `enough` says so, and the positions behind them."""
+    changes = []
+    until = time.monotonic() + 30
+    while not enough(changes) and time.monotonic() < until:
+        result = session.one(watch(positions, prefix, wait_ms=1000), timeout=30)
+        if result.status:
+            raise RuntimeError(f"watch: {result!r}")
+        if result.number == 0:
+            positions = result.value
+            continue
+        end, page = decode_page(result.value)
+        at = (result.number - 1) * POSITION_BYTES
+        positions = positions[:at] + end + positions[at + POSITION_BYTES :]
+        changes += page
+    return changes, positions
+
+
+@section("7.15")
+def watch_operation(server):
+    with server.session() as session, server.session() as other:
+        begin = session.one(watch()).value
+        check("no positions: those of now", begin and len(begin) % POSITION_BYTES == 0, begin)
+        shape("nothing since", session.one(watch(begin)), "OK", R_NUMBER, number=0, value=begin)
+        other.request([put(b"watch:a", b"1"), put(b"else", b"x"), put(b"watch:a", b"2")])
+        other.one(put(b"watch:b", b"3", expiry_ms=int(time.time() * 1000) + 50))
+        other.one(delete(b"watch:a"))
+        changes, positions = watched(session, begin, lambda found: len(found) >= 5)
+        equal(
+            "each change comes once, those of a key in their order",
+            [("put", b"1"), ("put", b"2"), ("delete", b"")],
+            [(change.kind, change.value) for change in changes if change.key == b"watch:a"],
+        )
+        equal(
+            "what has expired comes as expired",
+            ["put", "expire"],
+            [change.kind for change in changes if change.key == b"watch:b"],
+        )
+        check(
+            "versions of a key ascend",
+            all(
+                first.version < then.version
+                for first in changes
+                for then in changes[changes.index(first) + 1 :]
+                if first.key == then.key
+            ),
+        )
+        waiting = session.post([watch(positions, b"watch:", wait_ms=20000)])
+        time.sleep(0.1)
+        other.one(put(b"watch:c", b"4"))
+        answer = session.await_reply(waiting, 30)
+        page = decode_page(answer.results[0].value)[1]
+        equal("a request that waits is answered", [b"watch:c"], [change.key for change in page])
+        equal(
+            "KEYS_ONLY leaves values out",
+            {b""},
+            {
+                change.value
+                for change in decode_page(session.one(watch(begin, flags=KEYS_ONLY)).value)[1]
+            },
+        )
+        wrong = session.request([watch(begin[:-1]), watch(bytes(len(begin))), watch(begin + begin)])
+        statuses("positions that are none", "BAD_REQUEST MISSED MISSED", wrong)

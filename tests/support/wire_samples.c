@@ -53,6 +53,8 @@ static uint16_t sample_flags(struct random_state *random, enum wire_opcode opcod
         return pick_flag(random, has_expiry) | pick_flag(random, sync);
     case WIRE_OP_SCAN:
         return pick_flag(random, keys_only);
+    case WIRE_OP_WATCH:
+        return pick_flag(random, keys_only) | pick_flag(random, segment);
     case WIRE_OP_PING:
     case WIRE_OP_ADMIN:
         return pick_flag(random, segment);
@@ -84,7 +86,8 @@ struct wire_operation wire_sample_operation(struct random_state *random, enum wi
                                        .flags = sample_flags(random, opcode),
                                        .min = INT64_MIN,
                                        .max = INT64_MAX};
-    bool key_optional = opcode == WIRE_OP_SCAN || opcode == WIRE_OP_STATS;
+    bool key_optional =
+        opcode == WIRE_OP_SCAN || opcode == WIRE_OP_STATS || opcode == WIRE_OP_WATCH;
     if (opcode != WIRE_OP_PING && opcode != WIRE_OP_SYNC)
         operation.key = sample_slice(random, bytes->key, key_optional ? 0 : 1);
     if (operation.flags & WIRE_HAS_EXPIRY)
@@ -93,7 +96,7 @@ struct wire_operation wire_sample_operation(struct random_state *random, enum wi
         operation.version = random_next(random) | 1;
     if (opcode == WIRE_OP_ADD)
         sample_add(random, &operation);
-    if (opcode == WIRE_OP_SCAN) {
+    if (opcode == WIRE_OP_SCAN || opcode == WIRE_OP_WATCH) {
         operation.cursor = random_next(random);
         operation.limit = (uint32_t)random_next(random);
     }
@@ -101,7 +104,7 @@ struct wire_operation wire_sample_operation(struct random_state *random, enum wi
         operation.value = kv_slice(NULL, random_below(random, WIRE_MAX_VALUE_BYTES + 1));
         operation.value_offset = (uint32_t)random_next(random);
     } else if (opcode == WIRE_OP_PUT || opcode == WIRE_OP_EXCHANGE || opcode == WIRE_OP_APPEND ||
-               opcode == WIRE_OP_PING || opcode == WIRE_OP_ADMIN) {
+               opcode == WIRE_OP_PING || opcode == WIRE_OP_ADMIN || opcode == WIRE_OP_WATCH) {
         operation.value = sample_slice(random, bytes->value, 0);
     }
     return operation;
@@ -195,7 +198,7 @@ static uint16_t sample_batch(struct random_state *random, enum wire_kind kind,
     for (uint16_t i = 0; i < count; i++) {
         struct wire_sample_bytes bytes;
         if (kind == WIRE_REQUEST) {
-            enum wire_opcode opcode = (enum wire_opcode)(1 + random_below(random, WIRE_OP_ADMIN));
+            enum wire_opcode opcode = (enum wire_opcode)(1 + random_below(random, WIRE_OP_WATCH));
             struct wire_operation operation = wire_sample_operation(random, opcode, &bytes);
             wire_put_operation(cursor, &operation);
         } else {

@@ -8,6 +8,7 @@ int main(void)
     static const suite_maker makers[] = {
         suite_wire_message,
         suite_wire_operation,
+        suite_wire_change,
         suite_wire_queue_name,
         suite_wire_queue,
         suite_wire_identity,

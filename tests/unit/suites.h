@@ -104,6 +104,7 @@ Suite *suite_natskv_rewrite(void);
 Suite *suite_wire_example(void);
 Suite *suite_wire_identity(void);
 Suite *suite_wire_message(void);
+Suite *suite_wire_change(void);
 Suite *suite_wire_operation(void);
 Suite *suite_wire_queue(void);
 Suite *suite_wire_queue_name(void);

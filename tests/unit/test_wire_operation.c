@@ -99,8 +99,9 @@ static enum kv_status verdict(struct wire_operation operation)
 
 START_TEST(key_is_there_exactly_where_it_belongs)
 {
-    for (unsigned opcode = WIRE_OP_GET; opcode <= WIRE_OP_ADMIN; opcode++) {
-        bool optional = opcode == WIRE_OP_SCAN || opcode == WIRE_OP_STATS;
+    for (unsigned opcode = WIRE_OP_GET; opcode <= WIRE_OP_WATCH; opcode++) {
+        bool optional =
+            opcode == WIRE_OP_SCAN || opcode == WIRE_OP_STATS || opcode == WIRE_OP_WATCH;
         bool none = opcode == WIRE_OP_PING || opcode == WIRE_OP_SYNC;
         struct wire_operation operation = {.opcode = (enum wire_opcode)opcode};
         ck_assert_int_eq(verdict(operation), optional || none ? KV_OK : KV_BAD_REQUEST);
@@ -112,10 +113,10 @@ END_TEST
 
 START_TEST(value_is_there_only_where_it_belongs)
 {
-    for (unsigned opcode = WIRE_OP_GET; opcode <= WIRE_OP_ADMIN; opcode++) {
+    for (unsigned opcode = WIRE_OP_GET; opcode <= WIRE_OP_WATCH; opcode++) {
         bool takes_value = opcode == WIRE_OP_PUT || opcode == WIRE_OP_APPEND ||
                            opcode == WIRE_OP_EXCHANGE || opcode == WIRE_OP_PING ||
-                           opcode == WIRE_OP_ADMIN;
+                           opcode == WIRE_OP_ADMIN || opcode == WIRE_OP_WATCH;
         struct wire_operation operation = {.opcode = (enum wire_opcode)opcode, .value = VALUE};
         if (opcode != WIRE_OP_PING && opcode != WIRE_OP_SYNC)
             operation.key = KEY;
@@ -149,6 +150,7 @@ START_TEST(each_operation_takes_its_own_flags_only)
         {WIRE_OP_SYNC, 0},
         {WIRE_OP_BACKUP, 0},
         {WIRE_OP_ADMIN, WIRE_VALUE_IN_SEGMENT},
+        {WIRE_OP_WATCH, WIRE_KEYS_ONLY | WIRE_VALUE_IN_SEGMENT},
     };
     for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; i++) {
         for (unsigned bit = 0; bit < 16; bit++) {
@@ -205,7 +207,7 @@ START_TEST(reserved_bytes_and_unknown_opcodes_are_unsupported)
         struct read_cursor reader = read_cursor(message, write_cursor_used(&writer));
         ck_assert_int_eq(wire_get_operation(&reader, &out), KV_UNSUPPORTED);
     }
-    for (unsigned opcode = WIRE_OP_ADMIN + 1; opcode <= 256; opcode++) {
+    for (unsigned opcode = WIRE_OP_WATCH + 1; opcode <= 256; opcode++) {
         struct write_cursor writer = write_cursor(message, sizeof message);
         ck_assert(wire_put_operation(&writer, &ping));
         message[0] = (uint8_t)opcode; /* 256: 0 */
@@ -314,7 +316,7 @@ Suite *suite_wire_operation(void)
 {
     Suite *suite = suite_create("wire_operation");
     TCase *operations = tcase_create("operations");
-    tcase_add_loop_test(operations, operations_round_trip, WIRE_OP_GET, WIRE_OP_ADMIN + 1);
+    tcase_add_loop_test(operations, operations_round_trip, WIRE_OP_GET, WIRE_OP_WATCH + 1);
     tcase_add_test(operations, operation_that_does_not_fit_writes_nothing);
     tcase_add_test(operations, sizes_beyond_the_protocol_are_not_encoded);
     tcase_add_test(operations, key_is_there_exactly_where_it_belongs);

@@ -1,0 +1,254 @@
+#include "serverk/execute/watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "serverk/execute/execution_internal.h"
+#include "serverk/execute/inquiries.h"
+#include "serverk/execute/watchers.h"
+#include "wire/change.h"
+
+/* Of one page; and asked of the store at a time. */
+#define PAGE_CHANGES  4096u
+#define SLICE_CHANGES 128u
+
+/* What was too big for the largest place gets another that is large enough. */
+#define PAGE_TRIES 3u
+
+/* One WATCH. */
+struct watch_request {
+    struct execution *execution;
+    uint32_t files;
+    uint8_t *positions; /* of all files: the operation's, as far as they were not moved on; owned */
+    bool keys_only;
+
+    /* the page */
+    struct write_cursor cursor;
+    uint32_t changes;
+    size_t refused_bytes;
+};
+
+static bool add_change(void *context, const struct kvstore_change *change)
+{
+    struct watch_request *watch = context;
+    struct wire_change entry = {.flags = change->kind == KVSTORE_CHANGE_DELETE ? WIRE_CHANGE_DELETED
+                                         : change->kind == KVSTORE_CHANGE_EXPIRE
+                                             ? WIRE_CHANGE_EXPIRED
+                                             : 0,
+                                .key = change->key,
+                                .value = watch->keys_only ? kv_slice(NULL, 0) : change->value,
+                                .version = change->version,
+                                .place = change->position.place,
+                                .expiry_ms = change->expiry_ms};
+    if (wire_put_change(&watch->cursor, &entry)) {
+        watch->changes++;
+        return true;
+    }
+    watch->refused_bytes = wire_change_size(&entry);
+    return false;
+}
+
+static uint8_t *position_at(const struct watch_request *watch, uint32_t file)
+{
+    return watch->positions + (size_t)file * WIRE_POSITION_BYTES;
+}
+
+static void put_position(uint8_t *at, const struct kvstore_position *position)
+{
+    struct wire_position wire = {position->log, position->version, position->place};
+    wire_put_position(at, &wire);
+}
+
+static struct kvstore_position get_position(const uint8_t *at)
+{
+    struct wire_position wire;
+    wire_get_position(at, &wire);
+    return (struct kvstore_position){.log = wire.log, .version = wire.version, .place = wire.place};
+}
+
+/* Fills the page from the file, as far as there is room and time; the position moves on only over
+ * what is in the page, or is not asked for. */
+static enum kv_status fill(struct watch_request *watch, uint32_t file,
+                           const struct reply_place *place)
+{
+    struct execution *execution = watch->execution;
+    struct kvstore_position position = get_position(position_at(watch, file));
+    enum kv_status status = KV_BUFFER_TOO_SMALL;
+    bool at_end = false;
+    watch->changes = 0;
+    watch->refused_bytes = place->capacity < WIRE_POSITION_BYTES ? 1 : 0;
+    if (watch->refused_bytes > 0)
+        return status;
+    watch->cursor = write_cursor(place->at, place->capacity);
+    write_room(&watch->cursor, WIRE_POSITION_BYTES);
+    do {
+        status = kvstore_changes(execution->store, file, &position, execution->operation->key,
+                                 SLICE_CHANGES, add_change, watch, &at_end);
+    } while (status == KV_OK && !at_end && watch->refused_bytes == 0 &&
+             watch->changes < PAGE_CHANGES &&
+             allowance_look(&execution->allowance, &(bool){false}) == KV_OK);
+    put_position(position_at(watch, file), &position);
+    if (watch->changes > 0)
+        return KV_OK; /* what is wrong behind them comes with the next page */
+    return status == KV_OK && watch->refused_bytes > 0 ? KV_BUFFER_TOO_SMALL : status;
+}
+
+/* A page of the file, if it has one, or what is wrong with it. False: there is nothing to tell. */
+static bool answer_page(struct watch_request *watch, uint32_t file)
+{
+    struct execution *execution = watch->execution;
+    struct wire_result *result = &execution->result;
+    struct reply_place place = reply_largest_place(execution->reply);
+    result->status = fill(watch, file, &place);
+    for (unsigned i = 0; i < PAGE_TRIES && result->status == KV_BUFFER_TOO_SMALL; i++) {
+        place = reply_place(execution->reply, watch->refused_bytes + WIRE_POSITION_BYTES);
+        if (place.kind == PLACE_NONE)
+            break;
+        result->status = fill(watch, file, &place);
+    }
+    if (result->status == KV_OK && watch->changes == 0)
+        return false;
+    tell_number(result, (int64_t)file + 1);
+    if (result->status == KV_OK) {
+        memcpy(place.at, position_at(watch, file), WIRE_POSITION_BYTES);
+        result->value = kv_slice(NULL, write_cursor_used(&watch->cursor));
+        if (reply_add_placed(execution->reply, result, &place))
+            return true;
+        *result = (struct wire_result){.status = KV_BUFFER_TOO_SMALL};
+        watch->refused_bytes = write_cursor_used(&watch->cursor);
+    }
+    if (result->status == KV_BUFFER_TOO_SMALL)
+        tell_size_only(result, watch->refused_bytes + WIRE_POSITION_BYTES);
+    add_plain(execution);
+    return true;
+}
+
+/* False: no file has a page. *in_time false: not all were looked at. */
+static bool answer_first_page(struct watch_request *watch, bool *in_time)
+{
+    struct execution *execution = watch->execution;
+    *in_time = true;
+    for (uint32_t i = 0; i < watch->files; i++) {
+        if (answer_page(watch, (uint32_t)((execution->operation->cursor + i) % watch->files)))
+            return true;
+        if (i + 1 < watch->files &&
+            allowance_look(&execution->allowance, &(bool){false}) != KV_OK) {
+            *in_time = false;
+            return false;
+        }
+    }
+    return false;
+}
+
+static void answer_positions(struct watch_request *watch)
+{
+    tell_number(&watch->execution->result, 0);
+    add_answer(watch->execution,
+               kv_slice(watch->positions, (size_t)watch->files * WIRE_POSITION_BYTES));
+}
+
+static void answer_status(struct watch_request *watch, enum kv_status status)
+{
+    watch->execution->result.status = status;
+    add_plain(watch->execution);
+}
+
+/* Behind what there is. */
+static void begin_anew(struct watch_request *watch)
+{
+    for (uint32_t file = 0; file < watch->files; file++) {
+        struct kvstore_position position;
+        enum kv_status status = kvstore_changes_now(watch->execution->store, file, &position);
+        if (status != KV_OK) {
+            answer_status(watch, status);
+            return;
+        }
+        put_position(position_at(watch, file), &position);
+    }
+    answer_positions(watch);
+}
+
+static void await_changes(const struct watch_request *watch)
+{
+    for (uint32_t file = 0; file < watch->files; file++)
+        kvstore_await_change(watch->execution->store, file);
+}
+
+/* Whether the request may be answered later. */
+static bool may_wait(const struct execution *execution)
+{
+    return execution->context->watchers && execution->operation->limit > 0 &&
+           execution->request->count == 1;
+}
+
+/* First without asking to be told, which takes the locks; what comes in between is found by the
+ * second look. */
+static void look_and_wait(struct watch_request *watch)
+{
+    struct execution *execution = watch->execution;
+    struct execution_context *context = execution->context;
+    bool in_time;
+    if (answer_first_page(watch, &in_time))
+        return;
+    if (context->waiting || !in_time || !may_wait(execution)) {
+        if (context->waiting && in_time && !context->waiting_ends)
+            context->waits_on = true;
+        else
+            answer_positions(watch);
+        return;
+    }
+    await_changes(watch);
+    if (answer_first_page(watch, &in_time))
+        return;
+    struct kv_slice positions =
+        kv_slice(watch->positions, (size_t)watch->files * WIRE_POSITION_BYTES);
+    enum kv_status status = watchers_take(context->watchers, execution->session, execution->request,
+                                          execution->operation, positions);
+    if (status == KV_OK)
+        context->waits_on = true;
+    else
+        answer_status(watch, status);
+}
+
+/* One that waited keeps how far it has looked. */
+static void keep_positions(const struct watch_request *watch)
+{
+    struct execution *execution = watch->execution;
+    if (execution->context->waiting && execution->context->waits_on)
+        memcpy(execution->context->waiting, watch->positions,
+               (size_t)watch->files * WIRE_POSITION_BYTES);
+}
+
+void run_watch(struct execution *execution)
+{
+    const struct wire_operation *operation = execution->operation;
+    struct watch_request watch = {.execution = execution,
+                                  .files = kvstore_datafiles(execution->store),
+                                  .keys_only = operation->flags & WIRE_KEYS_ONLY};
+    size_t bytes = (size_t)watch.files * WIRE_POSITION_BYTES;
+    expect_long(execution);
+    enum kv_status status = take_value(execution);
+    if (status == KV_OK && operation->value.size % WIRE_POSITION_BYTES != 0)
+        status = KV_BAD_REQUEST;
+    if (status != KV_OK) {
+        answer_status(&watch, status);
+        return;
+    }
+    if (operation->value.size != 0 && operation->value.size != bytes) { /* of another store */
+        answer_status(&watch, KV_MISSED);
+        return;
+    }
+    watch.positions = malloc(bytes);
+    if (!watch.positions) {
+        answer_status(&watch, KV_NO_MEMORY);
+        return;
+    }
+    if (operation->value.size == 0) {
+        begin_anew(&watch);
+    } else {
+        memcpy(watch.positions, execution->value.data, bytes);
+        look_and_wait(&watch);
+        keep_positions(&watch);
+    }
+    free(watch.positions);
+}

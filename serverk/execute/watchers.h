@@ -1,0 +1,48 @@
+/*
+ * watchers: requests with a WATCH for which there is nothing yet. One thread, which begins with the
+ * first of them, executes each again when something was written, and when its time is over. It
+ * takes at most half of a CPU. A request takes a place and some bytes here until it is answered,
+ * and no hold of its session: a client that is slow, stopped or dead costs nobody anything.
+ *
+ * Threads: any.
+ */
+#ifndef MQKV_SERVERK_EXECUTE_WATCHERS_H
+#define MQKV_SERVERK_EXECUTE_WATCHERS_H
+
+#include <stdint.h>
+
+#include "mqkv/kvstore.h"
+#include "serverk/execute/statistics.h"
+#include "serverk/session/session_table.h"
+#include "wire/message.h"
+#include "wire/operation.h"
+
+/* Of all; of a user other than the daemon's own a quarter at most. */
+#define WATCHERS_MAX       1024u
+#define WATCHERS_MAX_BYTES (16u << 20)
+
+struct watchers;
+
+/* Registers as the store's listener for changes. NULL: out of memory. */
+struct watchers *watchers_create(struct kvstore *store, struct session_table *sessions,
+                                 struct fragment_budget *budget);
+
+/* Ends the thread; who waits then gets no answer. NULL is harmless. */
+void watchers_stop(struct watchers *watchers);
+
+/* After watchers_stop, when the store calls no more. NULL is harmless. */
+void watchers_free(struct watchers *watchers);
+
+/* Takes the request, which is answered from here. KV_OVERLOADED: there is no place; KV_NO_MEMORY,
+ * KV_LIMIT. */
+enum kv_status watchers_take(struct watchers *watchers, const struct session *session,
+                             const struct wire_header *request,
+                             const struct wire_operation *operation, struct kv_slice positions);
+
+/* Those that wait now; 0 of NULL. */
+uint64_t watchers_waiting(struct watchers *watchers);
+
+/* Adds what was counted. NULL is harmless. */
+void watchers_statistics(struct watchers *watchers, struct worker_statistics *sum);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * change: the codec of what WATCH carries: positions in the changes of a data file, and the changes
+ * of a page (docs/PROTOCOL.md, 7.14). As in operation.h nothing is allocated, and everything
+ * decodes to a value or to a named error.
+ *
+ *   position   u64 log, u64 version, u32 place (in units of 8 bytes; 0: 2^35)
+ *   change     u16 key_bytes, u16 flags, u32 value_bytes, u64 version, u32 place, [u64 expiry_ms],
+ *              key, value
+ */
+#ifndef MQKV_WIRE_CHANGE_H
+#define MQKV_WIRE_CHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/memory/cursor.h"
+#include "mqkv/slice.h"
+#include "mqkv/status.h"
+
+#define WIRE_POSITION_BYTES 20u
+
+/* How long a WATCH may wait. */
+#define WIRE_WATCH_MAX_MS 30000u
+
+struct wire_position {
+    uint64_t log;
+    uint64_t version;
+    uint64_t place; /* a multiple of 8, up to 2^35 */
+};
+
+void wire_put_position(uint8_t at[WIRE_POSITION_BYTES], const struct wire_position *position);
+void wire_get_position(const uint8_t at[WIRE_POSITION_BYTES], struct wire_position *position);
+
+enum {
+    WIRE_CHANGE_HAS_EXPIRY = 1 << 1,
+    WIRE_CHANGE_DELETED = 1 << 6,
+    WIRE_CHANGE_EXPIRED = 1 << 7
+};
+
+struct wire_change {
+    uint16_t flags; /* DELETED, EXPIRED; HAS_EXPIRY follows from expiry_ms */
+    struct kv_slice key;
+    struct kv_slice value;
+    uint64_t version;
+    uint64_t place; /* with log and version: the position behind the change */
+    uint64_t expiry_ms;
+};
+
+size_t wire_change_size(const struct wire_change *change);
+
+/* False if it does not fit; then nothing is written, and the cursor has not failed. */
+bool wire_put_change(struct write_cursor *cursor, const struct wire_change *change);
+
+/* KV_OK; KV_UNSUPPORTED: unknown flag; KV_BAD_REQUEST: truncated, or an empty key. */
+enum kv_status wire_get_change(struct read_cursor *cursor, struct wire_change *change);
+
+#endif
