@@ -8,7 +8,10 @@
 #include "clientk/base/handles.h"
 #include "clientk/base/last_error.h"
 #include "clientk/api/threads.h"
+#include "clientk/pipeline/change_stream.h"
+#include "common/memory/reserved.h"
 #include "common/report/error.h"
+#include "wire/operation.h"
 
 const char *clientk_version(void)
 {
@@ -149,6 +152,31 @@ enum kv_status clientk_pipeline_open(struct clientk *client, uint32_t window, ui
         struct pipeline_sizes sizes = {.window = window, .batch = batch};
         status = pipeline_open(&client->pipelines, &settings, sizes, complete, context, pipeline,
                                last_error);
+    }
+    if (status != KV_OK && error)
+        *error = *last_error;
+    return status;
+}
+
+enum kv_status clientk_watch_open(struct clientk *client,
+                                  const struct clientk_watch_options *options,
+                                  struct clientk_watch **watch, struct kv_error *error)
+{
+    static const struct clientk_watch_options no_options;
+    struct kv_error *last_error = last_error_of_thread();
+    enum kv_status status = client_check(client);
+    if (!options)
+        options = &no_options;
+    if (status == KV_OK && (!RESERVED_IS_CLEAR(options->reserved) ||
+                            !RESERVED_BYTES_ARE_CLEAR(options->reserved_bytes)))
+        status = kv_error_set(last_error, KV_UNSUPPORTED, "reserved: " RESERVED_ADVICE);
+    if (status == KV_OK && options->prefix.size > WIRE_MAX_KEY_BYTES)
+        status = kv_error_set(last_error, KV_BAD_KEY, "a prefix has at most %u bytes",
+                              WIRE_MAX_KEY_BYTES);
+    if (status == KV_OK) {
+        struct client_settings settings = client->settings;
+        settings.priority = atomic_load(&client->priority);
+        status = change_stream_open(&client->pipelines, &settings, options, watch, last_error);
     }
     if (status != KV_OK && error)
         *error = *last_error;

@@ -389,6 +389,23 @@ size_t clientk_pipeline_pending(const struct clientk_pipeline *pipeline)
     return pipeline ? pipeline->pending : 0;
 }
 
+static void tell_nobody(void *context, void *tag, const struct clientk_result *result)
+{
+    (void)context, (void)tag, (void)result;
+}
+
+void pipeline_drop(struct clientk_pipeline *pipeline)
+{
+    bool forked = pipeline->fork_generation != handles_fork_generation();
+    pipeline->complete = tell_nobody;
+    if (!forked) {
+        window_lose(&pipeline->window, true);
+        task_queue_stop(&pipeline->due, KV_TIMEOUT);
+    }
+    leave_list(pipeline);
+    free_pipeline(pipeline, !forked);
+}
+
 void clientk_pipeline_close(struct clientk_pipeline *pipeline)
 {
     if (!pipeline || pipeline->completing)

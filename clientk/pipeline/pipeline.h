@@ -28,6 +28,9 @@ enum kv_status pipeline_open(struct pipeline_list *list, const struct client_set
                              struct pipeline_sizes sizes, clientk_complete complete, void *context,
                              struct clientk_pipeline **pipeline, struct kv_error *error);
 
+/* Ends the pipeline at once: what is under way is told to nobody. */
+void pipeline_drop(struct clientk_pipeline *pipeline);
+
 /* Adds what the pipelines of the list did, open ones and closed ones. */
 void pipelines_add_info(const struct pipeline_list *list, struct clientk_info *info);
 

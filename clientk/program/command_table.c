@@ -25,6 +25,7 @@
 #include "clientk/program/ops/ping.h"
 #include "clientk/program/commands/priority.h"
 #include "clientk/program/commands/scan_command.h"
+#include "clientk/program/commands/watch_command.h"
 #include "clientk/program/ops/stats.h"
 #include "clientk/program/ops/top.h"
 
@@ -228,6 +229,17 @@ const struct command commands[] = {
      .max_operands = 1,
      .takes_key = true,
      RUNS(clear_run, clear_option_rows, clear_option_defaults)},
+    {.name = "watch",
+     .arguments = "[PREFIX]",
+     .summary = "print changes as they are made",
+     .details =
+         "A line for each: put KEY VALUE, delete KEY or expire KEY; or missed, where the "
+         "server did\nnot keep all of them (serverk --keep-changes). Ctrl-C ends it; --since "
+         "goes on.",
+     .places = COMMAND_SHELL | COMMAND_PROMPT,
+     .max_operands = 1,
+     .takes_key = true,
+     RUNS(watch_run, watch_option_rows, watch_option_defaults)},
     {.name = "priority",
      .arguments = "[0..31]",
      .summary = "show or set the priority of the commands that follow",

@@ -386,6 +386,62 @@ size_t clientk_pipeline_pending(const struct clientk_pipeline *pipeline);
 /* Flushes and frees. NULL is harmless. */
 void clientk_pipeline_close(struct clientk_pipeline *pipeline);
 
+/* Changes: who watches is told what is put, deleted or expires -------------------------------- */
+
+struct clientk_watch;
+
+enum clientk_change_kind {
+    CLIENTK_CHANGE_PUT = 1, /* by whatever operation: value is the whole new value */
+    CLIENTK_CHANGE_DELETE,  /* the key was removed */
+    CLIENTK_CHANGE_EXPIRE   /* its time, expiry_ms, was over, and the entry was taken out */
+};
+
+/* One change; the slices live until the next call for the watch. */
+struct clientk_change {
+    enum clientk_change_kind kind;
+    struct kv_slice key;
+    struct kv_slice value; /* of a put; empty with keys_only */
+    uint64_t version;      /* higher than that of every earlier change of the key */
+    uint64_t expiry_ms;    /* of a put: since 1970, 0: never */
+};
+
+struct clientk_watch_options {
+    struct kv_slice prefix; /* of the keys; empty: all. Copied */
+    const char *since;      /* a text of clientk_watch_position: begin there; NULL: now */
+    bool keys_only;         /* without the values */
+    uint8_t reserved_bytes[7];
+    uint64_t reserved[4];
+};
+
+/* A watch is a session of its own, for one thread at a time; it may outlive the handle. Changes
+ * that are made after it returned are seen, each once, those of a key in the order of their
+ * versions; those of different keys in any. It goes on over restarts of the server. options NULL:
+ * all changes from now on. As clientk_open; KV_UNSUPPORTED: an older server, or one whose data are
+ * elsewhere; KV_USAGE. */
+enum kv_status clientk_watch_open(struct clientk *client,
+                                  const struct clientk_watch_options *options,
+                                  struct clientk_watch **watch, struct kv_error *error);
+
+/* The next change. timeout_ms: how long to wait for one; 0: not at all; below 0: for ever. KV_OK;
+ * KV_TIMEOUT: there is none yet; KV_MISSED: there were changes that the server does not know any
+ * more (serverk --keep-changes), and the watch goes on with those of now: who keeps a copy reads it
+ * anew. Others, as KV_NO_SERVER and KV_OVERLOADED: call again, after a while, to go on. */
+enum kv_status clientk_watch_next(struct clientk_watch *watch, int timeout_ms,
+                                  struct clientk_change *change);
+
+/* For poll(2), epoll(7) and the like: readable when clientk_watch_next with timeout_ms 0 is to be
+ * called, until it gives KV_TIMEOUT. It stays the same over reconnects; the watch closes it. -1:
+ * KV_USAGE. */
+int clientk_watch_fd(struct clientk_watch *watch);
+
+/* The place behind the last change that was given, as text (letters, digits, '-', '_', '.'; about
+ * 27 bytes for each data file of the server): a watch that is opened with it goes on from there,
+ * also after restarts of both. KV_NO_MEMORY. */
+enum kv_status clientk_watch_position(struct clientk_watch *watch, struct clientk_value *text);
+
+/* NULL is harmless. */
+void clientk_watch_close(struct clientk_watch *watch);
+
 /* Facts ---------------------------------------------------------------------------------------- */
 
 struct clientk_info {

@@ -1,0 +1,336 @@
+#include "clientk/pipeline/change_stream.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clientk/base/handles.h"
+#include "clientk/base/last_error.h"
+#include "clientk/base/value_memory.h"
+#include "clientk/pipeline/event_loop.h"
+#include "clientk/pipeline/pipeline_state.h"
+#include "clientk/pipeline/position_text.h"
+#include "common/report/error.h"
+#include "common/time/clock.h"
+#include "wire/change.h"
+
+/* So long the server may keep a request; and longer the client waits for an answer. */
+#define WAIT_MS     10000u
+#define PATIENCE_MS 5000u
+
+/* How often the program is asked whether it wants to interrupt. */
+#define LOOK_EVERY_MS 100u
+
+struct clientk_watch {
+    struct clientk_pipeline *pipeline;
+    uint8_t *prefix;
+    size_t prefix_bytes;
+    bool keys_only;
+    uint8_t *positions; /* of all data files; NULL: not known yet */
+    size_t positions_bytes;
+    uint32_t next_file; /* whose changes are asked for first */
+    bool renews;        /* the request under way asks for positions: */
+    int64_t renewed;    /* that of the file - 1, 0: of all */
+    bool wants_renewal;
+
+    /* what has come */
+    struct clientk_value page; /* its changes; the slices given out lie in it */
+    struct read_cursor changes;
+    uint32_t page_file;
+    struct wire_position page_end;
+    bool in_page;
+    enum kv_status status; /* to be told; KV_OK: nothing */
+    struct kv_error error;
+};
+
+/* Answers -------------------------------------------------------------------------------------- */
+
+static void fail(struct clientk_watch *watch, enum kv_status status, const char *sentence)
+{
+    watch->status = status;
+    kv_error_set(&watch->error, status, "%s", sentence ? sentence : kv_status_text(status));
+}
+
+static void take_positions(struct clientk_watch *watch, const struct clientk_value *value)
+{
+    bool sound = value->size > 0 && value->size % WIRE_POSITION_BYTES == 0;
+    if (!sound ||
+        (watch->positions && watch->renewed > 0 && value->size != watch->positions_bytes)) {
+        fail(watch, KV_IO, "the server's answer makes no sense");
+        return;
+    }
+    size_t at = 0, size = value->size;
+    if (watch->renews && watch->renewed > 0) {
+        at = (size_t)(watch->renewed - 1) * WIRE_POSITION_BYTES;
+        size = WIRE_POSITION_BYTES;
+    } else if (watch->positions_bytes != value->size) {
+        uint8_t *grown = realloc(watch->positions, value->size);
+        if (!grown) {
+            fail(watch, KV_NO_MEMORY, NULL);
+            return;
+        }
+        watch->positions = grown;
+        watch->positions_bytes = value->size;
+    }
+    memcpy(watch->positions + at, (const uint8_t *)value->data + at, size);
+    watch->wants_renewal = false;
+}
+
+static void take_page(struct clientk_watch *watch, const struct clientk_result *result)
+{
+    const struct clientk_value *value = &result->value;
+    if (value->size < WIRE_POSITION_BYTES ||
+        (uint64_t)result->number > watch->positions_bytes / WIRE_POSITION_BYTES) {
+        fail(watch, KV_IO, "the server's answer makes no sense");
+        return;
+    }
+    if (!value_hold(&watch->page, value->size)) {
+        fail(watch, KV_NO_MEMORY, NULL);
+        return;
+    }
+    memcpy(watch->page.data, value->data, value->size);
+    wire_get_position(watch->page.data, &watch->page_end);
+    watch->changes = read_cursor((const uint8_t *)watch->page.data + WIRE_POSITION_BYTES,
+                                 value->size - WIRE_POSITION_BYTES);
+    watch->page_file = (uint32_t)result->number - 1;
+    watch->in_page = true;
+}
+
+static void take_missed(struct clientk_watch *watch, int64_t number)
+{
+    bool one = number > 0 && (uint64_t)number <= watch->positions_bytes / WIRE_POSITION_BYTES;
+    watch->renewed = one ? number : 0;
+    watch->wants_renewal = true;
+    fail(watch, KV_MISSED,
+         "changes were missed: they are not kept any more, or were undone by a power failure");
+}
+
+static void answered(void *context, void *tag, const struct clientk_result *result)
+{
+    struct clientk_watch *watch = context;
+    (void)tag;
+    if (result->status == KV_MISSED)
+        take_missed(watch, result->number);
+    else if (result->status == KV_UNSUPPORTED)
+        fail(watch, KV_UNSUPPORTED,
+             "the server cannot tell of changes: it is of an older version, or its data are "
+             "elsewhere");
+    else if (result->status != KV_OK)
+        fail(watch, result->status, clientk_last_error());
+    else if (result->number == 0)
+        take_positions(watch, &result->value);
+    else
+        take_page(watch, result);
+    watch->renews = false;
+}
+
+/* Asking --------------------------------------------------------------------------------------- */
+
+static enum kv_status ask(struct clientk_watch *watch)
+{
+    struct clientk_pipeline *pipeline = watch->pipeline;
+    if (pipeline->pending > 0)
+        return KV_OK;
+    watch->renews = !watch->positions || watch->wants_renewal;
+    struct wire_operation operation = {
+        .opcode = WIRE_OP_WATCH,
+        .flags = watch->keys_only ? WIRE_KEYS_ONLY : 0,
+        .key = kv_slice(watch->prefix, watch->prefix_bytes),
+        .value =
+            watch->renews ? kv_slice(NULL, 0) : kv_slice(watch->positions, watch->positions_bytes),
+        .cursor = watch->next_file,
+        .limit = WAIT_MS};
+    return event_loop_submit(pipeline, &operation, NULL);
+}
+
+static void move_on(struct clientk_watch *watch, const struct wire_position *position)
+{
+    wire_put_position(watch->positions + (size_t)watch->page_file * WIRE_POSITION_BYTES, position);
+}
+
+/* The next change of the page. False: there is none any more. */
+static bool next_of_page(struct clientk_watch *watch, struct clientk_change *change)
+{
+    struct wire_change found;
+    if (!watch->in_page)
+        return false;
+    if (read_cursor_left(&watch->changes) == 0) {
+        move_on(watch, &watch->page_end);
+        watch->next_file = watch->page_file + 1;
+        watch->in_page = false;
+        return false;
+    }
+    if (wire_get_change(&watch->changes, &found) != KV_OK) {
+        watch->in_page = false;
+        fail(watch, KV_IO, "the server's answer makes no sense");
+        return false;
+    }
+    struct wire_position position = {watch->page_end.log, found.version, found.place};
+    move_on(watch, &position);
+    *change =
+        (struct clientk_change){.kind = found.flags & WIRE_CHANGE_EXPIRED   ? CLIENTK_CHANGE_EXPIRE
+                                        : found.flags & WIRE_CHANGE_DELETED ? CLIENTK_CHANGE_DELETE
+                                                                            : CLIENTK_CHANGE_PUT,
+                                .key = found.key,
+                                .value = found.value,
+                                .version = found.version,
+                                .expiry_ms = found.expiry_ms};
+    return true;
+}
+
+static enum kv_status tell(struct clientk_watch *watch)
+{
+    enum kv_status status = watch->status;
+    *last_error_of_thread() = watch->error;
+    watch->status = KV_OK;
+    return status;
+}
+
+/* Waits for the descriptor, a while at most. */
+static void wait_a_while(const struct clientk_watch *watch, uint64_t until_ms)
+{
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    uint64_t left_ms = until_ms > now_ms ? until_ms - now_ms : 0;
+    struct pollfd ready = {.fd = event_loop_descriptor(watch->pipeline), .events = POLLIN};
+    poll(&ready, 1, (int)(left_ms < LOOK_EVERY_MS ? left_ms : LOOK_EVERY_MS));
+}
+
+static enum kv_status check_use(const struct clientk_watch *watch)
+{
+    struct kv_error *error = last_error_of_thread();
+    if (!watch)
+        return kv_error_set(error, KV_USAGE, "NULL was given as the watch");
+    if (watch->pipeline->fork_generation != handles_fork_generation())
+        return kv_error_set(error, KV_USAGE, "the watch belongs to the parent process");
+    return KV_OK;
+}
+
+/* KV_OK: something has come. */
+static enum kv_status advance(struct clientk_watch *watch)
+{
+    enum kv_status status = ask(watch);
+    return status == KV_OK ? event_loop_run(watch->pipeline) : status;
+}
+
+enum kv_status clientk_watch_next(struct clientk_watch *watch, int timeout_ms,
+                                  struct clientk_change *change)
+{
+    enum kv_status status = check_use(watch);
+    uint64_t until_ms = timeout_ms < 0 ? UINT64_MAX : clock_monotonic_coarse_ms() + (uint64_t)timeout_ms;
+    *change = (struct clientk_change){0};
+    while (status == KV_OK) {
+        if (next_of_page(watch, change))
+            return KV_OK;
+        if (watch->status != KV_OK)
+            return tell(watch);
+        status = advance(watch);
+        if (status != KV_OK || watch->in_page || watch->status != KV_OK)
+            continue;
+        if (clock_monotonic_coarse_ms() >= until_ms ||
+            client_settings_interrupted(&watch->pipeline->settings))
+            return kv_error_set(last_error_of_thread(), KV_TIMEOUT, "no change came in time");
+        wait_a_while(watch, until_ms);
+    }
+    return last_error_explain(last_error_of_thread(), status);
+}
+
+int clientk_watch_fd(struct clientk_watch *watch)
+{
+    return check_use(watch) == KV_OK ? event_loop_descriptor(watch->pipeline) : -1;
+}
+
+enum kv_status clientk_watch_position(struct clientk_watch *watch, struct clientk_value *text)
+{
+    enum kv_status status = check_use(watch);
+    if (status != KV_OK)
+        return status;
+    text->size = 0;
+    if (!value_hold(text, position_text_bytes(watch->positions_bytes)))
+        return kv_error_set(last_error_of_thread(), KV_NO_MEMORY, "no memory for a position");
+    text->size = position_text_write(watch->positions, watch->positions_bytes, text->data);
+    return KV_OK;
+}
+
+/* Opening -------------------------------------------------------------------------------------- */
+
+static void free_watch(struct clientk_watch *watch)
+{
+    if (watch->pipeline)
+        pipeline_drop(watch->pipeline);
+    free(watch->prefix);
+    free(watch->positions);
+    clientk_value_free(&watch->page);
+    free(watch);
+}
+
+void clientk_watch_close(struct clientk_watch *watch)
+{
+    if (watch)
+        free_watch(watch);
+}
+
+static enum kv_status take_options(struct clientk_watch *watch,
+                                   const struct clientk_watch_options *options,
+                                   struct kv_error *error)
+{
+    watch->keys_only = options->keys_only;
+    watch->prefix_bytes = options->prefix.size;
+    watch->prefix = malloc(options->prefix.size + 1);
+    if (!watch->prefix)
+        return kv_error_set(error, KV_NO_MEMORY, "no memory for a watch");
+    if (options->prefix.size > 0)
+        memcpy(watch->prefix, options->prefix.data, options->prefix.size);
+    if (!options->since)
+        return KV_OK;
+    if (!position_text_read(options->since, &watch->positions, &watch->positions_bytes))
+        return kv_error_set(error, KV_USAGE,
+                            "since: not a position that clientk_watch_position gave");
+    return KV_OK;
+}
+
+/* Waits for the first positions. */
+static enum kv_status begin_now(struct clientk_watch *watch, struct kv_error *error)
+{
+    uint64_t until_ms = clock_monotonic_coarse_ms() + watch->pipeline->settings.timeout_ms;
+    enum kv_status status = KV_OK;
+    while (status == KV_OK && !watch->positions) {
+        status = advance(watch);
+        if (status == KV_OK && watch->status != KV_OK)
+            status = tell(watch);
+        else if (status == KV_OK && !watch->positions &&
+                 client_settings_time_is_over(&watch->pipeline->settings, until_ms))
+            status = KV_TIMEOUT;
+        else if (status == KV_OK && !watch->positions)
+            wait_a_while(watch, until_ms);
+    }
+    last_error_explain(last_error_of_thread(), status);
+    if (status != KV_OK && error)
+        *error = *last_error_of_thread();
+    return status;
+}
+
+enum kv_status change_stream_open(struct pipeline_list *list,
+                                  const struct client_settings *settings,
+                                  const struct clientk_watch_options *options,
+                                  struct clientk_watch **watch, struct kv_error *error)
+{
+    struct clientk_watch *created = calloc(1, sizeof *created);
+    if (!created)
+        return kv_error_set(error, KV_NO_MEMORY, "no memory for a watch");
+    struct pipeline_sizes sizes = {.window = 1, .batch = 1};
+    enum kv_status status = take_options(created, options, error);
+    if (status == KV_OK)
+        status = pipeline_open(list, settings, sizes, answered, created, &created->pipeline, error);
+    if (status == KV_OK)
+        status = event_loop_open(created->pipeline, error);
+    if (status == KV_OK && !created->positions)
+        status = begin_now(created, error);
+    if (status != KV_OK) {
+        free_watch(created);
+        return status;
+    }
+    if (created->pipeline->settings.timeout_ms < WAIT_MS + PATIENCE_MS)
+        created->pipeline->settings.timeout_ms = WAIT_MS + PATIENCE_MS;
+    *watch = created;
+    return KV_OK;
+}

@@ -1,0 +1,253 @@
+#include "clientk/program/commands/watch_command.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clientk/program/cli/interrupt.h"
+#include "common/text/escape.h"
+
+/* Before the server is asked again after a failure. */
+#define RETRY_MS 200
+
+const struct option_row watch_option_rows[] = {
+    {"since", 0, OPTION_TEXT, "POSITION", "begin there instead of now; @FILE: it is in the file",
+     OPTION_FIELD(struct watch_options, since), .min = 1, .expects = "a position"},
+    {"limit", 0, OPTION_NUMBER, "N", "stop after N changes",
+     OPTION_FIELD(struct watch_options, limit), .min = 1, .max = UINT64_MAX},
+    {"keys", 0, OPTION_FLAG, NULL, "leave out the values",
+     OPTION_FIELD(struct watch_options, keys_only)},
+    {"positions", 0, OPTION_FLAG, NULL, "print the position behind each change",
+     OPTION_FIELD(struct watch_options, positions)},
+    {.name = NULL},
+};
+const struct watch_options watch_option_defaults = {0};
+
+/* One run of the command. */
+struct change_listing {
+    struct output *output;
+    const struct watch_options *options;
+    struct clientk_watch *watch;
+    struct clientk_value position; /* the text */
+    uint64_t count;
+    bool missed;
+    bool troubled; /* the last failure was told; until the next change no other is */
+};
+
+static const char *name_of(enum clientk_change_kind kind)
+{
+    return kind == CLIENTK_CHANGE_DELETE   ? "delete"
+           : kind == CLIENTK_CHANGE_EXPIRE ? "expire"
+                                           : "put";
+}
+
+/* Fills in listing->position. */
+static const char *position_of(struct change_listing *listing)
+{
+    if (clientk_watch_position(listing->watch, &listing->position) != KV_OK)
+        return "";
+    return listing->position.data;
+}
+
+/* change NULL: some were missed. */
+static void print_json(struct change_listing *listing, const struct clientk_change *change)
+{
+    FILE *stream = listing->output->stream;
+    fprintf(stream, "{\"change\":\"%s\"", change ? name_of(change->kind) : "missed");
+    if (change) {
+        fputc(',', stream);
+        output_json_bytes(stream, "key", change->key);
+        if (change->kind == CLIENTK_CHANGE_PUT && !listing->options->keys_only) {
+            fputc(',', stream);
+            output_json_bytes(stream, "value", change->value);
+        }
+        fprintf(stream, ",\"version\":%" PRIu64 ",\"expiry_ms\":%" PRIu64, change->version,
+                change->expiry_ms);
+    }
+    if (listing->options->positions)
+        fprintf(stream, ",\"position\":\"%s\"", position_of(listing));
+    fputs("}\n", stream);
+}
+
+static void print_csv(struct change_listing *listing, const struct clientk_change *change)
+{
+    static const struct clientk_change none;
+    FILE *stream = listing->output->stream;
+    if (!listing->output->csv_started)
+        fputs("change,key,value,version,expiry_ms,position\n", stream);
+    listing->output->csv_started = true;
+    fprintf(stream, "%s,", change ? name_of(change->kind) : "missed");
+    if (!change)
+        change = &none;
+    output_csv_bytes(stream, change->key);
+    fputc(',', stream);
+    if (!listing->options->keys_only)
+        output_csv_bytes(stream, change->value);
+    fprintf(stream, ",%" PRIu64 ",%" PRIu64 ",%s\n", change->version, change->expiry_ms,
+            listing->options->positions ? position_of(listing) : "");
+}
+
+static void print_text(struct change_listing *listing, const struct clientk_change *change)
+{
+    FILE *stream = listing->output->stream;
+    fputs(change ? name_of(change->kind) : "missed", stream);
+    if (change) {
+        fputc(' ', stream);
+        escape_print_word(stream, change->key);
+    }
+    if (change && change->kind == CLIENTK_CHANGE_PUT && !listing->options->keys_only) {
+        fputc(' ', stream);
+        escape_print_word(stream, change->value);
+    }
+    fputc('\n', stream);
+    if (listing->options->positions)
+        fprintf(stream, "position %s\n", position_of(listing));
+}
+
+static void print_change(struct change_listing *listing, const struct clientk_change *change)
+{
+    switch (listing->output->format) {
+    case OUTPUT_TEXT:
+    case OUTPUT_RAW:
+        print_text(listing, change);
+        break;
+    case OUTPUT_JSON:
+        print_json(listing, change);
+        break;
+    case OUTPUT_CSV:
+        print_csv(listing, change);
+        break;
+    }
+}
+
+static void pause_before_retry(void)
+{
+    struct timespec pause = {.tv_nsec = RETRY_MS * 1000000L};
+    nanosleep(&pause, NULL);
+}
+
+/* Tells of a failure, once in a row. False: there is no use in going on. */
+static bool go_on_after(struct change_listing *listing, enum kv_status status)
+{
+    if (status == KV_MISSED) {
+        listing->missed = true;
+        print_change(listing, NULL);
+    }
+    if (!listing->troubled || status == KV_MISSED)
+        fprintf(stderr, "clientk: watch: %s\n", cli_sentence(status));
+    listing->troubled = true;
+    switch (status) {
+    case KV_MISSED:
+        return true;
+    case KV_NO_SERVER:
+    case KV_DEADLINE:
+    case KV_TIMEOUT:
+    case KV_OVERLOADED:
+    case KV_LIMIT:
+    case KV_NO_SESSION:
+    case KV_OUTCOME_UNKNOWN:
+        pause_before_retry();
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_over(const struct change_listing *listing)
+{
+    uint64_t limit = listing->options->limit;
+    return interrupt_pending() || ferror(listing->output->stream) ||
+           (limit > 0 && listing->count >= limit);
+}
+
+/* What there is without waiting is printed before the stream is flushed. */
+static enum kv_status follow(struct change_listing *listing)
+{
+    struct clientk_change change;
+    int timeout_ms = 0;
+    while (!is_over(listing)) {
+        enum kv_status status = clientk_watch_next(listing->watch, timeout_ms, &change);
+        if (status == KV_OK) {
+            listing->count++;
+            listing->troubled = false;
+            print_change(listing, &change);
+            timeout_ms = 0;
+        } else if (status == KV_TIMEOUT && timeout_ms == 0) {
+            fflush(listing->output->stream);
+            timeout_ms = -1;
+        } else if (status == KV_TIMEOUT && interrupt_pending()) {
+            break;
+        } else if (go_on_after(listing, status)) {
+            timeout_ms = 0;
+        } else {
+            return status;
+        }
+    }
+    return KV_OK;
+}
+
+/* The position that --since names: itself, or what is in the file of "@FILE". NULL: errno. */
+static char *read_since(const char *since)
+{
+    if (*since != '@')
+        return strdup(since);
+    FILE *file = fopen(since + 1, "re");
+    char *line = NULL;
+    size_t room = 0;
+    if (!file)
+        return NULL;
+    ssize_t length = getline(&line, &room, file);
+    fclose(file);
+    if (length < 0) {
+        free(line);
+        errno = ENODATA;
+        return NULL;
+    }
+    line[strcspn(line, " \t\r\n")] = '\0';
+    return line;
+}
+
+static int open_and_follow(struct cli_context *context, struct change_listing *listing,
+                           const struct clientk_watch_options *watch_options)
+{
+    struct kv_error error = {0};
+    enum kv_status status =
+        clientk_watch_open(context->client, watch_options, &listing->watch, &error);
+    if (status != KV_OK)
+        return output_failure(&context->output, "watch", status, error.text);
+    status = follow(listing);
+    fflush(context->output.stream);
+    if (status != KV_OK)
+        return output_failure(&context->output, "watch", status, cli_sentence(status));
+    fprintf(stderr, "clientk: watch: to go on from here: --since %s\n", position_of(listing));
+    return listing->missed ? EXIT_REFUSED : EXIT_DONE;
+}
+
+int watch_run(struct cli_context *context, const void *options_given, const struct word *operands,
+              size_t count)
+{
+    const struct watch_options *options = options_given;
+    char *since = options->since ? read_since(options->since) : NULL;
+    if (options->since && !since) {
+        char sentence[256];
+        snprintf(sentence, sizeof sentence, "--since %s: %s", options->since, strerror(errno));
+        return output_failure(&context->output, "watch", KV_USAGE, sentence);
+    }
+    int code = cli_connect_for(context, "watch");
+    if (code == EXIT_DONE) {
+        struct change_listing listing = {.output = &context->output, .options = options};
+        struct clientk_watch_options watch_options = {.prefix = count > 0 ? word_slice(&operands[0])
+                                                                          : kv_slice(NULL, 0),
+                                                      .since = since,
+                                                      .keys_only = options->keys_only};
+        code = open_and_follow(context, &listing, &watch_options);
+        clientk_watch_close(listing.watch);
+        clientk_value_free(&listing.position);
+    }
+    free(since);
+    return code;
+}

@@ -1,0 +1,26 @@
+/*
+ * watch_command: the command that prints changes as they are made.
+ */
+#ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_WATCH_COMMAND_H
+#define MQKV_CLIENTK_PROGRAM_COMMANDS_WATCH_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clientk/program/cli/arguments.h"
+#include "clientk/program/cli/cli_context.h"
+
+struct watch_options {
+    const char *since; /* NULL: from now on */
+    uint64_t limit;    /* 0: none */
+    bool keys_only;
+    bool positions; /* are printed with the changes */
+};
+extern const struct option_row watch_option_rows[];
+extern const struct watch_options watch_option_defaults;
+
+int watch_run(struct cli_context *context, const void *options, const struct word *operands,
+              size_t count);
+
+#endif

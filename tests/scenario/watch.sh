@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# watch: who watches sees each change, over compactions, restarts and kills, or is told that it missed some.
+. "$(dirname "$0")/lib.sh"
+
+changes=$MQKV_TEST_DIR/changes
+
+# Waits until the file has so many lines.
+has_lines() {
+    [ "$(wc -l <"$1")" -ge "$2" ]
+}
+
+# The same, but for those of put_until_seen.
+has_others() {
+    [ "$(grep -vc "^put n 0" "$1")" -ge "$2" ]
+}
+
+# Writes until the file has a line: from then on the watcher is there.
+put_until_seen() {
+    client put n 0 >/dev/null && has_lines "$1" 1
+}
+
+start_server -d 3 --keep-changes 1h
+exec_client watch --limit 1 --positions --keys >"$changes" 2>"$MQKV_TEST_DIR/err" &
+watcher=$!
+wait_until 20 put_until_seen "$changes"
+wait "$watcher"
+check_match "put n" "$(cat "$changes")" "a change is printed"
+position=$(sed -n 's/^position //p' "$changes")
+check_match '^w1\.' "$position" "with the position behind it"
+exec_client watch --since "$position" >"$changes" 2>"$MQKV_TEST_DIR/err" &
+watcher=$!
+client put name Ada >/dev/null
+client put "two words" "a b" >/dev/null
+client add count 4 >/dev/null
+client add count 5 >/dev/null
+client del name >/dev/null
+client put soon x --ttl 50ms >/dev/null
+wait_until 20 has_others "$changes" 7
+kill -INT "$watcher"
+wait "$watcher"
+check_equal 130 $? "Ctrl-C ends it"
+check_equal 'delete name expire soon put "two words" "a b" put count 4 put count 9 put name Ada put soon x' \
+    "$(grep -v "^put n 0" "$changes" | sort | tr '\n' ' ' | sed 's/ $//')" "and has seen every change once"
+check_equal "put count 4 put count 9" "$(grep count "$changes" | tr '\n' ' ' | sed 's/ $//')" "those of a key in their order"
+last=$(grep -o 'w1\.[A-Za-z0-9_-]*' "$MQKV_TEST_DIR/err")
+check_match '^w1\.' "$last" "it says where to go on"
+
+client put p/1 1 >/dev/null
+client put q/1 1 >/dev/null
+client put p/2 2 >/dev/null
+check_equal "put p/1 put p/2" "$(client watch p/ --since "$last" --keys --limit 2 2>/dev/null | sort | tr '\n' ' ' | sed 's/ $//')" "a prefix, from a position on"
+printf '%s\n' "$last" >"$MQKV_TEST_DIR/position"
+check_equal 3 "$(client watch --since "@$MQKV_TEST_DIR/position" --limit 3 --format json 2>/dev/null | grep -c '"change":"put","key":".*","value":".*","version":[0-9]*,"expiry_ms":0}')" "as JSON, the position from a file"
+
+exec_client watch --since "$last" >"$changes" 2>"$MQKV_TEST_DIR/err" &
+watcher=$!
+wait_until 20 has_lines "$changes" 3
+kill_server
+start_server -d 3 --keep-changes 1h
+client put after-kill 1 >/dev/null
+wait_until 20 has_lines "$changes" 4
+check_match "put after-kill 1" "$(cat "$changes")" "it goes on after kill -9 of the daemon"
+restart_server -d 3 --keep-changes 1h
+client put after-stop 1 >/dev/null
+wait_until 20 has_lines "$changes" 5
+check_match "put after-stop 1" "$(cat "$changes")" "and after a restart"
+kill -INT "$watcher"
+wait "$watcher"
+check_match 'to go on from here: --since w1\.' "$(cat "$MQKV_TEST_DIR/err")" "it prints where to go on at the end"
+
+check_status 2 "a position that is none" client watch --since nonsense
+check_status 2 "a file that is not there" client watch --since @/nonexistent
+
+exec_client watch --since "w1.$(printf 'A%.0s' {1..80})" >"$changes" 2>"$MQKV_TEST_DIR/err" &
+watcher=$!
+wait_until 20 has_lines "$changes" 1
+check_equal missed "$(head -n 1 "$changes")" "of positions of another store the changes are missed"
+kill -INT "$watcher"
+wait "$watcher"
