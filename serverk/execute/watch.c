@@ -6,6 +6,7 @@
 #include "serverk/execute/execution_internal.h"
 #include "serverk/execute/inquiries.h"
 #include "serverk/execute/watchers.h"
+#include "serverk/session/access.h"
 #include "wire/change.h"
 
 /* Of one page; and asked of the store at a time. */
@@ -31,6 +32,8 @@ struct watch_request {
 static bool add_change(void *context, const struct kvstore_change *change)
 {
     struct watch_request *watch = context;
+    if (!access_may_read(watch->execution->session->access, change->key))
+        return true;
     struct wire_change entry = {.flags = change->kind == KVSTORE_CHANGE_DELETE ? WIRE_CHANGE_DELETED
                                          : change->kind == KVSTORE_CHANGE_EXPIRE
                                              ? WIRE_CHANGE_EXPIRED

@@ -97,6 +97,7 @@ static bool rule_permits(const struct access_rule *rule, const struct wire_opera
     case WIRE_OP_TOUCH:
         return may(rule, operation->key, true);
     case WIRE_OP_SCAN: /* shows what may be read */
+    case WIRE_OP_WATCH:
     case WIRE_OP_PING:
     case WIRE_OP_SYNC:
         return true;
