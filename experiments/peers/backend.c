@@ -154,6 +154,16 @@ NOT_FOR_PEERS(clientk_ping, struct clientk *c, uint64_t *round_trip_ns)
 NOT_FOR_PEERS(clientk_delete_prefix, struct clientk *c, struct kv_slice p, uint64_t *cursor,
               uint64_t *deleted)
 NOT_FOR_PEERS(clientk_sync, struct clientk *c)
+NOT_FOR_PEERS(clientk_watch_open, struct clientk *c, const struct clientk_watch_options *options,
+              struct clientk_watch **watch, struct kv_error *error)
+NOT_FOR_PEERS(clientk_watch_next, struct clientk_watch *watch, int timeout_ms,
+              struct clientk_change *change)
+NOT_FOR_PEERS(clientk_watch_position, struct clientk_watch *watch, struct clientk_value *text)
+
+void clientk_watch_close(struct clientk_watch *watch)
+{
+    (void)watch;
+}
 
 void clientk_info(struct clientk *client, struct clientk_info *info)
 {
