@@ -493,7 +493,7 @@ END_TEST
 
 /* The power is cut ----------------------------------------------------------------------------- */
 
-#define LIVES 120u
+#define LIVES 48u
 
 static struct random_state dice;
 
@@ -580,7 +580,7 @@ Suite *suite_kvstore_changes(void)
 {
     Suite *suite = suite_create("kvstore changes");
     TCase *tests = tcase_create("changes");
-    tcase_set_timeout(tests, 120);
+    tcase_set_timeout(tests, 600);
     one_file_case_add(tests);
     tcase_add_test(tests, all_changes_come_in_their_order);
     tcase_add_test(tests, a_change_tells_all_of_it);
