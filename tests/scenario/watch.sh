@@ -20,6 +20,7 @@ put_until_seen() {
 }
 
 start_server -d 3 --keep-changes 1h
+: >"$changes"
 exec_client watch --limit 1 --positions --keys >"$changes" 2>"$MQKV_TEST_DIR/err" &
 watcher=$!
 wait_until 20 put_until_seen "$changes"
@@ -27,6 +28,7 @@ wait "$watcher"
 check_match "put n" "$(cat "$changes")" "a change is printed"
 position=$(sed -n 's/^position //p' "$changes")
 check_match '^w1\.' "$position" "with the position behind it"
+: >"$changes"
 exec_client watch --since "$position" >"$changes" 2>"$MQKV_TEST_DIR/err" &
 watcher=$!
 client put name Ada >/dev/null
@@ -52,6 +54,7 @@ check_equal "put p/1 put p/2" "$(client watch p/ --since "$last" --keys --limit 
 printf '%s\n' "$last" >"$MQKV_TEST_DIR/position"
 check_equal 3 "$(client watch --since "@$MQKV_TEST_DIR/position" --limit 3 --format json 2>/dev/null | grep -c '"change":"put","key":".*","value":".*","version":[0-9]*,"expiry_ms":0}')" "as JSON, the position from a file"
 
+: >"$changes"
 exec_client watch --since "$last" >"$changes" 2>"$MQKV_TEST_DIR/err" &
 watcher=$!
 wait_until 20 has_lines "$changes" 3
@@ -71,6 +74,7 @@ check_match 'to go on from here: --since w1\.' "$(cat "$MQKV_TEST_DIR/err")" "it
 check_status 2 "a position that is none" client watch --since nonsense
 check_status 2 "a file that is not there" client watch --since @/nonexistent
 
+: >"$changes"
 exec_client watch --since "w1.$(printf 'A%.0s' {1..80})" >"$changes" 2>"$MQKV_TEST_DIR/err" &
 watcher=$!
 wait_until 20 has_lines "$changes" 1
