@@ -131,9 +131,9 @@ static int system_rename_at(int dir_fd, const char *from, const char *to)
     return renameat(dir_fd, from, dir_fd, to);
 }
 
-static int system_link_at(int dir_fd, const char *from, const char *to)
+static int system_exchange_at(int dir_fd, const char *one, const char *other)
 {
-    return linkat(dir_fd, from, dir_fd, to, 0);
+    return renameat2(dir_fd, one, dir_fd, other, RENAME_EXCHANGE);
 }
 
 static int system_unlink_at(int dir_fd, const char *name)
@@ -214,7 +214,7 @@ const struct fileio fileio_system = {
     .sync_data = fdatasync,
     .sync_dir = fsync,
     .rename_at = system_rename_at,
-    .link_at = system_link_at,
+    .exchange_at = system_exchange_at,
     .unlink_at = system_unlink_at,
     .map = system_map,
     .unmap = munmap,

@@ -51,7 +51,8 @@ struct fileio {
     int (*sync_data)(int fd); /* fdatasync */
     int (*sync_dir)(int dir_fd);
     int (*rename_at)(int dir_fd, const char *from, const char *to);
-    int (*link_at)(int dir_fd, const char *from, const char *to); /* not over what is there */
+    /* Each gets the other's name, at once. EINVAL: the file system cannot do it. */
+    int (*exchange_at)(int dir_fd, const char *one, const char *other);
     int (*unlink_at)(int dir_fd, const char *name);
 
     /* From offset 0; MAP_FAILED. MAP_SHARED if PROT_WRITE is asked for, else MAP_PRIVATE. */

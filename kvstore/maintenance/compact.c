@@ -136,7 +136,6 @@ static enum kv_status swap(const struct maintenance *with, struct datafile *file
                            struct generation **old, struct kv_error *error)
 {
     const struct store_context *context = with->context;
-    struct past_logs *past = with->past;
     struct file_name new_name = file_name(file->number, FILE_LOG_NEW);
     struct file_name name = file_name(file->number, FILE_LOG);
     lockset_write_lock(context->locks, file->number);
@@ -147,14 +146,9 @@ static enum kv_status swap(const struct maintenance *with, struct datafile *file
     if (status != KV_OK)
         kv_error_set(error, status, "%s/%s: compaction failed: %s", context->dir, name.text,
                      kv_status_text(status));
-    else
-        past_logs_keep(past, file);
-    if (status == KV_OK) {
-        if (fileio->rename_at(context->dir_fd, new_name.text, name.text) != 0)
-            status = kv_error_set_errno(error, "%s/%s: cannot rename %s to it", context->dir,
-                                        name.text, new_name.text);
-        past_logs_settle(past, file, status == KV_OK);
-    }
+    else if (past_logs_replace(with->past, file) != 0)
+        status = kv_error_set_errno(error, "%s/%s: cannot rename %s to it", context->dir, name.text,
+                                    new_name.text);
     if (status == KV_OK) {
         *old = file->current;
         datafile_set_current(context, file, file->next);

@@ -39,8 +39,6 @@ struct past_logs {
     bool full_told;
     atomic_bool used;
     atomic_bool room_wanted;
-    /* Between keep and settle. One compaction runs at a time: the compactor's. */
-    struct past_log coming;
     kvstore_change_listener listener; /* constant once somebody follows */
     void *listener_context;
 };
@@ -139,53 +137,76 @@ static uint64_t disk_bytes(int fd)
     return fstat(fd, &facts) == 0 ? (uint64_t)facts.st_blocks * BYTES_OF_BLOCK : 0;
 }
 
-/* A file system without links: then only who has read the log to its end can go on. */
-static bool link_past(const struct store_context *context, uint32_t number, uint64_t salt)
+/* What takes the log's place, and the room that it takes. False: nobody wants to know. */
+static bool describe(struct past_logs *past, struct datafile *file, struct past_log *log)
 {
-    struct file_name name = file_name(number, FILE_LOG);
-    struct file_name past_name = file_name_past(number, salt);
-    if (fileio->link_at(context->dir_fd, name.text, past_name.text) == 0)
+    if (!past_logs_are_wanted(past))
+        return false;
+    const struct logfile *current = &file->current->log;
+    *log = (struct past_log){.number = file->number,
+                             .salt = current->identity.salt,
+                             .bytes = disk_bytes(current->fd),
+                             .since_ms = clock_realtime_ms(),
+                             .link = {.end = current->tail,
+                                      .last = position_of_tail(file->current, true),
+                                      .max_version = file->current->words->max_version,
+                                      .next = position_of_tail(file->next, true)}};
+    return true;
+}
+
+/* Notes in the new log what it replaces, and exchanges the names. A file system that cannot: only
+ * who has read the log to its end can go on. */
+static bool exchange(const struct store_context *context, struct datafile *file,
+                     const struct past_log *log, const struct file_name *name,
+                     const struct file_name *new_name)
+{
+    struct logfile *next = &file->next->log;
+    struct file_replaced replaced = {log->salt, log->link.end, next->tail};
+    if (log->bytes > context->options.keep_changes_bytes ||
+        logfile_note_replaced(next, &replaced) != 0)
+        return false;
+    if (fileio->exchange_at(context->dir_fd, new_name->text, name->text) == 0)
         return true;
-    log_warn("%s/%s: changes before this compaction are not kept: cannot link %s to it: %s",
-             context->dir, name.text, past_name.text, strerror(errno));
+    log_warn("%s/%s: changes before this compaction are not kept: cannot exchange it with %s: %s",
+             context->dir, name->text, new_name->text, strerror(errno));
     return false;
 }
 
-void past_logs_keep(struct past_logs *past, struct datafile *file)
+/* The old log, which has the name of the new one now, gets its own; a crash before that leaves what
+ * the next start removes. */
+static bool name_past(const struct store_context *context, const struct past_log *log,
+                      const struct file_name *now)
 {
-    const struct store_context *context = past->context;
-    struct generation *next = file->next;
-    const struct logfile *log = &file->current->log;
-    struct past_log *coming = &past->coming;
-    *coming = (struct past_log){0};
-    if (!past_logs_are_wanted(past))
-        return;
-    *coming = (struct past_log){.number = file->number,
-                                .salt = log->identity.salt,
-                                .since_ms = clock_realtime_ms(),
-                                .link = {.end = log->tail,
-                                         .last = position_of_tail(file->current, true),
-                                         .max_version = file->current->words->max_version,
-                                         .next = position_of_tail(next, true)}};
-    struct file_replaced replaced = {coming->salt, log->tail, next->log.tail};
-    uint64_t bytes = disk_bytes(log->fd);
-    if (bytes > context->options.keep_changes_bytes ||
-        logfile_note_replaced(&next->log, &replaced) != 0)
-        return;
-    coming->on_disk = link_past(context, file->number, coming->salt);
-    coming->bytes = coming->on_disk ? bytes : 0;
+    struct file_name name = file_name_past(log->number, log->salt);
+    if (fileio->rename_at(context->dir_fd, now->text, name.text) == 0)
+        return true;
+    log_warn("%s/%s: changes before this compaction are not kept: cannot rename %s to it: %s",
+             context->dir, name.text, now->text, strerror(errno));
+    fileio->unlink_at(context->dir_fd, now->text);
+    return false;
 }
 
-void past_logs_settle(struct past_logs *past, struct datafile *file, bool replaced)
+int past_logs_replace(struct past_logs *past, struct datafile *file)
 {
-    struct past_log *coming = &past->coming;
-    if (coming->salt == 0)
-        return;
+    const struct store_context *context = past->context;
+    struct file_name name = file_name(file->number, FILE_LOG);
+    struct file_name new_name = file_name(file->number, FILE_LOG_NEW);
+    struct past_log log;
+    bool wanted = describe(past, file, &log);
+    bool exchanged = wanted && exchange(context, file, &log, &name, &new_name);
+    if (!exchanged && fileio->rename_at(context->dir_fd, new_name.text, name.text) != 0)
+        return -1;
+    if (!wanted)
+        return 0;
+    log.on_disk = exchanged && name_past(context, &log, &new_name);
+    if (!log.on_disk)
+        log.bytes = 0;
     pthread_mutex_lock(&past->mutex);
-    bool kept = replaced && add(past, coming);
+    bool known = add(past, &log);
     pthread_mutex_unlock(&past->mutex);
-    if (!kept && coming->on_disk)
-        fileio->unlink_at(past->context->dir_fd, file_name_past(file->number, coming->salt).text);
+    if (!known && log.on_disk)
+        fileio->unlink_at(context->dir_fd, file_name_past(file->number, log.salt).text);
+    return 0;
 }
 
 /* Removing ------------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /*
  * past_logs: the logs that compactions have replaced, for those who follow the changes of a store
  * (kvstore_changes): each is kept for a while under another name, data.NNNN.past-SALT, and a note
- * in the header of the log that took its place says where the changes go on. Without a file, for
- * want of links or of room, the place where they go on is known all the same to who has read the
+ * in the header of the log that took its place says where the changes go on. Without a file, where
+ * there is no room or the file system cannot exchange two names, the place where they go on is known all the same to who has read the
  * log to its end.
  *
  * They are kept while the option keep_changes_ms says so, or for PAST_LOGS_MIN_MS once somebody has
@@ -11,7 +11,7 @@
  *
  * What tells followers that something was written is here, too.
  *
- * Threads: any; a mutex of its own, taken after a file's lock. past_logs_clear: the compactor's.
+ * Threads: any; a mutex of its own, taken after a file's lock. past_logs_replace and past_logs_clear: the compactor's.
  */
 #ifndef MQKV_KVSTORE_MAINTENANCE_PAST_LOGS_H
 #define MQKV_KVSTORE_MAINTENANCE_PAST_LOGS_H
@@ -50,11 +50,10 @@ void past_logs_use(struct past_logs *past);
 /* Whether changes are kept: if so, what expires is written down. past NULL: no. */
 bool past_logs_are_wanted(struct past_logs *past);
 
-/* Around the moment in which file->next takes the place of file->current: keeps the current log, if
- * such are wanted, under its other name; the new one was renamed, or not. Holds: the file's lock
- * for writing. */
-void past_logs_keep(struct past_logs *past, struct datafile *file);
-void past_logs_settle(struct past_logs *past, struct datafile *file, bool replaced);
+/* Gives the log of file->next the name of that of file->current, which is kept under its other name
+ * if such are wanted. 0, or -1 with errno: the names are as they were. Holds: the file's lock for
+ * writing. */
+int past_logs_replace(struct past_logs *past, struct datafile *file);
 
 /* Where the changes of that log of the file go on; false: it was not replaced, or is not known any
  * more. */

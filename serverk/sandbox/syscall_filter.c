@@ -88,7 +88,6 @@ static const int free_calls[] = {
     SCMP_SYS(rename),
     SCMP_SYS(renameat),
     SCMP_SYS(renameat2),
-    SCMP_SYS(linkat),
     SCMP_SYS(unlink),
     SCMP_SYS(unlinkat),
     /* memory */

@@ -119,9 +119,9 @@ static int fault_rename_at(int dir_fd, const char *from, const char *to)
     return fails(FAULT_RENAME) ? -1 : fileio_system.rename_at(dir_fd, from, to);
 }
 
-static int fault_link_at(int dir_fd, const char *from, const char *to)
+static int fault_exchange_at(int dir_fd, const char *one, const char *other)
 {
-    return fails(FAULT_LINK) ? -1 : fileio_system.link_at(dir_fd, from, to);
+    return fails(FAULT_EXCHANGE) ? -1 : fileio_system.exchange_at(dir_fd, one, other);
 }
 
 static int fault_unlink_at(int dir_fd, const char *name)
@@ -167,7 +167,7 @@ static const struct fileio fault_table = {
     .sync_data = fault_sync_data,
     .sync_dir = fault_sync_dir,
     .rename_at = fault_rename_at,
-    .link_at = fault_link_at,
+    .exchange_at = fault_exchange_at,
     .unlink_at = fault_unlink_at,
     .map = fault_map,
     .unmap = fault_unmap,
@@ -183,7 +183,7 @@ const char *fault_call_name(enum fault_call call)
         [FAULT_TRUNCATE] = "truncate",   [FAULT_READ] = "read",
         [FAULT_WRITE] = "write",         [FAULT_ZERO] = "zero",
         [FAULT_SYNC_DATA] = "sync_data", [FAULT_SYNC_DIR] = "sync_dir",
-        [FAULT_RENAME] = "rename",       [FAULT_LINK] = "link",
+        [FAULT_RENAME] = "rename",       [FAULT_EXCHANGE] = "exchange",
         [FAULT_UNLINK] = "unlink",       [FAULT_MAP] = "map",
         [FAULT_UNMAP] = "unmap",         [FAULT_POPULATE] = "populate",
         [FAULT_ANY] = "any call",

@@ -19,7 +19,7 @@ enum fault_call {
     FAULT_SYNC_DATA,
     FAULT_SYNC_DIR,
     FAULT_RENAME,
-    FAULT_LINK,
+    FAULT_EXCHANGE,
     FAULT_UNLINK,
     FAULT_MAP,
     FAULT_UNMAP,

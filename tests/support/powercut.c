@@ -32,7 +32,7 @@ struct disk_entry {
 };
 
 struct name_change {
-    enum { NAME_MADE, NAME_MOVED, NAME_REMOVED } kind;
+    enum { NAME_MADE, NAME_MOVED, NAME_EXCHANGED, NAME_REMOVED } kind;
     struct name name; /* NAME_MOVED: the old one */
     struct name to;
     struct disk_file *file; /* NAME_MADE */
@@ -124,6 +124,10 @@ static void commit_name(const struct name_change *change)
         break;
     case NAME_MOVED:
         remove_entry(&change->name);
+        set_entry(&change->to, moved);
+        break;
+    case NAME_EXCHANGED:
+        set_entry(&change->name, find_entry(&change->to));
         set_entry(&change->to, moved);
         break;
     case NAME_REMOVED:
@@ -271,18 +275,13 @@ static int powercut_rename_at(int dir_fd, const char *from, const char *to)
     return result;
 }
 
-static int powercut_link_at(int dir_fd, const char *from, const char *to)
+static int powercut_exchange_at(int dir_fd, const char *one, const char *other)
 {
     begin_call();
-    int result = fileio_system.link_at(dir_fd, from, to);
-    struct stat facts;
-    struct disk_file *file = NULL;
-    for (size_t i = 0; result == 0 && i < file_count; i++)
-        if (fstatat(dir_fd, to, &facts, 0) == 0 && disk_file_inode(files[i]) == facts.st_ino)
-            file = files[i];
-    struct name_change made = {NAME_MADE, name_of(to), name_of(""), file};
-    if (file)
-        note_name(&made);
+    int result = fileio_system.exchange_at(dir_fd, one, other);
+    struct name_change exchanged = {NAME_EXCHANGED, name_of(one), name_of(other), NULL};
+    if (result == 0)
+        note_name(&exchanged);
     end_call();
     return result;
 }
@@ -337,7 +336,7 @@ void powercut_install(const char *dir, uint64_t seed)
     powercut_table.sync_data = powercut_sync_data;
     powercut_table.sync_dir = powercut_sync_dir;
     powercut_table.rename_at = powercut_rename_at;
-    powercut_table.link_at = powercut_link_at;
+    powercut_table.exchange_at = powercut_exchange_at;
     powercut_table.unlink_at = powercut_unlink_at;
     powercut_table.boot_id = powercut_boot_id;
     fileio = &powercut_table;

@@ -197,8 +197,8 @@ START_TEST(fault_reaches_every_entry)
         case FAULT_RENAME:
             ck_assert_int_eq(fileio->rename_at(dir_fd, "file", "other"), -1);
             break;
-        case FAULT_LINK:
-            ck_assert_int_eq(fileio->link_at(dir_fd, "file", "other"), -1);
+        case FAULT_EXCHANGE:
+            ck_assert_int_eq(fileio->exchange_at(dir_fd, "file", "other"), -1);
             break;
         case FAULT_UNLINK:
             ck_assert_int_eq(fileio->unlink_at(dir_fd, "file"), -1);
