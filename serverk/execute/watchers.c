@@ -258,6 +258,7 @@ static void *watch_thread(void *argument)
     pthread_setname_np(pthread_self(), "serverk/watch");
     if (!execution_context_init(&context, watchers->store, watchers->budget))
         return NULL; /* whoever waits gets no answer in time */
+    context.runners = execution_runners;
     context.statistics = watchers->statistics;
     while (!atomic_load(&watchers->stop)) {
         sleep_until_woken(watchers);
