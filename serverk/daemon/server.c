@@ -29,6 +29,7 @@
 #include "serverk/daemon/stats_source.h"
 #include "serverk/dispatch/dispatch.h"
 #include "serverk/dispatch/nice.h"
+#include "serverk/execute/execution.h"
 #include "serverk/execute/serving.h"
 #include "serverk/lanes/claim.h"
 #include "serverk/lanes/lane_names.h"
@@ -203,7 +204,8 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
     if (service->submissions)
         submissions_set_admin(service->submissions, admin_run, &server->admin);
     if (service->commit)
-        service->watchers = watchers_create(service->store, service->sessions, service->budget);
+        service->watchers = watchers_create(service->store, service->sessions, service->budget,
+                                            execute_request, execution_runners);
     if (service->sessions)
         service->farewells = farewells_create(
             dispatch_model_receivers(options->dispatch, options->workers), service->sessions);

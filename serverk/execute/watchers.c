@@ -11,8 +11,6 @@
 
 #include "common/memory/mapguard.h"
 #include "common/time/clock.h"
-#include "serverk/execute/execution.h"
-#include "serverk/execute/execution_context.h"
 #include "serverk/execute/reply.h"
 #include "serverk/session/deliver.h"
 #include "wire/change.h"
@@ -40,6 +38,8 @@ struct watchers {
     struct kvstore *store;
     struct session_table *sessions;
     struct fragment_budget *budget;
+    watchers_execute execute;
+    const operation_runner *runners;
 
     sem_t wakes;
     atomic_bool changed;
@@ -64,7 +64,8 @@ static void note_change(void *context, uint32_t file)
 }
 
 struct watchers *watchers_create(struct kvstore *store, struct session_table *sessions,
-                                 struct fragment_budget *budget)
+                                 struct fragment_budget *budget, watchers_execute execute,
+                                 const operation_runner *runners)
 {
     struct watchers *watchers = calloc(1, sizeof *watchers);
     if (!watchers)
@@ -72,6 +73,8 @@ struct watchers *watchers_create(struct kvstore *store, struct session_table *se
     watchers->store = store;
     watchers->sessions = sessions;
     watchers->budget = budget;
+    watchers->execute = execute;
+    watchers->runners = runners;
     watchers->statistics = statistics_create(1);
     if (!watchers->statistics) {
         free(watchers);
@@ -158,7 +161,7 @@ static bool run_again(struct watchers *watchers, struct execution_context *conte
     context->waiting_ends = clock_monotonic_coarse_ms() >= watcher->until_ms;
     context->waits_on = false;
     enum kv_status status =
-        execute_request(context, session, &watcher->request, &operations, &reply, &sentence);
+        watchers->execute(context, session, &watcher->request, &operations, &reply, &sentence);
     bool waits_on = status == KV_OK && context->waits_on;
     size_t sent = 0;
     if (waits_on)
@@ -258,7 +261,7 @@ static void *watch_thread(void *argument)
     pthread_setname_np(pthread_self(), "serverk/watch");
     if (!execution_context_init(&context, watchers->store, watchers->budget))
         return NULL; /* whoever waits gets no answer in time */
-    context.runners = execution_runners;
+    context.runners = watchers->runners;
     context.statistics = watchers->statistics;
     while (!atomic_load(&watchers->stop)) {
         sleep_until_woken(watchers);

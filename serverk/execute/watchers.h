@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "mqkv/kvstore.h"
+#include "serverk/execute/execution_context.h"
 #include "serverk/execute/statistics.h"
 #include "serverk/session/session_table.h"
 #include "wire/message.h"
@@ -22,10 +23,19 @@
 #define WATCHERS_MAX_BYTES (16u << 20)
 
 struct watchers;
+struct reply;
+
+/* execute_request (execution.h). */
+typedef enum kv_status (*watchers_execute)(struct execution_context *context,
+                                           struct session *session,
+                                           const struct wire_header *request,
+                                           struct read_cursor *operations, struct reply *reply,
+                                           const char **sentence);
 
 /* Registers as the store's listener for changes. NULL: out of memory. */
 struct watchers *watchers_create(struct kvstore *store, struct session_table *sessions,
-                                 struct fragment_budget *budget);
+                                 struct fragment_budget *budget, watchers_execute execute,
+                                 const operation_runner *runners);
 
 /* Ends the thread; who waits then gets no answer. NULL is harmless. */
 void watchers_stop(struct watchers *watchers);
