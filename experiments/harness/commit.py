@@ -12,7 +12,7 @@ HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 def facts(repository):
-    """commit, dirty (are tracked files not as in the commit?) and, if not git, commit_from: who told.
+    """commit, dirty (do tracked files differ from it?) and, if not git, commit_from: who told.
     Unknown is 'unknown'."""
     commit = _of_git(repository)
     if commit:
@@ -28,7 +28,7 @@ def facts(repository):
 
 def _git(repository, *command):
     """None: git is not there, or refuses. A tree is taken also if it is another user's, as where a
-    study runs as a user of its own; what such a tree's configuration would start is switched off."""
+    study runs as a user of its own; what its configuration would start is switched off."""
     safe = ["-c", "safe.directory=*", "-c", "core.fsmonitor=false"]
     try:
         done = subprocess.run(
