@@ -111,6 +111,22 @@ sed -i 's/^prepare.*/prepare = other/' "$study/study.conf"
 run_short 2>/dev/null >&2
 check_equal 12 "$(lines_of "$calls")" 'rows of another definition are not kept'
 
+# A plan measures nothing.
+: >"$calls"
+check_status 0 'a plan' run --profile short --plan "$study"
+check_match '^knobs +12 of 12 runs are there; done$' "$output" 'knows what is there'
+check_status 0 'a plan anew' run --profile short --plan --fresh "$study"
+check_match '^knobs +0 of 12 runs are there; [0-9]' "$output" 'and what is to be measured'
+check_status 0 'a plan of another profile' run --profile wide --plan "$study"
+check_match '^knobs +0 of 6 runs are there' "$output" 'of which nothing is there'
+check_equal 0 "$(lines_of "$calls")" 'and runs nothing'
+check_status 0 'a plan of all studies' run --profile course --plan --all
+check_match '^knee +[0-9]+ of [0-9]+ runs are there' "$output" 'names each'
+check_match '^about [0-9]+ (h|min)' "$output" 'and the time of all'
+check_status 2 'all and a name' run --all "$study"
+check_status 1 'all of a profile that no study has' run --all --profile tiny
+check_match "no study has a profile 'tiny'" "$errors" 'are refused'
+
 # Failure and signals.
 echo 2 >"$calls.fail"
 check_status 1 'a load that fails ends the run' run_short --fresh
