@@ -8,27 +8,28 @@ WIDTH, HEIGHT = 1280, 720
 TEXT, TITLE = 26, 38
 LINE = 38
 LEFT, TOP = 70, 150
-COLUMNS = 76  # letters of a line at TEXT
+COLUMNS = 84  # letters of a line at TEXT
 LINES = 13  # of a page
 CELL = 24
 
 
 def pages(study, told, manifest, pictures):
     profile = manifest["profile"]
-    deck = _words(
-        told.title, "Question", [told.question, f"Source: {told.source}." if told.source else ""]
-    )
-    if told.claim:
-        heading = "What was published" if study.published else "Claim"
-        deck += _words(told.title, heading, [told.claim])
+    said = "What was published" if study.published else "Claim"
+    question = [
+        told.question,
+        f"Source: {told.source}." if told.source else "",
+        f"{said}: {told.claim}" if told.claim else "",
+    ]
+    deck = _words(told.title, "Question", question)
     method = [
         f"{told.fixed}." if told.fixed else "",
         f"{profile['repeats']} runs of {profile['measure_s']:g} s a point, "
         "each with a daemon and a store"
-        f" of its own; profile {profile['name']}.",
+        f" of its own; profile {profile['name']}."
+        " Error bars are 95 % bootstrap intervals of the means.",
         f"{manifest['cpus']} CPUs: {manifest['cpu']}. {manifest['kernel']}."
         f" Measured {manifest['started_utc'][:10]}, commit {manifest['commit'][:12]}.",
-        "Error bars are 95 % bootstrap intervals of the means.",
         f"Thin lines: {told.theory}." if told.theory else "",
         told.notes,
     ]
@@ -38,7 +39,7 @@ def pages(study, told, manifest, pictures):
         deck += _table_pages(told.title, told.comparing_title, table)
     concluded = list(told.crossovers)
     for one in told.verdicts:
-        concluded.append(f"{one.headline} {one.why}".strip())
+        concluded += [f"{one.headline} {one.why}".strip(), *one.findings]
     if told.busy:
         concluded.append(f"Other programs kept the machine busy: {told.busy}")
     deck += _words(told.title, "Conclusion", concluded or ["There is no claim to judge."])
@@ -49,7 +50,7 @@ def _words(title, heading, paragraphs):
     """As many pages as the paragraphs need."""
     lines = []
     for paragraph in filter(None, paragraphs):
-        lines += textwrap.wrap(paragraph, COLUMNS) + [""]
+        lines += textwrap.wrap(paragraph.replace("`", ""), COLUMNS) + [""]
     lines = lines[:-1] or [""]
     found = []
     while lines:

@@ -174,8 +174,8 @@ if command -v gnuplot >/dev/null && command -v rsvg-convert >/dev/null; then
         -o "$MQKV_TEST_DIR/deck.pdf" "$results"
     check_equal %PDF "$(head -c 4 "$MQKV_TEST_DIR/deck.pdf")" 'as PDF'
     if command -v pdfinfo >/dev/null; then
-        check_match '^Pages: +7$' "$(pdfinfo "$MQKV_TEST_DIR/deck.pdf")" \
-            'question, claim, method, two pictures, a table, the conclusion'
+        check_match '^Pages: +6$' "$(pdfinfo "$MQKV_TEST_DIR/deck.pdf")" \
+            'question and claim, method, two pictures, a table, the conclusion'
     fi
     check_status 1 'of a study without results: refused' "$root/experiments/slides" nothing
     check_match 'no results; measure first: experiments/run nothing' "$errors" 'and what to do'
