@@ -152,7 +152,8 @@ struct kvstore_quota {
     struct kv_slice prefix; /* copied */
     uint64_t max_bytes;     /* of records, as live_bytes of the statistics */
     uint64_t max_keys;
-    uint64_t reserved[2];
+    uint64_t group; /* not 0: all quotas of a group share what the first one of it allows */
+    uint64_t reserved[1];
 };
 
 #define KVSTORE_MAX_QUOTAS 256u
@@ -656,6 +657,13 @@ struct kvstore_quota_usage {
 };
 
 void kvstore_quota_usage(struct kvstore *store, uint32_t number, struct kvstore_quota_usage *usage);
+
+/* Other quotas from now on, in the place of all that there are; they are copied. Where prefixes and
+ * groups are the same, only limits change. Else what there is is counted: the key of each record is
+ * read, and writes to a data file wait meanwhile for that file. KV_USAGE: too many; KV_NO_MEMORY:
+ * the quotas are as they were. One call at a time. */
+enum kv_status kvstore_set_quotas(struct kvstore *store, const struct kvstore_quota *quotas,
+                                  uint32_t count, struct kv_error *error);
 
 /* Another bound from now on. With eviction, what is above it goes before the call returns. KV_USAGE
  * if the store was opened without one, or max_bytes is out of range. */

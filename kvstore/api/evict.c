@@ -212,12 +212,10 @@ static enum kv_status begin_file(void *argument, uint32_t number, struct kv_erro
 enum kv_status evict_begin(struct kvstore *store, struct kv_error *error)
 {
     const struct kvstore_options *options = &store->context.options;
-    if (options->max_bytes == 0 && options->quota_count == 0)
+    if (options->max_bytes == 0)
         return KV_OK;
     store->bound.evict = options->evict;
-    atomic_store(&store->bound.max_bytes, options->max_bytes ? options->max_bytes : UINT64_MAX);
-    if (!bound_make_accounts(&store->bound, options))
-        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory for quotas", store->context.dir);
+    atomic_store(&store->bound.max_bytes, options->max_bytes);
     enum kv_status status = thread_run_parallel(store->context.datafiles, begin_file, store, error);
     if (status == KV_OK)
         evict_all(store);
@@ -260,16 +258,4 @@ void kvstore_bound_statistics(struct kvstore *store, struct kvstore_bound_statis
         statistics->memory_bytes += s3fifo_memory_bytes(file->share.policy);
         lockset_read_unlock(store->context.locks, number);
     }
-}
-
-void kvstore_quota_usage(struct kvstore *store, uint32_t number, struct kvstore_quota_usage *usage)
-{
-    const struct bound *bound = &store->bound;
-    *usage = (struct kvstore_quota_usage){0};
-    for (uint32_t i = 0; i < bound->account_count; i++)
-        if (bound->accounts[i].number == number)
-            *usage =
-                (struct kvstore_quota_usage){.bytes = atomic_load(&bound->accounts[i].bytes),
-                                             .keys = atomic_load(&bound->accounts[i].keys),
-                                             .refusals = atomic_load(&bound->accounts[i].refusals)};
 }

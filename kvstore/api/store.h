@@ -14,6 +14,7 @@
 #include "kvstore/api/shared_index.h"
 #include "kvstore/core/context.h"
 #include "kvstore/table/bound.h"
+#include "kvstore/table/quota.h"
 #include "kvstore/table/datafile.h"
 
 struct cache;
@@ -32,6 +33,8 @@ struct kvstore {
     struct cache *cache; /* NULL: none */
     bool reads_count;    /* there is a cache, or a policy that counts reads; constant */
     struct bound bound;  /* without max_bytes: none, and no file knows of it */
+    pthread_mutex_t quota_lock;
+    struct quota_table *quotas; /* guarded by quota_lock; NULL: none */
     /* Synchronised by themselves; NULL if the store is read-only. */
     struct sync *sync;
     struct compaction_queue *compactions;

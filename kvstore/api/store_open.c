@@ -19,6 +19,7 @@
 #include "kvstore/log/commit_replay.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/api/evict.h"
+#include "kvstore/api/quotas.h"
 #include "kvstore/api/lockfile.h"
 #include "kvstore/api/store_create.h"
 #include "kvstore/core/readers.h"
@@ -316,7 +317,8 @@ static void free_store(struct kvstore *store)
         bound_end(&context->files[number].share);
         generation_free(context->files[number].current);
     }
-    bound_free_accounts(&store->bound);
+    quota_table_free(store->quotas);
+    pthread_mutex_destroy(&store->quota_lock);
     free(context->files);
     lockset_free(context->locks);
     readers_free(context->readers);
@@ -354,6 +356,8 @@ static enum kv_status open_store(struct kvstore *store, struct kv_error *error)
         status = start_background(store, error);
     if (status == KV_OK && !read_only)
         status = evict_begin(store, error);
+    if (status == KV_OK && !read_only)
+        status = quotas_begin(store, error);
     store->reads_count = store->cache || store->bound.evict == KVSTORE_EVICT_S3FIFO;
     return status;
 }
@@ -377,6 +381,7 @@ enum kv_status kvstore_open(const char *dir, const struct kvstore_options *optio
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", dir);
     }
     created->context.dir = dir_copy;
+    pthread_mutex_init(&created->quota_lock, NULL);
     created->context.dir_fd = -1;
     created->context.options = *options;
     fill_in_defaults(&created->context.options);

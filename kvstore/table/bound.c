@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kvstore/eviction/s3fifo.h"
+#include "kvstore/table/quota.h"
 
 void bound_settle(struct bound_share *share, uint64_t live_bytes)
 {
@@ -35,34 +36,7 @@ static bool has_room(const struct bound *bound, uint64_t old_bytes, uint64_t new
     }
 }
 
-/* The account of the key; NULL: it has none. */
-static struct quota_account *account_of(const struct bound *bound, struct kv_slice key)
-{
-    for (uint32_t i = 0; i < bound->account_count; i++) {
-        struct quota_account *account = &bound->accounts[i];
-        if (account->prefix.size <= key.size &&
-            memcmp(account->prefix.data, key.data, account->prefix.size) == 0)
-            return account;
-    }
-    return NULL;
-}
-
-/* Exact but for writes to other files at the same moment. */
-static bool quota_admits(const struct bound *bound, struct kv_slice key, bool is_new,
-                         uint64_t old_bytes, uint64_t new_bytes)
-{
-    struct quota_account *account = account_of(bound, key);
-    if (!account || (!is_new && new_bytes <= old_bytes))
-        return true;
-    uint64_t bytes = atomic_load_explicit(&account->bytes, memory_order_relaxed);
-    uint64_t keys = atomic_load_explicit(&account->keys, memory_order_relaxed);
-    if (bytes + (new_bytes - old_bytes) <= account->max_bytes && keys + is_new <= account->max_keys)
-        return true;
-    atomic_fetch_add_explicit(&account->refusals, 1, memory_order_relaxed);
-    return false;
-}
-
-enum kv_status bound_check(struct bound *bound, const struct lookup *lookup,
+enum kv_status bound_check(const struct bound_share *share, const struct lookup *lookup,
                            const struct record *record, struct kv_slice value_tail)
 {
     if (record->kind == RECORD_DELETE)
@@ -70,31 +44,21 @@ enum kv_status bound_check(struct bound *bound, const struct lookup *lookup,
     uint64_t old_bytes = lookup->found ? lookup->size_bytes : 0;
     uint64_t new_bytes =
         record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
-    if (!quota_admits(bound, record->key, !lookup->found, old_bytes, new_bytes))
+    if (share->quotas &&
+        !quota_table_admits(share->quotas, record->key, !lookup->found, old_bytes, new_bytes))
         return KV_QUOTA;
-    if (has_room(bound, old_bytes, new_bytes))
+    if (!share->bound || has_room(share->bound, old_bytes, new_bytes))
         return KV_OK;
-    atomic_fetch_add_explicit(&bound->refusals, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&share->bound->refusals, 1, memory_order_relaxed);
     return KV_FULL;
-}
-
-static void charge(const struct bound *bound, const struct bound_change *change)
-{
-    struct quota_account *account = account_of(bound, change->key);
-    if (!account) /* sums modulo 2^64: they may become less */
-        return;
-    atomic_fetch_add_explicit(&account->bytes, change->new_bytes - change->old_bytes,
-                              memory_order_relaxed);
-    atomic_fetch_add_explicit(&account->keys,
-                              (uint64_t)change->is_there - (uint64_t)change->was_there,
-                              memory_order_relaxed);
 }
 
 void bound_note(struct bound_share *share, uint64_t live_bytes, const struct bound_change *change)
 {
     bound_settle(share, live_bytes);
-    if (share->bound->account_count > 0)
-        charge(share->bound, change);
+    if (share->quotas)
+        quota_table_charge(share->quotas, change->key, change->new_bytes - change->old_bytes,
+                           (uint64_t)change->is_there - (uint64_t)change->was_there);
     if (!share->policy)
         return;
     if (change->is_there && change->was_there)
@@ -103,64 +67,6 @@ void bound_note(struct bound_share *share, uint64_t live_bytes, const struct bou
         s3fifo_insert(share->policy, change->hash, change->new_bytes);
     else if (change->was_there)
         s3fifo_forget(share->policy, change->hash);
-}
-
-static int longest_first(const void *a, const void *b)
-{
-    const struct quota_account *left = a, *right = b;
-    return (left->prefix.size < right->prefix.size) - (left->prefix.size > right->prefix.size);
-}
-
-bool bound_make_accounts(struct bound *bound, const struct kvstore_options *options)
-{
-    bound->accounts = calloc(options->quota_count + 1, sizeof *bound->accounts);
-    if (!bound->accounts)
-        return false;
-    for (uint32_t i = 0; i < options->quota_count; i++) {
-        const struct kvstore_quota *quota = &options->quotas[i];
-        struct quota_account *account = &bound->accounts[i];
-        char *prefix = malloc(quota->prefix.size + 1);
-        if (!prefix)
-            return false;
-        if (quota->prefix.size > 0)
-            memcpy(prefix, quota->prefix.data, quota->prefix.size);
-        account->prefix = kv_slice(prefix, quota->prefix.size);
-        account->max_bytes = quota->max_bytes ? quota->max_bytes : UINT64_MAX;
-        account->max_keys = quota->max_keys ? quota->max_keys : UINT64_MAX;
-        account->number = i;
-        bound->account_count++;
-    }
-    qsort(bound->accounts, bound->account_count, sizeof *bound->accounts, longest_first);
-    return true;
-}
-
-void bound_free_accounts(struct bound *bound)
-{
-    for (uint32_t i = 0; i < bound->account_count; i++)
-        free((void *)(uintptr_t)bound->accounts[i].prefix.data);
-    free(bound->accounts);
-    bound->accounts = NULL;
-    bound->account_count = 0;
-}
-
-/* Charges all entries of the generation. A record that cannot be read is charged to nobody. */
-static void charge_all(const struct bound *bound, const struct generation *generation)
-{
-    struct index_item items[INDEX_SEGMENT_SLOTS];
-    uint64_t hash = 0;
-    struct record record;
-    struct bound_change change = {.is_there = true};
-    while (hash < INDEX_HASH_END) {
-        size_t found = index_collect(generation->index, hash, items, INDEX_SEGMENT_SLOTS, &hash);
-        for (size_t i = 0; i < found; i++) {
-            logfile_begin(&generation->log, READ_BUFFER_VISIT);
-            if (logfile_parse(&generation->log, READ_BUFFER_VISIT, items[i].offset_bytes, &record,
-                              &change.new_bytes) != RECORD_VALID)
-                continue;
-            change.key = record.key;
-            charge(bound, &change);
-        }
-    }
 }
 
 static int compare_items(const void *a, const void *b)
@@ -205,8 +111,6 @@ enum kv_status bound_begin(struct bound *bound, struct bound_share *share,
         if (!share->policy || restore(share->policy, generation->index) != KV_OK)
             return KV_NO_MEMORY;
     }
-    if (bound->account_count > 0)
-        charge_all(bound, generation);
     share->bound = bound;
     bound_settle(share, generation->words->live_bytes);
     return KV_OK;

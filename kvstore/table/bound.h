@@ -16,31 +16,29 @@
 
 #include "kvstore/table/generation.h"
 
+struct quota_table;
 struct s3fifo;
 
-/* One of the quotas, and what is used of it. */
-struct quota_account {
-    struct kv_slice prefix;       /* its own */
-    uint64_t max_bytes, max_keys; /* UINT64_MAX: none */
-    uint32_t number;              /* in the options */
-    _Atomic uint64_t bytes, keys, refusals;
-};
-
 struct bound {
-    enum kvstore_evict evict;       /* constant */
-    uint32_t account_count;         /* constant */
-    struct quota_account *accounts; /* by length of the prefix, the longest first */
-    _Atomic uint64_t max_bytes;     /* UINT64_MAX: none */
-    _Atomic uint64_t live_bytes;    /* with TTL and S3FIFO above max_bytes for a moment */
+    enum kvstore_evict evict;    /* constant */
+    _Atomic uint64_t max_bytes;  /* UINT64_MAX: none */
+    _Atomic uint64_t live_bytes; /* with TTL and S3FIFO above max_bytes for a moment */
     _Atomic uint64_t evictions, evicted_bytes, refusals;
 };
 
 /* A data file's share in it; guarded by the file's lock, but `bound` and `policy` are constant. */
 struct bound_share {
-    struct bound *bound;    /* NULL: the store has none */
-    uint64_t counted_bytes; /* of the file's live bytes, in the bound's */
-    struct s3fifo *policy;  /* which key is evicted next; NULL: see bound */
+    struct bound *bound;        /* NULL: the store has none */
+    uint64_t counted_bytes;     /* of the file's live bytes, in the bound's */
+    struct s3fifo *policy;      /* which key is evicted next; NULL: see bound */
+    struct quota_table *quotas; /* what the file charges, too (quota.h); NULL: none */
 };
+
+/* Whether the functions below are to be told of writes. */
+static inline bool bound_is_told(const struct bound_share *share)
+{
+    return share->bound || share->quotas;
+}
 
 static inline bool bound_is_exceeded(const struct bound *bound)
 {
@@ -52,7 +50,7 @@ static inline bool bound_is_exceeded(const struct bound *bound)
 void bound_settle(struct bound_share *share, uint64_t live_bytes);
 
 /* Whether the record may be written; `lookup` is of its key. KV_OK, KV_FULL, KV_QUOTA: counted. */
-enum kv_status bound_check(struct bound *bound, const struct lookup *lookup,
+enum kv_status bound_check(const struct bound_share *share, const struct lookup *lookup,
                            const struct record *record, struct kv_slice value_tail);
 
 /* What has become of a key. */
@@ -63,12 +61,8 @@ struct bound_change {
     uint64_t old_bytes, new_bytes; /* of its records, 0 where it was or is not there */
 };
 
-/* Counts a change after which the file has so many live bytes. There is a bound. */
+/* Counts a change after which the file has so many live bytes. bound_is_told. */
 void bound_note(struct bound_share *share, uint64_t live_bytes, const struct bound_change *change);
-
-/* Makes the accounts of the options; false: out of memory. */
-bool bound_make_accounts(struct bound *bound, const struct kvstore_options *options);
-void bound_free_accounts(struct bound *bound);
 
 /* Gives the file a share in the bound, and the policy that goes with it, which is told of all keys
  * of its generation: those whose records are older in the log count as older. KV_OK,

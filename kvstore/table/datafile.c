@@ -273,8 +273,8 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
                                   record->kind == RECORD_PUT,
                                   lookup->found ? lookup->size_bytes : 0,
                                   0};
-    enum kv_status status =
-        file->share.bound ? bound_check(file->share.bound, lookup, record, value_tail) : KV_OK;
+    bool is_told = bound_is_told(&file->share);
+    enum kv_status status = is_told ? bound_check(&file->share, lookup, record, value_tail) : KV_OK;
     if (status != KV_OK)
         return status;
     record->version = next_version(current, lookup, record->version);
@@ -289,7 +289,7 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
         file->full = false;
     if (file->next && file->next_status == KV_OK)
         mirror(file, lookup->hash, offset);
-    if (file->share.bound) {
+    if (is_told) {
         change.new_bytes = change.is_there ? current->log.tail - offset : 0;
         bound_note(&file->share, current->words->live_bytes, &change);
     }
@@ -311,7 +311,7 @@ void datafile_expire(struct datafile *file, struct lookup *lookup)
     file->expired++;
     struct bound_change change = {
         lookup->record.key, lookup->hash, true, false, lookup->size_bytes, 0};
-    if (file->share.bound)
+    if (bound_is_told(&file->share))
         bound_note(&file->share, file->current->words->live_bytes, &change);
 }
 

@@ -241,6 +241,48 @@ START_TEST(quotas_charge_the_longest_prefix)
 }
 END_TEST
 
+static struct kvstore_quota_usage usage_of(uint32_t number)
+{
+    struct kvstore_quota_usage usage;
+    kvstore_quota_usage(store, number, &usage);
+    return usage;
+}
+
+/* Prefixes of a group share; other quotas count what is there already. */
+START_TEST(quotas_change_while_the_store_is_open)
+{
+    struct kvstore_quota quotas[] = {
+        {.prefix = kv_slice_from_string("a:"), .max_keys = 5, .group = 7},
+        {.prefix = kv_slice_from_string("b:"), .max_keys = 1, .group = 7},
+        {.prefix = kv_slice_from_string("c:"), .max_keys = 1}};
+    const struct kvstore_options options = {.create = true};
+    struct kv_error error;
+    store = must_open(dir, &options);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(put(numbered("a:", i)), KV_OK);
+        ck_assert_int_eq(put(numbered("b:", i)), KV_OK);
+    }
+    ck_assert_int_eq(kvstore_set_quotas(store, quotas, 3, &error), KV_OK);
+    ck_assert_uint_eq(usage_of(0).keys, 4);
+    ck_assert_uint_eq(usage_of(1).keys, 4);
+    ck_assert_int_eq(put("b:new"), KV_OK);
+    ck_assert_int_eq(put("a:new"), KV_QUOTA);
+    ck_assert_int_eq(put("c:1"), KV_OK);
+    ck_assert_int_eq(put("c:2"), KV_QUOTA);
+    quotas[0].max_keys = 6;
+    ck_assert_int_eq(kvstore_set_quotas(store, quotas, 3, &error), KV_OK);
+    ck_assert_uint_eq(usage_of(1).refusals, 1);
+    ck_assert_int_eq(put("a:new"), KV_OK);
+    ck_assert_int_eq(put("b:other"), KV_QUOTA);
+    ck_assert_int_eq(kvstore_set_quotas(store, quotas + 1, 1, &error), KV_OK);
+    ck_assert_uint_eq(usage_of(0).keys, 3);
+    ck_assert_int_eq(put("a:free"), KV_OK);
+    ck_assert_int_eq(kvstore_set_quotas(store, NULL, 0, &error), KV_OK);
+    ck_assert_int_eq(put("b:free"), KV_OK);
+    ck_assert_int_eq(kvstore_set_quotas(store, quotas, KVSTORE_MAX_QUOTAS + 1, &error), KV_USAGE);
+}
+END_TEST
+
 START_TEST(options_that_make_no_sense_are_refused)
 {
     struct kv_error error;
@@ -269,6 +311,7 @@ Suite *suite_kvstore_bound(void)
     tcase_add_test(tests, a_restart_keeps_the_order);
     tcase_add_test(tests, ttl_evicts_what_has_an_expiry);
     tcase_add_test(tests, quotas_charge_the_longest_prefix);
+    tcase_add_test(tests, quotas_change_while_the_store_is_open);
     tcase_add_test(tests, options_that_make_no_sense_are_refused);
     suite_add_tcase(suite, tests);
     return suite;
