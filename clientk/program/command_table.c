@@ -272,10 +272,10 @@ const struct command commands[] = {
      .places = COMMAND_SHELL,
      .run = metrics_run},
     {.name = "config",
-     .arguments = "get [NAME] | set NAME VALUE",
+     .arguments = "get [NAME] | set NAME VALUE | reload",
      .summary = "show or change the server's settings",
      .details = "For the server's own user and root. A change lasts until the server ends or reads "
-                "its\nconfiguration again (SIGHUP).",
+                "its\nconfiguration again (SIGHUP), which reload makes it do.",
      .places = COMMAND_SHELL | COMMAND_PROMPT,
      .min_operands = 1,
      .max_operands = 3,

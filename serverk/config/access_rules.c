@@ -1,17 +1,21 @@
 #include "serverk/config/access_rules.h"
 
 #include <ctype.h>
-#include <grp.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/report/error.h"
 #include "common/text/parse.h"
+#include "serverk/config/user_names.h"
 
 #define BLANKS       " \t"
 #define MAX_SESSIONS 4096u
+
+/* A running daemon may see fewer. */
+#define UNSEEN                                                                              \
+    " in /etc/passwd and /etc/group, and the daemon did not know it when it started: give " \
+    "the number, or restart the daemon"
 
 static enum kv_status no_memory(struct kv_error *error)
 {
@@ -36,61 +40,51 @@ bool access_rules_know(const char *section)
            strcmp(section, "others") == 0;
 }
 
-static bool looks_up = true;
+static const struct access_rules *known_rules;
 
-void access_rules_look_nobody_up(void)
+void access_rules_remember(const struct access_rules *known)
 {
-    looks_up = false;
+    known_rules = known;
 }
 
-static bool add_uid(struct access_rule *rule, uid_t uid)
+/* The users that the rule before it of the same name had. */
+static bool take_known(struct access_rule *rule)
 {
-    uid_t *uids = realloc(rule->uids, (rule->uid_count + 1) * sizeof *uids);
-    if (!uids)
-        return false;
-    rule->uids = uids;
-    rule->uids[rule->uid_count++] = uid;
-    return true;
+    for (unsigned i = 0; known_rules && i < known_rules->rule_count; i++) {
+        const struct access_rule *known = &known_rules->rules[i];
+        if (known->subject != rule->subject || strcmp(known->name, rule->name) != 0)
+            continue;
+        rule->uids = malloc(known->uid_count * sizeof *rule->uids + 1);
+        if (!rule->uids)
+            return false;
+        memcpy(rule->uids, known->uids, known->uid_count * sizeof *rule->uids);
+        rule->uid_count = known->uid_count;
+        return true;
+    }
+    return false;
 }
 
 static enum kv_status resolve_user(struct access_rule *rule, struct kv_error *error)
 {
-    uint64_t number;
-    const struct passwd *user = getpwnam(rule->name);
-    if (user)
-        return add_uid(rule, user->pw_uid) ? KV_OK : no_memory(error);
-    if (!parse_u64(rule->name, 0, UINT32_MAX - 1, &number))
-        return kv_error_set(error, KV_USAGE, "there is no user '%.64s'", rule->name);
-    return add_uid(rule, (uid_t)number) ? KV_OK : no_memory(error);
-}
-
-/* Users whose first group it is, and those that it lists. */
-static bool add_members(struct access_rule *rule, const struct group *group)
-{
-    bool added = true;
-    gid_t gid = group->gr_gid;
-    for (char **member = group->gr_mem; added && *member; member++) {
-        const struct passwd *user = getpwnam(*member);
-        if (user)
-            added = add_uid(rule, user->pw_uid);
-    }
-    setpwent();
-    for (const struct passwd *user; added && (user = getpwent()) != NULL;)
-        if (user->pw_gid == gid)
-            added = add_uid(rule, user->pw_uid);
-    endpwent();
-    return added;
+    uid_t uid;
+    if (!user_names_find(rule->name, &uid))
+        return take_known(rule) ? KV_OK
+                                : kv_error_set(error, KV_USAGE, "there is no user '%.64s'%s",
+                                               rule->name, known_rules ? UNSEEN : "");
+    rule->uids = malloc(sizeof *rule->uids);
+    if (!rule->uids)
+        return no_memory(error);
+    rule->uids[0] = uid;
+    rule->uid_count = 1;
+    return KV_OK;
 }
 
 static enum kv_status resolve_group(struct access_rule *rule, struct kv_error *error)
 {
-    uint64_t number;
-    const struct group *group = getgrnam(rule->name);
-    if (!group && parse_u64(rule->name, 0, UINT32_MAX - 1, &number))
-        group = getgrgid((gid_t)number);
-    if (!group)
-        return kv_error_set(error, KV_USAGE, "there is no group '%.64s'", rule->name);
-    return add_members(rule, group) ? KV_OK : no_memory(error);
+    if (user_names_members(rule->name, &rule->uids, &rule->uid_count) || take_known(rule))
+        return KV_OK;
+    return kv_error_set(error, KV_USAGE, "there is no group '%.64s'%s", rule->name,
+                        known_rules ? UNSEEN : "");
 }
 
 static enum kv_status make_rule(struct access_rules *rules, enum access_subject subject,
@@ -106,8 +100,7 @@ static enum kv_status make_rule(struct access_rules *rules, enum access_subject 
         return no_memory(error);
     rules->rule_count++;
     *made = rule;
-    return !looks_up                 ? KV_OK
-           : subject == ACCESS_USER  ? resolve_user(rule, error)
+    return subject == ACCESS_USER    ? resolve_user(rule, error)
            : subject == ACCESS_GROUP ? resolve_group(rule, error)
                                      : KV_OK;
 }
@@ -191,10 +184,30 @@ static enum kv_status take_prefixes(struct access_rule *rule, const char *value,
     return KV_OK;
 }
 
+static bool is_of_quota(const char *name)
+{
+    return strcmp(name, "max-bytes") == 0 || strcmp(name, "max-keys") == 0;
+}
+
+/* max-bytes, max-keys. */
+static enum kv_status take_limit(const char *name, const char *value, uint64_t *max_bytes,
+                                 uint64_t *max_keys, struct kv_error *error)
+{
+    bool taken = strcmp(name, "max-bytes") == 0 ? parse_size(value, 1, UINT64_MAX / 2, max_bytes)
+                                                : parse_u64(value, 1, UINT64_MAX / 2, max_keys);
+    return taken
+               ? KV_OK
+               : kv_error_set(error, KV_USAGE, "%s: '%.40s' is not a number above 0", name, value);
+}
+
 static enum kv_status take_rule_line(struct access_rule *rule, const char *name, const char *value,
-                                     struct kv_error *error)
+                                     unsigned line, struct kv_error *error)
 {
     uint64_t number;
+    if (is_of_quota(name)) {
+        rule->quota_line = line;
+        return take_limit(name, value, &rule->max_bytes, &rule->max_keys, error);
+    }
     if (strcmp(name, "read") == 0 || strcmp(name, "write") == 0)
         return take_prefixes(rule, value, name[0] == 'w', error);
     if (strcmp(name, "sessions") == 0) {
@@ -213,7 +226,9 @@ static enum kv_status take_rule_line(struct access_rule *rule, const char *name,
         return KV_OK;
     }
     return kv_error_set(error, KV_USAGE,
-                        "unknown key '%.40s': a user has read, write, sessions, operations", name);
+                        "unknown key '%.40s': a user has read, write, sessions, operations, "
+                        "max-bytes, max-keys",
+                        name);
 }
 
 static enum kv_status find_quota(struct access_rules *rules, const char *word,
@@ -243,12 +258,8 @@ static enum kv_status find_quota(struct access_rules *rules, const char *word,
 static enum kv_status take_quota_line(struct kvstore_quota *quota, const char *name,
                                       const char *value, struct kv_error *error)
 {
-    if (strcmp(name, "max-bytes") == 0 && parse_size(value, 1, UINT64_MAX / 2, &quota->max_bytes))
-        return KV_OK;
-    if (strcmp(name, "max-keys") == 0 && parse_u64(value, 1, UINT64_MAX / 2, &quota->max_keys))
-        return KV_OK;
-    if (strcmp(name, "max-bytes") == 0 || strcmp(name, "max-keys") == 0)
-        return kv_error_set(error, KV_USAGE, "%s: '%.40s' is not a number above 0", name, value);
+    if (is_of_quota(name))
+        return take_limit(name, value, &quota->max_bytes, &quota->max_keys, error);
     return kv_error_set(error, KV_USAGE, "unknown key '%.40s': a quota has max-bytes, max-keys",
                         name);
 }
@@ -278,7 +289,7 @@ static bool note_text(struct access_rules *rules, const char *section, const cha
 }
 
 enum kv_status access_rules_take(struct access_rules **rules, const char *section, const char *name,
-                                 const char *value, struct kv_error *error)
+                                 const char *value, unsigned line, struct kv_error *error)
 {
     struct access_rule *rule = NULL;
     struct kvstore_quota *quota = NULL;
@@ -292,7 +303,74 @@ enum kv_status access_rules_take(struct access_rules **rules, const char *sectio
     if (status == KV_OK && quota)
         status = take_quota_line(quota, name, value, error);
     else if (status == KV_OK && rule)
-        status = take_rule_line(rule, name, value, error);
+        status = take_rule_line(rule, name, value, line, error);
+    return status;
+}
+
+static const char *section_of(const struct access_rule *rule)
+{
+    return rule->subject == ACCESS_OTHERS ? "others" : rule->name;
+}
+
+static enum kv_status add_quota(struct access_rules *rules, unsigned number,
+                                const struct access_prefix *prefix, struct kv_error *error)
+{
+    const struct access_rule *rule = &rules->rules[number];
+    struct kv_slice wanted = kv_slice(prefix->bytes, prefix->size);
+    if (prefix->size == 0)
+        return kv_error_set(
+            error, KV_USAGE,
+            "a quota of section '%.64s' needs prefixes of its own to count: 'write = "
+            "*' are the keys of all",
+            section_of(rule));
+    for (unsigned i = 0; i < rules->quota_count; i++)
+        if (kv_slice_equal(rules->quotas[i].prefix, wanted))
+            return kv_error_set(
+                error, KV_USAGE,
+                "two quotas count the keys of one prefix that section '%.64s' writes: "
+                "those of a key can count once",
+                section_of(rule));
+    if (rules->quota_count == KVSTORE_MAX_QUOTAS)
+        return kv_error_set(error, KV_USAGE, "there are more than %u quotas", KVSTORE_MAX_QUOTAS);
+    char *bytes = malloc(prefix->size);
+    if (!bytes)
+        return no_memory(error);
+    memcpy(bytes, prefix->bytes, prefix->size);
+    rules->quotas[rules->quota_count++] =
+        (struct kvstore_quota){.prefix = kv_slice(bytes, prefix->size),
+                               .max_bytes = rule->max_bytes,
+                               .max_keys = rule->max_keys,
+                               .group = number + 1};
+    return KV_OK;
+}
+
+/* Keys have no owner in the files: what counts is where a user may write. */
+static enum kv_status make_quotas_of(struct access_rules *rules, unsigned number,
+                                     struct kv_error *error)
+{
+    struct access_rule *rule = &rules->rules[number];
+    enum kv_status status = KV_OK;
+    rule->quota = rules->quota_count;
+    for (unsigned i = 0; i < rule->prefix_count && status == KV_OK; i++)
+        if (rule->prefixes[i].may_write)
+            status = add_quota(rules, number, &rule->prefixes[i], error);
+    if (status == KV_OK && rule->quota == rules->quota_count)
+        status = kv_error_set(error, KV_USAGE,
+                              "a quota counts the keys below the prefixes that a user writes: "
+                              "section '%.64s' has no 'write = PREFIX'",
+                              section_of(rule));
+    return status;
+}
+
+enum kv_status access_rules_finish(struct access_rules *rules, unsigned *line,
+                                   struct kv_error *error)
+{
+    enum kv_status status = KV_OK;
+    for (unsigned i = 0; rules && i < rules->rule_count && status == KV_OK; i++) {
+        *line = rules->rules[i].quota_line;
+        if (*line != 0)
+            status = make_quotas_of(rules, i, error);
+    }
     return status;
 }
 
@@ -330,4 +408,26 @@ const struct access_rule *access_rules_find(const struct access_rules *rules, ui
             found = rule;
     }
     return found;
+}
+
+bool access_rules_same_users(const struct access_rules *a, const struct access_rules *b)
+{
+    unsigned count = a ? a->rule_count : 0;
+    if (count != (b ? b->rule_count : 0))
+        return false;
+    for (unsigned i = 0; i < count; i++) {
+        const struct access_rule *left = &a->rules[i], *right = &b->rules[i];
+        if (left->uid_count != right->uid_count ||
+            (left->uid_count > 0 &&
+             memcmp(left->uids, right->uids, left->uid_count * sizeof *left->uids) != 0))
+            return false;
+    }
+    return true;
+}
+
+const char *access_subject_name(enum access_subject subject)
+{
+    static const char *const names[] = {
+        [ACCESS_USER] = "user", [ACCESS_GROUP] = "group", [ACCESS_OTHERS] = "others"};
+    return names[subject];
 }

@@ -2,7 +2,9 @@
  * access_rules: what the configuration file says about users and about keys that begin alike:
  *
  *     [user NAME] [group NAME] [others]   read, write: prefixes of keys, "*" for all;
- *                                         sessions, operations (per second)
+ *                                         sessions, operations (per second);
+ *                                         max-bytes, max-keys: of all keys below its write
+ *                                         prefixes together
  *     [quota PREFIX]                      max-bytes, max-keys
  *
  * As soon as there is a section about users, those that no section is about may do nothing. The
@@ -38,14 +40,17 @@ struct access_rule {
     size_t uid_count;
     struct access_prefix prefixes[ACCESS_MAX_PREFIXES];
     unsigned prefix_count;
-    unsigned sessions;     /* 0: as without a rule */
-    uint64_t operations_s; /* per second; 0: any number */
+    unsigned sessions;            /* 0: as without a rule */
+    uint64_t operations_s;        /* per second; 0: any number */
+    uint64_t max_bytes, max_keys; /* of its prefixes; 0: none */
+    unsigned quota_line;          /* where one of these stands */
+    unsigned quota;               /* the first of its own; only with one of these */
 };
 
 struct access_rules {
     struct access_rule rules[ACCESS_MAX_RULES];
     unsigned rule_count;
-    struct kvstore_quota quotas[KVSTORE_MAX_QUOTAS];
+    struct kvstore_quota quotas[KVSTORE_MAX_QUOTAS]; /* group: number of the rule, from 1 on */
     unsigned quota_count;
     char *text; /* the sections, as they were read: to be shown and compared */
 };
@@ -56,11 +61,16 @@ bool access_rules_know(const char *section);
 /* Takes a line of such a section into *rules, which it makes if they are NULL. KV_OK; KV_USAGE,
  * KV_NO_MEMORY with a sentence. */
 enum kv_status access_rules_take(struct access_rules **rules, const char *section, const char *name,
-                                 const char *value, struct kv_error *error);
+                                 const char *value, unsigned line, struct kv_error *error);
 
-/* From now on names of users and groups are taken as they are, and not looked up: a daemon in its
- * sandbox may not read who they are. Rules that are made then are to be compared only. */
-void access_rules_look_nobody_up(void);
+/* After the last line: makes the quotas of users. KV_USAGE with a sentence, about *line. NULL is
+ * harmless. */
+enum kv_status access_rules_finish(struct access_rules *rules, unsigned *line,
+                                   struct kv_error *error);
+
+/* From now on users and groups that are not found are those that these rules found under the same
+ * name: a daemon in its sandbox sees fewer (user_names.h). NULL: there are none. Borrowed. */
+void access_rules_remember(const struct access_rules *known);
 
 /* NULL is harmless. */
 void access_rules_free(struct access_rules *rules);
@@ -68,6 +78,20 @@ void access_rules_free(struct access_rules *rules);
 /* The rule for the user: its own, else that of the first group that it is in, else that of others;
  * NULL: none. */
 const struct access_rule *access_rules_find(const struct access_rules *rules, uid_t uid);
+
+/* "user", "group", "others". */
+const char *access_subject_name(enum access_subject subject);
+
+/* The rule that the quota is of; NULL: it has a section of its own. */
+static inline const struct access_rule *access_quota_rule(const struct access_rules *rules,
+                                                          unsigned quota)
+{
+    uint64_t group = rules->quotas[quota].group;
+    return group > 0 ? &rules->rules[group - 1] : NULL;
+}
+
+/* Whether both found the same users under the same names; rules NULL: none. */
+bool access_rules_same_users(const struct access_rules *a, const struct access_rules *b);
 
 /* Whether any of them restricts users; NULL: none does. */
 static inline bool access_rules_restrict(const struct access_rules *rules)

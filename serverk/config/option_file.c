@@ -112,7 +112,7 @@ static void take_access_line(struct open_file *open, const char *section, const 
                              const char *value)
 {
     struct kv_error error;
-    if (access_rules_take(open->access, section, name, value, &error) != KV_OK)
+    if (access_rules_take(open->access, section, name, value, open->line, &error) != KV_OK)
         fail(open, "%s", error.text);
 }
 
@@ -188,6 +188,10 @@ enum kv_status option_file_take(const char *file, const struct option_set *set,
     int wrong_line = ini_parse_stream(read_line, &open, take_line, &open);
     bool unreadable = ferror(stream) != 0;
     fclose(stream);
+    struct kv_error wrong;
+    if (open.status == KV_OK && wrong_line == 0 && !unreadable &&
+        access_rules_finish(*access, &open.line, &wrong) != KV_OK)
+        fail(&open, "%s", wrong.text);
     if (open.status != KV_OK)
         return open.status;
     if (unreadable)

@@ -10,6 +10,7 @@
 #include "common/report/error.h"
 #include "common/text/parse.h"
 #include "serverk/config/option_file.h"
+#include "serverk/config/user_names.h"
 #include "wire/queue_name.h"
 
 #define MAX_KEEP_CHANGES_MS (UINT64_C(30) * 24 * 3600 * 1000)
@@ -241,6 +242,7 @@ static bool find_group(const char *name, gid_t *gid)
 void options_forbid_lookups(void)
 {
     groups.forbidden = true;
+    user_names_use_files();
 }
 
 static bool parse_group(const char *text, void *field)
@@ -750,7 +752,6 @@ enum options_outcome options_parse_again(const struct server_options *options,
                                          struct server_options *again, struct kv_error *error)
 {
     int argc = 0;
-    access_rules_look_nobody_up();
     while (options->words[argc])
         argc++;
     char **argv = copy_words(argc, options->words);

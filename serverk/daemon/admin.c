@@ -69,6 +69,11 @@ static enum kv_status config_set(struct admin_command *command, struct kv_error 
     return reload_set(command->admin->reload, command->argument, value, error);
 }
 
+static enum kv_status config_reload(struct admin_command *command, struct kv_error *error)
+{
+    return reload_all(command->admin->reload, error);
+}
+
 /* A session's number. */
 static enum kv_status kill_session(struct admin_command *command, struct kv_error *error)
 {
@@ -206,9 +211,11 @@ static const struct {
     const char *name;
     admin_function run;
 } admin_commands[] = {
-    {"compact", compact},     {"config-get", config_get}, {"config-set", config_set},
-    {"kill", kill_session},   {"slow", list_slow},        {"slow-clear", clear_slow},
-    {"hot-begin", begin_hot}, {"hot-keys", list_hot},
+    {"compact", compact},       {"config-get", config_get},
+    {"config-set", config_set}, {"config-reload", config_reload},
+    {"kill", kill_session},     {"slow", list_slow},
+    {"slow-clear", clear_slow}, {"hot-begin", begin_hot},
+    {"hot-keys", list_hot},
 };
 
 /* Running them --------------------------------------------------------------------------------- */

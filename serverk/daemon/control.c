@@ -127,8 +127,9 @@ int control_epoll(const struct control *control)
 static void follow(struct control *control, struct reload *reload)
 {
     bool log_moved = atomic_exchange(&control->log_moved, false);
+    struct kv_error told; /* in the log, too */
     if (atomic_exchange(&control->hung_up, false))
-        reload_all(reload);
+        reload_all(reload, &told);
     else if (log_moved)
         reload_log(reload);
 }

@@ -300,6 +300,101 @@ static void put_bound(const struct service *service, FILE *out)
     put(out, "policy_bytes", "gauge", "Memory of the eviction policy.", bound.memory_bytes);
 }
 
+/* Users and quotas -----------------------------------------------------------------------------
+ */
+
+/* What begins a metric of the quota, up to its value: mqkv_NAME{of="quota",name="app:"}. Bytes that
+ * are no printable ASCII are \\xHH in a label. */
+static void put_quota_label(FILE *out, const char *metric, const struct access_rules *rules,
+                            unsigned quota)
+{
+    const struct access_rule *rule = access_quota_rule(rules, quota);
+    struct kv_slice name = rule ? kv_slice_from_string(rule->name) : rules->quotas[quota].prefix;
+    fprintf(out, "mqkv_%s{of=\"%s\",name=\"", metric,
+            rule ? access_subject_name(rule->subject) : "quota");
+    for (size_t i = 0; i < name.size; i++) {
+        unsigned char byte = ((const unsigned char *)name.data)[i];
+        bool plain = byte >= ' ' && byte < 0x7f && byte != '"' && byte != '\\';
+        fprintf(out, plain ? "%c" : "\\\\x%02x", byte);
+    }
+    fputs("\"} ", out);
+}
+
+enum quota_number { QUOTA_BYTES, QUOTA_MAX_BYTES, QUOTA_KEYS, QUOTA_MAX_KEYS, QUOTA_REFUSALS };
+
+static uint64_t quota_value(const struct service *service, const struct access_rules *rules,
+                            unsigned quota, enum quota_number number)
+{
+    struct kvstore_quota_usage usage;
+    kvstore_quota_usage(service->store, quota, &usage);
+    switch (number) {
+    case QUOTA_BYTES:
+        return usage.bytes;
+    case QUOTA_MAX_BYTES:
+        return rules->quotas[quota].max_bytes;
+    case QUOTA_KEYS:
+        return usage.keys;
+    case QUOTA_MAX_KEYS:
+        return rules->quotas[quota].max_keys;
+    case QUOTA_REFUSALS:
+        return usage.refusals;
+    }
+    return 0;
+}
+
+static void put_quotas(const struct service *service, const struct access_rules *rules, FILE *out)
+{
+    static const struct {
+        const char *name, *type, *help;
+    } families[] = {
+        [QUOTA_BYTES] = {"quota_bytes", "gauge", "Bytes of live records that count to a quota."},
+        [QUOTA_MAX_BYTES] = {"quota_max_bytes", "gauge", "Bytes that it allows; 0: any number."},
+        [QUOTA_KEYS] = {"quota_keys", "gauge", "Keys that count to a quota."},
+        [QUOTA_MAX_KEYS] = {"quota_max_keys", "gauge", "Keys that it allows; 0: any number."},
+        [QUOTA_REFUSALS] = {"quota_refused_total", "counter", "Writes refused by a quota."}};
+    for (unsigned i = 0; i < sizeof families / sizeof families[0] && rules->quota_count > 0; i++) {
+        begin_family(out, families[i].name, families[i].type, families[i].help);
+        for (unsigned quota = 0; quota < rules->quota_count; quota++) {
+            const struct access_rule *rule = access_quota_rule(rules, quota);
+            if (rule && rule->quota != quota)
+                continue; /* its section is told once */
+            put_quota_label(out, families[i].name, rules, quota);
+            fprintf(out, "%" PRIu64 "\n", quota_value(service, rules, quota, (enum quota_number)i));
+        }
+    }
+}
+
+static void put_user_counter(const struct access *access, FILE *out, const char *name,
+                             const char *help, size_t offset)
+{
+    const struct access_user *user = atomic_load(&access->users);
+    if (!user)
+        return;
+    begin_family(out, name, "counter", help);
+    for (; user; user = user->next) {
+        const _Atomic uint64_t *counter = (const void *)((const char *)user + offset);
+        fprintf(out, "mqkv_%s{uid=\"%lu\",reader=\"%d\"} %" PRIu64 "\n", name,
+                (unsigned long)user->uid, user->reads_only, atomic_load(counter));
+    }
+}
+
+/* Of users that are restricted. */
+static void put_users(const struct service *service, FILE *out)
+{
+    struct access *access = service->access;
+    put_user_counter(access, out, "user_operations_total", "Operations of restricted users.",
+                     offsetof(struct access_user, operations));
+    put_user_counter(access, out, "user_denied_total", "Operations that they may not do.",
+                     offsetof(struct access_user, denied));
+    put_user_counter(access, out, "user_over_quota_total",
+                     "Operations beyond those that a second may have.",
+                     offsetof(struct access_user, over_quota));
+    pthread_mutex_lock(&access->lock);
+    if (access->rules && service->store)
+        put_quotas(service, access->rules, out);
+    pthread_mutex_unlock(&access->lock);
+}
+
 /* Sessions -------------------------------------------------------------------------------------
  */
 
@@ -374,6 +469,8 @@ enum kv_status metrics_text(const struct stats_source *source, char **text, size
     put_sessions(source->service, out);
     put_cache(source->service, out);
     put_bound(source->service, out);
+    if (source->service->access)
+        put_users(source->service, out);
     const struct service *service = source->service;
     service->engine->calls->numbers(service->engine, put_engine_number, out);
     bool complete = !service->store || put_files(service, out);

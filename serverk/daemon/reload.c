@@ -13,6 +13,7 @@
 #include "serverk/config/settings.h"
 #include "serverk/daemon/json_writer.h"
 #include "serverk/daemon/notify.h"
+#include "serverk/daemon/private_files.h"
 #include "serverk/session/audit.h"
 
 #define ORIGIN_BYTES 300u
@@ -21,6 +22,8 @@ struct reload {
     const struct server_options *started_with;
     const struct service *service;
     struct live_settings *live;
+    struct access_rules
+        *rules;           /* read while the daemon ran; NULL: those of the start are in force */
     pthread_mutex_t lock; /* what follows, and the changes themselves */
     /* Of each option, in the order of the table. The texts are its own, on the heap. */
     struct option_origin in_force[OPTIONS_MAX];
@@ -71,6 +74,7 @@ void reload_free(struct reload *reload)
         return;
     for (unsigned i = 0; i < OPTIONS_MAX; i++)
         free((void *)(uintptr_t)reload->in_force[i].text);
+    access_rules_free(reload->rules);
     pthread_mutex_destroy(&reload->lock);
     free(reload);
 }
@@ -276,39 +280,121 @@ static void tell_reloading(void)
     notify_send(text);
 }
 
-/* Options that only the command line has do not change. */
-static void read_again(struct reload *reload)
+/* Users and quotas ----------------------------------------------------------------------------- */
+
+/* Sessions that came before there were rules for their user get an account; those of users for whom
+ * there is no section end. */
+struct rule_change {
+    const struct service *service;
+    unsigned ended;
+};
+
+static bool follow_rules(void *context, struct session *session)
 {
+    struct rule_change *change = context;
+    struct access_user *user;
     struct kv_error error;
+    bool reads_only = session->assignment.queue == LANE_PLAN_READ_LANE;
+    if (access_enter(change->service->access, session->uid, reads_only, &user, &error) != KV_OK) {
+        session_kill(change->service->sessions, session);
+        change->ended++;
+    } else if (user) {
+        atomic_store(&session->access, user);
+    }
+    return true;
+}
+
+/* What else than rules lets users read. */
+static enum kv_status close_other_ways(const struct reload *reload,
+                                       const struct access_rules *rules, struct kv_error *error)
+{
+    const struct server_options *options = reload->started_with;
+    if (!access_rules_restrict(rules) || access_rules_restrict(reload->service->access->rules))
+        return KV_OK;
+    if (options->direct == KVSTORE_DIRECT_GROUP)
+        return kv_error_set(error, KV_UNSUPPORTED,
+                            "with --direct group members of the group read all keys in place: "
+                            "that takes a restart");
+    return private_files_make(options->dir, error);
+}
+
+/* Puts the rules into effect, for the sessions that there are too; the caller's if that fails.
+ * Holds: lock. */
+static enum kv_status take_rules(struct reload *reload, struct access_rules *rules,
+                                 struct kv_error *error)
+{
+    const struct service *service = reload->service;
+    struct rule_change change = {.service = service};
+    enum kv_status status = close_other_ways(reload, rules, error);
+    if (status == KV_OK && service->store)
+        status = kvstore_set_quotas(service->store, rules ? rules->quotas : NULL,
+                                    rules ? rules->quota_count : 0, error);
+    if (status != KV_OK)
+        return status;
+    pthread_mutex_lock(&service->access->lock);
+    access_replace(service->access, rules);
+    session_each(service->sessions, follow_rules, &change);
+    pthread_mutex_unlock(&service->access->lock);
+    access_rules_free(reload->rules);
+    reload->rules = rules;
+    log_info("%u sections about users and %u quotas are in force now; %u sessions of users without "
+             "a section have ended",
+             rules ? rules->rule_count : 0, rules ? rules->quota_count : 0, change.ended);
+    return KV_OK;
+}
+
+/* Takes them out of *now if they are others than those in force. Holds: lock. */
+static enum kv_status follow_rule_change(struct reload *reload, struct server_options *now,
+                                         struct kv_error *error)
+{
+    const struct access_rules *in_force = reload->service->access->rules;
+    if (strcmp(access_rules_text(in_force), access_rules_text(now->access)) == 0 &&
+        access_rules_same_users(in_force, now->access))
+        return KV_OK;
+    enum kv_status status = take_rules(reload, now->access, error);
+    if (status == KV_OK)
+        now->access = NULL;
+    else
+        log_error("the sections about users and quotas stay as they were: %s", error->text);
+    return status;
+}
+
+/* Options that only the command line has do not change. */
+static enum kv_status read_again(struct reload *reload, struct kv_error *error)
+{
     struct server_options now;
     unsigned next = 0;
     struct changed_setting change;
     open_audit_anew(reload);
     if (log_name(reload))
         open_log_anew(reload);
-    if (options_parse_again(reload->started_with, &now, &error) != OPTIONS_RUN) {
-        log_error("SIGHUP: nothing was changed: %s", error.text);
+    access_rules_remember(reload->service->access->rules);
+    enum options_outcome outcome = options_parse_again(reload->started_with, &now, error);
+    access_rules_remember(NULL);
+    if (outcome != OPTIONS_RUN) {
+        log_error("SIGHUP: nothing was changed: %s", error->text);
         options_free(&now);
-        return;
+        return KV_USAGE;
     }
     while (settings_next_change(reload->in_force, now.origins, &next, &change))
         follow_change(reload, &change, &now);
-    if (strcmp(access_rules_text(reload->started_with->access), access_rules_text(now.access)) != 0)
-        log_warn("the sections about users and quotas have changed: that takes a restart");
+    enum kv_status status = follow_rule_change(reload, &now, error);
     if (now.config)
         log_info("SIGHUP: %s was read again", now.config);
     else
         log_info("SIGHUP: there is no configuration file to read again (-c)");
     options_free(&now);
+    return status;
 }
 
-void reload_all(struct reload *reload)
+enum kv_status reload_all(struct reload *reload, struct kv_error *error)
 {
     tell_reloading();
     pthread_mutex_lock(&reload->lock);
-    read_again(reload);
+    enum kv_status status = read_again(reload, error);
     pthread_mutex_unlock(&reload->lock);
     notify_send("READY=1");
+    return status;
 }
 
 /* The owner's changes -------------------------------------------------------------------------- */

@@ -2,8 +2,8 @@
  * reload: the settings of a running daemon: which are in force, and where they come from. A SIGHUP
  * reopens the log file and reads the configuration file again; its owner changes single ones
  * (clientk config set), which holds until the next SIGHUP. What can change in a running daemon
- * changes; for the rest the log says that it takes a restart. A file with a mistake changes
- * nothing.
+ * changes, also what the file says about users and quotas; for the rest the log says that it takes
+ * a restart. A file with a mistake changes nothing.
  *
  * Threads: any, once reload_serve was called.
  */
@@ -32,8 +32,10 @@ void reload_free(struct reload *reload);
 /* SIGUSR1: reopens the log file, after a rename. */
 void reload_log(struct reload *reload);
 
-/* SIGHUP. */
-void reload_all(struct reload *reload);
+/* SIGHUP; also the owner's command (clientk config reload), which is told of a mistake: KV_USAGE with
+ * file and line; KV_UNSUPPORTED, ...: sections about users and quotas that cannot be put into
+ * effect, the rest was. */
+enum kv_status reload_all(struct reload *reload, struct kv_error *error);
 
 /* Changes one setting: KV_USAGE, with a sentence: there is none of that name, or the value is none;
  * KV_UNSUPPORTED: it takes a restart; KV_IO, ...: it could not be done, and is as it was. */

@@ -445,6 +445,7 @@ static void put_quotas(const struct service *service, struct json *json)
     fputc('[', json->stream);
     json->first = true;
     for (unsigned i = 0; rules && service->store && i < rules->quota_count; i++) {
+        const struct access_rule *rule = access_quota_rule(rules, i);
         struct kvstore_quota_usage usage;
         kvstore_quota_usage(service->store, i, &usage);
         begin_element(json);
@@ -456,40 +457,63 @@ static void put_quotas(const struct service *service, struct json *json)
         put_number(json, "keys", usage.keys);
         put_number(json, "max_keys", rules->quotas[i].max_keys);
         put_number(json, "refusals", usage.refusals);
+        if (rule) {
+            put_text(json, "of", access_subject_name(rule->subject));
+            put_text(json, "name", rule->name);
+        }
         close_object(json);
     }
     fputc(']', json->stream);
     json->first = false;
 }
 
+/* What the user has of the quota of its section. */
+static void put_user_quota(const struct service *service, struct json *json,
+                           const struct access_rule *rule)
+{
+    struct kvstore_quota_usage usage;
+    if (!rule || rule->quota_line == 0 || !service->store)
+        return;
+    kvstore_quota_usage(service->store, rule->quota, &usage);
+    put_number(json, "bytes", usage.bytes);
+    put_number(json, "max_bytes", rule->max_bytes);
+    put_number(json, "keys", usage.keys);
+    put_number(json, "max_keys", rule->max_keys);
+    put_number(json, "refusals", usage.refusals);
+}
+
 /* Users that are restricted, and have had a session. */
 static void put_access(const struct stats_source *source, struct json *json)
 {
-    static const char *const subjects[] = {"user", "group", "others"};
     const struct service *service = source->service;
+    if (service->access)
+        pthread_mutex_lock(&service->access->lock);
     put_flag(json, "restricted", service->access && access_rules_restrict(service->access->rules));
     begin_member(json, "users");
     fputc('[', json->stream);
     json->first = true;
     const struct access_user *user = service->access ? atomic_load(&service->access->users) : NULL;
     for (; user; user = user->next) {
-        const struct access_rule *rule = user->rule;
+        const struct access_rule *rule = atomic_load(&user->rule);
         begin_element(json);
         open_object(json);
         put_number(json, "uid", user->uid);
         put_flag(json, "read_only", user->reads_only);
-        put_text(json, "rule", rule ? subjects[rule->subject] : "none");
+        put_text(json, "rule", rule ? access_subject_name(rule->subject) : "none");
         put_text(json, "name", rule ? rule->name : "");
         put_number(json, "max_sessions", rule ? rule->sessions : 0);
         put_number(json, "max_operations_s", rule ? rule->operations_s : 0);
         put_number(json, "operations", atomic_load(&user->operations));
         put_number(json, "denied", atomic_load(&user->denied));
         put_number(json, "over_quota", atomic_load(&user->over_quota));
+        put_user_quota(service, json, rule);
         close_object(json);
     }
     fputc(']', json->stream);
     json->first = false;
     put_quotas(service, json);
+    if (service->access)
+        pthread_mutex_unlock(&service->access->lock);
 }
 
 static bool put_session(void *context, struct session *session)

@@ -129,7 +129,7 @@ static enum kv_status add_entries(struct scan_page *page, struct kvstore *store,
 }
 
 void scan_page_begin(struct scan_page *page, const struct wire_operation *operation,
-                     const struct access_user *reader, uint8_t *at, size_t capacity)
+                     struct access_user *reader, uint8_t *at, size_t capacity)
 {
     *page = (struct scan_page){.cursor = write_cursor(at, capacity),
                                .reader = access_may_read(reader, operation->key) ? NULL : reader,
@@ -139,7 +139,7 @@ void scan_page_begin(struct scan_page *page, const struct wire_operation *operat
 
 enum kv_status scan_page_fill(struct scan_page *page, struct kvstore *store,
                               const struct wire_operation *operation,
-                              const struct access_user *reader, struct allowance *allowance,
+                              struct access_user *reader, struct allowance *allowance,
                               uint8_t *at, size_t capacity)
 {
     scan_page_begin(page, operation, reader, at, capacity);

@@ -19,7 +19,7 @@ struct scan_page {
     struct write_cursor cursor; /* behind the entries */
     uint32_t entries;
     bool keys_only;
-    const struct access_user *reader; /* others' keys are left out; NULL: none are */
+    struct access_user *reader; /* others' keys are left out; NULL: none are */
     size_t refused_bytes; /* of what found no room: an entry, or with ATOMIC a file; 0: nothing */
     uint64_t next;        /* the cursor to go on with; 0: all was visited */
     uint64_t bad_offset;  /* of the record in its data file that ended the page: KV_CORRUPT, KV_IO;
@@ -32,7 +32,7 @@ bool scan_page_takes_long(struct kvstore *store, const struct wire_operation *op
 
 /* An empty page of `capacity` bytes at `at`. */
 void scan_page_begin(struct scan_page *page, const struct wire_operation *operation,
-                     const struct access_user *reader, uint8_t *at, size_t capacity);
+                     struct access_user *reader, uint8_t *at, size_t capacity);
 
 /* A kvstore_visit of the page: adds the entry; refuses what has no room. */
 bool scan_page_add(void *page, const struct kvstore_scanned *scanned);
@@ -47,7 +47,7 @@ uint32_t scan_page_limit(const struct wire_operation *operation);
  * the allowance is looked at: the page ends, perhaps empty, when it is used up. */
 enum kv_status scan_page_fill(struct scan_page *page, struct kvstore *store,
                               const struct wire_operation *operation,
-                              const struct access_user *reader, struct allowance *allowance,
+                              struct access_user *reader, struct allowance *allowance,
                               uint8_t *at, size_t capacity);
 
 #endif

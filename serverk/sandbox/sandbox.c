@@ -140,6 +140,7 @@ static enum kv_status allow_places(const struct landlock *landlock,
         /* segments of clients, and what dead ones left */
         {"/dev/shm", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_LIST | LANDLOCK_REMOVE},
         {options->audit ? "/proc" : "", LANDLOCK_READ},     /* names of programs */
+        {options->config ? "/etc" : "", LANDLOCK_READ},     /* its users and groups, read again */
         {"/dev/null", LANDLOCK_READ | LANDLOCK_WRITE},      /* --daemon */
         {"/proc/sys/fs/mqueue", LANDLOCK_READ},             /* limits, for sentences */
         {"/proc/sys/kernel/random/boot_id", LANDLOCK_READ}, /* for headers of data files */

@@ -15,22 +15,32 @@ static struct access_user *find_user(const struct access *access, uid_t uid, boo
     return user;
 }
 
+/* Of a user for whom there is no section any more. */
+static const struct access_rule no_rights = {.subject = ACCESS_OTHERS};
+
+/* The rule for the user now; NULL: it is not restricted. */
+static const struct access_rule *rule_for(const struct access *access, uid_t uid)
+{
+    if (!access_rules_restrict(access->rules) || uid == geteuid() || uid == 0)
+        return NULL;
+    const struct access_rule *rule = access_rules_find(access->rules, uid);
+    return rule ? rule : &no_rights;
+}
+
 enum kv_status access_enter(struct access *access, uid_t uid, bool reads_only,
                             struct access_user **user, struct kv_error *error)
 {
     *user = NULL;
-    bool restricted =
-        access && access_rules_restrict(access->rules) && uid != geteuid() && uid != 0;
-    if (!access || (!restricted && !reads_only))
+    const struct access_rule *rule = access ? rule_for(access, uid) : NULL;
+    if (!access || (!rule && !reads_only))
         return KV_OK;
-    *user = find_user(access, uid, reads_only);
-    if (*user)
-        return KV_OK;
-    const struct access_rule *rule = restricted ? access_rules_find(access->rules, uid) : NULL;
-    if (restricted && !rule)
+    if (rule == &no_rights)
         return kv_error_set(error, KV_DENIED,
                             "%s has no section for uid %lu ([user NAME], [group NAME] or [others])",
                             access->file, (unsigned long)uid);
+    *user = find_user(access, uid, reads_only);
+    if (*user)
+        return KV_OK;
     if (access->count == ACCESS_MAX_USERS)
         return kv_error_set(error, KV_LIMIT, "%u users have had sessions here; no more can come",
                             ACCESS_MAX_USERS);
@@ -39,12 +49,52 @@ enum kv_status access_enter(struct access *access, uid_t uid, bool reads_only,
         return kv_error_set(error, KV_NO_MEMORY, "the server has no memory for a session");
     created->uid = uid;
     created->reads_only = reads_only;
+    created->access = access;
     created->rule = rule;
     created->next = atomic_load(&access->users);
     atomic_store(&access->users, created);
     access->count++;
     *user = created;
     return KV_OK;
+}
+
+/* Looking at a rule: the number of the counter, for leave. */
+static unsigned enter(struct access_user *user)
+{
+    for (;;) {
+        unsigned turn = atomic_load(&user->access->turn) & 1;
+        atomic_fetch_add(&user->lookers[turn], 1);
+        if ((atomic_load(&user->access->turn) & 1) == turn)
+            return turn;
+        atomic_fetch_sub(&user->lookers[turn], 1);
+    }
+}
+
+static void leave(struct access_user *user, unsigned turn)
+{
+    atomic_fetch_sub(&user->lookers[turn], 1);
+}
+
+unsigned access_max_sessions(const struct access_user *user)
+{
+    const struct access_rule *rule = user ? atomic_load(&user->rule) : NULL;
+    return rule ? rule->sessions : 0;
+}
+
+/* A look takes a microsecond, or as long as its thread waits for a CPU. */
+static void await_lookers(const struct access *access, unsigned turn)
+{
+    for (struct access_user *user = atomic_load(&access->users); user; user = user->next)
+        while (atomic_load(&user->lookers[turn]) != 0)
+            clock_sleep_ms(1);
+}
+
+void access_replace(struct access *access, const struct access_rules *rules)
+{
+    access->rules = rules;
+    for (struct access_user *user = atomic_load(&access->users); user; user = user->next)
+        atomic_store(&user->rule, rule_for(access, user->uid));
+    await_lookers(access, atomic_fetch_add(&access->turn, 1) & 1);
 }
 
 void access_free(struct access *access)
@@ -71,9 +121,15 @@ static bool may(const struct access_rule *rule, struct kv_slice key, bool write)
     return false;
 }
 
-bool access_may_read(const struct access_user *user, struct kv_slice key)
+bool access_may_read(struct access_user *user, struct kv_slice key)
 {
-    return !user || !user->rule || may(user->rule, key, false);
+    if (!user)
+        return true;
+    unsigned turn = enter(user);
+    const struct access_rule *rule = atomic_load(&user->rule);
+    bool readable = !rule || may(rule, key, false);
+    leave(user, turn);
+    return readable;
 }
 
 /* For who may only read, whichever keys. */
@@ -109,35 +165,44 @@ static bool rule_permits(const struct access_rule *rule, const struct wire_opera
     return false;
 }
 
-static bool is_permitted(const struct access_user *user, const struct wire_operation *operation)
+static bool is_permitted(const struct access_user *user, const struct access_rule *rule,
+                         const struct wire_operation *operation)
 {
     return (!user->reads_only || is_read(operation->opcode)) &&
-           (!user->rule || rule_permits(user->rule, operation));
+           (!rule || rule_permits(rule, operation));
 }
 
 /* Two threads at the turn of a second may grant some more. */
-static bool is_over_quota(struct access_user *user)
+static bool is_over_quota(struct access_user *user, const struct access_rule *rule)
 {
     uint64_t second = clock_monotonic_coarse_ms() / 1000;
-    if (!user->rule || user->rule->operations_s == 0)
+    if (!rule || rule->operations_s == 0)
         return false;
     if (atomic_load_explicit(&user->second, memory_order_relaxed) != second) {
         atomic_store_explicit(&user->second, second, memory_order_relaxed);
         atomic_store_explicit(&user->used, 0, memory_order_relaxed);
     }
-    return atomic_fetch_add_explicit(&user->used, 1, memory_order_relaxed) >=
-           user->rule->operations_s;
+    return atomic_fetch_add_explicit(&user->used, 1, memory_order_relaxed) >= rule->operations_s;
+}
+
+static enum kv_status check(struct access_user *user, const struct access_rule *rule,
+                            const struct wire_operation *operation)
+{
+    if (is_over_quota(user, rule)) {
+        atomic_fetch_add_explicit(&user->over_quota, 1, memory_order_relaxed);
+        return KV_QUOTA;
+    }
+    if (is_permitted(user, rule, operation))
+        return KV_OK;
+    atomic_fetch_add_explicit(&user->denied, 1, memory_order_relaxed);
+    return KV_DENIED;
 }
 
 enum kv_status access_check(struct access_user *user, const struct wire_operation *operation)
 {
     atomic_fetch_add_explicit(&user->operations, 1, memory_order_relaxed);
-    if (is_over_quota(user)) {
-        atomic_fetch_add_explicit(&user->over_quota, 1, memory_order_relaxed);
-        return KV_QUOTA;
-    }
-    if (is_permitted(user, operation))
-        return KV_OK;
-    atomic_fetch_add_explicit(&user->denied, 1, memory_order_relaxed);
-    return KV_DENIED;
+    unsigned turn = enter(user);
+    enum kv_status status = check(user, atomic_load(&user->rule), operation);
+    leave(user, turn);
+    return status;
 }

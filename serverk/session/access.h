@@ -5,11 +5,17 @@
  * is none for the daemon's own user and root, nor where no rule restricts users. Sessions that came
  * through the read lane have an account, whoever they are of: it may only read.
  *
- * Threads: access_enter: one at a time. The rest: any.
+ * The rules change while sessions are served (access_replace). Whoever looks at the rule of an
+ * account counts itself in and out there, in one of two counters by turns, and the old rules go when
+ * nobody is counted in the one before: so a check takes no lock, and a child process that was forked
+ * in the middle of one waits for nobody.
+ *
+ * Threads: any. Locks: access->lock, of the rules, their users' list, and of access_replace.
  */
 #ifndef MQKV_SERVERK_SESSION_ACCESS_H
 #define MQKV_SERVERK_SESSION_ACCESS_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,31 +30,43 @@
 struct access_user {
     uid_t uid;
     bool reads_only;
-    const struct access_rule *rule; /* NULL: all keys */
-    _Atomic uint64_t second;        /* that is counted, of CLOCK_MONOTONIC */
-    _Atomic uint64_t used;          /* operations in it */
-    _Atomic uint64_t operations;    /* since the start, as the next two */
-    _Atomic uint64_t denied;        /* not permitted */
-    _Atomic uint64_t over_quota;    /* too many in a second */
+    const struct access *access;
+    const struct access_rule *_Atomic rule; /* NULL: all keys */
+    _Atomic unsigned lookers[2];            /* at the rule */
+    _Atomic uint64_t second;                /* that is counted, of CLOCK_MONOTONIC */
+    _Atomic uint64_t used;                  /* operations in it */
+    _Atomic uint64_t operations;            /* since the start, as the next two */
+    _Atomic uint64_t denied;                /* not permitted */
+    _Atomic uint64_t over_quota;            /* too many in a second */
     struct access_user *next;
 };
 
 struct access {
-    const struct access_rules *rules; /* NULL: nobody is restricted */
+    pthread_mutex_t lock;
+    const struct access_rules *rules; /* guarded by lock; NULL: nobody is restricted */
     const char *file;                 /* that they are from */
+    _Atomic unsigned turn;            /* which counter of lookers is used */
     struct access_user *_Atomic users;
     unsigned count;
 };
 
 /* The user's account (reads_only: the one that may only read), or NULL if it is not restricted. KV_DENIED: no rule is for it; KV_LIMIT,
- * KV_NO_MEMORY. */
+ * KV_NO_MEMORY. Holds: lock. */
 enum kv_status access_enter(struct access *access, uid_t uid, bool reads_only,
                             struct access_user **user, struct kv_error *error);
+
+/* How many sessions the user may have by its rule; 0: it has none, or user is NULL. Holds: lock. */
+unsigned access_max_sessions(const struct access_user *user);
+
+/* Puts other rules (NULL: none) in the place of those in force, for the accounts that there are too:
+ * one for which there is no rule any more may do nothing. When it returns nobody looks at the old
+ * ones, which stay the caller's. Holds: lock. */
+void access_replace(struct access *access, const struct access_rules *rules);
 
 void access_free(struct access *access);
 
 /* Whether the user may read the key; user NULL: yes. */
-bool access_may_read(const struct access_user *user, struct kv_slice key);
+bool access_may_read(struct access_user *user, struct kv_slice key);
 
 /* Whether the operation may be executed, which is counted: KV_OK, KV_DENIED, KV_QUOTA. */
 enum kv_status access_check(struct access_user *user, const struct wire_operation *operation);

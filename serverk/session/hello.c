@@ -281,7 +281,7 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
         refuse(applicant, request, status, error.text);
         return;
     }
-    newcomer.max_sessions = access && access->rule ? access->rule->sessions : 0;
+    newcomer.max_sessions = access_max_sessions(access);
     status = admission_check(terms->sessions, &newcomer, &session, &error);
     if (session) {
         session_reopen_lane(terms->sessions, session);
@@ -372,7 +372,11 @@ bool hello_answer(const struct hello_terms *terms, struct kv_slice message,
         return true;
     }
     pthread_mutex_lock(&handshake_lock);
+    if (terms->access)
+        pthread_mutex_lock(&terms->access->lock);
     admit(terms, &applicant, header);
+    if (terms->access)
+        pthread_mutex_unlock(&terms->access->lock);
     pthread_mutex_unlock(&handshake_lock);
     return true;
 }

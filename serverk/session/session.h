@@ -54,7 +54,8 @@ struct session {
     pid_t pid;       /* as the kernel knows it here; 0: in a PID namespace that is not seen */
     pid_t named_pid; /* as its names and HELLO have it: another in another PID namespace */
     uid_t uid;
-    struct access_user *access; /* what it may do; NULL: everything */
+    struct access_user
+        *_Atomic access; /* what it may do; NULL: everything; changes with the rules */
     uint16_t threads;
     struct lane_assignment assignment;
 

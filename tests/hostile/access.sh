@@ -123,11 +123,45 @@ exec 7>&- 8>&-
 wait "${holders[@]}"
 check_status 0 "once they are gone there is room" reader get app:1
 
-# SIGHUP
-sed -i 's/sessions = 2/sessions = 3/' "$config"
+# SIGHUP: sessions that there are follow.
+mkfifo "$common_dir/live" "$common_dir/answers"
+client batch - <"$common_dir/live" >"$common_dir/answers" 2>/dev/null &
+live=$!
+exec 7>"$common_dir/live" 8<"$common_dir/answers"
+ask() { # LINE...: the last answer that the session gets; batches are sent 64 lines at a time
+    local line answer
+    for ((line = 0; line < 64; line++)); do printf '%s\n' "$1"; done >&7
+    for ((line = 0; line < 64; line++)); do read -r -t 30 answer <&8; done
+    echo "$answer"
+}
+check_equal OK "$(ask 'put app:1 v')" "a session writes"
+sed -i 's/^write = app: .*/write = new:\nread = app:/' "$config"
+sed -i 's/^read = pub:/&\nmax-keys = 2x/' "$config"
 kill -HUP "$server_pid"
-wait_until 20 grep -q "users and quotas have changed" "$server_log"
-check_status 0 "after SIGHUP the daemon goes on with the rules it has" client get app:1
+wait_until 20 grep -q 'SIGHUP: nothing was changed: .*serverk.conf:5: .*2x' "$server_log"
+check_equal OK "$(ask 'put app:1 v')" "a mistake in one section changes nothing, and is logged"
+check_status 2 "config reload tells of it" owner config reload
+check_match 'serverk.conf:5: ' "$errors" "with file and line"
+sed -i 's/^max-keys = 2x/max-keys = 2/' "$config"
+check_status 0 "without the mistake it is read" owner config reload
+check_match '^ERROR denied' "$(ask 'put app:1 v')" "the session has its new rights"
+check_equal v "$(ask 'get app:1')" "reads"
+check_match '^ERROR denied' "$(ask 'get app')" "and no others"
+check_equal OK "$(ask 'put new:1 v')" "and writes"
+check_status 0 "up to the quota of its section" client put new:2 v
+check_status 4 "and no further" client put new:3 v
+check_match 'quota' "$errors" "which is told"
+check_match '"name":"'"$good_uid"'"' "$(owner stats access --format json | tr -d ' \n')" \
+    "stats have the quota of the user"
+check_match "mqkv_quota_keys{of=\"user\",name=\"$good_uid\"} 2" "$(owner metrics)" \
+    "and metrics"
+sed -i "s/^\[user $good_uid\]/[user $stranger_uid]/" "$config"
+kill -HUP "$server_pid"
+wait_until 20 grep -q '1 sessions of users without a section have ended' "$server_log"
+exec 7>&- 8<&-
+wait "$live"
+check_status 4 "a user without a section any more is out" client get app:1
+check_status 0 "and one for whom there is one now is in" client_as "$stranger_uid" get app:1
 stop_server
 
 # Mistakes
@@ -146,3 +180,6 @@ mistake "escapes" '[others]' 'read = \q'
 mistake "not a number" '[others]' 'sessions = many'
 mistake "not a number" '[quota a]' 'max-bytes = -1'
 mistake "a quota has max-bytes" '[quota a]' 'read = x'
+mistake "no 'write = PREFIX'" '[others]' 'max-keys = 1'
+mistake "keys of all" '[others]' 'max-keys = 1' 'write = *'
+mistake "can count once" '[others]' 'max-keys = 1' 'write = a' '[quota a]' 'max-keys = 1'

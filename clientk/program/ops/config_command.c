@@ -63,6 +63,16 @@ static int set(struct cli_context *context, const char *name, const char *value)
     return output_answer(&context->output, &(struct answer){.command = NAME});
 }
 
+static int reload(struct cli_context *context)
+{
+    struct clientk_value answer = {0};
+    int code = admin_request(context, NAME, "config-reload", "", &answer);
+    clientk_value_free(&answer);
+    if (code != EXIT_DONE)
+        return code;
+    return output_answer(&context->output, &(struct answer){.command = NAME});
+}
+
 int config_run(struct cli_context *context, const void *options, const struct word *operands,
                size_t count)
 {
@@ -75,5 +85,8 @@ int config_run(struct cli_context *context, const void *options, const struct wo
         return get(context, count == 2 ? operands[1].data : "");
     if (wants_set && count == 3 && !strchr(operands[1].data, ' '))
         return set(context, operands[1].data, operands[2].data);
-    return fail(context, KV_USAGE, "write: config get, config get NAME, or config set NAME VALUE");
+    if (word_is(&operands[0], "reload") && count == 1)
+        return reload(context);
+    return fail(context, KV_USAGE,
+                "write: config get, config get NAME, config set NAME VALUE, or config reload");
 }
