@@ -50,8 +50,8 @@ struct access {
     unsigned count;
 };
 
-/* The user's account (reads_only: the one that may only read), or NULL if it is not restricted. KV_DENIED: no rule is for it; KV_LIMIT,
- * KV_NO_MEMORY. Holds: lock. */
+/* The user's account (reads_only: the one that may only read), or NULL if it is not restricted.
+ * KV_DENIED: no rule is for it; KV_LIMIT, KV_NO_MEMORY. Holds: lock. */
 enum kv_status access_enter(struct access *access, uid_t uid, bool reads_only,
                             struct access_user **user, struct kv_error *error);
 
