@@ -360,7 +360,7 @@ const struct option_row options_rows[] = {
     {"group", 0, OPTION_PARSED, "GROUP", "group of the request queues, for --mode 0620",
      FIELD(group), .parse = parse_group, .expects = "a group's name or number",
      .advise = advise_group, .section = "queues"},
-    {"read-group", 0, OPTION_PARSED, "GROUP", "group that may only read (default: there is none)",
+    {"read-group", 0, OPTION_PARSED, "GROUP", "group that may only read (default: none)",
      FIELD(read_group), .parse = parse_group, .expects = "a group's name or number",
      .advise = advise_group, .section = "queues"},
     {"engine", 0, OPTION_CHOICE, "WHICH",

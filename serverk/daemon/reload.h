@@ -32,8 +32,8 @@ void reload_free(struct reload *reload);
 /* SIGUSR1: reopens the log file, after a rename. */
 void reload_log(struct reload *reload);
 
-/* SIGHUP; also the owner's command (clientk config reload), which is told of a mistake: KV_USAGE with
- * file and line; KV_UNSUPPORTED, ...: sections about users and quotas that cannot be put into
+/* SIGHUP; also the owner's command (clientk config reload), which is told of a mistake: KV_USAGE
+ * with file and line; KV_UNSUPPORTED, ...: sections about users and quotas that cannot be put into
  * effect, the rest was. */
 enum kv_status reload_all(struct reload *reload, struct kv_error *error);
 

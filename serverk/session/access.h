@@ -6,9 +6,9 @@
  * through the read lane have an account, whoever they are of: it may only read.
  *
  * The rules change while sessions are served (access_replace). Whoever looks at the rule of an
- * account counts itself in and out there, in one of two counters by turns, and the old rules go when
- * nobody is counted in the one before: so a check takes no lock, and a child process that was forked
- * in the middle of one waits for nobody.
+ * account counts itself in and out there, in one of two counters by turns; the old rules go when
+ * nobody is counted in the one before. So a check takes no lock, and a child process that was
+ * forked in the middle of one waits for nobody.
  *
  * Threads: any. Locks: access->lock, of the rules, their users' list, and of access_replace.
  */
