@@ -58,9 +58,9 @@ enum kv_status access_enter(struct access *access, uid_t uid, bool reads_only,
 /* How many sessions the user may have by its rule; 0: it has none, or user is NULL. Holds: lock. */
 unsigned access_max_sessions(const struct access_user *user);
 
-/* Puts other rules (NULL: none) in the place of those in force, for the accounts that there are too:
- * one for which there is no rule any more may do nothing. When it returns nobody looks at the old
- * ones, which stay the caller's. Holds: lock. */
+/* Puts other rules (NULL: none) in the place of those in force, for the accounts that there are,
+ * too: one for which there is no rule any more may do nothing. When it returns nobody looks at the
+ * old ones, which stay the caller's. Holds: lock. */
 void access_replace(struct access *access, const struct access_rules *rules);
 
 void access_free(struct access *access);

@@ -34,10 +34,10 @@ struct hello_terms {
 };
 
 /* Handles a HELLO `message`, whose header was decoded with header_status (not KV_OK: another
- * protocol version), and which came through the read lane if reads_only. Answers WELCOME, or REFUSED
- * with the reason; a sender without a proven identity gets no answer. A HELLO that comes twice (after
- * a timeout of the client) gets the same WELCOME twice. False: the process that sent it is not
- * proven. */
+ * protocol version), and which came through the read lane if reads_only. Answers WELCOME, or
+ * REFUSED with the reason; a sender without a proven identity gets no answer. A HELLO that comes
+ * twice (after a timeout of the client) gets the same WELCOME twice. False: the process that sent
+ * it is not proven. */
 bool hello_answer(const struct hello_terms *terms, struct kv_slice message,
                   const struct wire_header *header, enum kv_status header_status,
                   struct read_cursor *body, bool reads_only);
