@@ -136,7 +136,7 @@ bool access_may_read(struct access_user *user, struct kv_slice key)
 static bool is_read(enum wire_opcode opcode)
 {
     return opcode == WIRE_OP_GET || opcode == WIRE_OP_EXISTS || opcode == WIRE_OP_SCAN ||
-           opcode == WIRE_OP_STATS || opcode == WIRE_OP_PING;
+           opcode == WIRE_OP_WATCH || opcode == WIRE_OP_STATS || opcode == WIRE_OP_PING;
 }
 
 static bool rule_permits(const struct access_rule *rule, const struct wire_operation *operation)

@@ -82,7 +82,8 @@ static void check_files(struct diagnosis *diagnosis, const struct json_value *fi
                 format_count(number_of(sum, "files"), "file", count));
 }
 
-/* Whether the file system itself is read-only, not only its mount in this mount namespace. */
+/* Whether the file system itself is read-only, not only its mount in this mount namespace: ext4 that
+ * found damage says emergency_ro from Linux 6.14 on. */
 static bool is_read_only(dev_t device)
 {
     char line[4096];
@@ -96,7 +97,8 @@ static bool is_read_only(dev_t device)
             continue;
         const char *options = strrchr(rest, ' ');
         read_only =
-            options && strncmp(options, " ro", 3) == 0 && !isalnum((unsigned char)options[3]);
+            options && ((strncmp(options, " ro", 3) == 0 && !isalnum((unsigned char)options[3])) ||
+                        strstr(options, "emergency_ro"));
     }
     if (mounts)
         fclose(mounts);
