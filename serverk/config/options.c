@@ -497,7 +497,8 @@ static enum options_outcome take_direct(const struct parsed_line *line,
 {
     bool forks = options->dispatch == DISPATCH_PROCESS;
     bool must_be_seen = options->evict == KVSTORE_EVICT_S3FIFO; /* or what is read is evicted */
-    bool must_wait = options->io == KVSTORE_IO_DIRECT;          /* what is mapped does not */
+    bool must_wait = options->io == KVSTORE_IO_DIRECT || /* who reads what is mapped does not */
+                     options->service_time.delay.kind != DELAY_OFF;
     options->direct =
         forks || must_be_seen || must_wait ? KVSTORE_DIRECT_OFF : KVSTORE_DIRECT_OWNER;
     if (line->direct < 0)

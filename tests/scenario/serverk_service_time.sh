@@ -2,7 +2,6 @@
 # serverk_service_time: --service-time makes operations long, outside or under the lock, for every
 # --dispatch; stats and the log tell; --sync and --cpus are checked
 . "$(dirname "$0")/lib.sh"
-export MQKV_DIRECT=off # each read is a message
 
 # refused TEXT OPTION...
 refused() {

@@ -109,6 +109,16 @@ START_TEST(long_forms_with_equals_sign)
     ck_assert_int_eq(options.io, KVSTORE_IO_MMAP);
     ck_assert_int_eq(parse("--pidfile=--check"), OPTIONS_RUN);
     ck_assert_str_eq(options.pidfile, "--check");
+    ck_assert_int_eq(options.direct, KVSTORE_DIRECT_OWNER);
+    ck_assert_int_eq(parse("--service-time fixed:1ms --sync none"), OPTIONS_RUN);
+    ck_assert_int_eq(options.direct, KVSTORE_DIRECT_OFF);
+    ck_assert_int_eq(parse("--service-time off"), OPTIONS_RUN);
+    ck_assert_int_eq(options.direct, KVSTORE_DIRECT_OWNER);
+    ck_assert_int_eq(parse("--io direct"), OPTIONS_RUN);
+    ck_assert_int_eq(options.io, KVSTORE_IO_DIRECT);
+    ck_assert_int_eq(options.direct, KVSTORE_DIRECT_OFF);
+    ck_assert_int_eq(parse("--io direct --direct owner"), OPTIONS_RUN);
+    ck_assert_int_eq(options.direct, KVSTORE_DIRECT_OWNER);
     ck_assert_int_eq(parse("--io pread"), OPTIONS_RUN);
     ck_assert_int_eq(options.io, KVSTORE_IO_PREAD);
     ck_assert_uint_eq(options.cache_bytes, 0);
