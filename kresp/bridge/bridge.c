@@ -12,11 +12,16 @@
 #include "common/time/clock.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
+#include "common/report/notify.h"
 #include "kresp/bridge/bridge_thread.h"
 #include "kresp/bridge/listen_socket.h"
 
 /* Threads that do not end, because the store does not answer, are waited for so long. */
 #define STOP_MS 5000u
+
+/* Looks of the watchdog in a row at which a thread had made no round since the one before. Each look
+ * wakes all of them; a thread that waits for the store goes on when its time is over. */
+#define WATCH_PATIENCE 4u
 
 /* Connections that are accepted before others are looked at. */
 #define ACCEPT_AT_ONCE 64
@@ -28,6 +33,8 @@ struct bridge {
     struct listen_socket sockets[SOCKETS];
     struct bridge_thread **threads;
     unsigned thread_count;
+    uint64_t *rounds; /* of each thread, at the last look */
+    unsigned stuck;   /* looks in a row */
     int signal_fd;
     uint64_t accept_warned_ms; /* monotonic */
 };
@@ -45,7 +52,8 @@ static enum kv_status open_sockets(struct bridge *bridge, const struct bridge_se
 static enum kv_status start_threads(struct bridge *bridge, unsigned count, struct kv_error *error)
 {
     bridge->threads = calloc(count, sizeof *bridge->threads);
-    if (!bridge->threads)
+    bridge->rounds = calloc(count, sizeof *bridge->rounds);
+    if (!bridge->threads || !bridge->rounds)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
     for (unsigned i = 0; i < count; i++) {
         enum kv_status status = bridge_thread_start(bridge->service, i, &bridge->threads[i], error);
@@ -116,18 +124,38 @@ static void accept_connections(struct bridge *bridge, const struct listen_socket
     }
 }
 
+/* Whether all threads go on, for the service manager's watchdog. */
+static bool threads_go_on(struct bridge *bridge)
+{
+    bool all = true;
+    for (unsigned i = 0; i < bridge->thread_count; i++) {
+        uint64_t rounds = bridge_thread_rounds(bridge->threads[i]);
+        all &= rounds != bridge->rounds[i];
+        bridge->rounds[i] = rounds;
+        bridge_thread_wake(bridge->threads[i]);
+    }
+    bridge->stuck = all ? 0 : bridge->stuck + 1;
+    if (bridge->stuck == WATCH_PATIENCE)
+        log_error("a thread hangs; the service manager's watchdog is not told any more that kresp "
+                  "works");
+    return bridge->stuck < WATCH_PATIENCE;
+}
+
 /* Until the signal; returns it. */
 static int serve(struct bridge *bridge)
 {
     struct pollfd watched[] = {{bridge->signal_fd, POLLIN, 0},
                                {bridge->sockets[SOCKET_UNIX].fd, POLLIN, 0},
-                               {bridge->sockets[SOCKET_TCP].fd, POLLIN, 0}};
+                               {bridge->sockets[SOCKET_TCP].fd, POLLIN, 0},
+                               {notify_watchdog(), POLLIN, 0}};
     struct signalfd_siginfo signal;
     for (;;) {
-        if (poll(watched, 3, -1) < 0)
+        if (poll(watched, 4, -1) < 0)
             continue;
         if (watched[0].revents && read(bridge->signal_fd, &signal, sizeof signal) > 0)
             return (int)signal.ssi_signo;
+        if (watched[3].revents)
+            notify_tick(threads_go_on(bridge));
         for (int i = 0; i < SOCKETS; i++)
             if (watched[i + 1].revents)
                 accept_connections(bridge, &bridge->sockets[i]);
@@ -154,6 +182,7 @@ static void stop(struct bridge *bridge)
             log_warn("a thread does not end");
     }
     free(bridge->threads);
+    free(bridge->rounds);
     if (bridge->signal_fd >= 0)
         close(bridge->signal_fd);
 }
@@ -173,8 +202,10 @@ enum kv_status bridge_run(struct redis_service *service, const struct bridge_set
     if (status == KV_OK) {
         log_info("kresp %s listens on %s (mode %04o)%s", MQKV_VERSION, settings->socket_path,
                  (unsigned)settings->socket_mode, settings->port > 0 ? " and on 127.0.0.1" : "");
+        notify_send("READY=1");
         log_info("stopping: %s",
                  strsignal(serve(&bridge))); // NOLINT(concurrency-mt-unsafe): one thread asks
+        notify_send("STOPPING=1");
     }
     stop(&bridge);
     return status;

@@ -27,6 +27,7 @@ struct bridge_thread {
     pthread_t handle;
     int epoll_fd, wake_fd;
     _Atomic uint64_t connection_count;
+    _Atomic uint64_t rounds;
     atomic_bool stopping;
     pthread_mutex_t lock; /* of given */
     int given[MAX_GIVEN];
@@ -259,6 +260,7 @@ static void *run(void *argument)
     struct bridge_thread *thread = argument;
     while (!is_done(thread)) {
         take_events(thread);
+        atomic_fetch_add_explicit(&thread->rounds, 1, memory_order_relaxed);
         if (thread->stop_ms == 0 && atomic_load(&thread->stopping))
             begin_to_stop(thread);
         run_round(thread);
@@ -321,12 +323,17 @@ enum kv_status bridge_thread_start(struct redis_service *service, unsigned numbe
     return KV_OK;
 }
 
+uint64_t bridge_thread_rounds(const struct bridge_thread *thread)
+{
+    return atomic_load_explicit(&thread->rounds, memory_order_relaxed);
+}
+
 uint64_t bridge_thread_connections(const struct bridge_thread *thread)
 {
     return atomic_load_explicit(&thread->connection_count, memory_order_relaxed);
 }
 
-static void wake(struct bridge_thread *thread)
+void bridge_thread_wake(struct bridge_thread *thread)
 {
     const uint64_t one = 1;
     if (write(thread->wake_fd, &one, sizeof one) < 0 && errno != EAGAIN)
@@ -346,13 +353,13 @@ void bridge_thread_give(struct bridge_thread *thread, int fd)
             break;
         clock_sleep_ms(1);
     }
-    wake(thread);
+    bridge_thread_wake(thread);
 }
 
 void bridge_thread_stop(struct bridge_thread *thread)
 {
     atomic_store(&thread->stopping, true);
-    wake(thread);
+    bridge_thread_wake(thread);
 }
 
 bool bridge_thread_join(struct bridge_thread *thread, uint64_t timeout_ms)

@@ -18,6 +18,12 @@ enum kv_status bridge_thread_start(struct redis_service *service, unsigned numbe
 /* Connections that it has, about. From any thread. */
 uint64_t bridge_thread_connections(const struct bridge_thread *thread);
 
+/* Rounds of its loop. From any thread. */
+uint64_t bridge_thread_rounds(const struct bridge_thread *thread);
+
+/* Makes it go one round, though there may be nothing to do. From any thread. */
+void bridge_thread_wake(struct bridge_thread *thread);
+
 /* Gives it a socket, which is then its own. From one thread at a time. */
 void bridge_thread_give(struct bridge_thread *thread, int fd);
 

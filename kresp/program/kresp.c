@@ -13,6 +13,7 @@
 #include "common/time/clock.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
+#include "common/report/notify.h"
 #include "kresp/bridge/bridge.h"
 #include "kresp/session/redis_command.h"
 #include "kresp/program/kresp_options.h"
@@ -109,6 +110,8 @@ static int serve(const struct kresp_options *options)
                                        .port = (uint16_t)options->port,
                                        .threads = options->threads};
     struct kv_error error = {0};
+    if (notify_open(&error) != KV_OK)
+        log_warn("%s", error.text);
     enum kv_status status =
         redis_store_open(options->queue, options->timeout_ms, &service.store, &error);
     if (status != KV_OK)

@@ -134,7 +134,7 @@ static bool add_group(struct members *members, const char *name, gid_t *gid)
 bool user_names_members(const char *group, uid_t **uids, size_t *count)
 {
     struct members members = {.uids = NULL};
-    gid_t gid;
+    gid_t gid = (gid_t)-1;
     bool found = add_group(&members, group, &gid);
     if (found)
         add_of_first_group(&members, gid);

@@ -12,7 +12,7 @@
 #include "common/report/die_by_signal.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
-#include "serverk/daemon/notify.h"
+#include "common/report/notify.h"
 #include "serverk/daemon/watchdog.h"
 
 /* data.u64 of the signalfd and the timers; sessions have their ids, which are 32 bits. */

@@ -12,7 +12,7 @@
 #include "common/time/clock.h"
 #include "serverk/config/settings.h"
 #include "serverk/daemon/json_writer.h"
-#include "serverk/daemon/notify.h"
+#include "common/report/notify.h"
 #include "serverk/daemon/private_files.h"
 #include "serverk/session/audit.h"
 

@@ -18,7 +18,7 @@
 #include "engine/local_engine.h"
 #include "serverk/daemon/admin.h"
 #include "serverk/daemon/control.h"
-#include "serverk/daemon/notify.h"
+#include "common/report/notify.h"
 #include "serverk/daemon/pidfile.h"
 #include "serverk/daemon/private_files.h"
 #include "serverk/daemon/reload.h"

@@ -10,7 +10,7 @@
 #include "serverk/config/options.h"
 #include "serverk/config/settings.h"
 #include "serverk/daemon/daemonize.h"
-#include "serverk/daemon/notify.h"
+#include "common/report/notify.h"
 #include "serverk/daemon/server.h"
 #include "serverk/daemon/start_limits.h"
 

@@ -46,6 +46,28 @@ check_match "STOPPING=1" "$(tail -2 "$told")" "so is a stop"
 rm "$socket"
 wait "$listener"
 
+# The Redis bridge does the same.
+. "$(dirname "$0")/../support/kresp.sh"
+: >"$told"
+listen
+start_server
+export NOTIFY_SOCKET=$socket WATCHDOG_USEC=200000
+start_kresp
+unset NOTIFY_SOCKET WATCHDOG_USEC
+wait_until 20 grep -q READY "$told"
+check_equal "READY=1" "$(head -1 "$told")" "kresp tells when it is ready"
+wait_until 20 sh -c "[ \$(grep -c WATCHDOG '$told') -ge 8 ]"
+fed=$(grep -c WATCHDOG "$told")
+check_equal yes "$([ "$fed" -ge 8 ] && echo yes)" \
+    "and feeds the watchdog while it has nothing to do"
+kill "$kresp_pid"
+wait "$kresp_pid"
+wait_until 20 grep -q STOPPING "$told"
+check_match "STOPPING=1" "$(tail -2 "$told")" "and tells when it stops"
+stop_server
+rm "$socket"
+wait "$listener"
+
 # Workers that hang: their threads are held by ptrace(2), the main thread is not.
 cat >"$MQKV_TEST_DIR/hold.py" <<'END'
 import ctypes, os, sys, time

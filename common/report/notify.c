@@ -1,4 +1,4 @@
-#include "serverk/daemon/notify.h"
+#include "common/report/notify.h"
 
 #include <stdbool.h>
 #include <stddef.h>

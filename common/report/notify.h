@@ -1,11 +1,11 @@
 /*
- * notify: tells a service manager the daemon's state, by the protocol of sd_notify(3): datagrams to
+ * notify: tells a service manager the state of this process, a daemon, by the protocol of sd_notify(3): datagrams to
  * the Unix socket that $NOTIFY_SOCKET names. Without that variable nothing is sent.
  *
  * Threads: the main thread only.
  */
-#ifndef MQKV_SERVERK_DAEMON_NOTIFY_H
-#define MQKV_SERVERK_DAEMON_NOTIFY_H
+#ifndef MQKV_COMMON_REPORT_NOTIFY_H
+#define MQKV_COMMON_REPORT_NOTIFY_H
 
 #include <stdbool.h>
 
