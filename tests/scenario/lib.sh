@@ -234,3 +234,7 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 130' INT TERM HUP PIPE
+
+# `make check-nats` runs some scenarios with the data in a cluster.
+# shellcheck source=../nats/engine.sh
+[ -z "${MQKV_TEST_ENGINE:-}" ] || . "$library_dir/../nats/engine.sh"
