@@ -94,3 +94,45 @@ check_equal yes "$([ "$used" -le 10 ] && echo yes || echo "$used ticks in 3 s")"
     "an idle daemon uses no CPU time"
 check_equal yes "$([ "$switched" -lt 100 ] && echo yes || echo "$switched switches in 3 s")" \
     "and wakes up next to never"
+
+stop_server
+
+# One process takes all sessions that it gets: the last ones are for others of the owner.
+printf '#!/bin/sh\nulimit -n 400\nexec "%s" "$@"\n' "$server_program" >"$MQKV_TEST_DIR/limited"
+chmod +x "$MQKV_TEST_DIR/limited"
+server_program=$MQKV_TEST_DIR/limited
+start_server
+cat >"$MQKV_TEST_DIR/crowd.py" <<'END_OF_PROGRAM'
+import sys
+
+import mqkv
+
+sessions = []
+try:
+    while True:
+        sessions.append(mqkv.Session(sys.argv[1], shared=True, timeout=60))
+except mqkv.Refused as refusal:
+    print(len(sessions), refusal, flush=True)
+sys.stdin.read()
+END_OF_PROGRAM
+mkfifo "$MQKV_TEST_DIR/hold"
+PYTHONPATH=$library_dir/../independent python3 -B "$MQKV_TEST_DIR/crowd.py" "$server_queue" \
+    <"$MQKV_TEST_DIR/hold" >"$MQKV_TEST_DIR/crowd.out" 2>&1 &
+crowd=$!
+exec 7>"$MQKV_TEST_DIR/hold"
+wait_until 60 grep -q kept "$MQKV_TEST_DIR/crowd.out"
+read -r crowded _ <"$MQKV_TEST_DIR/crowd.out"
+check_match "^[0-9]+ .*the rest is kept for other processes" "$(cat "$MQKV_TEST_DIR/crowd.out")" \
+    "a process takes sessions until it is refused ($crowded)"
+check_status 0 "the owner's stats are served all the same" client stats sessions
+check_status 0 "and doctor" client doctor
+check_status 0 "and a value" client put key value
+for other in 1 2 3 4 5; do
+    client get key >/dev/null &
+    others[other]=$!
+done
+check_status 0 "and several at once" wait "${others[@]}"
+exec 7>&-
+wait "$crowd"
+check_status 0 "the next client finds all free" client get key
+stop_server

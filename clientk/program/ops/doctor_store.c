@@ -82,8 +82,8 @@ static void check_files(struct diagnosis *diagnosis, const struct json_value *fi
                 format_count(number_of(sum, "files"), "file", count));
 }
 
-/* Whether the file system itself is read-only, not only its mount in this mount namespace: ext4 that
- * found damage says emergency_ro from Linux 6.14 on. */
+/* Whether the file system itself is read-only, not only its mount in this mount namespace. ext4
+ * that found damage says emergency_ro from Linux 6.14 on. */
 static bool is_read_only(dev_t device)
 {
     char line[4096];
