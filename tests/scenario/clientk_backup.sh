@@ -138,10 +138,10 @@ kill "$steps_pid" "$bench_pid"
 wait "$steps_pid" "$bench_pid" 2>/dev/null
 
 # Ctrl-C, a full disk: the earlier backup is there, as it was.
-client bench -n 2 -t 0.5 -L 4000 --keys 3000 --mix put=100 >/dev/null
+client bench -n 2 -c 3000 -L 4000 --keys 3000 --preload --mix put=100 >/dev/null
 cp -r copy earlier
 (
-    ulimit -f 4000 # KiB
+    ulimit -f 1000 # KiB, of the 3 MiB or more that each data file has now
     check_status 4 'a file that cannot grow fails the backup' client backup copy
     check_match 'No space|too large' "$errors" 'and says so'
 )
