@@ -4,7 +4,9 @@
 #?                    a point); STUDIES="NAME..." for some only
 #? make bench         mqkv beside Redis, memcached, LMDB, RocksDB, LevelDB and a bare echo: which goals are
 #?                    met, in about an hour; PROFILE=full: the same, each run longer (1.5 hours);
-#?                    CASES="get-* engines" for some works only
+#?                    CASES="get-* engines" for some works only; CLUSTER=1: then bench-cluster, too
+#? make bench-cluster serverk --engine nats beside the plain NATS client, on one and three nats-servers
+#?                    (NATS_SERVER=PROGRAM), in some minutes
 #? make microbench    instructions and CPU time of each layer's calls; KEEP=1 writes the rows that
 #?                    docs/PERFORMANCE.md shows
 #? make scaling       throughput and latency over clients, workers, data files, batch, window, sizes, keys,
@@ -56,6 +58,13 @@ bench:
 	@tests/deps bench
 	@$(MAKE) --no-print-directory -s $(PARALLEL) bench-programs
 	@experiments/bench --build $(OUT) --profile $(PROFILE) $(CASES)
+	@$(if $(CLUSTER),$(MAKE) --no-print-directory -s bench-cluster)
+
+# serverk with the engine nats beside the plain NATS client.
+.PHONY: bench-cluster
+bench-cluster:
+	@$(MAKE) --no-print-directory -s $(PARALLEL) $(PROGRAMS) $(OUT)/peers/peer_nats
+	@experiments/cluster --build $(OUT)
 
 bench-programs: $(PROGRAMS) $(PEER_PROGRAMS)
 
