@@ -1,22 +1,15 @@
 #include "serverk/config/options.h"
 
 #include <grp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/options/option_table.h"
-#include "common/report/error.h"
 #include "common/text/parse.h"
-#include "serverk/config/option_file.h"
 #include "serverk/config/user_names.h"
 #include "wire/queue_name.h"
 
 #define MAX_KEEP_CHANGES_MS (UINT64_C(30) * 24 * 3600 * 1000)
-
-#define HINT         "serverk -h lists the options"
-#define HELP_COLUMNS 26 /* left of what an option means */
 
 /* Names of choices: NULL beyond the last. ------------------------------------------------------ */
 
@@ -266,14 +259,6 @@ static const char *advise_group(const char *text)
 
 /* The table ------------------------------------------------------------------------------------ */
 
-/* The command line as it was typed. */
-struct parsed_line {
-    struct server_options options; /* but for rwlock and direct */
-    int rwlock;                    /* enum kvstore_rwlock; -1: not given */
-    int direct;                    /* enum kvstore_direct; -1: not given */
-    bool help, version;
-};
-
 #define FIELD(name) OPTION_FIELD(struct parsed_line, options.name)
 
 const struct option_row options_rows[] = {
@@ -436,26 +421,10 @@ const char *options_text_of(const struct server_options *options, const char *na
     return "";
 }
 
-static void print_help(void)
+void parsed_line_begin(struct parsed_line *line)
 {
-    printf("usage: serverk [-d D] [-w M] [-f DIR] [-m NAME] [options]\n"
-           "The daemon of mqkv, a key-value store over POSIX message queues.\n\n");
-    option_print_help(stdout, options_rows, HELP_COLUMNS);
-    printf("\nSIGTERM and SIGINT stop it cleanly. Manual: serverk(1).\n");
-}
-
-static void print_version(void)
-{
-#ifdef MQKV_SANITIZER
-    printf("serverk " MQKV_VERSION " (built with " MQKV_SANITIZER ")\n");
-#else
-    printf("serverk " MQKV_VERSION "\n");
-#endif
-}
-
-static void set_defaults(struct server_options *options)
-{
-    *options = (struct server_options){
+    *line = (struct parsed_line){.rwlock = -1, .direct = -1};
+    line->options = (struct server_options){
         .dir = "./datafiles",
         .queue = WIRE_DEFAULT_QUEUE_NAME,
         .dispatch = DISPATCH_POOL,
@@ -475,295 +444,12 @@ static void set_defaults(struct server_options *options)
     };
 }
 
-/* Refused, rather than ignored, with a strategy that has no reader-writer locks. */
-static enum options_outcome take_rwlock(const struct parsed_line *line,
-                                        struct server_options *options, struct kv_error *error)
-{
-    if (line->rwlock < 0)
-        return OPTIONS_RUN;
-    options->rwlock = (enum kvstore_rwlock)line->rwlock;
-    if (kvstore_locking_has_rwlocks(options->locking))
-        return OPTIONS_RUN;
-    kv_error_set(error, KV_USAGE,
-                 "--rwlock: '%s' has no meaning with --locking %s, whose locks are mutexes; leave "
-                 "out one of the two",
-                 kvstore_rwlock_name(options->rwlock), kvstore_locking_name(options->locking));
-    return OPTIONS_BAD;
-}
-
-/* Child processes work on copies of the daemon's memory as it was, which shared memory is not. */
-static enum options_outcome take_direct(const struct parsed_line *line,
-                                        struct server_options *options, struct kv_error *error)
-{
-    bool forks = options->dispatch == DISPATCH_PROCESS;
-    bool must_be_seen = options->evict == KVSTORE_EVICT_S3FIFO; /* or what is read is evicted */
-    bool must_wait = options->io == KVSTORE_IO_DIRECT || /* who reads what is mapped does not */
-                     options->service_time.delay.kind != DELAY_OFF;
-    options->direct =
-        forks || must_be_seen || must_wait ? KVSTORE_DIRECT_OFF : KVSTORE_DIRECT_OWNER;
-    if (line->direct < 0)
-        return OPTIONS_RUN;
-    options->direct = (enum kvstore_direct)line->direct;
-    if (!forks || options->direct == KVSTORE_DIRECT_OFF)
-        return OPTIONS_RUN;
-    kv_error_set(error, KV_USAGE,
-                 "--direct %s: with --dispatch process the index is not shared; leave out one of "
-                 "the two",
-                 kvstore_direct_name(options->direct));
-    return OPTIONS_BAD;
-}
-
-/* What would go around the rules. */
-static enum options_outcome check_access(const struct server_options *options,
-                                         struct kv_error *error)
-{
-    bool restricts = access_rules_restrict(options->access);
-    if (restricts && options->direct == KVSTORE_DIRECT_GROUP)
-        kv_error_set(error, KV_USAGE,
-                     "--direct group: members of the group could read all keys, whatever the "
-                     "sections about users say; leave out one of the two");
-    else if (options->access && options->engine != ENGINE_KIND_KVSTORE)
-        kv_error_set(error, KV_USAGE,
-                     "sections about users and quotas are for data in this daemon: leave out "
-                     "--engine or the sections");
-    else
-        return OPTIONS_RUN;
-    return OPTIONS_BAD;
-}
-
-static enum options_outcome check_readers(const struct server_options *options,
-                                          struct kv_error *error)
-{
-    if (options->read_group == (gid_t)-1 ||
-        (options->lanes == LANES_AUTO && options->engine == ENGINE_KIND_KVSTORE))
-        return OPTIONS_RUN;
-    kv_error_set(error, KV_USAGE,
-                 "--read-group is for --lanes auto and for data in this daemon: leave out %s",
-                 options->lanes == LANES_AUTO ? "--engine" : "--lanes");
-    return OPTIONS_BAD;
-}
-
-static enum options_outcome check_bound(const struct server_options *options,
-                                        struct kv_error *error)
-{
-    if (options->evict == KVSTORE_EVICT_NONE || options->max_bytes > 0)
-        return OPTIONS_RUN;
-    kv_error_set(error, KV_USAGE,
-                 "--evict %s: nothing is evicted without a bound; add --max-bytes SIZE",
-                 kvstore_evict_name(options->evict));
-    return OPTIONS_BAD;
-}
-
-static enum options_outcome check_sched(const struct server_options *options,
-                                        struct kv_error *error)
-{
-    if (options->sched == ORDER_COST && options->lanes != LANES_AUTO)
-        kv_error_set(error, KV_USAGE,
-                     "--sched cost needs --lanes auto, where every worker serves every lane; it is "
-                     "--lanes %s",
-                     lanes_mode_name(options->lanes));
-    else if (options->nice && options->sched == ORDER_FIFO)
-        kv_error_set(error, KV_USAGE,
-                     "--nice: with --sched fifo requests bring no priority along; add --sched "
-                     "priority or --sched cost");
-    else if (options->nice && options->dispatch == DISPATCH_PROCESS)
-        kv_error_set(error, KV_USAGE,
-                     "--nice is for threads: it has no meaning with --dispatch process; leave out "
-                     "one of the two");
-    else
-        return OPTIONS_RUN;
-    return OPTIONS_BAD;
-}
-
-/* A daemon that is to keep data for somebody must not be slow by mistake. */
-static enum options_outcome check_service_time(const struct server_options *options,
-                                               struct kv_error *error)
-{
-    if (options->service_time.delay.kind == DELAY_OFF || options->durability == KVSTORE_SYNC_NONE)
-        return OPTIONS_RUN;
-    kv_error_set(error, KV_USAGE,
-                 "--service-time makes each operation slow, for experiments: it goes with --sync "
-                 "none only, so that no store that promises durability has it by mistake; it is "
-                 "--sync %s",
-                 durability_name(options->durability));
-    return OPTIONS_BAD;
-}
-
-/* Fills in the default of -w, which depends on --dispatch. */
-static enum options_outcome settle_workers(struct server_options *options, struct kv_error *error)
-{
-    if (options->workers == 0)
-        options->workers = dispatch_model_default_workers(options->dispatch);
-    if (options->dispatch != DISPATCH_EVENT || options->workers == 1)
-        return OPTIONS_RUN;
-    kv_error_set(error, KV_USAGE,
-                 "--workers: '%u' has no meaning with --dispatch event, where one thread does "
-                 "everything; leave out one of the two",
-                 options->workers);
-    return OPTIONS_BAD;
-}
-
-static bool is_given(const struct server_options *options, const char *name)
-{
-    for (unsigned i = 0; options_rows[i].name; i++)
-        if (strcmp(options_rows[i].name, name) == 0)
-            return options->origins[i].text != NULL;
-    return false;
-}
-
-static enum options_outcome refuse(const char *option, const char *why, struct kv_error *error)
-{
-    kv_error_set(error, KV_USAGE, "--%s %s", option, why);
-    return OPTIONS_BAD;
-}
-
-static bool is_of_cluster(const struct option_row *row)
-{
-    return row->section && strcmp(row->section, "cluster") == 0 && strcmp(row->name, "engine") != 0;
-}
-
-static bool is_of_store(const struct option_row *row)
-{
-    return (row->section && strcmp(row->section, "store") == 0 &&
-            strcmp(row->name, "max-value") != 0) ||
-           strcmp(row->name, "service-time") == 0;
-}
-
-/* Options of the one engine are refused, rather than ignored, with the other; but a configuration
- * file may have those of a cluster that is not in use. */
-static enum options_outcome check_engine(struct server_options *options, struct kv_error *error)
-{
-    bool nats = options->engine == ENGINE_KIND_NATS;
-    for (unsigned i = 0; options_rows[i].name; i++) {
-        const struct option_row *row = &options_rows[i];
-        if (nats && is_of_store(row) && is_given(options, row->name))
-            return refuse(row->name, "has no meaning with --engine nats", error);
-        if (!nats && is_of_cluster(row) && is_given(options, row->name) &&
-            !options->origins[i].file)
-            return refuse(row->name, "has a meaning with --engine nats only", error);
-    }
-    if (!nats)
-        return OPTIONS_RUN;
-    if (!options->nats.urls || !options->nats.bucket)
-        return refuse("engine", "nats needs --nats URL,... and --bucket NAME", error);
-    if (options->dispatch == DISPATCH_THREAD || options->dispatch == DISPATCH_PROCESS)
-        return refuse("dispatch",
-                      "thread and process have no meaning with --engine nats, where a request "
-                      "that waits holds neither",
-                      error);
-    if (!options->nats.certificate != !options->nats.key)
-        return refuse("nats-cert", "and --nats-key belong together", error);
-    if (options->nats.password_file && !options->nats.user)
-        return refuse("nats-password-file", "needs --nats-user", error);
-    options->direct = KVSTORE_DIRECT_OFF;
-    options->nats.max_value_bytes = is_given(options, "max-value") ? options->max_value_bytes : 0;
-    return OPTIONS_RUN;
-}
-
-/* What no option can tell alone. */
-static enum options_outcome check_together(const struct parsed_line *line,
-                                           struct server_options *options, struct kv_error *error)
-{
-    enum options_outcome outcome = take_rwlock(line, options, error);
-    if (outcome == OPTIONS_RUN)
-        outcome = take_direct(line, options, error);
-    if (outcome == OPTIONS_RUN)
-        outcome = check_engine(options, error);
-    if (outcome == OPTIONS_RUN)
-        outcome = check_bound(options, error);
-    if (outcome == OPTIONS_RUN)
-        outcome = check_access(options, error);
-    if (outcome == OPTIONS_RUN)
-        outcome = check_readers(options, error);
-    if (outcome == OPTIONS_RUN)
-        outcome = check_sched(options, error);
-    if (outcome == OPTIONS_RUN)
-        outcome = check_service_time(options, error);
-    return outcome == OPTIONS_RUN ? settle_workers(options, error) : outcome;
-}
-
-/* argv before its words are moved. NULL: out of memory. */
-static char **copy_words(int argc, char **argv)
-{
-    char **words = calloc((size_t)argc + 1, sizeof *words);
-    if (words)
-        memcpy(words, argv, (size_t)argc * sizeof *words);
-    return words;
-}
-
-enum options_outcome options_parse(int argc, char **argv, struct server_options *options,
-                                   struct kv_error *error)
-{
-    struct parsed_line line = {.rwlock = -1, .direct = -1};
-    set_defaults(&line.options);
-    char **words = copy_words(argc, argv);
-    const struct option_set sets[] = {
-        {.rows = options_rows, .target = &line, .origins = line.options.origins}, {.rows = NULL}};
-    enum kv_status status = KV_OK;
-    if (!words)
-        status = kv_error_set(error, KV_NO_MEMORY, "out of memory");
-    if (status == KV_OK)
-        status = option_take_argv(sets, HINT, &argc, argv, error);
-    bool informs = line.help || line.version;
-    if (status == KV_OK && !informs && argc == 1 && line.options.config)
-        status = option_file_take(line.options.config, sets, &line.options.access, error);
-    *options = line.options;
-    options->words = words;
-    if (status != KV_OK)
-        return OPTIONS_BAD;
-    if (line.help)
-        print_help();
-    else if (line.version)
-        print_version();
-    if (informs)
-        return OPTIONS_DONE;
-    if (argc > 1) {
-        kv_error_set(error, KV_USAGE, "unexpected argument '%s': serverk takes options only",
-                     argv[1]);
-        return OPTIONS_BAD;
-    }
-    return check_together(&line, options, error);
-}
-
 const struct option_row *options_find(const char *name)
 {
     for (const struct option_row *row = options_rows; row->name; row++)
         if (row->section && strcmp(row->name, name) == 0)
             return row;
     return NULL;
-}
-
-enum options_outcome options_take(const struct option_origin *given, struct server_options *options,
-                                  struct kv_error *error)
-{
-    struct parsed_line line = {.rwlock = -1, .direct = -1};
-    set_defaults(&line.options);
-    const struct option_set set = {.rows = options_rows, .target = &line};
-    for (const struct option_row *row = options_rows; row->name; row++) {
-        const struct option_origin *origin = &given[row - options_rows];
-        if (origin->text && row->section && option_take_text(&set, row, origin, error) != KV_OK)
-            return OPTIONS_BAD;
-    }
-    enum options_outcome outcome = check_together(&line, &line.options, error);
-    *options = line.options;
-    return outcome;
-}
-
-enum options_outcome options_parse_again(const struct server_options *options,
-                                         struct server_options *again, struct kv_error *error)
-{
-    int argc = 0;
-    while (options->words[argc])
-        argc++;
-    char **argv = copy_words(argc, options->words);
-    if (!argv) {
-        *again = (struct server_options){.words = NULL};
-        kv_error_set(error, KV_NO_MEMORY, "out of memory");
-        return OPTIONS_BAD;
-    }
-    enum options_outcome outcome = options_parse(argc, argv, again, error);
-    free(argv);
-    return outcome;
 }
 
 void options_free(struct server_options *options)

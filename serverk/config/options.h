@@ -1,5 +1,6 @@
 /*
- * options: the command line of serverk, checked, with its defaults filled in.
+ * options: what serverk can be told, and what it is told: the table of its options, their defaults
+ * and values. command_line.h reads them; option_rules.h knows which of them go together.
  */
 #ifndef MQKV_SERVERK_CONFIG_OPTIONS_H
 #define MQKV_SERVERK_CONFIG_OPTIONS_H
@@ -94,6 +95,17 @@ struct server_options {
     struct option_origin origins[OPTIONS_MAX]; /* of each option, in the order of the table */
 };
 
+/* The command line as it was typed. */
+struct parsed_line {
+    struct server_options options; /* but for rwlock and direct */
+    int rwlock;                    /* enum kvstore_rwlock; -1: not given */
+    int direct;                    /* enum kvstore_direct; -1: not given */
+    bool help, version;
+};
+
+/* All defaults. */
+void parsed_line_begin(struct parsed_line *line);
+
 /* What the command line may say, also in the configuration file; the last has no name. */
 extern const struct option_row options_rows[];
 
@@ -102,22 +114,6 @@ enum options_outcome {
     OPTIONS_DONE, /* help or version was printed */
     OPTIONS_BAD   /* *error says which argument, its value, and what would be right */
 };
-
-/* Takes the command line, then what the configuration file says beside it. Strings in *options
- * borrow from argv, whose words it moves, or belong to *options: options_free, whatever the
- * outcome. */
-enum options_outcome options_parse(int argc, char **argv, struct server_options *options,
-                                   struct kv_error *error);
-
-/* The same once more from the words that *options came from: what the configuration file says by
- * now. Relative names are those of the directory that the daemon runs in. */
-enum options_outcome options_parse_again(const struct server_options *options,
-                                         struct server_options *again, struct kv_error *error);
-
-/* The options that these texts, one per row, stand for; they are borrowed. Text NULL: not given.
- * Reads no file. */
-enum options_outcome options_take(const struct option_origin *given, struct server_options *options,
-                                  struct kv_error *error);
 
 /* The row of that name; NULL: there is none that a configuration file may have. */
 const struct option_row *options_find(const char *name);

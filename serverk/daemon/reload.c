@@ -10,6 +10,7 @@
 #include "common/report/log.h"
 #include "common/text/suggest.h"
 #include "common/time/clock.h"
+#include "serverk/config/command_line.h"
 #include "serverk/config/settings.h"
 #include "serverk/daemon/json_writer.h"
 #include "common/report/notify.h"
@@ -369,7 +370,7 @@ static enum kv_status read_again(struct reload *reload, struct kv_error *error)
     if (log_name(reload))
         open_log_anew(reload);
     access_rules_remember(reload->service->access->rules);
-    enum options_outcome outcome = options_parse_again(reload->started_with, &now, error);
+    enum options_outcome outcome = command_line_parse_again(reload->started_with, &now, error);
     access_rules_remember(NULL);
     if (outcome != OPTIONS_RUN) {
         log_error("SIGHUP: nothing was changed: %s", error->text);
@@ -428,7 +429,7 @@ static enum kv_status set(struct reload *reload, const struct option_row *row,
     struct kv_error reason = {0};
     memcpy(wanted, reload->in_force, sizeof wanted);
     wanted[row - options_rows] = *origin;
-    if (options_take(wanted, &now, error) != OPTIONS_RUN)
+    if (command_line_take(wanted, &now, error) != OPTIONS_RUN)
         return KV_USAGE;
     enum kv_status status = put_into_effect(reload, row->name, &now, &reason);
     if (status == KV_UNSUPPORTED)

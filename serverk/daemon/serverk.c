@@ -7,7 +7,7 @@
 
 #include "common/report/log.h"
 #include "common/memory/mapguard.h"
-#include "serverk/config/options.h"
+#include "serverk/config/command_line.h"
 #include "serverk/config/settings.h"
 #include "serverk/daemon/daemonize.h"
 #include "common/report/notify.h"
@@ -62,7 +62,7 @@ static int run(int argc, char **argv, struct server_options *options)
     struct kv_error error = {0};
     if (start_limits_raise(&error) != KV_OK)
         return fail(&error, EXIT_FAILED);
-    enum options_outcome outcome = options_parse(argc, argv, options, &error);
+    enum options_outcome outcome = command_line_parse(argc, argv, options, &error);
     if (outcome == OPTIONS_DONE)
         return EXIT_DONE;
     if (outcome == OPTIONS_BAD)

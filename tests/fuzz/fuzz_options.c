@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "serverk/config/options.h"
+#include "serverk/config/command_line.h"
 #include "wire/queue_name.h"
 
 #define MOST_ARGUMENTS 24
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         arguments[count++] = line;
     struct server_options options;
     struct kv_error error = {0};
-    enum options_outcome outcome = options_parse(count, arguments, &options, &error);
+    enum options_outcome outcome = command_line_parse(count, arguments, &options, &error);
     require((outcome == OPTIONS_BAD) == (error.text[0] != '\0'));
     if (outcome == OPTIONS_RUN)
         check_bounds(&options);

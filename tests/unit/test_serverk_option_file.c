@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "serverk/config/options.h"
+#include "serverk/config/command_line.h"
 #include "serverk/config/settings.h"
 #include "tests/unit/suites.h"
 
@@ -43,7 +43,7 @@ static enum options_outcome parse(const char *text, char *more, char *value)
     write_file(text);
     options_free(&options);
     memset(&error, 0, sizeof error);
-    return options_parse(3 + (more != NULL) + (value != NULL), words, &options, &error);
+    return command_line_parse(3 + (more != NULL) + (value != NULL), words, &options, &error);
 }
 
 START_TEST(values_of_each_kind)
@@ -126,7 +126,7 @@ START_TEST(a_second_reading_tells_what_changed)
     ck_assert_int_eq(parse("[workers]\nworkers = 3\n[log]\nverbose = on\n", NULL, NULL),
                      OPTIONS_RUN);
     write_file("[workers]\nworkers = 4\n[log]\nverbose = on\n[store]\nio = pread\n");
-    ck_assert_int_eq(options_parse_again(&options, &again, &error), OPTIONS_RUN);
+    ck_assert_int_eq(command_line_parse_again(&options, &again, &error), OPTIONS_RUN);
     ck_assert(settings_next_change(options.origins, again.origins, &next, &change));
     ck_assert_str_eq(change.name, "workers");
     ck_assert_str_eq(change.before, "3");

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "serverk/config/options.h"
+#include "serverk/config/command_line.h"
 #include "tests/unit/suites.h"
 
 static struct server_options options;
@@ -20,7 +20,7 @@ static enum options_outcome parse(const char *line)
         argv[argc++] = word;
     error = (struct kv_error){0};
     options_free(&options);
-    return options_parse(argc, argv, &options, &error);
+    return command_line_parse(argc, argv, &options, &error);
 }
 
 START_TEST(defaults)

@@ -1,0 +1,211 @@
+#include "serverk/config/option_rules.h"
+
+#include <string.h>
+
+#include "common/report/error.h"
+
+/* Refused, rather than ignored, with a strategy that has no reader-writer locks. */
+static enum options_outcome take_rwlock(const struct parsed_line *line,
+                                        struct server_options *options, struct kv_error *error)
+{
+    if (line->rwlock < 0)
+        return OPTIONS_RUN;
+    options->rwlock = (enum kvstore_rwlock)line->rwlock;
+    if (kvstore_locking_has_rwlocks(options->locking))
+        return OPTIONS_RUN;
+    kv_error_set(error, KV_USAGE,
+                 "--rwlock: '%s' has no meaning with --locking %s, whose locks are mutexes; leave "
+                 "out one of the two",
+                 kvstore_rwlock_name(options->rwlock), kvstore_locking_name(options->locking));
+    return OPTIONS_BAD;
+}
+
+/* Child processes work on copies of the daemon's memory as it was, which shared memory is not. */
+static enum options_outcome take_direct(const struct parsed_line *line,
+                                        struct server_options *options, struct kv_error *error)
+{
+    bool forks = options->dispatch == DISPATCH_PROCESS;
+    bool must_be_seen = options->evict == KVSTORE_EVICT_S3FIFO; /* or what is read is evicted */
+    bool must_wait = options->io == KVSTORE_IO_DIRECT || /* who reads what is mapped does not */
+                     options->service_time.delay.kind != DELAY_OFF;
+    options->direct =
+        forks || must_be_seen || must_wait ? KVSTORE_DIRECT_OFF : KVSTORE_DIRECT_OWNER;
+    if (line->direct < 0)
+        return OPTIONS_RUN;
+    options->direct = (enum kvstore_direct)line->direct;
+    if (!forks || options->direct == KVSTORE_DIRECT_OFF)
+        return OPTIONS_RUN;
+    kv_error_set(error, KV_USAGE,
+                 "--direct %s: with --dispatch process the index is not shared; leave out one of "
+                 "the two",
+                 kvstore_direct_name(options->direct));
+    return OPTIONS_BAD;
+}
+
+/* What would go around the rules. */
+static enum options_outcome check_access(const struct server_options *options,
+                                         struct kv_error *error)
+{
+    bool restricts = access_rules_restrict(options->access);
+    if (restricts && options->direct == KVSTORE_DIRECT_GROUP)
+        kv_error_set(error, KV_USAGE,
+                     "--direct group: members of the group could read all keys, whatever the "
+                     "sections about users say; leave out one of the two");
+    else if (options->access && options->engine != ENGINE_KIND_KVSTORE)
+        kv_error_set(error, KV_USAGE,
+                     "sections about users and quotas are for data in this daemon: leave out "
+                     "--engine or the sections");
+    else
+        return OPTIONS_RUN;
+    return OPTIONS_BAD;
+}
+
+static enum options_outcome check_readers(const struct server_options *options,
+                                          struct kv_error *error)
+{
+    if (options->read_group == (gid_t)-1 ||
+        (options->lanes == LANES_AUTO && options->engine == ENGINE_KIND_KVSTORE))
+        return OPTIONS_RUN;
+    kv_error_set(error, KV_USAGE,
+                 "--read-group is for --lanes auto and for data in this daemon: leave out %s",
+                 options->lanes == LANES_AUTO ? "--engine" : "--lanes");
+    return OPTIONS_BAD;
+}
+
+static enum options_outcome check_bound(const struct server_options *options,
+                                        struct kv_error *error)
+{
+    if (options->evict == KVSTORE_EVICT_NONE || options->max_bytes > 0)
+        return OPTIONS_RUN;
+    kv_error_set(error, KV_USAGE,
+                 "--evict %s: nothing is evicted without a bound; add --max-bytes SIZE",
+                 kvstore_evict_name(options->evict));
+    return OPTIONS_BAD;
+}
+
+static enum options_outcome check_sched(const struct server_options *options,
+                                        struct kv_error *error)
+{
+    if (options->sched == ORDER_COST && options->lanes != LANES_AUTO)
+        kv_error_set(error, KV_USAGE,
+                     "--sched cost needs --lanes auto, where every worker serves every lane; it is "
+                     "--lanes %s",
+                     lanes_mode_name(options->lanes));
+    else if (options->nice && options->sched == ORDER_FIFO)
+        kv_error_set(error, KV_USAGE,
+                     "--nice: with --sched fifo requests bring no priority along; add --sched "
+                     "priority or --sched cost");
+    else if (options->nice && options->dispatch == DISPATCH_PROCESS)
+        kv_error_set(error, KV_USAGE,
+                     "--nice is for threads: it has no meaning with --dispatch process; leave out "
+                     "one of the two");
+    else
+        return OPTIONS_RUN;
+    return OPTIONS_BAD;
+}
+
+/* A daemon that is to keep data for somebody must not be slow by mistake. */
+static enum options_outcome check_service_time(const struct server_options *options,
+                                               struct kv_error *error)
+{
+    if (options->service_time.delay.kind == DELAY_OFF || options->durability == KVSTORE_SYNC_NONE)
+        return OPTIONS_RUN;
+    kv_error_set(error, KV_USAGE,
+                 "--service-time makes each operation slow, for experiments: it goes with --sync "
+                 "none only, so that no store that promises durability has it by mistake; it is "
+                 "--sync %s",
+                 durability_name(options->durability));
+    return OPTIONS_BAD;
+}
+
+/* Fills in the default of -w, which depends on --dispatch. */
+static enum options_outcome settle_workers(struct server_options *options, struct kv_error *error)
+{
+    if (options->workers == 0)
+        options->workers = dispatch_model_default_workers(options->dispatch);
+    if (options->dispatch != DISPATCH_EVENT || options->workers == 1)
+        return OPTIONS_RUN;
+    kv_error_set(error, KV_USAGE,
+                 "--workers: '%u' has no meaning with --dispatch event, where one thread does "
+                 "everything; leave out one of the two",
+                 options->workers);
+    return OPTIONS_BAD;
+}
+
+static bool is_given(const struct server_options *options, const char *name)
+{
+    for (unsigned i = 0; options_rows[i].name; i++)
+        if (strcmp(options_rows[i].name, name) == 0)
+            return options->origins[i].text != NULL;
+    return false;
+}
+
+static enum options_outcome refuse(const char *option, const char *why, struct kv_error *error)
+{
+    kv_error_set(error, KV_USAGE, "--%s %s", option, why);
+    return OPTIONS_BAD;
+}
+
+static bool is_of_cluster(const struct option_row *row)
+{
+    return row->section && strcmp(row->section, "cluster") == 0 && strcmp(row->name, "engine") != 0;
+}
+
+static bool is_of_store(const struct option_row *row)
+{
+    return (row->section && strcmp(row->section, "store") == 0 &&
+            strcmp(row->name, "max-value") != 0) ||
+           strcmp(row->name, "service-time") == 0;
+}
+
+/* Options of the one engine are refused, rather than ignored, with the other; but a configuration
+ * file may have those of a cluster that is not in use. */
+static enum options_outcome check_engine(struct server_options *options, struct kv_error *error)
+{
+    bool nats = options->engine == ENGINE_KIND_NATS;
+    for (unsigned i = 0; options_rows[i].name; i++) {
+        const struct option_row *row = &options_rows[i];
+        if (nats && is_of_store(row) && is_given(options, row->name))
+            return refuse(row->name, "has no meaning with --engine nats", error);
+        if (!nats && is_of_cluster(row) && is_given(options, row->name) &&
+            !options->origins[i].file)
+            return refuse(row->name, "has a meaning with --engine nats only", error);
+    }
+    if (!nats)
+        return OPTIONS_RUN;
+    if (!options->nats.urls || !options->nats.bucket)
+        return refuse("engine", "nats needs --nats URL,... and --bucket NAME", error);
+    if (options->dispatch == DISPATCH_THREAD || options->dispatch == DISPATCH_PROCESS)
+        return refuse("dispatch",
+                      "thread and process have no meaning with --engine nats, where a request "
+                      "that waits holds neither",
+                      error);
+    if (!options->nats.certificate != !options->nats.key)
+        return refuse("nats-cert", "and --nats-key belong together", error);
+    if (options->nats.password_file && !options->nats.user)
+        return refuse("nats-password-file", "needs --nats-user", error);
+    options->direct = KVSTORE_DIRECT_OFF;
+    options->nats.max_value_bytes = is_given(options, "max-value") ? options->max_value_bytes : 0;
+    return OPTIONS_RUN;
+}
+
+enum options_outcome option_rules_check(const struct parsed_line *line,
+                                        struct server_options *options, struct kv_error *error)
+{
+    enum options_outcome outcome = take_rwlock(line, options, error);
+    if (outcome == OPTIONS_RUN)
+        outcome = take_direct(line, options, error);
+    if (outcome == OPTIONS_RUN)
+        outcome = check_engine(options, error);
+    if (outcome == OPTIONS_RUN)
+        outcome = check_bound(options, error);
+    if (outcome == OPTIONS_RUN)
+        outcome = check_access(options, error);
+    if (outcome == OPTIONS_RUN)
+        outcome = check_readers(options, error);
+    if (outcome == OPTIONS_RUN)
+        outcome = check_sched(options, error);
+    if (outcome == OPTIONS_RUN)
+        outcome = check_service_time(options, error);
+    return outcome == OPTIONS_RUN ? settle_workers(options, error) : outcome;
+}
