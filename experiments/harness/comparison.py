@@ -63,16 +63,20 @@ def judge(study, rows, comparison):
 def _said(study, comparison):
     """The comparison as study.conf has it, with the labels of series that the picture has."""
     text = comparison.text.partition(":")[2].strip()
+    if comparison.places:
+        text = text.rsplit(" at ", 1)[0]
     for one in sorted(study.series, key=lambda one: -len(one.name)):
         label = study.series_label(one.name)
         if label != one.name:
             text = re.sub(rf"(?<![\w-]){re.escape(one.name)}(?![\w-])", lambda _: label, text)
-    for value in comparison.places:
-        if value in study.value_sections:
-            at, places = text.rsplit(" at ", 1)
-            places = re.sub(rf"(?<!\S){re.escape(value)}(?!\S)", study.label_of(value), places)
-            text = f"{at} at {places}"
-    return text
+    if not comparison.places:
+        return text
+    series = [one.name for one in study.series]
+    labels = [
+        study.series_label(one) if one in series else study.label_of(one)
+        for one in comparison.places
+    ]
+    return f"{text} at {'; '.join(labels)}"
 
 
 def sentence(text):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from harness import HarnessError, crossover, noise, power, summary, verdict
 from harness import study as studies
 
+NOTHING = "–"  # in a cell: there is no such figure
 NOISY_SHARE = 0.2  # of the runs that count noisy: then the conclusion says so
 RESPONSES = ("mean_us", "p50_us", "p90_us", "p99_us", "p999_us")
 COSTS = (
@@ -245,7 +246,7 @@ def _long_comparison(study, rows, series, metric):
             cells = [study.series_label(one.name), study.label_of(value)]
             if is_published:
                 cells += _published_cells(study, rows, one.name, value, metric)
-            if any(cell != "–" for cell in cells[2:] + ours):
+            if any(cell != NOTHING for cell in cells[2:] + ours):
                 body.append(cells + ours)
     return Table(study.name_of(metric)[0].capitalize(), header, body)
 
@@ -266,13 +267,13 @@ def _published_cells(study, rows, series, value, metric):
         if (row.origin, row.series, row.value) == ("published", series, value)
         and metric in row.ratios
     ]
-    return [text or "–", f"{ratios[0]:.2f}" if ratios else "–"]
+    return [text or NOTHING, f"{ratios[0]:.2f}" if ratios else NOTHING]
 
 
 def _our_cells(rows, series, value, metric):
     row = summary.find(rows, series, value)
     if row is None:
-        return ["–", "–"]
+        return [NOTHING, NOTHING]
     return [
         _with_interval(row.estimates[metric], number),
         _with_interval(row.ratios[metric], _ratio),
@@ -298,7 +299,7 @@ def _ratio(value):
 
 def _with_interval(estimate, written):
     if estimate is None:
-        return "–"
+        return NOTHING
     if estimate.low == estimate.high:
         return written(estimate.mean)
     return f"{written(estimate.mean)} [{written(estimate.low)}, {written(estimate.high)}]"

@@ -1,15 +1,20 @@
 """The pages of a deck of slides, as SVG of 1280 x 720 pixels: words of harness.content, and
 pictures as they were drawn. No letter is smaller than 24 pixels (18 pt)."""
 
+import dataclasses
 import html
+import re
 import textwrap
+
+from harness import content
 
 WIDTH, HEIGHT = 1280, 720
 TEXT, TITLE = 26, 38
 LINE = 38
 LEFT, TOP = 70, 150
 COLUMNS = 84  # letters of a line at TEXT
-LINES = 13  # of a page
+GAP = 20  # between paragraphs
+BOTTOM = 690  # of the last line of a page
 CELL = 24
 
 
@@ -28,7 +33,7 @@ def pages(study, told, manifest, pictures):
         "each with a daemon and a store"
         f" of its own; profile {profile['name']}."
         " Error bars are 95 % bootstrap intervals of the means.",
-        f"{manifest['cpus']} CPUs: {manifest['cpu']}. {manifest['kernel']}."
+        f"{manifest['cpus']} CPUs: {manifest['cpu']}. {' '.join(manifest['kernel'].split()[:2])}."
         f" Measured {manifest['started_utc'][:10]}, commit {manifest['commit'][:12]}.",
         f"Thin lines: {told.theory}." if told.theory else "",
         told.notes,
@@ -36,7 +41,7 @@ def pages(study, told, manifest, pictures):
     deck += _words(told.title, "Method", method)
     deck += pictures
     for table in told.comparisons if study.published else ():  # else the pictures say it all
-        deck += _table_pages(told.title, told.comparing_title, table)
+        deck += _table_pages(told.title, told.comparing_title, _published_rows(table))
     concluded = list(told.crossovers)
     for one in told.verdicts:
         concluded += [f"{one.headline} {one.why}".strip(), *one.findings]
@@ -47,21 +52,36 @@ def pages(study, told, manifest, pictures):
 
 
 def _words(title, heading, paragraphs):
-    """As many pages as the paragraphs need."""
-    lines = []
+    """As many pages as the paragraphs need, which stay whole where they can."""
+    found, parts, y = [], [], TOP + 20
     for paragraph in filter(None, paragraphs):
-        lines += textwrap.wrap(paragraph.replace("`", ""), COLUMNS) + [""]
-    lines = lines[:-1] or [""]
-    found = []
-    while lines:
-        page, lines = lines[:LINES], lines[LINES:]
-        more = f"{heading}, continued" if found else heading
-        found.append(_page(title, more, [_line(text, i) for i, text in enumerate(page)]))
-    return found
+        lines = _wrapped(paragraph)
+        is_cut = bool(parts) and y + LINE * (len(lines) - 1) > BOTTOM
+        for text in lines:
+            if is_cut or y > BOTTOM:
+                is_cut = False
+                found.append(parts)
+                parts, y = [], TOP + 20
+            parts.append(_text(LEFT, y, TEXT, text))
+            y += LINE
+        y += GAP
+    return [
+        _page(title, f"{heading}, continued" if number else heading, page)
+        for number, page in enumerate([*found, parts])
+    ]
 
 
-def _line(text, i):
-    return _text(LEFT, TOP + 20 + LINE * i, TEXT, text)
+def _wrapped(paragraph):
+    """The lines; "M = 1" stays on one."""
+    kept = re.sub(r"(\S) ([=×]) (\S)", "\\1\N{NO-BREAK SPACE}\\2\N{NO-BREAK SPACE}\\3", paragraph)
+    return textwrap.wrap(kept.replace("`", ""), COLUMNS)
+
+
+def _published_rows(table):
+    """Without the rows of which nothing was published, where there are others."""
+    column = next((i for i, name in enumerate(table.header) if "published" in name), None)
+    rows = [row for row in table.body if column is not None and row[column] != content.NOTHING]
+    return dataclasses.replace(table, body=rows or table.body)
 
 
 def _table_pages(title, heading, table):
@@ -95,7 +115,8 @@ def _cells(header, body):
     parts, y = [], TOP + 14
     for number, row in enumerate(rows):
         x = LEFT
-        wrapped = [textwrap.wrap(cell, 26)[:2] or [""] for cell in row]
+        most = 3 if number == 0 else 2  # lines
+        wrapped = [textwrap.wrap(cell, 26)[:most] or [""] for cell in row]
         if number > 1 and y + 28 * max(map(len, wrapped)) > HEIGHT - 16:
             return parts, rows[number:]
         for cell, width in zip(wrapped, widths):

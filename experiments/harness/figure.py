@@ -187,11 +187,15 @@ def log_tics(low, high):
 
 
 def tic_text(number):
-    """20000 -> 20k, 1500000 -> 1.5M; 0.00001 as it is: no exponents."""
+    """20000 -> 20k, 1500000 -> 1.5M, 0.00002 -> 2·10⁻⁵."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if number >= size * 0.9999:
             return f"{number / (1e3 if letter == 'k' else size):.4g}{letter}"
-    return f"{number:.4g}" if number >= 1e-4 or number <= 0 else f"{number:.9f}".rstrip("0")
+    if not 0 < number < 0.9999e-4:
+        return f"{number:.4g}"
+    digits, _, power = f"{number:.3e}".partition("e-")
+    ten = "10⁻" + power.lstrip("0").translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return ten if float(digits) == 1 else f"{float(digits):g}·{ten}"
 
 
 def _tics(numbers, named):
