@@ -19,18 +19,18 @@ Keys and values are bytes; a str stands for its UTF-8. What comes back is bytes.
 from ._mqkv import Entry, Result, Stat, library_version
 from .client import Batch, Client, Pipeline
 from .errors import (BadKey, ConditionFailed, Corrupt, Crowded, DeadlineExceeded, Denied, Error,
-                     Exists, LimitReached, NoServer, NoSpace, NotANumber, NotDurable, NotFound,
-                     OutcomeUnknown, OutOfBounds, Overloaded, ReadOnly, StorageError, Timeout,
-                     Unavailable, UnknownOutcome, Unsupported, UsageError, ValueTooBig,
+                     Exists, LimitReached, Missed, NoServer, NoSpace, NotANumber, NotDurable,
+                     NotFound, OutcomeUnknown, OutOfBounds, Overloaded, ReadOnly, StorageError,
+                     Timeout, Unavailable, UnknownOutcome, Unsupported, UsageError, ValueTooBig,
                      VersionMismatch)
 from .mapping import Mapping
 
 __all__ = [
     "BadKey", "Batch", "Client", "ConditionFailed", "Corrupt", "Crowded", "DeadlineExceeded",
-    "Denied", "Entry", "Error", "Exists", "LimitReached", "Mapping", "NoServer", "NoSpace",
-    "NotANumber", "NotDurable", "NotFound", "OutOfBounds", "OutcomeUnknown", "Overloaded",
-    "Pipeline", "ReadOnly", "Result", "Stat", "StorageError", "Timeout", "Unavailable",
-    "UnknownOutcome", "Unsupported", "UsageError", "ValueTooBig", "VersionMismatch",
+    "Denied", "Entry", "Error", "Exists", "LimitReached", "Mapping", "Missed", "NoServer",
+    "NoSpace", "NotANumber", "NotDurable", "NotFound", "OutOfBounds", "OutcomeUnknown",
+    "Overloaded", "Pipeline", "ReadOnly", "Result", "Stat", "StorageError", "Timeout",
+    "Unavailable", "UnknownOutcome", "Unsupported", "UsageError", "ValueTooBig", "VersionMismatch",
     "library_version",
 ]
 __version__ = library_version

@@ -21,6 +21,7 @@ class of its own.
             OutcomeUnknown      the server ended (a ConnectionError too)
         StorageError            the store cannot do it
             NoSpace, ReadOnly, NotDurable, Corrupt, Crowded
+        Missed                  of a watcher: changes that are not kept any more
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadKey", "ConditionFailed", "Corrupt", "Crowded", "DeadlineExceeded", "Denied", "Error",
-    "Exists", "LimitReached", "NoServer", "NoSpace", "NotANumber", "NotDurable", "NotFound",
-    "OutOfBounds", "OutcomeUnknown", "Overloaded", "ReadOnly", "StorageError", "Timeout",
-    "Unavailable", "UnknownOutcome", "Unsupported", "UsageError", "ValueTooBig", "VersionMismatch",
+    "Exists", "LimitReached", "Missed", "NoServer", "NoSpace", "NotANumber", "NotDurable",
+    "NotFound", "OutOfBounds", "OutcomeUnknown", "Overloaded", "ReadOnly", "StorageError",
+    "Timeout", "Unavailable", "UnknownOutcome", "Unsupported", "UsageError", "ValueTooBig",
+    "VersionMismatch",
 ]
 
 
@@ -162,6 +164,10 @@ class Crowded(StorageError):
     """Too many keys of nearly the same hash are there; others can be written."""
 
 
+class Missed(Error):
+    """Changes were missed: they are not kept any more. Read everything anew."""
+
+
 _CLASSES: "dict[str, type[Error]]" = {
     "not_found": NotFound,
     "exists": Exists,
@@ -191,6 +197,7 @@ _CLASSES: "dict[str, type[Error]]" = {
     "crowded": Crowded,
     "full": NoSpace,
     "quota": LimitReached,
+    "missed": Missed,
 }
 
 
