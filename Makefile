@@ -47,7 +47,7 @@ PIE := -pie
 
 # The rooms. A room is a folder; its .c files, and those of its sub-rooms, are its modules; what may call what is
 # in ARCHITECTURE.md and checked by tests/lint/includes.
-ROOMS := common kvstore engine natskv wire serverk clientk kresp
+ROOMS := common kvstore engine natskv mirror wire serverk clientk kresp
 sources = $(sort $(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 objects = $(patsubst %.c,$(OUT)/obj/%.o,$(call sources,$(1)))
 
@@ -62,7 +62,7 @@ NATS ?= $(shell $(PKG_CONFIG) --exists libnats 2>/dev/null && echo yes)
 NATSKV_SRC := $(call sources,natskv)
 NATSKV_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(if $(NATS),$(filter-out %_absent.c,$(NATSKV_SRC)),$(filter %_absent.c %/bucket_name.c,$(NATSKV_SRC))))
 NATS_LIBS := $(if $(NATS),-lnats)
-SERVERK_OBJ := $(call objects,serverk) $(ENGINE_OBJ) $(NATSKV_OBJ)
+SERVERK_OBJ := $(call objects,serverk) $(call objects,mirror) $(ENGINE_OBJ) $(NATSKV_OBJ)
 CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program)
 # The client library reads the files of a store itself (clientk/direct): by the code that knows their bytes.
 CLIENTK_OBJ := $(filter-out $(CLIENTK_PROGRAM_OBJ),$(call objects,clientk)) \

@@ -158,8 +158,9 @@ static enum kv_status make_stream(struct nats_link *link, struct nats_bucket *bu
              "\"max_msg_size\":-1,\"num_replicas\":%" PRIu32 ",\"allow_rollup_hdrs\":true,"
              "\"deny_delete\":true,\"allow_direct\":true,\"allow_msg_ttl\":true,"
              "\"allow_atomic\":true,\"duplicate_window\":" DUPLICATE_WINDOW_NS ","
-             "\"metadata\":{\"mqkv-format\":\"1\",\"mqkv-shards\":\"%" PRIu32 "\"}}",
-             name, bucket->name, shard, bucket->replicas, bucket->shards);
+             "\"metadata\":{\"mqkv-format\":\"1\",\"mqkv-shards\":\"%" PRIu32
+             "\",\"mqkv-mirror\":\"%s\"}}",
+             name, bucket->name, shard, bucket->replicas, bucket->shards, bucket->mirror_of);
     enum kv_status status = ask(link, subject, json, &text, &answer, error);
     if (status != KV_OK)
         return status;
@@ -214,6 +215,23 @@ static enum kv_status check_stream(struct nats_link *link, const struct natskv_o
 /* Bucket
  * ------------------------------------------------------------------------------------------- */
 
+/* Whoever may write to it: a copy is that of one store. */
+static enum kv_status check_mirror(const struct natskv_options *options,
+                                   const struct nats_bucket *bucket, struct kv_slice config,
+                                   struct kv_error *error)
+{
+    struct kv_slice text = {0};
+    nats_json_string(nats_json_member(config, "metadata"), "mqkv-mirror", &text);
+    if (!options->mirror_of || (text.size == strlen(options->mirror_of) &&
+                                memcmp(text.data, options->mirror_of, text.size) == 0))
+        return KV_OK;
+    return kv_error_set(error, KV_MISMATCH,
+                        "bucket %s is %s: name a bucket that is not there yet, it will be made",
+                        bucket->name,
+                        text.size > 0 ? "the copy of another store"
+                                      : "no copy of a store, and may hold the data of others");
+}
+
 /* What the first stream says of the bucket: those of it that were asked for must be the same. */
 static enum kv_status take_first(const struct natskv_options *options, struct nats_bucket *bucket,
                                  struct kv_slice answer, struct kv_error *error)
@@ -238,7 +256,7 @@ static enum kv_status take_first(const struct natskv_options *options, struct na
     bucket->shards = (uint32_t)shards;
     if (options->replicas == 0)
         bucket->replicas = (uint32_t)replicas;
-    return KV_OK;
+    return check_mirror(options, bucket, config, error);
 }
 
 static enum kv_status find_first(struct nats_link *link, const struct natskv_options *options,
@@ -284,6 +302,8 @@ enum kv_status nats_bucket_open(struct nats_link *link, const struct natskv_opti
         (struct nats_bucket){.shards = options->shards ? options->shards : NATSKV_DEFAULT_SHARDS,
                              .replicas = options->replicas ? options->replicas : 1};
     snprintf(bucket->name, sizeof bucket->name, "%s", options->bucket);
+    snprintf(bucket->mirror_of, sizeof bucket->mirror_of, "%s",
+             options->mirror_of ? options->mirror_of : "");
     enum kv_status status = check_level(link, error);
     if (status == KV_OK)
         status = find_first(link, options, bucket, error);

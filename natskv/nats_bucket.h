@@ -9,7 +9,8 @@
 
 struct nats_bucket {
     char name[NATSKV_MAX_BUCKET_NAME + 1];
-    char cluster[64]; /* "": the server is alone */
+    char cluster[64];   /* "": the server is alone */
+    char mirror_of[64]; /* of a new stream */
     uint32_t shards;
     uint32_t replicas;
 };

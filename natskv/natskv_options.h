@@ -31,6 +31,8 @@ struct natskv_options {
     bool read_any;            /* reads may come from any replica, and so be stale */
     bool synced;              /* the operator says: servers sync before they acknowledge */
     bool check_only;          /* make no bucket that is not there */
+    const char *mirror_of;    /* the bucket must be the copy of the store of that name, letters and
+                                 digits; a new one becomes it */
     const char *credentials;  /* a file with a JWT and its key */
     const char *nkey;         /* PUBLICKEY:FILE, the file having the seed */
     const char *user;

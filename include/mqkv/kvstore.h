@@ -599,7 +599,8 @@ struct kvstore_file_statistics {
     uint64_t unsynced_ms; /* since its oldest write that is not known to be on disk; 0: none */
     uint64_t past_logs;           /* replaced ones that are kept for kvstore_changes, */
     uint64_t past_log_bytes;      /* and their disk space */
-    uint64_t reserved[5];
+    uint64_t max_version;         /* the highest that was given so far */
+    uint64_t reserved[4];
 };
 
 /* Takes the file's lock for a moment. */

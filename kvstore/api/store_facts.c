@@ -55,6 +55,7 @@ void kvstore_file_statistics(struct kvstore *store, uint32_t number,
     statistics->read_only = datafile_is_read_only(file);
     statistics->full = file->full;
     statistics->taken_over = file->taken_over;
+    statistics->max_version = file->current->words->max_version;
     lockset_read_unlock(store->context.locks, number);
     if (!store->sync)
         return;

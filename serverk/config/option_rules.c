@@ -4,6 +4,9 @@
 
 #include "common/report/error.h"
 
+/* Of --mirror: how long the cluster can be away before everything is copied again. */
+#define MIRROR_KEEP_CHANGES_MS (UINT64_C(24) * 3600 * 1000)
+
 /* Refused, rather than ignored, with a strategy that has no reader-writer locks. */
 static enum options_outcome take_rwlock(const struct parsed_line *line,
                                         struct server_options *options, struct kv_error *error)
@@ -158,6 +161,58 @@ static bool is_of_store(const struct option_row *row)
            strcmp(row->name, "service-time") == 0;
 }
 
+static bool is_one_of(const struct option_row *row, const char *const *names)
+{
+    while (*names && strcmp(row->name, *names) != 0)
+        names++;
+    return *names != NULL;
+}
+
+/* A second copy, or a store built from one: then data files and a cluster belong together. */
+static bool uses_cluster(const struct server_options *options)
+{
+    return options->mirror || options->restore_from;
+}
+
+static bool is_of_copy(const struct option_row *row)
+{
+    static const char *const names[] = {"mirror", "mirror-lag", "restore-from", NULL};
+    return is_one_of(row, names);
+}
+
+static bool is_of_engine(const struct option_row *row)
+{
+    static const char *const names[] = {"nats", "reads", "nats-sync", NULL};
+    return is_one_of(row, names);
+}
+
+static enum options_outcome check_identity(const struct server_options *options,
+                                           struct kv_error *error)
+{
+    if (!options->nats.certificate != !options->nats.key)
+        return refuse("nats-cert", "and --nats-key belong together", error);
+    if (options->nats.password_file && !options->nats.user)
+        return refuse("nats-password-file", "needs --nats-user", error);
+    return OPTIONS_RUN;
+}
+
+/* The cluster of --mirror and --restore-from. */
+static enum options_outcome check_copy(struct server_options *options, struct kv_error *error)
+{
+    if (options->mirror && options->restore_from)
+        return refuse("restore-from", "and --mirror exclude each other: restore first", error);
+    if (!options->nats.bucket)
+        return refuse(options->mirror ? "mirror" : "restore-from", "needs --bucket NAME", error);
+    if (options->mirror_over != MIRROR_OVER_NOTHING && !options->mirror)
+        return refuse("mirror-lag", "needs --mirror", error);
+    if (!is_given(options, "keep-changes"))
+        options->keep_changes_ms = MIRROR_KEEP_CHANGES_MS;
+    options->nats.urls = options->mirror ? options->mirror : options->restore_from;
+    options->nats.read_any = false;
+    options->nats.check_only = options->restore_from != NULL;
+    return check_identity(options, error);
+}
+
 /* Options of the one engine are refused, rather than ignored, with the other; but a configuration
  * file may have those of a cluster that is not in use. */
 static enum options_outcome check_engine(struct server_options *options, struct kv_error *error)
@@ -167,12 +222,19 @@ static enum options_outcome check_engine(struct server_options *options, struct 
         const struct option_row *row = &options_rows[i];
         if (nats && is_of_store(row) && is_given(options, row->name))
             return refuse(row->name, "has no meaning with --engine nats", error);
-        if (!nats && is_of_cluster(row) && is_given(options, row->name) &&
-            !options->origins[i].file)
-            return refuse(row->name, "has a meaning with --engine nats only", error);
+        if (nats && is_of_copy(row) && is_given(options, row->name))
+            return refuse(row->name, "has no meaning with --engine nats", error);
+        if (!nats && !(uses_cluster(options) && !is_of_engine(row)) && is_of_cluster(row) &&
+            is_given(options, row->name) && !options->origins[i].file)
+            return refuse(row->name,
+                          is_of_engine(row) ? "has a meaning with --engine nats only"
+                          : is_of_copy(row) ? "has a meaning with --mirror only"
+                                            : "has a meaning with --engine nats, --mirror and "
+                                              "--restore-from only",
+                          error);
     }
     if (!nats)
-        return OPTIONS_RUN;
+        return uses_cluster(options) ? check_copy(options, error) : OPTIONS_RUN;
     if (!options->nats.urls || !options->nats.bucket)
         return refuse("engine", "nats needs --nats URL,... and --bucket NAME", error);
     if (options->dispatch == DISPATCH_THREAD || options->dispatch == DISPATCH_PROCESS)
@@ -180,10 +242,8 @@ static enum options_outcome check_engine(struct server_options *options, struct 
                       "thread and process have no meaning with --engine nats, where a request "
                       "that waits holds neither",
                       error);
-    if (!options->nats.certificate != !options->nats.key)
-        return refuse("nats-cert", "and --nats-key belong together", error);
-    if (options->nats.password_file && !options->nats.user)
-        return refuse("nats-password-file", "needs --nats-user", error);
+    if (check_identity(options, error) != OPTIONS_RUN)
+        return OPTIONS_BAD;
     options->direct = KVSTORE_DIRECT_OFF;
     options->nats.max_value_bytes = is_given(options, "max-value") ? options->max_value_bytes : 0;
     return OPTIONS_RUN;

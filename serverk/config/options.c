@@ -150,6 +150,24 @@ static bool parse_sync(const char *text, void *field)
     return true;
 }
 
+/* Fills two fields of the options. */
+static bool parse_mirror_lag(const char *text, void *field)
+{
+    struct server_options *options = field;
+    char time[24];
+    size_t size = strcspn(text, ":");
+    if (size >= sizeof time)
+        return false;
+    memcpy(time, text, size);
+    time[size] = '\0';
+    options->mirror_over = MIRROR_OVER_SLOW;
+    if (strcmp(text + size, ":fail") == 0)
+        options->mirror_over = MIRROR_OVER_FAIL;
+    else if (text[size] != '\0' && strcmp(text + size, ":slow") != 0)
+        return false;
+    return parse_duration_ms(time, 10, MAX_KEEP_CHANGES_MS, &options->mirror_lag_ms);
+}
+
 static bool parse_bucket(const char *text, void *field)
 {
     *(const char **)field = text;
@@ -363,6 +381,16 @@ const struct option_row options_rows[] = {
     {"reads", 0, OPTION_CHOICE, "WHERE",
      "leader|any: any replica is faster, and may be behind (default leader)", FIELD(nats.read_any),
      .choice_name = reads_of, .section = "cluster"},
+    {"mirror", 0, OPTION_TEXT, "URL,...",
+     "keep a second copy of the store in --bucket of this cluster", FIELD(mirror), .min = 1,
+     .expects = "URLs, separated by commas", .section = "cluster"},
+    {"mirror-lag", 0, OPTION_PARSED, "TIME[:slow|:fail]",
+     "further behind, writes are slowed down, or fail (default slow)",
+     .offset = offsetof(struct parsed_line, options), .parse = parse_mirror_lag,
+     .expects = "a time from 10ms to 30d, then perhaps :slow or :fail", .section = "cluster"},
+    {"restore-from", 0, OPTION_TEXT, "URL,...",
+     "build the store in --dir from --bucket of this cluster, and exit", FIELD(restore_from),
+     .min = 1, .expects = "URLs, separated by commas"},
     {"nats-sync", 0, OPTION_CHOICE, "WHEN",
      "interval|always: what the servers' sync_interval is (default interval)", FIELD(nats.synced),
      .choice_name = nats_sync_of, .section = "cluster"},

@@ -13,6 +13,7 @@
 #include "common/options/option_table.h"
 #include "mqkv/error.h"
 #include "mqkv/kvstore.h"
+#include "mirror/mirror_options.h"
 #include "natskv/natskv.h"
 #include "serverk/config/access_rules.h"
 #include "serverk/config/dispatch_model.h"
@@ -41,7 +42,7 @@ enum request_order {
 #define OPTIONS_DEFAULT_SCHED_QUEUE 4096u
 
 /* At most so many options. */
-#define OPTIONS_MAX 80u
+#define OPTIONS_MAX 96u
 
 /* Where the data are. */
 enum engine_kind { ENGINE_KIND_KVSTORE, ENGINE_KIND_NATS };
@@ -77,7 +78,11 @@ struct server_options {
     uint32_t max_value_bytes;
     enum kvstore_direct direct; /* who may read without the daemon */
     enum engine_kind engine;
-    struct natskv_options nats; /* for ENGINE_KIND_NATS */
+    struct natskv_options nats; /* for ENGINE_KIND_NATS, and for the next two */
+    const char *mirror;         /* servers of the cluster that has a copy; NULL: none */
+    uint64_t mirror_lag_ms;
+    enum mirror_over mirror_over;
+    const char *restore_from; /* servers of the cluster that a store is built from; NULL: none */
     mode_t mode;                /* of the request queues */
     gid_t group;                /* of the request queues; (gid_t)-1: as created */
     gid_t read_group;           /* whose members may read; (gid_t)-1: there is no such group */
@@ -105,6 +110,12 @@ struct parsed_line {
 
 /* All defaults. */
 void parsed_line_begin(struct parsed_line *line);
+
+/* Whether the daemon talks to a cluster. */
+static inline bool options_use_nats(const struct server_options *options)
+{
+    return options->engine == ENGINE_KIND_NATS || options->mirror;
+}
 
 /* What the command line may say, also in the configuration file; the last has no name. */
 extern const struct option_row options_rows[];

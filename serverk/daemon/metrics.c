@@ -11,6 +11,7 @@
 
 #include "common/report/error.h"
 #include "wire/operation.h"
+#include "mirror/mirror.h"
 
 /* Data files that have lines of their own; of more only the sums are told, as file="all". */
 #define MAX_FILES_LISTED 256u
@@ -240,6 +241,14 @@ static void put_engine_number(void *out, const struct engine_number *number)
 {
     char name[64];
     snprintf(name, sizeof name, "engine_%s", number->name);
+    put(out, name, number->counts ? "counter" : "gauge", number->help, number->value);
+}
+
+/* An engine_number_visit. */
+static void put_mirror_number(void *out, const struct engine_number *number)
+{
+    char name[64];
+    snprintf(name, sizeof name, "mirror_%s", number->name);
     put(out, name, number->counts ? "counter" : "gauge", number->help, number->value);
 }
 
@@ -473,6 +482,8 @@ enum kv_status metrics_text(const struct stats_source *source, char **text, size
         put_users(source->service, out);
     const struct service *service = source->service;
     service->engine->calls->numbers(service->engine, put_engine_number, out);
+    if (service->mirror)
+        mirror_numbers(service->mirror, put_mirror_number, out);
     bool complete = !service->store || put_files(service, out);
     free(sum);
     if (fclose(out) == 0 && complete)

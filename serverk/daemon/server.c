@@ -19,6 +19,7 @@
 #include "serverk/daemon/admin.h"
 #include "serverk/daemon/control.h"
 #include "common/report/notify.h"
+#include "serverk/daemon/mirroring.h"
 #include "serverk/daemon/pidfile.h"
 #include "serverk/daemon/private_files.h"
 #include "serverk/daemon/reload.h"
@@ -372,7 +373,7 @@ enum kv_status server_start(const struct server_options *options, struct server 
         status = audit_open(options->audit, error);
     if (status == KV_OK && options->pidfile)
         status = pidfile_create(options->pidfile, &server->pidfile, error);
-    if (status == KV_OK && options->engine == ENGINE_KIND_NATS)
+    if (status == KV_OK && options_use_nats(options))
         natskv_prepare(&options->nats);
     wire_pidfd_has_pid(-1, 0); /* opens what it needs */
     if (status == KV_OK)
@@ -388,6 +389,9 @@ enum kv_status server_start(const struct server_options *options, struct server 
         status = start_limits_check_descriptors(
             engine_datafiles(service->engine),
             dispatch_model_receivers(options->dispatch, options->workers), error);
+    if (status == KV_OK) {
+        status = mirroring_start(service, error);
+    }
     if (status == KV_OK) {
         reload_serve(server->reload, service, &server->live);
         orphans_remove(options->queue);
@@ -433,6 +437,7 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     }
     drain_replies(service);
     watchers_stop(service->watchers);
+    mirroring_stop(service);
     if (service->sessions)
         session_set_death_listener(service->sessions, NULL, NULL);
     farewells_free(service->farewells);
@@ -441,6 +446,7 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     enum kv_status status = engine_close(service->engine, error);
     commit_free(service->commit);
     watchers_free(service->watchers);
+    mirroring_free(service);
     parking_free(service->parking);
     schedule_free(service->schedule);
     access_free(service->access);
@@ -560,6 +566,12 @@ static enum kv_status check_queues(const struct server_options *options, struct 
     return KV_OK;
 }
 
+enum kv_status server_restore(const struct server_options *options, struct kv_error *error)
+{
+    struct kvstore_options store_opening = store_options(options);
+    return mirroring_restore(options, &store_opening, error);
+}
+
 enum kv_status server_check(const struct server_options *options, struct kv_error *error)
 {
     enum kv_status status = check_nice(options, error);
@@ -567,5 +579,7 @@ enum kv_status server_check(const struct server_options *options, struct kv_erro
         status = check_cluster(options, error);
     else if (status == KV_OK)
         status = check_store(options, error);
+    if (status == KV_OK && options->mirror)
+        status = check_cluster(options, error);
     return status == KV_OK ? check_queues(options, error) : status;
 }

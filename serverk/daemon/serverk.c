@@ -73,6 +73,8 @@ static int run(int argc, char **argv, struct server_options *options)
         settings_print(options, stdout);
     if (options->check)
         return server_check(options, &error) == KV_OK ? EXIT_DONE : fail(&error, EXIT_FAILED);
+    if (options->restore_from)
+        return server_restore(options, &error) == KV_OK ? EXIT_DONE : fail(&error, EXIT_FAILED);
     if (options->log && log_open(options->log, &error) != KV_OK)
         return fail(&error, EXIT_FAILED);
     set_signals();

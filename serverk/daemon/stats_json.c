@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/time/clock.h"
+#include "mirror/mirror.h"
 #include "serverk/daemon/json_writer.h"
 #include "serverk/daemon/metrics.h"
 #include "serverk/daemon/stats_source.h"
@@ -166,6 +167,19 @@ static void put_store(const struct service *service, struct json *json)
 static void put_engine_number(void *json, const struct engine_number *number)
 {
     put_number(json, number->name, number->value);
+}
+
+static void put_mirror(const struct stats_source *source, struct json *json)
+{
+    const struct server_options *options = source->service->options;
+    static const char *const over[] = {"nothing", "slow", "fail"};
+    put_flag(json, "on", source->service->mirror != NULL);
+    if (!source->service->mirror)
+        return;
+    put_text(json, "bucket", options->nats.bucket);
+    mirror_numbers(source->service->mirror, put_engine_number, json);
+    put_number(json, "lag_bound_ms", options->mirror_lag_ms);
+    put_text(json, "over_bound", over[options->mirror_over]);
 }
 
 static void put_engine(const struct stats_source *source, struct json *json)
@@ -562,7 +576,7 @@ static const struct {
 } sections[] = {
     {"server", put_server},     {"operations", put_operations}, {"latency", put_latency},
     {"schedule", put_schedule}, {"files", put_files},           {"cache", put_cache},
-    {"sessions", put_sessions}, {"engine", put_engine},         {"bound", put_bound},
+    {"sessions", put_sessions}, {"engine", put_engine}, {"mirror", put_mirror},         {"bound", put_bound},
     {"access", put_access},
 };
 

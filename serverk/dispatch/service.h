@@ -26,6 +26,8 @@
 #include "serverk/session/hello.h"
 #include "serverk/session/session_table.h"
 
+struct mirror;
+
 struct service {
     const struct server_options *options; /* as it was started */
     const struct live_settings *live;     /* as they are now */
@@ -38,8 +40,11 @@ struct service {
     struct session_table *sessions;
     struct fragment_budget *budget;
     struct farewells *farewells;
-    struct commit *commit;                /* NULL unless the engine is called */
-    struct watchers *watchers;            /* likewise */
+    struct commit *commit;     /* NULL unless the engine is called */
+    struct watchers *watchers; /* likewise */
+    struct mirror *mirror;     /* NULL: there is none (serverk/daemon/mirroring.h) */
+    struct write_gate mirror_gate;
+    const struct write_gate *gate;        /* NULL: writes have nothing to pass */
     struct parking *parking;              /* NULL unless --dispatch pool and --lanes auto */
     struct slots *slots;                  /* NULL unless --dispatch thread or process */
     struct shares *shares;                /* NULL: there are no other users */

@@ -47,6 +47,7 @@ bool worker_init(struct worker *worker, const struct service *service,
     if (!execution_context_init(execution, service->store, service->budget))
         return false;
     execution->runners = execution_runners;
+    execution->gate = service->gate;
     execution->live = service->live;
     execution->one_snapshot = service->options->dispatch == DISPATCH_PROCESS;
     execution->statistics = statistics;

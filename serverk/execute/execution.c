@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/time/clock.h"
 #include "serverk/execute/backup.h"
 #include "serverk/execute/execution_internal.h"
 #include "serverk/execute/inquiries.h"
@@ -65,13 +66,38 @@ __attribute__((noinline)) static bool is_permitted(struct execution *execution)
     return execution->result.status == KV_OK;
 }
 
+static bool writes(enum wire_opcode opcode)
+{
+    return opcode == WIRE_OP_PUT || opcode == WIRE_OP_DELETE || opcode == WIRE_OP_ADD ||
+           opcode == WIRE_OP_APPEND || opcode == WIRE_OP_EXCHANGE || opcode == WIRE_OP_TOUCH;
+}
+
+/* Where there is a gate. Kept out of the way of the others. */
+__attribute__((noinline)) static bool passes_gate(struct execution *execution)
+{
+    const struct write_gate *gate = execution->context->gate;
+    uint32_t wait_ms = writes(execution->operation->opcode) ? gate->hold_up(gate->context) : 0;
+    if (wait_ms == 0)
+        return true;
+    if (wait_ms != WRITE_GATE_CLOSED) {
+        expect_long(execution);
+        clock_sleep_ms(wait_ms);
+        return true;
+    }
+    execution->result.status = KV_OVERLOADED;
+    if (execution->request->count == 1)
+        execution->refusal = gate->sentence;
+    return false;
+}
+
 static void run_operation(struct execution *execution, const struct wire_operation *operation)
 {
     execution->operation = operation;
     execution->result = (struct wire_result){.status = KV_OK};
     execution->written.record_bytes = 0;
     uint16_t results_before = execution->reply->results;
-    if (execution->session->access && !is_permitted(execution))
+    if ((execution->session->access && !is_permitted(execution)) ||
+        (execution->context->gate && !passes_gate(execution)))
         add_plain(execution);
     else
         execution->context->runners[operation->opcode](execution);
@@ -223,5 +249,9 @@ enum kv_status execute_request(struct execution_context *context, struct session
         fill_with_status(&execution, status);
         break;
     }
-    return KV_OK;
+    if (!execution.refusal)
+        return KV_OK;
+    reply_abandon(reply);
+    *sentence = execution.refusal;
+    return KV_OVERLOADED;
 }

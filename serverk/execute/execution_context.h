@@ -40,6 +40,15 @@ struct admin_call {
 
 typedef enum kv_status (*admin_runner)(void *context, struct admin_call *call);
 
+/* What writes have to pass before they are executed: how long one is to wait, in milliseconds;
+ * WRITE_GATE_CLOSED: it is refused. */
+struct write_gate {
+    uint32_t (*hold_up)(void *context);
+    void *context;
+    const char *sentence; /* of a refusal */
+};
+#define WRITE_GATE_CLOSED UINT32_MAX
+
 struct execution_context {
     struct kvstore *store; /* NULL: nothing is executed with it, but submitted (submission.h) */
     const struct live_settings *live;
@@ -48,6 +57,8 @@ struct execution_context {
     const void *stats_context;
     admin_runner run_admin;
     void *admin_context;
+
+    const struct write_gate *gate; /* NULL: there is none */
 
     const operation_runner *runners;         /* by opcode */
     const struct service_time *service_time; /* of the runners of serving.h */

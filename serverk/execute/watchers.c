@@ -44,6 +44,8 @@ struct watchers {
     sem_t wakes;
     atomic_bool changed;
     atomic_bool stop;
+    _Atomic kvstore_change_listener also;
+    void *also_context; /* constant once `also` is there */
 
     pthread_mutex_t lock; /* everything below */
     bool started;
@@ -58,9 +60,17 @@ struct watchers {
 static void note_change(void *context, uint32_t file)
 {
     struct watchers *watchers = context;
-    (void)file;
+    kvstore_change_listener also = atomic_load(&watchers->also);
+    if (also)
+        also(watchers->also_context, file);
     if (!atomic_exchange(&watchers->changed, true))
         sem_post(&watchers->wakes);
+}
+
+void watchers_also_tell(struct watchers *watchers, kvstore_change_listener listener, void *context)
+{
+    watchers->also_context = context;
+    atomic_store(&watchers->also, listener);
 }
 
 struct watchers *watchers_create(struct kvstore *store, struct session_table *sessions,

@@ -149,7 +149,7 @@ static enum kv_status allow_places(const struct landlock *landlock,
         {options->core_dumps ? "." : "", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_MAKE},
     };
     enum kv_status status = allow_files(landlock, options, error);
-    if (status == KV_OK && options->engine == ENGINE_KIND_NATS)
+    if (status == KV_OK && options_use_nats(options))
         status = allow_network_files(landlock, &options->nats, error);
     for (size_t i = 0; i < sizeof places / sizeof places[0] && status == KV_OK; i++)
         status = landlock_allow(landlock, places[i].path, places[i].access, error);
@@ -164,8 +164,8 @@ static enum kv_status confine_files(const struct server_options *options, int qu
     struct landlock landlock;
     bool files = find_queues(queue, queues, sizeof queues);
     struct stat facts;
-    bool network = options->engine == ENGINE_KIND_NATS;
-    if (!network && stat(options->dir, &facts) != 0)
+    bool network = options_use_nats(options);
+    if (options->engine != ENGINE_KIND_NATS && stat(options->dir, &facts) != 0)
         return KV_OK;
     enum kv_status status = landlock_begin(&landlock, files, network, error);
     if (status == KV_OK)
@@ -200,8 +200,7 @@ enum kv_status sandbox_enter(const struct server_options *options, int queue,
     if (status != KV_OK)
         return status;
     return syscall_filter_enter(options->dispatch == DISPATCH_PROCESS, options->nice,
-                                options->engine == ENGINE_KIND_NATS, &sandbox->syscall_filter,
-                                error);
+                                options_use_nats(options), &sandbox->syscall_filter, error);
 }
 
 const char *sandbox_describe(const struct sandbox *sandbox, char text[SANDBOX_TEXT_BYTES])

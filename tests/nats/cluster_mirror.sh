@@ -1,0 +1,178 @@
+#!/usr/bin/env bash
+# cluster_mirror: serverk --mirror: a copy in one NATS server, over kills of both sides; --mirror-lag; --restore-from
+. "$(dirname "$0")/lib.sh"
+
+store=$MQKV_TEST_DIR/store
+copy_queue=${server_queue}c
+
+# start_mirror [OPTION...]: a daemon with a store of its own, and a copy.
+start_mirror() {
+    server_logs[$server_log]=1
+    unset "killed_queues[$server_queue]"
+    "$server_program" -m "$server_queue" -f "$store" -d 3 --mirror "$(nats_urls)" \
+        --bucket "$bucket" "$@" </dev/null >>"$server_log" 2>&1 &
+    server_pid=$!
+    wait_until "$start_timeout_s" server_answers_or_is_gone && kill -0 "$server_pid" 2>/dev/null ||
+        { not_ok "serverk starts $*" "$(tail -n 30 "$server_log")"; exit 1; }
+}
+
+# number_of NAME: of the statistics of the mirror.
+number_of() {
+    client stats mirror --format json | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"
+}
+
+# The copy has everything.
+is_level() {
+    [ "$(number_of lag_changes)" = 0 ] && [ "$(number_of lag_ms)" = 0 ]
+}
+
+lags() {
+    [ "$(number_of lag_ms)" -gt 500 ]
+}
+
+# entries_of QUEUE: all, sorted.
+entries_of() {
+    "$MQKV_BUILD/clientk" -m "$1" scan --format json | sed 's/"version":[0-9]*,*//' | sort
+}
+
+# check_same TEXT: what serverk reads out of the copy is what the store has.
+check_same() {
+    local copy_pid
+    wait_until 30 is_level || not_ok "$1: the copy is level" "$(client stats mirror)"
+    "$server_program" -m "$copy_queue" --engine nats --nats "$(nats_urls)" --bucket "$bucket" \
+        </dev/null >>"$server_log" 2>&1 &
+    copy_pid=$!
+    wait_until 20 "$MQKV_BUILD/clientk" -m "$copy_queue" ping -c 1 >/dev/null 2>&1
+    entries_of "$server_queue" >"$MQKV_TEST_DIR/ours"
+    entries_of "$copy_queue" >"$MQKV_TEST_DIR/copied"
+    kill "$copy_pid"
+    wait "$copy_pid"
+    check_status 0 "$1" cmp "$MQKV_TEST_DIR/ours" "$MQKV_TEST_DIR/copied"
+}
+
+# put_some COUNT PREFIX: puts, adds, appends, deletes, expiries.
+put_some() {
+    local i
+    for ((i = 0; i < $1; i++)); do
+        echo "PUT $2.$i value$RANDOM"
+        [ $((i % 7)) != 0 ] || echo "DEL $2.$((i / 2))"
+        [ $((i % 5)) != 0 ] || echo "ADD count.$((i % 3)) 1"
+    done | client batch -n 4 - >/dev/null 2>&1
+    return 0
+}
+
+write_nats_configs 1
+start_nats 0
+mkdir "$store"
+start_server_alone() {
+    "$server_program" -m "$server_queue" -f "$store" -d 3 </dev/null >>"$server_log" 2>&1 &
+    server_pid=$!
+    wait_until "$start_timeout_s" server_answers_or_is_gone
+}
+start_server_alone
+put_some 300 before
+stop_server
+
+# A copy of what there is, and of what comes --------------------------------------------------------
+
+start_mirror
+check_same "what was there before is copied"
+put_some 300 after
+printf 'a\0b' | client put "odd key *>. " - >/dev/null
+client put empty "" >/dev/null
+client put short x --ttl 30ms >/dev/null
+client put long x --ttl 1h >/dev/null
+check_same "changes follow, with their expiries"
+check_equal 1 "$(number_of refills_total)" "without copying all again"
+head -c 1100000 /dev/zero | client put large - >/dev/null
+wait_until 30 is_level
+check_equal 1 "$(number_of refused_total)" "a value that the cluster does not take is counted"
+client del large >/dev/null
+client compact >/dev/null
+check_same "a compaction changes nothing"
+
+# Kills --------------------------------------------------------------------------------------------
+
+for round in 1 2 3; do
+    put_some 400 "round$round" &
+    writer=$!
+    wait_until 20 client get "round$round.20" >/dev/null 2>&1
+    kill_server
+    wait "$writer"
+    start_mirror
+    put_some 20 "again$round"
+    check_same "kill -9 of serverk while it is written to, round $round"
+done
+check_equal 0 "$(number_of refills_total)" "it goes on where it was"
+signal_nats KILL 0
+put_some 50 away
+wait_until 20 lags
+check_match '^[1-9]' "$(number_of lag_changes)" "without the cluster the copy lags, and stats say so"
+kill_server
+start_mirror
+check_equal ok "$(client put alone ok >/dev/null && client get alone)" "it starts without the cluster, and serves"
+start_nats 0
+check_same "the copy catches up when the cluster is back"
+rm "$store/mirror"
+stop_server
+check_status 4 "the store has forgotten its name" "$server_program" -m "$server_queue" -f "$store" \
+    --mirror "$(nats_urls)" --bucket "$bucket"
+check_match "copy of another store" "$errors" "so the bucket is refused"
+
+# A store from the copy ----------------------------------------------------------------------------
+
+restored=$MQKV_TEST_DIR/restored
+check_status 0 "--restore-from" "$server_program" -f "$restored" --restore-from "$(nats_urls)" \
+    --bucket "$bucket"
+check_match "keys restored from bucket $bucket" "$output" "says what it did"
+check_status 0 "kvcheck finds nothing" "$MQKV_BUILD/kvcheck" "$restored"
+store=$restored
+start_server_alone
+entries_of "$server_queue" >"$MQKV_TEST_DIR/ours"
+check_status 0 "the store has what the copy had" cmp "$MQKV_TEST_DIR/ours" "$MQKV_TEST_DIR/copied"
+stop_server
+check_status 4 "a directory with something in it" "$server_program" -f "$restored" \
+    --restore-from "$(nats_urls)" --bucket "$bucket"
+check_match "there is something in it" "$errors" "is refused"
+check_status 4 "a bucket that is not there" "$server_program" -f "$restored.2" \
+    --restore-from "$(nats_urls)" --bucket nowhere
+check_match "has no stream" "$errors" "is none to restore from"
+check_equal "" "$(find "$MQKV_TEST_DIR" -name "*.2*" -name "restored*")" "and leaves nothing behind"
+
+# The bound ----------------------------------------------------------------------------------------
+
+bucket=other
+start_mirror --mirror-lag 300ms:fail
+wait_until 30 is_level
+signal_nats STOP 0
+client put first 1 >/dev/null
+refuses() {
+    ! client put more 1 >/dev/null 2>&1
+}
+wait_until 20 refuses
+check_status 4 "too far behind, a write fails" client put more 1
+check_match "further behind than --mirror-lag allows" "$errors" "with a sentence"
+check_equal 1 "$(client get first)" "reads go on"
+signal_nats CONT 0
+wait_until 30 client put more 1 >/dev/null 2>&1
+check_equal 1 "$(client get more)" "and writes, when the copy has come close"
+stop_server
+
+# What is refused ----------------------------------------------------------------------------------
+
+refused() { # STATUS PATTERN TEXT OPTION...
+    local status=$1 pattern=$2 text=$3
+    shift 3
+    check_status "$status" "$text" "$server_program" -m "$server_queue" -f "$store" "$@"
+    check_match "$pattern" "$errors" "and says so"
+}
+refused 2 "needs --bucket" "a mirror without a bucket" --mirror "$(nats_urls)"
+refused 2 "with --mirror only" "a bound without a mirror" --mirror-lag 3s
+refused 2 "10ms to 30d" "a bound that is none" --mirror "$(nats_urls)" --bucket b --mirror-lag 3s:now
+refused 2 "exclude each other" "both at once" --mirror "$(nats_urls)" --restore-from "$(nats_urls)" --bucket b
+refused 2 "no meaning with --engine nats" "a copy of a cluster" --engine nats --nats "$(nats_urls)" --bucket b --mirror "$(nats_urls)"
+bucket=other2
+start_server --shards 2
+stop_server
+refused 4 "no copy of a store" "a bucket with data of its own" --mirror "$(nats_urls)" --bucket other2
+signal_nats TERM 0
