@@ -9,7 +9,7 @@ copy_queue=${server_queue}c
 start_mirror() {
     server_logs[$server_log]=1
     unset "killed_queues[$server_queue]"
-    "$server_program" -m "$server_queue" -f "$store" -d 3 --mirror "$(nats_urls)" \
+    "$server_program" -m "$server_queue" -f "$store" -d 3 --max-value 2M --mirror "$(nats_urls)" \
         --bucket "$bucket" "$@" </dev/null >>"$server_log" 2>&1 &
     server_pid=$!
     wait_until "$start_timeout_s" server_answers_or_is_gone && kill -0 "$server_pid" 2>/dev/null ||
@@ -113,9 +113,9 @@ start_mirror
 check_equal ok "$(client put alone ok >/dev/null && client get alone)" "it starts without the cluster, and serves"
 start_nats 0
 check_same "the copy catches up when the cluster is back"
-rm "$store/mirror"
 stop_server
-check_status 4 "the store has forgotten its name" "$server_program" -m "$server_queue" -f "$store" \
+rm "$store/mirror"
+check_status 4 "a store that has forgotten its name" timeout 30 "$server_program" -m "$server_queue" -f "$store" \
     --mirror "$(nats_urls)" --bucket "$bucket"
 check_match "copy of another store" "$errors" "so the bucket is refused"
 
@@ -163,7 +163,7 @@ stop_server
 refused() { # STATUS PATTERN TEXT OPTION...
     local status=$1 pattern=$2 text=$3
     shift 3
-    check_status "$status" "$text" "$server_program" -m "$server_queue" -f "$store" "$@"
+    check_status "$status" "$text" timeout 30 "$server_program" -m "$server_queue" -f "$store" "$@"
     check_match "$pattern" "$errors" "and says so"
 }
 refused 2 "needs --bucket" "a mirror without a bucket" --mirror "$(nats_urls)"
