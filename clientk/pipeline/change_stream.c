@@ -216,7 +216,8 @@ enum kv_status clientk_watch_next(struct clientk_watch *watch, int timeout_ms,
                                   struct clientk_change *change)
 {
     enum kv_status status = check_use(watch);
-    uint64_t until_ms = timeout_ms < 0 ? UINT64_MAX : clock_monotonic_coarse_ms() + (uint64_t)timeout_ms;
+    uint64_t until_ms =
+        timeout_ms < 0 ? UINT64_MAX : clock_monotonic_coarse_ms() + (uint64_t)timeout_ms;
     *change = (struct clientk_change){0};
     while (status == KV_OK) {
         if (next_of_page(watch, change))

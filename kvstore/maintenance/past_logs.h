@@ -2,8 +2,8 @@
  * past_logs: the logs that compactions have replaced, for those who follow the changes of a store
  * (kvstore_changes): each is kept for a while under another name, data.NNNN.past-SALT, and a note
  * in the header of the log that took its place says where the changes go on. Without a file, where
- * there is no room or the file system cannot exchange two names, the place where they go on is known all the same to who has read the
- * log to its end.
+ * there is no room or the file system cannot exchange two names, the place where they go on is
+ * known all the same to who has read the log to its end.
  *
  * They are kept while the option keep_changes_ms says so, or for PAST_LOGS_MIN_MS once somebody has
  * asked for changes; up to keep_changes_bytes, and while the disk is not full. Then followers are
@@ -11,7 +11,8 @@
  *
  * What tells followers that something was written is here, too.
  *
- * Threads: any; a mutex of its own, taken after a file's lock. past_logs_replace and past_logs_clear: the compactor's.
+ * Threads: any; a mutex of its own, taken after a file's lock. past_logs_replace and
+ * past_logs_clear: the compactor's.
  */
 #ifndef MQKV_KVSTORE_MAINTENANCE_PAST_LOGS_H
 #define MQKV_KVSTORE_MAINTENANCE_PAST_LOGS_H

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# cluster_mirror: serverk --mirror: a copy in one NATS server, over kills of both sides; --mirror-lag; --restore-from
+# cluster_mirror: serverk --mirror: a copy in one NATS server, over kills of both sides;
+# --mirror-lag; --restore-from
 . "$(dirname "$0")/lib.sh"
 
 store=$MQKV_TEST_DIR/store
@@ -73,7 +74,7 @@ start_server_alone
 put_some 300 before
 stop_server
 
-# A copy of what there is, and of what comes --------------------------------------------------------
+# A copy of what there is, and of what comes -------------------------------------------------------
 
 start_mirror
 check_same "what was there before is copied"
@@ -107,23 +108,25 @@ check_equal 0 "$(number_of refills_total)" "it goes on where it was"
 signal_nats KILL 0
 put_some 50 away
 wait_until 20 lags
-check_match '^[1-9]' "$(number_of lag_changes)" "without the cluster the copy lags, and stats say so"
+check_match '^[1-9]' "$(number_of lag_changes)" "without the cluster it lags, and stats say so"
 kill_server
 start_mirror
-check_equal ok "$(client put alone ok >/dev/null && client get alone)" "it starts without the cluster, and serves"
+client put alone ok >/dev/null
+check_equal ok "$(client get alone)" "it starts without the cluster, and serves"
 start_nats 0
 check_same "the copy catches up when the cluster is back"
 stop_server
 rm "$store/mirror"
-check_status 4 "a store that has forgotten its name" timeout 30 "$server_program" -m "$server_queue" -f "$store" \
+check_status 4 "a store that has forgotten its name" timeout 30 "$server_program" \
+    -m "$server_queue" -f "$store" \
     --mirror "$(nats_urls)" --bucket "$bucket"
 check_match "copy of another store" "$errors" "so the bucket is refused"
 
 # A store from the copy ----------------------------------------------------------------------------
 
 restored=$MQKV_TEST_DIR/restored
-check_status 0 "--restore-from" "$server_program" -f "$restored" --restore-from "$(nats_urls)" \
-    --bucket "$bucket"
+check_status 0 "--restore-from" "$server_program" -f "$restored" -d 3 \
+    --restore-from "$(nats_urls)" --bucket "$bucket"
 check_match "keys restored from bucket $bucket" "$output" "says what it did"
 check_status 0 "kvcheck finds nothing" "$MQKV_BUILD/kvcheck" "$restored"
 store=$restored
@@ -168,11 +171,15 @@ refused() { # STATUS PATTERN TEXT OPTION...
 }
 refused 2 "needs --bucket" "a mirror without a bucket" --mirror "$(nats_urls)"
 refused 2 "with --mirror only" "a bound without a mirror" --mirror-lag 3s
-refused 2 "10ms to 30d" "a bound that is none" --mirror "$(nats_urls)" --bucket b --mirror-lag 3s:now
-refused 2 "exclude each other" "both at once" --mirror "$(nats_urls)" --restore-from "$(nats_urls)" --bucket b
-refused 2 "no meaning with --engine nats" "a copy of a cluster" --engine nats --nats "$(nats_urls)" --bucket b --mirror "$(nats_urls)"
+refused 2 "10ms to 30d" "a bound that is none" \
+    --mirror "$(nats_urls)" --bucket b --mirror-lag 3s:now
+refused 2 "exclude each other" "both at once" \
+    --mirror "$(nats_urls)" --restore-from "$(nats_urls)" --bucket b
+refused 2 "no meaning with --engine nats" "a copy of a cluster" \
+    --engine nats --nats "$(nats_urls)" --bucket b --mirror "$(nats_urls)"
 bucket=other2
 start_server --shards 2
 stop_server
-refused 4 "no copy of a store" "a bucket with data of its own" --mirror "$(nats_urls)" --bucket other2
+refused 4 "no copy of a store" "a bucket with data of its own" \
+    --mirror "$(nats_urls)" --bucket other2
 signal_nats TERM 0

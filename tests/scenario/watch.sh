@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# watch: who watches sees each change, over compactions, restarts and kills, or is told that it missed some.
+# watch: who watches sees each change, over compactions, restarts and kills, or is told that it
+# missed some
 . "$(dirname "$0")/lib.sh"
 
 changes=$MQKV_TEST_DIR/changes
@@ -41,18 +42,28 @@ wait_until 20 has_others "$changes" 7
 kill -INT "$watcher"
 wait "$watcher"
 check_equal 130 $? "Ctrl-C ends it"
-check_equal 'delete name expire soon put "two words" "a b" put count 4 put count 9 put name Ada put soon x' \
-    "$(grep -v "^put n 0" "$changes" | sort | tr '\n' ' ' | sed 's/ $//')" "and has seen every change once"
-check_equal "put count 4 put count 9" "$(grep count "$changes" | tr '\n' ' ' | sed 's/ $//')" "those of a key in their order"
+# on_one_line [TEXT]: of the input
+on_one_line() {
+    tr '\n' ' ' | sed 's/ $//'
+}
+all='delete name expire soon put "two words" "a b" put count 4 put count 9 put name Ada put soon x'
+check_equal "$all" "$(grep -v "^put n 0" "$changes" | sort | on_one_line)" \
+    "and has seen every change once"
+check_equal "put count 4 put count 9" "$(grep count "$changes" | on_one_line)" \
+    "those of a key in their order"
 last=$(grep -o 'w1\.[A-Za-z0-9_-]*' "$MQKV_TEST_DIR/err")
 check_match '^w1\.' "$last" "it says where to go on"
 
 client put p/1 1 >/dev/null
 client put q/1 1 >/dev/null
 client put p/2 2 >/dev/null
-check_equal "put p/1 put p/2" "$(client watch p/ --since "$last" --keys --limit 2 2>/dev/null | sort | tr '\n' ' ' | sed 's/ $//')" "a prefix, from a position on"
+check_equal "put p/1 put p/2" \
+    "$(client watch p/ --since "$last" --keys --limit 2 2>/dev/null | sort | on_one_line)" \
+    "a prefix, from a position on"
 printf '%s\n' "$last" >"$MQKV_TEST_DIR/position"
-check_equal 3 "$(client watch --since "@$MQKV_TEST_DIR/position" --limit 3 --format json 2>/dev/null | grep -c '"change":"put","key":".*","value":".*","version":[0-9]*,"expiry_ms":0}')" "as JSON, the position from a file"
+as_json='"change":"put","key":".*","value":".*","version":[0-9]*,"expiry_ms":0}'
+client watch --since "@$MQKV_TEST_DIR/position" --limit 3 --format json >"$changes" 2>/dev/null
+check_equal 3 "$(grep -c "$as_json" "$changes")" "as JSON, the position from a file"
 
 : >"$changes"
 exec_client watch --since "$last" >"$changes" 2>"$MQKV_TEST_DIR/err" &
@@ -69,7 +80,8 @@ wait_until 20 has_lines "$changes" 5
 check_match "put after-stop 1" "$(cat "$changes")" "and after a restart"
 kill -INT "$watcher"
 wait "$watcher"
-check_match 'to go on from here: --since w1\.' "$(cat "$MQKV_TEST_DIR/err")" "it prints where to go on at the end"
+check_match 'to go on from here: --since w1\.' "$(cat "$MQKV_TEST_DIR/err")" \
+    "it prints where to go on at the end"
 
 check_status 2 "a position that is none" client watch --since nonsense
 check_status 2 "a file that is not there" client watch --since @/nonexistent

@@ -344,7 +344,8 @@ START_TEST(what_is_not_kept_is_missed)
     start_anew(&level, store);
     must_put(store, "key 1", "a");
     must_follow(&level);
-    /* No exchange of names on this file system, or the disk is full: who is at the end goes on all the same. */
+    /* No exchange of names on this file system, or the disk is full: who is at the end goes on all
+     * the same. */
     fault_install(&(struct fault_plan){.call = FAULT_EXCHANGE, .nth = 1, .error = EINVAL});
     must_compact();
     fault_clear();
