@@ -7,7 +7,7 @@
 #define PAGE_ENTRIES 256u
 #define PATIENCE_MS  20000u
 
-struct waiting {
+struct scan_wait {
     struct engine_operation operation;
     struct bucket_scan *scan;
     sem_t done;
@@ -15,19 +15,19 @@ struct waiting {
 
 static bool show(void *context, const struct kvstore_scanned *entry)
 {
-    const struct waiting *waiting = context;
+    const struct scan_wait *waiting = context;
     return waiting->scan->visit(waiting->scan->context, entry);
 }
 
 static void tell_done(struct engine_operation *operation)
 {
-    struct waiting *waiting = operation->context;
+    struct scan_wait *waiting = operation->context;
     sem_post(&waiting->done);
 }
 
 enum kv_status bucket_scan_page(struct store_engine *engine, struct bucket_scan *scan)
 {
-    struct waiting waiting = {.scan = scan};
+    struct scan_wait waiting = {.scan = scan};
     waiting.operation =
         (struct engine_operation){.opcode = ENGINE_SCAN,
                                   .cursor = scan->cursor,

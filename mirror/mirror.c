@@ -172,7 +172,7 @@ static enum kv_status fill_anew(struct mirror *mirror)
 
 /* Following ------------------------------------------------------------------------------------ */
 
-struct reading {
+struct change_reading {
     struct copy_page *page;
     uint64_t version; /* the highest visited */
 };
@@ -180,7 +180,7 @@ struct reading {
 /* A kvstore_change_visit. */
 static bool take_change(void *context, const struct kvstore_change *change)
 {
-    struct reading *reading = context;
+    struct change_reading *reading = context;
     bool put = change->kind == KVSTORE_CHANGE_PUT;
     if (!copy_page_add(reading->page, change->key, put ? &change->value : NULL,
                        put ? change->expiry_ms : 0))
@@ -194,7 +194,7 @@ static bool take_change(void *context, const struct kvstore_change *change)
 static enum kv_status read_file(struct mirror *mirror, uint32_t file, bool *more)
 {
     struct mirror_place *place = &mirror->places[file];
-    struct reading reading = {.page = mirror->page, .version = place->version};
+    struct change_reading reading = {.page = mirror->page, .version = place->version};
     bool at_end = false;
     uint64_t version = version_now(mirror, file);
     kvstore_await_change(mirror->store, file);

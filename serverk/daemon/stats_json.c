@@ -576,9 +576,8 @@ static const struct {
 } sections[] = {
     {"server", put_server},     {"operations", put_operations}, {"latency", put_latency},
     {"schedule", put_schedule}, {"files", put_files},           {"cache", put_cache},
-    {"sessions", put_sessions}, {"engine", put_engine}, {"mirror", put_mirror},
-    {"bound", put_bound},
-    {"access", put_access},
+    {"sessions", put_sessions}, {"engine", put_engine},         {"mirror", put_mirror},
+    {"bound", put_bound},       {"access", put_access},
 };
 
 enum kv_status stats_json(const void *source, struct kv_slice section, char **text, size_t *size)
