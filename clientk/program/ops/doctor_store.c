@@ -192,6 +192,28 @@ static void check_engine(struct diagnosis *diagnosis, const struct json_value *e
                           : "kill -9 of one loses nothing, the loss of its disk everything");
 }
 
+/* A second copy in a cluster. */
+static void check_mirror(struct diagnosis *diagnosis, const struct json_value *mirror)
+{
+    const struct json_value *bucket = json_member(mirror, "bucket");
+    if (!bucket || bucket->kind != JSON_STRING)
+        return;
+    uint64_t lag_ms = number_of(mirror, "lag_ms"), refused = number_of(mirror, "refused_total");
+    bool connected = number_of(mirror, "connected") == 1;
+    bool filling = number_of(mirror, "filling") == 1;
+    finding(diagnosis, connected ? "ok" : "BAD",
+            "the copy in bucket %s %s: it is %" PRIu64 " writes and %" PRIu64 ".%" PRIu64
+            " s behind%s",
+            bucket->text, connected ? "is kept" : "is not: the cluster does not take changes",
+            number_of(mirror, "lag_changes"), lag_ms / 1000, lag_ms / 100 % 10,
+            filling ? ", and being filled" : "");
+    if (refused > 0)
+        finding(diagnosis, "BAD",
+                "the cluster could not take %" PRIu64 " keys or values: the copy is without them; "
+                "the server's log names the first",
+                refused);
+}
+
 void doctor_check_store(struct diagnosis *diagnosis)
 {
     struct clientk_value text = {0};
@@ -204,6 +226,7 @@ void doctor_check_store(struct diagnosis *diagnosis)
         check_files(diagnosis, files);
         check_space(diagnosis, document, files);
         check_engine(diagnosis, json_member(document, "engine"));
+        check_mirror(diagnosis, json_member(document, "mirror"));
         check_own_sessions(diagnosis, json_member(document, "sessions"));
         doctor_check_users(diagnosis, json_member(document, "sessions"));
     } else {
