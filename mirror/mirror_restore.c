@@ -135,10 +135,12 @@ enum kv_status mirror_restore(const struct natskv_options *nats,
     enum kv_status status = natskv_open(nats, &engine, error);
     if (status != KV_OK)
         return status;
-    if (mkdir(building, 0700) != 0)
-        status = kv_error_set_errno(
-            error, "%s%s", building,
-            errno == EEXIST ? ": an earlier try was left there, or is under way: remove it" : "");
+    if (mkdir(building, 0700) != 0 && errno == EEXIST)
+        status =
+            kv_error_set(error, KV_EXISTS,
+                         "%s: an earlier try was left there, or is under way: remove it", building);
+    else if (faccessat(AT_FDCWD, building, W_OK, 0) != 0)
+        status = kv_error_set_errno(error, "%s cannot be made", building);
     if (status == KV_OK) {
         status = fill(engine, options, building, restored, error);
         if (status == KV_OK)

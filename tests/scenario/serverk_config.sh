@@ -10,7 +10,7 @@ other_queue=${server_queue}y
 example=$library_dir/../../packaging/serverk.conf
 mkdir "$MQKV_TEST_DIR/empty"
 sed -E 's/^#([a-z-]+ = )/\1/' "$example" |
-    sed -E '/^((read-)?group|pidfile|log|rwlock|metrics|audit) =/d' >"$config"
+    sed -E '/^((read-)?group|pidfile|log|rwlock|metrics|audit|mirror) =/d' >"$config"
 check_status 0 "the example is right where nothing is a comment" \
     "$server_program" -c "$config" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check
 settings=$output

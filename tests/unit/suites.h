@@ -95,6 +95,10 @@ Suite *suite_serverk_slots(void);
 Suite *suite_serverk_cost_estimate(void);
 Suite *suite_serverk_worker(void);
 
+/* mirror */
+Suite *suite_mirror_state(void);
+Suite *suite_mirror_copy_page(void);
+
 /* natskv */
 Suite *suite_natskv_subject(void);
 Suite *suite_natskv_json(void);
