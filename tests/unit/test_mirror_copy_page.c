@@ -1,5 +1,6 @@
 /* copy_page: of each key the last change is written, again until it is. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
