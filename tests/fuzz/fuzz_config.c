@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "serverk/config/options.h"
+#include "serverk/config/command_line.h"
 
 /* The bytes as a file, whose name is in path; -1: the system gives none. */
 static int make_file(const void *data, size_t size, char path[32])
