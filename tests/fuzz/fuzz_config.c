@@ -31,7 +31,7 @@ static enum options_outcome take(const void *data, size_t size, struct server_op
     int fd = make_file(data, size, path);
     require(fd >= 0);
     char *arguments[] = {program, option, path, NULL};
-    enum options_outcome outcome = options_parse(3, arguments, options, error);
+    enum options_outcome outcome = command_line_parse(3, arguments, options, error);
     close(fd);
     return outcome;
 }
