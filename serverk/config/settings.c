@@ -1,6 +1,8 @@
 #include "serverk/config/settings.h"
 
+#include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 bool settings_next_change(const struct option_origin *before, const struct option_origin *now,
@@ -37,12 +39,25 @@ void settings_describe_origin(const struct option_origin *origin, char *text, si
         snprintf(text, text_bytes, "%s", origin->is_set ? "config set" : "command line");
 }
 
+/* What an option is that nobody has given: defaults of some depend on other options. */
+static struct kv_slice effective_default(const struct server_options *options,
+                                         const struct option_row *row, char number[16])
+{
+    if (strcmp(row->name, "direct") == 0)
+        return kv_slice_from_string(kvstore_direct_name(options->direct));
+    if (strcmp(row->name, "workers") != 0)
+        return settings_default(row);
+    snprintf(number, 16, "%" PRIu32, options->workers);
+    return kv_slice_from_string(number);
+}
+
 /* What nobody has given is a comment. */
-static void print_option(const struct option_row *row, const struct option_origin *origin,
+static void print_option(const struct server_options *options, const struct option_row *row,
                          FILE *stream)
 {
-    char where[PATH_MAX];
-    struct kv_slice value = settings_default(row);
+    const struct option_origin *origin = &options->origins[row - options_rows];
+    char where[PATH_MAX], number[16];
+    struct kv_slice value = effective_default(options, row, number);
     settings_describe_origin(origin, where, sizeof where);
     if (origin->text)
         value = kv_slice_from_string(origin->text);
@@ -58,7 +73,7 @@ void settings_print(const struct server_options *options, FILE *stream)
         fprintf(stream, "%s[%s]\n", i == 0 ? "" : "\n", sections[i]);
         for (const struct option_row *row = options_rows; row->name; row++)
             if (row->section && strcmp(row->section, sections[i]) == 0)
-                print_option(row, &options->origins[row - options_rows], stream);
+                print_option(options, row, stream);
     }
     const char *access = access_rules_text(options->access);
     if (*access)

@@ -25,6 +25,9 @@ check_match "; io = mmap ; default" \
     "$("$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check)" "or the default"
 check_match "is not a group's name or number\$" \
     "$("$server_program" --group nobody-has-it --check 2>&1 | head -1)" "a group that is none"
+check_match "; direct = off ; default ; workers = 16 ; default" \
+    "$("$server_program" -f "$MQKV_TEST_DIR/empty" --io direct --dispatch process --check |
+        grep -E '^; (workers|direct) =' | tr '\n' ' ')" "defaults that depend on other options"
 
 # A start
 cat >"$config" <<END
