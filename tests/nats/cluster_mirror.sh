@@ -13,8 +13,12 @@ start_mirror() {
     "$server_program" -m "$server_queue" -f "$store" -d 3 --max-value 2M --mirror "$(nats_urls)" \
         --bucket "$bucket" "$@" </dev/null >>"$server_log" 2>&1 &
     server_pid=$!
-    wait_until "$start_timeout_s" server_answers_or_is_gone && kill -0 "$server_pid" 2>/dev/null ||
-        { not_ok "serverk starts $*" "$(tail -n 30 "$server_log")"; exit 1; }
+    if ! wait_until "$start_timeout_s" server_answers_or_is_gone || ! kill -0 \
+        "$server_pid" 2>/dev/null
+    then
+        not_ok "serverk starts $*" "$(tail -n 30 "$server_log")"
+        exit 1
+    fi
 }
 
 # number_of NAME: of the statistics of the mirror.
