@@ -69,7 +69,7 @@ for value in itertools.count(1):
     print("".join(f"PUT step{key} {value}\n" for key in range(1, 9)), end="")' 2>/dev/null |
     exec_client batch -q - 2>/dev/null &
 steps_pid=$!
-exec_client bench -n 1 -t 60 -L 400 --keys 500 --rate 15000 --mix put=90,del=10 >/dev/null 2>&1 &
+exec_client bench -n 1 -t 300 -L 400 --keys 500 --rate 15000 --mix put=90,del=10 >/dev/null 2>&1 &
 bench_pid=$!
 
 # in_step DIR: whether the steps in it are those of one moment.
@@ -107,7 +107,7 @@ for round in 1 2 3 4; do
 done
 check_equal '' "$faults" 'four backups under load are sound, and of one moment each'
 has_compacted() { [ "$(compactions)" -gt 0 ]; }
-wait_until 30 has_compacted
+wait_until 120 has_compacted
 check_equal 0 $? 'files were compacted meanwhile'
 check_status 0 'a backup after compactions' client backup copy
 check_status 0 'is sound' kvcheck copy
