@@ -120,7 +120,15 @@ check_match '^knobs +0 of 12 runs are there; [0-9]' "$output" 'and what is to be
 check_status 0 'a plan of another profile' run --profile wide --plan "$study"
 check_match '^knobs +0 of 6 runs are there' "$output" 'of which nothing is there'
 check_equal 0 "$(lines_of "$calls")" 'and runs nothing'
-check_status 0 'a plan of all studies' run --profile course --plan --all
+mkdir -p "$MQKV_TEST_DIR/built/experiments"
+plan_all=(run --build "$MQKV_TEST_DIR/built" --profile course --plan --all)
+check_status 1 'a plan of all studies, of which some need programs' "${plan_all[@]}"
+check_match 'not built: .*mixed_load.*make experiments' "$errors" 'which are named'
+read -ra needed <<<"$(sed -n 's/.*not built: \(.*\): .make.*/\1/p' <<<"$errors")"
+for program in "${needed[@]}"; do
+    : >"$MQKV_TEST_DIR/built/$program"
+done
+check_status 0 'a plan of all studies' "${plan_all[@]}"
 check_match '^knee +[0-9]+ of [0-9]+ runs are there' "$output" 'names each'
 check_match '^about [0-9]+ (h|min)' "$output" 'and the time of all'
 check_status 2 'all and a name' run --all "$study"
