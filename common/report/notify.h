@@ -1,6 +1,7 @@
 /*
- * notify: tells a service manager the state of this process, a daemon, by the protocol of sd_notify(3): datagrams to
- * the Unix socket that $NOTIFY_SOCKET names. Without that variable nothing is sent.
+ * notify: tells a service manager the state of this process, a daemon, by the protocol of
+ * sd_notify(3): datagrams to the Unix socket that $NOTIFY_SOCKET names. Without that variable
+ * nothing is sent.
  *
  * Threads: the main thread only.
  */

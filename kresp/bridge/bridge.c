@@ -19,8 +19,8 @@
 /* Threads that do not end, because the store does not answer, are waited for so long. */
 #define STOP_MS 5000u
 
-/* Looks of the watchdog in a row at which a thread had made no round since the one before. Each look
- * wakes all of them; a thread that waits for the store goes on when its time is over. */
+/* Looks of the watchdog in a row at which a thread had made no round since the one before. Each
+ * look wakes all of them; a thread that waits for the store goes on when its time is over. */
 #define WATCH_PATIENCE 4u
 
 /* Connections that are accepted before others are looked at. */
