@@ -58,7 +58,8 @@ struct mirror {
 
     pthread_t thread;
     bool started;
-    sem_t answered; /* the first try to connect is over */
+    sem_t answered;       /* the first try to connect is over */
+    pthread_mutex_t lock; /* what came of it: */
     enum kv_status first_status;
     struct kv_error first_error;
 };
@@ -263,8 +264,10 @@ static enum kv_status connect(struct mirror *mirror, struct kv_error *error)
 
 static void tell_first(struct mirror *mirror, enum kv_status status, const struct kv_error *error)
 {
+    pthread_mutex_lock(&mirror->lock);
     mirror->first_status = status;
     mirror->first_error = *error;
+    pthread_mutex_unlock(&mirror->lock);
     sem_post(&mirror->answered);
 }
 
@@ -283,6 +286,18 @@ static bool reach_cluster(struct mirror *mirror)
             status = connect(mirror, &error);
     }
     return status == KV_OK;
+}
+
+/* Whether what the cluster said is for good. */
+static enum kv_status first_answer(struct mirror *mirror, struct kv_error *error)
+{
+    pthread_mutex_lock(&mirror->lock);
+    enum kv_status status = mirror->first_status;
+    struct kv_error first = mirror->first_error;
+    pthread_mutex_unlock(&mirror->lock);
+    if (status == KV_OK || status == KV_NO_SERVER)
+        return KV_OK;
+    return kv_error_set(error, status, "--mirror: %s", first.text);
 }
 
 static void *mirror_thread(void *argument)
@@ -329,6 +344,7 @@ static struct mirror *create(const struct mirror_options *options, struct kvstor
     mirror->files = kvstore_datafiles(store);
     sem_init(&mirror->wakes, 0, 0);
     sem_init(&mirror->answered, 0, 0);
+    pthread_mutex_init(&mirror->lock, NULL);
     mirror->places = calloc(mirror->files, sizeof *mirror->places);
     mirror->page = copy_page_create(&mirror->stop);
     if (mirror->places && mirror->page)
@@ -351,11 +367,8 @@ enum kv_status mirror_start(const struct mirror_options *options, struct kvstore
         status = mirror_state_save(options->dir, &mirror->state, error);
     if (status == KV_OK)
         status = start_thread(mirror, error);
-    if (status == KV_OK && wait_for(&mirror->answered, FIRST_ANSWER_MS) &&
-        mirror->first_status != KV_OK && mirror->first_status != KV_NO_SERVER) {
-        status = mirror->first_status;
-        kv_error_set(error, status, "--mirror: %s", mirror->first_error.text);
-    }
+    if (status == KV_OK && wait_for(&mirror->answered, FIRST_ANSWER_MS))
+        status = first_answer(mirror, error);
     if (status != KV_OK) {
         mirror_stop(mirror);
         mirror_free(mirror);
@@ -389,6 +402,7 @@ void mirror_free(struct mirror *mirror)
     free(mirror->places);
     sem_destroy(&mirror->wakes);
     sem_destroy(&mirror->answered);
+    pthread_mutex_destroy(&mirror->lock);
     free(mirror);
 }
 
