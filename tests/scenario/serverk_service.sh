@@ -52,6 +52,7 @@ wait "$listener"
 listen
 start_server
 export NOTIFY_SOCKET=$socket WATCHDOG_USEC=200000
+# shellcheck disable=SC2119 # no option
 start_kresp
 unset NOTIFY_SOCKET WATCHDOG_USEC
 wait_until 20 grep -q READY "$told"
