@@ -1,0 +1,228 @@
+#include "serverk/daemon/server_json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/time/clock.h"
+#include "mirror/mirror.h"
+
+/* What the payer has used while several shared the workers' time. */
+static void put_used(const struct service *service, struct json *json, const char *name,
+                     unsigned payer)
+{
+    put_us(json, name, (double)atomic_load(&service->shares->payers[payer].used_ns));
+}
+
+/* Users other than the daemon's own, where they may come. */
+static void put_guests(const struct service *service, struct json *json)
+{
+    struct guest_facts facts;
+    if (!service->shares)
+        return;
+    put_used(service, json, "own_shared_us", PAYER_OWN);
+    put_used(service, json, "door_shared_us", PAYER_DOOR);
+    begin_member(json, "guests");
+    open_object(json);
+    for (unsigned guest = 0; guest < LANE_PLAN_MAX_GUESTS; guest++) {
+        char number[16];
+        if (!lanes_guest_facts(service->lanes, guest, &facts))
+            continue;
+        snprintf(number, sizeof number, "%u", guest);
+        begin_member(json, number);
+        open_object(json);
+        put_number(json, "uid", facts.uid);
+        put_number(json, "sessions", facts.sessions);
+        put_flag(json, "given", facts.given);
+        put_number(json, "depth", facts.geometry.depth);
+        put_number(json, "message_bytes", facts.geometry.message_bytes);
+        put_number(json, "messages", facts.messages);
+        put_number(json, "garbage", facts.garbage);
+        put_used(service, json, "shared_us", PAYER_GUESTS + guest);
+        close_object(json);
+    }
+    close_object(json);
+}
+
+/* Those who may only read, where there is a lane for them. */
+static void put_readers(const struct service *service, struct json *json)
+{
+    struct reader_facts facts;
+    if (!lanes_reader_facts(service->lanes, &facts))
+        return;
+    begin_member(json, "readers");
+    open_object(json);
+    put_number(json, "gid", facts.group);
+    put_number(json, "sessions", facts.sessions);
+    put_number(json, "depth", facts.geometry.depth);
+    put_number(json, "message_bytes", facts.geometry.message_bytes);
+    put_number(json, "messages", facts.messages);
+    put_number(json, "garbage", facts.garbage);
+    if (service->shares)
+        put_used(service, json, "shared_us", PAYER_READERS);
+    close_object(json);
+}
+
+static void put_queues(const struct service *service, struct json *json)
+{
+    const struct lane_plan *plan = lanes_plan(service->lanes);
+    begin_member(json, "lanes");
+    open_object(json);
+    put_text(json, "mode", lanes_mode_name(service->options->lanes));
+    put_number(json, "lanes", plan->lanes);
+    put_number(json, "lanes_in_use", lanes_in_use(service->lanes));
+    put_number(json, "lane_depth", plan->lane.depth);
+    put_number(json, "lane_message_bytes", plan->lane.message_bytes);
+    put_number(json, "bulk_lanes", plan->bulk_lanes);
+    put_number(json, "bulk_depth", plan->bulk.depth);
+    put_number(json, "bulk_message_bytes", plan->bulk.message_bytes);
+    put_guests(service, json);
+    put_readers(service, json);
+    close_object(json);
+}
+
+static void put_workers(const struct service *service, struct json *json)
+{
+    put_number(json, "workers", service->options->workers);
+    if (!service->parking)
+        return;
+    struct parking_counts counts = parking_counts(service->parking);
+    put_number(json, "workers_awake", counts.active + counts.in_long);
+}
+
+/* Of the models in which each request has a thread or process of its own. */
+static void put_requests_alive(const struct service *service, struct json *json)
+{
+    if (!service->slots)
+        return;
+    struct slot_counts counts = slots_counts(service->slots);
+    begin_member(json, "alive");
+    open_object(json);
+    put_number(json, "now", counts.live);
+    put_number(json, "most", counts.live_max);
+    put_number(json, "limit", counts.limit);
+    put_number(json, "started", counts.started);
+    put_number(json, "limit_waits", counts.waits);
+    put_number(json, "died", counts.died);
+    put_number(json, "taken_back", counts.taken_back);
+    close_object(json);
+}
+
+static void put_sandbox(const struct sandbox *sandbox, struct json *json)
+{
+    begin_member(json, "sandbox");
+    open_object(json);
+    put_text(json, "wanted", sandbox->wanted ? "on" : "off");
+    put_flag(json, "no_new_privileges", sandbox->no_new_privileges);
+    put_flag(json, "syscall_filter", sandbox->syscall_filter);
+    put_number(json, "landlock_abi", (uint64_t)sandbox->landlock_abi);
+    put_flag(json, "files_confined", sandbox->files_confined);
+    put_flag(json, "core_files", sandbox->core_files);
+    close_object(json);
+}
+
+static void put_direct(const struct service *service, struct json *json)
+{
+    struct kvstore_direct_facts facts = {0};
+    service->engine->calls->direct_facts(service->engine, &facts);
+    begin_member(json, "direct");
+    open_object(json);
+    put_text(json, "mode", kvstore_direct_name(facts.direct));
+    put_text(json, "name", facts.name);
+    put_number(json, "shared_bytes", facts.shared_bytes);
+    put_number(json, "private_bytes", facts.private_bytes);
+    put_number(json, "taken_over_files", facts.taken_over_files);
+    close_object(json);
+}
+
+/* How the engine in this process works. */
+static void put_store(const struct service *service, struct json *json)
+{
+    const struct server_options *options = service->options;
+    put_text(json, "locking", kvstore_locking_name(options->locking));
+    if (kvstore_locking_has_rwlocks(options->locking))
+        put_text(json, "rwlock", kvstore_rwlock_name(options->rwlock));
+    put_number(json, "lock_memory_bytes", kvstore_lock_memory_bytes(service->store));
+    put_text(json, "io", kvstore_io_name(options->io));
+    put_text(json, "verify", options->verify_every_read ? "every" : "first");
+    put_text(json, "sync", durability_name(live_durability(service->live)));
+    if (live_durability(service->live) == KVSTORE_SYNC_INTERVAL)
+        put_number(json, "sync_interval_ms", atomic_load(&service->live->sync_interval_ms));
+}
+
+/* An engine_number_visit. */
+static void put_engine_number(void *json, const struct engine_number *number)
+{
+    put_number(json, number->name, number->value);
+}
+
+void put_mirror(const struct stats_source *source, struct json *json)
+{
+    const struct server_options *options = source->service->options;
+    static const char *const over[] = {"nothing", "slow", "fail"};
+    put_flag(json, "on", source->service->mirror != NULL);
+    if (!source->service->mirror)
+        return;
+    put_text(json, "bucket", options->nats.bucket);
+    mirror_numbers(source->service->mirror, put_engine_number, json);
+    put_number(json, "lag_bound_ms", options->mirror_lag_ms);
+    put_text(json, "over_bound", over[options->mirror_over]);
+}
+
+void put_engine(const struct stats_source *source, struct json *json)
+{
+    const struct service *service = source->service;
+    put_text(json, "name", service->engine->calls->name);
+    put_number(json, "requests_under_way", submissions_under_way(service->submissions));
+    service->engine->calls->numbers(service->engine, put_engine_number, json);
+}
+
+/* Present only where each operation is made slow, which is no way to serve anybody. */
+static void put_service_time(const struct stats_source *source, struct json *json)
+{
+    const struct server_options *options = source->service->options;
+    struct worker_statistics *sum;
+    if (options->service_time.delay.kind == DELAY_OFF || !(sum = statistics_create(1)))
+        return;
+    stats_source_sum(source, sum);
+    begin_member(json, "service_time");
+    open_object(json);
+    put_text(json, "warning", "each operation is made slow, for experiments");
+    put_text(json, "setting", options_text_of(options, "service-time"));
+    put_number(json, "operations", sum->served);
+    put_us(json, "asked_us", (double)sum->served_asked_ns);
+    put_us(json, "taken_us", (double)sum->served_taken_ns);
+    close_object(json);
+    free(sum);
+}
+
+void put_server(const struct stats_source *source, struct json *json)
+{
+    const struct service *service = source->service;
+    const struct server_options *options = service->options;
+    char instance[17];
+    snprintf(instance, sizeof instance, "%016" PRIx64, service->terms.instance);
+    put_text(json, "version", MQKV_VERSION);
+    put_number(json, "pid", (uint64_t)getpid());
+    put_text(json, "instance", instance);
+    put_number(json, "uptime_ms", (clock_monotonic_ns() - source->started_ns) / 1000000);
+    put_text(json, "queue", options->queue);
+    if (service->store)
+        put_text(json, "dir", options->dir);
+    put_text(json, "engine", service->engine->calls->name);
+    put_number(json, "datafiles", engine_datafiles(service->engine));
+    put_workers(service, json);
+    put_text(json, "dispatch", dispatch_model_name(options->dispatch));
+    put_requests_alive(service, json);
+    put_queues(service, json);
+    if (service->store)
+        put_store(service, json);
+    put_number(json, "max_value_bytes", engine_max_value_bytes(service->engine));
+    put_number(json, "replies_waiting_for_sync",
+               service->commit ? commit_waiting(service->commit) : 0);
+    put_number(json, "large_message_bytes", atomic_load(&service->budget->used_bytes));
+    put_service_time(source, json);
+    put_direct(service, json);
+    put_sandbox(&source->sandbox, json);
+}
