@@ -58,7 +58,7 @@ static void show(struct reading *reading, const struct logfile *log, const struc
         .value = record->value,
         .version = record->version,
         .expiry_ms = record->expiry_ms,
-        .position = {.log = log->identity.salt, .version = record->version, .place = offset}};
+        .position = {.log = log->stream, .version = record->version, .place = offset}};
     reading->looks_left -= at_most(at_least(size_bytes / BYTES_PER_LOOK, 1), reading->looks_left);
     if (kv_slice_has_prefix(record->key, reading->prefix)) {
         if (!reading->visit(reading->visit_context, &change)) {
@@ -113,7 +113,7 @@ static bool read_current(struct reading *reading, enum kv_status *status, bool *
     lockset_read_lock(context->locks, reading->file->number);
     const struct generation *current = reading->file->current;
     const struct logfile *log = &current->log;
-    bool is_of = log->identity.salt == reading->position.log;
+    bool is_of = position_is_of(&reading->position, log);
     uint64_t offset = 0;
     if (is_of) {
         uint32_t mark = mapguard_mark(log->guard);
@@ -139,12 +139,13 @@ static enum kv_status read_past(struct reading *reading, const struct past_link 
 {
     const struct store_context *context = &reading->store->context;
     struct logfile log;
-    struct file_name name = file_name_past(reading->file->number, reading->position.log);
+    struct file_name name = file_name_past(reading->file->number, link->salt);
     uint64_t offset;
     if (logfile_open(&log, KVSTORE_IO_PREAD, context->dir_fd, name.text, false, NULL) != KV_OK)
         return KV_MISSED;
     enum kv_status status = KV_MISSED;
-    if (log.identity.salt == reading->position.log && link->end <= log.allocated_bytes &&
+    if (log.identity.salt == link->salt && position_is_of(&reading->position, &log) &&
+        link->end <= log.allocated_bytes &&
         position_find(&reading->position, &log, link->end, link->max_version, &offset)) {
         do
             status = walk(reading, &log, &offset, link->end);
@@ -226,11 +227,15 @@ enum kv_status kvstore_changes_now(struct kvstore *store, uint32_t number,
         return status;
     past_logs_use(store->past);
     struct datafile *file = &store->context.files[number];
-    lockset_read_lock(store->context.locks, number);
+    lockset_write_lock(store->context.locks, number);
+    if (position_open_stream(&file->current->log) != 0) {
+        lockset_write_unlock(store->context.locks, number);
+        return KV_IO;
+    }
     struct kvstore_ticket ticket = {number, atomic_load(&file->appended_bytes)};
     bool durable = !file->taken_over || kvstore_is_durable(store, ticket);
     *position = position_of_tail(file->current, durable);
-    lockset_read_unlock(store->context.locks, number);
+    lockset_write_unlock(store->context.locks, number);
     logfile_end(store->context.options.io);
     return KV_OK;
 }

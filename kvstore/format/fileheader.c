@@ -164,3 +164,17 @@ void fileheader_read_replaced(const uint8_t *page, uint64_t salt, struct file_re
                                        .end = (offsets & UINT32_MAX) * NOTED_OFFSET_UNIT,
                                        .begin = (offsets >> 32) * NOTED_OFFSET_UNIT};
 }
+
+void fileheader_write_stream(uint8_t *page, uint64_t salt, uint64_t stream)
+{
+    uint8_t bytes[FILE_NOTE_BYTES] = {0};
+    store_u64(bytes, stream);
+    fileheader_write_note(page, FILE_NOTE_STREAM, salt, bytes);
+}
+
+uint64_t fileheader_read_stream(const uint8_t *page, uint64_t salt)
+{
+    uint8_t bytes[FILE_NOTE_BYTES];
+    fileheader_read_note(page, FILE_NOTE_STREAM, salt, bytes);
+    return load_u64(bytes);
+}

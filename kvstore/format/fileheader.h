@@ -19,6 +19,7 @@
  *     1536   32 note: the boot of the machine that the file was last opened for writing in
  *     2048   32 note: the key of the index's hash; that of data.0000 counts
  *     2560   32 note: which log this one has replaced, and where the changes go on
+ *     3072   32 note: the name of its stream of changes
  *
  *   progress:  0  8 sequence: slot number = sequence % 2; the valid slot with the higher one counts
  *              8  8 synced_offset: every byte before it was on disk when this was written
@@ -83,7 +84,7 @@ uint32_t fileheader_progress_offset(const struct file_progress *progress);
 bool fileheader_read_progress(const uint8_t *page, uint64_t salt, struct file_progress *progress);
 
 /* What is noted once, or rarely. */
-enum file_note { FILE_NOTE_BOOT, FILE_NOTE_HASH_KEY, FILE_NOTE_REPLACED };
+enum file_note { FILE_NOTE_BOOT, FILE_NOTE_HASH_KEY, FILE_NOTE_REPLACED, FILE_NOTE_STREAM };
 #define FILE_NOTE_BYTES 16u /* of what is noted */
 
 enum fileheader_note_state {
@@ -116,6 +117,11 @@ bool fileheader_write_replaced(uint8_t *page, uint64_t salt, const struct file_r
 
 /* All 0 where there is no valid note. */
 void fileheader_read_replaced(const uint8_t *page, uint64_t salt, struct file_replaced *replaced);
+
+/* What positions in the changes of the log call it: a random number, since the salt is a secret.
+ * 0: there is no such position. */
+void fileheader_write_stream(uint8_t *page, uint64_t salt, uint64_t stream);
+uint64_t fileheader_read_stream(const uint8_t *page, uint64_t salt);
 
 /* Where the note is in the page, and how much of it. */
 #define FILE_NOTE_PLACE_BYTES 32u

@@ -181,6 +181,7 @@ static enum kv_status check_header(struct logfile *log, const uint8_t *page, con
                             name);
     log->boot = boot_noted(page, log->identity.salt);
     fileheader_read_hash_key(page, &log->identity);
+    log->stream = fileheader_read_stream(page, log->identity.salt);
     log->notes_are_missing =
         boot_is_unknown(log->boot) || hash_key_is_none(&log->identity.hash_key);
     return KV_OK;
@@ -472,6 +473,17 @@ int logfile_note_replaced(struct logfile *log, const struct file_replaced *repla
         return -1;
     }
     return put_note(log, header, FILE_NOTE_REPLACED);
+}
+
+int logfile_note_stream(struct logfile *log, uint64_t stream)
+{
+    uint8_t page[FILE_HEADER_BYTES] = {0};
+    uint8_t *header = log->map ? log->map : page;
+    fileheader_write_stream(header, log->identity.salt, stream);
+    if (put_note(log, header, FILE_NOTE_STREAM) != 0)
+        return -1;
+    log->stream = stream;
+    return 0;
 }
 
 void logfile_replaced(const struct logfile *log, struct file_replaced *replaced)

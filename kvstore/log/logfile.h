@@ -54,6 +54,7 @@ struct logfile {
     struct verified_bitmap verified;
     enum boot boot;         /* that it was written in, as was noted before this open */
     bool notes_are_missing; /* some were never made */
+    uint64_t stream;        /* the name of its changes (fileheader.h) */
     struct file_identity identity;
     struct file_progress progress;
 };
@@ -178,6 +179,9 @@ int logfile_note_replaced(struct logfile *log, const struct file_replaced *repla
 
 /* What is noted there; all 0: nothing, or it cannot be read. */
 void logfile_replaced(const struct logfile *log, struct file_replaced *replaced);
+
+/* Notes the name of its stream of changes. -1 and errno: log->stream is what it was. */
+int logfile_note_stream(struct logfile *log, uint64_t stream);
 
 /* Notes the boot, and log->identity.hash_key, in the header of a file that is about to be written
  * to. After an older version, which noted neither, they are on disk before the first record is:

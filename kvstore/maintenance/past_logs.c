@@ -24,7 +24,7 @@
 struct past_log {
     uint32_t number; /* of the data file */
     bool on_disk;
-    uint64_t salt;
+    uint64_t stream;
     uint64_t bytes;    /* on disk */
     uint64_t since_ms; /* clock_realtime_ms: it has been replaced */
     struct past_link link;
@@ -97,18 +97,19 @@ static bool add(struct past_logs *past, const struct past_log *log)
 }
 
 /* Holds: mutex. */
-static struct past_log *find(struct past_logs *past, uint32_t number, uint64_t salt)
+static struct past_log *find(struct past_logs *past, uint32_t number, uint64_t stream)
 {
     for (size_t i = past->count; i-- > 0;)
-        if (past->logs[i].salt == salt && past->logs[i].number == number)
+        if (past->logs[i].stream == stream && past->logs[i].number == number)
             return &past->logs[i];
     return NULL;
 }
 
-bool past_logs_find(struct past_logs *past, uint32_t number, uint64_t salt, struct past_link *link)
+bool past_logs_find(struct past_logs *past, uint32_t number, uint64_t stream,
+                    struct past_link *link)
 {
     pthread_mutex_lock(&past->mutex);
-    const struct past_log *found = find(past, number, salt);
+    const struct past_log *found = find(past, number, stream);
     if (found)
         *link = found->link;
     pthread_mutex_unlock(&past->mutex);
@@ -142,12 +143,15 @@ static bool describe(struct past_logs *past, struct datafile *file, struct past_
 {
     if (!past_logs_are_wanted(past))
         return false;
-    const struct logfile *current = &file->current->log;
+    struct logfile *current = &file->current->log;
+    if (position_open_stream(current) != 0 || position_open_stream(&file->next->log) != 0)
+        return false;
     *log = (struct past_log){.number = file->number,
-                             .salt = current->identity.salt,
+                             .stream = current->stream,
                              .bytes = disk_bytes(current->fd),
                              .since_ms = clock_realtime_ms(),
-                             .link = {.end = current->tail,
+                             .link = {.salt = current->identity.salt,
+                                      .end = current->tail,
                                       .last = position_of_tail(file->current, true),
                                       .max_version = file->current->words->max_version,
                                       .next = position_of_tail(file->next, true)}};
@@ -161,7 +165,7 @@ static bool exchange(const struct store_context *context, struct datafile *file,
                      const struct file_name *new_name)
 {
     struct logfile *next = &file->next->log;
-    struct file_replaced replaced = {log->salt, log->link.end, next->tail};
+    struct file_replaced replaced = {log->link.salt, log->link.end, next->tail};
     if (log->bytes > context->options.keep_changes_bytes ||
         logfile_note_replaced(next, &replaced) != 0)
         return false;
@@ -177,7 +181,7 @@ static bool exchange(const struct store_context *context, struct datafile *file,
 static bool name_past(const struct store_context *context, const struct past_log *log,
                       const struct file_name *now)
 {
-    struct file_name name = file_name_past(log->number, log->salt);
+    struct file_name name = file_name_past(log->number, log->link.salt);
     if (fileio->rename_at(context->dir_fd, now->text, name.text) == 0)
         return true;
     log_warn("%s/%s: changes before this compaction are not kept: cannot rename %s to it: %s",
@@ -205,7 +209,7 @@ int past_logs_replace(struct past_logs *past, struct datafile *file)
     bool known = add(past, &log);
     pthread_mutex_unlock(&past->mutex);
     if (!known && log.on_disk)
-        fileio->unlink_at(context->dir_fd, file_name_past(file->number, log.salt).text);
+        fileio->unlink_at(context->dir_fd, file_name_past(file->number, log.link.salt).text);
     return 0;
 }
 
@@ -266,7 +270,7 @@ static bool take_due(struct past_logs *past, struct past_log *log)
 static void remove_file(const struct store_context *context, const struct past_log *log,
                         struct old_logs *old_logs)
 {
-    struct file_name name = file_name_past(log->number, log->salt);
+    struct file_name name = file_name_past(log->number, log->link.salt);
     struct logfile file = {.fd =
                                fileio->open_at(context->dir_fd, name.text, O_RDWR | O_NOFOLLOW, 0)};
     if (fileio->unlink_at(context->dir_fd, name.text) == 0 && file.fd >= 0)
@@ -295,12 +299,13 @@ static bool read_past(const struct store_context *context, const char *name, uin
     if (number >= context->datafiles ||
         logfile_open(&file, KVSTORE_IO_PREAD, context->dir_fd, name, false, NULL) != KV_OK)
         return false;
-    bool sound = file.identity.salt == salt && file.identity.number == number &&
+    bool sound = file.identity.salt == salt && file.stream != 0 && file.identity.number == number &&
                  file.identity.store_seed == context->seed && fstat(file.fd, &facts) == 0;
     if (sound) {
         *log = (struct past_log){.number = number,
                                  .on_disk = true,
-                                 .salt = salt,
+                                 .stream = file.stream,
+                                 .link.salt = salt,
                                  .bytes = disk_bytes(file.fd),
                                  .since_ms = (uint64_t)facts.st_ctim.tv_sec * 1000};
         logfile_replaced(&file, replaced);
@@ -366,7 +371,7 @@ static bool link_to_current(const struct datafile *file, struct past_log *log)
     struct record record;
     uint64_t size_bytes;
     logfile_replaced(&current->log, &replaced);
-    if (replaced.salt != log->salt || replaced.begin > current->log.tail)
+    if (replaced.salt != log->link.salt || replaced.begin > current->log.tail)
         return false;
     log->link.end = replaced.end;
     log->link.next = position_of_end(&current->log, replaced.begin);
@@ -385,11 +390,11 @@ static bool link_to_current(const struct datafile *file, struct past_log *log)
 
 static bool link_to_past(const struct finding *next, struct past_log *log)
 {
-    if (next->log.number != log->number || next->replaced.salt != log->salt)
+    if (next->log.number != log->number || next->replaced.salt != log->link.salt)
         return false;
     log->link.end = next->replaced.end;
     log->link.next = (struct kvstore_position){
-        .log = next->log.salt, .version = POSITION_END, .place = next->replaced.begin};
+        .log = next->log.stream, .version = POSITION_END, .place = next->replaced.begin};
     return true;
 }
 
@@ -413,7 +418,7 @@ enum kv_status past_logs_load(struct past_logs *past, struct kv_error *error)
         struct past_log *log = &found[i].log;
         if (link_on(context, found, (size_t)count, log) && add(past, log))
             continue;
-        fileio->unlink_at(context->dir_fd, file_name_past(log->number, log->salt).text);
+        fileio->unlink_at(context->dir_fd, file_name_past(log->number, log->link.salt).text);
         removed = true;
     }
     free(found);

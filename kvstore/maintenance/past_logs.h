@@ -31,6 +31,7 @@ struct past_logs;
 
 /* Where the changes of a log that was replaced go on. */
 struct past_link {
+    uint64_t salt;                /* of the log: its file's name */
     uint64_t end;                 /* of the log's records */
     struct kvstore_position last; /* behind them; all 0: not known */
     uint64_t max_version;         /* of the log; 0: not known */
@@ -56,9 +57,9 @@ bool past_logs_are_wanted(struct past_logs *past);
  * writing. */
 int past_logs_replace(struct past_logs *past, struct datafile *file);
 
-/* Where the changes of that log of the file go on; false: it was not replaced, or is not known any
+/* Where the changes of that stream of the file go on; false: it was not replaced, or is not known any
  * more. */
-bool past_logs_find(struct past_logs *past, uint32_t number, uint64_t salt, struct past_link *link);
+bool past_logs_find(struct past_logs *past, uint32_t number, uint64_t stream, struct past_link *link);
 
 /* When the next is to be removed (clock_monotonic_ns); UINT64_MAX: there is none. */
 uint64_t past_logs_due_ns(struct past_logs *past);

@@ -1,11 +1,31 @@
 #include "kvstore/table/position.h"
 
+#include "common/numbers/random.h"
 #include "kvstore/table/recovery.h"
+
+int position_open_stream(struct logfile *log)
+{
+    return log->stream != 0 ? 0 : logfile_note_stream(log, random_secret() | 1);
+}
+
+int position_void_stream(struct logfile *log)
+{
+    static const struct file_replaced nothing;
+    if (log->stream == 0)
+        return 0;
+    if (logfile_note_replaced(log, &nothing) != 0)
+        return -1;
+    return logfile_note_stream(log, 0);
+}
+
+bool position_is_of(const struct kvstore_position *position, const struct logfile *log)
+{
+    return log->stream != 0 && log->stream == position->log;
+}
 
 struct kvstore_position position_of_end(const struct logfile *log, uint64_t offset)
 {
-    return (struct kvstore_position){
-        .log = log->identity.salt, .version = POSITION_END, .place = offset};
+    return (struct kvstore_position){.log = log->stream, .version = POSITION_END, .place = offset};
 }
 
 struct kvstore_position position_of_tail(const struct generation *generation, bool durable)

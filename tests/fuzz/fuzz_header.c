@@ -23,7 +23,7 @@ enum { FIX_IDENTITY = 1, FIX_SLOT_0 = 2, FIX_SLOT_1 = 4, WITH_MAGIC = 8, FIX_NOT
 #define CHECKSUM_BYTES 8u
 
 static const uint32_t slot_offsets[] = {512, 1024};
-static const enum file_note notes[] = {FILE_NOTE_BOOT, FILE_NOTE_HASH_KEY};
+static const enum file_note notes[] = {FILE_NOTE_BOOT, FILE_NOTE_HASH_KEY, FILE_NOTE_STREAM};
 #define NOTES (sizeof notes / sizeof notes[0])
 
 /* Copies the part of the input that is for this part of the page. */

@@ -16,6 +16,7 @@
 #include "common/numbers/random.h"
 #include "common/report/log.h"
 #include "common/time/clock.h"
+#include "kvstore/format/fileheader.h"
 #include "kvstore/log/fileio.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/fault.h"
@@ -390,6 +391,31 @@ START_TEST(positions_of_others_are_missed)
 }
 END_TEST
 
+/* Who knows the salt can put values in which there are records. */
+START_TEST(positions_do_not_tell_the_salt)
+{
+    struct kvstore_position first, second;
+    struct image image;
+    ck_assert_int_eq(kvstore_changes_now(store, 0, &first), KV_OK);
+    must_put(store, "key 1", "1");
+    must_compact();
+    ck_assert_int_eq(kvstore_changes_now(store, 0, &second), KV_OK);
+    ck_assert_uint_ne(first.log, second.log);
+    must_close(store);
+    store = NULL;
+    image_take(&image, dir);
+    for (size_t i = 0; i < image.count; i++) {
+        struct file_identity identity;
+        if (image.files[i].size < FILE_HEADER_BYTES ||
+            fileheader_read_identity(image.files[i].bytes, &identity) != FILEHEADER_VALID)
+            continue;
+        ck_assert_uint_ne(identity.salt, first.log);
+        ck_assert_uint_ne(identity.salt, second.log);
+    }
+    image_free(&image);
+}
+END_TEST
+
 static bool nothing_past(void *context)
 {
     (void)context;
@@ -592,6 +618,7 @@ Suite *suite_kvstore_changes(void)
     tcase_add_loop_test(tests, a_killed_store_goes_on, 0, 2);
     tcase_add_test(tests, what_is_not_kept_is_missed);
     tcase_add_test(tests, positions_of_others_are_missed);
+    tcase_add_test(tests, positions_do_not_tell_the_salt);
     tcase_add_test(tests, past_logs_go_when_their_bound_is_reached);
     tcase_add_test(tests, who_waits_is_told_once);
     tcase_add_loop_test(tests, followers_keep_up_beside_writers, KVSTORE_IO_MMAP, KVSTORE_IO_COUNT);
