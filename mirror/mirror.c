@@ -14,6 +14,7 @@
 #include "common/time/clock.h"
 #include "mirror/copy_page.h"
 #include "mirror/mirror_lag.h"
+#include "mirror/mirror_mark.h"
 #include "mirror/mirror_refill.h"
 #include "mirror/mirror_state.h"
 #include "natskv/natskv.h"
@@ -147,17 +148,35 @@ static enum kv_status take_places(struct mirror *mirror)
     return KV_OK;
 }
 
+/* Says in the bucket how far the copying is, so that nobody takes a part for the whole. */
+static enum kv_status mark(struct mirror *mirror, bool complete)
+{
+    struct kv_error error;
+    enum kv_status status = mirror_mark_set(mirror->engine, &mirror->state, complete, &error);
+    if (status != KV_OK)
+        log_warn("mirror: the bucket cannot be marked: %s", error.text);
+    return status;
+}
+
+static enum kv_status copy_everything(struct mirror *mirror)
+{
+    enum kv_status status = mark(mirror, false);
+    if (status == KV_OK)
+        status = take_places(mirror);
+    if (status == KV_OK)
+        status = mirror_refill(mirror->store, mirror->engine, mirror->page, &mirror->stop);
+    return status == KV_OK ? mark(mirror, true) : status;
+}
+
 static enum kv_status fill_anew(struct mirror *mirror)
 {
-    mirror->state.complete = false;
+    mirror_state_begin_copy(&mirror->state);
     mirror->unsaved = true;
     save(mirror, true);
     atomic_fetch_add(&mirror->refills, 1);
     atomic_store(&mirror->filling, true);
     log_info("mirror: copying the whole store to bucket %s", mirror->state.bucket);
-    enum kv_status status = take_places(mirror);
-    if (status == KV_OK)
-        status = mirror_refill(mirror->store, mirror->engine, mirror->page, &mirror->stop);
+    enum kv_status status = copy_everything(mirror);
     if (status == KV_OK) {
         mirror->state.complete = true;
         move_on(mirror);
@@ -253,11 +272,31 @@ static void follow_on(struct mirror *mirror)
 
 /* The cluster ---------------------------------------------------------------------------------- */
 
+/* A bucket that was made anew, or was left at another time, is no copy to go on with. */
+static enum kv_status check_bucket(struct mirror *mirror, struct kv_error *error)
+{
+    bool holds = true;
+    if (!mirror->state.complete)
+        return KV_OK;
+    enum kv_status status = mirror_mark_look(mirror->engine, &mirror->state, &holds, error);
+    if (status == KV_OK && !holds) {
+        log_warn("mirror: bucket %s is not the copy that was completed: everything is copied again",
+                 mirror->state.bucket);
+        mirror->state.complete = false;
+    }
+    return status;
+}
+
 static enum kv_status connect(struct mirror *mirror, struct kv_error *error)
 {
     struct natskv_options nats = mirror->options.nats;
+    struct kv_error other;
     nats.mirror_of = mirror->state.name;
     enum kv_status status = natskv_open(&nats, &mirror->engine, error);
+    if (status == KV_OK && (status = check_bucket(mirror, error)) != KV_OK) {
+        engine_close(mirror->engine, &other);
+        mirror->engine = NULL;
+    }
     atomic_store(&mirror->connected, status == KV_OK);
     return status;
 }

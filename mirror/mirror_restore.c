@@ -11,6 +11,7 @@
 
 #include "common/report/error.h"
 #include "mirror/bucket_scan.h"
+#include "mirror/mirror_mark.h"
 #include "natskv/natskv.h"
 
 struct restoring {
@@ -115,7 +116,8 @@ static enum kv_status name_it(const char *building, const char *dir, struct kv_e
 
 enum kv_status mirror_restore(const struct natskv_options *nats,
                               const struct kvstore_options *options, const char *dir,
-                              struct mirror_restored *restored, struct kv_error *error)
+                              bool unfinished, struct mirror_restored *restored,
+                              struct kv_error *error)
 {
     char building[PATH_MAX];
     struct store_engine *engine = NULL;
@@ -135,11 +137,13 @@ enum kv_status mirror_restore(const struct natskv_options *nats,
     enum kv_status status = natskv_open(nats, &engine, error);
     if (status != KV_OK)
         return status;
-    if (mkdir(building, 0700) != 0 && errno == EEXIST)
+    if (!unfinished)
+        status = mirror_mark_check_complete(engine, error);
+    if (status == KV_OK && mkdir(building, 0700) != 0 && errno == EEXIST)
         status =
             kv_error_set(error, KV_EXISTS,
                          "%s: an earlier try was left there, or is under way: remove it", building);
-    else if (faccessat(AT_FDCWD, building, W_OK, 0) != 0)
+    else if (status == KV_OK && faccessat(AT_FDCWD, building, W_OK, 0) != 0)
         status = kv_error_set_errno(error, "%s cannot be made", building);
     if (status == KV_OK) {
         status = fill(engine, options, building, restored, error);

@@ -16,13 +16,25 @@
 #define FIRST_LINE     "mqkv mirror 1\n"
 #define HEX_DIGITS     "0123456789abcdef"
 
+static void make_up(char name[MIRROR_NAME_DIGITS + 1])
+{
+    snprintf(name, MIRROR_NAME_DIGITS + 1, "%016" PRIx64 "%016" PRIx64, random_secret(),
+             random_secret());
+}
+
+void mirror_state_begin_copy(struct mirror_state *state)
+{
+    make_up(state->copy);
+    state->complete = false;
+}
+
 static enum kv_status begin_anew(const char *bucket, struct mirror_state *state)
 {
     memset(state->places, 0, state->files * sizeof state->places[0]);
     state->complete = false;
     state->same_ms = 0;
-    snprintf(state->name, sizeof state->name, "%016" PRIx64 "%016" PRIx64, random_secret(),
-             random_secret());
+    make_up(state->name);
+    make_up(state->copy);
     snprintf(state->bucket, sizeof state->bucket, "%s", bucket);
     return KV_OK;
 }
@@ -43,12 +55,12 @@ static bool read_head(FILE *stream, struct mirror_state *state)
         return false;
     if (fscanf(stream,
                "store %32[" HEX_DIGITS "] bucket %64[A-Za-z0-9_-] files %" SCNu32
-               " %15[a-z] same %" SCNu64,
-               state->name, state->bucket, &files, phase, &state->same_ms) != 5)
+               " copy %32[" HEX_DIGITS "] %15[a-z] same %" SCNu64,
+               state->name, state->bucket, &files, state->copy, phase, &state->same_ms) != 6)
         return false;
     state->complete = strcmp(phase, "complete") == 0;
-    return strlen(state->name) == MIRROR_NAME_DIGITS && files == state->files &&
-           (state->complete || strcmp(phase, "begun") == 0);
+    return strlen(state->name) == MIRROR_NAME_DIGITS && strlen(state->copy) == MIRROR_NAME_DIGITS &&
+           files == state->files && (state->complete || strcmp(phase, "begun") == 0);
 }
 
 static bool read_places(FILE *stream, struct mirror_state *state)
@@ -121,9 +133,10 @@ enum kv_status mirror_state_load(const char *dir, const char *bucket, uint32_t f
 
 static bool write_all(FILE *stream, const struct mirror_state *state)
 {
-    fprintf(stream, FIRST_LINE "store %s\nbucket %s\nfiles %" PRIu32 "\n%s same %" PRIu64 "\n",
-            state->name, state->bucket, state->files, state->complete ? "complete" : "begun",
-            state->same_ms);
+    fprintf(stream,
+            FIRST_LINE "store %s\nbucket %s\nfiles %" PRIu32 "\ncopy %s %s same %" PRIu64 "\n",
+            state->name, state->bucket, state->files, state->copy,
+            state->complete ? "complete" : "begun", state->same_ms);
     for (uint32_t i = 0; i < state->files; i++) {
         const struct mirror_place *place = &state->places[i];
         fprintf(

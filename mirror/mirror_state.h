@@ -25,7 +25,9 @@ struct mirror_place {
 struct mirror_state {
     char name[MIRROR_NAME_DIGITS + 1]; /* of the store, made up when its first copy is begun */
     char bucket[NATSKV_MAX_BUCKET_NAME + 1];
-    bool complete;    /* the whole store was copied once: places count */
+    char copy[MIRROR_NAME_DIGITS + 1]; /* made up for each copying of everything: the bucket
+                                          has it too (mirror_mark.h) */
+    bool complete;                     /* the whole store was copied once: places count */
     uint64_t same_ms; /* clock_realtime_ms: the copy had all that was written before */
     uint32_t files;
     struct mirror_place *places; /* of each data file */
@@ -35,6 +37,9 @@ struct mirror_state {
  * another bucket. KV_CORRUPT: the file makes no sense; KV_NO_MEMORY, KV_IO. */
 enum kv_status mirror_state_load(const char *dir, const char *bucket, uint32_t files,
                                  struct mirror_state *state, struct kv_error *error);
+
+/* Everything is copied anew: the copy so far counts no more. */
+void mirror_state_begin_copy(struct mirror_state *state);
 
 /* Errors: as those of writing a file. */
 enum kv_status mirror_state_save(const char *dir, const struct mirror_state *state,

@@ -295,6 +295,116 @@ static enum kv_status check_cluster(struct nats_link *link, const struct natskv_
                         bucket->cluster, options->cluster);
 }
 
+/* Copies ---------------------------------------------------------------------------------------- */
+
+#define MARK_MEMBER "mqkv-copy"
+
+/* The member `config` of the answer as it is, but with that mark. NULL: out of memory. */
+static char *config_with_mark(struct kv_slice config, const char *mark)
+{
+    struct kv_slice metadata = nats_json_member(config, "metadata");
+    struct kv_slice before = nats_json_member(metadata, MARK_MEMBER);
+    bool replaces = before.size > 0;
+    if (!replaces) /* behind the brace */
+        before.data = (const char *)metadata.data + 1;
+    size_t head = (size_t)((const char *)before.data - (const char *)config.data);
+    size_t tail = config.size - head - before.size;
+    size_t size = config.size + sizeof "\"" MARK_MEMBER "\":\"\"," + strlen(mark);
+    char *json = malloc(size);
+    if (json)
+        snprintf(json, size, replaces ? "%.*s\"%s\"%.*s" : "%.*s\"" MARK_MEMBER "\":\"%s\",%.*s",
+                 (int)head, (const char *)config.data, mark, (int)tail,
+                 (const char *)before.data + before.size);
+    return json;
+}
+
+/* The configuration of a stream that is there. *text is malloc'ed if it is KV_OK. */
+static enum kv_status config_of(struct nats_link *link, const char *name, char **text,
+                                struct kv_slice *config, struct kv_error *error)
+{
+    struct kv_slice answer;
+    bool found = false;
+    enum kv_status status = stream_info(link, name, &found, text, &answer, error);
+    if (status != KV_OK)
+        return status;
+    if (!found)
+        return kv_error_set(error, KV_NOT_FOUND, "stream %s is gone", name);
+    *config = nats_json_member(answer, "config");
+    if (nats_json_member(nats_json_member(*config, "metadata"), "mqkv-shards").size > 0)
+        return KV_OK;
+    free(*text);
+    return kv_error_set(error, KV_MISMATCH, "stream %s was not made by serverk", name);
+}
+
+static enum kv_status mark_stream(struct nats_link *link, const char *name, const char *mark,
+                                  struct kv_error *error)
+{
+    char subject[128], *text = NULL;
+    struct kv_slice config, answer;
+    enum kv_status status = config_of(link, name, &text, &config, error);
+    if (status != KV_OK)
+        return status;
+    char *json = config_with_mark(config, mark);
+    free(text);
+    if (!json)
+        return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    snprintf(subject, sizeof subject, "$JS.API.STREAM.UPDATE.%s", name);
+    status = ask(link, subject, json, &text, &answer, error);
+    free(json);
+    if (status != KV_OK)
+        return status;
+    if (nats_json_member(answer, "error").size > 0)
+        status = explain(answer, name, error);
+    free(text);
+    return status;
+}
+
+enum kv_status nats_bucket_set_mark(struct nats_link *link, const struct nats_bucket *bucket,
+                                    const char *mark, struct kv_error *error)
+{
+    enum kv_status status = KV_OK;
+    for (uint32_t shard = 0; shard < bucket->shards && status == KV_OK; shard++) {
+        char name[NATS_STREAM_NAME_BYTES];
+        nats_bucket_stream(bucket, shard, name);
+        status = mark_stream(link, name, mark, error);
+    }
+    return status;
+}
+
+/* Takes a stream's mark, or none if the streams before have another one. */
+static void take_mark(struct kv_slice config, bool first, struct natskv_copy *copy)
+{
+    struct kv_slice metadata = nats_json_member(config, "metadata"), text = {0}, of = {0};
+    char mark[sizeof copy->mark] = "";
+    nats_json_string(metadata, "mqkv-mirror", &of);
+    copy->is_copy |= of.size > 0;
+    if (nats_json_string(metadata, MARK_MEMBER, &text) && text.size < sizeof mark)
+        memcpy(mark, text.data, text.size);
+    if (first)
+        memcpy(copy->mark, mark, sizeof mark);
+    else if (strcmp(copy->mark, mark) != 0)
+        copy->mark[0] = '\0';
+}
+
+enum kv_status nats_bucket_mark(struct nats_link *link, const struct nats_bucket *bucket,
+                                struct natskv_copy *copy, struct kv_error *error)
+{
+    *copy = (struct natskv_copy){0};
+    for (uint32_t shard = 0; shard < bucket->shards; shard++) {
+        char name[NATS_STREAM_NAME_BYTES], *text = NULL;
+        struct kv_slice config;
+        nats_bucket_stream(bucket, shard, name);
+        enum kv_status status = config_of(link, name, &text, &config, error);
+        if (status != KV_OK)
+            return status;
+        take_mark(config, shard == 0, copy);
+        free(text);
+    }
+    return KV_OK;
+}
+
+/* Opening --------------------------------------------------------------------------------------- */
+
 enum kv_status nats_bucket_open(struct nats_link *link, const struct natskv_options *options,
                                 struct nats_bucket *bucket, struct kv_error *error)
 {

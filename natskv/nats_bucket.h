@@ -24,4 +24,10 @@ void nats_bucket_stream(const struct nats_bucket *bucket, uint32_t shard,
 enum kv_status nats_bucket_open(struct nats_link *link, const struct natskv_options *options,
                                 struct nats_bucket *bucket, struct kv_error *error);
 
+/* natskv_copy, natskv_mark_copy. */
+enum kv_status nats_bucket_mark(struct nats_link *link, const struct nats_bucket *bucket,
+                                struct natskv_copy *copy, struct kv_error *error);
+enum kv_status nats_bucket_set_mark(struct nats_link *link, const struct nats_bucket *bucket,
+                                    const char *mark, struct kv_error *error);
+
 #endif

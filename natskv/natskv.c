@@ -209,3 +209,16 @@ enum kv_status natskv_open(const struct natskv_options *options, struct store_en
     *result = &engine->base;
     return KV_OK;
 }
+
+enum kv_status natskv_copy(struct store_engine *base, struct natskv_copy *copy,
+                           struct kv_error *error)
+{
+    struct nats_engine *engine = (struct nats_engine *)base;
+    return nats_bucket_mark(engine->link, &engine->bucket, copy, error);
+}
+
+enum kv_status natskv_mark_copy(struct store_engine *base, const char *mark, struct kv_error *error)
+{
+    struct nats_engine *engine = (struct nats_engine *)base;
+    return nats_bucket_set_mark(engine->link, &engine->bucket, mark, error);
+}

@@ -32,4 +32,13 @@ void natskv_prepare(const struct natskv_options *options);
 enum kv_status natskv_open(const struct natskv_options *options, struct store_engine **engine,
                            struct kv_error *error);
 
+/* Reads the mark of the bucket of such an engine, or sets it: up to 63 letters, digits, and ' '. A
+ * stream that was made since has none. They ask the servers, and wait up to 15 seconds for each of
+ * the streams. Errors: KV_NO_SERVER, KV_NOT_FOUND (a stream is gone), KV_MISMATCH, KV_NO_MEMORY,
+ * KV_IO. */
+enum kv_status natskv_copy(struct store_engine *engine, struct natskv_copy *copy,
+                           struct kv_error *error);
+enum kv_status natskv_mark_copy(struct store_engine *engine, const char *mark,
+                                struct kv_error *error);
+
 #endif

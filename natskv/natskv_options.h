@@ -42,6 +42,12 @@ struct natskv_options {
     const char *key;
 };
 
+/* What a bucket says of itself as a copy. */
+struct natskv_copy {
+    bool is_copy;  /* it was made with mirror_of */
+    char mark[64]; /* that all its streams have; "": they differ, or have none */
+};
+
 /* Whether a bucket may have this name. */
 bool natskv_bucket_name_valid(const char *name);
 

@@ -176,7 +176,8 @@ static bool uses_cluster(const struct server_options *options)
 
 static bool is_of_copy(const struct option_row *row)
 {
-    static const char *const names[] = {"mirror", "mirror-lag", "restore-from", NULL};
+    static const char *const names[] = {"mirror", "mirror-lag", "restore-from",
+                                        "restore-unfinished", NULL};
     return is_one_of(row, names);
 }
 
@@ -205,6 +206,8 @@ static enum options_outcome check_copy(struct server_options *options, struct kv
         return refuse(options->mirror ? "mirror" : "restore-from", "needs --bucket NAME", error);
     if (options->mirror_over != MIRROR_OVER_NOTHING && !options->mirror)
         return refuse("mirror-lag", "needs --mirror", error);
+    if (options->restore_unfinished && !options->restore_from)
+        return refuse("restore-unfinished", "needs --restore-from", error);
     if (!is_given(options, "keep-changes"))
         options->keep_changes_ms = MIRROR_KEEP_CHANGES_MS;
     options->nats.urls = options->mirror ? options->mirror : options->restore_from;

@@ -391,6 +391,8 @@ const struct option_row options_rows[] = {
     {"restore-from", 0, OPTION_TEXT, "URL,...",
      "build the store in --dir from --bucket of this cluster, and exit", FIELD(restore_from),
      .min = 1, .expects = "URLs, separated by commas"},
+    {"restore-unfinished", 0, OPTION_FLAG, NULL,
+     "with --restore-from: also from a copy that is not complete", FIELD(restore_unfinished)},
     {"nats-sync", 0, OPTION_CHOICE, "WHEN",
      "interval|always: what the servers' sync_interval is (default interval)", FIELD(nats.synced),
      .choice_name = nats_sync_of, .section = "cluster"},

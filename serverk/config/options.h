@@ -83,9 +83,10 @@ struct server_options {
     uint64_t mirror_lag_ms;
     enum mirror_over mirror_over;
     const char *restore_from; /* servers of the cluster that a store is built from; NULL: none */
-    mode_t mode;                /* of the request queues */
-    gid_t group;                /* of the request queues; (gid_t)-1: as created */
-    gid_t read_group;           /* whose members may read; (gid_t)-1: there is no such group */
+    bool restore_unfinished;  /* also from a copy that was not completed */
+    mode_t mode;              /* of the request queues */
+    gid_t group;              /* of the request queues; (gid_t)-1: as created */
+    gid_t read_group;         /* whose members may read; (gid_t)-1: there is no such group */
     bool daemon;
     const char *pidfile; /* NULL: none */
     bool sandbox;        /* as far as the kernel has one (sandbox.h) */

@@ -49,8 +49,8 @@ enum kv_status mirroring_restore(const struct server_options *options,
                                  struct kv_error *error)
 {
     struct mirror_restored restored;
-    enum kv_status status =
-        mirror_restore(&options->nats, store_options, options->dir, &restored, error);
+    enum kv_status status = mirror_restore(&options->nats, store_options, options->dir,
+                                           options->restore_unfinished, &restored, error);
     if (status == KV_OK)
         printf("store %s: %" PRIu64 " keys restored from bucket %s\n", options->dir, restored.keys,
                options->nats.bucket);

@@ -122,6 +122,40 @@ check_equal ok "$(client get alone)" "it starts without the cluster, and serves"
 start_nats 0
 check_same "the copy catches up when the cluster is back"
 stop_server
+
+# A bucket that is not what it was -----------------------------------------------------------------
+
+ask_nats() { # SUBJECT JSON
+    python3 "$library_dir/../nats/ask.py" "$(nats_urls)" "$1" "$2"
+}
+check_match '"success": *true' "$(ask_nats "\$JS.API.STREAM.DELETE.KV_${bucket}_1" '')" \
+    "a stream is removed"
+start_mirror
+check_same "what was in a stream that is gone is copied again"
+check_equal 1 "$(number_of refills_total)" "with everything"
+stop_server
+# set_mark TEXT: of all streams, as a mirror that copies everything does.
+set_mark() {
+    local shard config
+    for shard in 0 1 2 3; do
+        config=$(ask_nats "\$JS.API.STREAM.INFO.KV_${bucket}_$shard" '' | python3 -c '
+import json, sys
+config = json.load(sys.stdin)["config"]
+config["metadata"]["mqkv-copy"] = sys.argv[1]
+print(json.dumps(config))' "$1")
+        ask_nats "\$JS.API.STREAM.UPDATE.KV_${bucket}_$shard" "$config" >/dev/null
+    done
+}
+mark=$(ask_nats "\$JS.API.STREAM.INFO.KV_${bucket}_0" '' |
+    sed -n 's/.*"mqkv-copy": *"\([^"]*\)".*/\1/p')
+check_match '^complete [0-9a-f]{32}$' "$mark" "the streams say that the copy is complete"
+set_mark "begun ${mark#* }"
+check_status 4 "a copy that was not completed" "$server_program" -f "$MQKV_TEST_DIR/part" \
+    --restore-from "$(nats_urls)" --bucket "$bucket"
+check_match "the copy is not finished" "$errors" "is none to restore from"
+check_status 0 "unless that is said" "$server_program" -f "$MQKV_TEST_DIR/part" -d 3 \
+    --restore-from "$(nats_urls)" --bucket "$bucket" --restore-unfinished
+set_mark "$mark"
 rm "$store/mirror"
 check_status 4 "a store that has forgotten its name" timeout 30 "$server_program" \
     -m "$server_queue" -f "$store" \
@@ -179,6 +213,8 @@ refused 2 "needs --bucket" "a mirror without a bucket" --mirror "$(nats_urls)"
 refused 2 "with --mirror only" "a bound without a mirror" --mirror-lag 3s
 refused 2 "10ms to 30d" "a bound that is none" \
     --mirror "$(nats_urls)" --bucket b --mirror-lag 3s:now
+refused 2 "needs --restore-from" "a copy that is not finished, for nothing" \
+    --mirror "$(nats_urls)" --bucket b --restore-unfinished
 refused 2 "exclude each other" "both at once" \
     --mirror "$(nats_urls)" --restore-from "$(nats_urls)" --bucket b
 refused 2 "no meaning with --engine nats" "a copy of a cluster" \

@@ -48,6 +48,7 @@ START_TEST(it_is_read_as_it_was_written)
     save_one(&written);
     ck_assert_int_eq(load("copy", &read), KV_OK);
     ck_assert_str_eq(read.name, written.name);
+    ck_assert_str_eq(read.copy, written.copy);
     ck_assert(read.complete);
     ck_assert_uint_eq(read.same_ms, 1234);
     ck_assert_mem_eq(read.places, written.places, FILES * sizeof *read.places);
@@ -67,6 +68,20 @@ START_TEST(another_bucket_is_a_new_copy)
     ck_assert_uint_eq(read.places[1].version, 0);
     mirror_state_free(&read);
     mirror_state_free(&written);
+}
+END_TEST
+
+START_TEST(each_copying_has_a_name_of_its_own)
+{
+    struct mirror_state state, before;
+    save_one(&before);
+    ck_assert_int_eq(load("copy", &state), KV_OK);
+    mirror_state_begin_copy(&state);
+    ck_assert(!state.complete);
+    ck_assert_str_eq(state.name, before.name);
+    ck_assert_str_ne(state.copy, before.copy);
+    mirror_state_free(&state);
+    mirror_state_free(&before);
 }
 END_TEST
 
@@ -113,6 +128,7 @@ Suite *suite_mirror_state(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, it_is_read_as_it_was_written);
     tcase_add_test(tcase, another_bucket_is_a_new_copy);
+    tcase_add_test(tcase, each_copying_has_a_name_of_its_own);
     tcase_add_test(tcase, what_makes_no_sense_is_refused);
     tcase_add_test(tcase, a_link_is_not_followed);
     suite_add_tcase(suite, tcase);
