@@ -392,6 +392,16 @@ static struct mirror *create(const struct mirror_options *options, struct kvstor
     return NULL;
 }
 
+/* What was sent and then lost in a power failure is known to nobody. */
+static void look_for_losses(struct mirror *mirror)
+{
+    if (!mirror->state.complete || !mirror_lag_was_undone(mirror->store, &mirror->state))
+        return;
+    log_warn("mirror: the store was recovered as after a power failure, so that the copy may have "
+             "what the store has lost: everything is copied again");
+    mirror->state.complete = false;
+}
+
 enum kv_status mirror_start(const struct mirror_options *options, struct kvstore *store,
                             struct mirror **result, struct kv_error *error)
 {
@@ -402,6 +412,8 @@ enum kv_status mirror_start(const struct mirror_options *options, struct kvstore
         mirror_state_load(options->dir, options->nats.bucket, mirror->files, &mirror->state, error);
     if (status == KV_OK && !mirror_lag_begin(&mirror->lag, store, &mirror->state))
         status = kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    if (status == KV_OK)
+        look_for_losses(mirror);
     if (status == KV_OK) /* before a bucket can have the name */
         status = mirror_state_save(options->dir, &mirror->state, error);
     if (status == KV_OK)

@@ -45,6 +45,18 @@ static uint64_t version_of(const struct mirror_lag *lag, uint32_t file)
     return statistics.max_version;
 }
 
+bool mirror_lag_was_undone(struct kvstore *store, const struct mirror_state *state)
+{
+    for (uint32_t i = 0; i < state->files; i++) {
+        struct kvstore_file_statistics statistics = {0};
+        kvstore_file_statistics(store, i, &statistics);
+        uint64_t had = state->places[i].version, has = statistics.max_version;
+        if (has > had && has - had >= CRASH_GAP / 2) /* it had some that were lost, perhaps */
+            return true;
+    }
+    return false;
+}
+
 static bool has_reached(const struct mirror_lag *lag)
 {
     for (uint32_t i = 0; i < lag->files; i++)

@@ -295,7 +295,8 @@ static enum kv_status check_cluster(struct nats_link *link, const struct natskv_
                         bucket->cluster, options->cluster);
 }
 
-/* Copies ---------------------------------------------------------------------------------------- */
+/* Copies
+ * ------------------------------------------------------------------------------------------- */
 
 #define MARK_MEMBER "mqkv-copy"
 
@@ -403,7 +404,8 @@ enum kv_status nats_bucket_mark(struct nats_link *link, const struct nats_bucket
     return KV_OK;
 }
 
-/* Opening --------------------------------------------------------------------------------------- */
+/* Opening
+ * ------------------------------------------------------------------------------------------ */
 
 enum kv_status nats_bucket_open(struct nats_link *link, const struct natskv_options *options,
                                 struct nats_bucket *bucket, struct kv_error *error)

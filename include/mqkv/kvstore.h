@@ -537,9 +537,10 @@ enum kv_status kvstore_changes_now(struct kvstore *store, uint32_t file,
  * Guarantee: each change is visited once, those of a key in the order of their versions; a change
  * may be visited that is not yet on disk, and that a power failure takes back. KV_MISSED: there
  * were changes behind the position that are not known any more, or the position is none of this
- * file, or of changes that were lost in a power failure: read everything anew. KV_CORRUPT, KV_IO: a
- * record cannot be read; *position is before it. Holds the file's lock for a few dozen records at a
- * time. */
+ * file, or was that of a change lost in a power failure: read everything anew. A position before
+ * those that were lost stays good: only a leap of the versions by 2^32 or so tells of them.
+ * KV_CORRUPT, KV_IO: a record cannot be read; *position is before it. Holds the file's lock for a
+ * few dozen records at a time. */
 enum kv_status kvstore_changes(struct kvstore *store, uint32_t file,
                                struct kvstore_position *position, struct kv_slice prefix,
                                uint32_t max_changes, kvstore_change_visit visit, void *context,
@@ -596,10 +597,10 @@ struct kvstore_file_statistics {
     bool read_only;               /* stopped taking writes; why is in the log */
     bool full;                    /* the last put to it found no space; the next may find some */
     bool taken_over;              /* the index is that of a process that was killed */
-    uint64_t unsynced_ms; /* since its oldest write that is not known to be on disk; 0: none */
-    uint64_t past_logs;           /* replaced ones that are kept for kvstore_changes, */
-    uint64_t past_log_bytes;      /* and their disk space */
-    uint64_t max_version;         /* the highest that was given so far */
+    uint64_t unsynced_ms;    /* since its oldest write that is not known to be on disk; 0: none */
+    uint64_t past_logs;      /* replaced ones that are kept for kvstore_changes, */
+    uint64_t past_log_bytes; /* and their disk space */
+    uint64_t max_version;    /* the highest that was given so far */
     uint64_t reserved[4];
 };
 

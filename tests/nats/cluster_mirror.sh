@@ -111,6 +111,14 @@ for round in 1 2 3; do
     check_same "kill -9 of serverk while it is written to, round $round"
 done
 check_equal 0 "$(number_of refills_total)" "it goes on where it was"
+put_some 50 cut
+kill_server
+cp -a "$store" "$store.cut" # its logs are read, as after a power failure
+mv "$store" "$store.lost"
+mv "$store.cut" "$store"
+start_mirror
+check_same "logs that were read"
+check_equal 1 "$(number_of refills_total)" "everything is copied again: some may have been lost"
 signal_nats KILL 0
 put_some 50 away
 wait_until 20 lags
