@@ -150,10 +150,8 @@ static void find_alive(struct copylog *copy, struct candidate *candidates, uint3
         if (i + PREFETCH_RECORDS < count)
             index_prefetch(index, candidates[i + PREFETCH_RECORDS].hash);
         bool found = is_current(file->current, &candidates[i], &lookup);
-        candidates[i].alive =
-            found && (keep_expired || !record_has_expired(&candidates[i].record, now_ms));
-        if (found && !candidates[i].alive)
-            sweep_out(copy->with.cache, file, &lookup);
+        bool goes = found && !keep_expired && record_has_expired(&candidates[i].record, now_ms);
+        candidates[i].alive = found && !(goes && sweep_out(copy->with.cache, file, &lookup));
     }
 }
 

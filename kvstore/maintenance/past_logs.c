@@ -37,7 +37,7 @@ struct past_logs {
     size_t count, capacity;
     uint64_t bytes;
     bool full_told;
-    atomic_bool used;
+    _Atomic uint64_t used_until_ms; /* clock_monotonic_coarse_ms */
     atomic_bool room_wanted;
     kvstore_change_listener listener; /* constant once somebody follows */
     void *listener_context;
@@ -62,20 +62,22 @@ void past_logs_free(struct past_logs *past)
     free(past);
 }
 
+static uint64_t keep_ms(const struct past_logs *past)
+{
+    return at_least(past->context->options.keep_changes_ms, PAST_LOGS_MIN_MS);
+}
+
 void past_logs_use(struct past_logs *past)
 {
-    atomic_store(&past->used, true);
+    atomic_store_explicit(&past->used_until_ms, clock_monotonic_coarse_ms() + keep_ms(past),
+                          memory_order_relaxed);
 }
 
 bool past_logs_are_wanted(struct past_logs *past)
 {
     return past && (past->context->options.keep_changes_ms > 0 ||
-                    atomic_load_explicit(&past->used, memory_order_relaxed));
-}
-
-static uint64_t keep_ms(const struct past_logs *past)
-{
-    return at_least(past->context->options.keep_changes_ms, PAST_LOGS_MIN_MS);
+                    clock_monotonic_coarse_ms() <
+                        atomic_load_explicit(&past->used_until_ms, memory_order_relaxed));
 }
 
 /* The list ------------------------------------------------------------------------------------- */

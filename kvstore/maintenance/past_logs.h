@@ -5,9 +5,9 @@
  * there is no room or the file system cannot exchange two names, the place where they go on is
  * known all the same to who has read the log to its end.
  *
- * They are kept while the option keep_changes_ms says so, or for PAST_LOGS_MIN_MS once somebody has
+ * They are kept while the option keep_changes_ms says so, or for PAST_LOGS_MIN_MS after somebody has
  * asked for changes; up to keep_changes_bytes, and while the disk is not full. Then followers are
- * told that they have missed some.
+ * told that they have missed some; also of what has expired in the meantime without a record.
  *
  * What tells followers that something was written is here, too.
  *
@@ -46,7 +46,7 @@ void past_logs_free(struct past_logs *past);
  * of no use. Nobody writes yet. */
 enum kv_status past_logs_load(struct past_logs *past, struct kv_error *error);
 
-/* From now on somebody follows, or may come back. */
+/* Somebody follows, or may come back for as long as they are kept. */
 void past_logs_use(struct past_logs *past);
 
 /* Whether changes are kept: if so, what expires is written down. past NULL: no. */
@@ -59,7 +59,8 @@ int past_logs_replace(struct past_logs *past, struct datafile *file);
 
 /* Where the changes of that stream of the file go on; false: it was not replaced, or is not known any
  * more. */
-bool past_logs_find(struct past_logs *past, uint32_t number, uint64_t stream, struct past_link *link);
+bool past_logs_find(struct past_logs *past, uint32_t number, uint64_t stream,
+                    struct past_link *link);
 
 /* When the next is to be removed (clock_monotonic_ns); UINT64_MAX: there is none. */
 uint64_t past_logs_due_ns(struct past_logs *past);

@@ -14,6 +14,7 @@
 #include "kvstore/maintenance/past_logs.h"
 #include "kvstore/sync/sync.h"
 #include "kvstore/table/found_record.h"
+#include "kvstore/table/position.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -30,36 +31,59 @@ struct sweeper {
     atomic_bool dormant; /* the thread sleeps, or is about to, until it is told */
 };
 
-void sweep_out(struct cache *cache, struct datafile *file, struct lookup *lookup)
+bool sweep_out(struct cache *cache, struct datafile *file, struct lookup *lookup)
 {
+    if (position_void_stream(&file->current->log) != 0)
+        return false;
     /* The cache would not give it out, unless the clock is set back. */
     if (cache)
         cache_remove(cache, file->number, lookup->hash, lookup->record.key);
     datafile_expire(file, lookup);
+    return true;
 }
 
 /* Takes the entry of a lookup out by a record that says so, a deletion with the expiry, for those
- * who follow the changes; not from the reserve of deletions. False: there is no room, or no writing
- * at all, and the entry stays for another time. Holds: the file's lock for writing. */
-static bool write_out(const struct maintenance *with, struct datafile *file, struct lookup *lookup)
+ * who follow the changes; not from the reserve of deletions. KV_NO_SPACE: there is no room, so that
+ * sweep_out is what is left; others: no writing at all, and the entry stays for another time.
+ * Holds: the file's lock for writing. */
+static enum kv_status write_out(const struct maintenance *with, struct datafile *file,
+                                struct lookup *lookup)
 {
     struct record record = {
         .kind = RECORD_DELETE, .expiry_ms = lookup->record.expiry_ms, .key = lookup->record.key};
     uint64_t bytes = record_size(record.key.size, 0, true) + file->current->words->reserve_bytes;
-    if (datafile_is_read_only(file) ||
-        logtail_ensure_room_for_data(&file->current->log, bytes) != KV_OK)
-        return false;
+    if (datafile_is_read_only(file))
+        return KV_READ_ONLY;
+    if (logtail_ensure_room_for_data(&file->current->log, bytes) != KV_OK)
+        return KV_NO_SPACE;
     if (with->cache)
         cache_remove(with->cache, file->number, lookup->hash, record.key);
-    if (datafile_append(with->context, file, lookup, &record, kv_slice(NULL, 0), NULL) != KV_OK)
-        return false;
+    enum kv_status status =
+        datafile_append(with->context, file, lookup, &record, kv_slice(NULL, 0), NULL);
+    if (status != KV_OK)
+        return status;
     file->expired++;
     if (with->context->options.durability != KVSTORE_SYNC_NONE && !file->sync_timer_armed) {
         file->sync_timer_armed = true;
         sync_within_interval(with->sync, file->number);
     }
     past_logs_tell(with->past, file);
-    return true;
+    return KV_OK;
+}
+
+/* Takes the entry of a lookup out, by a record where changes are kept and there is room for it.
+ * False: it stays. Holds: the file's lock for writing. */
+static bool take_out(const struct maintenance *with, struct datafile *file, struct lookup *lookup)
+{
+    if (!past_logs_are_wanted(with->past))
+        return sweep_out(with->cache, file, lookup);
+    enum kv_status status = write_out(with, file, lookup);
+    if (status != KV_NO_SPACE)
+        return status == KV_OK;
+    bool out = sweep_out(with->cache, file, lookup);
+    if (out)
+        past_logs_tell(with->past, file); /* who waits learns that it misses something */
+    return out;
 }
 
 /* Takes the entry of the item out if it has expired, else lowers the bound to its expiry. One that
@@ -85,9 +109,7 @@ static uint64_t sweep_item(const struct maintenance *with, struct datafile *file
     while (index_probe_next(&lookup.probe, &offset)) {
         if (offset != lookup.offset)
             continue;
-        if (!past_logs_are_wanted(with->past))
-            sweep_out(with->cache, file, &lookup);
-        else if (!write_out(with, file, &lookup))
+        if (!take_out(with, file, &lookup))
             *bound_ms = 0;
         return lookup.size_bytes;
     }

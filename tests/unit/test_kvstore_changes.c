@@ -391,6 +391,77 @@ START_TEST(positions_of_others_are_missed)
 }
 END_TEST
 
+static bool three_have_expired(void *context)
+{
+    (void)context;
+    return total_statistics(store).expired == 3;
+}
+
+static void fill_disk(void)
+{
+    static char big[300000];
+    memset(big, 'x', sizeof big);
+    enum kv_status status = KV_OK;
+    for (size_t size = sizeof big; size > 0; size /= 8)
+        do
+            status = kvstore_put(store, KEY("key 9"), kv_slice(big, size), NULL, NULL);
+        while (status == KV_OK);
+    ck_assert_int_eq(status, KV_NO_SPACE);
+}
+
+static void put_three_that_expire(void)
+{
+    /* Not while the first sweep of the store that was just opened may still run. */
+    struct kvstore_put_options soon = {.expiry_ms = clock_realtime_ms() + 300};
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(kvstore_put(store, KEY(numbered("key", i)), KEY("v"), &soon, NULL), KV_OK);
+}
+
+/* Nor do they wait for it, which would keep the disk full. */
+START_TEST(what_expires_on_a_full_disk_is_missed)
+{
+    struct follower follower;
+    struct kvstore_options options = keeping;
+    options.sweep_interval_ms = 3600000;
+    reopen(&options);
+    put_three_that_expire();
+    start_anew(&follower, store);
+    fault_install(&(struct fault_plan){.call = FAULT_ALLOCATE, .nth = 1, .error = ENOSPC});
+    fill_disk();
+    options.sweep_interval_ms = 1;
+    reopen(&options);
+    ck_assert(wait_until(three_have_expired, NULL));
+    fault_clear();
+    struct kvstore_position before = follower.position;
+    ck_assert_int_eq(follow(&follower, store), KV_MISSED);
+    must_compact();
+    reopen(&options);
+    follower.position = before;
+    ck_assert_int_eq(follow(&follower, store), KV_MISSED);
+    start_anew(&follower, store);
+    must_put(store, "key 1", "again");
+    must_follow(&follower);
+    ck_assert_uint_eq(follower.count, 1);
+}
+END_TEST
+
+/* Without keep_changes_ms, when nobody has asked since the store was opened. */
+START_TEST(what_expires_while_nobody_follows_is_missed)
+{
+    struct follower follower;
+    reopen(&(struct kvstore_options){.sweep_interval_ms = 3600000});
+    put_three_that_expire();
+    start_anew(&follower, store);
+    reopen(&(struct kvstore_options){.sweep_interval_ms = 1});
+    ck_assert(wait_until(three_have_expired, NULL));
+    ck_assert_int_eq(follow(&follower, store), KV_MISSED);
+    /* Others' expiries do not matter to those who come later. */
+    start_anew(&follower, store);
+    reopen(&one_file);
+    must_follow(&follower);
+}
+END_TEST
+
 /* Who knows the salt can put values in which there are records. */
 START_TEST(positions_do_not_tell_the_salt)
 {
@@ -618,6 +689,8 @@ Suite *suite_kvstore_changes(void)
     tcase_add_loop_test(tests, a_killed_store_goes_on, 0, 2);
     tcase_add_test(tests, what_is_not_kept_is_missed);
     tcase_add_test(tests, positions_of_others_are_missed);
+    tcase_add_test(tests, what_expires_on_a_full_disk_is_missed);
+    tcase_add_test(tests, what_expires_while_nobody_follows_is_missed);
     tcase_add_test(tests, positions_do_not_tell_the_salt);
     tcase_add_test(tests, past_logs_go_when_their_bound_is_reached);
     tcase_add_test(tests, who_waits_is_told_once);
