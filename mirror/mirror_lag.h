@@ -27,8 +27,8 @@ bool mirror_lag_begin(struct mirror_lag *lag, struct kvstore *store,
                       const struct mirror_state *state);
 void mirror_lag_free(struct mirror_lag *lag);
 
-/* Since the state was written a data file was recovered by reading it, as after a power failure: what
- * was not yet on disk may be lost, and be in the copy. */
+/* Since the state was written a data file was recovered by reading it, as after a power failure:
+ * what was not yet on disk may be lost, and be in the copy. */
 bool mirror_lag_was_undone(struct kvstore *store, const struct mirror_state *state);
 
 /* Something was written. Any thread, under the lock of a data file. */

@@ -181,6 +181,8 @@ struct kvstore_options {
     bool verify_every_read; /* also of records of 16 KiB and more that this process has written or
                                verified already: else these are not checked again, until a sync
                                fails */
+    bool keep_newest_log;   /* for changes, the newest log of each data file that a compaction has
+                               replaced is kept even above keep_changes_bytes */
     enum kvstore_direct direct;
     /* For experiments: called by each thread that is about to release the lock of a data file, and
      * still holds it; also by threads of the store. It must not call the store. NULL: no call. */

@@ -160,6 +160,19 @@ static bool describe(struct past_logs *past, struct datafile *file, struct past_
     return true;
 }
 
+/* Whether a log is small enough to be kept. */
+static bool has_room(const struct store_context *context, const struct past_log *log,
+                     const struct file_name *name)
+{
+    uint64_t most = context->options.keep_changes_bytes;
+    if (context->options.keep_newest_log || log->bytes <= most)
+        return true;
+    log_warn("%s/%s: changes before this compaction are not kept: the log takes %" PRIu64
+             " bytes, more than --keep-changes-bytes (%" PRIu64 ")",
+             context->dir, name->text, log->bytes, most);
+    return false;
+}
+
 /* Notes in the new log what it replaces, and exchanges the names. A file system that cannot: only
  * who has read the log to its end can go on. */
 static bool exchange(const struct store_context *context, struct datafile *file,
@@ -168,9 +181,14 @@ static bool exchange(const struct store_context *context, struct datafile *file,
 {
     struct logfile *next = &file->next->log;
     struct file_replaced replaced = {log->link.salt, log->link.end, next->tail};
-    if (log->bytes > context->options.keep_changes_bytes ||
-        logfile_note_replaced(next, &replaced) != 0)
+    if (!has_room(context, log, name))
         return false;
+    if (logfile_note_replaced(next, &replaced) != 0) {
+        log_warn("%s/%s: changes before this compaction are not kept: cannot note that in its "
+                 "header: %s",
+                 context->dir, name->text, strerror(errno));
+        return false;
+    }
     if (fileio->exchange_at(context->dir_fd, new_name->text, name->text) == 0)
         return true;
     log_warn("%s/%s: changes before this compaction are not kept: cannot exchange it with %s: %s",
@@ -217,12 +235,33 @@ int past_logs_replace(struct past_logs *past, struct datafile *file)
 
 /* Removing ------------------------------------------------------------------------------------- */
 
-/* Holds: mutex. */
-static bool is_due(const struct past_logs *past, const struct past_log *log, uint64_t now_ms)
+/* Is it the newest of its data file, to be kept whatever its size? Holds: mutex. */
+static bool is_spared(const struct past_logs *past, size_t i)
 {
-    return log->since_ms + keep_ms(past) <= now_ms || log->since_ms > now_ms + keep_ms(past) ||
-           past->bytes > past->context->options.keep_changes_bytes ||
-           atomic_load(&past->room_wanted);
+    if (!past->context->options.keep_newest_log || !past->logs[i].on_disk)
+        return false;
+    for (size_t later = i + 1; later < past->count; later++)
+        if (past->logs[later].number == past->logs[i].number && past->logs[later].on_disk)
+            return false;
+    return true;
+}
+
+/* Holds: mutex. */
+static bool is_due(const struct past_logs *past, size_t i, uint64_t now_ms)
+{
+    uint64_t since_ms = past->logs[i].since_ms;
+    return since_ms + keep_ms(past) <= now_ms || since_ms > now_ms + keep_ms(past) ||
+           atomic_load(&past->room_wanted) ||
+           (past->bytes > past->context->options.keep_changes_bytes && !is_spared(past, i));
+}
+
+/* The oldest whose time has come; past->count: none. Holds: mutex. */
+static size_t find_due(const struct past_logs *past, uint64_t now_ms)
+{
+    size_t i = 0;
+    while (i < past->count && !is_due(past, i, now_ms))
+        i++;
+    return i;
 }
 
 uint64_t past_logs_due_ns(struct past_logs *past)
@@ -233,8 +272,8 @@ uint64_t past_logs_due_ns(struct past_logs *past)
         uint64_t now_ms = clock_realtime_ms();
         uint64_t due_ms = past->logs[0].since_ms + keep_ms(past);
         uint64_t left_ms = at_most(due_ms > now_ms ? due_ms - now_ms : 0, keep_ms(past));
-        due_ns =
-            is_due(past, &past->logs[0], now_ms) ? 0 : clock_monotonic_ns() + left_ms * NS_PER_MS;
+        bool now = find_due(past, now_ms) < past->count;
+        due_ns = now ? 0 : clock_monotonic_ns() + left_ms * NS_PER_MS;
     }
     pthread_mutex_unlock(&past->mutex);
     return due_ns;
@@ -251,12 +290,13 @@ static bool take_due(struct past_logs *past, struct past_log *log)
     bool tell = false;
     pthread_mutex_lock(&past->mutex);
     uint64_t now_ms = clock_realtime_ms();
-    bool due = past->count > 0 && is_due(past, &past->logs[0], now_ms);
+    size_t at = find_due(past, now_ms);
+    bool due = at < past->count;
     if (due) {
-        *log = past->logs[0];
+        *log = past->logs[at];
         past->bytes -= log->bytes;
         past->count--;
-        memmove(past->logs, past->logs + 1, past->count * sizeof past->logs[0]);
+        memmove(past->logs + at, past->logs + at + 1, (past->count - at) * sizeof past->logs[0]);
         tell = log->since_ms + keep_ms(past) > now_ms && !past->full_told;
         past->full_told |= tell;
     }

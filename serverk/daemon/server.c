@@ -87,6 +87,7 @@ static struct kvstore_options store_options(const struct server_options *options
         .direct = options->direct,
         .keep_changes_ms = options->keep_changes_ms,
         .keep_changes_bytes = options->keep_changes_bytes,
+        .keep_newest_log = options->mirror != NULL,
         .before_unlock = options->service_time.locked ? serving_before_unlock : NULL};
 }
 

@@ -523,6 +523,42 @@ START_TEST(past_logs_go_when_their_bound_is_reached)
 }
 END_TEST
 
+static void overwrite_all(void)
+{
+    static char big[300000];
+    memset(big, 'x', sizeof big - 1);
+    for (int i = 0; i < 8; i++)
+        must_put(store, numbered("key", i), big);
+}
+
+START_TEST(the_newest_past_log_is_kept_if_that_is_asked_for)
+{
+    struct follower follower;
+    struct kvstore_options options = keeping;
+    options.keep_changes_bytes = 1u << 20;
+    for (int keep = 0; keep < 2; keep++) {
+        options.keep_newest_log = keep;
+        reopen(&options);
+        start_anew(&follower, store);
+        overwrite_all();
+        must_compact();
+        overwrite_all();
+        ck_assert_uint_eq(past_logs_there(), (unsigned)keep);
+        ck_assert_int_eq(follow(&follower, store), keep ? KV_OK : KV_MISSED);
+    }
+    check_copy(&follower, store);
+    for (int i = 0; i < 3; i++) {
+        must_compact();
+        must_put(store, "key 1", "x");
+        must_follow(&follower);
+    }
+    must_compact();
+    reopen(&options);
+    must_follow(&follower);
+    ck_assert_uint_eq(past_logs_there(), 1);
+}
+END_TEST
+
 /* Told ----------------------------------------------------------------------------------------- */
 
 static atomic_uint told;
@@ -693,6 +729,7 @@ Suite *suite_kvstore_changes(void)
     tcase_add_test(tests, what_expires_while_nobody_follows_is_missed);
     tcase_add_test(tests, positions_do_not_tell_the_salt);
     tcase_add_test(tests, past_logs_go_when_their_bound_is_reached);
+    tcase_add_test(tests, the_newest_past_log_is_kept_if_that_is_asked_for);
     tcase_add_test(tests, who_waits_is_told_once);
     tcase_add_loop_test(tests, followers_keep_up_beside_writers, KVSTORE_IO_MMAP, KVSTORE_IO_COUNT);
     tcase_add_test(tests, after_a_cut_of_the_power_it_is_right_or_missed);
