@@ -26,14 +26,21 @@ struct watch_request {
     /* the page */
     struct write_cursor cursor;
     uint32_t changes;
+    struct kvstore_position last; /* behind the last of them */
+    bool ends;                    /* the next one is of another log */
     size_t refused_bytes;
 };
 
+/* Clients make the position behind a change of the log in the position of its page, so that a page
+ * has changes of one log only. */
 static bool add_change(void *context, const struct kvstore_change *change)
 {
     struct watch_request *watch = context;
     if (!access_may_read(watch->execution->session->access, change->key))
         return true;
+    watch->ends = watch->changes > 0 && change->position.log != watch->last.log;
+    if (watch->ends)
+        return false;
     struct wire_change entry = {.flags = change->kind == KVSTORE_CHANGE_DELETE ? WIRE_CHANGE_DELETED
                                          : change->kind == KVSTORE_CHANGE_EXPIRE
                                              ? WIRE_CHANGE_EXPIRED
@@ -45,6 +52,7 @@ static bool add_change(void *context, const struct kvstore_change *change)
                                 .expiry_ms = change->expiry_ms};
     if (wire_put_change(&watch->cursor, &entry)) {
         watch->changes++;
+        watch->last = change->position;
         return true;
     }
     watch->refused_bytes = wire_change_size(&entry);
@@ -79,6 +87,7 @@ static enum kv_status fill(struct watch_request *watch, uint32_t file,
     enum kv_status status = KV_BUFFER_TOO_SMALL;
     bool at_end = false;
     watch->changes = 0;
+    watch->ends = false;
     watch->refused_bytes = place->capacity < WIRE_POSITION_BYTES ? 1 : 0;
     if (watch->refused_bytes > 0)
         return status;
@@ -87,9 +96,11 @@ static enum kv_status fill(struct watch_request *watch, uint32_t file,
     do {
         status = kvstore_changes(execution->store, file, &position, execution->operation->key,
                                  SLICE_CHANGES, add_change, watch, &at_end);
-    } while (status == KV_OK && !at_end && watch->refused_bytes == 0 &&
+    } while (status == KV_OK && !at_end && watch->refused_bytes == 0 && !watch->ends &&
              watch->changes < PAGE_CHANGES &&
              allowance_look(&execution->allowance, &(bool){false}) == KV_OK);
+    if (watch->changes > 0 && position.log != watch->last.log)
+        position = watch->last;
     put_position(position_at(watch, file), &position);
     if (watch->changes > 0)
         return KV_OK; /* what is wrong behind them comes with the next page */

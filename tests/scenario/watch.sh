@@ -83,6 +83,20 @@ wait "$watcher"
 check_match 'to go on from here: --since w1\.' "$(cat "$MQKV_TEST_DIR/err")" \
     "it prints where to go on at the end"
 
+here=$(grep -o 'w1\.[A-Za-z0-9_-]*' "$MQKV_TEST_DIR/err")
+for i in {1..12}; do
+    client put "c/$i" "$i" >/dev/null
+done
+client compact >/dev/null
+: >"$changes"
+for _ in {1..6}; do
+    client watch c/ --since "$here" --keys --limit 2 >>"$changes" 2>"$MQKV_TEST_DIR/err"
+    here=$(grep -o 'w1\.[A-Za-z0-9_-]*' "$MQKV_TEST_DIR/err")
+done
+check_equal 12 "$(grep -c '^put c/' "$changes")" \
+    "the position behind each change of a log that a compaction has replaced is good"
+check_equal 0 "$(grep -c missed "$changes")" "and none is missed"
+
 check_status 2 "a position that is none" client watch --since nonsense
 check_status 2 "a file that is not there" client watch --since @/nonexistent
 
