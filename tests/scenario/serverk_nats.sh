@@ -111,7 +111,7 @@ refused 2 "bucket" "a bucket of a bad name" --nats "$url" --bucket a.b
 refused 2 "dispatch" "a process per request" --nats "$url" --bucket b --dispatch process
 refused 4 "max_payload" "values that are too large" --nats "$url" --bucket b --max-value 2M
 check_status 2 "options of a cluster without it" "$server_program" --bucket b
-check_match "with --engine nats only" "$errors" "are refused"
+check_match "with --engine nats, --mirror and --restore-from only" "$errors" "are refused"
 scripted --level 0
 refused 4 "too old.*level 0" "an old server" --nats "$url" --bucket b
 scripted --forgets
