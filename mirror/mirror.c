@@ -13,6 +13,7 @@
 #include "common/report/log.h"
 #include "common/time/clock.h"
 #include "mirror/copy_page.h"
+#include "mirror/mirror_changes.h"
 #include "mirror/mirror_lag.h"
 #include "mirror/mirror_mark.h"
 #include "mirror/mirror_refill.h"
@@ -43,6 +44,7 @@ struct mirror {
     uint32_t files;
     struct mirror_state state;   /* what the cluster has acknowledged; the thread's */
     struct mirror_place *places; /* of a page that is being filled; likewise */
+    uint64_t *again_ms; /* of each file that could not be read: when to try; 0: it can be */
     struct mirror_lag lag;
     struct copy_page *page;
     struct store_engine *engine; /* NULL: not connected yet */
@@ -129,19 +131,11 @@ static void move_on(struct mirror *mirror)
 
 /* Copying everything --------------------------------------------------------------------------- */
 
-static uint64_t version_now(struct mirror *mirror, uint32_t file)
-{
-    struct kvstore_file_statistics statistics = {0};
-    kvstore_file_statistics(mirror->store, file, &statistics);
-    return statistics.max_version;
-}
-
 /* What is written from here on will be followed. */
 static enum kv_status take_places(struct mirror *mirror)
 {
     for (uint32_t i = 0; i < mirror->files; i++) {
-        mirror->places[i].version = version_now(mirror, i);
-        enum kv_status status = kvstore_changes_now(mirror->store, i, &mirror->places[i].position);
+        enum kv_status status = mirror_changes_now(mirror->store, i, &mirror->places[i]);
         if (status != KV_OK)
             return status;
     }
@@ -192,50 +186,40 @@ static enum kv_status fill_anew(struct mirror *mirror)
 
 /* Following ------------------------------------------------------------------------------------ */
 
-struct change_reading {
-    struct copy_page *page;
-    uint64_t version; /* the highest visited */
-};
-
-/* A kvstore_change_visit. */
-static bool take_change(void *context, const struct kvstore_change *change)
+/* Fills the page from one file, from its place on. A file that cannot be read is left alone for a
+ * while, and told of once. *more: there is more, or may be. */
+static enum kv_status try_file(struct mirror *mirror, uint32_t file, bool *more)
 {
-    struct change_reading *reading = context;
-    bool put = change->kind == KVSTORE_CHANGE_PUT;
-    if (!copy_page_add(reading->page, change->key, put ? &change->value : NULL,
-                       put ? change->expiry_ms : 0))
-        return false;
-    if (change->version > reading->version)
-        reading->version = change->version;
-    return true;
-}
-
-/* Fills the page from one file, from its place on. *more: there is more, or may be. */
-static enum kv_status read_file(struct mirror *mirror, uint32_t file, bool *more)
-{
-    struct mirror_place *place = &mirror->places[file];
-    struct change_reading reading = {.page = mirror->page, .version = place->version};
-    bool at_end = false;
-    uint64_t version = version_now(mirror, file);
-    kvstore_await_change(mirror->store, file);
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    if (mirror->again_ms[file] > now_ms)
+        return KV_OK;
     enum kv_status status =
-        kvstore_changes(mirror->store, file, &place->position, kv_slice(NULL, 0), COPY_PAGE_ITEMS,
-                        take_change, &reading, &at_end);
-    place->version = at_end && version > reading.version ? version : reading.version;
-    *more |= !at_end;
-    return status;
+        mirror_changes_read(mirror->store, file, mirror->page, &mirror->places[file], more);
+    if (status == KV_OK || status == KV_MISSED) {
+        mirror->again_ms[file] = 0;
+        return status;
+    }
+    if (mirror->again_ms[file] == 0)
+        log_warn("mirror: changes of data file %" PRIu32 " cannot be read: %s%s", file,
+                 kv_status_text(status),
+                 status == KV_CORRUPT ? "" : "; trying again every 3 seconds (logged once)");
+    mirror->again_ms[file] = now_ms + AGAIN_MS;
+    *more = false;
+    return status == KV_CORRUPT ? KV_MISSED : KV_OK;
 }
 
-/* A round: a page from all files, to the cluster. */
+/* A round: a page from all files, to the cluster. KV_MISSED: the changes of some file cannot be
+ * followed from its place on, which a damaged record comes to, too. */
 static enum kv_status follow(struct mirror *mirror, bool *more)
 {
     enum kv_status status = KV_OK;
     *more = false;
     memcpy(mirror->places, mirror->state.places, mirror->files * sizeof mirror->places[0]);
-    for (uint32_t i = 0; i < mirror->files && status == KV_OK; i++)
-        status = read_file(mirror, i, more);
-    if (status != KV_OK && status != KV_MISSED) /* before what cannot be read */
-        log_warn("mirror: changes of the store cannot be read: %s", kv_status_text(status));
+    for (uint32_t i = 0; i < mirror->files && status == KV_OK; i++) {
+        bool more_here = false;
+        status = try_file(mirror, i, &more_here);
+        *more |= more_here;
+    }
     if (*more && copy_page_is_empty(mirror->page)) /* for want of memory, perhaps */
         sleep_a_while(mirror, EMPTY_MS);
     enum kv_status sent = copy_page_send(mirror->page, mirror->engine);
@@ -261,7 +245,9 @@ static void follow_on(struct mirror *mirror)
         enum kv_status status = follow(mirror, &more);
         save(mirror, false);
         if (status == KV_MISSED) {
-            log_warn("mirror: changes were missed (--keep-changes): everything is copied again");
+            log_warn(
+                "mirror: changes were missed (--keep-changes, or damage): everything is copied "
+                "again");
             mirror->state.complete = false;
             return;
         }
@@ -385,8 +371,9 @@ static struct mirror *create(const struct mirror_options *options, struct kvstor
     sem_init(&mirror->answered, 0, 0);
     pthread_mutex_init(&mirror->lock, NULL);
     mirror->places = calloc(mirror->files, sizeof *mirror->places);
+    mirror->again_ms = calloc(mirror->files, sizeof *mirror->again_ms);
     mirror->page = copy_page_create(&mirror->stop);
-    if (mirror->places && mirror->page)
+    if (mirror->places && mirror->again_ms && mirror->page)
         return mirror;
     mirror_free(mirror);
     return NULL;
@@ -451,6 +438,7 @@ void mirror_free(struct mirror *mirror)
     mirror_lag_free(&mirror->lag);
     mirror_state_free(&mirror->state);
     free(mirror->places);
+    free(mirror->again_ms);
     sem_destroy(&mirror->wakes);
     sem_destroy(&mirror->answered);
     pthread_mutex_destroy(&mirror->lock);

@@ -119,6 +119,26 @@ mv "$store.cut" "$store"
 start_mirror
 check_same "logs that were read"
 check_equal 1 "$(number_of refills_total)" "everything is copied again: some may have been lost"
+# The cluster is away: a record is damaged before the mirror has read it.
+signal_nats KILL 0
+client put steady 1 >/dev/null
+for i in {1..600}; do echo "PUT burst.$i $i"; done | client batch -n 4 - >/dev/null 2>&1
+client put broken XXDAMAGEDXX >/dev/null
+client put broken2 1 >/dev/null
+damage() {
+    local file at
+    for file in "$store"/data.????; do
+        at=$(grep -abo XXDAMAGEDXX "$file" | cut -d: -f1)
+        [ -z "$at" ] || printf Y | dd of="$file" bs=1 seek="$at" conv=notrunc status=none
+    done
+}
+damage
+client del broken >/dev/null
+start_nats 0
+check_same "a damaged record does not stop the copy"
+check_match "changes of data file [0-9] cannot be read" "$(cat "$server_log")" "the log tells of it"
+client put steady 2 >/dev/null
+check_same "and what comes behind it is copied"
 signal_nats KILL 0
 put_some 50 away
 wait_until 20 lags
