@@ -222,6 +222,8 @@ static enum kv_status follow(struct mirror *mirror, bool *more)
     }
     if (*more && copy_page_is_empty(mirror->page)) /* for want of memory, perhaps */
         sleep_a_while(mirror, EMPTY_MS);
+    if (!copy_page_is_empty(mirror->page)) /* the listener may be told of the next write only */
+        mirror_lag_note_change(&mirror->lag);
     enum kv_status sent = copy_page_send(mirror->page, mirror->engine);
     if (sent != KV_OK)
         return sent;

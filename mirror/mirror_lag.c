@@ -83,7 +83,11 @@ void mirror_lag_look(struct mirror_lag *lag, struct mirror_state *state)
     set_goal(lag);
     if (has_reached(lag)) {
         atomic_store(&lag->since_ms, 0);
-        lag->goal_ms = 0;
+        set_goal(lag); /* again: what was written in between has noted nothing */
+        if (has_reached(lag))
+            lag->goal_ms = 0;
+        else
+            mirror_lag_note_change(lag);
     }
     uint64_t behind_ms = mirror_lag_ms(lag);
     state->same_ms = clock_realtime_ms() - behind_ms;
