@@ -58,6 +58,7 @@ struct mirror {
     atomic_bool connected;
     _Atomic uint64_t refills;
     atomic_bool filling;
+    atomic_bool first; /* there was no complete copy yet */
 
     pthread_t thread;
     bool started;
@@ -173,6 +174,7 @@ static enum kv_status fill_anew(struct mirror *mirror)
     enum kv_status status = copy_everything(mirror);
     if (status == KV_OK) {
         mirror->state.complete = true;
+        atomic_store(&mirror->first, false);
         move_on(mirror);
         save(mirror, true);
         log_info("mirror: the whole store was copied; from now on its changes are");
@@ -401,6 +403,7 @@ enum kv_status mirror_start(const struct mirror_options *options, struct kvstore
         mirror_state_load(options->dir, options->nats.bucket, mirror->files, &mirror->state, error);
     if (status == KV_OK && !mirror_lag_begin(&mirror->lag, store, &mirror->state))
         status = kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    atomic_store(&mirror->first, !mirror->state.complete && mirror->state.same_ms == 0);
     if (status == KV_OK)
         look_for_losses(mirror);
     if (status == KV_OK) /* before a bucket can have the name */
@@ -456,7 +459,7 @@ uint32_t mirror_hold_up(void *context)
     if (mirror->options.over == MIRROR_OVER_NOTHING)
         return 0;
     uint64_t lag_ms = mirror_lag_ms(&mirror->lag);
-    if (lag_ms <= bound_ms)
+    if (lag_ms <= bound_ms || atomic_load(&mirror->first))
         return 0;
     if (mirror->options.over == MIRROR_OVER_FAIL)
         return MIRROR_REFUSES;

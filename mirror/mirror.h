@@ -34,8 +34,8 @@ void mirror_free(struct mirror *mirror);
 /* A kvstore_change_listener, of the mirror. */
 void mirror_note_change(void *mirror, uint32_t file);
 
-/* How long a write is to wait, in milliseconds; MIRROR_REFUSES: it is to fail. For every write: two
- * loads as long as nothing is behind. */
+/* How long a write is to wait, in milliseconds; MIRROR_REFUSES: it is to fail. Until the first copy
+ * is complete it is 0. For every write: two loads as long as nothing is behind. */
 #define MIRROR_REFUSES UINT32_MAX
 uint32_t mirror_hold_up(void *mirror);
 

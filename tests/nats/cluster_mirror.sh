@@ -213,7 +213,11 @@ check_equal "" "$(find "$MQKV_TEST_DIR" -name "*.2*" -name "restored*")" "and le
 # The bound ----------------------------------------------------------------------------------------
 
 bucket=other
+signal_nats STOP 0
 start_mirror --mirror-lag 300ms:fail
+check_status 0 "the bound does not count before there is a copy" client put early 1
+check_match '^[1-9]' "$(number_of lag_ms)" "which lags"
+signal_nats CONT 0
 wait_until 30 is_level
 signal_nats STOP 0
 client put first 1 >/dev/null
