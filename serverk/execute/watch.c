@@ -211,13 +211,14 @@ static void look_and_wait(struct watch_request *watch)
             answer_positions(watch);
         return;
     }
+    uint64_t told_before = watchers_told(context->watchers);
     await_changes(watch);
     if (answer_first_page(watch, &in_time))
         return;
     struct kv_slice positions =
         kv_slice(watch->positions, (size_t)watch->files * WIRE_POSITION_BYTES);
     enum kv_status status = watchers_take(context->watchers, execution->session, execution->request,
-                                          execution->operation, positions);
+                                          execution->operation, positions, told_before);
     if (status == KV_OK)
         context->waits_on = true;
     else

@@ -43,6 +43,7 @@ struct watchers {
 
     sem_t wakes;
     atomic_bool changed;
+    atomic_uint_fast64_t told; /* how often the store has; raised before `changed` is set */
     atomic_bool stop;
     _Atomic kvstore_change_listener also;
     void *also_context; /* constant once `also` is there */
@@ -50,11 +51,18 @@ struct watchers {
     pthread_mutex_t lock; /* everything below */
     bool started;
     pthread_t thread;
-    struct watcher *first; /* but for those that the thread deals with */
-    uint64_t count;        /* with those */
+    struct execution_context context; /* the thread's */
+    struct watcher *first;            /* but for those that the thread deals with */
+    uint64_t count;                   /* with those */
     uint64_t bytes;
     struct worker_statistics *statistics; /* the thread's own block */
 };
+
+static void wake(struct watchers *watchers)
+{
+    if (!atomic_exchange(&watchers->changed, true))
+        sem_post(&watchers->wakes);
+}
 
 /* Under the lock of a data file. */
 static void note_change(void *context, uint32_t file)
@@ -63,8 +71,13 @@ static void note_change(void *context, uint32_t file)
     kvstore_change_listener also = atomic_load(&watchers->also);
     if (also)
         also(watchers->also_context, file);
-    if (!atomic_exchange(&watchers->changed, true))
-        sem_post(&watchers->wakes);
+    atomic_fetch_add(&watchers->told, 1);
+    wake(watchers);
+}
+
+uint64_t watchers_told(const struct watchers *watchers)
+{
+    return atomic_load(&watchers->told);
 }
 
 void watchers_also_tell(struct watchers *watchers, kvstore_change_listener listener, void *context)
@@ -267,37 +280,37 @@ static void rest(uint64_t worked_ns)
 static void *watch_thread(void *argument)
 {
     struct watchers *watchers = argument;
-    struct execution_context context = {0};
     pthread_setname_np(pthread_self(), "serverk/watch");
-    if (!execution_context_init(&context, watchers->store, watchers->budget))
-        return NULL; /* whoever waits gets no answer in time */
-    context.runners = watchers->runners;
-    context.statistics = watchers->statistics;
     while (!atomic_load(&watchers->stop)) {
         sleep_until_woken(watchers);
         uint64_t began_ns = clock_monotonic_ns();
         bool changed = atomic_exchange(&watchers->changed, false);
         if (!atomic_load(&watchers->stop))
-            go_round(watchers, &context, changed);
+            go_round(watchers, &watchers->context, changed);
         if (changed)
             rest(clock_monotonic_ns() - began_ns);
     }
-    execution_context_free(&context);
     return NULL;
 }
 
-/* Holds: lock. */
-static bool start_thread(struct watchers *watchers)
+/* Makes the context, and starts the thread, unless it runs. Holds: lock. */
+static enum kv_status start_thread(struct watchers *watchers)
 {
     sigset_t all, before;
     if (watchers->started)
-        return true;
+        return KV_OK;
+    if (!execution_context_init(&watchers->context, watchers->store, watchers->budget))
+        return KV_NO_MEMORY;
+    watchers->context.runners = watchers->runners;
+    watchers->context.statistics = watchers->statistics;
     sigfillset(&all);
     sigdelset(&all, SIGBUS); /* mapguard */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     watchers->started = pthread_create(&watchers->thread, NULL, watch_thread, watchers) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return watchers->started;
+    if (!watchers->started)
+        execution_context_free(&watchers->context);
+    return watchers->started ? KV_OK : KV_LIMIT;
 }
 
 void watchers_stop(struct watchers *watchers)
@@ -309,8 +322,10 @@ void watchers_stop(struct watchers *watchers)
     pthread_mutex_unlock(&watchers->lock);
     atomic_store(&watchers->stop, true);
     sem_post(&watchers->wakes);
-    if (started)
+    if (started) {
         pthread_join(watchers->thread, NULL);
+        execution_context_free(&watchers->context);
+    }
     watchers->started = false;
 }
 
@@ -359,17 +374,14 @@ static bool has_place(const struct watchers *watchers, const struct watcher *wan
 
 enum kv_status watchers_take(struct watchers *watchers, const struct session *session,
                              const struct wire_header *request,
-                             const struct wire_operation *operation, struct kv_slice positions)
+                             const struct wire_operation *operation, struct kv_slice positions,
+                             uint64_t told_before)
 {
     struct watcher *watcher = make_watcher(session, request, operation, positions);
     if (!watcher)
         return KV_NO_MEMORY;
-    enum kv_status status = KV_OK;
     pthread_mutex_lock(&watchers->lock);
-    if (!has_place(watchers, watcher))
-        status = KV_OVERLOADED;
-    else if (!start_thread(watchers))
-        status = KV_LIMIT;
+    enum kv_status status = has_place(watchers, watcher) ? start_thread(watchers) : KV_OVERLOADED;
     bool is_first = watchers->count == 0;
     if (status == KV_OK) {
         watcher->next = watchers->first;
@@ -382,5 +394,7 @@ enum kv_status watchers_take(struct watchers *watchers, const struct session *se
         free(watcher);
     else if (is_first)
         sem_post(&watchers->wakes);
+    if (status == KV_OK && watchers_told(watchers) != told_before)
+        wake(watchers); /* the thread may have looked while the request was in no list */
     return status;
 }

@@ -46,11 +46,17 @@ void watchers_stop(struct watchers *watchers);
 /* After watchers_stop, when the store calls no more. NULL is harmless. */
 void watchers_free(struct watchers *watchers);
 
-/* Takes the request, which is answered from here. KV_OVERLOADED: there is no place; KV_NO_MEMORY,
- * KV_LIMIT. */
+/* How often kvstore_await_change has been answered: to be asked before a request that is to wait
+ * asks for it. */
+uint64_t watchers_told(const struct watchers *watchers);
+
+/* Takes the request, which is answered from here; told_before: if watchers_told is another by now, a
+ * change may have come that the request has not seen, and it is executed again at once.
+ * KV_OVERLOADED: there is no place; KV_NO_MEMORY, KV_LIMIT. */
 enum kv_status watchers_take(struct watchers *watchers, const struct session *session,
                              const struct wire_header *request,
-                             const struct wire_operation *operation, struct kv_slice positions);
+                             const struct wire_operation *operation, struct kv_slice positions,
+                             uint64_t told_before);
 
 /* Those that wait now; 0 of NULL. */
 uint64_t watchers_waiting(struct watchers *watchers);

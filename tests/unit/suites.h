@@ -86,6 +86,7 @@ Suite *suite_serverk_options(void);
 Suite *suite_serverk_stats_json(void);
 Suite *suite_serverk_schedule(void);
 Suite *suite_serverk_session(void);
+Suite *suite_serverk_watchers(void);
 Suite *suite_serverk_sandbox(void);
 Suite *suite_serverk_shares(void);
 Suite *suite_serverk_start_guard(void);

@@ -1,0 +1,121 @@
+/* watchers: a request that waits is executed again after each change that it may not have seen. */
+#include <check.h>
+#include <stdatomic.h>
+
+#include "common/time/clock.h"
+#include "mqkv/kvstore.h"
+#include "serverk/execute/watchers.h"
+#include "tests/support/worker_fixture.h"
+#include "tests/unit/suites.h"
+#include "wire/change.h"
+
+#define PATIENCE_MS 20000u
+
+static struct worker_fixture fixture;
+static struct fixture_client client;
+static struct watchers *watchers;
+static atomic_uint executed;
+
+/* Answers it, so that it waits no more. */
+static enum kv_status execute(struct execution_context *context, struct session *session,
+                              const struct wire_header *request, struct read_cursor *operations,
+                              struct reply *reply, const char **sentence)
+{
+    (void)context, (void)session, (void)request, (void)operations, (void)reply;
+    *sentence = "as the test wants it";
+    atomic_fetch_add(&executed, 1);
+    return KV_MISSED;
+}
+
+static void set_up(void)
+{
+    fixture_open(&fixture, KVSTORE_SYNC_NONE, 4096);
+    fixture_connect(&fixture, &client, (struct wire_geometry){2, 256});
+    watchers = watchers_create(fixture.service.store, fixture.service.sessions, &fixture.budget,
+                               execute, NULL);
+    ck_assert_ptr_nonnull(watchers);
+    atomic_store(&executed, 0);
+}
+
+static void tear_down(void)
+{
+    watchers_stop(watchers);
+    kvstore_set_change_listener(fixture.service.store, NULL, NULL);
+    watchers_free(watchers);
+    fixture_disconnect(&fixture, &client);
+    fixture_close(&fixture);
+}
+
+static void take(uint64_t told_before)
+{
+    static const uint8_t positions[WIRE_POSITION_BYTES];
+    struct wire_header header = fixture_header(&client, WIRE_REQUEST, 1);
+    struct wire_operation operation = fixture_operation(WIRE_OP_WATCH, "", "");
+    operation.limit = WIRE_WATCH_MAX_MS;
+    ck_assert_int_eq(watchers_take(watchers, client.session, &header, &operation,
+                                   kv_slice(positions, sizeof positions), told_before),
+                     KV_OK);
+}
+
+static void put(void)
+{
+    ck_assert_int_eq(
+        kvstore_put(fixture.service.store, kv_slice("k", 1), kv_slice("v", 1), NULL, NULL), KV_OK);
+}
+
+static void await_all(void)
+{
+    for (uint32_t file = 0; file < kvstore_datafiles(fixture.service.store); file++)
+        kvstore_await_change(fixture.service.store, file);
+}
+
+static void must_be_executed(void)
+{
+    uint64_t until_ms = clock_monotonic_coarse_ms() + PATIENCE_MS;
+    while (atomic_load(&executed) == 0 && clock_monotonic_coarse_ms() < until_ms)
+        clock_sleep_ms(1);
+    ck_assert_uint_eq(atomic_load(&executed), 1);
+}
+
+START_TEST(a_change_wakes_who_waits)
+{
+    uint64_t told_before = watchers_told(watchers);
+    await_all();
+    take(told_before);
+    clock_sleep_ms(20); /* longer than it takes to execute what should not be */
+    ck_assert_uint_eq(atomic_load(&executed), 0);
+    ck_assert_uint_eq(watchers_waiting(watchers), 1);
+    put();
+    must_be_executed();
+}
+END_TEST
+
+/* The thread is told, and finds nobody yet. */
+START_TEST(a_change_just_before_the_wait_begins_is_not_lost)
+{
+    uint64_t told_before = watchers_told(watchers);
+    await_all();
+    take(told_before); /* has the thread start */
+    put();
+    must_be_executed();
+    atomic_store(&executed, 0);
+    told_before = watchers_told(watchers);
+    await_all();
+    put();
+    clock_sleep_ms(20);
+    take(told_before);
+    must_be_executed();
+}
+END_TEST
+
+Suite *suite_serverk_watchers(void)
+{
+    Suite *suite = suite_create("serverk watchers");
+    TCase *cases = tcase_create("watchers");
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_set_timeout(cases, 120);
+    tcase_add_test(cases, a_change_wakes_who_waits);
+    tcase_add_test(cases, a_change_just_before_the_wait_begins_is_not_lost);
+    suite_add_tcase(suite, cases);
+    return suite;
+}
