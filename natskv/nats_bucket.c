@@ -341,7 +341,7 @@ static enum kv_status mark_stream(struct nats_link *link, const char *name, cons
                                   struct kv_error *error)
 {
     char subject[128], *text = NULL;
-    struct kv_slice config, answer;
+    struct kv_slice config = {0}, answer = {0};
     enum kv_status status = config_of(link, name, &text, &config, error);
     if (status != KV_OK)
         return status;
@@ -393,7 +393,7 @@ enum kv_status nats_bucket_mark(struct nats_link *link, const struct nats_bucket
     *copy = (struct natskv_copy){0};
     for (uint32_t shard = 0; shard < bucket->shards; shard++) {
         char name[NATS_STREAM_NAME_BYTES], *text = NULL;
-        struct kv_slice config;
+        struct kv_slice config = {0};
         nats_bucket_stream(bucket, shard, name);
         enum kv_status status = config_of(link, name, &text, &config, error);
         if (status != KV_OK)
