@@ -138,9 +138,8 @@ void scan_page_begin(struct scan_page *page, const struct wire_operation *operat
 }
 
 enum kv_status scan_page_fill(struct scan_page *page, struct kvstore *store,
-                              const struct wire_operation *operation,
-                              struct access_user *reader, struct allowance *allowance,
-                              uint8_t *at, size_t capacity)
+                              const struct wire_operation *operation, struct access_user *reader,
+                              struct allowance *allowance, uint8_t *at, size_t capacity)
 {
     scan_page_begin(page, operation, reader, at, capacity);
     if (operation->flags & WIRE_ATOMIC)

@@ -46,8 +46,7 @@ uint32_t scan_page_limit(const struct wire_operation *operation);
  * latter refuses ends the page before it. Every some thousand entries, and after each whole file,
  * the allowance is looked at: the page ends, perhaps empty, when it is used up. */
 enum kv_status scan_page_fill(struct scan_page *page, struct kvstore *store,
-                              const struct wire_operation *operation,
-                              struct access_user *reader, struct allowance *allowance,
-                              uint8_t *at, size_t capacity);
+                              const struct wire_operation *operation, struct access_user *reader,
+                              struct allowance *allowance, uint8_t *at, size_t capacity);
 
 #endif
