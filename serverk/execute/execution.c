@@ -62,7 +62,10 @@ static uint64_t extra_bytes(const struct execution *execution)
 /* Of a user that is restricted. Kept out of the way of the others. */
 __attribute__((noinline)) static bool is_permitted(struct execution *execution)
 {
-    execution->result.status = access_check(execution->session->access, execution->operation);
+    struct access_user *user = execution->session->access;
+    execution->result.status = execution->context->waiting
+                                   ? access_check_again(user, execution->operation)
+                                   : access_check(user, execution->operation);
     return execution->result.status == KV_OK;
 }
 

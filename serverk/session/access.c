@@ -185,6 +185,15 @@ static bool is_over_quota(struct access_user *user, const struct access_rule *ru
     return atomic_fetch_add_explicit(&user->used, 1, memory_order_relaxed) >= rule->operations_s;
 }
 
+static enum kv_status check_permission(struct access_user *user, const struct access_rule *rule,
+                                       const struct wire_operation *operation)
+{
+    if (is_permitted(user, rule, operation))
+        return KV_OK;
+    atomic_fetch_add_explicit(&user->denied, 1, memory_order_relaxed);
+    return KV_DENIED;
+}
+
 static enum kv_status check(struct access_user *user, const struct access_rule *rule,
                             const struct wire_operation *operation)
 {
@@ -192,10 +201,7 @@ static enum kv_status check(struct access_user *user, const struct access_rule *
         atomic_fetch_add_explicit(&user->over_quota, 1, memory_order_relaxed);
         return KV_QUOTA;
     }
-    if (is_permitted(user, rule, operation))
-        return KV_OK;
-    atomic_fetch_add_explicit(&user->denied, 1, memory_order_relaxed);
-    return KV_DENIED;
+    return check_permission(user, rule, operation);
 }
 
 enum kv_status access_check(struct access_user *user, const struct wire_operation *operation)
@@ -203,6 +209,14 @@ enum kv_status access_check(struct access_user *user, const struct wire_operatio
     atomic_fetch_add_explicit(&user->operations, 1, memory_order_relaxed);
     unsigned turn = enter(user);
     enum kv_status status = check(user, atomic_load(&user->rule), operation);
+    leave(user, turn);
+    return status;
+}
+
+enum kv_status access_check_again(struct access_user *user, const struct wire_operation *operation)
+{
+    unsigned turn = enter(user);
+    enum kv_status status = check_permission(user, atomic_load(&user->rule), operation);
     leave(user, turn);
     return status;
 }

@@ -71,4 +71,7 @@ bool access_may_read(struct access_user *user, struct kv_slice key);
 /* Whether the operation may be executed, which is counted: KV_OK, KV_DENIED, KV_QUOTA. */
 enum kv_status access_check(struct access_user *user, const struct wire_operation *operation);
 
+/* The same of one that was counted before and has waited since: KV_OK, KV_DENIED. */
+enum kv_status access_check_again(struct access_user *user, const struct wire_operation *operation);
+
 #endif

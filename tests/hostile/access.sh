@@ -104,6 +104,28 @@ check_equal yes "$([ "$(grep -c '^ERROR quota' "$common_dir/out")" -ge 100 ] && 
     "more operations than a second may have are refused"
 check_match '"over_quota":[1-9]' "$(owner stats access --format json)" "and counted"
 
+# What others write is no operation of who watches.
+over_quota() {
+    owner stats access --format json | tr -d ' \n' | grep -o '"over_quota":[0-9]*' | tr '\n' ' '
+}
+put_until_seen() {
+    owner put seen: 1 >/dev/null && [ -s "$common_dir/seen" ]
+}
+has_operations_left() {
+    client_as "$busy_uid" get app:1 >/dev/null 2>&1
+}
+wait_until 20 has_operations_left
+refused=$(over_quota)
+: >"$common_dir/seen"
+client_as "$busy_uid" watch seen: --limit 50 >"$common_dir/seen" 2>"$common_dir/seen.err" &
+watcher=$!
+wait_until 20 put_until_seen
+for ((i = 0; i < 20000; i++)); do echo "put app:1 v"; done | owner batch - >/dev/null
+for ((i = 0; i < 50; i++)); do echo "put seen: $i"; done | owner batch - >/dev/null
+check_status 0 "others' writes do not end a watch" wait "$watcher"
+check_equal 50 "$(wc -l <"$common_dir/seen")" "which sees what it asked for"
+check_equal "$refused" "$(over_quota)" "nor count for its user"
+
 # Sessions
 sessions_of_reader() {
     [ "$(owner stats sessions --format json | grep -o "\"uid\":$reader_uid" | wc -l)" -ge "$1" ]

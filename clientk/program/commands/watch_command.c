@@ -147,6 +147,7 @@ static bool go_on_after(struct change_listing *listing, enum kv_status status)
     case KV_DEADLINE:
     case KV_TIMEOUT:
     case KV_OVERLOADED:
+    case KV_QUOTA:
     case KV_LIMIT:
     case KV_NO_SESSION:
     case KV_OUTCOME_UNKNOWN:
