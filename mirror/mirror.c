@@ -51,6 +51,7 @@ struct mirror {
     uint64_t saved_ms;           /* clock_monotonic_coarse_ms */
     bool unsaved;
     bool save_failed;
+    bool mark_failed;
 
     sem_t wakes;
     atomic_bool changed;
@@ -143,24 +144,33 @@ static enum kv_status take_places(struct mirror *mirror)
     return KV_OK;
 }
 
-/* Says in the bucket how far the copying is, so that nobody takes a part for the whole. */
+/* Says in the bucket how far the copying is, so that nobody takes a part for the whole. KV_BUSY: it
+ * cannot be done now. */
 static enum kv_status mark(struct mirror *mirror, bool complete)
 {
     struct kv_error error;
-    enum kv_status status = mirror_mark_set(mirror->engine, &mirror->state, complete, &error);
-    if (status != KV_OK)
-        log_warn("mirror: the bucket cannot be marked: %s", error.text);
-    return status;
+    bool failed = mirror_mark_set(mirror->engine, &mirror->state, complete, &error) != KV_OK;
+    if (failed && !mirror->mark_failed)
+        log_warn("mirror: the bucket cannot be marked as a copy, trying again: %s", error.text);
+    mirror->mark_failed = failed;
+    return failed ? KV_BUSY : KV_OK;
 }
 
 static enum kv_status copy_everything(struct mirror *mirror)
 {
     enum kv_status status = mark(mirror, false);
-    if (status == KV_OK)
-        status = take_places(mirror);
+    if (status != KV_OK)
+        return status;
+    atomic_fetch_add(&mirror->refills, 1);
+    log_info("mirror: copying the whole store to bucket %s", mirror->state.bucket);
+    status = take_places(mirror);
     if (status == KV_OK)
         status = mirror_refill(mirror->store, mirror->engine, mirror->page, &mirror->stop);
-    return status == KV_OK ? mark(mirror, true) : status;
+    while (status == KV_OK && mark(mirror, true) != KV_OK) { /* or all of that was for nothing */
+        sleep_a_while(mirror, AGAIN_MS);
+        status = atomic_load(&mirror->stop) ? KV_BUSY : KV_OK;
+    }
+    return status;
 }
 
 static enum kv_status fill_anew(struct mirror *mirror)
@@ -168,9 +178,7 @@ static enum kv_status fill_anew(struct mirror *mirror)
     mirror_state_begin_copy(&mirror->state);
     mirror->unsaved = true;
     save(mirror, true);
-    atomic_fetch_add(&mirror->refills, 1);
     atomic_store(&mirror->filling, true);
-    log_info("mirror: copying the whole store to bucket %s", mirror->state.bucket);
     enum kv_status status = copy_everything(mirror);
     if (status == KV_OK) {
         mirror->state.complete = true;
