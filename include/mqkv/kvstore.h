@@ -524,8 +524,8 @@ struct kvstore_change {
 /* As kvstore_visit: copy and return, call nothing; false: no room, stop before it. */
 typedef bool (*kvstore_change_visit)(void *context, const struct kvstore_change *change);
 
-/* The position behind all that was written to the data file so far. For a minute after this call and
- * the next one replaced logs are kept, and expiries are written down (otherwise only with
+/* The position behind all that was written to the data file so far. For a minute after this call
+ * and the next one replaced logs are kept, and expiries are written down (otherwise only with
  * keep_changes_ms; an expiry that is not, for want of room, too, makes the file's positions void).
  * KV_USAGE: no such file; KV_READ_ONLY: the store is open read-only, and nothing
  * will change. Takes the file's lock. */

@@ -5,8 +5,8 @@
  * there is no room or the file system cannot exchange two names, the place where they go on is
  * known all the same to who has read the log to its end.
  *
- * They are kept while the option keep_changes_ms says so, or for PAST_LOGS_MIN_MS after somebody has
- * asked for changes; up to keep_changes_bytes (with keep_newest_log, the newest of each data file
+ * They are kept while the option keep_changes_ms says so, or for PAST_LOGS_MIN_MS after somebody
+ * has asked for changes; up to keep_changes_bytes (with keep_newest_log, the newest of each data file
  * even above), and while the disk is not full. Then followers are told that they have missed some;
  * also of what has expired in the meantime without a record.
  *
@@ -58,8 +58,8 @@ bool past_logs_are_wanted(struct past_logs *past);
  * writing. */
 int past_logs_replace(struct past_logs *past, struct datafile *file);
 
-/* Where the changes of that stream of the file go on; false: it was not replaced, or is not known any
- * more. */
+/* Where the changes of that stream of the file go on; false: it was not replaced, or is not known
+ * any more. */
 bool past_logs_find(struct past_logs *past, uint32_t number, uint64_t stream,
                     struct past_link *link);
 

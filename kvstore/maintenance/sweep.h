@@ -26,8 +26,8 @@ void sweeper_free(struct sweeper *sweeper);
 /* Tells that an entry with an expiry was written. Cheap; holds: the file's lock for writing. */
 void sweeper_note_expiry(struct sweeper *sweeper);
 
-/* Takes the entry of a lookup that found one, which has expired, out of cache and index. There is no
- * record of that: positions in the file's changes are void from then on. False: that could not be
+/* Takes the entry of a lookup that found one, which has expired, out of cache and index. There is
+ * no record of that: positions in the file's changes are void from then on. False: that could not be
  * noted, and the entry stays. cache NULL: there is none. Holds: the file's lock for writing. */
 bool sweep_out(struct cache *cache, struct datafile *file, struct lookup *lookup);
 

@@ -34,6 +34,14 @@ struct watcher {
     uint8_t operation[];
 };
 
+/* What one user has of the places. */
+struct share {
+    struct share *next;
+    uid_t uid;
+    uint64_t count; /* with those that the thread deals with, as in the sums; above 0 */
+    uint64_t bytes;
+};
+
 struct watchers {
     struct kvstore *store;
     struct session_table *sessions;
@@ -55,6 +63,7 @@ struct watchers {
     struct watcher *first;            /* but for those that the thread deals with */
     uint64_t count;                   /* with those */
     uint64_t bytes;
+    struct share *shares;
     struct worker_statistics *statistics; /* the thread's own block */
 };
 
@@ -109,6 +118,69 @@ struct watchers *watchers_create(struct kvstore *store, struct session_table *se
     return watchers;
 }
 
+/* Places --------------------------------------------------------------------------------------- */
+
+/* Holds: lock, as the next three. The link to the user's share, or to the end. */
+static struct share **find_share(struct watchers *watchers, uid_t uid)
+{
+    struct share **link = &watchers->shares;
+    while (*link && (*link)->uid != uid)
+        link = &(*link)->next;
+    return link;
+}
+
+static bool has_place(struct watchers *watchers, const struct watcher *wanted)
+{
+    const struct share *share = *find_share(watchers, wanted->uid);
+    uint64_t count = share ? share->count : 0, bytes = share ? share->bytes : 0;
+    bool owner = wanted->uid == geteuid();
+    unsigned quarters = owner ? 4 : 3, own_quarters = owner ? 4 : 1;
+    return watchers->count < WATCHERS_MAX / 4 * quarters &&
+           count < WATCHERS_MAX / 4 * own_quarters &&
+           watchers->bytes + wanted->bytes <= WATCHERS_MAX_BYTES / 4 * quarters &&
+           bytes + wanted->bytes <= WATCHERS_MAX_BYTES / 4 * own_quarters;
+}
+
+/* False: out of memory. */
+static bool take_place(struct watchers *watchers, const struct watcher *watcher)
+{
+    struct share **link = find_share(watchers, watcher->uid);
+    if (!*link) {
+        *link = calloc(1, sizeof **link);
+        if (!*link)
+            return false;
+        (*link)->uid = watcher->uid;
+    }
+    (*link)->count++;
+    (*link)->bytes += watcher->bytes;
+    watchers->count++;
+    watchers->bytes += watcher->bytes;
+    return true;
+}
+
+static void give_place_back(struct watchers *watchers, const struct watcher *watcher)
+{
+    struct share **link = find_share(watchers, watcher->uid);
+    struct share *share = *link;
+    watchers->count--;
+    watchers->bytes -= watcher->bytes;
+    if (!share)
+        return; /* cannot be */
+    share->bytes -= watcher->bytes;
+    if (--share->count > 0)
+        return;
+    *link = share->next;
+    free(share);
+}
+
+static void drop(struct watchers *watchers, struct watcher *watcher)
+{
+    pthread_mutex_lock(&watchers->lock);
+    give_place_back(watchers, watcher);
+    pthread_mutex_unlock(&watchers->lock);
+    free(watcher);
+}
+
 void watchers_free(struct watchers *watchers)
 {
     if (!watchers)
@@ -116,7 +188,7 @@ void watchers_free(struct watchers *watchers)
     while (watchers->first) {
         struct watcher *watcher = watchers->first;
         watchers->first = watcher->next;
-        free(watcher);
+        drop(watchers, watcher);
     }
     sem_destroy(&watchers->wakes);
     pthread_mutex_destroy(&watchers->lock);
@@ -223,15 +295,6 @@ static void put_back(struct watchers *watchers, struct watcher *watcher)
     watcher->next = watchers->first;
     watchers->first = watcher;
     pthread_mutex_unlock(&watchers->lock);
-}
-
-static void drop(struct watchers *watchers, struct watcher *watcher)
-{
-    pthread_mutex_lock(&watchers->lock);
-    watchers->count--;
-    watchers->bytes -= watcher->bytes;
-    pthread_mutex_unlock(&watchers->lock);
-    free(watcher);
 }
 
 /* Deals with all once. */
@@ -358,20 +421,6 @@ static struct watcher *make_watcher(const struct session *session,
     return made;
 }
 
-/* Holds: lock. */
-static bool has_place(const struct watchers *watchers, const struct watcher *wanted)
-{
-    uint64_t count = 0, bytes = 0;
-    for (const struct watcher *other = watchers->first; other; other = other->next) {
-        count += other->uid == wanted->uid;
-        bytes += other->uid == wanted->uid ? other->bytes : 0;
-    }
-    unsigned share = wanted->uid == geteuid() ? 1 : 4;
-    return watchers->count < WATCHERS_MAX && count < WATCHERS_MAX / share &&
-           watchers->bytes + wanted->bytes <= WATCHERS_MAX_BYTES &&
-           bytes + wanted->bytes <= WATCHERS_MAX_BYTES / share;
-}
-
 enum kv_status watchers_take(struct watchers *watchers, const struct session *session,
                              const struct wire_header *request,
                              const struct wire_operation *operation, struct kv_slice positions,
@@ -383,11 +432,11 @@ enum kv_status watchers_take(struct watchers *watchers, const struct session *se
     pthread_mutex_lock(&watchers->lock);
     enum kv_status status = has_place(watchers, watcher) ? start_thread(watchers) : KV_OVERLOADED;
     bool is_first = watchers->count == 0;
+    if (status == KV_OK && !take_place(watchers, watcher))
+        status = KV_NO_MEMORY;
     if (status == KV_OK) {
         watcher->next = watchers->first;
         watchers->first = watcher;
-        watchers->count++;
-        watchers->bytes += watcher->bytes;
     }
     pthread_mutex_unlock(&watchers->lock);
     if (status != KV_OK)

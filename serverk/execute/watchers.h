@@ -18,7 +18,8 @@
 #include "wire/message.h"
 #include "wire/operation.h"
 
-/* Of all; of a user other than the daemon's own a quarter at most. */
+/* Of all; of a user other than the daemon's own a quarter at most, and of all those together three:
+ * a quarter is the daemon's own. */
 #define WATCHERS_MAX       1024u
 #define WATCHERS_MAX_BYTES (16u << 20)
 
@@ -50,8 +51,8 @@ void watchers_free(struct watchers *watchers);
  * asks for it. */
 uint64_t watchers_told(const struct watchers *watchers);
 
-/* Takes the request, which is answered from here; told_before: if watchers_told is another by now, a
- * change may have come that the request has not seen, and it is executed again at once.
+/* Takes the request, which is answered from here; told_before: if watchers_told is another by now,
+ * a change may have come that the request has not seen, and it is executed again at once.
  * KV_OVERLOADED: there is no place; KV_NO_MEMORY, KV_LIMIT. */
 enum kv_status watchers_take(struct watchers *watchers, const struct session *session,
                              const struct wire_header *request,

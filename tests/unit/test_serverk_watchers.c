@@ -1,6 +1,7 @@
 /* watchers: a request that waits is executed again after each change that it may not have seen. */
 #include <check.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "common/time/clock.h"
 #include "mqkv/kvstore.h"
@@ -15,8 +16,9 @@ static struct worker_fixture fixture;
 static struct fixture_client client;
 static struct watchers *watchers;
 static atomic_uint executed;
+static atomic_bool held;
 
-/* Answers it, so that it waits no more. */
+/* Answers it, so that it waits no more; after a while if the test wants that. */
 static enum kv_status execute(struct execution_context *context, struct session *session,
                               const struct wire_header *request, struct read_cursor *operations,
                               struct reply *reply, const char **sentence)
@@ -24,6 +26,8 @@ static enum kv_status execute(struct execution_context *context, struct session 
     (void)context, (void)session, (void)request, (void)operations, (void)reply;
     *sentence = "as the test wants it";
     atomic_fetch_add(&executed, 1);
+    while (atomic_load(&held))
+        clock_sleep_ms(1);
     return KV_MISSED;
 }
 
@@ -35,26 +39,33 @@ static void set_up(void)
                                execute, NULL);
     ck_assert_ptr_nonnull(watchers);
     atomic_store(&executed, 0);
+    atomic_store(&held, false);
 }
 
 static void tear_down(void)
 {
+    atomic_store(&held, false);
     watchers_stop(watchers);
     kvstore_set_change_listener(fixture.service.store, NULL, NULL);
     watchers_free(watchers);
-    fixture_disconnect(&fixture, &client);
+    if (client.session)
+        fixture_disconnect(&fixture, &client);
     fixture_close(&fixture);
 }
 
-static void take(uint64_t told_before)
+static enum kv_status try_to_take(uint64_t told_before)
 {
     static const uint8_t positions[WIRE_POSITION_BYTES];
     struct wire_header header = fixture_header(&client, WIRE_REQUEST, 1);
     struct wire_operation operation = fixture_operation(WIRE_OP_WATCH, "", "");
     operation.limit = WIRE_WATCH_MAX_MS;
-    ck_assert_int_eq(watchers_take(watchers, client.session, &header, &operation,
-                                   kv_slice(positions, sizeof positions), told_before),
-                     KV_OK);
+    return watchers_take(watchers, client.session, &header, &operation,
+                         kv_slice(positions, sizeof positions), told_before);
+}
+
+static void take(uint64_t told_before)
+{
+    ck_assert_int_eq(try_to_take(told_before), KV_OK);
 }
 
 static void put(void)
@@ -108,6 +119,43 @@ START_TEST(a_change_just_before_the_wait_begins_is_not_lost)
 }
 END_TEST
 
+/* Has another user take places until there are none for it. */
+static unsigned take_all_as(uid_t uid)
+{
+    unsigned count = 0;
+    enum kv_status status = KV_OK;
+    client.session->uid = uid;
+    for (; count <= WATCHERS_MAX && status == KV_OK; count++)
+        status = try_to_take(watchers_told(watchers));
+    ck_assert_int_eq(status, KV_OVERLOADED);
+    return count - 1;
+}
+
+START_TEST(each_user_has_its_share_of_the_places)
+{
+    uid_t owner = client.session->uid;
+    ck_assert_uint_eq(owner, geteuid());
+    await_all();
+    ck_assert_uint_eq(take_all_as(owner + 1), WATCHERS_MAX / 4);
+    atomic_store(&held, true);
+    put();
+    must_be_executed();
+    ck_assert_uint_eq(take_all_as(owner + 1), 0); /* those that are dealt with count */
+    ck_assert_uint_eq(take_all_as(owner + 2), WATCHERS_MAX / 4);
+    ck_assert_uint_eq(take_all_as(owner + 3), WATCHERS_MAX / 4);
+    ck_assert_uint_eq(take_all_as(owner + 4), 0);
+    ck_assert_uint_eq(take_all_as(owner), WATCHERS_MAX / 4);
+    client.session->uid = owner;
+    fixture_disconnect(&fixture, &client); /* nobody to answer */
+    client.session = NULL;
+    atomic_store(&held, false);
+    uint64_t until_ms = clock_monotonic_coarse_ms() + PATIENCE_MS;
+    while (watchers_waiting(watchers) > 0 && clock_monotonic_coarse_ms() < until_ms)
+        clock_sleep_ms(1);
+    ck_assert_uint_eq(watchers_waiting(watchers), 0);
+}
+END_TEST
+
 Suite *suite_serverk_watchers(void)
 {
     Suite *suite = suite_create("serverk watchers");
@@ -116,6 +164,7 @@ Suite *suite_serverk_watchers(void)
     tcase_set_timeout(cases, 120);
     tcase_add_test(cases, a_change_wakes_who_waits);
     tcase_add_test(cases, a_change_just_before_the_wait_begins_is_not_lost);
+    tcase_add_test(cases, each_user_has_its_share_of_the_places);
     suite_add_tcase(suite, cases);
     return suite;
 }
