@@ -6,9 +6,9 @@
  * known all the same to who has read the log to its end.
  *
  * They are kept while the option keep_changes_ms says so, or for PAST_LOGS_MIN_MS after somebody
- * has asked for changes; up to keep_changes_bytes (with keep_newest_log, the newest of each data file
- * even above), and while the disk is not full. Then followers are told that they have missed some;
- * also of what has expired in the meantime without a record.
+ * has asked for changes; up to keep_changes_bytes (with keep_newest_log, the newest of each data
+ * file even above), and while the disk is not full. Then followers are told that they have missed
+ * some; also of what has expired in the meantime without a record.
  *
  * What tells followers that something was written is here, too.
  *

@@ -27,8 +27,8 @@ void sweeper_free(struct sweeper *sweeper);
 void sweeper_note_expiry(struct sweeper *sweeper);
 
 /* Takes the entry of a lookup that found one, which has expired, out of cache and index. There is
- * no record of that: positions in the file's changes are void from then on. False: that could not be
- * noted, and the entry stays. cache NULL: there is none. Holds: the file's lock for writing. */
+ * no record of that: positions in the file's changes are void from then on. False: that could not
+ * be noted, and the entry stays. cache NULL: there is none. Holds: the file's lock for writing. */
 bool sweep_out(struct cache *cache, struct datafile *file, struct lookup *lookup);
 
 #endif

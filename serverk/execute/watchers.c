@@ -35,8 +35,8 @@ struct watcher {
 };
 
 /* What one user has of the places. */
-struct share {
-    struct share *next;
+struct watcher_share {
+    struct watcher_share *next;
     uid_t uid;
     uint64_t count; /* with those that the thread deals with, as in the sums; above 0 */
     uint64_t bytes;
@@ -63,7 +63,7 @@ struct watchers {
     struct watcher *first;            /* but for those that the thread deals with */
     uint64_t count;                   /* with those */
     uint64_t bytes;
-    struct share *shares;
+    struct watcher_share *shares;
     struct worker_statistics *statistics; /* the thread's own block */
 };
 
@@ -121,9 +121,9 @@ struct watchers *watchers_create(struct kvstore *store, struct session_table *se
 /* Places --------------------------------------------------------------------------------------- */
 
 /* Holds: lock, as the next three. The link to the user's share, or to the end. */
-static struct share **find_share(struct watchers *watchers, uid_t uid)
+static struct watcher_share **find_share(struct watchers *watchers, uid_t uid)
 {
-    struct share **link = &watchers->shares;
+    struct watcher_share **link = &watchers->shares;
     while (*link && (*link)->uid != uid)
         link = &(*link)->next;
     return link;
@@ -131,7 +131,7 @@ static struct share **find_share(struct watchers *watchers, uid_t uid)
 
 static bool has_place(struct watchers *watchers, const struct watcher *wanted)
 {
-    const struct share *share = *find_share(watchers, wanted->uid);
+    const struct watcher_share *share = *find_share(watchers, wanted->uid);
     uint64_t count = share ? share->count : 0, bytes = share ? share->bytes : 0;
     bool owner = wanted->uid == geteuid();
     unsigned quarters = owner ? 4 : 3, own_quarters = owner ? 4 : 1;
@@ -144,7 +144,7 @@ static bool has_place(struct watchers *watchers, const struct watcher *wanted)
 /* False: out of memory. */
 static bool take_place(struct watchers *watchers, const struct watcher *watcher)
 {
-    struct share **link = find_share(watchers, watcher->uid);
+    struct watcher_share **link = find_share(watchers, watcher->uid);
     if (!*link) {
         *link = calloc(1, sizeof **link);
         if (!*link)
@@ -160,8 +160,8 @@ static bool take_place(struct watchers *watchers, const struct watcher *watcher)
 
 static void give_place_back(struct watchers *watchers, const struct watcher *watcher)
 {
-    struct share **link = find_share(watchers, watcher->uid);
-    struct share *share = *link;
+    struct watcher_share **link = find_share(watchers, watcher->uid);
+    struct watcher_share *share = *link;
     watchers->count--;
     watchers->bytes -= watcher->bytes;
     if (!share)
