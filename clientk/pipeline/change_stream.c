@@ -60,10 +60,10 @@ static void take_positions(struct clientk_watch *watch, const struct clientk_val
         return;
     }
     size_t at = 0, size = value->size;
-    if (watch->renews && watch->renewed > 0) {
+    if (watch->positions && watch->renews && watch->renewed > 0) {
         at = (size_t)(watch->renewed - 1) * WIRE_POSITION_BYTES;
         size = WIRE_POSITION_BYTES;
-    } else if (watch->positions_bytes != value->size) {
+    } else if (!watch->positions || watch->positions_bytes != value->size) {
         uint8_t *grown = realloc(watch->positions, value->size);
         if (!grown) {
             fail(watch, KV_NO_MEMORY, NULL);
