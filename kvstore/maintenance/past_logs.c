@@ -323,7 +323,7 @@ static void remove_file(const struct store_context *context, const struct past_l
 
 void past_logs_clear(struct past_logs *past, struct old_logs *old_logs)
 {
-    struct past_log log;
+    struct past_log log = {0};
     while (take_due(past, &log))
         if (log.on_disk)
             remove_file(past->context, &log, old_logs);
