@@ -39,10 +39,11 @@ static int system_truncate(int fd, off_t size)
     return result;
 }
 
-static ssize_t system_read_at(int fd, void *data, size_t size, off_t offset)
+/* Goes on after a short read, unless it ended within a unit, in which no read can begin. */
+static ssize_t read_whole(int fd, void *data, size_t size, off_t offset, size_t unit_bytes)
 {
     size_t done = 0;
-    while (done < size) {
+    while (done < size && done % unit_bytes == 0) {
         ssize_t got = pread(fd, (char *)data + done, size - done, offset + (off_t)done);
         if (got < 0 && errno == EINTR)
             continue;
@@ -55,21 +56,15 @@ static ssize_t system_read_at(int fd, void *data, size_t size, off_t offset)
     return (ssize_t)done;
 }
 
+static ssize_t system_read_at(int fd, void *data, size_t size, off_t offset)
+{
+    return read_whole(fd, data, size, offset, 1);
+}
+
 /* What ends within a page ends with the file: to go on from there would be EINVAL. */
 static ssize_t system_read_direct_at(int fd, void *data, size_t size, off_t offset)
 {
-    size_t done = 0;
-    while (done < size && done % PAGE_BYTES == 0) {
-        ssize_t got = pread(fd, (char *)data + done, size - done, offset + (off_t)done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -1;
-        if (got == 0)
-            break;
-        done += (size_t)got;
-    }
-    return (ssize_t)done;
+    return read_whole(fd, data, size, offset, PAGE_BYTES);
 }
 
 static ssize_t system_write_at(int fd, const void *data, size_t size, off_t offset)
