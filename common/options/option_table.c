@@ -317,3 +317,12 @@ void option_print_help(FILE *stream, const struct option_row *rows, int columns)
         fprintf(stream, "  %-*s %s\n", columns, left, row->help);
     }
 }
+
+void option_print_version(FILE *stream, const char *program)
+{
+#ifdef MQKV_SANITIZER
+    fprintf(stream, "%s " MQKV_VERSION " (built with " MQKV_SANITIZER ")\n", program);
+#else
+    fprintf(stream, "%s " MQKV_VERSION "\n", program);
+#endif
+}

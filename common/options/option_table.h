@@ -96,4 +96,7 @@ enum kv_status option_take_text(const struct option_set *set, const struct optio
  * help; nothing for an empty or NULL table. */
 void option_print_help(FILE *stream, const struct option_row *rows, int columns);
 
+/* Prints "PROGRAM VERSION", and the sanitizer that it was built with. */
+void option_print_version(FILE *stream, const char *program);
+
 #endif

@@ -79,15 +79,6 @@ static void print_help(void)
     printf("\nSIGTERM and SIGINT stop it cleanly. Manual: kresp(1).\n");
 }
 
-static void print_version(void)
-{
-#ifdef MQKV_SANITIZER
-    printf("kresp " MQKV_VERSION " (built with " MQKV_SANITIZER ")\n");
-#else
-    printf("kresp " MQKV_VERSION "\n");
-#endif
-}
-
 static struct kresp_options defaults(void)
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -117,7 +108,7 @@ enum kresp_outcome kresp_options_parse(int argc, char **argv, struct kresp_optio
     if (line.help)
         print_help();
     else if (line.version)
-        print_version();
+        option_print_version(stdout, "kresp");
     if (line.help || line.version)
         return KRESP_OPTIONS_DONE;
     if (argc > 1) {

@@ -19,15 +19,6 @@ static void print_help(void)
     printf("\nSIGTERM and SIGINT stop it cleanly. Manual: serverk(1).\n");
 }
 
-static void print_version(void)
-{
-#ifdef MQKV_SANITIZER
-    printf("serverk " MQKV_VERSION " (built with " MQKV_SANITIZER ")\n");
-#else
-    printf("serverk " MQKV_VERSION "\n");
-#endif
-}
-
 /* argv before its words are moved. NULL: out of memory. */
 static char **copy_words(int argc, char **argv)
 {
@@ -60,7 +51,7 @@ enum options_outcome command_line_parse(int argc, char **argv, struct server_opt
     if (line.help)
         print_help();
     else if (line.version)
-        print_version();
+        option_print_version(stdout, "serverk");
     if (informs)
         return OPTIONS_DONE;
     if (argc > 1) {
