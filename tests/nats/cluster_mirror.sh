@@ -8,17 +8,8 @@ copy_queue=${server_queue}c
 
 # start_mirror [OPTION...]: a daemon with a store of its own, and a copy.
 start_mirror() {
-    server_logs[$server_log]=1
-    unset "killed_queues[$server_queue]"
-    "$server_program" -m "$server_queue" -f "$store" -d 3 --max-value 2M --mirror "$(nats_urls)" \
-        --bucket "$bucket" "$@" </dev/null >>"$server_log" 2>&1 &
-    server_pid=$!
-    if ! wait_until "$start_timeout_s" server_answers_or_is_gone || ! kill -0 \
-        "$server_pid" 2>/dev/null
-    then
-        not_ok "serverk starts $*" "$(tail -n 30 "$server_log")"
-        exit 1
-    fi
+    launch_server "$*" "$server_program" -m "$server_queue" -f "$store" -d 3 --max-value 2M \
+        --mirror "$(nats_urls)" --bucket "$bucket" "$@"
 }
 
 # number_of NAME: of the statistics of the mirror.

@@ -9,8 +9,6 @@ local_options=' -d --datafiles --sync --cache --direct --locking --io '
 # Each directory of a scenario stands for a bucket.
 start_server() {
     local kept_options=()
-    server_logs[$server_log]=1
-    unset "killed_queues[$server_queue]"
     while [ $# -gt 0 ]; do
         if [[ $local_options == *" $1 "* ]]; then
             shift 2
@@ -19,14 +17,7 @@ start_server() {
             shift
         fi
     done
-    "$server_program" -m "$server_queue" --engine nats --nats "$MQKV_TEST_NATS" \
-        --bucket "s$(cksum <<<"$server_dir" | cut -d' ' -f1)" "${kept_options[@]}" \
-        </dev/null >>"$server_log" 2>&1 &
-    server_pid=$!
-    if ! wait_until "$start_timeout_s" server_answers_or_is_gone || ! kill -0 \
-        "$server_pid" 2>/dev/null
-    then
-        not_ok "serverk starts ${kept_options[*]}" "$(tail -n 30 "$server_log")"
-        exit 1
-    fi
+    launch_server "${kept_options[*]}" "$server_program" -m "$server_queue" --engine nats \
+        --nats "$MQKV_TEST_NATS" --bucket "s$(cksum <<<"$server_dir" | cut -d' ' -f1)" \
+        "${kept_options[@]}"
 }

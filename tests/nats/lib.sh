@@ -103,17 +103,8 @@ print(json.load(sys.stdin).get("cluster", {}).get("leader", "n0")[1:])'
 
 # start_server of tests/scenario/lib.sh, with the bucket of the cluster instead of a directory.
 start_server() {
-    server_logs[$server_log]=1
-    unset "killed_queues[$server_queue]"
-    "$server_program" -m "$server_queue" --engine nats --nats "$(nats_urls)" --bucket "$bucket" \
-        "${nats_options[@]}" "$@" </dev/null >>"$server_log" 2>&1 &
-    server_pid=$!
-    if ! wait_until "$start_timeout_s" server_answers_or_is_gone || ! kill -0 \
-        "$server_pid" 2>/dev/null
-    then
-        not_ok "serverk starts $*" "$(tail -n 30 "$server_log")"
-        exit 1
-    fi
+    launch_server "$*" "$server_program" -m "$server_queue" --engine nats --nats "$(nats_urls)" \
+        --bucket "$bucket" "${nats_options[@]}" "$@"
 }
 
 client_works() {

@@ -143,20 +143,28 @@ server_answers_or_is_gone() {
     client --timeout 500 ping >/dev/null 2>&1 || ! kill -0 "$server_pid" 2>/dev/null
 }
 
-# start_server [OPTION...]: starts serverk with these options and waits until it answers. If it does
-# not, that is a failed check, and the script ends.
-start_server() {
-    mkdir -p "$server_dir"
+# launch_server OPTIONS COMMAND...: runs the command, which is serverk with these options beside those
+# that it always has, and waits until it answers. If it does not, that is a failed check, and the
+# script ends.
+launch_server() {
+    local told=$1
+    shift
     server_logs[$server_log]=1
     unset "killed_queues[$server_queue]"
-    "$server_program" -m "$server_queue" -f "$server_dir" "$@" </dev/null >>"$server_log" 2>&1 &
+    "$@" </dev/null >>"$server_log" 2>&1 &
     server_pid=$!
     if ! wait_until "$start_timeout_s" server_answers_or_is_gone || ! kill -0 \
         "$server_pid" 2>/dev/null
     then
-        not_ok "serverk starts $*" "$(tail -n 30 "$server_log")"
+        not_ok "serverk starts $told" "$(tail -n 30 "$server_log")"
         exit 1
     fi
+}
+
+# start_server [OPTION...]: starts serverk with these options.
+start_server() {
+    mkdir -p "$server_dir"
+    launch_server "$*" "$server_program" -m "$server_queue" -f "$server_dir" "$@"
 }
 
 server_is_gone() {

@@ -19,14 +19,8 @@ scripted() {
 
 # start_server as in lib.sh, with the bucket instead of a directory.
 start_server() {
-    server_logs[$server_log]=1
-    "$server_program" -m "$server_queue" --engine nats --nats "$url" --bucket b "$@" \
-        </dev/null >>"$server_log" 2>&1 &
-    server_pid=$!
-    wait_until "$start_timeout_s" server_answers_or_is_gone && kill -0 "$server_pid" 2>/dev/null &&
-        return
-    not_ok "serverk starts $*" "$(tail -n 30 "$server_log")"
-    exit 1
+    launch_server "$*" "$server_program" -m "$server_queue" --engine nats --nats "$url" \
+        --bucket b "$@"
 }
 
 # operations: the same with reads as the leader answers them, and as any replica.
