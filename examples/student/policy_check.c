@@ -1,7 +1,8 @@
 /*
  * Tests of a scheduling policy (schedule_delay_ns of serverk/receive/schedule.h) on a simulated
  * worker: nobody may starve; and the score of the study `scheduling`, the mean response time
- * weighted with 1 + priority, beside that of first come, first served. Exit status 1: somebody starves.
+ * weighted with 1 + priority, beside that of first come, first served. Exit status 1: somebody
+ * starves.
  */
 #include <stdbool.h>
 #include <stdio.h>
