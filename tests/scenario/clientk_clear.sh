@@ -67,6 +67,10 @@ start_server
 big=$(printf '%04000d' 1)
 for ((i = 0; i < 300; i++)); do echo "put big:$i $big"; done | client batch -q - 2>/dev/null
 client clear --yes big >/dev/null
+check_status 0 "compact" client compact --no-wait
+check_match "^[1-4] data files will be compacted$" "$output" "who does not wait is told what comes"
+for ((i = 0; i < 300; i++)); do echo "put big:$i $big"; done | client batch -q - 2>/dev/null
+client clear --yes big >/dev/null
 check_status 0 "compact" client compact
 check_match "[1-4] data files compacted, .* given back" "$output" "tells what it gave back"
 dead=$(client stats files --format json | grep -oE '"dead_bytes":[0-9]+' | tail -1)

@@ -54,6 +54,14 @@ static int read_sums(struct cli_context *context, struct compact_sums *sums)
     return understood ? EXIT_DONE : fail(context, KV_IO, "the server's answer is malformed");
 }
 
+static int answer(struct cli_context *context, double queued, const char *text)
+{
+    return output_answer(&context->output, &(struct answer){.command = NAME,
+                                                            .text = text,
+                                                            .has_number = true,
+                                                            .number = (int64_t)queued});
+}
+
 static int report(struct cli_context *context, double queued, const struct compact_sums *before,
                   const struct compact_sums *after)
 {
@@ -65,10 +73,15 @@ static int report(struct cli_context *context, double queued, const struct compa
     snprintf(text, sizeof text, "%.0f data file%s compacted, %s given back", queued,
              queued == 1 ? "" : "s",
              format_size(given_back > 0 ? (uint64_t)given_back : 0, fitting));
-    return output_answer(&context->output, &(struct answer){.command = NAME,
-                                                            .text = text,
-                                                            .has_number = true,
-                                                            .number = (int64_t)queued});
+    return answer(context, queued, text);
+}
+
+static int report_queued(struct cli_context *context, double queued)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%.0f data file%s will be compacted", queued,
+             queued == 1 ? "" : "s");
+    return answer(context, queued, text);
 }
 
 /* Of so many files, the number in the answer of the server. */
@@ -84,7 +97,7 @@ int compact_run(struct cli_context *context, const void *options_given, const st
                 size_t count)
 {
     const struct compact_options *options = options_given;
-    struct clientk_value answer = {0};
+    struct clientk_value reply = {0};
     struct compact_sums before = {0}, now;
     (void)operands;
     (void)count;
@@ -92,11 +105,13 @@ int compact_run(struct cli_context *context, const void *options_given, const st
     if (code == EXIT_DONE)
         code = read_sums(context, &before);
     if (code == EXIT_DONE)
-        code = admin_request(context, NAME, "compact", "", &answer);
-    double queued = code == EXIT_DONE ? queued_of(&answer) : 0;
-    clientk_value_free(&answer);
+        code = admin_request(context, NAME, "compact", "", &reply);
+    double queued = code == EXIT_DONE ? queued_of(&reply) : 0;
+    clientk_value_free(&reply);
+    if (code == EXIT_DONE && options->no_wait)
+        return report_queued(context, queued);
     now = before;
-    while (code == EXIT_DONE && !options->no_wait &&
+    while (code == EXIT_DONE &&
            now.compactions + now.failures < before.compactions + before.failures + queued) {
         if (interrupt_pending())
             return fail(context, KV_TIMEOUT, "interrupted; the server goes on compacting");
