@@ -110,9 +110,13 @@ static bool named_server_uid(const struct diagnosis *diagnosis, uid_t *uid)
     const char *text = diagnosis->context->global.server_uid;
     if (!text)
         text = getenv("MQKV_SERVER_UID");
-    if (!text || !parse_u64(text, 0, UINT32_MAX - 1, &number))
+    if (!text)
         return false;
-    *uid = (uid_t)number;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
+    const struct passwd *user = getpwnam(text);
+    if (!user && !parse_u64(text, 0, UINT32_MAX - 1, &number))
+        return false;
+    *uid = user ? user->pw_uid : (uid_t)number;
     return true;
 }
 
