@@ -9,11 +9,10 @@ export MQKV_SERVER_UID=$daemon_uid # /dev/mqueue may be of another namespace her
 # session.py QUEUE SECRET...: what a reader's session may do; "own": what the daemon's user may
 # through the readers' queue.
 python_attack session <<'END_OF_PROGRAM'
-import os
 import sys
 
 import mqkv
-from mqkv_messages import HEADER_BYTES, REQUEST, S, header, operation, put
+from mqkv_messages import operation
 from mqkv_queues import Queue
 
 
@@ -133,8 +132,16 @@ crossed nothing
 after Ada" "$(cat "$common_dir/out")" "what comes through the readers' queue writes for nobody"
 check_equal "Ada 1 2" "$(client get name) $(client get count) $(client scan --count)" "nothing did"
 
-# The good client is a reader: what others send through the queue costs readers only.
-check_status 0 "sessions of readers are marked" client stats sessions --format json
+mkfifo "$MQKV_TEST_DIR/commands"
+reader batch - <"$MQKV_TEST_DIR/commands" >"$MQKV_TEST_DIR/answers" 2>&1 &
+batch_pid=$!
+exec 7>"$MQKV_TEST_DIR/commands"
+echo "GET name" >&7
+wait_until 20 grep -q Ada "$MQKV_TEST_DIR/answers"
+check_match '"read_only": ?true' "$(client stats sessions --format json)" \
+    "sessions of readers are marked"
+exec 7>&-
+wait "$batch_pid"
 kill_server
 start_server --read-group "$group_gid"
 check_status 0 "after kill -9 the next daemon has the queue" reader get name

@@ -44,6 +44,7 @@ check_same() {
     kill "$copy_pid"
     wait "$copy_pid"
     check_status 0 "$1" cmp "$MQKV_TEST_DIR/ours" "$MQKV_TEST_DIR/copied"
+    check_status 0 "$1: not nothing" test -s "$MQKV_TEST_DIR/ours"
 }
 
 # put_some COUNT PREFIX: puts, adds, appends, deletes, expiries.

@@ -18,7 +18,10 @@ what_has() {
     "$1" dump - 2>/dev/null | grep '^PUT' | sort
 }
 check_same() {
-    check_equal "$(what_has source_client | md5sum)" "$(what_has target_client | md5sum)" "$1"
+    what_has source_client >"$MQKV_TEST_DIR/of_source"
+    what_has target_client >"$MQKV_TEST_DIR/of_target"
+    check_status 0 "$1" cmp "$MQKV_TEST_DIR/of_source" "$MQKV_TEST_DIR/of_target"
+    check_status 0 "$1, not nothing" test -s "$MQKV_TEST_DIR/of_source"
 }
 version_of() { # CLIENT KEY
     "$1" get "$2" --format json | sed 's/.*"version":\([0-9]*\).*/\1/'
