@@ -204,17 +204,22 @@ static void look_and_wait(struct watch_request *watch)
     bool in_time;
     if (answer_first_page(watch, &in_time))
         return;
+    if (context->waiting && in_time && !context->waiting_ends) {
+        context->waits_on = true;
+        return;
+    }
     if (context->waiting || !in_time || !may_wait(execution)) {
-        if (context->waiting && in_time && !context->waiting_ends)
-            context->waits_on = true;
-        else
-            answer_positions(watch);
+        answer_positions(watch);
         return;
     }
     uint64_t told_before = watchers_told(context->watchers);
     await_changes(watch);
     if (answer_first_page(watch, &in_time))
         return;
+    if (!in_time) { /* files that were not looked at may have changes that nobody was told of */
+        answer_positions(watch);
+        return;
+    }
     struct kv_slice positions =
         kv_slice(watch->positions, (size_t)watch->files * WIRE_POSITION_BYTES);
     enum kv_status status = watchers_take(context->watchers, execution->session, execution->request,
