@@ -33,12 +33,7 @@ static void tell_others(const struct write *write)
     if (store->cache)
         cache_remove(store->cache, file->number, write->lookup.hash, write->record.key);
     const struct kvstore_options *options = &store->context.options;
-    if (!file->sync_timer_armed) {
-        file->sync_timer_armed = true;
-        sync_note_written(store->sync, file->number);
-        if (context_durability(&store->context) != KVSTORE_SYNC_NONE)
-            sync_within_interval(store->sync, file->number);
-    }
+    sync_after_append(store->sync, &store->context, file);
     if (write->record.expiry_ms != 0)
         sweeper_note_expiry(store->sweeper);
     past_logs_tell(store->past, file);

@@ -63,10 +63,7 @@ static enum kv_status write_out(const struct maintenance *with, struct datafile 
     if (status != KV_OK)
         return status;
     file->expired++;
-    if (with->context->options.durability != KVSTORE_SYNC_NONE && !file->sync_timer_armed) {
-        file->sync_timer_armed = true;
-        sync_within_interval(with->sync, file->number);
-    }
+    sync_after_append(with->sync, with->context, file);
     past_logs_tell(with->past, file);
     return KV_OK;
 }

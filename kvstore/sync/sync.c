@@ -237,6 +237,17 @@ void sync_note_written(struct sync *sync, uint32_t number)
                                    clock_monotonic_coarse_ms());
 }
 
+void sync_after_append(struct sync *sync, const struct store_context *context,
+                       struct datafile *file)
+{
+    if (file->sync_timer_armed)
+        return;
+    file->sync_timer_armed = true;
+    sync_note_written(sync, file->number);
+    if (context_durability(context) != KVSTORE_SYNC_NONE)
+        sync_within_interval(sync, file->number);
+}
+
 void sync_hasten(struct sync *sync)
 {
     uint64_t due_ns =

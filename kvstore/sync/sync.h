@@ -43,6 +43,11 @@ void sync_within_interval(struct sync *sync, uint32_t file);
 /* The first write since the last sync began. Cheap; any thread; holds the file's lock. */
 void sync_note_written(struct sync *sync, uint32_t file);
 
+/* After a record was appended: a sync within the interval, unless one is coming or the store asks
+ * for none. Holds: the file's lock for writing. */
+void sync_after_append(struct sync *sync, const struct store_context *context,
+                       struct datafile *file);
+
 /* The interval has changed, or there is one now: what was written before is synced within it too.
  * Any thread; holds no lock. */
 void sync_hasten(struct sync *sync);
