@@ -7,7 +7,7 @@
 static bool messages_wait(const struct lanes *lanes)
 {
     uint32_t served = served_lanes_set(lanes_served(lanes));
-    for (unsigned queue = 0; queue < lanes_queue_count(lanes); queue++) {
+    for (unsigned queue = 0; queue < LANE_PLAN_MAX_QUEUES; queue++) {
         struct mq_attr attributes;
         if ((served >> queue & 1) != 0 && mq_getattr(lanes_queue(lanes, queue), &attributes) == 0 &&
             attributes.mq_curmsgs > 0)
