@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "common/time/clock.h"
-#include "common/memory/mapguard.h"
 #include "serverk/execute/allowance.h"
 #include "serverk/execute/execution.h"
 #include "serverk/execute/serving.h"
@@ -138,14 +137,6 @@ static void send_reply(struct worker *worker, struct session *session, struct re
     execution->incoming_used = 0;
 }
 
-/* Whether the client has truncated the segment that the request may have used. */
-static bool segment_is_broken(struct session *session)
-{
-    const struct wire_segment *segment =
-        mapguard_count() != 0 ? atomic_load(&session->segment) : NULL;
-    return segment && wire_segment_is_broken(segment);
-}
-
 /* What was read from the segment may be zeros, what was written is lost: all of the request fails,
  * and with it the session. */
 static void fail_by_segment(struct worker *worker, struct session *session,
@@ -156,8 +147,7 @@ static void fail_by_segment(struct worker *worker, struct session *session,
     commit_waits_clear(&execution->waits);
     execution_context_trim(execution, execution->reply, execution->buffer_bytes);
     session_end(worker->service->sessions, session, SESSION_SEGMENT); /* before its BYE can come */
-    fail(worker, session, request, KV_IO,
-         "the segment was shortened while the server used it: the session ends");
+    fail(worker, session, request, KV_IO, SESSION_SEGMENT_IS_BROKEN);
 }
 
 /* Its operations go to an engine that is elsewhere; the reply is sent when their outcomes are
@@ -219,7 +209,7 @@ static void run_request(struct worker *worker, struct session *session,
         reply_abandon(&reply);
         return;
     }
-    if (segment_is_broken(session)) {
+    if (session_segment_is_broken(session)) {
         fail_by_segment(worker, session, request, &reply);
         return;
     }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/memory/mapguard.h"
 #include "common/time/clock.h"
 #include "serverk/execute/submitted_operation.h"
 #include "serverk/session/deliver.h"
@@ -52,13 +51,6 @@ static void free_submission(struct submission *submission, size_t reply_bytes)
 /* The end of a request
  * ----------------------------------------------------------------------------- */
 
-static bool segment_is_broken(const struct session *session)
-{
-    const struct wire_segment *segment =
-        mapguard_count() != 0 ? atomic_load(&session->segment) : NULL;
-    return segment && wire_segment_is_broken(segment);
-}
-
 /* Sends what became of it. Returns the bytes sent. */
 static size_t send_reply(struct submission *submission, size_t *reply_bytes)
 {
@@ -73,13 +65,12 @@ static size_t send_reply(struct submission *submission, size_t *reply_bytes)
         return deliver_failure(services->sessions, session, request_id, request->refusal,
                                request->sentence);
     }
-    if (segment_is_broken(session)) {
+    if (session_segment_is_broken(session)) {
         reply_abandon(&request->reply);
         *reply_bytes = services->buffer_bytes;
         session_end(services->sessions, session, SESSION_SEGMENT);
-        return deliver_failure(
-            services->sessions, session, request_id, KV_IO,
-            "the segment was shortened while the server used it: the session ends");
+        return deliver_failure(services->sessions, session, request_id, KV_IO,
+                               SESSION_SEGMENT_IS_BROKEN);
     }
     struct kv_slice message = reply_finish(&request->reply);
     *reply_bytes = message.size;

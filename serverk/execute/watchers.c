@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/memory/mapguard.h"
 #include "common/time/clock.h"
 #include "serverk/execute/reply.h"
 #include "serverk/session/deliver.h"
@@ -214,24 +213,16 @@ void watchers_statistics(struct watchers *watchers, struct worker_statistics *su
 
 /* Executing again ------------------------------------------------------------------------------ */
 
-static bool segment_is_broken(struct session *session)
-{
-    const struct wire_segment *segment =
-        mapguard_count() != 0 ? atomic_load(&session->segment) : NULL;
-    return segment && wire_segment_is_broken(segment);
-}
-
 static size_t send_reply(struct watchers *watchers, struct execution_context *context,
                          struct session *session, struct reply *reply, uint64_t request_id)
 {
     size_t sent;
-    if (segment_is_broken(session)) {
+    if (session_segment_is_broken(session)) {
         reply_abandon(reply);
         session_end(watchers->sessions, session, SESSION_SEGMENT);
         execution_context_trim(context, context->reply, context->buffer_bytes);
-        return deliver_failure(
-            watchers->sessions, session, request_id, KV_IO,
-            "the segment was shortened while the server used it: the session ends");
+        return deliver_failure(watchers->sessions, session, request_id, KV_IO,
+                               SESSION_SEGMENT_IS_BROKEN);
     }
     struct kv_slice message = reply_finish(reply);
     sent = deliver_reply(watchers->sessions, watchers->budget, session, message, reply->extended);
@@ -368,6 +359,7 @@ static enum kv_status start_thread(struct watchers *watchers)
     watchers->context.statistics = watchers->statistics;
     sigfillset(&all);
     sigdelset(&all, SIGBUS); /* mapguard */
+    sigdelset(&all, SIGSYS); /* syscall_filter */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     watchers->started = pthread_create(&watchers->thread, NULL, watch_thread, watchers) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

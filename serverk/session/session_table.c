@@ -264,6 +264,13 @@ void session_each(struct session_table *table,
     }
 }
 
+bool session_segment_is_broken(const struct session *session)
+{
+    const struct wire_segment *segment =
+        mapguard_count() != 0 ? atomic_load(&session->segment) : NULL;
+    return segment && wire_segment_is_broken(segment);
+}
+
 /* What a thread did with the client's segment before a reply happens before what another does with
  * it for the client's next request. The kernel's queues and the client order that, which the thread
  * sanitizer cannot see: for it alone, the reply releases what session_acquire acquires. */

@@ -119,6 +119,12 @@ void session_bye_after_end(struct session_table *table, uint32_t id, uint64_t co
  * session_client_died; 0: of all processes, at once. */
 void session_end_abandoned(struct session_table *table, pid_t pid);
 
+/* Whether the client has truncated the segment that a request may have used: what was read from it
+ * may be zeros, what was written is lost. */
+bool session_segment_is_broken(const struct session *session);
+#define SESSION_SEGMENT_IS_BROKEN \
+    "the segment was shortened while the server used it: the session ends"
+
 /* Sends without ever waiting. False: the client has no room for it, which breaks the rule of
  * credits and ends the session. */
 bool session_send(struct session_table *table, struct session *session, const void *message,
