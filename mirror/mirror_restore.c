@@ -16,7 +16,6 @@
 
 struct restoring {
     struct kvstore *store;
-    struct mirror_restored *restored;
     enum kv_status status; /* of a put that failed */
 };
 
@@ -26,7 +25,6 @@ static bool put_one(void *context, const struct kvstore_scanned *entry)
     struct restoring *restoring = context;
     const struct kvstore_put_options put = {.expiry_ms = entry->expiry_ms};
     restoring->status = kvstore_put(restoring->store, entry->key, entry->value, &put, NULL);
-    restoring->restored->entries += restoring->status == KV_OK;
     return restoring->status == KV_OK;
 }
 
@@ -62,7 +60,7 @@ static enum kv_status fill(struct store_engine *engine, const struct kvstore_opt
                            const char *dir, struct mirror_restored *restored,
                            struct kv_error *error)
 {
-    struct restoring restoring = {.restored = restored};
+    struct restoring restoring = {.store = NULL};
     struct kv_error other;
     enum kv_status status = kvstore_open(dir, options, &restoring.store, error);
     if (status != KV_OK)

@@ -13,7 +13,6 @@
 #include "natskv/natskv_options.h"
 
 struct mirror_restored {
-    uint64_t entries; /* that were read; some perhaps twice */
     uint64_t keys;
 };
 

@@ -28,7 +28,7 @@ void mirror_state_begin_copy(struct mirror_state *state)
     state->complete = false;
 }
 
-static enum kv_status begin_anew(const char *bucket, struct mirror_state *state)
+static void begin_anew(const char *bucket, struct mirror_state *state)
 {
     memset(state->places, 0, state->files * sizeof state->places[0]);
     state->complete = false;
@@ -36,7 +36,6 @@ static enum kv_status begin_anew(const char *bucket, struct mirror_state *state)
     make_up(state->name);
     make_up(state->copy);
     snprintf(state->bucket, sizeof state->bucket, "%s", bucket);
-    return KV_OK;
 }
 
 void mirror_state_free(struct mirror_state *state)
@@ -115,17 +114,16 @@ enum kv_status mirror_state_load(const char *dir, const char *bucket, uint32_t f
     if (!state->places)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
     int fd = open_state(dir, MIRROR_STATE_FILE, O_RDONLY);
-    enum kv_status status;
-    if (fd < 0 && errno != ENOENT)
-        status = kv_error_set_errno(error, "%s/" MIRROR_STATE_FILE, dir);
-    else if (fd < 0)
-        return begin_anew(bucket, state);
-    else
+    bool is_there = fd >= 0;
+    enum kv_status status = KV_OK;
+    if (is_there)
         status = read_all(fd, dir, state, error);
-    if (status == KV_OK && strcmp(state->bucket, bucket) != 0)
-        return begin_anew(bucket, state);
+    else if (errno != ENOENT)
+        status = kv_error_set_errno(error, "%s/" MIRROR_STATE_FILE, dir);
     if (status != KV_OK)
         mirror_state_free(state);
+    else if (!is_there || strcmp(state->bucket, bucket) != 0)
+        begin_anew(bucket, state);
     return status;
 }
 

@@ -223,9 +223,7 @@ static enum options_outcome check_engine(struct server_options *options, struct 
     bool nats = options->engine == ENGINE_KIND_NATS;
     for (unsigned i = 0; options_rows[i].name; i++) {
         const struct option_row *row = &options_rows[i];
-        if (nats && is_of_store(row) && is_given(options, row->name))
-            return refuse(row->name, "has no meaning with --engine nats", error);
-        if (nats && is_of_copy(row) && is_given(options, row->name))
+        if (nats && (is_of_store(row) || is_of_copy(row)) && is_given(options, row->name))
             return refuse(row->name, "has no meaning with --engine nats", error);
         if (!nats && !(uses_cluster(options) && !is_of_engine(row)) && is_of_cluster(row) &&
             is_given(options, row->name) && !options->origins[i].file)
