@@ -5,8 +5,8 @@
 #? make bench         mqkv beside Redis, memcached, LMDB, RocksDB, LevelDB and a bare echo: which goals are
 #?                    met, in about an hour; PROFILE=full: the same, each run longer (1.5 hours);
 #?                    CASES="get-* engines" for some works only; CLUSTER=1: then bench-cluster, too
-#? make bench-cluster serverk --engine nats beside the plain NATS client, on one and three nats-servers
-#?                    (NATS_SERVER=PROGRAM), in some minutes
+#? make bench-cluster serverk --engine nats beside the plain NATS client and etcd, each on one and on three
+#?                    servers (NATS_SERVER=PROGRAM), in some minutes
 #? make microbench    instructions and CPU time of each layer's calls; KEEP=1 writes the rows that
 #?                    docs/PERFORMANCE.md shows
 #? make scaling       throughput and latency over clients, workers, data files, batch, window, sizes, keys,
@@ -63,7 +63,8 @@ bench:
 # serverk with the engine nats beside the plain NATS client.
 .PHONY: bench-cluster
 bench-cluster:
-	@$(MAKE) --no-print-directory -s $(PARALLEL) $(PROGRAMS) $(OUT)/peers/peer_nats
+	@tests/deps bench-cluster
+	@$(MAKE) --no-print-directory -s $(PARALLEL) $(PROGRAMS) $(OUT)/peers/peer_nats $(OUT)/peers/peer_etcd
 	@experiments/cluster --build $(OUT)
 
 bench-programs: $(PROGRAMS) $(PEER_PROGRAMS)

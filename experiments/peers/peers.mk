@@ -10,6 +10,7 @@ peer_objects = $(CLIENTK_PROGRAM_OBJ) $(foreach part,backend backend_pipeline ba
 PEER_LIBS_redis := -lhiredis
 PEER_LIBS_lmdb := -llmdb
 PEER_LIBS_nats := -lnats
+PEER_LIBS_etcd := -lcurl -lcrypto
 PEER_OBJ_echo := $(foreach part,echo echo_link echo_group,$(call peer_object,$(part)))
 
 define peer_rule
@@ -18,7 +19,7 @@ $(OUT)/peers/peer_$(1): $(call peer_objects,$(1)) $(PEER_OBJ_$(1)) $(patsubst %,
 	@mkdir -p $$(@D)
 	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $(PEER_LIBS_$(1)) -ledit -lxxhash -lzstd -lm
 endef
-$(foreach peer,redis memcached lmdb copy echo nats,$(eval $(call peer_rule,$(peer))))
+$(foreach peer,redis memcached lmdb copy echo nats etcd,$(eval $(call peer_rule,$(peer))))
 
 $(OUT)/peers/echo_server: $(call peer_object,echo_server) $(call peer_object,echo) $(WIRE_OBJ) $(COMMON_OBJ)
 	@mkdir -p $(@D)
