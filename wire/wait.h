@@ -21,6 +21,10 @@ struct wire_spin {
 /* "auto", "off" or microseconds (1..100000). */
 bool wire_spin_parse(const char *text, struct wire_spin *spin);
 
+/* What AUTO becomes where answers come over a network: OFF. None comes while one would poll, and
+ * the servers behind it may be on this machine. */
+struct wire_spin wire_spin_for_network(struct wire_spin spin);
+
 /* State of one waiting thread; wire_waiter_init fills it. Not shared, but for the counters, which
  * others may read for statistics. */
 struct wire_waiter {

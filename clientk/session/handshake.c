@@ -90,6 +90,9 @@ enum kv_status handshake_read_answer(struct connection *connection,
         welcome->server_pid = seen_pid;
     if (welcome->credits > connection->reply_geometry.depth)
         welcome->credits = connection->reply_geometry.depth;
+    struct wire_spin spin = connection->settings->spin;
+    connection->waiter.spin =
+        welcome->flags & WIRE_WELCOME_NETWORK ? wire_spin_for_network(spin) : spin;
     return KV_OK;
 }
 

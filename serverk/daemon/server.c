@@ -175,6 +175,7 @@ static struct hello_terms hello_terms(const struct service *service)
                                 .store_inode = direct.inode,
                                 .welcome_flags =
                                     WIRE_WELCOME_SHORT_REPLIES |
+                                    (service->store ? 0 : WIRE_WELCOME_NETWORK) |
                                     (options->sched == ORDER_FIFO ? 0 : WIRE_WELCOME_PRIORITY)};
 }
 

@@ -190,7 +190,8 @@ static enum kv_status set_up_receiver(struct pool *pool, unsigned number, struct
                                   .schedule = service->schedule,
                                   .wants_priority = service->schedule || service->options->nice,
                                   .stopping = &pool->stopping};
-    wire_waiter_init(&receiver->waiter, service->options->spin);
+    struct wire_spin spin = service->options->spin;
+    wire_waiter_init(&receiver->waiter, service->store ? spin : wire_spin_for_network(spin));
     if (service->options->nice)
         nice_init(&worker->nice);
     receiver->buffer = wire_queue_buffer(receiver->buffer_bytes);

@@ -6,6 +6,7 @@
 
 #include "clientk/base/client_settings.h"
 #include "clientk/message/window.h"
+#include "clientk/session/handshake.h"
 #include "common/time/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/test_names.h"
@@ -387,6 +388,29 @@ START_TEST(lent_bytes_are_kept_by_what_is_due_again)
 }
 END_TEST
 
+static enum wire_spin_mode spin_after_welcome(unsigned flags)
+{
+    uint8_t message[256];
+    struct kv_error error;
+    struct wire_header header = {.kind = WIRE_WELCOME, .session = 1};
+    struct write_cursor out = write_cursor(message, sizeof message);
+    ck_assert(wire_put_welcome(
+        &out, &(struct wire_welcome){.credits = 4, .lane_bytes = 4096, .flags = (uint16_t)flags}));
+    struct read_cursor in = read_cursor(message, sizeof message);
+    assert_status(handshake_read_answer(&window.connection, &header, &in, &error), KV_OK);
+    return window.connection.waiter.spin.mode;
+}
+
+START_TEST(who_waits_for_a_network_does_not_poll_unless_told_to)
+{
+    ck_assert_int_eq(spin_after_welcome(0), WIRE_SPIN_AUTO);
+    ck_assert_int_eq(spin_after_welcome(WIRE_WELCOME_NETWORK), WIRE_SPIN_OFF);
+    ck_assert_int_eq(spin_after_welcome(0), WIRE_SPIN_AUTO); /* another server, after a restart */
+    settings.spin = (struct wire_spin){.mode = WIRE_SPIN_FIXED, .fixed_us = 20};
+    ck_assert_int_eq(spin_after_welcome(WIRE_WELCOME_NETWORK), WIRE_SPIN_FIXED);
+}
+END_TEST
+
 Suite *suite_clientk_window(void)
 {
     Suite *suite = suite_create("clientk_window");
@@ -412,5 +436,9 @@ Suite *suite_clientk_window(void)
     tcase_add_test(wide, lost_messages_are_due_again_in_the_order_of_sending);
     tcase_add_test(wide, lent_bytes_are_kept_by_what_is_due_again);
     suite_add_tcase(suite, wide);
+    TCase *welcome = tcase_create("welcome");
+    tcase_add_checked_fixture(welcome, open_short, close_window);
+    tcase_add_test(welcome, who_waits_for_a_network_does_not_poll_unless_told_to);
+    suite_add_tcase(suite, welcome);
     return suite;
 }
