@@ -380,12 +380,14 @@ const struct command commands[] = {
      .max_operands = 1,
      RUNS(backup_run, backup_option_rows, backup_option_defaults)},
     {.name = "restore",
-     .arguments = "BACKUP",
+     .arguments = "[BACKUP]",
      .summary = "bring back the entries of a backup; - is stdin",
      .details = "BACKUP is a directory or an archive of backup. Entries keep versions and expiry; "
-                "keys that exist\nare replaced (--if-absent leaves them), others stay.",
+                "keys that exist\nare replaced (--if-absent leaves them), others stay.\n"
+                "--from URL,... --bucket NAME --to DIR makes a store from a NATS cluster: the copy "
+                "of serverk --mirror.",
      .places = COMMAND_SHELL,
-     .min_operands = 1,
+     .min_operands = 0,
      .max_operands = 1,
      RUNS(restore_run, restore_option_rows, restore_option_defaults)},
     {.name = "doctor",

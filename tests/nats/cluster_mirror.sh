@@ -201,6 +201,16 @@ check_status 4 "a bucket that is not there" "$server_program" -f "$restored.2" \
     --restore-from "$(nats_urls)" --bucket nowhere
 check_match "has no stream" "$errors" "is none to restore from"
 check_equal "" "$(find "$MQKV_TEST_DIR" -name "*.2*" -name "restored*")" "and leaves nothing behind"
+printf 'datafiles = 3\nbucket = %s\n' "$bucket" >"$MQKV_TEST_DIR/restore.conf"
+check_status 0 "clientk restore --from" client restore --from "$(nats_urls)" --to "$restored.3" \
+    --config "$MQKV_TEST_DIR/restore.conf"
+check_match "keys restored from bucket $bucket" "$output" "is serverk's doing"
+store=$restored.3
+start_server_alone
+entries_of "$server_queue" >"$MQKV_TEST_DIR/ours"
+check_status 0 "and has the same" cmp "$MQKV_TEST_DIR/ours" "$MQKV_TEST_DIR/copied"
+stop_server
+store=$restored
 
 # The bound ----------------------------------------------------------------------------------------
 

@@ -104,3 +104,18 @@ start_server --max-value 1000
 check_status 4 'a value that is too large for the server fails' client restore copy
 check_match '1 entry failed: .*' "$errors" 'alone'
 check_match '2900 entries restored' "$errors" 'the others do not'
+
+# From a cluster (tests/nats/cluster_mirror has one): what is asked for is checked first.
+check_status 2 'neither backup nor cluster' client restore
+check_match 'which backup' "$errors" 'is asked for'
+check_status 2 'both' client restore copy --from nats://127.0.0.1:1 --to fourth
+check_match 'not both' "$errors" 'are too many'
+check_status 2 'a cluster into a running store' client restore --from nats://127.0.0.1:1 --bucket b
+check_match 'needs --to DIR' "$errors" 'is refused'
+check_status 2 'a bucket of nothing' client restore copy --bucket b
+check_match 'with --from only' "$errors" 'is refused, too'
+check_status 2 'a cluster without a bucket' client restore --from nats://127.0.0.1:1 --to fourth
+check_match '^serverk: .*needs --bucket' "$errors" 'is what serverk refuses'
+cp "$MQKV_BUILD/clientk" alone
+check_status 4 'a clientk without serverk' ./alone restore --from nats://127.0.0.1:1 --to fourth
+check_match 'needs the program serverk' "$errors" 'says so'

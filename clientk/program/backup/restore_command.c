@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "clientk/program/backup/live_records.h"
+#include "clientk/program/backup/restore_cluster.h"
 #include "clientk/program/backup/restore_target.h"
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/cli/progress.h"
@@ -18,6 +19,12 @@ const struct option_row restore_option_rows[] = {
      OPTION_FIELD(struct restore_options, to)},
     {"if-absent", 0, OPTION_FLAG, NULL, "leave keys that exist as they are",
      OPTION_FIELD(struct restore_options, if_absent)},
+    {"from", 0, OPTION_TEXT, "URL,...", "instead of BACKUP: a bucket of this NATS cluster",
+     OPTION_FIELD(struct restore_options, from)},
+    {"bucket", 0, OPTION_TEXT, "NAME", "with --from: the bucket",
+     OPTION_FIELD(struct restore_options, bucket)},
+    {"config", 0, OPTION_TEXT, "FILE", "with --from: serverk's configuration file (credentials)",
+     OPTION_FIELD(struct restore_options, config)},
     {.name = NULL},
 };
 const struct restore_options restore_option_defaults = {0};
@@ -195,18 +202,13 @@ static int restore_to(struct cli_context *context, const char *dir, struct backu
     return EXIT_DONE;
 }
 
-int restore_run(struct cli_context *context, const void *options_given, const struct word *operands,
-                size_t count)
+static int restore_backup(struct cli_context *context, const struct restore_options *options,
+                          const char *path)
 {
-    (void)count;
-    const struct restore_options *options = options_given;
     struct backup_source source;
     struct kv_error error = {0};
-    if (options->to && options->if_absent)
-        return output_failure(&context->output, "restore", KV_USAGE,
-                              "--if-absent is for a running store, --to for an empty directory");
     signal(SIGXFSZ, SIG_IGN); /* a file beyond ulimit -f is an error of its write */
-    enum kv_status status = backup_source_open(&source, operands[0].data, &error);
+    enum kv_status status = backup_source_open(&source, path, &error);
     if (status != KV_OK)
         return output_failure(&context->output, "restore",
                               status == KV_NOT_FOUND ? KV_USAGE : status, error.text);
@@ -214,7 +216,7 @@ int restore_run(struct cli_context *context, const void *options_given, const st
         fprintf(stderr,
                 "clientk: restore: the last backup into %s was interrupted; this is the "
                 "one before\n",
-                operands[0].data);
+                path);
     int code = options->to ? restore_to(context, options->to, &source)
                            : restore_to_server(context, options->if_absent, &source);
     if (source.is_mixed)
@@ -222,4 +224,39 @@ int restore_run(struct cli_context *context, const void *options_given, const st
                         "was restored is not of one moment\n");
     backup_source_close(&source);
     return code;
+}
+
+/* What does not go together; NULL: nothing. */
+static const char *find_contradiction(const struct restore_options *options, size_t backups)
+{
+    if (options->to && options->if_absent)
+        return "--if-absent is for a running store, --to for an empty directory";
+    if (!options->from && (options->bucket || options->config))
+        return "--bucket and --config have a meaning with --from only";
+    if (!options->from && backups == 0)
+        return "which backup? Give its directory or archive, or a cluster (--from)";
+    if (options->from && backups > 0)
+        return "give a backup or --from, not both";
+    if (options->from && !options->to)
+        return "--from needs --to DIR: a new store is made; into a running one goes clientk "
+               "migrate";
+    return NULL;
+}
+
+int restore_run(struct cli_context *context, const void *options_given, const struct word *operands,
+                size_t count)
+{
+    const struct restore_options *options = options_given;
+    const char *contradiction = find_contradiction(options, count);
+    if (contradiction)
+        return output_failure(&context->output, "restore", KV_USAGE, contradiction);
+    if (!options->from)
+        return restore_backup(context, options, operands[0].data);
+    struct kv_error error = {0};
+    const struct cluster_words words = {.urls = options->from,
+                                        .bucket = options->bucket,
+                                        .dir = options->to,
+                                        .config = options->config};
+    enum kv_status status = restore_from_cluster(&words, &error);
+    return output_failure(&context->output, "restore", status, error.text);
 }

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clientk/program/cli/serverk_program.h"
 #include "clientk/program/ops/diagnosis.h"
 
 #define CHECK_SECONDS 10u
@@ -69,17 +70,6 @@ static bool find_config(pid_t server, char path[PATH_MAX])
     return true;
 }
 
-/* The serverk that was installed beside this clientk: no program that another user named. */
-static bool find_serverk(char path[PATH_MAX])
-{
-    ssize_t size = readlink("/proc/self/exe", path, PATH_MAX - sizeof "/serverk");
-    if (size <= 0)
-        return false;
-    path[size] = '\0';
-    strcpy(strrchr(path, '/'), "/serverk");
-    return access(path, X_OK) == 0;
-}
-
 /* What `serverk -c FILE --check` says of a mistake: its first line. False: there is none. */
 static bool find_mistake(const char *serverk, const char *file, char line[512])
 {
@@ -119,7 +109,7 @@ static void check_file(struct diagnosis *diagnosis, const char *file, const stru
     }
     if (access(file, R_OK) != 0) {
         finding(diagnosis, "-", "%s may not be read by this user: not checked", file);
-    } else if (!find_serverk(serverk)) {
+    } else if (!serverk_program_find(serverk)) {
         finding(diagnosis, "-", "%s: not checked, there is no serverk beside this program", file);
     } else if (find_mistake(serverk, file, line)) {
         finding(diagnosis, "BAD", "%s", line);
