@@ -18,16 +18,9 @@ static bool take_change(void *context, const struct kvstore_change *change)
     return true;
 }
 
-static uint64_t version_now(struct kvstore *store, uint32_t file)
-{
-    struct kvstore_file_statistics statistics = {0};
-    kvstore_file_statistics(store, file, &statistics);
-    return statistics.max_version;
-}
-
 enum kv_status mirror_changes_now(struct kvstore *store, uint32_t file, struct mirror_place *place)
 {
-    place->version = version_now(store, file);
+    place->version = mirror_version_now(store, file);
     return kvstore_changes_now(store, file, &place->position);
 }
 
@@ -36,7 +29,7 @@ enum kv_status mirror_changes_read(struct kvstore *store, uint32_t file, struct 
 {
     struct change_reading reading = {.page = page, .version = place->version};
     bool at_end = false;
-    uint64_t version = version_now(store, file);
+    uint64_t version = mirror_version_now(store, file);
     kvstore_await_change(store, file);
     enum kv_status status = kvstore_changes(store, file, &place->position, kv_slice(NULL, 0),
                                             COPY_PAGE_ITEMS, take_change, &reading, &at_end);

@@ -38,19 +38,10 @@ void mirror_lag_note_change(struct mirror_lag *lag)
         atomic_compare_exchange_strong(&lag->since_ms, &none, clock_monotonic_coarse_ms());
 }
 
-static uint64_t version_of(const struct mirror_lag *lag, uint32_t file)
-{
-    struct kvstore_file_statistics statistics = {0};
-    kvstore_file_statistics(lag->store, file, &statistics);
-    return statistics.max_version;
-}
-
 bool mirror_lag_was_undone(struct kvstore *store, const struct mirror_state *state)
 {
     for (uint32_t i = 0; i < state->files; i++) {
-        struct kvstore_file_statistics statistics = {0};
-        kvstore_file_statistics(store, i, &statistics);
-        uint64_t had = state->places[i].version, has = statistics.max_version;
+        uint64_t had = state->places[i].version, has = mirror_version_now(store, i);
         if (has > had && has - had >= CRASH_GAP / 2) /* it had some that were lost, perhaps */
             return true;
     }
@@ -69,7 +60,7 @@ static void set_goal(struct mirror_lag *lag)
 {
     lag->goal_ms = clock_monotonic_coarse_ms();
     for (uint32_t i = 0; i < lag->files; i++)
-        lag->goals[i] = version_of(lag, i);
+        lag->goals[i] = mirror_version_now(lag->store, i);
 }
 
 void mirror_lag_look(struct mirror_lag *lag, struct mirror_state *state)
@@ -104,7 +95,7 @@ uint64_t mirror_lag_changes(const struct mirror_lag *lag)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < lag->files; i++) {
-        uint64_t has = atomic_load(&lag->versions[i]), there = version_of(lag, i);
+        uint64_t has = atomic_load(&lag->versions[i]), there = mirror_version_now(lag->store, i);
         uint64_t lacks = there > has ? there - has : 0;
         sum += lacks >= CRASH_GAP ? lacks % CRASH_GAP + 1 : lacks;
     }

@@ -38,6 +38,13 @@ static void begin_anew(const char *bucket, struct mirror_state *state)
     snprintf(state->bucket, sizeof state->bucket, "%s", bucket);
 }
 
+uint64_t mirror_version_now(struct kvstore *store, uint32_t file)
+{
+    struct kvstore_file_statistics statistics = {0};
+    kvstore_file_statistics(store, file, &statistics);
+    return statistics.max_version;
+}
+
 void mirror_state_free(struct mirror_state *state)
 {
     free(state->places);

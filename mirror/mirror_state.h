@@ -22,6 +22,9 @@ struct mirror_place {
     uint64_t version; /* the highest of the file up to there */
 };
 
+/* The highest version of the data file. */
+uint64_t mirror_version_now(struct kvstore *store, uint32_t file);
+
 struct mirror_state {
     char name[MIRROR_NAME_DIGITS + 1]; /* of the store, made up when its first copy is begun */
     char bucket[NATSKV_MAX_BUCKET_NAME + 1];
