@@ -19,8 +19,10 @@
 /* Sockets that were given and not yet taken over. */
 #define MAX_GIVEN 64u
 
-/* When it is to stop: so long it waits for clients to read their last replies. */
-#define LINGER_MS 1000u
+/* When it is to stop: so long it waits for clients to read their last replies; and so long in all,
+ * where the store takes its time to answer what was received. */
+#define LINGER_MS       1000u
+#define STOP_AT_MOST_MS 4000u
 
 struct bridge_thread {
     struct redis_service *service;
@@ -37,7 +39,8 @@ struct bridge_thread {
     struct redis_connection *connections;
     struct redis_connection **active, **served; /* capacity: active_capacity each */
     size_t active_count, active_capacity;
-    uint64_t stop_ms; /* monotonic; 0: it is not to stop */
+    uint64_t stop_ms; /* monotonic: when clients have had time to read; 0: it is not to stop */
+    uint64_t stop_at_most_ms;
 };
 
 /* The list of those with something to do ------------------------------------------------------- */
@@ -168,7 +171,7 @@ static void take_events(struct bridge_thread *thread)
             adopt_given(thread);
             continue;
         }
-        if (events[i].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        if (events[i].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR) && thread->stop_ms == 0)
             connection->readable = true;
         if (events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
             connection->hung_up = true;
@@ -233,6 +236,7 @@ static void begin_to_stop(struct bridge_thread *thread)
 {
     adopt_given(thread);
     thread->stop_ms = clock_monotonic_coarse_ms() + LINGER_MS;
+    thread->stop_at_most_ms = clock_monotonic_coarse_ms() + STOP_AT_MOST_MS;
     for (struct redis_connection *connection = thread->connections; connection;
          connection = connection->next) {
         connection->readable = true;
@@ -240,14 +244,19 @@ static void begin_to_stop(struct bridge_thread *thread)
     }
 }
 
-static bool is_done(const struct bridge_thread *thread)
+static bool is_done(struct bridge_thread *thread)
 {
     if (thread->stop_ms == 0)
         return false;
-    if (clock_monotonic_coarse_ms() >= thread->stop_ms)
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    if (now_ms >= thread->stop_at_most_ms)
         return true;
-    if (thread->active_count > 0)
+    if (thread->active_count > 0) {
+        thread->stop_ms = now_ms + LINGER_MS; /* from its last reply on */
         return false;
+    }
+    if (now_ms >= thread->stop_ms)
+        return true;
     for (const struct redis_connection *connection = thread->connections; connection;
          connection = connection->next)
         if (redis_connection_unwritten(connection) > 0)

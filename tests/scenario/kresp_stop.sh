@@ -31,6 +31,27 @@ wait "$kresp_pid" || status=$?
 check_equal 0 "$status" "kresp has ended as it should"
 check_equal 2000 "$(client get n)" "what was answered is in the store"
 
+# A store that takes its time: two seconds for all of them.
+stop_server
+start_server -w 1 --sync none --service-time fixed:10ms
+start_kresp --pipeline 20
+python3 - "$kresp_socket" "$redis_tests" "$kresp_pid" <<'END' || failed_checks=1
+import os, signal, sys, time
+sys.path.insert(0, sys.argv[2])
+from replies import Peer, request
+peer = Peer(sys.argv[1])
+peer.send(request([b"incr", b"slow"]) * 200)
+time.sleep(0.1)
+os.kill(int(sys.argv[3]), signal.SIGTERM)
+numbers = [int(line[1:]) for line in peer.rest().split(b"\r\n")[:-1]]
+right = numbers == list(range(1, 201))
+print("ok" if right else "not ok", "- a slow store answers everything, too:", numbers[-1:])
+END
+wait_until "$stop_timeout_s" kresp_is_gone
+wait "$kresp_pid"
+stop_server
+
+start_server
 start_kresp --timeout 300ms
 check_equal "+OK" "$(ask 'set a before')" "a value is stored"
 kill_server
