@@ -24,8 +24,7 @@ void nats_bucket_stream(const struct nats_bucket *bucket, uint32_t shard,
     snprintf(name, NATS_STREAM_NAME_BYTES, "KV_%s_%" PRIu32, bucket->name, shard);
 }
 
-/* Asking
- * ------------------------------------------------------------------------------------------- */
+/* Asking --------------------------------------------------------------------------------------- */
 
 /* Asks until there is an answer that is not "come back later". *text is malloc'ed. */
 static enum kv_status ask(struct nats_link *link, const char *subject, const char *json,
@@ -69,8 +68,7 @@ static enum kv_status explain(struct kv_slice answer, const char *what, struct k
                         (int)words.size, (const char *)words.data, code);
 }
 
-/* Servers
- * ------------------------------------------------------------------------------------------ */
+/* Servers -------------------------------------------------------------------------------------- */
 
 /* What the answers of older servers do not have, they ignore without a word. */
 static enum kv_status check_level(struct nats_link *link, struct kv_error *error)
@@ -94,8 +92,7 @@ static enum kv_status check_level(struct nats_link *link, struct kv_error *error
     return status;
 }
 
-/* Streams
- * ------------------------------------------------------------------------------------------ */
+/* Streams -------------------------------------------------------------------------------------- */
 
 /* nats-server 2.12.0 and 2.12.1 lock up a stream for good when a batch of it is read while others
  * write (nats-server pull request 7458). The answer has the version of the server that gave it. */
@@ -212,8 +209,7 @@ static enum kv_status check_stream(struct nats_link *link, const struct natskv_o
     return status;
 }
 
-/* Bucket
- * ------------------------------------------------------------------------------------------- */
+/* Bucket --------------------------------------------------------------------------------------- */
 
 /* Whoever may write to it: a copy is that of one store. */
 static enum kv_status check_mirror(const struct natskv_options *options,
@@ -295,8 +291,7 @@ static enum kv_status check_cluster(struct nats_link *link, const struct natskv_
                         bucket->cluster, options->cluster);
 }
 
-/* Copies
- * ------------------------------------------------------------------------------------------- */
+/* Copies --------------------------------------------------------------------------------------- */
 
 #define MARK_MEMBER "mqkv-copy"
 
@@ -404,8 +399,7 @@ enum kv_status nats_bucket_mark(struct nats_link *link, const struct nats_bucket
     return KV_OK;
 }
 
-/* Opening
- * ------------------------------------------------------------------------------------------ */
+/* Opening -------------------------------------------------------------------------------------- */
 
 enum kv_status nats_bucket_open(struct nats_link *link, const struct natskv_options *options,
                                 struct nats_bucket *bucket, struct kv_error *error)

@@ -85,8 +85,7 @@ void nats_connect_prepare(const struct natskv_options *options)
     natsOptions_Destroy(tls);
 }
 
-/* Options
- * ------------------------------------------------------------------------------------------ */
+/* Options -------------------------------------------------------------------------------------- */
 
 static enum kv_status read_password(const char *file, char password[PASSWORD_BYTES],
                                     struct kv_error *error)
@@ -213,8 +212,7 @@ static enum kv_status set_all(natsOptions *nats, const struct natskv_options *op
     return status == KV_OK ? set_tls(nats, options, error) : status;
 }
 
-/* Connecting
- * --------------------------------------------------------------------------------------- */
+/* Connecting ----------------------------------------------------------------------------------- */
 
 static enum kv_status explain_connect(const char *given, natsStatus result, struct kv_error *error)
 {

@@ -61,8 +61,7 @@ struct nats_link {
     bool ending;
 };
 
-/* Slots
- * -------------------------------------------------------------------------------------------- */
+/* Slots ---------------------------------------------------------------------------------------- */
 
 static void release_slot(struct nats_link *link, struct link_slot *slot)
 {
@@ -114,8 +113,7 @@ static void answer_locked(struct nats_link *link, struct link_slot *slot, enum l
         natsMsg_Destroy(sent);
 }
 
-/* Sending
- * ------------------------------------------------------------------------------------------ */
+/* Sending -------------------------------------------------------------------------------------- */
 
 static bool is_connected(struct nats_link *link)
 {
@@ -173,8 +171,7 @@ bool nats_link_send(struct nats_link *link, struct link_call *call)
     return true;
 }
 
-/* Answers
- * ------------------------------------------------------------------------------------------ */
+/* Answers -------------------------------------------------------------------------------------- */
 
 /* A natsMsgHandler. "No responders" is not an answer: the request is sent again soon. */
 static void take_answer(natsConnection *connection, natsSubscription *subscription,
@@ -250,8 +247,7 @@ static void *run_timer(void *argument)
     return NULL;
 }
 
-/* Connection
- * --------------------------------------------------------------------------------------- */
+/* Connection ----------------------------------------------------------------------------------- */
 
 static void log_where(natsConnection *connection, const char *what)
 {

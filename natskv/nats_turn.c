@@ -36,8 +36,7 @@ void nats_turns_free(struct key_turns *turns)
     free(turns);
 }
 
-/* Turns
- * -------------------------------------------------------------------------------------------- */
+/* Turns ---------------------------------------------------------------------------------------- */
 
 static struct key_turn **find(struct key_turns *turns, const char *subject, uint64_t hash)
 {

@@ -23,8 +23,7 @@
 /* A write that others come before so often is given up. */
 #define MAX_TRIES 64u
 
-/* Ends
- * --------------------------------------------------------------------------------------------- */
+/* Ends ----------------------------------------------------------------------------------------- */
 
 /* All operations of the run are done, with the outcomes they have. */
 static void end_run(struct key_turn *turn)
@@ -58,8 +57,7 @@ static void end_unwritten(struct key_turn *turn, enum kv_status status, const ch
     end_run(turn);
 }
 
-/* Reading
- * ------------------------------------------------------------------------------------------- */
+/* Reading -------------------------------------------------------------------------------------- */
 
 static bool make_read(struct link_call *call, const char *reply, natsMsg **message)
 {
@@ -153,8 +151,7 @@ static void read_then(struct key_turn *turn, uint64_t begin_ms)
         end_all(turn, KV_OVERLOADED, NULL);
 }
 
-/* Writing
- * ------------------------------------------------------------------------------------------- */
+/* Writing -------------------------------------------------------------------------------------- */
 
 static bool make_write(struct link_call *call, const char *reply, natsMsg **message)
 {

@@ -14,8 +14,7 @@
 #include "natskv/nats_subject.h"
 #include "natskv/nats_turn.h"
 
-/* Operations
- * -------------------------------------------------------------------------------------- */
+/* Operations ----------------------------------------------------------------------------------- */
 
 static bool writes(enum engine_opcode opcode)
 {
@@ -74,8 +73,7 @@ static void submit(struct store_engine *base, struct engine_operation *operation
     nats_finish(operation, KV_UNSUPPORTED, NULL);
 }
 
-/* Facts
- * -------------------------------------------------------------------------------------------- */
+/* Facts ---------------------------------------------------------------------------------------- */
 
 static uint32_t max_value_bytes(const struct store_engine *base)
 {
@@ -131,8 +129,7 @@ static void numbers(const struct store_engine *base, engine_number_visit visit, 
         visit(context, &all[i]);
 }
 
-/* Life
- * --------------------------------------------------------------------------------------------- */
+/* Life ----------------------------------------------------------------------------------------- */
 
 static enum kv_status close_engine(struct store_engine *base, struct kv_error *error)
 {

@@ -63,8 +63,7 @@ struct server {
     struct pidfile *pidfile; /* NULL: none */
 };
 
-/* Start
- * -------------------------------------------------------------------------------------------- */
+/* Start ---------------------------------------------------------------------------------------- */
 
 static struct kvstore_options store_options(const struct server_options *options)
 {
@@ -164,19 +163,18 @@ static struct hello_terms hello_terms(const struct service *service)
     const struct server_options *options = service->options;
     struct kvstore_direct_facts direct = {0};
     service->engine->calls->direct_facts(service->engine, &direct);
-    return (struct hello_terms){.sessions = service->sessions,
-                                .queue = options->queue,
-                                .instance = random_secret(),
-                                .live = service->live,
-                                .replies = options->replies,
-                                .access = service->access,
-                                .direct = direct.direct,
-                                .store_device = direct.device,
-                                .store_inode = direct.inode,
-                                .welcome_flags =
-                                    WIRE_WELCOME_SHORT_REPLIES |
-                                    (service->store ? 0 : WIRE_WELCOME_NETWORK) |
-                                    (options->sched == ORDER_FIFO ? 0 : WIRE_WELCOME_PRIORITY)};
+    return (struct hello_terms){
+        .sessions = service->sessions,
+        .queue = options->queue,
+        .instance = random_secret(),
+        .live = service->live,
+        .replies = options->replies,
+        .access = service->access,
+        .direct = direct.direct,
+        .store_device = direct.device,
+        .store_inode = direct.inode,
+        .welcome_flags = WIRE_WELCOME_SHORT_REPLIES | (service->store ? 0 : WIRE_WELCOME_NETWORK) |
+                         (options->sched == ORDER_FIFO ? 0 : WIRE_WELCOME_PRIORITY)};
 }
 
 /* Creates the parts that need only memory. */
@@ -391,9 +389,8 @@ enum kv_status server_start(const struct server_options *options, struct server 
         status = start_limits_check_descriptors(
             engine_datafiles(service->engine),
             dispatch_model_receivers(options->dispatch, options->workers), error);
-    if (status == KV_OK) {
+    if (status == KV_OK)
         status = mirroring_start(service, error);
-    }
     if (status == KV_OK) {
         reload_serve(server->reload, service, &server->live);
         orphans_remove(options->queue);
@@ -410,8 +407,7 @@ enum kv_status server_start(const struct server_options *options, struct server 
     return KV_OK;
 }
 
-/* Stop
- * --------------------------------------------------------------------------------------------- */
+/* Stop ----------------------------------------------------------------------------------------- */
 
 /* Waits for the replies that wait for a sync or for an engine that is elsewhere. */
 static void drain_replies(const struct service *service)
@@ -484,8 +480,7 @@ enum kv_status server_run(struct server *server, struct kv_error *error)
     return status;
 }
 
-/* Check
- * -------------------------------------------------------------------------------------------- */
+/* Check ---------------------------------------------------------------------------------------- */
 
 /* Checks what a start needs beyond opening the store read-only. */
 static enum kv_status check_directory(const char *dir, struct kv_error *error)

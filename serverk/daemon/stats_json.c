@@ -10,8 +10,7 @@
 #include "serverk/daemon/server_json.h"
 #include "serverk/daemon/store_json.h"
 
-/* Sections
- * ----------------------------------------------------------------------------------------- */
+/* Sections ------------------------------------------------------------------------------------- */
 
 static void put_operations(const struct stats_source *source, struct json *json)
 {

@@ -38,8 +38,7 @@ struct pool {
     struct pool_worker workers[];
 };
 
-/* Threads
- * ------------------------------------------------------------------------------------------ */
+/* Threads -------------------------------------------------------------------------------------- */
 
 static void *worker_main(void *argument)
 {
@@ -87,8 +86,7 @@ static enum kv_status start_threads(struct pool *pool, struct kv_error *error)
                                   pool->count);
 }
 
-/* Queues
- * ------------------------------------------------------------------------------------------- */
+/* Queues --------------------------------------------------------------------------------------- */
 
 /* The queues (as bits) that worker number `worker` serves. */
 static uint32_t queues_of(const struct pool *pool, unsigned worker)
@@ -207,8 +205,7 @@ static enum kv_status set_up_receiver(struct pool *pool, unsigned number, struct
     return KV_OK;
 }
 
-/* Life
- * --------------------------------------------------------------------------------------------- */
+/* Life ----------------------------------------------------------------------------------------- */
 
 static enum kv_status set_up_workers(struct pool *pool, struct kv_error *error)
 {

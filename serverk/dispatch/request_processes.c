@@ -72,8 +72,7 @@ struct read_request {
     struct read_cursor operations;
 };
 
-/* The child
- * ---------------------------------------------------------------------------------------- */
+/* The child ------------------------------------------------------------------------------------ */
 
 /* Ends with the thread that forked it, and after a time however it fares. All other signals stay
  * blocked: those of a terminal are for the daemon. */
@@ -143,8 +142,7 @@ static _Noreturn void serve_in_child(struct request_processes *all, unsigned num
     _exit(CHILD_ANSWERED);
 }
 
-/* The reaper
- * --------------------------------------------------------------------------------------- */
+/* The reaper ----------------------------------------------------------------------------------- */
 
 static void tell_died(struct request_processes *all, const siginfo_t *info)
 {
@@ -240,8 +238,7 @@ static void *reap_all(void *argument)
     }
 }
 
-/* The receiving thread
- * ----------------------------------------------------------------------------- */
+/* The receiving thread ------------------------------------------------------------------------- */
 
 static bool only_reads(const struct read_request *request)
 {
@@ -339,8 +336,7 @@ static void wait_for_all(void *context)
     slots_wait_all(all->slots);
 }
 
-/* Life
- * --------------------------------------------------------------------------------------------- */
+/* Life ----------------------------------------------------------------------------------------- */
 
 static void free_processes(void *context)
 {

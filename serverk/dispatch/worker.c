@@ -114,8 +114,7 @@ static void fail(struct worker *worker, struct session *session, const struct wi
     statistics_add(&worker->statistics->bytes_out, sent);
 }
 
-/* Operations
- * --------------------------------------------------------------------------------------- */
+/* Operations ----------------------------------------------------------------------------------- */
 
 /* Sends the reply, or leaves it to the commit queue. */
 static void send_reply(struct worker *worker, struct session *session, struct reply *reply)
@@ -317,8 +316,7 @@ static void send_more(struct worker *worker, struct session *session,
     statistics_add(&worker->statistics->bytes_out, sent);
 }
 
-/* Messages
- * ----------------------------------------------------------------------------------------- */
+/* Messages ------------------------------------------------------------------------------------- */
 
 /* A BYE of the client, or the final BYE that session_client_died sends for it. */
 static void end_session(struct worker *worker, struct session *session,

@@ -40,8 +40,7 @@ struct commit {
     struct worker_statistics statistics;
 };
 
-/* Waits
- * -------------------------------------------------------------------------------------------- */
+/* Waits ---------------------------------------------------------------------------------------- */
 
 bool commit_waits_init(struct commit_waits *waits, uint32_t datafiles)
 {
@@ -78,8 +77,7 @@ void commit_waits_clear(struct commit_waits *waits)
     waits->count = 0;
 }
 
-/* Sending
- * ------------------------------------------------------------------------------------------ */
+/* Sending -------------------------------------------------------------------------------------- */
 
 static size_t send_not_durable(struct commit *commit, struct session *session,
                                struct kv_slice reply, bool extended)
@@ -177,8 +175,7 @@ void commit_free(struct commit *commit)
     free(commit);
 }
 
-/* Holding
- * ------------------------------------------------------------------------------------------ */
+/* Holding -------------------------------------------------------------------------------------- */
 
 static struct held_reply *make_held(struct session *session, struct kv_slice reply, bool extended,
                                     const struct commit_waits *waits)

@@ -11,8 +11,7 @@
 #include "serverk/execute/writes.h"
 #include "serverk/session/access.h"
 
-/* Results
- * ------------------------------------------------------------------------------------------ */
+/* Results -------------------------------------------------------------------------------------- */
 
 void add_plain(struct execution *execution)
 {
@@ -23,8 +22,7 @@ void add_plain(struct execution *execution)
         reply_add(reply, &execution->result);
 }
 
-/* Operations
- * -------------------------------------------------------------------------------------- */
+/* Operations ----------------------------------------------------------------------------------- */
 
 const operation_runner execution_runners[] = {
     [WIRE_OP_GET] = run_get,           [WIRE_OP_EXISTS] = run_exists, [WIRE_OP_PUT] = run_put,
@@ -114,8 +112,7 @@ static void run_operation(struct execution *execution, const struct wire_operati
     statistics_add(&statistics->statuses[execution->result.status], 1);
 }
 
-/* What the message has left over
- * -------------------------------------------------------------------- */
+/* What the message has left over --------------------------------------------------------------- */
 
 /* KV_OK: the next operation is to be executed. */
 static enum kv_status look(struct execution *execution)

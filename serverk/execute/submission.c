@@ -48,8 +48,7 @@ static void free_submission(struct submission *submission, size_t reply_bytes)
     submissions_dismiss(all, bytes);
 }
 
-/* The end of a request
- * ----------------------------------------------------------------------------- */
+/* The end of a request ------------------------------------------------------------------------- */
 
 /* Sends what became of it. Returns the bytes sent. */
 static size_t send_reply(struct submission *submission, size_t *reply_bytes)
@@ -89,8 +88,7 @@ static void finish(struct submission *submission)
     free_submission(submission, reply_bytes);
 }
 
-/* Results, in order
- * -------------------------------------------------------------------------------- */
+/* Results, in order ---------------------------------------------------------------------------- */
 
 /* Takes those that are done off the front of the ring. */
 static void settle(struct submission *submission)
@@ -128,8 +126,7 @@ static void leave_out_rest(struct submission *submission)
     }
 }
 
-/* What may begin
- * ----------------------------------------------------------------------------------- */
+/* What may begin ------------------------------------------------------------------------------- */
 
 static bool is_alone(const struct wire_operation *operation)
 {
@@ -280,8 +277,7 @@ static void operation_done(struct submitted_request *request, struct submitted_o
     advance_locked(submission);
 }
 
-/* The beginning of a request
- * ----------------------------------------------------------------------- */
+/* The beginning of a request ------------------------------------------------------------------- */
 
 static struct submission *create(struct submissions *all, struct session *session,
                                  const struct wire_header *request, struct kv_slice message,

@@ -86,8 +86,7 @@ const struct submission_services *submissions_services(const struct submissions 
     return &all->services;
 }
 
-/* Memory
- * ------------------------------------------------------------------------------------------- */
+/* Memory --------------------------------------------------------------------------------------- */
 
 bool submissions_admit(struct submissions *all, size_t bytes)
 {
@@ -140,8 +139,7 @@ void submissions_give_buffer(struct submissions *all, uint8_t *buffer, size_t us
         munmap(buffer, all->services.buffer_bytes);
 }
 
-/* Counts
- * ------------------------------------------------------------------------------------------- */
+/* Counts --------------------------------------------------------------------------------------- */
 
 void submissions_statistics(struct submissions *all, struct worker_statistics *sum)
 {

@@ -20,8 +20,7 @@ static void submit(struct submitted_operation *submitted)
     engine->calls->submit(engine, &submitted->engine);
 }
 
-/* Before the engine
- * -------------------------------------------------------------------------------- */
+/* Before the engine ---------------------------------------------------------------------------- */
 
 /* Finds the operation's value, out of the segment if it lies there: a copy, since the client may
  * change it while the engine sends it. */
@@ -216,8 +215,7 @@ void submitted_operation_begin(struct submitted_operation *submitted,
     submit(submitted);
 }
 
-/* Results
- * ------------------------------------------------------------------------------------------ */
+/* Results -------------------------------------------------------------------------------------- */
 
 static void tell_version_of(struct wire_result *result, uint64_t version)
 {

@@ -154,11 +154,15 @@ static bool answer_first_page(struct watch_request *watch, bool *in_time)
     return false;
 }
 
+static struct kv_slice all_positions(const struct watch_request *watch)
+{
+    return kv_slice(watch->positions, (size_t)watch->files * WIRE_POSITION_BYTES);
+}
+
 static void answer_positions(struct watch_request *watch)
 {
     tell_number(&watch->execution->result, 0);
-    add_answer(watch->execution,
-               kv_slice(watch->positions, (size_t)watch->files * WIRE_POSITION_BYTES));
+    add_answer(watch->execution, all_positions(watch));
 }
 
 static void answer_status(struct watch_request *watch, enum kv_status status)
@@ -220,8 +224,7 @@ static void look_and_wait(struct watch_request *watch)
         answer_positions(watch);
         return;
     }
-    struct kv_slice positions =
-        kv_slice(watch->positions, (size_t)watch->files * WIRE_POSITION_BYTES);
+    struct kv_slice positions = all_positions(watch);
     enum kv_status status = watchers_take(context->watchers, execution->session, execution->request,
                                           execution->operation, positions, told_before);
     if (status == KV_OK)

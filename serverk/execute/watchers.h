@@ -38,7 +38,8 @@ struct watchers *watchers_create(struct kvstore *store, struct session_table *se
                                  struct fragment_budget *budget, watchers_execute execute,
                                  const operation_runner *runners);
 
-/* From now on the listener is told, too, of what kvstore_await_change asked for. NULL: no more. */
+/* From now on the listener is told, too, of what kvstore_await_change asked for;
+ * listener NULL: no more of that. */
 void watchers_also_tell(struct watchers *watchers, kvstore_change_listener listener, void *context);
 
 /* Ends the thread; who waits then gets no answer. NULL is harmless. */

@@ -45,8 +45,7 @@ bool guest_lanes_init(struct guest_lanes *guests, const char *base, mode_t mode,
     return guests->placeholder >= 0 && guests->timer >= 0;
 }
 
-/* Queues
- * ------------------------------------------------------------------------------------------ */
+/* Queues --------------------------------------------------------------------------------------- */
 
 /* A queue that was given away is taken back first: others' cannot be unlinked. */
 static void unlink_lane(const struct guest_lanes *guests, const struct guest_lane *lane)
@@ -134,8 +133,7 @@ static bool make_lane(struct guest_lanes *guests, struct guest_lane *lane)
     return false;
 }
 
-/* Sessions
- * ---------------------------------------------------------------------------------------- */
+/* Sessions ------------------------------------------------------------------------------------- */
 
 static struct guest_lane *find(struct guest_lanes *guests, uid_t uid)
 {
@@ -278,8 +276,7 @@ bool guest_lanes_count_garbage(struct guest_lane *lane)
     return true;
 }
 
-/* The end
- * ----------------------------------------------------------------------------------------- */
+/* The end -------------------------------------------------------------------------------------- */
 
 void guest_lanes_unlink(struct guest_lanes *guests)
 {

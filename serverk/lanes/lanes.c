@@ -69,8 +69,7 @@ static void queue_name(const struct lanes *lanes, unsigned queue, char out[WIRE_
     wire_queue_name(out, lanes->name, role_of(lanes, queue), 0, lanes->queues[queue].number);
 }
 
-/* Queues
- * ------------------------------------------------------------------------------------------ */
+/* Queues --------------------------------------------------------------------------------------- */
 
 /* Whatever number of lanes the dead daemon had. The claim is ours. */
 static enum kv_status remove_all_stale(struct lanes *lanes, struct kv_error *error)
@@ -300,8 +299,7 @@ void lanes_set_blocking(struct lanes *lanes, unsigned queue, bool blocking)
     mq_setattr(lanes_queue(lanes, queue), &attributes, NULL);
 }
 
-/* Assignment
- * -------------------------------------------------------------------------------------- */
+/* Assignment ----------------------------------------------------------------------------------- */
 
 /* The first lane that has room for one more, else the emptiest. holds: lock. */
 static unsigned choose_filling(const struct lanes *lanes)

@@ -58,8 +58,7 @@ uint64_t schedule_delay_ns(unsigned priority, uint64_t work_ns)
     return work_ns * SCHEDULE_STRETCH / weight;
 }
 
-/* Life
- * --------------------------------------------------------------------------------------------- */
+/* Life ----------------------------------------------------------------------------------------- */
 
 static unsigned quarter_of(unsigned capacity)
 {
@@ -116,8 +115,7 @@ void schedule_free(struct schedule *schedule)
     free(schedule);
 }
 
-/* The heaps; all with the lock held
- * ---------------------------------------------------------------- */
+/* The heaps; all with the lock held ------------------------------------------------------------ */
 
 static bool before(const struct waiting *a, const struct waiting *b)
 {
@@ -185,8 +183,7 @@ static uint8_t *message_at(const struct schedule *schedule, uint32_t place)
     return schedule->messages + place * schedule->message_bytes;
 }
 
-/* Calls
- * -------------------------------------------------------------------------------------------- */
+/* Calls ---------------------------------------------------------------------------------------- */
 
 unsigned schedule_waiting(const struct schedule *schedule)
 {

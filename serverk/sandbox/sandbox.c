@@ -25,8 +25,7 @@
  * 0 is no limit (core(5)). */
 #define NO_CORE 1
 
-/* Core files
- * ---------------------------------------------------------------------------------------- */
+/* Core files ----------------------------------------------------------------------------------- */
 
 static void forbid_core_files(void)
 {
@@ -48,8 +47,7 @@ static void allow_core_files(void)
     setrlimit(RLIMIT_CORE, &limit);
 }
 
-/* Directories
- * --------------------------------------------------------------------------------------- */
+/* Directories ---------------------------------------------------------------------------------- */
 
 /* Where the file system of this process's queues is mounted, into path. False: nowhere that is seen
  * here; then no rule can allow its queues, and opening files cannot be confined. */
@@ -180,8 +178,7 @@ static enum kv_status confine_files(const struct server_options *options, int qu
     return KV_OK;
 }
 
-/* All of it
- * ------------------------------------------------------------------------------------------ */
+/* All of it ------------------------------------------------------------------------------------ */
 
 enum kv_status sandbox_enter(const struct server_options *options, int queue,
                              struct sandbox *sandbox, struct kv_error *error)

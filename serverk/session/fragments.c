@@ -11,8 +11,7 @@
 /* What a request in parts is given at first; it doubles with what comes. */
 #define FIRST_BYTES (64u << 10)
 
-/* The budget
- * --------------------------------------------------------------------------------------- */
+/* The budget ----------------------------------------------------------------------------------- */
 
 static _Atomic uint64_t *user_bytes(struct fragment_budget *budget, uid_t uid)
 {
@@ -128,8 +127,7 @@ void fragments_clear(struct fragments *fragments, struct fragment_budget *budget
     pthread_mutex_destroy(&fragments->lock);
 }
 
-/* Requests in parts
- * -------------------------------------------------------------------------------- */
+/* Requests in parts ---------------------------------------------------------------------------- */
 
 /* Makes the memory of the assembly large enough for `needed` bytes. Holds: lock. */
 static enum kv_status grow(struct fragments *fragments, struct fragment_budget *budget,
@@ -216,8 +214,7 @@ enum kv_status fragments_take_part(struct fragments *fragments, struct fragment_
     return status;
 }
 
-/* Replies in parts
- * --------------------------------------------------------------------------------- */
+/* Replies in parts ----------------------------------------------------------------------------- */
 
 bool fragments_reserve(struct fragments *fragments, struct fragment_budget *budget)
 {

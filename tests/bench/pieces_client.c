@@ -25,8 +25,7 @@ static char queue[32];
 static pid_t server;
 static char value[PIECE_VALUE_BYTES];
 
-/* The system calls (tests.mk: --wrap)
- * ------------------------------------------------------------ */
+/* The system calls (tests.mk: --wrap) ---------------------------------------------------------- */
 
 static bool answers; /* from here, without the kernel */
 static uint8_t answer[256];
@@ -64,8 +63,7 @@ static void make_answer(const struct wire_result *result)
     answer_bytes = write_cursor_used(&cursor);
 }
 
-/* Pieces
- * ----------------------------------------------------------------------------------------- */
+/* Pieces --------------------------------------------------------------------------------------- */
 
 static void serve_pings(const struct sham_session *session, const struct wire_header *request,
                         const struct wire_operation *operation)

@@ -32,8 +32,7 @@ hostile_pairs=${HOSTILE_PAIRS:-3}           # of runs alone and under attack
 hostile_run_s=${HOSTILE_RUN_SECONDS:-0.7}   # of each
 good_ops_per_s=0 good_max_us=0 good_errors=0 # of the last good_bench
 
-# Users
-# ---------------------------------------------------------------------------------------------
+# Users --------------------------------------------------------------------------------------------
 
 # need_root: ends the script, skipped by name, where no other users can be had. Makes $common_dir,
 # and copies there what other users cannot reach where it is.
@@ -93,8 +92,7 @@ as_uid_with() {
         --ambient-caps="$capabilities" "$@"
 }
 
-# The daemon and the good client
-# ----------------------------------------------------------------------
+# The daemon and the good client -------------------------------------------------------------------
 
 # start_server_as UID [OPTION...]: start_server as that user, on its own $server_dir. For other
 # users to be let in: --mode 0622.
@@ -138,8 +136,7 @@ good_bench() {
     [ "$good_errors" = 0 ] || sed 's/^/# bench: /' "$MQKV_TEST_DIR/.bench"
 }
 
-# Attacks
-# -------------------------------------------------------------------------------------------
+# Attacks ------------------------------------------------------------------------------------------
 
 # attack_as UID[:GID] COMMAND...: starts it in the background, in a process group of its own, until
 # end_attacks. What it prints is in $MQKV_TEST_DIR/attack.log. Its pid is then $attack_pid.
@@ -244,8 +241,7 @@ got:      $value"
     fi
 }
 
-# The end
-# -------------------------------------------------------------------------------------------
+# The end ------------------------------------------------------------------------------------------
 
 finish_attacks() {
     local status=$?

@@ -155,8 +155,7 @@ limited() {
     done
 }
 
-# Limits of the process
-# -----------------------------------------------------------------------------
+# Limits of the process ----------------------------------------------------------------------------
 
 if [ -n "$long" ]; then
     # shellcheck disable=SC2046
@@ -185,8 +184,7 @@ start_limited --nofile=12:200 --stack=32768:8388608 -- -d 2
 check_equal yes "$served" "limits that may be raised are"
 judge "and the daemon works"
 
-# Names that others took
-# --------------------------------------------------------------------------------
+# Names that others took ---------------------------------------------------------------------------
 
 # taken QUEUE...: queues of another user's.
 taken() {
@@ -303,8 +301,7 @@ end_limited
 check_equal 0 "$ended" "and the daemon is as before"
 rm -f "$common_dir/mqueue/${server_queue#/}"* "/dev/shm/${server_queue#/}"* "$common_dir/run/"*
 
-# Full at every step
-# ----------------------------------------------------------------------------------
+# Full at every step -------------------------------------------------------------------------------
 
 # put_until_full: stores keys, and writes down which were acknowledged, until one is refused or 60
 # are stored.

@@ -32,8 +32,7 @@ start_timeout_s=${MQKV_START_TIMEOUT:-30}
 stop_timeout_s=${MQKV_STOP_TIMEOUT:-60}
 failed_checks=0
 
-# Checks
-# --------------------------------------------------------------------------------------------
+# Checks -------------------------------------------------------------------------------------------
 
 ok() {
     echo "ok - $1"
@@ -98,6 +97,15 @@ $errors"
     fi
 }
 
+# bash calls this for a command that is not there: a function whose name was mistyped would pass for
+# a command that failed. (Functions of these scripts have an underscore; a program of the system that
+# is not installed has none, and is the script's business.)
+command_not_found_handle() {
+    [[ $1 != *_* ]] || echo "$1" >>"$MQKV_TEST_DIR/.unknown_functions"
+    echo "bash: $1: command not found" >&2
+    return 127
+}
+
 # wait_until SECONDS COMMAND...: true as soon as the command succeeds.
 wait_until() {
     local end=$((SECONDS + $1))
@@ -108,8 +116,7 @@ wait_until() {
     done
 }
 
-# The daemon
-# ----------------------------------------------------------------------------------------
+# The daemon ---------------------------------------------------------------------------------------
 
 declare -A server_logs=()   # of all daemons started
 declare -A killed_queues=() # whose daemon was killed and not started again: its queues stay
@@ -198,8 +205,7 @@ restart_server() {
     start_server "$@"
 }
 
-# The end
-# -------------------------------------------------------------------------------------------
+# The end ------------------------------------------------------------------------------------------
 
 check_sanitizer_reports() {
     local log reports
@@ -219,6 +225,11 @@ check_leftovers() {
         "$left"
 }
 
+check_functions() {
+    local unknown=$MQKV_TEST_DIR/.unknown_functions
+    [ ! -e "$unknown" ] || not_ok "the script calls no function that is not there" "$(<"$unknown")"
+}
+
 finish() {
     local status=$? pid
     trap - EXIT INT TERM HUP PIPE
@@ -231,6 +242,7 @@ finish() {
     done
     check_sanitizer_reports
     check_leftovers
+    check_functions
     if [ "$failed_checks" -gt 0 ] && [ -s "$server_log" ]; then
         echo "# the end of $server_log:"
         tail -n 20 "$server_log" | sed 's/^/#   /'

@@ -33,8 +33,7 @@ const struct migrate_options migrate_option_defaults = {0};
 /* Nobody writes to the source if nothing changes for so long. */
 #define QUIET_MS 1000u
 
-/* Opening
- * ------------------------------------------------------------------------------------------- */
+/* Opening -------------------------------------------------------------------------------------- */
 
 /* Queue names may leave out the slash. */
 static bool is_same_queue(const char *one, const char *other)
@@ -115,8 +114,7 @@ static void close_both(struct migration *migration)
     moved_keys_free(&migration->keys);
 }
 
-/* Passes
- * ------------------------------------------------------------------------------------------- */
+/* Passes --------------------------------------------------------------------------------------- */
 
 static bool visit(void *context, const struct clientk_entry *entry)
 {
@@ -179,8 +177,7 @@ static void migrate(struct migration *migration, struct move_page *page, bool un
     } while (until_quiet && migration_goes_on(migration) && migration->changes > 0);
 }
 
-/* The end
- * ------------------------------------------------------------------------------------------ */
+/* The end -------------------------------------------------------------------------------------- */
 
 static void tell_sums(const struct migration *migration)
 {

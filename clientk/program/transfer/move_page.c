@@ -23,8 +23,7 @@ void move_page_free(struct move_page *page)
     free(page);
 }
 
-/* Taking
- * ------------------------------------------------------------------------------------------- */
+/* Taking --------------------------------------------------------------------------------------- */
 
 static bool copy_entry(struct move_page *page, const struct clientk_entry *entry)
 {
@@ -66,8 +65,7 @@ void move_page_take(struct move_page *page, const struct clientk_entry *entry)
         move_page_send(page);
 }
 
-/* Sending
- * ------------------------------------------------------------------------------------------ */
+/* Sending -------------------------------------------------------------------------------------- */
 
 /* What is to be done with an entry at first. */
 static void plan(struct move_page *page, struct moving_entry *moving)
