@@ -201,7 +201,7 @@ check_status 4 "a bucket that is not there" "$server_program" -f "$restored.2" \
     --restore-from "$(nats_urls)" --bucket nowhere
 check_match "has no stream" "$errors" "is none to restore from"
 check_equal "" "$(find "$MQKV_TEST_DIR" -name "*.2*" -name "restored*")" "and leaves nothing behind"
-printf 'datafiles = 3\nbucket = %s\n' "$bucket" >"$MQKV_TEST_DIR/restore.conf"
+printf '[store]\ndatafiles = 3\n[cluster]\nbucket = %s\n' "$bucket" >"$MQKV_TEST_DIR/restore.conf"
 check_status 0 "clientk restore --from" client restore --from "$(nats_urls)" --to "$restored.3" \
     --config "$MQKV_TEST_DIR/restore.conf"
 check_match "keys restored from bucket $bucket" "$output" "is serverk's doing"
@@ -233,6 +233,24 @@ check_equal 1 "$(client get first)" "reads go on"
 signal_nats CONT 0
 wait_until 30 client put more 1 >/dev/null 2>&1
 check_equal 1 "$(client get more)" "and writes, when the copy has come close"
+stop_server
+bucket=slowed
+start_mirror --mirror-lag 100ms:slow
+wait_until 30 is_level
+signal_nats STOP 0
+client put first 1 >/dev/null
+wait_until 20 lags # 500 ms, five times the bound
+begin_ms=$(date +%s%3N)
+for i in {1..5}; do
+    client put second "$i" >/dev/null
+done
+took_ms=$(($(date +%s%3N) - begin_ms))
+check_equal yes "$([ "$took_ms" -ge 500 ] && echo yes || echo "$took_ms ms")" \
+    "each write takes a tenth of a second at least, far above the bound"
+check_equal 5 "$(client get second)" "and is executed"
+signal_nats CONT 0
+wait_until 30 is_level
+check_status 0 "and the copy comes close again" client put third 3
 stop_server
 
 # What is refused ----------------------------------------------------------------------------------
