@@ -223,8 +223,8 @@ const struct command commands[] = {
     {.name = "clear",
      .arguments = "[PREFIX]",
      .summary = "delete all entries, or those whose key begins with PREFIX",
-     .details = "Asks at a terminal; elsewhere --yes must be given. Entries that others put "
-                "meanwhile may stay.",
+     .details = "Asks for confirmation on a terminal; elsewhere --yes is required. Entries that "
+                "others store\nmeanwhile may remain.",
      .places = COMMAND_ANYWHERE,
      .max_operands = 1,
      .takes_key = true,
@@ -235,7 +235,7 @@ const struct command commands[] = {
      .details =
          "A line for each: put KEY VALUE, delete KEY or expire KEY; or missed, where the "
          "server did\nnot keep all of them (serverk --keep-changes). Ctrl-C ends it; --since "
-         "goes on.",
+         "continues from where it ended.",
      .places = COMMAND_SHELL | COMMAND_PROMPT,
      .max_operands = 1,
      .takes_key = true,
@@ -361,7 +361,7 @@ const struct command commands[] = {
      RUNS(load_run, load_option_rows, load_option_defaults)},
     {.name = "migrate",
      .arguments = "--to NAME",
-     .summary = "bring all entries to another serverk while clients run",
+     .summary = "copy all entries to another serverk while clients keep running",
      .details =
          "NAME is the queue of the other one, which may have another engine. Copies, follows "
          "what clients\nchange, deletes what they delete, and compares both at the end. "
@@ -372,9 +372,10 @@ const struct command commands[] = {
     {.name = "backup",
      .arguments = "DIR",
      .summary = "copy the running store, as it is at one moment; - is stdout",
-     .details = "DIR is then a store that serverk -f DIR starts from and kvcheck DIR verifies. "
-                "Again into the\nsame DIR copies only what is new. On stdout it is a tar archive. "
-                "restore brings it back.",
+     .details =
+         "DIR is then a store that serverk -f DIR starts from and kvcheck DIR verifies. "
+         "Another backup into the\nsame DIR copies only what is new. On stdout it is a tar archive. "
+         "restore brings it back.",
      .places = COMMAND_SHELL,
      .min_operands = 1,
      .max_operands = 1,

@@ -142,8 +142,8 @@ static enum kv_status bind_to_cpus(const struct server_options *options, struct 
 {
     if (cpu_list_apply(&options->cpus))
         return KV_OK;
-    return kv_error_set_errno(error, "--cpus: some of these CPUs are not there, or not for this "
-                                     "process (taskset -p $$ shows which are)");
+    return kv_error_set_errno(error, "--cpus: some of these CPUs do not exist, or this process "
+                                     "may not use them (taskset -p $$ shows which it may)");
 }
 
 /* A thread per message never lowers its nice value: it begins with that of the daemon. */

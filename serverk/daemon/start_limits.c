@@ -91,8 +91,8 @@ enum kv_status start_limits_check_descriptors(uint32_t datafiles, unsigned recei
     unsigned long long allowed = limit.rlim_cur;
     return kv_error_set(
         error, KV_LIMIT,
-        "of the %llu descriptors that this process may have %u are left, which is too "
-        "few to serve a client and to compact: at least %llu are needed; raise ulimit "
-        "-n, or LimitNOFILE in a systemd unit",
-        allowed, left, allowed + needed - left);
+        "only %u of the %llu descriptors of this process are left, too few to serve a client and "
+        "to compact: it needs a limit of %llu at least; raise ulimit -n, or LimitNOFILE in a "
+        "systemd unit",
+        left, allowed, allowed + needed - left);
 }

@@ -23,7 +23,7 @@ start_server() {
         --bucket b "$@"
 }
 
-# operations: the same with reads as the leader answers them, and as any replica.
+# operations TEXT: the same with reads as the leader answers them, and as any replica.
 operations() {
     check_status 0 "put $1" client put name Ada
     check_equal Ada "$(client get name)" "get $1"
@@ -87,6 +87,9 @@ stop_server
 scripted
 start_server --shards 2 --replicas 3
 operations "(three replicas)"
+stop_server
+start_server --shards 2 --replicas 3 --reads any
+operations "(any replica)"
 stop_server
 
 # Who is refused -----------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ START_TEST(an_ambiguous_name_is_refused)
     const struct option_set sets[] = {{.rows = twins, .target = given}, {.rows = NULL}};
     bool took_next;
     ck_assert_int_eq(option_take(sets, "", "--le", NULL, &took_next, &error), KV_USAGE);
-    ck_assert_str_eq(error.text, "option '--le' is ambiguous: 3 options begin so");
+    ck_assert_str_eq(error.text, "option '--le' is ambiguous: 3 options begin that way");
     ck_assert_int_eq(option_take(sets, "", "--len", NULL, &took_next, &error), KV_OK);
     ck_assert(given[2] && !given[1]);
 }

@@ -185,11 +185,13 @@ static void check_engine(struct diagnosis *diagnosis, const struct json_value *e
     finding(diagnosis, connected ? "ok" : "BAD", "%s NATS server of the cluster",
             connected ? "connected to a" : "no connection to any");
     finding(diagnosis, "ok",
-            "each key on %" PRIu64 " NATS server%s: %s; a scan may be behind, and is not atomic; "
-            "the rest is in PROTOCOL.md, 10",
+            "each key on %" PRIu64 " NATS server%s: kill -9 of them loses nothing that was "
+            "acknowledged, the loss of %s; a scan may be behind, and is not atomic; the rest is in "
+            "PROTOCOL.md, 10",
             replicas, replicas == 1 ? "" : "s",
-            replicas >= 3 ? "kill -9 of a minority loses nothing that was acknowledged"
-                          : "kill -9 of one loses nothing, the loss of its disk everything");
+            replicas == 1   ? "the disk everything"
+            : replicas == 2 ? "one disk nothing, but while a server is down there are no writes"
+                            : "one disk nothing");
 }
 
 /* A second copy in a cluster. */
@@ -202,9 +204,9 @@ static void check_mirror(struct diagnosis *diagnosis, const struct json_value *m
     bool connected = number_of(mirror, "connected") == 1;
     bool filling = number_of(mirror, "filling") == 1;
     finding(diagnosis, connected ? "ok" : "BAD",
-            "the copy in bucket %s %s: it is %" PRIu64 " writes and %" PRIu64 ".%" PRIu64
+            "the copy in bucket %s is %s: it is %" PRIu64 " writes and %" PRIu64 ".%" PRIu64
             " s behind%s",
-            bucket->text, connected ? "is kept" : "is not: the cluster does not take changes",
+            bucket->text, connected ? "kept" : "not updated, because the cluster takes no changes",
             number_of(mirror, "lag_changes"), lag_ms / 1000, lag_ms / 100 % 10,
             filling ? ", and being filled" : "");
     if (refused > 0)
