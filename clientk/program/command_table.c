@@ -372,10 +372,9 @@ const struct command commands[] = {
     {.name = "backup",
      .arguments = "DIR",
      .summary = "copy the running store, as it is at one moment; - is stdout",
-     .details =
-         "DIR is then a store that serverk -f DIR starts from and kvcheck DIR verifies. "
-         "Another backup into the\nsame DIR copies only what is new. On stdout it is a tar archive. "
-         "restore brings it back.",
+     .details = "DIR is then a store that serverk -f DIR starts from and kvcheck DIR verifies. "
+                "Another backup into the\nsame DIR copies only what is new. On stdout it is a tar "
+                "archive. restore brings it back.",
      .places = COMMAND_SHELL,
      .min_operands = 1,
      .max_operands = 1,

@@ -175,8 +175,9 @@ static enum kv_status unknown_name(const struct option_set *sets, const char *hi
     char typed[64];
     snprintf(typed, sizeof typed, "%.*s", size, name);
     if (beginnings > 1)
-        return kv_error_set(error, KV_USAGE, "option '--%s' is ambiguous: %u options begin that way",
-                            typed, beginnings);
+        return kv_error_set(error, KV_USAGE,
+                            "option '--%s' is ambiguous: %u options begin that way", typed,
+                            beginnings);
     for (const struct option_set *set = sets; set->rows; set++)
         for (const struct option_row *row = set->rows; row->name; row++)
             suggest_consider(&suggestion, typed, row->name);

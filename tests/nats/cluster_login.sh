@@ -16,8 +16,8 @@ keys() {
 refused() {
     local text=$1 pattern=$2
     shift 2
-    check_status 4 "$text is refused" timeout 30 "$server_program" -m "$server_queue" --engine nats \
-        --nats "$(nats_urls)" --bucket "$bucket" "$@"
+    check_status 4 "$text is refused" timeout 30 "$server_program" -m "$server_queue" \
+        --engine nats --nats "$(nats_urls)" --bucket "$bucket" "$@"
     check_match "$pattern" "$errors" "and named"
 }
 

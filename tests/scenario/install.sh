@@ -111,6 +111,9 @@ completion_of() {
 }
 check_equal "--sync" "$(completion_of serverk --sy)" "bash completes options of serverk"
 check_equal "none interval always" "$(completion_of serverk --sync '')" "and the words they take"
+check_equal "none ttl s3fifo" "$(completion_of serverk --evict '')" "digits and all"
+check_equal "off" "$(completion_of clientk --direct of)" "words of clientk's options"
+check_match "doctor" "$(completion_of clientk --direct off doct)" "which are no commands"
 check_equal "--salvage" "$(completion_of kvcheck --s)" "options of kvcheck"
 check_equal "text json" "$(completion_of kvcheck --format '')" "and the words they take"
 check_equal "--socket" "$(completion_of kresp --so)" "options of kresp"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# watch_slow: watchers that do not read cost nobody anything: writers go on, the daemon's memory does
-# not grow with what they miss, and they are told that they missed it
+# watch_slow: watchers that do not read cost nobody anything: writers go on, the daemon's memory
+# does not grow with what they miss, and they are told that they missed it
 . "$(dirname "$0")/lib.sh"
 
 watchers=8
