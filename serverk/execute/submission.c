@@ -104,7 +104,10 @@ static void settle(struct submission *submission)
             submission->stopped = true;
             submitted_operation_drop(submitted);
         } else {
+            bool refused = submitted->engine.status == KV_OVERLOADED;
             submission->stopped = submitted_operation_settle(submitted);
+            if (refused && submission->verdict == KV_OK)
+                submission->verdict = KV_OVERLOADED; /* those behind it wait for it */
         }
         submission->ended |= submission->stopped;
         submission->first = (submission->first + 1) % SUBMISSION_WINDOW;
@@ -318,7 +321,7 @@ enum kv_status submission_take(struct submissions *all, struct session *session,
         *sentence = "the server has no memory for this request";
         return KV_NO_MEMORY;
     }
-    submission->kind = statistics_kind(request->count, operations);
+    submission->kind = statistics_kind(request->count, &submission->operations);
     const struct submission_services *services = submissions_services(all);
     enum kv_status status =
         reply_start(&submission->request.reply, session, services->budget, false, request,

@@ -101,6 +101,22 @@ bool submissions_admit(struct submissions *all, size_t bytes)
     return admitted;
 }
 
+bool submissions_add_bytes(struct submissions *all, size_t bytes)
+{
+    pthread_mutex_lock(&all->lock);
+    bool admitted = all->bytes + bytes <= SUBMISSIONS_MAX_BYTES;
+    all->bytes += admitted ? bytes : 0;
+    pthread_mutex_unlock(&all->lock);
+    return admitted;
+}
+
+void submissions_take_bytes(struct submissions *all, size_t bytes)
+{
+    pthread_mutex_lock(&all->lock);
+    all->bytes -= bytes;
+    pthread_mutex_unlock(&all->lock);
+}
+
 void submissions_dismiss(struct submissions *all, size_t bytes)
 {
     pthread_mutex_lock(&all->lock);

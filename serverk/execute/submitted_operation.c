@@ -20,6 +20,23 @@ static void submit(struct submitted_operation *submitted)
     engine->calls->submit(engine, &submitted->engine);
 }
 
+/* Memory for a value of that size. NULL: *status says why. */
+static uint8_t *reserve_value(struct submitted_operation *submitted, size_t size,
+                              enum kv_status *status)
+{
+    struct submissions *all = submitted->request->all;
+    *status = KV_OVERLOADED;
+    if (!submissions_add_bytes(all, size))
+        return NULL;
+    uint8_t *bytes = malloc(size > 0 ? size : 1);
+    *status = bytes ? KV_OK : KV_NO_MEMORY;
+    if (bytes)
+        submitted->counted_bytes += size;
+    else
+        submissions_take_bytes(all, size);
+    return bytes;
+}
+
 /* Before the engine ---------------------------------------------------------------------------- */
 
 /* Finds the operation's value, out of the segment if it lies there: a copy, since the client may
@@ -37,10 +54,11 @@ static enum kv_status take_submitted_value(struct submitted_operation *submitted
     const struct wire_segment *segment = atomic_load(&request->session->segment);
     if (!segment)
         return KV_BAD_REQUEST;
-    submissions_count_brought(request->all, size);
-    submitted->brought = malloc(size > 0 ? size : 1);
+    enum kv_status status;
+    submitted->brought = reserve_value(submitted, size, &status);
     if (!submitted->brought)
-        return KV_NO_MEMORY;
+        return status;
+    submissions_count_brought(request->all, size);
     submitted->engine.value.data = submitted->brought;
     return wire_segment_read(segment, operation->value_offset, submitted->brought, size)
                ? KV_OK
@@ -151,11 +169,9 @@ static void engine_done(struct engine_operation *engine)
     }
     size_t size = engine->found_value.size;
     if (engine->opcode == ENGINE_GET && engine->status == KV_OK && size > 0) {
-        submitted->found = malloc(size);
+        submitted->found = reserve_value(submitted, size, &engine->status);
         if (submitted->found)
             memcpy(submitted->found, engine->found_value.data, size);
-        else
-            engine->status = KV_NO_MEMORY;
     }
     request->done(request, submitted);
 }
@@ -373,4 +389,7 @@ void submitted_operation_drop(struct submitted_operation *submitted)
     free(submitted->brought);
     free(submitted->found);
     submitted->brought = submitted->found = NULL;
+    if (submitted->counted_bytes > 0)
+        submissions_take_bytes(submitted->request->all, submitted->counted_bytes);
+    submitted->counted_bytes = 0;
 }

@@ -36,6 +36,7 @@ struct submitted_operation {
     struct wire_operation operation; /* slices into the request's copy of the message */
     uint8_t *brought;                /* a value out of the segment, copied; else NULL */
     uint8_t *found;                  /* the value that was found, copied; else NULL */
+    size_t counted_bytes;            /* of both, by submissions_add_bytes */
     struct reply_place place;        /* SCAN, EXCHANGE */
     struct scan_page page;
     unsigned tries; /* of a SCAN */

@@ -14,7 +14,17 @@ struct late_engine {
     unsigned count;
     unsigned turn; /* which of those that wait comes next */
     bool closing;
+    bool has_refused;
 };
+
+/* The first operation on the key "busy" finds too much waiting. */
+static bool is_refused(struct late_engine *engine, const struct engine_operation *operation)
+{
+    if (engine->has_refused || !kv_slice_equal(operation->key, kv_slice_from_string("busy")))
+        return false;
+    engine->has_refused = true;
+    return true;
+}
 
 static void run_scan(struct kvstore *store, struct engine_operation *operation)
 {
@@ -109,7 +119,10 @@ static void *serve(void *argument)
             break;
         struct engine_operation *operation = take(engine);
         pthread_mutex_unlock(&engine->lock);
-        run(engine->behind, operation);
+        if (is_refused(engine, operation))
+            operation->status = KV_OVERLOADED;
+        else
+            run(engine->behind, operation);
         operation->done(operation);
         pthread_mutex_lock(&engine->lock);
     }

@@ -1,7 +1,7 @@
 /*
  * late_engine: an engine whose operations are submitted, over a store of this process: a thread
  * executes those that wait, in any order, and each one by itself, as an engine behind a network
- * might.
+ * might. The first on the key "busy" is KV_OVERLOADED.
  */
 #ifndef MQKV_TESTS_SUPPORT_LATE_ENGINE_H
 #define MQKV_TESTS_SUPPORT_LATE_ENGINE_H
