@@ -46,6 +46,7 @@ struct mirror {
     struct mirror_place *places; /* of a page that is being filled; likewise */
     uint64_t *again_ms; /* of each file that could not be read: when to try; 0: it can be */
     struct mirror_lag lag;
+    uint32_t first_file; /* of the next round; of the thread, as what follows */
     struct copy_page *page;
     struct store_engine *engine; /* NULL: not connected yet */
     uint64_t saved_ms;           /* clock_monotonic_coarse_ms */
@@ -224,10 +225,11 @@ static enum kv_status follow(struct mirror *mirror, bool *more)
 {
     enum kv_status status = KV_OK;
     *more = false;
+    mirror->first_file++; /* each comes first in turn: one that fills the page holds up no other */
     memcpy(mirror->places, mirror->state.places, mirror->files * sizeof mirror->places[0]);
     for (uint32_t i = 0; i < mirror->files && status == KV_OK; i++) {
         bool more_here = false;
-        status = try_file(mirror, i, &more_here);
+        status = try_file(mirror, (mirror->first_file + i) % mirror->files, &more_here);
         *more |= more_here;
     }
     if (*more && copy_page_is_empty(mirror->page)) /* for want of memory, perhaps */

@@ -75,12 +75,11 @@ struct clientk_operation migration_put(const struct migration *migration,
                                     .key = entry->key,
                                     .value = entry->value,
                                     .write = {.expiry_ms = entry->expiry_ms}};
-    if (expected == 0)
-        put.write.if_absent = true;
-    else if (migration->keeps_versions) /* which goes without if_version */
-        put.write.if_present = true;
-    else
-        put.write.if_version = expected;
+    if (expected != 0) {
+        put.write.if_version = expected; /* which goes without give_version */
+        return put;
+    }
+    put.write.if_absent = true;
     if (migration->keeps_versions)
         put.write.give_version = entry->version;
     return put;
