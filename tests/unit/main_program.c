@@ -8,9 +8,11 @@
 int main(void)
 {
     static const suite_maker makers[] = {
-        suite_program_line,     suite_program_arguments, suite_program_output,
-        suite_program_workload, suite_program_dump,      suite_program_json,
-        suite_program_command,  suite_program_metrics,   NULL,
+        suite_program_line,      suite_program_arguments,
+        suite_program_output,    suite_program_workload,
+        suite_program_dump,      suite_program_json,
+        suite_program_command,   suite_program_metrics,
+        suite_program_migration, NULL,
     };
     return run_suites(makers);
 }

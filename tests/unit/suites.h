@@ -126,6 +126,7 @@ Suite *suite_program_dump(void);
 Suite *suite_program_json(void);
 Suite *suite_program_line(void);
 Suite *suite_program_metrics(void);
+Suite *suite_program_migration(void);
 Suite *suite_program_output(void);
 Suite *suite_program_workload(void);
 
