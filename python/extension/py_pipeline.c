@@ -25,6 +25,13 @@ static PyTypeObject *pipeline_type;
 
 /* Completions ------------------------------------------------------------------------------- */
 
+/* False if there is only a size, of an EXISTS or of a GET that was refused: data is what an earlier
+ * operation left, which may be less. A value that is there has room for the NUL after it. */
+static bool has_value(const struct clientk_value *value)
+{
+    return value->data && value->size < value->capacity;
+}
+
 /* Called by the library, without the GIL. */
 static void complete(void *context, void *tag, const struct clientk_result *result)
 {
@@ -33,7 +40,7 @@ static void complete(void *context, void *tag, const struct clientk_result *resu
     completion->result = tag;
     completion->outcome = *result;
     completion->outcome.value.data = NULL;
-    if (!result->value.data)
+    if (!has_value(&result->value))
         return;
     completion->outcome.value.data = malloc(result->value.size + 1);
     if (completion->outcome.value.data) {

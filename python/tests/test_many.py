@@ -1,6 +1,8 @@
 """Batches, pipelines, scans, and the dict."""
 
 import random
+import subprocess
+import sys
 import threading
 import time
 
@@ -107,6 +109,29 @@ def test_a_pipeline_of_large_values(client):
             pipeline.put(f"k{i}", value)
         results = [pipeline.get(f"k{i}") for i in range(len(values))]
     assert [result.result() for result in results] == values
+
+
+def test_a_pipeline_and_a_size_without_a_value(client):
+    """The library still holds the small value then. Reading 8 MiB there ends a process that has as
+    little memory as this one."""
+    client.put("small", "x" * 10, ttl=1000)
+    client.put("large", bytes(8 << 20), ttl=1000)
+    program = """
+import asyncio, sys, mqkv.aio
+with mqkv.Client(sys.argv[1], timeout=60) as client, client.pipeline() as pipeline:
+    value, large = pipeline.get("small"), pipeline.exists("large")
+    pipeline.flush()
+    print(value.result(), large.result(), large.number, large.value)
+async def work():
+    async with mqkv.aio.Client(sys.argv[1], timeout=60) as client:
+        print(await client.get("small"), await client.exists("large"))
+        print(0 < await client.ttl("large") <= 1000)
+asyncio.run(work())
+"""
+    done = subprocess.run([sys.executable, "-c", program, client.queue], capture_output=True,
+                          text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == (
+        "b'xxxxxxxxxx' True 8388608 None\nb'xxxxxxxxxx' True\nTrue\n", "", 0)
 
 
 def test_a_pipeline_is_for_one_thread(client):
