@@ -10,6 +10,7 @@
 
 static atomic_uint fork_generation;
 static pthread_t main_thread; /* of Python, where signal handlers run */
+static bool in_handlers;      /* they run now, within a call that waits */
 
 /* Forks and signals ------------------------------------------------------------------------- */
 
@@ -22,6 +23,11 @@ static void after_fork_in_child(void)
 unsigned py_fork_generation(void)
 {
     return atomic_load_explicit(&fork_generation, memory_order_relaxed);
+}
+
+static bool is_main_thread(void)
+{
+    return pthread_equal(pthread_self(), main_thread);
 }
 
 bool py_handle_setup(void)
@@ -37,10 +43,13 @@ bool py_handle_setup(void)
  * one raised an exception. */
 static bool is_interrupted(void)
 {
-    if (!pthread_equal(pthread_self(), main_thread))
+    if (!is_main_thread())
         return false;
     PyGILState_STATE state = PyGILState_Ensure();
+    bool were_in_handlers = in_handlers; /* a call of a handler waits */
+    in_handlers = true;
     bool raised = PyErr_Occurred() || PyErr_CheckSignals() != 0;
+    in_handlers = were_in_handlers;
     PyGILState_Release(state);
     return raised;
 }
@@ -96,6 +105,7 @@ static bool open_again(struct py_handle *handle)
 {
     if (handle->fork_generation != py_fork_generation()) {
         handle->calls = 0; /* of threads of the parent */
+        handle->main_is_inside = false;
         close_now(handle);
         handle->fork_generation = py_fork_generation();
     }
@@ -106,6 +116,22 @@ static bool open_again(struct py_handle *handle)
         close_client(client, true);
     else
         handle->client = client;
+    return true;
+}
+
+/* A signal handler that runs within a call would wait for the end of that call, which waits for the
+ * handler. False: an exception is set. */
+static bool admit_main_thread(struct py_handle *handle)
+{
+    if (!is_main_thread())
+        return true;
+    if (in_handlers && handle->main_is_inside) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "a signal handler cannot use a client in a call of which it runs: let it "
+                        "set a flag, or give it a client of its own");
+        return false;
+    }
+    handle->main_is_inside = true;
     return true;
 }
 
@@ -122,6 +148,8 @@ struct clientk *py_handle_enter(PyObject *self)
         py_raise_status(KV_USAGE, "the client is closed", NULL, NULL);
         return NULL;
     }
+    if (!admit_main_thread(handle))
+        return NULL;
     handle->calls++;
     return handle->client;
 }
@@ -132,6 +160,8 @@ void py_handle_leave(PyObject *self)
     if (handle->fork_generation != py_fork_generation())
         return; /* forked within the call, by a signal handler: the count is the parent's */
     handle->calls--;
+    if (is_main_thread())
+        handle->main_is_inside = false;
     if (handle->calls == 0 && handle->closing)
         close_now(handle);
 }

@@ -7,7 +7,8 @@
 
 #include "python/extension/py_common.h"
 
-/* The library's handle, to be given back by py_handle_leave. NULL: an exception is set. */
+/* The library's handle, to be given back by py_handle_leave. NULL: an exception is set, as for a
+ * signal handler that runs within a call of the handle. */
 struct clientk *py_handle_enter(PyObject *self);
 
 /* After a call. Closes the handle if it was closed meanwhile and this was the last call. */
@@ -24,7 +25,8 @@ bool py_was_interrupted(void);
 struct py_handle {
     PyObject_HEAD struct clientk *client;
     unsigned fork_generation;
-    unsigned calls; /* threads in a call */
+    unsigned calls;      /* threads in a call */
+    bool main_is_inside; /* Python's main thread is one of them */
     bool closed;
     bool closing; /* by the last call */
     struct clientk_options options;

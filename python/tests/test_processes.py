@@ -144,6 +144,46 @@ def test_signal_handlers_run_while_a_call_waits(running, client):
     assert len(seen) == 1 and seen[0] < ended
 
 
+def test_a_signal_handler_and_the_client_in_whose_call_it_runs(running, client):
+    program = """
+import signal, sys, mqkv
+client = mqkv.Client(sys.argv[1], timeout=60)
+other = mqkv.Client(sys.argv[1], timeout=60)
+def handler(*_):
+    try:
+        client.put("k", "of the handler")
+    except RuntimeError as error:
+        print(error, flush=True)
+    other.put("handled", "1")
+signal.signal(signal.SIGUSR1, handler)
+client.put("k", "0")
+print("ready", flush=True)
+sys.stdin.readline()
+client.put("k", "1")
+print(client.get("k"), client.get("handled"), flush=True)
+signal.raise_signal(signal.SIGUSR1)
+print(client.get("k"), flush=True)
+"""
+    with subprocess.Popen([sys.executable, "-c", program, running.queue], text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        hangs = threading.Timer(40, child.kill)
+        hangs.start()
+        assert child.stdout.readline() == "ready\n"
+        running.pause()
+        try:
+            child.stdin.write("\n")
+            child.stdin.flush()
+            time.sleep(0.3)
+            child.send_signal(signal.SIGUSR1)
+            assert "a client of its own" in child.stdout.readline()
+        finally:
+            running.resume()
+        assert child.stdout.readline() == "b'1' b'1'\n"
+        assert child.stdout.readline() == "b'of the handler'\n"  # outside of any call
+        hangs.cancel()
+    assert client.get("handled") == b"1"
+
+
 def test_a_server_that_comes_back(own_server):
     own_server.start()
     with mqkv.Client(own_server.queue, timeout=30) as client:
