@@ -177,10 +177,9 @@ static PyObject *pipeline_fileno(PyObject *object, PyObject *ignored)
     struct py_pipeline *self = (struct py_pipeline *)object;
     if (!enter(self))
         return NULL;
-    int descriptor = clientk_pipeline_fd(self->pipeline);
-    self->busy = false;
-    if (descriptor < 0)
-        return py_raise_status(KV_LIMIT, clientk_last_error(), NULL, NULL);
+    int descriptor;
+    Py_BEGIN_ALLOW_THREADS descriptor = clientk_pipeline_fd(self->pipeline);
+    Py_END_ALLOW_THREADS if (!leave(self, descriptor < 0 ? KV_LIMIT : KV_OK, NULL)) return NULL;
     return PyLong_FromLong(descriptor);
 }
 
@@ -191,8 +190,9 @@ static PyObject *pipeline_set_priority(PyObject *object, PyObject *number)
     if ((priority == (unsigned long)-1 && PyErr_Occurred()) || !enter(self))
         return NULL;
     unsigned clamped = priority < UINT8_MAX ? (unsigned)priority : UINT8_MAX;
-    if (!leave(self, clientk_pipeline_set_priority(self->pipeline, clamped), NULL))
-        return NULL;
+    enum kv_status status;
+    Py_BEGIN_ALLOW_THREADS status = clientk_pipeline_set_priority(self->pipeline, clamped);
+    Py_END_ALLOW_THREADS if (!leave(self, status, NULL)) return NULL;
     Py_RETURN_NONE;
 }
 

@@ -287,6 +287,29 @@ def test_the_gil_is_released(client, running):
     assert ended.is_set()
 
 
+def test_the_gil_is_released_while_a_pipeline_gets_its_descriptor(running, queue):
+    """It connects again, with a queue for the replies."""
+    with mqkv.Client(queue, timeout=5, replies="shared") as client:
+        pipeline = client.pipeline()
+        descriptors = []
+        running.pause()
+        try:
+            caller = threading.Thread(target=lambda: descriptors.append(pipeline.fileno()))
+            began = time.monotonic()
+            caller.start()
+            while time.monotonic() - began < 0.3:
+                time.sleep(0.01)
+            assert not descriptors and time.monotonic() - began < 3
+            with pytest.raises(RuntimeError):
+                pipeline.set_priority(1)
+        finally:
+            running.resume()
+        caller.join(30)
+        pipeline.set_priority(1)
+        pipeline.close()
+    assert len(descriptors) == 1
+
+
 def test_a_batch_that_grows_while_it_is_parsed(client):
     """Converting an argument may run code of the program, which may use the same batch."""
     class Sneaky:
