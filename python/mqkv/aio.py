@@ -29,6 +29,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Client"]
 
+_Opened = tuple[_Client, _Pipeline, int]  # the last is the pipeline's descriptor
+
+
+def _close(client: _Client, pipeline: Optional[_Pipeline]) -> None:
+    try:
+        if pipeline is not None:
+            pipeline.close()
+    finally:
+        client.close()
+
 
 class Client:
     """A client of the store, for one event loop. The arguments are those of mqkv.Client, and
@@ -47,58 +57,88 @@ class Client:
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._descriptor = -1
         self._is_scheduled = False
-        self._drained: "Optional[asyncio.Future[None]]" = None  # of close(): nothing is pending
+        self._opening: "Optional[asyncio.Future[_Opened]]" = None
+        self._connecting = 0  # tasks that wait for it
+        self._has_user = False  # one of them has got it
+        # Of close(): nothing is pending. It has the future of what closes the client then.
+        self._drained: "Optional[asyncio.Future[asyncio.Future[None]]]" = None
 
     # Opening and closing -------------------------------------------------------------------------
 
-    def _open(self) -> None:
+    def _open(self) -> "_Opened":
         queue, window, batch, options = self._arguments
         client = _Client(queue, **options)
+        pipeline = None
         try:
             pipeline = client.pipeline(window, batch)
+            return client, pipeline, pipeline.fileno()  # which may wait as well
         except BaseException:
-            client.close()
+            _close(client, pipeline)
             raise
-        self._client, self._pipeline = client, pipeline
+
+    def _begin_to_open(self) -> "asyncio.Future[_Opened]":
+        """For all tasks that connect at the same time."""
+        if self._opening is None:
+            self._loop = asyncio.get_running_loop()
+            self._opening = self._loop.run_in_executor(None, self._open)  # it may wait for a server
+            self._opening.add_done_callback(self._end_opening)
+        return self._opening
+
+    def _end_opening(self, opening: "asyncio.Future[_Opened]") -> None:
+        self._opening = None
+        if opening.cancelled() or opening.exception() is not None or self._loop is None:
+            return
+        self._client, self._pipeline, self._descriptor = opening.result()
+        self._has_user = False
+        self._loop.add_reader(self._descriptor, self._process)
+        self._end_if_unwanted()
+
+    def _end_if_unwanted(self) -> None:
+        """If all tasks that wanted it were cancelled, nobody would close it."""
+        if self._pipeline is not None and not self._connecting and not self._has_user:
+            self._end()
 
     async def connect(self) -> "Client":
         """Opens it; `async with` does this too."""
-        if self._pipeline is None:
-            loop = asyncio.get_running_loop()
-            opening = loop.run_in_executor(None, self._open)  # it may wait for a server
-            try:
-                await asyncio.shield(opening)
-            except asyncio.CancelledError:
-                opening.add_done_callback(lambda _: self._close())
-                raise
-            assert self._pipeline is not None
-            self._descriptor = self._pipeline.fileno()
-            loop.add_reader(self._descriptor, self._process)
-            self._loop = loop
+        self._connecting += 1
+        try:
+            if self._drained is not None:
+                await asyncio.shield(self._drained)
+            if self._pipeline is None:
+                await asyncio.shield(self._begin_to_open())
+            self._has_user = True
+        finally:
+            self._connecting -= 1
+            self._end_if_unwanted()
         return self
 
-    def _close(self) -> None:
-        pipeline, client = self._pipeline, self._client
-        self._pipeline = self._client = None
-        if pipeline is not None:
-            pipeline.close()
-        if client is not None:
-            client.close()
+    def _end(self) -> None:
+        """Closes it, with nothing under way, in the executor. What closes is taken out of self at
+        once: what another task submitted while it closes would never be told."""
+        client, pipeline, loop = self._client, self._pipeline, self._loop
+        if client is None or pipeline is None or loop is None:
+            return
+        self._client = self._pipeline = None
+        loop.remove_reader(self._descriptor)
+        drained, self._drained = self._drained, None
+        try:
+            closing = loop.run_in_executor(None, _close, client, pipeline)
+        except RuntimeError:  # the loop is about to end, and its executor takes no more work
+            _close(client, pipeline)
+            closing = loop.create_future()
+            closing.set_result(None)
+        if drained is not None:
+            drained.set_result(closing)
 
     async def close(self) -> None:
-        """Waits for what is under way, and closes. Closing twice is harmless."""
+        """Takes no more operations, waits for those under way, and closes. Closing twice is
+        harmless. A task that is cancelled here no longer waits; it is closed nevertheless."""
         if self._pipeline is None or self._loop is None:
             return
-        if self._pipeline.pending:
-            if self._drained is None:
-                self._drained = self._loop.create_future()
+        if self._drained is None:
+            self._drained = self._loop.create_future()
             self._schedule()
-            await asyncio.shield(self._drained)
-            if self.closed:  # by another task that waited too
-                return
-        self._loop.remove_reader(self._descriptor)
-        closing = self._loop.run_in_executor(None, self._close)
-        await asyncio.shield(closing)
+        await asyncio.shield(await asyncio.shield(self._drained))
 
     async def __aenter__(self) -> "Client":
         return await self.connect()
@@ -109,8 +149,8 @@ class Client:
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed, or not connected yet."""
-        return self._pipeline is None
+        """Whether it takes no operations: close() was called, or it is not connected yet."""
+        return self._pipeline is None or self._drained is not None
 
     @property
     def pending(self) -> int:
@@ -142,15 +182,20 @@ class Client:
                 future.set_result(result.result())
             except Exception as error:  # pylint: disable=broad-except
                 future.set_exception(error)
-        if self._drained is not None and not self._drained.done() and not self.pending:
-            self._drained.set_result(None)
+        if self._drained is not None and not self.pending:
+            self._end()
+
+    def _begin(self, name: str, arguments: Any, options: Any) -> "Result":
+        """Submits an operation; the Result's tag is its future."""
+        if self.closed or self._loop is None:
+            raise UsageError("the client is closed, or not connected yet")
+        result: "Result" = getattr(self._pipeline, name)(
+            *arguments, tag=self._loop.create_future(), **options)
+        self._schedule()
+        return result
 
     def _submit(self, name: str, arguments: Any, options: Any) -> "asyncio.Future[Any]":
-        if self._pipeline is None or self._loop is None:
-            raise UsageError("the client is closed, or not connected yet")
-        future = self._loop.create_future()
-        getattr(self._pipeline, name)(*arguments, tag=future, **options)
-        self._schedule()
+        future: "asyncio.Future[Any]" = self._begin(name, arguments, options).tag
         return future
 
     # Operations ----------------------------------------------------------------------------------
@@ -209,19 +254,10 @@ class Client:
 
     # What is made of them ------------------------------------------------------------------------
 
-    def _result(self, name: str, *arguments: Any) -> "Result":
-        """An operation whose Result is wanted, not only its answer."""
-        if self._pipeline is None or self._loop is None:
-            raise UsageError("the client is closed, or not connected yet")
-        future = self._loop.create_future()
-        result: "Result" = getattr(self._pipeline, name)(*arguments, tag=future)
-        self._schedule()
-        return result
-
     async def entry(self, key: "Bytes") -> "Entry":
         """The entry with its version and expiry. NotFound."""
         from ._mqkv import Entry
-        result = self._result("get", key)
+        result = self._begin("get", (key,), {})
         value = await result.tag
         if value is None:
             error = NotFound("key not found")
@@ -231,7 +267,7 @@ class Client:
 
     async def ttl(self, key: "Bytes") -> Optional[float]:
         """The seconds that the entry has left; None: it never ends. NotFound."""
-        result = self._result("exists", key)
+        result = self._begin("exists", (key,), {})
         if not await result.tag:
             error = NotFound("key not found")
             error.status, error.key = "not_found", _as_bytes(key)

@@ -1,6 +1,7 @@
 """The client for asyncio."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -138,6 +139,130 @@ def test_what_is_under_way_is_done_when_it_closes(queue):
                 client.put(f"k{i}", "x")
         with mqkv.Client(queue) as reader:
             assert len(list(reader.keys())) == 100
+
+    run(work())
+
+
+class Recorded(mqkv.Client):
+    """A client of which is known whether it was closed, and in which thread it was handed over."""
+
+    made = []
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        Recorded.made.append(self)
+        self.handed_over_by = None
+
+    def pipeline(self, window=0, batch=0):
+        owner = self
+
+        class Pipeline(mqkv.Pipeline):
+            def fileno(self):
+                owner.handed_over_by = threading.current_thread()
+                return super().fileno()
+
+        return Pipeline(self, window, batch)
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """The clients behind those of mqkv.aio."""
+    monkeypatch.setattr(mqkv.aio, "_Client", Recorded)
+    monkeypatch.setattr(Recorded, "made", [])
+    return Recorded.made
+
+
+def test_who_asks_while_it_closes_is_told(queue):
+    async def work():
+        client = await mqkv.aio.Client(queue).connect()
+        asked = 0
+
+        async def ask():
+            nonlocal asked
+            while True:
+                await client.get("k")
+                asked += 1
+
+        tasks = [asyncio.ensure_future(ask()) for _ in range(5)]
+        while asked < 100:
+            await asyncio.sleep(0)
+        await asyncio.wait_for(asyncio.gather(client.close(), client.close()), 20)
+        assert client.closed
+        outcomes = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 20)
+        assert {type(outcome) for outcome in outcomes} == {mqkv.UsageError}
+
+    run(work())
+
+
+def test_closing_waits_and_takes_nothing_more(running, queue, recorded):
+    async def work():
+        client = await mqkv.aio.Client(queue, timeout=60).connect()
+        running.pause()
+        try:
+            pending = client.put("k", "1")
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(client.close(), 0.05)
+            assert client.closed and client.pending == 1 and not pending.done()
+            with pytest.raises(mqkv.UsageError):
+                client.get("k")
+            again = asyncio.ensure_future(client.connect())
+            await asyncio.sleep(0.05)
+        finally:
+            running.resume()
+        assert await pending > 0
+        await again
+        assert await client.get("k") == b"1"
+        await client.close()
+        while not recorded[0].closed:
+            await asyncio.sleep(0.01)
+        assert len(recorded) == 2 and recorded[1].closed
+
+    run(work())
+
+
+def test_connecting_twice_at_once_opens_one_client(queue, recorded):
+    async def work():
+        client = mqkv.aio.Client(queue)
+        assert await asyncio.gather(client.connect(), client.connect()) == [client, client]
+        assert await client.connect() is client and len(recorded) == 1
+        assert recorded[0].handed_over_by is not threading.current_thread()
+        await client.put("k", "1")
+        await client.close()
+        assert recorded[0].closed
+
+    run(work())
+
+
+def test_one_of_two_that_connect_is_cancelled(running, queue, recorded):
+    async def work():
+        client = mqkv.aio.Client(queue, timeout=60)
+        running.pause()
+        try:
+            tasks = [asyncio.ensure_future(client.connect()) for _ in range(2)]
+            await asyncio.sleep(0.05)
+            tasks[0].cancel()
+            await asyncio.sleep(0.05)
+        finally:
+            running.resume()
+        assert await tasks[1] is client and tasks[0].cancelled() and len(recorded) == 1
+        await client.put("k", "1")
+        await client.close()
+
+    run(work())
+
+
+def test_what_nobody_waits_for_any_more_is_closed(running, queue, recorded):
+    async def work():
+        client = mqkv.aio.Client(queue, timeout=60)
+        running.pause()
+        try:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(asyncio.gather(client.connect(), client.connect()), 0.1)
+        finally:
+            running.resume()
+        while not recorded or not recorded[0].closed:
+            await asyncio.sleep(0.01)
+        assert client.closed and len(recorded) == 1
 
     run(work())
 
