@@ -46,18 +46,24 @@ class Lock:
             time.sleep(0.01)
         return self
 
+    def _proof(self):
+        """The version that is ours. LockLost: without one, the store would ask for no proof."""
+        if self.version is None:
+            raise LockLost(self.key)
+        return self.version
+
     def extend(self):
         """Begins the time anew. LockLost."""
+        version = self._proof()
         try:
-            self.version = self.client.put(self.key, b"", if_version=self.version,
-                                           ttl=self.seconds)
+            self.version = self.client.put(self.key, b"", if_version=version, ttl=self.seconds)
         except (mqkv.NotFound, mqkv.VersionMismatch):
             self.version = None
             raise LockLost(self.key) from None
 
     def release(self):
         """Gives the lock back. LockLost: it was no longer ours."""
-        version, self.version = self.version, None
+        version, self.version = self._proof(), None
         try:
             self.client.delete(self.key, if_version=version)
         except (mqkv.NotFound, mqkv.VersionMismatch):

@@ -5,7 +5,10 @@ A job is an entry job:NUMBER. A worker takes a job by writing its claim with if_
 that try, one succeeds. A claim holds for some seconds; the job of a worker that has died is free
 again then. A worker that was too slow notices when it wants to finish: the version has changed.
 
-Jobs are numbered by a counter, and tried from the oldest that is left: job:first moves up.
+Jobs are numbered by a counter, NAME:last, and tried from the oldest that is left, NAME:first: it
+moves up over jobs that are not there any more. A job that is not there yet looks the same. So a
+producer that has written its job writes NAME:first too: no higher than the job, and in any case
+with a new version, so that no worker moves it up that has looked for the job before.
 """
 
 import json
@@ -31,27 +34,51 @@ class WorkQueue:
         """Adds a job, which is anything that JSON can say; returns its number."""
         number = self.client.add(f"{self.name}:last")
         self.client.put(self._key(number), json.dumps({"work": work, "until": 0}), if_absent=True)
+        self._announce(number)
         return number
+
+    def _announce(self, number):
+        """The job is there: first is not beyond it, and gets a new version in any case."""
+        while True:
+            try:
+                first, version = self._first()
+                if version is None:
+                    self.client.put(f"{self.name}:first", str(number), if_absent=True)
+                else:
+                    self.client.put(f"{self.name}:first", str(min(first, number)),
+                                    if_version=version)
+                return
+            except (mqkv.Exists, mqkv.VersionMismatch, mqkv.NotFound):
+                continue  # somebody was faster
+
+    def _first(self):
+        """Where the jobs that are left begin, and the version of that; None: no job was put yet."""
+        try:
+            entry = self.client.entry(f"{self.name}:first")
+        except mqkv.NotFound:
+            return 1, None
+        return int(entry.value), entry.version
 
     def take(self):
         """Claims the oldest job that is free: (number, work, version), or None."""
-        first = int(self.client.get(f"{self.name}:first", b"1"))
+        first, version = self._first()
         last = int(self.client.get(f"{self.name}:last", b"0"))
         for number in range(first, last + 1):
             try:
                 entry = self.client.entry(self._key(number))
             except mqkv.NotFound:
-                self._move_first(number)
+                if number == first and version is not None:
+                    first, version = self._move_first(first, version)
                 continue
             job = json.loads(entry.value)
             if job["until"] > time.time():
                 continue  # somebody is at it
             job["until"] = time.time() + self.seconds
             try:
-                version = self.client.put(entry.key, json.dumps(job), if_version=entry.version)
+                claim = self.client.put(entry.key, json.dumps(job), if_version=entry.version)
             except (mqkv.VersionMismatch, mqkv.NotFound):
                 continue  # somebody was faster
-            return number, job["work"], version
+            return number, job["work"], claim
         return None
 
     def done(self, number, version):
@@ -62,23 +89,24 @@ class WorkQueue:
             return False
         return True
 
-    def _move_first(self, number):
-        """All jobs up to that one are done, if the one before it is the last that was known so."""
-        first = f"{self.name}:first"
+    def _move_first(self, first, version):
+        """The first job was not there after first had got that version. The new ones of both."""
         try:
-            entry = self.client.entry(first)
-            if int(entry.value) == number:
-                self.client.put(first, str(number + 1), if_version=entry.version)
-        except (mqkv.NotFound, mqkv.VersionMismatch):
-            if number == 1:
-                try:
-                    self.client.put(first, "2", if_absent=True)
-                except mqkv.Exists:
-                    pass
+            version = self.client.put(f"{self.name}:first", str(first + 1), if_version=version)
+        except (mqkv.VersionMismatch, mqkv.NotFound):
+            return first, None  # perhaps the job has come: it stays where it is
+        return first + 1, version
 
     def is_empty(self):
-        """Whether every job is done."""
-        return next(self.client.keys(f"{self.name}:job:"), None) is None
+        """Whether every job is done. A job whose producer died before it announced it is announced
+        here."""
+        key = next(self.client.keys(f"{self.name}:job:"), None)
+        if key is None:
+            return True
+        number = int(key.rpartition(b":")[2])
+        if number < self._first()[0]:
+            self._announce(number)
+        return False
 
 
 def worker(dies):
