@@ -14,6 +14,9 @@
 /* The outcome of an operation that changed the entry, until its version is known. */
 #define CHANGED UINT64_MAX
 
+#define NOT_EXECUTED \
+    "not executed: a write of the same key before it, in the same message, has no outcome"
+
 void nats_rewrite_free(struct nats_rewrite *rewrite)
 {
     free(rewrite->own);
@@ -216,14 +219,27 @@ void nats_rewrite_tell_versions(const struct nats_rewrite *rewrite,
             operation->entry.version = version++;
 }
 
+/* What it found was perhaps never there. */
+static void fail_one(struct engine_operation *operation, enum kv_status status,
+                     const char *sentence)
+{
+    operation->entry = (struct kvstore_entry){0};
+    operation->found = false;
+    operation->number = 0;
+    operation->status = status;
+    operation->sentence = sentence;
+}
+
 void nats_rewrite_fail(struct engine_operation *operations, enum kv_status status,
                        const char *sentence)
 {
+    bool rests_on_write = false;
     for (struct engine_operation *operation = operations; operation; operation = operation->next) {
-        if (operation->entry.version != CHANGED)
-            continue;
-        operation->entry.version = 0;
-        operation->status = status;
-        operation->sentence = sentence;
+        bool changed = operation->entry.version == CHANGED;
+        rests_on_write |= changed;
+        if (changed || (rests_on_write && status != KV_OUTCOME_UNKNOWN))
+            fail_one(operation, status, sentence);
+        else if (rests_on_write)
+            fail_one(operation, KV_NO_SERVER, NOT_EXECUTED);
     }
 }

@@ -30,7 +30,10 @@ void nats_rewrite_run(struct nats_rewrite *rewrite, const struct nats_entry *ent
 void nats_rewrite_tell_versions(const struct nats_rewrite *rewrite,
                                 struct engine_operation *operations, uint64_t sequence);
 
-/* Those that changed the entry get that status instead: it was not written. */
+/* The entry was not written, or perhaps not (KV_OUTCOME_UNKNOWN). The first operation that changed
+ * it, and all behind, which saw that change, get that status and no other outcome; but for
+ * KV_OUTCOME_UNKNOWN, those behind that changed nothing get KV_NO_SERVER: they surely did nothing.
+ * Those before the first change keep their outcomes. */
 void nats_rewrite_fail(struct engine_operation *operations, enum kv_status status,
                        const char *sentence);
 

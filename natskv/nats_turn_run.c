@@ -50,7 +50,7 @@ static void end_all(struct key_turn *turn, enum kv_status status, const char *se
     end_run(turn);
 }
 
-/* Those that would have changed the entry have not, or perhaps not; the others stand. */
+/* The write has failed, or perhaps not; what does not rest on it stands. */
 static void end_unwritten(struct key_turn *turn, enum kv_status status, const char *sentence)
 {
     nats_rewrite_fail(turn->run, status, sentence);

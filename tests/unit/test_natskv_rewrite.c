@@ -185,15 +185,54 @@ START_TEST(what_would_be_too_large_changes_nothing)
 }
 END_TEST
 
-START_TEST(only_changes_fail_with_the_write)
+static void assert_failed(const struct engine_operation *operation, enum kv_status status)
 {
+    ck_assert_int_eq(operation->status, status);
+    ck_assert_ptr_nonnull(operation->sentence);
+    ck_assert(!operation->found);
+    ck_assert_uint_eq(operation->entry.version, 0);
+    ck_assert_uint_eq(operation->entry.value_bytes, 0);
+    ck_assert_int_eq(operation->number, 0);
+}
+
+START_TEST(what_rests_on_a_failed_write_fails_too)
+{
+    next_is(ENGINE_PUT, "x")->put.condition = KVSTORE_IF_ABSENT;
+    next_is(ENGINE_DELETE, "");
+    next_is(ENGINE_DELETE, "");
+    run("1");
+    ck_assert_int_eq(operations[2].status, KV_NOT_FOUND);
+    nats_rewrite_fail(operations, KV_NO_SERVER, "why");
+    ck_assert_int_eq(operations[0].status, KV_EXISTS); /* looked at what is there */
+    ck_assert_ptr_null(operations[0].sentence);
+    assert_failed(&operations[1], KV_NO_SERVER);
+    assert_failed(&operations[2], KV_NO_SERVER);
+    ck_assert_str_eq(operations[2].sentence, "why");
+}
+END_TEST
+
+START_TEST(only_changes_may_have_been_applied)
+{
+    size_t room = 0;
     next_is(ENGINE_ADD, "")->delta = 1;
     next_is(ENGINE_PUT, "x")->put.condition = KVSTORE_IF_ABSENT;
+    struct engine_operation *exchange = next_is(ENGINE_EXCHANGE, "y");
+    exchange->place = place;
+    exchange->context = &room;
+    struct engine_operation *add = next_is(ENGINE_ADD, "");
+    add->delta = 1;
+    add->add.has_max = true; /* of 0 */
+    next_is(ENGINE_APPEND, "z");
     run("1");
-    nats_rewrite_fail(operations, KV_OUTCOME_UNKNOWN, "why");
-    ck_assert_int_eq(operations[0].status, KV_OUTCOME_UNKNOWN);
-    ck_assert_str_eq(operations[0].sentence, "why");
     ck_assert_int_eq(operations[1].status, KV_EXISTS);
+    ck_assert_int_eq(operations[2].status, KV_BUFFER_TOO_SMALL);
+    ck_assert_int_eq(operations[3].status, KV_OUT_OF_BOUNDS);
+    nats_rewrite_fail(operations, KV_OUTCOME_UNKNOWN, "why");
+    assert_failed(&operations[0], KV_OUTCOME_UNKNOWN);
+    for (unsigned i = 1; i < 4; i++)
+        assert_failed(&operations[i], KV_NO_SERVER);
+    assert_failed(&operations[4], KV_OUTCOME_UNKNOWN);
+    ck_assert_str_eq(operations[4].sentence, "why");
 }
 END_TEST
 
@@ -209,7 +248,8 @@ Suite *suite_natskv_rewrite(void)
     tcase_add_test(cases, expiry_is_kept_or_set);
     tcase_add_test(cases, an_exchange_needs_a_place_for_the_old_value);
     tcase_add_test(cases, what_would_be_too_large_changes_nothing);
-    tcase_add_test(cases, only_changes_fail_with_the_write);
+    tcase_add_test(cases, what_rests_on_a_failed_write_fails_too);
+    tcase_add_test(cases, only_changes_may_have_been_applied);
     suite_add_tcase(suite, cases);
     return suite;
 }
