@@ -17,6 +17,7 @@
 #define MESSAGE_TOO_LARGE            10054u
 #define STORE_FAILED                 10077u
 #define INSUFFICIENT_RESOURCES       10023u
+#define ACCOUNT_RESOURCES            10002u
 #define NO_MEMORY_RESOURCES          10028u
 #define STORAGE_RESOURCES            10047u
 
@@ -179,6 +180,24 @@ static void try_again(struct key_turn *turn)
     read_then(turn, wait_ms > 0 ? clock_monotonic_coarse_ms() + wait_ms : 0);
 }
 
+static bool describes(struct kv_slice failure, const char *words)
+{
+    struct kv_slice description = {0};
+    return nats_json_string(failure, "description", &description) &&
+           kv_slice_equal(description, kv_slice_from_string(words));
+}
+
+/* Whether a refused write may be taken a moment later. Room does not come by waiting, though the
+ * servers give such errors 503, too; a store that is closed is that of a server that ends. */
+static bool is_for_now(struct kv_slice failure, uint64_t code)
+{
+    uint64_t kind = 0;
+    nats_json_number(failure, "code", &kind);
+    if (code == STORE_FAILED)
+        return describes(failure, "store is closed");
+    return code == DUPLICATE_IN_PROCESS || (kind == 503 && code != INSUFFICIENT_RESOURCES);
+}
+
 /* Why the server refused a write. */
 static enum kv_status refusal_of(struct kv_slice failure, uint64_t code)
 {
@@ -190,7 +209,9 @@ static enum kv_status refusal_of(struct kv_slice failure, uint64_t code)
     case MESSAGE_TOO_LARGE:
         return KV_VALUE_TOO_BIG;
     case STORE_FAILED:
+        return describes(failure, "message too large") ? KV_VALUE_TOO_BIG : KV_NO_SPACE;
     case INSUFFICIENT_RESOURCES:
+    case ACCOUNT_RESOURCES:
     case NO_MEMORY_RESOURCES:
     case STORAGE_RESOURCES:
         return KV_NO_SPACE;
@@ -204,11 +225,10 @@ static void send_write(struct key_turn *turn, uint64_t begin_ms);
 /* The server refused the write: it, at least, was not applied by this. */
 static void take_refusal(struct key_turn *turn, struct kv_slice failure, bool repeats)
 {
-    uint64_t code = 0, kind = 0;
+    uint64_t code = 0;
     nats_json_number(failure, "err_code", &code);
-    nats_json_number(failure, "code", &kind);
     turn->doubtful |= repeats;
-    if (code == DUPLICATE_IN_PROCESS || kind == 503) {
+    if (is_for_now(failure, code)) {
         turn->doubtful |= code == DUPLICATE_IN_PROCESS;
         send_write(turn, clock_monotonic_coarse_ms() + 50);
     } else if (code == WRONG_LAST_SEQUENCE || code == WRONG_LAST_SEQUENCE_CONSTANT) {

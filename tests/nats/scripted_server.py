@@ -6,7 +6,8 @@ Prints its port. What a key begins with says what goes wrong with it:
     lost-       the first publish is applied, and not acknowledged
     nobody-     the first two requests meet no responders
     rival-      somebody else writes the key before the first conditional write
-    full-       writes are refused: the stream is full
+    full-WHO-   writes are refused: the stream, the server, the account is full
+    later-      the first two writes are refused for now
     garbage-    answers make no sense
     silent-     there are none
     closing-    the connection is closed after the first publish was applied
@@ -52,6 +53,11 @@ STREAMS = {}
 
 def failure(code, err_code, description):
     return {"error": {"code": code, "err_code": err_code, "description": description}}
+
+
+FULL = {"stream": failure(503, 10077, "maximum bytes exceeded"),
+        "server": failure(503, 10023, "insufficient resources"),
+        "account": failure(400, 10002, "resource limits exceeded for account")}
 
 
 def first(key, times=1):
@@ -175,7 +181,10 @@ class Connection(threading.Thread):
         if self.spoiled(key, reply):
             return
         if key.startswith("full-"):
-            self.say(reply, failure(503 - 103, 10077, "maximum bytes exceeded"))
+            self.say(reply, FULL[key.split("-")[1]])
+            return
+        if key.startswith("later-") and first(key, 2):
+            self.say(reply, failure(503, 10077, "store is closed"))
             return
         conditional = "Nats-Expected-Last-Subject-Sequence" in headers
         if key.startswith("rival-") and conditional and first(key):

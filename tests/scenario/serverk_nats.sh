@@ -57,8 +57,11 @@ check_equal 1 "$(client get closing-1)" "loses nothing, and applies nothing twic
 check_status 0 "no responders for a moment" client put nobody-1 v
 check_equal 101 "$(client add rival-1 1)" "a rival that writes first: add"
 check_status 1 "a rival that writes first: put --if-absent" client put --if-absent rival-2 v
-check_status 4 "a full stream" client put full-1 v
-check_match "no room" "$errors" "is one without room"
+for who in stream server account; do
+    check_status 4 "a full $who" client put "full-$who-1" v
+    check_match "no room" "$errors" "is one without room"
+done
+check_status 0 "a refusal for now: the write is repeated" client put later-1 v
 check_status 3 "an answer that makes no sense: nobody knows" client put garbage-1 v
 check_status 4 "and one to a get" client get garbage-1
 check_status 3 "no answer to a put" client --timeout 600 put silent-1 v
