@@ -167,11 +167,12 @@ static bool make_write(struct link_call *call, const char *reply, natsMsg **mess
     return nats_entry_to_message(&writing, reply, message);
 }
 
-/* Others were faster: after a while that grows, at random, the entry is read again. */
+/* Others were faster: after a while that grows, at random, the entry is read again. If the write
+ * is doubtful, what is read settles it (settle_doubt), after however many tries. */
 static void try_again(struct key_turn *turn)
 {
     atomic_fetch_add_explicit(&turn->engine->conflicts, 1, memory_order_relaxed);
-    if (++turn->tries > MAX_TRIES) {
+    if (++turn->tries > MAX_TRIES && !turn->doubtful) {
         end_unwritten(turn, KV_OVERLOADED, "others write this key all the time: try again later");
         return;
     }
@@ -222,7 +223,8 @@ static enum kv_status refusal_of(struct kv_slice failure, uint64_t code)
 
 static void send_write(struct key_turn *turn, uint64_t begin_ms);
 
-/* The server refused the write: it, at least, was not applied by this. */
+/* The server refused this copy of the write. An earlier one that nobody has answered may have been
+ * applied all the same: then the entry says so. */
 static void take_refusal(struct key_turn *turn, struct kv_slice failure, bool repeats)
 {
     uint64_t code = 0;
@@ -235,6 +237,10 @@ static void take_refusal(struct key_turn *turn, struct kv_slice failure, bool re
         try_again(turn);
     } else {
         enum kv_status status = refusal_of(failure, code);
+        if (turn->doubtful) {
+            read_then(turn, 0);
+            return;
+        }
         end_unwritten(turn, status,
                       status == KV_NO_SPACE
                           ? "the cluster has no room for the write: the log of serverk says why"

@@ -7,6 +7,7 @@ Prints its port. What a key begins with says what goes wrong with it:
     nobody-     the first two requests meet no responders
     rival-      somebody else writes the key before the first conditional write
     full-WHO-   writes are refused: the stream, the server, the account is full
+    lostfull-   the first publish is applied, and not acknowledged; then the stream is full
     later-      the first two writes are refused for now
     garbage-    answers make no sense
     silent-     there are none
@@ -183,6 +184,9 @@ class Connection(threading.Thread):
         if key.startswith("full-"):
             self.say(reply, FULL[key.split("-")[1]])
             return
+        if key.startswith("lostfull-") and COUNTS.get(key):
+            self.say(reply, FULL["stream"])
+            return
         if key.startswith("later-") and first(key, 2):
             self.say(reply, failure(503, 10077, "store is closed"))
             return
@@ -190,7 +194,7 @@ class Connection(threading.Thread):
         if key.startswith("rival-") and conditional and first(key):
             stream.store(subject, {}, b"100")
         acknowledgement = publish(stream, subject, headers, body)
-        if key.startswith("lost-") and first(key):
+        if key.startswith(("lost-", "lostfull-")) and first(key):
             return
         if key.startswith("closing-") and first(key):
             self.client.shutdown(socket.SHUT_RDWR)

@@ -61,6 +61,8 @@ for who in stream server account; do
     check_status 4 "a full $who" client put "full-$who-1" v
     check_match "no room" "$errors" "is one without room"
 done
+check_equal 1 "$(client add lostfull-1 1)" "refused after a lost acknowledgement: it was applied"
+check_equal 1 "$(client get lostfull-1)" "and there"
 check_status 0 "a refusal for now: the write is repeated" client put later-1 v
 check_status 3 "an answer that makes no sense: nobody knows" client put garbage-1 v
 check_status 4 "and one to a get" client get garbage-1
