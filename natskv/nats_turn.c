@@ -51,46 +51,76 @@ static bool is_read(const struct engine_operation *operation)
     return operation->opcode == ENGINE_GET || operation->opcode == ENGINE_EXISTS;
 }
 
-/* Takes those at the front that can go together; how long they may take is what the most patient of
- * them has. */
-static void take_run(struct key_turn *turn)
+/* Whether it can go with those of the run. */
+static bool fits(const struct key_turn *turn, const struct engine_operation *operation)
 {
-    struct engine_operation **link = &turn->first;
-    bool reads = is_read(turn->first);
-    uint64_t until_ms = clock_monotonic_coarse_ms() + NATS_PATIENCE_MS;
-    turn->run = turn->first;
-    turn->run_count = 0;
-    turn->deadline_ms = 0;
-    while (*link && is_read(*link) == reads && turn->run_count < NATSKV_FOLD) {
-        uint64_t deadline_ms = (*link)->deadline_ms ? (*link)->deadline_ms : until_ms;
-        if (deadline_ms > turn->deadline_ms)
-            turn->deadline_ms = deadline_ms;
-        turn->run_count++;
-        link = &(*link)->next;
-    }
-    turn->first = *link;
-    *link = NULL;
-    if (turn->deadline_ms > until_ms)
-        turn->deadline_ms = until_ms;
-    turn->reads = reads;
-    turn->tries = 0;
+    return turn->run_count == 0 ||
+           (turn->run_count < NATSKV_FOLD && is_read(operation) == turn->reads);
 }
 
-/* key_turn.over: those that wait are next. The turn may be gone then. */
-static void begin_next(struct key_turn *turn)
+/* Makes a run of those at the front that can go together; how long they may take is what the most
+ * patient of them has, but never longer than servers know message ids. Returns those whose deadline
+ * has come while they waited: they are in no run. The run may be empty then. */
+static struct engine_operation *take_run(struct key_turn *turn)
+{
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    struct engine_operation *late = NULL, **late_end = &late, **run_end = &turn->run;
+    turn->run = NULL;
+    turn->run_count = turn->tries = 0;
+    turn->deadline_ms = 0;
+    while (turn->first) {
+        struct engine_operation *operation = turn->first;
+        bool is_late = operation->deadline_ms <= now_ms;
+        if (!is_late && !fits(turn, operation))
+            break;
+        turn->first = operation->next;
+        operation->next = NULL;
+        struct engine_operation ***end = is_late ? &late_end : &run_end;
+        **end = operation;
+        *end = &operation->next;
+        if (is_late)
+            continue;
+        turn->reads = is_read(operation);
+        turn->run_count++;
+        if (operation->deadline_ms > turn->deadline_ms)
+            turn->deadline_ms = operation->deadline_ms;
+    }
+    if (turn->deadline_ms > now_ms + NATS_PATIENCE_MS)
+        turn->deadline_ms = now_ms + NATS_PATIENCE_MS;
+    return late;
+}
+
+static void finish_late(struct engine_operation *late)
+{
+    while (late) {
+        struct engine_operation *next = late->next;
+        late->next = NULL;
+        nats_finish(late, KV_DEADLINE, NULL);
+        late = next;
+    }
+}
+
+/* Those that wait are next; without any the turn is gone. Takes over the lock of the turns. */
+static void begin_locked(struct key_turn *turn)
 {
     struct key_turns *turns = turn->turns;
-    pthread_mutex_lock(&turns->lock);
-    bool more = turn->first != NULL;
-    if (more)
-        take_run(turn);
-    else
+    struct engine_operation *late = take_run(turn);
+    bool runs = turn->run_count > 0;
+    if (!runs)
         *find(turns, turn->subject, turn->hash) = turn->next;
     pthread_mutex_unlock(&turns->lock);
-    if (more)
+    finish_late(late);
+    if (runs)
         nats_turn_begin(turn);
     else
         free(turn);
+}
+
+/* key_turn.over. */
+static void begin_next(struct key_turn *turn)
+{
+    pthread_mutex_lock(&turn->turns->lock);
+    begin_locked(turn);
 }
 
 static struct key_turn *create(struct key_turns *turns, const char *subject, uint32_t shard,
@@ -117,6 +147,8 @@ void nats_turns_take(struct key_turns *turns, struct engine_operation *operation
                         turns->engine->bucket.name, shard, encoded);
     uint64_t hash = XXH3_64bits(subject, (size_t)size);
     operation->next = NULL;
+    if (operation->deadline_ms == 0) /* counted from now, however long it waits */
+        operation->deadline_ms = clock_monotonic_coarse_ms() + NATS_PATIENCE_MS;
     pthread_mutex_lock(&turns->lock);
     struct key_turn **link = find(turns, subject, hash);
     struct key_turn *turn = *link;
@@ -127,11 +159,11 @@ void nats_turns_take(struct key_turns *turns, struct engine_operation *operation
         struct engine_operation **end = turn->first ? &turn->last->next : &turn->first;
         *end = turn->last = operation;
     }
-    if (turn && idle)
-        take_run(turn);
+    if (turn && idle) {
+        begin_locked(turn);
+        return;
+    }
     pthread_mutex_unlock(&turns->lock);
     if (!turn)
         nats_finish(operation, KV_NO_MEMORY, NULL);
-    else if (idle)
-        nats_turn_begin(turn);
 }

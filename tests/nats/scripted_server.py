@@ -8,6 +8,7 @@ Prints its port. What a key begins with says what goes wrong with it:
     rival-      somebody else writes the key before the first conditional write
     full-WHO-   writes are refused: the stream, the server, the account is full
     lostfull-   the first publish is applied, and not acknowledged; then the stream is full
+    ignored-    the first two publishes are not applied, and not answered
     later-      the first two writes are refused for now
     garbage-    answers make no sense
     silent-     there are none
@@ -186,6 +187,8 @@ class Connection(threading.Thread):
             return
         if key.startswith("lostfull-") and COUNTS.get(key):
             self.say(reply, FULL["stream"])
+            return
+        if key.startswith("ignored-") and first(key, 2):
             return
         if key.startswith("later-") and first(key, 2):
             self.say(reply, failure(503, 10077, "store is closed"))

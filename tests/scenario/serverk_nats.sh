@@ -23,6 +23,10 @@ start_server() {
         --bucket b "$@"
 }
 
+is_under_way() {
+    client stats engine --format json | grep -q '"calls_under_way":[1-9]'
+}
+
 # operations TEXT: the same with reads as the leader answers them, and as any replica.
 operations() {
     check_status 0 "put $1" client put name Ada
@@ -69,6 +73,12 @@ check_status 4 "and one to a get" client get garbage-1
 check_status 3 "no answer to a put" client --timeout 600 put silent-1 v
 check_status 3 "no answer to a get" client --timeout 600 get silent-1
 check_status 0 "others are served meanwhile" client put other v
+client --timeout 2900 put ignored-1 first 2>/dev/null & # its turn is over when the next is late
+first=$!
+wait_until 2 is_under_way
+check_status 3 "no answer in time while another waits" client --timeout 300 put ignored-1 late
+wait "$first"
+check_status 1 "what waited beyond its deadline is not done" client get ignored-1
 check_status 2 "a key that is too long" client put "$(printf 'ü%.0s' $(seq 700))" v
 check_match "too long" "$errors" "with a sentence"
 for what in "scan --atomic" sync "put --sync always k v"; do
