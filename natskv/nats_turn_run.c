@@ -60,6 +60,14 @@ static void end_unwritten(struct key_turn *turn, enum kv_status status, const ch
 
 /* Reading -------------------------------------------------------------------------------------- */
 
+/* Whether any replica may answer. What a write rests on the leader tells: a replica that is behind
+ * would refuse a version that was read a moment ago. */
+static bool is_direct(const struct key_turn *turn)
+{
+    const struct nats_engine *engine = turn->engine;
+    return turn->reads ? engine->direct_reads : engine->bucket.replicas == 1;
+}
+
 static bool make_read(struct link_call *call, const char *reply, natsMsg **message)
 {
     struct key_turn *turn = (struct key_turn *)((char *)call - offsetof(struct key_turn, call));
@@ -68,7 +76,7 @@ static bool make_read(struct link_call *call, const char *reply, natsMsg **messa
     char json[NATS_SUBJECT_BYTES + 32];
     nats_bucket_stream(&engine->bucket, turn->shard, stream);
     snprintf(subject, sizeof subject,
-             engine->direct_reads ? "$JS.API.DIRECT.GET.%s" : "$JS.API.STREAM.MSG.GET.%s", stream);
+             is_direct(turn) ? "$JS.API.DIRECT.GET.%s" : "$JS.API.STREAM.MSG.GET.%s", stream);
     int size = snprintf(json, sizeof json, "{\"last_by_subj\":\"%s\"}", turn->subject);
     return natsMsg_Create(message, subject, reply, json, size) == NATS_OK;
 }
@@ -116,7 +124,7 @@ static bool take_entry(struct link_call *call, enum link_outcome outcome, natsMs
     (void)repeats;
     enum kv_status status = KV_NO_SERVER;
     nats_entry_free(&turn->entry);
-    if (outcome == LINK_ANSWERED && turn->engine->direct_reads)
+    if (outcome == LINK_ANSWERED && is_direct(turn))
         status = nats_entry_from_message(message, !turn->reads, &turn->entry);
     else if (outcome == LINK_ANSWERED)
         status = nats_entry_from_json(
@@ -326,21 +334,14 @@ static bool is_unconditional(const struct key_turn *turn)
     return true;
 }
 
-/* Whether it is one operation whose condition the server can look at; which one. */
-static bool is_condition_only(const struct key_turn *turn, uint64_t *expected)
+/* Whether it is one put of what must not be there: a condition that the server can look at. That an
+ * entry has a version it cannot: to the server a tombstone, and what has expired, is a message with
+ * a sequence as any other. */
+static bool is_if_absent(const struct key_turn *turn)
 {
     const struct engine_operation *operation = turn->run;
-    const struct kvstore_put_options *put = &operation->put;
-    bool writes = operation->opcode == ENGINE_PUT && !put->keep_expiry;
-    if (turn->run_count != 1)
-        return false;
-    *expected = 0;
-    if (writes && put->condition == KVSTORE_IF_ABSENT)
-        return true;
-    *expected = put->version / NATSKV_FOLD;
-    bool by_version = (writes && put->condition == KVSTORE_IF_VERSION) ||
-                      (operation->opcode == ENGINE_DELETE && put->version != 0);
-    return by_version && *expected > 0 && put->version % NATSKV_FOLD == 0;
+    return turn->run_count == 1 && operation->opcode == ENGINE_PUT &&
+           operation->put.condition == KVSTORE_IF_ABSENT && !operation->put.keep_expiry;
 }
 
 void nats_turn_begin(struct key_turn *turn)
@@ -352,7 +353,8 @@ void nats_turn_begin(struct key_turn *turn)
     }
     if (is_unconditional(turn)) {
         turn->blind = true;
-    } else if (is_condition_only(turn, &turn->expected)) {
+    } else if (is_if_absent(turn)) {
+        turn->expected = 0;
         turn->blind = turn->conditional = true;
     }
     if (turn->blind)

@@ -27,6 +27,10 @@ is_under_way() {
     client stats engine --format json | grep -q '"calls_under_way":[1-9]'
 }
 
+version_of() { # KEY
+    client get "$1" --format json | sed 's/.*"version":\([0-9]*\).*/\1/'
+}
+
 # operations TEXT: the same with reads as the leader answers them, and as any replica.
 operations() {
     check_status 0 "put $1" client put name Ada
@@ -38,9 +42,23 @@ operations() {
     check_equal 3 "$(client append s abc)" "append $1"
     check_status 0 "touch $1" client touch s 60s
     check_match '"expiry_ms":[1-9]' "$(client get s --format json)" "an expiry $1"
+    version=$(version_of s)
     check_status 0 "del $1" client del s
     check_status 1 "a deleted key $1" client get s
+    ((version += 1024)) # of the tombstone: the next message of the stream
+    check_status 1 "put if it has the version of a delete $1" client put --if-version $version s 1
+    check_status 1 "del if it has the version of a delete $1" client del --if-version $version s
     check_status 0 "put after a delete $1" client put --if-absent s 1
+    client put short life
+    version=$(version_of short)
+    check_status 0 "put if it has its version $1" client put \
+        --if-version "$version" --ttl 1s short v
+    version=$(version_of short)
+    sleep 1.1
+    check_status 1 "put if it has the version of what expired $1" \
+        client put --if-version "$version" short v
+    check_status 1 "del if it has the version of what expired $1" \
+        client del --if-version "$version" short
     for i in $(seq 150); do echo "PUT scan.$i $i"; done | client batch -q - 2>/dev/null
     check_equal 150 "$(client scan scan. --keys | sort -u | wc -l)" "scan $1"
     check_equal "1" "$(client get scan.1)" "a batch $1"
