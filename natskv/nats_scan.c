@@ -20,6 +20,13 @@
 /* A batch that does not go on for so long is asked for again. */
 #define BATCH_MS 3000u
 
+/* So is one that brought nothing though there is more, after this time. */
+#define HOLLOW_MS 100u
+
+/* A page that has got on ends after this time, or half of what it has: the cursor has its progress,
+ * which a page that times out would lose. */
+#define PAGE_MS 1000u
+
 /* Of replies to DIRECT.GET. */
 #define END_OF_BATCH 204u
 #define NO_MESSAGES  404u
@@ -30,9 +37,12 @@ struct shard_scan {
     struct engine_operation *operation;
     uint32_t shard;
     uint64_t sequence; /* the next to be looked at */
+    uint64_t page_ms;  /* when the page ends, if it has got on */
     uint64_t deadline_ms;
     uint64_t looked; /* entries */
     uint32_t visited;
+    bool hollow; /* the batch has brought nothing yet */
+    bool got_on; /* the page has */
 };
 
 static void end(struct shard_scan *scan, enum kv_status status, const char *sentence)
@@ -106,7 +116,14 @@ static bool show(struct shard_scan *scan, natsMsg *message)
     }
     scan->sequence++;
     scan->looked++;
+    scan->hollow = false;
+    scan->got_on = true;
     return true;
+}
+
+static bool page_is_over(const struct shard_scan *scan)
+{
+    return scan->got_on && clock_monotonic_coarse_ms() >= scan->page_ms;
 }
 
 static void ask(struct shard_scan *scan);
@@ -117,6 +134,8 @@ static void go_on(struct shard_scan *scan, bool shard_is_over)
     if (shard_is_over) {
         scan->shard++;
         scan->sequence = 1;
+        scan->hollow = false;
+        scan->got_on = true;
     }
     bool over = scan->shard == scan->engine->bucket.shards;
     if (over || scan->looked >= (uint64_t)scan->operation->limit * LOOKS_PER_ENTRY)
@@ -139,10 +158,8 @@ static bool take_message(struct link_call *call, enum link_outcome outcome, nats
     struct shard_scan *scan = (struct shard_scan *)call;
     (void)repeats;
     if (outcome != LINK_ANSWERED) {
-        if (clock_monotonic_coarse_ms() >= scan->deadline_ms)
-            end(scan, KV_NO_SERVER, NATS_NO_QUORUM);
-        else
-            ask(scan);
+        scan->hollow = false; /* it has been waited for long enough */
+        ask(scan);
         return false;
     }
     unsigned status = nats_entry_status(message);
@@ -157,23 +174,30 @@ static bool take_message(struct link_call *call, enum link_outcome outcome, nats
     bool has_no_room = !show(scan, message);
     if (has_no_room)
         atomic_store_explicit(&scan->engine->page_entries, scan->visited, memory_order_relaxed);
-    bool full = has_no_room || scan->visited == scan->operation->limit;
+    bool full = has_no_room || scan->visited == scan->operation->limit || page_is_over(scan);
     if (full)
         end(scan, KV_OK, NULL);
     return !full;
 }
 
-/* Asks for the next batch. */
+/* Asks for the next batch, if there is time. */
 static void ask(struct shard_scan *scan)
 {
-    uint64_t until_ms = clock_monotonic_coarse_ms() + BATCH_MS;
+    uint64_t now_ms = clock_monotonic_coarse_ms(), until_ms = now_ms + BATCH_MS;
+    if (page_is_over(scan) || now_ms >= scan->deadline_ms) {
+        end(scan, scan->got_on ? KV_OK : KV_NO_SERVER, scan->got_on ? NULL : NATS_NO_QUORUM);
+        return;
+    }
+    uint64_t begin_ms = scan->hollow ? now_ms + HOLLOW_MS : 0;
+    scan->hollow = true;
     scan->call = (struct link_call){.deadline_ms =
                                         until_ms < scan->deadline_ms ? until_ms : scan->deadline_ms,
+                                    .begin_ms = begin_ms,
                                     .many = true,
                                     .make = make_request,
                                     .answer = take_message};
     if (!nats_link_send(scan->engine->link, &scan->call))
-        end(scan, KV_OVERLOADED, NULL);
+        end(scan, scan->got_on ? KV_OK : KV_OVERLOADED, NULL);
 }
 
 void nats_scan_begin(struct nats_engine *engine, struct engine_operation *operation)
@@ -201,7 +225,9 @@ void nats_scan_begin(struct nats_engine *engine, struct engine_operation *operat
     scan->operation = operation;
     scan->shard = (uint32_t)shard;
     scan->sequence = sequence;
-    scan->deadline_ms = operation->deadline_ms ? operation->deadline_ms
-                                               : clock_monotonic_coarse_ms() + NATS_PATIENCE_MS;
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    scan->deadline_ms = operation->deadline_ms ? operation->deadline_ms : now_ms + NATS_PATIENCE_MS;
+    uint64_t half_ms = scan->deadline_ms > now_ms ? (scan->deadline_ms - now_ms) / 2 : 0;
+    scan->page_ms = now_ms + (half_ms < PAGE_MS ? half_ms : PAGE_MS);
     ask(scan);
 }

@@ -14,6 +14,7 @@ Prints its port. What a key begins with says what goes wrong with it:
     silent-     there are none
     closing-    the connection is closed after the first publish was applied
 
+--scans slow: batches are short and come slowly; hollow: they are empty, though there is more.
 --level: of the API, as $JS.API.INFO tells it; --forgets: settings that an old server does not know
 are missing in what it repeats of a stream; --version: of the server, which it tells there."""
 import argparse
@@ -238,7 +239,10 @@ class Connection(threading.Thread):
         if not rest:
             self.answer(reply, b"", status=" 404 No Results")
             return
-        shown = list(itertools.islice(rest, asked["batch"]))
+        if self.options.scans == "slow":
+            time.sleep(0.3)
+        most = {"slow": 20, "hollow": 0}.get(self.options.scans, asked["batch"])
+        shown = list(itertools.islice(rest, most))
         for number, (_, subject) in enumerate(shown, 1):
             self.give(stream, reply, subject, stream.messages[subject], len(rest) - number)
         self.answer(reply, b"", {"Nats-Num-Pending": len(rest) - len(shown)}, " 204 EOB")
@@ -249,6 +253,7 @@ def main():
     parser.add_argument("--level", type=int, default=2)
     parser.add_argument("--forgets", action="store_true")
     parser.add_argument("--version")
+    parser.add_argument("--scans", choices=["slow", "hollow"])
     options = parser.parse_args()
     if options.version:
         VERSION["_nats.ver"] = options.version

@@ -125,6 +125,26 @@ start_server --shards 2 --replicas 3 --reads any
 operations "(any replica)"
 stop_server
 
+# Scans --------------------------------------------------------------------------------------------
+
+# scans HOW COUNT: with a server that answers them like that.
+scans() {
+    scripted --scans "$1"
+    start_server --shards 2
+    for i in $(seq "$2"); do echo "PUT scan.$i $i"; done | client batch -q - 2>/dev/null
+}
+
+scans slow 160
+client put rare 1
+check_equal rare "$(client --timeout 1000 scan ra --keys)" \
+    "a rare prefix is found, though the scan takes longer than a page may"
+stop_server
+scans hollow 10
+check_status 3 "batches without entries, though there are more" client --timeout 600 scan
+calls=$(client stats engine --format json | sed 's/.*"calls_total":\([0-9]*\).*/\1/')
+check_status 0 "are asked for now and then" test "$calls" -lt 100
+stop_server
+
 # Who is refused -----------------------------------------------------------------------------------
 
 refused() { # STATUS PATTERN TEXT OPTION...
