@@ -109,6 +109,18 @@ unsigned nats_entry_status(natsMsg *message)
     return (unsigned)strtoul(status, NULL, 10);
 }
 
+const char *nats_entry_added(natsMsg *message, const char *name)
+{
+    const char **values = NULL, *last = NULL;
+    int count = 0;
+    if (natsMsgHeader_Values(message, name, &values, &count) != NATS_OK)
+        return NULL;
+    if (count > 0)
+        last = values[count - 1];
+    free(values);
+    return last;
+}
+
 enum kv_status nats_entry_from_message(natsMsg *message, bool owned, struct nats_entry *entry)
 {
     static const char *const names[] = {HEADER_EXPIRY, HEADER_OPERATION, HEADER_MARKER, HEADER_ID};
@@ -117,9 +129,10 @@ enum kv_status nats_entry_from_message(natsMsg *message, bool owned, struct nats
     unsigned status = nats_entry_status(message);
     if (status != 0)
         return status == 404 ? KV_OK : status == 503 ? KV_NO_SERVER : KV_IO;
-    if (natsMsgHeader_Get(message, "Nats-Sequence", &value) != NATS_OK)
+    const char *sequence = nats_entry_added(message, "Nats-Sequence");
+    if (!sequence)
         return KV_IO;
-    entry->sequence = strtoull(value, NULL, 10);
+    entry->sequence = strtoull(sequence, NULL, 10);
     entry->present = true;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (natsMsgHeader_Get(message, names[i], &value) == NATS_OK)

@@ -39,6 +39,10 @@ enum kv_status nats_entry_from_message(natsMsg *message, bool owned, struct nats
 /* The status number in the header of an answer without a message; 0: it has none. */
 unsigned nats_entry_status(natsMsg *message);
 
+/* The value of a header that the server adds to those of a message that it hands out: the last one,
+ * as the message may have one of that name itself. NULL: there is none. */
+const char *nats_entry_added(natsMsg *message, const char *name);
+
 /* How a message is written. */
 struct nats_writing {
     const char *subject;

@@ -37,6 +37,7 @@ struct shard_scan {
     struct engine_operation *operation;
     uint32_t shard;
     uint64_t sequence; /* the next to be looked at */
+    uint64_t before;   /* of the last message of this batch; 0: none yet */
     uint64_t page_ms;  /* when the page ends, if it has got on */
     uint64_t deadline_ms;
     uint64_t looked; /* entries */
@@ -92,17 +93,16 @@ static bool begins_with(struct kv_slice key, struct kv_slice prefix)
 static bool show(struct shard_scan *scan, natsMsg *message)
 {
     uint8_t bytes[NATSKV_MAX_KEY_BYTES];
-    const char *subject;
     size_t size, before;
     struct nats_entry entry;
     if (nats_entry_from_message(message, false, &entry) != KV_OK)
         return true;
-    scan->sequence = entry.sequence;
+    scan->sequence = scan->before = entry.sequence;
     char stream[NATS_STREAM_NAME_BYTES];
     nats_bucket_stream(&scan->engine->bucket, scan->shard, stream);
     before = strlen(stream) + 2; /* "KV_B_3" is as long as "$KV.B_3", but for the dollar */
-    if (entry.present && natsMsgHeader_Get(message, "Nats-Subject", &subject) == NATS_OK &&
-        strlen(subject) > before &&
+    const char *subject = nats_entry_added(message, "Nats-Subject");
+    if (entry.present && subject && strlen(subject) > before &&
         nats_subject_decode(subject + before, bytes, sizeof bytes, &size)) {
         const struct kvstore_scanned scanned = {.key = kv_slice(bytes, size),
                                                 .value = entry.value,
@@ -146,9 +146,16 @@ static void go_on(struct shard_scan *scan, bool shard_is_over)
 
 static bool nothing_pending(natsMsg *message)
 {
-    const char *pending;
-    return natsMsgHeader_Get(message, "Nats-Num-Pending", &pending) == NATS_OK &&
-           strcmp(pending, "0") == 0;
+    const char *pending = nats_entry_added(message, "Nats-Num-Pending");
+    return pending && strcmp(pending, "0") == 0;
+}
+
+/* Whether messages of the batch before this one, or before its end, are lost, as they may be when
+ * the connection changes: each says which one the server sent before it, the first says 0. */
+static bool has_gap(const struct shard_scan *scan, natsMsg *message)
+{
+    const char *before = nats_entry_added(message, "Nats-Last-Sequence");
+    return before && strtoull(before, NULL, 10) != scan->before;
 }
 
 /* link_call.answer. */
@@ -163,6 +170,10 @@ static bool take_message(struct link_call *call, enum link_outcome outcome, nats
         return false;
     }
     unsigned status = nats_entry_status(message);
+    if ((status == 0 || status == END_OF_BATCH) && has_gap(scan, message)) {
+        ask(scan); /* from what is missing on */
+        return false;
+    }
     if (status == NO_MESSAGES || status == END_OF_BATCH) {
         go_on(scan, status == NO_MESSAGES || nothing_pending(message));
         return false;
@@ -190,6 +201,7 @@ static void ask(struct shard_scan *scan)
     }
     uint64_t begin_ms = scan->hollow ? now_ms + HOLLOW_MS : 0;
     scan->hollow = true;
+    scan->before = 0;
     scan->call = (struct link_call){.deadline_ms =
                                         until_ms < scan->deadline_ms ? until_ms : scan->deadline_ms,
                                     .begin_ms = begin_ms,

@@ -14,7 +14,8 @@ Prints its port. What a key begins with says what goes wrong with it:
     silent-     there are none
     closing-    the connection is closed after the first publish was applied
 
---scans slow: batches are short and come slowly; hollow: they are empty, though there is more.
+--scans slow: batches are short and come slowly; hollow: they are empty, though there is more; gaps:
+some of their messages are lost the first time.
 --level: of the API, as $JS.API.INFO tells it; --forgets: settings that an old server does not know
 are missing in what it repeats of a stream; --version: of the server, which it tells there."""
 import argparse
@@ -227,11 +228,18 @@ class Connection(threading.Thread):
         else:
             self.answer(reply, b"", status=" 404 Message Not Found")
 
-    def give(self, stream, reply, subject, message, pending=0):
+    def give(self, stream, reply, subject, message, added=None):
         headers = dict(message[1])
         headers.update({"Nats-Stream": stream.config["name"], "Nats-Subject": subject,
-                        "Nats-Sequence": message[0], "Nats-Num-Pending": pending})
+                        "Nats-Sequence": message[0]}, **(added or {}))
         self.answer(reply, message[2], headers)
+
+    def lost(self, stream, asked, count):
+        """The positions of the messages of a batch that do not arrive."""
+        if self.options.scans != "gaps" or not first((stream.config["name"], asked["seq"])):
+            return ()
+        COUNTS["gaps"] = COUNTS.get("gaps", 0) + 1
+        return (range(5), range(3, 9), range(count - 5, count), range(count))[COUNTS["gaps"] % 4]
 
     def read_batch(self, stream, reply, asked):
         rest = sorted((message[0], subject) for subject, message in stream.messages.items()
@@ -243,9 +251,15 @@ class Connection(threading.Thread):
             time.sleep(0.3)
         most = {"slow": 20, "hollow": 0}.get(self.options.scans, asked["batch"])
         shown = list(itertools.islice(rest, most))
-        for number, (_, subject) in enumerate(shown, 1):
-            self.give(stream, reply, subject, stream.messages[subject], len(rest) - number)
-        self.answer(reply, b"", {"Nats-Num-Pending": len(rest) - len(shown)}, " 204 EOB")
+        lost, before = self.lost(stream, asked, len(shown)), 0
+        for number, (sequence, subject) in enumerate(shown):
+            if number not in lost:
+                self.give(stream, reply, subject, stream.messages[subject],
+                          {"Nats-Num-Pending": len(rest) - number - 1,
+                           "Nats-Last-Sequence": before})
+            before = sequence
+        self.answer(reply, b"", {"Nats-Num-Pending": len(rest) - len(shown),
+                                 "Nats-Last-Sequence": before}, " 204 EOB")
 
 
 def main():
@@ -253,7 +267,7 @@ def main():
     parser.add_argument("--level", type=int, default=2)
     parser.add_argument("--forgets", action="store_true")
     parser.add_argument("--version")
-    parser.add_argument("--scans", choices=["slow", "hollow"])
+    parser.add_argument("--scans", choices=["slow", "hollow", "gaps"])
     options = parser.parse_args()
     if options.version:
         VERSION["_nats.ver"] = options.version

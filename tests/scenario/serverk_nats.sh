@@ -145,6 +145,12 @@ calls=$(client stats engine --format json | sed 's/.*"calls_total":\([0-9]*\).*/
 check_status 0 "are asked for now and then" test "$calls" -lt 100
 stop_server
 
+scans gaps 160
+client scan --keys >"$MQKV_TEST_DIR/keys"
+check_equal 160 "$(wc -l <"$MQKV_TEST_DIR/keys")" "messages of batches that are lost"
+check_equal 160 "$(sort -u "$MQKV_TEST_DIR/keys" | wc -l)" "are asked for again"
+stop_server
+
 # Who is refused -----------------------------------------------------------------------------------
 
 refused() { # STATUS PATTERN TEXT OPTION...
