@@ -39,6 +39,7 @@ struct link_slot {
     uint64_t next_ms; /* when it is sent again; UINT64_MAX: never */
     unsigned sent;    /* times */
     unsigned open;    /* times that nobody has answered */
+    bool refused;     /* it is too large, and nobody has any of it: the timer ends it */
 };
 
 struct nats_link {
@@ -141,9 +142,11 @@ static void send_locked(struct nats_link *link, struct link_slot *slot)
     slot->sent++;
     slot->open++;
     slot->next_ms = slot->call->again_ms > 0 ? now_ms + slot->call->again_ms : UINT64_MAX;
-    if (natsConnection_PublishMsg(link->connection, slot->message) == NATS_OK)
+    natsStatus status = natsConnection_PublishMsg(link->connection, slot->message);
+    if (status == NATS_OK)
         return;
     slot->open--;
+    slot->refused = status == NATS_MAX_PAYLOAD && slot->open == 0;
     slot->next_ms = now_ms + TICK_MS;
 }
 
@@ -202,6 +205,10 @@ static bool look_at(struct nats_link *link, struct link_slot *slot, uint64_t now
 {
     if (!slot->call || slot->busy)
         return false;
+    if (slot->refused) {
+        answer_locked(link, slot, LINK_REFUSED, NULL);
+        return true;
+    }
     if (now_ms >= slot->call->deadline_ms) {
         answer_locked(link, slot, slot->open > 0 ? LINK_SILENT : LINK_NOT_SENT, NULL);
         return true;

@@ -21,7 +21,9 @@ struct nats_link;
 enum link_outcome {
     LINK_ANSWERED,
     LINK_NOT_SENT, /* the deadline came, and surely nobody has taken the request */
-    LINK_SILENT    /* the deadline came; somebody may have taken it */
+    LINK_SILENT,   /* the deadline came; somebody may have taken it */
+    LINK_REFUSED   /* the message is larger than the server takes (max_payload): surely nobody has
+                      taken it */
 };
 
 /* A request. The caller's, and stays where it is until it is over. */

@@ -256,6 +256,21 @@ static void take_refusal(struct key_turn *turn, struct kv_slice failure, bool re
     }
 }
 
+/* There was none. */
+static void end_unanswered(struct key_turn *turn, enum link_outcome outcome)
+{
+    if (outcome == LINK_SILENT || (outcome == LINK_NOT_SENT && turn->doubtful))
+        end_unwritten(turn, KV_OUTCOME_UNKNOWN, NATS_SILENCE);
+    else if (outcome == LINK_NOT_SENT)
+        end_unwritten(turn, KV_NO_SERVER, NATS_NO_QUORUM);
+    else if (turn->doubtful)
+        read_then(turn, 0);
+    else
+        end_unwritten(turn, KV_VALUE_TOO_BIG,
+                      "the value is larger than the servers take now: their max_payload is less "
+                      "than it was when serverk started");
+}
+
 /* link_call.answer of a write. */
 static bool take_acknowledgement(struct link_call *call, enum link_outcome outcome,
                                  natsMsg *message, bool repeats)
@@ -263,9 +278,7 @@ static bool take_acknowledgement(struct link_call *call, enum link_outcome outco
     struct key_turn *turn = (struct key_turn *)((char *)call - offsetof(struct key_turn, call));
     uint64_t sequence = 0;
     if (outcome != LINK_ANSWERED) {
-        bool unknown = outcome == LINK_SILENT || turn->doubtful;
-        end_unwritten(turn, unknown ? KV_OUTCOME_UNKNOWN : KV_NO_SERVER,
-                      unknown ? NATS_SILENCE : NATS_NO_QUORUM);
+        end_unanswered(turn, outcome);
         return false;
     }
     struct kv_slice answer =

@@ -10,6 +10,7 @@ Prints its port. What a key begins with says what goes wrong with it:
     lostfull-   the first publish is applied, and not acknowledged; then the stream is full
     ignored-    the first two publishes are not applied, and not answered
     later-      the first two writes are refused for now
+    shrunk-     from this write on the server takes messages of 1 KiB only; regrown-: of 1 MiB
     garbage-    answers make no sense
     silent-     there are none
     closing-    the connection is closed after the first publish was applied
@@ -117,9 +118,12 @@ class Connection(threading.Thread):
     def nobody(self, reply):
         self.answer(reply, b"", status=" 503")
 
+    def introduce(self, max_payload=1048576):
+        self.send('INFO {"server_id":"x","version":"2.12.0","headers":true,'
+                  f'"max_payload":{max_payload},"jetstream":true,"proto":1}}\r\n')
+
     def run(self):
-        self.send('INFO {"server_id":"x","version":"2.12.0","headers":true,"max_payload":1048576,'
-                  '"jetstream":true,"proto":1}\r\n')
+        self.introduce()
         try:
             while True:
                 words = self.stream.readline().decode().split()
@@ -190,6 +194,8 @@ class Connection(threading.Thread):
         if key.startswith("lostfull-") and COUNTS.get(key):
             self.say(reply, FULL["stream"])
             return
+        if key.startswith(("shrunk-", "regrown-")):
+            self.introduce(1024 if key.startswith("shrunk-") else 1048576)
         if key.startswith("ignored-") and first(key, 2):
             return
         if key.startswith("later-") and first(key, 2):

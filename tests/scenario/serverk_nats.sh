@@ -90,6 +90,12 @@ check_status 3 "an answer that makes no sense: nobody knows" client put garbage-
 check_status 4 "and one to a get" client get garbage-1
 check_status 3 "no answer to a put" client --timeout 600 put silent-1 v
 check_status 3 "no answer to a get" client --timeout 600 get silent-1
+head -c 2000 /dev/zero >"$MQKV_TEST_DIR/large"
+client put shrunk-1 v
+check_status 4 "a value that the servers take no longer" client put large - <"$MQKV_TEST_DIR/large"
+check_match "larger than the servers take now" "$errors" "with a sentence"
+client put regrown-1 v
+check_status 0 "and take again" client put large - <"$MQKV_TEST_DIR/large"
 check_status 0 "others are served meanwhile" client put other v
 client --timeout 2900 put ignored-1 first 2>/dev/null & # its turn is over when the next is late
 first=$!
