@@ -206,6 +206,8 @@ static enum kv_status set_all(natsOptions *nats, const struct natskv_options *op
         result = natsOptions_SetDisconnectedCB(nats, events->lost, events->context);
     if (result == NATS_OK)
         result = natsOptions_SetReconnectedCB(nats, events->found_again, events->context);
+    if (result == NATS_OK)
+        result = natsOptions_SetClosedCB(nats, events->closed, events->context);
     if (result != NATS_OK)
         return kv_error_set(error, KV_NO_MEMORY, "nats: %s", natsStatus_GetText(result));
     status = set_identity(nats, options, error);

@@ -13,6 +13,9 @@
 struct nats_events {
     void (*lost)(natsConnection *connection, void *context);
     void (*found_again)(natsConnection *connection, void *context);
+    /* For good, by the library itself: after an error that it does not repeat, such as credentials
+     * that one server refused twice. Also after a call of ours. */
+    void (*closed)(natsConnection *connection, void *context);
     void *context;
 };
 

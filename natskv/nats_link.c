@@ -28,6 +28,9 @@
 /* Without a call for so long, the timer sleeps. */
 #define SLEEPY_MS 1000u
 
+/* Between attempts to replace a closed connection, also one that is closed again at once. */
+#define MEND_MS 2000u
+
 #define SUBJECT_BYTES 64u
 
 struct link_slot {
@@ -43,16 +46,20 @@ struct link_slot {
 };
 
 struct nats_link {
-    natsConnection *connection;
-    natsSubscription *answers;
+    struct natskv_options options;
     char inbox[SUBJECT_BYTES]; /* "_INBOX.x" */
     char instance[17];
 
-    pthread_t timer;
-    bool timer_runs;
+    pthread_t timer, mender;
+    bool timer_runs, mender_runs;
 
     pthread_mutex_t lock; /* everything below */
-    pthread_cond_t wake;
+    pthread_cond_t wake;  /* the timer */
+    pthread_cond_t mend;  /* the mender */
+    natsConnection *connection;
+    natsSubscription *answers;
+    bool closed;     /* the connection: the library has given it up */
+    unsigned asking; /* calls of nats_link_ask that use the connection */
     struct link_slot *slots;
     uint32_t first_free; /* SLOTS: none */
     uint32_t touched;    /* slots from there on were never used */
@@ -218,16 +225,24 @@ static bool look_at(struct nats_link *link, struct link_slot *slot, uint64_t now
     return false;
 }
 
+/* The time so many milliseconds from now, for waiting. */
+static struct timespec in_ms(unsigned ms)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    time.tv_sec += ms / 1000;
+    time.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (time.tv_nsec >= 1000000000) {
+        time.tv_nsec -= 1000000000;
+        time.tv_sec++;
+    }
+    return time;
+}
+
 /* The timer goes on for a while after the last call, so that few calls have to wake it. */
 static void wait_for_tick(struct nats_link *link)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += TICK_MS * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
+    struct timespec until = in_ms(TICK_MS);
     uint64_t now_ms = clock_monotonic_coarse_ms();
     if (link->counts.in_flight > 0)
         link->last_ms = now_ms;
@@ -274,36 +289,121 @@ static void lost(natsConnection *connection, void *context)
         log_warn("nats: the connection is lost; trying all servers again");
 }
 
-/* What was sent to the server that is gone is sent once more. */
+/* What was sent to the server that is gone is sent once more, by the timer. */
+static void send_all_locked(struct nats_link *link)
+{
+    for (uint32_t i = 0; i < SLOTS; i++)
+        if (link->slots[i].call && !link->slots[i].busy && link->slots[i].call->again_ms > 0)
+            link->slots[i].next_ms = 0;
+}
+
 static void found_again(natsConnection *connection, void *context)
 {
     struct nats_link *link = context;
     pthread_mutex_lock(&link->lock);
     link->counts.reconnects++;
-    for (uint32_t i = 0; i < SLOTS; i++)
-        if (link->slots[i].call && !link->slots[i].busy && link->slots[i].call->again_ms > 0)
-            link->slots[i].next_ms = 0;
+    send_all_locked(link);
     pthread_mutex_unlock(&link->lock);
     log_where(connection, "connected again");
 }
 
-static enum kv_status subscribe(struct nats_link *link, struct kv_error *error)
+/* The library holds the connection, and with it the text of its error, until this returns. */
+static void closed(natsConnection *connection, void *context)
+{
+    struct nats_link *link = context;
+    const char *reason = NULL;
+    pthread_mutex_lock(&link->lock);
+    bool matters = connection == link->connection && !link->ending;
+    link->closed |= matters;
+    pthread_cond_broadcast(&link->mend);
+    pthread_mutex_unlock(&link->lock);
+    if (!matters)
+        return;
+    natsConnection_GetLastError(connection, &reason);
+    log_error("nats: the connection is closed (%s); trying to connect anew",
+              reason && *reason ? reason : "no reason given");
+}
+
+static enum kv_status name_inbox(struct nats_link *link, struct kv_error *error)
+{
+    natsInbox *inbox = NULL;
+    if (natsInbox_Create(&inbox) != NATS_OK)
+        return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    snprintf(link->inbox, sizeof link->inbox, "%s", inbox);
+    natsInbox_Destroy(inbox);
+    return KV_OK;
+}
+
+static enum kv_status subscribe(struct nats_link *link, natsConnection *connection,
+                                natsSubscription **answers, struct kv_error *error)
 {
     char subject[SUBJECT_BYTES + 2];
-    natsInbox *inbox = NULL;
-    natsStatus status = natsInbox_Create(&inbox);
-    if (status == NATS_OK) {
-        snprintf(link->inbox, sizeof link->inbox, "%s", inbox);
-        snprintf(subject, sizeof subject, "%s.*", link->inbox);
-        natsInbox_Destroy(inbox);
-        status =
-            natsConnection_Subscribe(&link->answers, link->connection, subject, take_answer, link);
-    }
+    snprintf(subject, sizeof subject, "%s.*", link->inbox);
+    natsStatus status = natsConnection_Subscribe(answers, connection, subject, take_answer, link);
     if (status == NATS_OK)
-        status = natsSubscription_SetPendingLimits(link->answers, -1, -1);
+        status = natsSubscription_SetPendingLimits(*answers, -1, -1);
     return status == NATS_OK
                ? KV_OK
                : kv_error_set(error, KV_IO, "nats: subscribing: %s", natsStatus_GetText(status));
+}
+
+/* Makes a connection, and puts it in the place of the one that there was; calls under way go on by
+ * it: their answers come to the same inbox. No lock held. */
+static enum kv_status connect(struct nats_link *link, struct kv_error *error)
+{
+    const struct nats_events events = {
+        .lost = lost, .found_again = found_again, .closed = closed, .context = link};
+    natsConnection *connection = NULL;
+    natsSubscription *answers = NULL;
+    enum kv_status status = nats_connect(&link->options, &events, &connection, error);
+    if (status == KV_OK)
+        status = subscribe(link, connection, &answers, error);
+    if (status == KV_OK) {
+        log_where(connection, "connected");
+        pthread_mutex_lock(&link->lock);
+        while (link->asking > 0 && !link->ending)
+            pthread_cond_wait(&link->mend, &link->lock);
+        natsConnection *old = link->connection;
+        natsSubscription *old_answers = link->answers;
+        link->connection = connection;
+        link->answers = answers;
+        link->closed = natsConnection_IsClosed(connection); /* perhaps before it was ours */
+        send_all_locked(link);
+        pthread_mutex_unlock(&link->lock);
+        connection = old;
+        answers = old_answers;
+    }
+    natsSubscription_Destroy(answers);
+    natsConnection_Destroy(connection);
+    return status;
+}
+
+/* Replaces the connection when it is closed. A thread of its own: connecting takes its time, and
+ * calls have deadlines meanwhile. */
+static void *run_mender(void *argument)
+{
+    struct nats_link *link = argument;
+    struct kv_error error;
+    bool told = false;
+    pthread_mutex_lock(&link->lock);
+    while (!link->ending) {
+        if (!link->closed) {
+            pthread_cond_wait(&link->mend, &link->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&link->lock);
+        enum kv_status status = connect(link, &error);
+        if (status != KV_OK && !told)
+            log_error("%s; trying again every %u seconds", error.text, MEND_MS / 1000);
+        told = status != KV_OK;
+        pthread_mutex_lock(&link->lock);
+        link->counts.reconnects += status == KV_OK;
+        struct timespec until = in_ms(MEND_MS);
+        while (!link->ending && pthread_cond_timedwait(&link->mend, &link->lock, &until) == 0)
+            ;
+    }
+    pthread_mutex_unlock(&link->lock);
+    return NULL;
 }
 
 static enum kv_status create(struct nats_link **result)
@@ -324,6 +424,7 @@ static enum kv_status create(struct nats_link **result)
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&link->lock, NULL);
     pthread_cond_init(&link->wake, &attributes);
+    pthread_cond_init(&link->mend, &attributes);
     pthread_condattr_destroy(&attributes);
     *result = link;
     return KV_OK;
@@ -339,6 +440,19 @@ static void block_signals(sigset_t *before)
     pthread_sigmask(SIG_SETMASK, &all, before);
 }
 
+/* The same for its threads. */
+static enum kv_status start(struct nats_link *link, struct kv_error *error)
+{
+    int problem = pthread_create(&link->timer, NULL, run_timer, link);
+    link->timer_runs = problem == 0;
+    if (problem == 0) {
+        problem = pthread_create(&link->mender, NULL, run_mender, link);
+        link->mender_runs = problem == 0;
+    }
+    return problem == 0 ? KV_OK
+                        : kv_error_set_no_thread(error, problem, "cannot start a thread for NATS");
+}
+
 enum kv_status nats_link_open(const struct natskv_options *options, struct nats_link **result,
                               struct kv_error *error)
 {
@@ -346,21 +460,18 @@ enum kv_status nats_link_open(const struct natskv_options *options, struct nats_
     sigset_t before;
     if (create(&link) != KV_OK)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    link->options = *options;
     block_signals(&before);
-    const struct nats_events events = {.lost = lost, .found_again = found_again, .context = link};
-    enum kv_status status = nats_connect(options, &events, &link->connection, error);
+    enum kv_status status = name_inbox(link, error);
     if (status == KV_OK)
-        status = subscribe(link, error);
-    int started = status == KV_OK ? pthread_create(&link->timer, NULL, run_timer, link) : 0;
+        status = connect(link, error);
+    if (status == KV_OK)
+        status = start(link, error);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    link->timer_runs = status == KV_OK && started == 0;
-    if (started != 0)
-        status = kv_error_set_no_thread(error, started, "cannot start a thread for NATS");
     if (status != KV_OK) {
         nats_link_close(link);
         return status;
     }
-    log_where(link->connection, "connected");
     *result = link;
     return KV_OK;
 }
@@ -372,9 +483,12 @@ void nats_link_close(struct nats_link *link)
     pthread_mutex_lock(&link->lock);
     link->ending = true;
     pthread_cond_signal(&link->wake);
+    pthread_cond_broadcast(&link->mend);
     pthread_mutex_unlock(&link->lock);
     if (link->timer_runs)
         pthread_join(link->timer, NULL);
+    if (link->mender_runs)
+        pthread_join(link->mender, NULL);
     natsConnection_Close(link->connection);
     natsSubscription_Destroy(link->answers);
     natsConnection_Destroy(link->connection);
@@ -382,6 +496,7 @@ void nats_link_close(struct nats_link *link)
     for (uint32_t i = 0; i < SLOTS; i++)
         natsMsg_Destroy(link->slots[i].message);
     pthread_cond_destroy(&link->wake);
+    pthread_cond_destroy(&link->mend);
     pthread_mutex_destroy(&link->lock);
     free(link->slots);
     free(link);
@@ -391,8 +506,16 @@ enum kv_status nats_link_ask(struct nats_link *link, const char *subject, const 
                              unsigned wait_ms, char **text, size_t *size)
 {
     natsMsg *answer = NULL;
+    pthread_mutex_lock(&link->lock);
+    natsConnection *connection = link->connection;
+    link->asking++;
+    pthread_mutex_unlock(&link->lock);
     natsStatus status =
-        natsConnection_RequestString(&answer, link->connection, subject, json, (int64_t)wait_ms);
+        natsConnection_RequestString(&answer, connection, subject, json, (int64_t)wait_ms);
+    pthread_mutex_lock(&link->lock);
+    link->asking--;
+    pthread_cond_broadcast(&link->mend);
+    pthread_mutex_unlock(&link->lock);
     if (status != NATS_OK)
         return status == NATS_NO_MEMORY ? KV_NO_MEMORY : KV_NO_SERVER;
     *size = (size_t)natsMsg_GetDataLength(answer);
@@ -407,7 +530,9 @@ enum kv_status nats_link_ask(struct nats_link *link, const char *subject, const 
 
 uint64_t nats_link_max_payload(struct nats_link *link)
 {
+    pthread_mutex_lock(&link->lock);
     int64_t bytes = natsConnection_GetMaxPayload(link->connection);
+    pthread_mutex_unlock(&link->lock);
     return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
@@ -420,6 +545,6 @@ void nats_link_counts(struct nats_link *link, struct link_counts *counts)
 {
     pthread_mutex_lock(&link->lock);
     *counts = link->counts;
-    pthread_mutex_unlock(&link->lock);
     counts->connected = is_connected(link);
+    pthread_mutex_unlock(&link->lock);
 }

@@ -1,7 +1,8 @@
 /*
  * nats_link: the connection to a NATS cluster: requests whose answers come later, hundreds at once,
  * matched by the last part of the reply subject; sent again while no answer comes, until their
- * deadline. A lost connection is made again, to any of the servers, for as long as the link lives.
+ * deadline. A lost connection is made again, to any of the servers, for as long as the link lives;
+ * also one that the library has given up, with the options and files as they are by then.
  *
  * Threads: any. Answers come on a thread of the NATS library or on the link's timer, no lock held;
  * both may send.
@@ -54,11 +55,12 @@ struct link_counts {
     bool connected;
 };
 
-/* Connects, and waits for it some seconds. Errors as natskv_open. */
+/* Connects, and waits for it some seconds. The strings of the options are borrowed. Errors as
+ * natskv_open. */
 enum kv_status nats_link_open(const struct natskv_options *options, struct nats_link **link,
                               struct kv_error *error);
 
-/* No call may be under way. NULL is harmless. */
+/* No call may be under way. NULL is harmless. Waits for an attempt to connect, some seconds. */
 void nats_link_close(struct nats_link *link);
 
 /* Sends the call. False: too many are under way; it was not sent. */

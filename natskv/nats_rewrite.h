@@ -21,7 +21,7 @@ struct nats_rewrite {
 };
 
 /* Executes the operations, a list. entry NULL: it is not known and not needed: all of them are
- * puts without a condition, or the one operation is a put if absent, for the server to look at. Keeps
+ * puts without a condition, or the one is a put if absent, for the server to look at. Keeps
  * slices of entry and operations. */
 void nats_rewrite_run(struct nats_rewrite *rewrite, const struct nats_entry *entry,
                       struct engine_operation *operations, uint32_t max_value_bytes);

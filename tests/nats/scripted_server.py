@@ -14,6 +14,7 @@ Prints its port. What a key begins with says what goes wrong with it:
     garbage-    answers make no sense
     silent-     there are none
     closing-    the connection is closed after the first publish was applied
+    banned-     so is it, and the next three are refused
 
 --scans slow: batches are short and come slowly; hollow: they are empty, though there is more; gaps:
 some of their messages are lost the first time.
@@ -138,6 +139,10 @@ class Connection(threading.Thread):
         verb = words[0].upper()
         if verb == "PING":
             self.send("PONG\r\n")
+        elif verb == "CONNECT" and COUNTS.get("bans", 0) > 0:
+            COUNTS["bans"] -= 1
+            self.send("-ERR 'Authorization Violation'\r\n")
+            self.client.shutdown(socket.SHUT_WR)
         elif verb == "SUB":
             self.inboxes[words[1]] = words[-1]
         elif verb in ("PUB", "HPUB"):
@@ -206,6 +211,10 @@ class Connection(threading.Thread):
             stream.store(subject, {}, b"100")
         acknowledgement = publish(stream, subject, headers, body)
         if key.startswith(("lost-", "lostfull-")) and first(key):
+            return
+        if key.startswith("banned-") and first(key):
+            COUNTS["bans"] = 3
+            self.client.shutdown(socket.SHUT_RDWR)
             return
         if key.startswith("closing-") and first(key):
             self.client.shutdown(socket.SHUT_RDWR)

@@ -76,6 +76,9 @@ check_equal 1 "$(client add lost-2 1)" "a lost acknowledgement of an add"
 check_equal 1 "$(client get lost-2)" "which is applied once"
 check_equal 1 "$(client add closing-1 1)" "a connection that is closed"
 check_equal 1 "$(client get closing-1)" "loses nothing, and applies nothing twice"
+check_equal 1 "$(client --timeout 20000 add banned-1 1)" "a connection that the library gives up"
+check_equal 1 "$(client get banned-1)" "is replaced by another, which goes on with what was sent"
+check_match "closed .Authorization Violation.*connect anew" "$(cat "$server_log")" "with a log line"
 check_status 0 "no responders for a moment" client put nobody-1 v
 check_equal 101 "$(client add rival-1 1)" "a rival that writes first: add"
 check_status 1 "a rival that writes first: put --if-absent" client put --if-absent rival-2 v
@@ -93,7 +96,7 @@ check_status 3 "no answer to a get" client --timeout 600 get silent-1
 head -c 2000 /dev/zero >"$MQKV_TEST_DIR/large"
 client put shrunk-1 v
 check_status 4 "a value that the servers take no longer" client put large - <"$MQKV_TEST_DIR/large"
-check_match "larger than the servers take now" "$errors" "with a sentence"
+check_match "would have more than" "$errors" "is too large, not unanswered"
 client put regrown-1 v
 check_status 0 "and take again" client put large - <"$MQKV_TEST_DIR/large"
 check_status 0 "others are served meanwhile" client put other v
