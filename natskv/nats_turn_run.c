@@ -256,7 +256,7 @@ static void take_refusal(struct key_turn *turn, struct kv_slice failure, bool re
     }
 }
 
-/* There was none. */
+/* No server has answered the write. */
 static void end_unanswered(struct key_turn *turn, enum link_outcome outcome)
 {
     if (outcome == LINK_SILENT || (outcome == LINK_NOT_SENT && turn->doubtful))

@@ -76,9 +76,6 @@ check_equal 1 "$(client add lost-2 1)" "a lost acknowledgement of an add"
 check_equal 1 "$(client get lost-2)" "which is applied once"
 check_equal 1 "$(client add closing-1 1)" "a connection that is closed"
 check_equal 1 "$(client get closing-1)" "loses nothing, and applies nothing twice"
-check_equal 1 "$(client --timeout 20000 add banned-1 1)" "a connection that the library gives up"
-check_equal 1 "$(client get banned-1)" "is replaced by another, which goes on with what was sent"
-check_match "closed .Authorization Violation.*connect anew" "$(cat "$server_log")" "with a log line"
 check_status 0 "no responders for a moment" client put nobody-1 v
 check_equal 101 "$(client add rival-1 1)" "a rival that writes first: add"
 check_status 1 "a rival that writes first: put --if-absent" client put --if-absent rival-2 v
@@ -121,9 +118,14 @@ check_match 'mqkv_engine_calls_total [1-9]' "$(client metrics)" "so do the metri
 stop_server
 check_equal 0 $? "it stops"
 check_equal 0 "$(grep -c secret "$server_log")" "passwords are not in the log"
-start_server --nats-sync always --shards 2
+echo secret >"$MQKV_TEST_DIR/password"
+start_server --nats-sync always --shards 2 --nats-user somebody \
+    --nats-password-file "$MQKV_TEST_DIR/password"
 check_status 0 "with --nats-sync always, a synced put" client put --sync always k v
 check_status 0 "and a sync" client sync
+check_equal 1 "$(client --timeout 20000 add banned-1 1)" "a connection that the library gives up"
+check_equal 1 "$(client get banned-1)" "is replaced by another, which goes on with what was sent"
+check_match "closed .Authorization Violation.*connect anew" "$(cat "$server_log")" "with a log line"
 stop_server
 
 scripted
