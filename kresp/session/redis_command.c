@@ -167,10 +167,15 @@ static bool has_arity(const struct redis_command *command, size_t count)
     return command->arity >= 0 ? count == (size_t)command->arity : count >= (size_t)-command->arity;
 }
 
-/* An EXEC that cannot be executed ends the transaction all the same. */
+/* An EXEC that cannot be executed ends the transaction all the same. Without one that is being
+ * queued, the queue may be that of an EXEC before it, whose commands are planned in this turn. */
 static void fail_exec(struct redis_job *job)
 {
-    redis_transaction_free(&job->session->transaction);
+    struct redis_transaction *transaction = &job->session->transaction;
+    if (transaction->state == TRANSACTION_QUEUEING)
+        redis_transaction_free(transaction);
+    else
+        redis_transaction_unwatch(transaction);
     redis_job_fail(job, "EXECABORT Transaction discarded because of: wrong number of arguments for "
                         "'exec' command");
 }
