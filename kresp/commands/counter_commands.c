@@ -78,12 +78,9 @@ static bool answer_incrbyfloat_read(struct redis_job *job)
         redis_job_fail(job, "ERR increment would produce NaN or Infinity");
         return true;
     }
-    struct redis_steps *steps = redis_job_steps(job);
-    if (!steps)
+    if (!redis_job_keep_bytes(job, sum, size))
         return true;
-    steps->bytes.start = steps->bytes.end = 0;
-    byte_buffer_append(&steps->bytes, sum, size);
-    steps->version = found == FOUND ? result->value.version : 0;
+    job->steps->version = found == FOUND ? result->value.version : 0;
     job->phase = 1;
     return false;
 }

@@ -109,16 +109,11 @@ static bool answer_expire_read(struct redis_job *job)
         reply_integer(redis_job_reply(job), 0);
         return true;
     }
-    struct redis_steps *steps = redis_job_steps(job);
-    if (!steps)
+    if (!redis_job_keep_bytes(job, result->value.data, result->value.size))
         return true;
-    steps->bytes.start = steps->bytes.end = 0;
-    byte_buffer_append(&steps->bytes, result->value.data, result->value.size);
-    steps->version = result->value.version;
-    if (steps->bytes.failed)
-        redis_job_fail(job, "ERR kresp: out of memory");
+    job->steps->version = result->value.version;
     job->phase = 1;
-    return job->error != NULL;
+    return false;
 }
 
 bool answer_expire(struct redis_job *job)

@@ -202,17 +202,10 @@ static bool answer_rename_read(struct redis_job *job)
     }
     if (kv_slice_equal(job->arguments[1], job->arguments[2]))
         return reply_renamed(job, false);
-    struct redis_steps *steps = redis_job_steps(job);
-    if (!steps)
+    if (!redis_job_keep_bytes(job, result->value.data, result->value.size))
         return true;
-    steps->bytes.start = steps->bytes.end = 0;
-    byte_buffer_append(&steps->bytes, result->value.data, result->value.size);
-    if (steps->bytes.failed) {
-        redis_job_fail(job, "ERR kresp: out of memory");
-        return true;
-    }
-    steps->version = result->value.version;
-    steps->expiry_ms = result->value.expiry_ms;
+    job->steps->version = result->value.version;
+    job->steps->expiry_ms = result->value.expiry_ms;
     job->phase = RENAME_PUT;
     return false;
 }

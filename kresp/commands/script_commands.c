@@ -120,10 +120,9 @@ static bool answer_eval_read(struct redis_job *job)
         return true;
     }
     struct redis_steps *steps = redis_job_steps(job);
-    if (!steps)
+    bool puts = job->mode != SCRIPT_RELEASE;
+    if (!steps || (puts && !redis_job_keep_bytes(job, result->value.data, result->value.size)))
         return true;
-    steps->bytes.start = steps->bytes.end = 0;
-    byte_buffer_append(&steps->bytes, result->value.data, result->value.size);
     steps->version = result->value.version;
     steps->expiry_ms = result->value.expiry_ms;
     job->phase = 1;

@@ -83,12 +83,9 @@ void plan_getdel(struct redis_job *job)
 static bool keep_value(struct redis_job *job)
 {
     const struct clientk_result *result = redis_job_result(job, 0);
-    struct redis_steps *steps = redis_job_steps(job);
-    if (!steps)
+    if (!redis_job_keep_bytes(job, result->value.data, result->value.size))
         return true;
-    steps->bytes.start = steps->bytes.end = 0;
-    byte_buffer_append(&steps->bytes, result->value.data, result->value.size);
-    steps->version = result->value.version;
+    job->steps->version = result->value.version;
     job->phase = 1;
     return false;
 }
@@ -230,23 +227,35 @@ void plan_msetnx(struct redis_job *job)
     }
 }
 
-static bool keep_versions(struct redis_job *job)
+/* What is to be put can be taken back: there is room for its versions. False: no memory. */
+static bool prepare_versions(struct redis_job *job)
 {
     struct redis_steps *steps = redis_job_steps(job);
-    for (size_t i = 1; steps && i < job->count; i += 2) {
+    if (!steps)
+        return false;
+    if (!byte_buffer_grow(&steps->bytes, (job->count / 2) * sizeof(uint64_t)))
+        job->error = "ERR kresp: out of memory";
+    return !job->error;
+}
+
+static void keep_versions(struct redis_job *job)
+{
+    for (size_t i = 1; i < job->count; i += 2) {
         const struct clientk_result *result = redis_job_result(job, i / 2);
         uint64_t version = result->status == KV_OK ? result->value.version : 0;
-        byte_buffer_append(&steps->bytes, &version, sizeof version);
+        byte_buffer_append(&job->steps->bytes, &version, sizeof version);
     }
-    job->phase = MSETNX_TAKE_BACK;
-    return !steps;
 }
 
 static bool answer_msetnx_put(struct redis_job *job)
 {
-    for (size_t i = 1; i < job->count; i += 2)
-        if (redis_job_result(job, i / 2)->status == KV_EXISTS)
-            return keep_versions(job);
+    for (size_t i = 1; i < job->count; i += 2) {
+        if (redis_job_result(job, i / 2)->status != KV_EXISTS)
+            continue;
+        keep_versions(job);
+        job->phase = MSETNX_TAKE_BACK;
+        return false;
+    }
     for (size_t i = 1; i < job->count; i += 2)
         if (redis_job_written(job, i / 2) == FAILED)
             return true;
@@ -267,7 +276,7 @@ bool answer_msetnx(struct redis_job *job)
     }
     if (!exists) {
         job->phase = MSETNX_PUT;
-        return false;
+        return !prepare_versions(job);
     }
     reply_integer(redis_job_reply(job), 0);
     return true;

@@ -47,6 +47,18 @@ struct redis_steps *redis_job_steps(struct redis_job *job)
     return job->steps;
 }
 
+bool redis_job_keep_bytes(struct redis_job *job, const void *data, size_t size)
+{
+    struct redis_steps *steps = redis_job_steps(job);
+    if (!steps)
+        return false;
+    steps->bytes.start = steps->bytes.end = 0;
+    byte_buffer_append(&steps->bytes, data, size);
+    if (steps->bytes.failed)
+        job->error = "ERR kresp: out of memory";
+    return !steps->bytes.failed;
+}
+
 void redis_job_end(struct redis_job *job)
 {
     if (!job->steps)

@@ -92,6 +92,10 @@ static inline void redis_job_hold_others(struct redis_job *job)
 /* The steps, made at the first call; NULL: no memory (the job has failed). */
 struct redis_steps *redis_job_steps(struct redis_job *job);
 
+/* Keeps a copy of the bytes in the steps, in place of those that were kept before. False: no memory
+ * (the job has failed). */
+bool redis_job_keep_bytes(struct redis_job *job, const void *data, size_t size);
+
 /* Frees a job that redis_job_keep made, and what it owns; NULL is harmless. */
 void redis_job_free(struct redis_job *job);
 

@@ -155,6 +155,7 @@ Suite *suite_kresp_glob(void);
 Suite *suite_kresp_reply(void);
 Suite *suite_kresp_request(void);
 Suite *suite_kresp_scripts(void);
+Suite *suite_kresp_steps(void);
 Suite *suite_kresp_transaction(void);
 
 #endif

@@ -1,0 +1,95 @@
+/* Commands that read and then write, when --buffers has nothing left for what they read: they must
+ * end with an error before they write. */
+#include <check.h>
+#include <stdint.h>
+
+#include "kresp/commands/command_functions.h"
+#include "kresp/commands/known_scripts.h"
+#include "kresp/session/redis_session.h"
+#include "tests/unit/suites.h"
+
+static struct redis_session session;
+static struct clientk_result result;
+static struct turn_memory memory;
+static struct redis_job job;
+
+static void use_up_buffers(void)
+{
+    turn_memory_init(&memory);
+    memory.results = &result;
+    session = (struct redis_session){.reply.protocol = 2};
+    byte_buffer_set_budget(0);
+}
+
+static void give_buffers_back(void)
+{
+    byte_buffer_set_budget(SIZE_MAX);
+    redis_job_end(&job);
+    memory.results = NULL;
+    turn_memory_free(&memory);
+}
+
+/* The command has read an entry with this value; NULL: there is none. */
+static void check_ends(bool (*answer)(struct redis_job *job), const struct kv_slice *arguments,
+                       size_t count, char *value)
+{
+    result = (struct clientk_result){.status = value ? KV_OK : KV_NOT_FOUND};
+    result.value.data = value;
+    result.value.size = value ? strlen(value) : 0;
+    job.session = &session;
+    job.memory = &memory;
+    job.arguments = arguments;
+    job.count = count;
+    ck_assert(answer(&job));
+    ck_assert_ptr_nonnull(job.error);
+    ck_assert_str_eq(job.error, "ERR kresp: out of memory");
+}
+
+START_TEST(getdel_deletes_nothing)
+{
+    struct kv_slice arguments[] = {kv_slice("getdel", 6), kv_slice("k", 1)};
+    char value[] = "value";
+    job = (struct redis_job){0};
+    check_ends(answer_getdel, arguments, 2, value);
+}
+END_TEST
+
+START_TEST(incrbyfloat_puts_nothing)
+{
+    struct kv_slice arguments[] = {kv_slice("incrbyfloat", 11), kv_slice("k", 1),
+                                   kv_slice("1.5", 3)};
+    job = (struct redis_job){0};
+    check_ends(answer_incrbyfloat, arguments, 3, NULL);
+}
+END_TEST
+
+START_TEST(a_lock_is_left_as_it_is)
+{
+    struct kv_slice arguments[] = {kv_slice("eval", 4), kv_slice("script", 6), kv_slice("1", 1),
+                                   kv_slice("k", 1),    kv_slice("token", 5),  kv_slice("10", 2)};
+    char value[] = "token";
+    job = (struct redis_job){.mode = SCRIPT_EXPIRE_MS};
+    check_ends(answer_eval, arguments, 6, value);
+}
+END_TEST
+
+START_TEST(msetnx_puts_nothing_that_it_could_not_take_back)
+{
+    struct kv_slice arguments[] = {kv_slice("msetnx", 6), kv_slice("k", 1), kv_slice("v", 1)};
+    job = (struct redis_job){0};
+    check_ends(answer_msetnx, arguments, 3, NULL);
+}
+END_TEST
+
+Suite *suite_kresp_steps(void)
+{
+    Suite *suite = suite_create("kresp_steps");
+    TCase *full = tcase_create("no buffers left");
+    tcase_add_checked_fixture(full, use_up_buffers, give_buffers_back);
+    tcase_add_test(full, getdel_deletes_nothing);
+    tcase_add_test(full, incrbyfloat_puts_nothing);
+    tcase_add_test(full, a_lock_is_left_as_it_is);
+    tcase_add_test(full, msetnx_puts_nothing_that_it_could_not_take_back);
+    suite_add_tcase(suite, full);
+    return suite;
+}
