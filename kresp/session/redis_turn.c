@@ -81,9 +81,12 @@ static enum taken take_at_once(struct redis_turn *turn, struct redis_job *job)
     return TAKEN_LAST;
 }
 
-static enum taken take_queued(struct redis_job *job)
+/* It is answered at once, thus not before what is planned already (an error of WATCH). */
+static enum taken take_queued(struct redis_job *job, bool first)
 {
     struct redis_session *session = job->session;
+    if (!first)
+        return TAKEN_NOT;
     if (!job->error && redis_transaction_queue(&session->transaction, job->command, job->arguments,
                                                job->count, session->service->max_request_bytes)) {
         reply_simple(&session->reply, "QUEUED");
@@ -107,7 +110,7 @@ static enum taken take_command(struct redis_turn *turn, struct redis_session *se
                       (job.command->flags & COMMAND_WRITE);
     if (session->transaction.state == TRANSACTION_QUEUEING &&
         (job.error || !(job.command->flags & COMMAND_NOT_QUEUED)))
-        return take_queued(&job);
+        return take_queued(&job, first);
     if (job.error || !(job.command->flags & COMMAND_AT_ONCE))
         return take_planned(turn, &job);
     if (!first)
@@ -144,6 +147,38 @@ static bool take_executing(struct redis_turn *turn, struct redis_session *sessio
     return true;
 }
 
+/* A request that was not kept. */
+static enum taken take_oversized(struct redis_turn *turn, struct redis_session *session, bool first)
+{
+    struct redis_job failed = {.session = session, .memory = &turn->memory};
+    redis_job_fail(&failed, "%s", REDIS_TOO_LARGE);
+    enum taken taken = session->transaction.state == TRANSACTION_QUEUEING
+                           ? take_queued(&failed, first)
+                           : take_planned(turn, &failed);
+    if (taken == TAKEN_NOT)
+        resp_request_hold(&session->request);
+    return taken;
+}
+
+/* The request that was read last. False: there is no memory for it. */
+static bool take_request(struct redis_turn *turn, struct redis_session *session, bool first,
+                         enum taken *taken)
+{
+    struct resp_request *request = &session->request;
+    struct kv_slice *arguments =
+        turn_memory_allocate(&turn->memory, request->count * sizeof *arguments);
+    if (!arguments) {
+        session->closing = true;
+        return false;
+    }
+    for (size_t i = 0; i < request->count; i++)
+        arguments[i] = resp_request_argument(request, &session->input, i);
+    *taken = take_command(turn, session, arguments, request->count, first);
+    if (*taken == TAKEN_NOT)
+        resp_request_hold(request);
+    return true;
+}
+
 /* The next command that the client sent. False: there is no whole one. */
 static bool take_sent(struct redis_turn *turn, struct redis_session *session, bool first,
                       enum taken *taken)
@@ -157,35 +192,21 @@ static bool take_sent(struct redis_turn *turn, struct redis_session *session, bo
     };
     char problem[RESP_PROBLEM_BYTES];
     struct redis_job failed = {.session = session, .memory = &turn->memory};
-    struct resp_request *request = &session->request;
-    switch (resp_request_next(request, &session->input, &limits, problem)) {
+    switch (resp_request_next(&session->request, &session->input, &limits, problem)) {
     case RESP_INCOMPLETE:
         return false;
-    case RESP_OVERSIZED:
-        redis_job_fail(&failed, "%s", REDIS_TOO_LARGE);
-        *taken = session->transaction.state == TRANSACTION_QUEUEING ? take_queued(&failed)
-                                                                    : take_planned(turn, &failed);
-        return true;
     case RESP_BAD:
         redis_job_fail(&failed, "ERR Protocol error: %s", problem);
         *taken = take_planned(turn, &failed);
         session->closing = true;
         return true;
+    case RESP_OVERSIZED:
+        *taken = take_oversized(turn, session, first);
+        return true;
     case RESP_REQUEST:
         break;
     }
-    struct kv_slice *arguments =
-        turn_memory_allocate(&turn->memory, request->count * sizeof *arguments);
-    if (!arguments) {
-        session->closing = true;
-        return false;
-    }
-    for (size_t i = 0; i < request->count; i++)
-        arguments[i] = resp_request_argument(request, &session->input, i);
-    *taken = take_command(turn, session, arguments, request->count, first);
-    if (*taken == TAKEN_NOT)
-        resp_request_hold(request);
-    return true;
+    return take_request(turn, session, first, taken);
 }
 
 bool redis_turn_take(struct redis_turn *turn, struct redis_session *session)

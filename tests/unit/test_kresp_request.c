@@ -261,6 +261,24 @@ START_TEST(a_request_that_is_held_comes_again)
 }
 END_TEST
 
+START_TEST(so_does_one_that_is_too_large)
+{
+    char found[64] = "", argument[1101];
+    memset(argument, 'x', sizeof argument - 1);
+    argument[sizeof argument - 1] = '\0';
+    begin_reading();
+    receive_text("*2\r\n$3\r\nset\r\n$1100\r\n");
+    receive_text(argument);
+    receive_text("\r\nPING\r\n");
+    ck_assert_int_eq(resp_request_next(&request, &input, &usual, problem), RESP_OVERSIZED);
+    resp_request_hold(&request);
+    resp_request_release(&request, &input);
+    read_all(found);
+    ck_assert_str_eq(found, "!(PING).");
+    end_reading();
+}
+END_TEST
+
 START_TEST(the_missing_bytes_of_a_bulk_are_known)
 {
     begin_reading();
@@ -284,6 +302,7 @@ Suite *suite_kresp_request(void)
     tcase_add_test(pieces, pipelines_may_be_split_at_every_byte);
     tcase_add_test(pieces, pipelines_may_come_byte_by_byte);
     tcase_add_test(pieces, a_request_that_is_held_comes_again);
+    tcase_add_test(pieces, so_does_one_that_is_too_large);
     tcase_add_test(pieces, the_missing_bytes_of_a_bulk_are_known);
     suite_add_tcase(suite, pieces);
     TCase *limits = tcase_create("limits");
