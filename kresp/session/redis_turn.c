@@ -37,6 +37,15 @@ static void drop_operations(struct redis_job *job)
     job->operations = 0;
 }
 
+/* The job fails: the condition of its EXEC was for its write alone, not for the next one. */
+static void drop_condition(struct redis_job *job)
+{
+    if (!job->conditional)
+        return;
+    job->session->transaction.conditional = false;
+    job->session->hold_output = false;
+}
+
 static void plan(struct redis_job *job)
 {
     job->first_operation = job->memory->operation_count;
@@ -44,8 +53,10 @@ static void plan(struct redis_job *job)
     job->holds_others = false;
     if (!job->error && job->command->plan)
         job->command->plan(job);
-    if (job->error)
-        drop_operations(job);
+    if (!job->error)
+        return;
+    drop_operations(job);
+    drop_condition(job);
 }
 
 /* What became of a command that was looked at. */
@@ -126,9 +137,6 @@ static bool take_executing(struct redis_turn *turn, struct redis_session *sessio
     struct redis_transaction *transaction = &session->transaction;
     if (transaction->next == redis_transaction_count(transaction)) {
         transaction->state = TRANSACTION_NONE;
-        /* A write with a mistake in it has not met its condition. */
-        transaction->conditional = false;
-        session->hold_output = false;
         return false;
     }
     struct queued_command queued = redis_transaction_command(transaction, transaction->next);
@@ -259,8 +267,10 @@ void redis_turn_run(struct redis_turn *turn)
         redis_store_execute(turn->service->store, memory->operations, memory->operation_count,
                             memory->results);
     } else if (memory->operation_count > 0) {
-        for (size_t i = 0; i < turn->job_count; i++)
+        for (size_t i = 0; i < turn->job_count; i++) {
             turn->jobs[i].error = "ERR kresp: out of memory";
+            drop_condition(&turn->jobs[i]);
+        }
         memory->operation_count = 0;
     }
     for (size_t i = 0; i < turn->job_count; i++)
