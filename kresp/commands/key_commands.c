@@ -120,7 +120,7 @@ bool answer_type(struct redis_job *job)
 
 /* RENAME, RENAMENX, COPY: reads the source, puts it at the destination, and (but for COPY) deletes
  * the source if it is still what was read; else all again. steps: bytes, version and expiry_ms of
- * the source. */
+ * the source; cursor: the version that was put at the destination, 0: nothing yet. */
 
 enum { RENAME_READ, RENAME_PUT, RENAME_DELETE };
 enum rename_mode { RENAME_IS_COPY = 1 << 0, RENAME_REPLACES = 1 << 1 };
@@ -170,7 +170,8 @@ void plan_rename(struct redis_job *job)
         operation = redis_job_add(job, CLIENTK_PUT, job->arguments[2]);
         operation->value = byte_buffer_slice(&job->steps->bytes);
         operation->write.expiry_ms = job->steps->expiry_ms;
-        operation->write.if_absent = !(job->mode & RENAME_REPLACES);
+        if (!(job->mode & RENAME_REPLACES))
+            redis_put_if_unchanged(operation, job->steps->cursor);
         break;
     default:
         operation = redis_job_add(job, CLIENTK_DELETE, job->arguments[1]);
@@ -196,6 +197,9 @@ static bool answer_rename_read(struct redis_job *job)
         return true;
     if (found == ABSENT && (job->mode & RENAME_IS_COPY))
         return reply_renamed(job, false);
+    /* Others have deleted the source behind its copy: as if it had been renamed before. */
+    if (found == ABSENT && job->steps && job->steps->cursor != 0)
+        return reply_renamed(job, true);
     if (found == ABSENT) {
         redis_job_fail(job, "ERR no such key");
         return true;
@@ -210,6 +214,21 @@ static bool answer_rename_read(struct redis_job *job)
     return false;
 }
 
+static bool answer_rename_put(struct redis_job *job, bool put)
+{
+    struct redis_steps *steps = job->steps;
+    if (!put && steps->cursor != 0) {
+        /* What was put is not ours any more: others have replaced or deleted it. */
+        steps->cursor = 0;
+        return redis_job_try_again(job);
+    }
+    if (!put || (job->mode & RENAME_IS_COPY))
+        return reply_renamed(job, put);
+    steps->cursor = redis_job_result(job, 0)->value.version;
+    job->phase = RENAME_DELETE;
+    return false;
+}
+
 bool answer_rename(struct redis_job *job)
 {
     if (job->phase == RENAME_READ)
@@ -217,17 +236,10 @@ bool answer_rename(struct redis_job *job)
     enum redis_found written = redis_job_written(job, 0);
     if (written == FAILED)
         return true;
-    if (job->phase == RENAME_PUT) {
-        if (written == ABSENT || (job->mode & RENAME_IS_COPY))
-            return reply_renamed(job, written == FOUND);
-        job->phase = RENAME_DELETE;
-        return false;
-    }
-    if (written == ABSENT) {
-        /* The source was written meanwhile; what has been put so far is now ours to replace. */
-        job->mode |= RENAME_REPLACES;
+    if (job->phase == RENAME_PUT)
+        return answer_rename_put(job, written == FOUND);
+    if (written == ABSENT) /* the source was written or deleted meanwhile */
         return redis_job_try_again(job);
-    }
     return reply_renamed(job, true);
 }
 

@@ -111,8 +111,33 @@ check_equal '+OK
     "the script that releases a lock works without Lua"
 check_equal '-ERR kresp: Lua scripts are not available' "$(ask 'eval "return 1" 0')" "others do not"
 check_status 0 "kresp ends" stop_kresp
-start_kresp --allow-flush
+start_kresp --allow-flush --pipeline 1
 check_equal "+OK
 :0" "$(ask flushall dbsize)" "--allow-flush deletes everything"
+# One command of each client in a round: the source changes between the steps of a RENAME.
+python3 - "$kresp_socket" "$redis_tests" <<'END'
+import sys
+sys.path.insert(0, sys.argv[2])
+from replies import Peer, request
+one, other = Peer(sys.argv[1]), Peer(sys.argv[1])
+wrong = []
+def race(command, expected, *others):
+    other.call("set", "from", 1)
+    one.send(request([command, b"from", b"to"]))
+    other.send(b"".join(request(words) for words in others))
+    reply = one.reply()
+    for _ in others:
+        other.reply()
+    there = one.call("exists", "to")
+    if reply != expected or there != b":1\r\n":
+        wrong.append((command, reply, there))
+    one.call("del", "from", "to")
+writes = [[b"incr", b"from"]] * 30
+for _ in range(20):
+    race(b"renamenx", b":1\r\n", *writes)
+    race(b"rename", b"+OK\r\n", *writes, [b"del", b"from"])
+print("ok" if not wrong else "not ok", "-", "RENAME and RENAMENX race with writes of the source",
+      wrong[:3])
+END
 check_status 0 "kresp ends" stop_kresp
 check_status 0 "and so does the daemon" stop_server
