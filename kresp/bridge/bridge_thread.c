@@ -186,10 +186,10 @@ static void take(struct bridge_thread *thread, struct redis_connection *connecti
 {
     if (redis_connection_unwritten(connection) > 0)
         redis_connection_write(connection);
-    if (connection->broken || !redis_connection_may_take(connection))
+    if (connection->broken)
         return;
     redis_connection_read(connection);
-    if (connection->has_more && !connection->broken)
+    if (connection->has_more && !connection->broken && redis_connection_may_take(connection))
         connection->has_more = redis_turn_take(&thread->turn, &connection->session);
 }
 
@@ -199,9 +199,9 @@ static bool settle(struct redis_connection *connection)
     if (!connection->session.unfinished)
         redis_session_release(&connection->session);
     redis_connection_write(connection);
-    return redis_connection_may_take(connection) &&
-           (connection->has_more || connection->session.unfinished ||
-            (connection->readable && !connection->ended && !connection->session.closing));
+    bool commands_wait = connection->has_more || connection->session.unfinished;
+    return (commands_wait && redis_connection_may_take(connection)) ||
+           redis_connection_may_read(connection);
 }
 
 /* Those that were served go behind those for which the turn had no room. */

@@ -23,6 +23,9 @@
 /* Replies that a client has not read, beyond which it gets no more. */
 #define MAX_UNREAD_BYTES ((size_t)256 * 1024)
 
+/* Commands that are received while those replies are unread; more stay with the client. */
+#define MAX_AHEAD_BYTES ((size_t)16 * 1024 * 1024)
+
 #define KEEP_BYTES ((size_t)64 * 1024)
 
 /* The peer, in words. -------------------------------------------------------------------------- */
@@ -117,11 +120,21 @@ bool redis_connection_may_take(const struct redis_connection *connection)
            connection->session.hold_output;
 }
 
-/* Room for the next read; 0: there is no memory. */
-static size_t make_room(struct redis_connection *connection)
+bool redis_connection_may_read(const struct redis_connection *connection)
 {
-    struct byte_buffer *input = &connection->session.input;
-    size_t missing = resp_request_missing(&connection->session.request, input);
+    const struct redis_session *session = &connection->session;
+    if (!connection->readable || connection->ended || session->closing)
+        return false;
+    if (redis_connection_may_take(connection))
+        return !connection->has_more && !session->unfinished;
+    return byte_buffer_size(&session->input) < MAX_AHEAD_BYTES;
+}
+
+/* Room for the next read; 0: there is no memory. */
+static size_t make_room(struct redis_session *session)
+{
+    struct byte_buffer *input = &session->input;
+    size_t missing = resp_request_missing(&session->request, input);
     size_t wanted = missing < READ_BYTES       ? READ_BYTES
                     : missing > MAX_READ_BYTES ? MAX_READ_BYTES
                                                : missing;
@@ -129,21 +142,41 @@ static size_t make_room(struct redis_connection *connection)
         byte_buffer_compact(input, byte_buffer_size(input) > 0 ? 0 : KEEP_BYTES);
     if (!byte_buffer_room(input, wanted))
         return 0;
-    return missing < READ_BYTES ? input->capacity - input->end : wanted;
+    size_t room = input->capacity - input->end;
+    return missing >= READ_BYTES ? wanted : room < MAX_READ_BYTES ? room : MAX_READ_BYTES;
+}
+
+/* The same while the arguments of an unfinished command may lie in the input. */
+static size_t make_room_behind_unfinished(struct redis_session *session)
+{
+    const struct byte_buffer *input = &session->input;
+    uintptr_t old = (uintptr_t)input->data + input->start;
+    size_t size = byte_buffer_size(input), room = make_room(session);
+    redis_job_follow(session->unfinished, old, size, input->data + input->start);
+    return room;
+}
+
+static void end_for_memory(struct redis_connection *connection)
+{
+    struct redis_session *session = &connection->session;
+    log_warn("client %" PRIu64 ": closed: its request is larger than the memory for buffers that "
+             "is left (--buffers)",
+             session->id);
+    session->closing = true;
+    if (session->unfinished) /* in the midst of a reply there is no place for an error */
+        connection->broken = true;
+    else
+        reply_error(&session->reply, "ERR kresp: no memory for the request is left");
 }
 
 void redis_connection_read(struct redis_connection *connection)
 {
     struct redis_session *session = &connection->session;
-    if (!connection->readable || connection->ended || session->closing || session->unfinished)
+    if (!redis_connection_may_read(connection))
         return;
-    size_t room = make_room(connection);
+    size_t room = session->unfinished ? make_room_behind_unfinished(session) : make_room(session);
     if (room == 0) {
-        log_warn("client %" PRIu64 ": closed: its request is larger than the memory for buffers "
-                 "that is left (--buffers)",
-                 session->id);
-        reply_error(&session->reply, "ERR kresp: no memory for the request is left");
-        session->closing = true;
+        end_for_memory(connection);
         return;
     }
     ssize_t bytes = read(connection->fd, session->input.data + session->input.end, room);

@@ -1,7 +1,9 @@
 /*
  * redis_connection: a session and its socket: moves bytes between them, and never waits. What a
  * client does not read stays in its own buffer, and until it is read no more of the client's
- * commands are executed: nobody else is disturbed. Threads: a connection belongs to one thread.
+ * commands are executed: nobody else is disturbed. They are received all the same, up to a limit:
+ * many clients send a whole pipeline before they read the first reply. Threads: a connection
+ * belongs to one thread.
  */
 #ifndef MQKV_KRESP_BRIDGE_REDIS_CONNECTION_H
 #define MQKV_KRESP_BRIDGE_REDIS_CONNECTION_H
@@ -33,7 +35,11 @@ void redis_connection_close(struct redis_connection *connection);
 /* True if more commands may be executed now: not too much of its replies is unread. */
 bool redis_connection_may_take(const struct redis_connection *connection);
 
-/* Reads what has come, as far as that is sensible now. */
+/* True if reading more makes sense now: commands that were received come first, and of those that
+ * may not be executed yet there is a limit. */
+bool redis_connection_may_read(const struct redis_connection *connection);
+
+/* Reads what has come, if it may. */
 void redis_connection_read(struct redis_connection *connection);
 
 /* Writes what the socket takes. */

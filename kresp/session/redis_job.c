@@ -95,6 +95,16 @@ struct redis_job *redis_job_keep(struct redis_job *job)
     return kept;
 }
 
+void redis_job_follow(struct redis_job *kept, uintptr_t old, size_t size, const char *bytes)
+{
+    struct kv_slice *arguments = kept->steps->arguments;
+    for (size_t i = 0; i < kept->count; i++) {
+        uintptr_t at = (uintptr_t)arguments[i].data;
+        if (at >= old && at - old < size)
+            arguments[i].data = bytes + (at - old);
+    }
+}
+
 bool redis_argument_is(const struct redis_job *job, size_t i, const char *word)
 {
     struct kv_slice argument = job->arguments[i];

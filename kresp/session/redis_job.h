@@ -106,6 +106,10 @@ void redis_job_end(struct redis_job *job);
  * is as it was. */
 struct redis_job *redis_job_keep(struct redis_job *job);
 
+/* The `size` bytes that lay at address `old` lie at `bytes` now: the arguments of a kept job that
+ * were among them follow. */
+void redis_job_follow(struct redis_job *kept, uintptr_t old, size_t size, const char *bytes);
+
 /* True if argument i is this word, in any case of letters. */
 bool redis_argument_is(const struct redis_job *job, size_t i, const char *word);
 

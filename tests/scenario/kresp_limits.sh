@@ -30,6 +30,28 @@ check_status 0 "kresp ends" stop_kresp
 
 start_kresp
 python3 "$redis_tests/slow_reader.py" "$kresp_socket" "$kresp_pid" || failed_checks=1
+python3 - "$kresp_socket" "$redis_tests" <<'END'
+import sys
+sys.path.insert(0, sys.argv[2])
+from replies import Peer, request
+peer = Peer(sys.argv[1], 60)
+value = b"v" * 1000
+peer.call("set", "v", value)
+one = b"$1000\r\n" + value + b"\r\n"
+for words, count, reply in (
+    ([b"get", b"v"], 40000, one),
+    ([b"mget"] + [b"v"] * 200, 300, b"*200\r\n" + one * 200),
+):
+    answered = 0
+    try:
+        peer.send(request(words) * count)
+        while answered < count and peer.reply() == reply:
+            answered += 1
+    except OSError as error:
+        print("#", error)
+    print("ok" if answered == count else "not ok", "-", words[0].decode(),
+          "a client that sends all before it reads is answered", answered)
+END
 check_status 0 "kresp ends" stop_kresp
 
 start_kresp --request 200k --pipeline 3 --threads 2

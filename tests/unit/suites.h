@@ -150,6 +150,7 @@ Suite *suite_clientk_values(void);
 
 /* kresp */
 Suite *suite_kresp_buffer(void);
+Suite *suite_kresp_connection(void);
 Suite *suite_kresp_decimal(void);
 Suite *suite_kresp_glob(void);
 Suite *suite_kresp_reply(void);
