@@ -196,8 +196,7 @@ static void take(struct bridge_thread *thread, struct redis_connection *connecti
 /* Writes the replies; true: it has more to do in the next round. */
 static bool settle(struct redis_connection *connection)
 {
-    if (!connection->session.unfinished)
-        redis_session_release(&connection->session);
+    redis_connection_release(connection);
     redis_connection_write(connection);
     bool commands_wait = connection->has_more || connection->session.unfinished;
     return (commands_wait && redis_connection_may_take(connection)) ||

@@ -194,6 +194,20 @@ void redis_connection_read(struct redis_connection *connection)
     }
 }
 
+void redis_connection_release(struct redis_connection *connection)
+{
+    struct redis_session *session = &connection->session;
+    if (session->unfinished)
+        return;
+    redis_session_release(session);
+    if (byte_buffer_size(&session->input) > 0)
+        return;
+    if (session->input.capacity > KEEP_BYTES)
+        byte_buffer_compact(&session->input, READ_BYTES);
+    if (session->request.spans.capacity > KEEP_BYTES)
+        resp_request_shrink(&session->request);
+}
+
 void redis_connection_write(struct redis_connection *connection)
 {
     struct redis_session *session = &connection->session;

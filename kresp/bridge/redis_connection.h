@@ -42,6 +42,9 @@ bool redis_connection_may_read(const struct redis_connection *connection);
 /* Reads what has come, if it may. */
 void redis_connection_read(struct redis_connection *connection);
 
+/* Forgets the commands that were answered, and gives back the memory of large ones. */
+void redis_connection_release(struct redis_connection *connection);
+
 /* Writes what the socket takes. */
 void redis_connection_write(struct redis_connection *connection);
 

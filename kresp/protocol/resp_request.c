@@ -357,6 +357,11 @@ size_t resp_request_missing(const struct resp_request *request, const struct byt
     return needed > left ? needed - left : 0;
 }
 
+void resp_request_shrink(struct resp_request *request)
+{
+    byte_buffer_free(&request->spans);
+}
+
 void resp_request_free(struct resp_request *request)
 {
     byte_buffer_free(&request->spans);

@@ -87,6 +87,10 @@ void resp_request_release(struct resp_request *request, struct byte_buffer *buff
 /* The bytes that the buffer lacks for the argument that is being read; 0: not known. */
 size_t resp_request_missing(const struct resp_request *request, const struct byte_buffer *buffer);
 
+/* Gives back the memory that a request of many arguments took. With nothing in the buffer any
+ * more. */
+void resp_request_shrink(struct resp_request *request);
+
 void resp_request_free(struct resp_request *request);
 
 #endif

@@ -99,4 +99,15 @@ END
 )" "--buffers limits what all clients have sent together"
 check_equal "+PONG" "$(ask ping)" "and others are served"
 check_status 0 "kresp ends" stop_kresp
+
+start_kresp --buffers 4M
+check_equal 10 "$(python3 - "$kresp_socket" "$redis_tests" <<'END'
+import sys
+sys.path.insert(0, sys.argv[2])
+from replies import Peer
+peers = [Peer(sys.argv[1]) for _ in range(10)]
+print(sum(peer.call("set", "large", b"v" * 900000) == b"+OK\r\n" for peer in peers))
+END
+)" "what was answered takes no room any more"
+check_status 0 "kresp ends" stop_kresp
 check_status 0 "and so does the daemon" stop_server

@@ -1,6 +1,7 @@
 /* What a connection reads from its socket, and when. */
 #include <check.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -102,6 +103,35 @@ START_TEST(the_arguments_of_an_unfinished_command_follow)
 }
 END_TEST
 
+/* Receives one request of so many arguments, and answers it. */
+static void receive_request(size_t arguments)
+{
+    static const struct resp_limits limits = {
+        .max_argument_bytes = 1024, .max_request_bytes = (size_t)1 << 24, .max_arguments = 1 << 20};
+    struct redis_session *session = &connection.session;
+    char problem[RESP_PROBLEM_BYTES], header[32];
+    int size = snprintf(header, sizeof header, "*%zu\r\n", arguments);
+    byte_buffer_append(&session->input, header, (size_t)size);
+    for (size_t i = 0; i < arguments; i++)
+        byte_buffer_append(&session->input, "$1\r\nx\r\n", 7);
+    ck_assert_int_eq(resp_request_next(&session->request, &session->input, &limits, problem),
+                     RESP_REQUEST);
+    ck_assert_uint_eq(session->request.count, arguments);
+    redis_connection_release(&connection);
+}
+
+START_TEST(a_large_request_gives_its_memory_back)
+{
+    size_t before = byte_buffer_total();
+    receive_request(100000);
+    ck_assert_uint_eq(received(), 0);
+    ck_assert_uint_le(byte_buffer_total() - before, (size_t)128 * 1024);
+    receive_request(3);
+    receive_request(100000);
+    ck_assert_uint_le(byte_buffer_total() - before, (size_t)128 * 1024);
+}
+END_TEST
+
 Suite *suite_kresp_connection(void)
 {
     Suite *suite = suite_create("kresp_connection");
@@ -110,6 +140,7 @@ Suite *suite_kresp_connection(void)
     tcase_set_timeout(reading, 60);
     tcase_add_test(reading, commands_that_came_are_executed_before_more_is_read);
     tcase_add_test(reading, a_client_that_does_not_read_is_read_up_to_a_limit);
+    tcase_add_test(reading, a_large_request_gives_its_memory_back);
     tcase_add_test(reading, the_arguments_of_an_unfinished_command_follow);
     suite_add_tcase(suite, reading);
     return suite;
