@@ -98,14 +98,17 @@ static enum taken take_queued(struct redis_job *job, bool first)
     struct redis_session *session = job->session;
     if (!first)
         return TAKEN_NOT;
-    if (!job->error && redis_transaction_queue(&session->transaction, job->command, job->arguments,
-                                               job->count, session->service->max_request_bytes)) {
+    struct redis_transaction *transaction = &session->transaction;
+    if (!job->error && !transaction->broken &&
+        !redis_transaction_queue(transaction, job->command, job->arguments, job->count,
+                                 session->service->max_request_bytes))
+        redis_job_fail(job, "ERR kresp: the transaction is too large");
+    if (job->error) {
+        redis_transaction_break(transaction);
+        reply_error(&session->reply, "%s", job->error);
+    } else {
         reply_simple(&session->reply, "QUEUED");
-        return TAKEN_GO_ON;
     }
-    session->transaction.broken = true;
-    reply_error(&session->reply, "%s",
-                job->error ? job->error : "ERR kresp: the transaction is too large");
     return TAKEN_GO_ON;
 }
 

@@ -47,11 +47,22 @@ struct kv_slice redis_transaction_argument(const struct redis_transaction *trans
     return kv_slice(transaction->bytes.data + span.offset, span.size);
 }
 
-void redis_transaction_clear(struct redis_transaction *transaction)
+static void free_queue(struct redis_transaction *transaction)
 {
     byte_buffer_free(&transaction->commands);
     byte_buffer_free(&transaction->spans);
     byte_buffer_free(&transaction->bytes);
+}
+
+void redis_transaction_break(struct redis_transaction *transaction)
+{
+    free_queue(transaction);
+    transaction->broken = true;
+}
+
+void redis_transaction_clear(struct redis_transaction *transaction)
+{
+    free_queue(transaction);
     transaction->next = 0;
     transaction->broken = false;
     transaction->conditional = false;

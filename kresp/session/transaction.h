@@ -37,7 +37,7 @@ enum transaction_state { TRANSACTION_NONE, TRANSACTION_QUEUEING, TRANSACTION_EXE
 /* Start from {0}. */
 struct redis_transaction {
     enum transaction_state state;
-    bool broken;                 /* a command could not be queued: EXEC is refused */
+    bool broken; /* a command could not be queued: EXEC is refused, and nothing is kept */
     struct byte_buffer commands; /* of struct queued_command */
     struct byte_buffer spans;    /* offset and size in bytes of each argument */
     struct byte_buffer bytes;
@@ -49,7 +49,7 @@ struct redis_transaction {
     size_t reply_mark;          /* conditional: bytes of the reply before that of EXEC */
 };
 
-/* Adds a copy. False: no memory for it, or more than max_bytes in all. */
+/* Adds a copy. False: no memory for it, or more than max_bytes in all; then it is to be broken. */
 bool redis_transaction_queue(struct redis_transaction *transaction,
                              const struct redis_command *command, const struct kv_slice *arguments,
                              size_t count, size_t max_bytes);
@@ -61,6 +61,9 @@ struct queued_command redis_transaction_command(const struct redis_transaction *
 /* Argument i of the command; borrowed until the queue changes. */
 struct kv_slice redis_transaction_argument(const struct redis_transaction *transaction,
                                            const struct queued_command *command, size_t i);
+
+/* EXEC will be refused: what was queued is forgotten, and nothing more is to be queued. */
+void redis_transaction_break(struct redis_transaction *transaction);
 
 /* Forgets the queue; the watched keys stay. */
 void redis_transaction_clear(struct redis_transaction *transaction);

@@ -65,9 +65,13 @@ check_equal '+OK
 +QUEUED
 +QUEUED
 -ERR kresp: the transaction is too large
--EXECABORT Transaction discarded because of previous errors.' \
-    "$(ask multi "set a $value" "set b $value" "set c $value" "set d $value" exec)" \
-    "and a transaction"
++QUEUED
++QUEUED
+-EXECABORT Transaction discarded because of previous errors.
++PONG' \
+    "$(ask multi "set a $value" "set b $value" "set c $value" "set d $value" "set e $value" \
+        "set f x" exec ping)" \
+    "and a transaction, of which nothing is kept then"
 for ((i = 1; i <= 100; i++)); do
     commands+=("incr n")
     numbers+=":$i"$'\n'

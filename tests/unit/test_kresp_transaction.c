@@ -48,6 +48,18 @@ START_TEST(a_queue_has_its_limit)
 }
 END_TEST
 
+START_TEST(one_that_is_broken_keeps_nothing)
+{
+    size_t before = byte_buffer_total();
+    ck_assert(queue("set", "key", 4096));
+    redis_transaction_break(&transaction);
+    ck_assert(transaction.broken);
+    ck_assert_uint_eq(byte_buffer_total(), before);
+    redis_transaction_clear(&transaction);
+    ck_assert(!transaction.broken);
+}
+END_TEST
+
 START_TEST(a_key_is_watched_once)
 {
     bool is_new;
@@ -141,6 +153,7 @@ Suite *suite_kresp_transaction(void)
     tcase_add_checked_fixture(queueing, NULL, free_transaction);
     tcase_add_test(queueing, commands_come_out_in_their_order);
     tcase_add_test(queueing, a_queue_has_its_limit);
+    tcase_add_test(queueing, one_that_is_broken_keeps_nothing);
     tcase_add_test(queueing, a_key_is_watched_once);
     tcase_add_test(queueing, every_command_is_found_by_its_name);
     tcase_add_test(queueing, a_wrong_exec_leaves_what_is_executed);
