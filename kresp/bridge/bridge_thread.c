@@ -158,7 +158,9 @@ static int wait_ms(const struct bridge_thread *thread)
     if (thread->stop_ms == 0)
         return -1;
     uint64_t now_ms = clock_monotonic_coarse_ms();
-    return now_ms < thread->stop_ms ? (int)(thread->stop_ms - now_ms) : 0;
+    uint64_t end_ms =
+        thread->stop_ms < thread->stop_at_most_ms ? thread->stop_ms : thread->stop_at_most_ms;
+    return now_ms < end_ms ? (int)(end_ms - now_ms) : 0;
 }
 
 static void take_events(struct bridge_thread *thread)
@@ -250,10 +252,8 @@ static bool is_done(struct bridge_thread *thread)
     uint64_t now_ms = clock_monotonic_coarse_ms();
     if (now_ms >= thread->stop_at_most_ms)
         return true;
-    if (thread->active_count > 0) {
-        thread->stop_ms = now_ms + LINGER_MS; /* from its last reply on */
+    if (thread->active_count > 0)
         return false;
-    }
     if (now_ms >= thread->stop_ms)
         return true;
     for (const struct redis_connection *connection = thread->connections; connection;
@@ -271,7 +271,10 @@ static void *run(void *argument)
         atomic_fetch_add_explicit(&thread->rounds, 1, memory_order_relaxed);
         if (thread->stop_ms == 0 && atomic_load(&thread->stopping))
             begin_to_stop(thread);
+        bool works = thread->active_count > 0;
         run_round(thread);
+        if (works && thread->stop_ms > 0) /* clients have time from their last reply on */
+            thread->stop_ms = clock_monotonic_coarse_ms() + LINGER_MS;
     }
     while (thread->connections)
         drop(thread, thread->connections);

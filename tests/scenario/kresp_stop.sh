@@ -49,6 +49,29 @@ print("ok" if right else "not ok", "- a slow store answers everything, too:", nu
 END
 wait_until "$stop_timeout_s" kresp_is_gone
 wait "$kresp_pid"
+
+# The last round takes longer than what clients are given to read its replies.
+stop_server
+start_server -w 1 --sync none --service-time fixed:50ms
+start_kresp --pipeline 30
+python3 - "$kresp_socket" "$redis_tests" "$kresp_pid" <<'END' || failed_checks=1
+import os, signal, sys, time
+sys.path.insert(0, sys.argv[2])
+from replies import Peer, request
+peer = Peer(sys.argv[1])
+large = b"v" * 250000
+peer.call("set", "large", large)
+peer.send(request([b"incr", b"last"]) * 55 + request([b"get", b"large"]) * 4)
+time.sleep(0.1)
+os.kill(int(sys.argv[3]), signal.SIGTERM)
+numbers = [peer.reply() for _ in range(55)]
+time.sleep(0.3)
+whole = all(peer.reply() == b"$250000\r\n" + large + b"\r\n" for _ in range(4))
+print("ok" if whole and numbers[-1] == b":55\r\n" else "not ok",
+      "- replies are there to be read after a long round")
+END
+wait_until "$stop_timeout_s" kresp_is_gone
+wait "$kresp_pid"
 stop_server
 
 start_server
