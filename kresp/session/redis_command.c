@@ -1,7 +1,9 @@
 #include "kresp/session/redis_command.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <strings.h>
 
@@ -151,6 +153,24 @@ static void fail_unknown(struct redis_job *job)
                    arguments);
 }
 
+/* HTTP: a web page can make a browser send it to a port of this host, with commands in it. As in
+ * Redis its client is left at the first line that no client of Redis sends. */
+static bool is_http(const struct redis_job *job)
+{
+    return redis_argument_is(job, 0, "POST") || redis_argument_is(job, 0, "Host:");
+}
+
+static void end_http(struct redis_job *job)
+{
+    static atomic_bool logged;
+    job->session->closing = true;
+    redis_job_fail(job, "ERR kresp: HTTP is not spoken here");
+    if (!atomic_exchange(&logged, true))
+        log_warn("client %" PRIu64 ": closed: it speaks HTTP, as a web page may make a browser do "
+                 "(said once)",
+                 job->session->id);
+}
+
 static void fail_unknown_word(struct redis_job *job, const struct redis_command *container)
 {
     char name[MAX_NAME_BYTES];
@@ -188,7 +208,9 @@ static const struct redis_command *look_up_words(struct redis_job *job)
     size_t size = 0;
     const struct redis_command *command =
         add_word(name, &size, job->arguments[0]) ? look_up(name, size) : NULL;
-    if (!command) {
+    if (!command && is_http(job)) {
+        end_http(job);
+    } else if (!command) {
         fail_unknown(job);
     } else if ((command->flags & COMMAND_CONTAINER) && job->count > 1) {
         const struct redis_command *container = command;

@@ -39,7 +39,8 @@ extern const size_t redis_command_count;
 void redis_command_init(void);
 
 /* Finds the command of the job's arguments, and checks that it may be executed with so many of
- * them. Sets job->command, or job->error. */
+ * them. Sets job->command, or job->error. A client that speaks HTTP is to be closed without an
+ * answer: its session is `closing` then. */
 void redis_command_find(struct redis_job *job);
 
 /* The largest argument that a command may have. */

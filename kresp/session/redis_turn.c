@@ -118,6 +118,8 @@ static enum taken take_command(struct redis_turn *turn, struct redis_session *se
     struct redis_job job = {
         .session = session, .memory = &turn->memory, .arguments = arguments, .count = count};
     redis_command_find(&job);
+    if (session->closing)
+        return TAKEN_LAST;
     session->commands++;
     job.conditional = session->transaction.state == TRANSACTION_EXECUTING &&
                       session->transaction.conditional && !job.error &&

@@ -56,6 +56,10 @@ start_kresp --port $port --threads 3
 check_match "^\+PONG" "$(printf 'PING\r\nQUIT\r\n' |
     timeout 20 bash -c "exec 3<>/dev/tcp/127.0.0.1/$port; cat >&3; cat <&3")" \
     "--port listens on 127.0.0.1"
+http=$(printf 'POST / HTTP/1.1\r\nHost: localhost\r\n\r\nset a 1\r\nPING\r\n' |
+    timeout 20 bash -c "exec 3<>/dev/tcp/127.0.0.1/$port; cat >&3; cat <&3" 2>/dev/null)
+check_equal "" "$http" "a browser gets no answer there"
+check_match "it speaks HTTP" "$(cat "$kresp_log")" "and the log says so"
 check_equal "0100007F" "$(awk -v port="$(printf %04X $port)" \
     '$4 == "0A" && $2 ~ port"$" { split($2, a, ":"); print a[1] }' /proc/net/tcp)" \
     "and nowhere else"
