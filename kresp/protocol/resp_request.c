@@ -112,24 +112,34 @@ static enum resp_outcome read_array_header(struct request_reader *reader)
     return RESP_REQUEST;
 }
 
-/* The header of an argument of up to 99 bytes, "$5\r\n" or "$42\r\n", which nearly all have; false:
+/* An argument of so many bytes follows. */
+static void expect_bulk(struct request_reader *reader, int64_t bytes)
+{
+    struct resp_request *request = reader->request;
+    request->bulk_bytes = bytes;
+    if ((size_t)bytes > reader->limits->max_argument_bytes ||
+        request->request_bytes + (size_t)bytes > reader->limits->max_request_bytes)
+        request->oversized = true;
+}
+
+#define SMALL_BULK_DIGITS 4u /* their bytes are within the limit of strangers */
+
+/* The header of an argument of up to 9,999 bytes, such as "$42\r\n", which nearly all have; false:
  * it is something else, or incomplete. */
 static bool read_small_bulk_header(struct request_reader *reader)
 {
     struct resp_request *request = reader->request;
     const char *at = reader->bytes + request->at;
-    size_t left = reader->size - request->at;
-    if (left < 5 || at[0] != '$' || at[1] < '0' || at[1] > '9')
+    size_t left = reader->size - request->at, digits = 0;
+    int64_t bytes = 0;
+    if (left < SMALL_BULK_DIGITS + 3 || at[0] != '$')
         return false;
-    if (at[2] == '\r') {
-        request->bulk_bytes = at[1] - '0';
-        request->at += 4;
-        return true;
-    }
-    if (at[1] == '0' || at[2] < '0' || at[2] > '9' || at[3] != '\r')
+    for (; digits < SMALL_BULK_DIGITS && at[1 + digits] >= '0' && at[1 + digits] <= '9'; digits++)
+        bytes = bytes * 10 + (at[1 + digits] - '0');
+    if (digits == 0 || at[1 + digits] != '\r' || (digits > 1 && at[1] == '0'))
         return false;
-    request->bulk_bytes = (at[1] - '0') * 10 + (at[2] - '0');
-    request->at += 5;
+    expect_bulk(reader, bytes);
+    request->at += digits + 3;
     return true;
 }
 
@@ -156,10 +166,7 @@ static enum resp_outcome read_bulk_header(struct request_reader *reader)
         return bad(reader, "invalid bulk length");
     if (reader->limits->unauthenticated && bytes > UNAUTHENTICATED_MAX_BULK_BYTES)
         return bad(reader, "unauthenticated bulk length");
-    request->bulk_bytes = bytes;
-    if ((size_t)bytes > reader->limits->max_argument_bytes ||
-        request->request_bytes + (size_t)bytes > reader->limits->max_request_bytes)
-        request->oversized = true;
+    expect_bulk(reader, bytes);
     return RESP_REQUEST;
 }
 

@@ -80,6 +80,33 @@ START_TEST(arrays_of_bulks_are_requests)
 }
 END_TEST
 
+START_TEST(sizes_of_all_lengths_are_read)
+{
+    static const size_t sizes[] = {0, 9, 10, 99, 100, 999, 1000, 1024, 1025, 9999, 10000, 12345};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char header[32], *bytes = calloc(1, sizes[i] + 1);
+        memset(bytes, 'x', sizes[i]);
+        snprintf(header, sizeof header, "*1\r\n$%zu\r\n", sizes[i]);
+        begin_reading();
+        receive_text(header);
+        receive(bytes, sizes[i]);
+        receive_text("\r\n*1\r\n$4\r\nPING\r\n");
+        bool fits = sizes[i] <= usual.max_argument_bytes;
+        ck_assert_int_eq(resp_request_next(&request, &input, &usual, problem),
+                         fits ? RESP_REQUEST : RESP_OVERSIZED);
+        if (fits)
+            ck_assert(kv_slice_equal(resp_request_argument(&request, &input, 0),
+                                     kv_slice(bytes, sizes[i])));
+        ck_assert_int_eq(resp_request_next(&request, &input, &usual, problem), RESP_REQUEST);
+        ck_assert(kv_slice_equal(resp_request_argument(&request, &input, 0),
+                                 kv_slice_from_string("PING")));
+        free(bytes);
+        end_reading();
+    }
+    check_reads_as("*1\r\n$007\r\n1234567\r\n", "?invalid bulk length");
+}
+END_TEST
+
 START_TEST(lines_are_inline_commands)
 {
     check_reads_as("PING\r\n", "(PING).");
@@ -294,6 +321,7 @@ Suite *suite_kresp_request(void)
     Suite *suite = suite_create("kresp_request");
     TCase *reading = tcase_create("reading");
     tcase_add_test(reading, arrays_of_bulks_are_requests);
+    tcase_add_test(reading, sizes_of_all_lengths_are_read);
     tcase_add_test(reading, lines_are_inline_commands);
     tcase_add_test(reading, mistakes_end_with_the_words_of_redis);
     tcase_add_test(reading, lines_without_an_end_are_too_big);
