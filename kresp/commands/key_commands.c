@@ -183,7 +183,7 @@ void plan_rename(struct redis_job *job)
 static bool reply_renamed(struct redis_job *job, bool renamed)
 {
     if (job->mode == RENAME_REPLACES)
-        reply_simple(redis_job_reply(job), "OK");
+        reply_ok(redis_job_reply(job));
     else
         reply_integer(redis_job_reply(job), renamed);
     return true;

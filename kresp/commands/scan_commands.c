@@ -323,6 +323,6 @@ bool answer_flush(struct redis_job *job)
     job->phase = 0;
     if (job->steps->cursor != 0)
         return false;
-    reply_simple(redis_job_reply(job), "OK");
+    reply_ok(redis_job_reply(job));
     return true;
 }

@@ -174,14 +174,14 @@ bool answer_script_exists(struct redis_job *job)
 bool answer_script_flush(struct redis_job *job)
 {
     known_script_flush();
-    reply_simple(redis_job_reply(job), "OK");
+    reply_ok(redis_job_reply(job));
     return true;
 }
 
 /* There are no functions: all of none are gone. */
 bool answer_function_flush(struct redis_job *job)
 {
-    reply_simple(redis_job_reply(job), "OK");
+    reply_ok(redis_job_reply(job));
     return true;
 }
 

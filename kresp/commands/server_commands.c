@@ -15,7 +15,7 @@
 
 bool answer_ok(struct redis_job *job)
 {
-    reply_simple(redis_job_reply(job), "OK");
+    reply_ok(redis_job_reply(job));
     return true;
 }
 
@@ -327,6 +327,6 @@ bool answer_config_set(struct redis_job *job)
                        (int)job->arguments[i].size, (const char *)job->arguments[i].data);
         return true;
     }
-    reply_simple(redis_job_reply(job), "OK");
+    reply_ok(redis_job_reply(job));
     return true;
 }

@@ -27,7 +27,7 @@ bool answer_echo(struct redis_job *job)
 
 bool answer_quit(struct redis_job *job)
 {
-    reply_simple(redis_job_reply(job), "OK");
+    reply_ok(redis_job_reply(job));
     job->session->closing = true;
     return true;
 }
@@ -49,7 +49,7 @@ bool answer_select(struct redis_job *job)
     if (!redis_argument_integer(job, 1, &database))
         return true;
     if (database == 0)
-        reply_simple(redis_job_reply(job), "OK");
+        reply_ok(redis_job_reply(job));
     else
         redis_job_fail(job, "ERR DB index is out of range");
     return true;
@@ -98,7 +98,7 @@ bool answer_auth(struct redis_job *job)
     if (job->count == 3)
         user = job->arguments[1];
     if (authenticate(job, user, job->arguments[job->count - 1]))
-        reply_simple(redis_job_reply(job), "OK");
+        reply_ok(redis_job_reply(job));
     return true;
 }
 
@@ -222,7 +222,7 @@ bool answer_client_getname(struct redis_job *job)
 bool answer_client_setname(struct redis_job *job)
 {
     if (store_name(job, job->arguments[2], job->session->name, "Client names"))
-        reply_simple(redis_job_reply(job), "OK");
+        reply_ok(redis_job_reply(job));
     return true;
 }
 
@@ -238,7 +238,7 @@ bool answer_client_setinfo(struct redis_job *job)
         redis_job_fail(job, "ERR Unrecognized option '%.*s'", (int)job->arguments[2].size,
                        (const char *)job->arguments[2].data);
     if (stored)
-        reply_simple(redis_job_reply(job), "OK");
+        reply_ok(redis_job_reply(job));
     return true;
 }
 
@@ -268,7 +268,7 @@ bool answer_client_info(struct redis_job *job)
 bool answer_client_switch(struct redis_job *job)
 {
     if (redis_argument_is(job, 2, "ON") || redis_argument_is(job, 2, "OFF"))
-        reply_simple(redis_job_reply(job), "OK");
+        reply_ok(redis_job_reply(job));
     else
         redis_job_fail(job, "ERR syntax error");
     return true;

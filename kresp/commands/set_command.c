@@ -167,7 +167,7 @@ static bool answer_set_compared(struct redis_job *job)
     }
     if (job->mode & OPTION_GET)
         return reply_old(job, redis_job_result(job, 0), redis_job_result(job, 0)->found);
-    reply_simple(redis_job_reply(job), "OK");
+    reply_ok(redis_job_reply(job));
     return true;
 }
 
@@ -222,7 +222,7 @@ bool answer_set(struct redis_job *job)
         return answer_set_get(job);
     enum redis_found written = redis_job_written(job, 0);
     if (written == FOUND)
-        reply_simple(redis_job_reply(job), "OK");
+        reply_ok(redis_job_reply(job));
     else if (written == ABSENT)
         reply_null(redis_job_reply(job));
     return true;
@@ -257,7 +257,7 @@ void plan_setex(struct redis_job *job)
 bool answer_setex(struct redis_job *job)
 {
     if (redis_job_written(job, 0) == FOUND)
-        reply_simple(redis_job_reply(job), "OK");
+        reply_ok(redis_job_reply(job));
     return true;
 }
 

@@ -182,7 +182,7 @@ bool answer_mset(struct redis_job *job)
             return true;
     if (!chunks_done(job, end))
         return false;
-    reply_simple(redis_job_reply(job), "OK");
+    reply_ok(redis_job_reply(job));
     return true;
 }
 

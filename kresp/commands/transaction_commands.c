@@ -26,7 +26,7 @@ bool answer_multi(struct redis_job *job)
     }
     redis_transaction_clear(transaction_of(job));
     transaction_of(job)->state = TRANSACTION_QUEUEING;
-    reply_simple(redis_job_reply(job), "OK");
+    reply_ok(redis_job_reply(job));
     return true;
 }
 
@@ -37,14 +37,14 @@ bool answer_discard(struct redis_job *job)
         return true;
     }
     end_transaction(job);
-    reply_simple(redis_job_reply(job), "OK");
+    reply_ok(redis_job_reply(job));
     return true;
 }
 
 bool answer_unwatch(struct redis_job *job)
 {
     redis_transaction_unwatch(transaction_of(job));
-    reply_simple(redis_job_reply(job), "OK");
+    reply_ok(redis_job_reply(job));
     return true;
 }
 
@@ -78,7 +78,7 @@ bool answer_watch(struct redis_job *job)
         if (is_new && found == FOUND)
             watched->version = redis_job_result(job, i - 1)->value.version;
     }
-    reply_simple(redis_job_reply(job), "OK");
+    reply_ok(redis_job_reply(job));
     return true;
 }
 

@@ -16,8 +16,14 @@ struct resp_reply {
     int protocol; /* 2 or 3 */
 };
 
-/* "+OK"; text without line ends. */
+/* "+PONG"; text without line ends. */
 void reply_simple(struct resp_reply *reply, const char *text);
+
+/* Most writes are answered so. */
+static inline void reply_ok(struct resp_reply *reply)
+{
+    byte_buffer_append(&reply->bytes, "+OK\r\n", 5);
+}
 
 /* "-ERR ..."; the text begins with the code. Line ends in it become blanks. */
 void reply_error(struct resp_reply *reply, const char *format, ...)

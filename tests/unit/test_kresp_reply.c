@@ -26,6 +26,8 @@ START_TEST(both_protocols_have_these)
         reply.protocol = protocol;
         reply_simple(&reply, "OK");
         check_written("+OK\r\n");
+        reply_ok(&reply);
+        check_written("+OK\r\n");
         reply_error(&reply, "ERR no '%s'\r\nhere", "x\ny");
         check_written("-ERR no 'x y'  here\r\n");
         reply_integer(&reply, INT64_MIN);
