@@ -6,8 +6,8 @@
 
 static void count_lookup(struct redis_job *job, bool hit)
 {
-    struct redis_service *service = job->session->service;
-    atomic_fetch_add_explicit(hit ? &service->hits : &service->misses, 1, memory_order_relaxed);
+    job->memory->hits += hit;
+    job->memory->misses += !hit;
 }
 
 void plan_get(struct redis_job *job)

@@ -265,6 +265,23 @@ static void answer(struct redis_job *job)
     redis_job_end(job);
 }
 
+static void add_more(_Atomic uint64_t *counter, uint64_t more)
+{
+    if (more > 0)
+        atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
+}
+
+/* What was counted since the last turn, once for all: threads share the counters. */
+static void count(struct redis_turn *turn)
+{
+    struct redis_service *service = turn->service;
+    struct turn_memory *memory = &turn->memory;
+    add_more(&service->commands, turn->job_count);
+    add_more(&service->hits, memory->hits);
+    add_more(&service->misses, memory->misses);
+    memory->hits = memory->misses = 0;
+}
+
 void redis_turn_run(struct redis_turn *turn)
 {
     struct turn_memory *memory = &turn->memory;
@@ -280,7 +297,7 @@ void redis_turn_run(struct redis_turn *turn)
     }
     for (size_t i = 0; i < turn->job_count; i++)
         answer(&turn->jobs[i]);
-    atomic_fetch_add_explicit(&turn->service->commands, turn->job_count, memory_order_relaxed);
+    count(turn);
     turn->job_count = 0;
     turn_memory_end(memory);
 }

@@ -1,6 +1,6 @@
 /*
  * turn_memory: what the jobs of a turn share: the operations that they ask of the store, the
- * results, and memory until the turn ends.
+ * results, counters, and memory until the turn ends.
  *
  * It holds at most TURN_OPERATIONS operations and the chunk of one command more. How large values
  * are is known only afterwards: what the last turns have read limits the next, as a whole and for
@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "mqkv/clientk.h"
 
@@ -30,6 +31,7 @@ struct turn_memory {
     size_t session_limit;
     struct turn_piece *pieces; /* the first is the one that is given from */
     size_t piece_used;
+    uint64_t hits, misses; /* of GET and its like */
 };
 
 void turn_memory_init(struct turn_memory *memory);
