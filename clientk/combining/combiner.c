@@ -352,17 +352,21 @@ __attribute__((noinline)) static void pass_lead(struct combiner *combiner)
 
 /* Packs the message of a leader that is alone, sends it and receives the answer, without anything
  * that only several calls need. The call is not on the list. It stays unfinished if the leader is
- * not alone, or if one message is not enough. Returns the error that stopped the message. */
+ * not alone, or behind its first message if one is not enough. Returns the error that stopped the
+ * message. */
 static enum kv_status lead_alone(struct combiner *combiner, struct call *own)
 {
     struct window *window = &combiner->window;
     struct inflight_message *message = &window->messages[0];
     if (combiner->first || window->in_flight > 0 || combiner->linger.expected > 1 ||
-        !connection_usable(&window->connection) || !window_begin(window, message) ||
-        window_fill(window, message, &own->queue, 0) != FILL_ALL || message->request.count == 0)
+        !connection_usable(&window->connection) || !window_begin(window, message))
+        return KV_OK;
+    enum fill_verdict verdict = window_fill(window, message, &own->queue, 0);
+    if ((verdict != FILL_ALL && verdict != FILL_FULL) || message->request.count == 0)
         return KV_OK;
     own->sent = true;
-    combiner->packed_full = false;
+    combiner->packed_calls = 1;
+    combiner->packed_full = verdict == FILL_FULL;
     message->deadline_ms = own->deadline_ms;
     enum kv_status status = window_send(window, message, own->deadline_ms);
     while (status == KV_OK && window->in_flight > 0)
@@ -402,6 +406,8 @@ __attribute__((noinline)) static void lead_on(struct combiner *combiner, struct 
                                               enum kv_status status)
 {
     if (!call_finished(own)) {
+        if (status == KV_OK && own->sent)
+            collect_arrivals(combiner); /* they go first: the call has had its share (rotate) */
         enqueue(combiner, own);
         if (status != KV_OK)
             message_failed(combiner, status);
