@@ -68,9 +68,23 @@ __attribute__((noinline)) static enum kv_status refuse_usage(const char *sentenc
     return kv_error_set(last_error_of_thread(), KV_USAGE, "%s", sentence);
 }
 
+/* As {0}: so are nearly all. */
+static inline bool is_plain(const struct clientk_write_options *options)
+{
+    return !options->if_absent && !options->if_present && !options->keep_expiry &&
+           options->durability == CLIENTK_SERVER_DEFAULT &&
+           (options->if_version | options->expiry_ms | options->give_version) == 0 &&
+           RESERVED_IS_CLEAR(options->reserved);
+}
+
 enum kv_status translate_write(const struct clientk_write_options *options,
                                struct wire_operation *to)
 {
+    if (is_plain(options)) {
+        to->flags = 0;
+        to->version = to->expiry_ms = 0;
+        return KV_OK;
+    }
     if (!RESERVED_IS_CLEAR(options->reserved))
         return refuse_reserved();
     if (options->if_absent + options->if_present + (options->if_version != 0) > 1)
