@@ -23,8 +23,10 @@
 /* Replies that a client has not read, beyond which it gets no more. */
 #define MAX_UNREAD_BYTES ((size_t)256 * 1024)
 
-/* Commands that are received while those replies are unread; more stay with the client. */
-#define MAX_AHEAD_BYTES ((size_t)16 * 1024 * 1024)
+/* Commands that are received while those replies are unread; more stay with the client. Strangers
+ * get no such memory. */
+#define MAX_AHEAD_BYTES           ((size_t)16 * 1024 * 1024)
+#define MAX_STRANGERS_AHEAD_BYTES ((size_t)64 * 1024)
 
 #define KEEP_BYTES ((size_t)64 * 1024)
 
@@ -127,7 +129,8 @@ bool redis_connection_may_read(const struct redis_connection *connection)
         return false;
     if (redis_connection_may_take(connection))
         return !connection->has_more && !session->unfinished;
-    return byte_buffer_size(&session->input) < MAX_AHEAD_BYTES;
+    return byte_buffer_size(&session->input) <
+           (session->authenticated ? MAX_AHEAD_BYTES : MAX_STRANGERS_AHEAD_BYTES);
 }
 
 /* Room for the next read; 0: there is no memory. */

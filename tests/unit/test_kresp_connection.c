@@ -19,6 +19,7 @@ static void open_pair(void)
     for (unsigned i = 0; i < 2; i++)
         ck_assert_int_eq(fcntl(ends[i], F_SETFL, O_NONBLOCK), 0);
     connection = (struct redis_connection){.fd = ends[0], .writable = true};
+    connection.session.authenticated = true;
     peer = ends[1];
 }
 
@@ -66,7 +67,8 @@ START_TEST(commands_that_came_are_executed_before_more_is_read)
 }
 END_TEST
 
-START_TEST(a_client_that_does_not_read_is_read_up_to_a_limit)
+/* What is received of a client that sends without end, and has left replies unread. */
+static size_t receive_ahead(void)
 {
     leave_unread((size_t)1024 * 1024);
     ck_assert(!redis_connection_may_take(&connection));
@@ -75,8 +77,21 @@ START_TEST(a_client_that_does_not_read_is_read_up_to_a_limit)
         redis_connection_read(&connection);
         flood();
     }
-    ck_assert_uint_ge(received(), (size_t)16 * 1024 * 1024);
-    ck_assert_uint_lt(received(), (size_t)17 * 1024 * 1024);
+    return received();
+}
+
+START_TEST(a_client_that_does_not_read_is_read_up_to_a_limit)
+{
+    size_t bytes = receive_ahead();
+    ck_assert_uint_ge(bytes, (size_t)16 * 1024 * 1024);
+    ck_assert_uint_lt(bytes, (size_t)17 * 1024 * 1024);
+}
+END_TEST
+
+START_TEST(a_stranger_is_read_up_to_a_lower_one)
+{
+    connection.session.authenticated = false;
+    ck_assert_uint_lt(receive_ahead(), (size_t)256 * 1024);
 }
 END_TEST
 
@@ -140,6 +155,7 @@ Suite *suite_kresp_connection(void)
     tcase_set_timeout(reading, 60);
     tcase_add_test(reading, commands_that_came_are_executed_before_more_is_read);
     tcase_add_test(reading, a_client_that_does_not_read_is_read_up_to_a_limit);
+    tcase_add_test(reading, a_stranger_is_read_up_to_a_lower_one);
     tcase_add_test(reading, a_large_request_gives_its_memory_back);
     tcase_add_test(reading, the_arguments_of_an_unfinished_command_follow);
     suite_add_tcase(suite, reading);
