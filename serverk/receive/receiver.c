@@ -96,7 +96,37 @@ static ssize_t receive_from(struct receiver *receiver, unsigned queue)
     return size;
 }
 
-/* A wire_attempt: each of the queues once, beginning behind the one that gave the last message. */
+/* Those of the set that have given nothing for long. */
+static uint32_t cold_queues(const struct receiver *receiver, uint32_t set)
+{
+    uint32_t cold = 0;
+    while (set != 0) {
+        unsigned queue = take_lowest(&set);
+        if (receiver->taken - receiver->last_taken[queue] > COLD_AFTER)
+            cold |= UINT32_C(1) << queue;
+    }
+    return cold;
+}
+
+/* Each queue of the set once, beginning behind the one that gave the last message. */
+static ssize_t try_queues(struct receiver *receiver, uint32_t set)
+{
+    uint32_t up_to_last = (UINT32_C(2) << receiver->current) - 1;
+    uint32_t behind = set & ~up_to_last, rest = set & up_to_last;
+    while ((behind | rest) != 0) {
+        unsigned queue = take_lowest(behind != 0 ? &behind : &rest);
+        ssize_t size = receive_from(receiver, queue);
+        if (size != 0) {
+            receiver->last_taken[queue] = ++receiver->taken;
+            receiver->current = queue;
+            return size;
+        }
+    }
+    return 0;
+}
+
+/* A wire_attempt. Cold queues come first when it is their turn: behind those that always have
+ * something they would wait for ever where both counts have a divisor in common. */
 static ssize_t poll_round(void *context)
 {
     struct receiver *receiver = context;
@@ -105,20 +135,13 @@ static ssize_t poll_round(void *context)
         served &= ~lanes_of_payers(schedule_full_payers(receiver->schedule));
     if (receiver->turn)
         farewell_enter(receiver->turn);
-    uint32_t up_to_last = (UINT32_C(2) << receiver->current) - 1;
-    uint32_t behind = served & ~up_to_last, rest = served & up_to_last;
+    uint32_t cold = cold_queues(receiver, served);
     bool cold_too = ++receiver->round % COLD_ROUNDS == 0;
-    while ((behind | rest) != 0) {
-        unsigned queue = take_lowest(behind != 0 ? &behind : &rest);
-        if (!cold_too && receiver->taken - receiver->last_taken[queue] > COLD_AFTER)
-            continue;
-        ssize_t size = receive_from(receiver, queue);
-        if (size != 0) {
-            receiver->last_taken[queue] = ++receiver->taken;
-            receiver->current = queue;
-            return size;
-        }
-    }
+    ssize_t size = cold_too ? try_queues(receiver, cold) : 0;
+    if (size == 0)
+        size = try_queues(receiver, served & ~cold);
+    if (size != 0)
+        return size;
     receiver->found_empty = true;
     receiver_settle(receiver);
     return 0;
