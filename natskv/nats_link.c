@@ -100,7 +100,7 @@ static void answer_locked(struct nats_link *link, struct link_slot *slot, enum l
     struct link_call *call = slot->call;
     bool many = call->many, repeats = slot->open > 0;
     natsMsg *sent = slot->message;
-    link->counts.silent += outcome != LINK_ANSWERED;
+    link->counts.silent += outcome == LINK_SILENT || outcome == LINK_NOT_SENT;
     if (many)
         slot->busy = true;
     else

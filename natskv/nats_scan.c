@@ -44,6 +44,7 @@ struct shard_scan {
     uint32_t visited;
     bool hollow; /* the batch has brought nothing yet */
     bool got_on; /* the page has */
+    bool malformed;
 };
 
 static void end(struct shard_scan *scan, enum kv_status status, const char *sentence)
@@ -89,14 +90,16 @@ static bool begins_with(struct kv_slice key, struct kv_slice prefix)
            (prefix.size == 0 || memcmp(key.data, prefix.data, prefix.size) == 0);
 }
 
-/* Shows one message. False: the visitor had no room for it. */
+/* Shows one message. False: the visitor had no room for it, or scan->malformed. */
 static bool show(struct shard_scan *scan, natsMsg *message)
 {
     uint8_t bytes[NATSKV_MAX_KEY_BYTES];
     size_t size, before;
     struct nats_entry entry;
-    if (nats_entry_from_message(message, false, &entry) != KV_OK)
-        return true;
+    if (nats_entry_from_message(message, false, &entry) != KV_OK) {
+        scan->malformed = true;
+        return false;
+    }
     scan->sequence = scan->before = entry.sequence;
     char stream[NATS_STREAM_NAME_BYTES];
     nats_bucket_stream(&scan->engine->bucket, scan->shard, stream);
@@ -183,6 +186,10 @@ static bool take_message(struct link_call *call, enum link_outcome outcome, nats
         return false;
     }
     bool has_no_room = !show(scan, message);
+    if (scan->malformed) {
+        end(scan, KV_IO, "an entry of the bucket makes no sense");
+        return false;
+    }
     if (has_no_room)
         atomic_store_explicit(&scan->engine->page_entries, scan->visited, memory_order_relaxed);
     bool full = has_no_room || scan->visited == scan->operation->limit || page_is_over(scan);

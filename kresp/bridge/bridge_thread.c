@@ -173,6 +173,8 @@ static void take_events(struct bridge_thread *thread)
             adopt_given(thread);
             continue;
         }
+        if (thread->stop_ms > 0 && events[i].events == EPOLLIN)
+            continue; /* what comes now is not read any more */
         if (events[i].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR) && thread->stop_ms == 0)
             connection->readable = true;
         if (events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))

@@ -129,6 +129,8 @@ bool redis_connection_may_read(const struct redis_connection *connection)
         return false;
     if (redis_connection_may_take(connection))
         return !connection->has_more && !session->unfinished;
+    if (byte_buffer_is_short()) /* reading ahead is not to close anybody for want of memory */
+        return false;
     return byte_buffer_size(&session->input) <
            (session->authenticated ? MAX_AHEAD_BYTES : MAX_STRANGERS_AHEAD_BYTES);
 }

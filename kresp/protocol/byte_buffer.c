@@ -19,6 +19,11 @@ size_t byte_buffer_total(void)
     return atomic_load(&total_bytes);
 }
 
+bool byte_buffer_is_short(void)
+{
+    return atomic_load(&total_bytes) > atomic_load(&budget_bytes) / 2;
+}
+
 /* Changes the memory to so many bytes, of which those up to end are kept. */
 static bool resize(struct byte_buffer *buffer, size_t capacity)
 {

@@ -29,6 +29,9 @@ void byte_buffer_set_budget(size_t bytes);
 /* What they have now. */
 size_t byte_buffer_total(void);
 
+/* Whether they have more than half of what they may: what can wait, waits then. */
+bool byte_buffer_is_short(void);
+
 void byte_buffer_free(struct byte_buffer *buffer);
 
 /* Room for at least `bytes` behind the end: true. Bytes may move. */

@@ -159,7 +159,8 @@ void py_handle_leave(PyObject *self)
     struct py_handle *handle = (struct py_handle *)self;
     if (handle->fork_generation != py_fork_generation())
         return; /* forked within the call, by a signal handler: the count is the parent's */
-    handle->calls--;
+    if (handle->calls > 0) /* else forked within it, too, and the child has counted anew */
+        handle->calls--;
     if (is_main_thread())
         handle->main_is_inside = false;
     if (handle->calls == 0 && handle->closing)

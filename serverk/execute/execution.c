@@ -87,10 +87,9 @@ __attribute__((noinline)) static bool passes_gate(struct execution *execution)
     }
     /* What is behind it in the message is not executed before it: order is kept. */
     execution->result.status = KV_OVERLOADED;
-    if (execution->reply->results > 0)
-        execution->allowance.verdict = KV_OVERLOADED;
-    else
-        execution->refusal = gate->sentence; /* of the whole message */
+    execution->allowance.verdict = KV_OVERLOADED;
+    if (execution->request->count == 1)
+        execution->refusal = gate->sentence;
     return false;
 }
 
@@ -101,12 +100,10 @@ static void run_operation(struct execution *execution, const struct wire_operati
     execution->written.record_bytes = 0;
     uint16_t results_before = execution->reply->results;
     if ((execution->session->access && !is_permitted(execution)) ||
-        (execution->context->gate && !passes_gate(execution))) {
+        (execution->context->gate && !passes_gate(execution)))
         add_plain(execution);
-        execution->stopped |= execution->refusal != NULL;
-    } else {
+    else
         execution->context->runners[operation->opcode](execution);
-    }
     execution->begun = true;
     execution->context->written_bytes += execution->written.record_bytes;
     allowance_note(&execution->allowance, was_light(execution), extra_bytes(execution));

@@ -28,7 +28,7 @@ struct execution {
     struct wire_result result;
     struct kvstore_written written;
     struct reply_place place; /* of the value that was read */
-    const char *refusal;      /* why the whole request is refused; or NULL */
+    const char *refusal;      /* the whole request is refused, which is one write; or NULL */
     bool stopped;             /* the rest of the request is not executed: its reply is full */
 };
 

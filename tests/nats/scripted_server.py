@@ -8,7 +8,7 @@ Prints its port. What a key begins with says what goes wrong with it:
     rival-      somebody else writes the key before the first conditional write
     full-WHO-   writes are refused: the stream, the server, the account is full
     lostfull-   the first publish is applied, and not acknowledged; then the stream is full
-    ignored-    the first two publishes are not applied, and not answered
+    ignored-    the first four publishes are not applied, and not answered
     later-      the first two writes are refused for now
     shrunk-     from this write on the server takes messages of 1 KiB only; regrown-: of 1 MiB
     garbage-    answers make no sense
@@ -201,7 +201,7 @@ class Connection(threading.Thread):
             return
         if key.startswith(("shrunk-", "regrown-")):
             self.introduce(1024 if key.startswith("shrunk-") else 1048576)
-        if key.startswith("ignored-") and first(key, 2):
+        if key.startswith("ignored-") and first(key, 4):
             return
         if key.startswith("later-") and first(key, 2):
             self.say(reply, failure(503, 10077, "store is closed"))

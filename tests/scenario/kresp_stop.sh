@@ -52,7 +52,7 @@ wait "$kresp_pid"
 
 # The last round takes longer than what clients are given to read its replies.
 stop_server
-start_server -w 1 --sync none --service-time fixed:50ms
+start_server -w 1 --sync none --service-time fixed:40ms
 start_kresp --pipeline 30
 python3 - "$kresp_socket" "$redis_tests" "$kresp_pid" <<'END' || failed_checks=1
 import os, signal, sys, time

@@ -52,9 +52,9 @@ operations() {
     client put short life
     version=$(version_of short)
     check_status 0 "put if it has its version $1" client put \
-        --if-version "$version" --ttl 1s short v
+        --if-version "$version" --ttl 3s short v
     version=$(version_of short)
-    sleep 1.1
+    sleep 3.1
     check_status 1 "put if it has the version of what expired $1" \
         client put --if-version "$version" short v
     check_status 1 "del if it has the version of what expired $1" \

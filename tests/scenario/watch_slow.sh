@@ -29,7 +29,7 @@ put_until_all_have() {
 }
 
 resident_kib() {
-    awk '/^VmRSS/ { print $2 }' "/proc/$server_pid/status"
+    awk '/^RssAnon/ { print $2 }' "/proc/$server_pid/status"
 }
 
 # 12 MB, of which the store keeps 2.
@@ -48,8 +48,10 @@ for _ in {1..5}; do
     client compact >/dev/null
 done
 grown_kib=$(($(resident_kib) - before_kib))
-check_equal yes "$([ "$grown_kib" -lt 16384 ] && echo yes || echo "$grown_kib KiB")" \
-    "60 MB of changes do not stay in the daemon's memory"
+if [ "${MQKV_VARIANT:-release}" = release ]; then # a sanitizer has memory of its own
+    check_equal yes "$([ "$grown_kib" -lt 16384 ] && echo yes || echo "$grown_kib KiB")" \
+        "60 MB of changes do not stay in the daemon's memory"
+fi
 kill -CONT "${pids[@]}"
 check_status 0 "all are told that they missed some" wait_until 30 all_have '^missed$'
 check_status 0 "and see what comes then" wait_until 30 put_until_all_have last

@@ -95,6 +95,7 @@ Suite *suite_serverk_farewell(void);
 Suite *suite_serverk_slots(void);
 Suite *suite_serverk_cost_estimate(void);
 Suite *suite_serverk_overload(void);
+Suite *suite_serverk_receiver(void);
 Suite *suite_serverk_worker(void);
 
 /* mirror */

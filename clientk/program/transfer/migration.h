@@ -15,7 +15,7 @@ struct migration {
     struct cli_context target_context;
     struct clientk *source; /* the same server, for questions while a scan is under way */
     struct clientk *target;
-    bool keeps_versions; /* entries get at the target the versions that they have */
+    bool keeps_versions; /* new entries get at the target the versions that they have */
     bool overwrites;     /* entries that the target had before may be replaced */
     bool removes;        /* those whose keys the source does not have may be deleted */
     bool verifies;       /* in this pass every entry is compared */
