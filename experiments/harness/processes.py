@@ -151,7 +151,7 @@ def run_load(command, expected_s):
             os.killpg(process.pid, signal.SIGKILL)  # it leads a session; its children too
             process.wait()
     if process.returncode != 0:
-        text = errors.decode(errors="replace").strip()
+        text = (errors.strip() or output.strip()).decode(errors="replace")[-1000:]
         raise HarnessError(f"status {process.returncode} from: {command}\n  {text}")
     after = children_cost()
     cost = Cost(after.cpu_s - before.cpu_s, after.switches - before.switches)
