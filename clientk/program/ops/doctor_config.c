@@ -64,9 +64,9 @@ static bool find_config(pid_t server, char path[PATH_MAX])
             found = word + 9;
         before = word;
     }
-    if (!found || found[0] != '/')
+    if (!found || found[0] != '/' || strlen(found) >= PATH_MAX)
         return false;
-    snprintf(path, PATH_MAX, "%s", found);
+    strcpy(path, found);
     return true;
 }
 
