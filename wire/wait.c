@@ -88,7 +88,9 @@ bool wire_spin_parse(const char *text, struct wire_spin *spin)
 
 struct wire_spin wire_spin_for_network(struct wire_spin spin)
 {
-    return spin.mode == WIRE_SPIN_AUTO ? (struct wire_spin){.mode = WIRE_SPIN_OFF} : spin;
+    if (spin.mode == WIRE_SPIN_AUTO)
+        spin.mode = WIRE_SPIN_OFF;
+    return spin;
 }
 
 void wire_waiter_init(struct wire_waiter *waiter, struct wire_spin spin)

@@ -164,7 +164,7 @@ if [ -n "$long" ]; then
         limited nproc 1 $(seq 0 9)
         limited msgqueue 1 0 97 98 1000 1217 1218 9000 9504 12000 $(seq 20000 20000 300000)
         limited fsize 1 0 1 4095 4096 8192 65535 65536 65537 131072 300000 1000000
-        limited stack 1024 24 32 48 64 100 128 200 255 256 512 1024
+        limited stack 1024 32 48 64 100 128 200 255 256 512 1024
         limited as 1048576 $(seq 6 8 100) $(seq 120 60 1200)
         limited data 1048576 1 2 4 8 12 16 20 24 28 32 48 64
     }
@@ -173,7 +173,7 @@ else
     limited nproc 1 0 3 6
     limited msgqueue 1 0 1000 12000
     limited fsize 1 4096 300000
-    limited stack 1024 24 64 256
+    limited stack 1024 32 64 256 # with 24 the loader of programs crashes now and then
     limited as 1048576 20 200 700
     limited data 1048576 4 16
 fi

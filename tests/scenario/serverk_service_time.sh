@@ -17,7 +17,7 @@ refused 'a service time that is none' --sync none --service-time fixed:1ms:block
 check_match "'fixed:1ms:blocked'.*DIST" "$errors" 'says what would be one'
 check_status 4 'a CPU that is not there' timeout 20 "$MQKV_BUILD/serverk" -m "$server_queue" \
     -f "$server_dir" --cpus 1000
-check_match 'CPUs are not there' "$errors" 'is an error'
+check_match 'CPUs do not exist' "$errors" 'is an error'
 
 # taken_us: what stats says of the time that operations took.
 taken_us() {

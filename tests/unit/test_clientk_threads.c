@@ -105,7 +105,8 @@ START_TEST(many_threads_share_sessions_and_messages)
     struct clientk_info info;
     clientk_info(client, &info);
     ck_assert_uint_le(info.sessions, 3);
-    ck_assert_uint_eq(info.operations, 2 + MANY * (1 + 3 * INCREMENTS));
+    /* What a message had no time for is sent again, and counts again. */
+    ck_assert_uint_ge(info.operations, 2 + MANY * (1 + 3 * INCREMENTS));
     ck_assert_uint_lt(info.messages, info.operations);
     clientk_close(client);
 }
