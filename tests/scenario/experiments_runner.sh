@@ -141,7 +141,8 @@ check_status 1 'a load that fails ends the run' run_short --fresh
 check_match 'status 4 .*knobs/load 2' "$errors" 'with its status and command'
 check_match 'no luck with 2' "$errors" 'and what it said'
 cp -r "$study" "$MQKV_TEST_DIR/others"
-sed -i 's/^values = 1 2$/values = 1 3/; s/^title.*/title = Others/' "$MQKV_TEST_DIR/others/study.conf"
+sed -i 's/^values = 1 2$/values = 1 3/; s/^title.*/title = Others/' \
+    "$MQKV_TEST_DIR/others/study.conf"
 check_status 1 'a study that fails' run --profile short --fresh "$study" "$MQKV_TEST_DIR/others"
 check_match 'experiments/run: knobs: status 4' "$errors" 'is named'
 check_equal 13 "$(lines_of "$out/others/short/raw.csv")" 'and those behind it are run'
