@@ -1,10 +1,10 @@
 /* etcd through its JSON gateway and libcurl: C has no client of its own for it. -m is HOST:PORT of
  * a server. The gateway is a part of the server's process; a program in Go, over gRPC, spares the
- * server the JSON. ADD is a loop, too: read, and a transaction that compares the revision. Keys and
- * values are those of the bench, plain letters.
+ * server the JSON. A write on condition is a transaction that compares the revision. Keys and values
+ * are those of the bench, plain letters.
  */
 #include "common/report/error.h"
-#include "experiments/peers/backend.h"
+#include "experiments/peers/backend_versioned.h"
 
 #include <curl/curl.h>
 #include <inttypes.h>
@@ -127,11 +127,6 @@ static bool add_put(struct text *request, struct kv_slice key, struct kv_slice v
            add_text(request, "\"}");
 }
 
-static enum kv_status put(struct peer_etcd *peer, struct kv_slice key, struct kv_slice value)
-{
-    return add_put(&peer->request, key, value) ? ask(peer, "put") : KV_NO_MEMORY;
-}
-
 /* Writes if the key still has that revision; 0: if there is none. */
 static enum kv_status put_if(struct peer_etcd *peer, struct kv_slice key, struct kv_slice value,
                              uint64_t revision, bool *refused)
@@ -147,6 +142,15 @@ static enum kv_status put_if(struct peer_etcd *peer, struct kv_slice key, struct
     enum kv_status status = ask(peer, "txn");
     *refused = status == KV_OK && !strstr(peer->answer.data, "\"succeeded\":true");
     return status;
+}
+
+enum kv_status versioned_put(void *connection, struct kv_slice key, struct kv_slice value,
+                             const uint64_t *expected, bool *refused)
+{
+    struct peer_etcd *peer = connection;
+    if (expected)
+        return put_if(peer, key, value, *expected, refused);
+    return add_put(&peer->request, key, value) ? ask(peer, "put") : KV_NO_MEMORY;
 }
 
 /* The text behind "name":" in the answer, up to the next quote. False: there is none. */
@@ -179,9 +183,10 @@ static enum kv_status decode(struct kv_slice text, struct clientk_value *value)
 }
 
 /* The entry; *revision 0: there is none. */
-static enum kv_status get(struct peer_etcd *peer, struct kv_slice key, uint64_t *revision,
-                          struct clientk_value *value)
+enum kv_status versioned_get(void *connection, struct kv_slice key, uint64_t *revision,
+                             struct clientk_value *value)
 {
+    struct peer_etcd *peer = connection;
     struct kv_slice text;
     *revision = 0;
     if (!add_text(&peer->request, "{\"key\":\"") || !add_base64(&peer->request, key) ||
@@ -195,49 +200,10 @@ static enum kv_status get(struct peer_etcd *peer, struct kv_slice key, uint64_t 
     return decode(find_member(peer, "value", &text) ? text : kv_slice("", 0), value);
 }
 
-static enum kv_status add(struct peer_etcd *peer, const struct clientk_operation *operation,
-                          struct clientk_result *result)
+int64_t versioned_number(const void *connection, const struct clientk_value *value)
 {
-    char number[NUMBER_BYTES] = "";
-    uint64_t revision;
-    bool refused = true;
-    enum kv_status status = KV_OK;
-    while (refused && status == KV_OK) {
-        status = get(peer, operation->key, &revision, &result->value);
-        if (status != KV_OK)
-            break;
-        if (revision > 0)
-            snprintf(number, sizeof number, "%.*s", (int)result->value.size,
-                     (const char *)result->value.data);
-        result->number = strtoll(number, NULL, 10) + operation->delta;
-        int size = snprintf(number, sizeof number, "%" PRId64, result->number);
-        status = put_if(peer, operation->key, kv_slice(number, (size_t)size), revision, &refused);
-    }
-    return status;
-}
-
-enum kv_status backend_execute(void *connection, const struct clientk_operation *operations,
-                               size_t count, struct clientk_result *results)
-{
-    struct peer_etcd *peer = connection;
-    enum kv_status status = KV_OK;
-    for (size_t i = 0; i < count && status == KV_OK; i++) {
-        uint64_t revision = 0;
-        results[i].status = KV_OK;
-        switch (operations[i].opcode) {
-        case CLIENTK_PUT:
-            status = put(peer, operations[i].key, operations[i].value);
-            break;
-        case CLIENTK_GET:
-            status = get(peer, operations[i].key, &revision, &results[i].value);
-            results[i].status = revision > 0 ? KV_OK : KV_NOT_FOUND;
-            break;
-        case CLIENTK_ADD:
-            status = add(peer, &operations[i], &results[i]);
-            break;
-        default:
-            return KV_UNSUPPORTED;
-        }
-    }
-    return status;
+    char text[NUMBER_BYTES];
+    (void)connection;
+    snprintf(text, sizeof text, "%.*s", (int)value->size, (const char *)value->data);
+    return strtoll(text, NULL, 10);
 }

@@ -4,7 +4,7 @@
  * condition that nothing has changed since. Keys and values are those of the bench, plain letters.
  */
 #include "common/report/error.h"
-#include "experiments/peers/backend.h"
+#include "experiments/peers/backend_versioned.h"
 
 #include <inttypes.h>
 #include <nats/nats.h>
@@ -67,9 +67,10 @@ static bool number_in(const char *json, int size, const char *name, uint64_t *nu
 }
 
 /* Publishes as a request; *refused: the server's condition does not hold. */
-static enum kv_status put(struct peer_nats *peer, struct kv_slice key, struct kv_slice value,
-                          const uint64_t *expected, bool *refused)
+enum kv_status versioned_put(void *connection, struct kv_slice key, struct kv_slice value,
+                             const uint64_t *expected, bool *refused)
 {
+    struct peer_nats *peer = connection;
     char subject[SUBJECT_BYTES], number[24];
     natsMsg *message = NULL, *answer = NULL;
     uint64_t sequence = 0;
@@ -96,9 +97,10 @@ static enum kv_status put(struct peer_nats *peer, struct kv_slice key, struct kv
 }
 
 /* The entry: its sequence (0: none); its bytes if they come as they are, else as JSON. */
-static enum kv_status get(struct peer_nats *peer, struct kv_slice key, uint64_t *sequence,
-                          struct clientk_value *value)
+enum kv_status versioned_get(void *connection, struct kv_slice key, uint64_t *sequence,
+                             struct clientk_value *value)
 {
+    struct peer_nats *peer = connection;
     char subject[SUBJECT_BYTES], json[SUBJECT_BYTES + 32], api[128];
     natsMsg *answer = NULL;
     const char *header = NULL;
@@ -121,8 +123,9 @@ static enum kv_status get(struct peer_nats *peer, struct kv_slice key, uint64_t 
 }
 
 /* A number, which comes in base64 from a leader. */
-static int64_t number_of(const struct peer_nats *peer, const struct clientk_value *value)
+int64_t versioned_number(const void *connection, const struct clientk_value *value)
 {
+    const struct peer_nats *peer = connection;
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const char *text = value->data;
     char number[32];
@@ -140,49 +143,4 @@ static int64_t number_of(const struct peer_nats *peer, const struct clientk_valu
     }
     number[used] = '\0';
     return strtoll(number, NULL, 10);
-}
-
-static enum kv_status add(struct peer_nats *peer, const struct clientk_operation *operation,
-                          struct clientk_result *result)
-{
-    char number[24];
-    uint64_t sequence;
-    bool refused = true;
-    enum kv_status status = KV_OK;
-    while (refused && status == KV_OK) {
-        status = get(peer, operation->key, &sequence, &result->value);
-        if (status != KV_OK)
-            break;
-        result->number = (sequence > 0 ? number_of(peer, &result->value) : 0) + operation->delta;
-        int size = snprintf(number, sizeof number, "%" PRId64, result->number);
-        status = put(peer, operation->key, kv_slice(number, (size_t)size), &sequence, &refused);
-    }
-    return status;
-}
-
-enum kv_status backend_execute(void *connection, const struct clientk_operation *operations,
-                               size_t count, struct clientk_result *results)
-{
-    struct peer_nats *peer = connection;
-    enum kv_status status = KV_OK;
-    for (size_t i = 0; i < count && status == KV_OK; i++) {
-        uint64_t sequence = 0;
-        bool refused = false;
-        results[i].status = KV_OK;
-        switch (operations[i].opcode) {
-        case CLIENTK_PUT:
-            status = put(peer, operations[i].key, operations[i].value, NULL, &refused);
-            break;
-        case CLIENTK_GET:
-            status = get(peer, operations[i].key, &sequence, &results[i].value);
-            results[i].status = sequence > 0 ? KV_OK : KV_NOT_FOUND;
-            break;
-        case CLIENTK_ADD:
-            status = add(peer, &operations[i], &results[i]);
-            break;
-        default:
-            return KV_UNSUPPORTED;
-        }
-    }
-    return status;
 }

@@ -11,6 +11,8 @@ PEER_LIBS_redis := -lhiredis
 PEER_LIBS_lmdb := -llmdb
 PEER_LIBS_nats := -lnats
 PEER_LIBS_etcd := -lcurl -lcrypto
+PEER_OBJ_nats := $(call peer_object,backend_versioned)
+PEER_OBJ_etcd := $(PEER_OBJ_nats)
 PEER_OBJ_echo := $(foreach part,echo echo_link echo_group,$(call peer_object,$(part)))
 
 define peer_rule

@@ -53,12 +53,18 @@ def test_a_lock_that_is_lost_stays_lost(client):
         other.release()
 
 
-def test_a_worker_comes_before_a_job_is_written(client, queue):
+def emptied_queue(client):
+    """Of one job, which is done; and its class."""
     work_queue = load("work_queue").WorkQueue
     worker = work_queue(client, "q")
     assert worker.put("a") == 1
     number, _, version = worker.take()
     assert worker.done(number, version)
+    return work_queue, worker
+
+
+def test_a_worker_comes_before_a_job_is_written(client, queue):
+    work_queue, worker = emptied_queue(client)
 
     class Interrupted(mqkv.Client):
         """A worker looks for the job when it has a number and is not written."""
@@ -78,11 +84,7 @@ def test_a_worker_comes_before_a_job_is_written(client, queue):
 
 def test_a_worker_that_looked_before_a_job_was_written(client, queue):
     """It wants to move on when the producer has announced the job, and returned."""
-    work_queue = load("work_queue").WorkQueue
-    watcher = work_queue(client, "q")
-    assert watcher.put("a") == 1
-    number, _, version = watcher.take()
-    assert watcher.done(number, version)
+    work_queue, watcher = emptied_queue(client)
     looked, announced = threading.Event(), threading.Event()
 
     class Producing(mqkv.Client):

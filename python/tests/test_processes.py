@@ -1,5 +1,6 @@
 """Forks, signals, and servers that end."""
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -24,6 +25,31 @@ def in_child(work):
         finally:
             os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@contextlib.contextmanager
+def program_signalled_in_a_call(program, running, number):
+    """Runs the program up to its line "ready"; sends it the signal while the call that it makes at
+    the next line of its input waits for the server. Killed if it hangs."""
+    with subprocess.Popen([sys.executable, "-c", program, running.queue], text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        hangs = threading.Timer(40, child.kill)
+        hangs.start()
+        assert child.stdout.readline() == "ready\n"
+        running.pause()
+        try:
+            tell(child)
+            time.sleep(0.3)
+            child.send_signal(number)
+            yield child
+        finally:
+            running.resume()
+            hangs.cancel()
+
+
+def tell(child):
+    child.stdin.write("\n")
+    child.stdin.flush()
 
 
 def test_a_child_uses_the_client(client):
@@ -109,20 +135,10 @@ except KeyboardInterrupt:
 sys.stdin.readline()
 print(client.get("k") in (b"1", b"2"), flush=True)
 """
-    with subprocess.Popen([sys.executable, "-c", program, running.queue], text=True,
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout.readline() == "ready\n"
-        running.pause()
-        try:
-            child.stdin.write("\n")
-            child.stdin.flush()
-            time.sleep(0.3)
-            child.send_signal(signal.SIGINT)
-            assert child.stdout.readline() == "interrupted\n"
-        finally:
-            running.resume()
-        child.stdin.write("\n")
-        child.stdin.flush()
+    with program_signalled_in_a_call(program, running, signal.SIGINT) as child:
+        assert child.stdout.readline() == "interrupted\n"
+        running.resume()
+        tell(child)
         assert child.stdout.readline() == "True\n"
 
 
@@ -164,23 +180,11 @@ print(client.get("k"), client.get("handled"), flush=True)
 signal.raise_signal(signal.SIGUSR1)
 print(client.get("k"), flush=True)
 """
-    with subprocess.Popen([sys.executable, "-c", program, running.queue], text=True,
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        hangs = threading.Timer(40, child.kill)
-        hangs.start()
-        assert child.stdout.readline() == "ready\n"
-        running.pause()
-        try:
-            child.stdin.write("\n")
-            child.stdin.flush()
-            time.sleep(0.3)
-            child.send_signal(signal.SIGUSR1)
-            assert "a client of its own" in child.stdout.readline()
-        finally:
-            running.resume()
+    with program_signalled_in_a_call(program, running, signal.SIGUSR1) as child:
+        assert "a client of its own" in child.stdout.readline()
+        running.resume()
         assert child.stdout.readline() == "b'1' b'1'\n"
         assert child.stdout.readline() == "b'of the handler'\n"  # outside of any call
-        hangs.cancel()
     assert client.get("handled") == b"1"
 
 
