@@ -1,7 +1,7 @@
 /* etcd through its JSON gateway and libcurl: C has no client of its own for it. -m is HOST:PORT of
  * a server. The gateway is a part of the server's process; a program in Go, over gRPC, spares the
- * server the JSON. A write on condition is a transaction that compares the revision. Keys and values
- * are those of the bench, plain letters.
+ * server the JSON. A write on condition is a transaction that compares the revision. Keys and
+ * values are those of the bench, plain letters.
  */
 #include "common/report/error.h"
 #include "experiments/peers/backend_versioned.h"
