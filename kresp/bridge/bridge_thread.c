@@ -158,9 +158,7 @@ static int wait_ms(const struct bridge_thread *thread)
     if (thread->stop_ms == 0)
         return -1;
     uint64_t now_ms = clock_monotonic_coarse_ms();
-    uint64_t end_ms =
-        thread->stop_ms < thread->stop_at_most_ms ? thread->stop_ms : thread->stop_at_most_ms;
-    return now_ms < end_ms ? (int)(end_ms - now_ms) : 0;
+    return now_ms < thread->stop_ms ? (int)(thread->stop_ms - now_ms) : 0;
 }
 
 static void take_events(struct bridge_thread *thread)
@@ -234,12 +232,19 @@ static void run_round(struct bridge_thread *thread)
 
 /* The end -------------------------------------------------------------------------------------- */
 
+/* Clients have time to read, from now on. */
+static void linger(struct bridge_thread *thread)
+{
+    uint64_t until_ms = clock_monotonic_coarse_ms() + LINGER_MS;
+    thread->stop_ms = until_ms < thread->stop_at_most_ms ? until_ms : thread->stop_at_most_ms;
+}
+
 /* What has come until now is answered. */
 static void begin_to_stop(struct bridge_thread *thread)
 {
     adopt_given(thread);
-    thread->stop_ms = clock_monotonic_coarse_ms() + LINGER_MS;
     thread->stop_at_most_ms = clock_monotonic_coarse_ms() + STOP_AT_MOST_MS;
+    linger(thread);
     for (struct redis_connection *connection = thread->connections; connection;
          connection = connection->next) {
         connection->readable = true;
@@ -247,7 +252,7 @@ static void begin_to_stop(struct bridge_thread *thread)
     }
 }
 
-static bool is_done(struct bridge_thread *thread)
+static bool is_done(const struct bridge_thread *thread)
 {
     if (thread->stop_ms == 0)
         return false;
@@ -275,8 +280,8 @@ static void *run(void *argument)
             begin_to_stop(thread);
         bool works = thread->active_count > 0;
         run_round(thread);
-        if (works && thread->stop_ms > 0) /* clients have time from their last reply on */
-            thread->stop_ms = clock_monotonic_coarse_ms() + LINGER_MS;
+        if (works && thread->stop_ms > 0)
+            linger(thread);
     }
     while (thread->connections)
         drop(thread, thread->connections);

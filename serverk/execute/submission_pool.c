@@ -110,7 +110,7 @@ bool submissions_add_bytes(struct submissions *all, size_t bytes)
     return admitted;
 }
 
-void submissions_take_bytes(struct submissions *all, size_t bytes)
+void submissions_release_bytes(struct submissions *all, size_t bytes)
 {
     pthread_mutex_lock(&all->lock);
     all->bytes -= bytes;

@@ -58,7 +58,7 @@ bool submissions_admit(struct submissions *submissions, size_t bytes);
 /* Counts bytes of values that requests which were admitted bring or have found. False: there are
  * too many. */
 bool submissions_add_bytes(struct submissions *submissions, size_t bytes);
-void submissions_take_bytes(struct submissions *submissions, size_t bytes);
+void submissions_release_bytes(struct submissions *submissions, size_t bytes);
 
 /* A request that was admitted is gone. */
 void submissions_dismiss(struct submissions *submissions, size_t bytes);

@@ -33,7 +33,7 @@ static uint8_t *reserve_value(struct submitted_operation *submitted, size_t size
     if (bytes)
         submitted->counted_bytes += size;
     else
-        submissions_take_bytes(all, size);
+        submissions_release_bytes(all, size);
     return bytes;
 }
 
@@ -390,6 +390,6 @@ void submitted_operation_drop(struct submitted_operation *submitted)
     free(submitted->found);
     submitted->brought = submitted->found = NULL;
     if (submitted->counted_bytes > 0)
-        submissions_take_bytes(submitted->request->all, submitted->counted_bytes);
+        submissions_release_bytes(submitted->request->all, submitted->counted_bytes);
     submitted->counted_bytes = 0;
 }
