@@ -120,9 +120,10 @@ static PyObject *batch_execute(PyObject *self, PyObject *ignored)
         free_execution(&execution);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS status =
-        clientk_execute(client, execution.operations, execution.count, execution.outcomes);
-    Py_END_ALLOW_THREADS py_handle_leave(batch->client);
+    Py_BEGIN_ALLOW_THREADS
+    status = clientk_execute(client, execution.operations, execution.count, execution.outcomes);
+    Py_END_ALLOW_THREADS
+    py_handle_leave(batch->client);
     PyObject *results = NULL;
     if (!py_was_interrupted() && fill_results(&execution)) {
         if (status == KV_OK) {

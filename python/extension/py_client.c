@@ -59,8 +59,10 @@ static bool execute_one(PyObject *self, const struct clientk_operation *operatio
     if (!client)
         return false;
     result->value = py_handle_take_value((struct py_handle *)self);
-    Py_BEGIN_ALLOW_THREADS result->status = call(client, operation, result);
-    Py_END_ALLOW_THREADS py_handle_leave(self);
+    Py_BEGIN_ALLOW_THREADS
+    result->status = call(client, operation, result);
+    Py_END_ALLOW_THREADS
+    py_handle_leave(self);
     return !py_was_interrupted();
 }
 
@@ -210,8 +212,10 @@ static PyObject *client_ping(PyObject *self, PyObject *ignored)
         return NULL;
     uint64_t round_trip_ns = 0;
     enum kv_status status;
-    Py_BEGIN_ALLOW_THREADS status = clientk_ping(client, &round_trip_ns);
-    Py_END_ALLOW_THREADS py_handle_leave(self);
+    Py_BEGIN_ALLOW_THREADS
+    status = clientk_ping(client, &round_trip_ns);
+    Py_END_ALLOW_THREADS
+    py_handle_leave(self);
     if (py_was_interrupted())
         return NULL;
     if (status != KV_OK)
@@ -229,8 +233,10 @@ static PyObject *client_set_priority(PyObject *self, PyObject *number)
         return NULL;
     unsigned clamped = priority < UINT8_MAX ? (unsigned)priority : UINT8_MAX;
     enum kv_status status;
-    Py_BEGIN_ALLOW_THREADS status = clientk_set_priority(client, clamped);
-    Py_END_ALLOW_THREADS py_handle_leave(self);
+    Py_BEGIN_ALLOW_THREADS
+    status = clientk_set_priority(client, clamped);
+    Py_END_ALLOW_THREADS
+    py_handle_leave(self);
     if (status != KV_OK)
         return py_raise_status(status, clientk_last_error(), NULL, NULL);
     ((struct py_handle *)self)->options.priority = (uint8_t)clamped;
@@ -244,8 +250,10 @@ static PyObject *client_info(PyObject *self, PyObject *ignored)
     if (!client)
         return NULL;
     struct clientk_info info = {0};
-    Py_BEGIN_ALLOW_THREADS clientk_info(client, &info);
-    Py_END_ALLOW_THREADS PyObject *facts = Py_BuildValue(
+    Py_BEGIN_ALLOW_THREADS
+    clientk_info(client, &info);
+    Py_END_ALLOW_THREADS
+    PyObject *facts = Py_BuildValue(
         "{sIsKsIsIsIsIsIsKsKsKszszsKsKszsssN}", "server_pid", info.server_pid, "max_value_bytes",
         (unsigned long long)info.max_value_bytes, "sessions", info.sessions, "reply_depth",
         info.reply_depth, "reply_bytes", info.reply_bytes, "lane_bytes", info.lane_bytes,

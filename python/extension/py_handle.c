@@ -67,9 +67,10 @@ static struct clientk *open_client(const struct clientk_options *options)
     struct clientk *client = NULL;
     struct kv_error error = {0};
     enum kv_status status;
-    Py_BEGIN_ALLOW_THREADS status = clientk_open(options, &client, &error);
-    Py_END_ALLOW_THREADS if (!py_was_interrupted())
-    {
+    Py_BEGIN_ALLOW_THREADS
+    status = clientk_open(options, &client, &error);
+    Py_END_ALLOW_THREADS
+    if (!py_was_interrupted()) {
         if (status == KV_OK)
             return client;
         py_raise_status(status, error.text, NULL, NULL);
@@ -86,7 +87,8 @@ static void close_client(struct clientk *client, bool is_ours)
         clientk_abandon(client);
         return;
     }
-    Py_BEGIN_ALLOW_THREADS clientk_close(client);
+    Py_BEGIN_ALLOW_THREADS
+    clientk_close(client);
     Py_END_ALLOW_THREADS
 }
 

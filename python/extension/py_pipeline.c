@@ -126,9 +126,11 @@ static PyObject *pipeline_submit(PyObject *object, enum clientk_opcode opcode,
         if (make_room(self) && (result = py_result_new(&parsed))) {
             enum kv_status status;
             Py_INCREF(result);
-            Py_BEGIN_ALLOW_THREADS status =
-                clientk_pipeline_submit(self->pipeline, &parsed.operation, result);
-            Py_END_ALLOW_THREADS if (status != KV_OK) Py_DECREF(result);
+            Py_BEGIN_ALLOW_THREADS
+            status = clientk_pipeline_submit(self->pipeline, &parsed.operation, result);
+            Py_END_ALLOW_THREADS
+            if (status != KV_OK)
+                Py_DECREF(result);
             if (!leave(self, status, NULL))
                 Py_CLEAR(result);
         } else {
@@ -149,8 +151,11 @@ static PyObject *pipeline_flush(PyObject *object, PyObject *ignored)
     if (!enter(self))
         return NULL;
     enum kv_status status;
-    Py_BEGIN_ALLOW_THREADS status = clientk_pipeline_flush(self->pipeline);
-    Py_END_ALLOW_THREADS if (!leave(self, status, NULL)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = clientk_pipeline_flush(self->pipeline);
+    Py_END_ALLOW_THREADS
+    if (!leave(self, status, NULL))
+        return NULL;
     Py_RETURN_NONE;
 }
 
@@ -165,8 +170,11 @@ static PyObject *pipeline_process(PyObject *object, PyObject *ignored)
         return NULL;
     }
     enum kv_status status;
-    Py_BEGIN_ALLOW_THREADS status = clientk_pipeline_process(self->pipeline);
-    Py_END_ALLOW_THREADS if (leave(self, status, list)) return list;
+    Py_BEGIN_ALLOW_THREADS
+    status = clientk_pipeline_process(self->pipeline);
+    Py_END_ALLOW_THREADS
+    if (leave(self, status, list))
+        return list;
     Py_DECREF(list);
     return NULL;
 }
@@ -178,8 +186,11 @@ static PyObject *pipeline_fileno(PyObject *object, PyObject *ignored)
     if (!enter(self))
         return NULL;
     int descriptor;
-    Py_BEGIN_ALLOW_THREADS descriptor = clientk_pipeline_fd(self->pipeline);
-    Py_END_ALLOW_THREADS if (!leave(self, descriptor < 0 ? KV_LIMIT : KV_OK, NULL)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    descriptor = clientk_pipeline_fd(self->pipeline);
+    Py_END_ALLOW_THREADS
+    if (!leave(self, descriptor < 0 ? KV_LIMIT : KV_OK, NULL))
+        return NULL;
     return PyLong_FromLong(descriptor);
 }
 
@@ -191,8 +202,11 @@ static PyObject *pipeline_set_priority(PyObject *object, PyObject *number)
         return NULL;
     unsigned clamped = priority < UINT8_MAX ? (unsigned)priority : UINT8_MAX;
     enum kv_status status;
-    Py_BEGIN_ALLOW_THREADS status = clientk_pipeline_set_priority(self->pipeline, clamped);
-    Py_END_ALLOW_THREADS if (!leave(self, status, NULL)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = clientk_pipeline_set_priority(self->pipeline, clamped);
+    Py_END_ALLOW_THREADS
+    if (!leave(self, status, NULL))
+        return NULL;
     Py_RETURN_NONE;
 }
 
@@ -217,8 +231,10 @@ static void close_now(struct py_pipeline *self)
     if (!pipeline)
         return;
     self->busy = true;
-    Py_BEGIN_ALLOW_THREADS clientk_pipeline_close(pipeline);
-    Py_END_ALLOW_THREADS self->pipeline = NULL;
+    Py_BEGIN_ALLOW_THREADS
+    clientk_pipeline_close(pipeline);
+    Py_END_ALLOW_THREADS
+    self->pipeline = NULL;
     self->busy = false;
 }
 
@@ -244,9 +260,10 @@ static bool open_pipeline(struct py_pipeline *self, unsigned window, unsigned ba
     struct kv_error error = {0};
     struct clientk_pipeline *pipeline = NULL;
     enum kv_status status;
-    Py_BEGIN_ALLOW_THREADS status =
-        clientk_pipeline_open(client, window, batch, complete, self, &pipeline, &error);
-    Py_END_ALLOW_THREADS py_handle_leave(self->client);
+    Py_BEGIN_ALLOW_THREADS
+    status = clientk_pipeline_open(client, window, batch, complete, self, &pipeline, &error);
+    Py_END_ALLOW_THREADS
+    py_handle_leave(self->client);
     self->pipeline = pipeline;
     if (!py_was_interrupted() && status != KV_OK)
         py_raise_status(status, error.text, NULL, NULL);
