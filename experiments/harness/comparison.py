@@ -1,6 +1,7 @@
 """Whether one comparison of a claim (harness.claim) holds here.
 
-Every comparison comes down to ratios of two means, with the 95 % bootstrap interval of the ratio:
+Every comparison comes down to ratios of two means, with the 95 % interval of the ratio
+(harness.summary):
 
     A > B by P %   holds if the interval lies above 1 + P/100; fails if it lies below 1, or with a P
                    below 1 + P/100; else it cannot be told
@@ -11,11 +12,12 @@ Every comparison comes down to ratios of two means, with the 95 % bootstrap inte
                    they differ to the other side; else it cannot be told
 
 An interval around 1 never says that two points differ, nor that they do not, unless equality is
-what was claimed, with its tolerance.
+what was claimed, with its tolerance. A point with a single run has no interval, and tells nothing.
 """
 
+import collections
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness import summary
 
@@ -33,6 +35,7 @@ class Finding:
 
     outcome: str  # a key of verdict.HEADLINES
     text: str
+    pairs: list = field(default_factory=list)  # of a comparison: the outcome of each two points
 
 
 @dataclass
@@ -55,9 +58,27 @@ def judge(study, rows, comparison):
     said = _said(study, comparison)
     if not pairs:
         return Finding("open", f"{name}: '{said}' was not measured")
-    outcome = _outcome([pair.outcome for pair in pairs])
+    outcomes = [pair.outcome for pair in pairs]
+    outcome = _outcome(outcomes)
     details = "; ".join(pair.text for pair in pairs)
-    return Finding(outcome, f"{name}: '{said}' {TOLD[outcome]}: {details}")
+    return Finding(outcome, f"{name}: '{said}' {TOLD[outcome]}: {details}", outcomes)
+
+
+def counts(outcomes):
+    """How many pairs of points say what, to end a headline with: of many pairs one in forty holds
+    by chance. Empty if all say the same."""
+    if len(set(outcomes)) < 2:
+        return ""
+    number = collections.Counter(outcomes)
+    holding = number["holds"]
+    parts = [f"{holding or 'none'} of {len(outcomes)} pairs {'hold' if holding > 1 else 'holds'}"]
+    if number["part"]:
+        parts.append(f"{number['part']} in part")
+    if number["fails"]:
+        parts.append(f"{number['fails']} {'do' if number['fails'] > 1 else 'does'} not")
+    if number["open"]:
+        parts.append(f"{number['open']} undecided")
+    return ": " + ", ".join(parts)
 
 
 def _said(study, comparison):
@@ -117,13 +138,16 @@ def _pair(study, rows, comparison, one, other):
     estimate = summary.ratio(*found, comparison.metric)
     if estimate is None:
         return None
-    outcome = _RULES[comparison.relation](estimate, comparison)
+    is_single = summary.has_single_run(*found)
+    outcome = "open" if is_single else _RULES[comparison.relation](estimate, comparison)
     where, names = _words(study, comparison, one, other)
     text = f"{where}{names[0]} is ×{_ratio_text(estimate)} {names[1]}"
     published = _published(study, comparison.metric, one, other)
     if comparison.ratio or published:
         text += f" (published ×{comparison.ratio or published:.3g})"
-    if len(comparison.terms) > 2 or comparison.relation != "~":
+    if is_single:
+        text += ": a single run, undecided"
+    elif len(comparison.terms) > 2 or comparison.relation != "~":
         text += {"fails": ": does not hold", "open": ": undecided"}.get(outcome, "")
     return _Pair(outcome, text)
 

@@ -14,6 +14,8 @@ from harness import study as studies
 NOTHING = "–"  # in a cell: there is no such figure
 NOISY_SHARE = 0.2  # of the runs that count noisy: then the conclusion says so
 RESPONSES = ("mean_us", "p50_us", "p90_us", "p99_us", "p999_us")
+BEYOND = {"p50_us": 0.5, "p90_us": 0.1, "p99_us": 0.01, "p999_us": 0.001}  # part of the operations
+LEAST_BEYOND = 10  # operations of a run: with fewer, a percentile is the chance of single ones
 COSTS = (
     "server_cpu_us_per_op",
     "server_switches_per_op",
@@ -80,8 +82,8 @@ def of(study, rows, raw_rows, manifest):
         claim=study.claim.text if study.claim else "",
         verdicts=verdicts,
         outcome=verdict.together({one.outcome for one in verdicts}) if verdicts else "",
-        busy=_busy(study, raw_rows) if study.claim else "",
-        crossovers=[one.text for one in crossover.of(study, rows)],
+        busy=_busy(study, raw_rows) if study.claim or study.crossovers else "",
+        crossovers=[] if disturbed else [one.text for one in crossover.of(study, rows)],
         theory=study.theory.source if study.theory else "",
         notes=study.notes,
         comparing=_comparing(study),
@@ -108,10 +110,13 @@ def noise_text(raw_rows, *columns, limit_pct=noise.NOISY_PCT):
     """columns: those that, with the repeat, tell one run from another."""
     kept = noise.quietest(raw_rows, *columns)
     disturbed = [noise.disturbance_pct(row) or 0.0 for row in kept]
-    noisy = sum(noise.is_noisy(row, limit_pct) for row in kept)
-    text = (
-        f"{noisy} of {len(kept)} runs saw more than {limit_pct:g} % of the"
-        " machine's CPU stolen by the hypervisor or used by other programs"
+    if limit_pct >= noise.BEARS_ALL_PCT:
+        text = "Each run counts, with whatever part"
+    else:
+        noisy = sum(noise.is_noisy(row, limit_pct) for row in kept)
+        text = f"{noisy} of {len(kept)} runs saw more than {limit_pct:g} %"
+    text += (
+        " of the machine's CPU stolen by the hypervisor or used by other programs"
         f" (median {summary.quantile(disturbed, 0.5):.1f} %, worst {max(disturbed):.1f} %)."
     )
     again = len(raw_rows) - len(kept)
@@ -150,7 +155,8 @@ def power_text(study, raw_rows):
         for row in kept:
             known = row | summary.computed(study, row)
             points.setdefault((row["series"], row[study.knob]), []).append(float(known[metric]))
-        notes.append(power.sentence(study.name_of(metric)[0], list(points.values())))
+        is_of_ratio = bool(study.claim) and metric not in study.claim.shapes
+        notes.append(power.sentence(study.name_of(metric)[0], list(points.values()), is_of_ratio))
     return (
         "With so many runs and this spread, two points that differ by at least so much would have"
         f" been told apart four times of five: {'; '.join(notes)}."
@@ -187,9 +193,9 @@ def number(value):
 
 
 def _busy(study, raw_rows):
-    if not is_busy(raw_rows, "series", study.knob, limit_pct=study.noise_limit):
-        return ""
-    return noise_text(raw_rows, "series", study.knob, limit_pct=study.noise_limit)
+    """By the usual limit: what a study bears disturbs its figures all the same."""
+    is_warned = is_busy(raw_rows, "series", study.knob)
+    return noise_text(raw_rows, "series", study.knob) if is_warned else ""
 
 
 def _comparing(study):
@@ -287,10 +293,17 @@ def _metrics_table(study, here, title, metrics):
     header = ["series", study.symbol, *(heading(study, metric) for metric in metrics)]
     body = [
         [study.series_label(row.series), study.label_of(row.value)]
-        + [number(row.estimates[metric].mean) for metric in metrics]
+        + [_mean(row, metric) for metric in metrics]
         for row in here
     ]
     return Table(title, header, body)
+
+
+def _mean(row, metric):
+    """Of the runs of a point; a percentile only with operations enough beyond it."""
+    if metric in BEYOND and row.operations * BEYOND[metric] < LEAST_BEYOND:
+        return NOTHING
+    return number(row.estimates[metric].mean)
 
 
 def _ratio(value):

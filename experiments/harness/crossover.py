@@ -4,15 +4,15 @@ Each line of `compare` is METRIC: A > B by P % (or <), with A and B series. The 
 taken at each value of the knob, and the crossover is where it passes the claimed size for good:
 between the last value at which it has not and the first from which on it always has, by a straight
 line through the logarithms of ratio and knob. Where the difference is there at the first value and
-gone at the last, the crossover is where it ends, likewise. Its interval comes from the same
-resampled means as every other (summary): the crossover is found in each draw, and the middle 95 %
-are the interval.
+gone at the last, the crossover is where it ends, likewise. Its interval comes from the same draws
+of the means as every other (harness.summary): the crossover is found in each, and the middle 95 %
+are the interval. Where that reaches from below all values to above all, nothing is told.
 """
 
 import math
 from dataclasses import dataclass
 
-from harness import claim, summary
+from harness import claim, figure, summary
 
 UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
 
@@ -29,6 +29,10 @@ def read(sections, series, values):
     found = []
     if not sections.has("crossover"):
         return found
+    for value in values:
+        if not figure.is_number(value) or float(value) <= 0:
+            why = f"needs a knob with numbers above 0, not '{value}'"
+            raise sections.error("crossover", "compare", why)
     for line in sections.lines("crossover", "compare"):
         try:
             one = claim.comparison(line, series, values)
@@ -45,43 +49,47 @@ def of(study, rows):
 
 
 def _find(study, rows, comparison):
+    points = _points(study, rows, comparison)
+    said = _said(study, comparison, "is")
+    if len(points) < 2:
+        return Crossover(comparison, f"Whether {said}: not measured.", None)
+    if any(summary.has_single_run(one, two) for _, one, two in points):
+        return Crossover(comparison, f"Whether {said}: single runs do not tell.", None)
+    metric = comparison.metric
+    sign = 1 if comparison.relation == ">" else -1
+    wanted = math.log(1 + comparison.percent / 100)
+
+    def steps(pairs):
+        """(value of the knob, logarithm of the ratio there), the figures in pairs."""
+        return [(at, sign * _log_ratio(*pair)) for (at, _, _), pair in zip(points, pairs)]
+
+    means = steps([(a.estimates[metric].mean, b.estimates[metric].mean) for _, a, b in points])
+    ends = means[0][1] > wanted >= means[-1][1]
+    find = _end if ends else _crossing
+    at = find(means, wanted)
+    drawn = zip(*(zip(one.means[metric], two.means[metric]) for _, one, two in points))
+    found = [find(steps(pairs), wanted) for pairs in drawn]
+    interval = _quantile(found, summary.TAIL), _quantile(found, 1 - summary.TAIL)
+    values = [value for value, _, _ in points]
+    return Crossover(comparison, _sentence(study, comparison, values, at, interval, ends), at)
+
+
+def _points(study, rows, comparison):
+    """(value of the knob, row of the one series, row of the other), where both were measured."""
     names = [term.series for term in comparison.terms]
     points = []
     for value in study.values:
         pair = [summary.find(rows, name, value) for name in names]
         if None not in pair:
             points.append((float(value), *pair))
-    labels = [study.series_label(name) for name in names]
-    sign = 1 if comparison.relation == ">" else -1
-    wanted = math.log(1 + comparison.percent / 100)
-    metric = comparison.metric
-    more = f"{comparison.percent:g} % " if comparison.percent else ""
-    said = (
-        f"{study.name_of(metric)[0]} with {labels[0]} is {more}"
-        f"{'higher' if sign > 0 else 'lower'} than with {labels[1]}"
-    )
-    if len(points) < 2:
-        return Crossover(comparison, f"Whether {said}: not measured.", None)
-    means = [
-        (at, sign * _log_ratio(one.estimates[metric].mean, two.estimates[metric].mean))
-        for at, one, two in points
-    ]
-    ends = means[0][1] > wanted >= means[-1][1]
-    find = _end if ends else _crossing
-    draws = []
-    for k in range(summary.RESAMPLES):
-        steps = [
-            (at, sign * _log_ratio(one.means[metric][k], two.means[metric][k]))
-            for at, one, two in points
-        ]
-        draws.append(find(steps, wanted))
-    at = find(means, wanted)
-    low, high = (_quantile(draws, share) for share in (summary.TAIL, 1 - summary.TAIL))
-    return Crossover(comparison, _sentence(study, said, points, (at, low, high), ends), at)
+    return points
 
 
 def _log_ratio(one, other):
-    return math.log(one / other) if one > 0 and other > 0 else 0.0
+    """Infinite where only one of the two is 0."""
+    if one > 0 and other > 0:
+        return math.log(one / other)
+    return math.copysign(math.inf, one - other) if one != other else 0.0
 
 
 def _crossing(steps, wanted):
@@ -111,7 +119,10 @@ def _end(steps, wanted):
 
 def _between(one, other, wanted):
     (x0, y0), (x1, y1) = one, other
-    share = (wanted - y0) / (y1 - y0)
+    if math.isinf(y0) or math.isinf(y1):  # what the line comes to as that side grows
+        share = (math.isinf(y0) + math.isfinite(y1)) / 2
+    else:
+        share = (wanted - y0) / (y1 - y0)
     return math.exp(math.log(x0) + share * (math.log(x1) - math.log(x0)))
 
 
@@ -121,28 +132,66 @@ def _quantile(numbers, share):
     return ordered[round(share * (len(ordered) - 1))]
 
 
-def _sentence(study, said, points, found, ends):
-    at, low, high = found
-    first, last = points[0][0], points[-1][0]
-    symbol = study.symbol
+def _said(study, comparison, verb):
+    labels = [study.series_label(term.series) for term in comparison.terms]
+    more = f"{comparison.percent:g} % " if comparison.percent else ""
+    more += "higher" if comparison.relation == ">" else "lower"
+    name = study.name_of(comparison.metric)[0]
+    return f"{name} with {labels[0]} {verb} {more} than with {labels[1]}"
 
-    def told(number):
+
+def _sentence(study, comparison, values, at, interval, ends):
+    """values: of the knob, those measured."""
+    said = _said(study, comparison, "is")
+    symbol = study.symbol
+    if interval == (-math.inf, math.inf):
+        from_which = f"up to which {symbol}" if ends else f"from which {symbol} on"
+        return f"These runs do not tell {from_which} {said}."
+    told = _interval(study, values, *interval)
+    if ends:
+        no_longer = _said(study, comparison, "is no longer")
+        return f"Beyond {_place(study, values, at)}, {no_longer}{told}."
+    if at == math.inf:
+        return f"Up to {symbol} = {_label(study, values[-1])} it does not show that {said}{told}."
+    if at == -math.inf:
+        least = _label(study, values[0])
+        return f"From {symbol} = {least} on, the least measured, {said}{told}."
+    return f"From {_place(study, values, at)} on, {said}{told}."
+
+
+def _interval(study, values, low, high):
+    """In brackets; empty if nearly all draws stand at the same end."""
+    if low == high and math.isinf(low):
+        return ""
+
+    def told(number, is_high):
         if number == -math.inf:
-            return f"below {study.label_of(_text(study, first))}"
+            return "at or below the least measured"
         if number == math.inf:
-            return f"above {study.label_of(_text(study, last))}"
+            return f"above {_label(study, values[-1])}"
+        if _is_off_the_line(study, values, number):
+            return _label(study, values[is_high])
         return _number(study, number)
 
-    interval = f"95 % interval: {told(low)} to {told(high)}"
-    if ends:
-        return f"Up to {symbol} = {told(at)} {said}, and not beyond ({interval})."
-    if at == math.inf:
-        until = study.label_of(_text(study, last))
-        return f"Up to {symbol} = {until} it does not show that {said} ({interval})."
-    if at == -math.inf:
-        least = study.label_of(_text(study, first))
-        return f"From {symbol} = {least} on, the least measured, {said} ({interval})."
-    return f"From {symbol} = {told(at)} on, {said} ({interval})."
+    return f" (95 % interval: {told(low, False)} to {told(high, True)})"
+
+
+def _place(study, values, at):
+    if _is_off_the_line(study, values, at):
+        first, second = (_label(study, value) for value in values[:2])
+        return f"some {study.symbol} between {first} and {second}"
+    return f"{study.symbol} = {_number(study, at)}"
+
+
+def _is_off_the_line(study, values, number):
+    """Whether it lies before the second value while the first has a label of its own: that may
+    stand for something else than its number, such as 1 for `off`."""
+    first = _text(study, values[0])
+    return number < values[1] and study.label_of(first) != first
+
+
+def _label(study, number):
+    return study.label_of(_text(study, number))
 
 
 def _text(study, number):
@@ -158,6 +207,6 @@ def _number(study, number):
 
 
 def _two_figures(number):
-    if number < 100:
+    if number < 99.5:
         return f"{number:.2g}"
     return f"{round(number, 1 - math.floor(math.log10(number))):.0f}"

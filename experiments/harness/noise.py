@@ -1,6 +1,7 @@
 """How much a run was disturbed by what else the machine did, and which attempt at a run counts."""
 
 NOISY_PCT = 5.0  # of the machine's CPU stolen or used by others: then a run is called noisy
+BEARS_ALL_PCT = 100.0  # a limit that no run can pass
 ATTEMPTS_MAX = 3  # at one run
 AGAIN_SHARE = 0.5  # of a study's runs may be repeated in all
 GIVE_UP = 6  # noisy attempts in a row: the machine is not going to be quiet

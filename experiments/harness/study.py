@@ -239,7 +239,7 @@ def read(folder):
         plot=figure.read(sections, values),
         noise_limit=_noise_limit(sections),
         unit=sections.get("knob", "unit", ""),
-        theory=theory.read(sections),
+        theory=theory.read(sections, names),
         crossovers=crossover.read(sections, names, values),
     )
     sections.check_all_known()

@@ -1,20 +1,34 @@
-"""From raw rows to one row a point: means over the repeats, bootstrap 95 % intervals, ratios.
+"""From raw rows to one row a point: means over the repeats, 95 % intervals, ratios.
 
-The interval is the percentile bootstrap (Efron, 1979): the repeats of a point are drawn again with
-replacement, RESAMPLES times, and the middle 95 % of the means so drawn is the interval. The draws
-are seeded by the point, so the same rows always give the same interval. With few repeats it is a
-little too narrow (five repeats: it covers the true mean in about 80 to 85 % of cases rather than
-95 %), which the report says.
+A point has few runs, so how much they scatter is uncertain itself: the true mean lies around that
+of n runs as Student's t with n - 1 degrees of freedom tells (Student: The probable error of a mean,
+1908). This is taken on the logarithmic scale, because times and rates are above 0 and ratios are
+what is judged; there the mean m of runs with standard deviation s has the standard error
+(s / m) / sqrt(n) (the delta method). All intervals come from DRAWS such means of each point:
+
+    of a mean       the middle 95 % of its draws: Student's interval, on that scale
+    of a ratio      the middle 95 % of the ratios of both points' draws: the solution of Behrens
+                    (1929) and Fisher (The fiducial argument in statistical inference, 1935) for
+                    points that scatter differently
+    of a crossover  harness.crossover
+
+The draws are seeded by the point, so the same rows always give the same interval. It is assumed
+that the runs of a point are independent and that their figures scatter about normally, by less than
+the figures themselves. How much a single run scatters is unknown: it has no interval, and nothing
+is decided by it.
 """
 
 import csv
+import math
 import random
+import statistics
 from dataclasses import dataclass, field
 
 from harness import HarnessError, formula, noise, theory
 
-RESAMPLES = 2000
+DRAWS = 2000
 TAIL = 0.025  # on each side of a 95 % interval
+FARTHEST = 300.0  # logarithm of a draw over its mean: ratios of such draws are still numbers
 
 
 @dataclass(frozen=True)
@@ -36,7 +50,8 @@ class Row:
     seconds_per_run: float
     estimates: dict  # metric -> Estimate
     ratios: dict  # metric -> Estimate, relative to the study's base (study.base_text())
-    means: dict = field(default_factory=dict)  # metric -> the means of the runs drawn again
+    means: dict = field(default_factory=dict)  # metric -> draws of the mean
+    operations: float = math.inf  # of the run with the fewest; inf: raw.csv does not say
 
 
 def find(rows, series, value):
@@ -46,15 +61,23 @@ def find(rows, series, value):
 
 
 def ratio(one, other, metric):
-    """Estimate of one point's mean relative to another's; both sides are resampled. None if there
-    is nothing to divide by."""
+    """Estimate of one point's mean relative to another's; both sides are drawn. Without an interval
+    if one of them has a single run; None if there is nothing to divide by."""
     if one is other:
         return Estimate(1.0, 1.0, 1.0)
-    pairs = [own / base for own, base in zip(one.means[metric], other.means[metric]) if base]
     base_mean = other.estimates[metric].mean
-    if not base_mean or not pairs:
+    if not base_mean:
         return None
-    return Estimate(one.estimates[metric].mean / base_mean, *interval(pairs))
+    of_means = one.estimates[metric].mean / base_mean
+    if has_single_run(one, other):
+        return Estimate(of_means, of_means, of_means)
+    of_draws = [own / base for own, base in zip(one.means[metric], other.means[metric])]
+    return Estimate(of_means, *interval(of_draws))
+
+
+def has_single_run(*rows):
+    """Whether one of the points was run only once: then no difference from it can be told."""
+    return min(row.runs for row in rows) < 2
 
 
 def summarise(study, raw_rows):
@@ -87,10 +110,22 @@ def quantile(numbers, fraction):
     return ordered[below] + (position - below) * (ordered[above] - ordered[below])
 
 
-def resampled_means(numbers, seed):
+def drawn_means(numbers, seed):
+    """Where the true mean of runs with these figures may lie. All draws are the mean itself if the
+    figures are equal, if their mean is 0, or of a single run."""
+    centre, count = mean(numbers), len(numbers)
+    if count < 2 or centre == 0 or min(numbers) == max(numbers):
+        return [centre] * DRAWS
+    error = statistics.stdev(numbers) / abs(centre) / math.sqrt(count)
     generator = random.Random(seed)
-    count = len(numbers)
-    return [sum(generator.choices(numbers, k=count)) / count for _ in range(RESAMPLES)]
+    draws = (error * students_t(generator, count - 1) for _ in range(DRAWS))
+    return [centre * math.exp(min(max(draw, -FARTHEST), FARTHEST)) for draw in draws]
+
+
+def students_t(generator, degrees):
+    """A draw of it: a standard normal one over the root of a mean square of `degrees` of them."""
+    chi_squared = generator.gammavariate(degrees / 2, 2)
+    return generator.gauss(0, 1) / math.sqrt(chi_squared / degrees)
 
 
 def interval(means):
@@ -128,9 +163,11 @@ def _row(study, series, value, runs):
     row = Row("here", series.name, series.label, value, len(runs), seconds, {}, {})
     for metric in study.metrics:
         numbers = _column(runs, metric)
-        means = resampled_means(numbers, f"{study.name}/{series.name}/{value}/{metric}")
+        means = drawn_means(numbers, f"{study.name}/{series.name}/{value}/{metric}")
         row.means[metric] = means
         row.estimates[metric] = Estimate(mean(numbers), *interval(means))
+    if "ops" in runs[0]:
+        row.operations = min(_column(runs, "ops"))
     return row
 
 
@@ -186,7 +223,7 @@ def _theory_rows(study, kept, rows):
             numbers = [number for number in map(_as_number, (r[column] for r in runs))]
             if None not in numbers:
                 means[column] = mean(numbers)
-        told = theory.predict(study.theory, means)
+        told = theory.predict(study.theory, means, row.series)
         exact = {m: Estimate(told[m], told[m], told[m]) for m in study.metrics if m in told}
         found = Row("theory", row.series, study.theory.label, row.value, 1, 0, exact, {})
         if exact:

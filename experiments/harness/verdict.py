@@ -1,20 +1,21 @@
 """Whether a published claim holds here, in words made from the numbers.
 
 Shapes: a claim says for a metric which shape it has over the published values of the knob. Two
-points differ *clearly* if their 95 % intervals do not overlap. A clear difference that is less than
-WEAK_SHARE of the published one (on a logarithmic scale: halving and doubling are equally large) is
-called weak. Where intervals overlap nothing is decided, however narrow they are: only a clear step
-against the claim says that it does not hold. Comparisons of points are judged in
-harness.comparison.
+points differ *clearly* if their 95 % intervals do not overlap; a point with a single run has no
+interval and differs clearly from none. A clear difference that is less than WEAK_SHARE of the
+published one (on a logarithmic scale: halving and doubling are equally large) is called weak. Where
+intervals overlap nothing is decided, however narrow they are: only a clear step against the claim
+says that it does not hold. Comparisons of points are judged in harness.comparison.
 
-The *published conclusion* is spoken of only where a study has the published figures; the claim of
-any other study is "the claim". Where every run was disturbed there is no verdict.
+The *published conclusion* is spoken of only where the source has figures of what is judged: of the
+series, or of a single series, which then stands for all. Else it is "the claim". Where every run
+was disturbed there is no verdict.
 """
 
 import math
 from dataclasses import dataclass
 
-from harness import comparison
+from harness import comparison, summary
 from harness.comparison import Finding, sentence
 
 WEAK_SHARE = 0.25
@@ -32,6 +33,7 @@ REMARKS = {  # on a step from one point to another, in the direction that the cl
     "weak": "intervals apart, but the step is much smaller",
     "opposite": "intervals apart, in the other direction",
     "undecided": "intervals overlap: not decided",
+    "single": "a single run: not decided",
 }
 
 
@@ -49,8 +51,8 @@ class Step:
     text: str  # "×1.80 that of M = 1 (published ×1.50; intervals apart)"
 
 
-def headline(study, outcome):
-    return HEADLINES[outcome].format(PUBLISHED if study.published else OWN)
+def headline(outcome, is_published):
+    return HEADLINES[outcome].format(PUBLISHED if is_published else OWN)
 
 
 def verdicts(study, rows, all_disturbed=False):
@@ -59,14 +61,16 @@ def verdicts(study, rows, all_disturbed=False):
     if not study.claim:
         return []
     if all_disturbed:
-        return [Verdict("disturbed", sentence(headline(study, "disturbed")), "", [])]
+        told = sentence(headline("disturbed", bool(study.published)))
+        return [Verdict("disturbed", told, "", [])]
     found = []
     if study.claim.shapes:
         measured = {row.series for row in rows if row.origin == "here"}
         found += [judge(study, rows, s) for s in study.series if s.name in measured]
     if study.claim.comparisons:
         findings = [comparison.judge(study, rows, one) for one in study.claim.comparisons]
-        found.append(_verdict(study, findings, ""))
+        counts = comparison.counts([one for finding in findings for one in finding.pairs])
+        found.append(_verdict(study, findings, bool(study.published), ending=counts))
     return found
 
 
@@ -77,16 +81,26 @@ def judge(study, rows, series):
         points = _Points(study, rows, series, metric)
         judged = _turn if shape in ("peak", "valley") else _trend
         findings.append(judged(points, shape))
-    found = _verdict(study, findings, f"With {series.label}, ")
+    is_published = published_series(study, series) is not None
+    found = _verdict(study, findings, is_published, f"With {series.label}, ")
     found.findings.append(evidence(study, rows, series))
     return found
 
 
-def _verdict(study, findings, beginning):
+def published_series(study, series):
+    """The name of the one whose published figures stand beside this one's: itself, or the only
+    one that the source has; None if it has others, or nothing."""
+    names = {row["series"] for row in study.published.rows} if study.published else set()
+    if series.name in names:
+        return series.name
+    return next(iter(names)) if len(names) == 1 else None
+
+
+def _verdict(study, findings, is_published, beginning="", ending=""):
     outcome = together({finding.outcome for finding in findings})
     return Verdict(
         outcome,
-        sentence(beginning + headline(study, outcome)),
+        sentence(beginning + headline(outcome, is_published) + ending),
         study.claim.why[outcome],
         [sentence(finding.text) for finding in findings],
     )
@@ -107,7 +121,7 @@ def evidence(study, rows, series):
 
 
 class _Points:
-    """One metric of one series over the published values, beside the published ratios."""
+    """One metric of one series over the published values, beside the published figures."""
 
     def __init__(self, study, rows, series, metric):
         self.study = study
@@ -119,9 +133,18 @@ class _Points:
         here = [row for row in rows if row.origin == "here" and row.series == series.name]
         self.here = [row for row in here if not within or row.value in within]
         self.beyond = here[-1] if here[-1].value != self.here[-1].value else None
-        self.published = {
-            row.value: row.ratios[metric].mean for row in published if metric in row.ratios
-        }
+        self.published = self._published_figures(series)
+
+    def _published_figures(self, series):
+        """Value of the knob -> the source's own figure. (Its ratios are no use here: those to
+        another series at the same value say nothing of a step from value to value.)"""
+        whose = published_series(self.study, series)
+        source = self.study.published
+        if whose is None or self.metric not in source.column_of:
+            return {}
+        column, knob = source.column_of[self.metric], self.study.knob
+        rows = [row for row in source.rows if row["series"] == whose and row[column]]
+        return {row[knob]: float(row[column]) for row in rows}
 
     def mean(self, row):
         return row.estimates[self.metric].mean
@@ -130,6 +153,8 @@ class _Points:
         return f"{self.study.symbol} = {row.value}"
 
     def overlap(self, one, other):
+        if summary.has_single_run(one, other):
+            return True
         a, b = one.estimates[self.metric], other.estimates[self.metric]
         return a.low <= b.high and b.low <= a.high
 
@@ -148,6 +173,8 @@ class _Points:
         return Step(kind, text)
 
     def _kind(self, start, end, sign, published):
+        if summary.has_single_run(start, end):
+            return "single"
         if self.overlap(start, end):
             return "undecided"
         step = sign * math.log(self.mean(end) / self.mean(start))
@@ -168,9 +195,12 @@ def _turn(points, shape):
         for end in (first, last)
         if end is not best
     ]
-    at_end = len(steps) < 2  # the best is an end: there is no turn, if it is clear
-    if at_end:
-        outcome = "fails" if steps and steps[0].kind in ("clear", "weak") else "open"
+    alike = [row for row in points.here if row is not best and points.overlap(row, best)]
+    at_end = len(steps) < 2
+    if at_end:  # there is no turn, if the best is clearly better than all that could be one
+        is_clear = steps and steps[0].kind in ("clear", "weak")
+        is_alone = not any(row in alike for row in points.here[1:-1])
+        outcome = "fails" if is_clear and is_alone else "open"
     elif all(step.kind == "clear" for step in steps):
         outcome = "holds"
     else:
@@ -181,9 +211,9 @@ def _turn(points, shape):
     if published_best is not None:
         text += f" (published: {published_best})"
     text += ", " + " and ".join(step.text for step in steps)
-    alike = [row.value for row in points.here if row is not best and points.overlap(row, best)]
     if alike:
-        text += f"; no clear difference from it at {points.study.symbol} = {', '.join(alike)}"
+        values = ", ".join(row.value for row in alike)
+        text += f"; no clear difference from it at {points.study.symbol} = {values}"
     return Finding(outcome, text)
 
 
