@@ -12,7 +12,7 @@ Standard library only. The modules, from what is read to what is written:
   noise      which runs were disturbed, and are repeated
   progress   what a person sees meanwhile
   formula    columns computed from columns
-  summary    means, bootstrap intervals and ratios from raw rows
+  summary    means, 95 % intervals (Student's t) and ratios from raw rows
   theory     what queueing theory predicts for a point
   crossover  from which value of the knob on a difference holds
   verdict    whether a published claim holds, in words made from the numbers

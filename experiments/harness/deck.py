@@ -6,7 +6,7 @@ import html
 import re
 import textwrap
 
-from harness import content
+from harness import content, figure
 
 WIDTH, HEIGHT = 1280, 720
 TEXT, TITLE = 26, 38
@@ -16,10 +16,16 @@ COLUMNS = 84  # letters of a line at TEXT
 GAP = 20  # between paragraphs
 BOTTOM = 690  # of the last line of a page
 CELL = 24
+ROW_LETTERS = 78  # of a table's row at CELL, with GAP_LETTERS behind each column
+GAP_LETTERS = 2
+COLUMN_LETTERS = 26  # a column need not be wider
+HEADING_LINES, CELL_LINES = 3, 2  # at most
 
 
-def pages(study, told, manifest, pictures):
+def pages(study, told, rows, manifest, pictures):
+    """rows: of summary.summarise; told: content.of them."""
     profile = manifest["profile"]
+    runs = [row.runs for row in rows if row.origin == "here"]
     said = "What was published" if study.published else "Claim"
     question = [
         told.question,
@@ -29,10 +35,9 @@ def pages(study, told, manifest, pictures):
     deck = _words(told.title, "Question", question)
     method = [
         f"{told.fixed}." if told.fixed else "",
-        f"{profile['repeats']} runs of {profile['measure_s']:g} s a point, "
-        "each with a daemon and a store"
-        f" of its own; profile {profile['name']}."
-        " Error bars are 95 % bootstrap intervals of the means.",
+        f"{figure.runs_told(runs, profile['repeats'])} runs of {profile['measure_s']:g} s a point,"
+        f" each with a daemon and a store of its own; profile {profile['name']}."
+        " Error bars are 95 % intervals of the means (Student's t).",
         f"{manifest['cpus']} CPUs: {manifest['cpu']}. {' '.join(manifest['kernel'].split()[:2])}."
         f" Measured {manifest['started_utc'][:10]}, commit {manifest['commit'][:12]}.",
         f"Thin lines: {told.theory}." if told.theory else "",
@@ -85,40 +90,89 @@ def _published_rows(table):
 
 
 def _table_pages(title, heading, table):
-    header, body = _narrow(table)
+    header, body, widths = narrow(table)
     found = []
     while body or not found:
-        parts, left = _cells(header, body)
+        parts, left = _cells(header, body, widths)
         found.append(_page(title, f"{heading}: {table.title.lower()}", parts))
         body = left
     return found
 
 
-def _narrow(table):
-    """Of wide tables the columns that fit, each point with its interval left out."""
-    short = [[cell.partition(" [")[0] for cell in row] for row in [table.header, *table.body]]
-    widths = [max(len(row[i]) for row in short) for i in range(len(short[0]))]
-    keep, used = [], 0
-    for i, width in enumerate(widths):
-        width = min(width, 26) + 2
-        if used + width <= 78:
+def narrow(table):
+    """(header, rows, widths in letters) of the columns that a page has room for: always what tells
+    the points apart and the ratios of both sides, which are what is compared; absolute figures as
+    they fit. Intervals are left out."""
+    header = _headings(table)
+    body = [[_without_interval(cell) for cell in row] for row in table.body]
+    widths = [_width(header[i], [row[i] for row in body]) for i in range(len(header))]
+    absolute = [i for i, name in enumerate(table.header) if _is_absolute(name)]
+    keep = [i for i in range(len(header)) if i not in absolute]
+    for i in absolute:
+        if sum(widths[k] for k in [*keep, i]) <= ROW_LETTERS:
             keep.append(i)
-            used += width
-    return [short[0][i] for i in keep], [[row[i] for i in keep] for row in short[1:]]
+    keep.sort()
+    rows = [[row[i] for i in keep] for row in body]
+    return [header[i] for i in keep], rows, [widths[i] for i in keep]
 
 
-def _cells(header, body):
+def _is_absolute(heading):
+    """Of a column of content's comparisons: neither series nor value, and no ratio."""
+    if _without_interval(heading) in ("ratio", "published ratio"):
+        return False
+    return "published, " in heading or heading != _without_interval(heading)
+
+
+def _headings(table):
+    """Without intervals. Ratios say whose they are: in content they stand beside their figure."""
+    names = [_without_interval(name) for name in table.header]
+    found = list(names)
+    for i, name in enumerate(names):
+        if name in ("ratio", "published ratio") and names.count(name) > 1:
+            found[i] = f"{_owner(names[i - 1], table.title)}, {name}"
+        elif name == "ratio":
+            found[i] = "ours, ratio"
+    return found
+
+
+def _owner(heading, title):
+    """The series of "SERIES, published, COLUMN" and of "SERIES, METRIC, UNIT"."""
+    for behind in (", published, ", f", {title.lower()}"):
+        at = heading.lower().rfind(behind)
+        if at > 0:
+            return heading[:at]
+    return heading
+
+
+def _without_interval(cell):
+    return cell.partition(" [")[0]
+
+
+def _width(heading, cells):
+    """Letters of the narrowest column that holds them in the lines they may have, and the gap."""
+    for width in range(4, COLUMN_LETTERS):
+        if _fits(heading, width, HEADING_LINES) and all(_fits(c, width, CELL_LINES) for c in cells):
+            return width + GAP_LETTERS
+    return COLUMN_LETTERS + GAP_LETTERS
+
+
+def _fits(text, width, lines):
+    wrapped = textwrap.wrap(text, width, break_long_words=False)
+    return len(wrapped) <= lines and all(len(line) <= width for line in wrapped)
+
+
+def _cells(header, body, widths):
     """What fits on a page, and the rows that do not."""
-    rows = [header, *body]
-    widths = [min(max(len(row[i]) for row in rows), 26) + 2 for i in range(len(header))]
-    share = (WIDTH - 2 * LEFT) / sum(widths)
+    total = sum(widths)
+    share = (WIDTH - 2 * LEFT) / total
+    room = [width * max(ROW_LETTERS, total) // total - GAP_LETTERS for width in widths]
     parts, y = [], TOP + 14
-    for number, row in enumerate(rows):
+    for number, row in enumerate([header, *body]):
         x = LEFT
-        most = 3 if number == 0 else 2  # lines
-        wrapped = [textwrap.wrap(cell, 26)[:most] or [""] for cell in row]
+        most = HEADING_LINES if number == 0 else CELL_LINES
+        wrapped = [textwrap.wrap(cell, at)[:most] or [""] for cell, at in zip(row, room)]
         if number > 1 and y + 28 * max(map(len, wrapped)) > HEIGHT - 16:
-            return parts, rows[number:]
+            return parts, body[number - 1 :]
         for cell, width in zip(wrapped, widths):
             for i, text in enumerate(cell):
                 parts.append(_text(x, y + 28 * i, CELL, text, bold=number == 0))

@@ -14,6 +14,7 @@ PANELS_MAX = 6
 KINDS = ("lines", "bars")
 GROUPS_MAX = 4
 TIC_COLUMNS = 72  # characters that the tics of one panel's x axis may take together
+BAR_REACH = 3.0  # an axis ends at so many times the highest mean, or at such a part of the lowest
 
 
 @dataclass
@@ -75,7 +76,7 @@ def write(study, rows, path):
         _text("knob", study.knob),
         f"x_is_series = {x_is_series:d}",
         f"log_x = {study.plot.log_x:d}",
-        _text("runs", str(min(row.runs for row in here))),
+        _text("runs", runs_range([row.runs for row in here])),
         _text("seconds", f"{here[0].seconds_per_run:g}"),
         _texts("series", names),
         _texts("series_label", labels),
@@ -133,10 +134,7 @@ class _Axis:
             for row in rows
             for metric in self.metrics
         ]
-        reached = [e for e in estimates if e is not None]
-        highest = max((e.high for e in reached), default=1.0)
-        above_zero = [x for e in reached for x in (e.low, e.mean) if x > 0]
-        lowest = min(above_zero, default=1.0)
+        lowest, highest = _extremes([e for e in estimates if e is not None])
         self.scale = 1.0
         if not ending and unit == "µs" and highest >= 10000:
             self.scale, unit = (1e-6, "s") if highest >= 1e7 else (1e-3, "ms")
@@ -163,6 +161,31 @@ class _Axis:
         number *= self.scale / 1.4
         power = 10.0 ** math.floor(math.log10(number))
         return max(digit * power for digit in (1, 2, 5) if digit * power <= number)
+
+
+def _extremes(estimates):
+    """(lowest, highest) that an axis shows, both above 0, also where all figures are 0: gnuplot
+    refuses an empty range. The interval of two or three runs may be many times as long as its mean
+    is high: its bar then leaves the picture, so that the points can be told from each other."""
+    means = [e.mean for e in estimates if e.mean > 0]
+    if not means:
+        return 1.0, 1.0
+    lows = [e.low for e in estimates if e.low > 0]
+    lowest = max(min(lows + means), min(means) / BAR_REACH)
+    highest = min(max([e.high for e in estimates] + means), max(means) * BAR_REACH)
+    return lowest, highest
+
+
+def runs_range(counts):
+    """Of the runs of each point: "3", or "2 to 3"."""
+    least, most = min(counts), max(counts)
+    return str(most) if least == most else f"{least} to {most}"
+
+
+def runs_told(counts, planned):
+    """The same, or "2 to 3 of 6" where runs are missing."""
+    told = runs_range(counts)
+    return told if min(counts) >= planned else f"{told} of {planned}"
 
 
 def _theory_label(study, rows):

@@ -3,7 +3,7 @@
 import shlex
 import string
 
-from harness import content as contents, verdict
+from harness import content as contents, figure, verdict
 
 
 def render(template, study, rows, raw_rows, manifest, pictures):
@@ -11,6 +11,7 @@ def render(template, study, rows, raw_rows, manifest, pictures):
     as seen from the report's."""
     profile = manifest["profile"]
     content = contents.of(study, rows, raw_rows, manifest)
+    here = [row for row in rows if row.origin == "here"]
     return string.Template(template).substitute(
         title=content.title,
         question=content.question,
@@ -26,8 +27,8 @@ def render(template, study, rows, raw_rows, manifest, pictures):
         tables="\n\n".join(map(_section, _tables(content))),
         fixed=content.fixed,
         base=study.base_text(),
-        points=len({(row.series, row.value) for row in rows if row.origin == "here"}),
-        repeats=profile["repeats"],
+        points=len({(row.series, row.value) for row in here}),
+        repeats=figure.runs_told([row.runs for row in here], profile["repeats"]),
         measure_s=f"{profile['measure_s']:g}",
         warmup_s=f"{profile['warmup_s']:g}",
         weak_share=f"{verdict.WEAK_SHARE:g}",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from harness import HarnessError, verdict
 from harness import study as studies
+from harness.figure import runs_range
 
 PROFILES = ("full", "course", "lesson", "quick")  # which one is shown, if there are several
 ORDER = (
@@ -65,17 +66,31 @@ class Measured:
         """What ratios are relative to, in words."""
         if self.study:
             return self.study.base_text()
-        return f"{self.symbol} = {self.rows[0]['base']}" if self.rows else ""
+        base = self.rows[0]["base"] if self.rows else ""
+        if any(row["series"] == base for row in self.rows):
+            return self.series_label(base)
+        return f"{self.symbol} = {base}" if base else ""
 
     def label_of(self, value):
         return self.study.label_of(value) if self.study else value
 
     def series_label(self, name):
-        return self.study.series_label(name) if self.study else name
+        if self.study:
+            return self.study.series_label(name)
+        return next((row["label"] for row in self.rows if row["series"] == name), name)
 
     def name_of(self, metric):
         """(what it is called, unit)"""
         return self.study.name_of(metric) if self.study else (metric, "")
+
+    def profile_text(self):
+        """The profile, and how far it is if it was not finished."""
+        if self.manifest.get("finished_utc"):
+            return self.profile
+        counts = [figure(row, "runs") for row in self.rows if row["origin"] == "here"]
+        counts = [int(count) for count in counts if count]
+        planned = (self.manifest.get("profile") or {}).get("repeats", "?")
+        return f"{self.profile}, unfinished: {runs_range(counts or [0])} of {planned} runs a point"
 
     def outcomes(self):
         """Keys of verdict.HEADLINES, as the report's conclusion has them."""
@@ -98,22 +113,39 @@ class Measured:
 
 def folders(results):
     """(name, profile, folder) of what there is, one profile a study, in the order of the page."""
-    found = {}
-    for manifest in sorted(results.glob("*/*/manifest.json")):
-        folder = manifest.parent
-        if not folder.name.endswith(".earlier") and (folder / "raw.csv").exists():
-            found.setdefault(folder.parent.name, []).append(folder)
-    chosen = [min(of_study, key=preference) for of_study in found.values()]
+    of_studies = sorted({manifest.parents[1] for manifest in results.glob("*/*/manifest.json")})
+    there = filter(None, map(profiles_of, of_studies))
+    chosen = [min(profiles, key=preference) for profiles in there]
     return sorted(((f.parent.name, f.name, f) for f in chosen), key=lambda one: _place(one[0]))
 
 
+def profiles_of(of_study):
+    """The folders of results/STUDY that have rows, finished or not."""
+    found = [manifest.parent for manifest in sorted(of_study.glob("*/manifest.json"))]
+    return [f for f in found if not f.name.endswith(".earlier") and (f / "raw.csv").exists()]
+
+
 def preference(folder):
+    """The smallest is shown: one that was not finished only where no other is there."""
     known = PROFILES.index(folder.name) if folder.name in PROFILES else len(PROFILES)
-    return known, folder.name
+    return not _is_finished(folder), known, folder.name
+
+
+def _is_finished(folder):
+    try:
+        return bool(read_manifest(folder).get("finished_utc"))
+    except HarnessError:
+        return False
 
 
 def _place(name):
     return (ORDER.index(name) if name in ORDER else len(ORDER)), name
+
+
+def places(more):
+    """Where definitions of studies are; more: folders that come first."""
+    here = studies.EXPERIMENTS
+    return [*more, here, *(here / room for room in studies.ROOMS)]
 
 
 def study_folder(name, places):

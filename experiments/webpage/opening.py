@@ -43,7 +43,7 @@ def _glance(studies):
             one.claim or "–",
             study.verdict_badges(one),
             study.key_ratio(one) or "–",
-            one.profile,
+            one.profile_text(),
         ]
         for one in studies
     ]
@@ -55,7 +55,7 @@ def _scaling(studies):
         [
             join([tag("strong", _link(one)), single("br"), one.question]),
             study.key_ratio(one) or "–",
-            one.profile,
+            one.profile_text(),
         ]
         for one in studies
     ]

@@ -4,6 +4,7 @@ else the runs recorded."""
 import math
 import re
 
+from harness import noise
 from judge.table import number
 from webpage import markdown, picture
 from webpage.markup import join, tag
@@ -23,7 +24,7 @@ TOLD_IN_REPORT = ("ops", "seconds", "repeat", "seed", "attempt", "steal_pct", "f
 
 def section(measured):
     caption = (
-        f"Profile {measured.profile}. Bars show 95 % bootstrap intervals of the means;"
+        f"Profile {measured.profile_text()}. Bars show 95 % intervals of the means (Student's t);"
         f" ratios are relative to {measured.base()}."
     )
     shown = picture.figure(measured.folder / "summary.csv", measured.title, caption)
@@ -45,22 +46,43 @@ def verdict_badges(measured):
 
 
 def key_ratio(measured):
-    """The largest step of the first metric from the base, in a few words; '' if there is none."""
+    """The largest step of the first metric from the base that these runs can tell from none, in a
+    few words; '' if there is nothing to tell."""
+    if "disturbed" in measured.outcomes():
+        return ""
     for metric in dict.fromkeys(["ops_per_s", "mean_us", *measured.metrics]):
-        steps = [(figure(row, f"{metric}_ratio"), row) for row in measured.rows]
-        steps = [(r, row) for r, row in steps if r and r > 0 and row["origin"] == "here"]
+        here = [row for row in measured.rows if row["origin"] == "here"]
+        steps = [row for row in here if (figure(row, f"{metric}_ratio") or 0) > 0]
         if len(steps) > 1:
-            ratio, row = max(steps, key=lambda step: abs(math.log(step[0])))
-            return _step_text(measured, metric, ratio, row)
+            steps = [row for row in steps if _is_told(row, metric)]
+            far = max(steps, key=lambda row: _distance(row, metric), default=None)
+            return _step_text(measured, metric, far) if far else "none that these runs can tell"
     return ""
 
 
-def _step_text(measured, metric, ratio, row):
+def _is_told(row, metric):
+    """Whether the ratio's interval excludes 1; a single run has none."""
+    low, high = _interval(row, metric)
+    return low is not None and high is not None and figure(row, "runs") > 1 and not low <= 1 <= high
+
+
+def _interval(row, metric):
+    return figure(row, f"{metric}_ratio_low"), figure(row, f"{metric}_ratio_high")
+
+
+def _distance(row, metric):
+    return abs(math.log(figure(row, f"{metric}_ratio")))
+
+
+def _step_text(measured, metric, row):
     value = row[measured.knob]
     series = row["label"] if len({r["series"] for r in measured.rows}) > 1 else ""
     where = f"{measured.symbol} = {measured.label_of(value)}"
     where += f", {series}" if series else ""
-    told = f"{measured.name_of(metric)[0]} ×{ratio:.3g} ({where}; relative to {measured.base()})"
+    low, high = _interval(row, metric)
+    within = f" [{low:.3g}, {high:.3g}]" if low != high else ""
+    told = f"{measured.name_of(metric)[0]} ×{figure(row, f'{metric}_ratio'):.3g}{within}"
+    told += f" ({where}; relative to {measured.base()})"
     same = [r for r in measured.rows if r["origin"] == "published" and r[measured.knob] == value]
     same = [r for r in same if r["series"] == row["series"]]
     published = figure(same[0], f"{metric}_ratio") if same else None
@@ -68,15 +90,16 @@ def _step_text(measured, metric, ratio, row):
 
 
 def _further(measured):
-    """Means of the columns of raw.csv that the report does not tell."""
+    """Means of the columns of raw.csv that the report does not tell, of the attempts that count."""
     columns = [c for c in _number_columns(measured) if c not in measured.metrics]
     columns = [c for c in columns if c not in TOLD_IN_REPORT]
     if not columns:
         return None
     knob, body = measured.knob, []
-    for series in dict.fromkeys(row["series"] for row in measured.raw_rows):
+    kept = noise.quietest(measured.raw_rows, "series", knob)
+    for series in dict.fromkeys(row["series"] for row in kept):
         for value in measured.values:
-            runs = [r for r in measured.raw_rows if (r["series"], r[knob]) == (series, value)]
+            runs = [r for r in kept if (r["series"], r[knob]) == (series, value)]
             if runs:
                 told = [measured.series_label(series), measured.label_of(value)]
                 body.append([*told, *(_mean(runs, c) for c in columns)])
