@@ -118,7 +118,7 @@ if (kind eq "bars") {
 set xlabel x_label offset 0, (kind eq "bars" ? 0.2 : 0.4)
 
 set multiplot
-of_runs = "Mean of ".runs." runs of ".seconds." s, 95 % bootstrap intervals"
+of_runs = "Mean of ".runs." runs of ".seconds." s, 95 % intervals (Student's t)"
 if (slide) {
     set label 1 heading at screen 0.5, y(38) center font bold(HEADING)
     set label 2 (group_count > 1 ? group[only_group].": " : "").of_runs at screen 0.5, y(80) center font plain(SMALL)
