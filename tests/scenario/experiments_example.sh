@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# experiments_example: the study in examples/ that users copy runs, and tells what it promises
+# experiments_example: the study in examples/ that users copy runs, and tells what it promises; the
+# lab of docs/COURSE.md runs as written
 . "$(dirname "$0")/lib.sh"
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -11,6 +12,42 @@ if command -v cc >/dev/null; then
         'which tell what they do'
     check_match 'yours: score x1.00 of first come' "$output" 'as a place to begin'
 fi
+
+# lab_lines: the commands of the lab, shorter, in the test's folder and on its queue.
+lab_lines() {
+    local past_cache=
+    has_direct_reads || past_cache='s/--io direct/--io pread/'
+    sed -n '/^## Lab/,/^## Project/p' "$root/docs/COURSE.md" |
+        sed -n -E 's/^ {7}((mkdir|serverk|clientk) .*)/\1/p' |
+        sed -e "s|/tmp/lab|$MQKV_TEST_DIR/lab|" -e "s|-m /lab |-m $MQKV_TEST_QUEUE |" \
+            -e 's/ -t 3$/ -t 0.1/' -e "$past_cache"
+}
+
+# run_lab_line WORD...: one of them; a daemon takes the place of the one before.
+run_lab_line() {
+    local program=$1
+    shift
+    case $program in
+    mkdir) check_status 0 'the lab has a new folder' mkdir "$@" ;;
+    serverk)
+        [ -z "$server_pid" ] || stop_server
+        launch_server "$*" "$server_program" "$@"
+        daemons=$((daemons + 1))
+        ;;
+    clientk)
+        check_status 0 "the lab's line runs: ${*:3}" "$MQKV_BUILD/clientk" "$@"
+        [[ $* != *--preload* ]] || check_match '; 0 not found, 0 errors' "$output" \
+            'and finds the keys that it wrote'
+        ;;
+    esac
+}
+
+daemons=0
+while read -ra words <&3; do
+    run_lab_line "${words[@]}"
+done 3< <(lab_lines)
+check_equal 5 "$daemons" 'the lab starts daemons of five kinds'
+stop_server
 
 out=$MQKV_TEST_DIR/results/study/smoke
 

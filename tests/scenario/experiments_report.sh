@@ -17,12 +17,26 @@ results=$MQKV_TEST_DIR/results
 studies=$MQKV_TEST_DIR/studies
 page=$MQKV_TEST_DIR/page.html
 
-# add_study NAME: the golden rows and definition under another name.
+# add_study NAME: the golden definition under another name, with runs that hardly scatter; of the
+# first run there is a disturbed attempt, too.
 add_study() {
-    mkdir -p "$results/$1" "$studies"
-    cp -r "$golden/rows" "$results/$1/rows"
+    mkdir -p "$results/$1/rows" "$studies"
     cp -r "$golden/study" "$studies/$1"
-    sed -i "s/\"study\": \"golden\"/\"study\": \"$1\"/" "$results/$1/rows/manifest.json"
+    sed "s/\"study\": \"golden\"/\"study\": \"$1\"/" "$golden/rows/manifest.json" \
+        >"$results/$1/rows/manifest.json"
+    cat >"$results/$1/rows/raw.csv" <<'CSV'
+series,threads,repeat,seconds,ops_per_s,mean_us,p99_us,errors,steal_pct,foreign_cpu_pct,attempt,more
+one,1,1,1.0,90,5,7,0,0.0,40.0,1,901
+one,1,1,1.0,20,5,7,0,0.0,0.5,2,1
+one,2,1,1.0,60,2,9,0,0.0,0.5,1,1
+one,4,1,1.0,40,4,5,0,0.0,0.5,1,1
+one,1,2,1.0,19.8,5,7,0,0.0,0.5,1,1
+one,2,2,1.0,60,2,9,0,0.0,0.5,1,1
+one,4,2,1.0,40,4,5,0,0.0,0.5,1,1
+one,1,3,1.0,20.2,5,7,0,0.0,0.5,1,1
+one,2,3,1.0,60,2,9,0,0.0,0.5,1,1
+one,4,3,1.0,40,4,5,0,0.0,0.5,1,1
+CSV
 }
 
 report() {
@@ -33,6 +47,7 @@ report() {
 # attributes).
 page() {
     python3 - "$page" "$1" <<'PYTHON'
+import re
 import sys
 import urllib.parse
 from html.parser import HTMLParser
@@ -103,8 +118,11 @@ check_equal True "$(page '"conclusion holds" in words and "Two threads are best.
     'claims and conclusions are told'
 check_equal True "$(page 'tree.find(".//span[@class=\"verdict holds\"]").text == "holds"')" \
     'at a glance too'
-check_equal True "$(page '"throughput ×3 (T = 2; relative to T = 1), published ×1.8" in words')" \
-    'with the largest step beside the published one'
+step='throughput ×3 \[2\.9\d*, 3\.0\d*\] \(T = 2; relative to T = 1\), published ×1\.8'
+check_equal True "$(page "bool(re.search(r'$step', words))")" \
+    'with the largest step and its interval, beside the published one'
+check_equal True "$(page '"errors more the only series, with a comma 1 0 1 " in words')" \
+    'and what else was recorded, of the attempts that count'
 check_equal True "$(page '"goals met" in words and "Redis" in words')" 'so is the comparison'
 
 check_equal True "$(page '"Operations per second:" in words')" \
@@ -139,6 +157,35 @@ check_equal True "$(page '"</title><img src=x onerror=" in told("study-hostile")
 check_equal True "$(page '"<i>CPU</i> \ufffd\ufffd[31m" in words')" \
     'what XML cannot hold is replaced'
 
+# A step that the intervals do not tell from none is no step: of three runs one is many times as
+# fast as the others. All 99th percentiles are 0 here, and a picture shows them all the same.
+cp "$results/golden/rows/raw.csv" "$MQKV_TEST_DIR/raw.csv"
+sed -i -E -e 's/^(one,.,2,1.0),[0-9.]+/\1,400/' \
+    -e 's/^(one,.,.,1.0,[0-9.]+,[0-9]+),[0-9]+,/\1,0,/' "$results/golden/rows/raw.csv"
+printf '\n[plot]\nmetrics = ops_per_s p99_us\nlog_y = ops_per_s\n' >>"$studies/golden/study.conf"
+check_status 0 'a page is made of runs that scatter, and of figures that are 0' report
+check_equal '' "$errors" 'without complaint'
+check_equal True "$(page '"99th percentile, µs" in told("study-golden")')" 'which have an axis'
+check_equal True "$(page 'sum(1 for cell in tree.iter("td") if "none that these runs can tell" in
+    "".join(cell.itertext())) == 1')" 'which tell no step'
+mv "$MQKV_TEST_DIR/raw.csv" "$results/golden/rows/raw.csv"
+
+# A profile that was not finished does not hide one that was; alone, it says how far it is.
+add_study halfway
+mkdir "$results/halfway/full"
+head -n 5 "$results/halfway/rows/raw.csv" >"$results/halfway/full/raw.csv"
+sed -e 's/"name": "rows"/"name": "full"/' -e 's/ "finished_utc": "[^"]*",//' \
+    "$results/halfway/rows/manifest.json" >"$results/halfway/full/manifest.json"
+check_status 0 'a page is made beside a profile that was not finished' report
+halfway='" ".join(" ".join(tree.find(".//section[@id=\"study-halfway\"]").itertext()).split())'
+check_equal True "$(page "'Profile rows. Bars' in $halfway")" 'of the one that was'
+rm -r "$results/halfway/rows"
+check_status 0 'a page is made of a profile that was not finished' report
+check_equal True "$(page "'Profile full, unfinished: 1 of 3 runs a point. Bars' in $halfway")" \
+    'which says how far it is'
+check_equal True "$(page "'Each point is run 1 of 3 times' in $halfway")" 'in its report, too'
+rm -r "$results/halfway"
+
 # What cannot be read is left out, with the reason; a study without its definition is not.
 rm -r "$studies/golden"
 echo 'one,2' >>"$results/hostile/rows/raw.csv"
@@ -148,3 +195,80 @@ check_equal 'opening study-golden peers' \
     "$(page '" ".join(s.get("id") for s in tree.iter("section"))')" \
     'a study is shown from its files alone'
 check_equal True "$(page '"A golden study" in words')" 'with its title'
+
+# What is committed: the page finds all definitions, a deck has room for the ratios of both sides,
+# every outcome has its reason, and the published figures of a lesson are those of its study.
+agree() {
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$root/experiments" python3 - "$root/experiments" "$1" \
+        <<'PYTHON'
+import pathlib
+import re
+import sys
+from harness import content, deck, study
+from webpage import measured, peers
+
+experiments = pathlib.Path(sys.argv[1])
+studies = [study.read(path.parent) for path in experiments.glob("*/study.conf")]
+lessons = [study.read(path.parent) for path in experiments.glob("lessons/*/study.conf")]
+
+
+def definitions():
+    for name, _, _ in measured.folders(experiments / "results"):
+        if name != peers.NAME and not measured.study_folder(name, measured.places([])):
+            yield name
+
+
+def tables(report):
+    """Those that set published figures beside ours."""
+    text = report.partition("\n## Beside the published figures\n")[2].partition("\n## ")[0]
+    for part in text.split("\n**")[1:]:
+        title, _, rest = part.partition("**")
+        lines = [line for line in rest.splitlines() if line.startswith("| ")]
+        cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
+        yield content.Table(title, cells[0], cells[2:])
+
+
+def decks():
+    for path in sorted(experiments.glob("results/*/*/REPORT.md")):
+        for table in tables(path.read_text(encoding="utf-8")):
+            header, body, widths = deck.narrow(table)
+            ratios = [name for name in header if name.endswith("ratio")]
+            published = [name for name in ratios if name.endswith("published ratio")]
+            fits = sum(widths) <= deck.ROW_LETTERS and all(len(row) == len(header) for row in body)
+            if not fits or not published or len(ratios) == len(published):
+                yield f"{path.parent}: {header}"
+
+
+def reasons():
+    for one in [*studies, *lessons]:
+        for outcome in ("holds", "part", "fails") if one.claim else ():
+            if not one.claim.why[outcome]:
+                yield f"{one.name}: {outcome}"
+
+
+def known(name):
+    """A series or a value: "m3" of a lesson is "3" of its study, "pool5" is "pool-5"."""
+    return re.sub(r"^[ml](?=\d)", "", name).replace("-", "")
+
+
+def published():
+    of_study = {}  # column of figures -> what is published in it
+    for one in studies:
+        for row in one.published.rows if one.published else ():
+            for column in one.published.column_of.values():
+                names = known(row["series"]), known(row[one.knob])
+                of_study.setdefault(column, set()).update((name, row[column]) for name in names)
+    for one in lessons:
+        for row in one.published.rows if one.published else ():
+            for column in one.published.column_of.values():
+                if (known(row["series"]), row[column]) not in of_study.get(column, ()):
+                    yield f"{one.name}: {row['series']}, {row[column]}"
+
+
+print(*globals()[sys.argv[2]](), sep="\n")
+PYTHON
+}
+check_equal '' "$(agree definitions)" 'the page finds the definition of every committed result'
+check_equal '' "$(agree decks)" 'decks show the ratios of both sides'
+check_equal '' "$(agree reasons)" 'every outcome of a study has its reason'
+check_equal '' "$(agree published)" "a lesson's published figures are those of its study"
