@@ -1,7 +1,7 @@
 # What plots/panels.gp draws of knee; written by experiments/analyse.
 kind = 'lines'
 heading = 'Where is the knee?'
-load_text = 'S = 1 ms asleep, exponential; open loop over 48 clients in 6 processes; D = 10 data files, 50 % PUT'
+load_text = 'S = 1 ms asleep, exponential; open loop, evenly spaced, over 48 clients in 6 processes; D = 10 data files, 50 % PUT'
 x_label = 'λ, offered load, operations/s'
 base_text = 'λ = 100'
 knob = 'rate'
@@ -21,7 +21,7 @@ array tic_label[6] = ['100', '200', '400', '800', '1600', '3200']
 tic_label_count = 6
 array bar_label[4] = ['M = 1', 'M = 2', 'M = 4', 'M = 4, D = 1, lock held']
 bar_label_count = 4
-theory_label = 'thin: M/M/c (theory)'
+theory_label = 'thin: D/M/c (approximation) (theory)'
 array published[1] = ['']
 published_count = 0
 array published_label[1] = ['']
@@ -39,10 +39,10 @@ array panel_label[3] = ['mean response time, ms', '99th percentile, ms', 'throug
 panel_label_count = 3
 array panel_scale[3] = [0.001, 0.001, 1]
 array panel_log[3] = [1, 1, 0]
-array panel_low[3] = [0.5, 2, 0]
-array panel_high[3] = [6439.28, 12133.3, 3379.81]
-array panel_tics[3] = ['"1" 1, "10" 10, "100" 100, "1000" 1000', '"10" 10, "100" 100, "1000" 1000, "10k" 10000', '"0" 0, "500" 500, "1000" 1000, "1500" 1500, "2000" 2000, "2500" 2500, "3000" 3000']
+array panel_low[3] = [0.2, 1, 0]
+array panel_high[3] = [6506.15, 12616.5, 5815.08]
+array panel_tics[3] = ['"1" 1, "10" 10, "100" 100, "1000" 1000', '"1" 1, "10" 10, "100" 100, "1000" 1000, "10k" 10000', '"0" 0, "1000" 1000, "2000" 2000, "3000" 3000, "4000" 4000, "5000" 5000']
 panel_tics_count = 3
-array panel_grid[3] = ['"" 1, "" 10, "" 100, "" 1000', '"" 10, "" 100, "" 1000, "" 10000', '"" 0, "" 500, "" 1000, "" 1500, "" 2000, "" 2500, "" 3000']
+array panel_grid[3] = ['"" 1, "" 10, "" 100, "" 1000', '"" 1, "" 10, "" 100, "" 1000, "" 10000', '"" 0, "" 1000, "" 2000, "" 3000, "" 4000, "" 5000']
 panel_grid_count = 3
 array panel_ratio[3] = [0, 0, 0]
