@@ -32,7 +32,9 @@ endef
 $(foreach source,$(STUDY_SRC),$(eval $(call study_program_rule,$(source))))
 
 .PHONY: experiments plots report demo
-experiments: $(OUT)/serverk $(OUT)/clientk $(STUDY_PROGRAMS)
+experiments:
+	@tests/deps || true # it has said what is missing; perhaps not for this
+	@$(MAKE) --no-print-directory -s $(PARALLEL) $(OUT)/serverk $(OUT)/clientk $(STUDY_PROGRAMS)
 	@experiments/run --build $(OUT) --profile $(PROFILE) $(STUDIES)
 
 plots:

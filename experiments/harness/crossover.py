@@ -12,7 +12,8 @@ are the interval. Where that reaches from below all values to above all, nothing
 import math
 from dataclasses import dataclass
 
-from harness import claim, figure, summary
+from harness import claim, summary
+from harness.sections import is_number
 
 UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
 
@@ -30,7 +31,7 @@ def read(sections, series, values):
     if not sections.has("crossover"):
         return found
     for value in values:
-        if not figure.is_number(value) or float(value) <= 0:
+        if not is_number(value) or float(value) <= 0:
             why = f"needs a knob with numbers above 0, not '{value}'"
             raise sections.error("crossover", "compare", why)
     for line in sections.lines("crossover", "compare"):
@@ -144,18 +145,20 @@ def _sentence(study, comparison, values, at, interval, ends):
     """values: of the knob, those measured."""
     said = _said(study, comparison, "is")
     symbol = study.symbol
-    if interval == (-math.inf, math.inf):
+    low, high = interval
+    if high == math.inf and -math.inf in (low, at):
         from_which = f"up to which {symbol}" if ends else f"from which {symbol} on"
         return f"These runs do not tell {from_which} {said}."
-    told = _interval(study, values, *interval)
+    told = _interval(study, values, low, high)
     if ends:
         no_longer = _said(study, comparison, "is no longer")
         return f"Beyond {_place(study, values, at)}, {no_longer}{told}."
     if at == math.inf:
         return f"Up to {symbol} = {_label(study, values[-1])} it does not show that {said}{told}."
-    if at == -math.inf:
-        least = _label(study, values[0])
-        return f"From {symbol} = {least} on, the least measured, {said}{told}."
+    if at == -math.inf and not told:
+        return f"From {symbol} = {_label(study, values[0])} on, the least measured, {said}."
+    if at == -math.inf:  # the means say so, but the runs only from the interval's end on
+        return f"From {_place(study, values, high)} on at the latest, {said}."
     return f"From {_place(study, values, at)} on, {said}{told}."
 
 

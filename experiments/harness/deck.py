@@ -6,7 +6,7 @@ import html
 import re
 import textwrap
 
-from harness import content, figure
+from harness import content, summary
 
 WIDTH, HEIGHT = 1280, 720
 TEXT, TITLE = 26, 38
@@ -35,7 +35,7 @@ def pages(study, told, rows, manifest, pictures):
     deck = _words(told.title, "Question", question)
     method = [
         f"{told.fixed}." if told.fixed else "",
-        f"{figure.runs_told(runs, profile['repeats'])} runs of {profile['measure_s']:g} s a point,"
+        f"{summary.runs_told(runs, profile['repeats'])} runs of {profile['measure_s']:g} s a point,"
         f" each with a daemon and a store of its own; profile {profile['name']}."
         " Error bars are 95 % intervals of the means (Student's t).",
         f"{manifest['cpus']} CPUs: {manifest['cpu']}. {' '.join(manifest['kernel'].split()[:2])}."

@@ -6,7 +6,8 @@ import math
 import textwrap
 from dataclasses import dataclass
 
-from harness import HarnessError
+from harness import HarnessError, summary
+from harness.sections import is_number
 
 DEFAULT_PANELS = "ops_per_s ops_per_s:ratio mean_us+p99_us mean_us:ratio"
 RATIO = ":ratio"
@@ -76,7 +77,7 @@ def write(study, rows, path):
         _text("knob", study.knob),
         f"x_is_series = {x_is_series:d}",
         f"log_x = {study.plot.log_x:d}",
-        _text("runs", runs_range([row.runs for row in here])),
+        _text("runs", summary.runs_range([row.runs for row in here])),
         _text("seconds", f"{here[0].seconds_per_run:g}"),
         _texts("series", names),
         _texts("series_label", labels),
@@ -176,18 +177,6 @@ def _extremes(estimates):
     return lowest, highest
 
 
-def runs_range(counts):
-    """Of the runs of each point: "3", or "2 to 3"."""
-    least, most = min(counts), max(counts)
-    return str(most) if least == most else f"{least} to {most}"
-
-
-def runs_told(counts, planned):
-    """The same, or "2 to 3 of 6" where runs are missing."""
-    told = runs_range(counts)
-    return told if min(counts) >= planned else f"{told} of {planned}"
-
-
 def _theory_label(study, rows):
     """Of the thin lines; '' if there are none."""
     there = any(row.origin == "theory" for row in rows)
@@ -259,13 +248,6 @@ def _wrapped(labels):
 
 def _is_published(row, series):
     return row.origin == "published" and row.series == series
-
-
-def is_number(text):
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 def _quoted(text):

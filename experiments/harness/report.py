@@ -3,7 +3,7 @@
 import shlex
 import string
 
-from harness import content as contents, figure, verdict
+from harness import content as contents, summary, verdict
 
 
 def render(template, study, rows, raw_rows, manifest, pictures):
@@ -28,7 +28,7 @@ def render(template, study, rows, raw_rows, manifest, pictures):
         fixed=content.fixed,
         base=study.base_text(),
         points=len({(row.series, row.value) for row in here}),
-        repeats=figure.runs_told([row.runs for row in here], profile["repeats"]),
+        repeats=summary.runs_told([row.runs for row in here], profile["repeats"]),
         measure_s=f"{profile['measure_s']:g}",
         warmup_s=f"{profile['warmup_s']:g}",
         weak_share=f"{verdict.WEAK_SHARE:g}",

@@ -6,6 +6,7 @@ wrote it (check_all_known).
 
 import configparser
 import difflib
+import math
 import re
 
 from harness import HarnessError
@@ -133,3 +134,10 @@ class Sections:
 def _advice(name, known):
     near = difflib.get_close_matches(name, known, 1)
     return f"; is '{near[0]}' meant?" if near else f" (known: {', '.join(sorted(known))})"
+
+
+def is_number(text):
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from harness import HarnessError, claim, crossover, figure, noise, theory
-from harness.sections import Sections
+from harness.sections import Sections, is_number
 
 DEFAULT_METRICS = (
     "ops_per_s mean_us p50_us p90_us p99_us p999_us "
@@ -331,7 +331,7 @@ def _all_values(values, profiles):
     """Those of [knob], and what profiles have beyond them: numbers in their order."""
     of_profiles = [value for profile in profiles.values() for value in profile.values]
     more = [value for value in dict.fromkeys(of_profiles) if value not in values]
-    numeric = more and all(map(figure.is_number, values + more))
+    numeric = more and all(map(is_number, values + more))
     return sorted(values + more, key=float) if numeric else values + more
 
 

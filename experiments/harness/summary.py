@@ -80,6 +80,18 @@ def has_single_run(*rows):
     return min(row.runs for row in rows) < 2
 
 
+def runs_range(counts):
+    """Of the runs of each point: "3", or "2 to 3"."""
+    least, most = min(counts), max(counts)
+    return str(most) if least == most else f"{least} to {most}"
+
+
+def runs_told(counts, planned):
+    """The same, or "2 to 3 of 6" where runs are missing."""
+    told = runs_range(counts)
+    return told if min(counts) >= planned else f"{told} of {planned}"
+
+
 def summarise(study, raw_rows):
     """Rows of every series in the order of the study, then the published ones. Of a run that was
     repeated the quietest attempt counts."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from harness import HarnessError, verdict
 from harness import study as studies
-from harness.figure import runs_range
+from harness.summary import runs_range
 
 PROFILES = ("full", "course", "lesson", "quick")  # which one is shown, if there are several
 ORDER = (
