@@ -39,7 +39,7 @@ VARIANT_CFLAGS_coverage := -O1 --coverage -fprofile-update=atomic -fno-builtin-f
 VARIANT_LDFLAGS = $(filter-out -fsanitize=fuzzer-no-link,$(filter -fsanitize=% --coverage,$(VARIANT_CFLAGS_$(VARIANT))))
 
 BASE_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -Iinclude -fPIC -fvisibility=hidden -pthread -MMD -MP $(WARNINGS) \
-	-ffile-prefix-map=$(CURDIR)=. -DMQKV_VERSION='"$(VERSION)"' \
+	'-ffile-prefix-map=$(CURDIR)=.' -DMQKV_VERSION='"$(VERSION)"' \
 	$(if $(filter asan tsan coverage,$(VARIANT)),-DMQKV_SANITIZER='"$(VARIANT)"')
 ALL_CFLAGS = $(BASE_CFLAGS) $(CFLAGS) $(VARIANT_CFLAGS_$(VARIANT))
 BASE_LDFLAGS = -pthread -Wl,-z,relro,-z,now $(VARIANT_LDFLAGS)
@@ -185,6 +185,7 @@ install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 	$(INSTALL) -m 644 $(PUBLIC_HEADERS) $(includedir)
 	sed $(place_pc) clientk/libclientk.pc.in > $(libdir)/pkgconfig/libclientk.pc
 	sed $(place_pc) kvstore/libkvstore.pc.in > $(libdir)/pkgconfig/libkvstore.pc
+	chmod 644 $(libdir)/pkgconfig/libclientk.pc $(libdir)/pkgconfig/libkvstore.pc
 	$(INSTALL) -m 644 docs/*.1 $(mandir)/man1
 	$(INSTALL) -m 644 docs/*.3 $(mandir)/man3
 	for file in $(COMPLETIONS); do \
@@ -196,7 +197,7 @@ install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 	$(INSTALL) -m 644 packaging/mqkv.sysctl $(exampledir)/60-mqkv.conf
 	$(INSTALL) -m 644 packaging/mqkv-dashboard.json $(exampledir)
 	for unit in $(UNITS); do sed -e 's|@BINDIR@|$(PREFIX)/bin|' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|' \
-	  packaging/$$unit > $(unitdir)/$$unit || exit 1; done
+	  packaging/$$unit > $(unitdir)/$$unit && chmod 644 $(unitdir)/$$unit || exit 1; done
 	@$(if $(DESTDIR),,$(announce_libraries))
 
 # The dynamic linker finds a library in one of its directories once ldconfig has run, and elsewhere when told.
@@ -230,8 +231,10 @@ DIST := mqkv-$(VERSION)
 dist:
 	@git diff --quiet HEAD -- || { echo 'dist: there are changes that are not committed' >&2; exit 1; }
 	@mkdir -p build
-	@git archive --format=tar --prefix=$(DIST)/ HEAD | gzip -9n >build/$(DIST).tar.gz
-	@cd build && sha256sum $(DIST).tar.gz | tee $(DIST).tar.gz.sha256
+	@git archive --format=tar --prefix=$(DIST)/ --output=build/$(DIST).tar HEAD
+	@gzip -9n <build/$(DIST).tar >build/$(DIST).tar.gz
+	@rm build/$(DIST).tar
+	@cd build && sha256sum $(DIST).tar.gz >$(DIST).tar.gz.sha256 && cat $(DIST).tar.gz.sha256
 
 .PHONY: clean help
 clean:

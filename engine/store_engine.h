@@ -69,6 +69,7 @@ struct engine_operation {
                        SCAN: the cursor to go on with, 0: all was visited */
 
     struct engine_operation *next; /* for the engine */
+    bool bounded;                  /* for the engine: deadline_ms is its own patience */
 };
 
 /* A number that an engine tells of itself. */

@@ -49,7 +49,7 @@ struct copy_page *copy_page_create(const atomic_bool *stop)
     return page;
 }
 
-static void clear(struct copy_page *page)
+void copy_page_clear(struct copy_page *page)
 {
     for (unsigned i = 0; i < page->count; i++)
         free(page->items[i].bytes);
@@ -61,7 +61,7 @@ void copy_page_free(struct copy_page *page)
 {
     if (!page)
         return;
-    clear(page);
+    copy_page_clear(page);
     pthread_cond_destroy(&page->done);
     pthread_mutex_destroy(&page->lock);
     free(page);
@@ -234,7 +234,7 @@ enum kv_status copy_page_send(struct copy_page *page, struct store_engine *engin
         pause_before_again(page, pause_ms);
         pause_ms = pause_ms * 2 < AGAIN_MAX_MS ? pause_ms * 2 : AGAIN_MAX_MS;
     }
-    clear(page);
+    copy_page_clear(page);
     return KV_OK;
 }
 

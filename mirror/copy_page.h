@@ -34,6 +34,9 @@ void copy_page_free(struct copy_page *page);
 bool copy_page_add(struct copy_page *page, struct kv_slice key, const struct kv_slice *value,
                    uint64_t expiry_ms);
 
+/* Forgets all that was added. */
+void copy_page_clear(struct copy_page *page);
+
 /* Writes all, and empties the page. KV_BUSY: the mirror is to end, and something was not written.
  * Nothing else fails: what the cluster does not take is tried again, logged once. */
 enum kv_status copy_page_send(struct copy_page *page, struct store_engine *engine);

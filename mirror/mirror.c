@@ -198,14 +198,14 @@ static enum kv_status fill_anew(struct mirror *mirror)
 /* Following ------------------------------------------------------------------------------------ */
 
 /* Fills the page from one file, from its place on. A file that cannot be read is left alone for a
- * while, and told of once. *more: there is more, or may be. */
-static enum kv_status try_file(struct mirror *mirror, uint32_t file, bool *more)
+ * while, and told of once. *more: there is more, or may be; *spoiled: mirror_changes_read. */
+static enum kv_status try_file(struct mirror *mirror, uint32_t file, bool *more, bool *spoiled)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
     if (mirror->again_ms[file] > now_ms)
         return KV_OK;
-    enum kv_status status =
-        mirror_changes_read(mirror->store, file, mirror->page, &mirror->places[file], more);
+    enum kv_status status = mirror_changes_read(mirror->store, file, mirror->page,
+                                                &mirror->places[file], more, spoiled);
     if (status == KV_OK || status == KV_MISSED) {
         mirror->again_ms[file] = 0;
         return status;
@@ -224,18 +224,25 @@ static enum kv_status try_file(struct mirror *mirror, uint32_t file, bool *more)
 static enum kv_status follow(struct mirror *mirror, bool *more)
 {
     enum kv_status status = KV_OK;
+    bool spoiled = false;
     *more = false;
     mirror->first_file++; /* each comes first in turn: one that fills the page holds up no other */
     memcpy(mirror->places, mirror->state.places, mirror->files * sizeof mirror->places[0]);
-    for (uint32_t i = 0; i < mirror->files && status == KV_OK; i++) {
+    for (uint32_t i = 0; i < mirror->files && status == KV_OK && !spoiled; i++) {
         bool more_here = false;
-        status = try_file(mirror, (mirror->first_file + i) % mirror->files, &more_here);
+        uint32_t file = (mirror->first_file + i) % mirror->files;
+        status = try_file(mirror, file, &more_here, &spoiled);
         *more |= more_here;
     }
     if (*more && copy_page_is_empty(mirror->page)) /* for want of memory, perhaps */
         sleep_a_while(mirror, EMPTY_MS);
     if (!copy_page_is_empty(mirror->page)) /* the listener may be told of the next write only */
         mirror_lag_note_change(&mirror->lag);
+    if (spoiled) { /* again from the same places: that file is left alone now */
+        copy_page_clear(mirror->page);
+        *more = true;
+        return KV_OK;
+    }
     enum kv_status sent = copy_page_send(mirror->page, mirror->engine);
     if (sent != KV_OK)
         return sent;
@@ -310,16 +317,24 @@ static void tell_first(struct mirror *mirror, enum kv_status status, const struc
     sem_post(&mirror->answered);
 }
 
+/* Whether the reason is another than that which was told: a cluster that was away may be there now,
+ * and its bucket somebody else's. Why a server is away may be put in many words. */
+static bool is_news(const struct kv_error *error, const struct kv_error *told)
+{
+    return error->status != told->status ||
+           (error->status != KV_NO_SERVER && strcmp(error->text, told->text) != 0);
+}
+
 /* False: the mirror is to end, or the first answer was that it cannot be. */
 static bool reach_cluster(struct mirror *mirror)
 {
-    struct kv_error error = {0};
+    struct kv_error error = {0}, told = {0};
     enum kv_status status = connect(mirror, &error);
     tell_first(mirror, status, &error);
-    for (bool told = false; status != KV_OK && !atomic_load(&mirror->stop);) {
-        if (!told)
+    while (status != KV_OK && !atomic_load(&mirror->stop)) {
+        if (is_news(&error, &told))
             log_warn("mirror: %s; trying again every %u seconds", error.text, AGAIN_MS / 1000);
-        told = true;
+        told = error;
         sleep_a_while(mirror, AGAIN_MS);
         if (!atomic_load(&mirror->stop))
             status = connect(mirror, &error);

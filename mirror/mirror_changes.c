@@ -2,7 +2,8 @@
 
 struct change_reading {
     struct copy_page *page;
-    uint64_t version; /* the highest visited */
+    uint64_t version;             /* the highest visited */
+    struct kvstore_position last; /* behind the last visited */
 };
 
 /* A kvstore_change_visit. */
@@ -13,6 +14,7 @@ static bool take_change(void *context, const struct kvstore_change *change)
     if (!copy_page_add(reading->page, change->key, put ? &change->value : NULL,
                        put ? change->expiry_ms : 0))
         return false;
+    reading->last = change->position;
     if (change->version > reading->version)
         reading->version = change->version;
     return true;
@@ -24,8 +26,16 @@ enum kv_status mirror_changes_now(struct kvstore *store, uint32_t file, struct m
     return kvstore_changes_now(store, file, &place->position);
 }
 
+/* Every change is visited, so that the place is behind the last, in its log or in the next one. */
+static bool stopped_before_last(const struct change_reading *reading,
+                                const struct mirror_place *place)
+{
+    return reading->last.log == place->position.log &&
+           reading->last.version != place->position.version;
+}
+
 enum kv_status mirror_changes_read(struct kvstore *store, uint32_t file, struct copy_page *page,
-                                   struct mirror_place *place, bool *more)
+                                   struct mirror_place *place, bool *more, bool *spoiled)
 {
     struct change_reading reading = {.page = page, .version = place->version};
     bool at_end = false;
@@ -35,5 +45,6 @@ enum kv_status mirror_changes_read(struct kvstore *store, uint32_t file, struct 
                                             COPY_PAGE_ITEMS, take_change, &reading, &at_end);
     place->version = at_end && version > reading.version ? version : reading.version;
     *more |= !at_end;
+    *spoiled |= status == KV_IO && stopped_before_last(&reading, place);
     return status;
 }

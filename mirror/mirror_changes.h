@@ -14,8 +14,9 @@ enum kv_status mirror_changes_now(struct kvstore *store, uint32_t file, struct m
 
 /* Adds to the page what was changed behind the place, and moves it on; the store's listener is told
  * of the next change. *more: there is more, or may be. Errors: those of kvstore_changes; the place
- * is before what cannot be read. */
+ * is before what cannot be read. *spoiled is set: the file lost bytes meanwhile, and the page may
+ * have zeros for a value. */
 enum kv_status mirror_changes_read(struct kvstore *store, uint32_t file, struct copy_page *page,
-                                   struct mirror_place *place, bool *more);
+                                   struct mirror_place *place, bool *more, bool *spoiled);
 
 #endif

@@ -22,15 +22,31 @@ static bool put_one(void *context, const struct kvstore_scanned *entry)
     return !filling->refused;
 }
 
+/* Where a data file loses bytes during the scan, an entry in the page may have zeros for a value:
+ * the page is filled again, and what is left of that record is then found to be damaged. */
+static enum kv_status fill_page(struct kvstore *store, struct copy_page *page, uint64_t *cursor,
+                                struct filling *filling)
+{
+    uint64_t from = *cursor;
+    struct kvstore_scan_result result;
+    enum kv_status status;
+    do {
+        copy_page_clear(page);
+        *cursor = from;
+        *filling = (struct filling){.page = page};
+        status = kvstore_scan(store, cursor, kv_slice(NULL, 0), COPY_PAGE_ITEMS, put_one, filling,
+                              &result);
+    } while (status == KV_IO && result.bad_offset == 0);
+    return status;
+}
+
 static enum kv_status put_all(struct kvstore *store, struct store_engine *engine,
                               struct copy_page *page, const atomic_bool *stop)
 {
     uint64_t cursor = 0;
     do {
-        struct filling filling = {.page = page};
-        struct kvstore_scan_result result = {0};
-        enum kv_status status = kvstore_scan(store, &cursor, kv_slice(NULL, 0), COPY_PAGE_ITEMS,
-                                             put_one, &filling, &result);
+        struct filling filling;
+        enum kv_status status = fill_page(store, page, &cursor, &filling);
         if (status == KV_CORRUPT || status == KV_IO)
             log_error("mirror: an entry of the store cannot be read (%s): the copy is without it; "
                       "stop the daemon, then kvcheck tells which",

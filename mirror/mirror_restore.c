@@ -97,6 +97,17 @@ static void remove_all(const char *dir)
     rmdir(dir);
 }
 
+static enum kv_status make_directory(const char *building, struct kv_error *error)
+{
+    if (mkdir(building, 0700) == 0)
+        return KV_OK;
+    if (errno == EEXIST)
+        return kv_error_set(error, KV_EXISTS,
+                            "%s: an earlier try was left there, or is under way: remove it",
+                            building);
+    return kv_error_set_errno(error, "%s cannot be made", building);
+}
+
 static enum kv_status name_it(const char *building, const char *dir, struct kv_error *error)
 {
     if (rename(building, dir) != 0)
@@ -137,12 +148,8 @@ enum kv_status mirror_restore(const struct natskv_options *nats,
         return status;
     if (!unfinished)
         status = mirror_mark_check_complete(engine, error);
-    if (status == KV_OK && mkdir(building, 0700) != 0 && errno == EEXIST)
-        status =
-            kv_error_set(error, KV_EXISTS,
-                         "%s: an earlier try was left there, or is under way: remove it", building);
-    else if (status == KV_OK && faccessat(AT_FDCWD, building, W_OK, 0) != 0)
-        status = kv_error_set_errno(error, "%s cannot be made", building);
+    if (status == KV_OK)
+        status = make_directory(building, error);
     if (status == KV_OK) {
         status = fill(engine, options, building, restored, error);
         if (status == KV_OK)

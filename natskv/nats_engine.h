@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "common/time/clock.h"
 #include "engine/store_engine.h"
 #include "natskv/nats_bucket.h"
 #include "natskv/nats_link.h"
@@ -28,13 +29,23 @@ struct nats_engine {
     struct shard_look *looks;        /* by shard */
 };
 
-/* A call that gets no answer is sent again after this time, and has so long in all if the operation
- * has no deadline. */
+/* A call that gets no answer is sent again after this time, and has so long in all, or until the
+ * operation's deadline if that comes before. */
 #define NATS_AGAIN_MS    2000u
 #define NATS_PATIENCE_MS 30000u
 
 /* "$KV.B_3.KEY". */
 #define NATS_SUBJECT_BYTES (NATSKV_MAX_KEY_BYTES + NATSKV_MAX_BUCKET_NAME + 32u)
+
+/* Without a deadline, or with one further away, an operation has the engine's patience from now on:
+ * who waits for all that is under way, as at the end of a daemon, waits for that at most. */
+static inline void nats_bound_deadline(struct engine_operation *operation)
+{
+    uint64_t last_ms = clock_monotonic_coarse_ms() + NATS_PATIENCE_MS;
+    operation->bounded = operation->deadline_ms == 0 || operation->deadline_ms > last_ms;
+    if (operation->bounded)
+        operation->deadline_ms = last_ms;
+}
 
 static inline void nats_finish(struct engine_operation *operation, enum kv_status status,
                                const char *sentence)
@@ -47,6 +58,9 @@ static inline void nats_finish(struct engine_operation *operation, enum kv_statu
 #define NATS_NO_QUORUM                                                                        \
     "nothing was done: no server of the cluster answers for this key (more than half of its " \
     "replicas must be up)"
+
+#define NATS_NO_TURN \
+    "nothing was done: operations on the same key that came before it took all of the time"
 
 #define NATS_SILENCE \
     "no server of the cluster answered in time: the write may have been applied, or may be yet"

@@ -245,7 +245,8 @@ void nats_scan_begin(struct nats_engine *engine, struct engine_operation *operat
     scan->shard = (uint32_t)shard;
     scan->sequence = sequence;
     uint64_t now_ms = clock_monotonic_coarse_ms();
-    scan->deadline_ms = operation->deadline_ms ? operation->deadline_ms : now_ms + NATS_PATIENCE_MS;
+    nats_bound_deadline(operation);
+    scan->deadline_ms = operation->deadline_ms;
     uint64_t half_ms = scan->deadline_ms > now_ms ? (scan->deadline_ms - now_ms) / 2 : 0;
     scan->page_ms = now_ms + (half_ms < PAGE_MS ? half_ms : PAGE_MS);
     ask(scan);

@@ -90,12 +90,16 @@ static struct engine_operation *take_run(struct key_turn *turn)
     return late;
 }
 
+/* Where the patience that is over was the engine's, time is left to who waits. What his request has
+ * behind it would wait as long: those before it get no answer, or others write the key all the
+ * time. */
 static void finish_late(struct engine_operation *late)
 {
     while (late) {
         struct engine_operation *next = late->next;
         late->next = NULL;
-        nats_finish(late, KV_DEADLINE, NULL);
+        nats_finish(late, late->bounded ? KV_NO_SERVER : KV_DEADLINE,
+                    late->bounded ? NATS_NO_TURN : NULL);
         late = next;
     }
 }
@@ -147,8 +151,7 @@ void nats_turns_take(struct key_turns *turns, struct engine_operation *operation
                         turns->engine->bucket.name, shard, encoded);
     uint64_t hash = XXH3_64bits(subject, (size_t)size);
     operation->next = NULL;
-    if (operation->deadline_ms == 0) /* counted from now, however long it waits */
-        operation->deadline_ms = clock_monotonic_coarse_ms() + NATS_PATIENCE_MS;
+    nats_bound_deadline(operation); /* counted from now, however long it waits */
     pthread_mutex_lock(&turns->lock);
     struct key_turn **link = find(turns, subject, hash);
     struct key_turn *turn = *link;

@@ -16,8 +16,8 @@ struct key_turns *nats_turns_create(struct nats_engine *engine);
 void nats_turns_free(struct key_turns *turns);
 
 /* An operation on one key, whose done will be called: with KV_DEADLINE if its deadline comes while
- * it waits for its turn. One without a deadline gets one, NATS_PATIENCE_MS from now. shard: of the
- * key; encoded: the key in a subject. */
+ * it waits for its turn, with KV_NO_SERVER if the engine's patience ends before
+ * (nats_bound_deadline). shard: of the key; encoded: the key in a subject. */
 void nats_turns_take(struct key_turns *turns, struct engine_operation *operation, uint32_t shard,
                      const char *encoded);
 

@@ -7,6 +7,7 @@
 
 #include "common/numbers/random.h"
 #include "common/report/log.h"
+#include "common/report/log_pace.h"
 #include "common/time/clock.h"
 #include "natskv/nats_json.h"
 
@@ -207,26 +208,60 @@ static bool is_for_now(struct kv_slice failure, uint64_t code)
     return code == DUPLICATE_IN_PROCESS || (kind == 503 && code != INSUFFICIENT_RESOURCES);
 }
 
-/* Why the server refused a write. */
-static enum kv_status refusal_of(struct kv_slice failure, uint64_t code)
+/* Why a write is refused for good. Of each reason the log tells at its own pace: a full bucket
+ * refuses every write, and a mirror tries all of a page again and again. */
+struct refusal {
+    _Atomic uint64_t code; /* 0: of none yet */
+    enum kv_status status;
+    struct log_pace pace;
+};
+
+/* For a code that has no row yet; as the last row, for all codes when no other is left. */
+#define OTHER_REFUSAL             \
+    {                             \
+        0, KV_IO, LOG_PACE(10000) \
+    }
+
+static struct refusal refusals[] = {{MESSAGE_TOO_LARGE, KV_VALUE_TOO_BIG, LOG_PACE(10000)},
+                                    {STORE_FAILED, KV_NO_SPACE, LOG_PACE(10000)},
+                                    {INSUFFICIENT_RESOURCES, KV_NO_SPACE, LOG_PACE(10000)},
+                                    {ACCOUNT_RESOURCES, KV_NO_SPACE, LOG_PACE(10000)},
+                                    {NO_MEMORY_RESOURCES, KV_NO_SPACE, LOG_PACE(10000)},
+                                    {STORAGE_RESOURCES, KV_NO_SPACE, LOG_PACE(10000)},
+                                    OTHER_REFUSAL,
+                                    OTHER_REFUSAL,
+                                    OTHER_REFUSAL,
+                                    OTHER_REFUSAL,
+                                    OTHER_REFUSAL,
+                                    OTHER_REFUSAL};
+
+/* The row of the code, which from now on is its own. */
+static struct refusal *row_of(uint64_t code)
 {
+    struct refusal *row = refusals;
+    struct refusal *last = refusals + sizeof refusals / sizeof refusals[0] - 1;
+    for (; row < last && code != 0; row++) {
+        uint64_t taken_by = 0;
+        if (atomic_compare_exchange_strong(&row->code, &taken_by, code) || taken_by == code)
+            return row;
+    }
+    return last;
+}
+
+static struct refusal *refusal_of(struct kv_slice failure, uint64_t code)
+{
+    bool too_large = code == STORE_FAILED && describes(failure, "message too large");
+    return row_of(too_large ? MESSAGE_TOO_LARGE : code);
+}
+
+static void tell_refusal(struct refusal *refusal, struct kv_slice failure, uint64_t code)
+{
+    char unsaid[LOG_PACE_TEXT_BYTES];
     struct kv_slice words = {0};
     nats_json_string(failure, "description", &words);
-    log_warn("nats: a write was refused: %.*s (JetStream error %" PRIu64 ")", (int)words.size,
-             (const char *)words.data, code);
-    switch (code) {
-    case MESSAGE_TOO_LARGE:
-        return KV_VALUE_TOO_BIG;
-    case STORE_FAILED:
-        return describes(failure, "message too large") ? KV_VALUE_TOO_BIG : KV_NO_SPACE;
-    case INSUFFICIENT_RESOURCES:
-    case ACCOUNT_RESOURCES:
-    case NO_MEMORY_RESOURCES:
-    case STORAGE_RESOURCES:
-        return KV_NO_SPACE;
-    default:
-        return KV_IO;
-    }
+    if (log_pace_allows(&refusal->pace, unsaid))
+        log_warn("nats: a write was refused: %.*s (JetStream error %" PRIu64 ")%s", (int)words.size,
+                 (const char *)words.data, code, unsaid);
 }
 
 static void send_write(struct key_turn *turn, uint64_t begin_ms);
@@ -244,13 +279,14 @@ static void take_refusal(struct key_turn *turn, struct kv_slice failure, bool re
     } else if (code == WRONG_LAST_SEQUENCE || code == WRONG_LAST_SEQUENCE_CONSTANT) {
         try_again(turn);
     } else {
-        enum kv_status status = refusal_of(failure, code);
+        struct refusal *refusal = refusal_of(failure, code);
+        tell_refusal(refusal, failure, code);
         if (turn->doubtful) {
             read_then(turn, 0);
             return;
         }
-        end_unwritten(turn, status,
-                      status == KV_NO_SPACE
+        end_unwritten(turn, refusal->status,
+                      refusal->status == KV_NO_SPACE
                           ? "the cluster has no room for the write: the log of serverk says why"
                           : "the servers refused the write: the log of serverk says why");
     }

@@ -109,27 +109,38 @@ coverage:
 	@$(MAKE) --no-print-directory -s $(PARALLEL) VARIANT=coverage OUT=$(OUT)/coverage test-binaries
 	@tests/coverage/measure $(OUT)/coverage $(UNIT_BINARIES:$(OUT)/%=$(OUT)/coverage/%) -- $(SCENARIOS)
 
+# For targets that first install what the build needs.
+.PHONY: test-programs
+test-programs: all $(TEST_PROGRAMS)
+
 # Redis' tools, client libraries and other people's tests (REDIS_SOURCE, RESP_COMPATIBILITY, REDIS_PY: source
 # trees) on kresp; what is not there is skipped by name.
 .PHONY: check-redis
-check-redis: all $(TEST_PROGRAMS)
+check-redis:
 	@tests/deps redis
+	@$(MAKE) --no-print-directory -s $(PARALLEL) test-programs
 	@MQKV_BUILD=$(OUT) MQKV_VARIANT=$(VARIANT) tests/run $(wildcard tests/redis/check_*.sh) \
 	  $(wildcard tests/scenario/kresp_*.sh)
 
 .PHONY: check-nats
-check-nats: all $(TEST_PROGRAMS)
+check-nats:
+	@tests/deps
+	@$(MAKE) --no-print-directory -s $(PARALLEL) test-programs
 	@MQKV_BUILD=$(OUT) MQKV_VARIANT=$(VARIANT) tests/run $(wildcard tests/nats/cluster_*.sh)
 
 .PHONY: crash-test
 CRASH_ROUNDS ?= 50
-crash-test: all $(TEST_PROGRAMS)
+crash-test:
+	@tests/deps
+	@$(MAKE) --no-print-directory -s $(PARALLEL) test-programs
 	MQKV_BUILD=$(OUT) CRASH_ROUNDS=$(CRASH_ROUNDS) tests/crash/crash-loop
 
 # Another judge for histories than tests/history; skips by name without Go. SEED takes the same keys and calls again.
 .PHONY: check-porcupine
 HISTORIES ?= 15
-check-porcupine: all $(TEST_PROGRAMS)
+check-porcupine:
+	@tests/deps
+	@$(MAKE) --no-print-directory -s $(PARALLEL) test-programs
 	@MQKV_BUILD=$(OUT) HISTORIES=$(HISTORIES) tests/porcupine/run
 
 # Fuzzing -----------------------------------------------------------------------------------------

@@ -106,9 +106,9 @@ static int open_pidfd(pid_t pid)
     return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-int wire_queue_owner_pidfd(mqd_t queue, pid_t *pid)
+static int pidfd_of(mqd_t queue, pid_t (*find)(mqd_t), pid_t *pid)
 {
-    pid_t owner = wire_queue_owner(queue);
+    pid_t owner = find(queue);
     if (owner <= 0) {
         if (owner == 0)
             errno = ESRCH;
@@ -119,7 +119,7 @@ int wire_queue_owner_pidfd(mqd_t queue, pid_t *pid)
         return -1;
     /* Between the two calls the owner may have died and its pid been given away. If it holds the
      * lock still, it lived when the pidfd was opened. */
-    if (wire_queue_owner(queue) != owner) {
+    if (find(queue) != owner) {
         close(pidfd);
         errno = ESRCH;
         return -1;
@@ -127,6 +127,16 @@ int wire_queue_owner_pidfd(mqd_t queue, pid_t *pid)
     if (pid)
         *pid = owner;
     return pidfd;
+}
+
+int wire_queue_owner_pidfd(mqd_t queue, pid_t *pid)
+{
+    return pidfd_of(queue, wire_queue_owner, pid);
+}
+
+int wire_lane_server_pidfd(mqd_t lane, pid_t *pid)
+{
+    return pidfd_of(lane, wire_lane_server, pid);
 }
 
 static int open_fdinfo(int fd)

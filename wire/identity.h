@@ -55,6 +55,9 @@ bool wire_queue_unlinked(mqd_t queue);
  * NULL): its pid. -1: nobody, errno ESRCH; ENOSYS, EMFILE, ... as pidfd_open(2). */
 int wire_queue_owner_pidfd(mqd_t queue, pid_t *pid);
 
+/* As wire_queue_owner_pidfd, but only a read lock counts: of the server of a lane, for a client. */
+int wire_lane_server_pidfd(mqd_t lane, pid_t *pid);
+
 /* Whether the process of the pidfd has that pid in any of its PID namespaces, as far as can be
  * told: true where /proc/self/fdinfo cannot be read. The first call keeps that directory open,
  * so it should come before the process gives up files (any pidfd, -1 too). */

@@ -128,6 +128,9 @@ static enum kv_status execute_all(struct clientk *client,
         share.results = results + begun;
         share.count = count - begun < capacity ? count - begun : capacity;
         status = execute_share(client, &share, error);
+        bool is_last = share.count == count - begun;
+        if (status == KV_OK && !is_last && client_settings_interrupted(&client->settings))
+            status = kv_error_set(error, KV_DEADLINE, "interrupted before the rest was sent");
         if (status != KV_OK)
             stop_rest(share.results + share.count, count - begun - share.count, status);
     }

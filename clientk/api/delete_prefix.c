@@ -2,6 +2,7 @@
 #include "common/report/error.h"
 #include "mqkv/clientk.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,12 +65,36 @@ static enum kv_status delete_all(struct clientk *client, const struct doomed_key
     return status;
 }
 
+/* Records that are damaged or cannot be read; start from {0}. */
+struct left_out {
+    uint64_t count;
+    struct kv_error last;
+};
+
+/* Behind the page that ended at such a record. */
+static void note_left_out(struct left_out *left_out)
+{
+    left_out->count++;
+    left_out->last = *last_error_of_thread();
+}
+
+static enum kv_status tell_left_out(const struct left_out *left_out)
+{
+    if (left_out->count == 0)
+        return KV_OK;
+    return kv_error_set(last_error_of_thread(), left_out->last.status,
+                        "records that are damaged or cannot be read were left out: %" PRIu64
+                        ", the last one in %.500s",
+                        left_out->count, left_out->last.text);
+}
+
 enum kv_status clientk_delete_prefix(struct clientk *client, struct kv_slice prefix,
                                      uint64_t *cursor, uint64_t *deleted)
 {
     struct doomed_keys keys = {0};
+    struct left_out left_out = {0};
     uint64_t from_start = 0, unwanted = 0, before;
-    enum kv_status status = KV_OK, passed_over = KV_OK;
+    enum kv_status status = KV_OK;
     if (!cursor)
         cursor = &from_start;
     if (!deleted)
@@ -80,7 +105,7 @@ enum kv_status clientk_delete_prefix(struct clientk *client, struct kv_slice pre
         before = *cursor;
         status = clientk_scan(client, prefix, true, cursor, PAGE_KEYS, collect, &keys);
         if ((status == KV_CORRUPT || status == KV_IO) && *cursor != before) {
-            passed_over = status;
+            note_left_out(&left_out);
             status = KV_OK;
         }
         if (keys.no_memory)
@@ -91,5 +116,5 @@ enum kv_status clientk_delete_prefix(struct clientk *client, struct kv_slice pre
             *cursor = before;
     } while (status == KV_OK && *cursor != 0 && !client_settings_interrupted(&client->settings));
     free(keys.bytes);
-    return status == KV_OK ? passed_over : status;
+    return status == KV_OK ? tell_left_out(&left_out) : status;
 }

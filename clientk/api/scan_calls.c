@@ -21,7 +21,8 @@ struct scan_walk {
     void *context;
     uint64_t limit; /* 0: none */
     uint64_t visited;
-    bool stopped; /* by the visitor */
+    bool stopped;      /* by the visitor */
+    uint64_t until_ms; /* the server is to have gone on by then; 0: no page has come yet */
 };
 
 static uint32_t page_limit(const struct scan_walk *walk)
@@ -95,6 +96,28 @@ static enum kv_status fetch_page(struct clientk *client, const struct clientk_op
     return client_execute_one(client, &page, result);
 }
 
+/* Nothing is left to be fetched. */
+static bool is_over(const struct clientk_operation *operation, const struct scan_walk *walk)
+{
+    return operation->scan.cursor == 0 || (walk->limit > 0 && walk->visited >= walk->limit);
+}
+
+/* Before the next page. A server that has no time for the scan may have given one without entries
+ * and its own cursor: KV_OK, unless it has done so for as long as a call may take. */
+static enum kv_status may_go_on(const struct clientk *client, struct scan_walk *walk,
+                                bool has_gone_on)
+{
+    if (client_settings_interrupted(&client->settings))
+        return kv_error_set(last_error_of_thread(), KV_TIMEOUT,
+                            "interrupted before the end of the scan");
+    if (has_gone_on || walk->until_ms == 0)
+        walk->until_ms = client_deadline_ms(client);
+    else if (clock_monotonic_coarse_ms() >= walk->until_ms)
+        return kv_error_set(last_error_of_thread(), KV_TIMEOUT,
+                            "the server has not gone on with the scan in time");
+    return KV_OK;
+}
+
 /* Page by page from operation->cursor on, where that then is where to go on. */
 static enum kv_status scan_pages(struct clientk *client, struct clientk_operation *operation,
                                  struct scan_walk *walk)
@@ -102,18 +125,24 @@ static enum kv_status scan_pages(struct clientk *client, struct clientk_operatio
     struct clientk_result result = {.status = KV_OK};
     enum kv_status status;
     do {
+        uint64_t cursor = operation->scan.cursor, visited = walk->visited;
         operation->scan.limit = page_limit(walk);
         status = fetch_page(client, operation, &result);
         bool cut_short = result_is_cut_short(&result);
         if (status == KV_OK || cut_short)
             status = clientk_read_page(&result.value, visit_counted, walk);
+        else if (status == KV_BAD_REQUEST && cursor != 0)
+            kv_error_set(last_error_of_thread(), status,
+                         "the cursor comes from no scan of this store: begin again");
         if (status != KV_OK || walk->stopped)
             break;
         operation->scan.cursor = (uint64_t)result.number;
+        bool has_gone_on = operation->scan.cursor != cursor || walk->visited != visited;
         if (cut_short)
             status = explain_cut(&result);
-    } while (status == KV_OK && operation->scan.cursor != 0 &&
-             (walk->limit == 0 || walk->visited < walk->limit));
+        else if (!is_over(operation, walk))
+            status = may_go_on(client, walk, has_gone_on);
+    } while (status == KV_OK && !is_over(operation, walk));
     clientk_value_free(&result.value);
     return status;
 }

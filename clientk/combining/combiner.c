@@ -201,8 +201,10 @@ static void message_failed(struct combiner *combiner, enum kv_status status)
         return;
     }
     disconnect(combiner, true); /* unless the window did that already */
-    if (status == KV_NO_SERVER || status == KV_NO_SESSION)
+    if (status == KV_NO_SERVER || status == KV_NO_SESSION) {
+        expire(combiner); /* a server that welcomes and then goes would be met for ever */
         return;
+    }
     struct kv_error error;
     kv_error_set(&error, status, "the conversation with the server of %s failed: %s",
                  combiner->settings->queue, kv_status_text(status));

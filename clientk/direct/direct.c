@@ -1,14 +1,11 @@
 #include "clientk/direct/direct.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "clientk/direct/direct_read.h"
 #include "common/memory/reserved.h"
 #include "wire/operation.h"
-
-#define GROUPS_MAX 256
 
 /* So many keys of a batch are looked for together: their cache lines come while others are looked
  * at. */
@@ -82,6 +79,7 @@ void direct_welcome(struct direct *direct, const struct wire_welcome *welcome, u
                                               .device = welcome->store_device,
                                               .inode = welcome->store_inode,
                                               .server_uid = server_uid,
+                                              .of_any_user = direct->mode != CLIENTK_DIRECT_AUTO,
                                               .server = {.fd = -1, .is_lane = server.is_lane}};
         if (reason == DIRECT_IN_USE)
             direct->offer.server.fd = fcntl(server.fd, F_DUPFD_CLOEXEC, 0);
@@ -90,27 +88,6 @@ void direct_welcome(struct direct *direct, const struct wire_welcome *welcome, u
         atomic_store(&direct->has_offer, direct->offer.server.fd >= 0);
     }
     pthread_mutex_unlock(&direct->lock);
-}
-
-static bool is_our_group(gid_t group)
-{
-    gid_t groups[GROUPS_MAX];
-    int count = getgroups(GROUPS_MAX, groups);
-    for (int i = 0; i < count; i++)
-        if (groups[i] == group)
-            return true;
-    return getegid() == group;
-}
-
-/* Who maps what another user can shorten may be ended by that user: so not without having been
- * told to, but for users of one group that trust one another. */
-static bool is_trusted(const struct direct *direct, const struct direct_store *store)
-{
-    struct stat object;
-    if (direct->mode != CLIENTK_DIRECT_AUTO || direct->offer.server_uid == geteuid())
-        return true;
-    return fstat(store->object_fd, &object) == 0 && (object.st_mode & S_IRGRP) != 0 &&
-           is_our_group(object.st_gid);
 }
 
 /* Looks at what is offered. */
@@ -122,17 +99,12 @@ __attribute__((noinline)) static void take_up_offer(struct direct *direct)
         struct direct_store *store =
             direct_store_open(&direct->offer, direct->mode != CLIENTK_DIRECT_PREAD,
                               direct->stale_ms, &direct->readers, &direct->reason);
-        if (store)
+        if (store) {
             direct->offer.server.fd = -1;
-        if (store && !is_trusted(direct, store)) {
-            direct->reason = DIRECT_OF_ANOTHER_USER;
-            direct_store_close(store);
-            store = NULL;
-        }
-        if (store)
             replace_store(direct, store);
-        else
+        } else {
             drop_offer(direct);
+        }
     }
     pthread_mutex_unlock(&direct->lock);
 }
@@ -246,8 +218,7 @@ static enum direct_reason reason_now(const struct direct *direct)
     struct direct_store *store = atomic_load(&direct->store);
     if (!store)
         return direct->reason;
-    const struct shared_store *header = (const struct shared_store *)direct_store_view(store)->base;
-    if (!direct_store_is_usable(store, header))
+    if (!direct_store_is_served(store))
         return DIRECT_SERVER_ENDED;
     return atomic_load(&store->no_log_ms) == 0 ? DIRECT_IN_USE : DIRECT_FILE_DENIED;
 }

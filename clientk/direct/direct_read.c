@@ -228,10 +228,17 @@ enum record_verdict direct_look_record(struct direct_store *store, const struct 
     return log ? parse_known(log, tail, whole, room, found) : RECORD_UNREADABLE;
 }
 
-bool direct_found_is_sound(const struct direct_found *found)
+static bool is_each_read_verified(const struct direct_store *store)
+{
+    const struct shared_store *header = (const struct shared_store *)direct_store_view(store)->base;
+    return __atomic_load_n(&header->verify_every_read, __ATOMIC_RELAXED) != 0;
+}
+
+bool direct_found_is_sound(const struct direct_store *store, const struct direct_found *found)
 {
     struct direct_log *log = found->log;
-    bool remembered = log->map && found->size_bytes >= VERIFIED_MIN_BYTES;
+    bool remembered =
+        log->map && found->size_bytes >= VERIFIED_MIN_BYTES && !is_each_read_verified(store);
     const struct verified_bitmap *verified = remembered ? direct_log_verified(log) : NULL;
     if (verified && verified_bitmap_has(verified, found->offset, found->size_bytes))
         return true;
@@ -289,7 +296,7 @@ static inline enum finding find(struct key_read *reading)
         if (kv_slice_equal(found->record.key, reading->key))
             return settled(look, FINDING_FOUND);
         /* Another key of the same 32 bits is rare; mostly it is the key itself, damaged. */
-        if (!is_whole(reading) || !direct_found_is_sound(found))
+        if (!is_whole(reading) || !direct_found_is_sound(reading->store, found))
             return settled(look, FINDING_ASK);
     }
     return settled(look, FINDING_ABSENT);
@@ -336,7 +343,7 @@ static enum finding give(const struct key_read *reading, struct clientk_value *v
         describe(&found->record, value);
         return FINDING_FOUND;
     }
-    if (!is_whole(reading) || !direct_found_is_sound(found))
+    if (!is_whole(reading) || !direct_found_is_sound(reading->store, found))
         return direct_look_is_current(&reading->look) ? FINDING_ASK : FINDING_AGAIN;
     struct record record = found->record;
     if (live && !copy_value(reading, value))

@@ -88,7 +88,8 @@ enum record_verdict direct_look_record(struct direct_store *store, const struct 
                                        uint64_t offset, bool whole, struct clientk_value *room,
                                        struct direct_found *found);
 
-/* Whether the checksum of the record, which is whole, holds, as far as it has to be taken. */
-bool direct_found_is_sound(const struct direct_found *found);
+/* Whether the checksum of the record, which is whole, holds, as far as it has to be taken: a large
+ * one that was verified is not verified again, unless the daemon says so (--verify every). */
+bool direct_found_is_sound(const struct direct_store *store, const struct direct_found *found);
 
 #endif

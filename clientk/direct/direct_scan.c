@@ -73,7 +73,7 @@ static enum page_step visit_record(struct page_scan *scan, const struct direct_l
 {
     struct direct_found found;
     if (direct_look_record(scan->store, look, offset, true, &scan->room, &found) != RECORD_VALID ||
-        !direct_found_is_sound(&found))
+        !direct_found_is_sound(scan->store, &found))
         return direct_look_is_current(look) ? STEP_END : STEP_AGAIN;
     scan->looks_left -= at_most(at_least(found.size_bytes / PAGE_BYTES, 1), scan->looks_left);
     if (!kv_slice_has_prefix(found.record.key, scan->prefix) || !record_is_live(&found.record))

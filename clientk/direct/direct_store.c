@@ -10,9 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "clientk/base/own_groups.h"
 #include "wire/identity.h"
 
 #define MAX_DATAFILES 4096u
+
+/* Of an object that can be one: no reference leads so far. */
+#define MAX_OBJECT_BYTES (UINT64_C(1) << 40)
 
 /* What the view has at least, as address space. */
 #define FIRST_VIEW_BYTES (UINT64_C(1) << 20)
@@ -45,7 +49,7 @@ static void release_view(struct direct_retired *retired)
 /* A view of the object that has room for it to grow. */
 static struct direct_view *open_view(int object_fd, uint64_t object_bytes, uint64_t usable_bytes)
 {
-    struct direct_view *view = calloc(1, sizeof *view);
+    struct direct_view *view = object_bytes <= MAX_OBJECT_BYTES ? calloc(1, sizeof *view) : NULL;
     if (!view)
         return NULL;
     uint64_t bytes = FIRST_VIEW_BYTES;
@@ -102,20 +106,32 @@ bool direct_store_grow(struct direct_store *store)
 
 /* Finding and checking ------------------------------------------------------------------------- */
 
+/* Who maps what another user can shorten may be ended by that user: so not without having been
+ * told to, but for users of one group that trust one another. */
+static bool is_trusted(const struct direct_offer *offer, const struct stat *object)
+{
+    if (offer->of_any_user || offer->server_uid == geteuid())
+        return true;
+    return (object->st_mode & S_IRGRP) != 0 && own_groups_have(object->st_gid);
+}
+
+/* A descriptor of what may be looked into. */
 static int open_object(const struct direct_offer *offer, enum direct_reason *reason)
 {
     struct shared_store_name name = shared_store_name((dev_t)offer->device, (ino_t)offer->inode);
     struct stat is;
-    int fd = shm_open(name.text, O_RDONLY | O_CLOEXEC, 0);
+    /* Without O_NONBLOCK a lease that its owner holds would keep the caller asleep. */
+    int fd = shm_open(name.text, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0);
     if (fd < 0) {
-        *reason = errno == EACCES   ? DIRECT_OBJECT_DENIED
-                  : errno == ENOENT ? DIRECT_NO_OBJECT
-                                    : DIRECT_NO_MEMORY;
+        *reason = errno == EACCES || errno == EAGAIN ? DIRECT_OBJECT_DENIED
+                  : errno == ENOENT                  ? DIRECT_NO_OBJECT
+                                                     : DIRECT_NO_MEMORY;
         return -1;
     }
-    if (fstat(fd, &is) == 0 && S_ISREG(is.st_mode) && is.st_uid == offer->server_uid)
+    bool is_servers = fstat(fd, &is) == 0 && S_ISREG(is.st_mode) && is.st_uid == offer->server_uid;
+    if (is_servers && is_trusted(offer, &is))
         return fd;
-    *reason = DIRECT_OBJECT_FOREIGN;
+    *reason = is_servers ? DIRECT_OF_ANOTHER_USER : DIRECT_OBJECT_FOREIGN;
     close(fd);
     return -1;
 }
@@ -162,9 +178,11 @@ static int open_directory(const struct shared_store *header, const struct direct
                                                        : DIRECT_NO_DIRECTORY;
         return -1;
     }
-    if (fstat(fd, &is) == 0 && is.st_dev == offer->device && is.st_ino == offer->inode)
+    /* A look at "." needs the right to enter, as opening files will; O_PATH does not. */
+    bool may_enter = fstatat(fd, ".", &is, 0) == 0;
+    if (may_enter && is.st_dev == offer->device && is.st_ino == offer->inode)
         return fd;
-    *reason = DIRECT_NO_DIRECTORY;
+    *reason = !may_enter && errno == EACCES ? DIRECT_DIRECTORY_DENIED : DIRECT_NO_DIRECTORY;
     close(fd);
     return -1;
 }
@@ -247,7 +265,7 @@ struct direct_store *direct_store_open(const struct direct_offer *offer, bool ma
     uint64_t object_bytes = object_size(object_fd);
     struct direct_view *view = NULL;
     *reason = DIRECT_DAMAGED;
-    if (object_bytes >= SHARED_STORE_HEADER_BYTES) {
+    if (object_bytes >= SHARED_STORE_HEADER_BYTES && object_bytes <= MAX_OBJECT_BYTES) {
         *reason = DIRECT_NO_MEMORY;
         view = open_view(object_fd, object_bytes, 0);
     }
@@ -310,6 +328,16 @@ bool direct_store_look(struct direct_store *store, uint64_t now_ms)
     return now_ms - ended_ms < store->stale_ms;
 }
 
+/* A view is replaced, and may be released then, by who holds `changing`. */
+bool direct_store_is_served(struct direct_store *store)
+{
+    pthread_mutex_lock(&store->changing);
+    const struct direct_view *view = direct_store_view(store);
+    bool usable = direct_store_is_usable(store, (const struct shared_store *)view->base);
+    pthread_mutex_unlock(&store->changing);
+    return usable;
+}
+
 /* Logs ----------------------------------------------------------------------------------------- */
 
 /* Holds: store->changing. */
@@ -343,6 +371,8 @@ struct direct_log *direct_store_log(struct direct_store *store,
         return NULL;
     pthread_mutex_lock(&store->changing);
     struct direct_log *log = change_log(store, facts);
+    if (log && no_log_ms != 0)
+        atomic_store_explicit(&store->no_log_ms, 0, memory_order_relaxed);
     pthread_mutex_unlock(&store->changing);
     return log;
 }

@@ -26,17 +26,18 @@
 #include "common/time/clock.h"
 #include "kvstore/shared/shared_store.h"
 
-/* What the server says of its store, and who the server is. */
 /* By what it is seen that the server has ended. */
 struct direct_server {
     int fd;       /* its pidfd */
     bool is_lane; /* no, a lane: its lock says so where the kernel does not show the process */
 };
 
+/* What the server says of its store, and who the server is. */
 struct direct_offer {
     uint64_t server_instance; /* another one for each start of the daemon */
     uint64_t device, inode;   /* of the store's directory */
     uid_t server_uid;
+    bool of_any_user;            /* what is offered is to be read whoever the server is */
     struct direct_server server; /* belongs to the offer */
 };
 
@@ -68,7 +69,7 @@ struct direct_store {
 
     _Atomic uint64_t looked_ms; /* when the daemon was seen alive (CLOCK_MONOTONIC_COARSE) */
     _Atomic uint64_t ended_ms;  /* when it was first seen to have ended; 0: not */
-    _Atomic uint64_t no_log_ms; /* when a log could not be opened last; 0: never */
+    _Atomic uint64_t no_log_ms; /* when a log could not be opened; 0: not since one could be had */
 
     pthread_mutex_t changing;
     struct direct_log *_Atomic logs[]; /* log_slots of them; NULL: not opened */
@@ -95,6 +96,9 @@ static inline bool direct_store_is_usable(struct direct_store *store,
            (atomic_load_explicit(&store->looked_ms, memory_order_relaxed) == now_ms ||
             direct_store_look(store, now_ms));
 }
+
+/* direct_store_is_usable for a thread that is not reading: nothing is unmapped meanwhile. */
+bool direct_store_is_served(struct direct_store *store);
 
 static inline struct direct_view *direct_store_view(const struct direct_store *store)
 {

@@ -11,8 +11,8 @@ void task_free_bytes(struct task *task)
 
 void task_answer(struct task *task, enum kv_status status)
 {
-    struct wire_result result = {.status = status};
-    struct outcome outcome = {.status = status, .result = &result};
+    struct wire_result result = {.status = task->uncertain ? KV_OUTCOME_UNKNOWN : status};
+    struct outcome outcome = {.status = result.status, .result = &result};
     task_complete(task, &outcome);
 }
 

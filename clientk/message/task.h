@@ -76,7 +76,8 @@ static inline struct task *task_queue_pop(struct task_queue *queue)
     return task;
 }
 
-/* Completes the task with a result that has a status only. */
+/* Completes the task, which cannot be sent, with a result that has a status only. It gets
+ * KV_OUTCOME_UNKNOWN if it may have been executed before. */
 void task_answer(struct task *task, enum kv_status status);
 
 /* Completes the task without a result: it was not executed this time, for the reason that status

@@ -235,3 +235,12 @@ bool operation_repeatable(const struct wire_operation *operation, bool repeat_wr
                     operation->opcode == WIRE_OP_TOUCH;
     return repeat_writes && settable && !conditional;
 }
+
+enum kv_status operation_status_of_repeat(const struct wire_operation *operation,
+                                          enum kv_status status)
+{
+    if (status == KV_OK || status == KV_NOT_DURABLE) /* it was executed this time */
+        return status;
+    bool is_gone = operation->opcode == WIRE_OP_DELETE && status == KV_NOT_FOUND;
+    return is_gone ? KV_OK : KV_OUTCOME_UNKNOWN;
+}

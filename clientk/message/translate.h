@@ -77,8 +77,14 @@ static inline bool operation_reads_entry(enum wire_opcode opcode)
 }
 
 /* True if the operation may be sent again though it may have been executed: it reads; or
- * repeat_writes, and doing it twice is the same as doing it once. */
+ * repeat_writes, and doing it twice is the same as doing it once, but for the version. */
 bool operation_repeatable(const struct wire_operation *operation, bool repeat_writes);
+
+/* What a write has come to that was sent again and ended with that status then. That it was refused
+ * or failed does not deny the first time: KV_OUTCOME_UNKNOWN; but a delete that finds nothing left
+ * is KV_OK. */
+enum kv_status operation_status_of_repeat(const struct wire_operation *operation,
+                                          enum kv_status status);
 
 /* Makes result->value empty and the rest zero, keeping the value's memory. */
 static inline void result_clear(struct clientk_result *result, enum kv_status status)

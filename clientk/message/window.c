@@ -326,6 +326,15 @@ void window_give_up(struct window *window, const struct task_queue *queue)
 
 /* Answers ----------------------------------------------------------------------------------- */
 
+/* The task was sent before, and its result is of the second time. */
+__attribute__((noinline)) static void judge_repeat(const struct task *task,
+                                                   struct wire_result *result)
+{
+    enum kv_status status = operation_status_of_repeat(&task->operation, result->status);
+    if (status != result->status)
+        *result = (struct wire_result){.status = status};
+}
+
 /* One result. False: it is malformed. */
 static bool take_result(struct window *window, struct inflight_message *message, uint32_t index)
 {
@@ -347,6 +356,8 @@ static bool take_result(struct window *window, struct inflight_message *message,
             return true;
         }
     }
+    if (task->uncertain)
+        judge_repeat(task, &result);
     struct outcome outcome = {.status = result.status, .result = &result, .values = values};
     task_complete(take_out(window, message, index), &outcome);
     return true;

@@ -32,6 +32,7 @@ struct clientk_watch {
     bool renews;        /* the request under way asks for positions: */
     int64_t renewed;    /* that of the file - 1, 0: of all */
     bool wants_renewal;
+    bool (*interrupted)(void); /* of the options: it ends waits, not the request; NULL: never */
 
     /* what has come */
     struct clientk_value page; /* its changes; the slices given out lie in it */
@@ -49,6 +50,14 @@ static void fail(struct clientk_watch *watch, enum kv_status status, const char 
 {
     watch->status = status;
     kv_error_set(&watch->error, status, "%s", sentence ? sentence : kv_status_text(status));
+}
+
+/* With the sentence that belongs to the status, if the thread has it: ask_and_receive has cleared
+ * those before. */
+static void fail_as_told(struct clientk_watch *watch, enum kv_status status)
+{
+    const struct kv_error *told = last_error_of_thread();
+    fail(watch, status, told->status == status ? told->text : NULL);
 }
 
 static void take_positions(struct clientk_watch *watch, const struct clientk_value *value)
@@ -109,6 +118,8 @@ static void answered(void *context, void *tag, const struct clientk_result *resu
 {
     struct clientk_watch *watch = context;
     (void)tag;
+    if (result->status == KV_TIMEOUT || result->status == KV_DEADLINE)
+        return; /* nothing came, and nothing is to be told: it is asked again */
     if (result->status == KV_MISSED)
         take_missed(watch, result->number);
     else if (result->status == KV_UNSUPPORTED)
@@ -116,7 +127,7 @@ static void answered(void *context, void *tag, const struct clientk_result *resu
              "the server cannot tell of changes: it is of an older version, or its data are "
              "elsewhere");
     else if (result->status != KV_OK)
-        fail(watch, result->status, clientk_last_error());
+        fail_as_told(watch, result->status);
     else if (result->number == 0)
         take_positions(watch, &result->value);
     else
@@ -205,11 +216,31 @@ static enum kv_status check_use(const struct clientk_watch *watch)
     return KV_OK;
 }
 
-/* KV_OK: something has come. */
-static enum kv_status advance(struct clientk_watch *watch)
+/* Whether there is something to tell. */
+static bool has_come(const struct clientk_watch *watch)
 {
+    return watch->in_page || watch->status != KV_OK;
+}
+
+static bool is_interrupted(const struct clientk_watch *watch)
+{
+    return watch->interrupted && watch->interrupted();
+}
+
+static enum kv_status ask_and_receive(struct clientk_watch *watch)
+{
+    last_error_of_thread()->status = KV_OK;
     enum kv_status status = ask(watch);
     return status == KV_OK ? event_loop_run(watch->pipeline) : status;
+}
+
+/* Does what can be done without waiting. While there is nothing to tell, a request is under way
+ * when it returns: without one the descriptor would not tell of the next change. */
+static enum kv_status advance(struct clientk_watch *watch)
+{
+    enum kv_status status = ask_and_receive(watch);
+    bool told_nothing = watch->pipeline->pending == 0 && !has_come(watch);
+    return status == KV_OK && told_nothing ? ask_and_receive(watch) : status;
 }
 
 enum kv_status clientk_watch_next(struct clientk_watch *watch, int timeout_ms,
@@ -225,10 +256,9 @@ enum kv_status clientk_watch_next(struct clientk_watch *watch, int timeout_ms,
         if (watch->status != KV_OK)
             return tell(watch);
         status = advance(watch);
-        if (status != KV_OK || watch->in_page || watch->status != KV_OK)
+        if (status != KV_OK || has_come(watch))
             continue;
-        if (clock_monotonic_coarse_ms() >= until_ms ||
-            client_settings_interrupted(&watch->pipeline->settings))
+        if (clock_monotonic_coarse_ms() >= until_ms || is_interrupted(watch))
             return kv_error_set(last_error_of_thread(), KV_TIMEOUT, "no change came in time");
         wait_a_while(watch, until_ms);
     }
@@ -295,7 +325,7 @@ static enum kv_status begin_now(struct clientk_watch *watch, struct kv_error *er
     uint64_t until_ms = clock_monotonic_coarse_ms() + watch->pipeline->settings.timeout_ms;
     enum kv_status status = KV_OK;
     while (status == KV_OK && !watch->positions) {
-        status = advance(watch);
+        status = ask_and_receive(watch);
         if (status == KV_OK && watch->status != KV_OK)
             status = tell(watch);
         else if (status == KV_OK && !watch->positions &&
@@ -308,6 +338,21 @@ static enum kv_status begin_now(struct clientk_watch *watch, struct kv_error *er
     if (status != KV_OK && error)
         *error = *last_error_of_thread();
     return status;
+}
+
+/* Sends the first request for changes. From here on a request is under way until it is answered, or
+ * for longer than the server may keep it; what ends the program's waits does not end it. */
+static enum kv_status follow(struct clientk_watch *watch)
+{
+    struct client_settings *settings = &watch->pipeline->settings;
+    if (settings->timeout_ms < WAIT_MS + PATIENCE_MS)
+        settings->timeout_ms = WAIT_MS + PATIENCE_MS;
+    watch->interrupted = settings->interrupted;
+    settings->interrupted = NULL;
+    enum kv_status status = advance(watch);
+    if (has_come(watch)) /* already, so that no descriptor tells of it */
+        event_loop_wake(watch->pipeline);
+    return last_error_explain(last_error_of_thread(), status);
 }
 
 enum kv_status change_stream_open(struct pipeline_list *list,
@@ -326,12 +371,12 @@ enum kv_status change_stream_open(struct pipeline_list *list,
         status = event_loop_open(created->pipeline, error);
     if (status == KV_OK && !created->positions)
         status = begin_now(created, error);
+    if (status == KV_OK)
+        status = follow(created);
     if (status != KV_OK) {
         free_watch(created);
         return status;
     }
-    if (created->pipeline->settings.timeout_ms < WAIT_MS + PATIENCE_MS)
-        created->pipeline->settings.timeout_ms = WAIT_MS + PATIENCE_MS;
     *watch = created;
     return KV_OK;
 }

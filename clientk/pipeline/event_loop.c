@@ -152,8 +152,10 @@ static enum kv_status reason_for_delay(const struct event_loop *events, bool ope
 {
     if (open || events->connect_status == KV_OK || events->connect_status == KV_TIMEOUT)
         return KV_DEADLINE;
-    *last_error_of_thread() = events->connect_error;
-    return events->connect_status;
+    struct kv_error *error = last_error_of_thread();
+    *error = events->connect_error;
+    error->status = events->connect_status == KV_NO_SESSION ? KV_DEADLINE : events->connect_status;
+    return error->status;
 }
 
 /* Gives up what has no time left. */
@@ -329,6 +331,17 @@ static void pack(struct clientk_pipeline *pipeline)
         more = begin_filling(pipeline) && pack_message(pipeline);
 }
 
+/* The operation that is due and whose key and value are the caller's still; NULL: none is. It need
+ * not be the last one: when the connection is lost while it is packed, others are due before it,
+ * with copies, and what `complete` submits then comes behind it. */
+static struct task *find_lent(const struct clientk_pipeline *pipeline)
+{
+    struct task *task = pipeline->due.first;
+    while (task && task->own_bytes)
+        task = task->next;
+    return task;
+}
+
 enum kv_status event_loop_submit(struct clientk_pipeline *pipeline,
                                  const struct wire_operation *operation, void *tag)
 {
@@ -347,9 +360,11 @@ enum kv_status event_loop_submit(struct clientk_pipeline *pipeline,
                       .deadline_ms = clock_monotonic_coarse_ms() + pipeline->settings.timeout_ms};
     bool may_pack = !pipeline->due.first && !pipeline->completing;
     task_queue_push(&pipeline->due, task);
-    if (may_pack)
+    if (may_pack) {
         pack(pipeline); /* which spares it the copy */
-    if (!pipeline_is_due(pipeline, task) || task_own_bytes(task))
+        task = find_lent(pipeline);
+    }
+    if (!task || task_own_bytes(task))
         return KV_OK;
     pipeline_take_back(pipeline, task);
     return KV_NO_MEMORY;
@@ -465,6 +480,11 @@ enum kv_status event_loop_run(struct clientk_pipeline *pipeline)
         return KV_OK;
     return kv_error_set(last_error_of_thread(), failure == ENOSPC ? KV_LIMIT : KV_NO_MEMORY,
                         "cannot watch the queues of a pipeline");
+}
+
+void event_loop_wake(struct clientk_pipeline *pipeline)
+{
+    arm(pipeline->events, clock_monotonic_coarse_ms());
 }
 
 void event_loop_flush(struct clientk_pipeline *pipeline)

@@ -37,6 +37,9 @@ void event_loop_send(struct clientk_pipeline *pipeline);
  * descriptor. */
 enum kv_status event_loop_run(struct clientk_pipeline *pipeline);
 
+/* Makes the descriptor readable soon, for what the pipeline does not know of. */
+void event_loop_wake(struct clientk_pipeline *pipeline);
+
 /* Waits until nothing is pending. */
 void event_loop_flush(struct clientk_pipeline *pipeline);
 

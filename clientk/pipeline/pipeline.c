@@ -312,7 +312,7 @@ static enum kv_status submit(struct clientk_pipeline *pipeline,
     status = pack_due(pipeline, deadline_ms, error);
     if (status == KV_OK)
         return KV_OK;
-    bool refused = pipeline_is_due(pipeline, task);
+    bool refused = pipeline_is_due(pipeline, task) && !task->uncertain;
     if (refused)
         pipeline_take_back(pipeline, task);
     task_queue_stop(&pipeline->due, status == KV_TIMEOUT ? KV_DEADLINE : status);
@@ -343,7 +343,9 @@ enum kv_status clientk_pipeline_flush(struct clientk_pipeline *pipeline)
     finish(pipeline);
     status = pipeline->status;
     pipeline->status = KV_OK;
-    return last_error_explain(last_error_of_thread(), status);
+    if (status != KV_OK)
+        *last_error_of_thread() = pipeline->error;
+    return status;
 }
 
 enum kv_status clientk_pipeline_set_priority(struct clientk_pipeline *pipeline, unsigned priority)

@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 
+#include "clientk/base/last_error.h"
 #include "clientk/message/translate.h"
+#include "common/report/error.h"
 
 struct task *pipeline_take_task(struct clientk_pipeline *pipeline)
 {
@@ -39,6 +41,21 @@ void pipeline_free_tasks(struct clientk_pipeline *pipeline)
     }
 }
 
+/* Notes why the task was stopped. The sentence is the server's, or else what the thread's last
+ * error says of that status. */
+static void note_stop(struct clientk_pipeline *pipeline, const struct outcome *outcome)
+{
+    struct kv_error *error = last_error_of_thread();
+    if (outcome->sentence.size > 0)
+        kv_error_set(error, outcome->status, "server refused: %.*s", (int)outcome->sentence.size,
+                     (const char *)outcome->sentence.data);
+    if (pipeline->status != KV_OK)
+        return;
+    pipeline->status = outcome->status;
+    pipeline->error = *error;
+    last_error_explain(&pipeline->error, outcome->status);
+}
+
 /* A task of the pipeline is over: its submitter is told. */
 void pipeline_complete(struct task_queue *queue, struct task *task, const struct outcome *outcome)
 {
@@ -47,8 +64,7 @@ void pipeline_complete(struct task_queue *queue, struct task *task, const struct
         translate_result(outcome->result, outcome->values,
                          operation_gives_value(task->operation.opcode), &pipeline->result);
     } else {
-        if (pipeline->status == KV_OK)
-            pipeline->status = outcome->status;
+        note_stop(pipeline, outcome);
         result_clear(&pipeline->result, outcome->status);
     }
     void *tag = task->target;
@@ -61,14 +77,14 @@ void pipeline_complete(struct task_queue *queue, struct task *task, const struct
 void pipeline_take_back(struct clientk_pipeline *pipeline, struct task *task)
 {
     struct task_queue *due = &pipeline->due;
-    struct task *before = due->first == task ? NULL : due->first;
-    while (before && before->next != task)
-        before = before->next;
-    if (before)
-        before->next = NULL;
-    else
-        due->first = NULL;
-    due->last = before;
+    struct task **link = &due->first, *before = NULL;
+    while (*link != task) {
+        before = *link;
+        link = &before->next;
+    }
+    *link = task->next;
+    if (due->last == task)
+        due->last = before;
     free(task->own_bytes);
     pipeline_give_back_task(pipeline, task);
 }

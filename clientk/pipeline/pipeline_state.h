@@ -38,6 +38,7 @@ struct clientk_pipeline {
     struct clientk_result result; /* what complete is given */
     bool completing;              /* within complete */
     enum kv_status status;        /* first that stopped an operation since the last flush */
+    struct kv_error error;        /* its sentence */
     size_t pending;               /* operations that were submitted and are not complete */
     struct task_slab *slabs;
     struct task *free_tasks;
@@ -64,7 +65,7 @@ static inline bool pipeline_is_due(const struct clientk_pipeline *pipeline, cons
     return pipeline->due.first && pipeline->due.last == task;
 }
 
-/* Takes the task, which was submitted last and is due still, off the queue, and gives it back. */
+/* Takes the task, which is due, off the queue, and gives it back. */
 void pipeline_take_back(struct clientk_pipeline *pipeline, struct task *task);
 
 #endif

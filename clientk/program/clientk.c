@@ -16,6 +16,7 @@
 #include "clientk/program/cli/help.h"
 #include "clientk/program/prompt/interactive.h"
 #include "clientk/program/cli/interrupt.h"
+#include "common/report/standard_files.h"
 
 static void print_version(void)
 {
@@ -34,8 +35,9 @@ static int run_prompt(struct cli_context *context)
     return batch_run_stdin(context);
 }
 
-/* One command of the shell; its words begin with its name. */
-static int run_command(struct cli_context *context, struct word *words, size_t count)
+/* One command of the shell; its words begin with its name. is_decoded: as with --escapes. */
+static int run_command(struct cli_context *context, struct word *words, size_t count,
+                       bool is_decoded)
 {
     struct invocation prepared;
     struct kv_error error = {0};
@@ -48,13 +50,16 @@ static int run_command(struct cli_context *context, struct word *words, size_t c
         code = output_failure(&context->output, name, status, error.text);
     else if (context->global.help)
         help_print_command(stdout, prepared.command);
+    else if (context->global.escapes != is_decoded)
+        code = output_failure(&context->output, name, KV_USAGE,
+                              "give -e as a word of its own, which is no other option's value");
     else
         code = invocation_execute(context, &prepared);
     invocation_free(&prepared);
     return code;
 }
 
-static int run(struct cli_context *context, struct line *words)
+static int run(struct cli_context *context, struct line *words, bool is_decoded)
 {
     const struct option_set sets[] = {{.rows = global_option_rows, .target = &context->global},
                                       {.rows = NULL}};
@@ -71,7 +76,7 @@ static int run(struct cli_context *context, struct line *words)
         help_print_usage(stdout);
         return EXIT_DONE;
     }
-    return words->count > 0 ? run_command(context, words->words, words->count)
+    return words->count > 0 ? run_command(context, words->words, words->count, is_decoded)
                             : run_prompt(context);
 }
 
@@ -92,29 +97,40 @@ static int check_output(int code)
     return EXIT_REFUSED;
 }
 
-/* -e is looked for first: it says how the words that follow are to be read. */
+/* Also cut short, but not to the beginning of another option. */
+static bool is_escapes(const char *argument)
+{
+    size_t size = strlen(argument);
+    return strcmp(argument, "-e") == 0 ||
+           (size >= sizeof "--es" - 1 && strncmp(argument, "--escapes", size) == 0);
+}
+
+/* -e is looked for before anything is known of options: it says how the words are to be read. What
+ * this takes for it, or not, in error is found when the options are taken. */
 static bool wants_escapes(char *const *arguments, size_t count)
 {
     for (size_t i = 0; i < count && strcmp(arguments[i], "--") != 0; i++)
-        if (strcmp(arguments[i], "-e") == 0 || strcmp(arguments[i], "--escapes") == 0)
+        if (is_escapes(arguments[i]))
             return true;
     return false;
 }
 
 int main(int argc, char **argv)
 {
+    standard_files_fill();
     struct cli_context context = {
         .global = global_option_defaults(),
         .output = {.stream = stdout, .one_shot = true, .terminal = isatty(STDOUT_FILENO) == 1}};
     struct line words = {0};
     struct line_error wrong;
     size_t count = argc > 1 ? (size_t)argc - 1 : 0;
+    bool escapes = wants_escapes(argv + 1, count);
     int code;
     setlocale(LC_CTYPE, "");
     mapguard_install("clientk"); /* data files that are read in place may lose their bytes */
     signal(SIGPIPE, SIG_IGN);
-    if (line_from_arguments(&words, argv + 1, count, wants_escapes(argv + 1, count), &wrong)) {
-        code = run(&context, &words);
+    if (line_from_arguments(&words, argv + 1, count, escapes, &wrong)) {
+        code = run(&context, &words, escapes);
     } else {
         fprintf(stderr, "clientk: argument %zu: %s\n", wrong.column, wrong.message);
         code = EXIT_USAGE;

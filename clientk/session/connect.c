@@ -105,6 +105,16 @@ bool session_may_come(const struct connection *connection, enum kv_status status
     return status == KV_NO_SESSION || (status == KV_NO_SERVER && !connection->settings->fail_fast);
 }
 
+/* Who calls knows no session yet: the time was not enough for one. */
+static enum kv_status tell_no_session(enum kv_status status, struct kv_error *error)
+{
+    if (status != KV_NO_SESSION)
+        return status;
+    if (error)
+        error->status = KV_TIMEOUT;
+    return KV_TIMEOUT;
+}
+
 enum kv_status connection_open(struct connection *connection, uint64_t deadline_ms,
                                struct kv_error *error)
 {
@@ -121,7 +131,7 @@ enum kv_status connection_open(struct connection *connection, uint64_t deadline_
         }
         close_unopened(connection);
         if (!session_may_come(connection, status) || !back_off(connection, deadline_ms))
-            return status;
+            return tell_no_session(status, error);
     }
 }
 

@@ -151,7 +151,7 @@ enum kv_status handshake_find_server(struct connection *connection, struct kv_er
         return status;
     connection->welcome = (struct wire_welcome){.lane_bytes = lane_geometry.message_bytes};
     pid_t server = 0;
-    connection->pidfd = wire_queue_owner_pidfd(connection->lane, &server);
+    connection->pidfd = wire_lane_server_pidfd(connection->lane, &server);
     bool seen = connection->pidfd >= 0 || (server = wire_lane_server(connection->lane)) >= 0;
     connection->welcome.server_pid = seen ? (uint32_t)server : 0;
     if (seen && server == 0)
@@ -218,8 +218,12 @@ enum kv_status handshake_judge_first_request(const struct connection *connection
 {
     if (status == KV_TIMEOUT)
         return explain_silence(connection, status, "has not answered the first request", error);
-    if (status == KV_OK || status == KV_NO_SESSION)
-        return status;
-    return kv_error_set(error, status, "the server of %s ended during the handshake",
-                        connection->settings->queue);
+    if (status == KV_OK)
+        return KV_OK;
+    const char *queue = connection->settings->queue;
+    if (status == KV_NO_SESSION && connection_stays_filled(connection))
+        return kv_error_set(error, status, "another process fills the reply queue");
+    if (status == KV_NO_SESSION)
+        return kv_error_set(error, status, "the server of %s ended the session at once", queue);
+    return kv_error_set(error, status, "the server of %s ended during the handshake", queue);
 }

@@ -1,4 +1,5 @@
 #include "clientk/session/server_access.h"
+#include "clientk/base/own_groups.h"
 #include "common/report/error.h"
 
 #include <stdbool.h>
@@ -9,7 +10,6 @@
 #include <unistd.h>
 
 #define CAPABILITY_DAC_OVERRIDE 1u /* CAP_DAC_OVERRIDE of linux/capability.h */
-#define GROUPS_MAX              256
 
 /* What matters here of /proc/PID/status. */
 struct server_facts {
@@ -48,16 +48,6 @@ static bool read_facts(pid_t server, gid_t group, struct server_facts *facts)
     return true;
 }
 
-static bool is_ours(gid_t group)
-{
-    gid_t groups[GROUPS_MAX];
-    int count = getgroups(GROUPS_MAX, groups);
-    for (int i = 0; i < count; i++)
-        if (groups[i] == group)
-            return true;
-    return getegid() == group;
-}
-
 struct server_access server_access_needed(mqd_t lane, pid_t server)
 {
     struct stat queue;
@@ -69,7 +59,7 @@ struct server_access server_access_needed(mqd_t lane, pid_t server)
     bool known = server > 0 && read_facts(server, queue.st_gid, &facts);
     if (queue.st_uid == 0 && (!known || facts.opens_everything))
         return (struct server_access){.mode = 0600};
-    if (known && facts.in_group && is_ours(queue.st_gid))
+    if (known && facts.in_group && own_groups_have(queue.st_gid))
         return (struct server_access){.mode = 0620, .group = queue.st_gid};
     return (struct server_access){.mode = 0622};
 }

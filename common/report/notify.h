@@ -3,7 +3,7 @@
  * sd_notify(3): datagrams to the Unix socket that $NOTIFY_SOCKET names. Without that variable
  * nothing is sent.
  *
- * Threads: the main thread only.
+ * Threads: notify_send any, between notify_open and notify_close; the rest the main thread only.
  */
 #ifndef MQKV_COMMON_REPORT_NOTIFY_H
 #define MQKV_COMMON_REPORT_NOTIFY_H

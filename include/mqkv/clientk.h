@@ -13,11 +13,14 @@
  * Threads: one handle serves any number of threads. The first threads get a session (a reply queue)
  * each; when there are more, they share sessions and their operations travel together.
  *
- * Failure: every call returns within its timeout. When the server has ended, the library reconnects
- * by itself, with backoff, until the timeout: a restart of the server is a pause, not an error.
- * Reads that were in flight are repeated; a write gives KV_OUTCOME_UNKNOWN, unless repeat_writes
- * allows repeating it (put and delete without condition may then be applied twice, which for them
- * is the same). After KV_TIMEOUT and KV_OUTCOME_UNKNOWN the operation may or may not have been
+ * Failure: every call returns within its timeout (timeout_ms says of what). When the server has
+ * ended, the library reconnects by itself, with backoff, until the timeout: a restart of the server
+ * is a pause, not an error. Reads that were in flight are repeated; a write gives
+ * KV_OUTCOME_UNKNOWN, unless repeat_writes allows repeating it: a put, delete or touch without
+ * condition may then be applied twice, which for them is the same but for the version, also with
+ * give_version. If a repeated write is refused or fails, it may have been executed the first time:
+ * KV_OUTCOME_UNKNOWN, whatever the reason. A repeated delete that finds nothing is KV_OK, with
+ * version 0. After KV_TIMEOUT and KV_OUTCOME_UNKNOWN the operation may or may not have been
  * executed; after KV_DEADLINE and KV_NO_SERVER it surely was not.
  *
  * Signals and fork: the library installs no signal handler and starts no thread. After fork() the
@@ -75,7 +78,8 @@ enum clientk_direct {
 
 struct clientk_options {
     const char *queue;       /* NAME of serverk -m; default: $MQKV_QUEUE, else /serverk */
-    uint32_t timeout_ms;     /* of a call, reconnecting included; default 5000 */
+    uint32_t timeout_ms;     /* of a call, reconnecting included; default 5000. Scans have it anew
+                                for each page, clientk_execute for each 4,096 operations */
     bool repeat_writes;      /* repeat writes whose fate is unknown, where that is harmless */
     bool fail_fast;          /* KV_NO_SERVER at once instead of waiting for a server to come */
     bool fail_fast_open;     /* likewise, but in clientk_open only: later calls sit out a restart */
@@ -84,7 +88,8 @@ struct clientk_options {
     uint32_t combine_groups; /* sessions that they share then; default 3 */
     uint8_t priority;        /* of this handle's messages, 0..31: clientk_set_priority */
     /* Asked about every 100 ms by calls that wait, in their threads, and by attempts to connect and
-     * pipeline calls. True ends the wait as the timeout would. NULL: never. */
+     * pipeline calls; also before the next page of a scan and the next 4,096 operations of
+     * clientk_execute. True ends the wait as the timeout would. NULL: never. */
     bool (*interrupted)(void);
     /* uid (number or user name) that the server must have;
      * default: $MQKV_SERVER_UID, else any. Another server is KV_DENIED and is sent nothing.
@@ -224,10 +229,11 @@ typedef bool (*clientk_visit)(void *context, const struct clientk_entry *entry);
  * all from the start) until the end, `limit` entries (0: no limit) or until the visitor returns
  * false; *cursor: where to go on, 0: done. An entry that exists all the while is visited exactly
  * once. A visitor that stops leaves *cursor at the beginning of its page, some of which may then be
- * visited again: to go on later, give a limit instead. KV_CORRUPT, KV_IO: a record is damaged, or
- * cannot be read; clientk_last_error names the data file and the offset. If *cursor has changed,
- * the entries before it were visited and *cursor is behind it (0: nothing follows): call again,
- * with what is left of the limit, for the rest. */
+ * visited again: to go on later, give a limit instead. KV_BAD_REQUEST: *cursor comes from no scan
+ * of this store: begin again. KV_CORRUPT, KV_IO: a record is damaged, or cannot be read;
+ * clientk_last_error names the data file and the offset. If *cursor has changed, the entries before
+ * it were visited and *cursor is behind it (0: nothing follows): call again, with what is left of
+ * the limit, for the rest. */
 enum kv_status clientk_scan(struct clientk *client, struct kv_slice prefix, bool keys_only,
                             uint64_t *cursor, uint64_t limit, clientk_visit visit, void *context);
 
@@ -242,9 +248,10 @@ enum kv_status clientk_scan_atomic(struct clientk *client, struct kv_slice prefi
 /* Deletes all entries whose key begins with prefix (empty: all), from *cursor on (NULL, or 0: from
  * the start): a scan, and deletes in batches. Not atomic: others read and write meanwhile; what is
  * put while it runs may be deleted or not, what was there before is. *deleted (may be NULL): how
- * many it deleted, whatever the status. On a failure, or if it was interrupted, *cursor is not 0:
- * where to go on. KV_CORRUPT, KV_IO: all is done, but for records that are damaged or cannot be
- * read. */
+ * many it deleted, whatever the status. *cursor: where to go on after a failure, from the start
+ * again if that is 0; after KV_OK, not 0: it was interrupted. KV_CORRUPT, KV_IO: a failure; or
+ * records that are damaged or cannot be read were left out, as clientk_last_error then says, and
+ * with *cursor 0 all else is done. */
 enum kv_status clientk_delete_prefix(struct clientk *client, struct kv_slice prefix,
                                      uint64_t *cursor, uint64_t *deleted);
 
@@ -423,8 +430,9 @@ enum kv_status clientk_watch_open(struct clientk *client,
                                   struct clientk_watch **watch, struct kv_error *error);
 
 /* The next change. timeout_ms: how long to wait for one; 0: not at all; below 0: for ever. KV_OK;
- * KV_TIMEOUT: there is none yet; KV_MISSED: there were changes that the server does not know any
- * more (serverk --keep-changes), and the watch goes on with those of now: who keeps a copy reads it
+ * KV_TIMEOUT: there is none yet (a server that is silent is asked again, and nothing tells so), or
+ * the wait was interrupted; KV_MISSED: there were changes that the server does not know any more
+ * (serverk --keep-changes), and the watch goes on with those of now: who keeps a copy reads it
  * anew. Others, as KV_NO_SERVER and KV_OVERLOADED: call again, after a while, to go on. */
 enum kv_status clientk_watch_next(struct clientk_watch *watch, int timeout_ms,
                                   struct clientk_change *change);

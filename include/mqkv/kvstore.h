@@ -542,8 +542,8 @@ enum kv_status kvstore_changes_now(struct kvstore *store, uint32_t file,
  * were changes behind the position that are not known any more, or the position is none of this
  * file, or was that of a change lost in a power failure: read everything anew. A position before
  * those that were lost stays good: only a leap of the versions by 2^32 or so tells of them.
- * KV_CORRUPT, KV_IO: a record cannot be read; *position is before it. Holds the file's lock for a
- * few dozen records at a time. */
+ * KV_CORRUPT, KV_IO: a record cannot be read; *position is before it, and what was visited behind
+ * that is void. Holds the file's lock for a few dozen records at a time. */
 enum kv_status kvstore_changes(struct kvstore *store, uint32_t file,
                                struct kvstore_position *position, struct kv_slice prefix,
                                uint32_t max_changes, kvstore_change_visit visit, void *context,

@@ -64,10 +64,14 @@ bool answer_command_count(struct redis_job *job)
     return true;
 }
 
-/* None: redis-cli then uses the help that it brings along. */
+/* There are none. Where all are asked for that is an error: redis-cli then uses the help that it
+ * brings along, and has no help at all after an empty list. */
 bool answer_command_docs(struct redis_job *job)
 {
-    reply_map(redis_job_reply(job), 0);
+    if (job->count == 2)
+        redis_job_fail(job, "ERR kresp: there are no COMMAND DOCS");
+    else
+        reply_map(redis_job_reply(job), 0);
     return true;
 }
 

@@ -14,6 +14,7 @@
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "common/report/notify.h"
+#include "common/report/standard_files.h"
 #include "kresp/bridge/bridge.h"
 #include "kresp/session/redis_command.h"
 #include "kresp/program/kresp_options.h"
@@ -128,6 +129,7 @@ static int serve(const struct kresp_options *options)
 
 int main(int argc, char **argv)
 {
+    standard_files_fill();
     static char password[MAX_PASSWORD_BYTES];
     struct kresp_options options;
     struct kv_error error = {0};

@@ -70,7 +70,9 @@ static void show(struct reading *reading, const struct logfile *log, const struc
     reading->position = change.position;
 }
 
-/* Reads on from *offset for a while. */
+/* Reads on from *offset for a while. A large record that this process has written or verified is
+ * verified all the same: who follows keeps what is shown, and the mapping may have lost its bytes.
+ * KV_IO: it lost some meanwhile; the position is before what was shown last, perhaps zeros. */
 static enum kv_status walk(struct reading *reading, const struct logfile *log, uint64_t *offset,
                            uint64_t end)
 {
@@ -81,13 +83,19 @@ static enum kv_status walk(struct reading *reading, const struct logfile *log, u
         struct record record;
         uint64_t size_bytes;
         bool verified;
+        uint32_t mark = mapguard_mark(log->guard);
+        struct kvstore_position before = reading->position;
         enum record_verdict verdict =
             logfile_walk(log, READ_BUFFER_WALK, *offset, end, &record, &size_bytes, &verified);
         if (verdict == RECORD_UNREADABLE)
             return kv_status_from_errno(errno);
-        if (verdict != RECORD_VALID)
+        if (verdict != RECORD_VALID || (!verified && !logfile_verify(log, *offset, &record)))
             return KV_CORRUPT;
         show(reading, log, &record, *offset, size_bytes);
+        if (!mapguard_held(log->guard, mark)) {
+            reading->position = before;
+            return KV_IO;
+        }
         if (!reading->refused)
             *offset += size_bytes;
     }
@@ -109,7 +117,6 @@ static enum kv_status explain(struct reading *reading, const struct logfile *log
 static bool read_current(struct reading *reading, enum kv_status *status, bool *at_end)
 {
     const struct store_context *context = &reading->store->context;
-    struct kvstore_position before = reading->position;
     lockset_read_lock(context->locks, reading->file->number);
     const struct generation *current = reading->file->current;
     const struct logfile *log = &current->log;
@@ -120,12 +127,9 @@ static bool read_current(struct reading *reading, enum kv_status *status, bool *
         bool found =
             position_find(&reading->position, log, log->tail, current->words->max_version, &offset);
         *status = found ? walk(reading, log, &offset, log->tail) : KV_MISSED;
-        *at_end = *status == KV_OK && offset == log->tail;
-        if (*status == KV_CORRUPT || *status == KV_IO || !mapguard_held(log->guard, mark)) {
+        if (*status == KV_CORRUPT || *status == KV_IO || !mapguard_held(log->guard, mark))
             *status = explain(reading, log, *status == KV_OK ? KV_IO : *status, offset);
-            if (!mapguard_held(log->guard, mark))
-                reading->position = before; /* what was shown may be zeros */
-        }
+        *at_end = *status == KV_OK && offset == log->tail;
     }
     lockset_read_unlock(context->locks, reading->file->number);
     return is_of;

@@ -28,11 +28,12 @@ const char *kvstore_evict_name(enum kvstore_evict evict)
     return (unsigned)evict < KVSTORE_EVICTS ? names[evict] : NULL;
 }
 
-/* Finds the record of an item of the index, with the probe at it. Holds: the file's lock. */
+/* Finds the record of an item of the index, with the probe at it. Not in the buffer of lookups: the
+ * key is used after its deletion was appended. Holds: the file's lock. */
 static bool parse_at(const struct datafile *file, struct lookup *lookup)
 {
     const struct logfile *log = &file->current->log;
-    return logfile_parse(log, READ_BUFFER_LOOKUP, lookup->offset, &lookup->record,
+    return logfile_parse(log, READ_BUFFER_VISIT, lookup->offset, &lookup->record,
                          &lookup->size_bytes) == RECORD_VALID;
 }
 
@@ -40,7 +41,7 @@ static bool parse_at(const struct datafile *file, struct lookup *lookup)
 static bool find_hash(const struct datafile *file, uint32_t hash, struct lookup *lookup)
 {
     *lookup = (struct lookup){.hash = hash};
-    logfile_begin(&file->current->log, READ_BUFFER_LOOKUP);
+    logfile_begin(&file->current->log, READ_BUFFER_VISIT);
     index_probe_start(&lookup->probe, file->current->index, hash);
     lookup->found = index_probe_next(&lookup->probe, &lookup->offset) && parse_at(file, lookup);
     return lookup->found;
@@ -51,7 +52,7 @@ static bool find_item(const struct datafile *file, const struct index_item *item
                       struct lookup *lookup)
 {
     *lookup = (struct lookup){.hash = item->hash};
-    logfile_begin(&file->current->log, READ_BUFFER_LOOKUP);
+    logfile_begin(&file->current->log, READ_BUFFER_VISIT);
     index_probe_start(&lookup->probe, file->current->index, item->hash);
     while (index_probe_next(&lookup->probe, &lookup->offset))
         if (lookup->offset == item->offset_bytes)
@@ -124,7 +125,7 @@ static bool remove_found(struct write *write)
     struct datafile *file = write->file;
     uint64_t size_bytes = write->lookup.size_bytes;
     uint32_t hash = write->lookup.hash;
-    bool sound = found_record_verify(&write->store->context, file, READ_BUFFER_LOOKUP,
+    bool sound = found_record_verify(&write->store->context, file, READ_BUFFER_VISIT,
                                      &write->lookup) == KV_OK;
     if (!sound) /* reads tell of it */
         return file->share.policy != NULL;
@@ -160,6 +161,8 @@ static uint64_t evict_some(struct kvstore *store, struct datafile *file, uint64_
 void evict(struct kvstore *store, uint32_t number, uint64_t most)
 {
     const struct store_context *context = &store->context;
+    if (store->bound.evict == KVSTORE_EVICT_NONE)
+        return;
     for (uint32_t i = 0; i < context->datafiles && bound_is_exceeded(&store->bound); i++) {
         struct datafile *file = &context->files[(number + i) % context->datafiles];
         uint64_t gone = 1;
@@ -199,11 +202,16 @@ static void evict_all(struct kvstore *store)
              atomic_load(&store->bound.max_bytes));
 }
 
+/* The sweeper and the compactor are at work already. */
 static enum kv_status begin_file(void *argument, uint32_t number, struct kv_error *error)
 {
     struct kvstore *store = argument;
+    struct lockset *locks = store->context.locks;
     struct datafile *file = &store->context.files[number];
-    if (bound_begin(&store->bound, &file->share, file->current) == KV_OK)
+    lockset_write_lock(locks, number);
+    enum kv_status status = bound_begin(&store->bound, &file->share, file->current);
+    lockset_write_unlock(locks, number);
+    if (status == KV_OK)
         return KV_OK;
     return kv_error_set(error, KV_NO_MEMORY, "%s: no memory for the order of eviction",
                         store->context.dir);

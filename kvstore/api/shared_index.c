@@ -312,6 +312,8 @@ void shared_index_serve(struct shared_index *direct, const struct store_context 
     if (direct->mode == KVSTORE_DIRECT_OFF)
         return;
     shared->daemon_pid = (uint32_t)getpid();
+    __atomic_store_n(&shared->verify_every_read, context->options.verify_every_read,
+                     __ATOMIC_RELAXED);
     __atomic_store_n(&shared->instance, random_secret(), __ATOMIC_RELEASE);
     __atomic_store_n(&shared->condition, SHARED_STORE_IN_USE, __ATOMIC_RELEASE);
 }

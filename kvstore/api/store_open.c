@@ -285,7 +285,6 @@ static enum kv_status start_background(struct kvstore *store, struct kv_error *e
     status = past_logs_load(store->past, error);
     if (status == KV_OK)
         status = sweeper_create(&with, &store->sweeper, error);
-    with.sweeper = store->sweeper;
     if (status == KV_OK)
         status = compactor_create(&with, &store->compactor, error);
     if (status != KV_OK)

@@ -52,7 +52,8 @@ enum kv_status write_append(struct write *write, struct kv_slice value_tail,
     if (status == KV_OK) {
         tell_others(write);
     } else if (status == KV_NO_SPACE) {
-        past_logs_want_room(store->past);
+        if (generation_may_grow(write->file->current, &write->lookup, &write->record, value_tail))
+            past_logs_want_room(store->past);
         compaction_queue_want_room(store->compactions);
         log_no_space(store, write->file);
     }

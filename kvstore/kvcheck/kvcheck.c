@@ -14,6 +14,7 @@
 
 #include "common/report/error.h"
 #include "common/report/log.h"
+#include "common/report/standard_files.h"
 #include "common/options/option_table.h"
 #include "kvstore/kvcheck/record_dump.h"
 #include "kvstore/kvcheck/layout.h"
@@ -184,6 +185,7 @@ static enum kv_status run(const struct kvcheck_options *options, struct findings
 
 int main(int argc, char **argv)
 {
+    standard_files_fill();
     struct kvcheck_options options = {.format = -1};
     int exit_status = parse_command_line(argc, argv, &options);
     if (exit_status >= 0)

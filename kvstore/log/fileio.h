@@ -2,7 +2,7 @@
  * fileio: every system call that changes a file, or that can fail for want of space, memory or a
  * sound disk, behind one table, so that a test can make the Nth allocation, write, sync, rename,
  * ... fail (tests/support/fault.h replaces entries). Nothing in kvstore/ makes these calls past the
- * table; what only asks (fstat, flock, readdir, close) is called directly.
+ * table; what only asks (fstat, flock, readdir, mincore, close) is called directly.
  *
  * Conventions of the entries are those of the calls they are named after: -1 and errno. EINTR is
  * retried inside, but for sync_*, where the state after any failure is unknown.
@@ -66,8 +66,9 @@ struct fileio {
 
     /* Drops from memory what is there of the file from offset on (a multiple of the page size) and
      * not dirty, so that it is read from the disk when it is needed next. `at` is the file's one
-     * mapping (NULL: it has none), of which `size` bytes may have been touched: mapped pages would
-     * stay. Where the file system supports it (one without a disk does not). */
+     * only mapping here (NULL: it has none), of which `size` bytes may have been touched: mapped
+     * pages would stay, as those do that other processes map. Where the file system supports it
+     * (one without a disk does not). */
     void (*forget)(int fd, void *at, size_t size, off_t offset);
 
     /* A number of the boot that the machine is in, another after each; zeros: the system does not

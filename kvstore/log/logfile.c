@@ -11,6 +11,7 @@
 #include "common/report/error.h"
 #include "common/memory/machine_sizes.h"
 #include "kvstore/log/fileio.h"
+#include "kvstore/log/kept_pages.h"
 #include "kvstore/format/sizes.h"
 
 /* Address space for the mappings of all data files of a store; x86-64 and arm64 have 128 TiB. The
@@ -420,9 +421,10 @@ int logfile_flush_and_forget(const struct logfile *log)
     if (logfile_sync(log) != 0)
         return -1;
     uint64_t from = log->progress.synced_offset / PAGE_BYTES * PAGE_BYTES;
-    if (from < log->allocated_bytes)
-        fileio->forget(log->fd, log->map, log->allocated_bytes, (off_t)from);
-    return 0;
+    if (from >= log->allocated_bytes)
+        return 0;
+    fileio->forget(log->fd, log->map, log->allocated_bytes, (off_t)from);
+    return kept_pages_write(log->fd, from, log->allocated_bytes);
 }
 
 int logfile_sync(const struct logfile *log)

@@ -161,9 +161,10 @@ const uint8_t *logfile_bytes(const struct logfile *log, enum read_buffer buffer,
 void logfile_prefetch(const struct logfile *log, uint64_t offset);
 
 /* Before an existing log is read to be written to: what is dirty in memory is synced (-1 and errno:
- * that failed), and what was not synced before then is forgotten, so that it is read from the disk.
- * For after a failed sync the kernel may keep pages as clean that never got there: a log that was
- * read from these would be called durable, and every record after them be lost with them. */
+ * that failed), and what was not synced before then is forgotten, so that it is read from the disk;
+ * what others map, which stays in memory, is written there once more (the same errors). For after a
+ * failed sync the kernel may keep pages as clean that never got there: a log that was read from
+ * these would be called durable, and every record after them be lost with them. */
 int logfile_flush_and_forget(const struct logfile *log);
 
 /* fdatasync; -1 and errno. */

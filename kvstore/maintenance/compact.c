@@ -153,6 +153,7 @@ static enum kv_status swap(const struct maintenance *with, struct datafile *file
         *old = file->current;
         datafile_set_current(context, file, file->next);
         file->next = NULL;
+        file->copying = false;
         bound_settle(&file->share, file->current->words->live_bytes);
         file->sync_timer_armed = false; /* its sync, or one that was asked for, may just have been
                                            made unnecessary: the next write arms a new one */
@@ -211,6 +212,7 @@ static void abandon(const struct store_context *context, struct datafile *file,
     lockset_write_lock(context->locks, file->number);
     bool in_use = file->current == next;
     file->next = NULL;
+    file->copying = false;
     lockset_write_unlock(context->locks, file->number);
     if (in_use)
         return;
@@ -226,6 +228,9 @@ static enum kv_status compact(struct compactor *compactor, uint32_t number, stru
     enum kv_status status = create_next(context, file, &next, error);
     if (status != KV_OK)
         return status;
+    lockset_write_lock(context->locks, number);
+    file->copying = true;
+    lockset_write_unlock(context->locks, number);
     struct copylog copy;
     copylog_start(&copy, &compactor->with, file, next);
     status = copy_all(compactor, &copy, error);
@@ -251,7 +256,7 @@ static void note_result(struct compactor *compactor, uint32_t number, enum kv_st
     file->compaction_failures += status != KV_OK;
     if (status == KV_OK)
         file->compaction_wanted = false;
-    bool retry = status != KV_OK && file->compaction_wanted && !file->read_only;
+    bool retry = status != KV_OK && file->compaction_wanted && !datafile_is_read_only(file);
     lockset_write_unlock(context->locks, number);
     if (retry)
         compaction_queue_want(queue, number);

@@ -305,8 +305,6 @@ static enum kv_status share(struct copylog *copy)
     copy->shared = true;
     file->next = next;
     file->next_status = KV_OK;
-    if (next->words->expiring_keys > 0) /* some may have been swept out of the current one since */
-        sweeper_note_expiry(copy->with.sweeper);
     return KV_OK;
 }
 

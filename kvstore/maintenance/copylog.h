@@ -57,8 +57,8 @@ enum kv_status copylog_step(struct copylog *copy);
 bool copylog_is_done(const struct copylog *copy);
 
 /* When it is done: does the next generation have a key for each that the current one has? A record
- * whose key is damaged is not found in the index, and passes for dead if it is not verified. (More
- * keys it may have: what was copied and then expired.) Takes the file's lock. */
+ * whose key is damaged is not found in the index, and passes for dead if it is not verified. Takes
+ * the file's lock. */
 bool copylog_is_complete(const struct copylog *copy);
 
 #endif

@@ -11,7 +11,6 @@ struct cache;
 struct compaction_queue;
 struct holds;
 struct past_logs;
-struct sweeper;
 struct sync;
 
 struct maintenance {
@@ -19,7 +18,6 @@ struct maintenance {
     struct cache *cache; /* NULL: none */
     struct sync *sync;
     struct compaction_queue *compactions;
-    struct sweeper *sweeper; /* not of the sweeper itself */
     struct holds *holds;
     struct past_logs *past; /* NULL: changes are not kept */
 };

@@ -99,7 +99,7 @@ static bool add(struct past_logs *past, const struct past_log *log)
 }
 
 /* Holds: mutex. */
-static struct past_log *find(struct past_logs *past, uint32_t number, uint64_t stream)
+static const struct past_log *find(const struct past_logs *past, uint32_t number, uint64_t stream)
 {
     for (size_t i = past->count; i-- > 0;)
         if (past->logs[i].stream == stream && past->logs[i].number == number)
@@ -235,13 +235,15 @@ int past_logs_replace(struct past_logs *past, struct datafile *file)
 
 /* Removing ------------------------------------------------------------------------------------- */
 
-/* Is it the newest of its data file, to be kept whatever its size? Holds: mutex. */
+/* Is it the newest of its data file, to be kept whatever its size? Times do not tell: several may
+ * have been replaced within a tick of the clock. Holds: mutex. */
 static bool is_spared(const struct past_logs *past, size_t i)
 {
-    if (!past->context->options.keep_newest_log || !past->logs[i].on_disk)
+    const struct past_log *log = &past->logs[i];
+    if (!past->context->options.keep_newest_log || !log->on_disk)
         return false;
-    for (size_t later = i + 1; later < past->count; later++)
-        if (past->logs[later].number == past->logs[i].number && past->logs[later].on_disk)
+    while ((log = find(past, log->number, log->link.next.log)))
+        if (log->on_disk)
             return false;
     return true;
 }
@@ -341,7 +343,7 @@ static bool read_past(const struct store_context *context, const char *name, uin
     if (number >= context->datafiles ||
         logfile_open(&file, KVSTORE_IO_PREAD, context->dir_fd, name, false, NULL) != KV_OK)
         return false;
-    bool sound = file.identity.salt == salt && file.stream != 0 && file.identity.number == number &&
+    bool sound = file.identity.salt == salt && file.identity.number == number &&
                  file.identity.store_seed == context->seed && fstat(file.fd, &facts) == 0;
     if (sound) {
         *log = (struct past_log){.number = number,
@@ -349,7 +351,8 @@ static bool read_past(const struct store_context *context, const char *name, uin
                                  .stream = file.stream,
                                  .link.salt = salt,
                                  .bytes = disk_bytes(file.fd),
-                                 .since_ms = (uint64_t)facts.st_ctim.tv_sec * 1000};
+                                 .since_ms = (uint64_t)facts.st_ctim.tv_sec * 1000 +
+                                             (uint64_t)facts.st_ctim.tv_nsec / NS_PER_MS};
         logfile_replaced(&file, replaced);
     }
     logfile_close(&file);
@@ -432,7 +435,8 @@ static bool link_to_current(const struct datafile *file, struct past_log *log)
 
 static bool link_to_past(const struct finding *next, struct past_log *log)
 {
-    if (next->log.number != log->number || next->replaced.salt != log->link.salt)
+    if (next->log.number != log->number || next->log.stream == 0 ||
+        next->replaced.salt != log->link.salt)
         return false;
     log->link.end = next->replaced.end;
     log->link.next = (struct kvstore_position){
@@ -440,10 +444,13 @@ static bool link_to_past(const struct finding *next, struct past_log *log)
     return true;
 }
 
-/* Finds what took its place. */
+/* Finds what took its place. Without a stream, whose note a power failure may have taken, nobody
+ * has a position in it. */
 static bool link_on(const struct store_context *context, struct finding *found, size_t count,
                     struct past_log *log)
 {
+    if (log->stream == 0)
+        return false;
     bool linked = link_to_current(&context->files[log->number], log);
     for (size_t i = 0; i < count && !linked; i++)
         linked = link_to_past(&found[i], log);
@@ -456,6 +463,10 @@ enum kv_status past_logs_load(struct past_logs *past, struct kv_error *error)
     struct finding *found;
     bool removed = false;
     ssize_t count = find_all(context, &found);
+    if (count < 0)
+        log_warn("%s: logs that were kept for their changes cannot be looked for (%s); what there "
+                 "is of them stays until the next start",
+                 context->dir, strerror(errno));
     for (ssize_t i = 0; i < count; i++) {
         struct past_log *log = &found[i].log;
         if (link_on(context, found, (size_t)count, log) && add(past, log))

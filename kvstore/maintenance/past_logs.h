@@ -66,7 +66,7 @@ bool past_logs_find(struct past_logs *past, uint32_t number, uint64_t stream,
 /* When the next is to be removed (clock_monotonic_ns); UINT64_MAX: there is none. */
 uint64_t past_logs_due_ns(struct past_logs *past);
 
-/* The disk is full: all go. */
+/* The disk, or a quota of it, is full: all go. */
 void past_logs_want_room(struct past_logs *past);
 
 /* Removes those whose time has come, and frees their blocks by old_logs. */

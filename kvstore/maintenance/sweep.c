@@ -69,13 +69,14 @@ static enum kv_status write_out(const struct maintenance *with, struct datafile 
 }
 
 /* Takes the entry of a lookup out, by a record where changes are kept and there is room for it.
- * False: it stays. Holds: the file's lock for writing. */
+ * False: it stays, also what could go without a record only while the file is copied. Holds: the
+ * file's lock for writing. */
 static bool take_out(const struct maintenance *with, struct datafile *file, struct lookup *lookup)
 {
     if (!past_logs_are_wanted(with->past))
-        return sweep_out(with->cache, file, lookup);
+        return !file->copying && sweep_out(with->cache, file, lookup);
     enum kv_status status = write_out(with, file, lookup);
-    if (status != KV_NO_SPACE)
+    if (status != KV_NO_SPACE || file->copying)
         return status == KV_OK;
     bool out = sweep_out(with->cache, file, lookup);
     if (out)
@@ -84,8 +85,8 @@ static bool take_out(const struct maintenance *with, struct datafile *file, stru
 }
 
 /* Takes the entry of the item out if it has expired, else lowers the bound to its expiry. One that
- * is damaged or cannot be read stays, for reads to tell of it. Returns the bytes of the record it
- * took out. Holds: the file's lock for writing. */
+ * is damaged or cannot be read stays, for reads to tell of it. Returns the bytes of an expired
+ * record, which it took out if it could. Holds: the file's lock for writing. */
 static uint64_t sweep_item(const struct maintenance *with, struct datafile *file,
                            const struct index_item *item, uint64_t now_ms, uint64_t *bound_ms)
 {
@@ -113,6 +114,14 @@ static uint64_t sweep_item(const struct maintenance *with, struct datafile *file
     return 0;
 }
 
+/* Can entries go now? By a record not where nothing can be written. Without one they would go out
+ * of the log that is copied and stay in the copy, to be counted out once more after the compaction.
+ * Holds: the file's lock. */
+static bool may_sweep(const struct maintenance *with, const struct datafile *file)
+{
+    return past_logs_are_wanted(with->past) ? !datafile_is_read_only(file) : !file->copying;
+}
+
 /* How far the sweep of one file has come. */
 struct sweep {
     uint64_t hash;        /* the start of a segment ... */
@@ -120,7 +129,8 @@ struct sweep {
 };
 
 /* Sweeps the first segment from sweep->hash on that may hold an expired entry, or a part of it,
- * under one lock hold, and moves on past it once all of it was looked at. */
+ * under one lock hold, and moves on past it once all of it was looked at, or nothing could be taken
+ * out. */
 static void sweep_segment(const struct maintenance *with, struct datafile *file,
                           struct sweep *sweep)
 {
@@ -132,18 +142,19 @@ static void sweep_segment(const struct maintenance *with, struct datafile *file,
         *sweep = (struct sweep){0, file->compactions};
     logfile_begin(&file->current->log, READ_BUFFER_VISIT);
     struct index *index = file->current->index;
-    uint64_t start = index_next_expiring(index, sweep->hash, now_ms);
+    uint64_t start =
+        may_sweep(with, file) ? index_next_expiring(index, sweep->hash, now_ms) : INDEX_HASH_END;
     sweep->hash = start;
     if (start < INDEX_HASH_END && index_expiry_bound(index, (uint32_t)start) <= now_ms) {
         size_t count = index_collect(index, start, items, INDEX_SEGMENT_SLOTS, &sweep->hash);
         uint64_t bound_ms = UINT64_MAX;
-        uint64_t swept_bytes = 0;
+        uint64_t swept_bytes = 0, expired = file->expired;
         size_t i = 0;
         for (; i < count && swept_bytes < HOLD_BYTES; i++)
             swept_bytes += sweep_item(with, file, &items[i], now_ms, &bound_ms);
         if (i == count)
             generation_bound_expiry(file->current, (uint32_t)start, bound_ms);
-        else
+        else if (file->expired > expired)
             sweep->hash = start; /* once more, for the rest */
     }
     compaction_queue_consider(with->compactions, file, &context->options,
@@ -172,8 +183,6 @@ static uint64_t sweep_file(struct sweeper *sweeper, struct datafile *file)
         sweep_segment(&sweeper->with, file, &sweep);
     lockset_read_lock(context->locks, file->number);
     expiring_keys = file->current->words->expiring_keys;
-    if (file->next) /* it may have copies of entries that were swept since */
-        expiring_keys += file->next->words->expiring_keys;
     lockset_read_unlock(context->locks, file->number);
     return expiring_keys;
 }

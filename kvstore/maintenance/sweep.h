@@ -4,8 +4,9 @@
  * sleeps without wake-ups while no entry of the store has an expiry.
  *
  * Nothing is written: an expired entry is absent for every call, whether it was swept or not, and a
- * recovery leaves it out by its own expiry. But where changes are kept (past_logs.h) each gets a
- * record, a deletion with an expiry, for those who follow.
+ * recovery leaves it out by its own expiry, unless somebody may follow the log. But where changes
+ * are kept (past_logs.h) each gets a record, a deletion with an expiry, for those who follow. Where
+ * they are not, a file that is being compacted is swept when that is over.
  */
 #ifndef MQKV_KVSTORE_MAINTENANCE_SWEEP_H
 #define MQKV_KVSTORE_MAINTENANCE_SWEEP_H
@@ -28,7 +29,8 @@ void sweeper_note_expiry(struct sweeper *sweeper);
 
 /* Takes the entry of a lookup that found one, which has expired, out of cache and index. There is
  * no record of that: positions in the file's changes are void from then on. False: that could not
- * be noted, and the entry stays. cache NULL: there is none. Holds: the file's lock for writing. */
+ * be noted, and the entry stays. cache NULL: there is none. While file->copying it is for the
+ * compactor alone, of what it has not copied. Holds: the file's lock for writing. */
 bool sweep_out(struct cache *cache, struct datafile *file, struct lookup *lookup);
 
 #endif

@@ -67,8 +67,9 @@ struct shared_store {
     struct hash_key hash_key; /* of the index (keyhash) */
     uint32_t datafiles;
     uint32_t files_offset;
-    uint32_t daemon_pid; /* changes: as the daemon's PID namespace has it */
-    uint32_t reserved[64];
+    uint32_t daemon_pid;        /* changes: as the daemon's PID namespace has it */
+    uint32_t verify_every_read; /* changes; 1: readers remember no record as verified */
+    uint32_t reserved[63];
     /* Where the data files are, as the daemon's mount namespace names it; NUL-terminated. */
     char dir[SHARED_STORE_DIR_BYTES] __attribute__((aligned(4096)));
 };

@@ -88,8 +88,8 @@ static void sync_file(struct sync *sync, uint32_t number)
         return;
     }
     bool note_may_lag;
-    if (announce(sync, number, snapshot.position, &note_may_lag) &&
-        generation_sync(snapshot.generation) != 0) {
+    bool needed = announce(sync, number, snapshot.position, &note_may_lag);
+    if (needed && generation_sync(snapshot.generation) != 0) {
         sync_give_up(sync, number, errno);
         return;
     }
@@ -98,8 +98,10 @@ static void sync_file(struct sync *sync, uint32_t number)
         sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
         return;
     }
-    sync->files[number].settled_salt = snapshot.generation->log.identity.salt;
-    sync->files[number].settled_bytes = snapshot.allocated_bytes;
+    if (needed) { /* a write that failed may have made the file longer, too */
+        sync->files[number].settled_salt = snapshot.generation->log.identity.salt;
+        sync->files[number].settled_bytes = snapshot.allocated_bytes;
+    }
     note_progress(&snapshot, note_may_lag);
     sync_publish(sync, number, snapshot.position, KV_OK);
 }

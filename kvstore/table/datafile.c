@@ -155,7 +155,9 @@ enum kv_status datafile_recover(const struct store_context *context, uint32_t nu
         return go_on(context, file, error);
     if (generation_begin_index(generation, context->arena) != KV_OK)
         return report_no_memory(context, number, error);
-    struct recovery recovery = {.keep_expired = context->options.keep_changes_ms > 0};
+    /* Who has a position in the log hears of them, or that it missed some. */
+    struct recovery recovery = {.keep_expired = context->options.keep_changes_ms > 0 ||
+                                                generation->log.stream != 0};
     if (!context->is_new) {
         enum kv_status status =
             recovery_run(generation, context->dir_fd, context->dir, &recovery, error);

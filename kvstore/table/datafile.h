@@ -33,6 +33,8 @@ struct datafile {
                                    cleared by the holder of the sync slot for each sync, under the
                                    shared lock, and by the compactor, whose sync takes its place */
     bool compaction_wanted;     /* the compactor has been told */
+    bool copying;               /* a compaction copies what is there: nothing that it may have
+                                   copied goes without a record, which it would miss */
     bool full;                  /* the last put found no space */
     bool followed;              /* somebody waits for the next append; atomic: set under the shared
                                    lock, cleared by the writer that tells */
@@ -97,8 +99,9 @@ enum kv_status datafile_close(const struct store_context *context, uint32_t numb
 /* Appends a record, whose version is set here (a version that is not 0 is kept if it can be: see
  * kvstore_put_options.give_version), to the data file and, while a compaction runs, to
  * its next generation. `lookup` is of the current generation. written may be NULL. On failure
- * nothing has changed, but that KV_NO_SPACE sets file->full. Whoever calls tells the background
- * threads and the cache. Holds: the file's lock for writing. */
+ * nothing has changed, but that KV_NO_SPACE sets file->full. What READ_BUFFER_LOOKUP has is lost:
+ * the record's value may lie there, its key not. Whoever calls tells the background threads and the
+ * cache. Holds: the file's lock for writing. */
 enum kv_status datafile_append(const struct store_context *context, struct datafile *file,
                                struct lookup *lookup, struct record *record,
                                struct kv_slice value_tail, struct kvstore_written *written);

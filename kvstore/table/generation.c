@@ -106,14 +106,31 @@ void generation_discount(struct generation *generation, const struct record *rec
     take_off(&generation->words->expiring_keys, record->expiry_ms != 0);
 }
 
-/* Disk space for the record and, if it brings a new key, for deleting that again. */
+/* After the tail, for the record and, if it brings a new key, for deleting that again. */
+static uint64_t space_for(const struct generation *generation, const struct lookup *lookup,
+                          const struct record *record, uint64_t size_bytes)
+{
+    if (record->kind == RECORD_DELETE)
+        return size_bytes;
+    uint64_t later = generation->words->reserve_bytes + (lookup->found ? 0 : delete_size(record));
+    return size_bytes + later;
+}
+
 static enum kv_status ensure_space(struct generation *generation, const struct lookup *lookup,
                                    const struct record *record, uint64_t size_bytes)
 {
-    if (record->kind == RECORD_DELETE)
-        return logtail_ensure_room(&generation->log, size_bytes);
-    uint64_t later = generation->words->reserve_bytes + (lookup->found ? 0 : delete_size(record));
-    return logtail_ensure_room_for_data(&generation->log, size_bytes + later);
+    uint64_t bytes = space_for(generation, lookup, record, size_bytes);
+    return record->kind == RECORD_DELETE ? logtail_ensure_room(&generation->log, bytes)
+                                         : logtail_ensure_room_for_data(&generation->log, bytes);
+}
+
+bool generation_may_grow(const struct generation *generation, const struct lookup *lookup,
+                         const struct record *record, struct kv_slice value_tail)
+{
+    uint64_t size_bytes =
+        record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
+    return space_for(generation, lookup, record, size_bytes) <=
+           generation->log.map_bytes - generation->log.tail;
 }
 
 static bool has_slot(const struct lookup *lookup)

@@ -60,6 +60,11 @@ void generation_find(const struct generation *generation, uint32_t hash, struct 
 enum kv_status generation_append(struct generation *generation, struct lookup *lookup,
                                  const struct record *record, struct kv_slice value_tail);
 
+/* Of a record for which there was no space: may the log be as large as that takes, so that it was
+ * the disk that had none? */
+bool generation_may_grow(const struct generation *generation, const struct lookup *lookup,
+                         const struct record *record, struct kv_slice value_tail);
+
 /* Brings the index up to date with a record that is in the log already (recovery). */
 enum kv_status generation_adopt(struct generation *generation, struct lookup *lookup,
                                 const struct record *record, uint64_t offset, uint64_t size_bytes);

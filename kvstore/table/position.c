@@ -1,6 +1,7 @@
 #include "kvstore/table/position.h"
 
 #include "common/numbers/random.h"
+#include "kvstore/format/sizes.h"
 #include "kvstore/table/recovery.h"
 
 int position_open_stream(struct logfile *log)
@@ -45,14 +46,17 @@ struct kvstore_position position_of_tail(const struct generation *generation, bo
     return position;
 }
 
-/* The record there, or RECORD_END at the end of the log. */
+/* The record there, or RECORD_END at the end of the log. Who makes up a position may have made a
+ * header there too: no more is read than the largest record has. */
 static enum record_verdict read_at(const struct logfile *log, uint64_t offset, uint64_t end,
                                    struct record *record, uint64_t *size_bytes)
 {
+    uint64_t most = record_size(KVSTORE_MAX_KEY_BYTES, KVSTORE_MAX_VALUE_BYTES, true);
     if (offset == end)
         return RECORD_END;
     logfile_begin(log, READ_BUFFER_VISIT);
-    return logfile_read_before(log, READ_BUFFER_VISIT, offset, end, record, size_bytes);
+    return logfile_read_before(log, READ_BUFFER_VISIT, offset, at_most(end, offset + most), record,
+                               size_bytes);
 }
 
 /* Is this the version that follows, with no restart in between that read the log and so may have

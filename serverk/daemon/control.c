@@ -1,11 +1,14 @@
 #include "serverk/daemon/control.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/time/clock.h"
@@ -13,6 +16,7 @@
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "common/report/notify.h"
+#include "serverk/daemon/effort.h"
 #include "serverk/daemon/watchdog.h"
 
 /* data.u64 of the signalfd and the timers; sessions have their ids, which are 32 bits. */
@@ -25,6 +29,9 @@
 
 #define EVENTS_AT_ONCE 64
 
+/* Between two looks at what else there is to do while a reload comes to its end. */
+#define JOIN_SLICE_MS 20
+
 /* A signal to stop that follows the first one within this time is the same request: timeout(1) and
  * service managers signal the process and its group, and people type kill twice. */
 #define SAME_REQUEST_NS (1000u * 1000 * 1000)
@@ -34,7 +41,13 @@ struct control {
     int signals;
     atomic_bool hung_up;   /* a SIGHUP came; set by whoever takes signals, as the next */
     atomic_bool log_moved; /* a SIGUSR1 */
+    struct reload *reload; /* of control_run */
+    pthread_t reloader;
+    bool has_reloader;
+    sem_t reload_wakes;   /* signals may have come, or the daemon stops */
+    atomic_bool stopping; /* the reloader is to end */
     struct watchdog watchdog;
+    struct effort effort; /* when the watchdog looked last */
 };
 
 static void handled_signals(sigset_t *set)
@@ -52,6 +65,7 @@ enum kv_status control_create(struct control **result, struct kv_error *error)
     if (!control)
         return kv_error_set(error, KV_NO_MEMORY,
                             "no memory to start with (is it limited: ulimit -v?)");
+    sem_init(&control->reload_wakes, 0, 0);
     sigset_t set;
     handled_signals(&set);
     sigprocmask(SIG_BLOCK, &set, NULL);
@@ -95,25 +109,29 @@ void control_free(struct control *control)
         close(control->signals);
     if (control->epoll >= 0)
         close(control->epoll);
+    sem_destroy(&control->reload_wakes);
     free(control);
 }
 
 static uint64_t stopping_since_ns; /* written before the handler is set */
 
-static void end_if_impatient(int signal_number)
+/* What a worker has sent, since a queue failed (pool.h), is nobody's impatience. */
+static void end_if_impatient(int signal_number, siginfo_t *sent, void *context)
 {
-    if (clock_monotonic_ns() - stopping_since_ns >= SAME_REQUEST_NS)
+    (void)context;
+    if (sent->si_pid != getpid() && clock_monotonic_ns() - stopping_since_ns >= SAME_REQUEST_NS)
         die_by_signal(signal_number);
 }
 
 void control_expect_impatience(void)
 {
-    struct sigaction action = {.sa_handler = end_if_impatient, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_sigaction = end_if_impatient,
+                               .sa_flags = SA_RESTART | SA_SIGINFO};
     sigset_t set;
     stopping_since_ns = clock_monotonic_ns();
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
-    handled_signals(&set); /* the others stay blocked: there is nothing to reload any more */
+    handled_signals(&set); /* the others stay blocked: those from now on need not be followed */
     sigdelset(&set, SIGHUP);
     sigdelset(&set, SIGUSR1);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
@@ -124,15 +142,67 @@ int control_epoll(const struct control *control)
     return control->epoll;
 }
 
-static void follow(struct control *control, struct reload *reload)
+/* Reloading ------------------------------------------------------------------------------------ */
+
+static void follow(struct control *control)
 {
     bool log_moved = atomic_exchange(&control->log_moved, false);
     struct kv_error told; /* in the log, too */
     if (atomic_exchange(&control->hung_up, false))
-        reload_all(reload, &told);
+        reload_all(control->reload, &told);
     else if (log_moved)
-        reload_log(reload);
+        reload_log(control->reload);
 }
+
+/* A reload may take minutes (quotas count all keys), for which the main thread has no time: who
+ * tells the watchdog then? */
+static void *reload_thread(void *argument)
+{
+    struct control *control = argument;
+    pthread_setname_np(pthread_self(), "serverk/reload");
+    bool last;
+    do {
+        while (sem_wait(&control->reload_wakes) != 0 && errno == EINTR)
+            ;
+        last = atomic_load(&control->stopping); /* what came before that is followed now */
+        follow(control);
+    } while (!last);
+    return NULL;
+}
+
+static bool start_reloader(struct control *control)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* mapguard */
+    sigdelset(&all, SIGSYS); /* syscall_filter */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&control->reloader, NULL, reload_thread, control) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+/* Whether it has ended, now or in a moment. */
+static bool join_reloader(struct control *control)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += JOIN_SLICE_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    return pthread_timedjoin_np(control->reloader, NULL, &until) == 0;
+}
+
+/* Without a thread for it, as where no more are allowed, it is done here. */
+static void follow_soon(struct control *control)
+{
+    if (control->has_reloader)
+        sem_post(&control->reload_wakes);
+    else
+        follow(control);
+}
+
+/* Serving -------------------------------------------------------------------------------------- */
 
 /* Adds the timer (-1: none) to the epoll set. */
 static void watch_timer(const struct control *control, int timer, uint64_t tag)
@@ -142,13 +212,29 @@ static void watch_timer(const struct control *control, int timer, uint64_t tag)
         epoll_ctl(control->epoll, EPOLL_CTL_ADD, timer, &event);
 }
 
+/* A reload that itself hangs is none that works. */
+static void tick_watchdog(struct control *control, const struct service *service)
+{
+    bool worked = effort_look(&control->effort);
+    bool serves = watchdog_look(&control->watchdog, service->lanes, service->farewells,
+                                worked && reload_is_under_way(control->reload));
+    notify_tick(serves);
+}
+
+static int handle_signals(struct control *control)
+{
+    int signal_number = control_take_signal(control);
+    follow_soon(control);
+    return signal_number;
+}
+
 /* Returns the signal to stop that has come; 0: none. */
 static int handle(struct control *control, const struct service *service,
                   struct metrics_file *metrics, uint64_t tag)
 {
     switch (tag) {
     case SIGNAL_TAG:
-        return control_take_signal(control);
+        return handle_signals(control);
     case TIMER_TAG:
         farewells_tick(service->farewells, service->options->queue);
         return 0;
@@ -156,7 +242,7 @@ static int handle(struct control *control, const struct service *service,
         lanes_tick(service->lanes);
         return 0;
     case WATCH_TAG:
-        notify_tick(watchdog_look(&control->watchdog, service->lanes, service->farewells));
+        tick_watchdog(control, service);
         return 0;
     case UNSEEN_TAG:
         session_unseen_tick(service->sessions);
@@ -170,23 +256,42 @@ static int handle(struct control *control, const struct service *service,
     }
 }
 
+/* Does what there is to do, or comes within that time (-1: whenever). Returns as handle. */
+static int serve(struct control *control, const struct service *service,
+                 struct metrics_file *metrics, int wait_ms)
+{
+    struct epoll_event events[EVENTS_AT_ONCE];
+    int count = epoll_wait(control->epoll, events, EVENTS_AT_ONCE, wait_ms);
+    int signal_number = 0;
+    for (int i = 0; i < count && signal_number == 0; i++)
+        signal_number = handle(control, service, metrics, events[i].data.u64);
+    return signal_number;
+}
+
 int control_run(struct control *control, const struct service *service, struct reload *reload,
                 struct metrics_file *metrics)
 {
+    control->reload = reload;
+    control->has_reloader = start_reloader(control);
     watch_timer(control, farewells_timer(service->farewells), TIMER_TAG);
     watch_timer(control, session_unseen_timer(service->sessions), UNSEEN_TAG);
     watch_timer(control, lanes_timer(service->lanes), LANES_TAG);
     watch_timer(control, notify_watchdog(), WATCH_TAG);
     watch_timer(control, metrics_file_timer(metrics), METRICS_TAG);
     notify_send("READY=1");
-    for (;;) {
-        follow(control, reload);
-        struct epoll_event events[EVENTS_AT_ONCE];
-        int count = epoll_wait(control->epoll, events, EVENTS_AT_ONCE, -1);
-        for (int i = 0; i < count; i++) {
-            int signal_number = handle(control, service, metrics, events[i].data.u64);
-            if (signal_number != 0)
-                return signal_number;
-        }
-    }
+    follow_soon(control); /* signals that came during the start */
+    int signal_number = 0;
+    while (signal_number == 0)
+        signal_number = serve(control, service, metrics, -1);
+    return signal_number;
+}
+
+void control_finish_reload(struct control *control, const struct service *service,
+                           struct metrics_file *metrics)
+{
+    atomic_store(&control->stopping, true);
+    sem_post(&control->reload_wakes);
+    while (control->has_reloader && !join_reloader(control))
+        serve(control, service, metrics, 0);
+    control->has_reloader = false;
 }

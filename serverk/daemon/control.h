@@ -17,8 +17,8 @@ struct control;
  * takes them by signalfd. */
 enum kv_status control_create(struct control **control, struct kv_error *error);
 
-/* The daemon is stopping: a SIGTERM or SIGINT that comes more than a second from now ends the
- * process at once. Call it once. */
+/* The daemon is stopping: a SIGTERM or SIGINT that comes more than a second from now, and not from
+ * the process itself, ends it at once. Call it once. */
 void control_expect_impatience(void);
 
 /* NULL is harmless. */
@@ -34,8 +34,14 @@ int control_signals(const struct control *control);
 int control_take_signal(struct control *control);
 
 /* Serves until a signal to stop comes, whose number it returns. SIGHUP and SIGUSR1 do what reload.h
- * says; the metrics (NULL: none) are written when they are due. */
+ * says, in a thread of their own, so that the rest goes on beside a long reload; the metrics (NULL:
+ * none) are written when they are due. A reload may be under way when it returns. */
 int control_run(struct control *control, const struct service *service, struct reload *reload,
                 struct metrics_file *metrics);
+
+/* Serves on until all is followed that came before the signal to stop: a reload may take minutes.
+ * After control_expect_impatience, so that a second signal ends these. */
+void control_finish_reload(struct control *control, const struct service *service,
+                           struct metrics_file *metrics);
 
 #endif

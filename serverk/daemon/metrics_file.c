@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -22,7 +23,8 @@ struct metrics_file {
     bool failed; /* the last time; the log has it */
 };
 
-/* To a name beside the file, which then takes its place. */
+/* To a name beside the file, which then takes its place. It is for the collector, which is another
+ * user, whatever the umask. */
 static enum kv_status replace_file(const char *file, const char *text, size_t size,
                                    struct kv_error *error)
 {
@@ -37,6 +39,7 @@ static enum kv_status replace_file(const char *file, const char *text, size_t si
             close(fd);
         return status;
     }
+    fchmod(fd, 0644);
     bool written = fwrite(text, 1, size, stream) == size;
     written = fclose(stream) == 0 && written;
     if (written && rename(beside, file) == 0)

@@ -398,6 +398,14 @@ enum kv_status reload_all(struct reload *reload, struct kv_error *error)
     return status;
 }
 
+bool reload_is_under_way(struct reload *reload)
+{
+    if (pthread_mutex_trylock(&reload->lock) != 0)
+        return true;
+    pthread_mutex_unlock(&reload->lock);
+    return false;
+}
+
 /* The owner's changes -------------------------------------------------------------------------- */
 
 static enum kv_status refuse_name(const char *name, struct kv_error *error)

@@ -10,6 +10,7 @@
 #ifndef MQKV_SERVERK_DAEMON_RELOAD_H
 #define MQKV_SERVERK_DAEMON_RELOAD_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "mqkv/error.h"
@@ -36,6 +37,9 @@ void reload_log(struct reload *reload);
  * with file and line; KV_UNSUPPORTED, ...: sections about users and quotas that cannot be put into
  * effect, the rest was. */
 enum kv_status reload_all(struct reload *reload, struct kv_error *error);
+
+/* Is somebody at a change? It may keep writers waiting (quotas count all keys). */
+bool reload_is_under_way(struct reload *reload);
 
 /* Changes one setting: KV_USAGE, with a sentence: there is none of that name, or the value is none;
  * KV_UNSUPPORTED: it takes a restart; KV_IO, ...: it could not be done, and is as it was. */

@@ -469,8 +469,9 @@ enum kv_status server_run(struct server *server, struct kv_error *error)
         control_run(server->control, &server->service, server->reload, server->metrics);
     char where[512];
     log_info("signal %d (%s): stopping", signal_number, strsignal(signal_number));
-    notify_send("STOPPING=1");
     control_expect_impatience();
+    control_finish_reload(server->control, &server->service, server->metrics);
+    notify_send("STOPPING=1"); /* the end of a reload has said READY=1 */
     bool failed = pool_failed(server->pool);
     enum kv_status status = release(server, error);
     if (status == KV_OK && failed)

@@ -122,6 +122,28 @@ static void put_sandbox(const struct sandbox *sandbox, struct json *json)
     close_object(json);
 }
 
+/* Where nobody reads without the daemon. Those of defaults stand in the order of the rules for
+ * --direct (option_rules.c). */
+static const char *reason_of_no_direct(const struct service *service)
+{
+    const struct server_options *options = service->options;
+    if (!service->store)
+        return "the data are in a cluster (--engine)";
+    if (options->direct != KVSTORE_DIRECT_OFF)
+        return "the index could not be put into shared memory: the log says why";
+    if (options_text_of(options, "direct")[0] != '\0')
+        return "switched off (--direct off)";
+    if (options->dispatch == DISPATCH_PROCESS)
+        return "--dispatch process works on copies of the index";
+    if (options->evict == KVSTORE_EVICT_S3FIFO)
+        return "--evict s3fifo would not see that an entry was used";
+    if (options->io == KVSTORE_IO_DIRECT)
+        return "--io direct: who reads without the daemon does not wait for the disk";
+    if (options->service_time.delay.kind != DELAY_OFF)
+        return "--service-time: who reads without the daemon does not wait";
+    return "off by default with these options";
+}
+
 static void put_direct(const struct service *service, struct json *json)
 {
     struct kvstore_direct_facts facts = {0};
@@ -129,6 +151,8 @@ static void put_direct(const struct service *service, struct json *json)
     begin_member(json, "direct");
     open_object(json);
     put_text(json, "mode", kvstore_direct_name(facts.direct));
+    if (facts.direct == KVSTORE_DIRECT_OFF)
+        put_text(json, "reason", reason_of_no_direct(service));
     put_text(json, "name", facts.name);
     put_number(json, "shared_bytes", facts.shared_bytes);
     put_number(json, "private_bytes", facts.private_bytes);

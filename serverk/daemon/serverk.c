@@ -11,6 +11,7 @@
 #include "serverk/config/settings.h"
 #include "serverk/daemon/daemonize.h"
 #include "common/report/notify.h"
+#include "common/report/standard_files.h"
 #include "serverk/daemon/server.h"
 #include "serverk/daemon/start_limits.h"
 
@@ -88,6 +89,7 @@ static int run(int argc, char **argv, struct server_options *options)
 
 int main(int argc, char **argv)
 {
+    standard_files_fill();
     struct server_options options = {.words = NULL};
     int status = run(argc, argv, &options);
     options_free(&options);

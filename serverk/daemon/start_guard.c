@@ -10,6 +10,13 @@
 #include "common/report/die_by_signal.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
+#include "common/report/notify.h"
+#include "serverk/daemon/effort.h"
+
+/* How often the guard looks whether the start goes on, and how long that holds for the service
+ * manager: as long as TimeoutStartSec= of the units. */
+#define LOOK_MS 1000
+#define GOES_ON "EXTEND_TIMEOUT_USEC=300000000"
 
 struct start_guard {
     struct control *control;
@@ -28,13 +35,24 @@ static _Noreturn void end_process(const struct start_guard *guard, int signal_nu
     die_by_signal(signal_number);
 }
 
-static void *take_signals(void *argument)
+/* A start that hangs says nothing, and the manager ends it. */
+static void tell_manager(struct effort *effort)
+{
+    if (effort_look(effort))
+        notify_send(GOES_ON);
+}
+
+static void *guard_start(void *argument)
 {
     const struct start_guard *guard = argument;
+    struct effort effort = {0};
     struct pollfd events[] = {{.fd = guard->over, .events = POLLIN},
                               {.fd = control_signals(guard->control), .events = POLLIN}};
     for (;;) {
-        if (poll(events, 2, -1) < 0)
+        int count = poll(events, 2, LOOK_MS);
+        if (count == 0)
+            tell_manager(&effort);
+        if (count <= 0)
             continue;
         if (events[0].revents)
             return NULL;
@@ -57,7 +75,7 @@ enum kv_status start_guard_create(struct control *control, struct lanes *lanes,
         free(guard);
         return kv_error_set_errno(error, "cannot wait for signals");
     }
-    int started = pthread_create(&guard->thread, NULL, take_signals, guard);
+    int started = pthread_create(&guard->thread, NULL, guard_start, guard);
     if (started != 0) {
         close(guard->over);
         free(guard);

@@ -2,7 +2,8 @@
  * start_guard: lets a signal to stop end a daemon that is still opening its store. That takes long
  * where an index is rebuilt or the disk is slow. Nobody is served yet, and the store is left as by
  * kill -9, so there is nothing to finish: the guard removes the queues and the pid file, and the
- * signal ends the process (die_by_signal).
+ * signal ends the process (die_by_signal). As long as the start goes on, the guard tells the
+ * service manager so, which then gives it more time.
  */
 #ifndef MQKV_SERVERK_DAEMON_START_GUARD_H
 #define MQKV_SERVERK_DAEMON_START_GUARD_H

@@ -16,16 +16,21 @@ static bool messages_wait(const struct lanes *lanes)
     return false;
 }
 
+static void tell_hang(void)
+{
+    log_error("all workers hang: messages wait, and nobody looks at them; the service manager's "
+              "watchdog is not told any more that the daemon works");
+}
+
 bool watchdog_look(struct watchdog *watchdog, const struct lanes *lanes,
-                   const struct farewells *farewells)
+                   const struct farewells *farewells, bool reload_works)
 {
     uint64_t progress = farewells_progress(farewells);
     bool stuck = progress == watchdog->progress && messages_wait(lanes);
     watchdog->progress = progress;
-    watchdog->stuck = stuck ? watchdog->stuck + 1 : 0;
-    if (watchdog->stuck == WATCHDOG_PATIENCE)
-        log_error(
-            "all workers hang: messages wait, and nobody looks at them; the service manager's "
-            "watchdog is not told any more that the daemon works");
+    if (!stuck || (reload_works && watchdog->stuck < WATCHDOG_PATIENCE))
+        watchdog->stuck = 0;
+    else if (++watchdog->stuck == WATCHDOG_PATIENCE)
+        tell_hang();
     return watchdog->stuck < WATCHDOG_PATIENCE;
 }

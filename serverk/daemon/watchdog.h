@@ -1,7 +1,8 @@
 /*
  * watchdog: whether the workers still serve, for the service manager's watchdog. The main thread
  * looks twice in each of its periods: messages that waited at one look and wait at the next ones,
- * while no worker looked into any queue, mean that all workers hang.
+ * while no worker looked into any queue, mean that all workers hang. Not so while a reload is at
+ * work, for which writers wait; but what hung before still hangs then.
  *
  * Threads: the main thread only.
  */
@@ -23,8 +24,9 @@ struct watchdog {
     unsigned stuck;    /* looks in a row at which messages waited and nothing had changed */
 };
 
-/* One look. False: the workers hang; the first time the log says so. */
+/* One look. reload_works: a reload is under way that has done something since the last look. False:
+ * the workers hang; the first time the log says so. */
 bool watchdog_look(struct watchdog *watchdog, const struct lanes *lanes,
-                   const struct farewells *farewells);
+                   const struct farewells *farewells, bool reload_works);
 
 #endif

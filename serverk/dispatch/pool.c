@@ -16,8 +16,9 @@
 #include "serverk/dispatch/worker.h"
 #include "wire/queue.h"
 
-/* Interrupts a blocking receive when the pool stops. */
-#define WAKE_SIGNAL SIGUSR1
+/* Interrupts a blocking receive when the pool stops. None of those that control takes: a worker
+ * that has it open would take it away from there. */
+#define WAKE_SIGNAL SIGUSR2
 
 struct pool_worker {
     struct pool *pool;

@@ -253,7 +253,8 @@ static bool only_reads(const struct read_request *request)
     return request->header.count > 0;
 }
 
-/* True if the message is a request that a child can serve; its session is held then. */
+/* True if the message is a request that a child can serve; its session is held then, and the
+ * receiver, which may have found it, holds it no more. */
 static bool is_for_child(const struct request_processes *all, struct worker *front,
                          struct kv_slice message, struct read_request *request,
                          struct session **session)
@@ -265,10 +266,16 @@ static bool is_for_child(const struct request_processes *all, struct worker *fro
         header->session == 0 || allowance_deadline_passed(header) || !only_reads(request))
         return false;
     struct session_table *sessions = all->service->sessions;
-    *session = session_acquire(sessions, header->session, header->secret);
-    if (!*session || worker_lane_admits(front, *session))
-        return *session != NULL;
-    session_release(sessions, *session);
+    struct session *claimed = front->receiver.session;
+    *session = claimed ? claimed : session_acquire(sessions, header->session, header->secret);
+    if (!*session)
+        return false;
+    if (worker_lane_admits(front, *session)) {
+        front->receiver.session = NULL;
+        return true;
+    }
+    if (!claimed)
+        session_release(sessions, *session);
     return false;
 }
 

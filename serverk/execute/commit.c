@@ -1,6 +1,7 @@
 #include "serverk/execute/commit.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,6 +100,7 @@ static void send_list(struct commit *commit, struct held_reply *list)
         struct held_reply *held = list;
         list = held->next;
         struct kv_slice reply = kv_slice(held->reply, held->reply_bytes);
+        atomic_fetch_sub(&held->session->held_replies, 1); /* before its client may send the next */
         size_t sent = held->failed ? send_not_durable(commit, held->session, reply, held->extended)
                                    : deliver_reply(commit->sessions, commit->budget, held->session,
                                                    reply, held->extended);
@@ -223,6 +225,16 @@ static bool enlist(struct commit *commit, struct held_reply *held, const struct 
     return ready;
 }
 
+/* False: the session has no credit left for one more. However slow a sync is, its replies take no
+ * more memory than that. */
+static bool count_held(struct session *session)
+{
+    if (atomic_fetch_add(&session->held_replies, 1) < session->assignment.credits)
+        return true;
+    atomic_fetch_sub(&session->held_replies, 1);
+    return false;
+}
+
 /* Without memory for a held reply, the worker waits itself. */
 static void wait_and_send(struct commit *commit, struct session *session, struct kv_slice reply,
                           bool extended, const struct commit_waits *waits)
@@ -239,8 +251,13 @@ static void wait_and_send(struct commit *commit, struct session *session, struct
 void commit_hold(struct commit *commit, struct session *session, struct kv_slice reply,
                  bool extended, const struct commit_waits *waits)
 {
+    if (!count_held(session)) {
+        session_end(commit->sessions, session, SESSION_FAULT);
+        return;
+    }
     struct held_reply *held = make_held(session, reply, extended, waits);
     if (!held) {
+        atomic_fetch_sub(&session->held_replies, 1);
         wait_and_send(commit, session, reply, extended, waits);
         return;
     }

@@ -107,8 +107,8 @@ static void run_operation(struct execution *execution, const struct wire_operati
     execution->begun = true;
     execution->context->written_bytes += execution->written.record_bytes;
     allowance_note(&execution->allowance, was_light(execution), extra_bytes(execution));
-    if (execution->reply->results == results_before)
-        return; /* not executed: its turn comes in another message */
+    if (execution->reply->results == results_before || execution->refusal)
+        return; /* not executed: its turn comes in another message; or the message fails */
     struct worker_statistics *statistics = execution->context->statistics;
     statistics_add(&statistics->operations[operation->opcode], 1);
     statistics_add(&statistics->statuses[execution->result.status], 1);

@@ -41,11 +41,12 @@ static struct submitted_operation *submission_at(struct submission *submission, 
 static void free_submission(struct submission *submission, size_t reply_bytes)
 {
     struct submissions *all = submission->request.all;
+    uid_t uid = submission->request.uid;
     size_t bytes = submission->message_bytes;
     submissions_give_buffer(all, submission->reply_buffer, reply_bytes);
     pthread_mutex_destroy(&submission->lock);
     free(submission);
-    submissions_dismiss(all, bytes);
+    submissions_dismiss(all, uid, bytes);
 }
 
 /* The end of a request ------------------------------------------------------------------------- */
@@ -90,6 +91,23 @@ static void finish(struct submission *submission)
 
 /* Results, in order ---------------------------------------------------------------------------- */
 
+/* Of the operations behind one with that outcome. Those behind a refused one wait for it; behind
+ * one for which the engine had no answer in all its patience, they would wait as long, each; and
+ * the deadline that one has missed is that of all. */
+static enum kv_status verdict_behind(enum kv_status outcome)
+{
+    switch (outcome) {
+    case KV_OVERLOADED:
+    case KV_DEADLINE:
+        return outcome;
+    case KV_NO_SERVER:
+    case KV_OUTCOME_UNKNOWN:
+        return KV_NO_SERVER;
+    default:
+        return KV_OK;
+    }
+}
+
 /* Takes those that are done off the front of the ring. */
 static void settle(struct submission *submission)
 {
@@ -104,10 +122,10 @@ static void settle(struct submission *submission)
             submission->stopped = true;
             submitted_operation_drop(submitted);
         } else {
-            bool refused = submitted->engine.status == KV_OVERLOADED;
+            enum kv_status outcome = submitted->engine.status;
             submission->stopped = submitted_operation_settle(submitted);
-            if (refused && submission->verdict == KV_OK)
-                submission->verdict = KV_OVERLOADED; /* those behind it wait for it */
+            if (submission->verdict == KV_OK)
+                submission->verdict = verdict_behind(outcome);
         }
         submission->ended |= submission->stopped;
         submission->first = (submission->first + 1) % SUBMISSION_WINDOW;
@@ -115,13 +133,15 @@ static void settle(struct submission *submission)
     }
 }
 
-/* The rest is not executed: each operation that is left gets the verdict, if it gets a result. */
+/* The rest is not executed: each operation that is left gets the verdict, if it gets a result. A
+ * client that takes a short reply sends the rest again at once, where it would wait anew for a
+ * cluster that does not answer: it gets the verdict, too. */
 static void leave_out_rest(struct submission *submission)
 {
     struct reply *reply = &submission->request.reply;
     struct wire_result result = {.status = submission->verdict};
     submission->ended = true;
-    if (reply->may_stop && reply->results > 0)
+    if (reply->may_stop && reply->results > 0 && result.status != KV_NO_SERVER)
         return;
     while (reply->results_to_come > 0 && !reply_is_full(reply)) {
         reply_add(reply, &result);
@@ -290,8 +310,11 @@ static struct submission *create(struct submissions *all, struct session *sessio
     if (!submission)
         return NULL;
     memset(submission, 0, sizeof *submission);
-    submission->request = (struct submitted_request){
-        .all = all, .session = session, .header = *request, .done = operation_done};
+    submission->request = (struct submitted_request){.all = all,
+                                                     .session = session,
+                                                     .uid = session->uid,
+                                                     .header = *request,
+                                                     .done = operation_done};
     submission->received_ns = received_ns;
     submission->message_bytes = message.size;
     if (message.data)
@@ -310,11 +333,11 @@ enum kv_status submission_take(struct submissions *all, struct session *session,
     size_t left = read_cursor_left(operations);
     message = kv_slice(read_bytes(operations, left), left);
     *sentence = "too many requests wait for the cluster: try again later";
-    if (!submissions_admit(all, message.size))
+    if (!submissions_admit(all, session->uid, message.size))
         return KV_OVERLOADED;
     struct submission *submission = create(all, session, request, message, received_ns);
     if (!submission)
-        submissions_dismiss(all, message.size);
+        submissions_dismiss(all, session->uid, message.size);
     if (!submission || !submission->reply_buffer) {
         if (submission)
             free_submission(submission, 0);

@@ -6,7 +6,10 @@
  * Up to SUBMISSION_WINDOW operations of a request are under way together. Those on one key are
  * executed in their order; those on different keys in any. SCAN, EXCHANGE, SYNC, STATS and PING
  * are under way alone. A write waits while it is not certain that its result has a place in the
- * reply: so of a reply that stops early, nothing behind the stop was executed but reads.
+ * reply: so of a reply that stops early, nothing behind the stop was executed but reads. Once the
+ * engine has given one up for want of an answer, of a write also for one that makes no sense, no
+ * other begins: they get KV_NO_SERVER, even where a short reply would do. Behind one that got
+ * KV_DEADLINE or KV_OVERLOADED they get the same, or the reply ends.
  *
  * Threads: any.
  */

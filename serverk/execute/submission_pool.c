@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "common/time/clock.h"
+#include "serverk/execute/user_places.h"
 
 /* So many buffers for replies are kept. */
 #define KEPT_BUFFERS 64u
@@ -18,8 +19,7 @@ struct submissions {
 
     pthread_mutex_t lock; /* everything below */
     pthread_cond_t drained;
-    uint64_t under_way;
-    uint64_t bytes;
+    struct user_places under_way;
     uint8_t *buffers[KEPT_BUFFERS];
     unsigned kept;
     struct worker_statistics statistics;
@@ -39,6 +39,8 @@ struct submissions *submissions_create(struct store_engine *engine, struct sessi
                                                  .write_stats = write_stats,
                                                  .stats_context = stats_context,
                                                  .buffer_bytes = budget->message_max_bytes};
+    all->under_way =
+        (struct user_places){.max_count = SUBMISSIONS_MAX, .max_bytes = SUBMISSIONS_MAX_BYTES};
     pthread_mutex_init(&all->lock, NULL);
     pthread_cond_init(&all->drained, NULL);
     return all;
@@ -60,7 +62,7 @@ void submissions_drain(struct submissions *all)
     if (!all)
         return;
     pthread_mutex_lock(&all->lock);
-    while (all->under_way > 0)
+    while (all->under_way.count > 0)
         pthread_cond_wait(&all->drained, &all->lock);
     pthread_mutex_unlock(&all->lock);
 }
@@ -70,7 +72,7 @@ uint64_t submissions_under_way(struct submissions *all)
     if (!all)
         return 0;
     pthread_mutex_lock(&all->lock);
-    uint64_t under_way = all->under_way;
+    uint64_t under_way = all->under_way.count;
     pthread_mutex_unlock(&all->lock);
     return under_way;
 }
@@ -88,42 +90,41 @@ const struct submission_services *submissions_services(const struct submissions 
 
 /* Memory --------------------------------------------------------------------------------------- */
 
-bool submissions_admit(struct submissions *all, size_t bytes)
+static bool take_place(struct submissions *all, uid_t uid, unsigned count, size_t bytes)
 {
     pthread_mutex_lock(&all->lock);
-    bool admitted = all->under_way < SUBMISSIONS_MAX &&
-                    (all->under_way == 0 || all->bytes + bytes <= SUBMISSIONS_MAX_BYTES);
-    if (admitted) {
-        all->under_way++;
-        all->bytes += bytes;
-    }
+    bool taken = user_places_take(&all->under_way, uid, count, bytes) == KV_OK;
     pthread_mutex_unlock(&all->lock);
-    return admitted;
+    return taken;
 }
 
-bool submissions_add_bytes(struct submissions *all, size_t bytes)
+static void give_place_back(struct submissions *all, uid_t uid, unsigned count, size_t bytes)
 {
     pthread_mutex_lock(&all->lock);
-    bool admitted = all->bytes + bytes <= SUBMISSIONS_MAX_BYTES;
-    all->bytes += admitted ? bytes : 0;
-    pthread_mutex_unlock(&all->lock);
-    return admitted;
-}
-
-void submissions_release_bytes(struct submissions *all, size_t bytes)
-{
-    pthread_mutex_lock(&all->lock);
-    all->bytes -= bytes;
-    pthread_mutex_unlock(&all->lock);
-}
-
-void submissions_dismiss(struct submissions *all, size_t bytes)
-{
-    pthread_mutex_lock(&all->lock);
-    all->bytes -= bytes;
-    if (--all->under_way == 0)
+    user_places_give_back(&all->under_way, uid, count, bytes);
+    if (all->under_way.count == 0)
         pthread_cond_broadcast(&all->drained);
     pthread_mutex_unlock(&all->lock);
+}
+
+bool submissions_admit(struct submissions *all, uid_t uid, size_t bytes)
+{
+    return take_place(all, uid, 1, bytes);
+}
+
+void submissions_dismiss(struct submissions *all, uid_t uid, size_t bytes)
+{
+    give_place_back(all, uid, 1, bytes);
+}
+
+bool submissions_add_bytes(struct submissions *all, uid_t uid, size_t bytes)
+{
+    return take_place(all, uid, 0, bytes);
+}
+
+void submissions_release_bytes(struct submissions *all, uid_t uid, size_t bytes)
+{
+    give_place_back(all, uid, 0, bytes);
 }
 
 uint8_t *submissions_take_buffer(struct submissions *all)

@@ -15,7 +15,8 @@
 #include "serverk/execute/statistics.h"
 #include "serverk/session/session_table.h"
 
-/* Requests under way at once, and the bytes of their messages and values; more are refused. */
+/* Requests under way at once, and the bytes of their messages and values; more are refused. Users
+ * share them as user_places.h says. */
 #define SUBMISSIONS_MAX       4096u
 #define SUBMISSIONS_MAX_BYTES (256ull << 20)
 
@@ -52,16 +53,17 @@ void submissions_drain(struct submissions *submissions);
 /* Requests under way now; 0 of NULL. */
 uint64_t submissions_under_way(struct submissions *submissions);
 
-/* Counts one more request, whose message has so many bytes. False: there are too many. */
-bool submissions_admit(struct submissions *submissions, size_t bytes);
+/* Counts one more request of the user, whose message has so many bytes. False: there are too
+ * many. */
+bool submissions_admit(struct submissions *submissions, uid_t uid, size_t bytes);
 
-/* Counts bytes of values that requests which were admitted bring or have found. False: there are
- * too many. */
-bool submissions_add_bytes(struct submissions *submissions, size_t bytes);
-void submissions_release_bytes(struct submissions *submissions, size_t bytes);
+/* Counts bytes of values that requests of the user which were admitted bring or have found. False:
+ * there are too many. */
+bool submissions_add_bytes(struct submissions *submissions, uid_t uid, size_t bytes);
+void submissions_release_bytes(struct submissions *submissions, uid_t uid, size_t bytes);
 
 /* A request that was admitted is gone. */
-void submissions_dismiss(struct submissions *submissions, size_t bytes);
+void submissions_dismiss(struct submissions *submissions, uid_t uid, size_t bytes);
 
 /* A buffer of services.buffer_bytes for a reply; NULL: out of memory. */
 uint8_t *submissions_take_buffer(struct submissions *submissions);

@@ -25,15 +25,16 @@ static uint8_t *reserve_value(struct submitted_operation *submitted, size_t size
                               enum kv_status *status)
 {
     struct submissions *all = submitted->request->all;
+    uid_t uid = submitted->request->uid;
     *status = KV_OVERLOADED;
-    if (!submissions_add_bytes(all, size))
+    if (!submissions_add_bytes(all, uid, size))
         return NULL;
     uint8_t *bytes = malloc(size > 0 ? size : 1);
     *status = bytes ? KV_OK : KV_NO_MEMORY;
     if (bytes)
         submitted->counted_bytes += size;
     else
-        submissions_release_bytes(all, size);
+        submissions_release_bytes(all, uid, size);
     return bytes;
 }
 
@@ -390,6 +391,7 @@ void submitted_operation_drop(struct submitted_operation *submitted)
     free(submitted->found);
     submitted->brought = submitted->found = NULL;
     if (submitted->counted_bytes > 0)
-        submissions_release_bytes(submitted->request->all, submitted->counted_bytes);
+        submissions_release_bytes(submitted->request->all, submitted->request->uid,
+                                  submitted->counted_bytes);
     submitted->counted_bytes = 0;
 }

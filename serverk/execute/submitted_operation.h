@@ -20,6 +20,7 @@ struct submitted_operation;
 struct submitted_request {
     struct submissions *all;
     struct session *session; /* held */
+    uid_t uid;               /* of the session */
     struct wire_header header;
     struct reply reply;
     enum kv_status refusal; /* of the message as a whole, with sentence; KV_OK: none */

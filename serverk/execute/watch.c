@@ -26,8 +26,9 @@ struct watch_request {
     /* the page */
     struct write_cursor cursor;
     uint32_t changes;
-    struct kvstore_position last; /* behind the last of them */
-    bool ends;                    /* the next one is of another log */
+    struct kvstore_position last;    /* behind the last of them */
+    struct write_cursor before_last; /* the cursor without it */
+    bool ends;                       /* the next one is of another log */
     size_t refused_bytes;
 };
 
@@ -50,7 +51,9 @@ static bool add_change(void *context, const struct kvstore_change *change)
                                 .version = change->version,
                                 .place = change->position.place,
                                 .expiry_ms = change->expiry_ms};
+    struct write_cursor before = watch->cursor;
     if (wire_put_change(&watch->cursor, &entry)) {
+        watch->before_last = before;
         watch->changes++;
         watch->last = change->position;
         return true;
@@ -77,6 +80,19 @@ static struct kvstore_position get_position(const uint8_t *at)
     return (struct kvstore_position){.log = wire.log, .version = wire.version, .place = wire.place};
 }
 
+/* Takes the last change out of the page if kvstore_changes has stopped before it, as where the log
+ * lost bytes while it was shown: its value may be zeros. */
+static void drop_void(struct watch_request *watch, const struct kvstore_position *position)
+{
+    const struct kvstore_position *last = &watch->last;
+    bool is_behind = last->place > position->place ||
+                     (last->place == position->place && last->version != position->version);
+    if (watch->changes == 0 || last->log != position->log || !is_behind)
+        return;
+    watch->cursor = watch->before_last;
+    watch->changes--;
+}
+
 /* Fills the page from the file, as far as there is room and time; the position moves on only over
  * what is in the page, or is not asked for. */
 static enum kv_status fill(struct watch_request *watch, uint32_t file,
@@ -99,6 +115,8 @@ static enum kv_status fill(struct watch_request *watch, uint32_t file,
     } while (status == KV_OK && !at_end && watch->refused_bytes == 0 && !watch->ends &&
              watch->changes < PAGE_CHANGES &&
              allowance_look(&execution->allowance, &(bool){false}) == KV_OK);
+    if (status == KV_IO)
+        drop_void(watch, &position);
     if (watch->changes > 0 && position.log != watch->last.log)
         position = watch->last;
     put_position(position_at(watch, file), &position);

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "common/time/clock.h"
 #include "serverk/execute/reply.h"
+#include "serverk/execute/user_places.h"
 #include "serverk/session/deliver.h"
 #include "wire/change.h"
 
@@ -33,14 +33,6 @@ struct watcher {
     uint8_t operation[];
 };
 
-/* What one user has of the places. */
-struct watcher_share {
-    struct watcher_share *next;
-    uid_t uid;
-    uint64_t count; /* with those that the thread deals with, as in the sums; above 0 */
-    uint64_t bytes;
-};
-
 struct watchers {
     struct kvstore *store;
     struct session_table *sessions;
@@ -58,11 +50,9 @@ struct watchers {
     pthread_mutex_t lock; /* everything below */
     bool started;
     pthread_t thread;
-    struct execution_context context; /* the thread's */
-    struct watcher *first;            /* but for those that the thread deals with */
-    uint64_t count;                   /* with those */
-    uint64_t bytes;
-    struct watcher_share *shares;
+    struct execution_context context;     /* the thread's */
+    struct watcher *first;                /* but for those that the thread deals with */
+    struct user_places places;            /* with those */
     struct worker_statistics *statistics; /* the thread's own block */
 };
 
@@ -106,6 +96,8 @@ struct watchers *watchers_create(struct kvstore *store, struct session_table *se
     watchers->budget = budget;
     watchers->execute = execute;
     watchers->runners = runners;
+    watchers->places =
+        (struct user_places){.max_count = WATCHERS_MAX, .max_bytes = WATCHERS_MAX_BYTES};
     watchers->statistics = statistics_create(1);
     if (!watchers->statistics) {
         free(watchers);
@@ -119,63 +111,10 @@ struct watchers *watchers_create(struct kvstore *store, struct session_table *se
 
 /* Places --------------------------------------------------------------------------------------- */
 
-/* Holds: lock, as the next three. The link to the user's share, or to the end. */
-static struct watcher_share **find_share(struct watchers *watchers, uid_t uid)
-{
-    struct watcher_share **link = &watchers->shares;
-    while (*link && (*link)->uid != uid)
-        link = &(*link)->next;
-    return link;
-}
-
-static bool has_place(struct watchers *watchers, const struct watcher *wanted)
-{
-    const struct watcher_share *share = *find_share(watchers, wanted->uid);
-    uint64_t count = share ? share->count : 0, bytes = share ? share->bytes : 0;
-    bool owner = wanted->uid == geteuid();
-    unsigned quarters = owner ? 4 : 3, own_quarters = owner ? 4 : 1;
-    return watchers->count < WATCHERS_MAX / 4 * quarters &&
-           count < WATCHERS_MAX / 4 * own_quarters &&
-           watchers->bytes + wanted->bytes <= WATCHERS_MAX_BYTES / 4 * quarters &&
-           bytes + wanted->bytes <= WATCHERS_MAX_BYTES / 4 * own_quarters;
-}
-
-/* False: out of memory. */
-static bool take_place(struct watchers *watchers, const struct watcher *watcher)
-{
-    struct watcher_share **link = find_share(watchers, watcher->uid);
-    if (!*link) {
-        *link = calloc(1, sizeof **link);
-        if (!*link)
-            return false;
-        (*link)->uid = watcher->uid;
-    }
-    (*link)->count++;
-    (*link)->bytes += watcher->bytes;
-    watchers->count++;
-    watchers->bytes += watcher->bytes;
-    return true;
-}
-
-static void give_place_back(struct watchers *watchers, const struct watcher *watcher)
-{
-    struct watcher_share **link = find_share(watchers, watcher->uid);
-    struct watcher_share *share = *link;
-    watchers->count--;
-    watchers->bytes -= watcher->bytes;
-    if (!share)
-        return; /* cannot be */
-    share->bytes -= watcher->bytes;
-    if (--share->count > 0)
-        return;
-    *link = share->next;
-    free(share);
-}
-
 static void drop(struct watchers *watchers, struct watcher *watcher)
 {
     pthread_mutex_lock(&watchers->lock);
-    give_place_back(watchers, watcher);
+    user_places_give_back(&watchers->places, watcher->uid, 1, watcher->bytes);
     pthread_mutex_unlock(&watchers->lock);
     free(watcher);
 }
@@ -200,7 +139,7 @@ uint64_t watchers_waiting(struct watchers *watchers)
     if (!watchers)
         return 0;
     pthread_mutex_lock(&watchers->lock);
-    uint64_t count = watchers->count;
+    uint64_t count = watchers->places.count;
     pthread_mutex_unlock(&watchers->lock);
     return count;
 }
@@ -413,6 +352,18 @@ static struct watcher *make_watcher(const struct session *session,
     return made;
 }
 
+/* Also starts the thread. Holds: lock. */
+static enum kv_status take_place(struct watchers *watchers, const struct watcher *watcher)
+{
+    enum kv_status status = user_places_take(&watchers->places, watcher->uid, 1, watcher->bytes);
+    if (status != KV_OK)
+        return status;
+    status = start_thread(watchers);
+    if (status != KV_OK)
+        user_places_give_back(&watchers->places, watcher->uid, 1, watcher->bytes);
+    return status;
+}
+
 enum kv_status watchers_take(struct watchers *watchers, const struct session *session,
                              const struct wire_header *request,
                              const struct wire_operation *operation, struct kv_slice positions,
@@ -422,10 +373,8 @@ enum kv_status watchers_take(struct watchers *watchers, const struct session *se
     if (!watcher)
         return KV_NO_MEMORY;
     pthread_mutex_lock(&watchers->lock);
-    enum kv_status status = has_place(watchers, watcher) ? start_thread(watchers) : KV_OVERLOADED;
-    bool is_first = watchers->count == 0;
-    if (status == KV_OK && !take_place(watchers, watcher))
-        status = KV_NO_MEMORY;
+    bool is_first = watchers->places.count == 0;
+    enum kv_status status = take_place(watchers, watcher);
     if (status == KV_OK) {
         watcher->next = watchers->first;
         watchers->first = watcher;

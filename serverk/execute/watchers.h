@@ -18,8 +18,7 @@
 #include "wire/message.h"
 #include "wire/operation.h"
 
-/* Of all; of a user other than the daemon's own a quarter at most, and of all those together three:
- * a quarter is the daemon's own. */
+/* Of all; users share them as user_places.h says. */
 #define WATCHERS_MAX       1024u
 #define WATCHERS_MAX_BYTES (16u << 20)
 

@@ -38,7 +38,6 @@ struct schedule {
     uint8_t *messages; /* address space: memory is taken as far as it is used */
     _Atomic unsigned count;
     _Atomic uint32_t waiting_payers, full_payers; /* bits */
-    _Atomic uint64_t full;
 
     pthread_mutex_t lock; /* of all that follows; and of changes to count and the sets of payers */
     struct payer_heap heaps[SCHEDULE_MAX_PAYERS];
@@ -47,6 +46,7 @@ struct schedule {
     uint64_t received;
     uint64_t found_sum; /* messages that waited already, over all received */
     unsigned waiting_max;
+    uint64_t full;
     struct histogram waits[SCHEDULE_CLASSES];
 };
 
@@ -195,20 +195,14 @@ uint32_t schedule_payers(const struct schedule *schedule)
     return atomic_load_explicit(&schedule->waiting_payers, memory_order_relaxed);
 }
 
-uint32_t schedule_full_payers(struct schedule *schedule)
+uint32_t schedule_full_payers(const struct schedule *schedule)
 {
-    uint32_t full = atomic_load_explicit(&schedule->full_payers, memory_order_relaxed);
-    if (full != 0)
-        atomic_fetch_add_explicit(&schedule->full, 1, memory_order_relaxed);
-    return full;
+    return atomic_load_explicit(&schedule->full_payers, memory_order_relaxed);
 }
 
-bool schedule_full(struct schedule *schedule)
+bool schedule_full(const struct schedule *schedule)
 {
-    if (schedule_waiting(schedule) < schedule->capacity)
-        return false;
-    atomic_fetch_add_explicit(&schedule->full, 1, memory_order_relaxed);
-    return true;
+    return schedule_waiting(schedule) >= schedule->capacity;
 }
 
 void schedule_add(struct schedule *schedule, struct kv_slice message, struct schedule_source source,
@@ -227,6 +221,8 @@ void schedule_add(struct schedule *schedule, struct kv_slice message, struct sch
     memcpy(message_at(schedule, waiting.place), message.data, message.size);
     push(&schedule->heaps[source.payer], waiting);
     note_payer(schedule, source.payer);
+    schedule->full += count + 1 == schedule->capacity ||
+                      schedule->heaps[source.payer].count == schedule->payer_capacity;
     schedule->found_sum += count;
     if (count + 1 > schedule->waiting_max)
         schedule->waiting_max = count + 1;
@@ -269,7 +265,7 @@ void schedule_statistics(struct schedule *schedule, struct schedule_statistics *
         .waiting_mean =
             schedule->received ? (double)schedule->found_sum / (double)schedule->received : 0,
         .received = schedule->received,
-        .full = atomic_load_explicit(&schedule->full, memory_order_relaxed)};
+        .full = schedule->full};
     memcpy(statistics->waits, schedule->waits, sizeof statistics->waits);
     pthread_mutex_unlock(&schedule->lock);
 }

@@ -50,11 +50,11 @@ void schedule_free(struct schedule *schedule);
 
 /* True if `capacity` messages wait: no more should be received. If false, the worker that asked may
  * receive one message and is sure of a place for it. */
-bool schedule_full(struct schedule *schedule);
+bool schedule_full(const struct schedule *schedule);
 
 /* The payers (as bits) that use all the places that one payer may have: no more of their messages
  * should be received. The same promise holds for the worker that asked. */
-uint32_t schedule_full_payers(struct schedule *schedule);
+uint32_t schedule_full_payers(const struct schedule *schedule);
 
 /* Where a message comes from. */
 struct schedule_source {
@@ -86,7 +86,7 @@ struct schedule_statistics {
     unsigned waiting, waiting_max;
     double waiting_mean; /* that a message found when it came */
     uint64_t received;
-    uint64_t full; /* times that schedule_full, or schedule_full_payers of one, said so */
+    uint64_t full; /* times that the last free place was taken, of all or of those of a payer */
     struct histogram waits[SCHEDULE_CLASSES];
 };
 void schedule_statistics(struct schedule *schedule, struct schedule_statistics *statistics);

@@ -265,6 +265,13 @@ static struct session *open_session(const struct hello_terms *terms,
     return session_open(terms->sessions, &start);
 }
 
+/* Whether its user may have sessions beyond those who only read: asked again when the session is
+ * there, for a change of the mode ends only those that it sees. */
+static bool is_let_in(const struct hello_terms *terms, const struct applicant *applicant)
+{
+    return applicant->reads_only || session_table_admits(terms->sessions, applicant->uid);
+}
+
 static void admit(const struct hello_terms *terms, struct applicant *applicant,
                   const struct wire_header *request)
 {
@@ -305,6 +312,8 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
               (long)session->pid, (unsigned long)session->uid, session->threads,
               session->assignment.lane, session->assignment.credits);
     send_welcome(terms, session, request);
+    if (!is_let_in(terms, applicant))
+        session_kill(terms->sessions, session);
     session_release(terms->sessions, session);
 }
 
@@ -312,7 +321,7 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
 static enum kv_status check_reply_path(const struct hello_terms *terms,
                                        const struct applicant *applicant, struct kv_error *error)
 {
-    if (!applicant->reads_only && !session_table_admits(terms->sessions, applicant->uid))
+    if (!is_let_in(terms, applicant))
         return kv_error_set(error, KV_DENIED, "this server is for its own user only (--mode)");
     if (applicant->ring && terms->replies == WIRE_REPLIES_QUEUE)
         return kv_error_set(error, KV_UNSUPPORTED,

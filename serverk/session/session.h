@@ -26,7 +26,7 @@ struct session_hold;
 enum session_end_reason {
     SESSION_BYE,       /* the client said so */
     SESSION_DIED,      /* its process ended */
-    SESSION_FAULT,     /* it did not take its replies */
+    SESSION_FAULT,     /* it did not take its replies, or sent more than it has credits for */
     SESSION_SEGMENT,   /* it truncated its segment or ring while the server used it */
     SESSION_ABANDONED, /* nobody holds its reply queue any more */
     SESSION_REPLACED,  /* a new HELLO came for its reply queue */
@@ -60,6 +60,7 @@ struct session {
     struct lane_assignment assignment;
 
     _Atomic bool lane_closed;             /* nobody else may open its lane (any more) */
+    _Atomic uint16_t held_replies;        /* that wait for a sync (commit.h) */
     struct wire_segment *_Atomic segment; /* the one in use; NULL: none */
 
     struct fragments fragments;        /* has its lock */

@@ -106,8 +106,9 @@ static void finish_ending(struct session_table *table, struct session *session,
     session_retire(table, session, reason);
     audit_ended(session->id, session->uid, session->pid, session_end_reason_name(reason));
     if (reason == SESSION_FAULT && fault_is_news(table))
-        log_warn("session %u of process %ld ended: it has no room for its replies", session->id,
-                 (long)session->pid);
+        log_warn("session %u of process %ld ended: it has no room for its replies, or sent more "
+                 "messages than it has credits for",
+                 session->id, (long)session->pid);
     else if (reason == SESSION_SEGMENT && fault_is_news(table))
         log_warn(
             "session %u of process %ld, uid %lu, ended: it has shortened its shared-memory segment "

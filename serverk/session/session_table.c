@@ -135,6 +135,7 @@ struct session *session_open(struct session_table *table, const struct session_s
                                    .reads_only = start->reads_only};
     session->assignment = lanes_assign(table->lanes, &request);
     atomic_store(&session->lane_closed, !session->assignment.opening);
+    atomic_store(&session->held_replies, 0);
     atomic_store(&session->segment, NULL);
     atomic_store(&session->hold, NULL);
     fragments_init(&session->fragments, start->uid);
@@ -241,7 +242,7 @@ void session_release(struct session_table *table, struct session *session)
 
 bool session_hold_if_live(struct session_table *table, struct session *session)
 {
-    if (phase_of(atomic_load_explicit(&session->state, memory_order_relaxed)) != LIVE)
+    if (phase_of(atomic_load(&session->state)) != LIVE) /* not before earlier stores: the mode */
         return false;
     uint64_t state = atomic_fetch_add_explicit(&session->state, 1, memory_order_acquire);
     if (phase_of(state) == LIVE)

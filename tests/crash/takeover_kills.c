@@ -7,6 +7,7 @@
  *                                      something differs
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #include "common/numbers/random.h"
 #include "common/report/log.h"
 #include "common/time/clock.h"
+#include "kvstore/shared/shared_store.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/index_facts.h"
 
@@ -166,10 +168,23 @@ static void begin_store(const char *parent, struct random_state *random)
     kvstore_close(open_it(random), NULL);
 }
 
+/* The index goes with a store that is closed. */
+static bool index_is_left(const struct stat *place)
+{
+    struct shared_store_name name = shared_store_name(place->st_dev, place->st_ino);
+    int object = shm_open(name.text, O_RDONLY | O_CLOEXEC, 0);
+    if (object >= 0)
+        close(object);
+    return object >= 0;
+}
+
 static void remove_store(struct random_state *random)
 {
     char command[5000];
-    require(kvstore_close(open_it(random), NULL) == KV_OK, "close"); /* the object goes, too */
+    struct stat place;
+    require(stat(dir, &place) == 0, strerror(errno));
+    require(kvstore_close(open_it(random), NULL) == KV_OK, "close");
+    require(!index_is_left(&place), "its index is left in shared memory");
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
     require(system(command) == 0, dir);
 }

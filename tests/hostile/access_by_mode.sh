@@ -57,3 +57,46 @@ check_status 0 "root does" \
 check_status 0 "and it is sound" "$MQKV_BUILD/kvcheck" "$common_dir/backups/root"
 stop_server
 check_equal 0 $? "the daemon stops cleanly"
+
+# HELLOs that wait their turn while the owner shuts the door get no session that stays.
+python_attack greeters <<'END'
+import collections, errno, os, sys, time
+import mqkv
+
+kept = collections.deque()
+try:
+    while True:
+        try:
+            kept.append(mqkv.Session(sys.argv[1], timeout=5))
+        except OSError as error:
+            if error.errno != errno.EMFILE:  # the user's bytes of queues, which the server frees
+                raise
+            time.sleep(0.01)
+        if len(kept) > 2:
+            first = kept.popleft()
+            first.bye_quietly()
+            first.close()
+except (mqkv.Failure, OSError) as error:
+    os.write(1, f"refused: {error!r}\n".encode())  # in one piece, beside those of the others
+time.sleep(600)
+END
+all_are_refused() {
+    [ "$(grep -c refused "$MQKV_TEST_DIR/attack.log")" -ge 4 ]
+}
+start_server_as "$daemon_uid" --mode 0622 -w 4
+for _ in {1..4}; do
+    attack_as "$hostile_uid" "$python" "$attack" "$server_queue"
+done
+sleep 1
+check_equal 0 "$(grep -c refused "$MQKV_TEST_DIR/attack.log")" "another user comes and goes"
+check_status 0 "the owner shuts the door" client config set mode 0600
+wait_until 20 all_are_refused
+check_equal 0 $? "the other user gets in no more"
+all_are_refused || sed "s/^/# /" "$MQKV_TEST_DIR/attack.log"
+sessions=$(client --format json stats sessions)
+check_match "\"uid\": *$daemon_uid," "$sessions" "stats tell whose sessions there are"
+check_equal 0 "$(grep -c "\"uid\": *$hostile_uid," <<<"$sessions")" \
+    "and none of the other user has stayed"
+end_attacks
+stop_server
+check_equal 0 $? "the daemon stops cleanly beside them"

@@ -5,15 +5,19 @@
 need_root
 
 mkdir "$common_dir/impostor"
-chown "$hostile_uid:$hostile_uid" "$common_dir/impostor"
+touch "$common_dir/its.conf"
+chown "$hostile_uid:$hostile_uid" "$common_dir/impostor" "$common_dir/its.conf"
+chmod 644 "$common_dir/its.conf"
 
 impostor_answers() {
     client_as "$hostile_uid" --timeout 500 ping >/dev/null 2>&1
 }
 
+# Its configuration is right while it starts; what doctor would find in it stands there later.
 start_impostor() {
+    echo '[log]' >"$common_dir/its.conf"
     attack_as "$hostile_uid" "$MQKV_BUILD/serverk" -m "$server_queue" -f \
-        "$common_dir/impostor" -d 1 \
+        "$common_dir/impostor" -d 1 -c "$common_dir/its.conf" \
         --mode 0622
     wait_until 20 impostor_answers || not_ok 'the impostor serves the name'
 }
@@ -63,6 +67,17 @@ check_equal '' "$(keys_of_impostor)" 'which gives it nothing either'
 check_status 1 'doctor names the impostor' client --server-uid "$daemon_uid" doctor
 check_match "served by process $attack_pid \(serverk\) of uid $hostile_uid" "$output" \
     'by its uid and process'
+check_match "BAD +the queue belongs to uid $hostile_uid, not to uid $daemon_uid" "$output" \
+    'and says that it is not the one that was asked for'
+# What it names is not read with the rights of whoever asks: not even of root.
+echo 'nonsense = 1' >>"$common_dir/its.conf"
+check_status 0 'doctor of root, who asks for no uid' \
+    "$MQKV_BUILD/clientk" -m "$server_queue" doctor
+check_match "- +$common_dir/its.conf: not checked, a process of another user names it" "$output" \
+    'does not look at the configuration of another user'
+check_equal '' "$(grep nonsense <<<"$output")" 'and tells nothing of it'
+check_status 1 'that user does' client_as "$hostile_uid" doctor
+check_match "its.conf:2: unknown key 'nonsense'" "$output" 'and hears of the mistake'
 check_status 0 'who asks for no uid is served by whoever serves' client put anybody 1
 
 # A load is cut off in its middle.

@@ -170,6 +170,16 @@ start_server_with +chown,+fowner --mode 0622
 connect_good
 kill_server
 end_attacks
+# Whoever may send to a lane may lock it once its server is dead.
+attack_as "$hostile_uid" "$python" -c '
+import ctypes, fcntl, os, sys, time
+fcntl.lockf(ctypes.CDLL(None).mq_open(sys.argv[1].encode(), os.O_WRONLY), fcntl.LOCK_EX)
+print("the lane is locked", flush=True)
+time.sleep(60)' "$server_queue"
+wait_until 20 grep -q "the lane is locked" "$MQKV_TEST_DIR/attack.log"
+check_status 3 "who locks the lane of a dead server is no server" client get old
+check_match "no server at queue $server_queue; start one" "$errors" "which is said at once"
+end_attacks
 start_server_with +chown,+fowner --mode 0622
 check_equal "" "$(as_uid "$daemon_uid" "$MQKV_BUILD/clientk" -m "$server_queue" ping >/dev/null ||
     echo failed)" \

@@ -4,7 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 need_root
 
-# QUEUE MODE SECONDS: attacks, and prints at the end how many sessions it had.
+# QUEUE MODE SECONDS [SESSIONS]: attacks, and prints at the end how many sessions it had, with those
+# of the programs before it.
 python_attack ring <<'END'
 import ctypes, fcntl, os, random, signal, sys, threading, time
 import mqkv
@@ -77,7 +78,7 @@ def spoil(session):
             return
 
 
-sessions = 0
+sessions = int(sys.argv[4]) if len(sys.argv) > 4 else 0
 while time.monotonic() < end:
     session = None
     try:
@@ -99,7 +100,7 @@ while time.monotonic() < end:
         pass
     left = end - time.monotonic()
     if session is not None and mode in AGAIN and left > 0.2:
-        os.execv(sys.executable, [sys.executable, *sys.argv[:3], str(left)])
+        os.execv(sys.executable, [sys.executable, *sys.argv[:3], str(left), str(sessions)])
     if session is not None and mode not in AGAIN:
         session.close()
 print(f"{mode}: {sessions} sessions", flush=True)

@@ -31,18 +31,23 @@ entries_of() {
     "$MQKV_BUILD/clientk" -m "$1" scan --format json | sed 's/"version":[0-9]*,*//' | sort
 }
 
-# check_same TEXT: what serverk reads out of the copy is what the store has.
-check_same() {
+# read_copy: what serverk reads out of the copy, in the file "copied".
+read_copy() {
     local copy_pid
-    wait_until 30 is_level || not_ok "$1: the copy is level" "$(client stats mirror)"
     "$server_program" -m "$copy_queue" --engine nats --nats "$(nats_urls)" --bucket "$bucket" \
         </dev/null >>"$server_log" 2>&1 &
     copy_pid=$!
     wait_until 20 "$MQKV_BUILD/clientk" -m "$copy_queue" ping -c 1 >/dev/null 2>&1
-    entries_of "$server_queue" >"$MQKV_TEST_DIR/ours"
     entries_of "$copy_queue" >"$MQKV_TEST_DIR/copied"
     kill "$copy_pid"
     wait "$copy_pid"
+}
+
+# check_same TEXT: what serverk reads out of the copy is what the store has.
+check_same() {
+    wait_until 30 is_level || not_ok "$1: the copy is level" "$(client stats mirror)"
+    entries_of "$server_queue" >"$MQKV_TEST_DIR/ours"
+    read_copy
     check_status 0 "$1" cmp "$MQKV_TEST_DIR/ours" "$MQKV_TEST_DIR/copied"
     check_status 0 "$1: not nothing" test -s "$MQKV_TEST_DIR/ours"
 }
@@ -197,6 +202,9 @@ stop_server
 check_status 4 "a directory with something in it" "$server_program" -f "$restored" \
     --restore-from "$(nats_urls)" --bucket "$bucket"
 check_match "there is something in it" "$errors" "is refused"
+check_status 4 "a directory where none can be made" "$server_program" -f /sys/restored \
+    --restore-from "$(nats_urls)" --bucket "$bucket"
+check_match "cannot be made: .*(not permitted|denied|Read-only)" "$errors" "with the reason"
 check_status 4 "a bucket that is not there" "$server_program" -f "$restored.2" \
     --restore-from "$(nats_urls)" --bucket nowhere
 check_match "has no stream" "$errors" "is none to restore from"
@@ -253,7 +261,35 @@ wait_until 30 is_level
 check_status 0 "and the copy comes close again" client put third 3
 stop_server
 
+# Bytes that are lost ------------------------------------------------------------------------------
+
+# The copy does not get zeros for a value that the disk has lost before the mirror has read it.
+bucket=lost
+store=$MQKV_TEST_DIR/lost
+mkdir "$store"
+start_mirror
+client put first 1 >/dev/null
+wait_until 30 is_level
+signal_nats KILL 0
+client put steady 1 >/dev/null
+wait_until 20 lags # the page that the mirror sends is made
+{ printf XXLOSTXX && head -c 65536 /dev/zero | tr '\0' v; } | client put gone - >/dev/null
+for file in "$store"/data.????; do
+    at=$(grep -abo XXLOSTXX "$file" | cut -d: -f1)
+    [ -z "$at" ] || truncate -s $((at + 20000)) "$file"
+done
+start_nats 0
+wait_until 60 grep -q "the file cannot be read at offset" "$server_log"
+sleep 4 # it is tried again
+read_copy
+check_match steady "$(cat "$MQKV_TEST_DIR/copied")" "what came before lost bytes is copied"
+check_equal 0 "$(grep -c gone "$MQKV_TEST_DIR/copied")" "no zeros are copied for them"
+check_match '^[1-9]' "$(number_of lag_changes)" "and the copy is not called level"
+kill_server
+
 # What is refused ----------------------------------------------------------------------------------
+
+store=$restored
 
 refused() { # STATUS PATTERN TEXT OPTION...
     local status=$1 pattern=$2 text=$3
@@ -276,4 +312,13 @@ start_server --shards 2
 stop_server
 refused 4 "no copy of a store" "a bucket with data of its own" \
     --mirror "$(nats_urls)" --bucket other2
+signal_nats KILL 0
+store=$MQKV_TEST_DIR/late
+mkdir "$store"
+start_mirror # of the bucket other2, too
+wait_until 20 grep -q 'mirror: no NATS server answers' "$server_log"
+start_nats 0
+wait_until 30 grep -q 'mirror: .*no copy of a store' "$server_log"
+check_equal 0 $? "where the cluster was away at the start, the log says so when it is back"
+stop_server
 signal_nats TERM 0

@@ -7,6 +7,7 @@ Prints its port. What a key begins with says what goes wrong with it:
     nobody-     the first two requests meet no responders
     rival-      somebody else writes the key before the first conditional write
     full-WHO-   writes are refused: the stream, the server, the account is full
+    odd-CODE-   writes are refused with that error of JetStream
     lostfull-   the first publish is applied, and not acknowledged; then the stream is full
     ignored-    the first four publishes are not applied, and not answered
     later-      the first two writes are refused for now
@@ -195,6 +196,9 @@ class Connection(threading.Thread):
             return
         if key.startswith("full-"):
             self.say(reply, FULL[key.split("-")[1]])
+            return
+        if key.startswith("odd-"):
+            self.say(reply, failure(400, int(key.split("-")[1]), "odd writes are not taken"))
             return
         if key.startswith("lostfull-") and COUNTS.get(key):
             self.say(reply, FULL["stream"])

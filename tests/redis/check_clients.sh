@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # check_clients: client libraries of Redis and what is built on them work on kresp as they come:
-# redis-py, Django and django-redis, ioredis, node-redis, go-redis, Jedis and Lettuce; and the
-# examples in Go and Node. Each is installed by its own package manager into the build folder; what
-# cannot be is skipped by name.
+# redis-py, Django (and its own tests), django-redis, ioredis, node-redis, go-redis, Jedis, Lettuce;
+# the examples in Go and Node. Each is installed by its own package manager into the build folder;
+# what cannot be is skipped by name.
 . "$(dirname "$0")/../scenario/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
 
@@ -16,12 +16,7 @@ export KRESP_SOCKET=$kresp_socket
 
 # install NAME COMMAND...: once; true if it is there.
 install() {
-    local name=$1
-    shift
-    [ -e "$clients/$name.installed" ] && return
-    "$1" "${@:2}" >"$clients/$name.log" 2>&1 </dev/null && : >"$clients/$name.installed" && return
-    skip "$name: cannot be installed ($(tail -n 1 "$clients/$name.log"))"
-    return 1
+    install_once "$clients" "$@"
 }
 
 install_redis_py() {
@@ -34,6 +29,25 @@ install_node() {
 
 install_django() {
     "$clients/python/bin/pip" install -q django django-redis
+}
+
+# The tests of the version that pip has installed.
+install_django_suite() {
+    local version
+    version=$("$clients/python/bin/python" -c "import django; print(django.__version__)") &&
+        "$clients/python/bin/pip" download -q --no-deps --no-binary :all: -d "$clients" \
+            "django==$version" && mkdir -p "$clients/django" &&
+        tar -xf "$clients/django-$version.tar.gz" -C "$clients/django" --strip-components=1
+}
+
+# Its caches on Redis, and sessions in a cache.
+check_django_suite() {
+    local suite
+    suite=$(cd "$clients/django/tests" && PYTHONPATH=$redis_tests:.. timeout 500 \
+        "$(realpath "$clients")/python/bin/python" runtests.py --parallel 1 \
+        --settings django_settings cache.tests.RedisCacheTests \
+        sessions_tests.tests.CacheSessionTests sessions_tests.tests.CacheDBSessionTests 2>&1)
+    check_match "^OK" "$suite" "Django's own tests: $(grep '^Ran' <<<"$suite")"
 }
 
 # install_go FOLDER PROGRAM: builds what is in the folder.
@@ -63,6 +77,7 @@ for library in ioredis redis; do
 done
 if [ -e "$clients/redis-py.installed" ] && install django install_django; then
     "$clients/python/bin/python" "$redis_tests/smoke_django.py" || failed_checks=1
+    install django-suite install_django_suite && check_django_suite
 fi
 if install go-redis install_go "$redis_tests/go_redis" go_redis; then
     "$clients/go_redis/go_redis" || failed_checks=1

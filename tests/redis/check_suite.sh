@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # check_suite: Redis' own tests about strings, counters, expiry, keys, SCAN and the protocol pass on
-# kresp, but for those that suite_skips names. REDIS_SOURCE is a source tree of Redis 7.0; without
+# kresp, but for those that suite_skips names. REDIS_SOURCE is a source tree of Redis 7.0, which
+# https://download.redis.io/releases/redis-7.0.15.tar.gz has and which need not be built; without
 # it, or without Tcl, they are skipped.
 . "$(dirname "$0")/../scenario/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
@@ -22,6 +23,11 @@ done
 mkdir -p "$suite/tests/tmp"
 grep -v '^#' "$redis_tests/suite_skips" >"$suite/skips"
 
+# How many tests of each must pass at least: a run that ends early is no pass.
+declare -A least_tests=(
+    [type/string]=40 [type/incr]=15 [expire]=40 [keyspace]=30 [scan]=5 [protocol]=12
+)
+
 start_server --max-value 8M
 port=$((20000 + RANDOM % 20000))
 start_kresp --allow-flush --port $port
@@ -34,10 +40,11 @@ for unit in type/string type/incr expire keyspace scan protocol; do
     sed -i 's/\x1b\[[0-9;]*m//g' "$log"
     passed=$(grep -c '^\[ok\]' "$log")
     failures=$(grep -E '^\[(err|exception)\]' "$log")
-    if [ "$passed" -gt 0 ] && [ -z "$failures" ]; then
+    if [ "$passed" -ge "${least_tests[$unit]}" ] && [ -z "$failures" ]; then
         ok "unit/$unit: $passed tests of Redis pass"
     else
-        not_ok "unit/$unit: $passed tests of Redis pass" "${failures:-$(tail -n 20 "$log")}"
+        not_ok "unit/$unit: $passed tests of Redis pass, of ${least_tests[$unit]} or more" \
+            "${failures:-$(tail -n 20 "$log")}"
     fi
 done
 check_status 0 "kresp ends" stop_kresp

@@ -34,6 +34,9 @@ for flag in -fstack-protector-strong -fstack-clash-protection '-D_FORTIFY_SOURCE
     '-ffile-prefix-map=' -g3; do
     check_match "$flag" "$release" "a release compiles with $flag"
 done
+check_match "'-ffile-prefix-map=/a tree=\.'" "$(MAKEFLAGS='' make --no-print-directory -n -C \
+    "$source_dir" CURDIR='/a tree' OUT="$MQKV_TEST_DIR/blank" \
+    "$MQKV_TEST_DIR/blank/obj/common/time/clock.o")" "also in a directory with a blank in its name"
 check_match '--as-needed' "$(link_line release)" "the user's LDFLAGS are heeded"
 
 if [ "${MQKV_VARIANT:-release}" = release ]; then

@@ -176,3 +176,34 @@ check_status 0 'and sound' kvcheck copy
 check_status 2 'a terminal gets no backup' script -qec \
     "$MQKV_BUILD/clientk -m $server_queue backup -" /dev/null
 check_status 2 'no directory is wrong usage' client backup
+stop_server
+
+# Where blocks can be shared: a backup that goes on from one with empty files, and fails.
+if [ "$(id -u)" = 0 ] && truncate -s 400M image && mkfs.xfs -q image 2>/dev/null &&
+    mkdir shared && mount -o loop image shared 2>/dev/null
+then
+    finish_shared() { # as finish, also where the script ends before its umount
+        local status=$?
+        umount -l "$MQKV_TEST_DIR/shared" 2>/dev/null
+        (exit "$status")
+        finish
+    }
+    trap finish_shared EXIT
+    server_dir=$MQKV_TEST_DIR/shared/data
+    start_server -d 4
+    check_status 0 'a backup of an empty store' client backup shared/copy
+    cp -r shared/copy earlier
+    seq 1 400 | sed 's/.*/PUT key& value/' | client batch -q - 2>/dev/null
+    printf x >>shared/copy/data.0003
+    check_status 2 'the next one, which fails at its last file' client backup shared/copy
+    truncate -s -1 shared/copy/data.0003
+    check_equal '' "$(diff -r shared/copy earlier)" 'leaves the earlier one as it was'
+    check_status 0 'another one completes' client backup shared/copy
+    check_status 0 'and is sound' kvcheck shared/copy
+    check_status 0 'a first backup' client backup shared/new
+    check_match 'as shared blocks' "$errors" 'shares blocks with the store'
+    stop_server
+    umount shared
+else
+    skip 'shared blocks: need root, and XFS'
+fi

@@ -148,3 +148,39 @@ assert rows[0][:3] == ["command", "key", "status"], rows[0]
 assert len(rows) == 14 and all(len(row) == len(rows[0]) for row in rows), rows
 ' 2>python.log
 check_equal 0 $? 'has one header and rows of equal length'
+
+# Scans have columns of their own; several threads write in turn.
+seq 1 400 | sed 's/.*/SCAN --limit 2\nGET a/' >scans
+for threads in 1 3; do
+    check_status 0 "scans in CSV by $threads threads" client --format csv batch -n "$threads" scans
+    printf '%s\n' "$output" >scans.csv
+    python3 -c '
+import csv
+columns, seen = [], {}
+for row in csv.reader(open("scans.csv", newline="")):
+    if row[0] in ("command", "key"):
+        columns = row
+    else:
+        assert len(row) == len(columns), (columns, row)
+        seen[columns[0]] = seen.get(columns[0], 0) + 1
+assert seen == {"command": 400, "key": 800}, seen
+' 2>python.log
+    check_equal 0 $? 'have each row below its header'
+done
+
+# A scan of more than there is memory.
+if [ "${MQKV_VARIANT:-release}" = release ]; then
+    python3 -c 'for i in range(200): print(f"PUT big{i} " + "v" * 1000000)' |
+        client batch -q - 2>/dev/null
+    check_equal 200 "$(
+        ulimit -v 180000
+        echo 'SCAN big' | client --direct off batch - 2>/dev/null | grep -c '^big'
+    )" 'a scan in a batch of one thread is not kept in memory'
+    (
+        ulimit -v 180000
+        echo 'SCAN big' | client --direct off batch -q - 2>/dev/null
+    )
+    check_equal 0 $? 'nor is one whose answers nobody wants'
+else
+    skip 'a scan of more than there is memory: the sanitizers need more'
+fi

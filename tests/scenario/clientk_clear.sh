@@ -78,3 +78,39 @@ check_equal 0 "${dead#*:}" "nothing is dead any more"
 check_status 0 "once more" client compact
 check_equal "0 data files compacted, 0 B given back" "$output" "there is nothing to do"
 stop_server
+
+# A server goes on compacting when the session ends of who asked for it; one that is killed and
+# started again has forgotten it.
+server_dir=$MQKV_TEST_DIR/huge
+start_server -d 1
+head -c 1000000 /dev/zero | tr '\0' v >"$MQKV_TEST_DIR/megabyte"
+for ((i = 0; i < 150; i++)); do
+    client put "huge:$i" - <"$MQKV_TEST_DIR/megabyte" >/dev/null
+done
+client del huge:0 >/dev/null
+exec_client compact >"$MQKV_TEST_DIR/compacted" 2>&1 &
+compact_pid=$!
+wait_until 20 test -e "$server_dir/data.0000.new"
+session=$(client --format raw sessions | awk -F '\t' -v pid=$compact_pid '$3 == pid { print $1 }')
+client kill "$session" >/dev/null 2>&1 || skip "a session that is ended: the compaction was done"
+wait "$compact_pid"
+check_equal 0 $? "compact waits on in another session"
+check_match "^1 data file compacted" "$(cat "$MQKV_TEST_DIR/compacted")" "until it is done"
+client del huge:1 >/dev/null
+exec_client compact >/dev/null 2>"$MQKV_TEST_DIR/forgotten" &
+compact_pid=$!
+wait_until 20 test -e "$server_dir/data.0000.new"
+kill_server
+start_server -d 1
+wait_until 20 eval "! kill -0 $compact_pid 2>/dev/null"
+check_equal 0 $? "compact does not wait for a server that has forgotten it"
+kill "$compact_pid" 2>/dev/null
+wait "$compact_pid"
+compact_status=$?
+if [ "$compact_status" = 0 ]; then
+    skip "a compaction that is cut off: it was done before the server was killed"
+else
+    check_equal 3 "$compact_status" "but exits 3"
+    check_match "started again|has ended" "$(cat "$MQKV_TEST_DIR/forgotten")" "and says why"
+fi
+stop_server

@@ -39,6 +39,9 @@ answers 0 - get dash
 answers 0 OK set -- -k -v
 answers 0 -v get -- -k
 answers 0 OK put number -5
+answers 0 OK put far x --expires-at 18446744073709551615
+answers 0 '9223372036854775807 ms' ttl far
+answers 0 OK del far
 
 complains 1 'exists' put words x --if-absent
 complains 1 'NOT FOUND' put nobody x --if-present
@@ -87,6 +90,16 @@ complains 1 'NOT FOUND' get brief
 answers 0 OK sync
 check_match '^OK [0-9.]+ [nmu]?s$' "$(client ping)" 'ping tells the time'
 check_match '^100 round trips: min .* max ' "$(client ping -c 100)" 'ping -c sums up'
+check_match '^count,min_us,.*,max_us 5,[0-9.]*,[0-9.,]*$' \
+    "$(client --format csv ping -c 5 | tr '\n' ' ' | sed 's/ $//')" 'in CSV with columns'
+check_equal 'key,value,version,expiry_ms' "$(client --format csv scan no-key-begins-so)" \
+    'a scan without entries has the header, too'
+check_equal 'change,key,value,version,expiry_ms,position' \
+    "$(timeout -s INT 3 "$MQKV_BUILD/clientk" -m "$server_queue" --format csv \
+        watch no-key-begins-so 2>/dev/null)" 'so has a watch without changes'
+check_match '"command":"priority","status":"ok","number":5}' \
+    "$(printf 'priority 5\npriority\n' | client --format json batch - 2>/dev/null)" \
+    'priority tells itself in JSON'
 check_match 'operations' "$(client stats)" 'stats has a section of operations'
 check_equal 2 "$(client top -c 2 -i 100 | grep -c 'per second')" 'top looks twice'
 
@@ -138,6 +151,15 @@ check_equal "$(sha256sum <"$MQKV_TEST_DIR/random")" "$(client get random | sha25
 answers 0 OK -e put 'k\0\xff' 'v\n\0'
 check_equal '76 0a 00' "$(client -e get 'k\0\xff' | od -An -tx1 | xargs)" '-e decodes escapes'
 check_status 2 'a bad escape is refused' client -e put 'k\q' v
+for spelling in -e --escapes --escape --es; do
+    check_status 0 "it may be spelled $spelling" \
+        client put 'spelled\x00' "by ${spelling//-/}" "$spelling"
+    check_equal "by ${spelling//-/}" "$(client get -e 'spelled\x00')" 'and means the same key'
+done
+check_status 2 'but not within another word' client get -ve 'spelled\x00'
+check_match 'a word of its own' "$errors" 'which is said'
+check_status 2 'nor as the value of an option' client scan --limit 1 'spelled' -m -e
+client -e del 'spelled\x00' >/dev/null
 check_equal '"k\0\xff" "v\n\0"' "$(client -e scan 'k\0')" 'binary is printed escaped'
 
 # A reader that leaves, and a full disk.

@@ -54,13 +54,29 @@ echo '[log]' >"$config"
 start_server -d 2 -c "$config"
 check_status 0 'doctor with a configuration file' client doctor
 check_match "ok +$config has no mistake" "$output" 'says that it has no mistake'
+# What kill -9 in a handshake leaves, of the pid of nobody.
+sleep 0 &
+dead=$!
+wait "$dead"
+left=/dev/shm$server_queue.s$dead.1
+touch "$left"
+sleep 2.1 # what is younger than a second may be a handshake of another PID namespace
 check_status 0 'with --fix there' client doctor --fix
 check_equal '' "$(grep -v '^#\|^mount ' <<<"$output")" 'are no commands'
+check_status 0 'and nothing of dead processes is removed' test -e "$left"
+check_status 0 'with --clean, too' client doctor --fix --clean
+check_equal '' "$(grep -v '^#\|^mount ' <<<"$output")" 'there are no commands either'
+check_status 1 'and it is removed' test -e "$left"
 echo 'nonsense = 1' >>"$config"
-chmod o+w "$config" "$server_dir"
-check_status 1 'with a mistake in it, and files that anybody may change, it exits 1' client doctor
+chmod o+w "$server_dir"
+check_status 1 'with a mistake in it, and a directory that anybody may change, it exits 1' \
+    client doctor
 check_match "BAD +.*$config:2: unknown key 'nonsense'" "$output" 'and names the line'
-check_match "BAD +anybody may change $config" "$output" 'the file'
+chmod o+w "$config"
+check_status 1 'with a file that anybody may change, too' client doctor
+check_match "BAD +anybody may change $config .*: not checked" "$output" \
+    'whose words it does not follow'
+check_equal '' "$(grep nonsense <<<"$output")" 'nor repeat'
 check_match "BAD +anybody may remove the files of $server_dir" "$output" 'and the directory'
 check_status 1 'with --fix, too' client doctor --fix
 sh <<<"$output" >/dev/null 2>&1

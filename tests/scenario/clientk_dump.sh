@@ -77,7 +77,7 @@ check_status 4 'in a pipe, too' client load - <cut.zst
 check_match 'cut off' "$errors" 'they are told'
 printf 'XXXX' | dd of=third.zst bs=1 seek=9000 conv=notrunc status=none
 check_status 4 'damaged ones' client load third.zst
-check_match '(damaged|changed); nothing was loaded|was changed' "$errors" 'load nothing, too'
+check_match 'nothing was loaded|was changed' "$errors" 'load nothing, too'
 check_status 2 'a terminal gets none' script -qec \
     "$MQKV_BUILD/clientk -m $server_queue dump --compress zstd -" /dev/null
 

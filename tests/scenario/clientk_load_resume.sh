@@ -62,6 +62,23 @@ check_match 'nothing was loaded' "$errors" 'as a whole'
 check_status 0 'a pipe with a name is loaded' client load <(cat whole)
 check_match '^clientk: 6000 entries loaded' "$errors" 'not only judged'
 
+# Ctrl-C before the line that --from names: that is still the one to go on from.
+mkfifo pipe3
+exec_client load --from 5000 - <pipe3 2>reports &
+load=$!
+exec 3>pipe3
+head -n 10 whole >&3
+has_session() {
+    client --format raw sessions | awk -F '\t' -v pid="$load" '$3 == pid' | grep -q .
+}
+wait_until 20 has_session
+kill -INT "$load"
+wait "$load"
+check_equal 130 $? 'Ctrl-C ends a load'
+exec 3>&-
+check_match 'stopped: interrupted; .* load --from 5000 -$' "$(cat reports)" \
+    'which goes on from where it was to begin'
+
 # A server that ends meanwhile; the file's name is quoted for the shell.
 cp whole "a 'b' dump"
 mkfifo pipe2
@@ -90,3 +107,47 @@ if [ "$(id -u)" = 0 ] && mkdir small && mount -t tmpfs -o size=1m none small 2>/
 else
     skip 'load on a full disk: mounts need root'
 fi
+
+# Nor is a store at its bound.
+server_dir=$MQKV_TEST_DIR/bounded
+start_server --max-bytes 1M
+seq 1 3000 | sed "s/.*/PUT key& $(head -c 1000 /dev/zero | tr '\0' v)/" >beyond
+check_status 4 'a store at its bound: exit 4' client load beyond
+check_match 'beyond: stopped: the store has reached its limit .* load --from [0-9]+ beyond$' \
+    "$errors" 'stops there'
+check_equal 2 "$(wc -l <<<"$errors")" 'in two lines'
+line=$(sed -n 's/.* load --from \([0-9]*\) beyond$/\1/p' <<<"$errors")
+client config set max-bytes 16M >/dev/null
+check_status 0 'with room it goes on' client load --from "$line" beyond
+check_equal 3000 "$(client scan --count)" 'and all is there'
+stop_server
+
+# An entry that is too large for a store that evicts fails alone; so do many that are not in a row.
+server_dir=$MQKV_TEST_DIR/evicting
+start_server --max-bytes 64k --evict s3fifo
+large=$(head -c 9000 /dev/zero | tr '\0' v)
+{
+    seq 1 150 | sed "s/.*/PUT small& v\nPUT large& $large/"
+    echo 'PUT last v'
+} >mixed
+check_status 4 'entries too large for the store: exit 4' client load mixed
+check_match '^clientk: 151 entries loaded, 150 failed$' "$errors" 'the others are loaded'
+check_match '^clientk: load: mixed:2: the store has reached its limit' "$errors" 'each is named'
+check_equal 151 "$(wc -l <<<"$errors")" 'once'
+check_equal 151 "$(client scan --count)" 'what is behind them is there'
+grep large mixed >too_large
+check_status 4 'so many in a row: exit 4' client load too_large
+check_match 'too_large: stopped: the store has reached its limit .* load --from 1 too_large$' \
+    "$errors" 'end it, with the first of them to go on from'
+check_equal 2 "$(wc -l <<<"$errors")" 'in two lines'
+stop_server
+
+# A quota is one of some keys.
+server_dir=$MQKV_TEST_DIR/quota
+printf '[quota a:]\nmax-keys = 10\n' >quota.conf
+start_server -d 1 -c quota.conf
+seq 1 200 | sed 's/.*/PUT a:& v\nPUT b:& v/' >both
+check_status 4 'a quota that is reached: exit 4' client load both
+check_match '^clientk: 210 entries loaded, 190 failed$' "$errors" 'is for its keys alone'
+check_equal 200 "$(client scan --count b:)" 'the others are there'
+stop_server

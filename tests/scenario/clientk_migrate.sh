@@ -55,6 +55,12 @@ check_status 4 'a value too large for the target' source_client migrate --to "$t
 check_match 'large: not moved: ' "$errors" 'is named'
 check_match '3002 written' "$errors" 'and the others are moved'
 check_match ', 1 not moved' "$errors" 'and it is counted'
+restart_server -d 2 --max-bytes 1M --evict s3fifo
+check_status 4 'one too large for a target that evicts' source_client migrate --to "$to" --resume
+check_match 'large: not moved: the store has reached its limit' "$errors" 'is named, too'
+check_match ', 1 not moved' "$errors" 'and counted'
+check_equal '' "$(grep stopped <<<"$errors")" 'and no reason to stop'
+restart_server -d 2 --max-value 200K
 check_status 2 'a target with entries' source_client migrate --to "$to"
 check_match 'has entries: --resume' "$errors" 'needs an option'
 check_status 2 'two options' source_client migrate --to "$to" --resume --force

@@ -27,6 +27,7 @@ client put big - <big.value >/dev/null
 client backup copy 2>/dev/null
 client backup - 2>/dev/null >copy.tar
 entries >had.csv
+client scan | sort >had.txt
 
 # Into an empty running store, of another number of data files: everything, and all of it the same.
 fresh -d 5
@@ -47,11 +48,37 @@ check_match '^clientk: 1 entries restored .*, 2900 left' "$errors" 'alone'
 check_equal again "$(client get key1)" 'with its value'
 check_equal x "$(client get mine)" 'other keys stay'
 
+# Over values that have changed since, and cut off: the command that it then names brings all back.
+seq 1 3000 | sed 's/.*/PUT key& changed/' | client batch -q - 2>/dev/null
+restart_server -d 5 -w 1 --sync none --service-time fixed:3ms
+some_are_back() {
+    seq 2 3 150 | sed 's/^/GET key/' | client batch - 2>/dev/null | grep -q value
+}
+exec_client restore copy 2>cut.err &
+restore_pid=$!
+wait_until 20 some_are_back
+check_equal 0 $? 'a restore is under way'
+kill_server
+wait "$restore_pid"
+check_equal 3 $? 'it ends when the server does'
+check_match 'To go on: the same command again; with --if-absent only if' "$(cat cut.err)" \
+    'and says how to go on'
+start_server -d 5
+check_status 0 'the same command again' client restore copy
+check_equal '' "$(client scan | sort | comm -13 - had.txt)" 'leaves no value that was changed'
+
 # From a stream.
 fresh
 check_status 0 'restore -' client restore - <copy.tar
 entries | cmp - had.csv
 check_equal 0 $? 'brings back the same'
+fresh
+{
+    head -c -1024 copy.tar
+    sleep 0.5
+    tail -c 1024 copy.tar
+} | client restore - 2>/dev/null
+check_equal '0 0' "${PIPESTATUS[*]}" 'a writer that is late with its end finds a reader'
 fresh
 check_status 0 'restore of an archive' client restore copy.tar
 entries | cmp - had.csv
@@ -104,6 +131,40 @@ start_server --max-value 1000
 check_status 4 'a value that is too large for the server fails' client restore copy
 check_match '1 entry failed: .*' "$errors" 'alone'
 check_match '2900 entries restored' "$errors" 'the others do not'
+stop_server
+server_dir=$MQKV_TEST_DIR/bounded
+start_server --max-bytes 64k
+check_status 4 'a store at its bound' client restore copy
+check_match 'reached its limit .*; the rest was not sent. To go on: the same command' "$errors" \
+    'ends it, with the way to go on'
+
+# Entries that are too large for a store that evicts fail alone.
+server_dir=$MQKV_TEST_DIR/mixed
+fresh
+large=$(head -c 9000 /dev/zero | tr '\0' v)
+seq 1 30 | sed "s/.*/PUT small& v\nPUT large& $large/" | client batch -q - 2>/dev/null
+client backup mixed.copy 2>/dev/null
+fresh --max-bytes 64k --evict s3fifo
+check_status 4 'entries too large for the store' client restore mixed.copy
+check_match '30 entries failed: the store has reached its limit[^;]*; delete something$' \
+    "$errors" 'fail'
+check_match '^clientk: 30 entries restored.*, 30 failed$' "$errors" 'alone'
+check_equal 30 "$(client scan --count small)" 'and the others are there'
+
+# A writer that keeps the pipe open, and sends no end.
+fresh
+mkfifo endless
+exec_client restore - <endless 2>endless.err &
+restore_pid=$!
+exec 4>endless
+head -c -1024 copy.tar >&4
+wait_until 20 eval "! kill -0 $restore_pid 2>/dev/null"
+check_equal 0 $? 'a writer that sends no end does not keep restore'
+exec 4>&-
+wait "$restore_pid"
+check_equal 0 $? 'which has brought back everything'
+check_match '^clientk: 2901 entries restored, (1 have expired, )?0 failed$' "$(cat endless.err)" \
+    'and says so'
 
 # From a cluster (tests/nats/cluster_mirror has one): what is asked for is checked first.
 check_status 2 'neither backup nor cluster' client restore

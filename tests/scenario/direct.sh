@@ -16,6 +16,10 @@ header, row = list(csv.reader(sys.stdin))
 print(row[header.index(sys.argv[1])])' "$1"
 }
 
+stats() {
+    client --format json stats server | tr -d '\n'
+}
+
 reads_right() { # TEXT OPTION...: a bench finds every value right, and reads without messages
     local text=$1
     shift
@@ -114,7 +118,83 @@ kill_server
 check_status 3 'without a daemon a read waits for it' client --timeout 300 get name
 start_server --sync none
 check_equal Bob "$(client get name)" 'and finds everything after its return'
+
+# A client that has read once, and executes the lines that `ask` sends
+mkfifo "$MQKV_TEST_DIR/lines"
+begin_talk() { # [OPTION...]
+    : >"$MQKV_TEST_DIR/answers"
+    exec_client "$@" batch - <"$MQKV_TEST_DIR/lines" >"$MQKV_TEST_DIR/answers" 2>/dev/null &
+    talker=$!
+    exec {lines}>"$MQKV_TEST_DIR/lines"
+    check_equal Bob "$(ask 'GET name')" "a client reads${*:+ ($*)}"
+}
+end_talk() {
+    exec {lines}>&-
+    wait "$talker"
+}
+has_answers() { # COUNT
+    [ "$(wc -l <"$MQKV_TEST_DIR/answers")" -ge "$1" ]
+}
+ask() { # LINE: its answer, of one line
+    local before
+    before=$(wc -l <"$MQKV_TEST_DIR/answers")
+    echo "$1" >&"$lines"
+    wait_until 20 has_answers $((before + 1)) && tail -n 1 "$MQKV_TEST_DIR/answers"
+}
+# stands_still PID: every thread of it is stopped, which kill does not wait for.
+stands_still() {
+    ! grep -h '^State:' "/proc/$1"/task/*/status | grep -qv 'T (stopped)'
+}
+
+# No reader waits for a daemon that stands still
+begin_talk
+kill -STOP "$server_pid"
+wait_until 20 stands_still "$server_pid"
+check_status 3 'who asks a daemon that stands still waits' \
+    client --direct off --timeout 300 get name
+check_equal Bob "$(ask 'GET name')" 'who reads without it does not'
+check_equal 'NOT FOUND' "$(ask 'GET nobody')" 'nor for what it has not read before'
+kill -CONT "$server_pid"
+end_talk
+check_equal Bob "$(client --direct off get name)" 'and the daemon goes on'
+
+# One that was killed is read on for as long as the client says; one that ended is not
+begin_talk --direct-stale 1m
+kill_server
+sleep 0.1 # by now the client sees it
+check_equal Bob "$(ask 'GET name')" '--direct-stale: a read goes on after kill -9'
+end_talk
+start_server --sync none
+begin_talk --timeout 300
+kill_server
+sleep 0.1
+check_match '^ERROR ' "$(ask 'GET name')" 'without it no read does'
+end_talk
+start_server --sync none
+begin_talk --direct-stale 1m --timeout 300
 stop_server
+check_match '^ERROR ' "$(ask 'GET name')" '--direct-stale: nor after a stop'
+end_talk
+
+# A reader verifies a large record once, or at each read
+read_damaged() { # --verify's value; `told`: what who has read the value says once it is damaged
+    local data_file=$MQKV_TEST_DIR/verify.$1/data.0000
+    server_dir=${data_file%/*}
+    start_server --sync none -d 1 --verify "$1"
+    client put name Bob >/dev/null
+    { printf 'PUT large ' && head -c 100000 /dev/zero | tr '\0' y; } | client batch -q - 2>/dev/null
+    begin_talk
+    ask 'GET large' >/dev/null
+    printf X | dd of="$data_file" bs=1 conv=notrunc status=none \
+        seek="$(grep -abo -m 1 yyyyyyyy "$data_file" | head -n 1 | cut -d : -f 1)"
+    told=$(ask 'GET large' | cut -c -9)
+    end_talk
+    stop_server
+}
+read_damaged first
+check_equal Xyyyyyyyy "$told" '--verify first: what was verified is not verified again'
+read_damaged every
+check_match '^ERROR' "$told" '--verify every: it is'
 
 # Files and descriptors
 for files in 1 4096; do
@@ -130,8 +210,17 @@ server_dir=$MQKV_TEST_DIR/off
 start_server --direct off
 check_equal 'reads go by message' "$(way)" 'serverk --direct off: by message'
 check_match 'the server does not offer it' "$(client doctor)" 'and doctor says why'
+check_match '"direct":\{"mode":"off","reason":"switched off \(--direct off\)"' "$(stats)" \
+    'and stats'
 client put name Ada >/dev/null
 check_equal Ada "$(client --direct map get name)" 'who insists gets it by message'
+restart_server --dispatch process
+check_match '"direct":\{"mode":"off","reason":"--dispatch process' "$(stats)" \
+    'stats name the option that switches it off'
+restart_server --evict s3fifo --max-bytes 1M
+check_match '"direct":\{"mode":"off","reason":"--evict s3fifo' "$(stats)" 'each of them'
+restart_server
+check_match '"direct":\{"mode":"owner","name":"' "$(stats)" 'and give no reason where it is on'
 stop_server
 
 # What a killed daemon left of a store that is gone
@@ -144,5 +233,7 @@ check_status 0 'a killed daemon leaves its index' test -e "$left"
 client doctor >/dev/null
 check_status 0 'doctor leaves it to the next one' test -e "$left"
 rm -r "$server_dir"
+client doctor --fix >/dev/null
+check_status 0 'doctor --fix removes nothing' test -e "$left"
 client doctor >/dev/null
-check_status 1 'and removes it once the store is gone' test -e "$left"
+check_status 1 'doctor removes it once the store is gone' test -e "$left"

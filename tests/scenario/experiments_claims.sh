@@ -272,28 +272,21 @@ check_equal '0/2 1/2' "$(again 9 9 0)" 'a disturbed run is repeated once, if tha
 check_equal '0/2 0/3' "$(again 9 0 0 0 0 0 0 0 0 0 9)" 'no more than three attempts are made'
 check_equal '0/2 1/2 2/2 3/2 4/2' "$(again 9)" 'and half as many repetitions as runs'
 
-# Crossovers where they are not plain, by hand; `many` over `one` at S = 1 (off) to 20000.
-crossings=$MQKV_TEST_DIR/crossings.py
-cat >"$crossings" <<'PYTHON'
-import json, pathlib, sys
-from harness import content, study, summary
-folder = pathlib.Path(sys.argv[1])
-manifest = json.loads(pathlib.Path(sys.argv[2]).read_text())
-folder.mkdir(exist_ok=True)
-(folder / "study.conf").write_text("""
+# Studies by hand, of the series one and many: for the two programs below.
+cat >"$MQKV_TEST_DIR/by_hand.py" <<'PYTHON'
+from harness import study
+
+def read(folder, knob, more):
+    """The study in folder; more: its other sections."""
+    folder.mkdir(exist_ok=True)
+    (folder / "study.conf").write_text(f"""
 [study]
 title = t
 question = q
 metrics = ops_per_s
 base_series = one
 [knob]
-name = S
-unit = µs
-values = 1 10 100 1000 20000
-[value 1]
-label = 0
-[value 10]
-label = 10 µs
+{knob}
 [series one]
 [series many]
 [load]
@@ -302,20 +295,41 @@ command = true
 repeats = 2
 warmup_s = 0
 measure_s = 1
-[crossover]
-compare = ops_per_s: many > one by 10 %
+{more}
 """, encoding="utf-8")
-found = study.read(folder)
+    return study.read(folder)
 
-def tell(ratios, shares=(1, 1), foreign="0"):
-    """The report's sentence; shares: of the mean, what the runs of a point have."""
-    rows = [
-        {"series": name, "S": value, "repeat": str(repeat), "seconds": "1",
+def rows_of(found, ratios, shares=(1, 1), foreign="0"):
+    """ratios: of many to one, at each value of the knob; shares: of the mean, what the runs of a
+    point have."""
+    return [
+        {"series": name, found.knob: value, "repeat": str(repeat), "seconds": "1",
          "ops_per_s": str(figure * share), "steal_pct": "0", "foreign_cpu_pct": foreign}
         for value, ratio in zip(found.values, ratios)
         for name, figure in (("one", 50), ("many", 50 * ratio))
         for repeat, share in enumerate(shares)
     ]
+PYTHON
+
+# Crossovers where they are not plain, by hand; `many` over `one` at S = 1 (off) to 20000.
+crossings=$MQKV_TEST_DIR/crossings.py
+cat >"$crossings" <<'PYTHON'
+import json, pathlib, sys
+from harness import content, summary
+import by_hand
+manifest = json.loads(pathlib.Path(sys.argv[2]).read_text())
+found = by_hand.read(pathlib.Path(sys.argv[1]), """name = S
+unit = µs
+values = 1 10 100 1000 20000
+[value 1]
+label = 0
+[value 10]
+label = 10 µs""", """[crossover]
+compare = ops_per_s: many > one by 10 %""")
+
+def tell(ratios, **runs):
+    """The report's sentence."""
+    rows = by_hand.rows_of(found, ratios, **runs)
     told = content.of(found, summary.summarise(found, rows), rows, manifest)
     print(*told.crossovers or ["nothing"])
 
@@ -323,6 +337,7 @@ tell([1.59, 0.89, 0.64, 1.37, 1.09])
 tell([1, 4, 4, 4, 4])
 tell([0, 0, 4, 4, 4])
 tell([1.05, 4, 4, 4, 1.05], shares=(0.7, 1.3))
+tell([1.2, 1.3, 4, 4, 4], shares=(0.97, 1.03))
 tell([1, 4, 4, 4, 4], shares=(1,))
 tell([1, 4, 4, 4, 4], foreign="40")
 PYTHON
@@ -335,6 +350,8 @@ check_match "^From some S between 0 and 10 µs on, $with 10 % .*: 0 to 10 µs\)\
 check_match "^From S = 100 µs on, $with 10 % higher" "$text" 'a figure of 0 is no equality'
 check_match "^These runs do not tell from which S on $with 10 % higher than with one\.$" "$text" \
     'an interval over everything tells nothing'
+check_match "^From S = [0-9.]+ m?µ?s on at the latest, $with 10 % higher than with one\.$" "$text" \
+    'where all means show it, the interval tells from where on the runs do'
 check_match "^Whether $with 10 % higher than with one: single runs do not tell\.$" "$text" \
     'nor do single runs'
 check_equal nothing "$(tail -n 1 <<<"$text")" 'nor disturbed ones'
@@ -353,29 +370,13 @@ refused few
 # middle of the logarithms between 10 and 1000, at 100.
 lines=$MQKV_TEST_DIR/lines.py
 cat >"$lines" <<'PYTHON'
-import math, pathlib, sys
+import pathlib, sys
 from harness import crossover, study, summary, theory
+import by_hand
 folder = pathlib.Path(sys.argv[1])
-folder.mkdir(exist_ok=True)
-(folder / "study.conf").write_text("""
-[study]
-title = t
-question = q
-metrics = ops_per_s
-base_series = one
-[knob]
-name = n
+found = by_hand.read(folder, """name = n
 unit = µs
-values = 1 10 1000
-[series one]
-[series many]
-[load]
-command = true
-[profile p]
-repeats = 2
-warmup_s = 0
-measure_s = 1
-[crossover]
+values = 1 10 1000""", """[crossover]
 compare = ops_per_s: many > one by 100 %
     ops_per_s: one > many by 900 %
     ops_per_s: one < many
@@ -384,15 +385,8 @@ model = balanced
 clients = 4
 servers = n
 service_us = 1000
-source = s
-""")
-found = study.read(folder)
-rows = [
-    {"series": s, "n": n, "repeat": r, "seconds": "1", "ops_per_s": str(x)}
-    for n, ratio in (("1", 1), ("10", 1), ("1000", 4))
-    for s, x in (("one", 50), ("many", 50 * ratio))
-    for r in ("1", "2")
-]
+source = s""")
+rows = by_hand.rows_of(found, [1, 1, 4])
 summed = summary.summarise(found, rows)
 for one in crossover.of(found, summed):
     print(one.text)

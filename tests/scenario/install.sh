@@ -78,11 +78,13 @@ man_example() {
 man_example clientk.3 >"$MQKV_TEST_DIR/clientk_page.c"
 man_example kvstore.3 >"$MQKV_TEST_DIR/kvstore_page.c"
 
-if ! make_target install; then
+if ! (umask 077 && make_target install); then
     not_ok "make install" "$(cat "$MQKV_TEST_DIR/make.log")"
     exit
 fi
 ok "make install"
+
+check_equal "" "$(find "$root" -type f ! -perm -444)" "all may read what is installed"
 
 # Completeness.
 for file in bin/serverk bin/clientk bin/kvcheck \

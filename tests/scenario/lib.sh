@@ -14,6 +14,10 @@
 # that of the one started last.
 # shellcheck shell=bash
 set -u -o pipefail
+# Whoever runs the tests: files have the modes, and programs speak the language, that they expect.
+umask 022
+export LC_ALL=C.UTF-8
+unset LANGUAGE
 
 if [ -z "${MQKV_TEST_DIR:-}" ]; then
     MQKV_TEST_DIR=$(mktemp -d "${TMPDIR:-/tmp}/mqkv-test.XXXXXX") || exit 2

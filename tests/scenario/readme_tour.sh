@@ -41,10 +41,12 @@ for block in re.split(r"\n(?!    )", tour):  # text outside of examples ends one
             steps[-1][1].append(line)
 
 def pattern(line):
-    """What differs from run to run: pids, times, how keys fell into files, what is left out."""
+    """What differs from run to run: version, pids, times, places of keys, what is left out."""
     out = re.escape(line).replace(r"\.\.\.", ".*").replace("/serverk", ".*")
     if line.startswith("INFO"):
+        out = re.sub(r"serverk\\ (\d|\\\.)+", r"serverk\\ [0-9.]+", out)
         out = r".*" + re.sub(r"\d+(?= |,|$)|\d+(?=\\ )", r"\\d+", out)
+        out = out.replace("workers", "workers?") # as many as CPUs
     if line.startswith("data."):
         out = re.sub(r"(\\ )+\d+", r" +\\d+", out)
     if line.startswith("total"): # the size of files is a matter of time

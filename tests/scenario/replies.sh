@@ -17,8 +17,16 @@ no_object_is_left() {
     [ -z "$(find /dev/shm -name "${server_queue#/}.*")" ]
 }
 
+sessions() { # how many there are, that of the one that asks among them
+    client --format json stats sessions | tr -d ' \n' | grep -oE '"live":[0-9]+' | cut -d: -f2
+}
+
+have_come() { # SESSIONS
+    [ "$(sessions)" -ge "$1" ]
+}
+
 is_alone() {
-    client --format json stats sessions | tr -d ' \n' | grep -qE '"live":1[^0-9]'
+    [ "$(sessions)" = 1 ]
 }
 
 # bench [OPTION...]: its errors.
@@ -49,10 +57,10 @@ for replies in queue shared; do
 done
 
 # The clients die.
-client --replies shared bench -n 12 --processes 12 -t 60 >/dev/null 2>&1 &
+exec_client --replies shared bench -n 12 --processes 12 -t 60 >/dev/null 2>&1 &
 bench_pid=$!
-wait_until 20 test "$(pgrep -P "$bench_pid" | wc -l)" -ge 0
-sleep 0.5
+check_status 0 'twelve clients have sessions' wait_until 20 have_come 13
+check_equal 12 "$(pgrep -P "$bench_pid" | wc -l)" 'in a process each'
 # shellcheck disable=SC2046 # pids are words
 kill -9 $(pgrep -P "$bench_pid") "$bench_pid"
 wait "$bench_pid" 2>/dev/null

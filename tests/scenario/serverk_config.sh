@@ -72,6 +72,18 @@ check_match 'log file opened anew' "$(cat "$log")" "so does SIGHUP"
 stop_server
 check_match 'serverk stopped' "$(cat "$log")" "and lines go there"
 
+# Workers that sleep in a receive, which a signal can interrupt, take none away from the log.
+start_server --lanes shared -w 4 --log "$log"
+opened=0
+while [ "$opened" -lt 20 ]; do
+    mv "$log" "$log.3"
+    kill -USR1 "$server_pid"
+    wait_until 5 test -s "$log" || break
+    opened=$((opened + 1))
+done
+check_equal 20 "$opened" "each SIGUSR1 opens the log anew beside workers that sleep in a receive"
+stop_server
+
 # A log that cannot be opened
 check_status 4 "a log in no directory is a failure to start" \
     "$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --log "$MQKV_TEST_DIR/no/log"

@@ -86,3 +86,25 @@ check_equal yes "$([ "$refused" -gt 300 ] && [ "$refused" -lt 700 ] && echo yes)
     "its writes are refused, those of others go on ($refused of 2000)"
 stop_server
 check_equal 4 $? "the daemon stops, and says that not all is well"
+
+# Who watches: a large value is not read again by the daemon that wrote it, and is gone all the
+# same.
+rm -rf "$server_dir"
+start_server -d 1 --keep-changes 1h
+exec_client watch --limit 1 --positions --keys >"$MQKV_TEST_DIR/seen" 2>/dev/null &
+watcher=$!
+put_until_seen() {
+    client put first 1 >/dev/null && [ -s "$MQKV_TEST_DIR/seen" ]
+}
+wait_until 20 put_until_seen
+wait "$watcher"
+position=$(sed -n 's/^position //p' "$MQKV_TEST_DIR/seen")
+check_match '^w1\.' "$position" "a watcher has a position"
+head -c 65536 /dev/zero | tr '\0' v | client put large - >/dev/null
+truncate -s 20000 "$server_dir/data.0000"
+timeout 5 "$MQKV_BUILD/clientk" -m "$server_queue" watch --since "$position" \
+    >"$MQKV_TEST_DIR/seen" 2>"$MQKV_TEST_DIR/err"
+check_equal 0 "$(grep -c large "$MQKV_TEST_DIR/seen")" "what is lost is not told as a change"
+check_match "/data.0000: the file cannot be read at offset" "$(cat "$server_log")" "but in the log"
+stop_server
+check_equal 4 $? "and at the end of the daemon"

@@ -23,8 +23,10 @@ start_server() {
         --bucket b "$@"
 }
 
-is_under_way() {
-    client stats engine --format json | grep -q '"calls_under_way":[1-9]'
+is_under_way() { # [NUMBER]: more requests to the cluster than that, or than none
+    local calls
+    calls=$(client stats engine --format json | sed 's/.*"calls_under_way":\([0-9]*\).*/\1/')
+    [ "${calls:-0}" -gt "${1:-0}" ]
 }
 
 version_of() { # KEY
@@ -65,6 +67,46 @@ operations() {
     for key in n s name; do client del $key >/dev/null; done
 }
 
+# A stop -------------------------------------------------------------------------------------------
+
+# Operations of one request that wait for each other have the patience of one, if the deadline is
+# late, too; so have requests whose operations wait for those of others, and those that may have a
+# short reply. All else is tested while this daemon has half a minute for its end.
+scripted
+server_queue=${MQKV_TEST_QUEUE}s server_log=$MQKV_TEST_DIR/stopping.log
+start_server --shards 2 -w 1 --lanes worker
+for i in {1..24}; do echo "PUT silent-batch-$i v"; done >"$MQKV_TEST_DIR/lines"
+exec_client --timeout 100000 batch -q "$MQKV_TEST_DIR/lines" >"$MQKV_TEST_DIR/given_up" 2>&1 &
+batch=$!
+wait_until 20 is_under_way || not_ok "a batch is under way"
+python3 - "$server_queue" "$library_dir/../independent" >"$MQKV_TEST_DIR/posted" <<'END' &
+import sys, time
+sys.path.insert(0, sys.argv[2])
+import mqkv
+MAY_STOP = 1
+sessions = [mqkv.Session(sys.argv[1], depth=2, message_bytes=512) for _ in range(4)]
+for session in sessions[:3]:
+    session.post([mqkv.put(b"silent-%d" % number, b"v") for number in range(32)])
+sessions[0].post([mqkv.put(b"silent-same", b"v")] * 4)
+sessions[1].post([mqkv.put(b"silent-late", b"v")] * 4, deadline_ms=mqkv.now_ms() + 3600000)
+short = sessions[3].post([mqkv.put(b"silent-short-%d" % number, b"v") for number in range(32)],
+                         flags=MAY_STOP)
+print("posted", flush=True)
+reply = sessions[3].await_reply(short, timeout=100)
+print(len(reply.results), reply.statuses[-1], flush=True)
+time.sleep(600)
+END
+poster=$!
+wait_until 20 test -s "$MQKV_TEST_DIR/posted" || not_ok "requests are posted"
+wait_until 20 is_under_way 16 || not_ok "and under way" # the batch alone has 16 at most
+kill "$server_pid"
+stopping=$server_pid
+wait_until 50 server_is_gone &
+watching=$!
+server_queue=$MQKV_TEST_QUEUE server_log=$MQKV_TEST_DIR/serverk.log
+
+# What goes right, and what wrong ------------------------------------------------------------------
+
 scripted
 url=nats://somebody:secret@${url#*//} # which the log does not tell
 start_server --shards 2
@@ -83,6 +125,23 @@ for who in stream server account; do
     check_status 4 "a full $who" client put "full-$who-1" v
     check_match "no room" "$errors" "is one without room"
 done
+for words in "maximum bytes exceeded" "insufficient resources" "resource limits exceeded"; do
+    check_match "a write was refused: $words" "$(cat "$server_log")" "the log says why: $words"
+done
+for i in {1..200}; do echo "PUT full-stream-$i v"; done | client batch -q - >/dev/null 2>&1
+check_status 0 "refusals do not fill the log" \
+    test "$(grep -c 'a write was refused' "$server_log")" -lt 10
+for i in {1..100}; do
+    echo "PUT odd-10052-$i v"
+    echo "PUT odd-10060-$i v"
+done >"$MQKV_TEST_DIR/odd"
+check_status 4 "refusals that serverk does not know" client batch -q "$MQKV_TEST_DIR/odd"
+for code in 10052 10060; do
+    check_match "odd writes are not taken .JetStream error $code" "$(cat "$server_log")" \
+        "are in the log, each with its number: $code"
+done
+check_status 0 "and do not fill it by turns" \
+    test "$(grep -c 'odd writes are not taken' "$server_log")" -lt 10
 check_equal 1 "$(client add lostfull-1 1)" "refused after a lost acknowledgement: it was applied"
 check_equal 1 "$(client get lostfull-1)" "and there"
 check_status 0 "a refusal for now: the write is repeated" client put later-1 v
@@ -185,3 +244,24 @@ scripted --forgets
 refused 4 "does not know allow_msg_ttl" "one that forgets settings" --nats "$url" --bucket b
 scripted --version 2.12.1
 refused 4 "2.12.1, which locks up" "one that locks up" --nats "$url" --bucket b
+
+# The end of that stop -----------------------------------------------------------------------------
+
+wait "$watching"
+stopped=$?
+check_equal 0 $stopped "requests that the cluster does not answer hold up a stop for half a minute"
+[ $stopped = 0 ] || kill -9 "$stopping"
+reply_came() {
+    [ "$(wc -l <"$MQKV_TEST_DIR/posted")" = 2 ]
+}
+wait_until 10 reply_came
+check_equal "32 NO_SERVER" "$(sed -n 2p "$MQKV_TEST_DIR/posted")" \
+    "what was not begun is given up with the rest, where a short reply would do, too"
+wait_until 10 eval "! kill -0 $batch 2>/dev/null" || kill -9 "$batch"
+wait "$batch"
+check_equal 3 $? "so a client does not send it again"
+check_match ' 24 failed$' "$(cat "$MQKV_TEST_DIR/given_up")" "and all of a batch gets its outcome"
+kill "$poster"
+wait "$poster" 2>/dev/null
+wait "$stopping"
+check_equal 0 $? "it is one without failure"

@@ -109,6 +109,7 @@ for dispatch in event thread process; do
     before=$(descriptors)
     for i in 1 2 3 4 5; do
         client put "key$i" value >/dev/null
+        client --direct off get "key$i" >/dev/null # by a child, where there are such
     done
     check_status 0 "--sched cost --dispatch $dispatch: sessions that ended leave no descriptor" \
         wait_until 10 as_many_as_before

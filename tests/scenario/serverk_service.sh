@@ -23,19 +23,35 @@ END
     wait_until 20 test -S "$socket"
 }
 
+# mark WORD: the socket is empty, and what comes from now on is written behind the word.
+mark() {
+    python3 -c '
+import socket, sys
+socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(sys.argv[2].encode(), sys.argv[1])' \
+        "$socket" "$1"
+    wait_until 20 grep -q "^$1$" "$told"
+}
+
+# fed_between WORD WORD: how often the watchdog was told between the two marks.
+fed_between() {
+    sed -n "/^$1$/,/^$2$/p" "$told" | grep -c WATCHDOG
+}
+
 listen
 export NOTIFY_SOCKET=$socket WATCHDOG_USEC=200000
 start_server
 unset NOTIFY_SOCKET WATCHDOG_USEC
 wait_until 20 grep -q READY "$told"
-check_equal "READY=1" "$(head -1 "$told")" "the manager is told when the daemon is ready"
+check_equal "READY=1" "$(grep -v EXTEND_TIMEOUT "$told" | head -1)" \
+    "the manager is told when the daemon is ready"
 wait_until 20 grep -q WATCHDOG=1 "$told"
 check_match "WATCHDOG=1" "$(cat "$told")" "the watchdog is told, in the sandbox too"
 kill -STOP "$server_pid"
 sleep 0.5
-before=$(grep -c WATCHDOG "$told")
+mark stopped
 sleep 0.5
-check_equal "$before" "$(grep -c WATCHDOG "$told")" "not by a daemon that is stopped"
+mark goes-on
+check_equal 0 "$(fed_between stopped goes-on)" "not by a daemon that is stopped"
 kill -CONT "$server_pid"
 kill -HUP "$server_pid"
 wait_until 20 grep -q RELOADING "$told"
@@ -69,12 +85,16 @@ stop_server
 rm "$socket"
 wait "$listener"
 
-# Workers that hang: their threads are held by ptrace(2), the main thread is not.
+# hold.py PID FILE [NAME]: ptrace(2) holds all threads but the main one, or those of that name,
+# until the file, which tells that it does, is removed.
 cat >"$MQKV_TEST_DIR/hold.py" <<'END'
 import ctypes, os, sys, time
 ptrace = ctypes.CDLL(None, use_errno=True).ptrace
 SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
-threads = [int(t) for t in os.listdir(f"/proc/{sys.argv[1]}/task") if t != sys.argv[1]]
+def is_wanted(thread):
+    name = open(f"/proc/{sys.argv[1]}/task/{thread}/comm").read().strip()
+    return thread != sys.argv[1] and sys.argv[3:] in ([], [name])
+threads = [int(t) for t in os.listdir(f"/proc/{sys.argv[1]}/task") if is_wanted(t)]
 for thread in threads:
     if ptrace(SEIZE, thread, None, None) != 0 or ptrace(INTERRUPT, thread, None, None) != 0:
         sys.exit(f"ptrace: {os.strerror(ctypes.get_errno())}")
@@ -91,6 +111,28 @@ export NOTIFY_SOCKET=$socket WATCHDOG_USEC=200000
 start_server --core-dumps
 unset NOTIFY_SOCKET WATCHDOG_USEC
 held=$MQKV_TEST_DIR/held
+
+# A reload that takes long
+wait_until 20 sh -c "grep -q '^serverk/reload' /proc/$server_pid/task/*/comm"
+python3 "$MQKV_TEST_DIR/hold.py" "$server_pid" "$held" serverk/reload \
+    2>"$MQKV_TEST_DIR/hold.log" &
+holder=$!
+if wait_until 20 test -e "$held"; then
+    kill -HUP "$server_pid"
+    sleep 0.5
+    before=$(grep -c WATCHDOG "$told")
+    check_status 0 "beside a reload that takes long the watchdog is told" \
+        wait_until 20 sh -c "[ \"\$(grep -c WATCHDOG '$told')\" -gt $((before + 3)) ]"
+    check_equal 0 "$(grep -c RELOADING "$told")" "while that is not over"
+    rm "$held"
+    wait "$holder"
+    check_status 0 "then it comes to its end" \
+        wait_until 20 sh -c "grep -A9 RELOADING '$told' | grep -q READY"
+else
+    skip "a reload that takes long: $(cat "$MQKV_TEST_DIR/hold.log")"
+fi
+
+# Workers that hang, and not the main thread
 python3 "$MQKV_TEST_DIR/hold.py" "$server_pid" "$held" 2>"$MQKV_TEST_DIR/hold.log" &
 holder=$!
 if wait_until 20 test -e "$held"; then
@@ -98,10 +140,11 @@ if wait_until 20 test -e "$held"; then
     writer=$!
     check_status 0 "workers that hang are noticed" \
         wait_until 20 grep -q 'ERROR all workers hang' "$server_log"
-    sleep 0.3
-    before=$(grep -c WATCHDOG "$told")
+    mark hang
     sleep 0.5
-    check_equal "$before" "$(grep -c WATCHDOG "$told")" "and the watchdog is told no more"
+    mark release
+    check_equal 0 "$(fed_between hang release)" "and the watchdog is told no more"
+    before=$(grep -c WATCHDOG "$told")
     rm "$held"
     wait "$holder"
     check_status 0 "when they go on, the request is done" wait "$writer"
@@ -110,7 +153,39 @@ if wait_until 20 test -e "$held"; then
 else
     skip "workers that hang: $(cat "$MQKV_TEST_DIR/hold.log")"
 fi
-stop_server
+
+# A stop beside a reload that takes long
+stops() {
+    grep -c 'signal 15 .*: stopping' "$server_log"
+}
+another_stop_is_told() {
+    [ "$(stops)" -gt "$before" ]
+}
+python3 "$MQKV_TEST_DIR/hold.py" "$server_pid" "$held" serverk/reload \
+    2>"$MQKV_TEST_DIR/hold.log" &
+holder=$!
+if wait_until 20 test -e "$held"; then
+    before=$(stops)
+    reloads=$(grep -c RELOADING "$told")
+    kill -HUP "$server_pid"
+    kill "$server_pid"
+    check_status 0 "a stop beside a reload that takes long is in the log at once" \
+        wait_until 20 another_stop_is_told
+    before=$(grep -c WATCHDOG "$told")
+    check_status 0 "the watchdog is told until that is over" \
+        wait_until 20 sh -c "[ \"\$(grep -c WATCHDOG '$told')\" -gt $((before + 3)) ]"
+    rm "$held"
+    wait "$holder"
+    wait_until 20 server_is_gone || kill -9 "$server_pid"
+    wait "$server_pid"
+    check_equal 0 $? "then the daemon stops"
+    check_status 0 "as the manager is told" wait_until 20 grep -q STOPPING "$told"
+    check_equal $((reloads + 1)) "$(grep -c RELOADING "$told")" "behind the reload"
+    server_pid=
+else
+    skip "a stop beside a reload that takes long: $(cat "$MQKV_TEST_DIR/hold.log")"
+    stop_server
+fi
 rm "$socket"
 wait "$listener"
 

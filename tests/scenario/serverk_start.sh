@@ -150,6 +150,15 @@ check_status 0 "a daemon whose log nobody reads answers" client ping
 check_status 0 "and goes on to" client ping
 check_status 0 "and stops like any other" stop_server
 
+# Started without standard descriptors, it gives their numbers to no data file.
+"$server_program" -m "$server_queue" -f "$MQKV_TEST_DIR/limited" <&- >&- 2>&- &
+server_pid=$!
+wait_until "$start_timeout_s" server_answers_or_is_gone
+check_equal "/dev/null /dev/null /dev/null" \
+    "$(readlink "/proc/$server_pid"/fd/{0,1,2} | paste -s -d ' ')" \
+    "closed standard descriptors are filled"
+check_status 0 "and it stops like any other" stop_server
+
 # A full disk
 full=$MQKV_TEST_DIR/full
 mkdir "$full"

@@ -34,6 +34,17 @@ check_status 2 "a session that is not there" client kill "$session"
 check_match "there is no session $session" "$errors" "is named"
 check_status 2 "a name is no session" client kill me
 
+# Started without standard descriptors, a program gives their numbers to nothing else.
+exec_client --direct off watch no-key-begins-so <&- >&- 2>&- &
+closed=$!
+has_session() { [ -n "$(session_of "$closed")" ]; }
+wait_until 20 has_session
+check_equal "/dev/null /dev/null /dev/null" \
+    "$(readlink "/proc/$closed"/fd/{0,1,2} | tr '\n' ' ' | sed 's/ $//')" \
+    "closed standard descriptors are filled"
+kill "$closed"
+wait "$closed"
+
 # The audit log
 check_equal "" "$(python3 - "$audit" "$session" <<'END_OF_PYTHON'
 import json, sys
@@ -59,6 +70,15 @@ check_equal 1 "$(client slow | wc -l)" "none is slow without --slow"
 # Keys
 check_match '^90000 +[0-9]+ +huge' "$(client bigkeys --sample 0 --limit 1)" "bigkeys finds big keys"
 check_match ' keys looked at$' "$(client bigkeys --sample 10)" "in a sample, which it tells"
+check_match '^42 of 42 keys looked at$' "$(client bigkeys --sample 50)" "of a small store all, once"
+for sample in 30 50; do
+    check_equal '' "$(client --format raw bigkeys --sample "$sample" --limit 60 | sort | uniq -d)" \
+        "and lists each key once (a sample of $sample)"
+done
+client -e put '\xff' x >/dev/null
+check_match '"key_base64":"/w=="' "$(client --format json bigkeys --limit 60)" \
+    "in JSON bytes that are no text are base64"
+client -e del '\xff' >/dev/null
 for i in {1..400}; do echo "get small7"; done >"$MQKV_TEST_DIR/gets"
 touch "$MQKV_TEST_DIR/go_on"
 (while [ -e "$MQKV_TEST_DIR/go_on" ]; do

@@ -48,6 +48,9 @@ echo 'ok - done'
 sleep 300 &
 END
 
+check_status 2 'a fuzzer that is not there is an error' "$library_dir/../fuzz/run" fuzz_typo
+check_match 'no fuzzer fuzz_typo' "$errors" 'which is named'
+
 check_status 0 'good tests pass' run_tests ./good.sh -- ./half.sh
 check_equal '3 passed, 0 failed' "$(tail -n 1 <<<"$output")" \
     'with their checks counted in the last line'

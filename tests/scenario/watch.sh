@@ -97,6 +97,16 @@ check_equal 12 "$(grep -c '^put c/' "$changes")" \
     "the position behind each change of a log that a compaction has replaced is good"
 check_equal 0 "$(grep -c missed "$changes")" "and none is missed"
 
+for i in {1..100}; do
+    echo "PUT full/$i $i"
+done | client batch -q - 2>/dev/null
+client watch full/ --since "$here" --limit 100 >/dev/full 2>"$MQKV_TEST_DIR/err"
+check_equal 4 $? "what cannot be written ends it"
+here=$(grep -o 'w1\.[A-Za-z0-9_-]*' "$MQKV_TEST_DIR/err")
+check_equal 100 "$(timeout 20 "$MQKV_BUILD/clientk" -m "$server_queue" watch full/ \
+    --since "$here" --limit 100 --keys 2>/dev/null | sort -u | wc -l)" \
+    "and the position that it then tells is before all of that"
+
 check_status 2 "a position that is none" client watch --since nonsense
 check_status 2 "a file that is not there" client watch --since @/nonexistent
 

@@ -15,7 +15,7 @@ static struct client_settings settings;
 struct direct direct;
 struct direct_reader reader;
 
-void direct_case_offer(pid_t pid, uint64_t instance)
+void direct_case_offer_of(uid_t uid, pid_t pid, uint64_t instance)
 {
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     ck_assert_int_ge(pidfd, 0);
@@ -23,8 +23,13 @@ void direct_case_offer(pid_t pid, uint64_t instance)
                                    .instance = instance,
                                    .store_device = made.device,
                                    .store_inode = made.inode};
-    direct_welcome(&direct, &welcome, geteuid(), (struct direct_server){.fd = pidfd});
+    direct_welcome(&direct, &welcome, uid, (struct direct_server){.fd = pidfd});
     close(pidfd);
+}
+
+void direct_case_offer(pid_t pid, uint64_t instance)
+{
+    direct_case_offer_of(geteuid(), pid, instance);
 }
 
 void direct_case_begin(enum clientk_direct mode, uint32_t datafiles, uint32_t stale_ms)

@@ -23,8 +23,9 @@ void direct_case_end(void);
 void direct_case_begin_mapped(void);
 void direct_case_begin_pread(void);
 
-/* The offer of a daemon that is the process of that pid. */
+/* The offer of a daemon that is the process of that pid; of another user than this one. */
 void direct_case_offer(pid_t pid, uint64_t instance);
+void direct_case_offer_of(uid_t uid, pid_t pid, uint64_t instance);
 
 /* The value of the key is that text; NULL: it is absent. */
 void assert_read(const char *key, const char *expected);

@@ -61,3 +61,10 @@ void served_case_add_client_of(TCase *tcase, void (*start)(void))
     add_daemon(tcase, start);
     tcase_add_checked_fixture(tcase, open_client, close_client);
 }
+
+void served_case_add_daemon_and_client(TCase *tcase)
+{
+    tcase_set_timeout(tcase, 120);
+    tcase_add_checked_fixture(tcase, start_server, remove_server);
+    tcase_add_checked_fixture(tcase, open_client, close_client);
+}

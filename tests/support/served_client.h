@@ -22,6 +22,9 @@ void served_case_add_client(TCase *tcase);
 /* The client may use no segment: large values go in fragments. */
 void served_case_add_client_without_segment(TCase *tcase);
 
+/* Each test gets a daemon of its own, as whose parent it may signal it. */
+void served_case_add_daemon_and_client(TCase *tcase);
+
 /* The daemon is what start makes of `server`. */
 void served_case_add_client_of(TCase *tcase, void (*start)(void));
 

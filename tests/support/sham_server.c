@@ -1,7 +1,9 @@
 #include "tests/support/sham_server.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -12,6 +14,8 @@
 
 #define LANE_BYTES 4096u
 #define TICK_NS    1000000
+
+unsigned sham_welcomes = UINT_MAX;
 
 /* Ends the process: in the sham server, so that the test meets a server that died. */
 static void require(bool condition, const char *what)
@@ -30,19 +34,35 @@ static void send_message(const struct sham_session *session, const struct write_
             "an answer does not fit");
 }
 
+static void put_reply(const struct sham_session *session, const struct wire_header *request,
+                      enum kv_status status, unsigned results, struct write_cursor *cursor)
+{
+    struct wire_header header = {.kind = WIRE_REPLY,
+                                 .status = status,
+                                 .count = (uint16_t)results,
+                                 .request_id = request->request_id,
+                                 .secret = session->nonce};
+    wire_put_header(cursor, &header);
+}
+
 void sham_answer(const struct sham_session *session, const struct wire_header *request,
                  enum kv_status status, const struct wire_result *result)
 {
     uint8_t message[LANE_BYTES];
     struct write_cursor cursor = write_cursor(message, sizeof message);
-    struct wire_header header = {.kind = WIRE_REPLY,
-                                 .status = status,
-                                 .count = result != NULL,
-                                 .request_id = request->request_id,
-                                 .secret = session->nonce};
-    wire_put_header(&cursor, &header);
+    put_reply(session, request, status, result != NULL, &cursor);
     if (result)
         require(wire_put_result(&cursor, result), "a result does not fit");
+    send_message(session, &cursor, message);
+}
+
+void sham_refuse(const struct sham_session *session, const struct wire_header *request,
+                 enum kv_status status, const char *sentence)
+{
+    uint8_t message[LANE_BYTES];
+    struct write_cursor cursor = write_cursor(message, sizeof message);
+    put_reply(session, request, status, 0, &cursor);
+    write_bytes(&cursor, sentence, strlen(sentence));
     send_message(session, &cursor, message);
 }
 
@@ -56,8 +76,18 @@ static void welcome(struct sham_session *session, const struct wire_header *requ
              (const char *)hello.reply_queue.data);
     session->nonce = hello.nonce;
     session->segment = NULL;
-    require(wire_queue_open(name, true, &session->reply_queue, NULL, NULL) == KV_OK,
-            "the reply queue is not there");
+    if (session->reply_queue != (mqd_t)-1)
+        mq_close(session->reply_queue);
+    if (wire_queue_open(name, true, &session->reply_queue, NULL, NULL) != KV_OK) {
+        session->reply_queue = (mqd_t)-1; /* the client's time was over */
+        return;
+    }
+    if (sham_welcomes == 0) {
+        while (mq_send(session->reply_queue, "garbage", 7, 0) == 0)
+            ;
+        return;
+    }
+    sham_welcomes -= sham_welcomes != UINT_MAX;
     struct wire_header header = {
         .kind = WIRE_WELCOME, .request_id = request->request_id, .secret = hello.nonce};
     struct wire_welcome terms = {.cookie = 1,

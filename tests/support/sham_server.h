@@ -25,6 +25,10 @@ struct sham_session {
 typedef void (*sham_handler)(const struct sham_session *session, const struct wire_header *request,
                              const struct wire_operation *operation);
 
+/* So many sessions are welcomed by servers that are started from now on; who comes then finds the
+ * reply queue filled by somebody else. UINT_MAX, the default: all. */
+extern unsigned sham_welcomes;
+
 /* Starts it and waits until the queue is served. */
 pid_t sham_server_start(const char *queue, sham_handler handler);
 
@@ -34,5 +38,9 @@ void sham_server_stop(pid_t pid, const char *queue);
 /* Answers a request: with the result, or, result NULL, by refusing the message as a whole. */
 void sham_answer(const struct sham_session *session, const struct wire_header *request,
                  enum kv_status status, const struct wire_result *result);
+
+/* Refuses it as a whole, with a sentence. */
+void sham_refuse(const struct sham_session *session, const struct wire_header *request,
+                 enum kv_status status, const char *sentence);
 
 #endif

@@ -3,12 +3,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,6 +48,13 @@ int store_io_count(void)
     unlink(path);
     free(page);
     return has ? KVSTORE_IO_COUNT : KVSTORE_IO_DIRECT;
+}
+
+bool store_lies_in_memory(const char *dir)
+{
+    struct statfs facts;
+    require(statfs(dir, &facts) == 0, dir);
+    return facts.f_type == TMPFS_MAGIC;
 }
 
 static void empty_directory(int dir_fd)

@@ -24,6 +24,9 @@ void store_dir_make(char dir[STORE_DIR_BYTES]);
  * all but KVSTORE_IO_DIRECT, which is the last. */
 int store_io_count(void);
 
+/* Whether the file system there is one without a disk (tmpfs). */
+bool store_lies_in_memory(const char *dir);
+
 /* Removes the directory with the files in it; one that is not there is fine. */
 void store_dir_remove(const char *dir);
 

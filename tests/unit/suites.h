@@ -86,6 +86,7 @@ Suite *suite_serverk_options(void);
 Suite *suite_serverk_stats_json(void);
 Suite *suite_serverk_schedule(void);
 Suite *suite_serverk_session(void);
+Suite *suite_serverk_watchdog(void);
 Suite *suite_serverk_watchers(void);
 Suite *suite_serverk_sandbox(void);
 Suite *suite_serverk_shares(void);
@@ -123,9 +124,13 @@ Suite *suite_wire_wait(void);
 /* program (clientk/program) */
 Suite *suite_program_arguments(void);
 Suite *suite_program_command(void);
+Suite *suite_program_diagnosis(void);
 Suite *suite_program_dump(void);
 Suite *suite_program_json(void);
 Suite *suite_program_line(void);
+Suite *suite_program_line_source(void);
+Suite *suite_program_listing(void);
+Suite *suite_program_live_records(void);
 Suite *suite_program_metrics(void);
 Suite *suite_program_migration(void);
 Suite *suite_program_output(void);
@@ -148,6 +153,7 @@ Suite *suite_clientk_scan(void);
 Suite *suite_clientk_sham(void);
 Suite *suite_clientk_threads(void);
 Suite *suite_clientk_values(void);
+Suite *suite_clientk_watch(void);
 
 /* kresp */
 Suite *suite_kresp_buffer(void);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "common/time/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/direct_case.h"
+#include "tests/support/skip.h"
 #include "tests/unit/suites.h"
 
 #define TEXT(text) kv_slice_from_string(text)
@@ -209,6 +211,53 @@ START_TEST(a_scan_ends_its_page_before_a_damaged_record)
 }
 END_TEST
 
+/* What is not looked into --------------------------------------------------------------------- */
+
+#define OTHER_UID 1
+
+/* Its header makes no sense, which who looks into it says. */
+START_TEST(an_object_of_another_user_is_not_looked_into)
+{
+    if (geteuid() != 0)
+        SKIP_TEST("an object of another user needs root");
+    direct_case_begin(CLIENTK_DIRECT_AUTO, 1, 0);
+    made.header->magic = 0;
+    ck_assert_int_eq(fchown(made.object_fd, OTHER_UID, OTHER_UID), 0);
+    direct_case_offer_of(OTHER_UID, getpid(), 8);
+    assert_asks("a");
+    ck_assert_int_eq(direct.reason, DIRECT_OF_ANOTHER_USER);
+    direct_case_end();
+}
+END_TEST
+
+START_TEST(an_object_of_impossible_size_is_not_looked_into)
+{
+    direct_case_begin_mapped();
+    direct_case_put("a", "1");
+    ck_assert_int_eq(ftruncate(made.object_fd, (off_t)1 << 41), 0);
+    assert_asks("a");
+    ck_assert_int_eq(direct.reason, DIRECT_DAMAGED);
+    direct_case_end();
+}
+END_TEST
+
+/* A write lease of its owner would keep an open for reading asleep for 45 s. */
+START_TEST(a_lease_on_the_object_keeps_nobody_waiting)
+{
+    direct_case_begin_mapped();
+    signal(SIGIO, SIG_IGN); /* tells the holder that somebody wants it */
+    if (fcntl(made.object_fd, F_SETLEASE, F_WRLCK) != 0) {
+        direct_case_end();
+        SKIP_TEST("the kernel gives no write lease on shared memory");
+    }
+    uint64_t before_ms = clock_monotonic_coarse_ms();
+    assert_asks("a");
+    ck_assert_uint_lt(clock_monotonic_coarse_ms() - before_ms, 10000);
+    ck_assert_int_eq(direct.reason, DIRECT_OBJECT_DENIED);
+    direct_case_end();
+}
+END_TEST
+
 /* What changes -------------------------------------------------------------------------------- */
 
 START_TEST(a_replaced_generation_is_followed)
@@ -237,6 +286,35 @@ START_TEST(a_log_that_grows_beyond_its_mapping_is_read)
     direct_case_put("last", "2");
     assert_read("last", "2");
     assert_read("first", "1");
+    direct_case_end();
+}
+END_TEST
+
+static void assert_goes(enum clientk_direct expected, enum direct_reason reason)
+{
+    struct clientk_info info;
+    direct_add_info(&direct, &info);
+    ck_assert_int_eq(info.direct, expected);
+    ck_assert_str_eq(info.direct_reason, direct_reason_sentence(reason));
+}
+
+START_TEST(reads_that_go_on_after_a_failed_open_are_told)
+{
+    direct_case_begin_mapped();
+    direct_case_put("a", "1");
+    assert_read("a", "1");
+    assert_goes(CLIENTK_DIRECT_MAP, DIRECT_IN_USE);
+    handmade_replace(&made, 0, false); /* so that a log is to be opened */
+    struct rlimit usual, none;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = usual.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_asks("a");
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    assert_goes(CLIENTK_DIRECT_OFF, DIRECT_FILE_DENIED);
+    clock_sleep_ms(1100); /* it is tried again after a second */
+    assert_read("a", "1");
+    assert_goes(CLIENTK_DIRECT_MAP, DIRECT_IN_USE);
     direct_case_end();
 }
 END_TEST
@@ -275,6 +353,42 @@ START_TEST(readers_see_all_keys_while_generations_are_replaced_and_punched)
     }
     pthread_join(writer, NULL);
     assert_keys();
+    direct_case_end();
+}
+END_TEST
+
+static void *ask_for_facts(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&stop)) {
+        struct clientk_info info;
+        direct_add_info(&direct, &info);
+        ck_assert_int_eq(info.direct, CLIENTK_DIRECT_MAP);
+    }
+    return NULL;
+}
+
+/* Who asks reads nothing: the old mapping of the index is not kept for his sake. */
+START_TEST(facts_are_told_while_the_index_outgrows_its_mapping)
+{
+    direct_case_begin_mapped();
+    direct_case_put("a", "1");
+    assert_read("a", "1");
+    pthread_t asker;
+    atomic_store(&stop, false);
+    ck_assert_int_eq(pthread_create(&asker, NULL, ask_for_facts, NULL), 0);
+    struct direct_store *store = atomic_load(&direct.store);
+    for (uint64_t bytes = HANDMADE_OBJECT_BYTES * 4; bytes <= UINT64_C(1) << 30; bytes *= 4) {
+        ck_assert_int_eq(ftruncate(made.object_fd, (off_t)bytes), 0);
+        __atomic_store_n(&made.header->shared_bytes, bytes, __ATOMIC_RELEASE);
+        ck_assert(direct_store_grow(store)); /* which retires the old mapping */
+        handmade_replace(&made, 0, false);
+        assert_read("a", "1"); /* of another log: what was retired before is released */
+        clock_sleep_ms(5);
+    }
+    ck_assert_uint_gt(direct_store_view(store)->map_bytes, UINT64_C(1) << 30);
+    atomic_store(&stop, true);
+    pthread_join(asker, NULL);
     direct_case_end();
 }
 END_TEST
@@ -380,9 +494,14 @@ Suite *suite_clientk_direct(void)
     tcase_add_test(tcase, a_batch_of_reads_is_executed_in_order);
     tcase_add_test(tcase, a_scan_visits_every_entry_once);
     tcase_add_test(tcase, a_scan_ends_its_page_before_a_damaged_record);
+    tcase_add_test(tcase, an_object_of_another_user_is_not_looked_into);
+    tcase_add_test(tcase, an_object_of_impossible_size_is_not_looked_into);
+    tcase_add_test(tcase, a_lease_on_the_object_keeps_nobody_waiting);
     tcase_add_test(tcase, a_replaced_generation_is_followed);
     tcase_add_test(tcase, a_log_that_grows_beyond_its_mapping_is_read);
+    tcase_add_test(tcase, reads_that_go_on_after_a_failed_open_are_told);
     tcase_add_test(tcase, readers_see_all_keys_while_generations_are_replaced_and_punched);
+    tcase_add_test(tcase, facts_are_told_while_the_index_outgrows_its_mapping);
     tcase_add_test(tcase, a_dead_daemons_store_is_asked_for);
     tcase_add_test(tcase, a_dead_daemons_store_is_read_on_for_a_while);
     tcase_add_test(tcase, what_is_mapped_cannot_be_written_to);

@@ -328,6 +328,44 @@ START_TEST(a_server_that_is_killed_is_met_again)
 }
 END_TEST
 
+/* The key is overwritten as soon as the call has returned. */
+static void submit_and_take_back(struct tally *tally, unsigned number)
+{
+    static char value[1000];
+    char key[16];
+    snprintf(key, sizeof key, "lent%u", number);
+    submit(tally, (struct clientk_operation){.opcode = CLIENTK_PUT,
+                                             .key = TEXT(key),
+                                             .value = kv_slice(value, sizeof value)});
+    memset(key, 'x', sizeof key);
+}
+
+/* A submit finds the lane full and the server gone, and the completions of what is lost submit
+ * before it returns. */
+START_TEST(a_key_is_copied_whoever_submits_meanwhile)
+{
+    struct tally *tally = must_open(client, 0, 0);
+    unsigned submitted = 0;
+    live_server_signal(&server, SIGSTOP);
+    submit_and_take_back(tally, submitted++);
+    assert_status(clientk_pipeline_process(tally->pipeline), KV_OK); /* it is in flight */
+    live_server_fill_lanes(&server);
+    live_server_signal(&server, SIGKILL);
+    tally->resubmit = 1;
+    while (submitted < MANY && tally->completed == 0)
+        submit_and_take_back(tally, submitted++);
+    ck_assert_uint_eq(tally->by_status[KV_OUTCOME_UNKNOWN], 1);
+    live_server_restart(&server, NULL, NULL);
+    run(tally);
+    ck_assert_uint_eq(tally->completed, submitted + 1);
+    ck_assert_uint_eq(tally->by_status[KV_OK], submitted);
+    char last[16];
+    snprintf(last, sizeof last, "lent%u", submitted - 1);
+    assert_status(clientk_exists(client, TEXT(last), NULL), KV_OK);
+    must_close(tally);
+}
+END_TEST
+
 START_TEST(without_a_server_operations_end_in_time)
 {
     struct clientk *own = hasty(_i == 1);
@@ -392,19 +430,6 @@ START_TEST(a_full_request_queue_is_waited_for)
 }
 END_TEST
 
-/* Of each test: who signals a server must be its parent. */
-static void start(void)
-{
-    live_server_start(&server, NULL, NULL);
-    client = must_connect(server.queue);
-}
-
-static void stop(void)
-{
-    clientk_close(client);
-    live_server_remove(&server);
-}
-
 Suite *suite_clientk_event_loop(void)
 {
     Suite *suite = suite_create("clientk_event_loop");
@@ -424,12 +449,12 @@ Suite *suite_clientk_event_loop(void)
     tcase_add_test(fragments, many_large_values_at_once);
     suite_add_tcase(suite, fragments);
     TCase *failures = tcase_create("event_loop_failures");
-    tcase_add_checked_fixture(failures, start, stop);
-    tcase_set_timeout(failures, 120);
+    served_case_add_daemon_and_client(failures);
     tcase_add_test(failures, nothing_happens_while_nothing_is_due);
     tcase_add_test(failures, a_paused_server_ends_in_timeouts);
     tcase_add_test(failures, a_full_request_queue_is_waited_for);
     tcase_add_test(failures, a_server_that_is_killed_is_met_again);
+    tcase_add_test(failures, a_key_is_copied_whoever_submits_meanwhile);
     tcase_add_test(failures, a_server_that_is_slow_to_welcome_is_waited_for);
     tcase_add_loop_test(failures, without_a_server_operations_end_in_time, 0, 2);
     suite_add_tcase(suite, failures);

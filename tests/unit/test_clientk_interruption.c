@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/time.h>
 
 #include "mqkv/clientk.h"
@@ -141,6 +142,41 @@ START_TEST(answered_calls_are_not_interrupted)
 }
 END_TEST
 
+static bool visit_nothing(void *context, const struct clientk_entry *entry)
+{
+    (void)context, (void)entry;
+    return true;
+}
+
+/* Each page and each message is answered at once; together they may take long. */
+START_TEST(long_calls_end_between_their_parts)
+{
+    static struct clientk_operation operations[5000];
+    static struct clientk_result results[5000];
+    static char keys[5000][24];
+    const size_t count = sizeof operations / sizeof operations[0];
+    struct clientk_options options = options_of_test();
+    struct clientk *client = must_connect_with(&options);
+    for (size_t i = 0; i < count; i++) {
+        snprintf(keys[i], sizeof keys[i], "k%zu", i);
+        operations[i] = (struct clientk_operation){.opcode = CLIENTK_PUT, .key = TEXT(keys[i])};
+    }
+    assert_status(clientk_execute(client, operations, count, results), KV_OK);
+    atomic_store(&stop_waiting, true);
+    enum kv_status status = clientk_execute(client, operations, count, results);
+    ck_assert(status == KV_DEADLINE || status == KV_TIMEOUT); /* on a busy machine in the first */
+    ck_assert_int_eq(results[count - 1].status, KV_DEADLINE);
+    uint64_t cursor = 0; /* with a limit of one a page looks at few entries */
+    assert_status(clientk_scan(client, TEXT("nobody"), true, &cursor, 1, visit_nothing, NULL),
+                  KV_TIMEOUT);
+    atomic_store(&stop_waiting, false);
+    assert_status(clientk_scan(client, TEXT("nobody"), true, &cursor, 1, visit_nothing, NULL),
+                  KV_OK);
+    ck_assert_uint_eq(cursor, 0);
+    clientk_close(client);
+}
+END_TEST
+
 static void *put_and_tell(void *client)
 {
     return (void *)(uintptr_t)clientk_put(client, TEXT("shared"), TEXT("x"), NULL, NULL);
@@ -209,6 +245,7 @@ Suite *suite_clientk_interruption(void)
     tcase_add_test(tcase, program_with_a_fast_timer_is_asked);
     tcase_add_test(tcase, wait_for_a_server_ends);
     tcase_add_test(tcase, answered_calls_are_not_interrupted);
+    tcase_add_test(tcase, long_calls_end_between_their_parts);
     tcase_add_test(tcase, all_threads_that_share_a_session_are_let_go);
     tcase_add_test(tcase, pipeline_completes_what_is_in_flight);
     suite_add_tcase(suite, tcase);

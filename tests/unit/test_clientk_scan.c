@@ -91,6 +91,17 @@ START_TEST(scan_goes_on_from_its_cursor)
 }
 END_TEST
 
+START_TEST(scan_does_not_go_on_from_the_cursor_of_another_store)
+{
+    static struct scan_visits visits;
+    uint64_t cursor = (uint64_t)4000 << 52; /* of a data file that is not there */
+    assert_status(clientk_scan(client, TEXT(""), false, &cursor, 0, count_visit, &visits),
+                  KV_BAD_REQUEST);
+    ck_assert_ptr_nonnull(strstr(clientk_last_error(), "begin again"));
+    ck_assert_uint_eq(visits.total, 0);
+}
+END_TEST
+
 START_TEST(scan_stops_when_the_visitor_says_so)
 {
     put_scan_keys();
@@ -158,6 +169,7 @@ Suite *suite_clientk_scan(void)
     served_case_add_client(tcase);
     tcase_add_test(tcase, scan_visits_each_entry_of_the_prefix_once);
     tcase_add_test(tcase, scan_goes_on_from_its_cursor);
+    tcase_add_test(tcase, scan_does_not_go_on_from_the_cursor_of_another_store);
     tcase_add_test(tcase, scan_stops_when_the_visitor_says_so);
     tcase_add_test(tcase, an_atomic_scan_visits_each_entry_once);
     tcase_add_test(tcase, scan_carries_big_values);

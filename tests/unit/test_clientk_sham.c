@@ -1,4 +1,5 @@
 /* A server that is slow at the wrong moment, or says what serverk says only when it must. */
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -220,6 +221,119 @@ START_TEST(failed_message_fails_nobody_who_came_later)
 }
 END_TEST
 
+/* Answers that would keep a call busy for ever ------------------------------------------------- */
+
+#define HASTY_MS 1000u
+/* Only a call that does not look at its time takes so long. */
+#define STUCK_MS 10000u
+
+/* Each session is welcomed, and forgotten; a scan stays where it is. */
+static void answer_nothing(const struct sham_session *session, const struct wire_header *request,
+                           const struct wire_operation *operation)
+{
+    struct wire_result same_place = {
+        .status = KV_OK, .flags = WIRE_RESULT_HAS_NUMBER, .number = 1 << 10};
+    if (request && operation->opcode == WIRE_OP_SCAN)
+        sham_answer(session, request, KV_OK, &same_place);
+    else if (request)
+        sham_answer(session, request, KV_NO_SESSION, NULL);
+}
+
+/* Its time may be over while the message waits, or while a session is sought. */
+static void assert_time_is_over(enum kv_status status)
+{
+    if (status != KV_TIMEOUT)
+        assert_status(status, KV_DEADLINE);
+}
+
+START_TEST(a_call_ends_in_time_whatever_it_is_answered)
+{
+    pid_t server = sham_server_start(queue, answer_nothing);
+    struct clientk_options options = {.queue = queue, .timeout_ms = HASTY_MS};
+    struct clientk *client = must_connect_with(&options);
+    struct clientk_value value = {.size = 0};
+    uint64_t began_ms = clock_monotonic_coarse_ms();
+    assert_time_is_over(clientk_get(client, TEXT("k"), &value));
+    assert_time_is_over(clientk_put(client, TEXT("k"), TEXT("v"), NULL, NULL));
+    assert_status(clientk_scan(client, TEXT(""), false, NULL, 0, visit_nothing, NULL), KV_TIMEOUT);
+    ck_assert_ptr_nonnull(strstr(clientk_last_error(), "gone on"));
+    ck_assert_uint_lt(clock_monotonic_coarse_ms() - began_ms, STUCK_MS);
+    clientk_close(client);
+    sham_server_stop(server, queue);
+}
+END_TEST
+
+/* Sentences of failures ------------------------------------------------------------------------ */
+
+/* A message is refused with a sentence; a request for changes has a failure as its result. */
+static void fail_each(const struct sham_session *session, const struct wire_header *request,
+                      const struct wire_operation *operation)
+{
+    struct wire_result result = {.status = KV_QUOTA};
+    if (request && operation->opcode == WIRE_OP_WATCH)
+        sham_answer(session, request, KV_OK, &result);
+    else if (request)
+        sham_refuse(session, request, KV_OVERLOADED, "the mirror is behind");
+}
+
+START_TEST(a_failure_is_told_with_its_own_sentence)
+{
+    pid_t server = sham_server_start(queue, fail_each);
+    struct clientk_options options = {.queue = queue};
+    struct clientk *client = must_connect_with(&options);
+    struct clientk_pipeline *pipeline = NULL;
+    enum kv_status of_operation = KV_OK;
+    assert_status(clientk_pipeline_open(client, 1, 0, note_status, NULL, &pipeline, NULL), KV_OK);
+    submit(pipeline, CLIENTK_GET, "k", &of_operation);
+    assert_status(clientk_pipeline_flush(pipeline), KV_OVERLOADED);
+    ck_assert_int_eq(of_operation, KV_OVERLOADED);
+    ck_assert_str_eq(clientk_last_error(), "server refused: the mirror is behind");
+    clientk_pipeline_close(pipeline);
+    struct clientk_watch *watch = NULL;
+    struct kv_error error = {.status = KV_OK};
+    assert_status(clientk_watch_open(client, NULL, &watch, &error), KV_QUOTA);
+    ck_assert_str_eq(error.text, kv_status_text(KV_QUOTA));
+    clientk_close(client);
+    sham_server_stop(server, queue);
+}
+END_TEST
+
+/* A scan of "damaged" meets a record that is, and goes on behind it; one of "lost" cannot go on. */
+static void scan_badly(const struct sham_session *session, const struct wire_header *request,
+                       const struct wire_operation *operation)
+{
+    struct wire_result end = {.status = KV_OK, .flags = WIRE_RESULT_HAS_NUMBER};
+    struct wire_result cut = {.status = KV_CORRUPT,
+                              .flags = WIRE_RESULT_HAS_NUMBER | WIRE_RESULT_HAS_VERSION,
+                              .number = 1 << 10,
+                              .version = 123};
+    struct wire_result lost = {.status = KV_CORRUPT};
+    if (!request)
+        return;
+    if (kv_slice_equal(operation->key, TEXT("lost")))
+        sham_answer(session, request, KV_OK, &lost);
+    else
+        sham_answer(session, request, KV_OK, operation->cursor == 0 ? &cut : &end);
+}
+
+START_TEST(what_a_deletion_left_out_is_told_from_what_it_did_not_do)
+{
+    pid_t server = sham_server_start(queue, scan_badly);
+    struct clientk_options options = {.queue = queue};
+    struct clientk *client = must_connect_with(&options);
+    uint64_t cursor = 0, deleted = 1;
+    assert_status(clientk_delete_prefix(client, TEXT("damaged"), &cursor, &deleted), KV_CORRUPT);
+    ck_assert_uint_eq(cursor, 0);
+    ck_assert_uint_eq(deleted, 0);
+    ck_assert_ptr_nonnull(strstr(clientk_last_error(), "left out: 1"));
+    ck_assert_ptr_nonnull(strstr(clientk_last_error(), "data.0000: the record at offset 123"));
+    assert_status(clientk_delete_prefix(client, TEXT("lost"), &cursor, &deleted), KV_CORRUPT);
+    ck_assert_ptr_null(strstr(clientk_last_error(), "left out"));
+    clientk_close(client);
+    sham_server_stop(server, queue);
+}
+END_TEST
+
 /* Others who have the reply queue open --------------------------------------------------------- */
 
 /* The first request finds the queue filled by somebody else, and has no answer. */
@@ -263,6 +377,55 @@ START_TEST(a_filled_reply_queue_is_replaced_at_once)
 }
 END_TEST
 
+/* The session is forgotten; who asks first hears of it once there is another caller. */
+static void forget_session(const struct sham_session *session, const struct wire_header *request,
+                           const struct wire_operation *operation)
+{
+    static struct wire_header first;
+    static int ticks;
+    (void)operation;
+    if (request) {
+        first = *request;
+        atomic_store(&shared->silent, true);
+    } else if (atomic_load(&shared->other_calls) && ++ticks == PATIENT_TICKS) {
+        sham_answer(session, &first, KV_NO_SESSION, NULL);
+    }
+}
+
+/* Gives up after its own time, not with those that came before. */
+static void *get_in_vain(void *client)
+{
+    struct clientk_value value = {.size = 0};
+    uint64_t began_ms = clock_monotonic_coarse_ms();
+    assert_status(clientk_get(client, TEXT("k"), &value), KV_DEADLINE);
+    ck_assert_uint_ge(clock_monotonic_coarse_ms() - began_ms, HASTY_MS * 3 / 4);
+    return NULL;
+}
+
+/* The session is not known any more, and none is to be had, for which two calls wait together. */
+START_TEST(who_gets_no_session_waits_for_one)
+{
+    sham_welcomes = 1;
+    pid_t server = sham_server_start(queue, forget_session);
+    sham_welcomes = UINT_MAX;
+    struct clientk_options options = {
+        .queue = queue, .timeout_ms = HASTY_MS, .combine_above = 1, .combine_groups = 1};
+    struct clientk *client = must_connect_with(&options), *none = NULL;
+    pthread_t threads[2];
+    ck_assert_int_eq(pthread_create(&threads[0], NULL, get_in_vain, client), 0);
+    while (!atomic_load(&shared->silent))
+        clock_sleep_ms(1);
+    clock_sleep_ms(HASTY_MS / 2);
+    ck_assert_int_eq(pthread_create(&threads[1], NULL, get_in_vain, client), 0);
+    atomic_store(&shared->other_calls, true);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_int_eq(clientk_open(&options, &none, NULL), KV_TIMEOUT);
+    clientk_close(client);
+    sham_server_stop(server, queue);
+}
+END_TEST
+
 Suite *suite_clientk_sham(void)
 {
     Suite *suite = suite_create("clientk_sham");
@@ -272,7 +435,11 @@ Suite *suite_clientk_sham(void)
     tcase_add_test(tcase, late_answer_does_not_damage_a_value_on_its_way);
     tcase_add_test(tcase, success_without_the_value_is_none);
     tcase_add_test(tcase, failed_message_fails_nobody_who_came_later);
+    tcase_add_test(tcase, a_call_ends_in_time_whatever_it_is_answered);
+    tcase_add_test(tcase, a_failure_is_told_with_its_own_sentence);
+    tcase_add_test(tcase, what_a_deletion_left_out_is_told_from_what_it_did_not_do);
     tcase_add_test(tcase, a_filled_reply_queue_is_replaced_at_once);
+    tcase_add_test(tcase, who_gets_no_session_waits_for_one);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -300,6 +300,48 @@ START_TEST(refusal_does_not_deny_what_may_have_been_executed)
 }
 END_TEST
 
+/* Of a write that was sent before and is repeated, and then ends so. */
+static const struct {
+    enum wire_opcode opcode;
+    enum kv_status second, told;
+} repeats[] = {
+    {WIRE_OP_PUT, KV_OK, KV_OK},
+    {WIRE_OP_PUT, KV_NOT_DURABLE, KV_NOT_DURABLE},
+    {WIRE_OP_PUT, KV_FULL, KV_OUTCOME_UNKNOWN},
+    {WIRE_OP_PUT, KV_OVERLOADED, KV_OUTCOME_UNKNOWN},
+    {WIRE_OP_TOUCH, KV_NOT_FOUND, KV_OUTCOME_UNKNOWN},
+    {WIRE_OP_DELETE, KV_READ_ONLY, KV_OUTCOME_UNKNOWN},
+    {WIRE_OP_DELETE, KV_NOT_FOUND, KV_OK},
+};
+
+START_TEST(result_does_not_deny_what_may_have_been_executed)
+{
+    struct task_queue queue = {.first = NULL};
+    struct task *write = due(&queue, repeats[_i].opcode, "a");
+    write->uncertain = true;
+    must_send(must_fill(&queue, FILL_ALL));
+    struct wire_header request = received();
+    answer(&request, KV_OK, 1, repeats[_i].second);
+    assert_status(receive(), KV_OK);
+    assert_ended(0, write, repeats[_i].told);
+    ck_assert(ended[0].answered); /* so that what is behind it in a batch goes on */
+}
+END_TEST
+
+/* Another server, which takes smaller values. */
+START_TEST(what_cannot_be_repeated_is_not_denied)
+{
+    struct task_queue queue = {.first = NULL};
+    struct task *put = due(&queue, WIRE_OP_PUT, "a");
+    struct task *first = due(&queue, WIRE_OP_PUT, "b");
+    put->uncertain = true;
+    window.connection.welcome.max_value_bytes = 1;
+    must_fill(&queue, FILL_ALL);
+    assert_ended(0, put, KV_OUTCOME_UNKNOWN);
+    assert_ended(1, first, KV_VALUE_TOO_BIG);
+}
+END_TEST
+
 START_TEST(one_queue_gives_up_and_the_other_has_its_answer)
 {
     struct task_queue hasty = {.first = NULL}, patient = {.first = NULL};
@@ -411,6 +453,18 @@ START_TEST(who_waits_for_a_network_does_not_poll_unless_told_to)
 }
 END_TEST
 
+START_TEST(who_loses_the_session_at_once_is_told_by_whom)
+{
+    struct connection *connection = &window.connection;
+    struct kv_error error;
+    assert_status(handshake_judge_first_request(connection, KV_NO_SESSION, &error), KV_NO_SESSION);
+    ck_assert_ptr_nonnull(strstr(error.text, "ended the session"));
+    connection->filled_ms = 1;
+    assert_status(handshake_judge_first_request(connection, KV_NO_SESSION, &error), KV_NO_SESSION);
+    ck_assert_ptr_nonnull(strstr(error.text, "another process"));
+}
+END_TEST
+
 Suite *suite_clientk_window(void)
 {
     Suite *suite = suite_create("clientk_window");
@@ -423,6 +477,9 @@ Suite *suite_clientk_window(void)
     tcase_add_test(one, lost_reads_are_due_again_and_lost_writes_unknown);
     tcase_add_test(one, unknown_session_executed_nothing);
     tcase_add_test(one, refusal_does_not_deny_what_may_have_been_executed);
+    tcase_add_loop_test(one, result_does_not_deny_what_may_have_been_executed, 0,
+                        (int)(sizeof repeats / sizeof repeats[0]));
+    tcase_add_test(one, what_cannot_be_repeated_is_not_denied);
     tcase_add_test(one, one_queue_gives_up_and_the_other_has_its_answer);
     tcase_add_test(one, message_that_nobody_waits_for_makes_the_session_suspect);
     suite_add_tcase(suite, one);
@@ -439,6 +496,7 @@ Suite *suite_clientk_window(void)
     TCase *welcome = tcase_create("welcome");
     tcase_add_checked_fixture(welcome, open_short, close_window);
     tcase_add_test(welcome, who_waits_for_a_network_does_not_poll_unless_told_to);
+    tcase_add_test(welcome, who_loses_the_session_at_once_is_told_by_whom);
     suite_add_tcase(suite, welcome);
     return suite;
 }

@@ -1,9 +1,12 @@
 /* A store with max_bytes: what is refused, what is evicted, and what a restart keeps of it. */
 #include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/time/clock.h"
+#include "kvstore/log/fileio.h"
 #include "tests/support/no_sync.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
@@ -69,6 +72,11 @@ static struct kvstore_bound_statistics bound(void)
     return statistics;
 }
 
+static bool is_true(void *flag)
+{
+    return atomic_load((atomic_bool *)flag);
+}
+
 static void check_sum(void)
 {
     ck_assert_uint_eq(bound().live_bytes, total_statistics(store).live_bytes);
@@ -124,6 +132,53 @@ START_TEST(what_expires_or_is_compacted_is_counted)
 }
 END_TEST
 
+static atomic_bool place_was_asked, place_may_be_given, place_was_given;
+
+/* Asked under the lock of the file. */
+static void *slow_place(void *value, size_t bytes)
+{
+    uint64_t give_up_ms = clock_monotonic_coarse_ms() + 5000;
+    ck_assert_uint_le(bytes, VALUE_BYTES);
+    atomic_store(&place_was_asked, true);
+    while (!atomic_load(&place_may_be_given) && clock_monotonic_coarse_ms() < give_up_ms)
+        clock_sleep_ms(1);
+    atomic_store(&place_was_given, true);
+    return value;
+}
+
+static void *read_slowly(void *key)
+{
+    static char value[VALUE_BYTES];
+    struct kvstore_entry entry;
+    ck_assert_int_eq(kvstore_get_to(store, kv_slice_from_string(key), slow_place, value, &entry),
+                     KV_OK);
+    return NULL;
+}
+
+/* Above the bound, where nothing goes. */
+START_TEST(without_eviction_a_write_waits_for_its_own_file_only)
+{
+    static char first[] = "fill 0";
+    pthread_t reader;
+    int other = 1;
+    open_with(KVSTORE_EVICT_NONE, KVSTORE_FILE_RWLOCK, MAX_BYTES);
+    fill();
+    ck_assert_int_eq(kvstore_set_max_bytes(store, MAX_BYTES / 2, NULL), KV_OK);
+    while (kvstore_file_of(store, kv_slice_from_string(numbered("fill", other))) ==
+           kvstore_file_of(store, kv_slice_from_string(first)))
+        other++;
+    ck_assert_int_eq(pthread_create(&reader, NULL, read_slowly, first), 0);
+    ck_assert(wait_until(is_true, &place_was_asked));
+    ck_assert_int_eq(kvstore_delete(store, kv_slice_from_string(numbered("fill", other)), 0, NULL),
+                     KV_OK);
+    ck_assert(!atomic_load(&place_was_given));
+    atomic_store(&place_may_be_given, true);
+    pthread_join(reader, NULL);
+    ck_assert_uint_gt(bound().live_bytes, MAX_BYTES / 2);
+    check_sum();
+}
+END_TEST
+
 /* With each strategy, whether there is a cache or a reader without a lock. */
 START_TEST(s3fifo_keeps_what_is_read)
 {
@@ -173,6 +228,42 @@ START_TEST(a_restart_keeps_the_order)
     ck_assert_int_eq(kvstore_set_max_bytes(store, MAX_BYTES / 4, NULL), KV_OK);
     ck_assert_uint_le(bound().live_bytes, MAX_BYTES / 4);
     ck_assert_int_eq(kvstore_set_max_bytes(store, 10, NULL), KV_USAGE);
+}
+END_TEST
+
+#define LASTING 20000
+
+static bool only_the_lasting_are_left(void *context)
+{
+    struct kvstore_file_statistics total = total_statistics(context);
+    return total.keys == LASTING && total.expiring_keys == 0 && total.compactions > 0;
+}
+
+/* The sweeper takes entries out, and the compactor replaces the file, while the order of eviction
+ * is made of what was there at the start. */
+START_TEST(a_restart_counts_once_what_goes_meanwhile)
+{
+    const struct kvstore_options patient = {
+        .create = true, .datafiles = 1, .sweep_interval_ms = HOUR_MS, .compact_dead_percent = 100};
+    const struct kvstore_options eager = {.evict = KVSTORE_EVICT_S3FIFO,
+                                          .max_bytes = UINT64_C(64) << 20,
+                                          .sweep_interval_ms = 1,
+                                          .compact_dead_percent = 40,
+                                          .compact_min_bytes = 1000};
+    store = must_open(dir, &patient);
+    for (int i = 0; i < LASTING; i++) {
+        for (int round = 0; round < 3; round++)
+            ck_assert_int_eq(put_value(numbered("lasting", i), 10, 0), KV_OK);
+        ck_assert_int_eq(put_value(numbered("expired", i), 10, 1), KV_OK);
+    }
+    must_close(store);
+    store = must_open(dir, &eager);
+    ck_assert(wait_until(only_the_lasting_are_left, store));
+    check_sum();
+    ck_assert_uint_eq(bound().evictions, 0);
+    ck_assert_int_eq(kvstore_set_max_bytes(store, MAX_BYTES, NULL), KV_OK);
+    ck_assert_uint_le(bound().live_bytes, MAX_BYTES);
+    check_sum();
 }
 END_TEST
 
@@ -248,6 +339,63 @@ static struct kvstore_quota_usage usage_of(uint32_t number)
     return usage;
 }
 
+static atomic_bool sync_waits, sync_was_called;
+
+static int waiting_sync(int fd)
+{
+    (void)fd;
+    atomic_store(&sync_was_called, true);
+    while (atomic_load(&sync_waits))
+        clock_sleep_ms(1);
+    return 0;
+}
+
+static void *compact_in_thread(void *argument)
+{
+    ck_assert_int_eq(kvstore_compact(store, 0, NULL), KV_OK);
+    return argument;
+}
+
+/* While writes go to the next generation too, in which each key is looked up; the records are
+ * larger than what a read buffer keeps. */
+START_TEST(what_is_evicted_while_it_is_copied_is_given_back_to_its_quota)
+{
+    const struct kvstore_quota of_large = {.prefix = kv_slice_from_string("large"),
+                                           .max_keys = 1000};
+    const struct kvstore_options options = {.create = true,
+                                            .datafiles = 1,
+                                            .io = (enum kvstore_io)_i,
+                                            .durability = KVSTORE_SYNC_NONE,
+                                            .compact_dead_percent = 100,
+                                            .evict = KVSTORE_EVICT_S3FIFO,
+                                            .max_bytes = UINT64_C(4) << 20,
+                                            .quotas = &of_large,
+                                            .quota_count = 1};
+    const struct fileio *before = fileio;
+    struct fileio table = *fileio;
+    table.sync_data = waiting_sync;
+    pthread_t thread;
+    int count = 0;
+    store = must_open(dir, &options);
+    while (count < 20)
+        ck_assert_int_eq(put_value(numbered("large", count++), 1 << 17, 0), KV_OK);
+    atomic_store(&sync_was_called, false);
+    atomic_store(&sync_waits, true);
+    fileio = &table;
+    ck_assert_int_eq(pthread_create(&thread, NULL, compact_in_thread, NULL), 0);
+    ck_assert(wait_until(is_true, &sync_was_called));
+    while (bound().evictions < 5 && count < 100)
+        ck_assert_int_eq(put_value(numbered("large", count++), 1 << 17, 0), KV_OK);
+    atomic_store(&sync_waits, false);
+    pthread_join(thread, NULL);
+    fileio = before;
+    ck_assert_uint_ge(bound().evictions, 5);
+    ck_assert_uint_eq(usage_of(0).keys, total_statistics(store).keys);
+    ck_assert_uint_eq(usage_of(0).bytes, total_statistics(store).live_bytes);
+    check_sum();
+}
+END_TEST
+
 /* Prefixes of a group share; other quotas count what is there already. */
 START_TEST(quotas_change_while_the_store_is_open)
 {
@@ -307,10 +455,14 @@ Suite *suite_kvstore_bound(void)
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, at_the_bound_writes_are_refused_that_would_add);
     tcase_add_test(tests, what_expires_or_is_compacted_is_counted);
+    tcase_add_test(tests, without_eviction_a_write_waits_for_its_own_file_only);
     tcase_add_loop_test(tests, s3fifo_keeps_what_is_read, 0, KVSTORE_LOCKING_COUNT);
     tcase_add_test(tests, a_restart_keeps_the_order);
+    tcase_add_test(tests, a_restart_counts_once_what_goes_meanwhile);
     tcase_add_test(tests, ttl_evicts_what_has_an_expiry);
     tcase_add_test(tests, quotas_charge_the_longest_prefix);
+    tcase_add_loop_test(tests, what_is_evicted_while_it_is_copied_is_given_back_to_its_quota, 0,
+                        store_io_count());
     tcase_add_test(tests, quotas_change_while_the_store_is_open);
     tcase_add_test(tests, options_that_make_no_sense_are_refused);
     suite_add_tcase(suite, tests);

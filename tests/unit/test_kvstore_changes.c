@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/memory/mapguard.h"
 #include "common/numbers/random.h"
 #include "common/report/log.h"
 #include "common/time/clock.h"
@@ -567,6 +568,30 @@ START_TEST(the_newest_past_log_is_kept_if_that_is_asked_for)
 }
 END_TEST
 
+/* Of several that were replaced within a tick of the clock. */
+START_TEST(a_start_knows_the_newest_past_log)
+{
+    struct follower follower;
+    struct kvstore_options options = keeping;
+    options.keep_newest_log = true;
+    for (int round = 0; round < 4; round++) {
+        options.keep_changes_bytes = 1u << 30;
+        reopen(&options);
+        for (int i = 0; i < 4; i++) {
+            overwrite_all();
+            must_compact();
+        }
+        start_anew(&follower, store);
+        must_put(store, "key 1", "x");
+        must_compact();
+        options.keep_changes_bytes = 1u << 20;
+        reopen(&options);
+        must_become_few(1);
+        must_follow(&follower);
+    }
+}
+END_TEST
+
 /* Told ----------------------------------------------------------------------------------------- */
 
 static atomic_uint told;
@@ -718,6 +743,75 @@ START_TEST(after_a_cut_of_the_power_it_is_right_or_missed)
 }
 END_TEST
 
+/* Bytes that are lost -------------------------------------------------------------------------- */
+
+static void shorten_log(void)
+{
+    char path[STORE_DIR_BYTES + 16];
+    snprintf(path, sizeof path, "%s/data.0000", dir);
+    ck_assert_int_eq(truncate(path, 8192), 0);
+}
+
+/* A value that is not read again before it is shown, since this process has written it. */
+static void put_large(const char *key)
+{
+    static char value[65536];
+    memset(value, 'v', sizeof value);
+    ck_assert_int_eq(kvstore_put(store, KEY(key), kv_slice(value, sizeof value), NULL, NULL),
+                     KV_OK);
+}
+
+struct loss {
+    unsigned visits;
+    bool shortens; /* at the visit of the large value, before it is looked at */
+    struct kvstore_position last;
+};
+
+static bool take_or_lose(void *context, const struct kvstore_change *change)
+{
+    struct loss *loss = context;
+    bool large = change->value.size == 65536;
+    loss->visits++;
+    loss->last = change->position;
+    if (large && loss->shortens)
+        shorten_log();
+    if (large)
+        ck_assert_int_eq(((const char *)change->value.data)[65535], loss->shortens ? 0 : 'v');
+    return true;
+}
+
+/* Zeros are no change: before the visit (0), and where it could not be known before it (1). */
+START_TEST(bytes_that_are_lost_are_no_change)
+{
+    struct kvstore_position position;
+    struct loss loss = {.shortens = _i == 1};
+    bool at_end = true;
+    mapguard_install("test");
+    ck_assert_int_eq(kvstore_changes_now(store, 0, &position), KV_OK);
+    must_put(store, "small", "1");
+    put_large("large");
+    if (_i == 0)
+        shorten_log();
+    ck_assert_int_eq(
+        kvstore_changes(store, 0, &position, KEY(""), 10, take_or_lose, &loss, &at_end), KV_IO);
+    ck_assert(!at_end);
+    ck_assert_uint_eq(loss.visits, (unsigned)_i + 1);
+    if (_i == 0) /* behind the small one */
+        ck_assert_int_eq(memcmp(&position, &loss.last, sizeof position), 0);
+    else /* before what was shown last */
+        ck_assert_uint_lt(position.place, loss.last.place);
+    struct kvstore_position before = position;
+    loss.visits = 0;
+    ck_assert_int_eq(
+        kvstore_changes(store, 0, &position, KEY(""), 10, take_or_lose, &loss, &at_end), KV_IO);
+    ck_assert(!at_end);
+    ck_assert_uint_eq(loss.visits, 0);
+    ck_assert_int_eq(memcmp(&position, &before, sizeof position), 0);
+    kvstore_close(store, NULL);
+    store = NULL;
+}
+END_TEST
+
 Suite *suite_kvstore_changes(void)
 {
     Suite *suite = suite_create("kvstore changes");
@@ -738,9 +832,11 @@ Suite *suite_kvstore_changes(void)
     tcase_add_test(tests, positions_do_not_tell_the_salt);
     tcase_add_test(tests, past_logs_go_when_their_bound_is_reached);
     tcase_add_test(tests, the_newest_past_log_is_kept_if_that_is_asked_for);
+    tcase_add_test(tests, a_start_knows_the_newest_past_log);
     tcase_add_test(tests, who_waits_is_told_once);
     tcase_add_loop_test(tests, followers_keep_up_beside_writers, KVSTORE_IO_MMAP, KVSTORE_IO_COUNT);
     tcase_add_test(tests, after_a_cut_of_the_power_it_is_right_or_missed);
+    tcase_add_loop_test(tests, bytes_that_are_lost_are_no_change, 0, 2);
     suite_add_tcase(suite, tests);
     return suite;
 }

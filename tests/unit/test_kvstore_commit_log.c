@@ -5,6 +5,8 @@
 #include <check.h>
 #include <errno.h>
 #include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,8 +14,10 @@
 
 #include "common/report/log.h"
 #include "common/memory/cursor.h"
+#include "common/time/clock.h"
 #include "kvstore/format/commit_entry.h"
 #include "kvstore/format/fileheader.h"
+#include "kvstore/log/fileio.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/fault.h"
 #include "tests/support/no_sync.h"
@@ -21,9 +25,10 @@
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"
 
-#define DATAFILES 4u
-#define KEYS      24 /* each file has some */
-#define ROUNDS    2000
+#define DATAFILES   4u
+#define KEYS        24 /* each file has some */
+#define ROUNDS      2000
+#define PATIENCE_MS 20000u /* with another thread */
 
 static char dir[STORE_DIR_BYTES];
 static struct kvstore_options options = {.create = true,
@@ -44,16 +49,26 @@ static void teardown(void)
     store_dir_remove(dir);
 }
 
-/* Puts all keys and asks for their syncs, as a daemon does for a message. */
-static void put_all(struct kvstore *store, int round, struct kvstore_ticket tickets[KEYS])
+/* Puts all keys and asks for their syncs, as a daemon does for a message. taken: which were; NULL:
+ * all must be. A file that has failed a sync since the last put refuses them. */
+static void put_all(struct kvstore *store, int round, struct kvstore_ticket tickets[KEYS],
+                    bool taken[KEYS])
 {
     for (int i = 0; i < KEYS; i++) {
         char value[32];
-        snprintf(value, sizeof value, "value %d of %d", i, round);
-        tickets[i] = must_put_for_ticket(store, numbered("key", i), value);
+        struct kvstore_written written = {0};
+        int bytes = snprintf(value, sizeof value, "value %d of %d", i, round);
+        enum kv_status status = kvstore_put(store, kv_slice_from_string(numbered("key", i)),
+                                            kv_slice(value, (size_t)bytes), NULL, &written);
+        if (!taken || status != KV_READ_ONLY)
+            ck_assert_int_eq(status, KV_OK);
+        if (taken)
+            taken[i] = status == KV_OK;
+        tickets[i] = written.ticket;
     }
     for (int i = 0; i < KEYS; i++)
-        kvstore_request_sync(store, tickets[i]);
+        if (!taken || taken[i])
+            kvstore_request_sync(store, tickets[i]);
 }
 
 static bool are_durable(const struct kvstore *store, const struct kvstore_ticket tickets[KEYS])
@@ -64,21 +79,35 @@ static bool are_durable(const struct kvstore *store, const struct kvstore_ticket
     return true;
 }
 
+/* Waits for the syncs that were asked for. */
+static void await_durable(const struct kvstore *store, const struct kvstore_ticket tickets[KEYS])
+{
+    uint64_t until_ms = clock_monotonic_coarse_ms() + PATIENCE_MS;
+    while (!are_durable(store, tickets)) {
+        if (clock_monotonic_coarse_ms() >= until_ms)
+            ck_abort_msg("syncs that were asked for are not made");
+        sched_yield();
+    }
+}
+
 static void commit_all(struct kvstore *store, int round)
 {
     struct kvstore_ticket tickets[KEYS];
-    put_all(store, round, tickets);
-    while (!are_durable(store, tickets))
-        sched_yield();
+    put_all(store, round, tickets, NULL);
+    await_durable(store, tickets);
+}
+
+static void check_value(struct kvstore *store, int i, int round)
+{
+    char value[32];
+    snprintf(value, sizeof value, "value %d of %d", i, round);
+    ck_assert_pstr_eq(get_text(store, numbered("key", i)), value);
 }
 
 static void check_all(struct kvstore *store, int round)
 {
-    for (int i = 0; i < KEYS; i++) {
-        char value[32];
-        snprintf(value, sizeof value, "value %d of %d", i, round);
-        ck_assert_pstr_eq(get_text(store, numbered("key", i)), value);
-    }
+    for (int i = 0; i < KEYS; i++)
+        check_value(store, i, round);
 }
 
 /* Commits rounds until one has taken a single sync; its number. */
@@ -271,13 +300,16 @@ START_TEST(a_failed_sync_of_it_is_one_of_the_files)
     struct kvstore *store = must_open(dir, &options);
     int round = commit_until_one_sync(store);
     fault_install(&(struct fault_plan){.call = FAULT_SYNC_DATA, .nth = 1, .error = EIO});
-    put_all(store, round + 1, tickets);
+    bool taken[KEYS];
+    put_all(store, round + 1, tickets, taken);
+    for (int i = 0; i < KEYS; i++)
+        if (taken[i])
+            ck_assert_int_eq(kvstore_wait_durable(store, tickets[i]), KV_NOT_DURABLE);
     for (int i = 0; i < KEYS; i++) {
-        ck_assert_int_eq(kvstore_wait_durable(store, tickets[i]), KV_NOT_DURABLE);
         struct kv_slice key = kv_slice_from_string(numbered("key", i));
         ck_assert_int_eq(kvstore_put(store, key, key, NULL, NULL), KV_READ_ONLY);
+        check_value(store, i, taken[i] ? round + 1 : round); /* reads go on */
     }
-    check_all(store, round + 1); /* reads go on */
     fault_clear();
     ck_assert_int_eq(kvstore_close(store, NULL), KV_NOT_DURABLE);
     struct image image;
@@ -349,6 +381,112 @@ START_TEST(a_full_log_begins_anew)
 }
 END_TEST
 
+/* Of one data file: its length when the last sync of it began. */
+static ino_t watched;
+static atomic_uint_fast64_t synced_length;
+static atomic_bool writes_fail;
+static atomic_bool was_told; /* the listener, of that file */
+
+static int note_sync(int fd)
+{
+    struct stat facts;
+    bool is_watched = fstat(fd, &facts) == 0 && facts.st_ino == watched;
+    int result = fileio_system.sync_data(fd);
+    if (is_watched && result == 0)
+        atomic_store(&synced_length, (uint64_t)facts.st_size);
+    return result;
+}
+
+static ssize_t write_or_fail(int fd, const void *data, size_t size, off_t offset)
+{
+    if (!atomic_load(&writes_fail))
+        return fileio_system.write_at(fd, data, size, offset);
+    errno = EIO;
+    return -1;
+}
+
+static void note_told(void *file, uint32_t number, uint64_t position, enum kv_status status)
+{
+    (void)position;
+    (void)status;
+    if (number == *(const uint32_t *)file)
+        atomic_store(&was_told, true);
+}
+
+static struct stat facts_of_file(uint32_t number)
+{
+    char path[STORE_DIR_BYTES + 32];
+    struct stat facts;
+    snprintf(path, sizeof path, "%s/data.%04u", dir, (unsigned)number);
+    ck_assert_int_eq(stat(path, &facts), 0);
+    return facts;
+}
+
+/* Fills the file of "key 0" nearly up, syncs it, and has a write fail for which it was made longer.
+ * Then somebody asks for a sync of what is durable already. Returns the length before. */
+static uint64_t grow_in_vain(struct kvstore *store, struct kvstore_ticket *ticket)
+{
+    static char large[1 << 20];
+    struct kvstore_written written;
+    struct kv_slice key = kv_slice_from_string("key 0");
+    uint64_t length = (uint64_t)facts_of_file(ticket->file).st_size;
+    uint64_t room = length - FILE_HEADER_BYTES - ticket->position;
+    ck_assert_uint_lt(room, sizeof large);
+    if (room > 2000) {
+        struct kv_slice most = kv_slice(large, room - 1000);
+        ck_assert_int_eq(kvstore_put(store, key, most, NULL, &written), KV_OK);
+        *ticket = written.ticket;
+    }
+    ck_assert_int_eq(kvstore_wait_durable(store, *ticket), KV_OK);
+    length = (uint64_t)facts_of_file(ticket->file).st_size;
+    atomic_store(&writes_fail, true);
+    ck_assert_int_eq(kvstore_put(store, key, kv_slice(large, 256 << 10), NULL, NULL), KV_IO);
+    atomic_store(&writes_fail, false);
+    ck_assert_int_gt(facts_of_file(ticket->file).st_size, (off_t)length);
+    atomic_store(&was_told, false);
+    kvstore_request_sync(store, *ticket);
+    uint64_t until_ms = clock_monotonic_coarse_ms() + PATIENCE_MS;
+    while (!atomic_load(&was_told)) {
+        if (clock_monotonic_coarse_ms() >= until_ms)
+            ck_abort_msg("the listener is not told");
+        sched_yield();
+    }
+    return length;
+}
+
+/* The commit log cannot bring in what lies behind the end that a file has on the disk. */
+START_TEST(what_is_durable_lies_within_a_synced_length)
+{
+    static struct fileio table;
+    const struct fileio *before = fileio;
+    struct kvstore_ticket tickets[KEYS];
+    table = fileio_system;
+    table.sync_data = note_sync;
+    table.write_at = write_or_fail;
+    fileio = &table;
+    struct kvstore *store = must_open(dir, &options);
+    struct kvstore_ticket ticket = must_put_for_ticket(store, numbered("key", 0), "value");
+    uint32_t file = ticket.file;
+    watched = facts_of_file(file).st_ino;
+    kvstore_set_sync_listener(store, note_told, &file);
+    commit_all(store, 0);
+    ticket = must_put_for_ticket(store, numbered("key", 0), "value");
+    for (int times = 0; times < 6; times++) { /* each time the file grows by more */
+        uint64_t length = grow_in_vain(store, &ticket);
+        while (FILE_HEADER_BYTES + ticket.position <= length) {
+            put_all(store, times, tickets, NULL);
+            await_durable(store, tickets);
+            for (int i = 0; i < KEYS; i++)
+                if (tickets[i].file == file)
+                    ticket = tickets[i];
+            ck_assert_uint_le(FILE_HEADER_BYTES + ticket.position, atomic_load(&synced_length));
+        }
+    }
+    must_close(store);
+    fileio = before;
+}
+END_TEST
+
 Suite *suite_kvstore_commit_log(void)
 {
     Suite *suite = suite_create("kvstore commit log");
@@ -365,6 +503,7 @@ Suite *suite_kvstore_commit_log(void)
     tcase_add_loop_test(tests, without_it_each_file_is_synced, 0, 3);
     tcase_add_loop_test(tests, without_room_in_it_each_file_is_synced, 0, 2);
     tcase_add_test(tests, a_full_log_begins_anew);
+    tcase_add_test(tests, what_is_durable_lies_within_a_synced_length);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -37,8 +37,7 @@ static void start_copying(void)
     parts = (struct maintenance){.context = &store->context,
                                  .cache = store->cache,
                                  .sync = store->sync,
-                                 .compactions = store->compactions,
-                                 .sweeper = store->sweeper};
+                                 .compactions = store->compactions};
     copylog_start(&copying, &parts, &store->context.files[0], next);
 }
 

@@ -5,14 +5,18 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/vfs.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/report/log.h"
 #include "kvstore/format/fileheader.h"
+#include "kvstore/format/record.h"
+#include "kvstore/log/fileio.h"
+#include "kvstore/log/kept_pages.h"
 #include "mqkv/kvstore.h"
 #include "kvstore/log/read_buffer.h"
 #include "tests/support/fault.h"
@@ -351,6 +355,63 @@ START_TEST(an_open_that_can_not_read_says_so)
 }
 END_TEST
 
+static size_t largest_read;
+
+static ssize_t note_read_at(int fd, void *data, size_t size, off_t offset)
+{
+    largest_read = size > largest_read ? size : largest_read;
+    return fileio_system.read_at(fd, data, size, offset);
+}
+
+static int sync_nothing(int fd)
+{
+    (void)fd;
+    return 0;
+}
+
+static bool see(void *context, const struct kvstore_change *change)
+{
+    (void)context;
+    return change != NULL;
+}
+
+/* A value has the header of a record, where one may begin: a put of version 1, with a key of one
+ * byte and a value of 66 MiB, more than there can be. */
+START_TEST(a_made_up_position_reads_no_more_than_a_record_has)
+{
+    const uint8_t header[] = {0, 0, 0, 0, 0, 0, 0x20, 4, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0};
+    const size_t value_bytes = (size_t)34 << 20;
+    const struct fileio *before = fileio;
+    struct fileio table = fileio_system;
+    struct kvstore_options of_large = options;
+    struct kvstore_position position;
+    bool at_end;
+    char *value = calloc(1, value_bytes);
+    ck_assert_ptr_nonnull(value);
+    memcpy(value + 7, header, sizeof header);
+    table.read_at = note_read_at;
+    table.sync_data = sync_nothing;
+    fileio = &table;
+    of_large.max_value_bytes = KVSTORE_MAX_VALUE_BYTES;
+    struct kvstore *store = must_open(dir, &of_large);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(kvstore_put(store, kv_slice_from_string(numbered("key", i)),
+                                     kv_slice(value, value_bytes), NULL, NULL),
+                         KV_OK);
+    ck_assert_int_eq(kvstore_changes_now(store, 0, &position), KV_OK);
+    position.version = 1;
+    position.place = FILE_HEADER_BYTES + RECORD_HEADER_BYTES + strlen("key 0") + 7;
+    largest_read = 0;
+    ck_assert_int_eq(kvstore_changes(store, 0, &position, kv_slice(NULL, 0), 1, see, NULL, &at_end),
+                     KV_MISSED);
+    ck_assert_uint_gt(largest_read, 0);
+    ck_assert_uint_lt(largest_read, KVSTORE_MAX_VALUE_BYTES);
+    must_close(store);
+    fileio = before;
+    free(value);
+}
+END_TEST
+
 /* Past the page cache -------------------------------------------------------------------------- */
 
 START_TEST(no_reads_past_the_page_cache)
@@ -419,9 +480,7 @@ START_TEST(each_get_reads_the_disk)
         ck_assert_str_eq(get_text(store, "key"), "41");
     unsigned long long after = bytes_from_disk();
     must_close(store);
-    struct statfs facts;
-    ck_assert_int_eq(statfs(dir, &facts), 0);
-    if (facts.f_type == 0x01021994) /* tmpfs */
+    if (store_lies_in_memory(dir))
         SKIP_TEST("the directory of the tests lies in memory");
     if (before == 0 && after == 0)
         SKIP_TEST("the system does not tell what was read from the disk");
@@ -469,6 +528,40 @@ START_TEST(a_file_may_end_within_a_page)
 }
 END_TEST
 
+/* Pages that the kernel keeps ------------------------------------------------------------------ */
+
+/* Writes to the file and, where its pages are kept, once more. Returns how often that was; closes
+ * the file. */
+static unsigned long writes_of_kept_pages(int fd)
+{
+    static const char bytes[2 * 4096] = "bytes";
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(pwrite(fd, bytes, sizeof bytes, 0), sizeof bytes);
+    fault_install(&(struct fault_plan){.call = FAULT_WRITE}); /* counts */
+    ck_assert_int_eq(kept_pages_write(fd, 0, sizeof bytes), 0);
+    close(fd);
+    return fault_calls(FAULT_WRITE);
+}
+
+START_TEST(pages_without_a_disk_are_not_written_again)
+{
+    ck_assert_uint_eq(writes_of_kept_pages(memfd_create("kept", MFD_CLOEXEC)), 0);
+    ck_assert_uint_eq(fault_calls(FAULT_READ), 0);
+    ck_assert_uint_eq(fault_calls(FAULT_SYNC_DATA), 0);
+}
+END_TEST
+
+START_TEST(pages_with_a_disk_are)
+{
+    char path[STORE_DIR_BYTES + 32];
+    if (store_lies_in_memory(dir))
+        SKIP_TEST("the directory of the tests lies in memory");
+    snprintf(path, sizeof path, "%s/kept", dir);
+    ck_assert_uint_gt(writes_of_kept_pages(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600)), 0);
+    ck_assert_uint_eq(fault_calls(FAULT_SYNC_DATA), 1);
+}
+END_TEST
+
 /* Both ways of reading, the same tests. */
 static void add_both(Suite *suite, const char *name, SFun set_up_way)
 {
@@ -476,6 +569,7 @@ static void add_both(Suite *suite, const char *name, SFun set_up_way)
     tcase_add_checked_fixture(same, set_up_way, tear_down);
     tcase_add_test(same, records_of_every_size_through_every_door);
     tcase_add_test(same, a_large_record_is_kept_until_its_operation_ends);
+    tcase_add_test(same, a_made_up_position_reads_no_more_than_a_record_has);
     suite_add_tcase(suite, same);
     TCase *faults = tcase_create(name);
     tcase_add_checked_fixture(faults, set_up_way, tear_down);
@@ -501,9 +595,19 @@ static void add_direct(Suite *suite)
     suite_add_tcase(suite, tests);
 }
 
+static void add_kept_pages(Suite *suite)
+{
+    TCase *tests = tcase_create("pages that the kernel keeps");
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, pages_without_a_disk_are_not_written_again);
+    tcase_add_test(tests, pages_with_a_disk_are);
+    suite_add_tcase(suite, tests);
+}
+
 Suite *suite_kvstore_pread(void)
 {
     Suite *suite = suite_create("kvstore_pread");
+    add_kept_pages(suite);
     add_both(suite, "through the page cache", set_up);
     if (store_io_count() == KVSTORE_IO_COUNT) {
         add_both(suite, "past the page cache", set_up_direct);

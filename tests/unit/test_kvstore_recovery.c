@@ -1,18 +1,24 @@
 #include "kvstore/table/recovery.h"
 
 #include <check.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/memory/machine_sizes.h"
 #include "common/time/clock.h"
 #include "common/numbers/random.h"
 #include "kvstore/log/fileio.h"
 #include "mqkv/kvstore.h"
+#include "tests/support/fault.h"
 #include "tests/support/one_file_store.h"
+#include "tests/support/skip.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"
@@ -138,6 +144,71 @@ START_TEST(what_only_the_cache_has_is_not_recovered)
     struct kvstore_ticket ticket = must_put_for_ticket(copy, "new", "value");
     ck_assert_int_eq(kvstore_wait_durable(copy, ticket), KV_OK);
     must_close(copy);
+}
+END_TEST
+
+static bool written_again[16];
+static uint64_t first_unsynced_page;
+
+static ssize_t note_write(int fd, const void *data, size_t size, off_t offset)
+{
+    for (uint64_t at = (uint64_t)offset; at < (uint64_t)offset + size; at += PAGE_BYTES) {
+        uint64_t page = at / PAGE_BYTES;
+        if (page >= first_unsynced_page && page - first_unsynced_page < 16)
+            written_again[page - first_unsynced_page] = true;
+    }
+    synced = false;
+    return fileio_system.write_at(fd, data, size, offset);
+}
+
+/* Maps the file, and touches what lies before the end. */
+static void *map_and_touch(uint64_t end)
+{
+    char path[STORE_DIR_BYTES + 32];
+    snprintf(path, sizeof path, "%s/data.0000", dir);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    void *at = mmap(NULL, end, PROT_READ, MAP_SHARED, fd, 0);
+    ck_assert_ptr_ne(at, MAP_FAILED);
+    close(fd);
+    const volatile char *bytes = at;
+    for (uint64_t offset = 0; offset < end; offset += PAGE_BYTES)
+        (void)bytes[offset];
+    return at;
+}
+
+/* What a reader in another process has mapped stays in memory, be it on the disk or not. */
+START_TEST(what_others_map_is_written_again)
+{
+    struct kvstore_options options = one_file;
+    options.durability = KVSTORE_SYNC_NONE;
+    if (store_lies_in_memory(dir))
+        SKIP_TEST("the directory of the tests lies in memory");
+    must_close(store);
+    store = must_open(dir, &options);
+    must_put_numbers(store, 0, 300);
+    ck_assert_int_eq(kvstore_sync(store), KV_OK);
+    first_unsynced_page = (FILE_HEADER_BYTES + total_statistics(store).live_bytes) / PAGE_BYTES;
+    must_put_numbers(store, 300, 600);
+    uint64_t end = FILE_HEADER_BYTES + total_statistics(store).live_bytes;
+    uint64_t pages = (end - 1) / PAGE_BYTES - first_unsynced_page + 1;
+    ck_assert(pages > 1 && pages <= 16);
+    fault_install(&(struct fault_plan){.call = FAULT_SYNC_DATA, .nth = 1, .error = EIO});
+    ck_assert_int_eq(kvstore_sync(store), KV_NOT_DURABLE);
+    ck_assert_int_eq(kvstore_close(store, NULL), KV_NOT_DURABLE);
+    fault_clear();
+    void *mapped = map_and_touch(end);
+
+    struct fileio table = fileio_system;
+    table.sync_data = note_sync;
+    table.write_at = note_write;
+    fileio = &table;
+    store = must_open(dir, &options);
+    fileio = &fileio_system;
+    for (uint64_t i = 0; i < pages; i++)
+        ck_assert(written_again[i]);
+    ck_assert(synced);
+    check_numbers(store, 0, 600);
+    munmap(mapped, end);
 }
 END_TEST
 
@@ -274,6 +345,7 @@ Suite *suite_kvstore_recovery(void)
     tcase_add_test(tests, a_clean_restart_goes_on_with_the_next_version);
     tcase_add_test(tests, expired_entries_are_left_out);
     tcase_add_test(tests, what_only_the_cache_has_is_not_recovered);
+    tcase_add_test(tests, what_others_map_is_written_again);
     tcase_add_test(tests, kill_9_loses_nothing_that_was_written);
     tcase_add_loop_test(tests, any_history_of_writes_stops_and_crashes_ends_in_the_same_entries, 0,
                         4);

@@ -6,9 +6,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/statvfs.h>
 
 #include "mqkv/kvstore.h"
+#include "kvstore/log/fileio.h"
 #include "kvstore/log/logtail.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
@@ -224,6 +226,48 @@ START_TEST(files_that_are_alive_are_left_alone)
 }
 END_TEST
 
+#define LITTLE_BYTES (UINT64_C(1) << 20)
+
+static void *map_little(size_t size, int protection, int fd)
+{
+    if (size <= LITTLE_BYTES)
+        return fileio_system.map(size, protection, fd);
+    errno = ENOMEM;
+    return MAP_FAILED;
+}
+
+/* It cannot have more address space; the disk has room. */
+START_TEST(a_file_at_its_limit_takes_no_past_logs_away)
+{
+    static struct fileio table;
+    const struct fileio *before = fileio;
+    const struct kvstore_options options = {.compact_dead_percent = 100,
+                                            .keep_changes_ms = 3600000};
+    char key[32];
+    must_close(store);
+    table = fileio_system;
+    table.map = map_little;
+    fileio = &table;
+    store = must_open(dir, &options);
+    name_key(key, 1, 0);
+    ck_assert_int_eq(put(key, 1), KV_OK);
+    ck_assert_int_eq(kvstore_compact(store, 1, NULL), KV_OK);
+    ck_assert_uint_eq(total_statistics(store).past_logs, 1);
+    enum kv_status status = KV_OK;
+    for (int i = 0; status == KV_OK; i++) {
+        name_key(key, 0, i);
+        status = put(key, 0);
+    }
+    ck_assert_int_eq(status, KV_NO_SPACE);
+    /* The compactor removes what is to go before it does what was asked for. */
+    ck_assert_int_eq(kvstore_compact(store, 2, NULL), KV_OK);
+    ck_assert_uint_eq(total_statistics(store).past_logs, 2);
+    must_close(store);
+    store = NULL;
+    fileio = before;
+}
+END_TEST
+
 Suite *suite_kvstore_room(void)
 {
     Suite *suite = suite_create("kvstore_room");
@@ -237,6 +281,7 @@ Suite *suite_kvstore_room(void)
     tcase_add_test(tcase, each_key_can_be_deleted_when_nothing_can_be_written);
     tcase_add_test(tcase, a_deletion_may_take_what_writes_leave_free);
     tcase_add_test(tcase, files_that_are_alive_are_left_alone);
+    tcase_add_test(tcase, a_file_at_its_limit_takes_no_past_logs_away);
     suite_add_tcase(suite, tcase);
     return suite;
 }

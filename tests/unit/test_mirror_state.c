@@ -6,16 +6,18 @@
 #include <unistd.h>
 
 #include "mirror/mirror_state.h"
+#include "tests/support/test_names.h"
 #include "tests/unit/suites.h"
 
 #define FILES 3u
 
-static char dir[] = "/tmp/mirror-state-XXXXXX";
+static char dir[512];
 static char path[sizeof dir + 16];
 static struct kv_error error;
 
 static void set_up(void)
 {
+    test_path(dir, sizeof dir, "mirror-state-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/" MIRROR_STATE_FILE, dir);
 }

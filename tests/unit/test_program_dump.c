@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "clientk/program/transfer/dump_format.h"
+#include "clientk/program/transfer/refused_lines.h"
 #include "clientk/program/cli/line.h"
+#include "clientk/program/cli/output.h"
 #include "tests/unit/suites.h"
 
 #define BYTES(text) kv_slice(text, sizeof(text) - 1)
@@ -125,6 +127,42 @@ START_TEST(other_batches_are_not_judged)
 }
 END_TEST
 
+/* Refuses a line while those up to `last_sent` are on their way. */
+static bool refuse(struct refused_lines *refused, uint64_t line, uint64_t last_sent)
+{
+    const struct refused_line now = {.line = line, .last_sent = last_sent, .status = KV_FULL};
+    return refused_lines_add(refused, &now);
+}
+
+START_TEST(a_refused_line_fails_alone_if_one_sent_later_is_taken)
+{
+    struct refused_lines refused = {0};
+    refuse(&refused, 5, 20);
+    refuse(&refused, 3, 30);
+    ck_assert_uint_eq(refused_lines_pass(&refused, 19), 0);
+    ck_assert_uint_eq(refused_lines_pass(&refused, 20), 0);
+    ck_assert_uint_eq(refused_lines_pass(&refused, 21), 1);
+    refused_lines_drop(&refused, 1);
+    ck_assert_uint_eq(refused.count, 1);
+    ck_assert_uint_eq(refused.lines[0].line, 3);
+    ck_assert_uint_eq(refused_lines_pass(&refused, 30), 0);
+    ck_assert_uint_eq(refused_lines_pass(&refused, 31), 1);
+}
+END_TEST
+
+START_TEST(so_many_refused_lines_in_a_row_are_all)
+{
+    struct refused_lines refused = {0};
+    for (uint64_t line = 1; line <= REFUSED_IN_A_ROW; line++)
+        ck_assert(!refuse(&refused, line, 500));
+    ck_assert_uint_eq(refused_lines_pass(&refused, 400), 0);
+    for (uint64_t line = 1; line <= REFUSED_IN_A_ROW; line++)
+        ck_assert(!refuse(&refused, 400 + line, 600));
+    ck_assert(refuse(&refused, 501, 600));
+    ck_assert_uint_eq(refused.count, 2 * REFUSED_IN_A_ROW + 1);
+}
+END_TEST
+
 Suite *suite_program_dump(void)
 {
     Suite *suite = suite_create("program_dump");
@@ -136,5 +174,9 @@ Suite *suite_program_dump(void)
     tcase_add_test(format, every_changed_byte_of_an_entry_is_seen);
     tcase_add_test(format, other_batches_are_not_judged);
     suite_add_tcase(suite, format);
+    TCase *refusals = tcase_create("refusals");
+    tcase_add_test(refusals, a_refused_line_fails_alone_if_one_sent_later_is_taken);
+    tcase_add_test(refusals, so_many_refused_lines_in_a_row_are_all);
+    suite_add_tcase(suite, refusals);
     return suite;
 }

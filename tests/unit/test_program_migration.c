@@ -32,12 +32,30 @@ START_TEST(one_that_was_moved_is_replaced_only_as_it_was_moved)
 }
 END_TEST
 
+START_TEST(an_overload_is_sat_out_but_not_for_ever)
+{
+    struct migration migration = {0};
+    unsigned waits = 0;
+    ck_assert(!migration_sits_out(&migration, KV_OK, &waits));
+    ck_assert(!migration_sits_out(&migration, KV_FULL, &waits));
+    ck_assert_uint_eq(waits, 0);
+    ck_assert(migration_sits_out(&migration, KV_OVERLOADED, &waits));
+    ck_assert_uint_eq(waits, 1);
+    waits = MIGRATION_WAITS;
+    ck_assert(!migration_sits_out(&migration, KV_OVERLOADED, &waits));
+    waits = MIGRATION_WAITS - 1;
+    migration_stop(&migration, KV_NO_SERVER, "gone");
+    ck_assert(!migration_sits_out(&migration, KV_OVERLOADED, &waits));
+}
+END_TEST
+
 Suite *suite_program_migration(void)
 {
     Suite *suite = suite_create("program_migration");
     TCase *conditions = tcase_create("conditions");
     tcase_add_test(conditions, a_new_entry_is_put_where_there_is_none);
     tcase_add_test(conditions, one_that_was_moved_is_replaced_only_as_it_was_moved);
+    tcase_add_test(conditions, an_overload_is_sat_out_but_not_for_ever);
     suite_add_tcase(suite, conditions);
     return suite;
 }

@@ -232,6 +232,37 @@ START_TEST(batches_report_failures_with_their_place)
 }
 END_TEST
 
+START_TEST(entries_have_their_header_once)
+{
+    output.format = OUTPUT_CSV;
+    output_begin_entries(&output);
+    output_entry(&output, VALUE("k"), VALUE("v"), 1, 0);
+    output_begin_entries(&output);
+    PRINTED("key,value,version,expiry_ms\nk,v,1,0\n");
+}
+END_TEST
+
+START_TEST(a_transfer_ends_where_nothing_more_is_taken)
+{
+    static const enum kv_status ends[] = {KV_NO_SERVER, KV_TIMEOUT,     KV_NO_SPACE,  KV_READ_ONLY,
+                                          KV_NO_MEMORY, KV_NOT_DURABLE, KV_OVERLOADED};
+    static const enum kv_status goes_on[] = {KV_OK,      KV_EXISTS, KV_VALUE_TOO_BIG, KV_BAD_KEY,
+                                             KV_CROWDED, KV_FULL,   KV_QUOTA};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        ck_assert_msg(status_ends_transfer(ends[i]), "goes on after %d", (int)ends[i]);
+    for (size_t i = 0; i < sizeof goes_on / sizeof goes_on[0]; i++)
+        ck_assert_msg(!status_ends_transfer(goes_on[i]), "ends after %d", (int)goes_on[i]);
+}
+END_TEST
+
+START_TEST(a_store_without_room_for_one_entry_may_have_it_for_others)
+{
+    for (int status = 0; status < KV_STATUS_COUNT; status++)
+        ck_assert(status_lacks_room((enum kv_status)status) ==
+                  (status == KV_FULL || status == KV_QUOTA));
+}
+END_TEST
+
 START_TEST(every_status_has_an_exit_code)
 {
     for (int status = 0; status < KV_STATUS_COUNT; status++) {
@@ -266,6 +297,9 @@ Suite *suite_program_output(void)
     tcase_add_test(answers, csv_has_one_header_and_quotes_what_needs_it);
     tcase_add_test(answers, entries_are_lines_that_could_be_typed);
     tcase_add_test(answers, batches_report_failures_with_their_place);
+    tcase_add_test(answers, entries_have_their_header_once);
+    tcase_add_test(answers, a_transfer_ends_where_nothing_more_is_taken);
+    tcase_add_test(answers, a_store_without_room_for_one_entry_may_have_it_for_others);
     tcase_add_test(answers, every_status_has_an_exit_code);
     suite_add_tcase(suite, answers);
     return suite;

@@ -213,7 +213,7 @@ END_TEST
 START_TEST(a_session_that_ends_is_held_until_its_reply_is_gone)
 {
     struct fixture_client leaving;
-    fixture_connect(&fixture, &leaving, (struct wire_geometry){1, 256});
+    fixture_connect(&fixture, &leaving, (struct wire_geometry){3, 256});
     for (int i = 0; i < 3; i++) {
         struct wire_header request = fixture_header(&leaving, WIRE_REQUEST, 1);
         fixture_request(&fixture, &request, &put);
@@ -221,6 +221,33 @@ START_TEST(a_session_that_ends_is_held_until_its_reply_is_gone)
     fixture_disconnect(&fixture, &leaving);
     commit_drain(fixture.service.commit);
     ck_assert_int_eq(fixture_call(&fixture, &client, put).status, KV_OK);
+}
+END_TEST
+
+/* However many messages it sends while a sync takes long: no more replies are kept for it. */
+START_TEST(a_session_has_no_more_replies_held_than_credits)
+{
+    static struct fileio table; /* as above */
+    struct session_counts counts;
+    struct wire_header reply;
+    struct read_cursor cursor;
+    table = fileio_system;
+    table.sync_data = sync_when_allowed;
+    atomic_store(&syncs_begun, 0);
+    atomic_store(&syncs_allowed, 0);
+    fileio = &table;
+    for (uint64_t i = 1; i <= 6; i++) {
+        struct wire_header request = fixture_header(&client, WIRE_REQUEST, 1);
+        fixture_request(&fixture, &request, &put);
+        session_counts(fixture.service.sessions, &counts);
+        ck_assert_uint_eq(counts.ended[SESSION_FAULT], i > 4);
+        ck_assert_uint_eq(commit_waiting(fixture.service.commit), i < 4 ? i : 4);
+    }
+    atomic_store(&syncs_allowed, UINT_MAX);
+    for (int i = 0; i < 4; i++)
+        ck_assert(fixture_reply(&client, 5000, &reply, &cursor));
+    commit_drain(fixture.service.commit);
+    fileio = &fileio_system;
 }
 END_TEST
 
@@ -246,6 +273,7 @@ Suite *suite_serverk_commit(void)
     tcase_add_test(cases, what_was_on_disk_before_a_sync_failed_is_durable);
     tcase_add_test(cases, many_in_flight_are_released_together);
     tcase_add_test(cases, a_session_that_ends_is_held_until_its_reply_is_gone);
+    tcase_add_test(cases, a_session_has_no_more_replies_held_than_credits);
     tcase_add_test(cases, sync_waits_for_all_files);
     suite_add_tcase(suite, cases);
     return suite;

@@ -8,15 +8,16 @@
 
 #include "serverk/config/command_line.h"
 #include "serverk/config/settings.h"
+#include "tests/support/test_names.h"
 #include "tests/unit/suites.h"
 
-static char file[] = "/tmp/test_option_file.XXXXXX";
+static char file[512];
 static struct server_options options;
 static struct kv_error error;
 
 static void make_file(void)
 {
-    strcpy(file + strlen(file) - 6, "XXXXXX");
+    test_path(file, sizeof file, "option_file-XXXXXX");
     int fd = mkstemp(file);
     ck_assert_int_ge(fd, 0);
     close(fd);
@@ -98,7 +99,7 @@ static const struct {
 
 START_TEST(mistakes_are_told_with_their_line)
 {
-    char place[64];
+    char place[sizeof file + 16];
     ck_assert_int_eq(parse(wrong[_i].text, NULL, NULL), OPTIONS_BAD);
     snprintf(place, sizeof place, "%s%s", file, wrong[_i].line);
     ck_assert_msg(strstr(error.text, place) && strstr(error.text, wrong[_i].said), "%s",
@@ -149,7 +150,7 @@ START_TEST(the_settings_print_as_a_file)
     FILE *stream = open_memstream(&text, &size);
     settings_print(&options, stream);
     fclose(stream);
-    char origin[64];
+    char origin[sizeof file + 32];
     snprintf(origin, sizeof origin, "workers = 3 ; %s:2\n", file);
     ck_assert_ptr_nonnull(strstr(text, origin));
     ck_assert_ptr_nonnull(strstr(text, "; io = mmap ; default\n"));

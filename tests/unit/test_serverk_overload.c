@@ -86,6 +86,21 @@ START_TEST(what_is_behind_the_first_write_at_a_closed_gate_is_left_out)
 }
 END_TEST
 
+START_TEST(a_write_alone_at_a_closed_gate_counts_once)
+{
+    const struct wire_operation write = fixture_operation(WIRE_OP_PUT, "a", "1");
+    struct wire_header request = fixture_header(&only_client, WIRE_REQUEST, 1), reply;
+    struct read_cursor cursor;
+    fixture.worker.execution.gate = &gate;
+    closed_for = 1;
+    fixture_request(&fixture, &request, &write);
+    ck_assert(fixture_reply(&only_client, REPLY_MS, &reply, &cursor));
+    ck_assert_int_eq(reply.status, KV_OVERLOADED);
+    ck_assert_uint_eq(fixture.worker.statistics->statuses[KV_OVERLOADED], 1);
+    ck_assert_uint_eq(fixture.worker.statistics->operations[WIRE_OP_PUT], 0);
+}
+END_TEST
+
 Suite *suite_serverk_overload(void)
 {
     Suite *suite = suite_create("serverk_overload");
@@ -97,6 +112,7 @@ Suite *suite_serverk_overload(void)
     one_client_case_add(gated);
     tcase_add_test(gated, behind_a_write_at_a_closed_gate_nothing_is_executed);
     tcase_add_test(gated, what_is_behind_the_first_write_at_a_closed_gate_is_left_out);
+    tcase_add_test(gated, a_write_alone_at_a_closed_gate_counts_once);
     suite_add_tcase(suite, gated);
     return suite;
 }

@@ -1,14 +1,22 @@
-/* start_guard: a signal ends a daemon that opens its store, and what it had made goes with it. */
+/* start_guard: a signal ends a daemon that opens its store, and what it had made goes with it; the
+ * service manager hears that a start goes on. */
 #include <check.h>
 #include <errno.h>
 #include <mqueue.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/report/notify.h"
+#include "common/time/clock.h"
 #include "serverk/daemon/start_guard.h"
 #include "tests/support/test_names.h"
 #include "tests/unit/suites.h"
@@ -133,6 +141,62 @@ START_TEST(after_the_start_signals_wait_for_who_serves)
 }
 END_TEST
 
+/* The socket of a service manager, to which this process is connected then. */
+static int be_managed(void)
+{
+    char variable[WIRE_QUEUE_NAME_BYTES + 1];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct kv_error error = {0};
+    int manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    ck_assert_uint_lt(strlen(name), sizeof address.sun_path - 1);
+    snprintf(variable, sizeof variable, "@%s", name);
+    memcpy(address.sun_path + 1, name, strlen(name)); /* abstract: it begins with NUL */
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+    ck_assert_int_eq(bind(manager, (struct sockaddr *)&address, size), 0);
+    setenv("NOTIFY_SOCKET", variable, 1);
+    ck_assert_int_eq(notify_open(&error), KV_OK);
+    return manager;
+}
+
+/* Uses CPU time until the manager is told something; false: 20 s without a word. */
+static bool is_told_while_working(int manager)
+{
+    struct pollfd told = {.fd = manager, .events = POLLIN};
+    uint64_t begin_ns = clock_monotonic_ns();
+    while (poll(&told, 1, 0) == 0)
+        if (clock_monotonic_ns() - begin_ns > UINT64_C(20000000000))
+            return false;
+    return true;
+}
+
+/* Longer than the guard's time from one look to the next. */
+#define SILENCE_MS 1500
+
+START_TEST(a_start_that_goes_on_asks_for_time)
+{
+    char text[64] = "";
+    struct control *control;
+    struct start_guard *guard;
+    struct kv_error error = {0};
+    int manager = be_managed();
+    struct pollfd told = {.fd = manager, .events = POLLIN};
+    ck_assert_int_eq(control_create(&control, &error), KV_OK);
+    ck_assert_int_eq(start_guard_create(control, NULL, NULL, &guard, &error), KV_OK);
+    for (int i = 0; i < 2; i++) {
+        ck_assert(is_told_while_working(manager));
+        ck_assert_int_gt(recv(manager, text, sizeof text - 1, 0), 0);
+        ck_assert_str_eq(text, "EXTEND_TIMEOUT_USEC=300000000");
+    }
+    if (poll(&told, 1, SILENCE_MS) == 1) /* of what was done before */
+        recv(manager, text, sizeof text, 0);
+    ck_assert_int_eq(poll(&told, 1, SILENCE_MS), 0); /* a start that hangs says nothing */
+    start_guard_free(guard);
+    control_free(control);
+    notify_close();
+    close(manager);
+}
+END_TEST
+
 static void set_up(void)
 {
     test_queue_name(name, sizeof name);
@@ -147,6 +211,7 @@ Suite *suite_serverk_start_guard(void)
     tcase_add_loop_test(cases, a_signal_ends_a_start, 0, 2);
     tcase_add_test(cases, a_signal_ends_the_start_of_a_first_process);
     tcase_add_test(cases, after_the_start_signals_wait_for_who_serves);
+    tcase_add_test(cases, a_start_that_goes_on_asks_for_time);
     suite_add_tcase(suite, cases);
     return suite;
 }

@@ -1,10 +1,12 @@
-/* watchers: a request that waits is executed again after each change that it may not have seen. */
+/* watchers: a request that waits is executed again after each change that it may not have seen. And
+ * how users share the places of those, and of requests that wait for a cluster. */
 #include <check.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
 #include "common/time/clock.h"
 #include "mqkv/kvstore.h"
+#include "serverk/execute/submission_pool.h"
 #include "serverk/execute/watchers.h"
 #include "tests/support/worker_fixture.h"
 #include "tests/unit/suites.h"
@@ -156,6 +158,46 @@ START_TEST(each_user_has_its_share_of_the_places)
 }
 END_TEST
 
+static unsigned admit_all_as(struct submissions *submissions, uid_t uid, size_t bytes)
+{
+    unsigned count = 0;
+    while (count <= SUBMISSIONS_MAX && submissions_admit(submissions, uid, bytes))
+        count++;
+    return count;
+}
+
+START_TEST(requests_for_a_cluster_leave_places_to_others)
+{
+    uid_t owner = geteuid(), other = owner + 1;
+    struct submissions *all = submissions_create(fixture.service.engine, fixture.service.sessions,
+                                                 &fixture.budget, NULL, NULL);
+    ck_assert_ptr_nonnull(all);
+    unsigned others = 0;
+    for (uid_t uid = other; uid < other + 3; uid++)
+        others += admit_all_as(all, uid, 10);
+    ck_assert_uint_eq(others, SUBMISSIONS_MAX / 4 * 3);
+    ck_assert_uint_eq(admit_all_as(all, other + 3, 10), 0);
+    ck_assert_uint_eq(admit_all_as(all, owner, 10), SUBMISSIONS_MAX / 4);
+    ck_assert_uint_eq(submissions_under_way(all), SUBMISSIONS_MAX);
+    for (unsigned i = 0; i < SUBMISSIONS_MAX / 4; i++) {
+        submissions_dismiss(all, owner, 10);
+        for (uid_t uid = other; uid < other + 3; uid++)
+            submissions_dismiss(all, uid, 10);
+    }
+    ck_assert_uint_eq(submissions_under_way(all), 0);
+
+    /* Bytes: the first request may have any number, and what it finds counts too. */
+    ck_assert_uint_eq(admit_all_as(all, other, SUBMISSIONS_MAX_BYTES / 4), 1);
+    ck_assert(!submissions_add_bytes(all, other, 1));
+    ck_assert_uint_eq(admit_all_as(all, owner, SUBMISSIONS_MAX_BYTES / 4), 3);
+    submissions_dismiss(all, other, SUBMISSIONS_MAX_BYTES / 4);
+    for (int i = 0; i < 3; i++)
+        submissions_dismiss(all, owner, SUBMISSIONS_MAX_BYTES / 4);
+    submissions_drain(all);
+    submissions_free(all);
+}
+END_TEST
+
 Suite *suite_serverk_watchers(void)
 {
     Suite *suite = suite_create("serverk watchers");
@@ -165,6 +207,7 @@ Suite *suite_serverk_watchers(void)
     tcase_add_test(cases, a_change_wakes_who_waits);
     tcase_add_test(cases, a_change_just_before_the_wait_begins_is_not_lost);
     tcase_add_test(cases, each_user_has_its_share_of_the_places);
+    tcase_add_test(cases, requests_for_a_cluster_leave_places_to_others);
     suite_add_tcase(suite, cases);
     return suite;
 }

@@ -166,6 +166,11 @@ START_TEST(lane_belongs_to_its_reader_only)
     pid_t server = fork_owner(wire_lock_lane);
     ck_assert_int_eq(wire_lane_server(queue), server);
     ck_assert_int_eq(wire_queue_owner(queue), server);
+    pid_t pid = 0;
+    int pidfd = wire_lane_server_pidfd(queue, &pid);
+    ck_assert_int_ge(pidfd, 0);
+    ck_assert_int_eq(pid, server);
+    close(pidfd);
 
     /* A client may only send. It cannot take the read lock, and not the write lock either. */
     mqd_t sender;
@@ -181,6 +186,8 @@ START_TEST(lane_belongs_to_its_reader_only)
     pid_t impostor = fork_owner(take_write_lock); /* all that a sender could get hold of then */
     ck_assert_int_eq(wire_queue_owner(queue), impostor);
     ck_assert_int_eq(wire_lane_server(queue), 0);
+    ck_assert_int_eq(wire_lane_server_pidfd(queue, NULL), -1);
+    ck_assert_int_eq(errno, ESRCH);
     kill_and_reap(impostor);
 }
 END_TEST

@@ -63,8 +63,12 @@ static enum kv_status copy_to(struct backup *backup, struct backup_target *targe
             count_file(backup, file, file->bytes);
         return status;
     }
-    struct file_copy copy = {
-        .from = file, .to = fd, .name = target->dir, .progress = show, .context = backup};
+    struct file_copy copy = {.from = file,
+                             .to = fd,
+                             .is_new = target->files[file->number].plan == BACKUP_REPLACE,
+                             .dir = target->dir,
+                             .progress = show,
+                             .context = backup};
     status = file_copy_run(&copy, offset, error);
     enum kv_status ended = backup_target_end_file(target, file, fd, status == KV_OK ? error : NULL);
     backup->shared_bytes += copy.shared_bytes;

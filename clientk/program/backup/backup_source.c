@@ -218,7 +218,10 @@ static enum kv_status next_in_stream(struct backup_source *source, struct source
         return kv_error_set(error, KV_CORRUPT, "the backup is not whole");
     if (source->next > 0 && strcmp(member.name, BACKUP_MANIFEST_NAME) == 0) {
         *end = true;
-        return check_end(source, &member, error);
+        status = check_end(source, &member, error);
+        if (status == KV_OK) /* else a writer that is late with its end finds nobody, and fails */
+            tar_take_end(source->stream_fd, member.size);
+        return status;
     }
     return take_member(source, &member, file, error);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/report/error.h"
+#include "kvstore/format/file_name.h"
 
 /* Copied in one call: not so much that Ctrl-C or the server would have to wait long. */
 #define STEP_BYTES (UINT64_C(16) << 20)
@@ -28,10 +29,12 @@ int file_copy_write(int fd, const void *bytes, size_t size, uint64_t offset)
 
 static enum kv_status write_failed(const struct file_copy *copy, struct kv_error *error)
 {
-    return kv_error_set_errno(error, "%s: cannot write the file", copy->name);
+    struct file_name name = file_name(copy->from->number, FILE_LOG);
+    return kv_error_set_errno(error, "%s/%s: cannot write the file", copy->dir, name.text);
 }
 
-/* The whole file as shared blocks, cut to what is held. False: the file systems cannot. */
+/* The whole file as shared blocks, its header page too, cut to what is held. False: the file
+ * systems cannot. */
 static bool share_blocks(struct file_copy *copy)
 {
     if (ioctl(copy->to, FICLONE, copy->from->fd) != 0)
@@ -42,7 +45,8 @@ static bool share_blocks(struct file_copy *copy)
     return true;
 }
 
-/* Copies a step in the kernel; *offset moves. 0: done; 1: the kernel cannot; -1: errno. */
+/* Copies a step in the kernel; *offset moves. 0: done; 1: the kernel cannot, or does not tell which
+ * of the two disks fails; -1: errno of the writing. */
 static int copy_in_kernel(const struct file_copy *copy, uint64_t *offset)
 {
     uint64_t left = copy->from->bytes - *offset;
@@ -54,7 +58,7 @@ static int copy_in_kernel(const struct file_copy *copy, uint64_t *offset)
         return 0;
     }
     if (copied == 0 || errno == EXDEV || errno == EINVAL || errno == ENOSYS ||
-        errno == EOPNOTSUPP || errno == EBADF)
+        errno == EOPNOTSUPP || errno == EBADF || errno == EIO)
         return 1;
     return errno == EINTR ? 0 : -1;
 }
@@ -85,7 +89,7 @@ static enum kv_status step_in_kernel(struct file_copy *copy, bool *in_kernel, ui
 enum kv_status file_copy_run(struct file_copy *copy, uint64_t offset, struct kv_error *error)
 {
     bool in_kernel = copy->from->fd >= 0;
-    if (in_kernel && offset <= BACKUP_HEADER_BYTES && share_blocks(copy))
+    if (in_kernel && copy->is_new && share_blocks(copy))
         return held_store_keep(copy->from->store, error);
     void *buffer = malloc(copy->from->store->piece_bytes);
     if (!buffer)

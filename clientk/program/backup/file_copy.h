@@ -12,14 +12,15 @@ typedef bool (*file_copy_progress)(void *context, uint64_t bytes);
 
 struct file_copy {
     struct held_file *from;
-    int to;           /* open for writing */
-    const char *name; /* of it, for sentences */
+    int to;          /* open for writing */
+    bool is_new;     /* `to` has nothing yet that must stay: its header page may be written, too */
+    const char *dir; /* where it is, for sentences */
     file_copy_progress progress;
     void *context;
     uint64_t shared_bytes; /* so many took no copying */
 };
 
-/* Copies from `offset` (the header page or behind it) to the end of the file; the header page is
+/* Copies from `offset` (behind the header page) to the end of the file; the right header page is
  * the caller's to write. KV_TIMEOUT: `progress` stopped it; else a sentence: KV_NO_SPACE, ... */
 enum kv_status file_copy_run(struct file_copy *copy, uint64_t offset, struct kv_error *error);
 

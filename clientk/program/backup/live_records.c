@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "common/memory/cursor.h"
+#include "common/memory/mapguard.h"
 #include "common/report/error.h"
 
 #define SALT_OFFSET      32u /* of a data file, in its header */
@@ -19,6 +20,16 @@ static bool key_is_at(const struct live_records *records, uint64_t offset, struc
     return record_parse(records->bytes + offset, records->size - offset, &record, &size) ==
                RECORD_VALID &&
            kv_slice_equal(record.key, key);
+}
+
+/* Where the disk does not give what is mapped, or the file was cut, there are zeros. */
+static enum kv_status check_held(const struct live_records *records, const char *name,
+                                 struct kv_error *error)
+{
+    if (!mapguard_is_broken(records->guard))
+        return KV_OK;
+    return kv_error_set(error, KV_IO, "%s cannot be read at offset %" PRIu64, name,
+                        atomic_load(&records->guard->fault_offset));
 }
 
 /* The slot of the key: its own, or a free one. */
@@ -73,6 +84,8 @@ static enum kv_status read_all(struct live_records *records, const char *name,
     for (uint64_t at = BACKUP_HEADER_BYTES; at < records->size; at += size) {
         enum record_verdict verdict =
             record_read(records->bytes + at, records->size - at, records->salt, at, &record, &size);
+        if (verdict != RECORD_VALID && mapguard_is_broken(records->guard))
+            break;
         if (verdict != RECORD_VALID)
             return kv_error_set(error, KV_CORRUPT,
                                 "%s is damaged at offset %" PRIu64
@@ -81,7 +94,7 @@ static enum kv_status read_all(struct live_records *records, const char *name,
         if (!note(records, &record, at))
             return kv_error_set(error, KV_NO_MEMORY, "no memory for the keys of %s", name);
     }
-    return KV_OK;
+    return check_held(records, name, error);
 }
 
 enum kv_status live_records_open(struct live_records *records, const struct source_file *file,
@@ -94,6 +107,7 @@ enum kv_status live_records_open(struct live_records *records, const struct sour
     if (bytes == MAP_FAILED)
         return kv_error_set_errno(error, "cannot map %s", name);
     records->bytes = bytes;
+    records->guard = mapguard_add(bytes, file->bytes);
     records->salt = load_u64(records->bytes + SALT_OFFSET);
     enum kv_status status = read_all(records, name, error);
     if (status != KV_OK)
@@ -103,23 +117,34 @@ enum kv_status live_records_open(struct live_records *records, const struct sour
 
 void live_records_close(struct live_records *records)
 {
+    mapguard_remove(records->guard);
     if (records->bytes)
         munmap((void *)(uintptr_t)records->bytes, records->size);
     free(records->slots);
     *records = (struct live_records){0};
 }
 
-bool live_records_next(struct live_records *records, struct record *record)
+enum kv_status live_records_next(struct live_records *records, struct record *record, bool *end,
+                                 const char *name, struct kv_error *error)
 {
     uint64_t size;
-    while (records->at < records->size) {
+    enum kv_status status;
+    *end = false;
+    while ((status = check_held(records, name, error)) == KV_OK && records->at < records->size) {
         uint64_t at = records->at;
-        if (record_parse(records->bytes + at, records->size - at, record, &size) != RECORD_VALID)
-            return false; /* it was when it was read */
+        enum record_verdict verdict =
+            record_read(records->bytes + at, records->size - at, records->salt, at, record, &size);
+        if (verdict != RECORD_VALID && !mapguard_is_broken(records->guard))
+            return kv_error_set(error, KV_CORRUPT,
+                                "%s has changed at offset %" PRIu64 " while it was read", name, at);
+        if (verdict != RECORD_VALID)
+            continue;
         records->at += size;
         uint64_t hash = XXH3_64bits(record->key.data, record->key.size);
-        if (record->kind == RECORD_PUT && find(records, record->key, hash)->offset == at)
-            return true;
+        if (record->kind == RECORD_PUT && find(records, record->key, hash)->offset == at &&
+            !mapguard_is_broken(records->guard))
+            return KV_OK;
     }
-    return false;
+    *end = true;
+    return status;
 }

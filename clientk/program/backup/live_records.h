@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "clientk/program/backup/backup_source.h"
+#include "common/memory/mapguard.h"
 #include "kvstore/format/record.h"
 
 struct live_slot {
@@ -21,6 +22,7 @@ struct live_slot {
 
 struct live_records {
     const uint8_t *bytes; /* of the file, mapped */
+    struct mapguard *guard;
     uint64_t size;
     uint64_t salt;
     struct live_slot *slots; /* of the last record of each key */
@@ -30,12 +32,15 @@ struct live_records {
 };
 
 /* Reads the whole file and verifies every record. `name` is for sentences. KV_CORRUPT: a record is
- * damaged; KV_NO_MEMORY, KV_IO. */
+ * damaged; KV_IO: the disk does not give all of the file; KV_NO_MEMORY. */
 enum kv_status live_records_open(struct live_records *records, const struct source_file *file,
                                  const char *name, struct kv_error *error);
 void live_records_close(struct live_records *records);
 
-/* The next one, in the order of the file; false: there is none. */
-bool live_records_next(struct live_records *records, struct record *record);
+/* The next one, in the order of the file, verified again: it may have come from the disk once more.
+ * *end: there is none. KV_CORRUPT and KV_IO as above; KV_IO may be of the one given before, whose
+ * bytes went while the caller had them. */
+enum kv_status live_records_next(struct live_records *records, struct record *record, bool *end,
+                                 const char *name, struct kv_error *error);
 
 #endif

@@ -38,24 +38,24 @@ struct restore {
     uint64_t kept;       /* their keys exist */
     uint64_t expired;
     uint64_t failed;
+    unsigned in_a_row;      /* of those, for want of room: the last ones */
     enum kv_status failure; /* of the first */
     enum kv_status stopped; /* not KV_OK: nothing more is sent */
 };
 
 /* The server cannot take what follows either. */
-static bool ends_it(enum kv_status status)
+static bool ends_it(struct restore *restore, enum kv_status status)
 {
-    int code = exit_code_of(status);
-    return code == EXIT_NO_SERVER || status == KV_NO_SPACE || status == KV_READ_ONLY ||
-           status == KV_OVERLOADED || status == KV_UNSUPPORTED || status == KV_DENIED ||
-           status == KV_QUOTA;
+    if (status_lacks_room(status))
+        return ++restore->in_a_row > REFUSED_IN_A_ROW;
+    return status_ends_transfer(status) || status == KV_UNSUPPORTED || status == KV_DENIED;
 }
 
 static void note_failure(struct restore *restore, enum kv_status status)
 {
     if (restore->failed++ == 0)
         restore->failure = status;
-    if (ends_it(status) && restore->stopped == KV_OK)
+    if (ends_it(restore, status) && restore->stopped == KV_OK)
         restore->stopped = status;
 }
 
@@ -66,8 +66,10 @@ static void complete(void *context, void *tag, const struct clientk_result *resu
     if (result->status == KV_OK) {
         restore->restored++;
         restore->renumbered += result->value.version != (uint64_t)(uintptr_t)tag;
+        restore->in_a_row = 0;
     } else if (result->status == KV_EXISTS && restore->if_absent) {
         restore->kept++;
+        restore->in_a_row = 0;
     } else {
         note_failure(restore, result->status);
     }
@@ -97,15 +99,18 @@ static enum kv_status send_file(struct restore *restore, const struct source_fil
 {
     struct live_records records;
     struct record record;
-    enum kv_status status =
-        live_records_open(&records, file, file_name(file->number, FILE_LOG).text, error);
+    struct file_name name = file_name(file->number, FILE_LOG);
+    bool end = false;
+    enum kv_status status = live_records_open(&records, file, name.text, error);
     if (status != KV_OK)
         return status;
-    while (restore->stopped == KV_OK && !interrupt_pending() &&
-           live_records_next(&records, &record))
-        send_record(restore, &record);
+    while (status == KV_OK && !end && restore->stopped == KV_OK && !interrupt_pending()) {
+        status = live_records_next(&records, &record, &end, name.text, error);
+        if (status == KV_OK && !end)
+            send_record(restore, &record);
+    }
     live_records_close(&records);
-    return KV_OK;
+    return status;
 }
 
 static enum kv_status send_all(struct restore *restore, struct backup_source *source,
@@ -122,7 +127,7 @@ static enum kv_status send_all(struct restore *restore, struct backup_source *so
         source_file_close(&file);
     }
     clientk_pipeline_flush(restore->pipeline);
-    if (status == KV_OK && interrupt_pending())
+    if (status == KV_OK && !end && interrupt_pending())
         status = kv_error_set(error, KV_TIMEOUT, "interrupted: some entries are restored");
     return status;
 }
@@ -150,6 +155,17 @@ static const char *sentence_of(enum kv_status status)
     return cli_explain(status);
 }
 
+/* --if-absent would leave the old values of those that come later, where their keys were there. */
+static const char *way_on(const struct restore *restore)
+{
+    if (restore->stopped == KV_OK)
+        return "";
+    if (restore->if_absent)
+        return "; the rest was not sent. To go on: the same command again";
+    return "; the rest was not sent. To go on: the same command again; with --if-absent only if "
+           "the store had none of these keys before";
+}
+
 static int judge(struct cli_context *context, const struct restore *restore, enum kv_status status,
                  const struct kv_error *error)
 {
@@ -158,10 +174,7 @@ static int judge(struct cli_context *context, const struct restore *restore, enu
     if (restore->failed > 0) {
         snprintf(sentence, sizeof sentence, "%" PRIu64 " %s: %.200s%s", restore->failed,
                  restore->failed == 1 ? "entry failed" : "entries failed",
-                 sentence_of(restore->failure),
-                 restore->stopped != KV_OK ? "; the rest was not sent. To go on: the same command "
-                                             "with --if-absent"
-                                           : "");
+                 sentence_of(restore->failure), way_on(restore));
         code = output_failure(&context->output, "restore", restore->failure, sentence);
     }
     if (status != KV_OK) {

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "common/report/error.h"
 
 #define BLOCK_BYTES 512u
+#define SILENCE_MS  3000
 
 /* The header of a member. Numbers are octal, with a NUL behind. */
 struct tar_header {
@@ -168,4 +170,17 @@ enum kv_status tar_next(int fd, struct tar_member *member, bool *end, struct kv_
         return kv_error_set(error, KV_CORRUPT, "this is no backup, or it is damaged");
     snprintf(member->name, sizeof member->name, "%.100s", header.name);
     return KV_OK;
+}
+
+void tar_take_end(int fd, uint64_t size)
+{
+    char end[sizeof zeros];
+    struct pollfd stream = {.fd = fd, .events = POLLIN};
+    size_t left = padding_of(size) + sizeof zeros;
+    while (left > 0 && poll(&stream, 1, SILENCE_MS) > 0) {
+        ssize_t got = read(fd, end, left < sizeof end ? left : sizeof end);
+        if (got <= 0)
+            return;
+        left -= (size_t)got;
+    }
 }

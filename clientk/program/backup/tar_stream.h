@@ -36,4 +36,7 @@ enum kv_status tar_next(int fd, struct tar_member *member, bool *end, struct kv_
 enum kv_status tar_read(int fd, void *bytes, size_t size, struct kv_error *error);
 enum kv_status tar_skip_padding(int fd, uint64_t size, struct kv_error *error);
 
+/* Reads what tar_end_member and tar_end wrote, as far as it comes without a long silence. */
+void tar_take_end(int fd, uint64_t size);
+
 #endif

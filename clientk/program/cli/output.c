@@ -36,6 +36,26 @@ int exit_code_of(enum kv_status status)
     }
 }
 
+bool status_ends_transfer(enum kv_status status)
+{
+    switch (status) {
+    case KV_NO_SPACE:
+    case KV_READ_ONLY:
+    case KV_NOT_DURABLE:
+    case KV_NO_MEMORY:
+    case KV_LIMIT:
+    case KV_OVERLOADED:
+        return true;
+    default:
+        return exit_code_of(status) == EXIT_NO_SERVER;
+    }
+}
+
+bool status_lacks_room(enum kv_status status)
+{
+    return status == KV_FULL || status == KV_QUOTA;
+}
+
 /* A multiple of 4. */
 #define BASE64_PIECE_BYTES 4096u
 
@@ -286,12 +306,18 @@ static void put_number(FILE *stream, const char *word, uint64_t number)
     fwrite(at, 1, (size_t)(text + sizeof text - at), stream);
 }
 
+void output_begin_entries(struct output *output)
+{
+    if (output->format != OUTPUT_CSV || (output->csv_started && output->csv_entries))
+        return;
+    fputs("key,value,version,expiry_ms\n", output->stream);
+    output->csv_started = output->csv_entries = true;
+}
+
 static void print_csv_entry(struct output *output, struct kv_slice key, struct kv_slice value,
                             uint64_t version, uint64_t expiry_ms)
 {
-    if (!output->csv_started || !output->csv_entries)
-        fputs("key,value,version,expiry_ms\n", output->stream);
-    output->csv_started = output->csv_entries = true;
+    output_begin_entries(output);
     output_csv_bytes(output->stream, key);
     fputc(',', output->stream);
     output_csv_bytes(output->stream, value);

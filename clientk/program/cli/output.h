@@ -28,6 +28,15 @@ const char *output_format_name(int format);
 enum exit_code { EXIT_DONE, EXIT_NOT_FOUND, EXIT_USAGE, EXIT_NO_SERVER, EXIT_REFUSED };
 int exit_code_of(enum kv_status status);
 
+/* What follows would fail alike: who brings many entries stops there, and goes on later. */
+bool status_ends_transfer(enum kv_status status);
+
+/* The store has no room for this entry, but perhaps for others: one that evicts refuses those that
+ * are too large for it, and a quota is one of some keys. Only more than so many in a row mean that
+ * what follows would fail alike. */
+#define REFUSED_IN_A_ROW 100u
+bool status_lacks_room(enum kv_status status);
+
 /* Where answers go. */
 struct output {
     FILE *stream;
@@ -57,6 +66,9 @@ struct answer {
 /* Prints the header line that answers in CSV begin with, now rather than with the first of them. */
 void output_begin(struct output *output);
 
+/* The same of entries, unless they have it already. */
+void output_begin_entries(struct output *output);
+
 /* Prints the answer and returns the exit code that it stands for. */
 int output_answer(struct output *output, const struct answer *answer);
 
@@ -71,7 +83,7 @@ void output_entry(struct output *output, struct kv_slice key, struct kv_slice va
 /* Prints "name":"text" or "name_base64":"...", without a comma. */
 void output_json_bytes(FILE *stream, const char *name, struct kv_slice bytes);
 
-/* Prints one CSV field: escaped bytes, quoted where a comma, a quote or a blank is in them. */
+/* Prints one CSV field: escaped bytes, quoted where a comma or a quote is in them. */
 void output_csv_bytes(FILE *stream, struct kv_slice bytes);
 
 #endif

@@ -36,11 +36,11 @@ struct batch_job {
     struct cli_context *context;
     const struct batch_options *options;
     struct line_source **sources;
-    size_t source_count;
+    size_t source_count, threads;
     atomic_size_t next_source; /* the next that no thread has; with one source all share it */
     struct progress progress;
     atomic_bool stop;
-    pthread_mutex_t turn_lock; /* covers next_turn and the writing of answers */
+    pthread_mutex_t turn_lock; /* covers next_turn, and what is written to the context's output */
     pthread_cond_t turn_changed;
     uint64_t next_turn; /* with one source: the ticket whose answers go out next */
     _Atomic uint64_t done, not_found, failed;
@@ -155,6 +155,28 @@ static void execute_chunk(struct batch_thread *self)
         invocation_free(&self->prepared[i]);
 }
 
+/* Each of several threads begins a chunk as if the last header before it were that of answers. */
+static void begin_chunk(struct batch_thread *self)
+{
+    if (self->batch->threads == 1)
+        return;
+    self->context.output.csv_started = true;
+    self->context.output.csv_entries = false;
+}
+
+/* Makes that true. Holds: turn_lock. */
+static void write_answers(struct batch_thread *self, struct kv_slice answers)
+{
+    struct output *output = &self->batch->context->output, *own = &self->context.output;
+    if (self->batch->threads > 1 && answers.size > 0 && output->csv_entries)
+        output_begin(output);
+    if (answers.size > 0)
+        output->csv_entries = own->csv_entries || !own->csv_started;
+    fwrite(answers.data, 1, answers.size, output->stream);
+    if (fflush(output->stream) != 0 || ferror(output->stream))
+        atomic_store(&self->batch->stop, true); /* nobody reads the answers */
+}
+
 /* Writes answers and reports once those of all earlier chunks are written. */
 static void take_turn(struct batch_thread *self, struct kv_slice answers, struct kv_slice reports)
 {
@@ -162,11 +184,8 @@ static void take_turn(struct batch_thread *self, struct kv_slice answers, struct
     pthread_mutex_lock(&batch->turn_lock);
     while (batch->source_count == 1 && batch->next_turn != self->chunk.ticket)
         pthread_cond_wait(&batch->turn_changed, &batch->turn_lock);
-    if (!batch->options->quiet) {
-        fwrite(answers.data, 1, answers.size, batch->context->output.stream);
-        if (fflush(batch->context->output.stream) != 0)
-            atomic_store(&batch->stop, true); /* nobody reads the answers */
-    }
+    if (!batch->options->quiet)
+        write_answers(self, answers);
     fwrite(reports.data, 1, reports.size, stderr);
     batch->next_turn++;
     pthread_cond_broadcast(&batch->turn_changed);
@@ -184,27 +203,49 @@ static void show_progress(struct batch_thread *self)
     progress_show(&batch->progress, lines, total);
 }
 
-/* False: no memory for the answers. */
+/* False: not all that was written to the stream has found its place. NULL is harmless. */
+static bool close_stream(FILE *stream)
+{
+    bool failed = stream && ferror(stream);
+    return (!stream || fclose(stream) == 0) && !failed;
+}
+
+/* text: of such a stream; NULL if there was none. */
+static struct kv_slice memory_of(const char *text, size_t size)
+{
+    return text ? kv_slice(text, size) : kv_slice("", 0);
+}
+
+/* Where a chunk's answers go: to memory until it is their turn, if other threads answer, too. Else
+ * they are not kept: a scan may answer with all of the store. NULL: it cannot be opened. */
+static FILE *open_answers(const struct batch_job *batch, char **answers, size_t *size)
+{
+    if (batch->options->quiet)
+        return fopen("/dev/null", "we");
+    return batch->threads > 1 ? open_memstream(answers, size) : batch->context->output.stream;
+}
+
+/* False: no memory for the answers, some of which are missing. */
 static bool run_chunk(struct batch_thread *self)
 {
     char *answers = NULL, *reports = NULL;
     size_t answers_size = 0, reports_size = 0;
     struct output *output = &self->context.output;
-    output->stream = open_memstream(&answers, &answers_size);
+    output->stream = open_answers(self->batch, &answers, &answers_size);
     output->reports = open_memstream(&reports, &reports_size);
-    bool ready = output->stream && output->reports;
-    if (ready)
+    begin_chunk(self);
+    bool complete = output->stream && output->reports;
+    if (complete)
         execute_chunk(self);
-    else
+    if (output->stream != self->batch->context->output.stream)
+        complete = close_stream(output->stream) && complete;
+    complete = close_stream(output->reports) && complete;
+    take_turn(self, memory_of(answers, answers_size), memory_of(reports, reports_size));
+    if (!complete)
         fprintf(stderr, "clientk: batch: no memory for answers\n");
-    if (output->stream)
-        fclose(output->stream);
-    if (output->reports)
-        fclose(output->reports);
-    take_turn(self, kv_slice(answers, answers_size), kv_slice(reports, reports_size));
     free(answers);
     free(reports);
-    return ready;
+    return complete;
 }
 
 static void run_source(struct batch_thread *self)
@@ -320,8 +361,11 @@ static int run_batch(struct cli_context *context, const struct batch_options *op
                      struct line_source **sources, size_t source_count, size_t threads,
                      bool summary)
 {
-    struct batch_job batch = {
-        .context = context, .options = options, .sources = sources, .source_count = source_count};
+    struct batch_job batch = {.context = context,
+                              .options = options,
+                              .sources = sources,
+                              .source_count = source_count,
+                              .threads = threads};
     pthread_mutex_init(&batch.turn_lock, NULL);
     pthread_cond_init(&batch.turn_changed, NULL);
     uint64_t start_ns = clock_monotonic_ns();

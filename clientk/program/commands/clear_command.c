@@ -57,9 +57,6 @@ static int delete_all(struct cli_context *context, const char *command, struct k
     } while (status == KV_OK && cursor != 0 && !interrupt_pending());
     if (interrupt_pending())
         return fail(context, command, KV_TIMEOUT, total, "interrupted");
-    if (status == KV_CORRUPT || status == KV_IO)
-        return fail(context, command, status, total,
-                    "records that are damaged or cannot be read were left out");
     if (status != KV_OK)
         return fail(context, command, status, total, cli_sentence(status));
     return answer(context, command, total);

@@ -210,8 +210,9 @@ static void fill_ttl(struct answer *answer, const struct clientk_value *value, c
     if (value->expiry_ms == 0)
         return;
     uint64_t now_ms = clock_realtime_ms();
+    uint64_t left_ms = value->expiry_ms > now_ms ? value->expiry_ms - now_ms : 0;
     answer->has_number = true;
-    answer->number = value->expiry_ms > now_ms ? (int64_t)(value->expiry_ms - now_ms) : 0;
+    answer->number = left_ms > INT64_MAX ? INT64_MAX : (int64_t)left_ms;
     snprintf(text, size, "%" PRId64 " ms", answer->number);
     answer->text = text;
 }

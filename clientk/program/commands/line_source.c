@@ -119,11 +119,22 @@ static void explain_failure(struct line_source *source)
     snprintf(source->error, sizeof source->error, "reading: %s", text);
 }
 
+/* Nothing more comes, and half a line is no line. Holds: lock. */
+static void end_within_line(struct line_source *source)
+{
+    source->ended = true;
+    source->start = source->searched = source->end;
+}
+
 /* Reads more; false at the end, after a signal, or on failure. Holds: lock. */
 static bool read_more(struct line_source *source)
 {
-    if (source->ended || !make_room(source))
+    if (source->ended)
         return false;
+    if (!make_room(source)) {
+        end_within_line(source);
+        return false;
+    }
     ssize_t got = -1;
     bool readable;
     do {
@@ -139,8 +150,8 @@ static bool read_more(struct line_source *source)
         return true;
     }
     source->ended = true;
-    if (got < 0) /* half a line is no line */
-        source->start = source->searched = source->end;
+    if (got < 0)
+        end_within_line(source);
     if (got < 0 && readable)
         explain_failure(source);
     return false;

@@ -23,5 +23,8 @@ int priority_run(struct cli_context *context, const void *options, const struct 
     }
     char text[24];
     snprintf(text, sizeof text, "%" PRIu64, priority);
-    return output_answer(&context->output, &(struct answer){.command = "priority", .text = text});
+    return output_answer(&context->output, &(struct answer){.command = "priority",
+                                                            .text = text,
+                                                            .has_number = true,
+                                                            .number = (int64_t)priority});
 }

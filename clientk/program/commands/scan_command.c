@@ -90,6 +90,8 @@ int scan_run(struct cli_context *context, const void *options_given, const struc
     if (options->count_only) {
         struct answer answer = {.command = "scan", .has_number = true, .number = scan.found};
         output_answer(&context->output, &answer);
+    } else {
+        output_begin_entries(&context->output); /* where there are none */
     }
     return left_out > 0 ? EXIT_REFUSED : EXIT_DONE;
 }

@@ -14,6 +14,9 @@
 /* Before the server is asked again after a failure. */
 #define RETRY_MS 200
 
+/* Printed at most before the stream is flushed: so many may come twice, after a failed write. */
+#define FLUSH_CHANGES 1000u
+
 const struct option_row watch_option_rows[] = {
     {"since", 0, OPTION_TEXT, "POSITION", "begin there instead of now; @FILE: it is in the file",
      OPTION_FIELD(struct watch_options, since), .min = 1, .expects = "a position"},
@@ -33,7 +36,9 @@ struct change_listing {
     const struct watch_options *options;
     struct clientk_watch *watch;
     struct clientk_value position; /* the text */
+    struct clientk_value written;  /* the position behind what surely left the stream */
     uint64_t count;
+    uint64_t unflushed; /* changes */
     bool missed;
     bool troubled; /* the last failure was told; until the next change no other is */
 };
@@ -77,9 +82,6 @@ static void print_csv(struct change_listing *listing, const struct clientk_chang
 {
     static const struct clientk_change none;
     FILE *stream = listing->output->stream;
-    if (!listing->output->csv_started)
-        fputs("change,key,value,version,expiry_ms,position\n", stream);
-    listing->output->csv_started = true;
     fprintf(stream, "%s,", change ? name_of(change->kind) : "missed");
     if (!change)
         change = &none;
@@ -124,6 +126,14 @@ static void print_change(struct change_listing *listing, const struct clientk_ch
     }
 }
 
+/* The stream keeps what was printed for a while: until it is flushed, the way on begins before. */
+static void flush_changes(struct change_listing *listing)
+{
+    listing->unflushed = 0;
+    if (fflush(listing->output->stream) == 0 && !ferror(listing->output->stream))
+        clientk_watch_position(listing->watch, &listing->written);
+}
+
 static void pause_before_retry(void)
 {
     struct timespec pause = {.tv_nsec = RETRY_MS * 1000000L};
@@ -165,20 +175,23 @@ static bool is_over(const struct change_listing *listing)
            (limit > 0 && listing->count >= limit);
 }
 
-/* What there is without waiting is printed before the stream is flushed. */
+/* What there is without waiting is printed before the stream is flushed, unless that is much. */
 static enum kv_status follow(struct change_listing *listing)
 {
     struct clientk_change change;
     int timeout_ms = 0;
+    flush_changes(listing);
     while (!is_over(listing)) {
         enum kv_status status = clientk_watch_next(listing->watch, timeout_ms, &change);
         if (status == KV_OK) {
             listing->count++;
             listing->troubled = false;
             print_change(listing, &change);
+            if (++listing->unflushed == FLUSH_CHANGES)
+                flush_changes(listing);
             timeout_ms = 0;
         } else if (status == KV_TIMEOUT && timeout_ms == 0) {
-            fflush(listing->output->stream);
+            flush_changes(listing);
             timeout_ms = -1;
         } else if (status == KV_TIMEOUT && interrupt_pending()) {
             break;
@@ -220,11 +233,16 @@ static int open_and_follow(struct cli_context *context, struct change_listing *l
         clientk_watch_open(context->client, watch_options, &listing->watch, &error);
     if (status != KV_OK)
         return output_failure(&context->output, "watch", status, error.text);
+    if (context->output.format == OUTPUT_CSV)
+        fputs("change,key,value,version,expiry_ms,position\n", context->output.stream);
+    context->output.csv_started = false; /* for the next command of a prompt */
     status = follow(listing);
-    fflush(context->output.stream);
+    flush_changes(listing);
+    if (listing->written.size > 0)
+        fprintf(stderr, "clientk: watch: to go on from here: --since %s\n",
+                (const char *)listing->written.data);
     if (status != KV_OK)
         return output_failure(&context->output, "watch", status, cli_sentence(status));
-    fprintf(stderr, "clientk: watch: to go on from here: --since %s\n", position_of(listing));
     return listing->missed ? EXIT_REFUSED : EXIT_DONE;
 }
 
@@ -248,6 +266,7 @@ int watch_run(struct cli_context *context, const void *options_given, const stru
         code = open_and_follow(context, &listing, &watch_options);
         clientk_watch_close(listing.watch);
         clientk_value_free(&listing.position);
+        clientk_value_free(&listing.written);
     }
     free(since);
     return code;

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/ops/admin_request.h"
@@ -93,15 +94,79 @@ static double queued_of(const struct clientk_value *answer)
     return queued;
 }
 
+/* Who was asked: another server after each start. */
+struct asked_server {
+    uint64_t reconnects; /* of the client when it was looked at */
+    char instance[32];
+};
+
+static uint64_t reconnects_of(struct cli_context *context)
+{
+    struct clientk_info info;
+    clientk_info(context->client, &info);
+    return info.reconnects;
+}
+
+/* EXIT_DONE, or the code of the failure that was printed. */
+static int look_at_server(struct cli_context *context, struct asked_server *server)
+{
+    struct clientk_value text = {0};
+    server->reconnects = reconnects_of(context);
+    enum kv_status status = clientk_stats(context->client, "server", &text);
+    struct json_value *document = status == KV_OK ? json_parse(text.data, text.size) : NULL;
+    const struct json_value *instance = json_member(json_member(document, "server"), "instance");
+    snprintf(server->instance, sizeof server->instance, "%s",
+             instance && instance->text ? instance->text : "");
+    json_free(document);
+    clientk_value_free(&text);
+    return status == KV_OK ? EXIT_DONE : fail(context, status, cli_sentence(status));
+}
+
+/* A session can be replaced while its server goes on. EXIT_DONE: it is the same server; else the
+ * code of the failure that was printed. */
+static int check_server(struct cli_context *context, struct asked_server *asked)
+{
+    struct asked_server now;
+    if (reconnects_of(context) == asked->reconnects)
+        return EXIT_DONE;
+    int code = look_at_server(context, &now);
+    if (code == EXIT_DONE && strcmp(now.instance, asked->instance) != 0)
+        return fail(context, KV_OUTCOME_UNKNOWN, "the server was started again: compact again");
+    asked->reconnects = now.reconnects;
+    return code;
+}
+
+/* Until so many files more are compacted, or could not be. A server that was started again counts
+ * from 0, and has forgotten what it was asked for: it would be waited for without end. */
+static int wait_for(struct cli_context *context, double queued, struct asked_server *asked,
+                    const struct compact_sums *before, struct compact_sums *now)
+{
+    int code = EXIT_DONE;
+    *now = *before;
+    while (code == EXIT_DONE &&
+           now->compactions + now->failures < before->compactions + before->failures + queued) {
+        if (interrupt_pending())
+            return fail(context, KV_TIMEOUT, "interrupted; the server goes on compacting");
+        clock_sleep_ms(POLL_MS);
+        code = read_sums(context, now);
+        if (code == EXIT_DONE)
+            code = check_server(context, asked);
+    }
+    return code;
+}
+
 int compact_run(struct cli_context *context, const void *options_given, const struct word *operands,
                 size_t count)
 {
     const struct compact_options *options = options_given;
     struct clientk_value reply = {0};
-    struct compact_sums before = {0}, now;
+    struct compact_sums before = {0}, now = {0};
+    struct asked_server asked = {0};
     (void)operands;
     (void)count;
     int code = cli_connect_for(context, NAME);
+    if (code == EXIT_DONE)
+        code = look_at_server(context, &asked);
     if (code == EXIT_DONE)
         code = read_sums(context, &before);
     if (code == EXIT_DONE)
@@ -110,13 +175,7 @@ int compact_run(struct cli_context *context, const void *options_given, const st
     clientk_value_free(&reply);
     if (code == EXIT_DONE && options->no_wait)
         return report_queued(context, queued);
-    now = before;
-    while (code == EXIT_DONE &&
-           now.compactions + now.failures < before.compactions + before.failures + queued) {
-        if (interrupt_pending())
-            return fail(context, KV_TIMEOUT, "interrupted; the server goes on compacting");
-        clock_sleep_ms(POLL_MS);
-        code = read_sums(context, &now);
-    }
+    if (code == EXIT_DONE)
+        code = wait_for(context, queued, &asked, &before, &now);
     return code == EXIT_DONE ? report(context, queued, &before, &now) : code;
 }

@@ -6,7 +6,6 @@
 #include "clientk/program/ops/admin_request.h"
 #include "clientk/program/ops/json_reader.h"
 #include "clientk/program/ops/listing.h"
-#include "common/text/escape.h"
 
 #define NAME "config"
 
@@ -29,13 +28,9 @@ static int print_settings(struct cli_context *context, struct kv_slice json, boo
     struct json_value *document = json_parse(json.data, json.size);
     if (!document)
         return fail(context, KV_IO, "the server's answer is malformed");
-    const struct json_value *value = json_member(document->first, "value");
-    if (one && value && (output->format == OUTPUT_TEXT || output->format == OUTPUT_RAW)) {
-        escape_print_text(output->stream, value->text);
-        fputc('\n', output->stream);
-    } else {
+    bool is_plain = output->format == OUTPUT_TEXT || output->format == OUTPUT_RAW;
+    if (!one || !is_plain || !listing_print_cell(output, document, "value"))
         listing_print(output, json, document, columns, sizeof columns / sizeof columns[0]);
-    }
     json_free(document);
     return EXIT_DONE;
 }

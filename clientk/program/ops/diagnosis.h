@@ -28,6 +28,7 @@ struct diagnosis {
     char last[DIAGNOSIS_FIX_BYTES]; /* the last finding with a mark */
     struct wire_limits limits;
     bool shares_replies; /* new clients of this user need no queue */
+    bool removes;        /* what killed processes left */
     bool problem;        /* something needs fixing */
     bool no_server;      /* there is none, or it does not answer */
     pid_t server;        /* 0: not known here */
@@ -74,7 +75,8 @@ void doctor_check_users(struct diagnosis *diagnosis, const struct json_value *se
 /* RLIMIT_MSGQUEUE of another process; false: it cannot be read. */
 bool doctor_queue_limit_of(pid_t pid, uint64_t *bytes);
 
-/* doctor_config.c: the configuration file of the server (0: of the unit, if it is installed). */
+/* doctor_config.c: the configuration file of the server (0: of the unit, if it is installed). It is
+ * looked at only where this user or root wrote it and, unless it is that of the unit, named it. */
 void doctor_check_config(struct diagnosis *diagnosis, pid_t server);
 
 /* How the server is started, or started again: a command. */

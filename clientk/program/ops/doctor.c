@@ -15,6 +15,7 @@
 #include "common/text/parse.h"
 #include "kvstore/shared/store_leftovers.h"
 #include "wire/entrance.h"
+#include "wire/identity.h"
 #include "wire/queue.h"
 #include "wire/reply_ring.h"
 
@@ -120,6 +121,20 @@ static bool named_server_uid(const struct diagnosis *diagnosis, uid_t *uid)
     return true;
 }
 
+/* True: the server is of the user that it must have, if one is named. Else nothing more is asked of
+ * it, nor of its process. */
+static bool check_server_uid(struct diagnosis *diagnosis, uid_t owner, const uid_t *server_uid)
+{
+    char is[64], must_be[64];
+    if (!server_uid || owner == *server_uid)
+        return true;
+    finding(diagnosis, "BAD", "the queue belongs to %s, not to %s (--server-uid)",
+            user_name(owner, is), user_name(*server_uid, must_be));
+    fix_by_hand(diagnosis);
+    diagnosis->server = 0;
+    return false;
+}
+
 /* True if a client may try to connect. */
 static bool check_server(struct diagnosis *diagnosis)
 {
@@ -152,7 +167,8 @@ static bool check_server(struct diagnosis *diagnosis)
                 "owner %s, mode %04o, %u messages of %" PRIu32 " bytes; you may send%s",
                 user_name(facts.st_uid, user), (unsigned)(facts.st_mode & 07777), geometry.depth,
                 geometry.message_bytes, reads_only ? " to it (NAME.read), for reads" : "");
-    bool served = check_owner(diagnosis, lane, name);
+    bool served = check_owner(diagnosis, lane, name) &&
+                  check_server_uid(diagnosis, wire_queue_uid(lane), is_named ? &server_uid : NULL);
     mq_close(lane);
     return served;
 }
@@ -220,6 +236,23 @@ static void check_connection(struct diagnosis *diagnosis)
     }
 }
 
+static void remove_indexes(struct diagnosis *diagnosis)
+{
+    char size[32];
+    struct store_leftovers left = store_leftovers_remove(LEFTOVERS_MS);
+    if (left.objects > 0)
+        finding(diagnosis, "ok", "removed what killed servers left of stores that are gone: %s",
+                format_size(left.bytes, size));
+    if (left.unsure_objects > 0)
+        finding(
+            diagnosis, "ok",
+            "%u index%s of killed servers (%s) stay%s: their file system is not mounted here; if "
+            "the stores are gone: rm " SHM_DIR "/%s%s",
+            left.unsure_objects, left.unsure_objects == 1 ? "" : "es",
+            format_size(left.unsure_bytes, size), left.unsure_objects == 1 ? "s" : "",
+            left.unsure_name, left.unsure_objects == 1 ? "" : " and the like");
+}
+
 static void check_shared_memory(struct diagnosis *diagnosis)
 {
     struct statvfs shm;
@@ -240,18 +273,8 @@ static void check_shared_memory(struct diagnosis *diagnosis)
     else if (free_bytes < FULLEST_SHM_BYTES)
         fix(diagnosis, "mount -o remount,size=%" PRIu64 " " SHM_DIR,
             2 * ((uint64_t)shm.f_blocks * shm.f_frsize));
-    struct store_leftovers left = store_leftovers_remove(LEFTOVERS_MS);
-    if (left.objects > 0)
-        finding(diagnosis, "ok", "removed what killed servers left of stores that are gone: %s",
-                format_size(left.bytes, free_size));
-    if (left.unsure_objects > 0)
-        finding(
-            diagnosis, "ok",
-            "%u index%s of killed servers (%s) stay%s: their file system is not mounted here; if "
-            "the stores are gone: rm " SHM_DIR "/%s%s",
-            left.unsure_objects, left.unsure_objects == 1 ? "" : "es",
-            format_size(left.unsure_bytes, free_size), left.unsure_objects == 1 ? "s" : "",
-            left.unsure_name, left.unsure_objects == 1 ? "" : " and the like");
+    if (diagnosis->removes)
+        remove_indexes(diagnosis);
 }
 
 static const char *conclusion(const struct diagnosis *diagnosis)
@@ -274,16 +297,20 @@ static bool may_share_replies(const struct global_options *options)
 const struct option_row doctor_option_rows[] = {
     {"fix", 0, OPTION_FLAG, NULL, "print only the commands that mend what is wrong",
      OPTION_FIELD(struct doctor_options, fix)},
+    {"clean", 0, OPTION_FLAG, NULL, "remove what killed processes left, with --fix, too",
+     OPTION_FIELD(struct doctor_options, clean)},
     {.name = NULL},
 };
-const struct doctor_options doctor_option_defaults = {.fix = false};
+const struct doctor_options doctor_option_defaults = {.fix = false, .clean = false};
 
 int doctor_run(struct cli_context *context, const void *options, const struct word *operands,
                size_t count)
 {
     (void)operands, (void)count;
     const struct doctor_options *wanted = options;
-    struct diagnosis diagnosis = {.context = context, .stream = context->output.stream};
+    struct diagnosis diagnosis = {.context = context,
+                                  .stream = context->output.stream,
+                                  .removes = wanted->clean || !wanted->fix};
     if (wanted->fix && !(diagnosis.stream = fopen("/dev/null", "we")))
         return output_failure(&context->output, "doctor", KV_IO, "/dev/null cannot be opened");
     wire_limits_read(&diagnosis.limits);

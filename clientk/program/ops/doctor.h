@@ -1,7 +1,8 @@
 /*
  * doctor: checks all that clients need: kernel limits and their use, the server and its queues,
  * permissions, its data files and their disk, the configuration, other users, shared memory. Prints
- * the commands that raise limits, and with --fix those that mend what is wrong.
+ * the commands that raise limits, and with --fix those that mend what is wrong. Removes what killed
+ * processes of this user left, but for --fix without --clean.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_OPS_DOCTOR_H
 #define MQKV_CLIENTK_PROGRAM_OPS_DOCTOR_H
@@ -14,7 +15,8 @@
 #include "common/options/option_table.h"
 
 struct doctor_options {
-    bool fix; /* print commands instead of findings */
+    bool fix;   /* print commands instead of findings, and remove nothing */
+    bool clean; /* remove what killed processes left all the same */
 };
 extern const struct option_row doctor_option_rows[];
 extern const struct doctor_options doctor_option_defaults;

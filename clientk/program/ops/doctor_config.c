@@ -41,6 +41,35 @@ void doctor_fix_by_restart(struct diagnosis *diagnosis)
         fix(diagnosis, "kill %ld   # and start it again", (long)diagnosis->server);
 }
 
+/* Whose it is ---------------------------------------------------------------------------------- */
+
+/* serverk --check does with this user's rights what the file says, down to a connection with the
+ * password of a file that it names. So it gets no file that another user may have written, or
+ * chosen by the words of a process. */
+static bool is_trusted(uid_t uid)
+{
+    return uid == 0 || uid == geteuid();
+}
+
+/* The words of a process are those of its users. The real and the saved one count, too: what runs
+ * with the rights of root may have been started by anybody. (The owner of /proc/PID says less: it
+ * is root for each process that allows no core file.) */
+static bool is_trusted_process(pid_t pid)
+{
+    char path[64], line[256];
+    unsigned uids[4] = {0};
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    FILE *status = fopen(path, "re");
+    while (status && !found && fgets(line, sizeof line, status))
+        found = sscanf(line, "Uid: %u %u %u %u", &uids[0], &uids[1], &uids[2], &uids[3]) == 4;
+    if (status)
+        fclose(status);
+    for (unsigned i = 0; found && i < 4; i++)
+        found = is_trusted(uids[i]);
+    return found;
+}
+
 /* The file ------------------------------------------------------------------------------------- */
 
 /* The file that the process was started with (-c, --config); false: with none, or not to be
@@ -103,11 +132,12 @@ static void check_file(struct diagnosis *diagnosis, const char *file, const stru
 {
     char serverk[PATH_MAX], line[512], user[64], word[DIAGNOSIS_WORD_BYTES];
     if (is->st_mode & S_IWOTH) {
-        finding(diagnosis, "BAD", "anybody may change %s (%s, mode %04o)", file,
+        finding(diagnosis, "BAD", "anybody may change %s (%s, mode %04o): not checked", file,
                 user_name(is->st_uid, user), (unsigned)(is->st_mode & 07777));
         fix(diagnosis, "chmod o-w %s", shell_word(file, word));
-    }
-    if (access(file, R_OK) != 0) {
+    } else if (!is_trusted(is->st_uid)) {
+        finding(diagnosis, "-", "%s belongs to %s: not checked", file, user_name(is->st_uid, user));
+    } else if (access(file, R_OK) != 0) {
         finding(diagnosis, "-", "%s may not be read by this user: not checked", file);
     } else if (!serverk_program_find(serverk)) {
         finding(diagnosis, "-", "%s: not checked, there is no serverk beside this program", file);
@@ -127,7 +157,9 @@ void doctor_check_config(struct diagnosis *diagnosis, pid_t server)
     if (!named && (server > 0 || !has_unit(diagnosis)))
         return;
     heading(diagnosis, "Configuration");
-    if (stat(file, &is) == 0 && !S_ISREG(is.st_mode)) {
+    if (named && strcmp(file, UNIT_CONFIG) != 0 && !is_trusted_process(server)) {
+        finding(diagnosis, "-", "%s: not checked, a process of another user names it", file);
+    } else if (stat(file, &is) == 0 && !S_ISREG(is.st_mode)) {
         finding(diagnosis, "-", "%s is no regular file: not checked", file);
     } else if (stat(file, &is) == 0) {
         check_file(diagnosis, file, &is);

@@ -140,7 +140,8 @@ void doctor_check_limits(struct diagnosis *diagnosis)
             "bytes per message (fs.mqueue.msgsize_max): %" PRIu64, limits->msgsize_max);
     if (limits->msgsize_max < SMALLEST_USEFUL_MESSAGE_BYTES)
         fix(diagnosis, "sysctl -w fs.mqueue.msgsize_max=8192");
-    clear_stale_names(diagnosis);
+    if (diagnosis->removes)
+        clear_stale_names(diagnosis);
     bool listed = queue_listing_read(&listing, geteuid());
     if (listed)
         finding(diagnosis, listing.all >= limits->queues_max ? "BAD" : "ok",

@@ -80,7 +80,8 @@ static void report_user(struct diagnosis *diagnosis, const struct user *user)
             user_name(user->uid, name), user->sessions, user->sessions == 1 ? "" : "s",
             user->queue_bytes, limit, charge > 0 ? left / charge : 0);
     if (left < charge)
-        fix(diagnosis, "echo '#%u - msgqueue %" PRIu64 "' >>/etc/security/limits.d/mqkv.conf",
+        /* ":UID" is one uid in limits.conf(5), where "#" begins a comment */
+        fix(diagnosis, "echo ':%u - msgqueue %" PRIu64 "' >>/etc/security/limits.d/mqkv.conf",
             (unsigned)user->uid, wire_limits_enough(2 * limit));
 }
 

@@ -11,8 +11,8 @@
 
 enum json_kind { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
 
-/* A value in the tree of its document. Names and texts are NUL-terminated; \u escapes above 7 bits
- * are kept as they were written, since these texts are only shown. */
+/* A value in the tree of its document. Names and texts are NUL-terminated; \u escapes are kept as
+ * they were written, since these texts are only shown. */
 struct json_value {
     enum json_kind kind;
     const char *name;         /* of a member of an object, else NULL */

@@ -18,7 +18,8 @@
 #define MAX_LIMIT    1000u
 #define MAX_TIME_MS  60000u
 #define SHOWN_BYTES  128u /* of a key */
-#define CURSOR_SHIFT 52   /* the number of the data file in a cursor that begins it */
+#define MAX_FILES    4096u
+#define CURSOR_SHIFT 52 /* the number of the data file in a cursor that begins it */
 
 #define LIMIT_ROW(type)                                                  \
     {                                                                    \
@@ -51,9 +52,11 @@ struct big_key {
     char key[SHOWN_BYTES];
 };
 
-/* The largest so far; [0] is the smallest of them once there are `limit`. */
+/* The largest so far, the largest of them first. */
 struct big_search {
     uint64_t limit, looked_at;
+    uint64_t keys;       /* of the store, as the server counts them; 0: it does not */
+    uint64_t unreadable; /* records that were passed over */
     size_t count;
     struct big_key *found;
 };
@@ -64,19 +67,27 @@ static int larger_first(const void *left, const void *right)
     return a->bytes < b->bytes ? 1 : a->bytes > b->bytes ? -1 : 0;
 }
 
+/* The parts of a sample may overlap, where keys of a data file expire or are deleted meanwhile. Of
+ * a long key not enough is kept to know it again. */
+static bool is_listed(const struct big_search *search, struct kv_slice key)
+{
+    for (size_t i = 0; i < search->count && key.size <= SHOWN_BYTES; i++)
+        if (search->found[i].key_bytes == key.size &&
+            memcmp(search->found[i].key, key.data, key.size) == 0)
+            return true;
+    return false;
+}
+
 /* A clientk_visit. */
 static bool consider(void *context, const struct clientk_entry *entry)
 {
     struct big_search *search = context;
+    bool is_full = search->count == search->limit;
     search->looked_at++;
-    struct big_key *place = &search->found[search->count];
-    if (search->count == search->limit) {
-        place = &search->found[search->count - 1]; /* the smallest: they are sorted */
-        if (entry->value.size <= place->bytes)
-            return !interrupt_pending();
-    } else {
-        search->count++;
-    }
+    if ((is_full && entry->value.size <= search->found[search->count - 1].bytes) ||
+        is_listed(search, entry->key))
+        return !interrupt_pending();
+    struct big_key *place = &search->found[is_full ? search->count - 1 : search->count++];
     *place = (struct big_key){.bytes = entry->value.size, .key_bytes = entry->key.size};
     memcpy(place->key, entry->key.data,
            entry->key.size < SHOWN_BYTES ? entry->key.size : SHOWN_BYTES);
@@ -84,55 +95,98 @@ static bool consider(void *context, const struct clientk_entry *entry)
     return !interrupt_pending();
 }
 
-/* Numbers of the server: its data files and its keys. */
-static enum kv_status ask_size(struct cli_context *context, uint64_t *files, uint64_t *keys)
+static uint64_t number_of(const struct json_value *object, const char *name)
+{
+    const struct json_value *value = json_member(object, name);
+    bool is_count =
+        value && value->kind == JSON_NUMBER && value->number > 0 && value->number < 1e18;
+    return is_count ? (uint64_t)value->number : 0;
+}
+
+/* What the server tells of its data files; NULL in *document: it is malformed. */
+static enum kv_status ask_files(struct cli_context *context, struct json_value **document)
 {
     struct clientk_value answer = {0};
     enum kv_status status = clientk_stats(context->client, "files", &answer);
-    struct json_value *document = status == KV_OK ? json_parse(answer.data, answer.size) : NULL;
-    const struct json_value *sum = json_member(json_member(document, "files"), "sum");
-    const struct json_value *count = json_member(sum, "files"), *all = json_member(sum, "keys");
-    *files = count && count->number >= 1 && count->number <= 4096 ? (uint64_t)count->number : 1;
-    *keys = all && all->number > 0 ? (uint64_t)all->number : 0;
-    json_free(document);
+    *document = status == KV_OK ? json_parse(answer.data, answer.size) : NULL;
     clientk_value_free(&answer);
     return status;
 }
 
+/* UINT64_MAX: the server lists no file of that number. */
+static uint64_t keys_of_file(const struct json_value *files, uint64_t number)
+{
+    const struct json_value *each = json_member(files, "each");
+    for (const struct json_value *file = each ? each->first : NULL; file; file = file->next)
+        if (number_of(file, "file") == number)
+            return number_of(file, "keys");
+    return UINT64_MAX;
+}
+
+/* As clientk_scan, but goes on behind a record that is damaged or cannot be read. */
+static enum kv_status look_from(struct cli_context *context, struct big_search *search,
+                                uint64_t cursor, uint64_t limit)
+{
+    uint64_t before, left = limit;
+    enum kv_status status;
+    bool passed_over;
+    do {
+        uint64_t looked_at = search->looked_at;
+        before = cursor;
+        status = clientk_scan(context->client, kv_slice(NULL, 0), false, &cursor, left, consider,
+                              search);
+        passed_over = (status == KV_CORRUPT || status == KV_IO) && cursor != before;
+        search->unreadable += passed_over;
+        left -= limit > 0 ? search->looked_at - looked_at : 0;
+    } while (passed_over && cursor != 0 && (limit == 0 || left > 0) && !interrupt_pending());
+    return passed_over ? KV_OK : status;
+}
+
 /* A scan's order is that of a secret hash: so the first entries of each data file are a fair
- * sample. */
+ * sample. A scan does not end with its file: so no more of a file than it has. */
 static enum kv_status look_at_all(struct cli_context *context, struct big_search *search,
-                                  uint64_t files, uint64_t sample)
+                                  const struct json_value *files, uint64_t sample)
 {
     enum kv_status status = KV_OK;
-    if (sample == 0)
-        return clientk_scan(context->client, kv_slice(NULL, 0), false, NULL, 0, consider, search);
-    for (uint64_t file = 0; file < files && status == KV_OK && !interrupt_pending(); file++) {
-        uint64_t cursor = file << CURSOR_SHIFT;
-        uint64_t share = sample / files + (file < sample % files);
-        if (share > 0)
-            status = clientk_scan(context->client, kv_slice(NULL, 0), false, &cursor, share,
-                                  consider, search);
+    uint64_t count = number_of(json_member(files, "sum"), "files");
+    if (sample == 0 || (search->keys > 0 && sample >= search->keys))
+        return look_from(context, search, 0, 0);
+    count = count == 0 || count > MAX_FILES ? 1 : count;
+    for (uint64_t file = 0; file < count && status == KV_OK && !interrupt_pending(); file++) {
+        uint64_t share = sample / count + (file < sample % count);
+        uint64_t keys = keys_of_file(files, file);
+        if (share > 0 && keys > 0)
+            status = look_from(context, search, file << CURSOR_SHIFT, share < keys ? share : keys);
     }
     return status;
 }
 
-static void print_big(const struct big_search *search, FILE *out)
+/* In JSON two keys are never the same text; a table shows each as well as it can. */
+static void print_key(FILE *out, struct kv_slice key, bool is_json)
+{
+    if (is_json) {
+        output_json_bytes(out, "key", key);
+    } else {
+        fputs("\"key\":", out);
+        escape_print_json(out, key);
+    }
+}
+
+static void print_big(const struct big_search *search, FILE *out, bool is_json)
 {
     fputc('[', out);
     for (size_t i = 0; i < search->count; i++) {
         const struct big_key *key = &search->found[i];
         bool cut = key->key_bytes > SHOWN_BYTES;
-        fprintf(out, "%s{\"bytes\":%" PRIu64 ",\"key_bytes\":%zu,\"key\":", i > 0 ? "," : "",
-                key->bytes, key->key_bytes);
-        escape_print_json(out, kv_slice(key->key, cut ? SHOWN_BYTES : key->key_bytes));
+        fprintf(out, "%s{\"bytes\":%" PRIu64 ",\"key_bytes\":%zu,", i > 0 ? "," : "", key->bytes,
+                key->key_bytes);
+        print_key(out, kv_slice(key->key, cut ? SHOWN_BYTES : key->key_bytes), is_json);
         fputc('}', out);
     }
     fputc(']', out);
 }
 
-static enum kv_status list_big(struct cli_context *context, const struct big_search *search,
-                               uint64_t keys)
+static enum kv_status list_big(struct cli_context *context, const struct big_search *search)
 {
     static const struct listing_column columns[] = {
         {"bytes", "BYTES", true}, {"key_bytes", "KEY BYTES", true}, {"key", "KEY", false}};
@@ -141,7 +195,7 @@ static enum kv_status list_big(struct cli_context *context, const struct big_sea
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return KV_NO_MEMORY;
-    print_big(search, out);
+    print_big(search, out, context->output.format == OUTPUT_JSON);
     enum kv_status status = fclose(out) == 0 ? KV_OK : KV_NO_MEMORY;
     if (status == KV_OK)
         status = listing_print_text(&context->output, kv_slice(text, size), columns,
@@ -149,8 +203,16 @@ static enum kv_status list_big(struct cli_context *context, const struct big_sea
     free(text);
     if (status == KV_OK && context->output.format == OUTPUT_TEXT)
         fprintf(context->output.stream, "%" PRIu64 " of %" PRIu64 " keys looked at\n",
-                search->looked_at, keys);
+                search->looked_at, search->keys);
     return status;
+}
+
+static int tell_unreadable(struct cli_context *context, uint64_t records)
+{
+    char sentence[96];
+    snprintf(sentence, sizeof sentence, "%" PRIu64 " damaged or unreadable record%s left out",
+             records, records == 1 ? " is" : "s are");
+    return output_failure(&context->output, BIG, KV_CORRUPT, sentence);
 }
 
 int bigkeys_run(struct cli_context *context, const void *options, const struct word *operands,
@@ -158,20 +220,25 @@ int bigkeys_run(struct cli_context *context, const void *options, const struct w
 {
     (void)operands, (void)count;
     const struct bigkeys_options *given = options;
-    uint64_t files, keys;
+    struct json_value *document = NULL;
     struct big_search search = {.limit = given->limit};
     int code = cli_connect_for(context, BIG);
     if (code != EXIT_DONE)
         return code;
     search.found = calloc(given->limit + 1, sizeof *search.found);
-    enum kv_status status = search.found ? ask_size(context, &files, &keys) : KV_NO_MEMORY;
+    enum kv_status status = search.found ? ask_files(context, &document) : KV_NO_MEMORY;
+    const struct json_value *files = json_member(document, "files");
+    search.keys = number_of(json_member(files, "sum"), "keys");
     if (status == KV_OK)
         status = look_at_all(context, &search, files, given->sample);
     const char *sentence = status == KV_OK ? NULL : cli_sentence(status);
     if (status == KV_OK)
-        status = list_big(context, &search, keys);
+        status = list_big(context, &search);
+    json_free(document);
     free(search.found);
-    return status == KV_OK ? EXIT_DONE : output_failure(&context->output, BIG, status, sentence);
+    if (status != KV_OK)
+        return output_failure(&context->output, BIG, status, sentence);
+    return search.unreadable > 0 ? tell_unreadable(context, search.unreadable) : EXIT_DONE;
 }
 
 /* Hot keys ------------------------------------------------------------------------------------- */

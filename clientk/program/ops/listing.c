@@ -38,18 +38,16 @@ static void print_table(FILE *stream, const struct json_value *rows,
                         const struct listing_column *columns, size_t count)
 {
     char buffer[CELL_BYTES];
+    int widths[LISTING_MAX_COLUMNS] = {0}; /* below 0: to the left */
     for (size_t i = 0; i < count; i++) {
         int width = i + 1 < count ? column_width(rows, &columns[i]) : 0;
-        fprintf(stream, "%s%*s", i > 0 ? "  " : "", columns[i].is_number ? width : -width,
-                columns[i].heading);
+        widths[i] = columns[i].is_number ? width : -width;
+        fprintf(stream, "%s%*s", i > 0 ? "  " : "", widths[i], columns[i].heading);
     }
     fputc('\n', stream);
     for (const struct json_value *row = rows->first; row; row = row->next) {
-        for (size_t i = 0; i + 1 < count; i++) {
-            int width = column_width(rows, &columns[i]);
-            fprintf(stream, "%*s  ", columns[i].is_number ? width : -width,
-                    cell_text(row, columns[i].member, buffer));
-        }
+        for (size_t i = 0; i + 1 < count; i++)
+            fprintf(stream, "%*s  ", widths[i], cell_text(row, columns[i].member, buffer));
         escape_print_text(stream, text_of(row, columns[count - 1].member));
         fputc('\n', stream);
     }
@@ -93,6 +91,17 @@ void listing_print(struct output *output, struct kv_slice json, const struct jso
         print_csv(output->stream, document, columns, count);
         break;
     }
+}
+
+bool listing_print_cell(struct output *output, const struct json_value *document,
+                        const char *member)
+{
+    const struct json_value *cell = json_member(document->first, member);
+    if (!cell || !cell->text)
+        return false;
+    escape_print_text(output->stream, cell->text);
+    fputc('\n', output->stream);
+    return true;
 }
 
 enum kv_status listing_print_text(struct output *output, struct kv_slice json,

@@ -5,6 +5,7 @@
 #ifndef MQKV_CLIENTK_PROGRAM_OPS_LISTING_H
 #define MQKV_CLIENTK_PROGRAM_OPS_LISTING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "clientk/program/cli/output.h"
@@ -17,9 +18,16 @@ struct listing_column {
     bool is_number; /* to the right */
 };
 
-/* Prints the document as `columns` say; as JSON all of it, from `json`, which is its text. */
+#define LISTING_MAX_COLUMNS 16u
+
+/* Prints the document as `columns` say, LISTING_MAX_COLUMNS of them at most; as JSON all of it,
+ * from `json`, which is its text. */
 void listing_print(struct output *output, struct kv_slice json, const struct json_value *document,
                    const struct listing_column *columns, size_t count);
+
+/* The text of a member of the first object, in a line. False: it has none; nothing was printed. */
+bool listing_print_cell(struct output *output, const struct json_value *document,
+                        const char *member);
 
 /* As text from a server: parses it first. KV_IO: it is no JSON. */
 enum kv_status listing_print_text(struct output *output, struct kv_slice json,

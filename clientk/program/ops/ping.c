@@ -52,34 +52,62 @@ static void print_single(struct output *output, const struct histogram *round_tr
     output_answer(output, &answer);
 }
 
-static void print_many(struct output *output, const struct histogram *round_trips)
+static const struct {
+    const char *name;
+    double fraction;
+} quantiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}};
+#define QUANTILES (sizeof quantiles / sizeof quantiles[0])
+
+static void print_json(FILE *stream, const struct histogram *round_trips)
 {
-    static const struct {
-        const char *name;
-        double fraction;
-    } quantiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}};
+    fprintf(stream, "{\"command\":\"ping\",\"status\":\"ok\",\"count\":%" PRIu64,
+            round_trips->total_count);
+    fprintf(stream, ",\"min_us\":%.3f,\"mean_us\":%.3f", (double)round_trips->min_ns / 1e3,
+            histogram_mean_ns(round_trips) / 1e3);
+    for (size_t i = 0; i < QUANTILES; i++)
+        fprintf(stream, ",\"%s_us\":%.3f", quantiles[i].name,
+                (double)histogram_quantile_ns(round_trips, quantiles[i].fraction) / 1e3);
+    fprintf(stream, ",\"max_us\":%.3f}\n", (double)round_trips->max_ns / 1e3);
+}
+
+/* With columns of its own, so that an answer that follows needs its header again. */
+static void print_csv(struct output *output, const struct histogram *round_trips)
+{
     FILE *stream = output->stream;
-    double mean_ns = histogram_mean_ns(round_trips);
+    fputs("count,min_us,mean_us", stream);
+    for (size_t i = 0; i < QUANTILES; i++)
+        fprintf(stream, ",%s_us", quantiles[i].name);
+    fprintf(stream, ",max_us\n%" PRIu64 ",%.3f,%.3f", round_trips->total_count,
+            (double)round_trips->min_ns / 1e3, histogram_mean_ns(round_trips) / 1e3);
+    for (size_t i = 0; i < QUANTILES; i++)
+        fprintf(stream, ",%.3f",
+                (double)histogram_quantile_ns(round_trips, quantiles[i].fraction) / 1e3);
+    fprintf(stream, ",%.3f\n", (double)round_trips->max_ns / 1e3);
+    output->csv_started = false;
+}
+
+static void print_text(FILE *stream, const struct histogram *round_trips)
+{
     char text[32];
-    if (output->format == OUTPUT_JSON) {
-        fprintf(stream, "{\"command\":\"ping\",\"status\":\"ok\",\"count\":%" PRIu64,
-                round_trips->total_count);
-        fprintf(stream, ",\"min_us\":%.3f,\"mean_us\":%.3f", (double)round_trips->min_ns / 1e3,
-                mean_ns / 1e3);
-        for (size_t i = 0; i < sizeof quantiles / sizeof quantiles[0]; i++)
-            fprintf(stream, ",\"%s_us\":%.3f", quantiles[i].name,
-                    (double)histogram_quantile_ns(round_trips, quantiles[i].fraction) / 1e3);
-        fprintf(stream, ",\"max_us\":%.3f}\n", (double)round_trips->max_ns / 1e3);
-        return;
-    }
     fprintf(stream, "%" PRIu64 " round trips: min %s", round_trips->total_count,
             format_duration_ns(round_trips->min_ns, text));
-    fprintf(stream, ", mean %s", format_duration_ns((uint64_t)mean_ns, text));
-    for (size_t i = 0; i < sizeof quantiles / sizeof quantiles[0]; i++)
+    fprintf(stream, ", mean %s",
+            format_duration_ns((uint64_t)histogram_mean_ns(round_trips), text));
+    for (size_t i = 0; i < QUANTILES; i++)
         fprintf(
             stream, ", %s %s", quantiles[i].name,
             format_duration_ns(histogram_quantile_ns(round_trips, quantiles[i].fraction), text));
     fprintf(stream, ", max %s\n", format_duration_ns(round_trips->max_ns, text));
+}
+
+static void print_many(struct output *output, const struct histogram *round_trips)
+{
+    if (output->format == OUTPUT_JSON)
+        print_json(output->stream, round_trips);
+    else if (output->format == OUTPUT_CSV)
+        print_csv(output, round_trips);
+    else
+        print_text(output->stream, round_trips);
 }
 
 int ping_run(struct cli_context *context, const void *options_given, const struct word *operands,

@@ -260,8 +260,11 @@ int format_run(struct cli_context *context, const void *options, const struct wo
     (void)options;
     int format;
     if (count == 0) {
+        const char *name = output_format_name((int)context->output.format);
         struct answer answer = {.command = "format",
-                                .text = output_format_name((int)context->output.format)};
+                                .text = name,
+                                .has_value = true,
+                                .value = kv_slice_from_string(name)};
         return output_answer(&context->output, &answer);
     }
     if (!parse_choice(operands[0].data, output_format_name, &format))

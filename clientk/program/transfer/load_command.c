@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "clientk/program/transfer/dump_format.h"
+#include "clientk/program/transfer/refused_lines.h"
 #include "clientk/program/commands/invocation.h"
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/commands/line_source.h"
@@ -36,10 +37,12 @@ struct load {
     struct progress progress;
     struct clientk_pipeline *pipeline;
     uint64_t loaded, skipped, failed;
-    /* The first line that may not be loaded, since the server did not answer or had no space; 0:
-     * none. Nothing is sent after it. */
+    /* The first line that may not be loaded, since the server did not answer or took no more;
+     * 0: none. Nothing is sent after it. */
     uint64_t unfinished;
     enum kv_status stopped_by;
+    struct refused_lines refused;
+    uint64_t sent; /* the last line given to the pipeline */
     uint64_t next; /* the first line not taken yet */
     int worst_code;
 };
@@ -48,13 +51,6 @@ static void worsen(struct load *load, int code)
 {
     if (code > load->worst_code)
         load->worst_code = code;
-}
-
-/* A failure that a later load of the same line may not have. */
-static bool may_pass(enum kv_status status)
-{
-    return exit_code_of(status) == EXIT_NO_SERVER || status == KV_NO_SPACE ||
-           status == KV_OVERLOADED;
 }
 
 /* Leaves this line and those after it to a later load. */
@@ -78,18 +74,48 @@ static void note_failure(struct load *load, uint64_t line, enum kv_status status
     fprintf(stderr, ":%" PRIu64 ": %s\n", line, sentence ? sentence : kv_status_text(status));
 }
 
+/* The first `count` of the refused lines fail alone. */
+static void tell_refused(struct load *load, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        note_failure(load, load->refused.lines[i].line, load->refused.lines[i].status, NULL);
+    refused_lines_drop(&load->refused, count);
+}
+
+/* All of the refused lines go to a later load. */
+static void leave_refused(struct load *load)
+{
+    for (size_t i = 0; i < load->refused.count; i++)
+        stop_at(load, load->refused.lines[i].line, load->refused.lines[i].status);
+    refused_lines_drop(&load->refused, load->refused.count);
+}
+
+static void note_refusal(struct load *load, uint64_t line, enum kv_status status)
+{
+    const struct refused_line refused = {.line = line, .last_sent = load->sent, .status = status};
+    if (load->refused.count == REFUSED_LINES)
+        tell_refused(load, REFUSED_LINES / 2);
+    if (refused_lines_add(&load->refused, &refused))
+        leave_refused(load);
+}
+
 /* The completion of one record, whose tag is its line number. */
 static void complete(void *context, void *tag, const struct clientk_result *result)
 {
     struct load *load = context;
-    if (result->status == KV_OK)
-        load->loaded++;
-    else if (result->status == KV_EXISTS && load->options->if_absent)
-        load->skipped++;
-    else if (may_pass(result->status))
-        stop_at(load, (uint64_t)(uintptr_t)tag, result->status);
+    uint64_t line = (uint64_t)(uintptr_t)tag;
+    bool is_loaded = result->status == KV_OK;
+    bool is_there = result->status == KV_EXISTS && load->options->if_absent;
+    load->loaded += is_loaded;
+    load->skipped += is_there;
+    if (is_loaded || is_there)
+        tell_refused(load, refused_lines_pass(&load->refused, line));
+    else if (status_lacks_room(result->status))
+        note_refusal(load, line, result->status);
+    else if (status_ends_transfer(result->status))
+        stop_at(load, line, result->status);
     else
-        note_failure(load, (uint64_t)(uintptr_t)tag, result->status, NULL);
+        note_failure(load, line, result->status, NULL);
 }
 
 /* Parses a line of the file: KV_OK with its operation (an empty line has no command), or why
@@ -122,10 +148,10 @@ static void load_line(struct load *load, struct line *words, const char *text, s
         note_failure(load, number, status, error.text);
     } else if (prepared.command) {
         struct clientk_operation *operation = &prepared.key_command.operation;
-        if (operation->opcode == CLIENTK_PUT || operation->opcode == CLIENTK_EXCHANGE)
-            operation->write.if_absent |= load->options->if_absent;
+        operation->write.if_absent |= load->options->if_absent;
+        load->sent = number;
         status = clientk_pipeline_submit(load->pipeline, operation, (void *)(uintptr_t)number);
-        if (status != KV_OK && may_pass(status))
+        if (status != KV_OK && status_ends_transfer(status))
             stop_at(load, number, status);
         else if (status != KV_OK)
             note_failure(load, number, status, cli_sentence(status));
@@ -167,7 +193,12 @@ static void load_lines(struct load *load)
     }
     clientk_pipeline_flush(load->pipeline); /* complete() gets the failures */
     if (interrupt_pending() && load->unfinished == 0)
-        stop_at(load, load->next, KV_TIMEOUT);
+        stop_at(load, load->next < load->options->from ? load->options->from : load->next,
+                KV_TIMEOUT);
+    if (load->unfinished > 0)
+        leave_refused(load);
+    else
+        tell_refused(load, load->refused.count);
     line_chunk_free(&chunk);
     line_free(&words);
 }

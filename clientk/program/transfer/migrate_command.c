@@ -35,12 +35,6 @@ const struct migrate_options migrate_option_defaults = {0};
 
 /* Opening -------------------------------------------------------------------------------------- */
 
-/* Queue names may leave out the slash. */
-static bool is_same_queue(const char *one, const char *other)
-{
-    return strcmp(one + (*one == '/'), other + (*other == '/')) == 0;
-}
-
 static bool visit_nothing(void *context, const struct clientk_entry *entry)
 {
     (void)entry;
@@ -89,7 +83,7 @@ static enum kv_status open_both(struct migration *migration, const struct migrat
         return kv_error_set(error, KV_USAGE, "--to NAME says where the entries go");
     if (options->force && options->resume)
         return kv_error_set(error, KV_USAGE, "give --force or --resume, not both");
-    if (is_same_queue(context->global.queue, options->to))
+    if (strcmp(context->global.queue, options->to) == 0)
         return kv_error_set(error, KV_USAGE, "%s is the source itself", options->to);
     context->patient = true;
     *target = *context;

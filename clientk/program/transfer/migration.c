@@ -5,6 +5,9 @@
 
 #include "clientk/program/cli/interrupt.h"
 #include "common/text/escape.h"
+#include "common/time/clock.h"
+
+#define WAIT_MS 50u
 
 void migration_stop(struct migration *migration, enum kv_status status, const char *why)
 {
@@ -17,6 +20,15 @@ void migration_stop(struct migration *migration, enum kv_status status, const ch
 bool migration_goes_on(const struct migration *migration)
 {
     return migration->stopped == KV_OK && !interrupt_pending();
+}
+
+bool migration_sits_out(const struct migration *migration, enum kv_status status, unsigned *waits)
+{
+    if (status != KV_OVERLOADED || *waits == MIGRATION_WAITS)
+        return false;
+    for (unsigned left = 1u << (*waits)++; left > 0 && migration_goes_on(migration); left--)
+        clock_sleep_ms(WAIT_MS);
+    return migration_goes_on(migration);
 }
 
 /* One line about a key, of so many of its kind before. */
@@ -61,13 +73,6 @@ void migration_tell_difference(struct migration *migration, struct kv_slice key,
     tell(migration, migration->differing++, key, how);
 }
 
-bool migration_ends_with(enum kv_status status)
-{
-    return exit_code_of(status) == EXIT_NO_SERVER || status == KV_NO_SPACE || status == KV_FULL ||
-           status == KV_QUOTA || status == KV_READ_ONLY || status == KV_LIMIT ||
-           status == KV_NO_MEMORY || status == KV_NOT_DURABLE;
-}
-
 struct clientk_operation migration_put(const struct migration *migration,
                                        const struct clientk_entry *entry, uint64_t expected)
 {
@@ -93,6 +98,7 @@ void migration_note_moved(struct migration *migration, const struct clientk_entr
         migration_stop(migration, KV_NO_MEMORY, "no memory for the keys");
         return;
     }
+    migration->refused_in_a_row = 0;
     moved->state = MOVED_HERE;
     moved->source_version = entry->version;
     moved->target_version = target_version;

@@ -10,6 +10,8 @@
 #include "clientk/program/cli/progress.h"
 #include "clientk/program/transfer/moved_keys.h"
 
+#define MOVE_PAGE_ENTRIES 256u /* that are moved together: move_page */
+
 struct migration {
     struct cli_context *context; /* connected to the source, which it scans */
     struct cli_context target_context;
@@ -31,6 +33,7 @@ struct migration {
     uint64_t renumbered; /* of those written, with another version */
     uint64_t left_out;   /* records of the source that cannot be read */
     uint64_t refused, differing;
+    unsigned refused_in_a_row; /* for want of room, since the target had or took another entry */
 
     enum kv_status stopped; /* not KV_OK: nothing more is done */
     char why[256];
@@ -45,15 +48,17 @@ void migration_stop(struct migration *migration, enum kv_status status, const ch
 /* Whether to go on: nothing has stopped it, no Ctrl-C either. */
 bool migration_goes_on(const struct migration *migration);
 
+/* Waits out an overload, longer each time: true if the operation is to be sent again. False: the
+ * status is another one, or it has waited so often, or nothing more is done. *waits: 0 at first. */
+#define MIGRATION_WAITS 8u /* 13 s together */
+bool migration_sits_out(const struct migration *migration, enum kv_status status, unsigned *waits);
+
 /* The target does not take the entry, and will not take it later. */
 void migration_refuse(struct migration *migration, const struct clientk_entry *entry,
                       enum kv_status status, const char *sentence);
 
 /* After the last write: the stores differ in that key. */
 void migration_tell_difference(struct migration *migration, struct kv_slice key, const char *how);
-
-/* What stops all writes, not that of one key. */
-bool migration_ends_with(enum kv_status status);
 
 /* The put that brings the entry to the target, where the key must have the version `expected`; 0:
  * must be absent. Slices of the entry are kept. */

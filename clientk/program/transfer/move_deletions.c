@@ -40,9 +40,13 @@ static void send_keys(struct unseen_keys *keys)
     for (size_t i = 0; i < keys->count; at += keys->sizes[i++])
         keys->operations[i] = (struct clientk_operation){.opcode = CLIENTK_EXISTS,
                                                          .key = kv_slice(at, keys->sizes[i])};
-    enum kv_status status = keys->count > 0 ? clientk_execute(migration->source, keys->operations,
-                                                              keys->count, keys->results)
-                                            : KV_OK;
+    enum kv_status status;
+    unsigned waits = 0;
+    do
+        status = keys->count > 0 ? clientk_execute(migration->source, keys->operations, keys->count,
+                                                   keys->results)
+                                 : KV_OK;
+    while (migration_sits_out(migration, status, &waits));
     if (status != KV_OK)
         migration_stop(migration, status, cli_sentence(status));
     for (size_t i = 0; i < keys->count && migration_goes_on(migration); i++) {

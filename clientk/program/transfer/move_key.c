@@ -1,10 +1,7 @@
 #include "clientk/program/transfer/move_key.h"
 
-#include "common/time/clock.h"
-
 /* Whoever writes the key all the time will have it moved in the next pass. */
-#define MAX_TRIES     8u
-#define OVERLOADED_MS 50u
+#define MAX_TRIES 8u
 
 /* One key in both stores; absent: data NULL. */
 struct both_sides {
@@ -12,18 +9,32 @@ struct both_sides {
     bool at_source, at_target;
 };
 
+/* Notes what a status means that no other try will change. A page writes what it can first, so its
+ * refusals come in a row even if the target has room for others. */
+static void note_failure(struct migration *migration, const struct clientk_entry *entry,
+                         enum kv_status status)
+{
+    bool ends = status_lacks_room(status) ? ++migration->refused_in_a_row > MOVE_PAGE_ENTRIES
+                                          : status_ends_transfer(status);
+    if (ends)
+        migration_stop(migration, status, cli_sentence(status));
+    else
+        migration_refuse(migration, entry, status, cli_sentence(status));
+}
+
 /* False: it cannot be read; what that means is noted. */
 static bool read_one(struct migration *migration, struct clientk *client,
                      const struct clientk_entry *entry, struct clientk_value *value, bool *there)
 {
-    enum kv_status status = clientk_get(client, entry->key, value);
+    enum kv_status status;
+    unsigned waits = 0;
+    do
+        status = clientk_get(client, entry->key, value);
+    while (migration_sits_out(migration, status, &waits));
     *there = status == KV_OK;
     if (status == KV_OK || status == KV_NOT_FOUND)
         return true;
-    if (migration_ends_with(status))
-        migration_stop(migration, status, cli_sentence(status));
-    else
-        migration_refuse(migration, entry, status, cli_sentence(status));
+    note_failure(migration, entry, status);
     return false;
 }
 
@@ -66,9 +77,12 @@ static bool write_one(struct migration *migration, const struct clientk_entry *e
                       uint64_t expected)
 {
     uint64_t version = 0;
+    unsigned waits = 0;
     struct clientk_operation put = migration_put(migration, entry, expected);
-    enum kv_status status =
-        clientk_put(migration->target, put.key, put.value, &put.write, &version);
+    enum kv_status status;
+    do
+        status = clientk_put(migration->target, put.key, put.value, &put.write, &version);
+    while (migration_sits_out(migration, status, &waits));
     switch (status) {
     case KV_OK:
         migration_note_written(migration, entry, version);
@@ -77,14 +91,8 @@ static bool write_one(struct migration *migration, const struct clientk_entry *e
     case KV_NOT_FOUND:
     case KV_VERSION_MISMATCH:
         return false;
-    case KV_OVERLOADED:
-        clock_sleep_ms(OVERLOADED_MS);
-        return false;
     default:
-        if (migration_ends_with(status))
-            migration_stop(migration, status, cli_sentence(status));
-        else
-            migration_refuse(migration, entry, status, cli_sentence(status));
+        note_failure(migration, entry, status);
         return true;
     }
 }
@@ -142,7 +150,11 @@ void move_key(struct migration *migration, const struct clientk_entry *entry)
 void move_key_deletion(struct migration *migration, struct kv_slice key, uint64_t target_version)
 {
     const struct clientk_write_options options = {.if_version = target_version};
-    enum kv_status status = clientk_delete(migration->target, key, &options, NULL);
+    enum kv_status status;
+    unsigned waits = 0;
+    do
+        status = clientk_delete(migration->target, key, &options, NULL);
+    while (migration_sits_out(migration, status, &waits));
     struct moved_key *moved = moved_keys_find(&migration->keys, key);
     if (status == KV_OK) {
         migration->deleted++;

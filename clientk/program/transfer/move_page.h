@@ -8,8 +8,7 @@
 
 #include "clientk/program/transfer/migration.h"
 
-#define MOVE_PAGE_ENTRIES 256u
-#define MOVE_PAGE_BYTES   (1u << 20)
+#define MOVE_PAGE_BYTES (1u << 20)
 
 /* An entry, with its key and value in the page's memory. */
 struct moving_entry {

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,6 +64,22 @@ static bool sync_stream(FILE *stream)
            (fsync(fileno(stream)) == 0 || errno == EINVAL || errno == EROFS);
 }
 
+/* The name of the file, too, is to outlive a power cut. A directory that may not be read cannot be
+ * synced. */
+static bool sync_directory(const char *path)
+{
+    char *copy = strdup(path);
+    int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    free(copy);
+    if (fd < 0)
+        return true;
+    bool synced = fsync(fd) == 0 || errno == EINVAL || errno == EROFS;
+    int failure = errno;
+    close(fd);
+    errno = failure;
+    return synced;
+}
+
 enum kv_status target_file_keep(struct target_file *target, struct kv_error *error)
 {
     if (!sync_stream(target->stream) ||
@@ -70,8 +88,12 @@ enum kv_status target_file_keep(struct target_file *target, struct kv_error *err
         target_file_discard(target);
         return status;
     }
+    bool has_new_name = target->temporary || target->is_new;
     fclose(target->stream);
     free(target->temporary);
+    if (has_new_name && !sync_directory(target->path))
+        return kv_error_set_errno(error, "%.200s is complete, but its directory cannot be synced",
+                                  target->path);
     return KV_OK;
 }
 

@@ -25,8 +25,8 @@ struct target_file {
 enum kv_status target_file_open(struct target_file *target, const char *path, bool replace,
                                 struct kv_error *error);
 
-/* Syncs and closes the file and gives it its name; discards it if that fails. KV_NO_SPACE,
- * KV_DENIED, KV_IO with a sentence. */
+/* Syncs and closes the file, gives it its name and syncs its directory; discards it if that fails,
+ * but for the last. KV_NO_SPACE, KV_DENIED, KV_IO with a sentence. */
 enum kv_status target_file_keep(struct target_file *target, struct kv_error *error);
 
 /* Closes the file and removes it, unless it is written in place. */

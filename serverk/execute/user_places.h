@@ -1,0 +1,32 @@
+/*
+ * user_places: a number of places, and of bytes, that users share. Of both a user has a quarter at
+ * most, and all users together three quarters; the daemon's own user and root may have all, so that
+ * a quarter is always left to these two.
+ *
+ * Threads: the caller's lock.
+ */
+#ifndef MQKV_SERVERK_EXECUTE_USER_PLACES_H
+#define MQKV_SERVERK_EXECUTE_USER_PLACES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "mqkv/status.h"
+
+struct user_places {
+    uint64_t max_count, max_bytes;
+    uint64_t count, bytes; /* in use */
+    struct user_share *users;
+};
+
+/* Takes so many places and bytes for the user. KV_OVERLOADED: too much is in use; the first place
+ * of a user may have more bytes than its part, and the first of all any number. KV_NO_MEMORY. */
+enum kv_status user_places_take(struct user_places *places, uid_t uid, unsigned count,
+                                size_t bytes);
+
+/* Of what the user has. Its bytes go with its last place at the latest. */
+void user_places_give_back(struct user_places *places, uid_t uid, unsigned count, size_t bytes);
+
+#endif
