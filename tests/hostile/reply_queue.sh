@@ -65,7 +65,7 @@ filled() {
     client put before 1 >"$MQKV_TEST_DIR/.put"
     rm -f "$go"
     : >"$MQKV_TEST_DIR/attack.log"
-    kill -STOP "$server_pid" # as long as that the handshake lasts
+    hold_still "$server_pid" # as long as that the handshake lasts
     exec_as_uid "$good_uid" "$MQKV_BUILD/clientk" -m "$server_queue" \
         --timeout $((timeout_s * 1000)) batch - <"$pipe" >"$answers" 2>"$MQKV_TEST_DIR/batch.log" &
     client_pid=$!
@@ -79,7 +79,7 @@ filled() {
     if [ "$in_flight" = 0 ]; then
         fill_behind_it
     else
-        kill -STOP "$server_pid"
+        hold_still "$server_pid"
     fi
     for ((i = 1; i <= writes; i++)); do
         put_one $i

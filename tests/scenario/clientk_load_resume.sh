@@ -9,11 +9,6 @@ seq 1 6000 | sed 's/.*/PUT key& "value &"/' | client batch -q -
 client dump whole 2>/dev/null
 stop_server
 
-# stands_still PID: every thread of it is stopped, which kill does not wait for.
-stands_still() {
-    ! grep -h '^State:' "/proc/$1"/task/*/status | grep -qv 'T (stopped)'
-}
-
 server_dir=$MQKV_TEST_DIR/data2
 start_server
 mkfifo "dump's pipe"
@@ -24,8 +19,7 @@ head -n 3000 whole >&3
 some_are_loaded() { [ "$(client scan --count)" -gt 500 ]; }
 wait_until 20 some_are_loaded
 check_equal 0 $? 'a load has begun'
-kill -STOP "$server_pid"
-wait_until 20 stands_still "$server_pid"
+hold_still "$server_pid"
 # The load may stop reading at any time.
 (trap '' PIPE && tail -n +3001 whole >&3 2>/dev/null)
 exec 3>&-

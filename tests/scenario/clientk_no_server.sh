@@ -38,13 +38,7 @@ catches_signals() {
     ((0x$caught & 0x4000))
 }
 
-# stands_still PID: every thread of it is stopped, which kill does not wait for.
-stands_still() {
-    ! grep -h '^State:' "/proc/$1"/task/*/status | grep -qv 'T (stopped)'
-}
-
-kill -STOP "$server_pid"
-wait_until 20 stands_still "$server_pid"
+hold_still "$server_pid"
 for command in 'get x' 'put x z' 'batch batch' 'ping' 'bench -t 1'; do
     # shellcheck disable=SC2086  # the command is several words
     (cd "$MQKV_TEST_DIR" && exec_client --timeout 1m $command) >"$MQKV_TEST_DIR/interrupted" 2>&1 &
@@ -64,8 +58,7 @@ silent=$!
 exec 3>"$MQKV_TEST_DIR/lines"
 echo 'GET nothing' >&3
 wait_until 20 grep -q 'NOT FOUND' "$MQKV_TEST_DIR/silent"
-kill -STOP "$server_pid"
-wait_until 20 stands_still "$server_pid"
+hold_still "$server_pid"
 while read -r line; do echo "$line" >&3; sleep 0.5; done <"$MQKV_TEST_DIR/silence"
 exec 3>&-
 wait "$silent"

@@ -70,7 +70,7 @@ reads_right 'two hundred processes' --preload -n 200 --processes 200 --keys 2000
     >"$MQKV_TEST_DIR/stopped" &
 reader=$!
 sleep 1
-kill -STOP $reader
+hold_still "$reader"
 client bench --keys 200 --mix put=1 -L 1000 -c 60000 >/dev/null
 sleep 0.5
 kill -CONT $reader
@@ -141,15 +141,10 @@ ask() { # LINE: its answer, of one line
     echo "$1" >&"$lines"
     wait_until 20 has_answers $((before + 1)) && tail -n 1 "$MQKV_TEST_DIR/answers"
 }
-# stands_still PID: every thread of it is stopped, which kill does not wait for.
-stands_still() {
-    ! grep -h '^State:' "/proc/$1"/task/*/status | grep -qv 'T (stopped)'
-}
 
 # No reader waits for a daemon that stands still
 begin_talk
-kill -STOP "$server_pid"
-wait_until 20 stands_still "$server_pid"
+hold_still "$server_pid"
 check_status 3 'who asks a daemon that stands still waits' \
     client --direct off --timeout 300 get name
 check_equal Bob "$(ask 'GET name')" 'who reads without it does not'

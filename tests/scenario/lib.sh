@@ -120,6 +120,20 @@ wait_until() {
     done
 }
 
+stands_still() { # PID
+    ! grep -h '^State:' "/proc/$1"/task/*/status | grep -qv 'T (stopped)'
+}
+
+# hold_still PID...: SIGSTOP, and waits until each thread stands still: the signal comes to them one
+# after the other, and on a busy machine those that are still to get it go on for a while.
+hold_still() {
+    local pid
+    kill -STOP "$@" || return
+    for pid in "$@"; do
+        wait_until 20 stands_still "$pid" || return
+    done
+}
+
 # The daemon ---------------------------------------------------------------------------------------
 
 declare -A server_logs=()   # of all daemons started

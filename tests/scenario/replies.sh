@@ -69,11 +69,7 @@ check_status 0 'and leave nothing in /dev/shm' no_object_is_left
 
 # The server dies.
 check_status 0 'a value is stored' client put key value
-kill -STOP "$server_pid"
-has_stopped() {
-    ! grep -h '^State:' /proc/"$server_pid"/task/*/status | grep -qv stopped
-}
-wait_until 20 has_stopped
+hold_still "$server_pid"
 client --timeout 60000 get key >"$MQKV_TEST_DIR/get" 2>&1 &
 get_pid=$!
 sleep 0.3

@@ -46,7 +46,7 @@ check_equal "READY=1" "$(grep -v EXTEND_TIMEOUT "$told" | head -1)" \
     "the manager is told when the daemon is ready"
 wait_until 20 grep -q WATCHDOG=1 "$told"
 check_match "WATCHDOG=1" "$(cat "$told")" "the watchdog is told, in the sandbox too"
-kill -STOP "$server_pid"
+hold_still "$server_pid"
 sleep 0.5
 mark stopped
 sleep 0.5

@@ -41,7 +41,7 @@ start_server -d 2 --keep-changes-bytes 1M
 start_watchers
 wait_until 30 put_until_all_have first || not_ok "all watch"
 overwrite_all
-kill -STOP "${pids[@]}"
+hold_still "${pids[@]}"
 before_kib=$(resident_kib)
 for _ in {1..5}; do
     check_status 0 "writers go on" overwrite_all
@@ -57,7 +57,7 @@ check_status 0 "all are told that they missed some" wait_until 30 all_have '^mis
 check_status 0 "and see what comes then" wait_until 30 put_until_all_have last
 
 # Those that are killed while they are stopped leave nothing.
-kill -STOP "${pids[@]}"
+hold_still "${pids[@]}"
 overwrite_all
 kill -9 "${pids[@]}"
 wait "${pids[@]}" 2>/dev/null
