@@ -8,11 +8,17 @@
 int main(void)
 {
     static const suite_maker makers[] = {
-        suite_kresp_request,     suite_kresp_reply,
-        suite_kresp_decimal,     suite_kresp_glob,
-        suite_kresp_buffer,      suite_kresp_scripts,
-        suite_kresp_transaction, suite_kresp_steps,
-        suite_kresp_connection,  NULL,
+        suite_kresp_request,
+        suite_kresp_reply,
+        suite_kresp_decimal,
+        suite_kresp_glob,
+        suite_kresp_buffer,
+        suite_kresp_scripts,
+        suite_kresp_transaction,
+        suite_kresp_steps,
+        suite_kresp_connection,
+        suite_kresp_error,
+        NULL,
     };
     return run_suites(makers);
 }

@@ -159,6 +159,7 @@ Suite *suite_clientk_watch(void);
 Suite *suite_kresp_buffer(void);
 Suite *suite_kresp_connection(void);
 Suite *suite_kresp_decimal(void);
+Suite *suite_kresp_error(void);
 Suite *suite_kresp_glob(void);
 Suite *suite_kresp_reply(void);
 Suite *suite_kresp_request(void);
