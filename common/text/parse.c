@@ -205,6 +205,34 @@ static char *format_in_units(uint64_t value, const struct unit *units, size_t un
     return buffer;
 }
 
+/* The digits of the number and a NUL. */
+static size_t write_digits(char *out, uint64_t left)
+{
+    char digits[INTEGER_BYTES];
+    size_t count = 0, size = 0;
+    do {
+        digits[count++] = (char)('0' + left % 10);
+        left /= 10;
+    } while (left > 0);
+    while (count > 0)
+        out[size++] = digits[--count];
+    out[size] = '\0';
+    return size;
+}
+
+size_t format_i64(int64_t value, char out[INTEGER_BYTES])
+{
+    if (value >= 0)
+        return write_digits(out, (uint64_t)value);
+    out[0] = '-';
+    return 1 + write_digits(out + 1, 0 - (uint64_t)value);
+}
+
+size_t format_u64(uint64_t value, char out[INTEGER_BYTES])
+{
+    return write_digits(out, value);
+}
+
 char *format_size(uint64_t bytes, char buffer[32])
 {
     static const struct unit units[] = {

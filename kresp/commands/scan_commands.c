@@ -1,5 +1,6 @@
 /* The commands about all keys. */
 #include "common/numbers/random.h"
+#include "common/text/parse.h"
 #include "kresp/commands/command_functions.h"
 #include "kresp/session/redis_command.h"
 #include "kresp/session/redis_error.h"
@@ -114,7 +115,7 @@ bool answer_scan(struct redis_job *job)
 {
     struct resp_reply *reply = redis_job_reply(job);
     struct scan_request scan;
-    char cursor[DECIMAL_BYTES];
+    char cursor[INTEGER_BYTES];
     uint64_t next;
     parse_scan(job, &scan);
     if (!page_end(job, &next))
@@ -122,7 +123,7 @@ bool answer_scan(struct redis_job *job)
     struct page_visit page = {.pattern = scan.pattern};
     if (!scan.nothing)
         read_page(job, visit, &page);
-    size_t size = decimal_write_cursor(cursor, next);
+    size_t size = format_u64(next, cursor);
     reply_array(reply, 2);
     reply_bulk(reply, kv_slice(cursor, size));
     reply_array(reply, page.matches);

@@ -6,7 +6,6 @@
 #include "kresp/session/redis_command.h"
 #include "kresp/session/redis_expiry.h"
 #include "kresp/session/redis_value.h"
-#include "kresp/protocol/decimal.h"
 
 #define NO_SCRIPT "NOSCRIPT No matching script. Please use EVAL."
 #define NO_LUA    "ERR kresp: Lua scripts are not available"

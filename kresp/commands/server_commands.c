@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "common/text/parse.h"
 #include "common/time/clock.h"
 #include "kresp/commands/command_functions.h"
 #include "kresp/session/redis_error.h"
@@ -40,11 +41,11 @@ bool answer_publish(struct redis_job *job)
 bool answer_time(struct redis_job *job)
 {
     struct timespec now;
-    char text[DECIMAL_BYTES];
+    char text[INTEGER_BYTES];
     clock_gettime(CLOCK_REALTIME, &now);
     reply_array(redis_job_reply(job), 2);
-    reply_bulk(redis_job_reply(job), kv_slice(text, decimal_write(text, now.tv_sec)));
-    reply_bulk(redis_job_reply(job), kv_slice(text, decimal_write(text, now.tv_nsec / 1000)));
+    reply_bulk(redis_job_reply(job), kv_slice(text, format_i64(now.tv_sec, text)));
+    reply_bulk(redis_job_reply(job), kv_slice(text, format_i64(now.tv_nsec / 1000, text)));
     return true;
 }
 

@@ -61,34 +61,6 @@ bool decimal_parse_real(struct kv_slice text, long double *value)
     return errno != ERANGE || (*value != 0 && !isinf(*value));
 }
 
-/* The digits of the number and a NUL. */
-static size_t write_digits(char *out, uint64_t left)
-{
-    char digits[DECIMAL_BYTES];
-    size_t count = 0, size = 0;
-    do {
-        digits[count++] = (char)('0' + left % 10);
-        left /= 10;
-    } while (left > 0);
-    while (count > 0)
-        out[size++] = digits[--count];
-    out[size] = '\0';
-    return size;
-}
-
-size_t decimal_write(char out[DECIMAL_BYTES], int64_t value)
-{
-    if (value >= 0)
-        return write_digits(out, (uint64_t)value);
-    out[0] = '-';
-    return 1 + write_digits(out + 1, 0 - (uint64_t)value);
-}
-
-size_t decimal_write_cursor(char out[DECIMAL_BYTES], uint64_t cursor)
-{
-    return write_digits(out, cursor);
-}
-
 size_t decimal_write_real(char out[DECIMAL_REAL_BYTES], long double value)
 {
     int size = snprintf(out, DECIMAL_REAL_BYTES, "%.17Lf", value);

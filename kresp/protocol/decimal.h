@@ -1,5 +1,5 @@
 /*
- * decimal: numbers as Redis reads and writes them.
+ * decimal: numbers as Redis reads them, and writes those that are not whole.
  */
 #ifndef MQKV_KRESP_PROTOCOL_DECIMAL_H
 #define MQKV_KRESP_PROTOCOL_DECIMAL_H
@@ -19,15 +19,11 @@ bool decimal_parse_cursor(struct kv_slice text, uint64_t *value);
 /* A floating-point number as strtold reads it, the whole text; infinities too, but no NaN. */
 bool decimal_parse_real(struct kv_slice text, long double *value);
 
-#define DECIMAL_BYTES      24   /* of the longest integer, with a NUL */
 #define DECIMAL_REAL_BYTES 5120 /* of the longest real number without exponent */
 
-/* Writes the number (and a NUL); returns the number of bytes without the NUL. */
-size_t decimal_write(char out[DECIMAL_BYTES], int64_t value);
-size_t decimal_write_cursor(char out[DECIMAL_BYTES], uint64_t cursor);
-
-/* Writes it without exponent, with 17 digits behind the point at most and no zeros at the end; 0:
- * it needs more than DECIMAL_REAL_BYTES. */
+/* Writes it (and a NUL) without exponent, with 17 digits behind the point at most and no zeros at
+ * the end; returns the number of bytes without the NUL, or 0: it needs more than
+ * DECIMAL_REAL_BYTES. */
 size_t decimal_write_real(char out[DECIMAL_REAL_BYTES], long double value);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "common/memory/copy.h"
-#include "kresp/protocol/decimal.h"
+#include "common/text/parse.h"
 
 #define MAX_ERROR_BYTES 640
 
@@ -16,11 +16,11 @@ static void append_text(struct resp_reply *reply, const char *text)
 /* "<type><number>\r\n" */
 static void append_header(struct resp_reply *reply, char type, int64_t number)
 {
-    char *room = byte_buffer_room(&reply->bytes, DECIMAL_BYTES + 3);
+    char *room = byte_buffer_room(&reply->bytes, INTEGER_BYTES + 3);
     if (!room)
         return;
     room[0] = type;
-    size_t size = 1 + decimal_write(room + 1, number);
+    size_t size = 1 + format_i64(number, room + 1);
     room[size++] = '\r';
     room[size++] = '\n';
     reply->bytes.end += size;

@@ -1,15 +1,9 @@
 /* The operations whose new entry depends on the old one: add, append, exchange, touch. */
 #include "kvstore/api/operations.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "common/text/parse.h"
 #include "common/memory/reserved.h"
 #include "kvstore/api/buffer_place.h"
-
-/* A decimal int64 with its sign and terminating NUL. */
-#define NUMBER_TEXT_BYTES 24
 
 /* Whether an add would have written the number in another way. */
 static bool zeros_lead(struct kv_slice value)
@@ -48,9 +42,8 @@ static enum kv_status add(struct write *write, int64_t delta,
         *sum = number;
         return KV_OUT_OF_BOUNDS;
     }
-    char text[NUMBER_TEXT_BYTES];
-    int size = snprintf(text, sizeof text, "%" PRId64, result);
-    write->record.value = kv_slice(text, (size_t)size);
+    char text[INTEGER_BYTES];
+    write->record.value = kv_slice(text, format_i64(result, text));
     write->record.expiry_ms = write->live ? write->lookup.record.expiry_ms : options->expiry_ms;
     status = write_append(write, kv_slice(NULL, 0), written);
     if (status == KV_OK)

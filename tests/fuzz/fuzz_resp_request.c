@@ -8,6 +8,7 @@
  */
 #include "tests/fuzz/fuzzing.h"
 
+#include "common/text/parse.h"
 #include "kresp/protocol/decimal.h"
 #include "kresp/protocol/glob.h"
 #include "kresp/protocol/resp_request.h"
@@ -32,11 +33,11 @@ static void add(struct digest *digest, const void *bytes, size_t size)
 
 static void use_numbers(struct kv_slice argument)
 {
-    char text[DECIMAL_BYTES];
+    char text[INTEGER_BYTES];
     long double real;
     int64_t number;
     if (decimal_parse(argument, &number)) {
-        size_t size = decimal_write(text, number);
+        size_t size = format_i64(number, text);
         require(kv_slice_equal(kv_slice(text, size), argument));
     }
     decimal_parse_real(argument, &real);

@@ -230,6 +230,20 @@ START_TEST(durations_for_people)
 }
 END_TEST
 
+START_TEST(integers_are_written_as_printf_writes_them)
+{
+    static const int64_t values[] = {0, 1, -1, 9, 10, -10, 99, 100, INT64_MAX, INT64_MIN};
+    char written[INTEGER_BYTES], expected[INTEGER_BYTES];
+    for (size_t i = 0; i < COUNT_OF(values); i++) {
+        snprintf(expected, sizeof expected, "%" PRId64, values[i]);
+        ck_assert_uint_eq(format_i64(values[i], written), strlen(expected));
+        ck_assert_str_eq(written, expected);
+    }
+    ck_assert_uint_eq(format_u64(UINT64_MAX, written), 20);
+    ck_assert_str_eq(written, "18446744073709551615");
+}
+END_TEST
+
 START_TEST(counts_for_people)
 {
     char buffer[32];
@@ -250,6 +264,7 @@ Suite *suite_common_parse(void)
     tcase_add_test(integers, i64_takes_the_whole_range);
     tcase_add_test(integers, i64_refuses_everything_else);
     tcase_add_test(integers, i64_bytes_reads_no_further_than_size);
+    tcase_add_test(integers, integers_are_written_as_printf_writes_them);
     suite_add_tcase(suite, integers);
 
     TCase *quantities = tcase_create("quantities");

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "common/numbers/random.h"
+#include "common/text/parse.h"
 #include "kresp/protocol/decimal.h"
 #include "tests/unit/suites.h"
 
@@ -46,10 +47,10 @@ START_TEST(integers_come_back_as_they_were_written)
     struct random_state random;
     random_seed(&random, 7);
     for (unsigned i = 0; i < 100000; i++) {
-        char text[DECIMAL_BYTES];
+        char text[INTEGER_BYTES];
         int64_t value = (int64_t)(random_next(&random) >> random_below(&random, 64)), back;
         value = i % 2 ? value : -value;
-        size_t size = decimal_write(text, value);
+        size_t size = format_i64(value, text);
         ck_assert_uint_eq(size, strlen(text));
         ck_assert(decimal_parse(kv_slice(text, size), &back));
         ck_assert_int_eq(back, value);
@@ -59,9 +60,9 @@ END_TEST
 
 START_TEST(cursors_have_all_bits)
 {
-    char text[DECIMAL_BYTES];
+    char text[INTEGER_BYTES];
     uint64_t cursor;
-    ck_assert_uint_eq(decimal_write_cursor(text, UINT64_MAX), 20);
+    ck_assert_uint_eq(format_u64(UINT64_MAX, text), 20);
     ck_assert_str_eq(text, "18446744073709551615");
     ck_assert(decimal_parse_cursor(kv_slice_from_string(text), &cursor));
     ck_assert(cursor == UINT64_MAX);
