@@ -1,10 +1,8 @@
 #include "serverk/daemon/server.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -13,11 +11,11 @@
 #include "common/time/clock.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
-#include "common/text/parse.h"
 #include "common/numbers/random.h"
 #include "engine/local_engine.h"
 #include "serverk/daemon/admin.h"
 #include "serverk/daemon/control.h"
+#include "serverk/daemon/life_log.h"
 #include "common/report/notify.h"
 #include "serverk/daemon/mirroring.h"
 #include "serverk/daemon/pidfile.h"
@@ -28,12 +26,9 @@
 #include "serverk/daemon/metrics_file.h"
 #include "serverk/daemon/stats_json.h"
 #include "serverk/daemon/stats_source.h"
+#include "serverk/daemon/store_opening.h"
 #include "serverk/dispatch/dispatch.h"
-#include "serverk/dispatch/nice.h"
 #include "serverk/execute/execution.h"
-#include "serverk/execute/serving.h"
-#include "serverk/lanes/claim.h"
-#include "serverk/lanes/lane_names.h"
 #include "serverk/session/audit.h"
 #include "serverk/session/orphans.h"
 #include "wire/queue.h"
@@ -64,31 +59,6 @@ struct server {
 };
 
 /* Start ---------------------------------------------------------------------------------------- */
-
-static struct kvstore_options store_options(const struct server_options *options)
-{
-    return (struct kvstore_options){
-        .datafiles = options->datafiles,
-        .create = true,
-        .locking = options->locking,
-        .io = options->io,
-        .cache_bytes = options->cache_bytes,
-        .max_bytes = options->max_bytes,
-        .evict = options->evict,
-        .quotas = options->access ? options->access->quotas : NULL,
-        .quota_count = options->access ? options->access->quota_count : 0,
-        .allocator = options->allocator,
-        .rwlock = options->rwlock,
-        .durability = options->durability,
-        .sync_interval_ms = options->sync_interval_ms,
-        .max_value_bytes = options->max_value_bytes,
-        .verify_every_read = options->verify_every_read,
-        .direct = options->direct,
-        .keep_changes_ms = options->keep_changes_ms,
-        .keep_changes_bytes = options->keep_changes_bytes,
-        .keep_newest_log = options->mirror != NULL,
-        .before_unlock = options->service_time.locked ? serving_before_unlock : NULL};
-}
 
 static struct lanes_options lanes_options(const struct server_options *options)
 {
@@ -144,12 +114,6 @@ static enum kv_status bind_to_cpus(const struct server_options *options, struct 
         return KV_OK;
     return kv_error_set_errno(error, "--cpus: some of these CPUs do not exist, or this process "
                                      "may not use them (taskset -p $$ shows which it may)");
-}
-
-/* A thread per message never lowers its nice value: it begins with that of the daemon. */
-static enum kv_status check_nice(const struct server_options *options, struct kv_error *error)
-{
-    return options->nice && options->dispatch != DISPATCH_THREAD ? nice_permitted(error) : KV_OK;
 }
 
 /* A lanes_payer_watcher. */
@@ -242,80 +206,10 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
     return KV_OK;
 }
 
-/* Who executes requests. */
-static const char *describe_workers(const struct server_options *options, char text[64])
-{
-    char count[32];
-    if (options->dispatch == DISPATCH_EVENT)
-        return "one thread (event)";
-    if (options->dispatch == DISPATCH_POOL)
-        return format_count(options->workers, "worker", text);
-    snprintf(text, 64, "up to %s at once (a %s each)",
-             format_count(options->workers, "request", count),
-             dispatch_model_name(options->dispatch));
-    return text;
-}
-
-/* Where the data are: "dir /var/lib/mqkv". */
-static const char *describe_place(const struct server_options *options, char text[512])
-{
-    if (options->engine == ENGINE_KIND_NATS)
-        snprintf(text, 512, "engine nats");
-    else
-        snprintf(text, 512, "dir %s", options->dir);
-    return text;
-}
-
-static const char *describe_sync(const struct server_options *options, char text[48])
-{
-    if (options->engine == ENGINE_KIND_NATS)
-        snprintf(text, 48, "servers sync %s", options->nats.synced ? "always" : "now and then");
-    else if (options->durability == KVSTORE_SYNC_INTERVAL)
-        snprintf(text, 48, "sync interval:%u", options->sync_interval_ms);
-    else
-        snprintf(text, 48, "sync %s", durability_name(options->durability));
-    return text;
-}
-
-static void log_start(const struct service *service, const struct sandbox *given_up)
-{
-    const struct server_options *options = service->options;
-    char engine[128], workers[64], lanes[LANE_PLAN_TEXT_BYTES], where[512], sync[48];
-    char sandbox[SANDBOX_TEXT_BYTES];
-    if (lanes_shortfall(service->lanes))
-        log_warn("%s", lanes_shortfall(service->lanes));
-    if (options->allocator != KVSTORE_ALLOCATOR_SYSTEM && options->cache_bytes == 0)
-        log_warn("--allocator %s has no effect: there is no cache (--cache SIZE)",
-                 kvstore_allocator_name(options->allocator));
-    if (options->evict == KVSTORE_EVICT_S3FIFO && options->direct != KVSTORE_DIRECT_OFF)
-        log_warn("--direct %s with --evict s3fifo: what is read without the daemon does not count "
-                 "as read, and is evicted",
-                 kvstore_direct_name(options->direct));
-    if (options->io == KVSTORE_IO_DIRECT)
-        log_info("--io direct: each record that is looked up is read from the disk%s",
-                 options->direct == KVSTORE_DIRECT_OFF
-                     ? ""
-                     : ", but not by programs that read without the daemon (--direct)");
-    if (options->sched != ORDER_COST && options->sched_queue != OPTIONS_DEFAULT_SCHED_QUEUE)
-        log_warn("--sched-queue %u has no effect: requests wait in the daemon with --sched "
-                 "cost only",
-                 options->sched_queue);
-    if (options->service_time.delay.kind != DELAY_OFF)
-        log_warn("--service-time makes each operation slow, for experiments: not for a daemon that "
-                 "serves anybody");
-    log_info("serverk " MQKV_VERSION " ready: pid %ld, queue %s, %s, %s, %s, %s (%s), %s",
-             (long)getpid(), options->queue, describe_place(options, where),
-             service->engine->calls->describe(service->engine, engine, sizeof engine),
-             describe_workers(options, workers),
-             lane_plan_describe(lanes_plan(service->lanes), lanes), lanes_mode_name(options->lanes),
-             describe_sync(options, sync));
-    log_debug("sandbox: %s", sandbox_describe(given_up, sandbox));
-}
-
 static enum kv_status open_store(struct server *server, struct kv_error *error)
 {
     struct service *service = &server->service;
-    struct kvstore_options options = store_options(service->options);
+    struct kvstore_options options = store_opening(service->options);
     struct start_guard *guard;
     enum kv_status status =
         start_guard_create(server->control, service->lanes, server->pidfile, &guard, error);
@@ -360,7 +254,7 @@ enum kv_status server_start(const struct server_options *options, struct server 
     server->stats.memory = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     struct lanes_options lanes = lanes_options(options);
 
-    enum kv_status status = check_nice(options, error);
+    enum kv_status status = start_limits_check_nice(options, error);
     if (status == KV_OK)
         status = bind_to_cpus(options, error);
     if (status == KV_OK)
@@ -402,7 +296,7 @@ enum kv_status server_start(const struct server_options *options, struct server 
         release(server, NULL);
         return status;
     }
-    log_start(service, &server->stats.sandbox);
+    life_log_start(service, &server->stats.sandbox);
     *result = server;
     return KV_OK;
 }
@@ -467,7 +361,6 @@ enum kv_status server_run(struct server *server, struct kv_error *error)
     const struct server_options *options = server->service.options;
     int signal_number =
         control_run(server->control, &server->service, server->reload, server->metrics);
-    char where[512];
     log_info("signal %d (%s): stopping", signal_number, strsignal(signal_number));
     control_expect_impatience();
     control_finish_reload(server->control, &server->service, server->metrics);
@@ -477,107 +370,12 @@ enum kv_status server_run(struct server *server, struct kv_error *error)
     if (status == KV_OK && failed)
         status = kv_error_set(error, KV_IO, "a request queue failed");
     if (status == KV_OK)
-        log_info("serverk stopped: queue %s, %s", options->queue, describe_place(options, where));
+        life_log_stop(options);
     return status;
-}
-
-/* Check ---------------------------------------------------------------------------------------- */
-
-/* Checks what a start needs beyond opening the store read-only. */
-static enum kv_status check_directory(const char *dir, struct kv_error *error)
-{
-    if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) == 0)
-        return KV_OK;
-    return kv_error_set_errno(error, "%s: uid %u cannot make files in the directory", dir,
-                              (unsigned)geteuid());
-}
-
-static enum kv_status check_store(const struct server_options *options, struct kv_error *error)
-{
-    struct kvstore_options store_opening = store_options(options);
-    store_opening.create = false;
-    store_opening.read_only = true;
-    struct kvstore *store;
-    char count[32];
-    enum kv_status status = kvstore_open(options->dir, &store_opening, &store, error);
-    if (status == KV_NOT_FOUND) {
-        uint32_t datafiles =
-            options->datafiles ? options->datafiles : (uint32_t)KVSTORE_DEFAULT_DATAFILES;
-        status = check_directory(options->dir, error);
-        if (status == KV_OK)
-            printf("store %s: none yet; %s would be created\n", options->dir,
-                   format_count(datafiles, "data file", count));
-        return status;
-    }
-    if (status != KV_OK)
-        return status;
-    format_count(kvstore_datafiles(store), "data file", count);
-    status = check_directory(options->dir, error);
-    if (status == KV_OK)
-        status = kvstore_check_writable(store, error);
-    enum kv_status closed = kvstore_close(store, status == KV_OK ? error : NULL);
-    if (status == KV_OK)
-        status = closed;
-    if (status == KV_OK)
-        printf("store %s: %s\n", options->dir, count);
-    return status;
-}
-
-static enum kv_status check_cluster(const struct server_options *options, struct kv_error *error)
-{
-    struct natskv_options nats = options->nats;
-    struct store_engine *engine = NULL;
-    char text[128];
-    nats.check_only = true;
-    enum kv_status status = natskv_open(&nats, &engine, error);
-    if (status == KV_NOT_FOUND) {
-        printf("bucket %s: none yet; it would be created\n", nats.bucket);
-        return KV_OK;
-    }
-    if (status != KV_OK)
-        return status;
-    printf("%s: values of up to %u bytes\n", engine->calls->describe(engine, text, sizeof text),
-           engine_max_value_bytes(engine));
-    return engine_close(engine, error);
-}
-
-static enum kv_status check_queues(const struct server_options *options, struct kv_error *error)
-{
-    struct wire_limits limits;
-    enum kv_status status = claim_check(options->queue, error);
-    if (status == KV_OK)
-        status = lane_names_check(options->queue, error);
-    if (status != KV_OK)
-        return status;
-    wire_limits_read(&limits);
-    unsigned receivers = dispatch_model_receivers(options->dispatch, options->workers);
-    struct lane_plan plan = lane_plan_first(options->lanes, receivers, &limits);
-    if (lanes_admit_others(options->lanes, options->mode, options->read_group != (gid_t)-1))
-        lane_plan_leave_room(&plan);
-    if (lane_plan_charge(&plan) > limits.msgqueue_bytes)
-        return wire_limits_explain(options->queue, plan.bulk_lanes ? plan.bulk : plan.lane, EMFILE,
-                                   error);
-    char lanes[LANE_PLAN_TEXT_BYTES], need[32], have[32];
-    printf("queue %s: %s: %s of the %s that ulimit -q allows this user\n", options->queue,
-           lane_plan_describe(&plan, lanes), format_size(lane_plan_charge(&plan), need),
-           format_size(limits.msgqueue_bytes, have));
-    return KV_OK;
 }
 
 enum kv_status server_restore(const struct server_options *options, struct kv_error *error)
 {
-    struct kvstore_options store_opening = store_options(options);
-    return mirroring_restore(options, &store_opening, error);
-}
-
-enum kv_status server_check(const struct server_options *options, struct kv_error *error)
-{
-    enum kv_status status = check_nice(options, error);
-    if (status == KV_OK && options->engine == ENGINE_KIND_NATS)
-        status = check_cluster(options, error);
-    else if (status == KV_OK)
-        status = check_store(options, error);
-    if (status == KV_OK && options->mirror)
-        status = check_cluster(options, error);
-    return status == KV_OK ? check_queues(options, error) : status;
+    struct kvstore_options opening = store_opening(options);
+    return mirroring_restore(options, &opening, error);
 }

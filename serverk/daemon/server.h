@@ -21,9 +21,6 @@ enum kv_status server_start(const struct server_options *options, struct server 
  * failure. */
 enum kv_status server_run(struct server *server, struct kv_error *error);
 
-/* --check: prints what would be opened, and changes nothing. */
-enum kv_status server_check(const struct server_options *options, struct kv_error *error);
-
 /* --restore-from: builds the store, and tells what came of it. */
 enum kv_status server_restore(const struct server_options *options, struct kv_error *error);
 

@@ -13,6 +13,7 @@
 #include "common/report/notify.h"
 #include "common/report/standard_files.h"
 #include "serverk/daemon/server.h"
+#include "serverk/daemon/start_check.h"
 #include "serverk/daemon/start_limits.h"
 
 enum { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_FAILED = 4 };
@@ -73,7 +74,7 @@ static int run(int argc, char **argv, struct server_options *options)
     if (options->check)
         settings_print(options, stdout);
     if (options->check)
-        return server_check(options, &error) == KV_OK ? EXIT_DONE : fail(&error, EXIT_FAILED);
+        return start_check(options, &error) == KV_OK ? EXIT_DONE : fail(&error, EXIT_FAILED);
     if (options->restore_from)
         return server_restore(options, &error) == KV_OK ? EXIT_DONE : fail(&error, EXIT_FAILED);
     if (options->log && log_open(options->log, &error) != KV_OK)

@@ -1,5 +1,7 @@
 #include "serverk/daemon/start_limits.h"
 #include "common/report/error.h"
+#include "serverk/dispatch/dispatch.h"
+#include "serverk/dispatch/nice.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -95,4 +97,10 @@ enum kv_status start_limits_check_descriptors(uint32_t datafiles, unsigned recei
         "to compact: it needs a limit of %llu at least; raise ulimit -n, or LimitNOFILE in a "
         "systemd unit",
         left, allowed, allowed + needed - left);
+}
+
+/* A thread per message never lowers its nice value: it begins with that of the daemon. */
+enum kv_status start_limits_check_nice(const struct server_options *options, struct kv_error *error)
+{
+    return options->nice && options->dispatch != DISPATCH_THREAD ? nice_permitted(error) : KV_OK;
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "mqkv/error.h"
+#include "serverk/config/options.h"
 
 /* Before the first thread starts: raises the limit on open descriptors to the hard limit, and a
  * small limit on stacks to what the daemon's threads need. KV_LIMIT: the hard limit on stacks is
@@ -20,5 +21,9 @@ enum kv_status start_limits_raise(struct kv_error *error);
  * store of so many data files. */
 enum kv_status start_limits_check_descriptors(uint32_t datafiles, unsigned receivers,
                                               struct kv_error *error);
+
+/* KV_DENIED: the options change nice values, and this process may not lower its own again. */
+enum kv_status start_limits_check_nice(const struct server_options *options,
+                                       struct kv_error *error);
 
 #endif

@@ -87,3 +87,15 @@ void must_compact(void)
     struct kv_error error = {0};
     ck_assert_msg(kvstore_compact(store, 0, &error) == KV_OK, "%s", error.text);
 }
+
+void must_reopen(const struct kvstore_options *options)
+{
+    if (store)
+        must_close(store);
+    store = must_open(dir, options);
+}
+
+unsigned past_logs_there(void)
+{
+    return (unsigned)total_statistics(store).past_logs;
+}

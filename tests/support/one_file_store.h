@@ -28,6 +28,12 @@ struct kvstore *open_copy(void);
  * damaged for that. */
 struct kvstore *open_copy_under_writers(void);
 
+/* Logs that a compaction replaced and that are kept for who follows changes. */
+unsigned past_logs_there(void);
+
+/* Closes the test's store, if it is open, and opens it with these options. */
+void must_reopen(const struct kvstore_options *options);
+
 /* Has dir a file of this name? */
 bool has_file(const char *name);
 

@@ -62,14 +62,18 @@ Suite *suite_kvstore_s3fifo(void);
 Suite *suite_kvstore_scan(void);
 Suite *suite_kvstore_scancursor(void);
 Suite *suite_kvstore_arena(void);
+Suite *suite_kvstore_change_losses(void);
 Suite *suite_kvstore_changes(void);
 Suite *suite_kvstore_takeover(void);
 Suite *suite_kvstore_store(void);
 Suite *suite_kvstore_commit_log(void);
+Suite *suite_kvstore_direct_io(void);
 Suite *suite_kvstore_sync(void);
 Suite *suite_kvstore_sync_slot(void);
 Suite *suite_kvstore_torn(void);
 Suite *suite_kvstore_eventcount(void);
+Suite *suite_kvstore_kept_pages(void);
+Suite *suite_kvstore_past_logs(void);
 
 /* history (tests/history, the linearizability checker) */
 Suite *suite_history_check(void);

@@ -5,22 +5,18 @@
  */
 #include <check.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/report/log.h"
 #include "kvstore/format/fileheader.h"
 #include "kvstore/format/record.h"
 #include "kvstore/log/fileio.h"
-#include "kvstore/log/kept_pages.h"
 #include "mqkv/kvstore.h"
 #include "kvstore/log/read_buffer.h"
 #include "tests/support/fault.h"
-#include "tests/support/skip.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
 #include "tests/unit/suites.h"
@@ -412,156 +408,6 @@ START_TEST(a_made_up_position_reads_no_more_than_a_record_has)
 }
 END_TEST
 
-/* Past the page cache -------------------------------------------------------------------------- */
-
-START_TEST(no_reads_past_the_page_cache)
-{
-    SKIP_TEST("the file system of the tests has no reads past the page cache");
-}
-END_TEST
-
-START_TEST(a_file_system_without_such_reads_is_refused)
-{
-    struct kvstore *store = must_open(dir, &options);
-    must_put(store, "key", "41");
-    must_close(store);
-    unsigned long refused = 0;
-    struct kv_error error = {0};
-    bool fired = true;
-    for (unsigned long nth = 1; fired; nth++) { /* one of them is the one with O_DIRECT */
-        fault_install(
-            &(struct fault_plan){.call = FAULT_OPEN, .nth = nth, .length = 1, .error = EINVAL});
-        enum kv_status status = kvstore_open(dir, &options, &store, &error);
-        fired = fault_has_fired();
-        fault_clear();
-        refused += status == KV_UNSUPPORTED;
-        if (status == KV_OK)
-            must_close(store);
-    }
-    ck_assert_uint_eq(refused, 1);
-    unsigned long of_reads = 0;
-    fired = true;
-    for (unsigned long nth = 1; fired; nth++) { /* or the first read through it */
-        fault_install(
-            &(struct fault_plan){.call = FAULT_READ, .nth = nth, .length = 1, .error = EINVAL});
-        enum kv_status status = kvstore_open(dir, &options, &store, &error);
-        fired = fault_has_fired();
-        fault_clear();
-        of_reads += status == KV_UNSUPPORTED;
-        if (status == KV_OK)
-            must_close(store);
-    }
-    ck_assert_uint_eq(of_reads, 1);
-    store = must_open(dir, &options);
-    ck_assert_str_eq(get_text(store, "key"), "41");
-    must_close(store);
-}
-END_TEST
-
-static unsigned long long bytes_from_disk(void)
-{
-    unsigned long long bytes = 0;
-    char line[128];
-    FILE *file = fopen("/proc/self/io", "r");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "read_bytes: %llu", &bytes) == 1)
-            break;
-    if (file)
-        fclose(file);
-    return bytes;
-}
-
-START_TEST(each_get_reads_the_disk)
-{
-    struct kvstore *store = must_open(dir, &options);
-    must_put(store, "key", "41");
-    unsigned long long before = bytes_from_disk();
-    for (int i = 0; i < 10; i++)
-        ck_assert_str_eq(get_text(store, "key"), "41");
-    unsigned long long after = bytes_from_disk();
-    must_close(store);
-    if (store_lies_in_memory(dir))
-        SKIP_TEST("the directory of the tests lies in memory");
-    if (before == 0 && after == 0)
-        SKIP_TEST("the system does not tell what was read from the disk");
-    ck_assert_uint_ge(after - before, 10 * 4096ULL);
-}
-END_TEST
-
-/* Pages that hold the end of the log are read while they are written. */
-START_TEST(what_was_written_is_read_at_once)
-{
-    struct kvstore *store = must_open(dir, &options);
-    char text[128];
-    for (int i = 0; i < 500; i++) {
-        snprintf(text, sizeof text, "%0*d", 1 + i % 100, i);
-        must_put(store, numbered("key", i % 7), text);
-        ck_assert_str_eq(get_text(store, numbered("key", i % 7)), text);
-    }
-    must_close(store);
-}
-END_TEST
-
-/* The last page of the file is not a whole one. */
-START_TEST(a_file_may_end_within_a_page)
-{
-    struct kvstore *store = must_open(dir, &options);
-    struct kvstore_written written;
-    ck_assert_int_eq(
-        kvstore_put(store, kv_slice_from_string("key"), kv_slice(buffer, 5000), NULL, &written),
-        KV_OK);
-    must_close(store);
-    remove_checkpoint();
-    char path[STORE_DIR_BYTES + 32];
-    snprintf(path, sizeof path, "%s/data.0000", dir);
-    uint64_t end = FILE_HEADER_BYTES + written.ticket.position;
-    ck_assert_uint_ne(end % 4096, 0);
-    ck_assert_int_eq(truncate(path, (off_t)end), 0);
-    options.read_only = true;
-    options.create = false;
-    store = must_open(dir, &options);
-    struct kvstore_entry entry;
-    ck_assert_int_eq(kvstore_get(store, kv_slice_from_string("key"), buffer, sizeof buffer, &entry),
-                     KV_OK);
-    ck_assert_uint_eq(entry.value_bytes, 5000);
-    must_close(store);
-}
-END_TEST
-
-/* Pages that the kernel keeps ------------------------------------------------------------------ */
-
-/* Writes to the file and, where its pages are kept, once more. Returns how often that was; closes
- * the file. */
-static unsigned long writes_of_kept_pages(int fd)
-{
-    static const char bytes[2 * 4096] = "bytes";
-    ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(pwrite(fd, bytes, sizeof bytes, 0), sizeof bytes);
-    fault_install(&(struct fault_plan){.call = FAULT_WRITE}); /* counts */
-    ck_assert_int_eq(kept_pages_write(fd, 0, sizeof bytes), 0);
-    close(fd);
-    return fault_calls(FAULT_WRITE);
-}
-
-START_TEST(pages_without_a_disk_are_not_written_again)
-{
-    ck_assert_uint_eq(writes_of_kept_pages(memfd_create("kept", MFD_CLOEXEC)), 0);
-    ck_assert_uint_eq(fault_calls(FAULT_READ), 0);
-    ck_assert_uint_eq(fault_calls(FAULT_SYNC_DATA), 0);
-}
-END_TEST
-
-START_TEST(pages_with_a_disk_are)
-{
-    char path[STORE_DIR_BYTES + 32];
-    if (store_lies_in_memory(dir))
-        SKIP_TEST("the directory of the tests lies in memory");
-    snprintf(path, sizeof path, "%s/kept", dir);
-    ck_assert_uint_gt(writes_of_kept_pages(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600)), 0);
-    ck_assert_uint_eq(fault_calls(FAULT_SYNC_DATA), 1);
-}
-END_TEST
-
 /* Both ways of reading, the same tests. */
 static void add_both(Suite *suite, const char *name, SFun set_up_way)
 {
@@ -584,38 +430,11 @@ static void add_both(Suite *suite, const char *name, SFun set_up_way)
     suite_add_tcase(suite, faults);
 }
 
-static void add_direct(Suite *suite)
-{
-    TCase *tests = tcase_create("past the page cache");
-    tcase_add_checked_fixture(tests, set_up_direct, tear_down);
-    tcase_add_test(tests, a_file_system_without_such_reads_is_refused);
-    tcase_add_test(tests, each_get_reads_the_disk);
-    tcase_add_test(tests, what_was_written_is_read_at_once);
-    tcase_add_test(tests, a_file_may_end_within_a_page);
-    suite_add_tcase(suite, tests);
-}
-
-static void add_kept_pages(Suite *suite)
-{
-    TCase *tests = tcase_create("pages that the kernel keeps");
-    tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, pages_without_a_disk_are_not_written_again);
-    tcase_add_test(tests, pages_with_a_disk_are);
-    suite_add_tcase(suite, tests);
-}
-
 Suite *suite_kvstore_pread(void)
 {
     Suite *suite = suite_create("kvstore_pread");
-    add_kept_pages(suite);
     add_both(suite, "through the page cache", set_up);
-    if (store_io_count() == KVSTORE_IO_COUNT) {
+    if (store_io_count() == KVSTORE_IO_COUNT)
         add_both(suite, "past the page cache", set_up_direct);
-        add_direct(suite);
-    } else {
-        TCase *without = tcase_create("without");
-        tcase_add_test(without, no_reads_past_the_page_cache);
-        suite_add_tcase(suite, without);
-    }
     return suite;
 }

@@ -1,0 +1,111 @@
+#include "serverk/daemon/start_check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/report/error.h"
+#include "common/text/parse.h"
+#include "engine/store_engine.h"
+#include "natskv/natskv.h"
+#include "serverk/daemon/start_limits.h"
+#include "serverk/daemon/store_opening.h"
+#include "serverk/dispatch/dispatch.h"
+#include "serverk/lanes/claim.h"
+#include "serverk/lanes/lane_names.h"
+#include "serverk/lanes/lanes.h"
+#include "wire/limits.h"
+
+/* Checks what a start needs beyond opening the store read-only. */
+static enum kv_status check_directory(const char *dir, struct kv_error *error)
+{
+    if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) == 0)
+        return KV_OK;
+    return kv_error_set_errno(error, "%s: uid %u cannot make files in the directory", dir,
+                              (unsigned)geteuid());
+}
+
+static enum kv_status check_store(const struct server_options *options, struct kv_error *error)
+{
+    struct kvstore_options opening = store_opening(options);
+    opening.create = false;
+    opening.read_only = true;
+    struct kvstore *store;
+    char count[32];
+    enum kv_status status = kvstore_open(options->dir, &opening, &store, error);
+    if (status == KV_NOT_FOUND) {
+        uint32_t datafiles =
+            options->datafiles ? options->datafiles : (uint32_t)KVSTORE_DEFAULT_DATAFILES;
+        status = check_directory(options->dir, error);
+        if (status == KV_OK)
+            printf("store %s: none yet; %s would be created\n", options->dir,
+                   format_count(datafiles, "data file", count));
+        return status;
+    }
+    if (status != KV_OK)
+        return status;
+    format_count(kvstore_datafiles(store), "data file", count);
+    status = check_directory(options->dir, error);
+    if (status == KV_OK)
+        status = kvstore_check_writable(store, error);
+    enum kv_status closed = kvstore_close(store, status == KV_OK ? error : NULL);
+    if (status == KV_OK)
+        status = closed;
+    if (status == KV_OK)
+        printf("store %s: %s\n", options->dir, count);
+    return status;
+}
+
+static enum kv_status check_cluster(const struct server_options *options, struct kv_error *error)
+{
+    struct natskv_options nats = options->nats;
+    struct store_engine *engine = NULL;
+    char text[128];
+    nats.check_only = true;
+    enum kv_status status = natskv_open(&nats, &engine, error);
+    if (status == KV_NOT_FOUND) {
+        printf("bucket %s: none yet; it would be created\n", nats.bucket);
+        return KV_OK;
+    }
+    if (status != KV_OK)
+        return status;
+    printf("%s: values of up to %u bytes\n", engine->calls->describe(engine, text, sizeof text),
+           engine_max_value_bytes(engine));
+    return engine_close(engine, error);
+}
+
+static enum kv_status check_queues(const struct server_options *options, struct kv_error *error)
+{
+    struct wire_limits limits;
+    enum kv_status status = claim_check(options->queue, error);
+    if (status == KV_OK)
+        status = lane_names_check(options->queue, error);
+    if (status != KV_OK)
+        return status;
+    wire_limits_read(&limits);
+    unsigned receivers = dispatch_model_receivers(options->dispatch, options->workers);
+    struct lane_plan plan = lane_plan_first(options->lanes, receivers, &limits);
+    if (lanes_admit_others(options->lanes, options->mode, options->read_group != (gid_t)-1))
+        lane_plan_leave_room(&plan);
+    if (lane_plan_charge(&plan) > limits.msgqueue_bytes)
+        return wire_limits_explain(options->queue, plan.bulk_lanes ? plan.bulk : plan.lane, EMFILE,
+                                   error);
+    char lanes[LANE_PLAN_TEXT_BYTES], need[32], have[32];
+    printf("queue %s: %s: %s of the %s that ulimit -q allows this user\n", options->queue,
+           lane_plan_describe(&plan, lanes), format_size(lane_plan_charge(&plan), need),
+           format_size(limits.msgqueue_bytes, have));
+    return KV_OK;
+}
+
+enum kv_status start_check(const struct server_options *options, struct kv_error *error)
+{
+    enum kv_status status = start_limits_check_nice(options, error);
+    if (status == KV_OK && options->engine == ENGINE_KIND_NATS)
+        status = check_cluster(options, error);
+    else if (status == KV_OK)
+        status = check_store(options, error);
+    if (status == KV_OK && options->mirror)
+        status = check_cluster(options, error);
+    return status == KV_OK ? check_queues(options, error) : status;
+}

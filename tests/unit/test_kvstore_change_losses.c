@@ -1,0 +1,185 @@
+/* Who follows changes over cuts of the power, and where bytes are lost: what it has is right, or it
+ * is told that it missed some. */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/memory/mapguard.h"
+#include "common/numbers/random.h"
+#include "common/report/log.h"
+#include "common/time/clock.h"
+#include "mqkv/kvstore.h"
+#include "tests/support/follower.h"
+#include "tests/support/one_file_store.h"
+#include "tests/support/powercut.h"
+#include "tests/support/store_calls.h"
+#include "tests/unit/suites.h"
+
+#define KEY(text) kv_slice_from_string(text)
+
+/* The power is cut ----------------------------------------------------------------------------- */
+
+#define LIVES 48u
+
+static struct random_state dice;
+
+static void do_something(struct follower *follower)
+{
+    char value[600];
+    unsigned key = (unsigned)random_below(&dice, FOLLOWER_KEYS);
+    memset(value, 'v', sizeof value);
+    struct kvstore_put_options options = {0};
+    if (random_below(&dice, 6) == 0)
+        options.expiry_ms = clock_realtime_ms() + random_below(&dice, 3);
+    struct kv_slice name = KEY(numbered("key", (int)key));
+    switch (random_below(&dice, 16)) {
+    case 0:
+        ck_assert_int_eq(kvstore_compact(store, 0, NULL), KV_OK);
+        break;
+    case 1:
+        ck_assert_int_eq(kvstore_sync(store), KV_OK);
+        break;
+    case 2:
+    case 3:
+        ck_assert_int_eq(follower_catch_up(follower, store), KV_OK);
+        break;
+    case 4:
+        powercut_write_back();
+        break;
+    case 5:
+    case 6:
+        kvstore_delete(store, name, 0, NULL);
+        break;
+    default: /* of one size mostly, so that places are taken again after a cut */
+        ck_assert_int_eq(kvstore_put(store, name,
+                                     kv_slice(value, random_below(&dice, 4) == 0 ? 600 : 20),
+                                     &options, NULL),
+                         KV_OK);
+    }
+}
+
+START_TEST(after_a_cut_of_the_power_it_is_right_or_missed)
+{
+    struct follower follower = {0};
+    unsigned missed = 0;
+    must_close(store);
+    store = NULL;
+    log_set_level(LOG_LEVEL_ERROR);
+    random_seed(&dice, 7);
+    struct kvstore_options options = keeping_changes;
+    options.sync_interval_ms = 5;
+    for (unsigned life = 0; life < LIVES; life++) {
+        options.durability = life % 3 == 0 ? KVSTORE_SYNC_NONE : KVSTORE_SYNC_INTERVAL;
+        powercut_install(dir, life + 1);
+        store = must_open(dir, &options);
+        if (life == 0 || follower_catch_up(&follower, store) != KV_OK) {
+            missed += life > 0;
+            follower_start(&follower, store);
+        }
+        follower.expiries = 1; /* some may not be swept */
+        follower_check(&follower, store);
+        for (uint64_t left = random_below(&dice, 60); left > 0; left--)
+            do_something(&follower);
+        if (random_below(&dice, 4) == 0) {
+            must_close(store);
+            store = must_open(dir, &options);
+            ck_assert_int_eq(follower_catch_up(&follower, store), KV_OK);
+        }
+        store_dir_remove(copy_dir);
+        store_dir_make(copy_dir);
+        powercut_cut();
+        powercut_restore(copy_dir, &dice);
+        powercut_go_on();
+        kvstore_close(store, NULL);
+        store = NULL;
+        powercut_clear();
+        store_dir_remove(dir);
+        strcpy(dir, copy_dir);
+        store_dir_make(copy_dir);
+    }
+    ck_assert_uint_gt(missed, 0);
+    ck_assert_uint_lt(missed, LIVES * 9 / 10);
+}
+END_TEST
+
+/* Bytes that are lost -------------------------------------------------------------------------- */
+
+static void shorten_log(void)
+{
+    char path[STORE_DIR_BYTES + 16];
+    snprintf(path, sizeof path, "%s/data.0000", dir);
+    ck_assert_int_eq(truncate(path, 8192), 0);
+}
+
+/* A value that is not read again before it is shown, since this process has written it. */
+static void put_large(const char *key)
+{
+    static char value[65536];
+    memset(value, 'v', sizeof value);
+    ck_assert_int_eq(kvstore_put(store, KEY(key), kv_slice(value, sizeof value), NULL, NULL),
+                     KV_OK);
+}
+
+struct loss {
+    unsigned visits;
+    bool shortens; /* at the visit of the large value, before it is looked at */
+    struct kvstore_position last;
+};
+
+static bool take_or_lose(void *context, const struct kvstore_change *change)
+{
+    struct loss *loss = context;
+    bool large = change->value.size == 65536;
+    loss->visits++;
+    loss->last = change->position;
+    if (large && loss->shortens)
+        shorten_log();
+    if (large)
+        ck_assert_int_eq(((const char *)change->value.data)[65535], loss->shortens ? 0 : 'v');
+    return true;
+}
+
+/* Zeros are no change: before the visit (0), and where it could not be known before it (1). */
+START_TEST(bytes_that_are_lost_are_no_change)
+{
+    struct kvstore_position position;
+    struct loss loss = {.shortens = _i == 1};
+    bool at_end = true;
+    mapguard_install("test");
+    ck_assert_int_eq(kvstore_changes_now(store, 0, &position), KV_OK);
+    must_put(store, "small", "1");
+    put_large("large");
+    if (_i == 0)
+        shorten_log();
+    ck_assert_int_eq(
+        kvstore_changes(store, 0, &position, KEY(""), 10, take_or_lose, &loss, &at_end), KV_IO);
+    ck_assert(!at_end);
+    ck_assert_uint_eq(loss.visits, (unsigned)_i + 1);
+    if (_i == 0) /* behind the small one */
+        ck_assert_int_eq(memcmp(&position, &loss.last, sizeof position), 0);
+    else /* before what was shown last */
+        ck_assert_uint_lt(position.place, loss.last.place);
+    struct kvstore_position before = position;
+    loss.visits = 0;
+    ck_assert_int_eq(
+        kvstore_changes(store, 0, &position, KEY(""), 10, take_or_lose, &loss, &at_end), KV_IO);
+    ck_assert(!at_end);
+    ck_assert_uint_eq(loss.visits, 0);
+    ck_assert_int_eq(memcmp(&position, &before, sizeof position), 0);
+    kvstore_close(store, NULL);
+    store = NULL;
+}
+END_TEST
+
+Suite *suite_kvstore_change_losses(void)
+{
+    Suite *suite = suite_create("kvstore changes and losses");
+    TCase *tests = tcase_create("changes and losses");
+    tcase_set_timeout(tests, 600);
+    one_file_case_add(tests);
+    tcase_add_test(tests, after_a_cut_of_the_power_it_is_right_or_missed);
+    tcase_add_loop_test(tests, bytes_that_are_lost_are_no_change, 0, 2);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
