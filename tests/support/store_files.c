@@ -90,6 +90,13 @@ void store_dir_remove(const char *dir)
     require(rmdir(dir) == 0, dir);
 }
 
+void store_checkpoint_remove(const char *dir)
+{
+    char path[STORE_DIR_BYTES + 32];
+    snprintf(path, sizeof path, "%s/data.0000.index", dir);
+    require(unlink(path) == 0, path);
+}
+
 void store_file_flip(const char *dir, off_t at)
 {
     char path[STORE_DIR_BYTES + 16];

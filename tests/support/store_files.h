@@ -30,6 +30,9 @@ bool store_lies_in_memory(const char *dir);
 /* Removes the directory with the files in it; one that is not there is fine. */
 void store_dir_remove(const char *dir);
 
+/* Removes the checkpoint of data.0000: the next start reads the log. */
+void store_checkpoint_remove(const char *dir);
+
 /* Flips a bit of the byte at the offset of data.0000; a store that has the file mapped sees it. */
 void store_file_flip(const char *dir, off_t at);
 

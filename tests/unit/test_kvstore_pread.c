@@ -50,13 +50,6 @@ static void tear_down(void)
     store_dir_remove(dir);
 }
 
-static void remove_checkpoint(void)
-{
-    char path[STORE_DIR_BYTES + 32];
-    snprintf(path, sizeof path, "%s/data.0000.index", dir);
-    ck_assert_int_eq(unlink(path), 0);
-}
-
 static struct kv_slice value_of(int i)
 {
     static char value[BIGGEST_BYTES];
@@ -103,7 +96,7 @@ START_TEST(records_of_every_size_through_every_door)
     check_sizes(store);
     put_sizes(store);
     must_close(store);
-    remove_checkpoint();
+    store_checkpoint_remove(dir);
     store = must_open(dir, &options); /* from its log */
     check_sizes(store);
     must_close(store);
@@ -273,7 +266,7 @@ START_TEST(a_failing_write_changes_nothing)
     }
     fault_clear();
     must_close(store);
-    remove_checkpoint();
+    store_checkpoint_remove(dir);
     store = must_open(dir, &options);
     ck_assert_str_eq(get_text(store, "key"), "41");
     ck_assert_uint_eq(total_statistics(store).recovered_bytes_cut, 0);
@@ -300,7 +293,7 @@ START_TEST(a_failing_write_of_a_large_value_changes_nothing)
     }
     fault_clear();
     must_close(store);
-    remove_checkpoint();
+    store_checkpoint_remove(dir);
     store = must_open(dir, &with_mapping);
     ck_assert_str_eq(get_text(store, "key"), "41");
     ck_assert_uint_eq(total_statistics(store).recovered_bytes_cut, 0);
@@ -329,7 +322,7 @@ START_TEST(an_open_that_can_not_read_says_so)
     struct kvstore *store = must_open(dir, &options);
     put_sizes(store);
     must_close(store);
-    remove_checkpoint();
+    store_checkpoint_remove(dir);
     unsigned refused = 0;
     bool fired = true;
     for (unsigned long nth = 1; fired; nth++) {
@@ -344,7 +337,7 @@ START_TEST(an_open_that_can_not_read_says_so)
         if (status == KV_OK) {
             check_sizes(store);
             must_close(store);
-            remove_checkpoint();
+            store_checkpoint_remove(dir);
         }
     }
     ck_assert_uint_gt(refused, 2);

@@ -7,25 +7,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/support/printed_output.h"
 #include "tests/unit/suites.h"
 
 #define ROWS 4096
-
-static struct output output;
-static char *printed;
-static size_t printed_bytes;
-
-static void open_output(void)
-{
-    output = (struct output){.stream = open_memstream(&printed, &printed_bytes)};
-    ck_assert_ptr_nonnull(output.stream);
-}
-
-static void close_output(void)
-{
-    fclose(output.stream);
-    free(printed);
-}
 
 static bool print_cell(const char *text)
 {
@@ -89,7 +74,7 @@ Suite *suite_program_listing(void)
 {
     Suite *suite = suite_create("program_listing");
     TCase *tables = tcase_create("tables");
-    tcase_add_checked_fixture(tables, open_output, close_output);
+    printed_output_case_add(tables);
     tcase_add_test(tables, a_cell_is_printed_if_it_is_a_text);
     tcase_add_test(tables, a_table_of_many_rows_takes_no_time);
     suite_add_tcase(suite, tables);

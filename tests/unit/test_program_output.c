@@ -4,23 +4,8 @@
 #include <string.h>
 
 #include "clientk/program/cli/output.h"
+#include "tests/support/printed_output.h"
 #include "tests/unit/suites.h"
-
-static struct output output;
-static char *printed;
-static size_t printed_bytes;
-
-static void open_output(void)
-{
-    output = (struct output){.stream = open_memstream(&printed, &printed_bytes)};
-    ck_assert_ptr_nonnull(output.stream);
-}
-
-static void close_output(void)
-{
-    fclose(output.stream);
-    free(printed);
-}
 
 #define VALUE(bytes) kv_slice(bytes, sizeof(bytes) - 1)
 
@@ -284,7 +269,7 @@ Suite *suite_program_output(void)
 {
     Suite *suite = suite_create("program_output");
     TCase *answers = tcase_create("answers");
-    tcase_add_checked_fixture(answers, open_output, close_output);
+    printed_output_case_add(answers);
     tcase_add_test(answers, a_line_shows_any_value_in_one_line);
     tcase_add_test(answers, no_value_looks_like_another);
     tcase_add_test(answers, one_shot_to_a_pipe_prints_the_bytes_alone);
