@@ -51,7 +51,7 @@ check_status 0 'doctor finds all well' client doctor
 check_match 'removed 2 queues and 2 segments left by dead processes of yours' "$output" \
     'and removes what is left'
 # shellcheck disable=SC2012 # names of queues
-check_equal "$(printf '%s\n' "c$$.1" "c$dead.3" other)" \
+check_equal "$(printf '%s\n' "c$$.1" "c$dead.3" other | sort)" \
     "$(ls /dev/mqueue | sed -n "s/^${server_queue#/}\\.\\(c.*\\|other\\)$/\\1/p" | sort)" \
     'not what is of a process that lives, of another user, or no reply queue'
 check_equal "r$$.1" \
