@@ -47,7 +47,7 @@ PIE := -pie
 
 # The rooms. A room is a folder; its .c files, and those of its sub-rooms, are its modules; what may call what is
 # in ARCHITECTURE.md and checked by tests/lint/includes.
-ROOMS := common kvstore engine natskv mirror wire serverk clientk kresp
+ROOMS := common sandbox kvstore engine natskv mirror wire serverk clientk kresp
 sources = $(sort $(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 objects = $(patsubst %.c,$(OUT)/obj/%.o,$(call sources,$(1)))
 
@@ -62,12 +62,14 @@ NATS ?= $(shell $(PKG_CONFIG) --exists libnats 2>/dev/null && echo yes)
 NATSKV_SRC := $(call sources,natskv)
 NATSKV_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(if $(NATS),$(filter-out %_absent.c,$(NATSKV_SRC)),$(filter %_absent.c %/bucket_name.c,$(NATSKV_SRC))))
 NATS_LIBS := $(if $(NATS),-lnats)
-SERVERK_OBJ := $(call objects,serverk) $(call objects,mirror) $(ENGINE_OBJ) $(NATSKV_OBJ)
-CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program)
+SANDBOX_OBJ := $(call objects,sandbox)
+SERVERK_OBJ := $(call objects,serverk) $(SANDBOX_OBJ) $(call objects,mirror) $(ENGINE_OBJ) $(NATSKV_OBJ)
+# The clientk command compares header pages of data files (clientk/program/backup).
+CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program) $(OUT)/obj/kvstore/format/file_chapters.o
 # The client library reads the files of a store itself (clientk/direct): by the code that knows their bytes.
 CLIENTK_OBJ := $(filter-out $(CLIENTK_PROGRAM_OBJ),$(call objects,clientk)) \
 	$(call objects,kvstore/shared) $(patsubst %,$(OUT)/obj/kvstore/format/%.o,file_name record verified_bitmap)
-KRESP_OBJ := $(call objects,kresp)
+KRESP_OBJ := $(call objects,kresp) $(SANDBOX_OBJ)
 
 LIBS := $(OUT)/libkvstore.a $(OUT)/libclientk.a $(OUT)/liballocator.a
 SHARED_LIBS := $(OUT)/libclientk.so $(OUT)/libkvstore.so
@@ -121,7 +123,7 @@ $(OUT)/clientk: $(CLIENTK_PROGRAM_OBJ) $(OUT)/libclientk.a
 	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -ledit -lxxhash -lzstd -lm
 
 $(OUT)/kresp: $(KRESP_OBJ) $(OUT)/libclientk.a
-	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm
+	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lseccomp -lm
 
 $(OUT)/kvcheck: $(KVCHECK_OBJ) $(OUT)/libkvstore.a
 	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lxxhash -lm
@@ -163,11 +165,13 @@ SYSCONFDIR = $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
 sysconfdir = $(DESTDIR)$(SYSCONFDIR)
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 unitdir = $(DESTDIR)$(UNITDIR)
+LIBEXECDIR = $(PREFIX)/libexec/mqkv
+libexecdir = $(DESTDIR)$(LIBEXECDIR)
 sysusersdir = $(DESTDIR)$(PREFIX)/lib/sysusers.d
 tmpfilesdir = $(DESTDIR)$(PREFIX)/lib/tmpfiles.d
 exampledir = $(DESTDIR)$(PREFIX)/share/doc/mqkv/examples
 place_pc = -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|'
-UNITS := serverk.service serverk@.service kresp.service
+UNITS := serverk.service serverk@.service kresp.service mqkv-backup.service mqkv-backup.timer
 COMPLETIONS := clientk/clientk.bash-completion kresp/kresp.bash-completion serverk/serverk.bash-completion \
 	kvstore/kvcheck/kvcheck.bash-completion
 PUBLIC_HEADERS := $(wildcard include/mqkv/*.h)
@@ -175,7 +179,7 @@ PUBLIC_HEADERS := $(wildcard include/mqkv/*.h)
 .PHONY: install uninstall
 install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 	$(INSTALL) -d $(bindir) $(includedir) $(libdir)/pkgconfig $(mandir)/man1 $(mandir)/man3 $(completiondir) \
-	  $(sysconfdir)/mqkv $(sysconfdir)/logrotate.d $(unitdir) $(sysusersdir) $(tmpfilesdir) $(exampledir)
+	  $(sysconfdir)/mqkv $(sysconfdir)/logrotate.d $(unitdir) $(sysusersdir) $(tmpfilesdir) $(exampledir) $(libexecdir)
 	$(INSTALL) -m 755 $(PROGRAMS) $(bindir)
 	$(INSTALL) -m 755 python/mqkv/redis.py $(bindir)/mqkv-redis
 	$(INSTALL) -m 644 $(LIBS:$(OUT)/%=$(OUT)/installed/%) $(libdir)
@@ -195,8 +199,10 @@ install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 	$(INSTALL) -m 644 packaging/mqkv.sysusers $(sysusersdir)/mqkv.conf
 	$(INSTALL) -m 644 packaging/mqkv.tmpfiles $(tmpfilesdir)/mqkv.conf
 	$(INSTALL) -m 644 packaging/mqkv.sysctl $(exampledir)/60-mqkv.conf
-	$(INSTALL) -m 644 packaging/mqkv-dashboard.json $(exampledir)
+	$(INSTALL) -m 644 packaging/mqkv-dashboard.json packaging/mqkv-alerts.yml $(exampledir)
+	$(INSTALL) -m 755 packaging/mqkv-backup $(libexecdir)
 	for unit in $(UNITS); do sed -e 's|@BINDIR@|$(PREFIX)/bin|' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|' \
+	  -e 's|@LIBEXECDIR@|$(LIBEXECDIR)|' \
 	  packaging/$$unit > $(unitdir)/$$unit && chmod 644 $(unitdir)/$$unit || exit 1; done
 	@$(if $(DESTDIR),,$(announce_libraries))
 
@@ -220,7 +226,8 @@ uninstall:
 	  $(addprefix $(mandir)/man1/,serverk.1 clientk.1 kvcheck.1 kresp.1 mqkv-redis.1) $(addprefix $(mandir)/man3/,clientk.3 kvstore.3) \
 	  $(patsubst %.bash-completion,$(completiondir)/%,$(notdir $(COMPLETIONS))) \
 	  $(UNITS:%=$(unitdir)/%) $(sysusersdir)/mqkv.conf $(tmpfilesdir)/mqkv.conf $(exampledir)/60-mqkv.conf \
-	  $(exampledir)/mqkv-dashboard.json
+	  $(exampledir)/mqkv-dashboard.json $(exampledir)/mqkv-alerts.yml
+	rm -rf $(libexecdir)
 	for file in serverk.conf:mqkv/serverk.conf mqkv.logrotate:logrotate.d/mqkv; do \
 	  cmp -s packaging/$${file%:*} $(sysconfdir)/$${file#*:} && rm $(sysconfdir)/$${file#*:}; done; true
 	rm -rf $(includedir)

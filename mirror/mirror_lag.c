@@ -95,8 +95,10 @@ uint64_t mirror_lag_changes(const struct mirror_lag *lag)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < lag->files; i++) {
-        uint64_t has = atomic_load(&lag->versions[i]), there = mirror_version_now(lag->store, i);
-        uint64_t lacks = there > has ? there - has : 0;
+        struct kvstore_file_statistics there; /* perhaps of before: who asks does not wait */
+        kvstore_file_statistics(lag->store, i, &there);
+        uint64_t has = atomic_load(&lag->versions[i]);
+        uint64_t lacks = there.max_version > has ? there.max_version - has : 0;
         sum += lacks >= CRASH_GAP ? lacks % CRASH_GAP + 1 : lacks;
     }
     return sum;

@@ -11,6 +11,7 @@
 
 #include "common/numbers/random.h"
 #include "common/report/error.h"
+#include "common/time/clock.h"
 
 #define NEW_STATE_FILE MIRROR_STATE_FILE ".new"
 #define FIRST_LINE     "mqkv mirror 1\n"
@@ -38,11 +39,18 @@ static void begin_anew(const char *bucket, struct mirror_state *state)
     snprintf(state->bucket, sizeof state->bucket, "%s", bucket);
 }
 
+/* How often a file is looked at whose lock somebody keeps. */
+#define KEPT_LOOK_MS 10u
+
 uint64_t mirror_version_now(struct kvstore *store, uint32_t file)
 {
-    struct kvstore_file_statistics statistics = {0};
-    kvstore_file_statistics(store, file, &statistics);
-    return statistics.max_version;
+    for (;;) {
+        struct kvstore_file_statistics statistics;
+        kvstore_file_statistics(store, file, &statistics);
+        if (statistics.stale_ms == 0)
+            return statistics.max_version;
+        clock_sleep_ms(KEPT_LOOK_MS);
+    }
 }
 
 void mirror_state_free(struct mirror_state *state)

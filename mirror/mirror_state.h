@@ -22,7 +22,8 @@ struct mirror_place {
     uint64_t version; /* the highest of the file up to there */
 };
 
-/* The highest version of the data file. */
+/* The highest version of the data file. Waits while somebody keeps its lock: by an older one a copy
+ * would be taken for complete. */
 uint64_t mirror_version_now(struct kvstore *store, uint32_t file);
 
 struct mirror_state {

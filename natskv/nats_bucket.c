@@ -8,6 +8,7 @@
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "common/time/clock.h"
+#include "natskv/nats_ask.h"
 #include "natskv/nats_json.h"
 
 /* The servers may need a while for a leader: at start-up they are asked for so long. */
@@ -16,6 +17,7 @@
 #define AGAIN_MS    250u
 
 #define STREAM_NOT_FOUND    10059u
+#define NO_SUITABLE_PEERS   10005u
 #define DUPLICATE_WINDOW_NS "120000000000"
 
 void nats_bucket_stream(const struct nats_bucket *bucket, uint32_t shard,
@@ -26,30 +28,36 @@ void nats_bucket_stream(const struct nats_bucket *bucket, uint32_t shard,
 
 /* Asking --------------------------------------------------------------------------------------- */
 
-/* Asks until there is an answer that is not "come back later". *text is malloc'ed. */
+/* Whether the answer will be another one soon: there is no leader yet, or the servers of a cluster
+ * that has just been started do not know each other. */
+static bool is_for_later(struct kv_slice answer)
+{
+    uint64_t code = 0;
+    struct kv_slice failure = nats_json_member(answer, "error");
+    return (nats_json_number(failure, "code", &code) && code == 503) ||
+           (nats_json_number(failure, "err_code", &code) && code == NO_SUITABLE_PEERS);
+}
+
+/* Asks until there is an answer that is not "come back later", or for PATIENCE_MS. *text is
+ * malloc'ed. */
 static enum kv_status ask(struct nats_link *link, const char *subject, const char *json,
                           char **text, struct kv_slice *answer, struct kv_error *error)
 {
     uint64_t until_ms = clock_monotonic_coarse_ms() + PATIENCE_MS;
     enum kv_status status;
-    uint64_t code = 0;
     for (;;) {
         size_t size = 0;
-        status = nats_link_ask(link, subject, json, ASK_MS, text, &size);
+        status = nats_ask(link, subject, json, ASK_MS, text, &size);
         *answer = kv_slice(*text, size);
-        bool later = status == KV_NO_SERVER;
-        if (status == KV_OK) {
-            struct kv_slice failure = nats_json_member(*answer, "error");
-            later = nats_json_number(failure, "code", &code) && code == 503;
-        }
-        if (!later)
+        bool is_known = status == KV_OK && !is_for_later(*answer);
+        if (is_known || (status != KV_OK && status != KV_NO_SERVER))
             break;
         if (status == KV_OK)
             free(*text);
         if (clock_monotonic_coarse_ms() >= until_ms)
             return kv_error_set(error, KV_NO_SERVER,
-                                "JetStream does not answer (%s): is it on, and are more than half "
-                                "of the servers up?",
+                                "JetStream does not answer, or has not enough servers (%s): is it "
+                                "on, and are all servers of the cluster up?",
                                 subject);
         clock_sleep_ms(AGAIN_MS);
     }
@@ -110,10 +118,10 @@ static enum kv_status check_config(const struct nats_bucket *bucket, const char 
     struct kv_slice metadata = nats_json_member(config, "metadata"), text;
     uint64_t per_subject = 0, replicas = 0;
     char shards[16];
-    if (!nats_json_flag(config, "allow_msg_ttl") || !nats_json_flag(config, "allow_atomic"))
+    if (!nats_json_flag(config, "allow_atomic"))
         return kv_error_set(error, KV_UNSUPPORTED,
-                            "stream %s: the server does not know allow_msg_ttl and allow_atomic, "
-                            "or the stream was made without them: nats-server 2.12 is needed",
+                            "stream %s: the server does not know allow_atomic, or the stream was "
+                            "made without it: nats-server 2.12 is needed",
                             name);
     if (nats_json_string(metadata, "_nats.ver", &text) && locks_up(text))
         return kv_error_set(error, KV_UNSUPPORTED,
@@ -153,7 +161,7 @@ static enum kv_status make_stream(struct nats_link *link, struct nats_bucket *bu
              "\"max_msgs_per_subject\":1,\"discard\":\"new\",\"storage\":\"file\","
              "\"max_consumers\":-1,\"max_msgs\":-1,\"max_bytes\":-1,\"max_age\":0,"
              "\"max_msg_size\":-1,\"num_replicas\":%" PRIu32 ",\"allow_rollup_hdrs\":true,"
-             "\"deny_delete\":true,\"allow_direct\":true,\"allow_msg_ttl\":true,"
+             "\"deny_delete\":true,\"allow_direct\":true,"
              "\"allow_atomic\":true,\"duplicate_window\":" DUPLICATE_WINDOW_NS ","
              "\"metadata\":{\"mqkv-format\":\"1\",\"mqkv-shards\":\"%" PRIu32
              "\",\"mqkv-mirror\":\"%s\"}}",

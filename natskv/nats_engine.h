@@ -12,6 +12,13 @@
 #include "natskv/nats_link.h"
 
 struct key_turns;
+struct nats_sweep;
+
+/* The last page of a scan that was full; 0: none was yet. */
+struct page_fit {
+    _Atomic uint32_t entries;
+    _Atomic uint64_t bytes; /* of their keys and values */
+};
 
 struct nats_engine {
     struct store_engine base;
@@ -19,14 +26,15 @@ struct nats_engine {
     struct nats_bucket bucket;
     struct key_turns *turns;
     uint32_t max_value_bytes;
-    bool direct_reads; /* any replica answers, or there is only one */
+    bool read_any; /* any replica answers reads */
     bool synced;
 
     _Atomic uint64_t message_number; /* for ids */
     _Atomic uint64_t folded;         /* writes that went into the message of another */
     _Atomic uint64_t conflicts;      /* conditional writes that came too late */
-    _Atomic uint32_t page_entries;   /* of the last page of a scan that was full; 0: none yet */
+    struct page_fit fits[2];         /* of scans with values, of those of keys only */
     struct shard_look *looks;        /* by shard */
+    struct nats_sweep *sweep;        /* NULL: it only reads */
 };
 
 /* A call that gets no answer is sent again after this time, and has so long in all, or until the

@@ -13,7 +13,6 @@
 #define NO_MESSAGE_FOUND 10037u
 
 #define HEADER_EXPIRY    "Mqkv-Expiry"
-#define HEADER_TTL       "Nats-TTL"
 #define HEADER_ID        "Nats-Msg-Id"
 #define HEADER_EXPECTED  "Nats-Expected-Last-Subject-Sequence"
 #define HEADER_OPERATION "KV-Operation"
@@ -149,36 +148,31 @@ enum kv_status nats_entry_from_message(natsMsg *message, bool owned, struct nats
     return entry->sequence > 0 ? KV_OK : KV_IO;
 }
 
-static bool set_number(natsMsg *message, const char *name, uint64_t number, const char *unit)
+void nats_entry_headers(natsMsg *message, bool *tombstone, uint64_t *expiry_ms)
+{
+    const char *value;
+    *expiry_ms = 0;
+    *tombstone = natsMsgHeader_Get(message, HEADER_OPERATION, &value) == NATS_OK ||
+                 natsMsgHeader_Get(message, HEADER_MARKER, &value) == NATS_OK;
+    if (natsMsgHeader_Get(message, HEADER_EXPIRY, &value) == NATS_OK)
+        *expiry_ms = strtoull(value, NULL, 10);
+}
+
+static bool set_number(natsMsg *message, const char *name, uint64_t number)
 {
     char text[32];
-    snprintf(text, sizeof text, "%" PRIu64 "%s", number, unit);
+    snprintf(text, sizeof text, "%" PRIu64, number);
     return natsMsgHeader_Set(message, name, text) == NATS_OK;
 }
-
-/* The server knows whole seconds only, and cuts the rest off: a message lives longer there than its
- * entry, whose own expiry is looked at by each read. */
-static uint64_t seconds_to_live(uint64_t expiry_ms)
-{
-    uint64_t now_ms = clock_realtime_ms();
-    return (expiry_ms > now_ms ? expiry_ms - now_ms + 999 : 0) / 1000 + 1;
-}
-
-/* The longest that the server takes: 2^63 ns, 292 years. */
-#define MAX_SECONDS 9000000000ull
 
 static bool set_headers(natsMsg *message, const struct nats_writing *writing)
 {
     bool expires = writing->expiry_ms != 0 && !writing->tombstone;
     if (natsMsgHeader_Set(message, HEADER_ID, writing->message_id) != NATS_OK)
         return false;
-    if (writing->conditional && !set_number(message, HEADER_EXPECTED, writing->sequence, ""))
+    if (writing->conditional && !set_number(message, HEADER_EXPECTED, writing->sequence))
         return false;
-    if (expires && !set_number(message, HEADER_EXPIRY, writing->expiry_ms, ""))
-        return false;
-    uint64_t seconds = expires ? seconds_to_live(writing->expiry_ms) : NATS_TOMBSTONE_S;
-    if ((expires || writing->tombstone) && seconds <= MAX_SECONDS &&
-        !set_number(message, HEADER_TTL, seconds, "s"))
+    if (expires && !set_number(message, HEADER_EXPIRY, writing->expiry_ms))
         return false;
     return !writing->tombstone || natsMsgHeader_Set(message, HEADER_OPERATION, "DEL") == NATS_OK;
 }

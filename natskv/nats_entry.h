@@ -1,6 +1,7 @@
 /*
  * nats_entry: an entry as a message of a stream: the value as its data; expiry, and whether it is
- * the tombstone of a deleted key, in its header.
+ * the tombstone of a deleted key, in its header. Nothing in it makes the server remove it: servers
+ * that are killed while they remove what has a TTL of theirs lose other messages (CLUSTER.md).
  */
 #ifndef MQKV_NATSKV_NATS_ENTRY_H
 #define MQKV_NATSKV_NATS_ENTRY_H
@@ -11,9 +12,6 @@
 
 #include "mqkv/slice.h"
 #include "mqkv/status.h"
-
-/* A tombstone vanishes after so many seconds. */
-#define NATS_TOMBSTONE_S 3600u
 
 #define NATS_MESSAGE_ID_BYTES 40u
 
@@ -38,6 +36,9 @@ enum kv_status nats_entry_from_message(natsMsg *message, bool owned, struct nats
 
 /* The status number in the header of an answer without a message; 0: it has none. */
 unsigned nats_entry_status(natsMsg *message);
+
+/* Only what the header says, whatever time it is. */
+void nats_entry_headers(natsMsg *message, bool *tombstone, uint64_t *expiry_ms);
 
 /* The value of a header that the server adds to those of a message that it hands out: the last one,
  * as the message may have one of that name itself. NULL: there is none. */

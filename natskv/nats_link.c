@@ -58,8 +58,8 @@ struct nats_link {
     pthread_cond_t mend;  /* the mender */
     natsConnection *connection;
     natsSubscription *answers;
-    bool closed;     /* the connection: the library has given it up */
-    unsigned asking; /* calls of nats_link_ask that use the connection */
+    bool closed;   /* the connection: the library has given it up */
+    unsigned held; /* nats_link_hold */
     struct link_slot *slots;
     uint32_t first_free; /* SLOTS: none */
     uint32_t touched;    /* slots from there on were never used */
@@ -361,7 +361,7 @@ static enum kv_status connect(struct nats_link *link, struct kv_error *error)
     if (status == KV_OK) {
         log_where(connection, "connected");
         pthread_mutex_lock(&link->lock);
-        while (link->asking > 0 && !link->ending)
+        while (link->held > 0 && !link->ending)
             pthread_cond_wait(&link->mend, &link->lock);
         natsConnection *old = link->connection;
         natsSubscription *old_answers = link->answers;
@@ -502,30 +502,21 @@ void nats_link_close(struct nats_link *link)
     free(link);
 }
 
-enum kv_status nats_link_ask(struct nats_link *link, const char *subject, const char *json,
-                             unsigned wait_ms, char **text, size_t *size)
+natsConnection *nats_link_hold(struct nats_link *link)
 {
-    natsMsg *answer = NULL;
     pthread_mutex_lock(&link->lock);
     natsConnection *connection = link->connection;
-    link->asking++;
+    link->held++;
     pthread_mutex_unlock(&link->lock);
-    natsStatus status =
-        natsConnection_RequestString(&answer, connection, subject, json, (int64_t)wait_ms);
+    return connection;
+}
+
+void nats_link_let_go(struct nats_link *link)
+{
     pthread_mutex_lock(&link->lock);
-    link->asking--;
+    link->held--;
     pthread_cond_broadcast(&link->mend);
     pthread_mutex_unlock(&link->lock);
-    if (status != NATS_OK)
-        return status == NATS_NO_MEMORY ? KV_NO_MEMORY : KV_NO_SERVER;
-    *size = (size_t)natsMsg_GetDataLength(answer);
-    *text = malloc(*size + 1);
-    if (*text) {
-        memcpy(*text, natsMsg_GetData(answer), *size);
-        (*text)[*size] = '\0';
-    }
-    natsMsg_Destroy(answer);
-    return *text ? KV_OK : KV_NO_MEMORY;
 }
 
 uint64_t nats_link_max_payload(struct nats_link *link)

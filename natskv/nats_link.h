@@ -66,10 +66,9 @@ void nats_link_close(struct nats_link *link);
 /* Sends the call. False: too many are under way; it was not sent. */
 bool nats_link_send(struct nats_link *link, struct link_call *call);
 
-/* Sends `json` to the subject and waits for the answer, at most wait_ms. *text is malloc'ed.
- * KV_NO_SERVER: there was none. For start-up. */
-enum kv_status nats_link_ask(struct nats_link *link, const char *subject, const char *json,
-                             unsigned wait_ms, char **text, size_t *size);
+/* The connection, which is not replaced before nats_link_let_go, though it may be lost. */
+natsConnection *nats_link_hold(struct nats_link *link);
+void nats_link_let_go(struct nats_link *link);
 
 /* What a server takes in a message, headers included. */
 uint64_t nats_link_max_payload(struct nats_link *link);

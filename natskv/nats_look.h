@@ -1,15 +1,19 @@
 /*
- * nats_look: how much the streams of a bucket hold, for statistics. Asked for in the background:
- * what is told is what was found the last time.
+ * nats_look: what the servers tell of the streams of a bucket: how much they hold, and on how many
+ * servers they lie, which may be changed at any time.
+ *
+ * Threads: any.
  */
 #ifndef MQKV_NATSKV_NATS_LOOK_H
 #define MQKV_NATSKV_NATS_LOOK_H
 
 #include "natskv/nats_engine.h"
 
+/* Of one stream. */
 struct nats_holdings {
-    uint64_t keys;  /* tombstones included, until they vanish */
-    uint64_t bytes; /* of each replica */
+    uint64_t messages; /* keys, tombstones, and what has expired but was not removed yet */
+    uint64_t bytes;    /* of each replica */
+    uint64_t first_sequence, last_sequence; /* 0: not looked at yet */
 };
 
 /* False: out of memory. */
@@ -18,7 +22,18 @@ bool nats_look_create(struct nats_engine *engine);
 /* Before the link is closed; waits for looks that are under way. */
 void nats_look_free(struct nats_engine *engine);
 
-/* Tells what was found, and looks again if that was some time ago. */
-void nats_look(struct nats_engine *engine, struct nats_holdings *holdings);
+/* Looks at a stream again if its last look is a second ago; what comes of it is known later. */
+void nats_look_again(struct nats_engine *engine, uint32_t shard);
+
+/* What was found last. */
+void nats_look_tell(const struct nats_engine *engine, uint32_t shard,
+                    struct nats_holdings *holdings);
+
+/* Looks at all streams, and waits a moment for the answers; not if the last looks had none. Tells
+ * the sums. */
+void nats_look_sum(struct nats_engine *engine, struct nats_holdings *sum);
+
+/* The stream was last seen on so many servers. */
+uint32_t nats_look_replicas(const struct nats_engine *engine, uint32_t shard);
 
 #endif

@@ -1,13 +1,16 @@
 #include "natskv/nats_scan.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/time/clock.h"
 #include "natskv/nats_entry.h"
+#include "natskv/nats_look.h"
 #include "natskv/nats_subject.h"
+#include "natskv/nats_walk.h"
 
 #define SEQUENCE_BITS 52u
 #define SEQUENCE_MASK ((UINT64_C(1) << SEQUENCE_BITS) - 1)
@@ -16,6 +19,10 @@
 #define MIN_BATCH       64u
 #define MAX_BATCH       1000u
 #define LOOKS_PER_ENTRY 64u
+
+/* Bytes asked for at a time. */
+#define MIN_BYTES (64u << 10)
+#define MAX_BYTES (4u << 20)
 
 /* A batch that does not go on for so long is asked for again. */
 #define BATCH_MS 3000u
@@ -32,7 +39,8 @@
 #define NO_MESSAGES  404u
 
 struct shard_scan {
-    struct link_call call;
+    struct link_call call; /* of a batch that any replica may answer */
+    struct nats_walk walk; /* of one from the leader */
     struct nats_engine *engine;
     struct engine_operation *operation;
     uint32_t shard;
@@ -42,10 +50,13 @@ struct shard_scan {
     uint64_t deadline_ms;
     uint64_t looked; /* entries */
     uint32_t visited;
-    bool hollow; /* the batch has brought nothing yet */
-    bool got_on; /* the page has */
-    bool malformed;
+    uint64_t visited_bytes;
+    unsigned batches; /* of this page so far */
+    bool hollow;      /* the batch has brought nothing yet */
+    bool got_on;      /* the page has */
 };
+
+#define NO_SENSE "an entry of the bucket makes no sense"
 
 static void end(struct shard_scan *scan, enum kv_status status, const char *sentence)
 {
@@ -57,30 +68,36 @@ static void end(struct shard_scan *scan, enum kv_status status, const char *sent
     nats_finish(operation, status, sentence);
 }
 
-/* How many messages to ask for: of those that have no room in the page any more, none are shown. */
-static uint32_t batch_of(const struct shard_scan *scan)
+static uint32_t bounded(uint64_t number, uint32_t least, uint32_t most)
 {
-    uint32_t fit = atomic_load_explicit(&scan->engine->page_entries, memory_order_relaxed);
-    uint32_t batch = scan->operation->limit - scan->visited;
-    if (scan->operation->key.size > 0) /* many of them are not for the page */
-        return MAX_BATCH;
-    if (fit > 0 && batch > fit + fit / 4)
-        batch = fit + fit / 4;
-    return batch > MAX_BATCH ? MAX_BATCH : batch < MIN_BATCH ? MIN_BATCH : batch;
+    return number < least ? least : number > most ? most : (uint32_t)number;
+}
+
+/* How many messages to ask for, and how many bytes: what has no room in the page any more was read
+ * for nothing. So it is what the last page that was full had, and a little more; then more each
+ * time, as what comes may not be for the page. */
+static uint32_t batch_of(const struct shard_scan *scan, uint32_t *bytes)
+{
+    const struct page_fit *fit = &scan->engine->fits[scan->operation->keys_only];
+    uint64_t batch = atomic_load_explicit(&fit->entries, memory_order_relaxed);
+    uint64_t size = atomic_load_explicit(&fit->bytes, memory_order_relaxed);
+    uint32_t more = 2 * (scan->batches < 5 ? scan->batches : 5);
+    *bytes = bounded((size + size / 4) << more, MIN_BYTES, MAX_BYTES);
+    if (batch == 0)
+        batch = scan->operation->limit;
+    return bounded((batch + batch / 4) << more, MIN_BATCH, MAX_BATCH);
 }
 
 static bool make_request(struct link_call *call, const char *reply, natsMsg **message)
 {
-    const struct shard_scan *scan = (struct shard_scan *)call;
-    const struct nats_bucket *bucket = &scan->engine->bucket;
-    char stream[NATS_STREAM_NAME_BYTES], subject[NATS_STREAM_NAME_BYTES + 32], json[256];
-    uint32_t batch = batch_of(scan);
-    nats_bucket_stream(bucket, scan->shard, stream);
+    struct shard_scan *scan = (struct shard_scan *)call;
+    char stream[NATS_STREAM_NAME_BYTES], subject[NATS_STREAM_NAME_BYTES + 32], json[128];
+    uint32_t bytes, batch = batch_of(scan, &bytes);
+    nats_bucket_stream(&scan->engine->bucket, scan->shard, stream);
     snprintf(subject, sizeof subject, "$JS.API.DIRECT.GET.%s", stream);
     int size = snprintf(json, sizeof json,
-                        "{\"seq\":%" PRIu64 ",\"next_by_subj\":\"$KV.%s_%" PRIu32
-                        ".>\",\"batch\":%" PRIu32 "}",
-                        scan->sequence, bucket->name, scan->shard, batch);
+                        "{\"seq\":%" PRIu64 ",\"batch\":%" PRIu32 ",\"max_bytes\":%" PRIu32 "}",
+                        scan->sequence, batch, bytes);
     return natsMsg_Create(message, subject, reply, json, size) == NATS_OK;
 }
 
@@ -90,31 +107,26 @@ static bool begins_with(struct kv_slice key, struct kv_slice prefix)
            (prefix.size == 0 || memcmp(key.data, prefix.data, prefix.size) == 0);
 }
 
-/* Shows one message. False: the visitor had no room for it, or scan->malformed. */
-static bool show(struct shard_scan *scan, natsMsg *message)
+/* Shows one entry, if it is one. False: the visitor had no room for it. */
+static bool show(struct shard_scan *scan, const struct nats_entry *entry, const char *subject)
 {
     uint8_t bytes[NATSKV_MAX_KEY_BYTES];
-    size_t size, before;
-    struct nats_entry entry;
-    if (nats_entry_from_message(message, false, &entry) != KV_OK) {
-        scan->malformed = true;
-        return false;
-    }
-    scan->sequence = scan->before = entry.sequence;
     char stream[NATS_STREAM_NAME_BYTES];
+    size_t size;
+    scan->sequence = entry->sequence;
     nats_bucket_stream(&scan->engine->bucket, scan->shard, stream);
-    before = strlen(stream) + 2; /* "KV_B_3" is as long as "$KV.B_3", but for the dollar */
-    const char *subject = nats_entry_added(message, "Nats-Subject");
-    if (entry.present && subject && strlen(subject) > before &&
+    size_t before = strlen(stream) + 2; /* "KV_B_3" is as long as "$KV.B_3", but for the dollar */
+    if (entry->present && subject && strlen(subject) > before &&
         nats_subject_decode(subject + before, bytes, sizeof bytes, &size)) {
         const struct kvstore_scanned scanned = {.key = kv_slice(bytes, size),
-                                                .value = entry.value,
-                                                .version = entry.sequence * NATSKV_FOLD,
-                                                .expiry_ms = entry.expiry_ms};
+                                                .value = entry->value,
+                                                .version = entry->sequence * NATSKV_FOLD,
+                                                .expiry_ms = entry->expiry_ms};
         if (begins_with(scanned.key, scan->operation->key)) {
             if (!scan->operation->visit(scan->operation->context, &scanned))
                 return false;
             scan->visited++;
+            scan->visited_bytes += size + entry->value.size;
         }
     }
     scan->sequence++;
@@ -122,6 +134,14 @@ static bool show(struct shard_scan *scan, natsMsg *message)
     scan->hollow = false;
     scan->got_on = true;
     return true;
+}
+
+/* The visitor has no room for more: the next page will be as large. */
+static void note_fit(const struct shard_scan *scan)
+{
+    struct page_fit *fit = &scan->engine->fits[scan->operation->keys_only];
+    atomic_store_explicit(&fit->entries, scan->visited, memory_order_relaxed);
+    atomic_store_explicit(&fit->bytes, scan->visited_bytes, memory_order_relaxed);
 }
 
 static bool page_is_over(const struct shard_scan *scan)
@@ -178,6 +198,7 @@ static bool take_message(struct link_call *call, enum link_outcome outcome, nats
         return false;
     }
     if (status == NO_MESSAGES || status == END_OF_BATCH) {
+        scan->batches++;
         go_on(scan, status == NO_MESSAGES || nothing_pending(message));
         return false;
     }
@@ -185,17 +206,48 @@ static bool take_message(struct link_call *call, enum link_outcome outcome, nats
         end(scan, KV_IO, "the servers refused to read a batch of entries");
         return false;
     }
-    bool has_no_room = !show(scan, message);
-    if (scan->malformed) {
-        end(scan, KV_IO, "an entry of the bucket makes no sense");
+    struct nats_entry entry;
+    if (nats_entry_from_message(message, false, &entry) != KV_OK) {
+        end(scan, KV_IO, NO_SENSE);
         return false;
     }
+    scan->before = entry.sequence;
+    bool has_no_room = !show(scan, &entry, nats_entry_added(message, "Nats-Subject"));
     if (has_no_room)
-        atomic_store_explicit(&scan->engine->page_entries, scan->visited, memory_order_relaxed);
+        note_fit(scan);
     bool full = has_no_room || scan->visited == scan->operation->limit || page_is_over(scan);
     if (full)
         end(scan, KV_OK, NULL);
     return !full;
+}
+
+/* nats_walk.done. */
+static void take_walk(struct nats_walk *walk)
+{
+    struct shard_scan *scan =
+        (struct shard_scan *)((char *)walk - offsetof(struct shard_scan, walk));
+    bool full = false;
+    for (struct walked_message *message = walk->messages; message && !full;
+         message = message->next) {
+        bool has_no_room = !show(scan, &message->entry, message->subject);
+        if (has_no_room)
+            note_fit(scan);
+        full = has_no_room || scan->visited == scan->operation->limit;
+    }
+    nats_walk_free(walk);
+    if (!full && !walk->is_end) {
+        scan->got_on |= walk->sequence > scan->sequence;
+        scan->sequence = walk->sequence;
+    }
+    if (full || (walk->status != KV_OK && scan->got_on))
+        end(scan, KV_OK, NULL);
+    else if (walk->status != KV_OK)
+        end(scan, walk->status,
+            walk->status == KV_NO_SERVER ? NATS_NO_QUORUM
+            : walk->status == KV_IO      ? NO_SENSE
+                                         : NULL);
+    else
+        go_on(scan, walk->is_end);
 }
 
 /* Asks for the next batch, if there is time. */
@@ -204,6 +256,18 @@ static void ask(struct shard_scan *scan)
     uint64_t now_ms = clock_monotonic_coarse_ms(), until_ms = now_ms + BATCH_MS;
     if (page_is_over(scan) || now_ms >= scan->deadline_ms) {
         end(scan, scan->got_on ? KV_OK : KV_NO_SERVER, scan->got_on ? NULL : NATS_NO_QUORUM);
+        return;
+    }
+    if (!scan->engine->read_any && nats_look_replicas(scan->engine, scan->shard) > 1) {
+        uint32_t unused;
+        scan->walk = (struct nats_walk){.shard = scan->shard,
+                                        .sequence = scan->sequence,
+                                        .count = batch_of(scan, &unused),
+                                        .deadline_ms = scan->deadline_ms,
+                                        .enough_ms = scan->page_ms,
+                                        .done = take_walk};
+        scan->batches++;
+        nats_walk_begin(scan->engine, &scan->walk);
         return;
     }
     uint64_t begin_ms = scan->hollow ? now_ms + HOLLOW_MS : 0;

@@ -43,12 +43,16 @@ bool nats_subject_decode(const char *text, uint8_t *key, size_t capacity, size_t
         if (at == capacity)
             return false;
         key[at] = (uint8_t)*text;
-        if (*text != '=')
+        if (stands_for_itself(key[at]))
             continue;
+        if (*text != '=')
+            return false;
         int high = digit_of(text[1]), low = high < 0 ? -1 : digit_of(text[2]);
         if (low < 0)
             return false;
         key[at] = (uint8_t)(high << 4 | low);
+        if (stands_for_itself(key[at]))
+            return false;
         text += 2;
     }
     *size = at;

@@ -15,7 +15,8 @@
 /* Writes the key and a NUL. False: it takes `capacity` bytes or more. */
 bool nats_subject_encode(struct kv_slice key, char *text, size_t capacity);
 
-/* Decodes in place of at most `capacity` bytes. False: this is no key of ours, or is longer. */
+/* Decodes into at most `capacity` bytes. False: nats_subject_encode writes no key like this, or it
+ * is longer. What is decoded has no dot and no wildcard in the subject. */
 bool nats_subject_decode(const char *text, uint8_t *key, size_t capacity, size_t *size);
 
 #endif

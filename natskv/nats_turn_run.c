@@ -10,6 +10,7 @@
 #include "common/report/log_pace.h"
 #include "common/time/clock.h"
 #include "natskv/nats_json.h"
+#include "natskv/nats_look.h"
 
 /* Errors of JetStream. */
 #define WRONG_LAST_SEQUENCE          10071u
@@ -62,11 +63,12 @@ static void end_unwritten(struct key_turn *turn, enum kv_status status, const ch
 /* Reading -------------------------------------------------------------------------------------- */
 
 /* Whether any replica may answer. What a write rests on the leader tells: a replica that is behind
- * would refuse a version that was read a moment ago. */
+ * would refuse a version that was read a moment ago. The only replica is the leader, and answers
+ * faster so. */
 static bool is_direct(const struct key_turn *turn)
 {
-    const struct nats_engine *engine = turn->engine;
-    return turn->reads ? engine->direct_reads : engine->bucket.replicas == 1;
+    return (turn->reads && turn->engine->read_any) ||
+           nats_look_replicas(turn->engine, turn->shard) == 1;
 }
 
 static bool make_read(struct link_call *call, const char *reply, natsMsg **message)
@@ -76,8 +78,9 @@ static bool make_read(struct link_call *call, const char *reply, natsMsg **messa
     char stream[NATS_STREAM_NAME_BYTES], subject[NATS_STREAM_NAME_BYTES + 40];
     char json[NATS_SUBJECT_BYTES + 32];
     nats_bucket_stream(&engine->bucket, turn->shard, stream);
+    turn->direct = is_direct(turn);
     snprintf(subject, sizeof subject,
-             is_direct(turn) ? "$JS.API.DIRECT.GET.%s" : "$JS.API.STREAM.MSG.GET.%s", stream);
+             turn->direct ? "$JS.API.DIRECT.GET.%s" : "$JS.API.STREAM.MSG.GET.%s", stream);
     int size = snprintf(json, sizeof json, "{\"last_by_subj\":\"%s\"}", turn->subject);
     return natsMsg_Create(message, subject, reply, json, size) == NATS_OK;
 }
@@ -125,7 +128,7 @@ static bool take_entry(struct link_call *call, enum link_outcome outcome, natsMs
     (void)repeats;
     enum kv_status status = KV_NO_SERVER;
     nats_entry_free(&turn->entry);
-    if (outcome == LINK_ANSWERED && is_direct(turn))
+    if (outcome == LINK_ANSWERED && turn->direct)
         status = nats_entry_from_message(message, !turn->reads, &turn->entry);
     else if (outcome == LINK_ANSWERED)
         status = nats_entry_from_json(

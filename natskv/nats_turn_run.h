@@ -23,6 +23,7 @@ struct key_turn {
     struct engine_operation *run;
     unsigned run_count;
     bool reads;
+    bool direct; /* any replica was asked for the entry */
     uint64_t deadline_ms;
     struct link_call call;
     struct nats_entry entry; /* as it was read */

@@ -12,6 +12,7 @@
 #include "natskv/nats_look.h"
 #include "natskv/nats_scan.h"
 #include "natskv/nats_subject.h"
+#include "natskv/nats_sweep.h"
 #include "natskv/nats_turn.h"
 
 /* Operations ----------------------------------------------------------------------------------- */
@@ -107,12 +108,13 @@ static void numbers(const struct store_engine *base, engine_number_visit visit, 
     struct link_counts counts;
     struct nats_holdings holdings;
     nats_link_counts(engine->link, &counts);
-    nats_look(engine, &holdings);
+    nats_look_sum(engine, &holdings);
     const struct engine_number all[] = {
         {"connected", "Whether there is a connection to a server.", false, counts.connected},
         {"shards", "Streams of the bucket.", false, engine->bucket.shards},
-        {"replicas", "Servers that have each stream.", false, engine->bucket.replicas},
-        {"keys", "Messages in the streams: keys, and tombstones.", false, holdings.keys},
+        {"replicas", "Servers that have each stream.", false, nats_look_replicas(engine, 0)},
+        {"keys", "Messages in the streams: keys, tombstones, what has expired.", false,
+         holdings.messages},
         {"bytes", "Of the streams, in each replica.", false, holdings.bytes},
         {"calls_under_way", "Requests to the servers under way.", false, counts.in_flight},
         {"calls_total", "Requests to the servers.", true, counts.calls},
@@ -122,6 +124,8 @@ static void numbers(const struct store_engine *base, engine_number_visit visit, 
         {"reconnects_total", "Connections made again.", true, counts.reconnects},
         {"folded_total", "Writes that went in the message of another.", true,
          atomic_load(&engine->folded)},
+        {"swept_total", "Expired entries and tombstones that this daemon removed.", true,
+         nats_sweep_removed(engine->sweep)},
         {"conflicts_total", "Writes tried again, since others were faster.", true,
          atomic_load(&engine->conflicts)},
     };
@@ -135,6 +139,7 @@ static enum kv_status close_engine(struct store_engine *base, struct kv_error *e
 {
     struct nats_engine *engine = (struct nats_engine *)base;
     (void)error;
+    nats_sweep_stop(engine->sweep);
     nats_look_free(engine);
     nats_link_close(engine->link);
     nats_turns_free(engine->turns);
@@ -192,17 +197,17 @@ enum kv_status natskv_open(const struct natskv_options *options, struct store_en
     if (status == KV_OK)
         status = set_max_value(engine, options, error);
     if (status == KV_OK) {
-        engine->direct_reads = options->read_any || engine->bucket.replicas == 1;
+        engine->read_any = options->read_any;
         engine->turns = nats_turns_create(engine);
         if (!engine->turns || !nats_look_create(engine))
             status = kv_error_set(error, KV_NO_MEMORY, "out of memory");
     }
+    if (status == KV_OK && !options->check_only)
+        status = nats_sweep_start(engine, &engine->sweep, error);
     if (status != KV_OK) {
         close_engine(&engine->base, NULL);
         return status;
     }
-    struct nats_holdings unused;
-    nats_look(engine, &unused);
     *result = &engine->base;
     return KV_OK;
 }

@@ -30,11 +30,11 @@ struct natskv_options {
     uint32_t max_value_bytes; /* 0: as much as the servers take */
     bool read_any;            /* reads may come from any replica, and so be stale */
     bool synced;              /* the operator says: servers sync before they acknowledge */
-    bool check_only;          /* make no bucket that is not there */
-    const char *mirror_of;    /* the bucket must be the copy of the store of that name, letters and
+    bool check_only;         /* write nothing: make no bucket that is not there, and do not sweep */
+    const char *mirror_of;   /* the bucket must be the copy of the store of that name, letters and
                                  digits; a new one becomes it */
-    const char *credentials;  /* a file with a JWT and its key */
-    const char *nkey;         /* PUBLICKEY:FILE, the file having the seed */
+    const char *credentials; /* a file with a JWT and its key */
+    const char *nkey;        /* PUBLICKEY:FILE, the file having the seed */
     const char *user;
     const char *password_file; /* its first line */
     const char *ca;            /* files, PEM */

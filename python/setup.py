@@ -1,12 +1,14 @@
 """Builds the extension from the sources around this folder: `make wheel` calls it.
 
-It is linked with MQKV_BUILD/libclientk.a (../build), which the wheel then contains. With
+It is linked with MQKV_BUILD/libclientk.a (../build), which the wheel then contains; where it is
+missing, it is built by make first, so that `pip wheel ./python` works in a clone. With
 MQKV_SHARED=1 it is linked with the libclientk.so that is installed: for packages of a distribution.
 """
 
 import os
 import pathlib
 import re
+import subprocess
 
 from setuptools import Extension, setup
 
@@ -17,6 +19,10 @@ SHARED = os.environ.get("MQKV_SHARED", "0") not in ("", "0")
 
 version = re.search(r'MQKV_VERSION_STRING "(.*)"', (ROOT / "include/mqkv/version.h").read_text())
 os.chdir(HERE)
+if not SHARED and not (BUILD / "libclientk.a").exists():
+    # A clone in which nothing was built yet. It takes make, gcc and pkg-config.
+    subprocess.run(["make", "-s", "-C", str(ROOT), f"OUT={BUILD}", str(BUILD / "libclientk.a")],
+                   check=True)
 (BUILD / "wheel").mkdir(parents=True, exist_ok=True)
 
 setup(

@@ -27,6 +27,7 @@ $(LIBSUPPORT): $(call objects_of,$(filter-out $(TEST_PROGRAM_SRC),$(SUPPORT_SRC)
 
 # What one needs beside the libraries: the parts of serverk that microbench measures.
 PROGRAM_NEEDS_microbench := $(call without_main,$(SERVERK_OBJ))
+PROGRAM_NEEDS_held_disk := $(call without_main,$(SERVERK_OBJ))
 # microbench counts calls without the system calls that send and receive.
 PROGRAM_LDFLAGS_microbench := -Wl,--wrap=mq_send,--wrap=mq_receive
 
@@ -57,7 +58,7 @@ define unit_binary_rule
 $(OUT)/tests/unit_$(1): $(call objects_of,tests/unit/main_$(1).c $(wildcard tests/unit/test_$(1)_*.c)) \
 		$(LIBSUPPORT) $(UNIT_NEEDS_$(1))
 	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $$(CHECK_LIBS) -lxxhash -lm \
-	  $(if $(filter clientk program,$(1)),-ledit -lzstd) $(if $(filter serverk,$(1)),-lseccomp -linih) $(if $(filter serverk natskv mirror,$(1)),$(NATS_LIBS))
+	  $(if $(filter clientk program,$(1)),-ledit -lzstd) $(if $(filter serverk kresp,$(1)),-lseccomp) $(if $(filter serverk,$(1)),-linih) $(if $(filter serverk natskv mirror,$(1)),$(NATS_LIBS))
 .PHONY: unit-$(1)
 unit-$(1): $(OUT)/tests/unit_$(1) $(if $(filter clientk serverk,$(1)),$(PROGRAMS))
 	@MQKV_BUILD=$(OUT) MQKV_VARIANT=$(VARIANT) tests/run $$<
@@ -280,7 +281,8 @@ lint-man:
 #? make lint          formatting, static analysis, includes, scripts, man pages
 #? make fuzz          each fuzzer for FUZZ_SECONDS (default 30), and what it reached; FUZZERS_ONLY="fuzz_json ..."
 #? make check-nats    serverk on one and on three NATS servers, some of which are killed; builds nats-server
-#?                    with Go where it is missing (NATS_SERVER names another)
+#?                    with Go where it is missing (NATS_SERVER names another; NATS_SERVER_OLDEST and
+#?                    NATS_SERVER_NEWEST those of the mixed load)
 #? make check-redis   redis-cli, redis-benchmark, redis_exporter, client libraries and Django on kresp;
 #?                    REDIS_SOURCE=DIR, RESP_COMPATIBILITY=DIR, REDIS_PY=DIR: the tests of those source trees too
 #? make check-porcupine   HISTORIES (15) of concurrent clients, kills among them, judged by Porcupine (needs Go)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/report/error.h"
+#include "wire/own_user.h"
 #include "wire/queue.h"
 
 /* Where the kernel's queues are seen as files, if somebody mounted them there. */
@@ -32,7 +33,7 @@ static enum kv_status check_owner(const char *base, const char *name, mqd_t queu
         return kv_error_set_errno(error, "cannot examine the message queue %s", name);
     if (server_uid)
         owner = *server_uid;
-    else if (facts.st_uid == 0 || facts.st_uid == geteuid())
+    else if (facts.st_uid == 0 || wire_uid_is_own(facts.st_uid))
         return KV_OK; /* these could take NAME as well */
     else if (!find_owner(base, &facts, &owner))
         return kv_error_set(

@@ -149,6 +149,8 @@ bool wire_put_welcome(struct write_cursor *cursor, const struct wire_welcome *we
         write_u16(cursor, welcome->direct);
         write_u64(cursor, welcome->store_device);
         write_u64(cursor, welcome->store_inode);
+        if (welcome->store_number != 0)
+            write_u64(cursor, welcome->store_number);
     }
     return !cursor->failed;
 }
@@ -157,18 +159,20 @@ bool wire_put_welcome(struct write_cursor *cursor, const struct wire_welcome *we
 static void get_direct(struct read_cursor *cursor, struct wire_welcome *welcome)
 {
     welcome->direct = WIRE_DIRECT_OFF;
-    welcome->store_device = welcome->store_inode = 0;
+    welcome->store_device = welcome->store_inode = welcome->store_number = 0;
     if (read_cursor_left(cursor) < WELCOME_DIRECT_BYTES)
         return;
     uint16_t direct = read_u16(cursor);
     uint64_t device = read_u64(cursor);
     uint64_t inode = read_u64(cursor);
+    uint64_t number = read_cursor_left(cursor) >= sizeof number ? read_u64(cursor) : 0;
     if (direct > WIRE_DIRECT_OFFERED)
         return;
     welcome->direct = direct;
     if (direct == WIRE_DIRECT_OFFERED) {
         welcome->store_device = device;
         welcome->store_inode = inode;
+        welcome->store_number = number;
     }
 }
 

@@ -119,7 +119,8 @@ enum kv_status wire_get_hello(struct read_cursor *cursor, struct wire_hello *hel
  * u16 bulk_lane (where its larger ones go), u16 flags, u32 lane_bytes, u32 bulk_bytes (their
  * message sizes), u16 lane_family (may be left out: 0): what `lane` is the number of; u16 direct
  * (may be left out, with the next two: 0), u64 store_device, u64 store_inode: of the store's
- * directory, by which the shared memory of its index is named (kvstore/shared/shared_store.h).
+ * directory, by which the shared memory of its index is named (kvstore/shared/shared_store.h); u64
+ * store_number (may be left out: 0), in that name.
  * Flags that a reader does not know mean nothing to it. */
 enum {
     WIRE_FAMILY_LANES = 0, /* NAME, NAME.l<lane> */
@@ -135,7 +136,7 @@ enum {
 enum {
     WIRE_DIRECT_OFF = 0,     /* nobody may: serverk --direct off, or what it needs is missing */
     WIRE_DIRECT_OTHERS = 1,  /* others may, but not the uid of this client */
-    WIRE_DIRECT_OFFERED = 2, /* device and inode say what to map; else they are 0 */
+    WIRE_DIRECT_OFFERED = 2, /* device, inode and number say what to map; else 0 */
 };
 struct wire_welcome {
     uint64_t cookie;
@@ -152,6 +153,7 @@ struct wire_welcome {
     uint16_t direct; /* WIRE_DIRECT_...; one that the reader does not know is WIRE_DIRECT_OFF */
     uint64_t store_device;
     uint64_t store_inode;
+    uint64_t store_number;
 };
 bool wire_put_welcome(struct write_cursor *cursor, const struct wire_welcome *welcome);
 enum kv_status wire_get_welcome(struct read_cursor *cursor, struct wire_welcome *welcome);

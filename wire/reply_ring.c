@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -24,16 +26,19 @@
 #define LINE_BYTES  64u
 #define SLOTS_BEGIN 128u
 
-/* A slot may become free behind a writer that looks for one, and be claimed again: it looks at all
- * of them so often before it finds them full. */
-#define LOOKS 4u
+/* How long a writer waits for another one: in short waits, of which one alone is cut short when the
+ * whole machine, or the server as a whole, has stood still. */
+#define LOCK_WAITS   20u
+#define LOCK_WAIT_NS 50000000
 
 /* The start of the object. */
 struct head {
     _Atomic uint32_t bell;
     _Atomic uint32_t states[WIRE_RING_MAX_DEPTH];
-    _Atomic uint32_t claims __attribute__((aligned(LINE_BYTES)));
+    uint32_t not_used __attribute__((aligned(LINE_BYTES)));
+    _Atomic uint32_t ended;
 };
+_Static_assert(offsetof(struct head, ended) == 68, "docs/PROTOCOL.md, 3.6");
 
 struct wire_ring {
     struct head *head;
@@ -41,8 +46,9 @@ struct wire_ring {
     size_t stride;
     struct wire_geometry geometry;
     uint64_t bytes;
-    unsigned next;          /* client: where to look first, so that no slot waits for ever */
-    struct mapguard *guard; /* server */
+    unsigned next;            /* client: where to look first, so that no slot waits for ever */
+    struct mapguard *guard;   /* server */
+    pthread_mutex_t *writing; /* server: of who writes; shared with forked children */
 };
 
 static size_t stride_of(struct wire_geometry geometry)
@@ -149,6 +155,22 @@ static bool populate(const struct wire_ring *ring, int descriptor)
     return errno == EINVAL && back(descriptor, ring->bytes); /* before Linux 5.14 */
 }
 
+/* A lock that forked children share, and that outlives one that dies with it. NULL: no memory. */
+static pthread_mutex_t *make_shared_lock(void)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutex_t *lock =
+        mmap(NULL, sizeof *lock, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (lock == MAP_FAILED)
+        return NULL;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+    return lock;
+}
+
 enum kv_status wire_ring_map(int descriptor, struct wire_geometry geometry, struct wire_ring **ring,
                              struct kv_error *error)
 {
@@ -168,7 +190,8 @@ enum kv_status wire_ring_map(int descriptor, struct wire_geometry geometry, stru
     if (!mapped)
         return kv_error_set_errno(error, "cannot map the shared memory for replies");
     mapped->guard = mapguard_add(mapped->head, bytes);
-    if (populate(mapped, descriptor)) {
+    mapped->writing = make_shared_lock();
+    if (mapped->writing && populate(mapped, descriptor)) {
         *ring = mapped;
         return KV_OK;
     }
@@ -181,6 +204,8 @@ void wire_ring_close(struct wire_ring *ring)
     if (!ring)
         return;
     mapguard_remove(ring->guard);
+    if (ring->writing)
+        munmap(ring->writing, sizeof *ring->writing);
     munmap(ring->head, ring->bytes);
     free(ring);
 }
@@ -200,33 +225,62 @@ static void ring_bell(struct head *head)
         futex(&head->bell, FUTEX_WAKE, 1, NULL);
 }
 
-static bool put_into(struct wire_ring *ring, unsigned slot, const void *message, size_t size)
+/* Whoever had the lock and died has left nothing half done: a slot has a message from the store of
+ * its state on. */
+static bool take_over(pthread_mutex_t *lock, int result)
+{
+    return result == 0 || (result == EOWNERDEAD && pthread_mutex_consistent(lock) == 0);
+}
+
+/* False: who has it does not go on. */
+static bool lock_for_writing(pthread_mutex_t *lock)
+{
+    int result = pthread_mutex_trylock(lock);
+    for (unsigned i = 0; result == EBUSY && i < LOCK_WAITS; i++) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until); /* of which a jump ends, or lengthens, one wait */
+        until.tv_nsec += LOCK_WAIT_NS;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_nsec -= 1000000000;
+            until.tv_sec++;
+        }
+        result = pthread_mutex_timedlock(lock, &until);
+        if (result == ETIMEDOUT)
+            result = EBUSY;
+    }
+    return take_over(lock, result);
+}
+
+/* Holds: writing. */
+static bool put_into_empty_slot(struct wire_ring *ring, const void *message, size_t size)
 {
     struct head *head = ring->head;
-    uint32_t claim = 1u << slot;
-    if (atomic_load_explicit(&head->states[slot], memory_order_relaxed) != 0 ||
-        (atomic_fetch_or_explicit(&head->claims, claim, memory_order_acquire) & claim))
+    unsigned slot = 0;
+    while (slot < ring->geometry.depth &&
+           atomic_load_explicit(&head->states[slot], memory_order_acquire) != 0)
+        slot++;
+    if (slot == ring->geometry.depth)
         return false;
-    bool is_empty = atomic_load_explicit(&head->states[slot], memory_order_acquire) == 0;
-    if (is_empty) {
-        copy_bytes(ring->slots + slot * ring->stride, message, size);
-        atomic_exchange(&head->states[slot], (uint32_t)size);
-    }
-    atomic_fetch_and_explicit(&head->claims, ~claim, memory_order_release);
-    return is_empty;
+    copy_bytes(ring->slots + slot * ring->stride, message, size);
+    atomic_exchange(&head->states[slot], (uint32_t)size);
+    return true;
 }
 
 bool wire_ring_put(struct wire_ring *ring, const void *message, size_t size)
 {
-    if (size == 0 || size > ring->geometry.message_bytes)
+    if (size == 0 || size > ring->geometry.message_bytes || !lock_for_writing(ring->writing))
         return false;
-    for (unsigned look = 0; look < LOOKS; look++)
-        for (unsigned slot = 0; slot < ring->geometry.depth; slot++)
-            if (put_into(ring, slot, message, size)) {
-                ring_bell(ring->head);
-                return true;
-            }
-    return false;
+    bool is_in = put_into_empty_slot(ring, message, size);
+    pthread_mutex_unlock(ring->writing);
+    if (is_in)
+        ring_bell(ring->head);
+    return is_in;
+}
+
+void wire_ring_end(struct wire_ring *ring)
+{
+    atomic_store(&ring->head->ended, 1);
+    ring_bell(ring->head);
 }
 
 bool wire_ring_is_broken(const struct wire_ring *ring)
@@ -270,13 +324,18 @@ static bool is_empty(const struct wire_ring *ring)
     return true;
 }
 
+bool wire_ring_has_ended(const struct wire_ring *ring)
+{
+    return atomic_load(&ring->head->ended) != 0;
+}
+
 void wire_ring_sleep(struct wire_ring *ring, uint32_t timeout_ms)
 {
     struct timespec timeout = {.tv_sec = timeout_ms / 1000,
                                .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
     _Atomic uint32_t *bell = &ring->head->bell;
     atomic_store(bell, 1);
-    if (is_empty(ring))
+    if (is_empty(ring) && !wire_ring_has_ended(ring))
         futex(bell, FUTEX_WAIT, 1, &timeout);
     atomic_store_explicit(bell, 0, memory_order_relaxed);
 }

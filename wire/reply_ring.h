@@ -7,18 +7,21 @@
  *   offset 0    bell: 1 while the client sleeps or is about to; the server that finds 1 stores 0
  *               and wakes it
  *          4    state of slot 0, 1, ...: 0 empty, else the size of the message in it
- *         64    claims: bit i is set while a thread of the server writes to slot i. Its own line:
- *               the client, which polls the states, does not touch it
+ *         64    not used: earlier servers kept claims of slots here
+ *         68    ended: 1 once the server has ended the session; no message comes after that
  *        128    slot 0; the next ones follow at a stride of message_bytes rounded up to 64
  *
- * A writer claims an empty slot, writes, stores the size into the state, and clears its claim; so
- * threads, and forked children, of a server may write at the same time. The reader stores 0 once it
- * has copied the message out. Messages are in no order.
+ * A writer finds an empty slot, writes, and stores the size into the state. The reader stores 0
+ * once it has copied the message out. Messages are in no order.
  *
- * Trust: either side may find anything in the memory. The server reads nothing from it but states,
- * claims and bell, and gives up after a bounded number of looks; an object that loses its bytes
- * raises SIGBUS, which mapguard.h turns into a ring that is broken. The client copies a message out
- * before it looks at it.
+ * Threads, and forked children, of a server write one after the other, under a lock in memory that
+ * they share with nobody else. So who writes finds every slot either empty or with a message that
+ * the reader has not taken: while no more messages are on their way than there are slots, one is
+ * empty. A child that is killed with the lock leaves it to the next one, and an empty slot.
+ *
+ * Trust: either side may find anything in the memory. The server reads nothing from it but states
+ * and bell, once each; an object that loses its bytes raises SIGBUS, which mapguard.h turns into a
+ * ring that is broken. The client copies a message out before it looks at it.
  */
 #ifndef MQKV_WIRE_REPLY_RING_H
 #define MQKV_WIRE_REPLY_RING_H
@@ -56,9 +59,14 @@ enum kv_status wire_ring_map(int descriptor, struct wire_geometry geometry, stru
 /* Unmaps; NULL is harmless. */
 void wire_ring_close(struct wire_ring *ring);
 
-/* Server, any thread: puts a message into a slot and wakes a client that sleeps. False: there is no
- * room, or the message is larger than a slot. Never waits. */
+/* Server, any thread or forked child: puts a message into a slot and wakes a client that sleeps.
+ * Waits for nobody but others that write to the same ring at this moment. False: there is no room,
+ * the message is larger than a slot, or somebody who writes has been stopped (SIGSTOP) for a
+ * second. */
 bool wire_ring_put(struct wire_ring *ring, const void *message, size_t size);
+
+/* Server: tells the client, which may sleep, that its session has ended. Nothing is put later. */
+void wire_ring_end(struct wire_ring *ring);
 
 /* Server: the client has shortened the object. For good. */
 bool wire_ring_is_broken(const struct wire_ring *ring);
@@ -67,7 +75,12 @@ bool wire_ring_is_broken(const struct wire_ring *ring);
  * none; -1 and EBADMSG: the ring is damaged. */
 ssize_t wire_ring_take(struct wire_ring *ring, void *message);
 
-/* Client: sleeps until there may be a message, a signal comes, or timeout_ms are over. */
+/* Client: whether the server has ended the session. All messages that it has put can be taken when
+ * this was seen. */
+bool wire_ring_has_ended(const struct wire_ring *ring);
+
+/* Client: sleeps until there may be a message, the session has ended, a signal comes, or timeout_ms
+ * are over. */
 void wire_ring_sleep(struct wire_ring *ring, uint32_t timeout_ms);
 
 /* The number of the file system that /dev/shm is here, plus 1: by that two processes know whether

@@ -61,7 +61,8 @@ static bool is_known(const struct direct *direct, const struct wire_welcome *wel
     const struct direct_offer *offer = &direct->offer;
     bool taken_up = atomic_load(&direct->store) || atomic_load(&direct->has_offer);
     return taken_up && offer->server_instance == welcome->instance &&
-           offer->device == welcome->store_device && offer->inode == welcome->store_inode;
+           offer->device == welcome->store_device && offer->inode == welcome->store_inode &&
+           offer->number == welcome->store_number;
 }
 
 void direct_welcome(struct direct *direct, const struct wire_welcome *welcome, uid_t server_uid,
@@ -78,6 +79,7 @@ void direct_welcome(struct direct *direct, const struct wire_welcome *welcome, u
         direct->offer = (struct direct_offer){.server_instance = welcome->instance,
                                               .device = welcome->store_device,
                                               .inode = welcome->store_inode,
+                                              .number = welcome->store_number,
                                               .server_uid = server_uid,
                                               .of_any_user = direct->mode != CLIENTK_DIRECT_AUTO,
                                               .server = {.fd = -1, .is_lane = server.is_lane}};
@@ -111,6 +113,13 @@ __attribute__((noinline)) static void take_up_offer(struct direct *direct)
 
 /* Reading -------------------------------------------------------------------------------------- */
 
+/* Of a store whose daemon has ended. */
+__attribute__((noinline)) static bool reads_on(struct direct_store *store,
+                                               const struct shared_store *header)
+{
+    return direct_store_is_usable(store, header);
+}
+
 struct direct_store *direct_begin(struct direct *direct, struct direct_reader *reader)
 {
     if (atomic_load_explicit(&direct->has_offer, memory_order_relaxed))
@@ -118,8 +127,10 @@ struct direct_store *direct_begin(struct direct *direct, struct direct_reader *r
     direct_reader_begin(&direct->readers, reader);
     struct direct_store *store = atomic_load(&direct->store);
     if (store) {
-        const struct direct_view *view = direct_store_view(store);
-        if (direct_store_is_usable(store, (const struct shared_store *)view->base))
+        const struct shared_store *header =
+            (const struct shared_store *)direct_store_view(store)->base;
+        reader->saw_end = direct_store_has_ended(store);
+        if (direct_store_in_use(header) && (!reader->saw_end || reads_on(store, header)))
             return store;
     }
     direct_reader_end(reader);
@@ -131,16 +142,40 @@ static bool is_valid(struct kv_slice key)
     return key.size > 0 && key.size <= WIRE_MAX_KEY_BYTES;
 }
 
-bool direct_get(struct direct *direct, struct direct_reader *reader, struct kv_slice key,
-                bool with_bytes, struct clientk_value *value, enum kv_status *status)
+/* False: by message. *counts: it need not be tried again. */
+static inline bool read_key(struct direct *direct, struct direct_reader *reader,
+                            struct kv_slice key, bool with_bytes, struct clientk_value *value,
+                            enum kv_status *status, bool *counts)
 {
-    struct direct_store *store = is_valid(key) ? direct_begin(direct, reader) : NULL;
+    struct direct_store *store = direct_begin(direct, reader);
+    *counts = true;
     if (!store)
         return false;
     bool read = direct_read(store, key, direct_place_of(store, key), with_bytes, value, status);
-    direct_end(reader);
-    direct_reader_count(read ? &reader->reads : &reader->asks, 1);
+    *counts = direct_end(store, reader) || !read;
+    direct_reader_count(read ? &reader->reads : &reader->asks, *counts);
+    return read && *counts;
+}
+
+__attribute__((noinline)) static bool read_again(struct direct *direct,
+                                                 struct direct_reader *reader, struct kv_slice key,
+                                                 bool with_bytes, struct clientk_value *value,
+                                                 enum kv_status *status)
+{
+    bool counts;
+    bool read = read_key(direct, reader, key, with_bytes, value, status, &counts);
+    direct_reader_count(&reader->asks, !counts);
     return read;
+}
+
+bool direct_get(struct direct *direct, struct direct_reader *reader, struct kv_slice key,
+                bool with_bytes, struct clientk_value *value, enum kv_status *status)
+{
+    bool counts;
+    if (!is_valid(key))
+        return false;
+    bool read = read_key(direct, reader, key, with_bytes, value, status, &counts);
+    return counts ? read : read_again(direct, reader, key, with_bytes, value, status);
 }
 
 /* Whether the operation can be executed here. */
@@ -190,21 +225,22 @@ size_t direct_execute(struct direct *direct, struct direct_reader *reader,
                       const struct clientk_operation *operations, size_t count,
                       struct clientk_result *results)
 {
-    size_t done = 0, together = 0;
+    size_t done = 0;
     if (!all_read(operations, count))
         return 0;
-    do {
+    for (unsigned attempt = 0; done < count && attempt < DIRECT_ATTEMPTS;) {
         struct direct_store *store = direct_begin(direct, reader);
         if (!store)
             break;
         size_t left = count - done;
-        together = left < KEYS_TOGETHER ? left : KEYS_TOGETHER;
+        size_t together = left < KEYS_TOGETHER ? left : KEYS_TOGETHER;
         size_t read = execute_together(store, operations + done, together, results + done);
-        direct_end(reader);
-        done += read;
+        bool counts = direct_end(store, reader);
+        done += counts ? read : 0;
+        attempt = counts ? 0 : attempt + 1;
         if (read < together)
             break;
-    } while (done < count);
+    }
     direct_reader_count(&reader->reads, done);
     direct_reader_count(&reader->asks, count - done);
     return done;

@@ -13,7 +13,9 @@
  * is the daemon's.
  *
  * When the daemon is replaced: the next one serves the same object or retires it before it answers
- * anything, so that a reader that finds it in use reads what counts.
+ * anything, so that a reader that finds it in use reads what counts. If it cannot find it (its name
+ * was removed), readers see that the daemon has ended. All of that is looked at after the last byte
+ * was read: a reader may have stood still at any instruction, for as long as all of that takes.
  *
  * Threads: any. The handle's threads share one struct direct; each has a struct direct_reader.
  */
@@ -70,13 +72,23 @@ static inline bool direct_is_on(const struct direct *direct)
            atomic_load_explicit(&direct->has_offer, memory_order_relaxed);
 }
 
+/* How often a read is begun: again, once, when the daemon is seen to have ended meanwhile. */
+#define DIRECT_ATTEMPTS 2u
+
 /* Begins to read: the store to read from, which stays until direct_end; NULL: by message, and
  * nothing is to be ended. */
 struct direct_store *direct_begin(struct direct *direct, struct direct_reader *reader);
 
-static inline void direct_end(struct direct_reader *reader)
+/* Ends it. False: the object was put out of use, or the daemon is not seen to run any more, so that
+ * another one may have freed what was read: it counts for nothing. (What follows from an end that
+ * was known when the read began, the read itself looks at: direct_look_counts.) */
+static inline bool direct_end(struct direct_store *store, struct direct_reader *reader)
 {
+    const struct shared_store *header = (const struct shared_store *)direct_store_view(store)->base;
+    bool counts =
+        direct_store_is_usable(store, header) && direct_store_has_ended(store) == reader->saw_end;
     direct_reader_end(reader);
+    return counts;
 }
 
 /* For clientk_info. Takes up what is offered. */

@@ -3,13 +3,16 @@
 #include "clientk/direct/direct_read.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "clientk/base/value_memory.h"
 #include "common/memory/copy.h"
 #include "common/time/pause.h"
+#include "kvstore/format/file_name.h"
 #include "kvstore/format/fileheader.h"
 #include "kvstore/format/sizes.h"
 
@@ -75,6 +78,24 @@ bool direct_look_holds(const struct direct_look *look)
     finish_reads();
     return __atomic_load_n(&look->state->moves, __ATOMIC_ACQUIRE) == look->moves &&
            direct_look_is_current(look);
+}
+
+/* When the daemon has ended: one that came since, and did not find the object to put it out of use,
+ * may have freed the log, which loses its name before. */
+__attribute__((noinline)) static bool log_has_name(const struct direct_store *store,
+                                                   const struct direct_look *look)
+{
+    struct stat is;
+    struct file_name name = file_name(look->number, FILE_LOG);
+    return fstatat(store->dir_fd, name.text, &is, AT_SYMLINK_NOFOLLOW) == 0 &&
+           is.st_dev == __atomic_load_n(&look->state->device, __ATOMIC_RELAXED) &&
+           is.st_ino == __atomic_load_n(&look->state->inode, __ATOMIC_RELAXED);
+}
+
+bool direct_look_counts(const struct direct_store *store, const struct direct_look *look)
+{
+    return direct_look_is_current(look) &&
+           (!direct_store_has_ended(store) || log_has_name(store, look));
 }
 
 uint32_t direct_look_depth(const struct direct_look *look)
@@ -339,17 +360,14 @@ static enum finding give(const struct key_read *reading, struct clientk_value *v
     const struct direct_found *found = &reading->found;
     bool live = record_is_live(&found->record);
     *status = live ? KV_OK : KV_NOT_FOUND;
-    if (live && !reading->with_bytes) {
-        describe(&found->record, value);
-        return FINDING_FOUND;
-    }
-    if (!is_whole(reading) || !direct_found_is_sound(reading->store, found))
+    bool wants_bytes = reading->with_bytes || !live;
+    if (wants_bytes && (!is_whole(reading) || !direct_found_is_sound(reading->store, found)))
         return direct_look_is_current(&reading->look) ? FINDING_ASK : FINDING_AGAIN;
     struct record record = found->record;
-    if (live && !copy_value(reading, value))
+    if (live && wants_bytes && !copy_value(reading, value))
         *status = KV_NO_MEMORY;
-    if (!direct_look_is_current(&reading->look))
-        return FINDING_AGAIN;
+    if (!direct_look_counts(reading->store, &reading->look))
+        return direct_look_is_current(&reading->look) ? FINDING_ASK : FINDING_AGAIN;
     if (mapguard_is_broken(found->log->guard)) /* the copy may have zeros in it */
         return FINDING_ASK;
     if (*status == KV_OK)

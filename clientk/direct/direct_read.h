@@ -6,6 +6,8 @@
  *    found then was so at one moment since the call began.
  * 2. Verify the record, and copy its value. A record never changes.
  * 3. If the generation was replaced meanwhile, the bytes may be zeros of a hole: begin again.
+ * 4. If the object was put out of use meanwhile, or its daemon has ended, they may be zeros, too,
+ *    and count for nothing, however long the reader stood still in the copy (direct_end).
  *
  * All small records are verified, each time; large ones (kvstore/format/verified_bitmap.h) the
  * first time that this process reads them from a mapping. As `serverk --verify first` does.
@@ -73,6 +75,11 @@ bool direct_look_holds(const struct direct_look *look);
 
 /* The generation is the same. */
 bool direct_look_is_current(const struct direct_look *look);
+
+/* It is, and, if the daemon was known to have ended, its log is still in its place: what of a
+ * record was read since counts, if direct_end says so, too. To be asked after the last byte was
+ * read. */
+bool direct_look_counts(const struct direct_store *store, const struct direct_look *look);
 
 /* The top bits of a hash that the directory tells apart. */
 uint32_t direct_look_depth(const struct direct_look *look);

@@ -13,6 +13,7 @@
 #define MQKV_CLIENTK_DIRECT_DIRECT_READERS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/memory/machine_sizes.h"
@@ -20,8 +21,9 @@
 /* One thread of one handle. Start from {0}. */
 struct direct_reader {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t era; /* 0: it is not reading */
-    _Atomic uint64_t reads;             /* written by its thread only, as is the next */
-    _Atomic uint64_t asks;              /* reads that had to be asked for by message */
+    _Atomic uint64_t reads; /* written by its thread only, as is the next */
+    _Atomic uint64_t asks;  /* reads that had to be asked for by message */
+    bool saw_end;           /* when it began to read, the daemon was known to have ended */
     struct direct_reader *next, **link; /* guarded by handles_lock */
 };
 

@@ -43,6 +43,7 @@ enum page_step {
     STEP_DONE,  /* go on */
     STEP_AGAIN, /* what was read since the last mark does not count */
     STEP_MORE,  /* likewise; more of the object is needed */
+    STEP_ASK,   /* likewise; the rest is the daemon's to read */
     STEP_END,   /* the page ends here: what comes next is the daemon's to explain */
     STEP_NO_MEMORY
 };
@@ -209,7 +210,9 @@ static enum page_step visit_segment(struct page_scan *scan)
     if (step == STEP_DONE && !is_full(scan))
         scan->position = scan_position(file, 0, 0) + (next_hash << SCAN_TIE_BITS);
     bool read_any = step == STEP_DONE || step == STEP_END;
-    return read_any && !direct_look_is_current(&look) ? STEP_AGAIN : step;
+    if (!read_any || direct_look_counts(scan->store, &look))
+        return step;
+    return direct_look_is_current(&look) ? STEP_ASK : STEP_AGAIN;
 }
 
 static bool is_past_end(const struct page_scan *scan)
@@ -226,13 +229,13 @@ static bool fill(struct page_scan *scan)
         struct page_scan before = *scan;
         scan->view = direct_store_view(scan->store);
         step = visit_segment(scan);
-        if (step != STEP_AGAIN && step != STEP_MORE)
+        if (step != STEP_AGAIN && step != STEP_MORE && step != STEP_ASK)
             continue;
         before.room = scan->room;
         *scan = before;
         tries++;
         pause_cpu();
-        if (step == STEP_MORE && !direct_store_grow(scan->store))
+        if (step == STEP_ASK || (step == STEP_MORE && !direct_store_grow(scan->store)))
             step = STEP_END;
     }
     return step != STEP_NO_MEMORY;
@@ -282,11 +285,16 @@ bool direct_scan_page(struct direct *direct, struct direct_reader *reader, struc
     if (!RESERVED_IS_CLEAR(options->reserved) || options->atomic ||
         prefix.size > WIRE_MAX_KEY_BYTES)
         return false;
-    struct direct_store *store = direct_begin(direct, reader);
-    if (!store)
-        return false;
-    bool read = scan_page(store, prefix, options, result);
-    direct_end(reader);
+    bool read = false;
+    for (unsigned attempt = 0; attempt < DIRECT_ATTEMPTS && !read; attempt++) {
+        struct direct_store *store = direct_begin(direct, reader);
+        if (!store)
+            return false;
+        bool filled = scan_page(store, prefix, options, result);
+        read = direct_end(store, reader) && filled;
+        if (!filled)
+            break;
+    }
     direct_reader_count(read ? &reader->reads : &reader->asks, 1);
     return read;
 }

@@ -12,6 +12,7 @@
 
 #include "clientk/base/own_groups.h"
 #include "wire/identity.h"
+#include "wire/own_user.h"
 
 #define MAX_DATAFILES 4096u
 
@@ -110,7 +111,7 @@ bool direct_store_grow(struct direct_store *store)
  * told to, but for users of one group that trust one another. */
 static bool is_trusted(const struct direct_offer *offer, const struct stat *object)
 {
-    if (offer->of_any_user || offer->server_uid == geteuid())
+    if (offer->of_any_user || wire_uid_is_own(offer->server_uid))
         return true;
     return (object->st_mode & S_IRGRP) != 0 && own_groups_have(object->st_gid);
 }
@@ -118,7 +119,8 @@ static bool is_trusted(const struct direct_offer *offer, const struct stat *obje
 /* A descriptor of what may be looked into. */
 static int open_object(const struct direct_offer *offer, enum direct_reason *reason)
 {
-    struct shared_store_name name = shared_store_name((dev_t)offer->device, (ino_t)offer->inode);
+    struct shared_store_name name =
+        shared_store_numbered_name((dev_t)offer->device, (ino_t)offer->inode, offer->number);
     struct stat is;
     /* Without O_NONBLOCK a lease that its owner holds would keep the caller asleep. */
     int fd = shm_open(name.text, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0);

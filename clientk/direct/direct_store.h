@@ -36,6 +36,7 @@ struct direct_server {
 struct direct_offer {
     uint64_t server_instance; /* another one for each start of the daemon */
     uint64_t device, inode;   /* of the store's directory */
+    uint64_t number;          /* in the name of the object */
     uid_t server_uid;
     bool of_any_user;            /* what is offered is to be read whoever the server is */
     struct direct_server server; /* belongs to the offer */
@@ -87,14 +88,26 @@ void direct_store_close(struct direct_store *store);
 /* direct_store_is_usable, once a clock tick: asks the kernel whether the daemon still runs. */
 bool direct_store_look(struct direct_store *store, uint64_t now_ms);
 
+/* Whether nobody has put the object out of use. */
+static inline bool direct_store_in_use(const struct shared_store *header)
+{
+    return __atomic_load_n(&header->condition, __ATOMIC_ACQUIRE) == SHARED_STORE_IN_USE;
+}
+
 /* Whether the daemon still serves the object, as far as is known at this tick of the clock. */
 static inline bool direct_store_is_usable(struct direct_store *store,
                                           const struct shared_store *header)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
-    return __atomic_load_n(&header->condition, __ATOMIC_ACQUIRE) == SHARED_STORE_IN_USE &&
-           (atomic_load_explicit(&store->looked_ms, memory_order_relaxed) == now_ms ||
-            direct_store_look(store, now_ms));
+    bool looked = atomic_load_explicit(&store->looked_ms, memory_order_relaxed) == now_ms &&
+                  __atomic_load_n(&header->instance, __ATOMIC_ACQUIRE) == store->instance;
+    return direct_store_in_use(header) && (looked || direct_store_look(store, now_ms));
+}
+
+/* Whether the daemon that served the object was seen to have ended. */
+static inline bool direct_store_has_ended(const struct direct_store *store)
+{
+    return atomic_load_explicit(&store->ended_ms, memory_order_relaxed) != 0;
 }
 
 /* direct_store_is_usable for a thread that is not reading: nothing is unmapped meanwhile. */

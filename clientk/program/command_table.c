@@ -275,11 +275,12 @@ const struct command commands[] = {
      .arguments = "get [NAME] | set NAME VALUE | reload",
      .summary = "show or change the server's settings",
      .details = "For the server's own user and root. A change lasts until the server ends or reads "
-                "its\nconfiguration again (SIGHUP), which reload makes it do.",
+                "its\nconfiguration again (SIGHUP), which reload makes it do; it fails if the file "
+                "has a\nmistake, or something in it takes a restart.",
      .places = COMMAND_SHELL | COMMAND_PROMPT,
      .min_operands = 1,
      .max_operands = 3,
-     .run = config_run},
+     RUNS(config_run, config_option_rows, config_option_defaults)},
     {.name = "sessions",
      .arguments = "",
      .summary = "who is connected to the server",

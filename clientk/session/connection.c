@@ -114,11 +114,13 @@ static enum kv_status sleep_at_queue(const struct connection *connection, uint64
 
 /* Sleeps until a message may be there, or until *look_ms (0: to be chosen), when it checks whether
  * the wait is to go on; signals that end a sleep early do not postpone the check. KV_OK: try again;
- * KV_TIMEOUT: the deadline, or an interruption; KV_NO_SERVER: the server has ended, but may have
- * answered before. */
+ * KV_TIMEOUT: the deadline, or an interruption; KV_NO_SERVER: the server has ended, KV_NO_SESSION:
+ * it has ended the session, but either may have answered before. */
 static enum kv_status sleep_for_message(struct connection *connection, uint64_t deadline_ms,
                                         uint64_t *look_ms)
 {
+    if (connection->ring && wire_ring_has_ended(connection->ring))
+        return KV_NO_SESSION;
     uint64_t now_ms = clock_monotonic_coarse_ms();
     if (now_ms >= deadline_ms)
         return KV_TIMEOUT;
@@ -148,7 +150,8 @@ __attribute__((noinline)) static enum kv_status sleep_and_receive(struct connect
     uint64_t look_ms = 0;
     for (;;) {
         enum kv_status status = sleep_for_message(connection, deadline_ms, &look_ms);
-        if (status == KV_NO_SERVER && receive_now(connection) > 0)
+        bool may_have_answered = status == KV_NO_SERVER || status == KV_NO_SESSION;
+        if (may_have_answered && receive_now(connection) > 0)
             return KV_OK;
         if (status != KV_OK)
             return status;
@@ -339,5 +342,6 @@ bool connection_server_gone(const struct connection *connection)
 bool connection_usable(const struct connection *connection)
 {
     return connection->open && !connection->suspect && !should_move(connection) &&
+           !(connection->ring && wire_ring_has_ended(connection->ring)) &&
            !connection_server_gone(connection);
 }

@@ -60,8 +60,8 @@ struct connection {
 void connection_init(struct connection *connection, const struct client_settings *settings,
                      const struct wire_geometry *ladder);
 
-/* False: it is closed or suspect, or has no server any more. A guess, without a system call if the
- * server was heard within this clock tick. */
+/* False: it is closed or suspect, or has no server or session any more. A guess, without a system
+ * call if the server was heard within this clock tick. */
 bool connection_usable(const struct connection *connection);
 
 /* Whether the server has ended or its lane was unlinked. A guess, without a system call if the
@@ -101,8 +101,9 @@ enum kv_status connection_send(struct connection *connection, const void *messag
 
 /* Receives the next message of the server: its header, and its body (borrowed until the next call).
  * A message that is not the server's is dropped and makes the connection suspect. KV_OK;
- * KV_TIMEOUT; KV_NO_SERVER: the server has ended and nothing is left to receive; KV_NO_SESSION:
- * another process filled the queue, and no answer has come since; KV_IO. */
+ * KV_TIMEOUT; KV_NO_SERVER: the server has ended and nothing is left to receive; KV_NO_SESSION: the
+ * server has ended the session and nothing is left, or another process filled the queue, and no
+ * answer has come since; KV_IO. */
 enum kv_status connection_receive(struct connection *connection, uint64_t deadline_ms,
                                   struct wire_header *header, struct read_cursor *body);
 

@@ -9,6 +9,7 @@
 #include "clientk/session/server_access.h"
 #include "common/report/error.h"
 #include "common/time/clock.h"
+#include "wire/own_user.h"
 #include "wire/stale_names.h"
 
 /* Names to try; one is taken only if a process of the same pid ended during its handshake. */
@@ -61,7 +62,7 @@ static enum ring_hindrance find_hindrance(const struct connection *connection)
         return RING_WATCHED;
     if (connection->settings->replies == WIRE_REPLIES_QUEUE)
         return RING_NOT_WANTED;
-    if (connection->server_uid != geteuid())
+    if (!wire_uid_is_own(connection->server_uid))
         return RING_OTHER_USER;
     switch (wire_ring_look_for_offer(connection->settings->queue, connection->server_uid)) {
     case WIRE_RING_NOT_OFFERED:

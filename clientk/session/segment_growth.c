@@ -5,6 +5,7 @@
 
 #include "clientk/base/own_names.h"
 #include "common/time/clock.h"
+#include "wire/own_user.h"
 
 /* Of the first segment. */
 #define FIRST_BYTES ((uint64_t)256 << 10)
@@ -23,7 +24,7 @@ static uint64_t segment_size(uint64_t needed_bytes)
  * open to everybody while it has its name. */
 static bool server_may_open(const struct connection *connection)
 {
-    return connection->server_uid == geteuid() || connection->server_uid == 0;
+    return wire_uid_is_own(connection->server_uid) || connection->server_uid == 0;
 }
 
 /* Tells the server. KV_OK: the exchange has begun. */

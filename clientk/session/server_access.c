@@ -1,6 +1,7 @@
 #include "clientk/session/server_access.h"
 #include "clientk/base/own_groups.h"
 #include "common/report/error.h"
+#include "wire/own_user.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -54,7 +55,7 @@ struct server_access server_access_needed(mqd_t lane, pid_t server)
     struct server_facts facts;
     if (fstat((int)lane, &queue) != 0)
         return (struct server_access){.mode = 0622};
-    if (queue.st_uid == geteuid())
+    if (wire_uid_is_own(queue.st_uid))
         return (struct server_access){.mode = 0600};
     bool known = server > 0 && read_facts(server, queue.st_gid, &facts);
     if (queue.st_uid == 0 && (!known || facts.opens_everything))

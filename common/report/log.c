@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/report/error.h"
+#include "common/report/written_file.h"
 #include "common/text/parse.h"
 #include "common/time/clock.h"
 
@@ -35,17 +36,17 @@ void log_set_level(enum log_level level)
 
 enum kv_status log_open(const char *path, struct kv_error *error)
 {
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
-    if (fd < 0)
-        return kv_error_set_errno(error, "%s: cannot open the log file", path);
-    int before = atomic_load(&destination);
+    const struct written_file file = {.path = path, .noun = "log file", .mode = 0640};
+    int fd, before = atomic_load(&destination);
+    enum kv_status status = written_file_open(&file, O_WRONLY | O_APPEND, &fd, error);
+    if (status != KV_OK)
+        return status;
     if (before == STDERR_FILENO) {
         atomic_store(&destination, fd);
         return KV_OK;
     }
-    bool moved = dup3(fd, before, O_CLOEXEC) == before;
-    enum kv_status status =
-        moved ? KV_OK : kv_error_set_errno(error, "%s: cannot open the log file", path);
+    if (dup3(fd, before, O_CLOEXEC) != before)
+        status = kv_error_set_errno(error, "cannot write the log file %s", path);
     close(fd);
     return status;
 }

@@ -127,8 +127,17 @@ static bool parse_with_unit(const char *text, const struct unit *units, size_t u
 bool parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *bytes)
 {
     static const struct unit units[] = {
-        {"", 1},        {"k", 1 << 10},   {"K", 1 << 10}, {"KiB", 1 << 10},
-        {"M", 1 << 20}, {"MiB", 1 << 20}, {"G", 1 << 30}, {"GiB", 1 << 30},
+        {"", 1},
+        {"B", 1},
+        {"k", 1 << 10},
+        {"K", 1 << 10},
+        {"KiB", 1 << 10},
+        {"M", 1 << 20},
+        {"MiB", 1 << 20},
+        {"G", 1 << 30},
+        {"GiB", 1 << 30},
+        {"T", UINT64_C(1) << 40},
+        {"TiB", UINT64_C(1) << 40},
     };
     return parse_with_unit(text, units, COUNT_OF(units), min, max, bytes);
 }
@@ -239,6 +248,31 @@ char *format_size(uint64_t bytes, char buffer[32])
         {"B", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", UINT64_C(1) << 40},
     };
     return format_in_units(bytes, units, COUNT_OF(units), buffer);
+}
+
+/* The number of the biggest of the units that leaves no rest. */
+static char *format_exactly(uint64_t value, const struct unit *units, size_t unit_count,
+                            char buffer[32])
+{
+    size_t i = value == 0 ? 0 : unit_count - 1;
+    while (i > 0 && value % units[i].factor != 0)
+        i--;
+    snprintf(buffer, 32, "%" PRIu64 "%s", value / units[i].factor, units[i].suffix);
+    return buffer;
+}
+
+char *format_size_exactly(uint64_t bytes, char buffer[32])
+{
+    static const struct unit units[] = {
+        {"B", 1}, {"k", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", UINT64_C(1) << 40}};
+    return format_exactly(bytes, units, COUNT_OF(units), buffer);
+}
+
+char *format_duration_ms_exactly(uint64_t ms, char buffer[32])
+{
+    static const struct unit units[] = {
+        {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
+    return format_exactly(ms, units, COUNT_OF(units), buffer);
 }
 
 char *format_duration_ns(uint64_t ns, char buffer[32])

@@ -17,7 +17,7 @@ bool parse_i64(const char *text, int64_t min, int64_t max, int64_t *value);
  * counter: optional '-', then 1..19 digits, nothing else. */
 bool parse_i64_bytes(const void *data, uint64_t size, int64_t *value);
 
-/* Bytes: "4096", "64k", "1M", "1.5G" (powers of 1024; k, K, KiB, M, MiB, G, GiB). */
+/* Bytes: "4096", "64k", "1M", "1.5G" (powers of 1024; B, k, K, KiB, M, MiB, G, GiB, T, TiB). */
 bool parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *bytes);
 
 /* Time: "250" and "250ms" are milliseconds, "2s", "5m", "1.5h", "7d". With a fraction
@@ -44,6 +44,10 @@ size_t format_u64(uint64_t value, char out[INTEGER_BYTES]);
  * which is returned. */
 char *format_size(uint64_t bytes, char buffer[32]);
 char *format_duration_ns(uint64_t ns, char buffer[32]);
+
+/* As parse_size and parse_duration_ms take it: "64k", "1500B"; "90s", "2h", "1500ms"; as above. */
+char *format_size_exactly(uint64_t bytes, char buffer[32]);
+char *format_duration_ms_exactly(uint64_t ms, char buffer[32]);
 
 /* "1 worker", "2 workers", for a noun of up to 9 letters that takes an s; as above. */
 char *format_count(uint64_t count, const char *noun, char buffer[32]);

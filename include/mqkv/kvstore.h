@@ -170,7 +170,8 @@ struct kvstore_options {
     uint32_t compact_dead_percent; /* compact a file when this share of its log is dead; default
                                            50; 100: never */
     uint64_t compact_min_bytes;    /* ... and its log has at least this size (default 4 MiB), or a
-                                   write of the store has found no room */
+                                   write of the store has found no room; with eviction the disk is
+                                   full before that, and a quarter is enough then */
     uint32_t sweep_interval_ms;    /* how often expired entries are looked for; default 1000 */
     enum kvstore_io io;
     uint64_t cache_bytes; /* memory for values that were read; 0: none; else at least
@@ -188,7 +189,8 @@ struct kvstore_options {
      * still holds it; also by threads of the store. It must not call the store. NULL: no call. */
     void (*before_unlock)(void);
     uint64_t max_bytes; /* of all live records (live_bytes of the statistics); 0: no bound; else at
-                           least KVSTORE_MIN_BOUND_BYTES */
+                           least KVSTORE_MIN_BOUND_BYTES. With eviction they also have no more than
+                           the file system has room for (kvstore_fitting_bytes) */
     enum kvstore_evict evict; /* needs max_bytes */
     uint32_t quota_count;     /* with any, opening reads the key of each record */
     const struct kvstore_quota *quotas;
@@ -262,7 +264,9 @@ struct kvstore_put_options {
     bool keep_expiry;   /* keep the expiry of the entry that is replaced, if there is one */
     /* Of kvstore_put, to bring back an entry of a backup with its version; 0: the next one. It gets
      * the next one all the same if the version is not above all of the data file, and the key is
-     * there or something in the file is dead. Up to KVSTORE_MAX_GIVEN_VERSION. */
+     * there or that version may be of a record that has gone: the file has replaced or deleted
+     * anything, or a compaction or a power failure has been since. Up to
+     * KVSTORE_MAX_GIVEN_VERSION. */
     uint64_t give_version;
     uint64_t reserved[1];
 };
@@ -491,7 +495,7 @@ enum kv_status kvstore_hold_read(struct kvstore_hold *hold, uint32_t number, uin
                                  void *buffer, size_t size, size_t *got);
 
 /* Has the file compacted as soon as the compactor is free, and does not wait. One that is being
- * compacted is not compacted again. Any thread; without effect on a store that is read-only. */
+ * compacted is compacted once more. Any thread; without effect on a store that is read-only. */
 void kvstore_request_compaction(struct kvstore *store, uint32_t file);
 
 /* Changes -------------------------------------------------------------------------------------- */
@@ -600,14 +604,22 @@ struct kvstore_file_statistics {
     bool read_only;               /* stopped taking writes; why is in the log */
     bool full;                    /* the last put to it found no space; the next may find some */
     bool taken_over;              /* the index is that of a process that was killed */
-    uint64_t unsynced_ms;    /* since its oldest write that is not known to be on disk; 0: none */
-    uint64_t past_logs;      /* replaced ones that are kept for kvstore_changes, */
-    uint64_t past_log_bytes; /* and their disk space */
-    uint64_t max_version;    /* the highest that was given so far */
-    uint64_t reserved[4];
+    bool compaction_failing;      /* the last compaction failed; why is in the log */
+    uint64_t unsynced_ms;     /* since its oldest write that is not known to be on disk; 0: none */
+    uint64_t past_logs;       /* replaced ones that are kept for kvstore_changes, */
+    uint64_t past_log_bytes;  /* and their disk space */
+    uint64_t max_version;     /* the highest that was given so far */
+    uint64_t stale_ms;        /* all of this is as it was so long ago; 0: it is as of now */
+    uint64_t damaged_records; /* that reads or a compaction met since open, and that were neither
+                                 replaced nor left out by a compaction since; counted up to 8 */
+    uint64_t damaged_at;      /* where the first of those is in the log, in bytes; else 0 */
+    uint64_t reserved[1];
 };
 
-/* Takes the file's lock for a moment. */
+/* Takes the file's lock for a moment. Where somebody else keeps it (a write on a disk that does not
+ * answer), waits a tenth of a second at most, and then not at all for a second, whichever the file:
+ * the answer is that of the last call, but for appended_bytes, which is always of now, so that a
+ * ticket of it stands for every write that was acknowledged. */
 void kvstore_file_statistics(struct kvstore *store, uint32_t file,
                              struct kvstore_file_statistics *statistics);
 
@@ -619,7 +631,9 @@ struct kvstore_direct_facts {
     uint64_t shared_bytes;      /* of the object */
     uint64_t private_bytes;     /* of indexes, in this process's own memory */
     uint64_t taken_over_files;
-    uint64_t reserved[8];
+    uint64_t number; /* in the name, where another user had the usual one; else 0 */
+    bool is_gone;    /* somebody has removed that name: who comes now does not find the object */
+    uint64_t reserved[6];
 };
 
 void kvstore_direct_facts(struct kvstore *store, struct kvstore_direct_facts *facts);
@@ -646,12 +660,19 @@ struct kvstore_bound_statistics {
     enum kvstore_evict evict;
     uint64_t evictions; /* entries that made room, since open, as the next two */
     uint64_t evicted_bytes;
-    uint64_t refusals;     /* writes refused with KV_FULL */
-    uint64_t memory_bytes; /* of the policy */
-    uint64_t reserved[4];
+    uint64_t refusals;      /* writes refused with KV_FULL */
+    uint64_t memory_bytes;  /* of the policy */
+    uint64_t fitting_bytes; /* as kvstore_fitting_bytes; with eviction, what is above it goes */
+    uint64_t reserved[3];
 };
 
 void kvstore_bound_statistics(struct kvstore *store, struct kvstore_bound_statistics *statistics);
+
+/* How many bytes of live records the file system of the directory has room for, if a store of so
+ * many data files (0: KVSTORE_DEFAULT_DATAFILES) is there, or was made there: with the dead records
+ * that there are between two compactions, and the copy that a compaction makes. UINT64_MAX: not
+ * known. */
+uint64_t kvstore_fitting_bytes(const char *dir, uint32_t datafiles);
 
 /* Of the quota of that number in the options. */
 struct kvstore_quota_usage {

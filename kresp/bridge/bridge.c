@@ -13,6 +13,7 @@
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "common/report/notify.h"
+#include "kresp/bridge/bridge_sandbox.h"
 #include "kresp/bridge/bridge_thread.h"
 #include "kresp/bridge/listen_socket.h"
 
@@ -83,17 +84,26 @@ static void refuse(int fd)
     close(fd);
 }
 
+/* Who it is that connects; TCP does not tell. */
+static uint32_t peer_uid(int fd)
+{
+    struct ucred peer = {.uid = REDIS_USER_OF_TCP};
+    socklen_t size = sizeof peer;
+    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+    return peer.uid;
+}
+
 static void take_in(struct bridge *bridge, int fd)
 {
     struct redis_service *service = bridge->service;
     atomic_fetch_add(&service->connections, 1);
-    if (atomic_load(&service->clients) >= service->max_clients) {
-        atomic_fetch_add(&service->refused, 1);
-        refuse(fd);
+    struct redis_user *user = redis_user_enter(&service->users, peer_uid(fd));
+    if (user) {
+        bridge_thread_give(least_busy(bridge), fd, user);
         return;
     }
-    atomic_fetch_add(&service->clients, 1);
-    bridge_thread_give(least_busy(bridge), fd);
+    atomic_fetch_add(&service->refused, 1);
+    refuse(fd);
 }
 
 /* At most one line a second; then a moment's rest, so that what cannot be accepted does not keep a
@@ -196,9 +206,11 @@ enum kv_status bridge_run(struct redis_service *service, const struct bridge_set
     enum kv_status status =
         bridge.signal_fd >= 0 ? KV_OK : kv_error_set_errno(error, "cannot wait for signals");
     if (status == KV_OK)
-        status = start_threads(&bridge, settings->threads, error);
-    if (status == KV_OK)
         status = open_sockets(&bridge, settings, error);
+    if (status == KV_OK && settings->sandbox)
+        status = bridge_sandbox_enter(settings->socket_path, error);
+    if (status == KV_OK)
+        status = start_threads(&bridge, settings->threads, error);
     if (status == KV_OK) {
         log_info("kresp %s listens on %s (mode %04o)%s", MQKV_VERSION, settings->socket_path,
                  (unsigned)settings->socket_mode, settings->port > 0 ? " and on 127.0.0.1" : "");

@@ -16,6 +16,7 @@ struct bridge_settings {
     mode_t socket_mode;
     uint16_t port; /* 0: none */
     unsigned threads;
+    bool sandbox; /* bridge_sandbox.h */
 };
 
 /* Serves until one of the signals comes, which the caller has blocked. The service's store is

@@ -12,6 +12,7 @@
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "kresp/bridge/redis_connection.h"
+#include "kresp/bridge/turn_share.h"
 #include "kresp/session/redis_turn.h"
 
 #define MAX_EVENTS 256
@@ -24,6 +25,11 @@
 #define LINGER_MS       1000u
 #define STOP_AT_MOST_MS 4000u
 
+struct given_socket {
+    int fd;
+    struct redis_user *user;
+};
+
 struct bridge_thread {
     struct redis_service *service;
     pthread_t handle;
@@ -32,43 +38,23 @@ struct bridge_thread {
     _Atomic uint64_t rounds;
     atomic_bool stopping;
     pthread_mutex_t lock; /* of given */
-    int given[MAX_GIVEN];
+    struct given_socket given[MAX_GIVEN];
     size_t given_count;
     /* Of the thread alone: */
     struct redis_turn turn;
     struct redis_connection *connections;
-    struct redis_connection **active, **served; /* capacity: active_capacity each */
-    size_t active_count, active_capacity;
+    struct turn_shares shares;
     uint64_t stop_ms; /* monotonic: when clients have had time to read; 0: it is not to stop */
     uint64_t stop_at_most_ms;
 };
 
-/* The list of those with something to do ------------------------------------------------------- */
-
-static bool make_list_room(struct bridge_thread *thread, size_t count)
-{
-    if (count <= thread->active_capacity)
-        return true;
-    size_t capacity = count * 2;
-    struct redis_connection **active = realloc(thread->active, capacity * sizeof *active);
-    if (active)
-        thread->active = active;
-    struct redis_connection **served = realloc(thread->served, capacity * sizeof *served);
-    if (served)
-        thread->served = served;
-    if (!active || !served)
-        return false;
-    thread->active_capacity = capacity;
-    return true;
-}
-
-/* There is room for each connection. */
-static void activate(struct bridge_thread *thread, struct redis_connection *connection)
+/* There is something to do for it. */
+static void activate(struct redis_connection *connection)
 {
     if (connection->active)
         return;
     connection->active = true;
-    thread->active[thread->active_count++] = connection;
+    turn_share_push(connection->share, connection);
 }
 
 /* Watches for room in the socket only while a reply waits for it: the kernel tells of room after
@@ -89,6 +75,12 @@ static void watch_for_room(struct bridge_thread *thread, struct redis_connection
 
 /* Connections that come and go ----------------------------------------------------------------- */
 
+static void leave_share(struct bridge_thread *thread, struct turn_share *share)
+{
+    if (--share->connections == 0)
+        turn_share_remove(&thread->shares, share);
+}
+
 static void drop(struct bridge_thread *thread, struct redis_connection *connection)
 {
     if (connection->previous)
@@ -97,37 +89,42 @@ static void drop(struct bridge_thread *thread, struct redis_connection *connecti
         thread->connections = connection->next;
     if (connection->next)
         connection->next->previous = connection->previous;
+    leave_share(thread, connection->share);
     redis_connection_close(connection);
     atomic_fetch_sub(&thread->connection_count, 1);
-    atomic_fetch_sub(&thread->service->clients, 1);
 }
 
-static void refuse(struct bridge_thread *thread, int fd)
+/* There is no memory for a connection. */
+static void refuse(struct bridge_thread *thread, const struct given_socket *given)
 {
-    close(fd);
+    close(given->fd);
+    redis_user_leave(&thread->service->users, given->user);
     atomic_fetch_sub(&thread->connection_count, 1);
-    atomic_fetch_sub(&thread->service->clients, 1);
 }
 
-static void adopt(struct bridge_thread *thread, int fd)
+static void adopt(struct bridge_thread *thread, const struct given_socket *given)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET};
-    if (!make_list_room(thread, (size_t)atomic_load(&thread->connection_count))) {
-        refuse(thread, fd);
+    struct turn_share *share = turn_share_of(&thread->shares, given->user);
+    if (!share) {
+        refuse(thread, given);
         return;
     }
-    struct redis_connection *connection = redis_connection_open(thread->service, fd);
+    share->connections++;
+    struct redis_connection *connection =
+        redis_connection_open(thread->service, given->fd, given->user);
     if (!connection) {
-        atomic_fetch_sub(&thread->connection_count, 1);
-        atomic_fetch_sub(&thread->service->clients, 1);
+        leave_share(thread, share);
+        refuse(thread, given);
         return;
     }
+    connection->share = share;
     connection->next = thread->connections;
     if (thread->connections)
         thread->connections->previous = connection;
     thread->connections = connection;
     event.data.ptr = connection;
-    if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+    if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, given->fd, &event) < 0) {
         log_warn("a connection cannot be watched: error %d", errno);
         drop(thread, connection);
     }
@@ -136,7 +133,7 @@ static void adopt(struct bridge_thread *thread, int fd)
 static void adopt_given(struct bridge_thread *thread)
 {
     uint64_t wakes;
-    int given[MAX_GIVEN];
+    struct given_socket given[MAX_GIVEN];
     if (read(thread->wake_fd, &wakes, sizeof wakes) < 0 && errno != EAGAIN)
         log_warn("the wake-up of a thread cannot be read: error %d", errno);
     pthread_mutex_lock(&thread->lock);
@@ -146,25 +143,48 @@ static void adopt_given(struct bridge_thread *thread)
     thread->given_count = 0;
     pthread_mutex_unlock(&thread->lock);
     for (size_t i = 0; i < count; i++)
-        adopt(thread, given[i]);
+        adopt(thread, &given[i]);
 }
 
 /* One round ------------------------------------------------------------------------------------ */
 
-static int wait_ms(const struct bridge_thread *thread)
+/* The monotonic time, where it matters whose turn it is. */
+static uint64_t turn_time_ns(const struct bridge_thread *thread)
 {
-    if (thread->active_count > 0)
+    return turn_shares_are_several(&thread->shares) ? clock_monotonic_ns() : 0;
+}
+
+/* How long to wait for events; UINT64_MAX: until there is one. */
+static uint64_t wait_ns(const struct bridge_thread *thread)
+{
+    uint64_t rest_ns;
+    if (turn_share_next(&thread->shares, turn_time_ns(thread), &rest_ns))
         return 0;
     if (thread->stop_ms == 0)
-        return -1;
+        return rest_ns;
     uint64_t now_ms = clock_monotonic_coarse_ms();
-    return now_ms < thread->stop_ms ? (int)(thread->stop_ms - now_ms) : 0;
+    uint64_t stop_ns = now_ms < thread->stop_ms ? (thread->stop_ms - now_ms) * 1000000 : 0;
+    return rest_ns < stop_ns ? rest_ns : stop_ns;
+}
+
+/* epoll_pwait2, and where the kernel has none, milliseconds. */
+static int wait_for_events(const struct bridge_thread *thread, struct epoll_event *events,
+                           uint64_t timeout_ns)
+{
+    struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000),
+                               .tv_nsec = (long)(timeout_ns % 1000000000)};
+    if (timeout_ns == 0 || timeout_ns == UINT64_MAX)
+        return epoll_wait(thread->epoll_fd, events, MAX_EVENTS, timeout_ns == 0 ? 0 : -1);
+    int count = epoll_pwait2(thread->epoll_fd, events, MAX_EVENTS, &timeout, NULL);
+    if (count >= 0 || errno == EINTR)
+        return count;
+    return epoll_wait(thread->epoll_fd, events, MAX_EVENTS, (int)(timeout_ns / 1000000 + 1));
 }
 
 static void take_events(struct bridge_thread *thread)
 {
     struct epoll_event events[MAX_EVENTS];
-    int count = epoll_wait(thread->epoll_fd, events, MAX_EVENTS, wait_ms(thread));
+    int count = wait_for_events(thread, events, wait_ns(thread));
     for (int i = 0; i < count; i++) {
         struct redis_connection *connection = events[i].data.ptr;
         if (!connection) {
@@ -179,7 +199,7 @@ static void take_events(struct bridge_thread *thread)
             connection->hung_up = true;
         if (events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
             connection->writable = true;
-        activate(thread, connection);
+        activate(connection);
     }
 }
 
@@ -205,29 +225,44 @@ static bool settle(struct redis_connection *connection)
            redis_connection_may_read(connection);
 }
 
-/* Those that were served go behind those for which the turn had no room. */
-static void run_round(struct bridge_thread *thread)
+/* Takes connections of the queue, at least so many of them, and further ones while the turn has
+ * room. */
+static void take_some(struct bridge_thread *thread, struct turn_queue *queue, size_t at_least,
+                      struct turn_queue *taken)
 {
-    size_t taken = 0, kept = 0, served = 0;
-    while (taken < thread->active_count && !redis_turn_is_full(&thread->turn))
-        take(thread, thread->active[taken++]);
+    for (size_t i = 0; queue->first && (i < at_least || !redis_turn_is_full(&thread->turn)); i++) {
+        struct redis_connection *connection = turn_queue_pop(queue);
+        take(thread, connection);
+        turn_queue_push(taken, connection);
+    }
+}
+
+/* A turn of one user's connections, if it is anybody's; true: it was. Small requests do not wait
+ * for large ones, of which each turn has one. */
+static bool run_round(struct bridge_thread *thread)
+{
+    uint64_t rest_ns, start_ns = turn_time_ns(thread);
+    struct turn_share *share = turn_share_next(&thread->shares, start_ns, &rest_ns);
+    if (!share)
+        return false;
+    struct turn_queue taken = {0};
+    take_some(thread, &share->small, 0, &taken);
+    take_some(thread, &share->large, 1, &taken);
     redis_turn_run(&thread->turn);
-    for (size_t i = 0; i < taken; i++) {
-        struct redis_connection *connection = thread->active[i];
+    share->connections++; /* it stays while its connections go */
+    struct redis_connection *connection;
+    while ((connection = turn_queue_pop(&taken))) {
         bool has_more = settle(connection);
         watch_for_room(thread, connection);
+        connection->active = false;
         if (redis_connection_is_done(connection))
             drop(thread, connection);
         else if (has_more)
-            thread->served[served++] = connection;
-        else
-            connection->active = false;
+            activate(connection);
     }
-    for (size_t i = taken; i < thread->active_count; i++)
-        thread->active[kept++] = thread->active[i];
-    for (size_t i = 0; i < served; i++)
-        thread->active[kept++] = thread->served[i];
-    thread->active_count = kept;
+    turn_share_charge(&thread->shares, share, start_ns, turn_time_ns(thread));
+    leave_share(thread, share);
+    return true;
 }
 
 /* The end -------------------------------------------------------------------------------------- */
@@ -248,18 +283,19 @@ static void begin_to_stop(struct bridge_thread *thread)
     for (struct redis_connection *connection = thread->connections; connection;
          connection = connection->next) {
         connection->readable = true;
-        activate(thread, connection);
+        activate(connection);
     }
 }
 
 static bool is_done(const struct bridge_thread *thread)
 {
+    uint64_t rest_ns;
     if (thread->stop_ms == 0)
         return false;
     uint64_t now_ms = clock_monotonic_coarse_ms();
     if (now_ms >= thread->stop_at_most_ms)
         return true;
-    if (thread->active_count > 0)
+    if (turn_share_next(&thread->shares, turn_time_ns(thread), &rest_ns) || rest_ns != UINT64_MAX)
         return false;
     if (now_ms >= thread->stop_ms)
         return true;
@@ -278,9 +314,7 @@ static void *run(void *argument)
         atomic_fetch_add_explicit(&thread->rounds, 1, memory_order_relaxed);
         if (thread->stop_ms == 0 && atomic_load(&thread->stopping))
             begin_to_stop(thread);
-        bool works = thread->active_count > 0;
-        run_round(thread);
-        if (works && thread->stop_ms > 0)
+        if (run_round(thread) && thread->stop_ms > 0)
             linger(thread);
     }
     while (thread->connections)
@@ -298,8 +332,6 @@ static void release(struct bridge_thread *thread)
         close(thread->wake_fd);
     pthread_mutex_destroy(&thread->lock);
     redis_turn_free(&thread->turn);
-    free(thread->active);
-    free(thread->served);
     free(thread);
 }
 
@@ -358,14 +390,14 @@ void bridge_thread_wake(struct bridge_thread *thread)
         log_warn("a thread cannot be woken: error %d", errno);
 }
 
-void bridge_thread_give(struct bridge_thread *thread, int fd)
+void bridge_thread_give(struct bridge_thread *thread, int fd, struct redis_user *user)
 {
     atomic_fetch_add(&thread->connection_count, 1);
     for (;;) {
         pthread_mutex_lock(&thread->lock);
         bool given = thread->given_count < MAX_GIVEN;
         if (given)
-            thread->given[thread->given_count++] = fd;
+            thread->given[thread->given_count++] = (struct given_socket){fd, user};
         pthread_mutex_unlock(&thread->lock);
         if (given)
             break;

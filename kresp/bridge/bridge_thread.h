@@ -24,8 +24,9 @@ uint64_t bridge_thread_rounds(const struct bridge_thread *thread);
 /* Makes it go one round, though there may be nothing to do. From any thread. */
 void bridge_thread_wake(struct bridge_thread *thread);
 
-/* Gives it a socket, which is then its own. From one thread at a time. */
-void bridge_thread_give(struct bridge_thread *thread, int fd);
+/* Gives it a socket of the user, who has entered; the connection is then its own. From one thread
+ * at a time. */
+void bridge_thread_give(struct bridge_thread *thread, int fd, struct redis_user *user);
 
 /* Asks it to answer what was received, and to end; clients that do not read are waited for but a
  * moment. */

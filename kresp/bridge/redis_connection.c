@@ -93,14 +93,13 @@ static void meet_peer(struct redis_session *session, int fd)
         meet_tcp_peer(session, fd);
 }
 
-struct redis_connection *redis_connection_open(struct redis_service *service, int fd)
+struct redis_connection *redis_connection_open(struct redis_service *service, int fd,
+                                               struct redis_user *user)
 {
     struct redis_connection *connection = calloc(1, sizeof *connection);
-    if (!connection) {
-        close(fd);
+    if (!connection)
         return NULL;
-    }
-    redis_session_init(&connection->session, service);
+    redis_session_init(&connection->session, service, user);
     connection->fd = fd;
     connection->writable = true;
     meet_peer(&connection->session, fd);
@@ -109,8 +108,10 @@ struct redis_connection *redis_connection_open(struct redis_service *service, in
 
 void redis_connection_close(struct redis_connection *connection)
 {
+    struct redis_session *session = &connection->session;
     close(connection->fd);
-    redis_session_free(&connection->session);
+    redis_session_free(session);
+    redis_user_leave(&session->service->users, session->user);
     free(connection);
 }
 
@@ -129,7 +130,8 @@ bool redis_connection_may_read(const struct redis_connection *connection)
         return false;
     if (redis_connection_may_take(connection))
         return !connection->has_more && !session->unfinished;
-    if (byte_buffer_is_short()) /* reading ahead is not to close anybody for want of memory */
+    if (byte_buffer_is_short(
+            &session->input)) /* reading ahead is not to close anybody for want of memory */
         return false;
     return byte_buffer_size(&session->input) <
            (session->authenticated ? MAX_AHEAD_BYTES : MAX_STRANGERS_AHEAD_BYTES);
@@ -165,7 +167,7 @@ static void end_for_memory(struct redis_connection *connection)
 {
     struct redis_session *session = &connection->session;
     log_warn("client %" PRIu64 ": closed: its request is larger than the memory for buffers that "
-             "is left (--buffers)",
+             "is left to its user (--buffers)",
              session->id);
     session->closing = true;
     if (session->unfinished) /* in the midst of a reply there is no place for an error */
@@ -219,7 +221,7 @@ void redis_connection_write(struct redis_connection *connection)
     struct byte_buffer *bytes = &session->reply.bytes;
     if (bytes->failed) {
         log_warn("client %" PRIu64 ": closed: its replies are larger than the memory for buffers "
-                 "that is left (--buffers)",
+                 "that is left to its user (--buffers)",
                  session->id);
         connection->broken = true;
     }

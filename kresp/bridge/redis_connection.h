@@ -22,14 +22,19 @@ struct redis_connection {
     bool hung_up;          /* what is still to be read has an end, of which nobody tells again */
     bool ended;            /* nothing more comes: what was received is still answered */
     bool broken;           /* to be closed at once */
-    bool active;           /* in the thread's list of those with something to do */
+    bool active;           /* it waits for a turn, or has one */
     bool has_more;         /* the session has commands, or parts of one, that need no new input */
     struct redis_connection *previous, *next; /* of the thread's connections */
+    struct turn_share *share;
+    struct redis_connection *next_waiting; /* active: of the share's connections */
 };
 
-/* Takes over the socket, whose peer it tells the log; NULL: out of memory (the socket is
- * closed). */
-struct redis_connection *redis_connection_open(struct redis_service *service, int fd);
+/* Takes over the socket, whose peer it tells the log, and which is of this user; NULL: out of
+ * memory (the socket is the caller's). */
+struct redis_connection *redis_connection_open(struct redis_service *service, int fd,
+                                               struct redis_user *user);
+
+/* Closes the socket, and leaves the user. */
 void redis_connection_close(struct redis_connection *connection);
 
 /* True if more commands may be executed now: not too much of its replies is unread. */

@@ -1,5 +1,6 @@
 /* COMMAND: the table of commands, as it describes itself. */
 #include "kresp/commands/command_functions.h"
+#include "kresp/protocol/glob.h"
 #include "kresp/session/redis_command.h"
 
 /* Rows of the table that are commands, not the words of a container. */
@@ -94,8 +95,50 @@ bool answer_command_info(struct redis_job *job)
     return true;
 }
 
+/* COMMAND LIST FILTERBY PATTERN pattern: also words of containers, as Redis has it. */
+static void list_matching(struct redis_job *job, struct kv_slice pattern)
+{
+    uint64_t steps = glob_steps(0);
+    struct resp_reply names = {.bytes.owner = job->owner, .protocol = 2};
+    size_t count = 0;
+    for (size_t i = 0; i < redis_command_count && steps > 0; i++)
+        if (glob_matches(pattern, kv_slice_from_string(redis_commands[i].name), true, &steps)) {
+            reply_bulk_text(&names, redis_commands[i].name);
+            count++;
+        }
+    if (steps == 0) {
+        redis_job_fail(job, "ERR kresp: this pattern is too long");
+    } else {
+        reply_array(redis_job_reply(job), count);
+        byte_buffer_append(&redis_job_reply(job)->bytes, names.bytes.data + names.bytes.start,
+                           byte_buffer_size(&names.bytes));
+    }
+    byte_buffer_free(&names.bytes);
+}
+
+/* There are no modules, and nothing is known of categories. */
+static void list_filtered(struct redis_job *job)
+{
+    if (redis_argument_is(job, 3, "PATTERN"))
+        list_matching(job, job->arguments[4]);
+    else if (redis_argument_is(job, 3, "MODULE"))
+        reply_array(redis_job_reply(job), 0);
+    else if (redis_argument_is(job, 3, "ACLCAT"))
+        redis_job_fail(job, "ERR kresp: there are no categories of commands");
+    else
+        redis_job_fail(job, "ERR syntax error");
+}
+
 bool answer_command_list(struct redis_job *job)
 {
+    if (job->count == 5 && redis_argument_is(job, 2, "FILTERBY")) {
+        list_filtered(job);
+        return true;
+    }
+    if (job->count != 2) {
+        redis_job_fail(job, "ERR syntax error");
+        return true;
+    }
     reply_array(redis_job_reply(job), count_commands());
     for (size_t i = 0; i < redis_command_count; i++)
         if (is_command(&redis_commands[i]))

@@ -87,6 +87,7 @@ COMMAND_ANSWER(client_getname)
 COMMAND_ANSWER(client_setname)
 COMMAND_ANSWER(client_setinfo)
 COMMAND_ANSWER(client_info)
+COMMAND_ANSWER(client_list)
 COMMAND_ANSWER(client_switch)
 
 /* server_commands.c */
@@ -100,6 +101,7 @@ COMMAND_ANSWER(wait)
 COMMAND_ANSWER(waitaof)
 COMMAND_ANSWER(zero)
 COMMAND_ANSWER(empty_array)
+COMMAND_ANSWER(slowlog_get)
 
 /* command_command.c */
 COMMAND_ANSWER(command)

@@ -94,7 +94,7 @@ const struct redis_command redis_commands[] = {
     {"client|setname", 3, 0, ANSWER(client_setname), 0, 0, 0},
     {"client|setinfo", 4, 0, ANSWER(client_setinfo), 0, 0, 0},
     {"client|info", 2, 0, ANSWER(client_info), 0, 0, 0},
-    {"client|list", -2, 0, ANSWER(client_info), 0, 0, 0},
+    {"client|list", -2, 0, ANSWER(client_list), 0, 0, 0},
     {"client|no-evict", 3, 0, ANSWER(client_switch), 0, 0, 0},
     {"client|no-touch", 3, 0, ANSWER(client_switch), 0, 0, 0},
     /* the server */
@@ -116,7 +116,7 @@ const struct redis_command redis_commands[] = {
     {"latency|latest", 2, 0, ANSWER(empty_array), 0, 0, 0},
     {"latency|reset", -2, 0, ANSWER(zero), 0, 0, 0},
     {"slowlog", -2, COMMAND_CONTAINER, NULL, NULL, 0, 0, 0},
-    {"slowlog|get", -2, 0, ANSWER(empty_array), 0, 0, 0},
+    {"slowlog|get", -2, 0, ANSWER(slowlog_get), 0, 0, 0},
     {"slowlog|len", 2, 0, ANSWER(zero), 0, 0, 0},
     {"slowlog|reset", 2, 0, ANSWER(ok), 0, 0, 0},
 };

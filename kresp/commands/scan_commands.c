@@ -14,6 +14,7 @@
 /* A page that is visited: the keys of it that match. */
 struct page_visit {
     struct kv_slice pattern;
+    uint64_t steps;           /* that the pattern may still take */
     struct resp_reply *reply; /* NULL: they are only counted */
     size_t matches;
 };
@@ -21,8 +22,8 @@ struct page_visit {
 static bool visit(void *context, const struct clientk_entry *entry)
 {
     struct page_visit *page = context;
-    if (page->pattern.data && !glob_matches(page->pattern, entry->key, false))
-        return true;
+    if (page->pattern.data && !glob_matches(page->pattern, entry->key, false, &page->steps))
+        return page->steps > 0;
     page->matches++;
     if (page->reply)
         reply_bulk(page->reply, entry->key);
@@ -66,6 +67,19 @@ static void read_page(const struct redis_job *job, clientk_visit visitor, void *
         clientk_read_page(&redis_job_result(job, 0)->value, visitor, context);
 }
 
+/* The keys of the page that match, into page. False: the job has failed, as the pattern takes too
+ * long on them. */
+static bool match_page(struct redis_job *job, struct page_visit *page)
+{
+    page->steps = glob_steps(redis_job_result(job, 0)->value.size);
+    page->matches = 0;
+    read_page(job, visit, page);
+    if (page->steps == 0)
+        redis_job_fail(job, "ERR kresp: the pattern takes too many steps on the keys that are "
+                            "here: it has long sets, or a long stretch without a star");
+    return page->steps > 0;
+}
+
 /* SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]. */
 
 struct scan_request {
@@ -107,6 +121,7 @@ static bool parse_scan(struct redis_job *job, struct scan_request *scan)
 void plan_scan(struct redis_job *job)
 {
     struct scan_request scan;
+    redis_job_hold_others(job); /* of a pipeline of them, each may take a pattern's steps */
     if (parse_scan(job, &scan))
         add_page(job, scan.pattern, scan.cursor, scan.count);
 }
@@ -121,15 +136,15 @@ bool answer_scan(struct redis_job *job)
     if (!page_end(job, &next))
         return true;
     struct page_visit page = {.pattern = scan.pattern};
-    if (!scan.nothing)
-        read_page(job, visit, &page);
+    if (!scan.nothing && !match_page(job, &page))
+        return true;
     size_t size = format_u64(next, cursor);
     reply_array(reply, 2);
     reply_bulk(reply, kv_slice(cursor, size));
     reply_array(reply, page.matches);
     if (page.matches > 0) {
         page.reply = reply;
-        read_page(job, visit, &page);
+        match_page(job, &page);
     }
     return true;
 }
@@ -151,7 +166,7 @@ bool answer_keys(struct redis_job *job)
     struct resp_reply elements = {.bytes = steps->bytes,
                                   .protocol = redis_job_reply(job)->protocol};
     struct page_visit page = {.pattern = job->arguments[1], .reply = &elements};
-    read_page(job, visit, &page);
+    bool matched = match_page(job, &page);
     steps->bytes = elements.bytes;
     steps->total += (int64_t)page.matches;
     steps->cursor = next;
@@ -159,6 +174,8 @@ bool answer_keys(struct redis_job *job)
         redis_job_fail(job, "ERR kresp: the reply is too large; use SCAN");
         return true;
     }
+    if (!matched)
+        return true;
     if (next != 0)
         return false;
     reply_array(redis_job_reply(job), (size_t)steps->total);

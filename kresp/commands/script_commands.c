@@ -1,14 +1,17 @@
 /* EVAL and EVALSHA of the scripts that are known (known_scripts.h), SCRIPT, and what is asked of
  * FUNCTION. */
+#include <ctype.h>
+
+#include "common/report/log.h"
 #include "common/time/clock.h"
 #include "kresp/commands/command_functions.h"
 #include "kresp/commands/known_scripts.h"
+#include "kresp/session/log_once.h"
 #include "kresp/session/redis_command.h"
 #include "kresp/session/redis_expiry.h"
 #include "kresp/session/redis_value.h"
 
 #define NO_SCRIPT "NOSCRIPT No matching script. Please use EVAL."
-#define NO_LUA    "ERR kresp: Lua scripts are not available"
 
 /* Arguments of EVAL script 1 key token [time [replace]], or EVAL script 1 key delta. */
 enum {
@@ -24,6 +27,23 @@ enum {
 static bool is_counter(enum known_script script)
 {
     return script == SCRIPT_ADD || script == SCRIPT_ADD_PRESENT;
+}
+
+/* What programs are told of a script that is not known here, and once for each script the log. */
+static void fail_unknown(struct redis_job *job, struct kv_slice text, const char *hex)
+{
+    static struct log_once seen = LOG_ONCE_EMPTY;
+    char start[64] = "";
+    for (size_t i = 0; i < text.size && i < sizeof start - 1; i++) {
+        char c = ((const char *)text.data)[i];
+        start[i] = isprint((unsigned char)c) ? c : ' ';
+    }
+    if (log_once_is_new(&seen, hex))
+        log_info("a client uses a Lua script that is not known here: SHA-1 %s, \"%s\"", hex, start);
+    redis_job_fail(job,
+                   "ERR kresp: Lua scripts are not available; this one, SHA-1 %s, is none of "
+                   "those that are known",
+                   hex);
 }
 
 /* The script, or SCRIPT_UNKNOWN: the job has failed. */
@@ -48,8 +68,10 @@ static enum known_script find_script(struct redis_job *job)
     }
     enum known_script script = by_hash ? known_script_find(job->arguments[ARGUMENT_SCRIPT])
                                        : known_script_load(job->arguments[ARGUMENT_SCRIPT], hex);
-    if (script == SCRIPT_UNKNOWN)
-        redis_job_fail(job, "%s", by_hash ? NO_SCRIPT : NO_LUA);
+    if (script == SCRIPT_UNKNOWN && by_hash)
+        redis_job_fail(job, NO_SCRIPT);
+    else if (script == SCRIPT_UNKNOWN)
+        fail_unknown(job, job->arguments[ARGUMENT_SCRIPT], hex);
     else if (keys != 1 || job->count <= ARGUMENT_TOKEN ||
              (script != SCRIPT_RELEASE && !is_counter(script) && job->count <= ARGUMENT_TIME))
         redis_job_fail(job, "ERR kresp: this script takes one key, and a delta, or a token and, "
@@ -156,7 +178,7 @@ bool answer_script_load(struct redis_job *job)
 {
     char hex[SHA1_HEX_BYTES];
     if (known_script_load(job->arguments[2], hex) == SCRIPT_UNKNOWN)
-        redis_job_fail(job, NO_LUA);
+        fail_unknown(job, job->arguments[2], hex);
     else
         reply_bulk_text(redis_job_reply(job), hex);
     return true;
@@ -170,8 +192,19 @@ bool answer_script_exists(struct redis_job *job)
     return true;
 }
 
+/* [ASYNC | SYNC] behind the second word. */
+static bool has_flush_mode(const struct redis_job *job)
+{
+    return job->count == 2 || (job->count == 3 && (redis_argument_is(job, 2, "ASYNC") ||
+                                                   redis_argument_is(job, 2, "SYNC")));
+}
+
 bool answer_script_flush(struct redis_job *job)
 {
+    if (!has_flush_mode(job)) {
+        redis_job_fail(job, "ERR SCRIPT FLUSH only support SYNC|ASYNC option");
+        return true;
+    }
     known_script_flush();
     reply_ok(redis_job_reply(job));
     return true;
@@ -180,12 +213,35 @@ bool answer_script_flush(struct redis_job *job)
 /* There are no functions: all of none are gone. */
 bool answer_function_flush(struct redis_job *job)
 {
-    reply_ok(redis_job_reply(job));
+    if (job->count > 3)
+        redis_job_fail(job,
+                       "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try "
+                       "FUNCTION HELP.",
+                       (int)job->arguments[1].size, (const char *)job->arguments[1].data);
+    else if (!has_flush_mode(job))
+        redis_job_fail(job, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
+    else
+        reply_ok(redis_job_reply(job));
     return true;
 }
 
+/* FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]. */
 bool answer_function_list(struct redis_job *job)
 {
-    reply_array(redis_job_reply(job), 0);
+    bool named = false, coded = false;
+    for (size_t i = 2; i < job->count && !job->error; i++) {
+        if (!coded && redis_argument_is(job, i, "WITHCODE")) {
+            coded = true;
+        } else if (!named && redis_argument_is(job, i, "LIBRARYNAME")) {
+            named = true;
+            if (++i == job->count)
+                redis_job_fail(job, "ERR library name argument was not given");
+        } else {
+            redis_job_fail(job, "ERR Unknown argument %.*s", (int)job->arguments[i].size,
+                           (const char *)job->arguments[i].data);
+        }
+    }
+    if (!job->error)
+        reply_array(redis_job_reply(job), 0);
     return true;
 }

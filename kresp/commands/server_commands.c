@@ -26,6 +26,22 @@ bool answer_zero(struct redis_job *job)
     return true;
 }
 
+/* There is no slow log: of any number of entries there are none. */
+bool answer_slowlog_get(struct redis_job *job)
+{
+    int64_t count = -1;
+    if (job->count > 3)
+        redis_job_fail(job,
+                       "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try "
+                       "SLOWLOG HELP.",
+                       (int)job->arguments[1].size, (const char *)job->arguments[1].data);
+    else if (job->count == 3 && (!decimal_parse(job->arguments[2], &count) || count < -1))
+        redis_job_fail(job, "ERR count should be greater than or equal to -1");
+    else
+        reply_array(redis_job_reply(job), 0);
+    return true;
+}
+
 bool answer_empty_array(struct redis_job *job)
 {
     reply_array(redis_job_reply(job), 0);
@@ -112,7 +128,7 @@ static void info_server(FILE *out, const struct info_facts *facts)
 static void info_clients(FILE *out, const struct info_facts *facts)
 {
     fprintf(out, "connected_clients:%" PRIu64 "\r\nmaxclients:%" PRIu64 "\r\nblocked_clients:0\r\n",
-            atomic_load(&facts->service->clients), facts->service->max_clients);
+            redis_users_connections(&facts->service->users), facts->service->users.max_connections);
 }
 
 static void info_memory(FILE *out, const struct info_facts *facts)
@@ -267,42 +283,53 @@ static const char *config_value(const struct redis_service *service, const struc
         return service->socket_path;
     uint64_t number = redis_store_max_value_bytes(service->store);
     if (strcmp(row->name, "maxclients") == 0)
-        number = service->max_clients;
+        number = service->users.max_connections;
     else if (strcmp(row->name, "port") == 0)
         number = service->port;
     snprintf(out, CONFIG_VALUE_BYTES, "%" PRIu64, number);
     return out;
 }
 
-static bool wants_row(const struct redis_job *job, const char *name)
+#define CONFIG_ROWS (sizeof config_rows / sizeof config_rows[0])
+
+/* The rows that one of the patterns names. False: the job has failed. */
+static bool find_rows(struct redis_job *job, bool wanted[CONFIG_ROWS], size_t *count)
 {
-    for (size_t i = 2; i < job->count; i++)
-        if (glob_matches(job->arguments[i], kv_slice_from_string(name), true))
-            return true;
-    return false;
+    uint64_t steps = glob_steps(0);
+    *count = 0;
+    for (size_t row = 0; row < CONFIG_ROWS; row++) {
+        wanted[row] = false;
+        for (size_t i = 2; i < job->count && !wanted[row] && steps > 0; i++)
+            wanted[row] = glob_matches(job->arguments[i],
+                                       kv_slice_from_string(config_rows[row].name), true, &steps);
+        *count += wanted[row];
+    }
+    if (steps == 0)
+        redis_job_fail(job, "ERR kresp: these patterns are too long");
+    return steps > 0;
 }
 
 bool answer_config_get(struct redis_job *job)
 {
-    const size_t rows = sizeof config_rows / sizeof config_rows[0];
     char number[CONFIG_VALUE_BYTES];
-    size_t wanted = 0;
-    for (size_t i = 0; i < rows; i++)
-        wanted += wants_row(job, config_rows[i].name);
-    reply_map(redis_job_reply(job), wanted);
-    for (size_t i = 0; i < rows; i++) {
-        if (!wants_row(job, config_rows[i].name))
+    bool wanted[CONFIG_ROWS];
+    size_t count;
+    if (!find_rows(job, wanted, &count))
+        return true;
+    reply_map(redis_job_reply(job), count);
+    for (size_t row = 0; row < CONFIG_ROWS; row++) {
+        if (!wanted[row])
             continue;
-        reply_bulk_text(redis_job_reply(job), config_rows[i].name);
+        reply_bulk_text(redis_job_reply(job), config_rows[row].name);
         reply_bulk_text(redis_job_reply(job),
-                        config_value(job->session->service, &config_rows[i], number));
+                        config_value(job->session->service, &config_rows[row], number));
     }
     return true;
 }
 
 static const struct config_row *find_row(const struct redis_job *job, size_t i)
 {
-    for (size_t row = 0; row < sizeof config_rows / sizeof config_rows[0]; row++)
+    for (size_t row = 0; row < CONFIG_ROWS; row++)
         if (redis_argument_is(job, i, config_rows[row].name))
             return &config_rows[row];
     return NULL;

@@ -242,7 +242,45 @@ bool answer_client_setinfo(struct redis_job *job)
     return true;
 }
 
-/* CLIENT INFO, and CLIENT LIST, which tells of nobody else. */
+/* CLIENT LIST [TYPE type | ID id...]: whether the client that asks is among those; nobody else is
+ * told of. False: the job has failed. */
+static bool lists_itself(struct redis_job *job, bool *listed)
+{
+    static const char *const types[] = {"normal", "pubsub", "master", "replica", "slave"};
+    size_t type = 0;
+    *listed = job->count == 2;
+    if (job->count == 4 && redis_argument_is(job, 2, "TYPE")) {
+        while (type < sizeof types / sizeof types[0] && !redis_argument_is(job, 3, types[type]))
+            type++;
+        *listed = type == 0;
+        if (type == sizeof types / sizeof types[0])
+            redis_job_fail(job, "ERR Unknown client type '%.*s'", (int)job->arguments[3].size,
+                           (const char *)job->arguments[3].data);
+    } else if (job->count > 3 && redis_argument_is(job, 2, "ID")) {
+        for (size_t i = 3; i < job->count && !job->error; i++) {
+            int64_t id;
+            if (!decimal_parse(job->arguments[i], &id))
+                redis_job_fail(job, "ERR Invalid client ID");
+            else
+                *listed |= (uint64_t)id == job->session->id;
+        }
+    } else if (job->count != 2) {
+        redis_job_fail(job, "ERR syntax error");
+    }
+    return job->error == NULL;
+}
+
+bool answer_client_list(struct redis_job *job)
+{
+    bool listed;
+    if (!lists_itself(job, &listed))
+        return true;
+    if (listed)
+        return answer_client_info(job);
+    reply_verbatim(redis_job_reply(job), kv_slice("", 0));
+    return true;
+}
+
 bool answer_client_info(struct redis_job *job)
 {
     const struct redis_session *session = job->session;

@@ -252,10 +252,14 @@ void plan_setex(struct redis_job *job)
     struct clientk_operation *put = redis_job_add(job, CLIENTK_PUT, job->arguments[1]);
     put->value = job->arguments[3];
     put->write.expiry_ms = redis_expiry_put(expiry_ms);
+    if (job->conditional)
+        redis_transaction_condition(job, put);
 }
 
 bool answer_setex(struct redis_job *job)
 {
+    if (job->conditional && !redis_transaction_held(job))
+        return true;
     if (redis_job_written(job, 0) == FOUND)
         reply_ok(redis_job_reply(job));
     return true;

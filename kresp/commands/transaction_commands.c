@@ -103,14 +103,26 @@ void plan_exec(struct redis_job *job)
 
 enum first_write { WRITES_NOTHING, WRITES_WATCHED_KEY, WRITES_OTHERWISE };
 
-/* SET without conditions of its own, or DEL of one key. */
+static bool is_one_of(const char *name, const char *const *names)
+{
+    while (*names && strcmp(name, *names) != 0)
+        names++;
+    return *names != NULL;
+}
+
+/* Commands that write one key, in one operation that may depend on its version, or after they have
+ * read it: SET without conditions of its own, DEL of one key, and others. */
 static bool may_depend(const struct redis_transaction *transaction,
                        const struct queued_command *queued)
 {
-    bool is_del =
-        strcmp(queued->command->name, "del") == 0 || strcmp(queued->command->name, "unlink") == 0;
-    if (is_del)
+    static const char *const deletes[] = {"del", "unlink", NULL};
+    static const char *const others[] = {"setex",   "psetex",   "getset",    "getdel", "append",
+                                         "incr",    "decr",     "incrby",    "decrby", "expire",
+                                         "pexpire", "expireat", "pexpireat", NULL};
+    if (is_one_of(queued->command->name, deletes))
         return queued->arguments == 2;
+    if (is_one_of(queued->command->name, others))
+        return true;
     if (strcmp(queued->command->name, "set") != 0)
         return false;
     for (size_t i = 3; i < queued->arguments; i++) {
@@ -149,8 +161,8 @@ static bool start_watched(struct redis_job *job)
     if (first == WRITES_OTHERWISE && !job->session->service->loose_watch) {
         end_transaction(job);
         redis_job_fail(job,
-                       "ERR kresp: EXEC with WATCH may write only the watched key, first by SET "
-                       "or DEL");
+                       "ERR kresp: EXEC with WATCH may write only the watched key, first by one of "
+                       "the commands that kresp(1) names");
         return true;
     }
     if (first == WRITES_WATCHED_KEY && transaction->watched) {
@@ -217,19 +229,82 @@ void redis_transaction_condition(struct redis_job *job, struct clientk_operation
         redis_put_if_unchanged(operation, version);
 }
 
-bool redis_transaction_held(struct redis_job *job)
+/* The condition holds for one write. */
+static void end_condition(struct redis_job *job)
+{
+    transaction_of(job)->conditional = false;
+    job->session->hold_output = false;
+}
+
+/* The watched key was changed: what EXEC has replied so far is taken back. */
+static void take_back(struct redis_job *job)
 {
     struct redis_transaction *transaction = transaction_of(job);
     struct byte_buffer *bytes = &redis_job_reply(job)->bytes;
-    enum kv_status status = redis_job_result(job, 0)->status;
-    bool expected_absent = status == KV_NOT_FOUND && transaction->condition_version == 0;
-    transaction->conditional = false;
-    job->session->hold_output = false;
-    if (expected_absent ||
-        (status != KV_NOT_FOUND && status != KV_EXISTS && status != KV_VERSION_MISMATCH))
-        return true;
     bytes->end = bytes->start + transaction->reply_mark;
     transaction->next = redis_transaction_count(transaction);
     reply_null_array(redis_job_reply(job));
+}
+
+void redis_transaction_writes_nothing(struct redis_job *job)
+{
+    if (job->conditional)
+        end_condition(job);
+}
+
+bool redis_transaction_read_held(struct redis_job *job)
+{
+    const struct clientk_result *result = redis_job_result(job, 0);
+    uint64_t version = result->status == KV_OK ? result->value.version : 0;
+    if ((result->status != KV_OK && result->status != KV_NOT_FOUND) ||
+        version == transaction_of(job)->condition_version)
+        return true;
+    end_condition(job);
+    take_back(job);
     return false;
+}
+
+bool redis_transaction_held(struct redis_job *job)
+{
+    struct redis_transaction *transaction = transaction_of(job);
+    enum kv_status status = redis_job_result(job, 0)->status;
+    bool expected_absent = status == KV_NOT_FOUND && transaction->condition_version == 0;
+    end_condition(job);
+    if (expected_absent ||
+        (status != KV_NOT_FOUND && status != KV_EXISTS && status != KV_VERSION_MISMATCH))
+        return true;
+    take_back(job);
+    return false;
+}
+
+void redis_transaction_plan_change(struct redis_job *job)
+{
+    if (job->phase == 0) {
+        redis_job_hold_others(job);
+        redis_job_add(job, CLIENTK_GET, job->arguments[1]);
+        return;
+    }
+    struct clientk_operation *put = redis_job_add(job, CLIENTK_PUT, job->arguments[1]);
+    put->value = byte_buffer_slice(&job->steps->bytes);
+    put->write.keep_expiry = true;
+    redis_transaction_condition(job, put);
+}
+
+enum redis_change redis_transaction_answer_change(struct redis_job *job,
+                                                  void (*compute)(struct redis_job *job))
+{
+    if (job->phase == 1) {
+        bool held = redis_transaction_held(job);
+        return held && redis_job_written(job, 0) == FOUND ? CHANGE_DONE : CHANGE_ENDED;
+    }
+    if (!redis_transaction_read_held(job))
+        return CHANGE_ENDED;
+    if (redis_job_found(job, 0) != FAILED) {
+        compute(job);
+        job->phase = 1;
+        if (!job->error)
+            return CHANGE_GOES_ON;
+    }
+    redis_transaction_writes_nothing(job);
+    return CHANGE_ENDED;
 }

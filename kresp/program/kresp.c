@@ -57,7 +57,7 @@ static void limit_clients(struct redis_service *service)
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return;
-    uint64_t wanted = service->max_clients + OWN_DESCRIPTORS;
+    uint64_t wanted = service->users.max_connections + OWN_DESCRIPTORS;
     if (limit.rlim_cur < wanted) {
         limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
@@ -65,10 +65,10 @@ static void limit_clients(struct redis_service *service)
     }
     if (limit.rlim_cur >= wanted)
         return;
-    service->max_clients =
+    service->users.max_connections =
         limit.rlim_cur > 2 * OWN_DESCRIPTORS ? limit.rlim_cur - OWN_DESCRIPTORS : OWN_DESCRIPTORS;
     log_warn("the limit of descriptors (ulimit -n) allows %llu clients",
-             (unsigned long long)service->max_clients);
+             (unsigned long long)service->users.max_connections);
 }
 
 static void make_service(const struct kresp_options *options, struct redis_service *service)
@@ -76,7 +76,7 @@ static void make_service(const struct kresp_options *options, struct redis_servi
     service->password = options->password;
     service->socket_path = options->socket_path;
     service->port = options->port;
-    service->max_clients = options->max_clients;
+    service->users.max_connections = options->max_clients;
     service->max_request_bytes = options->request_bytes;
     service->max_pipeline = options->max_pipeline;
     service->threads = options->threads;
@@ -84,7 +84,9 @@ static void make_service(const struct kresp_options *options, struct redis_servi
     service->loose_watch = options->loose_watch;
     service->start_ms = clock_realtime_ms();
     limit_clients(service);
-    byte_buffer_set_budget(options->buffer_bytes);
+    /* Others than its own user may connect. */
+    service->users.shared = (options->socket_mode & 066) != 0 || options->port > 0;
+    byte_buffer_set_budget(options->buffer_bytes, service->users.shared);
 }
 
 /* Large buffers are given back to the kernel when they are freed: one burst of large values is not
@@ -105,11 +107,14 @@ static sigset_t block_signals(void)
 
 static int serve(const struct kresp_options *options)
 {
-    static struct redis_service service;
+    static struct redis_service service = {.users = REDIS_USERS_EMPTY};
     struct bridge_settings settings = {.socket_path = options->socket_path,
                                        .socket_mode = options->socket_mode,
                                        .port = (uint16_t)options->port,
                                        .threads = options->threads};
+#ifndef MQKV_SANITIZER /* whose own code makes calls and reads files that kresp does not */
+    settings.sandbox = options->sandbox;
+#endif
     struct kv_error error = {0};
     if (notify_open(&error) != KV_OK)
         log_warn("%s", error.text);

@@ -23,6 +23,12 @@ static bool parse_mode(const char *text, void *field)
     return mode <= 0777 && (mode & 0600) == 0600;
 }
 
+static const char *sandbox_of(int on)
+{
+    static const char *const names[] = {"off", "on"};
+    return on >= 0 && on <= 1 ? names[on] : NULL;
+}
+
 /* The command line as it was typed. */
 struct kresp_line {
     struct kresp_options options;
@@ -64,6 +70,9 @@ static const struct option_row rows[] = {
      FIELD(allow_flush)},
     {"loose-watch", 0, OPTION_FLAG, NULL,
      "EXEC after WATCH executes any commands, once it has checked the keys", FIELD(loose_watch)},
+    {"sandbox", 0, OPTION_CHOICE, "WHETHER",
+     "on|off: give up files and system calls that are not needed (default on)", FIELD(sandbox),
+     .choice_name = sandbox_of},
     {"verbose", 'v', OPTION_FLAG, NULL, "log every connection", FIELD(verbose)},
     {"version", 'V', OPTION_STOP, NULL, "print the version",
      OPTION_FIELD(struct kresp_line, version)},
@@ -85,6 +94,7 @@ static struct kresp_options defaults(void)
     return (struct kresp_options){
         .socket_path = "kresp.sock",
         .socket_mode = 0600,
+        .sandbox = true,
         .threads = cpus < 4                       ? 1
                    : cpus / 2 > (long)MAX_THREADS ? MAX_THREADS
                                                   : (uint32_t)cpus / 2,

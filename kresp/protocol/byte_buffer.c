@@ -1,6 +1,5 @@
 #include "kresp/protocol/byte_buffer.h"
 
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -8,10 +7,12 @@
 
 static _Atomic size_t total_bytes;
 static _Atomic size_t budget_bytes = SIZE_MAX;
+static atomic_bool budget_is_shared;
 
-void byte_buffer_set_budget(size_t bytes)
+void byte_buffer_set_budget(size_t bytes, bool shared)
 {
     atomic_store(&budget_bytes, bytes);
+    atomic_store(&budget_is_shared, shared);
 }
 
 size_t byte_buffer_total(void)
@@ -19,9 +20,38 @@ size_t byte_buffer_total(void)
     return atomic_load(&total_bytes);
 }
 
-bool byte_buffer_is_short(void)
+/* Whether the owner may have so many bytes while all have `total`, which is within the budget. */
+static bool is_within_share(size_t bytes, size_t total)
 {
-    return atomic_load(&total_bytes) > atomic_load(&budget_bytes) / 2;
+    return bytes / SHARE_OF_REST <= atomic_load(&budget_bytes) - total;
+}
+
+bool byte_buffer_is_short(const struct byte_buffer *buffer)
+{
+    size_t total = atomic_load(&total_bytes);
+    if (total > atomic_load(&budget_bytes) / 2)
+        return true;
+    return buffer->owner && atomic_load(&budget_is_shared) &&
+           !is_within_share(2 * atomic_load(&buffer->owner->bytes), total);
+}
+
+static void give_back(const struct byte_buffer *buffer, size_t bytes)
+{
+    atomic_fetch_sub(&total_bytes, bytes);
+    if (buffer->owner)
+        atomic_fetch_sub(&buffer->owner->bytes, bytes);
+}
+
+/* Counts more bytes of the buffer; false: they are more than the budget, or its owner's share. */
+static bool take(const struct byte_buffer *buffer, size_t bytes)
+{
+    size_t total = atomic_fetch_add(&total_bytes, bytes) + bytes;
+    size_t owned = buffer->owner ? atomic_fetch_add(&buffer->owner->bytes, bytes) + bytes : 0;
+    if (total <= atomic_load(&budget_bytes) &&
+        (!atomic_load(&budget_is_shared) || is_within_share(owned, total)))
+        return true;
+    give_back(buffer, bytes);
+    return false;
 }
 
 /* Changes the memory to so many bytes, of which those up to end are kept. */
@@ -29,21 +59,16 @@ static bool resize(struct byte_buffer *buffer, size_t capacity)
 {
     if (capacity == 0)
         return false;
-    if (capacity > buffer->capacity) {
-        size_t more = capacity - buffer->capacity;
-        if (atomic_fetch_add(&total_bytes, more) + more > atomic_load(&budget_bytes)) {
-            atomic_fetch_sub(&total_bytes, more);
-            return false;
-        }
-    }
+    size_t more = capacity > buffer->capacity ? capacity - buffer->capacity : 0;
+    if (more > 0 && !take(buffer, more))
+        return false;
     char *data = realloc(buffer->data, capacity);
     if (!data) {
-        if (capacity > buffer->capacity)
-            atomic_fetch_sub(&total_bytes, capacity - buffer->capacity);
+        give_back(buffer, more);
         return false;
     }
     if (capacity < buffer->capacity)
-        atomic_fetch_sub(&total_bytes, buffer->capacity - capacity);
+        give_back(buffer, buffer->capacity - capacity);
     buffer->data = data;
     buffer->capacity = capacity;
     return true;
@@ -51,9 +76,9 @@ static bool resize(struct byte_buffer *buffer, size_t capacity)
 
 void byte_buffer_free(struct byte_buffer *buffer)
 {
-    atomic_fetch_sub(&total_bytes, buffer->capacity);
+    give_back(buffer, buffer->capacity);
     free(buffer->data);
-    *buffer = (struct byte_buffer){0};
+    *buffer = (struct byte_buffer){.owner = buffer->owner};
 }
 
 bool byte_buffer_grow(struct byte_buffer *buffer, size_t bytes)

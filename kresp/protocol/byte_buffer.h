@@ -2,36 +2,50 @@
  * byte_buffer: bytes that grow at the end and are consumed at the start: what a connection has
  * received, and what it is to be sent.
  *
- * The memory of all buffers of the process counts against one budget. A buffer that cannot grow,
- * because of the budget or of malloc, is "failed": it stays failed, and appending does nothing;
- * callers check once at the end. Threads: a buffer belongs to one thread at a time; the budget may
- * be used by all.
+ * The memory of all buffers of the process counts against one budget. Where several owners share
+ * it, each has at most SHARE_OF_REST times as much as all of them leave: an owner that is alone has
+ * three quarters of the budget, and there is always something left for one who comes new. A buffer
+ * that cannot grow, because of the budget or of malloc, is "failed": it stays failed, and appending
+ * does nothing; callers check once at the end. Threads: a buffer belongs to one thread at a time;
+ * the budget may be used by all.
  */
 #ifndef MQKV_KRESP_PROTOCOL_BYTE_BUFFER_H
 #define MQKV_KRESP_PROTOCOL_BYTE_BUFFER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "mqkv/slice.h"
 
-/* Start from {0}. The bytes are data[start] .. data[end - 1]. */
+#define SHARE_OF_REST 3u
+
+/* Whose memory it is; start from {0}. It outlives its buffers. */
+struct buffer_owner {
+    _Atomic size_t bytes;
+};
+
+/* Start from {0}, or with an owner. The bytes are data[start] .. data[end - 1]. */
 struct byte_buffer {
     char *data;
     size_t start, end, capacity;
     bool failed;
+    struct buffer_owner *owner; /* NULL: the budget alone holds for it */
 };
 
-/* The bytes that all buffers together may have; no limit before the first call. */
-void byte_buffer_set_budget(size_t bytes);
+/* The bytes that all buffers together may have; no limit before the first call. shared: owners have
+ * shares of them. */
+void byte_buffer_set_budget(size_t bytes, bool shared);
 
 /* What they have now. */
 size_t byte_buffer_total(void);
 
-/* Whether they have more than half of what they may: what can wait, waits then. */
-bool byte_buffer_is_short(void);
+/* Whether all buffers, or those of this one's owner, have more than half of what they may: what can
+ * wait, waits then. */
+bool byte_buffer_is_short(const struct byte_buffer *buffer);
 
+/* Frees the memory; the buffer is empty then, and its owner's as before. */
 void byte_buffer_free(struct byte_buffer *buffer);
 
 /* Room for at least `bytes` behind the end: true. Bytes may move. */

@@ -51,30 +51,35 @@ static bool element_matches(const unsigned char *pattern, size_t size, size_t *a
     return fold(element, ignore_case) == fold(c, ignore_case);
 }
 
-bool glob_matches(struct kv_slice pattern, struct kv_slice text, bool ignore_case)
+bool glob_matches(struct kv_slice pattern, struct kv_slice text, bool ignore_case, uint64_t *steps)
 {
     const unsigned char *p = pattern.data, *t = text.data;
     size_t at = 0, i = 0;
     size_t star = 0, star_text = 0; /* behind the last star, and where its match ends so far */
     bool starred = false;
-    while (i < text.size) {
+    while (*steps > 0 && (i < text.size || (at < pattern.size && p[at] == '*'))) {
+        size_t from = at;
+        bool matches = true;
         if (at < pattern.size && p[at] == '*') {
             starred = true;
             star = ++at;
             star_text = i;
         } else if (at < pattern.size && element_matches(p, pattern.size, &at, t[i], ignore_case)) {
             i++;
-        } else if (starred) {
+        } else {
+            matches = false;
+        }
+        size_t taken = 1 + at - from;
+        *steps = *steps > taken ? *steps - taken : 0;
+        if (!matches && !starred)
+            return false;
+        if (!matches) {
             /* Only the last star needs to take one more: what stood before it has matched. */
             at = star;
             i = ++star_text;
-        } else {
-            return false;
         }
     }
-    while (at < pattern.size && p[at] == '*')
-        at++;
-    return at == pattern.size;
+    return *steps > 0 && i == text.size && at == pattern.size;
 }
 
 struct kv_slice glob_literal_prefix(struct kv_slice pattern)

@@ -2,12 +2,12 @@
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <strings.h>
 
 #include "common/report/log.h"
+#include "kresp/session/log_once.h"
 
 /* Looking up ----------------------------------------------------------------------------------- */
 
@@ -106,27 +106,15 @@ static bool add_word(char name[MAX_NAME_BYTES], size_t *size, struct kv_slice wo
 
 /* What cannot be executed ---------------------------------------------------------------------- */
 
-#define MAX_LOGGED_NAMES 64u
-
 /* A line in the log for each name that is asked for in vain, but not for each time. */
 static void log_unknown(struct kv_slice name)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static char logged[MAX_LOGGED_NAMES][MAX_NAME_BYTES];
-    static size_t logged_count;
+    static struct log_once seen = LOG_ONCE_EMPTY;
     char copy[MAX_NAME_BYTES] = "";
     const char *bytes = name.data;
     for (size_t i = 0; i < name.size && i < MAX_NAME_BYTES - 1; i++)
         copy[i] = (char)(isgraph((unsigned char)bytes[i]) ? tolower((unsigned char)bytes[i]) : '?');
-    bool is_new = true;
-    pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < logged_count; i++)
-        is_new &= strcmp(logged[i], copy) != 0;
-    is_new &= logged_count < MAX_LOGGED_NAMES;
-    if (is_new)
-        memcpy(logged[logged_count++], copy, sizeof copy);
-    pthread_mutex_unlock(&lock);
-    if (is_new)
+    if (log_once_is_new(&seen, copy))
         log_info("a client uses the command '%s', which does not exist here", copy);
 }
 

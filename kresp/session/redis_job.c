@@ -42,7 +42,9 @@ struct redis_steps *redis_job_steps(struct redis_job *job)
 {
     if (!job->steps)
         job->steps = calloc(1, sizeof *job->steps);
-    if (!job->steps)
+    if (job->steps)
+        job->steps->bytes.owner = job->owner;
+    else
         job->error = "ERR kresp: out of memory";
     return job->steps;
 }

@@ -41,6 +41,7 @@ struct redis_steps {
 struct redis_job {
     struct redis_session *session;
     struct turn_memory *memory; /* of the turn */
+    struct buffer_owner *owner; /* of what it keeps */
     const struct redis_command *command;
     const struct kv_slice *arguments; /* the name is the first */
     size_t count;

@@ -4,11 +4,18 @@
 
 #include "common/time/clock.h"
 
-void redis_session_init(struct redis_session *session, struct redis_service *service)
+void redis_session_init(struct redis_session *session, struct redis_service *service,
+                        struct redis_user *user)
 {
+    const struct byte_buffer buffer = {.owner = &user->buffers};
     redis_store_refresh(service->store);
     *session = (struct redis_session){
         .service = service,
+        .user = user,
+        .input = buffer,
+        .request.spans = buffer,
+        .reply.bytes = buffer,
+        .transaction = {.commands = buffer, .spans = buffer, .bytes = buffer},
         .reply.protocol = 2,
         .id = atomic_fetch_add(&service->next_client_id, 1) + 1,
         .since_ms = clock_realtime_ms(),

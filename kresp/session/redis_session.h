@@ -21,6 +21,7 @@
 
 struct redis_session {
     struct redis_service *service;
+    struct redis_user *user;
     struct byte_buffer input;
     struct resp_request request; /* being read from input */
     struct resp_reply reply;
@@ -36,9 +37,12 @@ struct redis_session {
     struct redis_job
         *unfinished; /* a command that has further steps; owned. No other begins before it ends */
     uint64_t commands;
+    size_t value_bytes; /* the largest that it has read lately, less with each turn; 0: at first */
 };
 
-void redis_session_init(struct redis_session *session, struct redis_service *service);
+/* The user, whose buffers its are, outlives it. */
+void redis_session_init(struct redis_session *session, struct redis_service *service,
+                        struct redis_user *user);
 
 /* Where the job's answer goes. */
 static inline struct resp_reply *redis_job_reply(struct redis_job *job)

@@ -5,10 +5,17 @@
 #include "common/report/log.h"
 #include "kresp/session/redis_command.h"
 
+/* A session whose large values become small is expected to read large ones for some hundred
+ * turns. */
+#define FORGET 64u
+
+/* New sessions are expected to read what others have read, for more turns, and at least so much. */
+#define FORGET_OTHERS     1024u
+#define FIRST_VALUE_BYTES ((size_t)2 * 1024)
+
 void redis_turn_init(struct redis_turn *turn, struct redis_service *service)
 {
     *turn = (struct redis_turn){.service = service};
-    turn_memory_init(&turn->memory);
 }
 
 void redis_turn_free(struct redis_turn *turn)
@@ -115,8 +122,11 @@ static enum taken take_queued(struct redis_job *job, bool first)
 static enum taken take_command(struct redis_turn *turn, struct redis_session *session,
                                const struct kv_slice *arguments, size_t count, bool first)
 {
-    struct redis_job job = {
-        .session = session, .memory = &turn->memory, .arguments = arguments, .count = count};
+    struct redis_job job = {.session = session,
+                            .memory = &turn->memory,
+                            .owner = session->reply.bytes.owner,
+                            .arguments = arguments,
+                            .count = count};
     redis_command_find(&job);
     if (session->closing)
         return TAKEN_LAST;
@@ -222,9 +232,11 @@ static bool take_sent(struct redis_turn *turn, struct redis_session *session, bo
     return take_request(turn, session, first, taken);
 }
 
-bool redis_turn_take(struct redis_turn *turn, struct redis_session *session)
+/* Takes what the session may have in one turn. */
+static bool take_commands(struct redis_turn *turn, struct redis_session *session)
 {
     size_t jobs_before = turn->job_count, operations_before = turn->memory.operation_count;
+    size_t read_before = session->request.at;
     if (session->unfinished) {
         struct redis_job *job = session->unfinished;
         session->unfinished = NULL;
@@ -236,7 +248,8 @@ bool redis_turn_take(struct redis_turn *turn, struct redis_session *session)
         bool first = turn->job_count == jobs_before;
         enum taken taken;
         if (taken_count == session->service->max_pipeline || redis_turn_is_full(turn) ||
-            turn->memory.operation_count - operations_before >= turn->memory.session_limit)
+            turn->memory.operation_count - operations_before >= turn->memory.session_limit ||
+            session->request.at - read_before >= TURN_SESSION_BYTES)
             return true;
         if (session->transaction.state == TRANSACTION_EXECUTING) {
             if (!take_executing(turn, session, first, &taken))
@@ -248,6 +261,32 @@ bool redis_turn_take(struct redis_turn *turn, struct redis_session *session)
             return true;
     }
     return false;
+}
+
+bool redis_turn_take(struct redis_turn *turn, struct redis_session *session)
+{
+    struct turn_memory *memory = &turn->memory;
+    size_t operations_before = memory->operation_count, read_before = session->request.at;
+    if (session->value_bytes == 0)
+        session->value_bytes =
+            turn->value_bytes > FIRST_VALUE_BYTES ? turn->value_bytes : FIRST_VALUE_BYTES;
+    session->value_bytes -= session->value_bytes / FORGET;
+    turn_memory_limit_session(memory, session->value_bytes);
+    bool has_more = take_commands(turn, session);
+    memory->expected_bytes += session->request.at - read_before;
+    memory->expected_bytes += (memory->operation_count - operations_before) * session->value_bytes;
+    return has_more;
+}
+
+/* What the job's values say of those that its session will read. */
+static void learn(struct redis_turn *turn, const struct redis_job *job)
+{
+    struct redis_session *session = job->session;
+    for (size_t i = 0; i < job->operations; i++)
+        if (redis_job_result(job, i)->value.size > session->value_bytes)
+            session->value_bytes = redis_job_result(job, i)->value.size;
+    if (session->value_bytes > turn->value_bytes)
+        turn->value_bytes = session->value_bytes;
 }
 
 /* Writes the job's reply, or keeps it for its next turn. */
@@ -295,8 +334,11 @@ void redis_turn_run(struct redis_turn *turn)
         }
         memory->operation_count = 0;
     }
-    for (size_t i = 0; i < turn->job_count; i++)
+    turn->value_bytes -= turn->value_bytes / FORGET_OTHERS;
+    for (size_t i = 0; i < turn->job_count; i++) {
+        learn(turn, &turn->jobs[i]);
         answer(&turn->jobs[i]);
+    }
     count(turn);
     turn->job_count = 0;
     turn_memory_end(memory);

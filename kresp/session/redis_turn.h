@@ -25,6 +25,7 @@ struct redis_turn {
     struct redis_job *jobs;
     size_t job_count, job_capacity;
     struct turn_memory memory;
+    size_t value_bytes; /* the largest of the last turns, which new sessions are expected to read */
 };
 
 void redis_turn_init(struct redis_turn *turn, struct redis_service *service);
@@ -33,7 +34,8 @@ void redis_turn_free(struct redis_turn *turn);
 /* True if no more should be taken before the turn has run. */
 static inline bool redis_turn_is_full(const struct redis_turn *turn)
 {
-    return turn->memory.operation_count >= turn->memory.operation_limit;
+    return turn->memory.operation_count >= TURN_OPERATIONS ||
+           turn->memory.expected_bytes >= TURN_BYTES;
 }
 
 /* Plans what the session has: what its unfinished command does next, or new commands. Its replies

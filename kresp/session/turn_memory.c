@@ -3,16 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Values that are larger give their memory back after the turn, and count for the limits of the
- * next. */
+/* Values that are larger give their memory back after the turn. */
 #define LARGE_VALUE_BYTES ((size_t)16 * 1024)
-
-/* What a turn, and a session in it, may read, if values are as large as before. */
-#define TURN_BYTES    ((size_t)32 * 1024 * 1024)
-#define SESSION_BYTES ((size_t)4 * 1024 * 1024)
-
-/* The first turn knows nothing of values. */
-#define FIRST_LIMIT 32u
 
 #define PIECE_BYTES ((size_t)64 * 1024)
 
@@ -21,11 +13,6 @@ struct turn_piece {
     size_t bytes;
     _Alignas(16) char data[];
 };
-
-void turn_memory_init(struct turn_memory *memory)
-{
-    *memory = (struct turn_memory){.operation_limit = FIRST_LIMIT, .session_limit = FIRST_LIMIT};
-}
 
 static void free_pieces(struct turn_memory *memory)
 {
@@ -97,32 +84,26 @@ static void forget_pieces(struct turn_memory *memory)
         free_pieces(memory);
 }
 
-static size_t limit(size_t budget_bytes, size_t value_bytes)
+void turn_memory_limit_session(struct turn_memory *memory, size_t value_bytes)
 {
-    size_t count = value_bytes > 0 ? budget_bytes / value_bytes : TURN_OPERATIONS;
-    return count < 1 ? 1 : count > TURN_OPERATIONS ? TURN_OPERATIONS : count;
+    size_t count = value_bytes > 0 ? TURN_SESSION_BYTES / value_bytes : TURN_OPERATIONS;
+    memory->session_limit = count < 1 ? 1 : count > TURN_OPERATIONS ? TURN_OPERATIONS : count;
 }
 
-/* Large values give their memory back, and set the limits of the next turn. */
 static void trim_results(struct turn_memory *memory)
 {
-    size_t largest_bytes = memory->largest_bytes - memory->largest_bytes / 8;
     for (size_t i = 0; i < memory->operation_count; i++) {
         struct clientk_value *value = &memory->results[i].value;
-        if (value->capacity <= LARGE_VALUE_BYTES)
-            continue;
-        if (value->capacity > largest_bytes)
-            largest_bytes = value->capacity;
-        clientk_value_free(value);
+        value->size = 0;
+        if (value->capacity > LARGE_VALUE_BYTES)
+            clientk_value_free(value);
     }
-    memory->largest_bytes = largest_bytes > LARGE_VALUE_BYTES ? largest_bytes : 0;
-    memory->operation_limit = limit(TURN_BYTES, memory->largest_bytes);
-    memory->session_limit = limit(SESSION_BYTES, memory->largest_bytes);
 }
 
 void turn_memory_end(struct turn_memory *memory)
 {
     trim_results(memory);
     memory->operation_count = 0;
+    memory->expected_bytes = 0;
     forget_pieces(memory);
 }

@@ -1,15 +1,23 @@
 #include "kvstore/api/evict.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "common/numbers/random.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
+#include "common/time/clock.h"
 #include "kvstore/api/write_append.h"
 #include "kvstore/core/thread.h"
 #include "kvstore/eviction/s3fifo.h"
 #include "kvstore/format/sizes.h"
+#include "kvstore/maintenance/compaction_queue.h"
+#include "kvstore/maintenance/past_logs.h"
+#include "kvstore/maintenance/sweep.h"
 #include "kvstore/table/bound.h"
+#include "kvstore/table/disk_fit.h"
 #include "kvstore/table/found_record.h"
 
 /* Entries that go under one hold of a file's lock. */
@@ -19,6 +27,9 @@
  * segments of the index at most. */
 #define TTL_LOOKS    16u
 #define TTL_SEGMENTS 4u
+
+/* How long writers are refused at once after no room could be made. */
+#define ROOM_RETRY_NS UINT64_C(1000000000)
 
 const char *kvstore_evict_name(enum kvstore_evict evict)
 {
@@ -131,6 +142,12 @@ static bool remove_found(struct write *write)
         return file->share.policy != NULL;
     write->record = (struct record){.kind = RECORD_DELETE, .key = write->lookup.record.key};
     enum kv_status status = write_append(write, kv_slice(NULL, 0), NULL);
+    /* Without a block for the record: the compaction that is to follow leaves the entry out. */
+    if (status == KV_NO_SPACE && !file->copying &&
+        sweep_out(write->store->cache, file, &write->lookup)) {
+        past_logs_tell(write->store->past, file); /* who waits learns that it misses something */
+        status = KV_OK;
+    }
     if (file->share.policy) {
         if (status == KV_OK)
             s3fifo_was_evicted(file->share.policy, hash);
@@ -144,13 +161,14 @@ static bool remove_found(struct write *write)
     return true;
 }
 
-/* Returns how many entries of the file have gone under one hold of its lock. */
-static uint64_t evict_some(struct kvstore *store, struct datafile *file, uint64_t most)
+/* Returns how many entries of the file have gone under one hold of its lock; if not `always`, no
+ * more than the bound asks for. */
+static uint64_t evict_some(struct kvstore *store, struct datafile *file, uint64_t most, bool always)
 {
     struct write write = {.store = store, .file = file};
     uint64_t gone = 0;
     lockset_write_lock(store->context.locks, file->number);
-    while (gone < most && gone < HOLD_ENTRIES && bound_is_exceeded(file->share.bound) &&
+    while (gone < most && gone < HOLD_ENTRIES && (always || bound_is_exceeded(file->share.bound)) &&
            !datafile_is_read_only(file) && find_next(file, &write.lookup) && remove_found(&write))
         gone++;
     lockset_write_unlock(store->context.locks, file->number);
@@ -167,7 +185,7 @@ void evict(struct kvstore *store, uint32_t number, uint64_t most)
         struct datafile *file = &context->files[(number + i) % context->datafiles];
         uint64_t gone = 1;
         while (most > 0 && gone > 0 && bound_is_exceeded(&store->bound)) {
-            gone = evict_some(store, file, most);
+            gone = evict_some(store, file, most, false);
             most -= gone;
         }
     }
@@ -193,7 +211,7 @@ static void evict_all(struct kvstore *store)
     for (uint32_t number = 0; number < store->context.datafiles; number++) {
         uint64_t target_bytes = (uint64_t)(share * (double)live_bytes(store, number));
         while (live_bytes(store, number) > target_bytes &&
-               evict_some(store, &store->context.files[number], HOLD_ENTRIES / 8) > 0)
+               evict_some(store, &store->context.files[number], HOLD_ENTRIES / 8, false) > 0)
             ;
     }
     evict(store, 0, UINT64_MAX);
@@ -201,6 +219,97 @@ static void evict_all(struct kvstore *store)
              store->context.dir, atomic_load(&store->bound.evictions) - before,
              atomic_load(&store->bound.max_bytes));
 }
+
+/* Room ----------------------------------------------------------------------------------------- */
+
+/* Free on the disk; UINT64_MAX: not known. */
+static uint64_t free_bytes(const struct kvstore *store)
+{
+    struct statvfs disk;
+    if (fstatvfs(store->context.dir_fd, &disk) != 0)
+        return UINT64_MAX;
+    return at_most((uint64_t)disk.f_bavail, UINT64_MAX / at_least(disk.f_frsize, 1)) *
+           disk.f_frsize;
+}
+
+/* compaction_gain; 0 also if the disk has no room for the copy. */
+static uint64_t gain_of(struct kvstore *store, uint32_t number)
+{
+    uint64_t copy_bytes;
+    uint64_t gain_bytes = compaction_gain(&store->context, number, &copy_bytes);
+    return FILE_HEADER_BYTES + round_up(copy_bytes, PAGE_BYTES) <= free_bytes(store) ? gain_bytes
+                                                                                     : 0;
+}
+
+/* The file whose compaction gives back most; D: none. */
+static uint32_t find_gain(struct kvstore *store)
+{
+    uint32_t best = store->context.datafiles;
+    uint64_t most_bytes = 0;
+    for (uint32_t number = 0; number < store->context.datafiles; number++) {
+        uint64_t bytes = gain_of(store, number);
+        if (bytes <= most_bytes)
+            continue;
+        most_bytes = bytes;
+        best = number;
+    }
+    return best;
+}
+
+/* Holds: room_lock. */
+static bool make_room(struct kvstore *store, uint32_t number)
+{
+    const struct store_context *context = &store->context;
+    if (compaction_queue_await(store->compactions))
+        return true;
+    disk_fit_bound(&store->bound, context);
+    evict(store, number, UINT64_MAX);
+    uint32_t best = find_gain(store);
+    if (best == context->datafiles) {
+        best = number;
+        while (gain_of(store, number) == 0)
+            if (evict_some(store, &context->files[number], HOLD_ENTRIES, true) == 0)
+                return false;
+    }
+    return compaction_queue_call(store->compactions, best, NULL) == KV_OK;
+}
+
+bool evict_for_room(struct kvstore *store, uint32_t number)
+{
+    uint64_t made_before = atomic_load(&store->rooms_made);
+    pthread_mutex_lock(&store->room_lock);
+    bool made = atomic_load(&store->rooms_made) != made_before; /* by another thread */
+    if (!made && clock_monotonic_ns() >= store->room_not_before_ns) {
+        made = make_room(store, number);
+        if (made)
+            atomic_fetch_add(&store->rooms_made, 1);
+        else
+            store->room_not_before_ns = clock_monotonic_ns() + ROOM_RETRY_NS;
+    }
+    pthread_mutex_unlock(&store->room_lock);
+    return made;
+}
+
+/* Says once that the bound is more than fits. */
+static void fit(struct kvstore *store)
+{
+    const struct store_context *context = &store->context;
+    uint64_t asked_bytes = atomic_load(&store->bound.asked_bytes);
+    uint64_t fitting_bytes = disk_fit_bytes(context->dir_fd, context->datafiles);
+    atomic_store(&store->bound.max_bytes, asked_bytes);
+    disk_fit_bound(&store->bound, context);
+    if (asked_bytes <= fitting_bytes)
+        return;
+    log_warn("%s: max_bytes %" PRIu64 " is more than the file system has room for: %" PRIu64
+             " bytes of live records, with the dead ones between two compactions and the copy that "
+             "a compaction makes; %s",
+             context->dir, asked_bytes, fitting_bytes,
+             store->bound.evict == KVSTORE_EVICT_NONE
+                 ? "writes may be refused for want of space before they reach it"
+                 : "entries are evicted to stay below that");
+}
+
+/* Beginning ------------------------------------------------------------------------------------ */
 
 /* The sweeper and the compactor are at work already. */
 static enum kv_status begin_file(void *argument, uint32_t number, struct kv_error *error)
@@ -223,7 +332,8 @@ enum kv_status evict_begin(struct kvstore *store, struct kv_error *error)
     if (options->max_bytes == 0)
         return KV_OK;
     store->bound.evict = options->evict;
-    atomic_store(&store->bound.max_bytes, options->max_bytes);
+    atomic_store(&store->bound.asked_bytes, options->max_bytes);
+    fit(store);
     enum kv_status status = thread_run_parallel(store->context.datafiles, begin_file, store, error);
     if (status == KV_OK)
         evict_all(store);
@@ -239,31 +349,18 @@ enum kv_status kvstore_set_max_bytes(struct kvstore *store, uint64_t max_bytes,
     if (max_bytes < KVSTORE_MIN_BOUND_BYTES)
         return kv_error_set(error, KV_USAGE, "max_bytes %" PRIu64 ": the least is %" PRIu64,
                             max_bytes, KVSTORE_MIN_BOUND_BYTES);
-    atomic_store(&store->bound.max_bytes, max_bytes);
+    atomic_store(&store->bound.asked_bytes, max_bytes);
+    fit(store);
     evict_all(store);
     return KV_OK;
 }
 
-void kvstore_bound_statistics(struct kvstore *store, struct kvstore_bound_statistics *statistics)
+uint64_t kvstore_fitting_bytes(const char *dir, uint32_t datafiles)
 {
-    struct bound *bound = &store->bound;
-    *statistics = (struct kvstore_bound_statistics){0};
-    if (store->context.options.max_bytes == 0)
-        return;
-    *statistics = (struct kvstore_bound_statistics){
-        .max_bytes = atomic_load(&bound->max_bytes),
-        .live_bytes = atomic_load(&bound->live_bytes),
-        .evict = bound->evict,
-        .evictions = atomic_load(&bound->evictions),
-        .evicted_bytes = atomic_load(&bound->evicted_bytes),
-        .refusals = atomic_load(&bound->refusals),
-    };
-    for (uint32_t number = 0; number < store->context.datafiles; number++) {
-        const struct datafile *file = &store->context.files[number];
-        if (!file->share.policy)
-            continue;
-        lockset_read_lock(store->context.locks, number);
-        statistics->memory_bytes += s3fifo_memory_bytes(file->share.policy);
-        lockset_read_unlock(store->context.locks, number);
-    }
+    int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd < 0)
+        return UINT64_MAX;
+    uint64_t bytes = disk_fit_bytes(dir_fd, datafiles ? datafiles : KVSTORE_DEFAULT_DATAFILES);
+    close(dir_fd);
+    return bytes;
 }

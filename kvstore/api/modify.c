@@ -62,11 +62,15 @@ enum kv_status kvstore_add(struct kvstore *store, struct kv_slice key, int64_t d
         return KV_UNSUPPORTED; /* of a newer header */
     int64_t unwanted;
     struct write write;
-    enum kv_status status = write_begin(store, key, false, &write);
-    if (status != KV_OK)
-        return status;
-    status = add(&write, delta, options, sum ? sum : &unwanted, written);
-    return write_end(&write, status);
+    enum kv_status status;
+    unsigned tries = 0;
+    do {
+        status = write_begin(store, key, false, &write);
+        if (status != KV_OK)
+            return status;
+        status = write_end(&write, add(&write, delta, options, sum ? sum : &unwanted, written));
+    } while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
+    return status;
 }
 
 /* Gives the record to be written the value and expiry of the entry that is there. */
@@ -76,8 +80,8 @@ static void keep_entry(struct write *write)
     write->record.expiry_ms = write->lookup.record.expiry_ms;
 }
 
-enum kv_status kvstore_append(struct kvstore *store, struct kv_slice key, struct kv_slice suffix,
-                              uint32_t *value_bytes, struct kvstore_written *written)
+static enum kv_status append(struct kvstore *store, struct kv_slice key, struct kv_slice suffix,
+                             uint32_t *value_bytes, struct kvstore_written *written)
 {
     struct write write;
     enum kv_status status = write_begin(store, key, false, &write);
@@ -91,14 +95,22 @@ enum kv_status kvstore_append(struct kvstore *store, struct kv_slice key, struct
     return write_end(&write, status);
 }
 
-enum kv_status kvstore_exchange_to(struct kvstore *store, struct kv_slice key,
-                                   struct kv_slice value, const struct kvstore_put_options *options,
-                                   kvstore_place place, void *context, bool *found,
-                                   struct kvstore_entry *entry, struct kvstore_written *written)
+enum kv_status kvstore_append(struct kvstore *store, struct kv_slice key, struct kv_slice suffix,
+                              uint32_t *value_bytes, struct kvstore_written *written)
 {
-    static const struct kvstore_put_options no_options;
-    if (!options)
-        options = &no_options;
+    enum kv_status status;
+    unsigned tries = 0;
+    do
+        status = append(store, key, suffix, value_bytes, written);
+    while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
+    return status;
+}
+
+static enum kv_status exchange(struct kvstore *store, struct kv_slice key, struct kv_slice value,
+                               const struct kvstore_put_options *options, kvstore_place place,
+                               void *context, bool *found, struct kvstore_entry *entry,
+                               struct kvstore_written *written)
+{
     struct write write;
     enum kv_status status = write_begin(store, key, false, &write);
     if (status != KV_OK)
@@ -116,6 +128,22 @@ enum kv_status kvstore_exchange_to(struct kvstore *store, struct kv_slice key,
     return write_end(&write, status);
 }
 
+enum kv_status kvstore_exchange_to(struct kvstore *store, struct kv_slice key,
+                                   struct kv_slice value, const struct kvstore_put_options *options,
+                                   kvstore_place place, void *context, bool *found,
+                                   struct kvstore_entry *entry, struct kvstore_written *written)
+{
+    static const struct kvstore_put_options no_options;
+    enum kv_status status;
+    unsigned tries = 0;
+    if (!options)
+        options = &no_options;
+    do
+        status = exchange(store, key, value, options, place, context, found, entry, written);
+    while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
+    return status;
+}
+
 enum kv_status kvstore_exchange(struct kvstore *store, struct kv_slice key, struct kv_slice value,
                                 const struct kvstore_put_options *options, void *buffer,
                                 size_t capacity, bool *found, struct kvstore_entry *entry,
@@ -126,8 +154,8 @@ enum kv_status kvstore_exchange(struct kvstore *store, struct kv_slice key, stru
                                written);
 }
 
-enum kv_status kvstore_touch(struct kvstore *store, struct kv_slice key, uint64_t expiry_ms,
-                             struct kvstore_written *written)
+static enum kv_status touch(struct kvstore *store, struct kv_slice key, uint64_t expiry_ms,
+                            struct kvstore_written *written)
 {
     struct write write;
     enum kv_status status = write_begin(store, key, false, &write);
@@ -138,4 +166,15 @@ enum kv_status kvstore_touch(struct kvstore *store, struct kv_slice key, uint64_
     keep_entry(&write);
     write.record.expiry_ms = expiry_ms;
     return write_end(&write, write_append(&write, kv_slice(NULL, 0), written));
+}
+
+enum kv_status kvstore_touch(struct kvstore *store, struct kv_slice key, uint64_t expiry_ms,
+                             struct kvstore_written *written)
+{
+    enum kv_status status;
+    unsigned tries = 0;
+    do
+        status = touch(store, key, expiry_ms, written);
+    while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
+    return status;
 }

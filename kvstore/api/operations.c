@@ -51,6 +51,17 @@ enum kv_status write_end(struct write *write, enum kv_status status)
     return status;
 }
 
+bool write_may_repeat(struct kvstore *store, struct kv_slice key, unsigned *tries)
+{
+    uint32_t number = key_place(&store->context, key).file->number;
+    if (store->bound.evict == KVSTORE_EVICT_NONE)
+        return false;
+    if (++*tries < WRITE_TRIES && evict_for_room(store, number))
+        return true;
+    write_tell_no_space(store, number);
+    return false;
+}
+
 enum kv_status write_check(const struct write *write, const struct kvstore_put_options *options)
 {
     if (!RESERVED_IS_CLEAR(options->reserved))
@@ -79,13 +90,10 @@ uint64_t write_expiry(const struct write *write, const struct kvstore_put_option
     return options->expiry_ms;
 }
 
-enum kv_status kvstore_put(struct kvstore *store, struct kv_slice key, struct kv_slice value,
-                           const struct kvstore_put_options *options,
-                           struct kvstore_written *written)
+static enum kv_status put(struct kvstore *store, struct kv_slice key, struct kv_slice value,
+                          const struct kvstore_put_options *options,
+                          struct kvstore_written *written)
 {
-    static const struct kvstore_put_options no_options;
-    if (!options)
-        options = &no_options;
     struct write write;
     bool blind = options->condition == KVSTORE_ALWAYS && !options->keep_expiry;
     enum kv_status status = write_begin(store, key, blind, &write);
@@ -99,6 +107,21 @@ enum kv_status kvstore_put(struct kvstore *store, struct kv_slice key, struct kv
         status = write_append(&write, kv_slice(NULL, 0), written);
     }
     return write_end(&write, status);
+}
+
+enum kv_status kvstore_put(struct kvstore *store, struct kv_slice key, struct kv_slice value,
+                           const struct kvstore_put_options *options,
+                           struct kvstore_written *written)
+{
+    static const struct kvstore_put_options no_options;
+    enum kv_status status;
+    unsigned tries = 0;
+    if (!options)
+        options = &no_options;
+    do
+        status = put(store, key, value, options, written);
+    while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
+    return status;
 }
 
 enum kv_status kvstore_delete(struct kvstore *store, struct kv_slice key, uint64_t if_version,

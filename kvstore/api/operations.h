@@ -17,6 +17,13 @@ enum kv_status write_begin(struct kvstore *store, struct kv_slice key, bool blin
                            struct write *write);
 enum kv_status write_end(struct write *write, enum kv_status status);
 
+/* How often a call begins again, at most. */
+#define WRITE_TRIES 8u
+
+/* A call that ended with KV_NO_SPACE: makes room by eviction and compaction, where the store
+ * evicts, and waits for it. True: the call may begin again. *tries: 0 at first. No lock is held. */
+bool write_may_repeat(struct kvstore *store, struct kv_slice key, unsigned *tries);
+
 /* Does the condition of a put hold? KV_OK, KV_EXISTS, KV_NOT_FOUND, KV_VERSION_MISMATCH. */
 enum kv_status write_check(const struct write *write, const struct kvstore_put_options *options);
 

@@ -16,6 +16,7 @@
 #include "kvstore/index/arena.h"
 #include "kvstore/index/arena_claim.h"
 #include "kvstore/shared/store_leftovers.h"
+#include "kvstore/shared/store_objects.h"
 #include "kvstore/table/datafile.h"
 
 const char *kvstore_direct_name(enum kvstore_direct direct)
@@ -31,6 +32,17 @@ static uint64_t first_bytes(const struct store_context *context)
     return SHARED_STORE_HEADER_BYTES + (uint64_t)context->datafiles * sizeof(struct shared_file);
 }
 
+static struct shared_store_name name_of(const struct shared_index *direct, uint64_t number)
+{
+    return shared_store_numbered_name((dev_t)direct->device, (ino_t)direct->inode, number);
+}
+
+static void take_name(struct shared_index *direct, uint64_t number)
+{
+    direct->number = number;
+    direct->name = name_of(direct, number);
+}
+
 /* What a predecessor has left ------------------------------------------------------------------ */
 
 /* Tells those who have mapped it that it is out of use. Only what is ours can be left by one of our
@@ -43,17 +55,28 @@ static void retire(int fd)
     (void)written; /* then the name is gone all the same */
 }
 
-static void remove_left(const struct shared_index *direct)
+static bool remove_object(void *context, uint64_t number)
 {
+    const struct shared_index *direct = context;
+    struct shared_store_name name = name_of(direct, number);
     struct stat facts;
-    int fd = shm_open(direct->name.text, O_RDWR, 0);
+    bool is_taken = direct->is_left && number == direct->number;
+    int fd = is_taken ? -1 : shm_open(name.text, O_RDWR, 0);
     if (fd < 0)
-        return;
+        return false;
     if (fstat(fd, &facts) == 0 && facts.st_uid == geteuid() &&
         (uint64_t)facts.st_size >= sizeof(struct shared_store))
         retire(fd);
     close(fd);
-    shm_unlink(direct->name.text);
+    shm_unlink(name.text);
+    return false;
+}
+
+/* All there are, but the one that is taken over. */
+static void remove_left(struct shared_index *direct)
+{
+    store_objects_find((dev_t)direct->device, (ino_t)direct->inode, geteuid(), remove_object,
+                       direct);
 }
 
 /* The object ----------------------------------------------------------------------------------- */
@@ -69,10 +92,20 @@ static bool set_mode(const struct shared_index *direct, const struct store_conte
     return datafile_admit(context, fd);
 }
 
+/* Under a name that nobody can have foreseen, where another user has the usual one. */
+#define NAME_TRIES 4u
+
 /* -1, errno: there can be none. */
-static int make_object(const struct shared_index *direct, const struct store_context *context)
+static int make_object(struct shared_index *direct, const struct store_context *context)
 {
-    int fd = shm_open(direct->name.text, O_RDWR | O_CREAT | O_EXCL, 0600);
+    int fd = -1;
+    take_name(direct, 0);
+    for (unsigned tries = 0; tries < NAME_TRIES; tries++) {
+        fd = shm_open(direct->name.text, O_RDWR | O_CREAT | O_EXCL, 0600);
+        if (fd >= 0 || errno != EEXIST)
+            break;
+        take_name(direct, random_secret());
+    }
     if (fd < 0)
         return -1;
     store_leftovers_hold(fd);
@@ -133,9 +166,17 @@ static int open_left(const struct shared_index *direct, const struct store_conte
     return -1;
 }
 
+struct left_search {
+    struct shared_index *direct;
+    struct store_context *context;
+};
+
 /* Another process's arena, to be claimed file by file. */
-static bool begin_left(struct shared_index *direct, struct store_context *context)
+static bool begin_object(void *search, uint64_t number)
 {
+    struct shared_index *direct = ((struct left_search *)search)->direct;
+    struct store_context *context = ((struct left_search *)search)->context;
+    take_name(direct, number);
     int fd = open_left(direct, context);
     if (fd < 0)
         return false;
@@ -152,11 +193,17 @@ static bool begin_left(struct shared_index *direct, struct store_context *contex
     return false;
 }
 
+static bool begin_left(struct shared_index *direct, struct store_context *context)
+{
+    struct left_search search = {direct, context};
+    return store_objects_find((dev_t)direct->device, (ino_t)direct->inode, geteuid(), begin_object,
+                              &search);
+}
+
 static void explain(const struct shared_index *direct, const struct store_context *context)
 {
-    log_warn("%s: no direct reads, and the next start may take longer: shared memory %s: %s%s",
-             context->dir, direct->name.text, strerror(errno),
-             errno == EEXIST ? " (another user's: remove it)" : "");
+    log_warn("%s: no direct reads, and the next start may take longer: shared memory %s: %s",
+             context->dir, direct->name.text, strerror(errno));
 }
 
 /* An arena in an object of its own. False: there can be none. */
@@ -203,7 +250,7 @@ static void settle(struct shared_index *direct, const struct store_context *cont
     direct->mode = context->options.direct;
     direct->device = facts.st_dev;
     direct->inode = facts.st_ino;
-    direct->name = shared_store_name(facts.st_dev, facts.st_ino);
+    take_name(direct, 0);
 }
 
 static void place_files(const struct store_context *context)
@@ -253,6 +300,7 @@ enum kv_status shared_index_begin(struct shared_index *direct, struct store_cont
     bool may_be_left = direct->mode != KVSTORE_DIRECT_OFF && !context->is_new;
     if (!may_be_left || !begin_left(direct, context))
         return begin_anew(direct, context, error);
+    remove_left(direct);
     place_files(context);
     return KV_OK;
 }
@@ -318,12 +366,16 @@ void shared_index_serve(struct shared_index *direct, const struct store_context 
     __atomic_store_n(&shared->condition, SHARED_STORE_IN_USE, __ATOMIC_RELEASE);
 }
 
+void shared_index_retire(const struct shared_index *direct, const struct store_context *context)
+{
+    if (context->arena && direct->mode != KVSTORE_DIRECT_OFF)
+        __atomic_store_n(&context->shared->condition, SHARED_STORE_RETIRED, __ATOMIC_RELEASE);
+}
+
 void shared_index_end(struct shared_index *direct, struct store_context *context)
 {
-    if (context->arena && direct->mode != KVSTORE_DIRECT_OFF) {
-        __atomic_store_n(&context->shared->condition, SHARED_STORE_RETIRED, __ATOMIC_RELEASE);
+    if (context->arena && direct->mode != KVSTORE_DIRECT_OFF)
         shm_unlink(direct->name.text);
-    }
     arena_free(context->arena);
     context->arena = NULL;
 }

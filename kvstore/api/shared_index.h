@@ -16,8 +16,9 @@
 
 struct shared_index {
     enum kvstore_direct mode;      /* OFF: there is no object */
-    struct shared_store_name name; /* of the object, also of one that must go */
+    struct shared_store_name name; /* of the object; "": there can be none */
     uint64_t device, inode;        /* of the directory */
+    uint64_t number;               /* in the name (shared_store_numbered_name) */
     bool is_left;                  /* the object is that of a process that was killed */
 };
 
@@ -34,7 +35,10 @@ enum kv_status shared_index_take_over(struct shared_index *direct, struct store_
 /* All files are there: others may read. */
 void shared_index_serve(struct shared_index *direct, const struct store_context *context);
 
-/* Retires the object, and frees the arena. The files are closed. */
+/* Readers let the object go. Before an index in it is freed: what is punched reads as zeros. */
+void shared_index_retire(const struct shared_index *direct, const struct store_context *context);
+
+/* Removes the object, which is retired, and frees the arena. The indexes are freed. */
 void shared_index_end(struct shared_index *direct, struct store_context *context);
 
 #endif

@@ -26,15 +26,28 @@ struct past_logs;
 struct sweeper;
 struct sync;
 
+/* What statistics said last of a data file. */
+struct told_file {
+    struct kvstore_file_statistics statistics; /* like the next guarded by told_lock */
+    uint64_t told_ms;                          /* clock_monotonic_coarse_ms */
+    _Atomic uint64_t policy_bytes;
+};
+
 struct kvstore {
     struct store_context context;
     struct shared_index shared_index;
     struct lockfile *lockfile;
-    struct cache *cache; /* NULL: none */
-    bool reads_count;    /* there is a cache, or a policy that counts reads; constant */
-    struct bound bound;  /* without max_bytes: none, and no file knows of it */
+    struct cache *cache;         /* NULL: none */
+    bool reads_count;            /* there is a cache, or a policy that counts reads; constant */
+    struct bound bound;          /* without max_bytes: none, and no file knows of it */
+    pthread_mutex_t room_lock;   /* evict_for_room: one thread at a time */
+    uint64_t room_not_before_ns; /* guarded by room_lock */
+    _Atomic uint64_t rooms_made;
     pthread_mutex_t quota_lock;
     struct quota_table *quotas; /* guarded by quota_lock; NULL: none */
+    pthread_mutex_t told_lock;
+    struct told_file *told;             /* one of each data file */
+    _Atomic uint64_t waited_in_vain_ms; /* for a file's lock (store_facts.c); 0: never */
     /* Synchronised by themselves; NULL if the store is read-only. */
     struct sync *sync;
     struct compaction_queue *compactions;

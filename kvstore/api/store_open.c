@@ -182,6 +182,7 @@ static enum kv_status allocate_files(struct kvstore *store, struct kv_error *err
         store->cache = cache_create(context->options.cache_bytes, context->datafiles,
                                     context->options.allocator);
     store->holds = holds_create();
+    store->told = calloc(context->datafiles, sizeof *store->told);
     if (context->files)
         memset(context->files, 0, size);
     if (cached && !store->cache)
@@ -189,7 +190,8 @@ static enum kv_status allocate_files(struct kvstore *store, struct kv_error *err
                             "%s: no memory for the tables of a cache of %" PRIu64
                             " bytes; take a smaller one",
                             context->dir, context->options.cache_bytes);
-    if (!context->files || !context->locks || !store->holds || (optimistic && !context->readers))
+    if (!context->files || !context->locks || !store->holds || !store->told ||
+        (optimistic && !context->readers))
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory for %u data files", context->dir,
                             context->datafiles);
     return KV_OK;
@@ -312,12 +314,16 @@ static void stop_background(struct kvstore *store)
 static void free_store(struct kvstore *store)
 {
     struct store_context *context = &store->context;
+    shared_index_retire(&store->shared_index, context);
     for (uint32_t number = 0; context->files && number < context->datafiles; number++) {
         bound_end(&context->files[number].share);
         generation_free(context->files[number].current);
     }
     quota_table_free(store->quotas);
     pthread_mutex_destroy(&store->quota_lock);
+    pthread_mutex_destroy(&store->room_lock);
+    pthread_mutex_destroy(&store->told_lock);
+    free(store->told);
     free(context->files);
     lockset_free(context->locks);
     readers_free(context->readers);
@@ -381,6 +387,8 @@ enum kv_status kvstore_open(const char *dir, const struct kvstore_options *optio
     }
     created->context.dir = dir_copy;
     pthread_mutex_init(&created->quota_lock, NULL);
+    pthread_mutex_init(&created->room_lock, NULL);
+    pthread_mutex_init(&created->told_lock, NULL);
     created->context.dir_fd = -1;
     created->context.options = *options;
     fill_in_defaults(&created->context.options);
@@ -388,6 +396,9 @@ enum kv_status kvstore_open(const char *dir, const struct kvstore_options *optio
         !options->read_only && options->durability == KVSTORE_SYNC_ALWAYS;
     status = open_store(created, error);
     if (status == KV_OK) {
+        struct kvstore_file_statistics first;
+        for (uint32_t number = 0; number < created->context.datafiles; number++)
+            kvstore_file_statistics(created, number, &first); /* the answer until the next */
         if (error)
             *error = (struct kv_error){0}; /* what was missing has been created */
         *store = created;

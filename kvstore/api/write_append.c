@@ -11,8 +11,7 @@
 /* Between two lines in the log about writes that find no room. */
 #define NO_SPACE_LOG_INTERVAL_MS 60000u
 
-/* For the operator; writers get the status each time. */
-static void log_no_space(struct kvstore *store, const struct datafile *file)
+void write_tell_no_space(struct kvstore *store, uint32_t number)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
     uint64_t logged_ms = atomic_load(&store->no_space_logged_ms);
@@ -22,7 +21,7 @@ static void log_no_space(struct kvstore *store, const struct datafile *file)
     log_error(
         "%s/%s: no space left for the data: the disk, a quota or the file is full; writes are "
         "refused until there is, reads continue (logged once a minute)",
-        store->context.dir, file_name(file->number, FILE_LOG).text);
+        store->context.dir, file_name(number, FILE_LOG).text);
 }
 
 /* What others have to know of a record that was appended. */
@@ -30,14 +29,16 @@ static void tell_others(const struct write *write)
 {
     struct kvstore *store = write->store;
     struct datafile *file = write->file;
-    if (store->cache)
-        cache_remove(store->cache, file->number, write->lookup.hash, write->record.key);
     const struct kvstore_options *options = &store->context.options;
     sync_after_append(store->sync, &store->context, file);
     if (write->record.expiry_ms != 0)
         sweeper_note_expiry(store->sweeper);
     past_logs_tell(store->past, file);
     compaction_queue_consider(store->compactions, file, options, options->compact_min_bytes);
+    if (__builtin_expect(file->current->is_short, 0)) {
+        file->current->is_short = false;
+        compaction_queue_want_room(store->compactions);
+    }
 }
 
 enum kv_status write_append(struct write *write, struct kv_slice value_tail,
@@ -47,6 +48,9 @@ enum kv_status write_append(struct write *write, struct kv_slice value_tail,
     uint64_t max_bytes = context_max_value_bytes(&store->context);
     if (value_tail.size > max_bytes || write->record.value.size > max_bytes - value_tail.size)
         return KV_VALUE_TOO_BIG;
+    /* First: nobody may be given the old value here who has seen the new one in the index. */
+    if (store->cache)
+        cache_remove(store->cache, write->file->number, write->lookup.hash, write->record.key);
     enum kv_status status = datafile_append(&store->context, write->file, &write->lookup,
                                             &write->record, value_tail, written);
     if (status == KV_OK) {
@@ -55,7 +59,8 @@ enum kv_status write_append(struct write *write, struct kv_slice value_tail,
         if (generation_may_grow(write->file->current, &write->lookup, &write->record, value_tail))
             past_logs_want_room(store->past);
         compaction_queue_want_room(store->compactions);
-        log_no_space(store, write->file);
+        if (store->bound.evict == KVSTORE_EVICT_NONE) /* else see write_may_repeat */
+            write_tell_no_space(store, write->file->number);
     }
     return status;
 }

@@ -1,6 +1,7 @@
 /*
- * write_append: the last step of a call that writes one key: append its record, and tell what else
- * has to know of it: the cache, the sync threads, the sweeper, the compactor.
+ * write_append: the last step of a call that writes one key: let the cache forget the
+ * key, append its record, and tell what else has to know of it: the sync threads, the sweeper, the
+ * compactor.
  *
  * Threads: any; the functions hold the file's lock for writing.
  */
@@ -24,5 +25,9 @@ struct write {
 /* Appends write->record, its value continued in value_tail: KV_VALUE_TOO_BIG, KV_NO_SPACE ... */
 enum kv_status write_append(struct write *write, struct kv_slice value_tail,
                             struct kvstore_written *written);
+
+/* A write was refused with KV_NO_SPACE: says so to the operator, once a minute; writers get the
+ * status each time. */
+void write_tell_no_space(struct kvstore *store, uint32_t file);
 
 #endif

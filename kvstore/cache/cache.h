@@ -27,11 +27,11 @@
  *
  * Threads: each shard has a lock, taken last (ARCHITECTURE.md). cache_put and cache_remove are
  * called with the lock of the data file held: a reader, which shares it, puts what it has just
- * read; a writer, which has it alone, removes what it has just replaced, before it gives the lock
- * back. So what is in the cache is what the file says, but while a writer is at work. cache_get
- * needs no lock of the file: what it finds is the value before the write that is under way, which
- * nobody knows to have happened yet; a reader that finds nothing waits for the writer. (A reader
- * that takes no lock at all, under optimistic locking, may therefore call cache_get, but not
+ * read; a writer, which has it alone, removes what it is about to replace, before the index shows
+ * that. So what is in the cache is what the file says, and who has seen a write in the index, with
+ * the lock or without (also in another process: kvstore/shared), finds nothing older here from then
+ * on. cache_get needs no lock of the file: a reader that finds nothing waits for the writer. (A
+ * reader that takes no lock at all, under optimistic locking, may therefore call cache_get, but not
  * cache_put.)
  */
 #ifndef MQKV_KVSTORE_CACHE_CACHE_H

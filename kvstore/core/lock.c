@@ -290,6 +290,23 @@ void lockset_read_lock(struct lockset *locks, uint32_t file)
     acquire(lock_of(locks, file), locks->kind.try_read, locks->kind.read);
 }
 
+/* It looks time and again, so that it needs no lock that can be waited for with a limit. */
+bool lockset_try_read_lock(struct lockset *locks, uint32_t file, unsigned patience_ms)
+{
+    struct lock *lock = lock_of(locks, file);
+    uint64_t until_ns = clock_monotonic_ns() + patience_ms * UINT64_C(1000000);
+    int result = locks->kind.try_read(lock);
+    if (is_taken(result))
+        result = spin(lock, locks->kind.try_read, clock_monotonic_ns());
+    while (is_taken(result) && clock_monotonic_ns() < until_ns) {
+        clock_sleep_ms(1);
+        result = locks->kind.try_read(lock);
+    }
+    if (!is_taken(result))
+        require(result, "taking a lock");
+    return result == 0;
+}
+
 void lockset_read_unlock(struct lockset *locks, uint32_t file)
 {
     require(locks->kind.unlock(lock_of(locks, file)), "releasing a read lock");

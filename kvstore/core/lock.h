@@ -10,6 +10,7 @@
 #ifndef MQKV_KVSTORE_CORE_LOCK_H
 #define MQKV_KVSTORE_CORE_LOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "mqkv/kvstore.h"
@@ -22,6 +23,8 @@ struct lockset *lockset_create(enum kvstore_locking strategy, enum kvstore_rwloc
 void lockset_free(struct lockset *locks);
 
 void lockset_read_lock(struct lockset *locks, uint32_t file);
+/* Takes it if that is possible within so many milliseconds; 0: at once. */
+bool lockset_try_read_lock(struct lockset *locks, uint32_t file, unsigned patience_ms);
 void lockset_read_unlock(struct lockset *locks, uint32_t file);
 void lockset_write_lock(struct lockset *locks, uint32_t file);
 void lockset_write_unlock(struct lockset *locks, uint32_t file);

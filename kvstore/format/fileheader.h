@@ -20,6 +20,7 @@
  *     2048   32 note: the key of the index's hash; that of data.0000 counts
  *     2560   32 note: which log this one has replaced, and where the changes go on
  *     3072   32 note: the name of its stream of changes
+ *     3584  512 chapters: file_chapters.h
  *
  *   progress:  0  8 sequence: slot number = sequence % 2; the valid slot with the higher one counts
  *              8  8 synced_offset: every byte before it was on disk when this was written

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "kvstore/index/arena_chunks.h"
@@ -144,6 +145,12 @@ char *arena_base(const struct arena *arena)
 bool arena_is_shared(const struct arena *arena)
 {
     return arena->backing.fd >= 0;
+}
+
+bool arena_object_is_gone(const struct arena *arena)
+{
+    struct stat facts;
+    return arena_is_shared(arena) && fstat(arena->backing.fd, &facts) == 0 && facts.st_nlink == 0;
 }
 
 struct arena_counts arena_counts(struct arena *arena)

@@ -57,6 +57,9 @@ void arena_give(struct arena *arena, uint32_t reference, uint64_t bytes);
 /* What is in the arena is seen by other processes. */
 bool arena_is_shared(const struct arena *arena);
 
+/* The object has lost its name. */
+bool arena_object_is_gone(const struct arena *arena);
+
 struct arena_counts arena_counts(struct arena *arena);
 
 #endif

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "common/report/log.h"
+
 /* How many chunks are looked at for a run of blocks before a new one is taken. */
 #define RUN_LOOKS 16u
 
@@ -120,6 +122,10 @@ struct chunk *arena_place_chunks(struct arena *arena, uint32_t count, uint64_t b
         first = place_apart(arena, count);
     if (first == NO_CHUNK)
         return NULL;
+    if (in_object && own && arena->counts.own_chunks == count) /* the first */
+        log_warn("shared memory for the index cannot grow (is /dev/shm full, or a limit reached?): "
+                 "what it needs more is the daemon's own, keys there are read by message, and a "
+                 "start after a kill takes longer");
     arena->counts.chunks += count;
     for (uint32_t number = first; number < first + count; number++)
         arena->chunks[number] = (struct chunk){.kind = kind, .is_own = own};

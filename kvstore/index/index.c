@@ -360,7 +360,8 @@ static bool split(struct index *index, uint32_t hash)
     struct index_segment *high = segment_at(index, reference);
 
     begin_moves(index);
-    low->depth++;
+    /* Scans of other processes read it: who sees it sees that `moves` has changed. */
+    __atomic_store_n(&low->depth, low->depth + 1, __ATOMIC_RELEASE);
     share_out(low, high);
     set_bound(index, high, low->expiry_bound_ms);
     index->words->segments++;

@@ -6,7 +6,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kvstore/format/fileheader.h"
 #include "kvstore/format/record.h"
+#include "kvstore/shared/store_objects.h"
 
 /* Longer than any single write takes. */
 #define SETTLE_NS 300000000L
@@ -23,23 +25,44 @@ static bool is_that_store(const struct running_store *live, const struct layout 
                live->shared_bytes;
 }
 
-void running_store_open(struct running_store *live, int dir_fd, const struct layout *layout)
+struct object_search {
+    struct running_store *live;
+    const struct layout *layout;
+    dev_t device;
+    ino_t inode;
+};
+
+static bool map_object(void *context, uint64_t number)
 {
+    const struct object_search *search = context;
+    struct running_store *live = search->live;
     struct stat facts;
-    *live = (struct running_store){.dir_fd = dir_fd, .datafiles = layout->datafiles};
-    if (fstat(dir_fd, &facts) != 0)
-        return;
-    int fd = shm_open(shared_store_name(facts.st_dev, facts.st_ino).text, O_RDONLY | O_CLOEXEC, 0);
+    struct shared_store_name name =
+        shared_store_numbered_name(search->device, search->inode, number);
+    int fd = shm_open(name.text, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
-        return;
+        return false;
     if (fstat(fd, &facts) == 0 && facts.st_size >= (off_t)SHARED_STORE_HEADER_BYTES) {
         void *at = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_SHARED, fd, 0);
         live->shared = at != MAP_FAILED ? at : NULL;
         live->shared_bytes = (size_t)facts.st_size;
     }
     close(fd);
-    if (live->shared && !is_that_store(live, layout))
+    if (live->shared && !is_that_store(live, search->layout))
         running_store_close(live);
+    return live->shared != NULL;
+}
+
+void running_store_open(struct running_store *live, int dir_fd, const struct layout *layout)
+{
+    struct stat dir, lock;
+    *live = (struct running_store){.dir_fd = dir_fd, .datafiles = layout->datafiles};
+    /* The daemon's uid is that of its lock. */
+    if (fstat(dir_fd, &dir) != 0 ||
+        fstatat(dir_fd, LOCK_FILE_NAME, &lock, AT_SYMLINK_NOFOLLOW) != 0)
+        return;
+    struct object_search search = {live, layout, dir.st_dev, dir.st_ino};
+    store_objects_find(dir.st_dev, dir.st_ino, lock.st_uid, map_object, &search);
 }
 
 void running_store_close(struct running_store *live)

@@ -8,8 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/report/error.h"
 #include "common/memory/machine_sizes.h"
+#include "common/numbers/random.h"
+#include "common/report/error.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/log/kept_pages.h"
 #include "kvstore/format/sizes.h"
@@ -112,6 +113,11 @@ static enum kv_status write_header(struct logfile *log, const char *name, uint64
     fileheader_write_identity(header, &log->identity);
     boot_note(header, log->identity.salt);
     fileheader_write_hash_key(header, &log->identity);
+    struct file_chapters chapters = {.gone.version = version_floor};
+    log->chapter = random_secret() | 1;
+    log->gone = chapters.gone;
+    file_chapters_begin(&chapters, log->chapter, FILE_HEADER_BYTES);
+    file_chapters_write(header, log->identity.salt, &chapters);
     if (put_header(log, header, FILE_HEADER_BYTES, 0) != 0 ||
         logfile_note_progress(log, FILE_HEADER_BYTES, version_floor) != 0)
         return kv_error_set_errno(error, "%s: cannot write the header", name);
@@ -183,6 +189,10 @@ static enum kv_status check_header(struct logfile *log, const uint8_t *page, con
     log->boot = boot_noted(page, log->identity.salt);
     fileheader_read_hash_key(page, &log->identity);
     log->stream = fileheader_read_stream(page, log->identity.salt);
+    struct file_chapters chapters;
+    file_chapters_read(page, log->identity.salt, &chapters);
+    log->chapter = chapters.count > 0 ? chapters.list[chapters.count - 1].number : 0;
+    log->gone = chapters.gone;
     log->notes_are_missing =
         boot_is_unknown(log->boot) || hash_key_is_none(&log->identity.hash_key);
     return KV_OK;
@@ -446,52 +456,4 @@ int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t 
     log->progress
         .sequence--; /* what is now in this slot nobody knows: the next note goes there too */
     return -1;
-}
-
-static int put_note(struct logfile *log, const uint8_t *header, enum file_note note)
-{
-    uint32_t at = fileheader_note_offset(note);
-    return put_header(log, header + at, FILE_NOTE_PLACE_BYTES, at);
-}
-
-int logfile_note_opening(struct logfile *log)
-{
-    uint8_t page[FILE_HEADER_BYTES] = {0};
-    uint8_t *header = log->map ? log->map : page;
-    boot_note(header, log->identity.salt);
-    fileheader_write_hash_key(header, &log->identity);
-    if (put_note(log, header, FILE_NOTE_BOOT) != 0 ||
-        put_note(log, header, FILE_NOTE_HASH_KEY) != 0)
-        return -1;
-    return log->notes_are_missing ? logfile_sync(log) : 0;
-}
-
-int logfile_note_replaced(struct logfile *log, const struct file_replaced *replaced)
-{
-    uint8_t page[FILE_HEADER_BYTES] = {0};
-    uint8_t *header = log->map ? log->map : page;
-    if (!fileheader_write_replaced(header, log->identity.salt, replaced)) {
-        errno = EFBIG;
-        return -1;
-    }
-    return put_note(log, header, FILE_NOTE_REPLACED);
-}
-
-int logfile_note_stream(struct logfile *log, uint64_t stream)
-{
-    uint8_t page[FILE_HEADER_BYTES] = {0};
-    uint8_t *header = log->map ? log->map : page;
-    fileheader_write_stream(header, log->identity.salt, stream);
-    if (put_note(log, header, FILE_NOTE_STREAM) != 0)
-        return -1;
-    log->stream = stream;
-    return 0;
-}
-
-void logfile_replaced(const struct logfile *log, struct file_replaced *replaced)
-{
-    uint8_t page[FILE_HEADER_BYTES] = {0};
-    *replaced = (struct file_replaced){0};
-    if (fileio->read_at(log->fd, page, sizeof page, 0) == (ssize_t)sizeof page)
-        fileheader_read_replaced(page, log->identity.salt, replaced);
 }

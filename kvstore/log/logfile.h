@@ -25,6 +25,7 @@
 #include "mqkv/error.h"
 #include "common/memory/mapguard.h"
 #include "kvstore/log/boot.h"
+#include "kvstore/format/file_chapters.h"
 #include "kvstore/format/fileheader.h"
 #include "mqkv/kvstore.h"
 #include "kvstore/format/record.h"
@@ -55,12 +56,15 @@ struct logfile {
     enum boot boot;         /* that it was written in, as was noted before this open */
     bool notes_are_missing; /* some were never made */
     uint64_t stream;        /* the name of its changes (fileheader.h) */
+    uint64_t chapter;       /* the number of the last one in its header; 0: it has none */
+    struct file_gone gone;  /* as its header has it */
     struct file_identity identity;
     struct file_progress progress;
 };
 
 /* Creates `name` (replacing what is there) with a header page and room for `room_bytes` of records.
- * Not synced, nor its directory. On failure nothing is left behind. */
+ * Records of versions up to version_floor may have gone. The file is not synced, nor its directory.
+ * On failure nothing is left behind. */
 enum kv_status logfile_create(struct logfile *log, enum kvstore_io io, int dir_fd, const char *name,
                               const struct file_identity *identity, uint64_t version_floor,
                               uint64_t room_bytes, struct kv_error *error);
@@ -174,19 +178,5 @@ int logfile_sync(const struct logfile *log);
  * with a later sync, so never before what it speaks of. -1 and errno: it could not be written
  * (never with a mapping); log->progress has it all the same, and the next note repeats it. */
 int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t version_floor);
-
-/* Notes in the header which log this one is to replace. -1 and errno. */
-int logfile_note_replaced(struct logfile *log, const struct file_replaced *replaced);
-
-/* What is noted there; all 0: nothing, or it cannot be read. */
-void logfile_replaced(const struct logfile *log, struct file_replaced *replaced);
-
-/* Notes the name of its stream of changes. -1 and errno: log->stream is what it was. */
-int logfile_note_stream(struct logfile *log, uint64_t stream);
-
-/* Notes the boot, and log->identity.hash_key, in the header of a file that is about to be written
- * to. After an older version, which noted neither, they are on disk before the first record is:
- * else a power failure could leave records and no note. -1 and errno. */
-int logfile_note_opening(struct logfile *log);
 
 #endif

@@ -77,10 +77,10 @@ enum kv_status logtail_ensure_room(struct logfile *log, uint64_t bytes)
     return bytes <= log->allocated_bytes - log->tail ? KV_OK : make_room(log, bytes, 0);
 }
 
-enum kv_status logtail_ensure_room_for_data(struct logfile *log, uint64_t bytes)
+enum kv_status logtail_ensure_room_for_data(struct logfile *log, uint64_t bytes,
+                                            uint64_t leave_bytes)
 {
-    return bytes <= log->allocated_bytes - log->tail ? KV_OK
-                                                     : make_room(log, bytes, LOGTAIL_SPARE_BYTES);
+    return bytes <= log->allocated_bytes - log->tail ? KV_OK : make_room(log, bytes, leave_bytes);
 }
 
 void logtail_expect_syncs(struct logfile *log)

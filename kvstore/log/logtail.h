@@ -16,16 +16,17 @@
 #include "mqkv/error.h"
 #include "kvstore/log/logfile.h"
 
-/* Writes of data leave this much of the disk free. A compaction needs room for the live records of
- * a file before it gives back the rest; on a full disk it begins with files that are mostly
- * dead. */
+/* Writes of data leave this much of the disk free, at least. A compaction needs room for the live
+ * records of a file before it gives back the rest; on a full disk it begins with files that are
+ * mostly dead. */
 #define LOGTAIL_SPARE_BYTES (2 * LOGFILE_UNIT_BYTES)
 
 /* Ensures that `bytes` after the tail are allocated: KV_OK, KV_NO_SPACE, KV_IO, ... */
 enum kv_status logtail_ensure_room(struct logfile *log, uint64_t bytes);
 
-/* The same, but KV_NO_SPACE also if that would leave less than LOGTAIL_SPARE_BYTES free. */
-enum kv_status logtail_ensure_room_for_data(struct logfile *log, uint64_t bytes);
+/* The same, but KV_NO_SPACE also if that would leave less than leave_bytes of the disk free. */
+enum kv_status logtail_ensure_room_for_data(struct logfile *log, uint64_t bytes,
+                                            uint64_t leave_bytes);
 
 /* Appends at the tail; the caller has ensured the room. KV_IO, KV_NO_SPACE, KV_NO_MEMORY (never for
  * a record below 16 KiB with a mapping): the tail has not moved, and what was written behind it is

@@ -14,11 +14,13 @@
 #include "common/numbers/random.h"
 #include "kvstore/maintenance/compaction_queue.h"
 #include "kvstore/maintenance/copylog.h"
+#include "kvstore/maintenance/holds.h"
 #include "kvstore/maintenance/old_logs.h"
 #include "kvstore/maintenance/past_logs.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/core/readers.h"
 #include "kvstore/table/bound.h"
+#include "kvstore/table/disk_fit.h"
 #include "kvstore/table/recovery.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/sync/sync_slot.h"
@@ -33,6 +35,8 @@
 
 /* How much later than asked for the kernel may wake the compactor; its default is 50 us. */
 #define TIMER_SLACK_NS 1000
+
+#define NS_PER_MS UINT64_C(1000000)
 
 struct compactor {
     struct maintenance with;
@@ -55,6 +59,7 @@ static enum kv_status create_next(const struct store_context *context, struct da
 {
     lockset_read_lock(context->locks, file->number);
     struct file_identity identity = file->current->log.identity;
+    uint64_t max_version = file->current->words->max_version;
     uint64_t room_bytes = file->current->words->live_bytes + file->current->words->reserve_bytes;
     bool read_only = datafile_is_read_only(file);
     lockset_read_unlock(context->locks, file->number);
@@ -66,7 +71,7 @@ static enum kv_status create_next(const struct store_context *context, struct da
     identity.salt = random_secret();
     struct logfile log;
     enum kv_status status = logfile_create(&log, context->options.io, context->dir_fd, name.text,
-                                           &identity, 0, room_bytes, error);
+                                           &identity, max_version, room_bytes, error);
     if (status != KV_OK)
         return recovery_explain(context->dir, status, error);
     (void)datafile_admit(context, log.fd); /* told at open if it is not possible */
@@ -90,6 +95,8 @@ static enum kv_status copy_all(struct compactor *compactor, struct copylog *copy
             return kv_error_set(error, KV_BUSY, "the store is being closed");
         uint64_t began_ns = clock_monotonic_ns();
         enum kv_status status = copylog_step(copy);
+        if (status == KV_CORRUPT)
+            status = datafile_tell_damage(copy->with.context, copy->file, copy->at);
         if (status != KV_OK)
             return kv_error_set(error, status, "%s/%s: compaction failed at offset %" PRIu64 ": %s",
                                 copy->with.context->dir,
@@ -151,12 +158,15 @@ static enum kv_status swap(const struct maintenance *with, struct datafile *file
                                     new_name.text);
     if (status == KV_OK) {
         *old = file->current;
+        file->next->reserve = file->current->reserve;
         datafile_set_current(context, file, file->next);
         file->next = NULL;
         file->copying = false;
         bound_settle(&file->share, file->current->words->live_bytes);
         file->sync_timer_armed = false; /* its sync, or one that was asked for, may just have been
                                            made unnecessary: the next write arms a new one */
+        for (unsigned i = 0; i < DATAFILE_DAMAGED_MAX; i++) /* all that was copied is sound */
+            atomic_store(&file->damaged_at[i], 0);
         file->compactions++;
     }
     lockset_write_unlock(context->locks, file->number);
@@ -178,6 +188,7 @@ static enum kv_status replace(const struct maintenance *with, struct datafile *f
     if (fileio->sync_dir(with->context->dir_fd) != 0) {
         status = kv_error_set_errno(error, "%s: cannot sync the directory", with->context->dir);
         sync_give_up(with->sync, file->number, errno);
+        past_logs_keep(with->past, file->number, (*old)->log.stream);
         return status;
     }
     sync_publish(with->sync, file->number, position, KV_OK);
@@ -199,7 +210,8 @@ static enum kv_status complete(struct compactor *compactor, struct datafile *fil
     }
     if (old && with->context->readers)
         readers_wait(with->context->readers);
-    if (old && arena_is_shared(with->context->arena))
+    /* After a failure the old log may still have its name on disk. */
+    if (status == KV_OK && arena_is_shared(with->context->arena))
         old_logs_add(&compactor->old_logs, &old->log);
     generation_free(old);
     return status;
@@ -220,7 +232,9 @@ static void abandon(const struct store_context *context, struct datafile *file,
     generation_free(next);
 }
 
-static enum kv_status compact(struct compactor *compactor, uint32_t number, struct kv_error *error)
+/* bound: NULL, or writes leave the room for the copy, until it has been taken here. */
+static enum kv_status compact(struct compactor *compactor, uint32_t number, struct bound *bound,
+                              struct kv_error *error)
 {
     const struct store_context *context = compactor->with.context;
     struct datafile *file = &context->files[number];
@@ -228,6 +242,8 @@ static enum kv_status compact(struct compactor *compactor, uint32_t number, stru
     enum kv_status status = create_next(context, file, &next, error);
     if (status != KV_OK)
         return status;
+    if (bound)
+        atomic_store(&bound->reserve.in_use, true);
     lockset_write_lock(context->locks, number);
     file->copying = true;
     lockset_write_unlock(context->locks, number);
@@ -243,8 +259,18 @@ static enum kv_status compact(struct compactor *compactor, uint32_t number, stru
 
 /* The thread ----------------------------------------------------------------------------------- */
 
+/* Tells writers that the file is taken care of, whoever has asked for it. True: they had asked. */
+static bool hush_writers(const struct store_context *context, struct datafile *file)
+{
+    lockset_write_lock(context->locks, file->number);
+    bool wanted = file->compaction_wanted;
+    file->compaction_wanted = true;
+    lockset_write_unlock(context->locks, file->number);
+    return wanted;
+}
+
 static void note_result(struct compactor *compactor, uint32_t number, enum kv_status status,
-                        uint64_t took_ns)
+                        uint64_t took_ns, bool writers_wanted)
 {
     struct compaction_queue *queue = compactor->with.compactions;
     const struct store_context *context = compactor->with.context;
@@ -254,20 +280,63 @@ static void note_result(struct compactor *compactor, uint32_t number, enum kv_st
     /* From here on writers may want the next one. */
     lockset_write_lock(context->locks, number);
     file->compaction_failures += status != KV_OK;
-    if (status == KV_OK)
+    file->compaction_failing = status != KV_OK;
+    bool retry = status != KV_OK && writers_wanted && !datafile_is_read_only(file);
+    if (!retry)
         file->compaction_wanted = false;
-    bool retry = status != KV_OK && file->compaction_wanted && !datafile_is_read_only(file);
     lockset_write_unlock(context->locks, number);
     if (retry)
         compaction_queue_want(queue, number);
 }
 
+/* NULL: nothing is evicted. */
+static struct bound *bound_with_eviction(const struct store_context *context, uint32_t number)
+{
+    lockset_read_lock(context->locks, number);
+    struct bound *bound = context->files[number].share.bound;
+    lockset_read_unlock(context->locks, number);
+    return bound && bound->evict != KVSTORE_EVICT_NONE ? bound : NULL;
+}
+
+/* Frees what replaced logs still have of the disk, and waits until that is possible. False: they
+ * have nothing, or somebody reads them. */
+static bool free_replaced(struct compactor *compactor)
+{
+    struct old_logs *old_logs = &compactor->old_logs;
+    unsigned before = old_logs->count;
+    if (before == 0 || holds_any(old_logs->holds))
+        return false;
+    for (uint64_t now_ns; (now_ns = clock_monotonic_ns()) < old_logs_last_due_ns(old_logs);)
+        clock_sleep_ms((old_logs_last_due_ns(old_logs) - now_ns) / NS_PER_MS + 1);
+    old_logs_clear(old_logs);
+    return old_logs->count < before;
+}
+
+/* Where entries can be evicted, there is room for the copy, and what is given back counts. */
+static enum kv_status compact_in_reserve(struct compactor *compactor, uint32_t number,
+                                         struct kv_error *error)
+{
+    const struct store_context *context = compactor->with.context;
+    struct bound *bound = bound_with_eviction(context, number);
+    enum kv_status status = compact(compactor, number, bound, error);
+    if (status == KV_NO_SPACE && free_replaced(compactor))
+        status = compact(compactor, number, bound, error);
+    if (bound) {
+        free_replaced(compactor);
+        atomic_store(&bound->reserve.in_use, false);
+        disk_fit_bound(bound, context);
+    }
+    return status;
+}
+
 /* Runs one compaction and notes what came of it. */
 static enum kv_status run(struct compactor *compactor, uint32_t number, struct kv_error *error)
 {
+    const struct store_context *context = compactor->with.context;
+    bool writers_wanted = hush_writers(context, &context->files[number]);
     uint64_t started_ns = clock_monotonic_ns();
-    enum kv_status status = compact(compactor, number, error);
-    note_result(compactor, number, status, clock_monotonic_ns() - started_ns);
+    enum kv_status status = compact_in_reserve(compactor, number, error);
+    note_result(compactor, number, status, clock_monotonic_ns() - started_ns, writers_wanted);
     if (status != KV_OK && !compaction_queue_is_stopped(compactor->with.compactions))
         log_warn("compaction failed, the data file stays as it is: %s", error->text);
     return status;

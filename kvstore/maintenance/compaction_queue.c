@@ -23,6 +23,10 @@
 /* A smaller log than a block of the disk gives nothing back. */
 #define ROOM_MIN_BYTES PAGE_BYTES
 
+/* Where entries can be evicted and the disk is full, so much of a log must be dead that it is worth
+ * a compaction. */
+#define ROOM_DEAD_PERCENT 25u
+
 #define NS_PER_MS UINT64_C(1000000)
 
 struct compaction_turn {
@@ -49,6 +53,7 @@ struct compaction_queue {
     bool stop;
     uint32_t wanted_count;
     uint32_t next_number; /* files take turns */
+    bool running;         /* a compaction that was given out */
     bool room_wanted;
     uint64_t room_not_before_ns;
     struct compaction_turn *turns;       /* of each data file */
@@ -81,6 +86,18 @@ void compaction_queue_free(struct compaction_queue *queue)
     pthread_mutex_destroy(&queue->mutex);
     free(queue->turns);
     free(queue);
+}
+
+uint64_t compaction_gain(const struct store_context *context, uint32_t number, uint64_t *copy_bytes)
+{
+    lockset_read_lock(context->locks, number);
+    const struct datafile *file = &context->files[number];
+    uint64_t dead_bytes = generation_dead_bytes(file->current);
+    uint64_t log_bytes = file->current->log.tail - FILE_HEADER_BYTES;
+    bool worth = !datafile_is_read_only(file) && dead_bytes * 100 >= log_bytes * ROOM_DEAD_PERCENT;
+    *copy_bytes = generation_copy_bytes(file->current);
+    lockset_read_unlock(context->locks, number);
+    return worth ? dead_bytes : 0;
 }
 
 /* Wanting -------------------------------------------------------------------------------------- */
@@ -135,6 +152,16 @@ enum kv_status compaction_queue_call(struct compaction_queue *queue, uint32_t nu
     return request.status;
 }
 
+bool compaction_queue_await(struct compaction_queue *queue)
+{
+    pthread_mutex_lock(&queue->mutex);
+    bool running = queue->running;
+    while (queue->running)
+        pthread_cond_wait(&queue->request_done, &queue->mutex);
+    pthread_mutex_unlock(&queue->mutex);
+    return running;
+}
+
 /* Giving out ----------------------------------------------------------------------------------- */
 
 /* The next file in turn whose time has come, or D; *wake_ns: when the first of the others is due,
@@ -157,6 +184,23 @@ static uint32_t next_wanted(const struct compaction_queue *queue, uint64_t *wake
     return datafiles;
 }
 
+/* The file with most dead bytes is wanted, if it has enough. */
+static void want_deadest(struct compaction_queue *queue)
+{
+    const struct store_context *context = queue->context;
+    uint64_t most_bytes = 0;
+    uint32_t deadest = 0;
+    for (uint32_t number = 0; number < context->datafiles; number++) {
+        uint64_t copy_bytes, bytes = compaction_gain(context, number, &copy_bytes);
+        if (bytes <= most_bytes)
+            continue;
+        most_bytes = bytes;
+        deadest = number;
+    }
+    if (most_bytes > 0 && context->options.compact_dead_percent < 100)
+        compaction_queue_want_now(queue, deadest);
+}
+
 /* Finds files that are worth compacting for want of room. Holds: mutex, released meanwhile. */
 static void look_for_room(struct compaction_queue *queue)
 {
@@ -164,6 +208,8 @@ static void look_for_room(struct compaction_queue *queue)
     queue->room_wanted = false;
     queue->room_not_before_ns = clock_monotonic_ns() + ROOM_EVERY_MS * NS_PER_MS;
     pthread_mutex_unlock(&queue->mutex);
+    if (context->options.evict != KVSTORE_EVICT_NONE)
+        want_deadest(queue);
     for (uint32_t number = 0; number < context->datafiles; number++) {
         lockset_write_lock(context->locks, number);
         compaction_queue_consider(queue, &context->files[number], &context->options,
@@ -204,6 +250,7 @@ static bool take_wanted_or_wait(struct compaction_queue *queue, uint64_t until_n
         return false;
     }
     queue->next_number = number + 1;
+    set_wanted(queue, number, false);
     *next = (struct compaction){.number = number};
     return true;
 }
@@ -241,11 +288,13 @@ bool compaction_queue_next(struct compaction_queue *queue, uint64_t until_ns,
             *next =
                 (struct compaction){.number = queue->requests->number, .request = queue->requests};
             queue->requests = queue->requests->next;
+            set_wanted(queue, next->number, false);
             taken = true;
         } else {
             taken = take_wanted_or_wait(queue, until_ns, next);
         }
     }
+    queue->running = taken && !next->is_none;
     if (!taken)
         refuse_requests(queue);
     pthread_mutex_unlock(&queue->mutex);
@@ -260,8 +309,8 @@ void compaction_queue_answer(struct compaction_queue *queue, struct compaction_r
     pthread_mutex_unlock(&queue->mutex);
 }
 
-/* When the file may be compacted next. After a success: not so soon that compaction could take more
- * than a small share of the time, however fast the file is overwritten. */
+/* How long the file is left alone. After a success: so long that compaction takes no more than a
+ * small share of the time, however fast the file is overwritten. */
 static uint64_t rest_ns(struct compaction_turn *turn, enum kv_status status, uint64_t took_ns)
 {
     if (status == KV_OK) {
@@ -279,8 +328,11 @@ void compaction_queue_finish(struct compaction_queue *queue, uint32_t number, en
 {
     struct compaction_turn *turn = &queue->turns[number];
     pthread_mutex_lock(&queue->mutex);
-    turn->not_before_ns = clock_monotonic_ns() + rest_ns(turn, status, took_ns);
-    set_wanted(queue, number, false);
+    uint64_t rest = rest_ns(turn, status, took_ns);
+    if (!turn->wanted) /* else it was asked for meanwhile, and is due */
+        turn->not_before_ns = clock_monotonic_ns() + rest;
+    queue->running = false;
+    pthread_cond_broadcast(&queue->request_done);
     pthread_mutex_unlock(&queue->mutex);
 }
 

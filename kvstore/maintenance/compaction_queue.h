@@ -47,13 +47,22 @@ static inline void compaction_queue_consider(struct compaction_queue *queue, str
     compaction_queue_want(queue, file->number);
 }
 
-/* A write has found no room: considers every file, however small its log is, once a second at most,
- * in the thread of compaction_queue_next. */
+/* A write has found no room, or little: considers every file, however small its log is, once a
+ * second at most, in the thread of compaction_queue_next. Where entries can be evicted, the one
+ * with most dead bytes is queued, if there are enough (compaction_gain). */
 void compaction_queue_want_room(struct compaction_queue *queue);
+
+/* What a compaction of the file gives back on a full disk, where entries can be evicted; 0: less
+ * than a quarter of it, which is not worth it. *copy_bytes: what it takes before. Takes the file's
+ * lock. */
+uint64_t compaction_gain(const struct store_context *context, uint32_t file, uint64_t *copy_bytes);
 
 /* Has the file compacted next, and waits. KV_BUSY: the store is being closed. Holds no lock. */
 enum kv_status compaction_queue_call(struct compaction_queue *queue, uint32_t file,
                                      struct kv_error *error);
+
+/* If a compaction is under way, waits until it has ended; false: none is. Holds no lock. */
+bool compaction_queue_await(struct compaction_queue *queue);
 
 /* For the compactor --------------------------------------------------------------------------- */
 
@@ -64,12 +73,14 @@ struct compaction {
     bool is_none;                       /* none is due */
 };
 
-/* Sleeps until one is due, or until that time (clock_monotonic_ns), or until room was wanted: then
- * next->is_none. False: the queue was stopped; waiting callers got KV_BUSY. */
+/* Sleeps until one is due, which it takes out of the queue, or until that time
+ * (clock_monotonic_ns), or until room was wanted: then next->is_none. False: the queue was stopped;
+ * waiting callers got KV_BUSY. */
 bool compaction_queue_next(struct compaction_queue *queue, uint64_t until_ns,
                            struct compaction *next);
 
-/* Notes how a compaction ended: takes the file out of the queue and puts it to rest. */
+/* After compaction_queue_next gave one out. Notes how it ended: puts the file to rest, unless it
+ * was wanted again meanwhile. */
 void compaction_queue_finish(struct compaction_queue *queue, uint32_t file, enum kv_status status,
                              uint64_t took_ns);
 

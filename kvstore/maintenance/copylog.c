@@ -1,9 +1,12 @@
 #include "kvstore/maintenance/copylog.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 #include "common/time/clock.h"
 #include "common/report/error.h"
+#include "common/report/log.h"
+#include "kvstore/log/lognotes.h"
 #include "kvstore/log/logtail.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/maintenance/past_logs.h"
@@ -20,6 +23,10 @@
 /* How much of the log one step reads at most, but for a single record that is larger: a compaction
  * that is to be abandoned soon notices. */
 #define READ_BYTES (UINT64_C(1) << 20)
+
+/* How long a sound record is looked for behind a damaged one: in what is damaged, bytes may look
+ * like headers of large records, whose checksums take long. */
+#define SEARCH_NS UINT64_C(2000000000)
 
 /* The next generation is shared when there is no more left than this, or more than this share of
  * what the pass before had: writers are then too fast to be caught up with. */
@@ -70,6 +77,58 @@ static bool is_candidate(const struct copylog *copy, const struct record *record
     return record->kind == RECORD_PUT || (copy->passes > 0 && record->kind == RECORD_DELETE);
 }
 
+/* Whether the index has an entry with its record in that range. Where it had none once, it gets
+ * none. Takes the file's lock for one segment at a time. */
+static bool has_entry_in(const struct copylog *copy, uint64_t from, uint64_t end)
+{
+    const struct store_context *context = copy->with.context;
+    struct index_item items[INDEX_SEGMENT_SLOTS];
+    bool found = false;
+    for (uint64_t hash = 0; hash < INDEX_HASH_END && !found;) {
+        lockset_read_lock(context->locks, copy->file->number);
+        size_t count =
+            index_collect(copy->file->current->index, hash, items, INDEX_SEGMENT_SLOTS, &hash);
+        lockset_read_unlock(context->locks, copy->file->number);
+        for (size_t i = 0; i < count; i++)
+            found |= items[i].offset_bytes >= from && items[i].offset_bytes < end;
+    }
+    return found;
+}
+
+/* Where the first sound record behind the one at copy->at is; copy->end if there is none; copy->at
+ * if that is not found out soon. */
+static uint64_t find_sound(const struct copylog *copy)
+{
+    const struct logfile *log = &copy->file->current->log;
+    uint64_t until_ns = clock_monotonic_ns() + SEARCH_NS;
+    for (uint64_t at = copy->at + RECORD_ALIGNMENT; at < copy->end; at += RECORD_ALIGNMENT) {
+        struct record record;
+        uint64_t size_bytes;
+        logfile_begin(log, READ_BUFFER_VISIT);
+        if (logfile_read_before(log, READ_BUFFER_VISIT, at, copy->end, &record, &size_bytes) ==
+            RECORD_VALID)
+            return at;
+        if (clock_monotonic_ns() > until_ns)
+            return copy->at;
+    }
+    return copy->end;
+}
+
+/* Leaves out what is damaged, if it is dead. Only in the first pass: what was damaged later may
+ * have been the deletion of a key that the next generation has. */
+static bool skip_damaged(struct copylog *copy)
+{
+    uint64_t end = copy->passes == 0 ? find_sound(copy) : copy->at;
+    if (end == copy->at || has_entry_in(copy, copy->at, end))
+        return false;
+    log_warn("%s/%s: %" PRIu64 " bytes from offset %" PRIu64
+             " are damaged; nothing that is in use lies there, and the compaction leaves them out",
+             copy->with.context->dir, file_name(copy->file->number, FILE_LOG).text, end - copy->at,
+             copy->at);
+    copy->at = end;
+    return true;
+}
+
 /* Reads and verifies the next records, without a lock: this part of the log does not change any
  * more, and only the compactor puts another generation in its place. Large ones are verified when
  * it is known whether they are alive: most are not, and nothing but their headers is read. */
@@ -87,6 +146,8 @@ static enum kv_status read_candidates(struct copylog *copy)
         enum record_verdict verdict =
             logfile_walk(log, READ_BUFFER_WALK, copy->at, copy->end, &candidate->record,
                          &candidate->size_bytes, &candidate->verified);
+        if (verdict != RECORD_VALID && verdict != RECORD_UNREADABLE && skip_damaged(copy))
+            continue;
         if (verdict != RECORD_VALID)
             return verdict == RECORD_UNREADABLE ? kv_status_from_errno(errno) : KV_CORRUPT;
         candidate->offset = copy->at;
@@ -297,10 +358,13 @@ static enum kv_status share(struct copylog *copy)
 {
     struct datafile *file = copy->file;
     struct generation *next = copy->next;
-    /* Deletes may have left no trace in the new log; their versions must not be given again. */
+    /* Until now puts and deletes may have left no trace in the new log: their versions must not be
+     * given again. */
     next->words->max_version =
         at_least(next->words->max_version, file->current->words->max_version);
-    if (logfile_note_progress(&next->log, FILE_HEADER_BYTES, next->words->max_version) != 0)
+    struct file_gone gone = {.version = next->words->max_version};
+    if (lognotes_put_gone(&next->log, &gone) != 0 ||
+        logfile_note_progress(&next->log, FILE_HEADER_BYTES, next->words->max_version) != 0)
         return KV_IO;
     copy->shared = true;
     file->next = next;

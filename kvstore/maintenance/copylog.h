@@ -49,8 +49,9 @@ struct copylog {
 void copylog_start(struct copylog *copy, const struct maintenance *with, struct datafile *file,
                    struct generation *next);
 
-/* Copies the next few; takes the file's lock for short times. KV_OK, or why the next generation
- * cannot be completed: KV_NO_SPACE, KV_CORRUPT (of the record at copy->at) ... */
+/* Copies the next few; takes the file's lock for short times. What is damaged and dead is left out,
+ * with a line in the log. KV_OK, or why the next generation cannot be completed: KV_NO_SPACE,
+ * KV_CORRUPT (of the record at copy->at) ... */
 enum kv_status copylog_step(struct copylog *copy);
 
 /* Everything was copied, and the next generation is shared. */

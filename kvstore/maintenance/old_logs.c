@@ -42,6 +42,11 @@ uint64_t old_logs_due_ns(const struct old_logs *logs)
     return logs->count > 0 ? logs->waiting[0].due_ns : UINT64_MAX;
 }
 
+uint64_t old_logs_last_due_ns(const struct old_logs *logs)
+{
+    return logs->count > 0 ? logs->waiting[logs->count - 1].due_ns : 0;
+}
+
 void old_logs_clear(struct old_logs *logs)
 {
     uint64_t now_ns = clock_monotonic_ns();

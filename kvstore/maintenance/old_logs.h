@@ -35,6 +35,9 @@ void old_logs_add(struct old_logs *logs, const struct logfile *log);
 /* When the next is to be cleared; UINT64_MAX: there is none. */
 uint64_t old_logs_due_ns(const struct old_logs *logs);
 
+/* When the last is; 0: there is none. */
+uint64_t old_logs_last_due_ns(const struct old_logs *logs);
+
 /* Frees the blocks of those whose time has come. */
 void old_logs_clear(struct old_logs *logs);
 

@@ -15,6 +15,7 @@
 #include "common/time/clock.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/log/fileio.h"
+#include "kvstore/log/lognotes.h"
 #include "kvstore/maintenance/old_logs.h"
 #include "kvstore/table/position.h"
 
@@ -24,6 +25,7 @@
 struct past_log {
     uint32_t number; /* of the data file */
     bool on_disk;
+    bool is_kept; /* past_logs_keep */
     uint64_t stream;
     uint64_t bytes;    /* on disk */
     uint64_t since_ms; /* clock_realtime_ms: it has been replaced */
@@ -183,7 +185,7 @@ static bool exchange(const struct store_context *context, struct datafile *file,
     struct file_replaced replaced = {log->link.salt, log->link.end, next->tail};
     if (!has_room(context, log, name))
         return false;
-    if (logfile_note_replaced(next, &replaced) != 0) {
+    if (lognotes_put_replaced(next, &replaced) != 0) {
         log_warn("%s/%s: changes before this compaction are not kept: cannot note that in its "
                  "header: %s",
                  context->dir, name->text, strerror(errno));
@@ -233,6 +235,14 @@ int past_logs_replace(struct past_logs *past, struct datafile *file)
     return 0;
 }
 
+void past_logs_keep(struct past_logs *past, uint32_t number, uint64_t stream)
+{
+    pthread_mutex_lock(&past->mutex);
+    for (size_t i = 0; i < past->count; i++)
+        past->logs[i].is_kept |= past->logs[i].stream == stream && past->logs[i].number == number;
+    pthread_mutex_unlock(&past->mutex);
+}
+
 /* Removing ------------------------------------------------------------------------------------- */
 
 /* Is it the newest of its data file, to be kept whatever its size? Times do not tell: several may
@@ -257,12 +267,28 @@ static bool is_due(const struct past_logs *past, size_t i, uint64_t now_ms)
            (past->bytes > past->context->options.keep_changes_bytes && !is_spared(past, i));
 }
 
-/* The oldest whose time has come; past->count: none. Holds: mutex. */
+/* The log that log i has replaced; past->count: it is gone. Holds: mutex. */
+static size_t find_before(const struct past_logs *past, size_t i)
+{
+    const struct past_log *logs = past->logs;
+    size_t before = 0;
+    while (before < past->count &&
+           (logs[before].number != logs[i].number || logs[before].link.next.log != logs[i].stream))
+        before++;
+    return before;
+}
+
+/* The oldest whose time has come; past->count: none. Those of one tick of the clock may stand in
+ * any order after a start, but who reads goes from one to the next, and must not meet a gap. Holds:
+ * mutex. */
 static size_t find_due(const struct past_logs *past, uint64_t now_ms)
 {
     size_t i = 0;
     while (i < past->count && !is_due(past, i, now_ms))
         i++;
+    for (size_t left = past->count, before; i < past->count && left > 0; left--, i = before)
+        if ((before = find_before(past, i)) == past->count)
+            break;
     return i;
 }
 
@@ -327,7 +353,7 @@ void past_logs_clear(struct past_logs *past, struct old_logs *old_logs)
 {
     struct past_log log = {0};
     while (take_due(past, &log))
-        if (log.on_disk)
+        if (log.on_disk && !log.is_kept)
             remove_file(past->context, &log, old_logs);
     atomic_store(&past->room_wanted, false);
 }
@@ -353,7 +379,7 @@ static bool read_past(const struct store_context *context, const char *name, uin
                                  .bytes = disk_bytes(file.fd),
                                  .since_ms = (uint64_t)facts.st_ctim.tv_sec * 1000 +
                                              (uint64_t)facts.st_ctim.tv_nsec / NS_PER_MS};
-        logfile_replaced(&file, replaced);
+        lognotes_replaced(&file, replaced);
     }
     logfile_close(&file);
     return sound;
@@ -415,7 +441,7 @@ static bool link_to_current(const struct datafile *file, struct past_log *log)
     struct file_replaced replaced;
     struct record record;
     uint64_t size_bytes;
-    logfile_replaced(&current->log, &replaced);
+    lognotes_replaced(&current->log, &replaced);
     if (replaced.salt != log->link.salt || replaced.begin > current->log.tail)
         return false;
     log->link.end = replaced.end;

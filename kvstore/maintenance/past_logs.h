@@ -58,6 +58,10 @@ bool past_logs_are_wanted(struct past_logs *past);
  * writing. */
 int past_logs_replace(struct past_logs *past, struct datafile *file);
 
+/* The directory could not be synced after that: on disk the log of that stream of the file may
+ * still have the name of the data file, so its own file stays until the store is opened again. */
+void past_logs_keep(struct past_logs *past, uint32_t number, uint64_t stream);
+
 /* Where the changes of that stream of the file go on; false: it was not replaced, or is not known
  * any more. */
 bool past_logs_find(struct past_logs *past, uint32_t number, uint64_t stream,

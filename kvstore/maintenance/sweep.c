@@ -9,6 +9,8 @@
 #include "common/report/error.h"
 #include "kvstore/cache/cache.h"
 #include "kvstore/core/thread.h"
+#include "kvstore/format/sizes.h"
+#include "kvstore/log/lognotes.h"
 #include "kvstore/log/logtail.h"
 #include "kvstore/maintenance/compaction_queue.h"
 #include "kvstore/maintenance/past_logs.h"
@@ -31,9 +33,28 @@ struct sweeper {
     atomic_bool dormant; /* the thread sleeps, or is about to, until it is told */
 };
 
+/* Notes that the entry goes without a record, if it has expired: a start that reads the log would
+ * bring it back, were the clock set back meanwhile. Never of a time that is still to come: entries
+ * that live until then would go with it. A note of a time that has not come again since a clock was
+ * set back stays as it is: what was written later would be taken for gone. False: it cannot be
+ * noted. Holds: the file's lock for writing. */
+static bool note_gone(struct logfile *log, const struct lookup *lookup)
+{
+    if (lookup->record.expiry_ms <= log->gone.expiry_ms && lookup->offset < log->gone.end)
+        return true;
+    uint64_t now_ms = clock_realtime_ms();
+    if (!record_has_expired(&lookup->record, now_ms) || now_ms < log->gone.expiry_ms)
+        return true;
+    struct file_gone gone = {log->gone.version, now_ms, log->tail};
+    return lognotes_put_gone(log, &gone) == 0;
+}
+
 bool sweep_out(struct cache *cache, struct datafile *file, struct lookup *lookup)
 {
-    if (position_void_stream(&file->current->log) != 0)
+    struct logfile *log = &file->current->log;
+    if (position_void_stream(log) != 0)
+        return false;
+    if (!note_gone(log, lookup))
         return false;
     /* The cache would not give it out, unless the clock is set back. */
     if (cache)
@@ -54,7 +75,7 @@ static enum kv_status write_out(const struct maintenance *with, struct datafile 
     uint64_t bytes = record_size(record.key.size, 0, true) + file->current->words->reserve_bytes;
     if (datafile_is_read_only(file))
         return KV_READ_ONLY;
-    if (logtail_ensure_room_for_data(&file->current->log, bytes) != KV_OK)
+    if (logtail_ensure_room_for_data(&file->current->log, bytes, LOGTAIL_SPARE_BYTES) != KV_OK)
         return KV_NO_SPACE;
     if (with->cache)
         cache_remove(with->cache, file->number, lookup->hash, record.key);

@@ -27,9 +27,11 @@ void sweeper_free(struct sweeper *sweeper);
 /* Tells that an entry with an expiry was written. Cheap; holds: the file's lock for writing. */
 void sweeper_note_expiry(struct sweeper *sweeper);
 
-/* Takes the entry of a lookup that found one, which has expired, out of cache and index. There is
- * no record of that: positions in the file's changes are void from then on. False: that could not
- * be noted, and the entry stays. cache NULL: there is none. While file->copying it is for the
+/* Takes the entry of a lookup that found one out of cache and index. There is no record of that:
+ * positions in the file's changes are void from then on, which past_logs_tell is to tell. One that
+ * has expired stays away, also with a clock that is set back; any other (eviction) is back after a
+ * start that reads the log. False: that could not be noted, and the entry stays. cache NULL: there
+ * is none. While file->copying it is for the
  * compactor alone, of what it has not copied. Holds: the file's lock for writing. */
 bool sweep_out(struct cache *cache, struct datafile *file, struct lookup *lookup);
 

@@ -36,6 +36,7 @@
 #ifndef MQKV_KVSTORE_SHARED_SHARED_STORE_H
 #define MQKV_KVSTORE_SHARED_SHARED_STORE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -96,8 +97,8 @@ struct shared_generation {
     uint64_t salt;  /* of the log's header */
     uint64_t device;
     uint64_t inode;
-    uint64_t check; /* sum over the words above and all items (generation_check_of), unless
-                           `writing`; for the next daemon */
+    uint64_t check; /* sum over the words above, the log's chapter and all items
+                           (generation_check_of), unless `writing`; for the next daemon */
 };
 
 _Static_assert(sizeof(struct shared_generation) == 128, "two cache lines");
@@ -121,6 +122,13 @@ struct shared_store_name {
 };
 
 struct shared_store_name shared_store_name(dev_t device, ino_t inode);
+
+/* Where another user has something of that name, in a directory where everybody may: the same with
+ * ".<number>", in hexadecimal, behind it. Number 0: shared_store_name. */
+struct shared_store_name shared_store_numbered_name(dev_t device, ino_t inode, uint64_t number);
+
+/* What such a name says; false: it is none. `name` is without the slash. */
+bool shared_store_parse_name(const char *name, uint64_t *device, uint64_t *inode, uint64_t *number);
 
 static inline uint64_t shared_directory(uint64_t reference, uint32_t depth)
 {

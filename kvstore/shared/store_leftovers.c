@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,15 +28,6 @@ static bool is_held(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
-}
-
-/* The directory that the name stands for. */
-static bool parse_name(const char *name, uint64_t *device, uint64_t *inode)
-{
-    if (sscanf(name, "mqkv.store.%" SCNx64 ".%" SCNx64, device, inode) != 2)
-        return false;
-    struct shared_store_name right = shared_store_name((dev_t)*device, (ino_t)*inode);
-    return strcmp(right.text + 1, name) == 0;
 }
 
 static bool read_header(int fd, struct shared_store *header)
@@ -87,10 +77,10 @@ static enum verdict judge_directory(char *path, uint64_t device, uint64_t inode)
 static enum verdict judge(int fd, const char *name, struct stat *is)
 {
     static _Thread_local struct shared_store header;
-    uint64_t device, inode;
-    if (!parse_name(name, &device, &inode) || fstat(fd, is) != 0 || !S_ISREG(is->st_mode) ||
-        is->st_uid != geteuid() || is_held(fd) || !read_header(fd, &header) ||
-        !daemon_has_ended(&header))
+    uint64_t device, inode, number;
+    if (!shared_store_parse_name(name, &device, &inode, &number) || fstat(fd, is) != 0 ||
+        !S_ISREG(is->st_mode) || is->st_uid != geteuid() || is_held(fd) ||
+        !read_header(fd, &header) || !daemon_has_ended(&header))
         return STAYS;
     return judge_directory(header.dir, device, inode);
 }

@@ -104,7 +104,7 @@ static enum kv_status restore(struct s3fifo *policy, const struct index *index)
 }
 
 enum kv_status bound_begin(struct bound *bound, struct bound_share *share,
-                           const struct generation *generation)
+                           struct generation *generation)
 {
     if (bound->evict == KVSTORE_EVICT_S3FIFO) {
         share->policy = s3fifo_create();
@@ -113,6 +113,8 @@ enum kv_status bound_begin(struct bound *bound, struct bound_share *share,
     }
     share->bound = bound;
     bound_settle(share, generation->words->live_bytes);
+    if (bound->evict != KVSTORE_EVICT_NONE)
+        generation->reserve = &bound->reserve;
     return KV_OK;
 }
 

@@ -2,6 +2,8 @@
  * bound: the most bytes that the live records of a store may have together, and how much of that
  * they have. Each data file adds what it has gained or lost since it was counted last.
  *
+ * Where entries can be evicted, it is no more than the file system has room for (disk_fit.h).
+ *
  * A file with a bound and with eviction has a policy too, where it is S3-FIFO: the functions below
  * tell it which keys come and go.
  *
@@ -20,10 +22,12 @@ struct quota_table;
 struct s3fifo;
 
 struct bound {
-    enum kvstore_evict evict;    /* constant */
-    _Atomic uint64_t max_bytes;  /* UINT64_MAX: none */
-    _Atomic uint64_t live_bytes; /* with TTL and S3FIFO above max_bytes for a moment */
+    enum kvstore_evict evict;     /* constant */
+    _Atomic uint64_t asked_bytes; /* by the options */
+    _Atomic uint64_t max_bytes;   /* the same, or what fits */
+    _Atomic uint64_t live_bytes;  /* with TTL and S3FIFO above max_bytes for a moment */
     _Atomic uint64_t evictions, evicted_bytes, refusals;
+    struct copy_reserve reserve;
 };
 
 /* A data file's share in it; guarded by the file's lock, but `bound` and `policy` are constant. */
@@ -68,7 +72,7 @@ void bound_note(struct bound_share *share, uint64_t live_bytes, const struct bou
  * of its generation: those whose records are older in the log count as older. KV_OK,
  * KV_NO_MEMORY. */
 enum kv_status bound_begin(struct bound *bound, struct bound_share *share,
-                           const struct generation *generation);
+                           struct generation *generation);
 
 /* Frees the policy. */
 void bound_end(struct bound_share *share);

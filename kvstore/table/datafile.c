@@ -222,13 +222,7 @@ static enum kv_status finish(const struct store_context *context, struct datafil
 enum kv_status datafile_close(const struct store_context *context, uint32_t number,
                               struct kv_error *error)
 {
-    struct datafile *file = &context->files[number];
-    enum kv_status status = KV_OK;
-    if (!context->options.read_only)
-        status = finish(context, file, error);
-    generation_free(file->current);
-    file->current = NULL;
-    return status;
+    return context->options.read_only ? KV_OK : finish(context, &context->files[number], error);
 }
 
 /* Repeats the record at `offset` of the current log in the next generation, from the log's bytes:
@@ -252,15 +246,36 @@ static void mirror(struct datafile *file, uint32_t hash, uint64_t offset)
     file->next_status = generation_append(file->next, &lookup, &record, kv_slice(NULL, 0));
 }
 
-/* A version that is wanted must not put the key's records out of order: those that are gone are not
- * known, unless nothing in the log is dead. */
+/* A version that is wanted must not put the key's records out of order, nor be given twice: those
+ * that are gone are not known, unless nothing in the log is dead, and above what may have gone from
+ * it (file_chapters.h). */
 static uint64_t next_version(const struct generation *current, const struct lookup *lookup,
                              uint64_t wanted)
 {
     uint64_t highest = current->words->max_version;
-    bool is_first =
-        !lookup->found && !lookup->damaged && generation_dead_bytes(current) == 0 && wanted != 0;
+    bool is_first = !lookup->found && !lookup->damaged && generation_dead_bytes(current) == 0 &&
+                    wanted != 0 && wanted > current->log.gone.version;
     return wanted > highest || is_first ? wanted : highest + 1;
+}
+
+static void remember_damage(struct datafile *file, uint64_t offset)
+{
+    for (unsigned i = 0; i < DATAFILE_DAMAGED_MAX; i++)
+        if (atomic_load(&file->damaged_at[i]) == offset)
+            return;
+    for (unsigned i = 0; i < DATAFILE_DAMAGED_MAX; i++) {
+        uint_fast64_t none = 0;
+        if (atomic_compare_exchange_strong(&file->damaged_at[i], &none, offset))
+            return;
+    }
+}
+
+/* The record at the offset is not in use any more. */
+__attribute__((noinline)) static void forget_damage(struct datafile *file, uint64_t offset)
+{
+    for (unsigned i = 0; i < DATAFILE_DAMAGED_MAX; i++)
+        if (atomic_load(&file->damaged_at[i]) == offset)
+            atomic_store(&file->damaged_at[i], 0);
 }
 
 enum kv_status datafile_append(const struct store_context *context, struct datafile *file,
@@ -289,6 +304,9 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
         return status;
     if (file->full && record->kind != RECORD_DELETE) /* which has a reserve */
         file->full = false;
+    if (atomic_load_explicit(&file->damage_lines, memory_order_relaxed) > 0 &&
+        (lookup->found || lookup->damaged))
+        forget_damage(file, lookup->offset);
     if (file->next && file->next_status == KV_OK)
         mirror(file, lookup->hash, offset);
     if (is_told) {
@@ -341,6 +359,7 @@ enum kv_status datafile_tell_damage(const struct store_context *context, struct 
     const struct logfile *log = &datafile_current(file)->log;
     if (logfile_is_broken(log))
         return datafile_tell_broken(context, file, log);
+    remember_damage(file, offset);
     unsigned told = atomic_fetch_add_explicit(&file->damage_lines, 1, memory_order_relaxed);
     if (told < DAMAGE_LINES)
         log_error("%s/%s: the record at offset %" PRIu64

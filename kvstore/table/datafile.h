@@ -20,6 +20,9 @@
 
 struct s3fifo;
 
+/* Damaged records that are remembered, per file. */
+#define DATAFILE_DAMAGED_MAX 8u
+
 /* Fields are covered by the file's lock unless they say otherwise. Alone on its cache lines:
  * workers at two files share nothing. */
 struct datafile {
@@ -42,6 +45,7 @@ struct datafile {
     uint64_t expired;
     uint64_t compactions;
     uint64_t compaction_failures;
+    bool compaction_failing;           /* the last one failed */
     uint64_t recovered_bytes_cut;      /* constant */
     bool from_checkpoint;              /* constant */
     bool taken_over;                   /* constant */
@@ -49,6 +53,9 @@ struct datafile {
     atomic_uint damage_lines;          /* lines in the log; any thread */
     atomic_uint_fast64_t read_retries; /* any thread, as the next: see optimistic.h */
     atomic_uint_fast64_t read_fallbacks;
+    /* Offsets of records in the current log that somebody found damaged, and that have not been
+     * replaced since; 0: none. Any thread adds some; others take them out under the lock. */
+    atomic_uint_fast64_t damaged_at[DATAFILE_DAMAGED_MAX];
 };
 
 /* The generation in use, for readers without the lock (readers.h): it is not freed before they have
@@ -91,8 +98,8 @@ void datafile_give_up_left(struct datafile *file);
 enum kv_status datafile_recover(const struct store_context *context, uint32_t number,
                                 struct kv_error *error);
 
-/* Syncs the file and writes its checkpoint, if it is in a state to, and frees its generation. No
- * thread of the engine runs any more. */
+/* Syncs the file and writes its checkpoint, if it is in a state to. No thread of the engine runs
+ * any more. */
 enum kv_status datafile_close(const struct store_context *context, uint32_t number,
                               struct kv_error *error);
 
@@ -118,8 +125,8 @@ static inline bool datafile_is_read_only(const struct datafile *file)
 }
 
 /* Says in the log that the record at the offset is damaged, and what to do; only of the first few,
- * so that readers of a damaged file do not fill the log. Returns KV_CORRUPT; KV_IO if the file has
- * lost bytes, which then is what is told. Any thread. */
+ * so that readers of a damaged file do not fill the log. file->damaged_at has it then. Returns
+ * KV_CORRUPT; KV_IO if the file has lost bytes, which then is what is told. Any thread. */
 enum kv_status datafile_tell_damage(const struct store_context *context, struct datafile *file,
                                     uint64_t offset);
 

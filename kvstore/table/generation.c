@@ -116,12 +116,34 @@ static uint64_t space_for(const struct generation *generation, const struct look
     return size_bytes + later;
 }
 
+/* The log grows. A compaction copies what is live; a quarter of that is for what is written
+ * meanwhile. */
+__attribute__((noinline)) static enum kv_status grow(struct generation *generation,
+                                                     const struct record *record, uint64_t bytes)
+{
+    struct logfile *log = &generation->log;
+    if (record->kind == RECORD_DELETE)
+        return logtail_ensure_room(log, bytes);
+    const struct copy_reserve *reserve = generation->reserve;
+    if (!reserve)
+        return logtail_ensure_room_for_data(log, bytes, LOGTAIL_SPARE_BYTES);
+    uint64_t copy_bytes =
+        at_least(generation_copy_bytes(generation), atomic_load(&reserve->copy_bytes));
+    uint64_t leave_bytes =
+        LOGTAIL_SPARE_BYTES + copy_bytes / 4 + (atomic_load(&reserve->in_use) ? 0 : copy_bytes);
+    if (logtail_ensure_room_for_data(log, bytes, leave_bytes + copy_bytes / 2) == KV_OK)
+        return KV_OK;
+    generation->is_short = true;
+    return logtail_ensure_room_for_data(log, bytes, leave_bytes);
+}
+
 static enum kv_status ensure_space(struct generation *generation, const struct lookup *lookup,
                                    const struct record *record, uint64_t size_bytes)
 {
     uint64_t bytes = space_for(generation, lookup, record, size_bytes);
-    return record->kind == RECORD_DELETE ? logtail_ensure_room(&generation->log, bytes)
-                                         : logtail_ensure_room_for_data(&generation->log, bytes);
+    return bytes <= generation->log.allocated_bytes - generation->log.tail
+               ? KV_OK
+               : grow(generation, record, bytes);
 }
 
 bool generation_may_grow(const struct generation *generation, const struct lookup *lookup,
@@ -230,9 +252,10 @@ void generation_bound_expiry(struct generation *generation, uint32_t hash, uint6
 /* Words --------------------------------------------------------------------------------------- */
 
 /* Odd factors: another value of one word alone always gives another sum. */
-uint64_t generation_check_of(const struct shared_generation *words, uint64_t index_sum)
+uint64_t generation_check_of(const struct shared_generation *words, uint64_t chapter,
+                             uint64_t index_sum)
 {
-    return index_sum + words->directory * UINT64_C(0x9e3779b97f4a7c15) +
+    return index_sum + chapter + words->directory * UINT64_C(0x9e3779b97f4a7c15) +
            words->tail * UINT64_C(0xc2b2ae3d27d4eb4f) + words->keys * UINT64_C(0x165667b19e3779f9) +
            words->segments * UINT64_C(0x85ebca77c2b2ae63) +
            words->live_bytes * UINT64_C(0x27d4eb2f165667c5) +
@@ -244,7 +267,8 @@ uint64_t generation_check_of(const struct shared_generation *words, uint64_t ind
 void generation_end_change(struct generation *generation)
 {
     struct shared_generation *words = generation->words;
-    words->check = generation_check_of(words, index_sum(generation->index));
+    words->check =
+        generation_check_of(words, generation->log.chapter, index_sum(generation->index));
     __atomic_store_n(&words->writing, 0, __ATOMIC_RELEASE);
 }
 

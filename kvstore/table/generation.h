@@ -8,11 +8,18 @@
 #ifndef MQKV_KVSTORE_TABLE_GENERATION_H
 #define MQKV_KVSTORE_TABLE_GENERATION_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "kvstore/index/index.h"
 #include "kvstore/log/logfile.h"
+
+/* What writes leave of the disk, where entries can be evicted: as much as a compaction needs. */
+struct copy_reserve {
+    _Atomic uint64_t copy_bytes; /* for the copy of the file that has most live bytes */
+    atomic_bool in_use;          /* a compaction has taken that */
+};
 
 /* Invariant: log.tail + words->reserve_bytes <= log.allocated_bytes as long as disk space was never
  * short at open: every key that is there can still be deleted when nothing else can be written. */
@@ -22,6 +29,8 @@ struct generation {
     struct shared_generation *words; /* the sums over log and index, and the numbers of the index */
     uint64_t last; /* offset of the record before the tail; 0: none was appended since it was
                       opened */
+    const struct copy_reserve *reserve; /* NULL: writes leave no room for a copy */
+    bool is_short; /* less is left than would be comfortable: set by what appends */
 };
 
 /* Takes over the log, even on failure: KV_NO_MEMORY. The words, which outlive the generation, are
@@ -65,6 +74,12 @@ enum kv_status generation_append(struct generation *generation, struct lookup *l
 bool generation_may_grow(const struct generation *generation, const struct lookup *lookup,
                          const struct record *record, struct kv_slice value_tail);
 
+/* What a compaction needs of the disk for a copy of what is live. */
+static inline uint64_t generation_copy_bytes(const struct generation *generation)
+{
+    return generation->words->live_bytes + generation->words->reserve_bytes;
+}
+
 /* Brings the index up to date with a record that is in the log already (recovery). */
 enum kv_status generation_adopt(struct generation *generation, struct lookup *lookup,
                                 const struct record *record, uint64_t offset, uint64_t size_bytes);
@@ -97,8 +112,10 @@ static inline void generation_begin_change(struct generation *generation)
 }
 void generation_end_change(struct generation *generation);
 
-/* What `check` of the words is to be, if the index has that sum (index_sum). */
-uint64_t generation_check_of(const struct shared_generation *words, uint64_t index_sum);
+/* What `check` of the words is to be, if the log is in that chapter, and the index has that sum
+ * (index_sum). */
+uint64_t generation_check_of(const struct shared_generation *words, uint64_t chapter,
+                             uint64_t index_sum);
 
 /* Brings the words in line with the log and the index, before others see them. */
 void generation_settle_words(struct generation *generation);

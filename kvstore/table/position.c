@@ -2,11 +2,12 @@
 
 #include "common/numbers/random.h"
 #include "kvstore/format/sizes.h"
+#include "kvstore/log/lognotes.h"
 #include "kvstore/table/recovery.h"
 
 int position_open_stream(struct logfile *log)
 {
-    return log->stream != 0 ? 0 : logfile_note_stream(log, random_secret() | 1);
+    return log->stream != 0 ? 0 : lognotes_put_stream(log, random_secret() | 1);
 }
 
 int position_void_stream(struct logfile *log)
@@ -14,9 +15,9 @@ int position_void_stream(struct logfile *log)
     static const struct file_replaced nothing;
     if (log->stream == 0)
         return 0;
-    if (logfile_note_replaced(log, &nothing) != 0)
+    if (lognotes_put_replaced(log, &nothing) != 0)
         return -1;
-    return logfile_note_stream(log, 0);
+    return lognotes_put_stream(log, 0);
 }
 
 bool position_is_of(const struct kvstore_position *position, const struct logfile *log)

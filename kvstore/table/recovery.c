@@ -10,6 +10,8 @@
 #include "kvstore/table/checkpoint.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/format/keyhash.h"
+#include "kvstore/format/sizes.h"
+#include "kvstore/log/lognotes.h"
 #include "kvstore/log/logtail.h"
 #include "kvstore/log/remains.h"
 
@@ -49,7 +51,9 @@ static enum kv_status read_log(struct generation *generation, bool keep_expired,
         }
         if (*verdict != RECORD_VALID)
             break;
-        enum kv_status status = adopt(generation, &record, offset, size_bytes, now_ms);
+        enum kv_status status =
+            adopt(generation, &record, offset, size_bytes,
+                  offset < log->gone.end ? at_least(now_ms, log->gone.expiry_ms) : now_ms);
         if (status != KV_OK)
             return status;
         offset += size_bytes;
@@ -143,8 +147,12 @@ static enum kv_status settle(struct generation *generation, const char *name,
                             "%s: impossible version %" PRIu64 ", too high to go on from", name,
                             generation->words->max_version);
     generation->words->max_version += RECOVERY_VERSION_LEAP;
-    if (logfile_note_progress(log, log->progress.synced_offset, generation->words->max_version) !=
-        0)
+    log->gone.end = at_most(log->gone.end, log->tail); /* what is written now has not gone */
+    if (log->boot != BOOT_THIS)                        /* a power failure may have taken records */
+        log->gone.version = generation->words->max_version;
+    if (lognotes_begin_chapter(log) != 0 ||
+        logfile_note_progress(log, log->progress.synced_offset, generation->words->max_version) !=
+            0)
         return kv_error_set_errno(error, "%s: cannot write the header", name);
     if (logtail_cut(log, log->tail) != KV_OK)
         return kv_error_set_errno(error, "%s: cannot cut the file to %" PRIu64 " bytes", name,
@@ -219,8 +227,12 @@ static enum kv_status recover(struct generation *generation, int dir_fd, const c
         return recover_by_reading(generation, dir_fd, dir, recovery, error);
     if (logfile_is_broken(log))
         return report_broken(log, file_name(log->identity.number, FILE_LOG).text, error);
-    if (log->writable)
-        logtail_claim_room(log);
+    if (!log->writable)
+        return KV_OK;
+    logtail_claim_room(log);
+    if (lognotes_begin_chapter(log) != 0)
+        return kv_error_set_errno(error, "%s: cannot write the header",
+                                  file_name(log->identity.number, FILE_LOG).text);
     return KV_OK;
 }
 
@@ -230,7 +242,7 @@ enum kv_status recovery_run(struct generation *generation, int dir_fd, const cha
     struct logfile *log = &generation->log;
     *recovery = (struct recovery){.keep_expired = recovery->keep_expired};
     enum kv_status status = recover(generation, dir_fd, dir, recovery, error);
-    if (status == KV_OK && log->writable && logfile_note_opening(log) != 0)
+    if (status == KV_OK && log->writable && lognotes_put_opening(log) != 0)
         status = kv_error_set_errno(error, "%s: cannot write the header",
                                     file_name(log->identity.number, FILE_LOG).text);
     return status == KV_OK ? KV_OK : recovery_explain(dir, status, error);

@@ -9,6 +9,7 @@
 #include "common/report/log.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/index/index_claim.h"
+#include "kvstore/log/lognotes.h"
 #include "kvstore/log/logtail.h"
 #include "kvstore/table/recovery.h"
 
@@ -45,11 +46,9 @@ static bool sums_are_possible(const struct shared_generation *left, const struct
 }
 
 /* Is what was not known to be on disk there, as far as the tail? */
-static bool disk_agrees(const struct logfile *log, uint64_t tail)
+static bool log_goes_on_to(const struct logfile *log, uint64_t tail)
 {
     uint64_t offset = at_least(log->progress.synced_offset, FILE_HEADER_BYTES);
-    if (logfile_flush_and_forget(log) != 0)
-        return false;
     logfile_begin(log, READ_BUFFER_WALK);
     while (offset < tail) {
         struct record record;
@@ -70,12 +69,15 @@ bool takeover_claim(struct generation *generation, struct shared_generation *lef
     if (!are_at_rest(left) || !are_of(left, log) || !log_ends_at(log, left->tail) ||
         !sums_are_possible(left, log))
         return false;
-    if ((left->flags & SHARED_GENERATION_SYNCING) != 0 && !disk_agrees(log, left->tail))
+    if ((left->flags & SHARED_GENERATION_SYNCING) != 0 && logfile_flush_and_forget(log) != 0)
+        return false;
+    if (!log_goes_on_to(log, left->tail))
         return false;
     if (!index_claim(arena, left, FILE_HEADER_BYTES, left->tail, &sum))
         return false;
-    struct index *index =
-        left->check == generation_check_of(left, sum) ? index_resume(arena, left, sum) : NULL;
+    struct index *index = left->check == generation_check_of(left, log->chapter, sum)
+                              ? index_resume(arena, left, sum)
+                              : NULL;
     if (!index) {
         index_give_up(arena, left);
         return false;
@@ -96,7 +98,7 @@ enum kv_status takeover_settle(struct generation *generation, struct kv_error *e
                                   log->tail);
     if (logtail_ensure_room(log, generation->words->reserve_bytes + 1) != KV_OK)
         log_warn("%s: no disk space for writes (%s); reads continue", name.text, strerror(errno));
-    if (logfile_note_opening(log) != 0)
+    if (lognotes_put_opening(log) != 0)
         return kv_error_set_errno(error, "%s: cannot write the header", name.text);
     return KV_OK;
 }

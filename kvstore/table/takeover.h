@@ -8,6 +8,18 @@
  * sync failed, or was under way when the process died, so that nobody knows whether it failed, the
  * kernel may have dropped some (sync.h): in the first case nothing is taken over, in the second the
  * part that was not synced is first read again from the disk.
+ *
+ * Nor need the log be the one that the index is of: the storage may have lost what was not synced,
+ * or somebody may have put the file back to an earlier state, under the same inode.
+ * 1. The records from the synced offset of the header to the tail are read and verified. A log only
+ *    grows, and its header never says more than was on disk: of an earlier state of the file, and
+ *    of one that lost something, a record in that part is missing. Where the store is synced, that
+ *    is a second's worth of writes; with KVSTORE_SYNC_NONE all since it was opened.
+ * 2. Who put it back may also have opened it where this object was not seen, and written as much
+ *    again: each opening for writing that reads the log or a checkpoint begins a chapter in the
+ *    header (file_chapters.h), and the number of the last one is part of the sum `check`.
+ * What neither sees is a change to synced records under an unchanged header: that is damage, which
+ * the checksum of a record tells when it is read, as after a start from a checkpoint.
  */
 #ifndef MQKV_KVSTORE_TABLE_TAKEOVER_H
 #define MQKV_KVSTORE_TABLE_TAKEOVER_H

@@ -19,7 +19,8 @@ import asyncio
 import json
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, AsyncIterator, Awaitable, Iterable, Mapping, Optional, Union
+from typing import (TYPE_CHECKING, Any, AsyncIterator, Coroutine, Generator, Iterable, Mapping,
+                    Optional, TypeVar, Union)
 
 from .client import Client as _Client, Pipeline as _Pipeline, _as_bytes
 from .errors import Error, NotFound, StorageError, UsageError
@@ -28,6 +29,42 @@ if TYPE_CHECKING:
     from ._mqkv import Bytes, Entry, Result, Seconds
 
 __all__ = ["Client"]
+
+_T = TypeVar("_T")
+
+if TYPE_CHECKING:
+    class _Base(asyncio.Future[_T], Coroutine[Any, Any, _T]):
+        """What a coroutine is by its methods."""
+else:
+    class _Base(asyncio.Future):
+        @classmethod
+        def __class_getitem__(cls, _):
+            return cls
+
+
+class _Operation(_Base[_T]):
+    """An operation that is under way: a future, and by these methods also a coroutine, so that
+    asyncio.create_task and TaskGroup take it, and nobody need await it."""
+
+    _steps: "Optional[Generator[Any, Any, _T]]" = None
+
+    def send(self, value: Any) -> Any:
+        """What a task does with a coroutine."""
+        if self._steps is None:
+            self._steps = self.__await__()
+        return self._steps.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """The same with an exception."""
+        if self._steps is None:
+            self._steps = self.__await__()
+        return self._steps.throw(*error)
+
+    def close(self) -> None:
+        """The operation is executed nevertheless."""
+        if self._steps is not None:
+            self._steps.close()
+
 
 _Opened = tuple[_Client, _Pipeline, int]  # the last is the pipeline's descriptor
 
@@ -45,8 +82,8 @@ class Client:
     `window` and `batch` those of mqkv.Client.pipeline.
 
     get, exists, put, delete, add, append, exchange, touch, scan_page, stats_json and sync take what
-    mqkv.Client's take, and return an awaitable. The operation is under way once the method has
-    returned, awaited or not.
+    mqkv.Client's take, and return a coroutine: to await, or for asyncio.create_task, TaskGroup and
+    their like. The operation is under way once the method has returned, awaited or not.
     """
 
     def __init__(self, queue: Optional[str] = None, *, window: int = 0, batch: int = 0,
@@ -190,17 +227,17 @@ class Client:
         if self.closed or self._loop is None:
             raise UsageError("the client is closed, or not connected yet")
         result: "Result" = getattr(self._pipeline, name)(
-            *arguments, tag=self._loop.create_future(), **options)
+            *arguments, tag=_Operation(loop=self._loop), **options)
         self._schedule()
         return result
 
-    def _submit(self, name: str, arguments: Any, options: Any) -> "asyncio.Future[Any]":
-        future: "asyncio.Future[Any]" = self._begin(name, arguments, options).tag
+    def _submit(self, name: str, arguments: Any, options: Any) -> "_Operation[Any]":
+        future: "_Operation[Any]" = self._begin(name, arguments, options).tag
         return future
 
     # Operations ----------------------------------------------------------------------------------
 
-    def get(self, key: "Bytes", default: Any = None) -> "Awaitable[Any]":
+    def get(self, key: "Bytes", default: Any = None) -> "Coroutine[Any, Any, Any]":
         """The value of the key; default if there is none."""
         future = self._submit("get", (key,), {})
         return future if default is None else self._get_or(future, default)
@@ -210,45 +247,46 @@ class Client:
         value = await future
         return default if value is None else value
 
-    def exists(self, key: "Bytes") -> "Awaitable[bool]":
+    def exists(self, key: "Bytes") -> "Coroutine[Any, Any, bool]":
         """Whether the key is there."""
         return self._submit("exists", (key,), {})
 
-    def put(self, key: "Bytes", value: "Bytes", **options: Any) -> "Awaitable[int]":
+    def put(self, key: "Bytes", value: "Bytes", **options: Any) -> "Coroutine[Any, Any, int]":
         """Stores the value and returns the entry's new version: see mqkv.Client.put."""
         return self._submit("put", (key, value), options)
 
-    def delete(self, key: "Bytes", **options: Any) -> "Awaitable[int]":
+    def delete(self, key: "Bytes", **options: Any) -> "Coroutine[Any, Any, int]":
         """Deletes the entry and returns the version of the deletion. NotFound."""
         return self._submit("delete", (key,), options)
 
-    def add(self, key: "Bytes", delta: int = 1, **options: Any) -> "Awaitable[int]":
+    def add(self, key: "Bytes", delta: int = 1, **options: Any) -> "Coroutine[Any, Any, int]":
         """Adds to a decimal number and returns the sum: see mqkv.Client.add."""
         return self._submit("add", (key, delta), options)
 
-    def append(self, key: "Bytes", value: "Bytes", **options: Any) -> "Awaitable[int]":
+    def append(self, key: "Bytes", value: "Bytes", **options: Any) -> "Coroutine[Any, Any, int]":
         """Appends to the value and returns its new size."""
         return self._submit("append", (key, value), options)
 
     def exchange(self, key: "Bytes", value: "Bytes",
-                 **options: Any) -> "Awaitable[Optional[bytes]]":
+                 **options: Any) -> "Coroutine[Any, Any, Optional[bytes]]":
         """Stores the value and returns the old one."""
         return self._submit("exchange", (key, value), options)
 
-    def touch(self, key: "Bytes", ttl: "Optional[Seconds]", **options: Any) -> "Awaitable[int]":
+    def touch(self, key: "Bytes", ttl: "Optional[Seconds]",
+              **options: Any) -> "Coroutine[Any, Any, int]":
         """Lets the entry end in ttl seconds (None: never). NotFound."""
         return self._submit("touch", (key, ttl), options)
 
     def scan_page(self, prefix: "Bytes" = b"",
-                  **options: Any) -> "Awaitable[tuple[list[Entry], int]]":
+                  **options: Any) -> "Coroutine[Any, Any, tuple[list[Entry], int]]":
         """One page of a scan, and the cursor of the next: see mqkv.Client.scan_page."""
         return self._submit("scan_page", (prefix,), options)
 
-    def stats_json(self, section: Optional[str] = None) -> "Awaitable[bytes]":
+    def stats_json(self, section: Optional[str] = None) -> "Coroutine[Any, Any, bytes]":
         """The server's statistics as JSON."""
         return self._submit("stats_json", (section,), {})
 
-    def sync(self) -> "Awaitable[None]":
+    def sync(self) -> "Coroutine[Any, Any, None]":
         """Returns when everything that was complete before is on disk."""
         return self._submit("sync", (), {})
 
@@ -276,7 +314,7 @@ class Client:
             return None
         return max(0.0, result.expiry_ms / 1000 - time.time())
 
-    def persist(self, key: "Bytes") -> "Awaitable[int]":
+    def persist(self, key: "Bytes") -> "Coroutine[Any, Any, int]":
         """Lets the entry never end. NotFound."""
         return self.touch(key, None)
 

@@ -24,8 +24,10 @@ import threading
 import time
 from typing import Any, Iterable, Optional, Union
 
-from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
-from django.utils.module_loading import import_string
+# Without Django, or its types, nothing is known of them.
+from django.core.cache.backends.base import (  # type: ignore
+    DEFAULT_TIMEOUT, BaseCache)
+from django.utils.module_loading import import_string  # type: ignore
 
 from .client import Client
 from .errors import Exists, NotANumber, NotFound

@@ -205,7 +205,8 @@ def unescape(word: bytes) -> bytes:
         raise ValueError(f"there is no such escape: {word[wrong.start():][:4].decode('latin-1')}")
     if b"\\" not in word:
         return word
-    return codecs.escape_decode(word.replace(rb"\0", rb"\x00"))[0]  # type: ignore
+    decoded: Any = codecs.escape_decode(word.replace(rb"\0", rb"\x00"))[0]
+    return bytes(decoded)
 
 
 def put_line(key: bytes, value: bytes, expiry_ms: int) -> bytes:

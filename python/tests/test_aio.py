@@ -72,6 +72,33 @@ def test_many(queue):
     run(work())
 
 
+def test_operations_are_coroutines(queue):
+    async def work():
+        async with mqkv.aio.Client(queue) as client:
+            await client.put("k", "1")
+            assert await asyncio.create_task(client.get("k")) == b"1"
+            assert await asyncio.create_task(client.get("none", b"-")) == b"-"
+            assert asyncio.iscoroutine(client.get("k"))
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(client.add("n")) for _ in range(100)]
+                tasks.append(group.create_task(client.entry("k")))
+            assert sorted(task.result() for task in tasks[:-1]) == list(range(1, 101))
+            assert tasks[-1].result().value == b"1"
+            with pytest.raises(mqkv.NotFound):
+                await asyncio.create_task(client.delete("none"))
+            task = asyncio.create_task(client.put("late", "x"))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            client.put("nobody waits", "x")  # under way all the same
+            while client.pending:
+                await asyncio.sleep(0.001)
+            assert await client.get("nobody waits") == await client.get("late") == b"x"
+
+    run(work())
+
+
 def test_the_loop_goes_on_while_the_server_sleeps(running, queue):
     async def work():
         async with mqkv.aio.Client(queue) as client:

@@ -8,6 +8,7 @@
 #include "common/report/error.h"
 #include "common/text/parse.h"
 #include "serverk/config/user_names.h"
+#include "wire/own_user.h"
 
 #define BLANKS       " \t"
 #define MAX_SESSIONS 4096u
@@ -71,6 +72,11 @@ static enum kv_status resolve_user(struct access_rule *rule, struct kv_error *er
         return take_known(rule) ? KV_OK
                                 : kv_error_set(error, KV_USAGE, "there is no user '%.64s'%s",
                                                rule->name, known_rules ? UNSEEN : "");
+    if (wire_uid_is_shared(uid))
+        return kv_error_set(error, KV_USAGE,
+                            "user '%.64s' is uid %u, which stands for all users that this user "
+                            "namespace does not map (/proc/self/uid_map)",
+                            rule->name, (unsigned)uid);
     rule->uids = malloc(sizeof *rule->uids);
     if (!rule->uids)
         return no_memory(error);

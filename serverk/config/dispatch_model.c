@@ -16,7 +16,7 @@ static const struct {
     unsigned helpers;         /* that write statistics, beside receivers and requests */
     bool counts;
 } models[DISPATCH_MODELS] = {
-    [DISPATCH_POOL] = {"pool", 0, 0, 0, false},
+    [DISPATCH_POOL] = {"pool", 0, 0, 1, false},
     [DISPATCH_EVENT] = {"event", 1, 1, 0, false},
     [DISPATCH_THREAD] = {"thread", DEFAULT_THREADS, 1, 0, true},
     [DISPATCH_PROCESS] = {"process", DEFAULT_PROCESSES, 1, 1, true},

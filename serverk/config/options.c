@@ -290,7 +290,7 @@ const struct option_row options_rows[] = {
     {"mq", 'm', OPTION_PARSED, "NAME", "request queue (default " WIRE_DEFAULT_QUEUE_NAME ")",
      FIELD(queue), .parse = parse_queue,
      .expects = "'/' and then 1 to 64 letters, digits, '.', '_' or '-'", .section = "queues"},
-    {"sync", 0, OPTION_PARSED, "WHEN", "none|interval[:MS]|always (default interval:1000)",
+    {"sync", 0, OPTION_PARSED, "WHEN", "none|interval[:MS]|always (default interval:1s)",
      .offset = offsetof(struct parsed_line, options), .parse = parse_sync,
      .expects = "none, interval, interval:MS (1 to 3600000) or always", .section = "store"},
     {"keep-changes", 0, OPTION_PARSED, "TIME",
@@ -427,8 +427,8 @@ const struct option_row options_rows[] = {
     {"metrics", 0, OPTION_TEXT, "FILE", "write statistics for Prometheus there every 10 s",
      FIELD(metrics), .min = 1, .expects = "a file", .section = "log"},
     {"slow", 0, OPTION_DURATION_MS, "TIME",
-     "record requests whose work takes this long or longer, 0: none (default 0)", FIELD(slow_ms),
-     .max = 3600000, .section = "log"},
+     "record requests whose work takes this long or longer, 0: none (default 100ms)",
+     FIELD(slow_ms), .max = 3600000, .section = "log"},
     {"audit", 0, OPTION_TEXT, "FILE", "record there who connects, is refused and leaves",
      FIELD(audit), .min = 1, .expects = "a file", .section = "log"},
     {"config", 'c', OPTION_TEXT, "FILE", "read options that are not on the command line from FILE",
@@ -472,6 +472,7 @@ void parsed_line_begin(struct parsed_line *line)
         .group = (gid_t)-1,
         .read_group = (gid_t)-1,
         .sandbox = true,
+        .slow_ms = OPTIONS_DEFAULT_SLOW_MS,
     };
 }
 

@@ -39,6 +39,7 @@ enum request_order {
 };
 
 #define OPTIONS_MAX_SCHED_QUEUE     65536u
+#define OPTIONS_DEFAULT_SLOW_MS     100u
 #define OPTIONS_DEFAULT_SCHED_QUEUE 4096u
 
 /* At most so many options. */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/text/parse.h"
+
 bool settings_next_change(const struct option_origin *before, const struct option_origin *now,
                           unsigned *next, struct changed_setting *change)
 {
@@ -39,16 +41,39 @@ void settings_describe_origin(const struct option_origin *origin, char *text, si
         snprintf(text, text_bytes, "%s", origin->is_set ? "config set" : "command line");
 }
 
-/* What an option is that nobody has given: defaults of some depend on other options. */
-static struct kv_slice effective_default(const struct server_options *options,
-                                         const struct option_row *row, char number[16])
+struct kv_slice settings_effective_default(const struct server_options *options,
+                                           const struct option_row *row, char number[32])
 {
     if (strcmp(row->name, "direct") == 0)
         return kv_slice_from_string(kvstore_direct_name(options->direct));
     if (strcmp(row->name, "workers") != 0)
         return settings_default(row);
-    snprintf(number, 16, "%" PRIu32, options->workers);
+    snprintf(number, 32, "%" PRIu32, options->workers);
     return kv_slice_from_string(number);
+}
+
+/* Sizes and times are told by what help calls them: of a kind of the table, or parsed. */
+static bool is_called(const struct option_row *row, const char *argument)
+{
+    return row->argument && strcmp(row->argument, argument) == 0;
+}
+
+struct kv_slice settings_value(const struct option_row *row, const char *given,
+                               char text[SETTINGS_VALUE_BYTES])
+{
+    static const char interval[] = "interval:";
+    char number[32];
+    uint64_t value;
+    const char *digits = given;
+    if (strcmp(row->name, "sync") == 0 && strncmp(given, interval, sizeof interval - 1) == 0)
+        digits += sizeof interval - 1;
+    bool is_time = is_called(row, "TIME") || digits != given;
+    if ((!is_time && !is_called(row, "SIZE")) || !parse_u64(digits, 1, UINT64_MAX, &value))
+        return kv_slice_from_string(given);
+    snprintf(text, SETTINGS_VALUE_BYTES, "%.*s%s", (int)(digits - given), given,
+             is_time ? format_duration_ms_exactly(value, number)
+                     : format_size_exactly(value, number));
+    return kv_slice_from_string(text);
 }
 
 /* What nobody has given is a comment. */
@@ -56,11 +81,11 @@ static void print_option(const struct server_options *options, const struct opti
                          FILE *stream)
 {
     const struct option_origin *origin = &options->origins[row - options_rows];
-    char where[PATH_MAX], number[16];
-    struct kv_slice value = effective_default(options, row, number);
+    char where[PATH_MAX], number[32], text[SETTINGS_VALUE_BYTES];
+    struct kv_slice value = settings_effective_default(options, row, number);
     settings_describe_origin(origin, where, sizeof where);
     if (origin->text)
-        value = kv_slice_from_string(origin->text);
+        value = settings_value(row, origin->text, text);
     fprintf(stream, "%s%s = %.*s ; %s\n", origin->text ? "" : "; ", row->name, (int)value.size,
             (const char *)value.data, where);
 }

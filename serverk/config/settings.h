@@ -24,6 +24,17 @@ bool settings_next_change(const struct option_origin *before, const struct optio
 /* What help says of the default, up to its end; "off" of a flag; "" where it says nothing. */
 struct kv_slice settings_default(const struct option_row *row);
 
+/* The value that nobody has given: what settings_default says, or what follows from the other
+ * options. number: room for it. */
+struct kv_slice settings_effective_default(const struct server_options *options,
+                                           const struct option_row *row, char number[32]);
+
+/* A value of the row as it was given, with its unit where it has one and was given without:
+ * "250ms", "1M". text: room for it, of SETTINGS_VALUE_BYTES. */
+#define SETTINGS_VALUE_BYTES 64u
+struct kv_slice settings_value(const struct option_row *row, const char *given,
+                               char text[SETTINGS_VALUE_BYTES]);
+
 /* Where a value comes from: "default", "command line", "FILE:LINE", "config set". */
 void settings_describe_origin(const struct option_origin *origin, char *text, size_t text_bytes);
 

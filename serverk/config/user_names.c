@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/text/parse.h"
+#include "wire/own_user.h"
 
 #define NO_ID UINT32_MAX
 
@@ -51,9 +52,8 @@ static bool find_by_name(const char *name, uid_t *uid)
 
 bool user_names_find(const char *name, uid_t *uid)
 {
-    if (find_by_name(name, uid))
-        return true;
-    *uid = number_of(name);
+    if (!find_by_name(name, uid))
+        *uid = number_of(name);
     return *uid != NO_ID;
 }
 
@@ -78,7 +78,7 @@ static void add_listed(struct members *members, const struct group *group)
 {
     uid_t uid;
     for (char **member = group->gr_mem; *member; member++)
-        if (find_by_name(*member, &uid))
+        if (find_by_name(*member, &uid) && !wire_uid_is_shared(uid))
             add(members, uid);
 }
 
@@ -90,8 +90,8 @@ static void add_of_first_group(struct members *members, gid_t gid)
         return;
     if (!by_files)
         setpwent();
-    while ((user = by_files ? fgetpwent(file) : getpwent()) != NULL)
-        if (user->pw_gid == gid)
+    while ((user = file ? fgetpwent(file) : getpwent()) != NULL)
+        if (user->pw_gid == gid && !wire_uid_is_shared(user->pw_uid))
             add(members, user->pw_uid);
     if (by_files)
         fclose(file);

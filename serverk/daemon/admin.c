@@ -48,7 +48,7 @@ static bool kill_if_wanted(void *context, struct session *session)
     wanted->found = true;
     wanted->pid = session->pid;
     wanted->uid = session->uid;
-    session_kill(wanted->sessions, session);
+    session_end(wanted->sessions, session, SESSION_KILLED);
     return false;
 }
 
@@ -197,7 +197,8 @@ static enum kv_status compact(struct admin_command *command, struct kv_error *er
     for (uint32_t file = 0; file < kvstore_datafiles(store); file++) {
         struct kvstore_file_statistics statistics;
         kvstore_file_statistics(store, file, &statistics);
-        if (statistics.dead_bytes == 0 || statistics.read_only)
+        bool has_nothing_dead = statistics.dead_bytes == 0 && statistics.stale_ms == 0;
+        if (has_nothing_dead || statistics.read_only)
             continue;
         kvstore_request_compaction(store, file);
         queued++;
@@ -207,25 +208,32 @@ static enum kv_status compact(struct admin_command *command, struct kv_error *er
     return KV_OK;
 }
 
-static const struct {
+static const struct admin_entry {
     const char *name;
     admin_function run;
+    bool waits; /* it may have to: for a data file, a disk, or a reload that does */
 } admin_commands[] = {
-    {"compact", compact},       {"config-get", config_get},
-    {"config-set", config_set}, {"config-reload", config_reload},
-    {"kill", kill_session},     {"slow", list_slow},
-    {"slow-clear", clear_slow}, {"hot-begin", begin_hot},
-    {"hot-keys", list_hot},
+    {"compact", compact, true},        {"config-get", config_get, true},
+    {"config-set", config_set, true},  {"config-reload", config_reload, true},
+    {"kill", kill_session, false},     {"slow", list_slow, false},
+    {"slow-clear", clear_slow, false}, {"hot-begin", begin_hot, false},
+    {"hot-keys", list_hot, false},
 };
 
 /* Running them --------------------------------------------------------------------------------- */
 
-static admin_function find(struct kv_slice name)
+static const struct admin_entry *find(struct kv_slice name)
 {
     for (size_t i = 0; i < sizeof admin_commands / sizeof admin_commands[0]; i++)
         if (kv_slice_equal(name, kv_slice_from_string(admin_commands[i].name)))
-            return admin_commands[i].run;
+            return &admin_commands[i];
     return NULL;
+}
+
+bool admin_waits(struct kv_slice name)
+{
+    const struct admin_entry *entry = find(name);
+    return entry && entry->waits;
 }
 
 static bool take_argument(struct admin_command *command, struct kv_slice argument)
@@ -241,12 +249,12 @@ static enum kv_status run(struct admin *admin, const struct admin_call *call, FI
 {
     struct admin_command command = {.admin = admin, .session = call->session, .out = out};
     uid_t uid = call->session->uid;
-    admin_function function = find(call->command);
+    const struct admin_entry *entry = find(call->command);
     if (uid != geteuid() && uid != 0)
         return kv_error_set(error, KV_DENIED,
                             "that is for the server's own user (uid %lu) and root, not for uid %lu",
                             (unsigned long)geteuid(), (unsigned long)uid);
-    if (!function)
+    if (!entry)
         return kv_error_set(error, KV_NOT_FOUND, "the server knows no such command");
     if (!take_argument(&command, call->argument))
         return kv_error_set(error, KV_USAGE, "the argument has a NUL, or more than %u bytes",
@@ -254,7 +262,7 @@ static enum kv_status run(struct admin *admin, const struct admin_call *call, FI
     char name[32], argument[MAX_ARGUMENT_BYTES + 1];
     snprintf(name, sizeof name, "%.*s", (int)call->command.size, (const char *)call->command.data);
     memcpy(argument, command.argument, sizeof argument); /* the command may cut its own up */
-    enum kv_status status = function(&command, error);
+    enum kv_status status = entry->run(&command, error);
     audit_command(call->session->id, uid, call->session->pid, name, argument, status);
     return status;
 }

@@ -5,6 +5,9 @@
 #ifndef MQKV_SERVERK_DAEMON_ADMIN_H
 #define MQKV_SERVERK_DAEMON_ADMIN_H
 
+#include <stdbool.h>
+
+#include "mqkv/slice.h"
 #include "mqkv/status.h"
 #include "serverk/daemon/reload.h"
 #include "serverk/daemon/stats_source.h"
@@ -20,5 +23,8 @@ struct admin {
  * root's; KV_NOT_FOUND: there is no such command; KV_USAGE, ...: as the command says. A failure has
  * a sentence as its text. Threads: any. */
 enum kv_status admin_run(void *admin, struct admin_call *call);
+
+/* Whether the command may have to wait for a data file, a disk, or a reload that does. */
+bool admin_waits(struct kv_slice command);
 
 #endif

@@ -17,15 +17,16 @@
 #include "common/report/log.h"
 #include "common/report/notify.h"
 #include "serverk/daemon/effort.h"
+#include "serverk/daemon/index_watch.h"
 #include "serverk/daemon/watchdog.h"
 
 /* data.u64 of the signalfd and the timers; sessions have their ids, which are 32 bits. */
-#define SIGNAL_TAG  UINT64_MAX
-#define TIMER_TAG   (UINT64_MAX - 1)
-#define LANES_TAG   (UINT64_MAX - 2)
-#define WATCH_TAG   (UINT64_MAX - 3)
-#define METRICS_TAG (UINT64_MAX - 4)
-#define UNSEEN_TAG  (UINT64_MAX - 5)
+#define SIGNAL_TAG UINT64_MAX
+#define TIMER_TAG  (UINT64_MAX - 1)
+#define LANES_TAG  (UINT64_MAX - 2)
+#define WATCH_TAG  (UINT64_MAX - 3)
+#define UNSEEN_TAG (UINT64_MAX - 4)
+#define INDEX_TAG  (UINT64_MAX - 5)
 
 #define EVENTS_AT_ONCE 64
 
@@ -48,6 +49,7 @@ struct control {
     atomic_bool stopping; /* the reloader is to end */
     struct watchdog watchdog;
     struct effort effort; /* when the watchdog looked last */
+    int index_watch;      /* -1: none */
 };
 
 static void handled_signals(sigset_t *set)
@@ -65,6 +67,7 @@ enum kv_status control_create(struct control **result, struct kv_error *error)
     if (!control)
         return kv_error_set(error, KV_NO_MEMORY,
                             "no memory to start with (is it limited: ulimit -v?)");
+    control->index_watch = -1;
     sem_init(&control->reload_wakes, 0, 0);
     sigset_t set;
     handled_signals(&set);
@@ -109,6 +112,8 @@ void control_free(struct control *control)
         close(control->signals);
     if (control->epoll >= 0)
         close(control->epoll);
+    if (control->index_watch >= 0)
+        close(control->index_watch);
     sem_destroy(&control->reload_wakes);
     free(control);
 }
@@ -204,20 +209,20 @@ static void follow_soon(struct control *control)
 
 /* Serving -------------------------------------------------------------------------------------- */
 
-/* Adds the timer (-1: none) to the epoll set. */
-static void watch_timer(const struct control *control, int timer, uint64_t tag)
+/* Adds the descriptor (-1: none) to the epoll set. */
+static void watch_fd(const struct control *control, int fd, uint64_t tag)
 {
     struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = tag}};
-    if (timer >= 0)
-        epoll_ctl(control->epoll, EPOLL_CTL_ADD, timer, &event);
+    if (fd >= 0)
+        epoll_ctl(control->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
 /* A reload that itself hangs is none that works. */
 static void tick_watchdog(struct control *control, const struct service *service)
 {
     bool worked = effort_look(&control->effort);
-    bool serves = watchdog_look(&control->watchdog, service->lanes, service->farewells,
-                                worked && reload_is_under_way(control->reload));
+    bool serves = watchdog_look(&control->watchdog, service->lanes, service->aside,
+                                service->farewells, worked && reload_is_under_way(control->reload));
     notify_tick(serves);
 }
 
@@ -229,8 +234,7 @@ static int handle_signals(struct control *control)
 }
 
 /* Returns the signal to stop that has come; 0: none. */
-static int handle(struct control *control, const struct service *service,
-                  struct metrics_file *metrics, uint64_t tag)
+static int handle(struct control *control, const struct service *service, uint64_t tag)
 {
     switch (tag) {
     case SIGNAL_TAG:
@@ -247,8 +251,8 @@ static int handle(struct control *control, const struct service *service,
     case UNSEEN_TAG:
         session_unseen_tick(service->sessions);
         return 0;
-    case METRICS_TAG:
-        metrics_file_tick(metrics);
+    case INDEX_TAG:
+        index_watch_tick(control->index_watch, service->engine);
         return 0;
     default:
         session_client_died(service->sessions, (uint32_t)tag);
@@ -257,41 +261,39 @@ static int handle(struct control *control, const struct service *service,
 }
 
 /* Does what there is to do, or comes within that time (-1: whenever). Returns as handle. */
-static int serve(struct control *control, const struct service *service,
-                 struct metrics_file *metrics, int wait_ms)
+static int serve(struct control *control, const struct service *service, int wait_ms)
 {
     struct epoll_event events[EVENTS_AT_ONCE];
     int count = epoll_wait(control->epoll, events, EVENTS_AT_ONCE, wait_ms);
     int signal_number = 0;
     for (int i = 0; i < count && signal_number == 0; i++)
-        signal_number = handle(control, service, metrics, events[i].data.u64);
+        signal_number = handle(control, service, events[i].data.u64);
     return signal_number;
 }
 
-int control_run(struct control *control, const struct service *service, struct reload *reload,
-                struct metrics_file *metrics)
+int control_run(struct control *control, const struct service *service, struct reload *reload)
 {
     control->reload = reload;
     control->has_reloader = start_reloader(control);
-    watch_timer(control, farewells_timer(service->farewells), TIMER_TAG);
-    watch_timer(control, session_unseen_timer(service->sessions), UNSEEN_TAG);
-    watch_timer(control, lanes_timer(service->lanes), LANES_TAG);
-    watch_timer(control, notify_watchdog(), WATCH_TAG);
-    watch_timer(control, metrics_file_timer(metrics), METRICS_TAG);
+    watch_fd(control, farewells_timer(service->farewells), TIMER_TAG);
+    watch_fd(control, session_unseen_timer(service->sessions), UNSEEN_TAG);
+    watch_fd(control, lanes_timer(service->lanes), LANES_TAG);
+    watch_fd(control, notify_watchdog(), WATCH_TAG);
+    control->index_watch = index_watch_open(service->engine);
+    watch_fd(control, control->index_watch, INDEX_TAG);
     notify_send("READY=1");
     follow_soon(control); /* signals that came during the start */
     int signal_number = 0;
     while (signal_number == 0)
-        signal_number = serve(control, service, metrics, -1);
+        signal_number = serve(control, service, -1);
     return signal_number;
 }
 
-void control_finish_reload(struct control *control, const struct service *service,
-                           struct metrics_file *metrics)
+void control_finish_reload(struct control *control, const struct service *service)
 {
     atomic_store(&control->stopping, true);
     sem_post(&control->reload_wakes);
     while (control->has_reloader && !join_reloader(control))
-        serve(control, service, metrics, 0);
+        serve(control, service, 0);
     control->has_reloader = false;
 }

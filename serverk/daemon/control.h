@@ -7,7 +7,6 @@
 #define MQKV_SERVERK_DAEMON_CONTROL_H
 
 #include "mqkv/error.h"
-#include "serverk/daemon/metrics_file.h"
 #include "serverk/daemon/reload.h"
 #include "serverk/dispatch/service.h"
 
@@ -34,14 +33,12 @@ int control_signals(const struct control *control);
 int control_take_signal(struct control *control);
 
 /* Serves until a signal to stop comes, whose number it returns. SIGHUP and SIGUSR1 do what reload.h
- * says, in a thread of their own, so that the rest goes on beside a long reload; the metrics (NULL:
- * none) are written when they are due. A reload may be under way when it returns. */
-int control_run(struct control *control, const struct service *service, struct reload *reload,
-                struct metrics_file *metrics);
+ * says, in a thread of their own, so that the rest goes on beside a long reload. A reload may be
+ * under way when it returns. */
+int control_run(struct control *control, const struct service *service, struct reload *reload);
 
 /* Serves on until all is followed that came before the signal to stop: a reload may take minutes.
  * After control_expect_impatience, so that a second signal ends these. */
-void control_finish_reload(struct control *control, const struct service *service,
-                           struct metrics_file *metrics);
+void control_finish_reload(struct control *control, const struct service *service);
 
 #endif

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "common/report/error.h"
+#include "serverk/daemon/daemon_metrics.h"
+#include "serverk/daemon/metrics_writer.h"
 #include "wire/operation.h"
 #include "mirror/mirror.h"
 
@@ -18,40 +20,6 @@
 
 /* Users whose sessions are counted; those of more are counted as uid="other". */
 #define MAX_USERS_LISTED 32u
-
-/* The text --------------------------------------------------------------------------------------
- */
-
-static void begin_family(FILE *out, const char *name, const char *type, const char *help)
-{
-    fprintf(out, "# HELP mqkv_%s %s\n# TYPE mqkv_%s %s\n", name, help, name, type);
-}
-
-/* One metric without labels. */
-static void put(FILE *out, const char *name, const char *type, const char *help, uint64_t value)
-{
-    begin_family(out, name, type, help);
-    fprintf(out, "mqkv_%s %" PRIu64 "\n", name, value);
-}
-
-static void put_labelled(FILE *out, const char *name, const char *label, const char *of,
-                         uint64_t value)
-{
-    fprintf(out, "mqkv_%s{%s=\"%s\"} %" PRIu64 "\n", name, label, of, value);
-}
-
-/* A label's value: quotes, backslashes and newlines are escaped. */
-static void put_escaped(FILE *out, const char *text)
-{
-    for (; *text; text++) {
-        if (*text == '\n')
-            fputs("\\n", out);
-        else if (*text == '"' || *text == '\\')
-            fprintf(out, "\\%c", *text);
-        else
-            fputc(*text, out);
-    }
-}
 
 static double seconds(uint64_t ns)
 {
@@ -64,57 +32,52 @@ static double seconds(uint64_t ns)
 static void put_daemon(const struct stats_source *source, FILE *out)
 {
     const struct service *service = source->service;
-    begin_family(out, "info", "gauge", "What serves: always 1.");
+    metrics_begin(out, "info", "gauge", "What serves: always 1.");
     fputs("mqkv_info{version=\"" MQKV_VERSION "\",queue=\"", out);
-    put_escaped(out, service->options->queue);
+    metrics_put_escaped(out, service->options->queue);
     fputs("\",dir=\"", out);
-    put_escaped(out, service->options->dir);
+    metrics_put_escaped(out, service->options->dir);
     fputs("\"} 1\n", out);
-    begin_family(out, "start_time_seconds", "gauge", "When the daemon started, since 1970.");
+    metrics_begin(out, "start_time_seconds", "gauge", "When the daemon started, since 1970.");
     fprintf(out, "mqkv_start_time_seconds %.3f\n", (double)source->started_real_ms / 1e3);
-    put(out, "workers", "gauge", "Worker threads.", service->options->workers);
+    metrics_put(out, "workers", "gauge", "Worker threads.", service->options->workers);
     if (service->parking) {
         struct parking_counts counts = parking_counts(service->parking);
-        put(out, "workers_awake", "gauge", "Worker threads that are not parked.",
-            counts.active + counts.in_long);
+        metrics_put(out, "workers_awake", "gauge", "Worker threads that are not parked.",
+                    counts.active + counts.away);
+        metrics_put(out, "workers_away", "gauge",
+                    "Worker threads that have not come back for 2 ms or more.", counts.away);
     }
-    put(out, "replies_waiting_for_sync", "gauge", "Replies to writes that are not on disk yet.",
-        service->commit ? commit_waiting(service->commit) : 0);
-}
-
-static void put_memory(const struct stats_source *source, FILE *out)
-{
-    char text[128];
-    ssize_t size = source->memory < 0 ? -1 : pread(source->memory, text, sizeof text - 1, 0);
-    unsigned long long all_pages, resident_pages;
-    if (size <= 0)
-        return;
-    text[size] = '\0';
-    if (sscanf(text, "%llu %llu", &all_pages, &resident_pages) == 2)
-        put(out, "resident_memory_bytes", "gauge", "Resident memory of the daemon.",
-            resident_pages * (uint64_t)sysconf(_SC_PAGESIZE));
+    if (service->aside)
+        metrics_put(out, "messages_set_aside", "gauge",
+                    "Messages that wait since all workers are away.",
+                    aside_waiting(service->aside));
+    metrics_put(out, "replies_waiting_for_sync", "gauge",
+                "Replies to writes that are not on disk yet.",
+                service->commit ? commit_waiting(service->commit) : 0);
 }
 
 static void put_operations(const struct worker_statistics *sum, FILE *out)
 {
-    put(out, "messages_total", "counter", "Messages received.", sum->messages);
-    begin_family(out, "operations_total", "counter", "Operations executed.");
+    metrics_put(out, "messages_total", "counter", "Messages received.", sum->messages);
+    metrics_begin(out, "operations_total", "counter", "Operations executed.");
     for (unsigned opcode = 1; opcode < STATISTICS_OPCODES; opcode++)
-        put_labelled(out, "operations_total", "operation", stats_operation_name(opcode),
-                     sum->operations[opcode]);
-    begin_family(out, "errors_total", "counter", "Operations that did not end with ok.");
+        metrics_put_labelled(out, "operations_total", "operation", stats_operation_name(opcode),
+                             sum->operations[opcode]);
+    metrics_begin(out, "errors_total", "counter", "Operations that did not end with ok.");
     for (unsigned status = KV_OK + 1; status < KV_STATUS_COUNT; status++)
-        put_labelled(out, "errors_total", "status", kv_status_name((enum kv_status)status),
-                     sum->statuses[status]);
-    begin_family(out, "reads_total", "counter", "Reads of one key, by whether it was there.");
-    put_labelled(out, "reads_total", "result", "hit", sum->hits);
-    put_labelled(out, "reads_total", "result", "miss", sum->misses);
-    put(out, "received_bytes_total", "counter", "Bytes of requests.", sum->bytes_in);
-    put(out, "sent_bytes_total", "counter", "Bytes of replies.", sum->bytes_out);
-    begin_family(out, "dropped_messages_total", "counter", "Messages dropped unanswered.");
+        metrics_put_labelled(out, "errors_total", "status", kv_status_name((enum kv_status)status),
+                             sum->statuses[status]);
+    metrics_begin(out, "reads_total", "counter", "Reads of one key, by whether it was there.");
+    metrics_put_labelled(out, "reads_total", "result", "hit", sum->hits);
+    metrics_put_labelled(out, "reads_total", "result", "miss", sum->misses);
+    metrics_put(out, "received_bytes_total", "counter", "Bytes of requests.", sum->bytes_in);
+    metrics_put(out, "sent_bytes_total", "counter", "Bytes of replies.", sum->bytes_out);
+    metrics_begin(out, "dropped_messages_total", "counter", "Messages dropped unanswered.");
     for (unsigned reason = 0; reason < DROPPED_REASONS; reason++)
-        put_labelled(out, "dropped_messages_total", "reason",
-                     dropped_reason_name((enum dropped_reason)reason), sum->dropped[reason]);
+        metrics_put_labelled(out, "dropped_messages_total", "reason",
+                             dropped_reason_name((enum dropped_reason)reason),
+                             sum->dropped[reason]);
 }
 
 /* One histogram of the family. Upper bounds of the buckets: 1, 2, 5, 10 us ... 10 s. */
@@ -142,7 +105,7 @@ static void put_histogram(const char *family, const char *label, const char *of,
 
 static void put_stages(const struct worker_statistics *sum, FILE *out)
 {
-    begin_family(
+    metrics_begin(
         out, "stage_seconds", "histogram",
         "Time of sampled messages in each stage: in the queue, waiting for locks, at work, "
         "waiting for the disk, sending the reply.");
@@ -154,8 +117,8 @@ static void put_stages(const struct worker_statistics *sum, FILE *out)
 /* The same as stage="work", by what the message asks for. */
 static void put_work(const struct worker_statistics *sum, FILE *out)
 {
-    begin_family(out, "work_seconds", "histogram",
-                 "Time of messages at work, by their operation; those of several are a batch.");
+    metrics_begin(out, "work_seconds", "histogram",
+                  "Time of messages at work, by their operation; those of several are a batch.");
     for (unsigned kind = 0; kind < STATISTICS_OPCODES; kind++)
         put_histogram("work_seconds", "operation", stats_operation_name(kind), &sum->work[kind],
                       out);
@@ -188,6 +151,9 @@ static const struct {
     FILE_METRIC("file_compactions_total", "counter", "Compactions.", compactions),
     FILE_METRIC("file_compaction_failures_total", "counter", "Compactions that failed.",
                 compaction_failures),
+    FILE_METRIC("file_damaged_records", "gauge",
+                "Damaged records that were met, up to 8, until they are replaced or left out.",
+                damaged_records),
     FILE_METRIC("file_expired_keys_total", "counter", "Keys taken out by expiry.", expired),
 };
 
@@ -208,17 +174,17 @@ static void put_file_metric(const struct kvstore_file_statistics *files, uint32_
         sum += value;
         snprintf(number, sizeof number, "%" PRIu32, i);
         if (count <= MAX_FILES_LISTED)
-            put_labelled(out, name, "file", number, value);
+            metrics_put_labelled(out, name, "file", number, value);
     }
     if (count > MAX_FILES_LISTED)
-        put_labelled(out, name, "file", "all", sum);
+        metrics_put_labelled(out, name, "file", "all", sum);
 }
 
 static void put_file_states(const struct kvstore_file_statistics *files, uint32_t count, FILE *out)
 {
-    uint64_t read_only = 0, full = 0, unsynced = 0, oldest_ms = 0;
-    begin_family(out, "file_unsynced_seconds", "gauge",
-                 "How long the oldest write waits to be known to be on disk.");
+    uint64_t read_only = 0, full = 0, stale = 0, unsynced = 0, oldest_ms = 0;
+    metrics_begin(out, "file_unsynced_seconds", "gauge",
+                  "How long the oldest write waits to be known to be on disk.");
     for (uint32_t i = 0; i < count; i++) {
         if (count <= MAX_FILES_LISTED)
             fprintf(out, "mqkv_file_unsynced_seconds{file=\"%" PRIu32 "\"} %.3f\n", i,
@@ -226,14 +192,20 @@ static void put_file_states(const struct kvstore_file_statistics *files, uint32_
         oldest_ms = files[i].unsynced_ms > oldest_ms ? files[i].unsynced_ms : oldest_ms;
         read_only += files[i].read_only;
         full += files[i].full;
+        stale += files[i].stale_ms > 0;
         unsynced += files[i].appended_bytes - files[i].synced_bytes;
     }
-    put(out, "unsynced_bytes", "gauge", "Bytes appended and not known to be on disk.", unsynced);
+    metrics_put(out, "unsynced_bytes", "gauge", "Bytes appended and not known to be on disk.",
+                unsynced);
     if (count > MAX_FILES_LISTED)
         fprintf(out, "mqkv_file_unsynced_seconds{file=\"all\"} %.3f\n", (double)oldest_ms / 1e3);
-    put(out, "read_only_files", "gauge", "Data files that take no writes after a failure.",
-        read_only);
-    put(out, "full_files", "gauge", "Data files whose last put found no space.", full);
+    metrics_put(out, "read_only_files", "gauge", "Data files that take no writes after a failure.",
+                read_only);
+    metrics_put(out, "full_files", "gauge", "Data files whose last put found no space.", full);
+    metrics_put(
+        out, "stale_files", "gauge",
+        "Data files that a write keeps, as on a disk that does not answer: numbers are older.",
+        stale);
 }
 
 /* An engine_number_visit. */
@@ -241,7 +213,7 @@ static void put_engine_number(void *out, const struct engine_number *number)
 {
     char name[64];
     snprintf(name, sizeof name, "engine_%s", number->name);
-    put(out, name, number->counts ? "counter" : "gauge", number->help, number->value);
+    metrics_put(out, name, number->counts ? "counter" : "gauge", number->help, number->value);
 }
 
 /* An engine_number_visit. */
@@ -249,7 +221,7 @@ static void put_mirror_number(void *out, const struct engine_number *number)
 {
     char name[64];
     snprintf(name, sizeof name, "mirror_%s", number->name);
-    put(out, name, number->counts ? "counter" : "gauge", number->help, number->value);
+    metrics_put(out, name, number->counts ? "counter" : "gauge", number->help, number->value);
 }
 
 /* False: out of memory. */
@@ -262,17 +234,18 @@ static bool put_files(const struct service *service, FILE *out)
     for (uint32_t i = 0; i < count; i++)
         kvstore_file_statistics(service->store, i, &files[i]);
     for (size_t i = 0; i < sizeof file_metrics / sizeof file_metrics[0]; i++) {
-        begin_family(out, file_metrics[i].name, file_metrics[i].type, file_metrics[i].help);
+        metrics_begin(out, file_metrics[i].name, file_metrics[i].type, file_metrics[i].help);
         put_file_metric(files, count, file_metrics[i].name, file_metrics[i].offset, out);
     }
     put_file_states(files, count, out);
     free(files);
     struct statvfs disk;
     if (statvfs(service->options->dir, &disk) == 0) {
-        put(out, "disk_free_bytes", "gauge", "Free on the file system of the data directory.",
-            (uint64_t)disk.f_bavail * disk.f_frsize);
-        put(out, "disk_bytes", "gauge", "Size of the file system of the data directory.",
-            (uint64_t)disk.f_blocks * disk.f_frsize);
+        metrics_put(out, "disk_free_bytes", "gauge",
+                    "Free on the file system of the data directory.",
+                    (uint64_t)disk.f_bavail * disk.f_frsize);
+        metrics_put(out, "disk_bytes", "gauge", "Size of the file system of the data directory.",
+                    (uint64_t)disk.f_blocks * disk.f_frsize);
     }
     return true;
 }
@@ -284,13 +257,14 @@ static void put_cache(const struct service *service, FILE *out)
         kvstore_cache_statistics(service->store, &cache);
     if (cache.max_bytes == 0)
         return;
-    put(out, "cache_max_bytes", "gauge", "Memory that the cache may use.", cache.max_bytes);
-    put(out, "cache_bytes", "gauge", "Memory that the cache uses.", cache.used_bytes);
-    put(out, "cache_entries", "gauge", "Values in the cache.", cache.entries);
-    put(out, "cache_hits_total", "counter", "Gets that found their key in the cache.", cache.hits);
-    put(out, "cache_misses_total", "counter", "Gets that did not.", cache.misses);
-    put(out, "cache_evictions_total", "counter", "Entries taken out to make room.",
-        cache.evictions);
+    metrics_put(out, "cache_max_bytes", "gauge", "Memory that the cache may use.", cache.max_bytes);
+    metrics_put(out, "cache_bytes", "gauge", "Memory that the cache uses.", cache.used_bytes);
+    metrics_put(out, "cache_entries", "gauge", "Values in the cache.", cache.entries);
+    metrics_put(out, "cache_hits_total", "counter", "Gets that found their key in the cache.",
+                cache.hits);
+    metrics_put(out, "cache_misses_total", "counter", "Gets that did not.", cache.misses);
+    metrics_put(out, "cache_evictions_total", "counter", "Entries taken out to make room.",
+                cache.evictions);
 }
 
 static void put_bound(const struct service *service, FILE *out)
@@ -300,13 +274,15 @@ static void put_bound(const struct service *service, FILE *out)
         kvstore_bound_statistics(service->store, &bound);
     if (bound.max_bytes == 0)
         return;
-    put(out, "bound_max_bytes", "gauge", "Bytes that live records may have (--max-bytes).",
-        bound.max_bytes);
-    put(out, "bound_bytes", "gauge", "Bytes that they have.", bound.live_bytes);
-    put(out, "evictions_total", "counter", "Entries that made room for others.", bound.evictions);
-    put(out, "evicted_bytes_total", "counter", "Bytes of those.", bound.evicted_bytes);
-    put(out, "refused_full_total", "counter", "Writes refused at the bound.", bound.refusals);
-    put(out, "policy_bytes", "gauge", "Memory of the eviction policy.", bound.memory_bytes);
+    metrics_put(out, "bound_max_bytes", "gauge", "Bytes that live records may have (--max-bytes).",
+                bound.max_bytes);
+    metrics_put(out, "bound_bytes", "gauge", "Bytes that they have.", bound.live_bytes);
+    metrics_put(out, "evictions_total", "counter", "Entries that made room for others.",
+                bound.evictions);
+    metrics_put(out, "evicted_bytes_total", "counter", "Bytes of those.", bound.evicted_bytes);
+    metrics_put(out, "refused_full_total", "counter", "Writes refused at the bound.",
+                bound.refusals);
+    metrics_put(out, "policy_bytes", "gauge", "Memory of the eviction policy.", bound.memory_bytes);
 }
 
 /* Users and quotas -----------------------------------------------------------------------------
@@ -362,7 +338,7 @@ static void put_quotas(const struct service *service, const struct access_rules 
         [QUOTA_MAX_KEYS] = {"quota_max_keys", "gauge", "Keys that it allows; 0: any number."},
         [QUOTA_REFUSALS] = {"quota_refused_total", "counter", "Writes refused by a quota."}};
     for (unsigned i = 0; i < sizeof families / sizeof families[0] && rules->quota_count > 0; i++) {
-        begin_family(out, families[i].name, families[i].type, families[i].help);
+        metrics_begin(out, families[i].name, families[i].type, families[i].help);
         for (unsigned quota = 0; quota < rules->quota_count; quota++) {
             const struct access_rule *rule = access_quota_rule(rules, quota);
             if (rule && rule->quota != quota)
@@ -379,7 +355,7 @@ static void put_user_counter(const struct access *access, FILE *out, const char 
     const struct access_user *user = atomic_load(&access->users);
     if (!user)
         return;
-    begin_family(out, name, "counter", help);
+    metrics_begin(out, name, "counter", help);
     for (; user; user = user->next) {
         const _Atomic uint64_t *counter = (const void *)((const char *)user + offset);
         fprintf(out, "mqkv_%s{uid=\"%lu\",reader=\"%d\"} %" PRIu64 "\n", name,
@@ -441,21 +417,21 @@ static void put_sessions(const struct service *service, FILE *out)
     char uid[16];
     session_counts(service->sessions, &counts);
     session_each(service->sessions, count_session, &users);
-    begin_family(out, "sessions", "gauge", "Sessions, one per client thread, by user.");
+    metrics_begin(out, "sessions", "gauge", "Sessions, one per client thread, by user.");
     for (unsigned i = 0; i < users.users; i++) {
         snprintf(uid, sizeof uid, "%u", (unsigned)users.each[i].uid);
-        put_labelled(out, "sessions", "uid", uid, users.each[i].sessions);
+        metrics_put_labelled(out, "sessions", "uid", uid, users.each[i].sessions);
     }
     if (users.others > 0)
-        put_labelled(out, "sessions", "uid", "other", users.others);
-    put(out, "sessions_max", "gauge", "Sessions that there can be at once.",
-        session_table_capacity(service->sessions));
-    put(out, "sessions_opened_total", "counter", "Sessions opened.", counts.opened);
-    begin_family(out, "sessions_ended_total", "counter", "Sessions ended, by how.");
+        metrics_put_labelled(out, "sessions", "uid", "other", users.others);
+    metrics_put(out, "sessions_max", "gauge", "Sessions that there can be at once.",
+                session_table_capacity(service->sessions));
+    metrics_put(out, "sessions_opened_total", "counter", "Sessions opened.", counts.opened);
+    metrics_begin(out, "sessions_ended_total", "counter", "Sessions ended, by how.");
     for (unsigned reason = 0; reason < SESSION_END_REASONS; reason++)
-        put_labelled(out, "sessions_ended_total", "reason",
-                     session_end_reason_name((enum session_end_reason)reason),
-                     counts.ended[reason]);
+        metrics_put_labelled(out, "sessions_ended_total", "reason",
+                             session_end_reason_name((enum session_end_reason)reason),
+                             counts.ended[reason]);
 }
 
 /* All of it ------------------------------------------------------------------------------------
@@ -471,7 +447,7 @@ enum kv_status metrics_text(const struct stats_source *source, char **text, size
     }
     stats_source_sum(source, sum);
     put_daemon(source, out);
-    put_memory(source, out);
+    daemon_metrics_put(source, out);
     put_operations(sum, out);
     put_stages(sum, out);
     put_work(sum, out);

@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,18 +23,23 @@ struct metrics_file {
     const struct stats_source *source;
     const char *file;
     int timer;
-    bool failed; /* the last time; the log has it */
+    bool runs; /* the thread */
+    pthread_t thread;
+    _Atomic bool ending;
+    bool failed; /* the last time; the log has it; the thread's */
 };
 
-/* To a name beside the file, which then takes its place. It is for the collector, which is another
- * user, whatever the umask. */
+/* To a name beside the file, which then takes its place. What has that name was left by a killed
+ * daemon, or put there by another user, who waits for a daemon that opens it: it is removed, and
+ * never opened. The file is for the collector, which is another user, whatever the umask. */
 static enum kv_status replace_file(const char *file, const char *text, size_t size,
                                    struct kv_error *error)
 {
     char beside[PATH_MAX];
     if ((size_t)snprintf(beside, sizeof beside, "%s.new", file) >= sizeof beside)
         return kv_error_set(error, KV_USAGE, "%.100s...: the name is too long", file);
-    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    unlink(beside);
+    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     FILE *stream = fd < 0 ? NULL : fdopen(fd, "w");
     if (!stream) {
         enum kv_status status = kv_error_set_errno(error, "%s: cannot be written", beside);
@@ -60,13 +68,52 @@ static enum kv_status write_file(const struct metrics_file *metrics, struct kv_e
     return status;
 }
 
-static enum kv_status start_timer(struct metrics_file *metrics, struct kv_error *error)
+static void tick(struct metrics_file *metrics)
 {
-    struct itimerspec times = {{INTERVAL_S, 0}, {INTERVAL_S, 0}};
-    metrics->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (metrics->timer < 0 || timerfd_settime(metrics->timer, 0, &times, NULL) != 0)
+    struct kv_error error;
+    bool failed = write_file(metrics, &error) != KV_OK;
+    if (failed && !metrics->failed)
+        log_error("--metrics: %s", error.text);
+    metrics->failed = failed;
+}
+
+static void *metrics_thread(void *argument)
+{
+    struct metrics_file *metrics = argument;
+    uint64_t expirations;
+    pthread_setname_np(pthread_self(), "serverk/metrics");
+    for (;;) {
+        ssize_t size = read(metrics->timer, &expirations, sizeof expirations);
+        if (atomic_load(&metrics->ending))
+            return NULL;
+        if (size == (ssize_t)sizeof expirations)
+            tick(metrics);
+    }
+}
+
+static void set_timer(const struct metrics_file *metrics, struct timespec first)
+{
+    struct itimerspec times = {{INTERVAL_S, 0}, first};
+    timerfd_settime(metrics->timer, 0, &times, NULL);
+}
+
+static enum kv_status start_thread(struct metrics_file *metrics, struct kv_error *error)
+{
+    metrics->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    if (metrics->timer < 0)
         return kv_error_set_errno(error, "no timer for the metrics");
-    return KV_OK;
+    set_timer(metrics, (struct timespec){.tv_sec = INTERVAL_S});
+    sigset_t all, before;
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* mapguard */
+    sigdelset(&all, SIGSYS); /* syscall_filter */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int result = pthread_create(&metrics->thread, NULL, metrics_thread, metrics);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    metrics->runs = result == 0;
+    return result == 0
+               ? KV_OK
+               : kv_error_set_no_thread(error, result, "cannot start the thread of --metrics");
 }
 
 enum kv_status metrics_file_start(const struct stats_source *source, const char *file,
@@ -79,30 +126,18 @@ enum kv_status metrics_file_start(const struct stats_source *source, const char 
     *metrics = (struct metrics_file){.source = source, .file = file, .timer = -1};
     *result = metrics;
     enum kv_status status = write_file(metrics, error);
-    return status == KV_OK ? start_timer(metrics, error) : status;
-}
-
-int metrics_file_timer(const struct metrics_file *metrics)
-{
-    return metrics ? metrics->timer : -1;
-}
-
-void metrics_file_tick(struct metrics_file *metrics)
-{
-    uint64_t expirations;
-    struct kv_error error;
-    if (read(metrics->timer, &expirations, sizeof expirations) != (ssize_t)sizeof expirations)
-        return;
-    bool failed = write_file(metrics, &error) != KV_OK;
-    if (failed && !metrics->failed)
-        log_error("--metrics: %s", error.text);
-    metrics->failed = failed;
+    return status == KV_OK ? start_thread(metrics, error) : status;
 }
 
 void metrics_file_end(struct metrics_file *metrics)
 {
     if (!metrics)
         return;
+    atomic_store(&metrics->ending, true);
+    if (metrics->runs) {
+        set_timer(metrics, (struct timespec){.tv_nsec = 1});
+        pthread_join(metrics->thread, NULL);
+    }
     if (metrics->timer >= 0)
         close(metrics->timer);
     unlink(metrics->file);

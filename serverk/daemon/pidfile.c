@@ -1,5 +1,4 @@
 #include "serverk/daemon/pidfile.h"
-#include "common/report/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,6 +7,9 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "common/report/error.h"
+#include "common/report/written_file.h"
 
 #define PIDFILE_MODE 0644
 #define TEXT_BYTES   32
@@ -26,62 +28,12 @@ static bool is_named(const struct pidfile *pidfile)
            open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
-static enum kv_status refuse_foreign(const struct pidfile *pidfile, uid_t owner,
-                                     struct kv_error *error)
-{
-    return kv_error_set(error, KV_DENIED,
-                        "the pid file %s (--pidfile) exists and belongs to uid %u, not to %u: "
-                        "have it removed, or name a file where only you can make one",
-                        pidfile->path, (unsigned)owner, (unsigned)geteuid());
-}
-
-/* In a directory where others may create files, they choose what is opened: a link to a file of
- * this user, or a second name of it, would let them overwrite it. */
-static enum kv_status check_file(const struct pidfile *pidfile, struct kv_error *error)
-{
-    struct stat facts;
-    if (fstat(pidfile->fd, &facts) != 0)
-        return kv_error_set_errno(error, "cannot write the pid file %s (--pidfile)", pidfile->path);
-    if (!S_ISREG(facts.st_mode))
-        return kv_error_set(error, KV_IO,
-                            "the pid file %s (--pidfile) exists and is not a regular file",
-                            pidfile->path);
-    if (facts.st_uid != geteuid())
-        return refuse_foreign(pidfile, facts.st_uid, error);
-    if (facts.st_nlink > 1)
-        return kv_error_set(
-            error, KV_DENIED,
-            "the pid file %s (--pidfile) has a second name (a hard link), and is not "
-            "written over: remove it, or name another file",
-            pidfile->path);
-    return KV_OK;
-}
-
-/* Why the file could not be opened: errno. */
-static enum kv_status explain_open(const struct pidfile *pidfile, struct kv_error *error)
-{
-    struct stat facts;
-    int error_number = errno;
-    bool there = lstat(pidfile->path, &facts) == 0;
-    if (error_number == ELOOP || (error_number == EACCES && there && S_ISLNK(facts.st_mode)))
-        return kv_error_set(
-            error, KV_DENIED,
-            "the pid file %s (--pidfile) is a symbolic link, which is not followed: "
-            "remove it, or name the file itself",
-            pidfile->path);
-    if (error_number == EACCES && there && facts.st_uid != geteuid())
-        return refuse_foreign(pidfile, facts.st_uid, error);
-    errno = error_number;
-    return kv_error_set_errno(error, "cannot write the pid file %s (--pidfile)", pidfile->path);
-}
-
-/* O_NONBLOCK: a FIFO or device must not keep the daemon waiting. The mode keeps others from taking
- * a lock before this process has one (write_pid). */
+/* The mode keeps others from taking a lock before this process has one (write_pid). */
 static enum kv_status open_file(struct pidfile *pidfile, struct kv_error *error)
 {
-    const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-    pidfile->fd = open(pidfile->path, flags, 0600);
-    return pidfile->fd < 0 ? explain_open(pidfile, error) : check_file(pidfile, error);
+    const struct written_file file = {
+        .path = pidfile->path, .noun = "pid file", .must_be_regular = true, .mode = 0600};
+    return written_file_open(&file, O_RDWR, &pidfile->fd, error);
 }
 
 static enum kv_status refuse_living(const struct pidfile *pidfile, pid_t owner,

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,19 +16,20 @@
 #include "serverk/daemon/json_writer.h"
 #include "common/report/notify.h"
 #include "serverk/daemon/private_files.h"
+#include "serverk/daemon/setting_change.h"
 #include "serverk/session/audit.h"
 
 #define ORIGIN_BYTES 300u
 
 struct reload {
-    const struct server_options *started_with;
-    const struct service *service;
-    struct live_settings *live;
+    struct setting_place place;
     struct access_rules
         *rules;           /* read while the daemon ran; NULL: those of the start are in force */
     pthread_mutex_t lock; /* what follows, and the changes themselves */
     /* Of each option, in the order of the table. The texts are its own, on the heap. */
     struct option_origin in_force[OPTIONS_MAX];
+    _Atomic uint64_t last_ms; /* of the last reload, since 1970; 0: there was none */
+    atomic_bool last_failed;
 };
 
 /* What is in force ----------------------------------------------------------------------------- */
@@ -58,15 +60,15 @@ enum kv_status reload_create(const struct server_options *options, struct reload
         return kv_error_set(error, KV_NO_MEMORY,
                             "no memory to start with (is it limited: ulimit -v?)");
     }
-    reload->started_with = options;
+    reload->place.started_with = options;
     *result = reload;
     return KV_OK;
 }
 
 void reload_serve(struct reload *reload, const struct service *service, struct live_settings *live)
 {
-    reload->service = service;
-    reload->live = live;
+    reload->place.service = service;
+    reload->place.live = live;
 }
 
 void reload_free(struct reload *reload)
@@ -85,135 +87,6 @@ static unsigned index_of(const char *name)
     return (unsigned)(options_find(name) - options_rows);
 }
 
-/* Changing one --------------------------------------------------------------------------------- */
-
-/* Puts the option of `now` into effect. KV_UNSUPPORTED, with the reason as the sentence: it takes a
- * restart. */
-typedef enum kv_status (*setting_change)(struct reload *reload, const struct server_options *now,
-                                         struct kv_error *error);
-
-static enum kv_status change_level(struct reload *reload, const struct server_options *now,
-                                   struct kv_error *error)
-{
-    (void)reload, (void)error;
-    log_set_level(now->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
-    return KV_OK;
-}
-
-static enum kv_status change_log(struct reload *reload, const struct server_options *now,
-                                 struct kv_error *error)
-{
-    (void)reload;
-    if (!now->log)
-        return kv_error_set(error, KV_UNSUPPORTED, "standard error may be gone");
-    struct kv_error failure;
-    enum kv_status status = log_open(now->log, &failure);
-    return status == KV_OK
-               ? KV_OK
-               : kv_error_set(error, status, "%s; the log goes on where it was%s", failure.text,
-                              status == KV_DENIED ? " (the sandbox allows its old directory only)"
-                                                  : "");
-}
-
-static enum kv_status change_sync(struct reload *reload, const struct server_options *now,
-                                  struct kv_error *error)
-{
-    if (!reload->service->store)
-        return kv_error_set(error, KV_UNSUPPORTED, "the store is elsewhere");
-    enum kv_status status =
-        kvstore_set_sync(reload->service->store, now->durability, now->sync_interval_ms);
-    if (status != KV_OK)
-        return kv_error_set(error, status, "%s", kv_status_text(status));
-    atomic_store(&reload->live->sync_interval_ms, now->sync_interval_ms);
-    atomic_store(&reload->live->durability, (unsigned)now->durability);
-    return KV_OK;
-}
-
-/* Entries that are too many make room before it returns, where there is eviction. */
-static enum kv_status change_max_bytes(struct reload *reload, const struct server_options *now,
-                                       struct kv_error *error)
-{
-    if (!reload->service->store || reload->started_with->max_bytes == 0 || now->max_bytes == 0)
-        return kv_error_set(error, KV_UNSUPPORTED,
-                            "a bound can become another while the daemon runs, but not come or go");
-    return kvstore_set_max_bytes(reload->service->store, now->max_bytes, error);
-}
-
-/* Buffers are as large as the start had it. */
-static enum kv_status change_max_value(struct reload *reload, const struct server_options *now,
-                                       struct kv_error *error)
-{
-    uint32_t most = reload->started_with->max_value_bytes;
-    if (!reload->service->store)
-        return kv_error_set(error, KV_UNSUPPORTED, "the store is elsewhere");
-    if (now->max_value_bytes > most)
-        return kv_error_set(error, KV_UNSUPPORTED, "the daemon was started for at most %u bytes",
-                            most);
-    atomic_store(&reload->live->max_value_bytes, now->max_value_bytes);
-    return kvstore_set_max_value_bytes(reload->service->store, now->max_value_bytes);
-}
-
-static bool end_unless_admitted(void *context, struct session *session)
-{
-    struct session_table *sessions = context;
-    bool is_reader = session->assignment.queue == LANE_PLAN_READ_LANE;
-    if (!is_reader && !session_table_admits(sessions, session->uid))
-        session_kill(sessions, session);
-    return true;
-}
-
-static enum kv_status change_mode(struct reload *reload, const struct server_options *now,
-                                  struct kv_error *error)
-{
-    const struct service *service = reload->service;
-    enum kv_status status = lanes_set_mode(service->lanes, now->mode, now->group, error);
-    if (status == KV_OK)
-        session_each(service->sessions, end_unless_admitted, service->sessions);
-    return status;
-}
-
-static enum kv_status change_slow(struct reload *reload, const struct server_options *now,
-                                  struct kv_error *error)
-{
-    (void)error;
-    request_watch_set_slow(reload->service->watch, now->slow_ms);
-    return KV_OK;
-}
-
-static enum kv_status change_audit(struct reload *reload, const struct server_options *now,
-                                   struct kv_error *error)
-{
-    (void)reload;
-    return audit_open(now->audit, error);
-}
-
-/* What changes in a running daemon. */
-static const struct {
-    const char *name;
-    setting_change change;
-} live_options[] = {
-    {"verbose", change_level},       {"log", change_log},    {"sync", change_sync},
-    {"max-value", change_max_value}, {"mode", change_mode},  {"slow", change_slow},
-    {"audit", change_audit},         {"group", change_mode}, {"max-bytes", change_max_bytes},
-};
-
-static setting_change change_of(const char *name)
-{
-    for (size_t i = 0; i < sizeof live_options / sizeof live_options[0]; i++)
-        if (strcmp(name, live_options[i].name) == 0)
-            return live_options[i].change;
-    return NULL;
-}
-
-static enum kv_status put_into_effect(struct reload *reload, const char *name,
-                                      const struct server_options *now, struct kv_error *error)
-{
-    setting_change change = change_of(name);
-    if (!change)
-        return kv_error_set(error, KV_UNSUPPORTED, "%s", "");
-    return change(reload, now, error);
-}
-
 /* Signals -------------------------------------------------------------------------------------- */
 
 static const char *log_name(const struct reload *reload)
@@ -221,29 +94,32 @@ static const char *log_name(const struct reload *reload)
     return reload->in_force[index_of("log")].text;
 }
 
-static void open_audit_anew(const struct reload *reload)
+static enum kv_status open_audit_anew(const struct reload *reload, struct kv_error *error)
 {
-    struct kv_error error;
     const char *audit = reload->in_force[index_of("audit")].text;
-    if (audit && audit_open(audit, &error) != KV_OK)
-        log_error("%s; it goes on where it was", error.text);
+    enum kv_status status = audit ? audit_open(audit, error) : KV_OK;
+    if (status != KV_OK)
+        log_error("%s; it goes on where it was", error->text);
+    return status;
 }
 
-static void open_log_anew(const struct reload *reload)
+static enum kv_status open_log_anew(const struct reload *reload, struct kv_error *error)
 {
-    struct kv_error error;
-    if (log_open(log_name(reload), &error) == KV_OK)
+    enum kv_status status = log_open(log_name(reload), error);
+    if (status == KV_OK)
         log_info("log file opened anew");
     else
-        log_error("%s; the log goes on where it was", error.text);
+        log_error("%s; the log goes on where it was", error->text);
+    return status;
 }
 
 void reload_log(struct reload *reload)
 {
+    struct kv_error error; /* the log has it */
     pthread_mutex_lock(&reload->lock);
-    open_audit_anew(reload);
+    open_audit_anew(reload, &error);
     if (log_name(reload))
-        open_log_anew(reload);
+        open_log_anew(reload, &error);
     else if (!reload->in_force[index_of("audit")].text)
         log_info("SIGUSR1 ignored: the log is standard error");
     pthread_mutex_unlock(&reload->lock);
@@ -254,22 +130,28 @@ static const char *or_default(const char *text)
     return text ? text : "the default";
 }
 
-static void follow_change(struct reload *reload, const struct changed_setting *change,
-                          const struct server_options *now)
+static enum kv_status follow_change(struct reload *reload, const struct changed_setting *change,
+                                    const struct server_options *now, struct kv_error *error)
 {
-    struct kv_error error = {0};
+    struct kv_error reason = {0};
     const char *was = or_default(change->before), *is = or_default(change->now);
     unsigned index = index_of(change->name);
-    enum kv_status status = put_into_effect(reload, change->name, now, &error);
+    enum kv_status status = setting_change(&reload->place, change->name, now, &reason);
     if (status == KV_OK) {
         log_info("%s is now %s (it was %s)", change->name, is, was);
         keep(&reload->in_force[index], &now->origins[index]);
-    } else if (status == KV_UNSUPPORTED) {
-        log_warn("%s stays %s: that it is to be %s takes a restart%s%s", change->name, was, is,
-                 error.text[0] ? ": " : "", error.text);
-    } else {
-        log_error("%s stays %s: %s", change->name, was, error.text);
+        return KV_OK;
     }
+    if (status == KV_UNSUPPORTED)
+        kv_error_set(error, status, "%s stays %s: that it is to be %s takes a restart%s%s",
+                     change->name, was, is, reason.text[0] ? ": " : "", reason.text);
+    else
+        kv_error_set(error, status, "%s stays %s: %s", change->name, was, reason.text);
+    if (status == KV_UNSUPPORTED)
+        log_warn("%s", error->text);
+    else
+        log_error("%s", error->text);
+    return status;
 }
 
 /* RELOADING=1 with the time, as Type=notify-reload needs it. */
@@ -297,7 +179,7 @@ static bool follow_rules(void *context, struct session *session)
     struct kv_error error;
     bool reads_only = session->assignment.queue == LANE_PLAN_READ_LANE;
     if (access_enter(change->service->access, session->uid, reads_only, &user, &error) != KV_OK) {
-        session_kill(change->service->sessions, session);
+        session_end(change->service->sessions, session, SESSION_KILLED);
         change->ended++;
     } else if (user) {
         atomic_store(&session->access, user);
@@ -309,8 +191,9 @@ static bool follow_rules(void *context, struct session *session)
 static enum kv_status close_other_ways(const struct reload *reload,
                                        const struct access_rules *rules, struct kv_error *error)
 {
-    const struct server_options *options = reload->started_with;
-    if (!access_rules_restrict(rules) || access_rules_restrict(reload->service->access->rules))
+    const struct server_options *options = reload->place.started_with;
+    if (!access_rules_restrict(rules) ||
+        access_rules_restrict(reload->place.service->access->rules))
         return KV_OK;
     if (options->direct == KVSTORE_DIRECT_GROUP)
         return kv_error_set(error, KV_UNSUPPORTED,
@@ -324,7 +207,7 @@ static enum kv_status close_other_ways(const struct reload *reload,
 static enum kv_status take_rules(struct reload *reload, struct access_rules *rules,
                                  struct kv_error *error)
 {
-    const struct service *service = reload->service;
+    const struct service *service = reload->place.service;
     struct rule_change change = {.service = service};
     enum kv_status status = close_other_ways(reload, rules, error);
     if (status == KV_OK && service->store)
@@ -348,7 +231,7 @@ static enum kv_status take_rules(struct reload *reload, struct access_rules *rul
 static enum kv_status follow_rule_change(struct reload *reload, struct server_options *now,
                                          struct kv_error *error)
 {
-    const struct access_rules *in_force = reload->service->access->rules;
+    const struct access_rules *in_force = reload->place.service->access->rules;
     if (strcmp(access_rules_text(in_force), access_rules_text(now->access)) == 0 &&
         access_rules_same_users(in_force, now->access))
         return KV_OK;
@@ -360,32 +243,61 @@ static enum kv_status follow_rule_change(struct reload *reload, struct server_op
     return status;
 }
 
+/* What went wrong first, and how often, while the rest was done. */
+struct failures {
+    enum kv_status first;
+    struct kv_error *error; /* the first */
+    unsigned more;
+};
+
+/* error: of that status; another one than failures->error. */
+static void add_failure(struct failures *failures, enum kv_status status,
+                        const struct kv_error *error)
+{
+    if (status == KV_OK)
+        return;
+    if (failures->first != KV_OK) {
+        failures->more++;
+        return;
+    }
+    failures->first = status;
+    *failures->error = *error;
+}
+
 /* Options that only the command line has do not change. */
 static enum kv_status read_again(struct reload *reload, struct kv_error *error)
 {
     struct server_options now;
     unsigned next = 0;
     struct changed_setting change;
-    open_audit_anew(reload);
+    struct kv_error failure = {0};
+    struct failures failures = {.first = KV_OK, .error = error};
+    add_failure(&failures, open_audit_anew(reload, &failure), &failure);
     if (log_name(reload))
-        open_log_anew(reload);
-    access_rules_remember(reload->service->access->rules);
-    enum options_outcome outcome = command_line_parse_again(reload->started_with, &now, error);
+        add_failure(&failures, open_log_anew(reload, &failure), &failure);
+    access_rules_remember(reload->place.service->access->rules);
+    enum options_outcome outcome =
+        command_line_parse_again(reload->place.started_with, &now, &failure);
     access_rules_remember(NULL);
     if (outcome != OPTIONS_RUN) {
-        log_error("SIGHUP: nothing was changed: %s", error->text);
+        log_error("SIGHUP: nothing was changed: %s", failure.text);
         options_free(&now);
+        *error = failure;
         return KV_USAGE;
     }
     while (settings_next_change(reload->in_force, now.origins, &next, &change))
-        follow_change(reload, &change, &now);
-    enum kv_status status = follow_rule_change(reload, &now, error);
+        add_failure(&failures, follow_change(reload, &change, &now, &failure), &failure);
+    add_failure(&failures, follow_rule_change(reload, &now, &failure), &failure);
     if (now.config)
         log_info("SIGHUP: %s was read again", now.config);
     else
         log_info("SIGHUP: there is no configuration file to read again (-c)");
     options_free(&now);
-    return status;
+    if (failures.more == 0)
+        return failures.first;
+    failure = *error;
+    return kv_error_set(error, failures.first, "%s (and %u more: see the log)", failure.text,
+                        failures.more);
 }
 
 enum kv_status reload_all(struct reload *reload, struct kv_error *error)
@@ -394,8 +306,16 @@ enum kv_status reload_all(struct reload *reload, struct kv_error *error)
     pthread_mutex_lock(&reload->lock);
     enum kv_status status = read_again(reload, error);
     pthread_mutex_unlock(&reload->lock);
+    atomic_store(&reload->last_failed, status != KV_OK);
+    atomic_store(&reload->last_ms, clock_realtime_ms());
     notify_send("READY=1");
     return status;
+}
+
+bool reload_last(const struct reload *reload, uint64_t *when_ms)
+{
+    *when_ms = atomic_load(&reload->last_ms);
+    return !atomic_load(&reload->last_failed);
 }
 
 bool reload_is_under_way(struct reload *reload)
@@ -439,7 +359,7 @@ static enum kv_status set(struct reload *reload, const struct option_row *row,
     wanted[row - options_rows] = *origin;
     if (command_line_take(wanted, &now, error) != OPTIONS_RUN)
         return KV_USAGE;
-    enum kv_status status = put_into_effect(reload, row->name, &now, &reason);
+    enum kv_status status = setting_change(&reload->place, row->name, &now, &reason);
     if (status == KV_UNSUPPORTED)
         return refuse_restart(row->name, &reason, error);
     if (status != KV_OK)
@@ -465,18 +385,35 @@ enum kv_status reload_set(struct reload *reload, const char *name, const char *v
     return status;
 }
 
-static void print_setting(struct json *json, const struct option_row *row,
-                          const struct option_origin *origin)
+/* What is in force, for people: with its unit, and 0 with what it means. */
+static struct kv_slice value_in_force(const struct reload *reload, const struct option_row *row,
+                                      const struct option_origin *origin,
+                                      char text[SETTINGS_VALUE_BYTES])
 {
-    char where[ORIGIN_BYTES];
+    if (!origin->text && strcmp(row->name, "datafiles") == 0) {
+        snprintf(text, SETTINGS_VALUE_BYTES, "%" PRIu32,
+                 engine_datafiles(reload->place.service->engine));
+        return kv_slice_from_string(text);
+    }
+    struct kv_slice value = origin->text
+                                ? settings_value(row, origin->text, text)
+                                : settings_effective_default(reload->place.started_with, row, text);
+    return kv_slice_equal(value, kv_slice_from_string("0")) ? kv_slice_from_string("0: none")
+                                                            : value;
+}
+
+static void print_setting(const struct reload *reload, struct json *json,
+                          const struct option_row *row)
+{
+    char where[ORIGIN_BYTES], text[SETTINGS_VALUE_BYTES];
+    const struct option_origin *origin = &reload->in_force[row - options_rows];
     settings_describe_origin(origin, where, sizeof where);
     begin_element(json);
     open_object(json);
     put_text(json, "name", row->name);
-    put_bytes(json, "value",
-              origin->text ? kv_slice_from_string(origin->text) : settings_default(row));
+    put_bytes(json, "value", value_in_force(reload, row, origin, text));
     put_text(json, "origin", where);
-    put_flag(json, "live", change_of(row->name) != NULL);
+    put_flag(json, "live", setting_can_change(row->name));
     close_object(json);
 }
 
@@ -490,7 +427,7 @@ enum kv_status reload_print(struct reload *reload, const char *name, FILE *strea
     open_array(&json);
     for (const struct option_row *row = options_rows; row->name; row++)
         if (row->section && (!name || strcmp(row->name, name) == 0))
-            print_setting(&json, row, &reload->in_force[row - options_rows]);
+            print_setting(reload, &json, row);
     close_array(&json);
     pthread_mutex_unlock(&reload->lock);
     return KV_OK;

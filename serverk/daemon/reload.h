@@ -34,9 +34,13 @@ void reload_free(struct reload *reload);
 void reload_log(struct reload *reload);
 
 /* SIGHUP; also the owner's command (clientk config reload), which is told of a mistake: KV_USAGE
- * with file and line; KV_UNSUPPORTED, ...: sections about users and quotas that cannot be put into
- * effect, the rest was. */
+ * with file and line, and nothing was changed; KV_UNSUPPORTED: something takes a restart, the rest
+ * was put into effect; KV_IO, ...: so, but for something that could not be done. */
 enum kv_status reload_all(struct reload *reload, struct kv_error *error);
+
+/* Whether the last reload did all that it was to do, true before the first; *when_ms: since 1970,
+ * 0: there was none. */
+bool reload_last(const struct reload *reload, uint64_t *when_ms);
 
 /* Is somebody at a change? It may keep writers waiting (quotas count all keys). */
 bool reload_is_under_way(struct reload *reload);
@@ -46,8 +50,9 @@ bool reload_is_under_way(struct reload *reload);
 enum kv_status reload_set(struct reload *reload, const char *name, const char *value,
                           struct kv_error *error);
 
-/* Writes the settings as a JSON array of objects: name, value, origin, live (whether it can change
- * in the running daemon). name NULL: all. KV_USAGE: there is none of that name. */
+/* Writes the settings as a JSON array of objects: name, value (with its unit), origin, live
+ * (whether it can change in the running daemon). name NULL: all. KV_USAGE: there is none of that
+ * name. */
 enum kv_status reload_print(struct reload *reload, const char *name, FILE *stream,
                             struct kv_error *error);
 

@@ -23,6 +23,7 @@
 #include "serverk/daemon/reload.h"
 #include "serverk/daemon/start_guard.h"
 #include "serverk/daemon/start_limits.h"
+#include "serverk/daemon/start_user.h"
 #include "serverk/daemon/metrics_file.h"
 #include "serverk/daemon/stats_json.h"
 #include "serverk/daemon/stats_source.h"
@@ -108,6 +109,12 @@ static bool wants_parking(const struct server_options *options)
     return options->dispatch == DISPATCH_POOL && options->lanes == LANES_AUTO;
 }
 
+/* The schedule has all messages as soon as a worker looks at the lanes. */
+static bool wants_aside(const struct server_options *options)
+{
+    return wants_parking(options) && options->sched != ORDER_COST;
+}
+
 static enum kv_status bind_to_cpus(const struct server_options *options, struct kv_error *error)
 {
     if (cpu_list_apply(&options->cpus))
@@ -137,6 +144,7 @@ static struct hello_terms hello_terms(const struct service *service)
         .direct = direct.direct,
         .store_device = direct.device,
         .store_inode = direct.inode,
+        .store_number = direct.number,
         .welcome_flags = WIRE_WELCOME_SHORT_REPLIES | (service->store ? 0 : WIRE_WELCOME_NETWORK) |
                          (options->sched == ORDER_FIFO ? 0 : WIRE_WELCOME_PRIORITY)};
 }
@@ -150,12 +158,14 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
     service->budget = &server->budget;
     service->write_stats = stats_json;
     service->stats_context = &server->stats;
+    server->stats.reload = server->reload;
     server->admin = (struct admin){.stats = &server->stats, .reload = server->reload};
     service->watch = request_watch_create();
     if (service->watch)
         request_watch_set_slow(service->watch, options->slow_ms);
     service->run_admin = admin_run;
     service->admin_context = &server->admin;
+    service->admin_waits = admin_waits;
     service->statistics = statistics_create_shared(statistics_blocks(options));
     service->sessions =
         session_table_create(session_capacity(engine_datafiles(service->engine)), service->lanes,
@@ -190,6 +200,8 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
     if (wants_parking(options)) {
         long cpus = sysconf(_SC_NPROCESSORS_ONLN);
         service->parking = parking_create(options->workers, cpus < 1 ? 1 : (unsigned)cpus);
+        if (wants_aside(options))
+            service->aside = aside_create();
     }
     if (options->sched == ORDER_COST)
         service->schedule =
@@ -200,7 +212,7 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
         !service->farewells || (dispatch_model_counts(options->dispatch) && !service->slots) ||
         (options->sched == ORDER_COST && !service->schedule) ||
         (lanes_have_door(service->lanes) && !service->shares) ||
-        (wants_parking(options) && !service->parking))
+        (wants_parking(options) && !service->parking) || (wants_aside(options) && !service->aside))
         return kv_error_set(error, KV_NO_MEMORY,
                             "no memory to start with (is it limited: ulimit -v?)");
     return KV_OK;
@@ -252,9 +264,12 @@ enum kv_status server_start(const struct server_options *options, struct server 
     server->stats.started_ns = clock_monotonic_ns();
     server->stats.started_real_ms = clock_realtime_ms();
     server->stats.memory = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    server->stats.descriptors = opendir("/proc/self/fd");
     struct lanes_options lanes = lanes_options(options);
 
-    enum kv_status status = start_limits_check_nice(options, error);
+    enum kv_status status = start_user_check(error);
+    if (status == KV_OK)
+        status = start_limits_check_nice(options, error);
     if (status == KV_OK)
         status = bind_to_cpus(options, error);
     if (status == KV_OK)
@@ -341,6 +356,7 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     mirroring_free(service);
     parking_free(service->parking);
     schedule_free(service->schedule);
+    aside_free(service->aside);
     access_free(service->access);
     free(service->shares);
     slots_free(service->slots);
@@ -351,6 +367,8 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     request_watch_free(service->watch);
     if (server->stats.memory >= 0)
         close(server->stats.memory);
+    if (server->stats.descriptors)
+        closedir(server->stats.descriptors);
     control_free(server->control);
     free(server);
     return status;
@@ -359,11 +377,10 @@ static enum kv_status release(struct server *server, struct kv_error *error)
 enum kv_status server_run(struct server *server, struct kv_error *error)
 {
     const struct server_options *options = server->service.options;
-    int signal_number =
-        control_run(server->control, &server->service, server->reload, server->metrics);
+    int signal_number = control_run(server->control, &server->service, server->reload);
     log_info("signal %d (%s): stopping", signal_number, strsignal(signal_number));
     control_expect_impatience();
-    control_finish_reload(server->control, &server->service, server->metrics);
+    control_finish_reload(server->control, &server->service);
     notify_send("STOPPING=1"); /* the end of a reload has said READY=1 */
     bool failed = pool_failed(server->pool);
     enum kv_status status = release(server, error);

@@ -88,7 +88,9 @@ static void put_workers(const struct service *service, struct json *json)
     if (!service->parking)
         return;
     struct parking_counts counts = parking_counts(service->parking);
-    put_number(json, "workers_awake", counts.active + counts.in_long);
+    put_number(json, "workers_awake", counts.active + counts.away);
+    put_number(json, "workers_away", counts.away);
+    put_number(json, "set_aside", service->aside ? aside_waiting(service->aside) : 0);
 }
 
 /* Of the models in which each request has a thread or process of its own. */
@@ -153,6 +155,10 @@ static void put_direct(const struct service *service, struct json *json)
     put_text(json, "mode", kvstore_direct_name(facts.direct));
     if (facts.direct == KVSTORE_DIRECT_OFF)
         put_text(json, "reason", reason_of_no_direct(service));
+    else if (facts.is_gone)
+        put_text(json, "reason",
+                 "its name in /dev/shm was removed: who comes now reads by message; restart the "
+                 "daemon to make it anew");
     put_text(json, "name", facts.name);
     put_number(json, "shared_bytes", facts.shared_bytes);
     put_number(json, "private_bytes", facts.private_bytes);

@@ -2,18 +2,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "common/report/error.h"
+#include "common/report/written_file.h"
 #include "common/text/parse.h"
 #include "engine/store_engine.h"
 #include "natskv/natskv.h"
 #include "serverk/daemon/start_limits.h"
+#include "serverk/daemon/start_user.h"
 #include "serverk/daemon/store_opening.h"
 #include "serverk/dispatch/dispatch.h"
 #include "serverk/lanes/claim.h"
 #include "serverk/lanes/lane_names.h"
+#include "serverk/lanes/lane_probe.h"
 #include "serverk/lanes/lanes.h"
 #include "wire/limits.h"
 
@@ -24,6 +28,20 @@ static enum kv_status check_directory(const char *dir, struct kv_error *error)
         return KV_OK;
     return kv_error_set_errno(error, "%s: uid %u cannot make files in the directory", dir,
                               (unsigned)geteuid());
+}
+
+/* A bound that the disk has no room for is no failure: a cache is held to what fits. */
+static void compare_bound(const struct server_options *options, uint32_t datafiles)
+{
+    char most[32], fitting[32];
+    uint64_t fitting_bytes = kvstore_fitting_bytes(options->dir, datafiles);
+    if (options->max_bytes <= fitting_bytes)
+        return;
+    printf("warning: max-bytes %s: the file system of %s has room for %s of live records (with the "
+           "dead ones between two compactions, and the copy that a compaction makes): %s\n",
+           format_size(options->max_bytes, most), options->dir, format_size(fitting_bytes, fitting),
+           options->evict == KVSTORE_EVICT_NONE ? "writes may be refused before they reach it"
+                                                : "entries will be evicted to stay below that");
 }
 
 static enum kv_status check_store(const struct server_options *options, struct kv_error *error)
@@ -38,23 +56,28 @@ static enum kv_status check_store(const struct server_options *options, struct k
         uint32_t datafiles =
             options->datafiles ? options->datafiles : (uint32_t)KVSTORE_DEFAULT_DATAFILES;
         status = check_directory(options->dir, error);
-        if (status == KV_OK)
-            printf("store %s: none yet; %s would be created\n", options->dir,
-                   format_count(datafiles, "data file", count));
-        return status;
+        if (status != KV_OK)
+            return status;
+        printf("store %s: none yet; %s would be created\n", options->dir,
+               format_count(datafiles, "data file", count));
+        compare_bound(options, datafiles);
+        return KV_OK;
     }
     if (status != KV_OK)
         return status;
-    format_count(kvstore_datafiles(store), "data file", count);
+    uint32_t datafiles = kvstore_datafiles(store);
+    format_count(datafiles, "data file", count);
     status = check_directory(options->dir, error);
     if (status == KV_OK)
         status = kvstore_check_writable(store, error);
     enum kv_status closed = kvstore_close(store, status == KV_OK ? error : NULL);
     if (status == KV_OK)
         status = closed;
-    if (status == KV_OK)
-        printf("store %s: %s\n", options->dir, count);
-    return status;
+    if (status != KV_OK)
+        return status;
+    printf("store %s: %s\n", options->dir, count);
+    compare_bound(options, datafiles);
+    return KV_OK;
 }
 
 static enum kv_status check_cluster(const struct server_options *options, struct kv_error *error)
@@ -88,9 +111,14 @@ static enum kv_status check_queues(const struct server_options *options, struct 
     struct lane_plan plan = lane_plan_first(options->lanes, receivers, &limits);
     if (lanes_admit_others(options->lanes, options->mode, options->read_group != (gid_t)-1))
         lane_plan_leave_room(&plan);
-    if (lane_plan_charge(&plan) > limits.msgqueue_bytes)
-        return wire_limits_explain(options->queue, plan.bulk_lanes ? plan.bulk : plan.lane, EMFILE,
-                                   error);
+    struct lane_plan wanted = plan;
+    status = lane_probe(options->queue, &plan, error);
+    if (status != KV_OK)
+        return status;
+    struct kv_error shortfall = {0};
+    lane_plan_explain(&plan, &wanted, &limits, error->text, &shortfall);
+    if (shortfall.text[0])
+        printf("warning: %s\n", shortfall.text);
     char lanes[LANE_PLAN_TEXT_BYTES], need[32], have[32];
     printf("queue %s: %s: %s of the %s that ulimit -q allows this user\n", options->queue,
            lane_plan_describe(&plan, lanes), format_size(lane_plan_charge(&plan), need),
@@ -98,9 +126,31 @@ static enum kv_status check_queues(const struct server_options *options, struct 
     return KV_OK;
 }
 
+/* The files that a start opens to write. */
+static enum kv_status check_files(const struct server_options *options, struct kv_error *error)
+{
+    char metrics[PATH_MAX];
+    snprintf(metrics, sizeof metrics, "%s.new", options->metrics ? options->metrics : "");
+    const struct written_file files[] = {
+        {.path = options->log, .noun = "log file"},
+        {.path = options->audit, .noun = "audit log"},
+        {.path = options->pidfile, .noun = "pid file", .must_be_regular = true},
+        {.path = options->metrics ? metrics : NULL, .noun = "metrics file"}};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        enum kv_status status = files[i].path ? written_file_check(&files[i], error) : KV_OK;
+        if (status != KV_OK)
+            return status;
+    }
+    return KV_OK;
+}
+
 enum kv_status start_check(const struct server_options *options, struct kv_error *error)
 {
-    enum kv_status status = start_limits_check_nice(options, error);
+    enum kv_status status = start_user_check(error);
+    if (status == KV_OK)
+        status = start_limits_check_nice(options, error);
+    if (status == KV_OK)
+        status = check_files(options, error);
     if (status == KV_OK && options->engine == ENGINE_KIND_NATS)
         status = check_cluster(options, error);
     else if (status == KV_OK)

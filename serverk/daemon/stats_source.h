@@ -5,17 +5,22 @@
 #ifndef MQKV_SERVERK_DAEMON_STATS_SOURCE_H
 #define MQKV_SERVERK_DAEMON_STATS_SOURCE_H
 
+#include <dirent.h>
 #include <stdint.h>
 
 #include "serverk/dispatch/service.h"
 #include "serverk/sandbox/sandbox.h"
 
+struct reload;
+
 /* What the statistics describe. */
 struct stats_source {
     const struct service *service;
-    struct sandbox sandbox;   /* which of its parts are on */
-    uint64_t started_ns;      /* of the daemon, CLOCK_MONOTONIC */
-    uint64_t started_real_ms; /* the same since 1970 */
+    struct sandbox sandbox;      /* which of its parts are on */
+    uint64_t started_ns;         /* of the daemon, CLOCK_MONOTONIC */
+    uint64_t started_real_ms;    /* the same since 1970 */
+    const struct reload *reload; /* NULL: none */
+    DIR *descriptors;            /* /proc/self/fd, opened before the sandbox; NULL: not to be had */
     int memory; /* /proc/self/statm, opened before the sandbox; below 0: not to be had */
 };
 

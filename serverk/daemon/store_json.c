@@ -16,14 +16,23 @@ static const struct {
     const char *name;
     size_t offset;
 } file_fields[] = {
-    FILE_FIELD(keys),           FILE_FIELD(expiring_keys),
-    FILE_FIELD(live_bytes),     FILE_FIELD(dead_bytes),
-    FILE_FIELD(file_bytes),     FILE_FIELD(index_bytes),
-    FILE_FIELD(appended_bytes), FILE_FIELD(synced_bytes),
-    FILE_FIELD(syncs),          FILE_FIELD(sync_failures),
-    FILE_FIELD(compactions),    FILE_FIELD(compaction_failures),
-    FILE_FIELD(expired),        FILE_FIELD(read_retries),
-    FILE_FIELD(read_fallbacks), FILE_FIELD(recovered_bytes_cut),
+    FILE_FIELD(keys),
+    FILE_FIELD(expiring_keys),
+    FILE_FIELD(live_bytes),
+    FILE_FIELD(dead_bytes),
+    FILE_FIELD(file_bytes),
+    FILE_FIELD(index_bytes),
+    FILE_FIELD(appended_bytes),
+    FILE_FIELD(synced_bytes),
+    FILE_FIELD(syncs),
+    FILE_FIELD(sync_failures),
+    FILE_FIELD(compactions),
+    FILE_FIELD(compaction_failures),
+    FILE_FIELD(expired),
+    FILE_FIELD(read_retries),
+    FILE_FIELD(read_fallbacks),
+    FILE_FIELD(recovered_bytes_cut),
+    FILE_FIELD(damaged_records),
 };
 #define FILE_FIELD_COUNT (sizeof file_fields / sizeof file_fields[0])
 
@@ -57,7 +66,7 @@ void put_files(const struct stats_source *source, struct json *json)
 {
     const struct service *service = source->service;
     uint64_t numbers[FILE_FIELD_COUNT], sums[FILE_FIELD_COUNT] = {0};
-    uint64_t read_only = 0, full = 0, oldest_ms = 0;
+    uint64_t read_only = 0, full = 0, failing = 0, stale = 0, oldest_ms = 0;
     uint32_t count = engine_datafiles(service->engine);
     if (service->store)
         put_disk(service, json);
@@ -69,7 +78,9 @@ void put_files(const struct stats_source *source, struct json *json)
         read_file_numbers(&file, numbers, sums);
         read_only += file.read_only;
         full += file.full;
+        failing += file.compaction_failing;
         oldest_ms = file.unsynced_ms > oldest_ms ? file.unsynced_ms : oldest_ms;
+        stale += file.stale_ms > 0;
         if (i >= MAX_FILES_LISTED)
             continue;
         begin_element(json);
@@ -77,10 +88,13 @@ void put_files(const struct stats_source *source, struct json *json)
         put_number(json, "file", i);
         put_file(json, numbers);
         put_number(json, "unsynced_ms", file.unsynced_ms);
+        put_number(json, "stale_ms", file.stale_ms);
         put_flag(json, "from_checkpoint", file.from_checkpoint);
         put_flag(json, "taken_over", file.taken_over);
         put_flag(json, "read_only", file.read_only);
         put_flag(json, "full", file.full);
+        put_flag(json, "compaction_failing", file.compaction_failing);
+        put_number(json, "damaged_at", file.damaged_at);
         close_object(json);
     }
     close_array(json);
@@ -91,6 +105,8 @@ void put_files(const struct stats_source *source, struct json *json)
     put_number(json, "unsynced_ms", oldest_ms);
     put_number(json, "read_only_files", read_only);
     put_number(json, "full_files", full);
+    put_number(json, "compaction_failing_files", failing);
+    put_number(json, "stale_files", stale);
     close_object(json);
 }
 
@@ -117,6 +133,7 @@ void put_bound(const struct stats_source *source, struct json *json)
     if (source->service->store)
         kvstore_bound_statistics(source->service->store, &bound);
     put_number(json, "max_bytes", bound.max_bytes);
+    put_number(json, "fitting_bytes", bound.fitting_bytes);
     put_number(json, "live_bytes", bound.live_bytes);
     put_text(json, "evict", kvstore_evict_name(bound.evict));
     put_number(json, "evictions", bound.evictions);

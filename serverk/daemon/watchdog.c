@@ -22,11 +22,12 @@ static void tell_hang(void)
               "watchdog is not told any more that the daemon works");
 }
 
-bool watchdog_look(struct watchdog *watchdog, const struct lanes *lanes,
+bool watchdog_look(struct watchdog *watchdog, const struct lanes *lanes, const struct aside *aside,
                    const struct farewells *farewells, bool reload_works)
 {
     uint64_t progress = farewells_progress(farewells);
-    bool stuck = progress == watchdog->progress && messages_wait(lanes);
+    bool stuck = progress == watchdog->progress &&
+                 ((aside && aside_waiting(aside) > 0) || messages_wait(lanes));
     watchdog->progress = progress;
     if (!stuck || (reload_works && watchdog->stuck < WATCHDOG_PATIENCE))
         watchdog->stuck = 0;

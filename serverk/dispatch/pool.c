@@ -13,6 +13,7 @@
 #include "common/time/clock.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
+#include "serverk/dispatch/steward.h"
 #include "serverk/dispatch/worker.h"
 #include "wire/queue.h"
 
@@ -33,7 +34,9 @@ struct pool {
     struct pool_feed feed;
     unsigned count;
     int stop_event;
-    int shared_epoll; /* LANES_AUTO: all lanes in use; else -1 */
+    int shared_epoll;        /* LANES_AUTO: all lanes in use; else -1 */
+    struct steward *steward; /* NULL unless workers park */
+    struct farewell_turn *steward_turn;
     _Atomic bool stopping;
     _Atomic bool failed;
     struct pool_worker workers[];
@@ -89,12 +92,14 @@ static enum kv_status start_threads(struct pool *pool, struct kv_error *error)
 
 /* Queues --------------------------------------------------------------------------------------- */
 
+#define ALL_QUEUES ((1u << LANE_PLAN_MAX_QUEUES) - 1)
+
 /* The queues (as bits) that worker number `worker` serves. */
 static uint32_t queues_of(const struct pool *pool, unsigned worker)
 {
     unsigned queues = lanes_queue_count(pool->service->lanes);
     if (pool->service->options->lanes == LANES_AUTO)
-        return (1u << LANE_PLAN_MAX_QUEUES) - 1;
+        return ALL_QUEUES;
     if (pool->count >= queues)
         return 1u << worker % queues;
     uint32_t bits = 0;
@@ -143,6 +148,8 @@ static int create_shared_epoll(struct pool *pool)
     pool->shared_epoll = create_epoll(pool);
     if (pool->shared_epoll < 0)
         return -1;
+    if (pool->service->aside && add_to_epoll(pool->shared_epoll, pool->service->aside->event) != 0)
+        return -1;
     lanes_set_watcher(lanes, watch_lane, pool);
     for (unsigned queue = 0; queue < LANE_PLAN_MAX_QUEUES; queue++)
         if ((served_lanes_set(lanes_served(lanes)) >> queue & 1) != 0 &&
@@ -181,14 +188,16 @@ static enum kv_status set_up_receiver(struct pool *pool, unsigned number, struct
                                   .current = (unsigned)__builtin_ctz(queues),
                                   .blocking = !automatic && worker->receivers > 1,
                                   .sleep_epoll = -1,
-                                  .parking = service->parking,
                                   .shares = automatic ? service->shares : NULL,
                                   .stop_event = pool->stop_event,
                                   .sessions = service->sessions,
                                   .turn = farewells_turn(service->farewells, number, queues),
                                   .schedule = service->schedule,
+                                  .aside = service->aside,
                                   .wants_priority = service->schedule || service->options->nice,
                                   .stopping = &pool->stopping};
+    if (service->parking)
+        receiver->place = parking_place(service->parking, number, &receiver->turn->turn);
     struct wire_spin spin = service->options->spin;
     wire_waiter_init(&receiver->waiter, service->store ? spin : wire_spin_for_network(spin));
     if (service->options->nice)
@@ -226,6 +235,24 @@ static enum kv_status set_up_workers(struct pool *pool, struct kv_error *error)
     return KV_OK;
 }
 
+/* The steward receives as a worker does that owns nothing that workers share, of all payers: one
+ * whose messages keep all workers rests. */
+static enum kv_status start_steward(struct pool *pool, struct kv_error *error)
+{
+    const struct service *service = pool->service;
+    struct receiver receiver = {.lanes = service->lanes,
+                                .served = lanes_served(service->lanes),
+                                .buffer_bytes = lanes_message_bytes(service->lanes),
+                                .queues = ALL_QUEUES,
+                                .sleep_epoll = -1,
+                                .stop_event = pool->stop_event,
+                                .sessions = service->sessions,
+                                .turn = pool->steward_turn,
+                                .stopping = &pool->stopping};
+    return steward_start(service, &service->statistics[pool->count], &receiver, &pool->steward,
+                         error);
+}
+
 /* A farewell_nudge. */
 static void interrupt_receive(void *context, unsigned receiver)
 {
@@ -258,8 +285,12 @@ enum kv_status pool_start(const struct service *service, const struct pool_feed 
         status = kv_error_set_errno(error, "cannot watch the request queues");
     if (status == KV_OK)
         status = set_up_workers(pool, error);
+    if (status == KV_OK && service->parking) /* before a worker looks at the turns of others */
+        pool->steward_turn = farewells_turn(service->farewells, count, ALL_QUEUES);
     if (status == KV_OK)
         status = start_threads(pool, error);
+    if (status == KV_OK && service->parking)
+        status = start_steward(pool, error);
     if (status != KV_OK) {
         pool_stop(pool);
         pool_free(pool);
@@ -286,6 +317,8 @@ void pool_stop(struct pool *pool)
         eventfd_write(pool->stop_event, 1);
     if (pool->service->parking)
         parking_stop(pool->service->parking);
+    steward_stop(pool->steward);
+    pool->steward = NULL;
     for (unsigned i = 0; i < pool->count; i++) {
         struct pool_worker *worker = &pool->workers[i];
         if (!worker->started)
@@ -303,6 +336,8 @@ void pool_drain(struct pool *pool)
     struct worker *worker = &pool->workers[0].worker;
     size_t taken;
     worker->nice.on = false; /* it is that of the worker's thread, not of this one */
+    while ((taken = receiver_take_aside(&worker->receiver)) > 0)
+        worker_handle(worker, taken);
     while (worker->receiver.schedule && (taken = receiver_take_scheduled(&worker->receiver)) > 0)
         worker_handle(worker, taken);
     for (unsigned queue = 0; queue < LANE_PLAN_MAX_QUEUES; queue++) {

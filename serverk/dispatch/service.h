@@ -18,6 +18,7 @@
 #include "serverk/execute/submission_pool.h"
 #include "serverk/execute/watchers.h"
 #include "serverk/lanes/lanes.h"
+#include "serverk/receive/aside.h"
 #include "serverk/receive/parking.h"
 #include "serverk/receive/schedule.h"
 #include "serverk/receive/shares.h"
@@ -46,6 +47,7 @@ struct service {
     struct write_gate mirror_gate;
     const struct write_gate *gate;        /* NULL: writes have nothing to pass */
     struct parking *parking;              /* NULL unless --dispatch pool and --lanes auto */
+    struct aside *aside;                  /* likewise; NULL also with --sched cost */
     struct slots *slots;                  /* NULL unless --dispatch thread or process */
     struct shares *shares;                /* NULL: there are no other users */
     struct schedule *schedule;            /* NULL unless --sched cost */
@@ -55,6 +57,7 @@ struct service {
     const void *stats_context;
     admin_runner run_admin; /* for ADMIN */
     void *admin_context;
+    bool (*admin_waits)(struct kv_slice command); /* whether it may have to wait for the store */
 };
 
 #endif

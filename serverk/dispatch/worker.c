@@ -19,21 +19,9 @@
 /* A worker that has not been idle for so long, while messages wait still, unparks another. */
 #define BACKLOG_NS (200u * 1000u)
 
-/* Fewer waiting messages are not worth a wake-up: one worker serves them sooner. */
+/* Less waiting work is not worth a wake-up, which takes 20 us: one worker does it sooner. */
 #define BACKLOG_MESSAGES 4u
-
-/* For an execution_context. */
-static void expect_long(void *context)
-{
-    struct worker *worker = context;
-    const struct service *service = worker->service;
-    if (worker->in_long)
-        return;
-    if (service->shares)
-        shares_begin_long(service->shares, lanes_payer(worker->receiver.current));
-    parking_begin_long(service->parking);
-    worker->in_long = worker->receiver.expected_long = true;
-}
+#define BACKLOG_WORK_NS  (50u * 1000u)
 
 bool worker_init(struct worker *worker, const struct service *service,
                  struct worker_statistics *statistics)
@@ -54,8 +42,6 @@ bool worker_init(struct worker *worker, const struct service *service,
     execution->stats_context = service->stats_context;
     execution->run_admin = service->run_admin;
     execution->admin_context = service->admin_context;
-    execution->expect_long = service->parking ? expect_long : NULL;
-    execution->worker = worker;
     execution->watchers = service->watchers;
     if (service->options->service_time.delay.kind != DELAY_OFF)
         serving_begin(execution, &service->options->service_time);
@@ -91,17 +77,6 @@ void worker_take_message(struct worker *worker, struct worker *from)
     worker->receiver.session = from->receiver.session;
     from->receiver.session = NULL;
     worker->nice = from->nice; /* a thread that it starts has its nice value */
-}
-
-static void end_long(struct worker *worker)
-{
-    const struct service *service = worker->service;
-    if (!worker->in_long)
-        return;
-    parking_end_long(service->parking);
-    if (service->shares)
-        shares_end_long(service->shares, lanes_payer(worker->receiver.current));
-    worker->in_long = false;
 }
 
 /* For a message that fails as a whole, whatever its kind. */
@@ -220,7 +195,7 @@ static void run_request(struct worker *worker, struct session *session,
     send_reply(worker, session, &reply);
     uint64_t sent_ns = worker->done_ns = clock_monotonic_ns();
     uint64_t work_ns = worked_ns - received_ns;
-    if (request_watch_wants(worker->service->watch, work_ns))
+    if (request_watch_wants(worker->service->watch, work_ns) && !worker->is_unwatched)
         watch_request(worker, session, kv_slice(first, (size_t)(operations->end - first)),
                       request->count, work_ns, lock_wait_ns);
     histogram_record(&statistics->stages[STAGE_LOCK_WAIT], lock_wait_ns);
@@ -285,8 +260,6 @@ static void take_part(struct worker *worker, struct session *session,
         deliver_failure(service->sessions, session, header->request_id, KV_OK, ""); /* go on */
         return;
     }
-    if (worker->execution.expect_long)
-        expect_long(worker);
     struct read_cursor cursor = read_cursor(whole.data, whole.size);
     struct wire_header request = {0};
     status = wire_get_header(&cursor, &request);
@@ -421,7 +394,7 @@ static void estimate_queue_wait(struct worker *worker, uint64_t service_ns)
     const struct receiver *receiver = &worker->receiver;
     uint64_t waiting = receiver_backlog_behind(receiver);
     unsigned takers =
-        receiver->parking ? parking_counts(receiver->parking).active : worker->receivers;
+        receiver->place ? parking_counts(receiver->place->parking).active : worker->receivers;
     histogram_record(&worker->statistics->stages[STAGE_QUEUE_WAIT],
                      waiting * worker->mean_service_ns / (takers > 0 ? takers : 1));
 }
@@ -433,7 +406,6 @@ uint64_t worker_handle(struct worker *worker, size_t size)
         nice_follow(&worker->nice, worker->receiver.priority);
     statistics_add(&worker->statistics->bytes_in, size);
     handle_message(worker, size, received_ns);
-    end_long(worker);
     if (worker->done_ns < received_ns)
         worker->done_ns = clock_monotonic_ns();
     estimate_queue_wait(worker, worker->done_ns - received_ns);
@@ -441,15 +413,17 @@ uint64_t worker_handle(struct worker *worker, size_t size)
 }
 
 /* Unparks another worker when the load has been too much for this one for a while. */
-static void watch_backlog(struct receiver *receiver, uint64_t *busy_since_ns, uint64_t now_ns)
+static void watch_backlog(struct worker *worker, uint64_t *busy_since_ns, uint64_t now_ns)
 {
+    struct receiver *receiver = &worker->receiver;
     if (receiver->found_empty) {
         receiver->found_empty = false;
         *busy_since_ns = now_ns;
     } else if (now_ns - *busy_since_ns > BACKLOG_NS) {
         *busy_since_ns = now_ns;
-        if (receiver_backlog(receiver) >= BACKLOG_MESSAGES)
-            parking_unpark(receiver->parking);
+        uint64_t waiting = receiver_backlog(receiver);
+        if (waiting >= BACKLOG_MESSAGES || waiting * worker->mean_service_ns >= BACKLOG_WORK_NS)
+            parking_unpark(receiver->place->parking);
     }
 }
 
@@ -460,13 +434,19 @@ bool worker_run(struct worker *worker)
     ssize_t size;
     while ((size = receiver_take(receiver)) > 0) {
         worker->execution.received_ns = 0; /* the message may be handed on */
+        if (receiver->shares)
+            shares_begin_message(receiver->shares, lanes_payer(receiver->current));
         uint64_t done_ns = worker->handle
                                ? worker->handle(worker->handle_context, worker, (size_t)size)
                                : worker_handle(worker, (size_t)size);
-        if (receiver->shares)
+        if (receiver->place)
+            receiver->was_away = parking_come_back(receiver->place);
+        if (receiver->shares) {
+            shares_end_message(receiver->shares, lanes_payer(receiver->current));
             receiver_charge(receiver, worker->execution.received_ns, done_ns);
-        if (receiver->parking)
-            watch_backlog(receiver, &busy_since_ns, done_ns);
+        }
+        if (receiver->place)
+            watch_backlog(worker, &busy_since_ns, done_ns);
         if (!receiver->blocking)
             wire_waiter_served(&receiver->waiter, done_ns);
     }

@@ -30,10 +30,9 @@ struct worker {
     struct execution_context execution;
     message_handler handle; /* NULL: worker_handle */
     void *handle_context;
+    bool is_unwatched; /* request_watch.h hears nothing of its requests */
 
     struct nice nice; /* of its thread */
-
-    bool in_long; /* parking_begin_long was called for the message being executed */
 
     uint64_t done_ns;         /* end of the last message */
     uint64_t mean_service_ns; /* of a message, moving average */

@@ -2,10 +2,9 @@
 
 #include "common/time/clock.h"
 
-enum kv_status allowance_look(struct allowance *allowance, bool *takes_long)
+enum kv_status allowance_look(struct allowance *allowance)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
-    *takes_long = now_ms >= allowance->long_at_ms;
     allowance->light = 0;
     if (allowance->verdict != KV_OK)
         return allowance->verdict;

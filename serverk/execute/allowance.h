@@ -29,7 +29,6 @@
 struct allowance {
     const struct session *session;
     uint64_t deadline_ms; /* of the request; 0: none */
-    uint64_t long_at_ms;  /* from then on it takes long */
     uint64_t until_ms;
     uint64_t write_bytes_left;
     unsigned light;         /* operations since the last look that surely took little time */
@@ -42,10 +41,6 @@ static inline bool allowance_deadline_passed(const struct wire_header *request)
     return request->deadline_ms != 0 && clock_monotonic_coarse_ms() >= request->deadline_ms;
 }
 
-/* A message that has run for so long is a long one. Waking another worker takes 20 us; the clock
- * that is read ticks every 1 to 4 ms. */
-#define ALLOWANCE_LONG_MS 2u
-
 /* received_ns: when the message was received. ms 0: the message has no time at all. */
 static inline void allowance_begin(struct allowance *allowance, const struct session *session,
                                    const struct wire_header *request, uint64_t received_ns,
@@ -54,15 +49,13 @@ static inline void allowance_begin(struct allowance *allowance, const struct ses
     uint64_t received_ms = received_ns / 1000000u;
     *allowance = (struct allowance){.session = session,
                                     .deadline_ms = request->deadline_ms,
-                                    .long_at_ms = received_ms + ALLOWANCE_LONG_MS,
                                     .until_ms = ms > 0 ? received_ms + ms : 0,
                                     .write_bytes_left = ALLOWANCE_WRITE_BYTES};
 }
 
 /* Looks at time, deadline and session. KV_OK: go on. KV_DEADLINE; KV_OVERLOADED: the message has
- * had what it may, or nobody waits for it. *takes_long: so much time has passed that another worker
- * should be awake. */
-enum kv_status allowance_look(struct allowance *allowance, bool *takes_long);
+ * had what it may, or nobody waits for it. */
+enum kv_status allowance_look(struct allowance *allowance);
 
 /* So many light operations pass between two looks. */
 #define ALLOWANCE_LIGHT_OPERATIONS 16u

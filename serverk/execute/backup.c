@@ -73,7 +73,6 @@ void run_backup(struct execution *execution)
     uint64_t offset, size;
     if (key.size <= REQUEST_MAX_BYTES)
         memcpy(text, key.data, key.size);
-    expect_long(execution);
     if (!may_back_up(execution->session))
         run_simple(execution, KV_DENIED);
     else if (strcmp(text, "begin") == 0)

@@ -81,7 +81,6 @@ __attribute__((noinline)) static bool passes_gate(struct execution *execution)
     if (wait_ms == 0)
         return true;
     if (wait_ms != WRITE_GATE_CLOSED) {
-        expect_long(execution);
         clock_sleep_ms(wait_ms);
         return true;
     }
@@ -121,11 +120,7 @@ static enum kv_status look(struct execution *execution)
 {
     if (!execution->begun || !allowance_is_due(&execution->allowance))
         return execution->allowance.verdict;
-    bool takes_long;
-    enum kv_status status = allowance_look(&execution->allowance, &takes_long);
-    if (takes_long)
-        expect_long(execution);
-    return status;
+    return allowance_look(&execution->allowance);
 }
 
 /* The result of an operation that is not executed. A scan that is under way may get a page without
@@ -214,9 +209,6 @@ static enum kv_status begin(struct execution *execution, const struct wire_heade
         return status;
     allowance_begin(&execution->allowance, execution->session, request, context->received_ns,
                     context->message_ms);
-    const struct wire_segment *segment = execution->reply->segment;
-    if (segment && !wire_segment_is_mapped(segment)) /* its owner can make writing to it wait */
-        expect_long(execution);
     return KV_OK;
 }
 

@@ -63,10 +63,6 @@ struct execution_context {
     const operation_runner *runners;         /* by opcode */
     const struct service_time *service_time; /* of the runners of serving.h */
 
-    /* An operation is about to take long: another worker takes over the lanes. NULL: none could. */
-    void (*expect_long)(void *worker);
-    void *worker;
-
     struct fragment_budget *budget; /* NULL: a reply must fit a message, unless reply_reserved */
     bool reply_reserved;            /* fragments are reserved for the reply (reply_start) */
     bool one_snapshot;   /* all reads of a message see one moment: no reply is a short one */

@@ -9,10 +9,6 @@
 #include "serverk/execute/execution_context.h"
 #include "serverk/execute/reply.h"
 
-/* Operations that copy so much are worth waking another worker for (10 us and more; a wake-up takes
- * 20). */
-#define LONG_VALUE_BYTES (256u << 10)
-
 /* A request on its way through its operations. */
 struct execution {
     struct execution_context *context;
@@ -31,13 +27,6 @@ struct execution {
     const char *refusal;      /* the whole request is refused, which is one write; or NULL */
     bool stopped;             /* the rest of the request is not executed: its reply is full */
 };
-
-/* Another worker takes over the lanes meanwhile. */
-static inline void expect_long(const struct execution *execution)
-{
-    if (execution->context->expect_long)
-        execution->context->expect_long(execution->context->worker);
-}
 
 static inline void tell_version(struct wire_result *result, uint64_t version)
 {

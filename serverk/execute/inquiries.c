@@ -40,8 +40,6 @@ void run_scan(struct execution *execution)
     const struct wire_operation *operation = execution->operation;
     struct wire_result *result = &execution->result;
     struct scan_page page;
-    if (execution->context->expect_long && scan_page_takes_long(execution->store, operation))
-        expect_long(execution);
     struct reply_place place = reply_largest_place(execution->reply);
     result->status = scan_page_fill(&page, execution->store, operation, execution->session->access,
                                     &execution->allowance, place.at, place.capacity);
@@ -74,7 +72,6 @@ void run_stats(struct execution *execution)
     struct wire_result *result = &execution->result;
     char *text = NULL;
     size_t size = 0;
-    expect_long(execution);
     const struct execution_context *context = execution->context;
     result->status =
         context->write_stats(context->stats_context, execution->operation->key, &text, &size);
@@ -105,7 +102,6 @@ void run_admin(struct execution *execution)
         add_plain(execution);
         return;
     }
-    expect_long(execution);
     call.argument = execution->value;
     result->status = context->run_admin(context->admin_context, &call);
     if (call.size > 0)

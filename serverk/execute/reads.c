@@ -8,8 +8,6 @@ void *show_place(void *context, size_t bytes)
     execution->place = reply_place(execution->reply, bytes);
     if (execution->place.kind == PLACE_NONE)
         return NULL;
-    if (bytes >= LONG_VALUE_BYTES)
-        expect_long(execution);
     return execution->place.at;
 }
 

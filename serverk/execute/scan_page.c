@@ -1,12 +1,7 @@
 #include "serverk/execute/scan_page.h"
 
 /* A scan looks at up to 64 entries for each that it may give (kvstore.h), some milliseconds for
- * SLICE_ENTRIES; then it is asked whether it may go on. What looks at more than LONG_ENTRIES, at
- * more bytes of records than LONG_BYTES or into more data files than LONG_FILES takes longer than
- * it takes to wake another worker, 20 us or so. */
-#define LONG_ENTRIES  256u
-#define LONG_FILES    32u
-#define LONG_BYTES    (256u << 10)
+ * SLICE_ENTRIES; then it is asked whether it may go on. */
 #define DEFAULT_LIMIT 1000u
 #define MAX_LIMIT     4096u
 #define SLICE_ENTRIES 128u
@@ -16,29 +11,6 @@ uint32_t scan_page_limit(const struct wire_operation *operation)
     if (operation->limit == 0)
         return DEFAULT_LIMIT;
     return operation->limit < MAX_LIMIT ? operation->limit : MAX_LIMIT;
-}
-
-static bool is_small(struct kvstore *store)
-{
-    uint64_t entries = 0, bytes = 0;
-    uint32_t files = kvstore_datafiles(store);
-    if (files > LONG_FILES)
-        return false;
-    for (uint32_t file = 0; file < files && entries <= LONG_ENTRIES && bytes <= LONG_BYTES;
-         file++) {
-        struct kvstore_file_statistics statistics;
-        kvstore_file_statistics(store, file, &statistics);
-        entries += statistics.keys;
-        bytes += statistics.live_bytes;
-    }
-    return entries <= LONG_ENTRIES && bytes <= LONG_BYTES;
-}
-
-bool scan_page_takes_long(struct kvstore *store, const struct wire_operation *operation)
-{
-    bool may_go_far = scan_page_limit(operation) > LONG_ENTRIES || operation->key.size > 0 ||
-                      operation->flags & WIRE_ATOMIC;
-    return may_go_far && !is_small(store);
 }
 
 static struct wire_scan_entry page_entry(const struct scan_page *page,
@@ -104,7 +76,7 @@ static enum kv_status add_files(struct scan_page *page, struct kvstore *store,
         if (status != KV_OK)
             return is_empty(page) ? status : KV_OK;
     } while (page->next != 0 && page->entries < scan_page_limit(operation) &&
-             allowance_look(allowance, &(bool){false}) == KV_OK);
+             allowance_look(allowance) == KV_OK);
     return KV_OK;
 }
 
@@ -123,7 +95,7 @@ static enum kv_status add_entries(struct scan_page *page, struct kvstore *store,
                          left < SLICE_ENTRIES ? left : SLICE_ENTRIES, scan_page_add, page, &result);
     } while (status == KV_OK && page->next != 0 && page->refused_bytes == 0 &&
              page->entries < limit && ++slices <= 2 * limit / SLICE_ENTRIES &&
-             allowance_look(allowance, &(bool){false}) == KV_OK);
+             allowance_look(allowance) == KV_OK);
     page->bad_offset = result.bad_offset;
     return status;
 }

@@ -26,10 +26,6 @@ struct scan_page {
                              the entries before it are there, and next is past it. 0: none did */
 };
 
-/* Whether a page of this scan of this store may keep its worker so long that another should be
- * awake. */
-bool scan_page_takes_long(struct kvstore *store, const struct wire_operation *operation);
-
 /* An empty page of `capacity` bytes at `at`. */
 void scan_page_begin(struct scan_page *page, const struct wire_operation *operation,
                      struct access_user *reader, uint8_t *at, size_t capacity);

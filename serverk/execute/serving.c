@@ -17,7 +17,6 @@
 #include "serverk/execute/writes.h"
 
 #define NS_PER_SECOND   1000000000u
-#define LONG_NS         10000u /* another worker is woken meanwhile */
 #define PAUSES_PER_LOOK 16u
 
 /* What the thread's operation is still to spend; 0: nothing. */
@@ -92,8 +91,6 @@ static void run_served(struct execution *execution)
 {
     const struct execution_context *context = execution->context;
     uint64_t ns = draw_ns(context->service_time);
-    if (ns >= LONG_NS)
-        expect_long(execution);
     bool locked = context->service_time->locked;
     owed.context = context;
     owed.ns = locked ? ns : 0;

@@ -113,8 +113,7 @@ static enum kv_status fill(struct watch_request *watch, uint32_t file,
         status = kvstore_changes(execution->store, file, &position, execution->operation->key,
                                  SLICE_CHANGES, add_change, watch, &at_end);
     } while (status == KV_OK && !at_end && watch->refused_bytes == 0 && !watch->ends &&
-             watch->changes < PAGE_CHANGES &&
-             allowance_look(&execution->allowance, &(bool){false}) == KV_OK);
+             watch->changes < PAGE_CHANGES && allowance_look(&execution->allowance) == KV_OK);
     if (status == KV_IO)
         drop_void(watch, &position);
     if (watch->changes > 0 && position.log != watch->last.log)
@@ -163,8 +162,7 @@ static bool answer_first_page(struct watch_request *watch, bool *in_time)
     for (uint32_t i = 0; i < watch->files; i++) {
         if (answer_page(watch, (uint32_t)((execution->operation->cursor + i) % watch->files)))
             return true;
-        if (i + 1 < watch->files &&
-            allowance_look(&execution->allowance, &(bool){false}) != KV_OK) {
+        if (i + 1 < watch->files && allowance_look(&execution->allowance) != KV_OK) {
             *in_time = false;
             return false;
         }
@@ -267,7 +265,6 @@ void run_watch(struct execution *execution)
                                   .files = kvstore_datafiles(execution->store),
                                   .keys_only = operation->flags & WIRE_KEYS_ONLY};
     size_t bytes = (size_t)watch.files * WIRE_POSITION_BYTES;
-    expect_long(execution);
     enum kv_status status = take_value(execution);
     if (status == KV_OK && operation->value.size % WIRE_POSITION_BYTES != 0)
         status = KV_BAD_REQUEST;

@@ -11,15 +11,11 @@ enum kv_status take_value(struct execution *execution)
     execution->value = operation->value;
     if (size > kvstore_max_value_bytes(execution->store))
         return KV_VALUE_TOO_BIG;
-    if (size >= LONG_VALUE_BYTES)
-        expect_long(execution);
     if (!(operation->flags & WIRE_VALUE_IN_SEGMENT))
         return KV_OK;
     const struct wire_segment *segment = atomic_load(&execution->session->segment);
     if (!segment)
         return KV_BAD_REQUEST;
-    if (!wire_segment_is_mapped(segment)) /* its owner can make that wait */
-        expect_long(execution);
     struct execution_context *context = execution->context;
     statistics_add(&context->statistics->bytes_in, size); /* those of messages are in */
     execution->value.data = wire_segment_at(segment, operation->value_offset, size);
@@ -105,20 +101,8 @@ void run_add(struct execution *execution)
     add_plain(execution);
 }
 
-/* These write the whole record again. Where records may be large, another worker is there
- * meanwhile. */
-static void expect_rewrite(const struct execution *execution)
-{
-    struct kvstore_entry entry;
-    if (kvstore_max_value_bytes(execution->store) > KVSTORE_DEFAULT_MAX_VALUE_BYTES &&
-        kvstore_get(execution->store, execution->operation->key, NULL, 0, &entry) == KV_OK &&
-        entry.value_bytes >= LONG_VALUE_BYTES)
-        expect_long(execution);
-}
-
 void run_append(struct execution *execution)
 {
-    expect_rewrite(execution);
     struct wire_result *result = &execution->result;
     uint32_t value_bytes = 0;
     result->status = take_value(execution);
@@ -139,7 +123,6 @@ void run_exchange(struct execution *execution)
     struct kvstore_entry old = {0};
     struct kvstore_put_options options = put_options(execution->operation);
     bool found = false;
-    expect_rewrite(execution);
     result->status = take_value(execution);
     if (result->status == KV_OK)
         result->status =
@@ -164,7 +147,6 @@ void run_exchange(struct execution *execution)
 void run_touch(struct execution *execution)
 {
     struct wire_result *result = &execution->result;
-    expect_rewrite(execution);
     result->status = kvstore_touch(execution->store, execution->operation->key,
                                    execution->operation->expiry_ms, &execution->written);
     if (result->status == KV_OK)

@@ -574,3 +574,27 @@ void lanes_set_watcher(struct lanes *lanes, lanes_watcher watcher, void *context
     lanes->watcher = watcher;
     lanes->watcher_context = context;
 }
+
+static void add_depth(mqd_t queue, struct lanes_depth *depth)
+{
+    struct mq_attr is;
+    if (mq_getattr(queue, &is) != 0)
+        return;
+    depth->messages += (uint64_t)is.mq_curmsgs;
+    depth->capacity += (uint64_t)is.mq_maxmsg;
+}
+
+void lanes_depths(struct lanes *lanes, struct lanes_depth *own, struct lanes_depth *bulk,
+                  struct lanes_depth *guests, struct lanes_depth *readers)
+{
+    *own = *bulk = *guests = *readers = (struct lanes_depth){.messages = 0};
+    for (unsigned queue = 0; queue < lanes->queue_count; queue++)
+        add_depth(lanes->served.queues[queue], queue < lanes->plan.lanes ? own : bulk);
+    pthread_mutex_lock(&lanes->lock);
+    for (unsigned guest = 0; lanes->door && guest < LANE_PLAN_MAX_GUESTS; guest++)
+        if (lanes->guests.lanes[guest].live)
+            add_depth(lanes->guests.lanes[guest].queue, guests);
+    pthread_mutex_unlock(&lanes->lock);
+    if (lanes->readers.base)
+        add_depth(lanes->readers.queue, readers);
+}

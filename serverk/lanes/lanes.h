@@ -214,4 +214,12 @@ struct reader_facts {
 };
 bool lanes_reader_facts(const struct lanes *lanes, struct reader_facts *facts);
 
+/* Messages that wait in the queues of a kind, and how many fit into them; 0 where there are none:
+ * lanes, bulk lanes, those of other users, and that of readers. */
+struct lanes_depth {
+    uint64_t messages, capacity;
+};
+void lanes_depths(struct lanes *lanes, struct lanes_depth *own, struct lanes_depth *bulk,
+                  struct lanes_depth *guests, struct lanes_depth *readers);
+
 #endif

@@ -30,7 +30,7 @@
 /* The clients need the CPUs, too: so only half of the workers' time is dealt out. */
 static unsigned workers_to_share(const struct receiver *receiver)
 {
-    unsigned workers = receiver->parking ? parking_counts(receiver->parking).active / 2 : 1;
+    unsigned workers = receiver->place ? parking_counts(receiver->place->parking).active / 2 : 1;
     return workers > 0 ? workers : 1;
 }
 
@@ -66,8 +66,8 @@ void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t d
                             .waited_ns = receiver->waited_ns,
                             .written_bytes = receiver->written_bytes,
                             .weight = weight,
-                            .expected_long = receiver->expected_long};
-    receiver->wasted = receiver->expected_long = false;
+                            .was_away = receiver->was_away};
+    receiver->wasted = receiver->was_away = false;
     receiver->waited_ns = receiver->written_bytes = 0;
     if (!shares_is_alone(receiver->shares, payer))
         shares_charge(receiver->shares, payer, &use, workers_to_share(receiver));
@@ -125,11 +125,28 @@ static ssize_t try_queues(struct receiver *receiver, uint32_t set)
     return 0;
 }
 
-/* A wire_attempt. Cold queues come first when it is their turn: behind those that always have
- * something they would wait for ever where both counts have a divisor in common. */
+/* It takes a turn, for that tells that the worker is not away. */
+size_t receiver_take_aside(struct receiver *receiver)
+{
+    if (!receiver->aside || aside_waiting(receiver->aside) == 0)
+        return 0;
+    if (receiver->turn)
+        farewell_enter(receiver->turn);
+    size_t size =
+        aside_take(receiver->aside, receiver->buffer, &receiver->session, &receiver->current);
+    receiver_settle(receiver);
+    return size;
+}
+
+/* A wire_attempt. What was set aside came before all else. Cold queues come first when it is their
+ * turn: behind those that always have something they would wait for ever where both counts have a
+ * divisor in common. */
 static ssize_t poll_round(void *context)
 {
     struct receiver *receiver = context;
+    size_t before = receiver_take_aside(receiver);
+    if (before > 0)
+        return (ssize_t)before;
     uint32_t served = due_queues(receiver);
     if (receiver->schedule)
         served &= ~lanes_of_payers(schedule_full_payers(receiver->schedule));
@@ -145,6 +162,15 @@ static ssize_t poll_round(void *context)
     receiver->found_empty = true;
     receiver_settle(receiver);
     return 0;
+}
+
+ssize_t receiver_look(struct receiver *receiver)
+{
+    receiver->round = COLD_ROUNDS - 1;
+    ssize_t size = poll_round(receiver);
+    if (size < 0)
+        receiver_settle(receiver);
+    return size;
 }
 
 static void claim(struct receiver *receiver, size_t size, struct wire_header *header)
@@ -304,10 +330,14 @@ static void sleep_on_queues(struct receiver *receiver)
 {
     struct epoll_event event;
     statistics_add(&receiver->statistics->sleeps, 1);
+    if (receiver->place)
+        parking_fall_asleep(receiver->place);
     if (receiver->resting != 0)
         sleep_beside_resting(receiver);
     else
         epoll_wait(receiver->sleep_epoll, &event, 1, -1);
+    if (receiver->place)
+        parking_wake_up(receiver->place);
     receiver->round = COLD_ROUNDS - 1;
 }
 
@@ -318,7 +348,7 @@ static ssize_t take_polling(struct receiver *receiver)
         ssize_t size = wire_wait(&receiver->waiter, attempt, receiver);
         if (size != 0)
             return size;
-        if (!receiver->parking || !parking_park(receiver->parking))
+        if (!receiver->place || !parking_park(receiver->place))
             sleep_on_queues(receiver);
     }
     return 0;

@@ -23,6 +23,7 @@
 
 #include "serverk/execute/statistics.h"
 #include "serverk/lanes/lanes.h"
+#include "serverk/receive/aside.h"
 #include "serverk/receive/parking.h"
 #include "serverk/receive/schedule.h"
 #include "serverk/receive/shares.h"
@@ -57,7 +58,7 @@ struct receiver {
     bool wasted;               /* the message was nobody's */
     uint64_t waited_ns;        /* for locks, by the message; like the next set by who executes it */
     uint64_t written_bytes;    /* by it, to data files */
-    bool expected_long;        /* it was said to take long */
+    bool was_away;             /* it took so long that the worker was away (parking.h) */
     int stop_event;
 
     uint32_t queues;  /* bit i: serves queue i */
@@ -66,14 +67,18 @@ struct receiver {
     unsigned round;
     uint64_t taken;                            /* messages so far */
     uint64_t last_taken[LANE_PLAN_MAX_QUEUES]; /* `taken` when the queue gave its last message */
-    int sleep_epoll;         /* its queues (or all of them in use) and the stop event */
-    struct parking *parking; /* NULL: it does not share its queues */
+    int sleep_epoll;             /* its queues (or all of them in use) and the stop event */
+    struct parking_place *place; /* NULL: it does not share its queues */
+    struct aside *aside;         /* NULL: nothing is set aside for it */
     const _Atomic bool *stopping;
 };
 
 /* Polls at once or waits as long as it takes for a message: its size, or 0: the pool is stopping,
  * or -1 and errno: a queue failed. */
 ssize_t receiver_take(struct receiver *receiver);
+
+/* One look at each queue, without waiting. Returns as receiver_take, but 0: nothing was there. */
+ssize_t receiver_look(struct receiver *receiver);
 
 /* The last message was done then: its payer's account. received_ns may be 0: not known. Of a
  * message that is handed on to a thread or process, only the handing on counts. */
@@ -104,6 +109,9 @@ bool receiver_drop_stray(struct receiver *receiver, const struct wire_header *he
 /* The next message that waits in the schedule, whoever rests, without a look at the queues; 0:
  * none. */
 size_t receiver_take_scheduled(struct receiver *receiver);
+
+/* The next message that was set aside; 0: none. */
+size_t receiver_take_aside(struct receiver *receiver);
 
 /* Messages that wait for the receiver now, in its queues and in the schedule. */
 unsigned receiver_backlog(const struct receiver *receiver);

@@ -8,6 +8,9 @@
 /* A byte written is moved again later, by the disk and by compaction. */
 #define NS_PER_BYTE 1u
 
+/* A worker that is away for less may only have had no CPU. */
+#define LONG_NS (2u * SHARES_ACTIVE_NS)
+
 #define MAX_PATIENCE_NS (100u * 1000 * 1000)
 
 static uint64_t load(const _Atomic uint64_t *number)
@@ -107,7 +110,7 @@ void shares_charge(struct shares *shares, unsigned payer, const struct share_use
         join(shares, active, payer, start_ns);
     struct payer *account = &shares->payers[payer];
     uint64_t used_ns = time_used(use);
-    bool was_long = use->expected_long && used_ns > SHARES_ACTIVE_NS;
+    bool was_long = use->was_away && used_ns >= LONG_NS;
     uint64_t patience_ns = patience_after(was_long ? used_ns : 0);
     store(&account->seen_ns, end_ns);
     store(&account->patience_ns, patience_ns);
@@ -120,7 +123,7 @@ void shares_charge(struct shares *shares, unsigned payer, const struct share_use
     uint64_t more_ns = stretched(used_ns * use->weight + use->written_bytes * NS_PER_BYTE,
                                  (unsigned)__builtin_popcount(active), workers);
     add_due(account, start_ns, end_ns, more_ns,
-            use->expected_long ? longest_rest(more_ns) : SHARES_MAX_REST_NS);
+            use->was_away ? longest_rest(more_ns) : SHARES_MAX_REST_NS);
 }
 
 /* Whether a payer other than this one is active. */
@@ -133,21 +136,10 @@ static bool others_active(const struct shares *shares, uint32_t active, unsigned
     return false;
 }
 
-void shares_begin_long(struct shares *shares, unsigned payer)
-{
-    atomic_fetch_add_explicit(&shares->payers[payer].long_messages, 1, memory_order_relaxed);
-}
-
-void shares_end_long(struct shares *shares, unsigned payer)
-{
-    atomic_fetch_sub_explicit(&shares->payers[payer].long_messages, 1, memory_order_relaxed);
-}
-
 /* Whether the payer keeps as many workers as one may. */
 static bool keeps_workers(const struct shares *shares, unsigned payer)
 {
-    unsigned kept =
-        atomic_load_explicit(&shares->payers[payer].long_messages, memory_order_relaxed);
+    unsigned kept = atomic_load_explicit(&shares->payers[payer].under_way, memory_order_relaxed);
     return kept > 0 && kept + 1 >= shares->workers;
 }
 
@@ -165,8 +157,9 @@ uint32_t shares_resting(const struct shares *shares, uint64_t now_ns, uint64_t *
                       others_active(shares, active, payer, now_ns, load(&account->patience_ns)));
         if (!rests && !keeps_workers(shares, payer))
             continue;
-        if (rests && rests_until_ns < first_ns)
-            first_ns = rests_until_ns;
+        uint64_t ends_ns = rests ? rests_until_ns : now_ns + SHARES_KEPT_REST_NS;
+        if (ends_ns < first_ns)
+            first_ns = ends_ns;
         resting |= UINT32_C(1) << payer;
     }
     if (resting != 0)

@@ -12,9 +12,11 @@
  * A payer is active for some milliseconds after a message. A rest ends when no other payer is
  * active any more. It is at most SHARES_MAX_REST_NS, or what a single long message costs
  * (SHARES_LONGEST_REST_NS at most). After a long message the other payers stay active for up to a
- * quarter of its time: they may have to wait for a CPU before they send again.
+ * quarter of its time: they may have to wait for a CPU before they send again. Long is a message
+ * that kept its worker away (parking.h) for twice SHARES_ACTIVE_NS or more: after less, it may be a
+ * short one whose worker had to give its CPU to another thread.
  *
- * While several payers are active, long messages of one payer never occupy all workers: one worker
+ * While several payers are active, the messages of one payer never occupy all workers: one worker
  * is kept free.
  *
  * Threads: any, without locks; accounts may miss updates that several workers make at once.
@@ -26,9 +28,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SHARES_MAX_PAYERS  32u
-#define SHARES_ACTIVE_NS   (5u * 1000 * 1000)
-#define SHARES_MAX_REST_NS (50u * 1000 * 1000)
+#define SHARES_MAX_PAYERS   32u
+#define SHARES_ACTIVE_NS    (5u * 1000 * 1000)
+#define SHARES_MAX_REST_NS  (50u * 1000 * 1000)
+#define SHARES_KEPT_REST_NS (1000u * 1000)
 
 #define SHARES_LONGEST_REST_NS (1000u * 1000 * 1000)
 
@@ -38,7 +41,7 @@ struct payer {
     _Atomic uint64_t rests_until_ns;
     _Atomic uint64_t alone_until_ns; /* until then it rests even if no other is active */
     _Atomic uint64_t patience_ns;    /* how long others stay active beside it after a message */
-    _Atomic unsigned long_messages;  /* under way */
+    _Atomic unsigned under_way;      /* its messages that are executed now */
     _Atomic uint64_t used_ns;        /* by its messages while several were active */
 } __attribute__((aligned(64)));
 
@@ -67,19 +70,27 @@ struct share_use {
     uint64_t waited_ns;     /* of that, for locks that others held */
     uint64_t written_bytes; /* to data files: work that disk and compaction have yet to do */
     unsigned weight;        /* factor of the time */
-    bool expected_long;     /* otherwise a long time means that the worker had no CPU */
+    bool was_away;          /* the worker, by it (parking.h) */
 };
 
 /* Charges a message to the payer; `workers` (>= 1) serve all payers. */
 void shares_charge(struct shares *shares, unsigned payer, const struct share_use *use,
                    unsigned workers);
 
-/* Around the long part of a message of the payer. */
-void shares_begin_long(struct shares *shares, unsigned payer);
-void shares_end_long(struct shares *shares, unsigned payer);
+/* Around the execution of a message of the payer. */
+static inline void shares_begin_message(struct shares *shares, unsigned payer)
+{
+    atomic_fetch_add_explicit(&shares->payers[payer].under_way, 1, memory_order_relaxed);
+}
+
+static inline void shares_end_message(struct shares *shares, unsigned payer)
+{
+    atomic_fetch_sub_explicit(&shares->payers[payer].under_way, 1, memory_order_relaxed);
+}
 
 /* The payers (as bits) that rest now. If there is one, *until_ns gets the time to look again: when
- * the first rest ends, or after SHARES_MAX_REST_NS. */
+ * the first rest ends, or after SHARES_MAX_REST_NS, or, if a payer rests only because its messages
+ * are under way, after SHARES_KEPT_REST_NS. */
 uint32_t shares_resting(const struct shares *shares, uint64_t now_ns, uint64_t *until_ns);
 
 /* The number belongs to another payer from now on. */

@@ -1,18 +1,18 @@
 #include "serverk/sandbox/sandbox.h"
 
 #include <libgen.h>
-#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "common/report/error.h"
+#include "sandbox/core_files.h"
+#include "sandbox/landlock.h"
+#include "sandbox/queue_mount.h"
+#include "sandbox/syscall_filter.h"
 #include "serverk/config/dispatch_model.h"
-#include "serverk/sandbox/landlock.h"
-#include "serverk/sandbox/syscall_filter.h"
 
 /* The sanitizers' own code makes calls and reads files that the daemon does not. */
 #ifdef MQKV_SANITIZER
@@ -21,50 +21,7 @@
 #define POSSIBLE true
 #endif
 
-/* A limit of 1 keeps a core from files, for which it is too small, and from programs too, to which
- * 0 is no limit (core(5)). */
-#define NO_CORE 1
-
-/* Core files ----------------------------------------------------------------------------------- */
-
-static void forbid_core_files(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_CORE, &limit) != 0)
-        return;
-    if (limit.rlim_max > NO_CORE)
-        limit.rlim_max = NO_CORE;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_CORE, &limit);
-}
-
-static void allow_core_files(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_CORE, &limit) != 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_CORE, &limit);
-}
-
 /* Directories ---------------------------------------------------------------------------------- */
-
-/* Where the file system of this process's queues is mounted, into path. False: nowhere that is seen
- * here; then no rule can allow its queues, and opening files cannot be confined. */
-static bool find_queues(int queue, char *path, size_t size)
-{
-    struct stat wanted, facts;
-    FILE *mounts = fstat(queue, &wanted) == 0 ? setmntent("/proc/self/mounts", "re") : NULL;
-    const struct mntent *mount;
-    bool found = false;
-    while (mounts && !found && (mount = getmntent(mounts)))
-        found = strcmp(mount->mnt_type, "mqueue") == 0 && stat(mount->mnt_dir, &facts) == 0 &&
-                facts.st_dev == wanted.st_dev &&
-                (size_t)snprintf(path, size, "%s", mount->mnt_dir) < size;
-    if (mounts)
-        endmntent(mounts);
-    return found;
-}
 
 /* Allows access below the directory that the file is in. NULL: there is no such file. */
 static enum kv_status allow_around(const struct landlock *landlock, const char *file,
@@ -142,8 +99,10 @@ static enum kv_status allow_places(const struct landlock *landlock,
         {"/dev/null", LANDLOCK_READ | LANDLOCK_WRITE},      /* --daemon */
         {"/proc/sys/fs/mqueue", LANDLOCK_READ},             /* limits, for sentences */
         {"/proc/sys/kernel/random/boot_id", LANDLOCK_READ}, /* for headers of data files */
-        {"/proc/self/fdinfo", LANDLOCK_READ},               /* which pids a client has */
-        {"/sys/devices/system/cpu", LANDLOCK_READ},         /* how many there are */
+        {"/proc/sys/kernel/overflowuid", LANDLOCK_READ},    /* and whom that stands for */
+        {"/proc/self/uid_map", LANDLOCK_READ},
+        {"/proc/self/fdinfo", LANDLOCK_READ},       /* which pids a client has */
+        {"/sys/devices/system/cpu", LANDLOCK_READ}, /* how many there are */
         {options->core_dumps ? "." : "", LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_MAKE},
     };
     enum kv_status status = allow_files(landlock, options, error);
@@ -160,7 +119,7 @@ static enum kv_status confine_files(const struct server_options *options, int qu
 {
     char queues[1024] = "";
     struct landlock landlock;
-    bool files = find_queues(queue, queues, sizeof queues);
+    bool files = queue_mount_find(queue, queues, sizeof queues);
     struct stat facts;
     bool network = options_use_nats(options);
     if (options->engine != ENGINE_KIND_NATS && stat(options->dir, &facts) != 0)
@@ -185,9 +144,9 @@ enum kv_status sandbox_enter(const struct server_options *options, int queue,
 {
     *sandbox = (struct sandbox){.wanted = options->sandbox, .core_files = options->core_dumps};
     if (options->core_dumps)
-        allow_core_files();
+        core_files_allow();
     else
-        forbid_core_files();
+        core_files_forbid();
     if (!options->sandbox || !POSSIBLE)
         return KV_OK;
     sandbox->no_new_privileges = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
@@ -196,8 +155,10 @@ enum kv_status sandbox_enter(const struct server_options *options, int queue,
     enum kv_status status = confine_files(options, queue, sandbox, error);
     if (status != KV_OK)
         return status;
-    return syscall_filter_enter(options->dispatch == DISPATCH_PROCESS, options->nice,
-                                options_use_nats(options), &sandbox->syscall_filter, error);
+    const struct syscall_needs needs = {.forks = options->dispatch == DISPATCH_PROCESS,
+                                        .nice = options->nice,
+                                        .connects = options_use_nats(options)};
+    return syscall_filter_enter(&needs, &sandbox->syscall_filter, error);
 }
 
 const char *sandbox_describe(const struct sandbox *sandbox, char text[SANDBOX_TEXT_BYTES])

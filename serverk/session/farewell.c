@@ -9,8 +9,8 @@
 
 #define TICK_MS 5u
 
-/* Processes that died and are not cleaned up after yet; of more at once some keep what they left
- * until the next start. */
+/* Processes that died and are not cleaned up after yet. Of more at once it is only known that there
+ * were: what they left is found where it can be listed, else at the next start. */
 #define MOURNED 64u
 
 /* One that waits for its end; held. */
@@ -35,9 +35,10 @@ struct farewells {
     uint32_t next_queues;
     pid_t mourned[MOURNED];
     unsigned mourned_count;
+    bool more_died;
 
-    unsigned receivers;
-    uint64_t *seen; /* by receiver: the odd turn that has to end; 0: none */
+    unsigned receivers; /* without who stands in for them; the others have a turn more */
+    uint64_t *seen;     /* by receiver: the odd turn that has to end; 0: none */
     struct farewell_turn turns[];
 };
 
@@ -52,15 +53,16 @@ static void free_parts(struct farewells *farewells)
 
 struct farewells *farewells_create(unsigned receivers, struct session_table *sessions)
 {
-    size_t size = sizeof(struct farewells) + receivers * sizeof(struct farewell_turn);
+    unsigned turns = receivers + 1;
+    size_t size = sizeof(struct farewells) + turns * sizeof(struct farewell_turn);
     struct farewells *farewells = aligned_alloc(_Alignof(struct farewells), size);
     if (!farewells)
         return NULL;
     *farewells = (struct farewells){.sessions = sessions, .receivers = receivers};
     pthread_mutex_init(&farewells->lock, NULL);
-    farewells->seen = calloc(receivers, sizeof *farewells->seen);
+    farewells->seen = calloc(turns, sizeof *farewells->seen);
     farewells->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    for (unsigned i = 0; i < receivers; i++)
+    for (unsigned i = 0; i < turns; i++)
         farewells->turns[i] =
             (struct farewell_turn){.waiting = &farewells->waiting, .farewells = farewells};
     if (farewells->seen && farewells->timer >= 0)
@@ -115,7 +117,7 @@ static uint64_t turn_in_the_way(struct farewells *farewells, unsigned receiver, 
 
 static bool nobody_in_the_way(struct farewells *farewells, uint32_t queues)
 {
-    for (unsigned i = 0; i < farewells->receivers; i++)
+    for (unsigned i = 0; i <= farewells->receivers; i++)
         if (turn_in_the_way(farewells, i, queues) != 0)
             return false;
     return true;
@@ -124,7 +126,7 @@ static bool nobody_in_the_way(struct farewells *farewells, uint32_t queues)
 /* Holds: lock. */
 static bool all_moved_on(const struct farewells *farewells)
 {
-    for (unsigned i = 0; i < farewells->receivers; i++)
+    for (unsigned i = 0; i <= farewells->receivers; i++)
         if (farewells->seen[i] != 0 && atomic_load(&farewells->turns[i].turn) == farewells->seen[i])
             return false;
     return true;
@@ -135,7 +137,7 @@ static void begin_next(struct farewells *farewells)
 {
     farewells->leaving = farewells->next;
     farewells->next = NULL;
-    for (unsigned i = 0; farewells->leaving && i < farewells->receivers; i++)
+    for (unsigned i = 0; farewells->leaving && i <= farewells->receivers; i++)
         farewells->seen[i] = turn_in_the_way(farewells, i, farewells->next_queues);
     farewells->next_queues = 0;
 }
@@ -202,11 +204,13 @@ void farewells_process_died(void *context, pid_t pid)
 {
     struct farewells *farewells = context;
     pthread_mutex_lock(&farewells->lock);
-    bool known = pid == 0 || farewells->mourned_count == MOURNED;
+    bool known = pid == 0;
     farewells->words_due |= pid == 0;
     for (unsigned i = 0; i < farewells->mourned_count && !known; i++)
         known = farewells->mourned[i] == pid;
-    if (!known)
+    if (!known && farewells->mourned_count == MOURNED)
+        farewells->more_died = true;
+    else if (!known)
         farewells->mourned[farewells->mourned_count++] = pid;
     arm(farewells);
     pthread_mutex_unlock(&farewells->lock);
@@ -219,10 +223,12 @@ static void clean_up(struct farewells *farewells, const char *queue_name)
     unsigned count = farewells->mourned_count;
     for (unsigned i = 0; i < count; i++)
         pids[i] = farewells->mourned[i];
+    struct dead_processes dead = {pids, count, farewells->more_died};
     farewells->mourned_count = 0;
+    farewells->more_died = false;
     pthread_mutex_unlock(&farewells->lock);
-    for (unsigned i = 0; i < count; i++)
-        orphans_remove_of(queue_name, pids[i]);
+    if (count > 0)
+        orphans_remove_of(queue_name, &dead);
 }
 
 static void nudge_all(struct farewells *farewells)

@@ -32,7 +32,8 @@ struct farewell_turn {
     uint32_t queues; /* bit i: the worker receives from queue i; constant once it does */
 } __attribute__((aligned(128)));
 
-/* For `receivers` workers that receive. NULL: out of memory or descriptors (errno). */
+/* For `receivers` workers that receive, and one that may stand in for them (the steward). NULL: out
+ * of memory or descriptors (errno). */
 struct farewells *farewells_create(unsigned receivers, struct session_table *sessions);
 
 /* Ends the sessions that wait. No worker may run any more. NULL is harmless. */
@@ -45,7 +46,8 @@ int farewells_timer(const struct farewells *farewells);
 typedef void (*farewell_nudge)(void *context, unsigned receiver);
 void farewells_set_nudge(struct farewells *farewells, farewell_nudge nudge, void *context);
 
-/* The turn of receiver i, which receives from these queues (as bits). */
+/* The turn of receiver i, which receives from these queues (as bits); that of who stands in for the
+ * others is the one behind the last. */
 struct farewell_turn *farewells_turn(struct farewells *farewells, unsigned receiver,
                                      uint32_t queues);
 
@@ -79,7 +81,7 @@ void farewells_end(struct farewells *farewells, struct session *session, uint32_
 /* A session_death_listener: what else the process left is removed soon. */
 void farewells_process_died(void *farewells, pid_t pid);
 
-/* A number that changes whenever a worker looks into a queue. */
+/* A number that changes whenever a worker, other than who stands in, looks into a queue. */
 uint64_t farewells_progress(const struct farewells *farewells);
 
 /* Ends sessions whose wait is over, nudges sleeping receivers, removes what dead processes left. */

@@ -183,8 +183,8 @@ static size_t build_answer(uint8_t *message, size_t message_bytes, enum wire_kin
 }
 
 /* Sends REFUSED, if the client's messages have room for it, and closes what the applicant has. */
-static void refuse(struct applicant *applicant, const struct wire_header *request,
-                   enum kv_status status, const char *sentence)
+static void refuse(const struct hello_terms *terms, struct applicant *applicant,
+                   const struct wire_header *request, enum kv_status status, const char *sentence)
 {
     uint8_t message[WIRE_HEADER_BYTES + KV_ERROR_TEXT_BYTES];
     size_t room = applicant->geometry.message_bytes < sizeof message
@@ -197,6 +197,7 @@ static void refuse(struct applicant *applicant, const struct wire_header *reques
     else if (size > 0)
         wire_send(applicant->reply_queue, message, size, 0, 0);
     audit_refused(applicant->uid, (pid_t)applicant->hello.pid, sentence);
+    session_count_refusal(terms->sessions, status);
     char whose[32];
     snprintf(whose, sizeof whose, " (uid %lu) refused", (unsigned long)applicant->uid);
     log_failure(applicant, whose, sentence);
@@ -212,6 +213,7 @@ static void offer_direct(const struct hello_terms *terms, uid_t uid, struct wire
     welcome->direct = may ? WIRE_DIRECT_OFFERED : WIRE_DIRECT_OTHERS;
     welcome->store_device = may ? terms->store_device : 0;
     welcome->store_inode = may ? terms->store_inode : 0;
+    welcome->store_number = may ? terms->store_number : 0;
 }
 
 static void send_welcome(const struct hello_terms *terms, struct session *session,
@@ -285,7 +287,7 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
     enum kv_status status =
         access_enter(terms->access, applicant->uid, applicant->reads_only, &access, &error);
     if (status != KV_OK) {
-        refuse(applicant, request, status, error.text);
+        refuse(terms, applicant, request, status, error.text);
         return;
     }
     newcomer.max_sessions = access_max_sessions(access);
@@ -304,16 +306,17 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
                                   "the server has no descriptor or slot left for a session");
     }
     if (!session) {
-        refuse(applicant, request, status, error.text);
+        refuse(terms, applicant, request, status, error.text);
         return;
     }
-    audit_opened(session->id, session->uid, session->pid);
+    if (!audit_opened(session->id, session->uid, session->pid))
+        atomic_store(&session->audited, false);
     log_debug("session %u: process %ld, uid %lu, %u threads, lane %u, %u credits", session->id,
               (long)session->pid, (unsigned long)session->uid, session->threads,
               session->assignment.lane, session->assignment.credits);
     send_welcome(terms, session, request);
     if (!is_let_in(terms, applicant))
-        session_kill(terms->sessions, session);
+        session_end(terms->sessions, session, SESSION_KILLED);
     session_release(terms->sessions, session);
 }
 
@@ -377,7 +380,7 @@ bool hello_answer(const struct hello_terms *terms, struct kv_slice message,
     if (error.status == KV_OK)
         check_reply_path(terms, &applicant, &error);
     if (error.status != KV_OK) {
-        refuse(&applicant, header, error.status, error.text);
+        refuse(terms, &applicant, header, error.status, error.text);
         return true;
     }
     pthread_mutex_lock(&handshake_lock);

@@ -31,6 +31,7 @@ struct hello_terms {
     enum kvstore_direct direct;       /* who may read without messages, and where: */
     uint64_t store_device;
     uint64_t store_inode;
+    uint64_t store_number;
 };
 
 /* Handles a HELLO `message`, whose header was decoded with header_status (not KV_OK: another

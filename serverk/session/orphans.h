@@ -5,6 +5,7 @@
 #ifndef MQKV_SERVERK_SESSION_ORPHANS_H
 #define MQKV_SERVERK_SESSION_ORPHANS_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* At the start: unlinks the reply queues and segments under the queue name whose process is gone,
@@ -12,8 +13,17 @@
  * may. Returns how many. */
 unsigned orphans_remove(const char *queue_name);
 
-/* The same for one process that has died, without a look at any directory: others may have put very
- * many names there. */
-unsigned orphans_remove_of(const char *queue_name, pid_t pid);
+/* Processes that have died. */
+struct dead_processes {
+    const pid_t *pids;
+    unsigned count;
+    bool and_others; /* there were more than these */
+};
+
+/* The same for some processes that have died. A directory in which others have put more than
+ * ORPHANS_LISTED names is not listed; then the first numbers of each process are tried. The log has
+ * a line a second of it at most. */
+#define ORPHANS_LISTED 2048u
+unsigned orphans_remove_of(const char *queue_name, const struct dead_processes *dead);
 
 #endif

@@ -61,6 +61,7 @@ struct session {
 
     _Atomic bool lane_closed;             /* nobody else may open its lane (any more) */
     _Atomic uint16_t held_replies;        /* that wait for a sync (commit.h) */
+    _Atomic uint16_t aside;               /* messages of it that were set aside (aside.h) */
     struct wire_segment *_Atomic segment; /* the one in use; NULL: none */
 
     struct fragments fragments;        /* has its lock */
@@ -73,6 +74,7 @@ struct session {
     /* Reasons; SESSION_END_REASONS: none yet. */
     _Atomic unsigned final_bye; /* of the one that was sent for it */
     _Atomic unsigned counted;   /* by session_retire */
+    _Atomic bool audited;       /* its end is for the audit log, too */
     _Atomic uint64_t
         final_bye_until_ms; /* until then room is looked for it (monotonic); 0: it is not due */
     dev_t reply_device;     /* with the inode: which queue it is, whatever its name */

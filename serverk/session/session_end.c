@@ -104,7 +104,8 @@ static void finish_ending(struct session_table *table, struct session *session,
     if (reason != SESSION_BYE && reason != SESSION_SHUTDOWN)
         atomic_store(&session->lost, true);
     session_retire(table, session, reason);
-    audit_ended(session->id, session->uid, session->pid, session_end_reason_name(reason));
+    if (atomic_load(&session->audited))
+        audit_ended(session->id, session->uid, session->pid, session_end_reason_name(reason));
     if (reason == SESSION_FAULT && fault_is_news(table))
         log_warn("session %u of process %ld ended: it has no room for its replies, or sent more "
                  "messages than it has credits for",
@@ -130,21 +131,6 @@ void session_end(struct session_table *table, struct session *session,
 bool session_table_admits(const struct session_table *table, uid_t uid)
 {
     return uid == geteuid() || uid == 0 || lanes_let_others_in(table->lanes);
-}
-
-void session_kill(struct session_table *table, struct session *session)
-{
-    uint8_t message[WIRE_HEADER_BYTES];
-    struct write_cursor cursor = write_cursor(message, sizeof message);
-    struct wire_header header = {.kind = WIRE_REFUSED,
-                                 .status = KV_NO_SESSION,
-                                 .session = session->id,
-                                 .secret = session->nonce};
-    wire_put_header(&cursor, &header);
-    if (begin_closing(session)) {
-        session_put(session, message, write_cursor_used(&cursor));
-        finish_ending(table, session, SESSION_KILLED);
-    }
 }
 
 /* Whether the last word found room in the session's lane, where it comes behind all that the client

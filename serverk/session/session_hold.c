@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/time/clock.h"
 #include "serverk/session/session.h"
 
 struct session_hold {
@@ -14,6 +15,27 @@ struct session_hold {
 };
 
 static atomic_uint holds_there; /* of all sessions */
+
+static struct {
+    pthread_mutex_t mutex;
+    struct session_hold_counts counts;
+} events = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* Takes no other lock. */
+static void note(struct session_hold_event *event)
+{
+    pthread_mutex_lock(&events.mutex);
+    event->count++;
+    event->last_ms = clock_realtime_ms();
+    pthread_mutex_unlock(&events.mutex);
+}
+
+void session_hold_counts(struct session_hold_counts *counts)
+{
+    pthread_mutex_lock(&events.mutex);
+    *counts = events.counts;
+    pthread_mutex_unlock(&events.mutex);
+}
 
 /* The session's, made when it is first wanted. NULL: out of memory. */
 static struct session_hold *hold_of(struct session *session)
@@ -31,11 +53,12 @@ static struct session_hold *hold_of(struct session *session)
     return hold;
 }
 
-/* Holds: mutex. */
-static void end(struct session_hold *hold)
+/* how: what became of it. Holds: mutex. */
+static void end(struct session_hold *hold, struct session_hold_event *how)
 {
     if (!hold->held)
         return;
+    note(how);
     kvstore_hold_end(hold->held);
     hold->held = NULL;
     atomic_fetch_sub(&holds_there, 1);
@@ -66,19 +89,22 @@ static enum kv_status describe(const struct kvstore_hold *held, char **text, siz
 static enum kv_status begin(struct session_hold *hold, struct kvstore *store, char **text,
                             size_t *size)
 {
-    end(hold);
+    end(hold, &events.counts.failed);
     if (atomic_fetch_add(&holds_there, 1) >= SESSION_MAX_HOLDS) {
         atomic_fetch_sub(&holds_there, 1);
+        note(&events.counts.failed);
         return KV_OVERLOADED;
     }
     enum kv_status status = kvstore_hold_begin(store, &hold->held, NULL);
     if (status != KV_OK) {
         atomic_fetch_sub(&holds_there, 1);
+        note(&events.counts.failed);
         return status;
     }
+    note(&events.counts.begun);
     status = describe(hold->held, text, size);
     if (status != KV_OK)
-        end(hold);
+        end(hold, &events.counts.failed);
     return status;
 }
 
@@ -125,7 +151,7 @@ enum kv_status session_hold_end(struct session *session)
         return KV_BUSY;
     pthread_mutex_lock(&hold->mutex);
     bool lasted = hold->held && kvstore_hold_touch(hold->held);
-    end(hold);
+    end(hold, lasted ? &events.counts.finished : &events.counts.failed);
     pthread_mutex_unlock(&hold->mutex);
     return lasted ? KV_OK : KV_BUSY;
 }
@@ -134,7 +160,7 @@ void session_hold_free(struct session_hold *hold)
 {
     if (!hold)
         return;
-    end(hold);
+    end(hold, &events.counts.failed);
     pthread_mutex_destroy(&hold->mutex);
     free(hold);
 }

@@ -33,6 +33,17 @@ enum kv_status session_hold_touch(struct session *session);
 /* Ends it. KV_OK, or KV_BUSY: it had ended or lapsed before. */
 enum kv_status session_hold_end(struct session *session);
 
+/* Backups since the start: those that were begun; whose client ended them with all that it wanted;
+ * and those that could not begin, lapsed, or whose client went away. */
+struct session_hold_event {
+    uint64_t count;
+    uint64_t last_ms; /* when the last was, since 1970; 0: there was none */
+};
+struct session_hold_counts {
+    struct session_hold_event begun, finished, failed;
+};
+void session_hold_counts(struct session_hold_counts *counts);
+
 /* When the session is no more. NULL is harmless. */
 void session_hold_free(struct session_hold *hold);
 

@@ -40,6 +40,7 @@ struct session_table {
 
     _Atomic uint64_t last_fault_ms; /* when one was last logged as a warning */
     _Atomic uint64_t opened;
+    _Atomic uint64_t refused[KV_STATUS_COUNT];
     _Atomic uint64_t ended[SESSION_END_REASONS];
 };
 

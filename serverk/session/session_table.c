@@ -15,6 +15,7 @@
 #include "common/numbers/random.h"
 #include "serverk/session/session_hold.h"
 #include "serverk/session/session_slots.h"
+#include "wire/message.h"
 #include "wire/queue.h"
 
 struct session_table *session_table_create(unsigned capacity, struct lanes *lanes, int watch_epoll,
@@ -146,6 +147,7 @@ struct session *session_open(struct session_table *table, const struct session_s
     session->client_died = false;
     atomic_store(&session->lost, false);
     atomic_store(&session->final_bye, SESSION_END_REASONS);
+    atomic_store(&session->audited, true);
     atomic_store(&session->final_bye_until_ms, 0);
     atomic_store(&session->counted, SESSION_END_REASONS);
     session->segment_count = 0;
@@ -202,6 +204,22 @@ static void unlink_leftovers(const struct session *session)
         shm_unlink(session->segment_name);
 }
 
+/* The client learns that nothing more comes, behind all that was sent to it: by a message where
+ * there is room for it, and by its ring. */
+static void say_ended(const struct session *session)
+{
+    uint8_t message[WIRE_HEADER_BYTES];
+    struct write_cursor cursor = write_cursor(message, sizeof message);
+    struct wire_header header = {.kind = WIRE_REFUSED,
+                                 .status = KV_NO_SESSION,
+                                 .session = session->id,
+                                 .secret = session->nonce};
+    wire_put_header(&cursor, &header);
+    session_put(session, message, write_cursor_used(&cursor));
+    if (session->ring)
+        wire_ring_end(session->ring);
+}
+
 /* Nobody holds the session, and nobody can find it. */
 static void dispose(struct session_table *table, struct session *session)
 {
@@ -210,6 +228,9 @@ static void dispose(struct session_table *table, struct session *session)
         if (table->death_listener && owns_names(session))
             table->death_listener(table->death_context, session->pid);
     }
+    unsigned reason = atomic_load(&session->counted);
+    if (reason == SESSION_FAULT || reason == SESSION_SEGMENT || reason == SESSION_KILLED)
+        say_ended(session);
     lanes_give_back(table->lanes, &session->assignment, atomic_load(&session->lane_closed));
     wire_ring_close(session->ring);
     session_close_queue(session->reply_queue);
@@ -296,8 +317,15 @@ bool session_send(struct session_table *table, struct session *session, const vo
     return sent;
 }
 
+void session_count_refusal(struct session_table *table, enum kv_status status)
+{
+    atomic_fetch_add(&table->refused[status], 1);
+}
+
 void session_counts(const struct session_table *table, struct session_counts *counts)
 {
+    for (unsigned status = 0; status < KV_STATUS_COUNT; status++)
+        counts->refused[status] = atomic_load(&table->refused[status]);
     uint64_t ended = 0;
     for (unsigned reason = 0; reason < SESSION_END_REASONS; reason++)
         ended += counts->ended[reason] = atomic_load(&table->ended[reason]);

@@ -65,8 +65,9 @@ void session_close_lane(struct session_table *table, struct session *session);
  * nothing of the session has come through it yet. */
 void session_reopen_lane(struct session_table *table, struct session *session);
 
-/* Lets go. The last to let go of an ended session closes its queue, frees its memory, and unlinks
- * names that its dead client left. */
+/* Lets go. The last to let go of an ended session tells the client, where it was the server that
+ * ended it and there is room, closes its queue, frees its memory, and unlinks names that its dead
+ * client left. */
 void session_release(struct session_table *table, struct session *session);
 
 /* Ends the session (at most once; the caller holds it and still must release it). */
@@ -99,10 +100,6 @@ bool session_final_bye(const struct session_table *table, const struct session *
  * handled after that. */
 bool session_retire(struct session_table *table, struct session *session,
                     enum session_end_reason reason);
-
-/* Ends the session (reason SESSION_KILLED) and tells its client, if that has room for it. The
- * caller holds it. */
-void session_kill(struct session_table *table, struct session *session);
 
 /* Whether a user may have sessions at all (lanes_set_mode). */
 bool session_table_admits(const struct session_table *table, uid_t uid);
@@ -138,7 +135,11 @@ struct session_counts {
     uint64_t live;
     uint64_t opened;
     uint64_t ended[SESSION_END_REASONS];
+    uint64_t refused[KV_STATUS_COUNT]; /* who got none, by why */
 };
+
+/* Somebody gets no session: KV_DENIED, KV_LIMIT, ... */
+void session_count_refusal(struct session_table *table, enum kv_status status);
 void session_counts(const struct session_table *table, struct session_counts *counts);
 
 #endif

@@ -15,6 +15,7 @@
 #include <xxhash.h>
 
 #include "common/memory/cursor.h"
+#include "kvstore/format/file_chapters.h"
 #include "kvstore/format/fileheader.h"
 
 enum { FIX_IDENTITY = 1, FIX_SLOT_0 = 2, FIX_SLOT_1 = 4, WITH_MAGIC = 8, FIX_NOTES = 16 };
@@ -131,6 +132,11 @@ static void check_notes(const uint8_t *page)
     free(copy);
     struct file_identity identity = {.salt = salt};
     fileheader_read_hash_key(page, &identity);
+    struct file_chapters chapters;
+    file_chapters_read(page, salt, &chapters);
+    require(chapters.count <= FILE_CHAPTERS_MOST);
+    file_chapters_begin(&chapters, 1, load_u64(page + FILE_CHAPTERS_OFFSET + 24));
+    require(chapters.count >= 1 && chapters.count <= FILE_CHAPTERS_MOST);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,5 +1,5 @@
 /*
- * covers: clientk/program/ops/json_reader.c
+ * covers: clientk/program/cli/json_reader.c
  *
  * The reader of JSON under libFuzzer: any bytes become a tree or nothing; the tree's nodes are no
  * more than the bytes, its depth is bounded, its names may be shown on a terminal, its texts end,
@@ -7,7 +7,7 @@
  */
 #include "tests/fuzz/fuzzing.h"
 
-#include "clientk/program/ops/json_reader.h"
+#include "clientk/program/cli/json_reader.h"
 #include "common/text/escape.h"
 
 #define DEEPEST 32

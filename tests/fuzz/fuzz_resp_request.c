@@ -57,9 +57,12 @@ static void read_request(const struct resp_request *request, const struct byte_b
         use_numbers(argument);
     }
     require(bytes <= limits.max_request_bytes);
-    if (request->count >= 2)
-        glob_matches(resp_request_argument(request, input, 0),
-                     resp_request_argument(request, input, 1), true);
+    if (request->count >= 2) {
+        struct kv_slice text = resp_request_argument(request, input, 1);
+        uint64_t steps = glob_steps(text.size);
+        bool matches = glob_matches(resp_request_argument(request, input, 0), text, true, &steps);
+        require(!matches || steps > 0);
+    }
 }
 
 /* Everything that is in the buffer; what `held` says is given back once before it is read. */

@@ -15,9 +15,9 @@ check_status 4 "another user may not see the settings" client config get
 check_match "server's own user \(uid $daemon_uid\) and root, not for uid $good_uid" "$errors" \
     "and is told why"
 check_status 4 "nor change them" client config set sync none
-check_equal interval:1000 "$(owner config get sync)" "which changes nothing"
+check_equal interval:1s "$(owner config get sync)" "which changes nothing"
 check_status 0 "root may" "$MQKV_BUILD/clientk" -m "$server_queue" config set sync interval:700
-check_equal interval:700 "$(owner config get sync)" "and that is in force"
+check_equal interval:700ms "$(owner config get sync)" "and that is in force"
 
 for command in slow hotkeys "kill 1"; do
     # shellcheck disable=SC2086 # two words

@@ -108,11 +108,10 @@ stop_server
 # Another user has taken the name of the index.
 as_uid "$hostile_uid" touch "$object"
 start_server --mode 0622 --direct group
-reads_by_message client 'the server does not offer it' "with the name taken: the daemon's own user"
-check_match '"direct":\{"mode":"off","reason":"[^"]*: the log says why"' \
-    "$(client --format json stats server | tr -d '\n')" "with the name taken: stats tell"
-check_match 'no direct reads.*File exists' "$(cat "$server_log")" \
-    "with the name taken: the log says why"
+check_status 0 "with the name taken: a value is stored" client put name Ada
+reads_in_place client "with the name taken, another is told: the daemon's own user"
+reads_in_place member "with the name taken, another is told: a member"
 check_equal "$hostile_uid" "$(stat -c %u "$object")" "with the name taken: it stays whose it is"
 stop_server
+check_equal "$object" "$(ls "$object"*)" "with the name taken: the other one is removed"
 rm -f "$object"

@@ -53,7 +53,7 @@ need_root() {
 
 copy_build() {
     mkdir "$common_dir/build" "$common_dir/build/tests"
-    cp "$MQKV_BUILD"/{serverk,clientk,kvcheck,libclientk.so*} "$common_dir/build"
+    cp "$MQKV_BUILD"/{serverk,clientk,kvcheck,kresp,libclientk.so*} "$common_dir/build"
     find "$MQKV_BUILD/tests" -maxdepth 1 -type f -executable ! -name 'unit_*' \
         -exec cp -t "$common_dir/build/tests" {} +
     chmod -R a+rX "$common_dir/build"

@@ -218,9 +218,9 @@ def _futex(word, operation, value, seconds=None):
 
 class Ring(Lockable):
     """Shared memory into whose slots the server writes replies. It does what a Queue does for its
-    reader. words: bell, the states, and at 16 the claims."""
+    reader. words: bell, the states, and at 17 whether the session has ended."""
 
-    SLOTS_BEGIN, CLAIMS = 128, 16
+    SLOTS_BEGIN, NOT_USED, ENDED = 128, 16, 17
 
     def __init__(self, name, depth, message_bytes):
         self.name, self.depth, self.message_bytes = name, depth, message_bytes

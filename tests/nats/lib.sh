@@ -6,7 +6,7 @@
 # shellcheck shell=bash
 . "$(dirname "${BASH_SOURCE[0]}")/../scenario/lib.sh"
 
-nats_version=2.12.15
+nats_version=${nats_version:-2.12.15}
 bucket=check
 declare -a nats_pids=() nats_ports=() route_ports=()
 nats_options=() # of serverk, beside those of start_server

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """scripted_server.py [--level N] [--forgets] [--version V]: a NATS server with a JetStream of its
 own, in memory, for tests without a nats-server: as much of both as the engine nats of serverk uses.
-Prints its port. What a key begins with says what goes wrong with it:
+Prints its port, and then a line each time that a sweeper says so ("sweeper"), begins to look
+through a stream ("consumer STREAM") and was shown as much as it asked for ("page STREAM"). What a
+key begins with says what goes wrong with it:
 
     lost-       the first publish is applied, and not acknowledged
     nobody-     the first two requests meet no responders
@@ -16,9 +18,14 @@ Prints its port. What a key begins with says what goes wrong with it:
     silent-     there are none
     closing-    the connection is closed after the first publish was applied
     banned-     so is it, and the next three are refused
+    aged-       what is written was written two hours ago
+    reborn-     somebody else writes the key before it is purged
+    raised-     from this write on streams have three replicas, of which only the leader has the key
 
 --scans slow: batches are short and come slowly; hollow: they are empty, though there is more; gaps:
 some of their messages are lost the first time.
+--purged: streams begin as if their first thousand messages had been removed.
+--endless: who looks through a stream is shown its first messages again and again.
 --level: of the API, as $JS.API.INFO tells it; --forgets: settings that an old server does not know
 are missing in what it repeats of a stream; --version: of the server, which it tells there."""
 import argparse
@@ -37,17 +44,20 @@ COUNTS = {}  # of what went wrong already, by key
 class Stream:
     """One stream: the last message of each subject."""
 
-    def __init__(self, config):
+    def __init__(self, config, last):
         self.config = config
         self.messages = {}  # subject: (sequence, header lines, data)
+        self.shown = {}  # by consumer: sequence of the last message
         self.ids = {}
-        self.last = 0
+        self.last = last
 
     def info(self):
         size = sum(len(data) for _, _, data in self.messages.values())
         return {"config": dict(self.config, metadata=dict(self.config.get("metadata", {}),
                                                           **VERSION)),
-                "state": {"messages": len(self.messages), "bytes": size, "last_seq": self.last}}
+                "state": {"messages": len(self.messages), "bytes": size, "last_seq": self.last,
+                          "first_seq": min((message[0] for message in self.messages.values()),
+                                           default=self.last + 1)}}
 
     def store(self, subject, headers, data):
         self.last += 1
@@ -76,6 +86,8 @@ def first(key, times=1):
 def publish(stream, subject, headers, data):
     """The acknowledgement of a publish."""
     message_id = headers.get("Nats-Msg-Id")
+    if "Nats-TTL" in headers and not stream.config.get("allow_msg_ttl"):
+        return failure(400, 10166, "per-message TTL is disabled")
     if message_id in stream.ids:
         return {"stream": stream.config["name"], "seq": stream.ids[message_id], "duplicate": True}
     expected = headers.get("Nats-Expected-Last-Subject-Sequence")
@@ -117,6 +129,12 @@ class Connection(threading.Thread):
         self.send(f"HMSG {reply} {sid} {len(block)} {len(block) + len(data)}\r\n",
                   block + data + b"\r\n")
 
+    def deliver(self, inbox, subject, reply, headers):
+        """A message as a consumer shows it: with its own subject, and without its data."""
+        block = header_lines(headers).encode()
+        self.send(f"HMSG {subject} {self.inboxes[inbox]} {reply} {len(block)} {len(block)}\r\n",
+                  block + b"\r\n")
+
     def nobody(self, reply):
         self.answer(reply, b"", status=" 503")
 
@@ -146,6 +164,8 @@ class Connection(threading.Thread):
             self.client.shutdown(socket.SHUT_WR)
         elif verb == "SUB":
             self.inboxes[words[1]] = words[-1]
+        elif verb == "UNSUB":
+            self.inboxes = {name: sid for name, sid in self.inboxes.items() if sid != words[1]}
         elif verb in ("PUB", "HPUB"):
             size, headers = int(words[-1]), {}
             body = self.stream.read(size + 2)[:-2]
@@ -166,15 +186,56 @@ class Connection(threading.Thread):
             config = json.loads(body)
             if self.options.forgets:
                 config = {member: value for member, value in config.items()
-                          if member not in ("allow_msg_ttl", "allow_atomic")}
-            STREAMS.setdefault(name, Stream(config))
+                          if member != "allow_atomic"}
+            STREAMS.setdefault(name, Stream(config, 1000 if self.options.purged else 0))
             self.say(reply, STREAMS[name].info())
+        elif api.startswith("CONSUMER.MSG.NEXT."):
+            self.show_next(STREAMS[api.split(".")[-1]], name, reply, json.loads(body)["batch"])
+        elif api.startswith("CONSUMER.DELETE."):
+            STREAMS[api.split(".")[-1]].shown.pop(name)
+            self.say(reply, {"success": True})
         elif name not in STREAMS:
             self.say(reply, failure(404, 10059, "stream not found"))
         elif api == "STREAM.INFO":
             self.say(reply, STREAMS[name].info())
+        elif api == "CONSUMER.CREATE":
+            consumer = f"c{first('consumers', 0) or COUNTS['consumers']}"
+            STREAMS[name].shown[consumer] = 0
+            print("consumer", name, flush=True)
+            self.say(reply, {"name": consumer,
+                             "ts": time.strftime("%Y-%m-%dT%H:%M:%S.5Z", time.gmtime())})
+        elif api == "STREAM.PURGE":
+            self.purge(STREAMS[name], reply, json.loads(body))
         else:
             self.read(api, STREAMS[name], reply, json.loads(body))
+
+    def show_next(self, stream, consumer, reply, most):
+        """The headers of messages that the consumer has not shown yet."""
+        rest = sorted((message[0], subject) for subject, message in stream.messages.items()
+                      if message[0] > stream.shown[consumer])
+        for number, (sequence, subject) in enumerate(rest[:most]):
+            written = time.time() - (7200 if subject.split(".", 2)[2].startswith("aged-") else 0)
+            self.deliver(reply, subject, f"$JS.ACK.{stream.config['name']}.{consumer}.1.{sequence}."
+                         f"1.{int(written * 1e9)}.{len(rest) - number - 1}",
+                         stream.messages[subject][1])
+            if not self.options.endless:
+                stream.shown[consumer] = sequence
+        if len(rest) >= most:
+            print("page", stream.config["name"], flush=True)
+            time.sleep(0.1)
+        else:
+            self.answer(reply, b"", status=" 404 No Messages")
+
+    def purge(self, stream, reply, asked):
+        """Removes what is before a sequence."""
+        subject, before = asked["filter"], asked["seq"]
+        if subject.split(".", 2)[2].startswith("reborn-") and first(subject):
+            stream.store(subject, {}, b"again")
+        found = stream.messages.get(subject)
+        purged = found is not None and found[0] < before
+        if purged:
+            del stream.messages[subject]
+        self.say(reply, {"success": True, "purged": int(purged)})
 
     def say(self, reply, answer):
         self.answer(reply, json.dumps(answer).encode())
@@ -205,6 +266,11 @@ class Connection(threading.Thread):
             return
         if key.startswith(("shrunk-", "regrown-")):
             self.introduce(1024 if key.startswith("shrunk-") else 1048576)
+        if key == "=sweeper":
+            print("sweeper", flush=True)
+        if key.startswith("raised-"):
+            for each in STREAMS.values():
+                each.config["num_replicas"] = 3
         if key.startswith("ignored-") and first(key, 4):
             return
         if key.startswith("later-") and first(key, 2):
@@ -226,10 +292,15 @@ class Connection(threading.Thread):
         self.say(reply, acknowledgement)
 
     def read(self, api, stream, reply, asked):
-        if "next_by_subj" in asked:
+        if "batch" in asked:
             self.read_batch(stream, reply, asked)
             return
-        subject = asked["last_by_subj"]
+        if "seq" in asked:
+            subject = min((subject for subject, message in stream.messages.items()
+                           if message[0] >= asked["seq"]),
+                          key=lambda subject: stream.messages[subject][0], default="...")
+        else:
+            subject = asked["last_by_subj"]
         if self.spoiled(subject.split(".", 2)[2], reply):
             return
         found = stream.messages.get(subject)
@@ -242,7 +313,7 @@ class Connection(threading.Thread):
             if found[1]:
                 message["hdrs"] = base64.b64encode(header_lines(found[1]).encode()).decode()
             self.say(reply, {"message": message})
-        elif found:
+        elif found and not subject.split(".", 2)[2].startswith("raised-"):
             self.give(stream, reply, subject, found)
         else:
             self.answer(reply, b"", status=" 404 Message Not Found")
@@ -269,7 +340,12 @@ class Connection(threading.Thread):
         if self.options.scans == "slow":
             time.sleep(0.3)
         most = {"slow": 20, "hollow": 0}.get(self.options.scans, asked["batch"])
-        shown = list(itertools.islice(rest, most))
+        shown, size = [], 0
+        for sequence, subject in itertools.islice(rest, most):
+            if size >= asked["max_bytes"]:
+                break
+            size += len(stream.messages[subject][2])
+            shown.append((sequence, subject))
         lost, before = self.lost(stream, asked, len(shown)), 0
         for number, (sequence, subject) in enumerate(shown):
             if number not in lost:
@@ -287,6 +363,8 @@ def main():
     parser.add_argument("--forgets", action="store_true")
     parser.add_argument("--version")
     parser.add_argument("--scans", choices=["slow", "hollow", "gaps"])
+    parser.add_argument("--purged", action="store_true")
+    parser.add_argument("--endless", action="store_true")
     options = parser.parse_args()
     if options.version:
         VERSION["_nats.ver"] = options.version

@@ -121,6 +121,45 @@ else
     skip 'a data file that takes no writes: needs cc, and no sanitizer'
 fi
 
+# A damaged record: seen when it is read, and no more when it has been replaced.
+server_dir="$MQKV_TEST_DIR/it's hurt"
+start_server -d 1
+client put hurt RECOGNISABLE-VALUE >/dev/null
+client put sound one >/dev/null
+client put sound two >/dev/null # one is dead: there is something to compact
+stop_server
+at=$(grep -abo RECOGNISABLE "$server_dir/data.0000" | head -n 1 | cut -d : -f 1)
+printf X | dd of="$server_dir/data.0000" bs=1 seek="$at" conv=notrunc status=none
+start_server -d 1
+check_status 0 'what nobody has read is not known' client doctor
+client get hurt >/dev/null 2>&1
+check_status 1 'doctor of a server that met a damaged record exits 1' client doctor
+check_match 'BAD +1 damaged record met in data.0000 \(data.0000 at offset [0-9]+\)' "$output" \
+    'and says where it is'
+check_status 1 'with --fix, too' client doctor --fix
+salvage=$(grep '^kvcheck --salvage' <<<"$output")
+check_status 4 'its command says of a running server that it uses the store' \
+    env PATH="$MQKV_BUILD:$PATH" sh -c "$salvage"
+check_status 4 'a compaction is stopped by it' client compact
+client doctor >"$MQKV_TEST_DIR/found"
+check_match 'BAD +the last compaction failed \(data.0000\)' "$(cat "$MQKV_TEST_DIR/found")" \
+    'which doctor says, too'
+stop_server
+check_status 1 'without the server the command saves what is intact' \
+    env PATH="$MQKV_BUILD:$PATH" sh -c "$salvage"
+check_status 0 'to a directory beside it' "$MQKV_BUILD/kvcheck" "$server_dir.salvaged"
+start_server -d 1
+client get hurt >/dev/null 2>&1
+client compact >/dev/null 2>&1
+check_status 0 'the key can be written again' client put hurt again
+check_status 1 'the compaction has still failed' client doctor
+check_equal 0 "$(grep -c 'damaged record' <<<"$output")" 'but no damage is left'
+check_status 0 'the next one is not stopped' client compact
+check_status 0 'and all is well' client doctor
+check_match '1 file: no failed sync or compaction that did not succeed later' "$output" \
+    'with what has failed before'
+stop_server
+
 # A full disk.
 if [ "$(id -u)" = 0 ] && mkdir "$MQKV_TEST_DIR/small" && mount -t tmpfs -o size=3m none \
     "$MQKV_TEST_DIR/small" 2>/dev/null

@@ -218,6 +218,38 @@ restart_server
 check_match '"direct":\{"mode":"owner","name":"' "$(stats)" 'and give no reason where it is on'
 stop_server
 
+# The name of the index is removed
+server_dir=$MQKV_TEST_DIR/removed
+start_server
+client put name Ada >/dev/null
+rm "/dev/shm$(stats | grep -oE '/mqkv.store[^"]*')"
+check_status 0 'that the name of the index was removed is logged' wait_until 30 \
+    grep -q 'mqkv.store.*was removed from there' "$server_log"
+check_match '"reason":"its name in /dev/shm was removed' "$(stats)" 'and stats say so'
+check_equal Ada "$(client get name)" 'reads go by message then'
+check_match 'reads go by message: .*removed there' "$(client doctor)" 'and doctor says why'
+restart_server
+check_equal 'reads need no message (map)' "$(way)" 'a restart makes the index anew'
+stop_server
+
+# Something else has its name
+server_dir=$MQKV_TEST_DIR/squatted
+mkdir -p "$server_dir"
+read -r device inode < <(stat -c '%d %i' "$server_dir")
+squatted=$(printf '/dev/shm/mqkv.store.%x.%x' "$device" "$inode")
+mkfifo "$squatted"
+start_server
+client put name Ada >/dev/null
+check_match 'mqkv.store[^"]*\.[0-9a-f]*\.[0-9a-f]*\.[0-9a-f]{4,}"' "$(stats)" \
+    'an index whose name is taken gets another one'
+check_equal 'reads need no message (map)' "$(way)" 'which clients are told'
+kill_server
+start_server
+check_match '"taken_over_files":[1-9]' "$(stats)" 'and the next daemon finds'
+stop_server
+check_equal "$squatted" "$(ls "$squatted"*)" 'nothing is left of it'
+rm "$squatted"
+
 # What a killed daemon left of a store that is gone
 server_dir=$MQKV_TEST_DIR/gone
 start_server

@@ -135,6 +135,80 @@ check_match '^-ERR kresp: EXEC with WATCH may write only the watched key' \
     "$(ask 'watch a b' multi 'set c 5' 'incr d' exec | tail -n 1)" \
     "strictly it writes what is watched, alone"
 check_equal ':0' "$(ask 'exists c d')" "and nothing of anything else"
+python3 - "$kresp_socket" "$redis_tests" <<'END'
+import sys
+sys.path.insert(0, sys.argv[2])
+from replies import Peer
+one, other = Peer(sys.argv[1]), Peer(sys.argv[1])
+far = "99999999999"
+# Before, the write of EXEC, its reply, what GET tells then.
+cases = (
+    (b"5", ["setex", "k", "100", "6"], b"+OK\r\n", b"6"),
+    (b"5", ["psetex", "k", "100000", "6"], b"+OK\r\n", b"6"),
+    (b"5", ["getset", "k", "6"], b"$1\r\n5\r\n", b"6"),
+    (b"5", ["getdel", "k"], b"$1\r\n5\r\n", None),
+    (None, ["getdel", "k"], b"$-1\r\n", None),
+    (b"5", ["append", "k", "6"], b":2\r\n", b"56"),
+    (None, ["append", "k", "6"], b":1\r\n", b"6"),
+    (b"5", ["incr", "k"], b":6\r\n", b"6"),
+    (None, ["decrby", "k", "3"], b":-3\r\n", b"-3"),
+    (b"x", ["incr", "k"], b"-ERR value is not an integer or out of range\r\n", b"x"),
+    (b"9223372036854775807", ["incr", "k"], b"-ERR increment or decrement would overflow\r\n",
+     b"9223372036854775807"),
+    (b"5", ["expire", "k", "100"], b":1\r\n", b"5"),
+    (b"5", ["expire", "k", "100", "xx"], b":0\r\n", b"5"),
+    (b"5", ["expireat", "k", "1"], b":1\r\n", None),
+    (None, ["pexpireat", "k", far], b":0\r\n", None),
+)
+wrong = []
+for before, write, expected, after in cases:
+    for meddle in (None, ["set", "k", "meddled"], ["del", "k"]):
+        one.call("del", "k")
+        if before is not None:
+            one.call("set", "k", before)
+        one.call("watch", "k")
+        one.call("multi")
+        one.call(*write)
+        one.call("ping")
+        if meddle:
+            other.call(*meddle)
+        reply = one.call("exec")
+        changed = meddle and not (before is None and meddle[0] == "del")
+        value = one.call("get", "k")
+        left = (b"meddled" if meddle[0] == "set" else None) if changed else after
+        stored = b"$-1\r\n" if left is None else b"$%d\r\n%s\r\n" % (len(left), left)
+        wanted = b"*-1\r\n" if changed else b"*2\r\n" + expected + b"+PONG\r\n"
+        if (reply, value) != (wanted, stored):
+            wrong.append((before, write, meddle, reply, value))
+one.call("del", "k")
+print("not ok" if wrong else "ok", "- a watched key may be written by many commands", wrong)
+
+# Between the comparison and the write others must not come.
+def count(peer, times):
+    for _ in range(times):
+        while True:
+            peer.call("watch", "n")
+            peer.call("get", "n")
+            peer.call("multi")
+            peer.call("incr", "n")
+            peer.call("append", "n", "")
+            if peer.call("exec") != b"*-1\r\n":
+                break
+import threading
+threads = [threading.Thread(target=count, args=(Peer(sys.argv[1]), 50)) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+reply = one.call("get", "n")
+print("ok" if reply == b"$3\r\n200\r\n" else "not ok", "- and each is counted once", reply)
+END
+check_equal '-ERR kresp: Lua scripts are not available; this one, SHA-1 '\
+'e0e1f9fabfc9d4800c877a703b823ac0578ff8db, is none of those that are known' \
+    "$(ask 'eval "return 1" 0')" "a script that is not known is refused"
+ask 'script load "return 1"' >/dev/null
+check_equal 1 "$(grep -c 'a Lua script that is not known here: SHA-1 e0e1f9fa.*"return 1"' \
+    "$kresp_log")" "and named in the log once"
 check_status 0 "kresp ends" stop_kresp
 start_kresp --loose-watch
 check_match 'mqkv_watch:loose' "$(ask info)" "with --loose-watch INFO says so"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # kresp_start: kresp starts, tells what is wrong if it cannot, guards its socket, and leaves nothing
 # behind.
+# shellcheck disable=SC2016 # a reply has its size behind a dollar
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
 
@@ -50,6 +51,27 @@ check_status 0 "and leaves alone what is not its socket" test -f "$kresp_socket"
 check_status 4 "a file in the place of the socket is refused" kresp -s "$kresp_socket"
 check_status 0 "and stays" test -f "$kresp_socket"
 rm "$kresp_socket"
+
+# What it gives up, which all of its threads inherit; what it does not, it still can.
+kresp_status() {
+    cat /proc/"$kresp_pid"/task/*/status | grep "^$1:" | grep -oE '[0-9]+$' | sort -u
+}
+if [ "${MQKV_VARIANT:-release}" = release ]; then
+    start_kresp -v --threads 2
+    check_equal 1 "$(kresp_status NoNewPrivs)" "no program can give it privileges"
+    check_equal "$(grep -q 'system calls filtered' "$kresp_log" && echo 2 || echo 0)" \
+        "$(kresp_status Seccomp)" "its system calls are filtered, as its log says (-v)"
+    check_equal "+OK" "$(ask 'set before 1')" "it writes"
+    stop_server
+    start_server
+    check_equal '$1 1' "$(ask 'get before')" "it connects to another daemon"
+    check_status 0 "it ends" stop_kresp
+    check_status 1 "and removes its socket" test -e "$kresp_socket"
+    start_kresp --sandbox off
+    check_equal "$(grep -oP '^Seccomp:\s+\K.*' /proc/self/status)" "$(kresp_status Seccomp)" \
+        "all of that can be left out"
+    check_status 0 "it ends" stop_kresp
+fi
 
 port=$((20000 + RANDOM % 20000))
 start_kresp --port $port --threads 3

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # many_processes: a thousand client processes of one user are connected and served at once at the
-# kernel's default limits, and of a hundred that work none starves
+# kernel's default limits, as is a bench of a thousand, and of a hundred that work none starves
 #
 # MQKV_MANY_PROCESSES: how many instead of 1000.
 . "$(dirname "$0")/lib.sh"
@@ -43,6 +43,10 @@ start_server --sync none
 run_clients "$processes" 0
 check_equal $((2 * processes)) "${operations:-0}" "$processes processes are served"
 check_status 0 "and leave no session" wait_until 20 is_alone
+check_status 0 "a bench of $processes processes works at the default timeout" \
+    client bench --processes "$processes" -n "$processes" --mix put=50,get=50 -t 1
+check_match ' 0 errors' "$output" "and each of its operations is answered"
+check_status 0 "and leaves no session" wait_until 20 is_alone
 check_equal '' "$(find /dev/shm -name "${server_queue#/}.*")" "and nothing in /dev/shm"
 stop_server
 check_equal 0 $? "the daemon stops cleanly"

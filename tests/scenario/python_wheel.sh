@@ -17,13 +17,13 @@ if [ ! -e "$MQKV_BUILD/python/mqkv/_mqkv.abi3.so" ]; then
     exit
 fi
 
-# pip builds beside the sources: in a copy, since these may belong to another user.
+# pip builds beside the sources: in a copy, as a clone has it, since they may be another user's.
 copy=$MQKV_TEST_DIR/source
-mkdir -p "$copy/build" "$MQKV_TEST_DIR/wheel"
-cp -r "$source_dir/python" "$source_dir/include" "$copy/"
-cp "$MQKV_BUILD/libclientk.a" "$copy/build/"
-check_status 0 "the wheel is built" env MQKV_BUILD="$copy/build" "$python" -m pip wheel --quiet \
-    --no-deps --no-index --no-build-isolation --wheel-dir "$MQKV_TEST_DIR/wheel" "$copy/python"
+mkdir -p "$copy" "$MQKV_TEST_DIR/wheel"
+tar -C "$source_dir" --exclude=./build --exclude=./.git -c . | tar -x -C "$copy"
+check_status 0 "the wheel is built in a clean clone" env -u MQKV_BUILD -u MAKEFLAGS -u CC \
+    "$python" -m pip wheel --quiet --no-deps --no-index --no-build-isolation \
+    --wheel-dir "$MQKV_TEST_DIR/wheel" "$copy/python"
 wheel=$(echo "$MQKV_TEST_DIR"/wheel/*.whl)
 check_match '/mqkv-[0-9.]+-cp311-abi3-linux_[a-z0-9_]+\.whl$' "$wheel" \
     "for Python 3.11 and all later versions"
@@ -33,6 +33,20 @@ check_equal "" "$("$python" -m zipfile -l "$wheel" | awk 'NR > 1 { print $1 }' |
 check_status 0 "an environment" "$python" -m venv "$MQKV_TEST_DIR/venv"
 check_status 0 "into which it installs" "$MQKV_TEST_DIR/venv/bin/pip" install --quiet --no-deps \
     --no-index "$wheel"
+mypy=$(command -v mypy)
+if [ -n "$mypy" ]; then
+    printf '%s\n' 'import asyncio, mqkv.aio, mqkv.redis, mqkv.dbm, mqkv.mapping' \
+        'async def ask(client: mqkv.aio.Client) -> bool:' \
+        '    return await asyncio.create_task(client.exists("k"))' >"$MQKV_TEST_DIR/use.py"
+    check_status 0 "its types are those that mypy --strict finds" "$mypy" --strict \
+        --cache-dir="$MQKV_TEST_DIR/mypy" --python-executable "$MQKV_TEST_DIR/venv/bin/python" \
+        -p mqkv "--config-file="
+    check_status 0 "and a program's that uses it" "$mypy" --strict \
+        --cache-dir="$MQKV_TEST_DIR/mypy" --python-executable "$MQKV_TEST_DIR/venv/bin/python" \
+        --config-file= "$MQKV_TEST_DIR/use.py"
+else
+    skip "the wheel's types: mypy is not there"
+fi
 start_server
 check_status 0 "and where it works" "$MQKV_TEST_DIR/venv/bin/python" -I -c "
 import mqkv, mqkv.aio, mqkv.dbm

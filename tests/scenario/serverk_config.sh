@@ -18,7 +18,7 @@ printed=$("$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check 
     sed -nE 's/^(; )?([a-z-]+) = .*/\2/p' | sort)
 check_equal "$printed" "$(sed -nE 's/^#?([a-z-]+) = .*/\1/p' "$example" | sort)" \
     "and names the same options as --check"
-check_match "sync = interval:1000 ; $config:[0-9]+" "$settings" \
+check_match "sync = interval:1s ; $config:[0-9]+" "$settings" \
     "--check tells where a value is from"
 check_match "mq = $other_queue ; command line" "$settings" "or that it is of the command line"
 check_match "; io = mmap ; default" \
@@ -28,6 +28,47 @@ check_match "is not a group's name or number\$" \
 check_match "; direct = off ; default ; workers = 16 ; default" \
     "$("$server_program" -f "$MQKV_TEST_DIR/empty" --io direct --dispatch process --check |
         grep -E '^; (workers|direct) =' | tr '\n' ' ')" "defaults that depend on other options"
+
+# --check of what a start would find
+checked=("$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty")
+for file in log audit pidfile metrics; do
+    check_status 4 "--check refuses a --$file in a directory that is not there" \
+        "${checked[@]}" "--$file" "$MQKV_TEST_DIR/none/file" --check
+    check_match "none/file.*: No such file" "$errors" "and names it"
+done
+ln -s "$config" "$MQKV_TEST_DIR/link"
+check_status 4 "and a log that is a link" "${checked[@]}" --log "$MQKV_TEST_DIR/link" --check
+check_match "is a symbolic link" "$errors" "and says so"
+
+# hold_queues: takes all bytes of queues that this user may have, and makes "held" when it has.
+hold_queues() {
+    exec python3 - "$other_queue" "$MQKV_TEST_DIR/held" <<'END'
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+class Attributes(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_long) for n in ("flags", "maxmsg", "msgsize", "curmsgs")] + [
+        ("reserved", ctypes.c_long * 4)]
+name = (sys.argv[1] + ".hold").encode()
+for geometry in (10, 8192), (10, 1024), (1, 256):
+    while True:
+        queue = libc.mq_open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600,
+                             ctypes.byref(Attributes(0, *geometry)))
+        if queue < 0:
+            break
+        libc.mq_unlink(name)
+open(sys.argv[2], "w").close()
+time.sleep(600)
+END
+}
+hold_queues &
+holder=$!
+wait_until 20 test -e "$MQKV_TEST_DIR/held"
+check_status 4 "--check finds that the user's bytes of queues are used up" "${checked[@]}" --check
+check_match "RLIMIT_MSGQUEUE.*Raise it|queues_max" "$errors" "and how to raise the limit"
+check_status 4 "as a start does" "${checked[@]}"
+kill "$holder"
+wait "$holder" 2>/dev/null
+check_status 0 "without that it is content" "${checked[@]}" --check
 
 # A start
 cat >"$config" <<END
@@ -87,7 +128,7 @@ stop_server
 # A log that cannot be opened
 check_status 4 "a log in no directory is a failure to start" \
     "$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --log "$MQKV_TEST_DIR/no/log"
-check_match "no/log: cannot open the log file" "$errors" "that is named"
+check_match "cannot write the log file .*no/log: No such file" "$errors" "that is named"
 
 # The owner's changes
 cat >"$config" <<END_OF_FILE
@@ -95,11 +136,11 @@ cat >"$config" <<END_OF_FILE
 sync = interval:500
 END_OF_FILE
 start_server -c "$config" --verbose
-check_equal interval:500 "$(client config get sync)" "config get tells a setting"
+check_equal interval:500ms "$(client config get sync)" "config get tells a setting"
 check_match "^dir +$server_dir +false +command line" "$(client config get)" "or all, with origins"
-check_match "^sync +interval:500 +true +$config:2" "$(client config get)" \
+check_match "^sync +interval:500ms +true +$config:2" "$(client config get)" \
     "and whether they can change"
-check_match '"name":"sync","value":"interval:500"' "$(client --format json config get sync)" \
+check_match '"name":"sync","value":"interval:500ms"' "$(client --format json config get sync)" \
     "also as JSON"
 check_status 0 "config set changes one" client config set sync always
 check_equal always "$(client config get sync)" "which is then in force"
@@ -114,6 +155,44 @@ synced() {
 }
 wait_until 20 synced
 check_equal 0 $? "that is shorter is followed"
+# Words and units
+check_equal "0: none" "$(client config get cache)" "0 is told with what it means"
+check_equal 100ms "$(client config get slow)" "times have their unit"
+check_equal 2 "$(client config get datafiles)" "what the store decides is told"
+check_equal "$(nproc)" "$(client config get workers)" "and what the machine does"
+check_status 0 "a bare number" client config set slow 90000
+check_equal 90s "$(client config get slow)" "is told with its unit"
+check_status 0 "which is understood" client config set slow 90s
+check_status 0 "a size" client config set max-value 524288
+check_equal 512k "$(client config get max-value)" "likewise"
+check_status 0 "sizes in TiB are known" "$server_program" -m "$other_queue" \
+    -f "$MQKV_TEST_DIR/empty" --max-bytes 1T --keep-changes-bytes 0.5TiB --check
+
+# What a reload comes to
+check_status 0 "reload succeeds where nothing changed" client config reload
+echo "cache = 2M" >>"$config"
+check_status 4 "not where something takes a restart" client config reload
+check_match "cache stays the default: that it is to be 2M takes a restart" "$errors" \
+    "which it names"
+printf 'datafiles = 7\n[log]\nverbose = on\n' >>"$config"
+check_status 4 "nor where two things do" client config reload
+check_match "takes a restart \(and 1 more: see the log\)" "$errors" "which it counts"
+check_equal on "$(client config get verbose)" "the rest is in force"
+if [ -e "/dev/mqueue$server_queue.lock" ]; then
+    check_status 4 "it finds the server by its process" client -m /nobody config reload \
+        --pid "$server_pid"
+    check_match "takes a restart" "$errors" "and asks that"
+else
+    skip "config reload --pid: the queues are not mounted at /dev/mqueue"
+fi
+check_status 3 "a process that is no server is none" client config reload --pid $$
+check_match "process $$ serves no queue" "$errors" "and told"
+echo "nonsense" >>"$config"
+check_status 2 "a mistake is another failure" client config reload
+check_match "$config:[0-9]+: neither" "$errors" "with its place"
+printf '[store]\nsync = interval:500\n' >"$config"
+check_status 0 "as soon as all is well, reload succeeds" client config reload
+
 check_status 2 "a wrong value is refused" client config set sync sometimes
 check_match 'is not none, interval' "$errors" "with what would be right"
 check_status 2 "so is an unknown name" client config set snyc none
@@ -129,7 +208,7 @@ check_status 4 "a log that cannot be opened is refused" \
 check_status 2 "config needs more" client config set sync
 kill -HUP "$server_pid"
 wait_until 20 grep -q 'sync is now interval:500 (it was interval:20)' "$server_log"
-check_equal interval:500 "$(client config get sync)" "SIGHUP goes back to the file"
+check_equal interval:500ms "$(client config get sync)" "SIGHUP goes back to the file"
 stop_server
 
 # Any daemon of one lane can change its mode.

@@ -17,11 +17,19 @@ check_status 4 "a damaged value is not given out" client get hurt
 check_match "a checksum does not hold" "$errors" "and the client is told why"
 check_match "ERROR .*data\.0000: the record at offset [0-9]+ is damaged.*kvcheck --salvage" \
     "$(cat "$server_log")" "the log names the place and what to do"
+check_match "^mqkv_file_damaged_records\{file=\"0\"\} 1" "$(client metrics)" "metrics count it"
 check_status 0 "other values are" client get sound
 check_equal one "$output" "and are right"
 for _ in {1..30}; do client get hurt; done >/dev/null 2>&1
 check_equal 10 "$(grep -c 'is damaged' "$server_log")" \
     "readers of a damaged file do not fill the log"
+
+check_status 4 "a backup of it is no success" client backup "$MQKV_TEST_DIR/copy"
+check_match "backup is complete, but.* 1 damaged record.*data\.0000 at offset [0-9]+\).*kvcheck" \
+    "$errors" "and says where, and what to do"
+check_status 1 "it is there, with the damage" "$MQKV_BUILD/kvcheck" "$MQKV_TEST_DIR/copy"
+check_status 4 "so it is to a stream" client backup -
+check_match "backup is complete" "$errors" "which is complete"
 
 damaged='data\.0000: the record at offset [0-9]+ is damaged'
 check_status 4 "a scan tells of it" client scan
@@ -44,4 +52,22 @@ check_equal 50 \
 check_status 0 "the damaged entry can be replaced" client put hurt new
 check_status 0 "and is sound then" client get hurt
 check_equal new "$output" "with its new value"
+check_match "^mqkv_file_damaged_records\{file=\"0\"\} 0" "$(client metrics)" "metrics forget it"
+check_status 0 "and a backup has no complaint" client backup "$MQKV_TEST_DIR/copy"
 stop_server
+
+# What a start refuses, --check refuses, in the same words. It trusts a checkpoint, as a start does.
+check_server() {
+    "$server_program" -m "$server_queue" -f "$server_dir" --check
+}
+at=$(grep -abo 'k25' "$file" | head -n 1 | cut -d : -f 1)
+printf X | dd of="$file" bs=1 seek="$at" conv=notrunc status=none
+check_status 0 "with a checkpoint --check finds nothing" check_server
+check_status 1 "which kvcheck does" "$MQKV_BUILD/kvcheck" "$server_dir"
+rm "$server_dir"/data.*.index
+check_status 4 "without one --check says that a start will refuse the store" check_server
+check_match "data\.0000: damaged at offset [0-9]+.*kvcheck --salvage" "$errors" \
+    "with the place and what to do"
+said=$errors
+check_status 4 "and so it does" "$server_program" -m "$server_queue" -f "$server_dir"
+check_equal "${said#*: }" "${errors#*: }" "in the same words"

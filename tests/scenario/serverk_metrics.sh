@@ -20,6 +20,11 @@ for line in 'operations_total\{operation="put"\} 1' 'errors_total\{status="not_f
     'stage_seconds_bucket\{stage="work",le="10"\} [1-9]' \
     'stage_seconds_bucket\{stage="work",le="\+Inf"\} [1-9]' 'sessions\{uid="[0-9]+"\} 1' \
     'cache_max_bytes 1048576' 'resident_memory_bytes [1-9][0-9]{6,}' 'disk_free_bytes [0-9]+' \
+    'open_fds [1-9][0-9]*' 'max_fds [1-9][0-9]*' 'cpu_seconds_total\{mode="user"\} [0-9.]+' \
+    'shm_free_bytes [0-9]+' 'queue_messages\{kind="lane"\} [0-9]+' \
+    'queue_capacity\{kind="lane"\} [1-9][0-9]*' 'sessions_refused_total\{reason="denied"\} 0' \
+    'last_reload_success 1' 'last_reload_timestamp_seconds 0.000' 'audit_lost_records_total 0' \
+    'last_backup_timestamp_seconds\{event="finished"\} 0.000' \
     'start_time_seconds 1[0-9]{9}\.[0-9]+' 'read_only_files 0' \
     "info\{version=\"[0-9.]+\",queue=\"$server_queue\",dir=\"$server_dir\"\} 1"; do
     check_match "^mqkv_$line$" "$text" "metrics has $line"
@@ -59,6 +64,25 @@ if command -v promtool >/dev/null; then
 else
     skip "promtool: not installed"
 fi
+
+# What became of reloads and backups
+check_status 0 "a backup" client backup "$MQKV_TEST_DIR/backup"
+text=$(client metrics)
+for line in 'backups_total\{event="begun"\} 1' 'backups_total\{event="finished"\} 1' \
+    'backups_total\{event="failed"\} 0' \
+    'last_backup_timestamp_seconds\{event="finished"\} 1[0-9]{9}\.[0-9]+'; do
+    check_match "^mqkv_$line$" "$text" "then metrics has $line"
+done
+mkdir "$MQKV_TEST_DIR/other" && : >"$MQKV_TEST_DIR/other/file"
+client backup "$MQKV_TEST_DIR/other" >/dev/null 2>&1
+dropped() {
+    client metrics | grep -q '^mqkv_backups_total{event="failed"} 1$'
+}
+timeout 5 "$MQKV_BUILD/clientk" -m "$server_queue" backup - >/dev/full 2>/dev/null
+check_status 0 "a backup that is not finished is told" wait_until 20 dropped
+check_status 0 "a reload" client config reload
+text=$(client metrics)
+check_match '^mqkv_last_reload_timestamp_seconds 1[0-9]{9}\.[0-9]+$' "$text" "its time is told"
 
 # The file is written again and again, and goes with the daemon.
 wait_until 30 grep -q 'operation="put"} 1' "$metrics"

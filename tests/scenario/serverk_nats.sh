@@ -103,6 +103,14 @@ kill "$server_pid"
 stopping=$server_pid
 wait_until 50 server_is_gone &
 watching=$!
+
+# So is what takes a sweeper several rounds.
+scripted --purged
+purged_events=$MQKV_TEST_DIR/purged
+mv "$MQKV_TEST_DIR/port" "$purged_events"
+server_queue=${MQKV_TEST_QUEUE}p server_log=$MQKV_TEST_DIR/purged.log
+start_server --shards 2 -w 1 --lanes worker
+sweeping=$server_pid
 server_queue=$MQKV_TEST_QUEUE server_log=$MQKV_TEST_DIR/serverk.log
 
 # What goes right, and what wrong ------------------------------------------------------------------
@@ -215,10 +223,67 @@ calls=$(client stats engine --format json | sed 's/.*"calls_total":\([0-9]*\).*/
 check_status 0 "are asked for now and then" test "$calls" -lt 100
 stop_server
 
+scripted
+start_server --shards 2 --replicas 3
+for i in $(seq 160); do echo "PUT scan.$i $i"; done | client batch -q - 2>/dev/null
+for i in $(seq 2 2 160); do echo "PUT scan.$i again"; done | client batch -q - 2>/dev/null
+check_equal "160 160" "$(client scan scan. | tee "$MQKV_TEST_DIR/entries" | sort -u | wc -l) $(
+    client scan --keys | wc -l)" "a scan of what the leader has shows each entry once"
+check_equal 80 "$(grep -c again "$MQKV_TEST_DIR/entries")" "as it was written last"
+check_equal 72 "$(client scan --keys scan.1 | sort -u | wc -l)" "with a prefix, too"
+stop_server
+
 scans gaps 160
 client scan --keys >"$MQKV_TEST_DIR/keys"
 check_equal 160 "$(wc -l <"$MQKV_TEST_DIR/keys")" "messages of batches that are lost"
 check_equal 160 "$(sort -u "$MQKV_TEST_DIR/keys" | wc -l)" "are asked for again"
+stop_server
+
+# What is removed ----------------------------------------------------------------------------------
+
+told() { # COUNT LINE FILE: a scripted server has told that so often
+    [ "$(grep -cx "$2" "$3")" -ge "$1" ]
+}
+
+scripted --endless
+events=$MQKV_TEST_DIR/events
+mv "$MQKV_TEST_DIR/port" "$events"
+start_server --shards 1
+for i in $(seq 300); do echo "PUT many.$i $i"; done | client batch -q - 2>/dev/null
+wait_until 40 told 3 "page KV_b_0" "$events" || not_ok "a sweep of many pages is under way"
+client put raised-1 v
+is_read_from_leader() {
+    [ "$(client get raised-1 2>/dev/null)" = v ]
+}
+check_status 0 "while a sweep lasts, a stream that has more replicas now is read from its leader" \
+    wait_until 30 is_read_from_leader
+stop_server
+
+swept() { # COUNT: so many messages were removed
+    [ "$(client stats engine --format json | sed 's/.*"swept_total":\([0-9]*\).*/\1/')" = "$1" ]
+}
+
+scripted
+start_server --shards 2
+client put --ttl 300ms short v
+client put --ttl 300ms reborn-1 v
+client put --ttl 60s long v
+client put aged-1 v
+client put keep v
+client put gone v
+for key in aged-1 gone; do client del $key; done >/dev/null
+check_status 0 "what has expired and old tombstones are removed, once" wait_until 40 swept 2
+check_match '"keys":5,' "$(client stats engine --format json)" "and nothing else"
+others=$(client scan | grep -v reborn | sort -r | paste -sd ' ')
+check_equal "again long v keep v" "$(client get reborn-1) $others" \
+    "nor what was written meanwhile"
+check_status 0 "what was removed is absent to the server" client put --if-absent aged-1 new
+stop_server
+
+wait_until 60 told 4 sweeper "$purged_events" || not_ok "a sweeper says so several times"
+check_status 1 "a stream whose last messages are removed is not swept again and again" \
+    told 3 "consumer KV_b_1" "$purged_events"
+server_pid=$sweeping
 stop_server
 
 # Who is refused -----------------------------------------------------------------------------------
@@ -241,7 +306,7 @@ check_match "with --engine nats, --mirror and --restore-from only" "$errors" "ar
 scripted --level 0
 refused 4 "too old.*level 0" "an old server" --nats "$url" --bucket b
 scripted --forgets
-refused 4 "does not know allow_msg_ttl" "one that forgets settings" --nats "$url" --bucket b
+refused 4 "does not know allow_atomic" "one that forgets settings" --nats "$url" --bucket b
 scripted --version 2.12.1
 refused 4 "2.12.1, which locks up" "one that locks up" --nats "$url" --bucket b
 

@@ -17,6 +17,8 @@ run_tests() {
     (cd "$inner" && env -u MQKV_TEST_DIR -u MQKV_TEST_QUEUE MQKV_TEST_TIMEOUT=20 "$runner" "$@")
 }
 
+unset MQKV_REPEAT_FAILED
+
 make_test good.sh <<'END'
 echo 'ok - one'
 echo 'ok - two'
@@ -78,3 +80,27 @@ check_status 1 'one that dies fails' run_tests ./dying.sh
 check_equal '1 passed, 1 failed' "$(tail -n 1 <<<"$output")" 'beside what it had checked'
 check_status 1 'one that leaves a process fails' run_tests ./leaving.sh
 check_match 'left behind: process [0-9]+ \(sleep 300 \)' "$output" 'which is named'
+
+# Fails the first time, passes from then on.
+make_test once.sh <<'END'
+echo 'ok - one'
+[ -e first ] || { touch first; echo 'not ok - two'; exit 1; }
+echo 'ok - two'
+END
+check_status 1 'a test that fails once has failed' run_tests ./once.sh
+check_equal '1 passed, 1 failed' "$(tail -n 1 <<<"$output")" 'and runs once'
+check_equal '' "$(grep 'once more' <<<"$output")" 'and nothing runs again'
+
+rm "$inner/first"
+export MQKV_REPEAT_FAILED=yes
+check_status 0 'where failed tests run once more, as in .ci/run, it passes' \
+    run_tests ./good.sh ./once.sh
+check_match '^in the first runs: 3 passed, 1 failed$' "$output" 'the first result is told'
+check_match '^    once: not ok - two$' "$output" 'with what failed in it'
+check_equal '4 passed, 0 failed' "$(tail -n 1 <<<"$output")" 'and the second is the last line'
+check_status 1 'what fails twice has failed' run_tests ./good.sh ./bad.sh
+check_equal '2 passed, 1 failed' "$(tail -n 1 <<<"$output")" 'and is counted once'
+check_equal 2 "$(grep -c '^    bad: not ok - three$' <<<"$output")" 'and told for either run'
+check_status 1 'where many fail, nothing runs again' \
+    run_tests ./bad.sh ./silent.sh ./dying.sh ./leaving.sh
+check_equal '' "$(grep 'once more' <<<"$output")" 'since that is no accident'

@@ -291,6 +291,13 @@ static void copy_entries(const struct handmade_store *store, struct shared_gener
     }
 }
 
+static void punch_log(int log)
+{
+    must(fallocate(log, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)HANDMADE_LOG_BYTES) ==
+             0,
+         "handmade: hole");
+}
+
 static void punch(struct handmade_store *store, const struct shared_generation *old, int old_log)
 {
     const uint32_t *entries =
@@ -298,9 +305,7 @@ static void punch(struct handmade_store *store, const struct shared_generation *
     for (uint32_t i = 0; i < ENTRIES; i++)
         memset(store->object + (uint64_t)entries[i] * SHARED_STORE_REFERENCE_UNIT, 0,
                sizeof(struct index_segment));
-    must(fallocate(old_log, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-                   (off_t)HANDMADE_LOG_BYTES) == 0,
-         "handmade: hole");
+    punch_log(old_log);
 }
 
 void handmade_replace(struct handmade_store *store, uint32_t number, bool with_hole)
@@ -318,5 +323,14 @@ void handmade_replace(struct handmade_store *store, uint32_t number, bool with_h
     __atomic_store_n(&file->generation, file->generation + 1, __ATOMIC_RELEASE);
     if (with_hole)
         punch(store, old, old_log);
+    close(old_log);
+}
+
+void handmade_lose_log(struct handmade_store *store, uint32_t number)
+{
+    struct shared_generation elsewhere = {.inode = 0};
+    int old_log = handmade_log(store, number);
+    make_log(store, number, &elsewhere);
+    punch_log(old_log);
     close(old_log);
 }

@@ -47,6 +47,10 @@ void handmade_delete(struct handmade_store *store, struct kv_slice key);
  * of all that the old one had. */
 void handmade_replace(struct handmade_store *store, uint32_t file, bool punch);
 
+/* As a daemon does that did not find the object: puts another log in the place of the data file's,
+ * and makes zeros of all that this one had; the object stays as it is. */
+void handmade_lose_log(struct handmade_store *store, uint32_t file);
+
 /* The data file of a key; its current generation; the segment of a key's hash. */
 struct shared_file *handmade_file(struct handmade_store *store, struct kv_slice key);
 struct shared_generation *handmade_state(struct shared_file *file);

@@ -6,6 +6,7 @@ kresp_socket=$MQKV_TEST_DIR/kresp.sock
 kresp_log= # of the one that was started last
 kresp_pid=
 redis_tests=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../redis")
+kresp_program=$MQKV_BUILD/kresp
 kresp_starts=0
 
 kresp_listens_or_is_gone() {
@@ -18,7 +19,7 @@ start_kresp() {
     kresp_log=$MQKV_TEST_DIR/kresp.$((++kresp_starts)).log
     : >"$kresp_log"
     server_logs[$kresp_log]=1 # searched for what sanitizers report
-    "$MQKV_BUILD/kresp" -m "$server_queue" -s "$kresp_socket" "$@" </dev/null >>"$kresp_log" 2>&1 &
+    "$kresp_program" -m "$server_queue" -s "$kresp_socket" "$@" </dev/null >>"$kresp_log" 2>&1 &
     kresp_pid=$!
     if ! wait_until "$start_timeout_s" kresp_listens_or_is_gone ||
         ! kill -0 "$kresp_pid" 2>/dev/null
@@ -34,7 +35,10 @@ kresp_is_gone() {
 
 # stop_kresp: asks it to stop (SIGTERM) and waits; returns its exit status.
 stop_kresp() {
-    kill "$kresp_pid" || return
+    if ! kill "$kresp_pid"; then
+        tail -n 30 "$kresp_log"
+        return 1
+    fi
     if ! wait_until "$stop_timeout_s" kresp_is_gone; then
         not_ok "kresp stops within $stop_timeout_s s of the signal" "$(tail -n 30 "$kresp_log")"
         kill -9 "$kresp_pid"

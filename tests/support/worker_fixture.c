@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/local_engine.h"
+#include "serverk/config/dispatch_model.h"
 #include "serverk/daemon/stats_json.h"
 #include "common/time/clock.h"
 #include "tests/support/test_names.h"
@@ -81,7 +82,8 @@ void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durabi
     fixture->epoll = epoll_create1(EPOLL_CLOEXEC);
     service->sessions = session_table_create(8, service->lanes, fixture->epoll, service->budget);
     service->commit = commit_create(service->store, service->sessions, service->budget);
-    service->statistics = statistics_create(1);
+    service->statistics = statistics_create(
+        dispatch_model_writers(service->options->dispatch, service->options->workers));
     fixture->stats.service = service;
     service->write_stats = stats_json;
     service->stats_context = &fixture->stats;

@@ -14,10 +14,12 @@ int main(void)
         suite_kresp_glob,
         suite_kresp_buffer,
         suite_kresp_scripts,
+        suite_kresp_shares,
         suite_kresp_transaction,
         suite_kresp_steps,
         suite_kresp_connection,
         suite_kresp_error,
+        suite_kresp_sandbox,
         NULL,
     };
     return run_suites(makers);

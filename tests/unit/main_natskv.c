@@ -6,6 +6,7 @@
 int main(void)
 {
     static const suite_maker makers[] = {suite_natskv_subject, suite_natskv_json,
-                                         suite_natskv_rewrite, NULL};
+                                         suite_natskv_rewrite, suite_natskv_sweep,
+                                         suite_natskv_walk,    NULL};
     return run_suites(makers);
 }

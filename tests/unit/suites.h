@@ -22,6 +22,7 @@ Suite *suite_common_random(void);
 Suite *suite_common_delay(void);
 Suite *suite_common_slice(void);
 Suite *suite_common_status(void);
+Suite *suite_common_written_file(void);
 
 /* allocator (kvstore/allocator) */
 Suite *suite_allocator_calls(void);
@@ -64,6 +65,8 @@ Suite *suite_kvstore_scancursor(void);
 Suite *suite_kvstore_arena(void);
 Suite *suite_kvstore_change_losses(void);
 Suite *suite_kvstore_changes(void);
+Suite *suite_kvstore_gone(void);
+Suite *suite_kvstore_rollback(void);
 Suite *suite_kvstore_takeover(void);
 Suite *suite_kvstore_store(void);
 Suite *suite_kvstore_commit_log(void);
@@ -81,6 +84,7 @@ Suite *suite_history_check(void);
 /* serverk */
 Suite *suite_serverk_allowance(void);
 Suite *suite_serverk_commit(void);
+Suite *suite_serverk_aside(void);
 Suite *suite_serverk_parking(void);
 Suite *suite_serverk_lane_plan(void);
 Suite *suite_serverk_lanes(void);
@@ -90,6 +94,8 @@ Suite *suite_serverk_options(void);
 Suite *suite_serverk_stats_json(void);
 Suite *suite_serverk_schedule(void);
 Suite *suite_serverk_session(void);
+Suite *suite_serverk_audit(void);
+Suite *suite_serverk_orphans(void);
 Suite *suite_serverk_watchdog(void);
 Suite *suite_serverk_watchers(void);
 Suite *suite_serverk_sandbox(void);
@@ -111,6 +117,8 @@ Suite *suite_mirror_copy_page(void);
 Suite *suite_natskv_subject(void);
 Suite *suite_natskv_json(void);
 Suite *suite_natskv_rewrite(void);
+Suite *suite_natskv_sweep(void);
+Suite *suite_natskv_walk(void);
 
 /* wire */
 Suite *suite_wire_example(void);
@@ -146,6 +154,7 @@ Suite *suite_clientk_calls(void);
 Suite *suite_clientk_direct(void);
 Suite *suite_clientk_direct_damage(void);
 Suite *suite_clientk_direct_live(void);
+Suite *suite_clientk_direct_stopped(void);
 Suite *suite_clientk_linger(void);
 Suite *suite_clientk_failures(void);
 Suite *suite_clientk_interruption(void);
@@ -154,6 +163,7 @@ Suite *suite_clientk_event_loop(void);
 Suite *suite_clientk_pipeline(void);
 Suite *suite_clientk_window(void);
 Suite *suite_clientk_scan(void);
+Suite *suite_clientk_session_end(void);
 Suite *suite_clientk_sham(void);
 Suite *suite_clientk_threads(void);
 Suite *suite_clientk_values(void);
@@ -167,7 +177,9 @@ Suite *suite_kresp_error(void);
 Suite *suite_kresp_glob(void);
 Suite *suite_kresp_reply(void);
 Suite *suite_kresp_request(void);
+Suite *suite_kresp_sandbox(void);
 Suite *suite_kresp_scripts(void);
+Suite *suite_kresp_shares(void);
 Suite *suite_kresp_steps(void);
 Suite *suite_kresp_transaction(void);
 

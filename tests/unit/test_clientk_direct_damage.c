@@ -71,8 +71,9 @@ START_TEST(memory_beyond_what_is_shared_is_asked_for)
     direct_case_begin_mapped();
     direct_case_put_keys();
     made.header->shared_bytes = SHARED_STORE_HEADER_BYTES + sizeof(struct shared_file);
-    ck_assert_ptr_nonnull(direct_begin(&direct, &reader)); /* looked at with so little */
-    direct_end(&reader);
+    struct direct_store *store = direct_begin(&direct, &reader); /* looked at with so little */
+    ck_assert_ptr_nonnull(store);
+    ck_assert(direct_end(store, &reader));
     assert_asks("key1");
     made.header->shared_bytes = HANDMADE_OBJECT_BYTES;
     assert_keys();

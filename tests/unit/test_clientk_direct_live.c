@@ -1,4 +1,5 @@
 /* Reads without messages while the engine, in this process, writes, grows and compacts. */
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,7 +20,6 @@
 
 #define COUNTERS 64u
 #define READERS  3u
-#define TRIES    8u
 #define RUN_MS   1500u
 
 /* One writer raises the counters; who reads one must find at least what was there before. */
@@ -53,27 +53,6 @@ static void put_counter(unsigned number, unsigned long value, size_t padding)
     atomic_store(&live.written[number], value);
 }
 
-/* Opens a new store. What another user's killed daemon left may have the name of its shared memory,
- * if its directory had the same inode; then another directory, beside the first, has another. */
-static struct kvstore_direct_facts open_shared(const struct kvstore_options *options)
-{
-    char taken[TRIES][STORE_DIR_BYTES];
-    struct kvstore_direct_facts facts;
-    unsigned tries = 0;
-    for (;;) {
-        store_dir_make(live.dir);
-        live.store = must_open(live.dir, options);
-        kvstore_direct_facts(live.store, &facts);
-        if (facts.direct == KVSTORE_DIRECT_OWNER || tries == TRIES)
-            break;
-        must_close(live.store);
-        memcpy(taken[tries++], live.dir, sizeof live.dir);
-    }
-    while (tries > 0)
-        store_dir_remove(taken[--tries]);
-    return facts;
-}
-
 static void begin(uint32_t datafiles, enum kvstore_locking locking, enum clientk_direct mode)
 {
     struct kvstore_options options = {.create = true,
@@ -82,14 +61,18 @@ static void begin(uint32_t datafiles, enum kvstore_locking locking, enum clientk
                                       .durability = KVSTORE_SYNC_NONE,
                                       .compact_dead_percent = 100,
                                       .direct = KVSTORE_DIRECT_OWNER};
-    struct kvstore_direct_facts facts = open_shared(&options);
+    struct kvstore_direct_facts facts;
+    store_dir_make(live.dir);
+    live.store = must_open(live.dir, &options);
+    kvstore_direct_facts(live.store, &facts);
     ck_assert_int_eq(facts.direct, KVSTORE_DIRECT_OWNER);
     live.settings = (struct client_settings){.direct = mode};
     direct_init(&live.direct, &live.settings);
     struct wire_welcome welcome = {.direct = WIRE_DIRECT_OFFERED,
                                    .instance = 1,
                                    .store_device = facts.device,
-                                   .store_inode = facts.inode};
+                                   .store_inode = facts.inode,
+                                   .store_number = facts.number};
     int pidfd = eventfd(0, EFD_CLOEXEC); /* of a daemon that never ends */
     direct_welcome(&live.direct, &welcome, geteuid(), (struct direct_server){.fd = pidfd});
     close(pidfd);
@@ -305,6 +288,63 @@ START_TEST(growth_is_followed)
 }
 END_TEST
 
+/* Many enough for memory of the index to be given back before all of it is. */
+#define MANY_KEYS  150000u
+#define MANY_FILES 4u
+
+static struct kv_slice many_key(char buffer[32], uint64_t number)
+{
+    snprintf(buffer, 32, "many %" PRIu64, number);
+    return kv_slice_from_string(buffer);
+}
+
+static atomic_ulong reads_of_many;
+
+static void *read_many(void *unused)
+{
+    (void)unused;
+    struct direct_reader reader;
+    struct clientk_value value = {.data = NULL};
+    struct random_state random;
+    random_seed(&random, 3);
+    join(&reader);
+    while (!atomic_load(&live.stop)) {
+        char key[32];
+        enum kv_status status = KV_IO;
+        if (direct_get(&live.direct, &reader, many_key(key, random_below(&random, MANY_KEYS)), true,
+                       &value, &status)) {
+            ck_assert_int_eq(status, KV_OK);
+            atomic_fetch_add(&reads_of_many, 1);
+        }
+    }
+    leave(&reader);
+    clientk_value_free(&value);
+    return NULL;
+}
+
+START_TEST(no_key_is_absent_while_the_store_is_closed)
+{
+    pthread_t thread;
+    begin(MANY_FILES, KVSTORE_FILE_RWLOCK, CLIENTK_DIRECT_MAP);
+    for (uint64_t number = 0; number < MANY_KEYS; number++) {
+        char key[32];
+        struct kvstore_put_options options = {0};
+        ck_assert_int_eq(
+            kvstore_put(live.store, many_key(key, number), kv_slice("1", 1), &options, NULL),
+            KV_OK);
+    }
+    atomic_store(&reads_of_many, 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, read_many, NULL), 0);
+    while (atomic_load(&reads_of_many) < 1000)
+        clock_sleep_ms(1);
+    must_close(live.store);
+    atomic_store(&live.stop, true);
+    pthread_join(thread, NULL);
+    direct_free(&live.direct);
+    store_dir_remove(live.dir);
+}
+END_TEST
+
 Suite *suite_clientk_direct_live(void)
 {
     Suite *suite = suite_create("direct_live");
@@ -315,6 +355,7 @@ Suite *suite_clientk_direct_live(void)
     tcase_add_test(tcase, readers_see_what_was_written_with_calls);
     tcase_add_test(tcase, a_store_of_4096_files_is_read);
     tcase_add_test(tcase, growth_is_followed);
+    tcase_add_test(tcase, no_key_is_absent_while_the_store_is_closed);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -112,12 +112,21 @@ START_TEST(size_knows_its_units)
     static const struct {
         const char *text;
         uint64_t bytes;
-    } good[] = {{"4096", 4096},        {"64k", 65536},
-                {"64K", 65536},        {"64KiB", 65536},
-                {"1M", 1 << 20},       {"1MiB", 1 << 20},
-                {"2G", 2147483648u},   {"0", 0},
-                {"2GiB", 2147483648u}, {"17179869183G", UINT64_C(17179869183) << 30},
-                {"1.5M", 1572864},     {"0.5k", 512}};
+    } good[] = {{"4096", 4096},
+                {"64k", 65536},
+                {"64K", 65536},
+                {"64KiB", 65536},
+                {"1M", 1 << 20},
+                {"1MiB", 1 << 20},
+                {"2G", 2147483648u},
+                {"0", 0},
+                {"2GiB", 2147483648u},
+                {"1T", UINT64_C(1) << 40},
+                {"0.5TiB", UINT64_C(1) << 39},
+                {"7B", 7},
+                {"17179869183G", UINT64_C(17179869183) << 30},
+                {"1.5M", 1572864},
+                {"0.5k", 512}};
     for (size_t i = 0; i < COUNT_OF(good); i++) {
         uint64_t bytes = 1;
         ck_assert_msg(parse_size(good[i].text, 0, UINT64_MAX, &bytes), "refused %s", good[i].text);
@@ -125,7 +134,7 @@ START_TEST(size_knows_its_units)
     }
     static const char *const bad[] = {"",    "k",   "1kb",  "1 k", "1kk",
                                       "-1k", "1.5", "1.3k", "1.M", "1GB",
-                                      "1T",  "1m",  "1g",   "1Ki", "17179869184G"};
+                                      "1TB", "1m",  "1g",   "1Ki", "17179869184G"};
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         uint64_t bytes = 1;
         ck_assert_msg(!parse_size(bad[i], 0, UINT64_MAX, &bytes), "accepted %s", bad[i]);

@@ -7,7 +7,19 @@
 
 static bool matches(const char *pattern, const char *text)
 {
-    return glob_matches(kv_slice_from_string(pattern), kv_slice_from_string(text), false);
+    uint64_t steps = glob_steps(strlen(text));
+    bool result =
+        glob_matches(kv_slice_from_string(pattern), kv_slice_from_string(text), false, &steps);
+    ck_assert_uint_gt(steps, 0);
+    return result;
+}
+
+/* Whether the pattern is given up on the text. */
+static bool runs_out(const char *pattern, size_t pattern_size, const char *text, size_t size)
+{
+    uint64_t steps = glob_steps(size);
+    ck_assert(!glob_matches(kv_slice(pattern, pattern_size), kv_slice(text, size), false, &steps));
+    return steps == 0;
 }
 
 START_TEST(patterns_match_whole_texts)
@@ -52,27 +64,48 @@ START_TEST(patterns_match_whole_texts)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         ck_assert_msg(matches(cases[i].pattern, cases[i].text) == cases[i].matches,
                       "\"%s\", \"%s\"", cases[i].pattern, cases[i].text);
-    ck_assert(glob_matches(kv_slice_from_string("MAX*"), kv_slice_from_string("maxmemory"), true));
+    uint64_t steps = 100;
+    ck_assert(glob_matches(kv_slice_from_string("MAX*"), kv_slice_from_string("maxmemory"), true,
+                           &steps));
 }
 END_TEST
 
 START_TEST(binary_texts_match)
 {
-    ck_assert(glob_matches(kv_slice("a\0*", 3), kv_slice("a\0\xff", 3), false));
-    ck_assert(glob_matches(kv_slice("[\x80-\xff]", 5), kv_slice("\xee", 1), false));
+    uint64_t steps = 100;
+    ck_assert(glob_matches(kv_slice("a\0*", 3), kv_slice("a\0\xff", 3), false, &steps));
+    ck_assert(glob_matches(kv_slice("[\x80-\xff]", 5), kv_slice("\xee", 1), false, &steps));
 }
 END_TEST
 
 /* A matcher that tries all ways would not come to an end. */
-START_TEST(many_stars_take_no_time)
+START_TEST(many_stars_take_few_steps)
 {
     enum { STARS = 200, TEXT = 20000 };
-    char *pattern = malloc(STARS * 2 + 2), *text = malloc(TEXT);
+    char pattern[STARS * 2 + 1], text[TEXT];
     for (size_t i = 0; i < STARS; i++)
         memcpy(pattern + i * 2, "a*", 2);
-    memcpy(pattern + (size_t)STARS * 2, "b", 1);
+    pattern[STARS * 2] = 'b';
     memset(text, 'a', TEXT);
-    ck_assert(!glob_matches(kv_slice(pattern, STARS * 2 + 1), kv_slice(text, TEXT), false));
+    ck_assert(!runs_out(pattern, sizeof pattern, text, TEXT));
+}
+END_TEST
+
+START_TEST(what_takes_too_many_steps_is_given_up)
+{
+    enum { PATTERN = 300000, TEXT = 60000 };
+    char *pattern = malloc(PATTERN), *text = malloc(TEXT);
+    memset(text, 'a', TEXT);
+    memset(pattern, 'b', PATTERN);
+    memcpy(pattern, "*[", 2);
+    ck_assert_msg(runs_out(pattern, PATTERN, text, TEXT), "a set as large as that");
+    memset(pattern, 'a', PATTERN);
+    pattern[0] = '*';
+    pattern[TEXT / 2] = 'b';
+    ck_assert_msg(runs_out(pattern, TEXT / 2 + 1, text, TEXT), "long behind its star");
+    memset(pattern, '*', PATTERN);
+    pattern[PATTERN - 1] = 'b';
+    ck_assert_msg(runs_out(pattern, PATTERN, text, 1), "stars without end");
     free(pattern);
     free(text);
 }
@@ -94,7 +127,8 @@ Suite *suite_kresp_glob(void)
     TCase *matching = tcase_create("matching");
     tcase_add_test(matching, patterns_match_whole_texts);
     tcase_add_test(matching, binary_texts_match);
-    tcase_add_test(matching, many_stars_take_no_time);
+    tcase_add_test(matching, many_stars_take_few_steps);
+    tcase_add_test(matching, what_takes_too_many_steps_is_given_up);
     tcase_add_test(matching, the_start_of_a_pattern_may_be_literal);
     suite_add_tcase(suite, matching);
     return suite;

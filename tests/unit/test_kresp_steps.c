@@ -15,15 +15,15 @@ static struct redis_job job;
 
 static void use_up_buffers(void)
 {
-    turn_memory_init(&memory);
+    memory = (struct turn_memory){0};
     memory.results = &result;
     session = (struct redis_session){.reply.protocol = 2};
-    byte_buffer_set_budget(0);
+    byte_buffer_set_budget(0, false);
 }
 
 static void give_buffers_back(void)
 {
-    byte_buffer_set_budget(SIZE_MAX);
+    byte_buffer_set_budget(SIZE_MAX, false);
     redis_job_end(&job);
     memory.results = NULL;
     turn_memory_free(&memory);

@@ -114,7 +114,7 @@ static void find_wrong_exec(enum transaction_state state)
     struct turn_memory memory;
     struct redis_session session = {.authenticated = true};
     struct kv_slice arguments[] = {kv_slice("exec", 4), kv_slice("x", 1)};
-    turn_memory_init(&memory);
+    memory = (struct turn_memory){0};
     redis_command_init();
     ck_assert(queue("set", "key", 1 << 20));
     session.transaction = transaction;

@@ -13,6 +13,7 @@
 #include "common/report/log.h"
 #include "common/numbers/random.h"
 #include "kvstore/cache/cache.h"
+#include "kvstore/log/fileio.h"
 #include "tests/support/no_sync.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
@@ -278,6 +279,39 @@ START_TEST(every_write_is_seen_at_once)
 }
 END_TEST
 
+/* Of a record that is written with a call, before the index shows it. */
+#define CALL_BYTES 20000u
+
+static uint64_t entries_at_write;
+
+static ssize_t note_entries(int fd, const void *data, size_t size, off_t offset)
+{
+    struct kvstore_cache_statistics statistics;
+    kvstore_cache_statistics(store, &statistics);
+    if (size >= CALL_BYTES)
+        entries_at_write = statistics.entries;
+    return fileio_system.write_at(fd, data, size, offset);
+}
+
+/* Else who reads the index without the daemon sees the new value, and one who asks it then the old
+ * one. */
+START_TEST(a_key_is_forgotten_before_a_write_of_it_shows)
+{
+    static char value[CALL_BYTES + 1];
+    memset(value, 'x', CALL_BYTES);
+    must_put(store, "n", "1");
+    check_cached("n", "1");
+    struct fileio noting = *fileio;
+    noting.write_at = note_entries;
+    const struct fileio *usual = fileio;
+    entries_at_write = UINT64_MAX;
+    fileio = &noting;
+    must_put(store, "n", value);
+    fileio = usual;
+    ck_assert_uint_eq(entries_at_write, 0);
+}
+END_TEST
+
 START_TEST(compaction_and_reopening_change_nothing)
 {
     must_put_numbers(store, 0, 500);
@@ -482,6 +516,7 @@ Suite *suite_kvstore_cache(void)
     TCase *in_store = tcase_create("in_store");
     tcase_add_checked_fixture(in_store, set_up, tear_down);
     tcase_add_test(in_store, every_write_is_seen_at_once);
+    tcase_add_test(in_store, a_key_is_forgotten_before_a_write_of_it_shows);
     tcase_add_test(in_store, compaction_and_reopening_change_nothing);
     tcase_add_test(in_store, a_cached_entry_expires);
     tcase_add_test(in_store, what_a_get_wants_beside_the_value);

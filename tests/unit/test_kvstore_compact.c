@@ -106,6 +106,43 @@ START_TEST(durable_stays_durable)
 }
 END_TEST
 
+static bool was_compacted_twice(void *context)
+{
+    return total_statistics(context).compactions == 2;
+}
+
+static int (*sync_dir_below)(int dir_fd);
+static atomic_bool asked_again;
+
+/* A compaction syncs the directory when the new log is in its place. */
+static int ask_again_and_sync_dir(int dir_fd)
+{
+    if (!atomic_exchange(&asked_again, true)) {
+        ck_assert_uint_eq(total_statistics(store).compactions, 1);
+        kvstore_request_compaction(store, 0);
+    }
+    return sync_dir_below(dir_fd);
+}
+
+/* Who asks looks at the number of compactions first, and waits for one more. */
+START_TEST(what_is_asked_for_while_one_ends_is_done)
+{
+    static struct fileio table;
+    const struct fileio *before = fileio;
+    put_round(100, 0);
+    table = *fileio;
+    sync_dir_below = table.sync_dir;
+    table.sync_dir = ask_again_and_sync_dir;
+    fileio = &table;
+    kvstore_request_compaction(store, 0);
+    bool done = wait_until(was_compacted_twice, store);
+    must_close(store);
+    store = NULL;
+    fileio = before;
+    ck_assert(done);
+}
+END_TEST
+
 static bool was_compacted(void *context)
 {
     return total_statistics(context).compactions > 0;
@@ -382,6 +419,7 @@ Suite *suite_kvstore_compact(void)
     tcase_add_test(tests, versions_never_go_back);
     tcase_add_test(tests, expired_entries_are_not_copied);
     tcase_add_test(tests, durable_stays_durable);
+    tcase_add_test(tests, what_is_asked_for_while_one_ends_is_done);
     tcase_add_test(tests, enough_dead_bytes_start_it);
     tcase_add_test(tests, what_was_dead_at_open_starts_it);
     tcase_add_loop_test(tests, reads_and_writes_go_on_meanwhile, 0, KVSTORE_LOCKING_COUNT);

@@ -147,6 +147,42 @@ START_TEST(a_directory_that_can_not_be_synced_stops_the_file)
 }
 END_TEST
 
+static atomic_int punches;
+
+static int counted_punch(int fd, off_t size)
+{
+    atomic_fetch_add(&punches, 1);
+    return fileio_system.punch(fd, size);
+}
+
+/* On disk the name of the data file may still be that of the old log. */
+START_TEST(the_old_log_keeps_its_blocks_if_the_directory_can_not_be_synced)
+{
+    static struct fileio table;
+    const struct fault_plan once = {.call = FAULT_SYNC_DIR, .nth = 1, .length = 1, .error = EIO};
+    struct kvstore_options options = one_file;
+    options.direct = KVSTORE_DIRECT_OWNER;
+    for (int fails = 0; fails < 2; fails++) {
+        must_reopen(&options);
+        put_round(100, 0);
+        fault_clear();
+        if (fails)
+            fault_install(&once);
+        const struct fileio *before = fileio;
+        table = *fileio;
+        table.punch = counted_punch;
+        fileio = &table;
+        atomic_store(&punches, 0);
+        ck_assert_int_eq(kvstore_compact(store, 0, NULL), fails ? KV_IO : KV_OK);
+        kvstore_close(store, NULL); /* frees what is to be freed */
+        store = NULL;
+        fileio = before;
+        fault_clear();
+        ck_assert_int_eq(atomic_load(&punches), fails ? 0 : 1);
+    }
+}
+END_TEST
+
 START_TEST(a_damaged_record_stops_it)
 {
     struct kv_error error = {0};
@@ -160,7 +196,93 @@ START_TEST(a_damaged_record_stops_it)
     fclose(log);
     ck_assert_int_eq(kvstore_compact(store, 0, &error), KV_CORRUPT);
     ck_assert_ptr_nonnull(strstr(error.text, "offset 4096"));
-    ck_assert_uint_eq(total_statistics(store).keys, 100);
+    struct kvstore_file_statistics file;
+    kvstore_file_statistics(store, 0, &file);
+    ck_assert_uint_eq(file.keys, 100);
+    ck_assert(file.compaction_failing);
+    ck_assert_uint_eq(file.damaged_records, 1);
+    ck_assert_uint_eq(file.damaged_at, 4096);
+
+    /* Replaced, it stops nothing any more. */
+    put_round(100, 1);
+    kvstore_file_statistics(store, 0, &file);
+    ck_assert(file.compaction_failing);
+    ck_assert_uint_eq(file.damaged_records, 0);
+    must_compact();
+    kvstore_file_statistics(store, 0, &file);
+    ck_assert(!file.compaction_failing);
+    ck_assert_uint_eq(file.compaction_failures, 1);
+    ck_assert_uint_eq(file.damaged_at, 0);
+    check_round(store, 100, 1);
+}
+END_TEST
+
+/* More of them than are remembered, met by reads, and left out once they are deleted. */
+START_TEST(damaged_records_are_counted_until_they_are_gone)
+{
+    enum { RECORDS = 20, RECORD_BYTES = 40 };
+    char path[STORE_DIR_BYTES + 32], value[64];
+    struct kvstore_file_statistics file;
+    put_round(RECORDS, 0);
+    snprintf(path, sizeof path, "%s/data.0000", dir);
+    FILE *log = fopen(path, "r+");
+    ck_assert_ptr_nonnull(log);
+    for (long record = 0; record < RECORDS; record++) {
+        fseek(log, FILE_HEADER_BYTES + record * RECORD_BYTES + 30, SEEK_SET);
+        fputc(0xee, log);
+    }
+    fclose(log);
+    for (unsigned round = 0; round < 2; round++) {
+        for (int key = 0; key < RECORDS; key++) {
+            struct kvstore_entry entry;
+            ck_assert_int_eq(kvstore_get(store, kv_slice_from_string(numbered("key", key)), value,
+                                         sizeof value, &entry),
+                             KV_CORRUPT);
+            kvstore_file_statistics(store, 0, &file);
+            unsigned met = round == 0 ? (unsigned)key + 1 : RECORDS;
+            ck_assert_uint_eq(file.damaged_records, met < 8 ? met : 8);
+            ck_assert_uint_eq(file.damaged_at, FILE_HEADER_BYTES);
+        }
+    }
+    ck_assert_int_eq(kvstore_delete(store, KEY("key 0"), 0, NULL), KV_OK);
+    kvstore_file_statistics(store, 0, &file);
+    ck_assert_uint_eq(file.damaged_records, 7);
+    ck_assert_uint_eq(file.damaged_at, FILE_HEADER_BYTES + RECORD_BYTES);
+    for (int key = 1; key < RECORDS; key++)
+        ck_assert_int_eq(kvstore_delete(store, kv_slice_from_string(numbered("key", key)), 0, NULL),
+                         KV_OK);
+    kvstore_file_statistics(store, 0, &file);
+    ck_assert_uint_eq(file.damaged_records, 0);
+    must_compact();
+}
+END_TEST
+
+/* Any byte of a record that nothing points at: of its header, too, which then says another size. */
+START_TEST(a_damaged_record_that_is_dead_is_left_out)
+{
+    static const int dead[] = {0, 40}; /* the first record, and one in the middle */
+    for (size_t record = 0; record < sizeof dead / sizeof dead[0]; record++) {
+        for (int byte = 0; byte < 40; byte++) {
+            char path[STORE_DIR_BYTES + 32];
+            put_round(100, 0);
+            put_round(100, 1);
+            must_compact(); /* the records have their places */
+            put_round(50, 1);
+            snprintf(path, sizeof path, "%s/data.0000", dir);
+            FILE *log = fopen(path, "r+");
+            ck_assert_ptr_nonnull(log);
+            fseek(log, FILE_HEADER_BYTES + dead[record] * 40 + byte, SEEK_SET);
+            int was = fgetc(log);
+            fseek(log, -1, SEEK_CUR);
+            fputc(was ^ 0x10, log);
+            fclose(log);
+            must_compact();
+            check_round(store, 100, 1);
+            ck_assert_uint_eq(total_statistics(store).keys, 100);
+            ck_assert_uint_eq(total_statistics(store).dead_bytes, 0);
+        }
+    }
+    must_close(open_copy());
 }
 END_TEST
 
@@ -173,7 +295,10 @@ Suite *suite_kvstore_compact_failures(void)
                         sizeof failures / sizeof failures[0]);
     tcase_add_test(tests, a_write_that_fails_leaves_the_file_as_it_was);
     tcase_add_test(tests, a_directory_that_can_not_be_synced_stops_the_file);
+    tcase_add_test(tests, the_old_log_keeps_its_blocks_if_the_directory_can_not_be_synced);
     tcase_add_test(tests, a_damaged_record_stops_it);
+    tcase_add_test(tests, damaged_records_are_counted_until_they_are_gone);
+    tcase_add_test(tests, a_damaged_record_that_is_dead_is_left_out);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
     return suite;

@@ -26,10 +26,11 @@ static struct generation *next;
 
 static void start_copying(void)
 {
-    struct file_identity identity = store->context.files[0].current->log.identity;
+    const struct generation *current = store->context.files[0].current;
+    struct file_identity identity = current->log.identity;
     struct logfile log;
     ck_assert_int_eq(logfile_create(&log, KVSTORE_IO_MMAP, store->context.dir_fd, "data.0000.new",
-                                    &identity, 0, 1 << 20, NULL),
+                                    &identity, current->words->max_version, 1 << 20, NULL),
                      KV_OK);
     ck_assert_int_eq(generation_create(log, datafile_next_words(&store->context.files[0]), &next),
                      KV_OK);
@@ -181,6 +182,24 @@ START_TEST(writers_are_not_overtaken_when_the_generation_is_shared)
 }
 END_TEST
 
+/* The new log has no trace of the entry. */
+START_TEST(the_version_of_what_came_and_went_meanwhile_is_not_given_again)
+{
+    put_round(100, 0);
+    start_copying();
+    uint64_t version = must_put(store, "short-lived", "first");
+    must_delete("short-lived");
+    end_pass();
+    struct kvstore *copy = finish_copying();
+    ck_assert_uint_eq(total_statistics(copy).dead_bytes, 0);
+    const struct kvstore_put_options again = {.give_version = version};
+    struct kvstore_written written;
+    ck_assert_int_eq(kvstore_put(copy, KEY("short-lived"), KEY("second"), &again, &written), KV_OK);
+    ck_assert_uint_gt(written.version, version + 1);
+    must_close(copy);
+}
+END_TEST
+
 static bool has_expired_one(void *context)
 {
     (void)context;
@@ -277,6 +296,7 @@ Suite *suite_kvstore_copylog(void)
     tcase_add_test(tests, a_later_pass_repeats_what_was_written_since);
     tcase_add_test(tests, a_change_of_what_is_still_to_be_copied_is_seen);
     tcase_add_test(tests, writers_are_not_overtaken_when_the_generation_is_shared);
+    tcase_add_test(tests, the_version_of_what_came_and_went_meanwhile_is_not_given_again);
     tcase_add_loop_test(tests, what_expired_between_passes_does_not_come_back, 0, 2);
     tcase_add_test(tests, passes_come_to_an_end);
     tcase_add_test(tests, after_a_failed_copy_writers_leave_the_next_generation_alone);

@@ -16,6 +16,8 @@
 /* Tests that every kind of lock must pass run over each strategy with each preference. */
 #define VARIANTS (KVSTORE_LOCKING_COUNT * KVSTORE_RWLOCK_COUNT)
 
+static atomic_bool held; /* of hold_until_told */
+
 static enum kvstore_locking strategy_of(int variant)
 {
     return (enum kvstore_locking)(variant % KVSTORE_LOCKING_COUNT);
@@ -295,6 +297,36 @@ START_TEST(a_free_lock_counts_no_waiting)
 }
 END_TEST
 
+static void *hold_until_told(void *context)
+{
+    struct lockset *locks = context;
+    lockset_write_lock(locks, 2);
+    atomic_store(&held, true);
+    while (atomic_load(&held))
+        clock_sleep_ms(1);
+    lockset_write_unlock(locks, 2);
+    return NULL;
+}
+
+START_TEST(a_lock_that_is_kept_is_waited_for_as_long_as_said)
+{
+    struct lockset *locks = create(_i);
+    pthread_t holder;
+    ck_assert(lockset_try_read_lock(locks, 2, 0));
+    lockset_read_unlock(locks, 2);
+    ck_assert_int_eq(pthread_create(&holder, NULL, hold_until_told, locks), 0);
+    while (!atomic_load(&held))
+        clock_sleep_ms(1);
+    ck_assert(!lockset_try_read_lock(locks, 2, 0));
+    ck_assert(!lockset_try_read_lock(locks, 2, 5));
+    atomic_store(&held, false);
+    ck_assert(lockset_try_read_lock(locks, 2, 20000));
+    lockset_read_unlock(locks, 2);
+    pthread_join(holder, NULL);
+    lockset_free(locks);
+}
+END_TEST
+
 Suite *suite_kvstore_lock(void)
 {
     Suite *suite = suite_create("kvstore lock");
@@ -308,6 +340,7 @@ Suite *suite_kvstore_lock(void)
     tcase_add_loop_test(tests, a_reader_passes_a_waiting_writer_if_readers_are_preferred, 0,
                         KVSTORE_LOCKING_COUNT);
     tcase_add_loop_test(tests, a_free_lock_counts_no_waiting, 0, VARIANTS);
+    tcase_add_loop_test(tests, a_lock_that_is_kept_is_waited_for_as_long_as_said, 0, VARIANTS);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -116,6 +116,30 @@ START_TEST(a_start_knows_the_newest_past_log)
 }
 END_TEST
 
+/* Small ones, of which many are replaced within a tick. */
+START_TEST(the_oldest_go_first_though_their_times_are_equal)
+{
+    struct follower follower;
+    struct kvstore_options options = keeping_changes;
+    options.keep_newest_log = true;
+    for (int round = 0; round < 10; round++) {
+        options.keep_changes_bytes = 1u << 30;
+        must_reopen(&options);
+        for (int i = 0; i < 12; i++) {
+            must_put(store, "key 1", "x");
+            must_compact();
+        }
+        follower_start(&follower, store);
+        must_put(store, "key 2", "x");
+        must_compact();
+        options.keep_changes_bytes = 1;
+        must_reopen(&options);
+        must_become_few(1);
+        follower_must_catch_up(&follower);
+    }
+}
+END_TEST
+
 Suite *suite_kvstore_past_logs(void)
 {
     Suite *suite = suite_create("kvstore past logs");
@@ -125,6 +149,7 @@ Suite *suite_kvstore_past_logs(void)
     tcase_add_test(tests, past_logs_go_when_their_bound_is_reached);
     tcase_add_test(tests, the_newest_past_log_is_kept_if_that_is_asked_for);
     tcase_add_test(tests, a_start_knows_the_newest_past_log);
+    tcase_add_test(tests, the_oldest_go_first_though_their_times_are_equal);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -2,11 +2,13 @@
  * not. */
 #include <check.h>
 #include <errno.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include "mqkv/kvstore.h"
@@ -24,14 +26,44 @@
 static char dir[STORE_DIR_BYTES];
 static struct kvstore *store;
 
-/* What the disk has free, as the engine is told in this program. */
-static atomic_ulong free_bytes = ULONG_MAX;
+/* What the disk has free, as the engine is told in this program; or how large it is: then files
+ * leave the rest. */
+static atomic_ulong free_bytes = ULONG_MAX, small_disk_bytes;
+
+static unsigned long left_on_small_disk(void)
+{
+    char path[STORE_DIR_BYTES + 32];
+    unsigned long used = 0, size = atomic_load(&small_disk_bytes);
+    glob_t found = {0};
+    snprintf(path, sizeof path, "%s/*", dir);
+    glob(path, 0, NULL, &found);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        struct stat facts;
+        if (stat(found.gl_pathv[i], &facts) == 0)
+            used += (unsigned long)facts.st_blocks * 512;
+    }
+    globfree(&found);
+    return size > used ? size - used : 0;
+}
 
 int fstatvfs(int fd, struct statvfs *disk)
 {
     (void)fd;
-    *disk = (struct statvfs){.f_frsize = 1, .f_bavail = atomic_load(&free_bytes)};
+    unsigned long left =
+        atomic_load(&small_disk_bytes) > 0 ? left_on_small_disk() : atomic_load(&free_bytes);
+    *disk = (struct statvfs){.f_frsize = 1, .f_bavail = left};
     return 0;
+}
+
+static int allocate_on_small_disk(int fd, off_t offset, off_t size)
+{
+    struct stat facts;
+    if (fstat(fd, &facts) == 0 &&
+        offset + size > facts.st_blocks * 512 + (off_t)left_on_small_disk()) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return fileio_system.allocate(fd, offset, size);
 }
 
 static void set_up(void)
@@ -268,6 +300,95 @@ START_TEST(a_file_at_its_limit_takes_no_past_logs_away)
 }
 END_TEST
 
+/* A log whose place was taken in a directory that could not be synced may still have that place on
+ * disk. */
+START_TEST(a_past_log_may_be_the_data_file_still)
+{
+    const struct kvstore_options options = {.compact_dead_percent = 100,
+                                            .keep_changes_ms = 3600000};
+    char key[32], path[STORE_DIR_BYTES + 32];
+    for (int fails = 0; fails < 2; fails++) {
+        must_close(store);
+        store = must_open(dir, &options);
+        name_key(key, 1, 0);
+        ck_assert_int_eq(put(key, 1), KV_OK);
+        fault_install(&(struct fault_plan){
+            .call = FAULT_SYNC_DIR, .nth = fails ? 1 : 0, .length = 1, .error = EIO});
+        ck_assert_int_eq(kvstore_compact(store, 1, NULL), fails ? KV_IO : KV_OK);
+        fault_clear();
+        struct kvstore_file_statistics statistics;
+        kvstore_file_statistics(store, 1, &statistics);
+        ck_assert_uint_eq(statistics.past_logs, 1);
+        snprintf(path, sizeof path, "%s/data.0001.past-*", dir);
+        atomic_store(&free_bytes, LOGTAIL_SPARE_BYTES);
+        fill_up();
+        atomic_store(&free_bytes, ULONG_MAX);
+        /* The compactor removes what is to go before it does what was asked for. */
+        ck_assert_int_eq(kvstore_compact(store, 2, NULL), KV_OK);
+        glob_t found = {0};
+        glob(path, 0, NULL, &found);
+        ck_assert_uint_eq(found.gl_pathc, (unsigned)fails);
+        globfree(&found);
+    }
+}
+END_TEST
+
+#define SMALL_DISK_BYTES (UINT64_C(6) << 20)
+
+/* Overwrites so many keys, some of them more often, with values of 1 to 3 KB. */
+static void must_put_much(int puts)
+{
+    static char value[3000];
+    char key[32];
+    memset(value, 'v', sizeof value);
+    for (int i = 0; i < puts; i++) {
+        snprintf(key, sizeof key, "key %d", (int)((unsigned)i * 2654435761u % 5000));
+        enum kv_status status =
+            kvstore_put(store, KEY(key), kv_slice(value, 1000 + (size_t)i % 2000), NULL, NULL);
+        ck_assert_msg(status == KV_OK, "put %d: %s", i, kv_status_name(status));
+        ck_assert_int_eq(get_entry(store, key, &(struct kvstore_entry){0}), KV_OK);
+    }
+}
+
+/* Rows: several data files, one; the same with replaced logs that readers may have mapped. */
+START_TEST(a_cache_on_a_small_disk_evicts_and_compacts)
+{
+    static struct fileio table;
+    const struct fileio *before = fileio;
+    const struct kvstore_options options = {.create = true,
+                                            .datafiles = _i % 2 ? 1 : FILES,
+                                            .max_bytes = SMALL_DISK_BYTES,
+                                            .evict = KVSTORE_EVICT_S3FIFO,
+                                            .direct =
+                                                _i < 2 ? KVSTORE_DIRECT_OFF : KVSTORE_DIRECT_OWNER};
+    must_close(store);
+    store_dir_remove(dir);
+    store_dir_make(dir);
+    table = fileio_system;
+    table.allocate = allocate_on_small_disk;
+    fileio = &table;
+    atomic_store(&small_disk_bytes, SMALL_DISK_BYTES);
+    store = must_open(dir, &options);
+    must_put_much(10000);
+    struct kvstore_bound_statistics bound;
+    kvstore_bound_statistics(store, &bound);
+    ck_assert_uint_gt(bound.evictions, 0);
+    ck_assert_uint_lt(bound.fitting_bytes, SMALL_DISK_BYTES);
+    ck_assert_uint_le(bound.live_bytes, SMALL_DISK_BYTES / 2);
+    ck_assert_uint_gt(bound.live_bytes, SMALL_DISK_BYTES / 10);
+    ck_assert_uint_eq(total_statistics(store).compaction_failures, 0);
+    must_close(store);
+    /* Others have filled it. */
+    atomic_store(&small_disk_bytes, SMALL_DISK_BYTES - left_on_small_disk());
+    store = must_open(dir, &options);
+    must_put_much(5000);
+    must_close(store);
+    store = NULL;
+    atomic_store(&small_disk_bytes, 0);
+    fileio = before;
+}
+END_TEST
+
 Suite *suite_kvstore_room(void)
 {
     Suite *suite = suite_create("kvstore_room");
@@ -282,6 +403,8 @@ Suite *suite_kvstore_room(void)
     tcase_add_test(tcase, a_deletion_may_take_what_writes_leave_free);
     tcase_add_test(tcase, files_that_are_alive_are_left_alone);
     tcase_add_test(tcase, a_file_at_its_limit_takes_no_past_logs_away);
+    tcase_add_test(tcase, a_past_log_may_be_the_data_file_still);
+    tcase_add_loop_test(tcase, a_cache_on_a_small_disk_evicts_and_compacts, 0, 4);
     suite_add_tcase(suite, tcase);
     return suite;
 }

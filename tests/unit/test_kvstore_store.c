@@ -3,6 +3,8 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +42,54 @@ static void remove_all(void)
         must_close(store);
     store_dir_remove(dir);
 }
+
+/* A file that is kept -------------------------------------------------------------------------- */
+
+static atomic_bool keeps, kept; /* from now on the lock is kept; it is */
+
+static void keep_lock(void)
+{
+    atomic_store(&kept, atomic_load(&keeps));
+    while (atomic_load(&keeps))
+        clock_sleep_ms(1);
+}
+
+static void *put_and_keep(void *unused)
+{
+    (void)unused;
+    must_put(store, "key", "new");
+    return NULL;
+}
+
+START_TEST(a_file_that_is_kept_is_told_of_as_it_was)
+{
+    struct kvstore_options options = {.create = true, .datafiles = 1, .before_unlock = keep_lock};
+    struct kvstore_file_statistics statistics;
+    pthread_t writer;
+    store = must_open(dir, &options);
+    must_put(store, "other", "value");
+    kvstore_file_statistics(store, 0, &statistics);
+    ck_assert_uint_eq(statistics.stale_ms, 0);
+    uint64_t before = statistics.appended_bytes;
+    must_put(store, "another", "value"); /* since the last look */
+    atomic_store(&keeps, true);
+    ck_assert_int_eq(pthread_create(&writer, NULL, put_and_keep, NULL), 0);
+    while (!atomic_load(&kept))
+        clock_sleep_ms(1);
+    for (int i = 0; i < 2; i++) {
+        kvstore_file_statistics(store, 0, &statistics);
+        ck_assert_uint_gt(statistics.stale_ms, 0);
+        ck_assert_uint_eq(statistics.keys, 1);
+        ck_assert_uint_le(statistics.synced_bytes, statistics.appended_bytes);
+        ck_assert_uint_gt(statistics.appended_bytes, before); /* what SYNC waits for */
+    }
+    atomic_store(&keeps, false);
+    pthread_join(writer, NULL);
+    kvstore_file_statistics(store, 0, &statistics);
+    ck_assert_uint_eq(statistics.stale_ms, 0);
+    ck_assert_uint_eq(statistics.keys, 3);
+}
+END_TEST
 
 /* Get and put ---------------------------------------------------------------------------------- */
 
@@ -448,5 +498,9 @@ Suite *suite_kvstore_store(void)
     tcase_add_loop_test(operations, everything_is_there_after_a_restart, 0, KVSTORE_LOCKING_COUNT);
     tcase_set_timeout(operations, 60);
     suite_add_tcase(suite, operations);
+    TCase *keeping = tcase_create("a file that is kept");
+    tcase_add_checked_fixture(keeping, make_dir, remove_all);
+    tcase_add_test(keeping, a_file_that_is_kept_is_told_of_as_it_was);
+    suite_add_tcase(suite, keeping);
     return suite;
 }

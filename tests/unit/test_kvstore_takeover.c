@@ -17,6 +17,7 @@
 #include "common/time/clock.h"
 #include "kvstore/api/store.h"
 #include "tests/support/fault.h"
+#include "kvstore/shared/store_objects.h"
 #include "tests/support/index_facts.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
@@ -46,6 +47,23 @@ static bool object_is_there(void)
     if (fd >= 0)
         close(fd);
     return fd >= 0;
+}
+
+static bool count_object(void *count, uint64_t number)
+{
+    (void)number;
+    ++*(unsigned *)count;
+    return false;
+}
+
+/* Of the store, whatever their names. */
+static unsigned objects_in_shm(void)
+{
+    struct stat facts;
+    unsigned count = 0;
+    ck_assert_int_eq(stat(dir, &facts), 0);
+    store_objects_find(facts.st_dev, facts.st_ino, geteuid(), count_object, &count);
+    return count;
 }
 
 static void set_up(void)
@@ -346,6 +364,61 @@ START_TEST(another_stores_object_is_not_taken)
 }
 END_TEST
 
+/* The name in /dev/shm is another's: here, for want of another user, a FIFO. */
+START_TEST(an_object_gets_another_name_where_its_own_is_taken)
+{
+    char squatted[sizeof "/dev/shm" + SHARED_STORE_NAME_BYTES];
+    struct kvstore_direct_facts facts, again;
+    snprintf(squatted, sizeof squatted, "/dev/shm%s", object_name().text);
+    ck_assert_int_eq(mkfifo(squatted, 0600), 0);
+    die_after(&direct, write_much);
+    open_and_compare(FILES);
+    kvstore_direct_facts(store, &facts);
+    ck_assert_int_eq(facts.direct, KVSTORE_DIRECT_OWNER);
+    ck_assert_uint_ne(facts.number, 0);
+    ck_assert_str_ne(facts.name, object_name().text);
+    must_close(store);
+    ck_assert_int_eq(unlink(squatted), 0);
+    ck_assert_int_eq(shm_unlink(facts.name), -1);
+
+    store = must_open(dir, &direct);
+    kvstore_direct_facts(store, &again);
+    ck_assert_uint_eq(again.number, 0);
+    ck_assert_str_eq(again.name, object_name().text);
+}
+END_TEST
+
+/* A name that was another's is free by now. */
+START_TEST(an_object_of_another_name_is_found_and_put_out_of_use)
+{
+    char squatted[sizeof "/dev/shm" + SHARED_STORE_NAME_BYTES];
+    struct kvstore_direct_facts facts;
+    snprintf(squatted, sizeof squatted, "/dev/shm%s", object_name().text);
+    ck_assert_int_eq(mkfifo(squatted, 0600), 0);
+    die_after(&direct, write_much);
+    ck_assert_int_eq(unlink(squatted), 0);
+    open_and_compare(FILES);
+    kvstore_direct_facts(store, &facts);
+    ck_assert_uint_ne(facts.number, 0);
+    int left = shm_open(facts.name, O_RDONLY, 0);
+    must_close(store);
+    ck_assert_int_ge(left, 0);
+
+    const struct kvstore_options off = {.create = true, .datafiles = FILES};
+    ck_assert_int_eq(mkfifo(squatted, 0600), 0);
+    die_after(&direct, write_little);
+    store = must_open(dir, &off);
+    uint32_t condition = SHARED_STORE_IN_USE;
+    ck_assert_int_eq(
+        pread(left, &condition, sizeof condition, offsetof(struct shared_store, condition)),
+        (ssize_t)sizeof condition);
+    ck_assert_uint_eq(condition, SHARED_STORE_RETIRED);
+    close(left);
+    ck_assert_uint_eq(objects_in_shm(), 0);
+    ck_assert_int_eq(unlink(squatted), 0);
+}
+END_TEST
+
 /* Replaced logs -------------------------------------------------------------------------------- */
 
 static bool is_empty(void *fd)
@@ -438,6 +511,8 @@ Suite *suite_kvstore_takeover(void)
     tcase_add_loop_test(tests, a_forged_object_gives_out_nothing_wrong, 0, 12);
     tcase_add_loop_test(tests, forged_numbers_are_found_out, 0, 16);
     tcase_add_loop_test(tests, another_stores_object_is_not_taken, 0, 20);
+    tcase_add_test(tests, an_object_gets_another_name_where_its_own_is_taken);
+    tcase_add_test(tests, an_object_of_another_name_is_found_and_put_out_of_use);
     tcase_add_loop_test(tests, a_replaced_log_gives_its_space_back_though_it_is_mapped, 0, 2);
     tcase_add_test(tests, modes_follow_the_option);
     suite_add_tcase(suite, tests);

@@ -46,7 +46,9 @@ END_TEST
 
 START_TEST(what_is_no_key_of_ours_is_refused)
 {
-    static const char *const bad[] = {"", "=", "=2", "=2g", "=2e", "a=", "12345678901234567"};
+    static const char *const bad[] = {"",    "=",    "=2",  "=2g",      "=2e",
+                                      "a=",  "a.b",  "*",   ">",        "a b",
+                                      "=41", "\xc3", "=2D", "=sweeper", "12345678901234567"};
     uint8_t key[16];
     size_t size;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)

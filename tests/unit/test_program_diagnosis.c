@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "clientk/program/ops/json_reader.h"
+#include "clientk/program/cli/json_reader.h"
 #include "tests/unit/suites.h"
 
 #define FEW_BYTES 10000u /* of queues, for a user */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/program/ops/json_reader.h"
+#include "clientk/program/cli/json_reader.h"
 #include "clientk/program/ops/stats.h"
 #include "common/numbers/random.h"
 #include "tests/unit/suites.h"

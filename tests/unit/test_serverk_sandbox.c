@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "serverk/sandbox/landlock.h"
+#include "sandbox/landlock.h"
 #include "serverk/sandbox/sandbox.h"
 #include "tests/support/skip.h"
 #include "tests/support/test_names.h"

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "serverk/session/deliver.h"
 #include "tests/support/worker_fixture.h"
 #include "tests/unit/suites.h"
 
@@ -134,6 +135,51 @@ START_TEST(a_full_reply_queue_ends_the_session)
     session_counts(table, &counts);
     ck_assert_uint_eq(counts.ended[SESSION_FAULT], 1);
     fixture_disconnect(&fixture, &client);
+}
+END_TEST
+
+/* The next message to the client. False: none is there. */
+static bool take_header(const struct fixture_client *client, struct wire_header *header)
+{
+    uint8_t message[256];
+    ssize_t got = mq_receive(client->replies, (char *)message, sizeof message, NULL);
+    if (got <= 0)
+        return false;
+    struct read_cursor cursor = read_cursor(message, (size_t)got);
+    return wire_get_header(&cursor, header) == KV_OK;
+}
+
+/* Whether a client whose session ends for that reason, while somebody still works for it, is told
+ * so behind its last reply. */
+static bool is_told_of_the_end(enum session_end_reason reason)
+{
+    struct fixture_client client;
+    struct wire_header header = {0};
+    fixture_connect(&fixture, &client, replies);
+    session_end(table, client.session, reason);
+    deliver_failure(table, client.session, 7, KV_IO, "its last reply");
+    session_release(table, client.session);
+    ck_assert(take_header(&client, &header));
+    ck_assert_int_eq(header.kind, WIRE_REPLY);
+    bool told = take_header(&client, &header);
+    if (told) {
+        ck_assert_int_eq(header.kind, WIRE_REFUSED);
+        ck_assert_int_eq(header.status, KV_NO_SESSION);
+        ck_assert_uint_eq(header.secret, 0x1234);
+        ck_assert_uint_ne(header.session, 0);
+    }
+    mq_close(client.replies);
+    return told;
+}
+
+START_TEST(clients_are_told_of_an_end_that_they_did_not_ask_for)
+{
+    ck_assert(is_told_of_the_end(SESSION_FAULT));
+    ck_assert(is_told_of_the_end(SESSION_SEGMENT));
+    ck_assert(is_told_of_the_end(SESSION_KILLED));
+    ck_assert(!is_told_of_the_end(SESSION_BYE));
+    ck_assert(!is_told_of_the_end(SESSION_DIED));
+    ck_assert(!is_told_of_the_end(SESSION_REPLACED)); /* the queue has a new session */
 }
 END_TEST
 
@@ -278,6 +324,7 @@ Suite *suite_serverk_session(void)
     tcase_add_test(cases, a_held_session_outlives_its_end);
     tcase_add_test(cases, an_ended_session_is_watched_no_more);
     tcase_add_test(cases, a_full_reply_queue_ends_the_session);
+    tcase_add_test(cases, clients_are_told_of_an_end_that_they_did_not_ask_for);
     tcase_add_test(cases, the_table_is_bounded);
     tcase_add_test(cases, names_of_the_dead_are_unlinked);
     tcase_add_test(cases, the_dead_leave_behind_what_waits_in_their_lane);

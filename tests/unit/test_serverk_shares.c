@@ -27,7 +27,7 @@ static bool rests(unsigned payer)
 static void work(unsigned payer, uint64_t ns, unsigned workers)
 {
     struct share_use use = {
-        .start_ns = now_ns, .end_ns = now_ns + ns, .weight = 1, .expected_long = ns >= 10 * MS};
+        .start_ns = now_ns, .end_ns = now_ns + ns, .weight = 1, .was_away = ns >= 10 * MS};
     shares_charge(&shares, payer, &use, workers);
     now_ns += ns;
 }
@@ -178,6 +178,21 @@ START_TEST(a_worker_without_a_cpu_makes_no_long_rest)
 }
 END_TEST
 
+START_TEST(a_worker_that_lost_its_cpu_for_a_moment_makes_nobody_rest_alone)
+{
+    work(0, 5 * US, 1);
+    struct share_use use = {
+        .start_ns = now_ns, .end_ns = now_ns + 8 * MS, .weight = 1, .was_away = true};
+    shares_charge(&shares, 1, &use, 1);
+    now_ns += 8 * MS;
+    ck_assert_uint_eq(shares.payers[1].alone_until_ns, 0);
+    use.end_ns = (use.start_ns = now_ns) + 10 * MS;
+    work(0, 5 * US, 1);
+    shares_charge(&shares, 1, &use, 1);
+    ck_assert_uint_gt(shares.payers[1].alone_until_ns, use.end_ns);
+}
+END_TEST
+
 START_TEST(waiting_for_others_locks_is_not_charged_but_written_bytes_are)
 {
     work(0, 5 * US, 1);
@@ -189,7 +204,7 @@ START_TEST(waiting_for_others_locks_is_not_charged_but_written_bytes_are)
     ck_assert(!rests(1));
     use = (struct share_use){.start_ns = now_ns, .end_ns = now_ns + 5 * US, .weight = 1};
     use.written_bytes = 60u << 20;
-    use.expected_long = true;
+    use.was_away = true;
     shares_charge(&shares, 1, &use, 1);
     ck_assert_uint_ge(rest_ns(), 60 * MS);
 }
@@ -199,14 +214,14 @@ START_TEST(beside_others_nobody_keeps_the_last_worker)
 {
     work(0, 5 * US, 1);
     work(1, 5 * US, 1);
-    shares_begin_long(&shares, 1);
-    shares_begin_long(&shares, 1);
+    shares_begin_message(&shares, 1);
+    shares_begin_message(&shares, 1);
     ck_assert(!rests(1));
-    shares_begin_long(&shares, 1); /* the third of four */
+    shares_begin_message(&shares, 1); /* the third of four */
     now_ns += 900 * MS;
     ck_assert(rests(1));
     ck_assert(!rests(0));
-    shares_end_long(&shares, 1);
+    shares_end_message(&shares, 1);
     ck_assert(!rests(1));
 }
 END_TEST
@@ -244,6 +259,7 @@ Suite *suite_serverk_shares(void)
     tcase_add_test(cases, many_short_messages_make_no_long_rest);
     tcase_add_test(cases, a_long_message_is_followed_by_as_long_a_rest);
     tcase_add_test(cases, a_worker_without_a_cpu_makes_no_long_rest);
+    tcase_add_test(cases, a_worker_that_lost_its_cpu_for_a_moment_makes_nobody_rest_alone);
     tcase_add_test(cases, waiting_for_others_locks_is_not_charged_but_written_bytes_are);
     tcase_add_test(cases, beside_others_nobody_keeps_the_last_worker);
     tcase_add_test(cases, many_workers_leave_one_for_each_other);

@@ -44,7 +44,7 @@ static void leave_message(void)
 
 static bool look(bool reload_works)
 {
-    return watchdog_look(&watchdog, lanes, farewells, reload_works);
+    return watchdog_look(&watchdog, lanes, NULL, farewells, reload_works);
 }
 
 START_TEST(workers_without_messages_do_not_hang)

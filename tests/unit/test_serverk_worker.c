@@ -190,79 +190,6 @@ START_TEST(an_atomic_page_ends_between_data_files)
 }
 END_TEST
 
-static void *rest(void *parking)
-{
-    parking_park(parking);
-    return NULL;
-}
-
-static bool one_is_parked(void *parking)
-{
-    return parking_counts(parking).parked == 1;
-}
-
-/* The worker is made anew: it learns at its start whether there are others. */
-static void set_parking(struct parking *parking)
-{
-    struct receiver receiver = fixture.worker.receiver;
-    worker_free(&fixture.worker);
-    fixture.service.parking = parking;
-    ck_assert(worker_init(&fixture.worker, &fixture.service, fixture.service.statistics));
-    fixture.worker.receiver = receiver;
-}
-
-/* Whether a scan with these flags and this prefix calls the other worker of a parking of two. */
-static bool scan_calls_another(uint16_t flags, const char *prefix)
-{
-    struct parking *parking = parking_create(2, 2);
-    pthread_t other;
-    ck_assert_int_eq(pthread_create(&other, NULL, rest, parking), 0);
-    ck_assert(wait_until(one_is_parked, parking));
-    set_parking(parking);
-    struct wire_operation scan = fixture_operation(WIRE_OP_SCAN, prefix, "");
-    scan.flags = flags;
-    ck_assert_int_eq(call(scan).status, KV_OK);
-    bool called = parking_counts(parking).parked == 0;
-    set_parking(NULL);
-    parking_stop(parking);
-    pthread_join(other, NULL);
-    parking_free(parking);
-    return called;
-}
-
-static void put_many(int from, int to)
-{
-    char key[16];
-    for (int i = from; i < to; i++) {
-        snprintf(key, sizeof key, "k%d", i);
-        put(key, "");
-    }
-}
-
-START_TEST(a_scan_calls_another_worker_if_the_store_is_not_small)
-{
-    put_many(0, 20);
-    ck_assert(!scan_calls_another(WIRE_ATOMIC, ""));
-    ck_assert(!scan_calls_another(0, "k1"));
-    put_many(20, 300);
-    ck_assert(scan_calls_another(WIRE_KEYS_ONLY, ""));
-    ck_assert(scan_calls_another(WIRE_KEYS_ONLY, "k1"));
-}
-END_TEST
-
-START_TEST(a_scan_of_few_large_values_calls_another_worker)
-{
-    char value[MAX_VALUE_BYTES];
-    memset(value, 'v', sizeof value - 1);
-    value[sizeof value - 1] = '\0';
-    struct kv_slice large = kv_slice_from_string(value);
-    for (const char *key = "abc"; *key != '\0'; key++)
-        ck_assert_int_eq(kvstore_put(fixture.service.store, kv_slice(key, 1), large, NULL, NULL),
-                         KV_OK);
-    ck_assert(scan_calls_another(WIRE_KEYS_ONLY, ""));
-}
-END_TEST
-
 START_TEST(ping_echoes)
 {
     assert_value(call(fixture_operation(WIRE_OP_PING, "", "echo")), "echo");
@@ -531,8 +458,6 @@ Suite *suite_serverk_worker(void)
     tcase_add_test(cases, add_append_exchange);
     tcase_add_test(cases, scan_page_by_page);
     tcase_add_test(cases, an_atomic_page_ends_between_data_files);
-    tcase_add_test(cases, a_scan_calls_another_worker_if_the_store_is_not_small);
-    tcase_add_test(cases, a_scan_of_few_large_values_calls_another_worker);
     tcase_add_test(cases, ping_echoes);
     suite_add_tcase(suite, cases);
     TCase *messages = tcase_create("messages");

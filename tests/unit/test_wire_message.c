@@ -228,6 +228,14 @@ START_TEST(welcome_says_who_may_read_directly)
     ck_assert_uint_eq(out.store_device, 0x10302);
     ck_assert_uint_eq(out.store_inode, UINT64_MAX);
 
+    ck_assert_uint_eq(out.store_number, 0);
+    in.store_number = 0x1234567890;
+    out = welcome_again(&in, 0);
+    ck_assert_uint_eq(out.store_inode, UINT64_MAX);
+    ck_assert_uint_eq(out.store_number, 0x1234567890);
+    ck_assert_uint_eq(welcome_again(&in, 8).store_number, 0); /* as an older server says it */
+    in.store_number = 0;
+
     out = welcome_again(&in, 1);
     ck_assert_uint_eq(out.direct, WIRE_DIRECT_OFF);
     ck_assert_uint_eq(out.store_inode, 0);

@@ -1,15 +1,18 @@
 /* reply_ring: messages go from many writers to the one reader, a full or scribbled ring refuses,
- * a sleeping reader is woken, and an object that loses its bytes breaks the ring alone. */
+ * a sleeping reader is woken, children that die or stop while they write keep nothing, and an
+ * object that loses its bytes breaks the ring alone. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -136,6 +139,7 @@ START_TEST(a_scribbled_ring_only_refuses)
     for (unsigned word = 0; word < 32; word++)
         atomic_store(&scribbled[word], UINT32_MAX);
     ck_assert(!wire_ring_put(server, "reply", 5));
+    ck_assert(wire_ring_has_ended(client));
     ck_assert_int_eq(wire_ring_take(client, buffer), -1);
     ck_assert_int_eq(errno, EBADMSG);
     munmap(object, wire_ring_bytes(geometry));
@@ -180,6 +184,92 @@ START_TEST(a_sleep_ends_with_its_time_or_at_a_message)
     uint64_t before_ms = clock_monotonic_coarse_ms();
     wire_ring_sleep(client, 600000);
     ck_assert_uint_lt(clock_monotonic_coarse_ms() - before_ms, 600000);
+}
+END_TEST
+
+static void *end_later(void *context)
+{
+    (void)context;
+    usleep(20000);
+    wire_ring_end(server);
+    return NULL;
+}
+
+START_TEST(a_sleeper_is_told_of_the_end)
+{
+    pthread_t writer;
+    ck_assert(!wire_ring_has_ended(client));
+    ck_assert_int_eq(pthread_create(&writer, NULL, end_later, NULL), 0);
+    while (!wire_ring_has_ended(client))
+        wire_ring_sleep(client, 600000);
+    pthread_join(writer, NULL);
+    uint64_t before_ms = clock_monotonic_coarse_ms();
+    wire_ring_sleep(client, 600000);
+    ck_assert_uint_lt(clock_monotonic_coarse_ms() - before_ms, 600000);
+}
+END_TEST
+
+/* Earlier servers had claims of slots in the word at 64. A writer that had stored a state, but not
+ * come to clear its claim when the client took the message, made an empty slot look taken. */
+START_TEST(a_slot_that_the_client_emptied_can_be_written)
+{
+    void *object = map_object();
+    atomic_store((_Atomic uint32_t *)object + 16, UINT32_MAX);
+    for (unsigned i = 0; i < 2 * DEPTH; i++) {
+        ck_assert(wire_ring_put(server, "reply", 5));
+        ck_assert_int_eq(wire_ring_take(client, buffer), 5);
+    }
+    munmap(object, wire_ring_bytes(geometry));
+}
+END_TEST
+
+static void stop_here(int signal_number)
+{
+    (void)signal_number;
+    raise(SIGSTOP);
+}
+
+/* A child that gets SIGSEGV while it writes: what it copies lies where nothing can be read. */
+static pid_t start_disturbed_writer(void (*handler)(int))
+{
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child > 0)
+        return child;
+    struct sigaction action = {.sa_handler = handler};
+    sigaction(SIGSEGV, &action, NULL);
+    prctl(PR_SET_DUMPABLE, 0);
+    void *unreadable = mmap(NULL, MESSAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    wire_ring_put(server, unreadable, MESSAGE_BYTES);
+    _exit(0);
+}
+
+START_TEST(children_killed_while_they_write_keep_no_slot)
+{
+    for (unsigned i = 0; i < DEPTH + 1; i++) {
+        int ended;
+        pid_t child = start_disturbed_writer(SIG_DFL);
+        ck_assert_int_eq(waitpid(child, &ended, 0), child);
+        ck_assert(WIFSIGNALED(ended));
+        ck_assert_int_eq(WTERMSIG(ended), SIGSEGV);
+        ck_assert_int_eq(wire_ring_take(client, buffer), 0);
+    }
+    for (unsigned i = 0; i < DEPTH; i++)
+        ck_assert(wire_ring_put(server, "reply", 5));
+}
+END_TEST
+
+START_TEST(a_stopped_child_holds_nobody_up_for_good)
+{
+    int state;
+    pid_t child = start_disturbed_writer(stop_here);
+    ck_assert_int_eq(waitpid(child, &state, WUNTRACED), child);
+    ck_assert(WIFSTOPPED(state));
+    ck_assert(!wire_ring_put(server, "reply", 5));
+    ck_assert_int_eq(kill(child, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(child, &state, 0), child);
+    ck_assert(wire_ring_put(server, "reply", 5));
+    ck_assert_int_eq(wire_ring_take(client, buffer), 5);
 }
 END_TEST
 
@@ -278,6 +368,10 @@ Suite *suite_wire_reply_ring(void)
     tcase_add_test(tcase, a_shortened_object_breaks_the_ring);
     tcase_add_test(tcase, a_sleeper_is_woken);
     tcase_add_test(tcase, a_sleep_ends_with_its_time_or_at_a_message);
+    tcase_add_test(tcase, a_sleeper_is_told_of_the_end);
+    tcase_add_test(tcase, a_slot_that_the_client_emptied_can_be_written);
+    tcase_add_test(tcase, children_killed_while_they_write_keep_no_slot);
+    tcase_add_test(tcase, a_stopped_child_holds_nobody_up_for_good);
     tcase_add_test(tcase, threads_write_at_once);
     tcase_add_test(tcase, a_forked_child_writes_beside_its_parent);
     suite_add_tcase(suite, tcase);

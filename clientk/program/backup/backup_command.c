@@ -12,8 +12,10 @@
 #include "clientk/program/backup/file_copy.h"
 #include "clientk/program/backup/tar_stream.h"
 #include "clientk/program/cli/interrupt.h"
+#include "clientk/program/cli/json_reader.h"
 #include "clientk/program/cli/progress.h"
 #include "common/report/error.h"
+#include "common/text/parse.h"
 
 const struct option_row backup_option_rows[] = {
     {"by-message", 0, OPTION_FLAG, NULL,
@@ -213,6 +215,43 @@ static void report(const struct backup *backup)
     fputc('\n', stderr);
 }
 
+static uint64_t number_of(const struct json_value *object, const char *name)
+{
+    const struct json_value *member = json_member(object, name);
+    return member && member->kind == JSON_NUMBER && member->number > 0 ? (uint64_t)member->number
+                                                                       : 0;
+}
+
+/* A backup copies bytes and verifies none: what is known to be damaged is so in the copy, too.
+ * KV_CORRUPT: the server knows of some, *error says where. */
+static enum kv_status find_damage(struct clientk *client, const char *into, struct kv_error *error)
+{
+    struct clientk_value text = {0};
+    enum kv_status status = clientk_stats(client, "files", &text);
+    struct json_value *document = status == KV_OK ? json_parse(text.data, text.size) : NULL;
+    clientk_value_free(&text);
+    const struct json_value *files = json_member(document, "files");
+    uint64_t records = number_of(json_member(files, "sum"), "damaged_records");
+    const struct json_value *each = json_member(files, "each");
+    char place[64] = "a data file", count[32];
+    for (const struct json_value *file = each ? each->first : NULL; file; file = file->next) {
+        if (number_of(file, "damaged_records") == 0)
+            continue;
+        snprintf(place, sizeof place, "data.%04" PRIu64 " at offset %" PRIu64,
+                 number_of(file, "file"), number_of(file, "damaged_at"));
+        break;
+    }
+    json_free(document);
+    if (records == 0)
+        return KV_OK;
+    return kv_error_set(error, KV_CORRUPT,
+                        "the backup is complete, but the store has %s that the server has met "
+                        "(%s%s), and so has the backup; to save what is intact there: kvcheck "
+                        "--salvage OUT %s",
+                        format_count(records, "damaged record", count),
+                        records == 1 ? "" : "the first: ", place, into);
+}
+
 /* target NULL: to standard output. */
 static enum kv_status back_up(struct cli_context *context, bool by_message,
                               struct backup_target *target, struct kv_error *error)
@@ -257,6 +296,8 @@ int backup_run(struct cli_context *context, const void *options_given, const str
         if (!to_stream)
             backup_target_close(&target);
     }
+    if (status == KV_OK)
+        status = find_damage(context->client, to_stream ? "DIRECTORY" : operands[0].data, &error);
     return status == KV_OK ? EXIT_DONE
                            : output_failure(&context->output, "backup", status, error.text);
 }

@@ -13,10 +13,10 @@
 #include "clientk/program/backup/backup_dir.h"
 #include "clientk/program/backup/file_copy.h"
 #include "common/report/error.h"
+#include "kvstore/format/file_chapters.h"
 #include "kvstore/format/file_name.h"
 
-/* So much before the end of an earlier backup must be what the store has there: else the store has
- * been put back to an earlier state since. */
+/* So much before the end of an earlier backup is compared with what the store has there. */
 #define OVERLAP_BYTES 4096u
 
 static const char *log_name(uint32_t number, struct file_name *name)
@@ -113,28 +113,38 @@ static enum kv_status refuse_changed(const struct backup_target *target, const c
                         target->dir, name);
 }
 
-/* Whether the end of the earlier backup is what the store has there. */
-static enum kv_status compare_end(struct held_file *file, int fd, uint64_t end, bool *equal,
+/* Whether the earlier backup, with that header page, is what the store has before its end: then
+ * both have its last record in the same chapter. The last bytes are looked at, too: a daemon of an
+ * older version writes on in the chapter of a newer one. */
+static enum kv_status compare_end(struct held_file *file, int fd, const uint8_t *page,
+                                  const struct backup_file *base, bool *equal,
                                   struct kv_error *error)
 {
+    struct file_chapters of_base, of_store;
     uint8_t here[OVERLAP_BYTES], there[OVERLAP_BYTES];
+    uint64_t end = base->bytes;
     uint64_t from =
         end >= BACKUP_HEADER_BYTES + OVERLAP_BYTES ? end - OVERLAP_BYTES : BACKUP_HEADER_BYTES;
     size_t size = (size_t)(end - from);
-    *equal = pread(fd, here, size, (off_t)from) == (ssize_t)size;
-    enum kv_status status =
-        *equal && size > 0 ? held_file_read(file, from, there, size, error) : KV_OK;
+    file_chapters_read(page, base->generation, &of_base);
+    file_chapters_read(file->header, base->generation, &of_store);
+    uint64_t chapter = file_chapters_at(&of_base, end);
+    bool is_same = chapter != 0 && chapter == file_chapters_at(&of_store, end);
+    *equal = (size == 0 || is_same) && pread(fd, here, size, (off_t)from) == (ssize_t)size;
+    enum kv_status status = *equal ? held_file_read(file, from, there, size, error) : KV_OK;
     *equal = *equal && status == KV_OK && memcmp(here, there, size) == 0;
     return status;
 }
 
-/* Whether the file is as the earlier backup left it, or, of one that was interrupted, begins so. */
-static bool is_as_left(const struct backup_target *target, uint32_t number, int fd)
+/* Whether the file, whose header page is read, is as the earlier backup left it, or, of one that
+ * was interrupted, begins so. */
+static bool is_as_left(const struct backup_target *target, uint32_t number, int fd,
+                       uint8_t page[BACKUP_HEADER_BYTES])
 {
     const struct backup_file *base = &target->base.files[number];
-    uint8_t page[BACKUP_HEADER_BYTES];
     struct stat facts;
-    return fstat(fd, &facts) == 0 && pread(fd, page, sizeof page, 0) == (ssize_t)sizeof page &&
+    return fstat(fd, &facts) == 0 &&
+           pread(fd, page, BACKUP_HEADER_BYTES, 0) == (ssize_t)BACKUP_HEADER_BYTES &&
            backup_header_check(page) == base->header_check &&
            (target->base.under_way ? (uint64_t)facts.st_size >= base->bytes
                                    : (uint64_t)facts.st_size == base->bytes);
@@ -146,16 +156,17 @@ static enum kv_status plan_of(struct backup_target *target, struct held_file *fi
 {
     const struct backup_file *base = &target->base.files[file->number];
     const struct backup_file *next = &target->next.files[file->number];
+    uint8_t page[BACKUP_HEADER_BYTES];
     struct file_name name;
     bool equal = false;
     *plan = BACKUP_REPLACE;
-    if (!is_as_left(target, file->number, fd))
+    if (!is_as_left(target, file->number, fd, page))
         return target->base.under_way
                    ? KV_OK
                    : refuse_changed(target, log_name(file->number, &name), error);
     if (base->generation != next->generation || base->bytes > next->bytes)
         return KV_OK;
-    enum kv_status status = compare_end(file, fd, base->bytes, &equal, error);
+    enum kv_status status = compare_end(file, fd, page, base, &equal, error);
     if (status == KV_OK && equal)
         *plan = base->bytes == next->bytes ? BACKUP_KEEP : BACKUP_APPEND;
     return status;

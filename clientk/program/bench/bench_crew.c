@@ -84,7 +84,7 @@ static void give_up(struct shared *shared, enum kv_status status, const char *se
 {
     if (!atomic_exchange(&shared->failed, true))
         kv_error_set(&shared->failure, status, "%s", sentence);
-    atomic_store(&shared->course.stop, true);
+    bench_course_stop(&shared->course);
 }
 
 static void *run_member(void *argument)
@@ -167,7 +167,7 @@ static void start_when_ready(struct bench_crew *crew)
     struct bench_course *course = &crew->shared->course;
     if (atomic_load(&course->begin_ns) == 0 &&
         atomic_load(&course->ready) == crew->plan->options.threads)
-        atomic_store(&course->begin_ns, clock_monotonic_ns() + LEAD_NS);
+        bench_course_begin(course, clock_monotonic_ns() + LEAD_NS);
 }
 
 static void show_progress(const struct bench_crew *crew, struct progress *progress)
@@ -192,7 +192,7 @@ static void show_progress(const struct bench_crew *crew, struct progress *progre
 static void stop_if_interrupted(struct bench_crew *crew)
 {
     if (interrupt_pending())
-        atomic_store(&crew->shared->course.stop, true);
+        bench_course_stop(&crew->shared->course);
 }
 
 struct here {

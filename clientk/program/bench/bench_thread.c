@@ -1,10 +1,14 @@
 #include "clientk/program/bench/bench_thread.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/cli/output.h"
@@ -12,7 +16,6 @@
 #include "common/report/error.h"
 
 #define NS_PER_SECOND   1000000000u
-#define START_POLL_MS   1
 #define TOUCH_TTL_MS    (3600u * 1000) /* far enough not to expire during a run */
 #define SLEEP_SPARED_NS 5000u          /* not worth a sleep */
 #define THINK_STEP_NS   100000000u     /* between two looks at the stop */
@@ -132,6 +135,24 @@ static void run_scan(struct bench_worker *worker, struct slot *slot)
             : clientk_scan(worker->thread->client, everything, false, &worker->scan_cursor,
                            options->scan_length, count_entry, &entries);
     record(worker, slot, status, clock_monotonic_ns());
+}
+
+static void call_all(struct bench_course *course)
+{
+    atomic_store(&course->called, 1);
+    syscall(SYS_futex, &course->called, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void bench_course_begin(struct bench_course *course, uint64_t begin_ns)
+{
+    atomic_store(&course->begin_ns, begin_ns);
+    call_all(course);
+}
+
+void bench_course_stop(struct bench_course *course)
+{
+    atomic_store(&course->stop, true);
+    call_all(course);
 }
 
 /* Sleeps; Ctrl-C ends it. */
@@ -322,13 +343,12 @@ static bool wait_for_start(struct bench_worker *worker)
 {
     struct bench_course *course = worker->thread->course;
     const struct bench_options *options = &worker->plan->options;
-    uint64_t begin_ns;
     atomic_fetch_add(&course->ready, 1);
-    while ((begin_ns = atomic_load(&course->begin_ns)) == 0) {
-        if (atomic_load(&course->stop) || interrupt_pending())
-            return false;
-        clock_sleep_ms(START_POLL_MS);
-    }
+    while (atomic_load(&course->called) == 0 && !interrupt_pending())
+        syscall(SYS_futex, &course->called, FUTEX_WAIT, 0, NULL, NULL, 0);
+    uint64_t begin_ns = atomic_load(&course->begin_ns);
+    if (begin_ns == 0 || atomic_load(&course->stop) || interrupt_pending())
+        return false;
     sleep_until(begin_ns);
     worker->measure_ns = begin_ns + (uint64_t)(options->warmup_seconds * NS_PER_SECOND);
     worker->end_ns = worker->measure_ns + (uint64_t)(options->seconds * NS_PER_SECOND);

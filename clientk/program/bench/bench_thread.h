@@ -32,8 +32,16 @@ struct bench_course {
     _Atomic uint32_t ready;    /* threads waiting for the start */
     _Atomic uint64_t begin_ns; /* CLOCK_MONOTONIC; 0: not yet */
     atomic_bool stop;
+    _Atomic uint32_t called; /* futex: 1 once it has begun or stopped */
     _Atomic uint64_t latest; /* distribution.h */
 };
+
+/* All threads begin at begin_ns. They sleep until then: a thousand that looked at the clock now and
+ * then would take the CPUs from those that still connect, and from the server. */
+void bench_course_begin(struct bench_course *course, uint64_t begin_ns);
+
+/* All threads end soon. */
+void bench_course_stop(struct bench_course *course);
 
 struct bench_thread {
     const struct bench_plan *plan;

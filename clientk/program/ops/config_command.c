@@ -1,11 +1,13 @@
 #include "clientk/program/ops/config_command.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "clientk/program/ops/admin_request.h"
-#include "clientk/program/ops/json_reader.h"
+#include "clientk/program/cli/json_reader.h"
 #include "clientk/program/ops/listing.h"
+#include "clientk/program/ops/server_queue.h"
 
 #define NAME "config"
 
@@ -68,10 +70,16 @@ static int reload(struct cli_context *context)
     return output_answer(&context->output, &(struct answer){.command = NAME});
 }
 
-int config_run(struct cli_context *context, const void *options, const struct word *operands,
-               size_t count)
+const struct option_row config_option_rows[] = {
+    {"pid", 0, OPTION_NUMBER, "PID", "the server of this process, whatever its queue is",
+     OPTION_FIELD(struct config_options, pid), .min = 1, .max = INT32_MAX},
+    {.name = NULL},
+};
+
+const struct config_options config_option_defaults = {0};
+
+static int run(struct cli_context *context, const struct word *operands, size_t count)
 {
-    (void)options;
     bool wants_get = word_is(&operands[0], "get"), wants_set = word_is(&operands[0], "set");
     for (size_t i = 0; i < count; i++)
         if (strlen(operands[i].data) != operands[i].size)
@@ -84,4 +92,27 @@ int config_run(struct cli_context *context, const void *options, const struct wo
         return reload(context);
     return fail(context, KV_USAGE,
                 "write: config get, config get NAME, config set NAME VALUE, or config reload");
+}
+
+/* At the prompt there is a connection to a server already. */
+int config_run(struct cli_context *context, const void *options_given, const struct word *operands,
+               size_t count)
+{
+    const struct config_options *options = options_given;
+    const char *before = context->global.queue;
+    char queue[WIRE_QUEUE_NAME_BYTES], sentence[128];
+    if (options->pid == 0)
+        return run(context, operands, count);
+    if (context->client)
+        return fail(context, KV_USAGE,
+                    "--pid is for the shell: here the server is that of the prompt");
+    snprintf(sentence, sizeof sentence,
+             "process %" PRIu32 " serves no queue that this user sees in /dev/mqueue",
+             options->pid);
+    if (!server_queue_of((pid_t)options->pid, queue))
+        return fail(context, KV_NO_SERVER, sentence);
+    context->global.queue = queue;
+    int code = run(context, operands, count);
+    context->global.queue = before;
+    return code;
 }

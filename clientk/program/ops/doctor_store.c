@@ -9,10 +9,13 @@
 #include <unistd.h>
 
 #include "clientk/program/ops/diagnosis.h"
-#include "clientk/program/ops/json_reader.h"
+#include "clientk/program/cli/json_reader.h"
 #include "common/text/parse.h"
 
 #define FILES_NAMED 4u
+
+/* Of the two words in the command that salvages. */
+#define SALVAGE_BYTES (DIAGNOSIS_FIX_BYTES - 112)
 
 static uint64_t number_of(const struct json_value *object, const char *name)
 {
@@ -46,9 +49,65 @@ static const char *name_files(const struct json_value *files, const char *member
     return *names ? names : "a data file";
 }
 
+/* The data directory as the server names it; NULL: it does not say. */
+static const char *directory_of(const struct json_value *document)
+{
+    const struct json_value *dir = json_member(json_member(document, "server"), "dir");
+    return dir && dir->kind == JSON_STRING ? dir->text : NULL;
+}
+
+/* Where a damaged record is: "data.0003 at offset 4096". */
+static const char *name_damage(const struct json_value *files, char text[64])
+{
+    const struct json_value *each = json_member(files, "each");
+    strcpy(text, "a data file");
+    for (const struct json_value *file = each ? each->first : NULL; file; file = file->next)
+        if (number_of(file, "damaged_records") > 0) {
+            snprintf(text, 64, "data.%04" PRIu64 " at offset %" PRIu64, number_of(file, "file"),
+                     number_of(file, "damaged_at"));
+            break;
+        }
+    return text;
+}
+
+/* What saves the rest of a damaged store. The directory has to fit into the command twice. */
+static void fix_by_salvage(struct diagnosis *diagnosis, const char *dir)
+{
+    char target[DIAGNOSIS_WORD_BYTES], quoted[DIAGNOSIS_WORD_BYTES], word[DIAGNOSIS_WORD_BYTES];
+    bool fits =
+        dir && dir[0] == '/' &&
+        snprintf(target, sizeof target, "%s.salvaged", dir) < (int)sizeof target &&
+        strlen(shell_word(target, quoted)) + strlen(shell_word(dir, word)) < SALVAGE_BYTES &&
+        quoted[1] == '/'; /* not too long for a word */
+    if (fits)
+        fix(diagnosis,
+            "kvcheck --salvage %s %s   # with the server stopped; or: clientk restore BACKUP "
+            "--to DIRECTORY",
+            quoted, word);
+    else
+        fix_by_hand(diagnosis);
+}
+
+static void check_damage(struct diagnosis *diagnosis, const struct json_value *document,
+                         const struct json_value *files)
+{
+    uint64_t records = number_of(json_member(files, "sum"), "damaged_records");
+    char names[128], place[64], count[32];
+    if (records == 0)
+        return;
+    finding(diagnosis, "BAD",
+            "%s met in %s (%s): a read of such a key fails until it is put or deleted, the file "
+            "cannot be compacted, and a backup has the damage, too",
+            format_count(records, "damaged record", count),
+            name_files(files, "damaged_records", names), name_damage(files, place));
+    fix_by_salvage(diagnosis, directory_of(document));
+}
+
 static void check_files(struct diagnosis *diagnosis, const struct json_value *files)
 {
     const struct json_value *sum = json_member(files, "sum");
+    /* A server of before does not tell what has succeeded since. */
+    bool tells = json_member(sum, "compaction_failing_files") != NULL;
     char names[128], count[32];
     bool well = true;
     if (number_of(sum, "read_only_files") > 0) {
@@ -68,18 +127,27 @@ static void check_files(struct diagnosis *diagnosis, const struct json_value *fi
         fix_by_hand(diagnosis);
         well = false;
     }
-    if (number_of(sum, "compaction_failures") > 0) {
+    if (number_of(sum, tells ? "compaction_failing_files" : "compaction_failures") > 0) {
         finding(diagnosis, "BAD",
-                "compactions failed %" PRIu64
-                " times since the start (%s): the files grow; the server's log says why",
-                number_of(sum, "compaction_failures"),
-                name_files(files, "compaction_failures", names));
+                "the last compaction failed (%s): the files grow; the server's log says why",
+                name_files(files, tells ? "compaction_failing" : "compaction_failures", names));
+        fix_by_hand(diagnosis);
+        well = false;
+    }
+    if (number_of(sum, "stale_files") > 0) {
+        finding(
+            diagnosis, "BAD",
+            "the disk keeps %s waiting (%s): what is told of them here is older; either it does "
+            "not answer, or the file system is frozen (fsfreeze -u ends that)",
+            format_count(number_of(sum, "stale_files"), "file", count),
+            name_files(files, "stale_ms", names));
         fix_by_hand(diagnosis);
         well = false;
     }
     if (well)
-        finding(diagnosis, "ok", "%s: no failed sync or compaction",
-                format_count(number_of(sum, "files"), "file", count));
+        finding(diagnosis, "ok", "%s: no failed sync or compaction%s",
+                format_count(number_of(sum, "files"), "file", count),
+                number_of(sum, "compaction_failures") > 0 ? " that did not succeed later" : "");
 }
 
 /* Whether the file system itself is read-only, not only its mount in this mount namespace. ext4
@@ -135,11 +203,10 @@ static void check_space(struct diagnosis *diagnosis, const struct json_value *do
 {
     const struct json_value *sum = json_member(files, "sum");
     const struct json_value *operations = json_member(document, "operations");
-    const struct json_value *server = json_member(document, "server");
-    const struct json_value *dir = json_member(server, "dir");
-    const char *where = dir && dir->kind == JSON_STRING ? dir->text : "the data directory";
+    const char *dir = directory_of(document);
+    const char *where = dir ? dir : "the data directory";
     uint64_t free_bytes = number_of(files, "disk_free_bytes");
-    uint64_t largest_bytes = number_of(server, "max_value_bytes");
+    uint64_t largest_bytes = number_of(json_member(document, "server"), "max_value_bytes");
     uint64_t refused = number_of(json_member(operations, "errors"), "no_space");
     bool told = json_member(files, "disk_free_bytes") != NULL;
     char size[32] = "?", names[128];
@@ -158,8 +225,40 @@ static void check_space(struct diagnosis *diagnosis, const struct json_value *do
                 refused > 0 ? "; earlier puts were refused for lack of space" : "");
     if (number_of(sum, "full_files") > 0 || (told && free_bytes < largest_bytes))
         fix_by_hand(diagnosis);
-    if (dir && dir->kind == JSON_STRING)
+    if (dir)
         check_directory(diagnosis, where);
+}
+
+/* What live records may have, and what the file system has room for. */
+static void check_bound(struct diagnosis *diagnosis, const struct json_value *bound)
+{
+    uint64_t max_bytes = number_of(bound, "max_bytes");
+    uint64_t fitting_bytes = number_of(bound, "fitting_bytes");
+    const struct json_value *evict = json_member(bound, "evict");
+    bool evicts = evict && evict->kind == JSON_STRING && strcmp(evict->text, "none") != 0;
+    char most[32], fitting[32];
+    if (!json_member(bound, "fitting_bytes") || max_bytes <= fitting_bytes)
+        return;
+    finding(diagnosis, "low",
+            "max-bytes is %s, but the file system has room for %s of live records (with the dead "
+            "ones between two compactions, and the copy that a compaction makes): %s",
+            format_size(max_bytes, most), format_size(fitting_bytes, fitting),
+            evicts ? "entries are evicted to stay below that"
+                   : "writes may be refused for want of space before they reach it");
+}
+
+/* All workers do not come back to their queues, for whatever reason. */
+static void check_workers(struct diagnosis *diagnosis, const struct json_value *server)
+{
+    uint64_t workers = number_of(server, "workers"), away = number_of(server, "workers_away");
+    if (workers == 0 || away < workers)
+        return;
+    finding(diagnosis, "BAD",
+            "all workers (%" PRIu64 ") wait, and %" PRIu64
+            " requests for them: for the disk, or for "
+            "one another",
+            workers, number_of(server, "set_aside"));
+    fix_by_hand(diagnosis);
 }
 
 static void check_own_sessions(struct diagnosis *diagnosis, const struct json_value *sessions)
@@ -225,8 +324,11 @@ void doctor_check_store(struct diagnosis *diagnosis)
     clientk_value_free(&text);
     const struct json_value *files = json_member(document, "files");
     if (files) {
+        check_workers(diagnosis, json_member(document, "server"));
         check_files(diagnosis, files);
+        check_damage(diagnosis, document, files);
         check_space(diagnosis, document, files);
+        check_bound(diagnosis, json_member(document, "bound"));
         check_engine(diagnosis, json_member(document, "engine"));
         check_mirror(diagnosis, json_member(document, "mirror"));
         check_own_sessions(diagnosis, json_member(document, "sessions"));

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "clientk/program/ops/diagnosis.h"
-#include "clientk/program/ops/json_reader.h"
+#include "clientk/program/cli/json_reader.h"
 #include "wire/queue.h"
 
 #define USERS_SHOWN 8u

@@ -8,7 +8,7 @@
 
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/ops/admin_request.h"
-#include "clientk/program/ops/json_reader.h"
+#include "clientk/program/cli/json_reader.h"
 #include "clientk/program/ops/listing.h"
 #include "common/text/escape.h"
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "clientk/program/cli/output.h"
-#include "clientk/program/ops/json_reader.h"
+#include "clientk/program/cli/json_reader.h"
 
 /* A column: a member of the objects. The last column is as wide as it needs. */
 struct listing_column {

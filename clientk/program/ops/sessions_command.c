@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "clientk/program/ops/admin_request.h"
-#include "clientk/program/ops/json_reader.h"
+#include "clientk/program/cli/json_reader.h"
 #include "clientk/program/ops/listing.h"
 #include "common/text/escape.h"
 #include "common/text/parse.h"

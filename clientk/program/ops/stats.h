@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "clientk/program/cli/cli_context.h"
-#include "clientk/program/ops/json_reader.h"
+#include "clientk/program/cli/json_reader.h"
 #include "clientk/program/cli/line.h"
 
 int stats_run(struct cli_context *context, const void *options, const struct word *operands,

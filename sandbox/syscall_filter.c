@@ -1,4 +1,4 @@
-#include "serverk/sandbox/syscall_filter.h"
+#include "sandbox/syscall_filter.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -44,6 +44,8 @@ static const int free_calls[] = {
     SCMP_SYS(timerfd_create),
     SCMP_SYS(timerfd_settime),
     SCMP_SYS(signalfd4),
+    SCMP_SYS(inotify_init1),
+    SCMP_SYS(inotify_add_watch),
     SCMP_SYS(pidfd_open),
     /* files */
     SCMP_SYS(read),
@@ -152,10 +154,11 @@ static bool allow(scmp_filter_ctx filter, int call, struct scmp_arg_cmp argument
     return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, 1, &argument) == 0;
 }
 
-static bool allow_free_calls(scmp_filter_ctx filter)
+/* All of them, with any arguments. */
+static bool allow_all(scmp_filter_ctx filter, const int *calls, size_t count)
 {
-    for (size_t i = 0; i < sizeof free_calls / sizeof free_calls[0]; i++)
-        if (seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, free_calls[i], 0, NULL) != 0)
+    for (size_t i = 0; i < count; i++)
+        if (seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, calls[i], 0, NULL) != 0)
             return false;
     return true;
 }
@@ -190,6 +193,17 @@ static bool allow_itself(scmp_filter_ctx filter, bool nice)
             seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, SCMP_SYS(setpriority), 0, NULL) == 0);
 }
 
+/* Clients at a socket, for which libclientk asks a server. Where other programs keep the CPUs busy,
+ * the library has the scheduler give it short turns (wire/time_slice.h). */
+static bool allow_serving(scmp_filter_ctx filter)
+{
+    static const int calls[] = {
+        SCMP_SYS(accept4),      SCMP_SYS(getsockopt),    SCMP_SYS(setsockopt),
+        SCMP_SYS(sendto),       SCMP_SYS(getpeername),   SCMP_SYS(shutdown),
+        SCMP_SYS(epoll_pwait2), SCMP_SYS(sched_getattr), SCMP_SYS(sched_setattr)};
+    return allow_all(filter, calls, sizeof calls / sizeof calls[0]);
+}
+
 /* An engine behind a network: its connections, and looking up the names of its servers. */
 static bool allow_network(scmp_filter_ctx filter)
 {
@@ -199,10 +213,8 @@ static bool allow_network(scmp_filter_ctx filter)
         SCMP_SYS(recvmmsg), SCMP_SYS(getsockopt),  SCMP_SYS(setsockopt), SCMP_SYS(getsockname),
         SCMP_SYS(bind),     SCMP_SYS(getpeername), SCMP_SYS(select),     SCMP_SYS(pselect6),
     };
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
-        if (seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, calls[i], 0, NULL) != 0)
-            return false;
-    return allow(filter, SCMP_SYS(ioctl), is(1, FIONREAD)) &&
+    return allow_all(filter, calls, sizeof calls / sizeof calls[0]) &&
+           allow(filter, SCMP_SYS(ioctl), is(1, FIONREAD)) &&
            allow(filter, SCMP_SYS(ioctl), is(1, FIONBIO));
 }
 
@@ -220,20 +232,22 @@ static void set_attributes(scmp_filter_ctx filter)
 static void tell_and_end(int signal_number, siginfo_t *info, void *context)
 {
     (void)context;
-    log_error("system call %d, which the daemon never makes, was refused: the daemon ends now. "
+    log_error("system call %d, which this program never makes, was refused: it ends now. "
               "If a new C library makes the call, --sandbox off helps for the moment",
               info->si_syscall);
     die_by_signal(signal_number);
 }
 
-enum kv_status syscall_filter_enter(bool forks, bool nice, bool network, bool *entered,
+enum kv_status syscall_filter_enter(const struct syscall_needs *needs, bool *entered,
                                     struct kv_error *error)
 {
     *entered = false;
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_TRAP);
-    bool complete = filter && allow_free_calls(filter) && allow_memory(filter) &&
-                    allow_threads(filter, forks) && allow_itself(filter, nice) &&
-                    (!network || allow_network(filter));
+    bool complete =
+        filter && allow_all(filter, free_calls, sizeof free_calls / sizeof free_calls[0]) &&
+        allow_memory(filter) && allow_threads(filter, needs->forks) &&
+        allow_itself(filter, needs->nice) && (!needs->connects || allow_network(filter)) &&
+        (!needs->serves || allow_serving(filter));
     if (!complete) {
         seccomp_release(filter);
         return kv_error_set(error, KV_NO_MEMORY,

@@ -3,8 +3,8 @@
  * in bounded time, memory (a constant times their size) and depth. It refuses names that a terminal
  * must not show, but no other texts.
  */
-#ifndef MQKV_CLIENTK_PROGRAM_OPS_JSON_READER_H
-#define MQKV_CLIENTK_PROGRAM_OPS_JSON_READER_H
+#ifndef MQKV_CLIENTK_PROGRAM_CLI_JSON_READER_H
+#define MQKV_CLIENTK_PROGRAM_CLI_JSON_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * kernel refuses from landlock_enter on, with EACCES (a file opened before stays usable). The C
  * library has no wrapper, and its headers may be older than the kernel.
  */
-#ifndef MQKV_SERVERK_SANDBOX_LANDLOCK_H
-#define MQKV_SERVERK_SANDBOX_LANDLOCK_H
+#ifndef MQKV_SANDBOX_LANDLOCK_H
+#define MQKV_SANDBOX_LANDLOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>

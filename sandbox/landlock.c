@@ -1,4 +1,4 @@
-#include "serverk/sandbox/landlock.h"
+#include "sandbox/landlock.h"
 #include "common/report/error.h"
 
 #include <errno.h>
@@ -57,7 +57,8 @@ enum kv_status landlock_begin(struct landlock *landlock, bool files, bool networ
     size_t size = sizeof(uint64_t) * (abi >= 6 ? 3 : abi >= 4 ? 2 : 1);
     long ruleset = create_ruleset(&attributes, size, 0);
     if (ruleset < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
-        return kv_error_set_errno(error, "cannot confine the daemon to its directory (--sandbox)");
+        return kv_error_set_errno(error,
+                                  "cannot confine this process to its directory (--sandbox)");
     if (ruleset < 0)
         return KV_OK;
     *landlock = (struct landlock){
@@ -80,7 +81,7 @@ enum kv_status landlock_allow(const struct landlock *landlock, const char *path,
     enum kv_status status =
         result == 0
             ? KV_OK
-            : kv_error_set_errno(error, "cannot confine the daemon to %s (--sandbox)", path);
+            : kv_error_set_errno(error, "cannot confine this process to %s (--sandbox)", path);
     if (fd >= 0)
         close(fd);
     return status;

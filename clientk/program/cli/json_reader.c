@@ -1,4 +1,4 @@
-#include "clientk/program/ops/json_reader.h"
+#include "clientk/program/cli/json_reader.h"
 
 #include <stdlib.h>
 #include <string.h>

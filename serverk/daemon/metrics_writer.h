@@ -1,0 +1,24 @@
+/*
+ * metrics_writer: lines of the text format of Prometheus. All names begin with "mqkv_", which the
+ * callers leave out.
+ */
+#ifndef MQKV_SERVERK_DAEMON_METRICS_WRITER_H
+#define MQKV_SERVERK_DAEMON_METRICS_WRITER_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+/* What is to stand before the first line of a metric: type: "counter", "gauge" or "histogram". */
+void metrics_begin(FILE *out, const char *name, const char *type, const char *help);
+
+/* One metric without labels, with what stands before it. */
+void metrics_put(FILE *out, const char *name, const char *type, const char *help, uint64_t value);
+
+/* A line of a metric that was begun: label="of", which needs no escapes. */
+void metrics_put_labelled(FILE *out, const char *name, const char *label, const char *of,
+                          uint64_t value);
+
+/* The value of a label: quotes, backslashes and newlines are escaped. */
+void metrics_put_escaped(FILE *out, const char *text);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * aside: messages that the steward (dispatch/steward.h) has taken from the lanes while all workers
+ * are away, and that are not for it to execute. Workers take them before any other, in the order in
+ * which they came. They lie in the daemon's memory, as many as its sessions may have unanswered by
+ * their credits, and ASIDE_MAX_BYTES at most.
+ *
+ * Threads: any. Locks: one of its own, under which nothing is called.
+ */
+#ifndef MQKV_SERVERK_RECEIVE_ASIDE_H
+#define MQKV_SERVERK_RECEIVE_ASIDE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mqkv/slice.h"
+#include "serverk/session/session.h"
+
+#define ASIDE_MAX_BYTES (16u << 20)
+
+/* Private but for waiting. */
+struct aside {
+    _Atomic unsigned waiting; /* messages */
+    int event;                /* readable while some wait */
+    struct aside_lists *lists;
+};
+
+/* NULL: out of memory or descriptors. */
+struct aside *aside_create(void);
+
+/* No message waits any more. NULL is harmless. */
+void aside_free(struct aside *aside);
+
+/* Adds a copy of the message from that queue, whose session is held; the hold is the message's.
+ * False: no room, or the session has more unanswered messages than credits; it is still the
+ * caller's to release. */
+bool aside_add(struct aside *aside, struct kv_slice message, struct session *session,
+               unsigned queue);
+
+/* Moves the first message to the buffer, which has room for any: its size, the held session and the
+ * queue; 0: none waits. */
+size_t aside_take(struct aside *aside, uint8_t *buffer, struct session **session, unsigned *queue);
+
+static inline unsigned aside_waiting(const struct aside *aside)
+{
+    return atomic_load_explicit(&aside->waiting, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# kresp_users: a user who takes all connections and buffers of kresp that there are leaves some to
+# others; patterns that take long hold up nobody.
+. "$(dirname "$0")/lib.sh"
+need_root
+. "$(dirname "$0")/../support/kresp.sh"
+
+start_server_as "$daemon_uid" --mode 0622
+kresp_socket=$common_dir/data/kresp.sock
+chmod 711 "$common_dir/data"
+kresp_program=$common_dir/kresp-as-$daemon_uid
+printf '#!/bin/sh\nexec setpriv --reuid=%s --regid=%s --clear-groups "%s" "$@"\n' \
+    "$daemon_uid" "$daemon_uid" "$MQKV_BUILD/kresp" >"$kresp_program"
+chmod 755 "$kresp_program"
+
+# users_ask PYTHON: with connect(uid), the connection of that user, and the uids good and hostile.
+users_ask() {
+    python3 - "$kresp_socket" "$redis_tests" "$good_uid" "$hostile_uid" <<END ||
+import os, sys
+sys.path.insert(0, sys.argv[2])
+from replies import Peer, request
+good, hostile = int(sys.argv[3]), int(sys.argv[4])
+def connect(uid):
+    os.seteuid(uid)
+    try:
+        return Peer(sys.argv[1], 60)
+    finally:
+        os.seteuid(0)
+def check(right, text, got=""):
+    print("ok" if right else "not ok", "-", text, "" if right else got)
+$1
+END
+        not_ok "clients of several users are told what they can have"
+}
+
+start_kresp --mode 0666 --clients 16 --threads 1
+users_ask '
+held = [connect(hostile) for _ in range(16)]
+replies = []
+for peer in held:
+    try:
+        replies.append(peer.call("ping"))
+    except OSError:
+        replies.append(b"")
+served = replies.count(b"+PONG\r\n")
+check(served == 12, "a user has three quarters of all connections", replies)
+peer = connect(good)
+reply = peer.call("ping")
+check(reply == b"+PONG\r\n", "another one is let in", reply)
+'
+check_status 0 "kresp ends" stop_kresp
+
+start_kresp --mode 0666 --buffers 16M --threads 1
+users_ask '
+value = b"v" * 900000
+held = []
+for size, times in ((900000, 24), (300000, 16), (100000, 16), (30000, 16), (10000, 16)):
+    for _ in range(times):
+        held.append(connect(hostile))
+        try:
+            held[-1].send(request([b"mset", b"k", value[:size], b"k", value[:size]])[:-1])
+        except OSError:
+            pass  # closed: there is no memory for it
+peer = connect(good)
+for i in range(20):
+    reply = peer.call("set", b"good:%d" % i, value)
+    check(reply == b"+OK\r\n", "another user has room for a large value", reply)
+'
+check_match 'its request is larger than the memory for buffers that is left to its user' \
+    "$(cat "$kresp_log")" "the log says who had none"
+check_status 0 "kresp ends" stop_kresp
+
+start_kresp --clients 16 --threads 1
+check_equal 16 "$(users_ask "
+held = [connect($daemon_uid) for _ in range(16)]
+print(sum(peer.call('ping') == b'+PONG\r\n' for peer in held))
+")" "where nobody else may connect, its user has all"
+check_status 0 "kresp ends" stop_kresp
+stop_server

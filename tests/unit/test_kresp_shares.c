@@ -1,0 +1,155 @@
+/* How users share connections, and the turns of a thread. */
+#include <check.h>
+
+#include "kresp/bridge/redis_connection.h"
+#include "kresp/bridge/turn_share.h"
+#include "tests/unit/suites.h"
+
+enum { GREEDY = 1000, OTHER = 1001 };
+
+static struct redis_user *enter(struct redis_users *users, uint32_t uid, unsigned times)
+{
+    struct redis_user *user = NULL;
+    while (times-- > 0)
+        ck_assert_ptr_nonnull(user = redis_user_enter(users, uid));
+    return user;
+}
+
+static void leave(struct redis_users *users, struct redis_user *user, unsigned times)
+{
+    while (times-- > 0)
+        redis_user_leave(users, user);
+}
+
+START_TEST(a_user_leaves_connections_to_others)
+{
+    struct redis_users users = REDIS_USERS_EMPTY;
+    users.max_connections = 16;
+    users.shared = true;
+    struct redis_user *greedy = enter(&users, GREEDY, 12);
+    ck_assert_ptr_null(redis_user_enter(&users, GREEDY));
+    struct redis_user *other = enter(&users, OTHER, 3);
+    ck_assert_ptr_null(redis_user_enter(&users, OTHER));
+    struct redis_user *third = enter(&users, REDIS_USER_OF_TCP, 1);
+    ck_assert_ptr_null(redis_user_enter(&users, REDIS_USER_OF_TCP));
+    ck_assert_uint_eq(redis_users_connections(&users), 16);
+    leave(&users, greedy, 1);
+    ck_assert_ptr_null(redis_user_enter(&users, GREEDY));
+    ck_assert_ptr_eq(redis_user_enter(&users, REDIS_USER_OF_TCP), third);
+    leave(&users, greedy, 11);
+    leave(&users, other, 3);
+    leave(&users, third, 2);
+    ck_assert_ptr_null(users.first);
+}
+END_TEST
+
+START_TEST(a_user_who_is_alone_has_all)
+{
+    struct redis_users users = REDIS_USERS_EMPTY;
+    users.max_connections = 16;
+    struct redis_user *user = enter(&users, GREEDY, 16);
+    ck_assert_ptr_null(redis_user_enter(&users, GREEDY));
+    ck_assert_ptr_null(redis_user_enter(&users, OTHER));
+    leave(&users, user, 16);
+}
+END_TEST
+
+#define MS 1000000u
+
+START_TEST(users_take_turns)
+{
+    struct turn_shares shares = {0};
+    struct redis_user greedy = {.uid = GREEDY}, other = {.uid = OTHER};
+    struct redis_connection first = {0}, second = {0};
+    struct turn_share *of_greedy = turn_share_of(&shares, &greedy);
+    struct turn_share *of_other = turn_share_of(&shares, &other);
+    ck_assert_ptr_eq(turn_share_of(&shares, &greedy), of_greedy);
+    uint64_t now_ns = 1000 * MS, rest_ns;
+    ck_assert_ptr_null(turn_share_next(&shares, now_ns, &rest_ns));
+    ck_assert_uint_eq(rest_ns, UINT64_MAX);
+
+    turn_share_push(of_greedy, &first);
+    turn_share_push(of_other, &second);
+    for (unsigned i = 0; i < 4; i++) { /* short turns: one after the other */
+        struct turn_share *share = turn_share_next(&shares, now_ns, &rest_ns);
+        ck_assert_ptr_eq(share, i % 2 == 0 ? of_greedy : of_other);
+        turn_share_charge(&shares, share, now_ns, now_ns + 1000);
+    }
+
+    /* A long one is followed by a rest of the same length. */
+    ck_assert_ptr_eq(turn_share_next(&shares, now_ns, &rest_ns), of_greedy);
+    turn_share_charge(&shares, of_greedy, now_ns, now_ns + 3 * MS);
+    now_ns += 3 * MS;
+    ck_assert_ptr_eq(turn_share_next(&shares, now_ns, &rest_ns), of_other);
+    ck_assert_ptr_eq(turn_queue_pop(&of_other->small), &second);
+    turn_share_charge(&shares, of_other, now_ns, now_ns);
+    ck_assert_ptr_null(turn_share_next(&shares, now_ns, &rest_ns));
+    ck_assert_uint_eq(rest_ns, 3 * MS);
+    ck_assert_ptr_eq(turn_share_next(&shares, now_ns + 3 * MS, &rest_ns), of_greedy);
+
+    /* Who is alone does not rest, nor does anybody once the others have gone. */
+    turn_share_charge(&shares, of_greedy, now_ns, now_ns + 500 * MS);
+    now_ns += 500 * MS;
+    ck_assert_ptr_eq(turn_share_next(&shares, now_ns, &rest_ns), of_greedy);
+    turn_share_remove(&shares, of_other);
+    ck_assert(!turn_shares_are_several(&shares));
+    turn_share_charge(&shares, of_greedy, now_ns, now_ns + 500 * MS);
+    ck_assert_ptr_eq(turn_share_next(&shares, now_ns, &rest_ns), of_greedy);
+    turn_share_remove(&shares, of_greedy);
+    ck_assert_ptr_null(shares.last);
+}
+END_TEST
+
+START_TEST(small_requests_do_not_wait_for_large_ones)
+{
+    struct turn_shares shares = {0};
+    struct redis_user user = {.uid = OTHER};
+    struct turn_share *share = turn_share_of(&shares, &user);
+    struct redis_connection fresh = {0}, small = {.session.value_bytes = 100},
+                            pipeline = {.has_more = true},
+                            large = {.session.value_bytes = TURN_SESSION_BYTES};
+    turn_share_push(share, &large);
+    turn_share_push(share, &pipeline);
+    turn_share_push(share, &fresh);
+    turn_share_push(share, &small);
+    ck_assert_ptr_eq(turn_queue_pop(&share->small), &fresh);
+    ck_assert_ptr_eq(turn_queue_pop(&share->small), &small);
+    ck_assert_ptr_null(turn_queue_pop(&share->small));
+    ck_assert(turn_share_waits(share));
+    ck_assert_ptr_eq(turn_queue_pop(&share->large), &large);
+    ck_assert_ptr_eq(turn_queue_pop(&share->large), &pipeline);
+    ck_assert(!turn_share_waits(share));
+    turn_share_remove(&shares, share);
+}
+END_TEST
+
+START_TEST(a_session_has_fewer_operations_the_larger_its_values)
+{
+    struct turn_memory memory = {0};
+    static const struct {
+        size_t value_bytes, operations;
+    } cases[] = {{0, TURN_OPERATIONS},
+                 {100, TURN_OPERATIONS},
+                 {TURN_SESSION_BYTES / 4, 4},
+                 {TURN_SESSION_BYTES * 16, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        turn_memory_limit_session(&memory, cases[i].value_bytes);
+        ck_assert_uint_eq(memory.session_limit, cases[i].operations);
+    }
+}
+END_TEST
+
+Suite *suite_kresp_shares(void)
+{
+    Suite *suite = suite_create("kresp_shares");
+    TCase *connections = tcase_create("connections");
+    tcase_add_test(connections, a_user_leaves_connections_to_others);
+    tcase_add_test(connections, a_user_who_is_alone_has_all);
+    suite_add_tcase(suite, connections);
+    TCase *turns = tcase_create("turns");
+    tcase_add_test(turns, users_take_turns);
+    tcase_add_test(turns, small_requests_do_not_wait_for_large_ones);
+    tcase_add_test(turns, a_session_has_fewer_operations_the_larger_its_values);
+    suite_add_tcase(suite, turns);
+    return suite;
+}
