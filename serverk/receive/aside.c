@@ -6,6 +6,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "serverk/lanes/lanes.h"
+#include "serverk/receive/shares.h"
+
 struct aside_message {
     struct aside_message *next;
     struct session *session;
@@ -17,7 +20,7 @@ struct aside_message {
 struct aside_lists {
     pthread_mutex_t lock;
     struct aside_message *first, **end;
-    size_t bytes;
+    size_t bytes, payer_bytes[SHARES_MAX_PAYERS];
 };
 
 struct aside *aside_create(void)
@@ -75,9 +78,11 @@ bool aside_add(struct aside *aside, struct kv_slice message, struct session *ses
         (struct aside_message){.session = session, .queue = queue, .size = (uint32_t)message.size};
     memcpy(copy->data, message.data, message.size);
     pthread_mutex_lock(&lists->lock);
-    bool fits = lists->bytes + bytes <= ASIDE_MAX_BYTES;
+    size_t *payer_bytes = &lists->payer_bytes[lanes_payer(queue)];
+    bool fits = *payer_bytes + bytes <= ASIDE_MAX_BYTES - lists->bytes;
     if (fits) {
         lists->bytes += bytes;
+        *payer_bytes += bytes;
         *lists->end = copy;
         lists->end = &copy->next;
         atomic_fetch_add(&session->aside, 1);
@@ -89,16 +94,21 @@ bool aside_add(struct aside *aside, struct kv_slice message, struct session *ses
     return fits;
 }
 
-size_t aside_take(struct aside *aside, uint8_t *buffer, struct session **session, unsigned *queue)
+size_t aside_take(struct aside *aside, uint32_t queues, uint8_t *buffer, struct session **session,
+                  unsigned *queue)
 {
     struct aside_lists *lists = aside->lists;
     pthread_mutex_lock(&lists->lock);
-    struct aside_message *first = lists->first;
+    struct aside_message **link = &lists->first;
+    while (*link && (queues >> (*link)->queue & 1) == 0)
+        link = &(*link)->next;
+    struct aside_message *first = *link;
     if (first) {
-        lists->first = first->next;
+        *link = first->next;
         if (!first->next)
-            lists->end = &lists->first;
+            lists->end = link;
         lists->bytes -= sizeof *first + first->size;
+        lists->payer_bytes[lanes_payer(first->queue)] -= sizeof *first + first->size;
         atomic_fetch_sub(&first->session->aside, 1);
         count(aside, aside_waiting(aside) - 1);
     }

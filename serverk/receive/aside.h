@@ -1,8 +1,9 @@
 /*
  * aside: messages that the steward (dispatch/steward.h) has taken from the lanes while all workers
- * are away, and that are not for it to execute. Workers take them before any other, in the order in
- * which they came. They lie in the daemon's memory, as many as its sessions may have unanswered by
- * their credits, and ASIDE_MAX_BYTES at most.
+ * are away, and that are not for it to execute. Workers take them before any other, those of each
+ * queue in the order in which they came. They lie in the daemon's memory, as many as its sessions
+ * may have unanswered by their credits, and ASIDE_MAX_BYTES at most, of which a payer (shares.h)
+ * has no more than it leaves to the others.
  *
  * Threads: any. Locks: one of its own, under which nothing is called.
  */
@@ -33,14 +34,16 @@ struct aside *aside_create(void);
 void aside_free(struct aside *aside);
 
 /* Adds a copy of the message from that queue, whose session is held; the hold is the message's.
- * False: no room, or the session has more unanswered messages than credits; it is still the
- * caller's to release. */
+ * False: no room for more of its payer, or the session has more unanswered messages than
+ * credits; it is still the caller's to release. */
 bool aside_add(struct aside *aside, struct kv_slice message, struct session *session,
                unsigned queue);
 
-/* Moves the first message to the buffer, which has room for any: its size, the held session and the
- * queue; 0: none waits. */
-size_t aside_take(struct aside *aside, uint8_t *buffer, struct session **session, unsigned *queue);
+/* Moves the first message from one of `queues` (bits) to the buffer, which has room for any
+ * message. Returns its size, and sets *session to its held session and *queue to its queue; 0: none
+ * waits. */
+size_t aside_take(struct aside *aside, uint32_t queues, uint8_t *buffer, struct session **session,
+                  unsigned *queue);
 
 static inline unsigned aside_waiting(const struct aside *aside)
 {

@@ -21,6 +21,9 @@
 #define COLLECT_EVERY_NS 20000u
 #define COLLECT_MESSAGES 64u
 
+/* A worker sleeps for so long at most beside messages of who rests that were set aside. */
+#define ASIDE_SLEEP_NS (2u * 1000 * 1000)
+
 /* What comes through the door is told apart by nobody: its messages count for twice the time they
  * take. And garbage for several times, wherever it comes from, because it keeps the CPUs busy in
  * other places: each one that is received wakes who sleeps in the next mq_send. */
@@ -125,29 +128,35 @@ static ssize_t try_queues(struct receiver *receiver, uint32_t set)
     return 0;
 }
 
-/* It takes a turn, for that tells that the worker is not away. */
-size_t receiver_take_aside(struct receiver *receiver)
+/* The first message from those queues that was set aside. It takes a turn, for that tells that the
+ * worker is not away. */
+static size_t take_aside(struct receiver *receiver, uint32_t queues)
 {
     if (!receiver->aside || aside_waiting(receiver->aside) == 0)
         return 0;
     if (receiver->turn)
         farewell_enter(receiver->turn);
-    size_t size =
-        aside_take(receiver->aside, receiver->buffer, &receiver->session, &receiver->current);
+    size_t size = aside_take(receiver->aside, queues, receiver->buffer, &receiver->session,
+                             &receiver->current);
     receiver_settle(receiver);
     return size;
 }
 
-/* A wire_attempt. What was set aside came before all else. Cold queues come first when it is their
- * turn: behind those that always have something they would wait for ever where both counts have a
- * divisor in common. */
+size_t receiver_take_aside(struct receiver *receiver)
+{
+    return take_aside(receiver, UINT32_MAX);
+}
+
+/* A wire_attempt. What was set aside came before all else; who rests waits there, too. Cold queues
+ * come first when it is their turn: behind those that always have something they would wait for
+ * ever where both counts have a divisor in common. */
 static ssize_t poll_round(void *context)
 {
     struct receiver *receiver = context;
-    size_t before = receiver_take_aside(receiver);
+    uint32_t served = due_queues(receiver);
+    size_t before = take_aside(receiver, ~lanes_of_payers(receiver->resting));
     if (before > 0)
         return (ssize_t)before;
-    uint32_t served = due_queues(receiver);
     if (receiver->schedule)
         served &= ~lanes_of_payers(schedule_full_payers(receiver->schedule));
     if (receiver->turn)
@@ -303,12 +312,16 @@ static ssize_t scheduled_round(void *context)
 
 /* Sleeps until a queue of a payer that does not rest has something (and there is a place for it),
  * the first of those that rest may be served, or the pool stops. In the set of all queues the full
- * ones of who rests would end each sleep at once. */
+ * ones of who rests would end each sleep at once. So would what they have
+ * aside; beside it the sleep is short, since the steward may be adding a message of another. */
 static void sleep_beside_resting(const struct receiver *receiver)
 {
-    struct pollfd events[LANE_PLAN_MAX_QUEUES + 1] = {
+    struct pollfd events[LANE_PLAN_MAX_QUEUES + 2] = {
         {.fd = receiver->stop_event, .events = POLLIN}};
     nfds_t count = 1;
+    bool some_aside = receiver->aside && aside_waiting(receiver->aside) > 0;
+    if (receiver->aside && !some_aside)
+        events[count++] = (struct pollfd){.fd = receiver->aside->event, .events = POLLIN};
     uint32_t queues = served_queues(receiver) & ~lanes_of_payers(receiver->resting);
     if (receiver->schedule && schedule_full(receiver->schedule))
         queues = 0;
@@ -319,6 +332,8 @@ static void sleep_beside_resting(const struct receiver *receiver)
     if (now_ns >= receiver->resting_until_ns)
         return;
     uint64_t left_ns = receiver->resting_until_ns - now_ns;
+    if (some_aside && left_ns > ASIDE_SLEEP_NS)
+        left_ns = ASIDE_SLEEP_NS;
     struct timespec timeout = {.tv_sec = (time_t)(left_ns / 1000000000u),
                                .tv_nsec = (long)(left_ns % 1000000000u)};
     ppoll(events, count, &timeout, NULL);

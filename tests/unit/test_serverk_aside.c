@@ -39,7 +39,7 @@ static void assert_next(const char *text, const struct session *session, unsigne
 {
     struct session *of;
     unsigned from;
-    ck_assert_uint_eq(aside_take(aside, buffer, &of, &from), strlen(text));
+    ck_assert_uint_eq(aside_take(aside, UINT32_MAX, buffer, &of, &from), strlen(text));
     ck_assert_mem_eq(buffer, text, strlen(text));
     ck_assert_ptr_eq(of, session);
     ck_assert_uint_eq(from, queue);
@@ -49,7 +49,7 @@ static void assert_empty(void)
 {
     struct session *of;
     unsigned from;
-    ck_assert_uint_eq(aside_take(aside, buffer, &of, &from), 0);
+    ck_assert_uint_eq(aside_take(aside, UINT32_MAX, buffer, &of, &from), 0);
     ck_assert_uint_eq(aside_waiting(aside), 0);
     ck_assert(!event_is_readable());
 }
@@ -88,6 +88,26 @@ START_TEST(a_session_has_as_many_as_credits)
 }
 END_TEST
 
+START_TEST(queues_that_are_left_out_wait)
+{
+    struct session *of;
+    unsigned from;
+    ck_assert(add("resting", &first, 3));
+    ck_assert(add("due", &second, 4));
+    ck_assert(add("resting, too", &first, 3));
+    uint32_t due = ~(UINT32_C(1) << 3);
+    ck_assert_uint_eq(aside_take(aside, due, buffer, &of, &from), strlen("due"));
+    ck_assert_uint_eq(from, 4);
+    ck_assert_uint_eq(aside_take(aside, due, buffer, &of, &from), 0);
+    ck_assert_uint_eq(aside_waiting(aside), 2);
+    ck_assert(add("last", &second, 4));
+    assert_next("resting", &first, 3);
+    assert_next("resting, too", &first, 3);
+    assert_next("last", &second, 4);
+    assert_empty();
+}
+END_TEST
+
 START_TEST(all_of_them_are_bounded)
 {
     struct session *of;
@@ -95,14 +115,22 @@ START_TEST(all_of_them_are_bounded)
     struct kv_slice message = kv_slice(buffer, sizeof buffer);
     while (aside_add(aside, message, &second, 0))
         count++;
-    ck_assert_uint_le(count, ASIDE_MAX_BYTES / sizeof buffer);
-    ck_assert_uint_gt(count, ASIDE_MAX_BYTES / sizeof buffer * 9 / 10);
+    ck_assert_uint_le(count, ASIDE_MAX_BYTES / 2 / sizeof buffer);
+    ck_assert_uint_gt(count, ASIDE_MAX_BYTES / 2 / sizeof buffer * 9 / 10);
     ck_assert(!aside_add(aside, message, &first, 0));
+    unsigned others = 0;
+    while (aside_add(aside, message, &second, LANE_PLAN_READ_LANE))
+        others++;
+    ck_assert_uint_gt(others, count * 4 / 10);
+    ck_assert_uint_le(count + others, ASIDE_MAX_BYTES / sizeof buffer);
+    for (unsigned i = 0; i < others; i++)
+        ck_assert_uint_eq(aside_take(aside, UINT32_C(1) << LANE_PLAN_READ_LANE, buffer, &of, &from),
+                          sizeof buffer);
     for (unsigned i = 0; i < count; i++)
-        ck_assert_uint_eq(aside_take(aside, buffer, &of, &from), sizeof buffer);
+        ck_assert_uint_eq(aside_take(aside, UINT32_MAX, buffer, &of, &from), sizeof buffer);
     assert_empty();
     ck_assert(aside_add(aside, message, &first, 0));
-    ck_assert_uint_eq(aside_take(aside, buffer, &of, &from), sizeof buffer);
+    ck_assert_uint_eq(aside_take(aside, UINT32_MAX, buffer, &of, &from), sizeof buffer);
 }
 END_TEST
 
@@ -113,6 +141,7 @@ Suite *suite_serverk_aside(void)
     tcase_add_checked_fixture(cases, make, end);
     tcase_add_test(cases, they_come_out_as_they_came);
     tcase_add_test(cases, a_session_has_as_many_as_credits);
+    tcase_add_test(cases, queues_that_are_left_out_wait);
     tcase_add_test(cases, all_of_them_are_bounded);
     suite_add_tcase(suite, cases);
     return suite;
